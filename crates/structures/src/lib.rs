@@ -1,0 +1,16 @@
+//! In-memory data structures whose cost is counted in cache-line fetches.
+//!
+//! No I/O, no clock, no configuration, no globals: time, seeds and randomness are arguments. This crate is
+//! the only home of clever `unsafe`; each block cites the invariant that makes it sound.
+
+pub mod hash;
+pub mod integer_set;
+pub mod key_table;
+pub mod listpack;
+pub mod lzf;
+pub mod ordered_set;
+pub mod packed_list;
+pub mod packed_map;
+pub mod prefetch;
+pub mod radix_tree;
+pub mod random;

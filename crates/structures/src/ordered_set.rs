@@ -1,0 +1,90 @@
+//! Ordered sets: members with a 64-bit float score, ordered by score and then by the member's bytes.
+//!
+//! One interface, two engines: [`fbtree`], the feature B+ tree, and [`skip_list`], the design it replaces and
+//! the second engine of every differential test.
+
+pub mod fbtree;
+pub mod skip_list;
+
+/// What [`OrderedSet::insert`] did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Insertion {
+    Added,
+    /// The member was there with another score.
+    Updated {
+        previous: f64,
+    },
+    /// The member was there with this score.
+    Unchanged,
+}
+
+/// The set holds its maximum of 2^32-1 members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+/// One end of a range of scores. An infinite score is an ordinary bound.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ScoreBound {
+    Inclusive(f64),
+    Exclusive(f64),
+}
+
+/// One end of a range of members, for sets whose scores are all equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LexBound<'a> {
+    /// Below every member (`-`).
+    Min,
+    /// Above every member (`+`).
+    Max,
+    Inclusive(&'a [u8]),
+    Exclusive(&'a [u8]),
+}
+
+/// A range of ranks, `start..end`, end excluded; empty when `start >= end`.
+pub type RankRange = std::ops::Range<usize>;
+
+/// What both engines do. Ranks count from 0 at the lowest score; -0.0 is stored as 0.0; NaN scores are the
+/// caller's to refuse (asserted). Every range, by score or lex, is first turned into ranks, which costs one
+/// descent an end and no walk; iteration and removal then take ranks.
+pub trait OrderedSet {
+    /// A walk over `(member, score)` in ascending order.
+    type Ascending<'a>: Iterator<Item = (&'a [u8], f64)>
+    where
+        Self: 'a;
+    /// A walk over `(member, score)` in descending order.
+    type Descending<'a>: Iterator<Item = (&'a [u8], f64)>
+    where
+        Self: 'a;
+
+    fn len(&self) -> usize;
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Adds the member or moves it to `score`; in place where the order does not change.
+    fn insert(&mut self, member: &[u8], score: f64) -> Result<Insertion, Full>;
+    /// Removes the member and returns its score.
+    fn remove(&mut self, member: &[u8]) -> Option<f64>;
+    fn score(&self, member: &[u8]) -> Option<f64>;
+    /// The member's rank and score.
+    fn rank(&self, member: &[u8]) -> Option<(usize, f64)>;
+    /// The member at `rank`, if `rank < len`.
+    fn at(&self, rank: usize) -> Option<(&[u8], f64)>;
+    /// From `rank` upwards.
+    fn ascending(&self, rank: usize) -> Self::Ascending<'_>;
+    /// From `rank` downwards.
+    fn descending(&self, rank: usize) -> Self::Descending<'_>;
+    /// The ranks whose scores lie within both bounds.
+    fn score_range(&self, min: ScoreBound, max: ScoreBound) -> RankRange;
+    /// The ranks whose members lie within both bounds; meaningful when all scores are equal.
+    fn lex_range(&self, min: LexBound<'_>, max: LexBound<'_>) -> RankRange;
+    /// Removes the ranks in `range`, handing each `(member, score)` to `removed` in ascending order;
+    /// returns how many.
+    fn remove_range(&mut self, range: RankRange, removed: &mut dyn FnMut(&[u8], f64)) -> usize;
+    /// Visits some members and returns the next cursor, 0 when done; start with 0. A member present from the
+    /// first call to the last is visited at least once, whatever is inserted and removed between the calls.
+    fn scan(&self, cursor: u64, visit: &mut dyn FnMut(&[u8], f64)) -> u64;
+    /// Everything allocated for the set, this value's own size left out.
+    fn memory_bytes(&self) -> usize;
+    /// Verifies every documented invariant; panics naming the one that fails. For tests.
+    fn check(&self);
+}

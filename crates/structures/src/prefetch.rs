@@ -1,0 +1,18 @@
+//! One cache line asked for ahead of its use.
+
+/// Starts fetching the line at `address` into every cache level. A hint: any address is allowed, none faults.
+#[inline(always)]
+pub fn prefetch<T>(address: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: prefetch instructions never fault, whatever the address, and change no visible state.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: PRFM never faults, whatever the address, and changes no visible state.
+    unsafe {
+        std::arch::asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack, readonly, preserves_flags));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = address;
+}

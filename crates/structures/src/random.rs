@@ -1,0 +1,62 @@
+//! Pseudo-random numbers for sampling: xoshiro256++ (Blackman and Vigna, 2019). Not for secrets.
+
+/// A generator whose seed the caller chooses, so that every run can be repeated.
+#[derive(Clone, Debug)]
+pub struct Random {
+    state: [u64; 4],
+}
+
+impl Random {
+    /// Any seed is good: splitmix64 spreads it over the state.
+    pub fn new(seed: u64) -> Self {
+        let mut z = seed;
+        let state = std::array::from_fn(|_| {
+            z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let x = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            x ^ (x >> 31)
+        });
+        Random { state }
+    }
+
+    #[inline]
+    pub fn next_u64(&mut self) -> u64 {
+        let s = &mut self.state;
+        let result = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);
+        let t = s[1] << 17;
+        s[2] ^= s[0];
+        s[3] ^= s[1];
+        s[1] ^= s[2];
+        s[0] ^= s[3];
+        s[2] ^= t;
+        s[3] = s[3].rotate_left(45);
+        result
+    }
+
+    /// Uniform in `0..n`, by multiplication (bias below 2^-32 for n < 2^32). `n` must not be 0.
+    #[inline]
+    pub fn below(&mut self, n: u64) -> u64 {
+        assert!(n > 0, "an empty range has no random number");
+        ((self.next_u64() as u128 * n as u128) >> 64) as u64
+    }
+
+    /// Uniform in `[0, 1)`, 53 bits.
+    pub fn unit(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn below_reaches_every_value_about_equally() {
+        let mut random = Random::new(7);
+        let mut counts = [0u32; 10];
+        for _ in 0..100_000 {
+            counts[random.below(10) as usize] += 1;
+        }
+        assert!(counts.iter().all(|&c| (9_000..11_000).contains(&c)), "{counts:?}");
+    }
+}

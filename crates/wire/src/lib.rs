@@ -1,0 +1,2 @@
+//! Bytes to values and back. Every byte that comes from outside the process enters here and is not trusted.
+#![forbid(unsafe_code)]
