@@ -3,3 +3,6 @@
 
 pub mod number;
 pub mod request;
+
+#[cfg(test)]
+mod reference;
