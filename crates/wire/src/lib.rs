@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod number;
+pub mod reply;
 pub mod request;
 
 #[cfg(test)]
