@@ -60,5 +60,9 @@ fn main() {
     let keys = |i| (0..100).map(|j| format!(" key:{:012}", i * 100 + j)).collect::<String>();
     measure("MGET of 100", &stream(|i| words(format!("MGET{}", keys(i)))), 4);
     measure("SET with 4 KiB", &stream(|i| words(format!("SET key:{i:012} {}", "x".repeat(4096)))), 16);
-    measure("inline GET", &(0..500).flat_map(|i| format!("GET key:{i:012}\r\n").into_bytes()).collect::<Vec<_>>(), 16);
+    measure(
+        "inline GET",
+        &(0..500).flat_map(|i| format!("GET key:{i:012}\r\n").into_bytes()).collect::<Vec<_>>(),
+        16,
+    );
 }
