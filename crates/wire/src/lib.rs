@@ -2,4 +2,8 @@
 #![forbid(unsafe_code)]
 
 pub mod number;
+pub mod reply;
 pub mod request;
+
+#[cfg(test)]
+mod reference;

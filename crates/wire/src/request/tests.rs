@@ -1,8 +1,7 @@
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
+use std::io::Write;
 
 use super::*;
+use crate::reference::{Random, Reference};
 
 type Commands = Vec<Vec<Vec<u8>>>;
 
@@ -232,16 +231,6 @@ fn quotes() {
     assert_eq!(split_args(b"a \0b"), Ok(vec![b"a".to_vec()]));
 }
 
-/// The server that defines the texts, as `host:port` in `REFERENCE`; without it the comparison is skipped.
-fn ask_reference(request: &[u8]) -> Option<Vec<u8>> {
-    let mut stream = TcpStream::connect(std::env::var("REFERENCE").ok()?).unwrap();
-    stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-    stream.write_all(request).unwrap();
-    let mut reply = Vec::new();
-    let _ended_by_timeout_or_reset = stream.read_to_end(&mut reply);
-    Some(reply)
-}
-
 #[test]
 fn error_texts_are_the_references() {
     let long = [b'1'; INLINE_LEN_MAX + 2];
@@ -259,7 +248,7 @@ fn error_texts_are_the_references() {
     for request in requests {
         let error = read(&request).1.expect("each is malformed");
         let expected = [b"-ERR Protocol error: ", error.text().as_slice(), b"\r\n"].concat();
-        if let Some(reply) = ask_reference(&request) {
+        if let Some(reply) = Reference::exchange_raw(&request) {
             assert_eq!(reply, expected, "{:?}", String::from_utf8_lossy(&reply));
         }
     }
@@ -270,12 +259,11 @@ fn error_texts_are_the_references() {
 fn inline_words_are_the_references() {
     let alphabet: &[&[u8]] =
         &[b"a", b"\"", b"'", b"\\", b" ", b"\\x", b"4", b"1", b"\\n", b"\x0b", b"\t", b"\xe9", b"\r"];
-    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = Random(1);
     for _ in 0..300 {
         let mut line = b"ECHO ".to_vec();
         for _ in 0..8 {
-            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            line.extend_from_slice(alphabet[(seed >> 33) as usize % alphabet.len()]);
+            line.extend_from_slice(alphabet[random.below(alphabet.len())]);
         }
         line.extend_from_slice(b"\r\n");
         let ours = match read(&line) {
@@ -287,7 +275,7 @@ fn inline_words_are_the_references() {
             _ => b"-ERR wrong number of arguments for 'echo' command\r\n".to_vec(),
         };
         let request = [line.as_slice(), b"QUIT\r\n"].concat();
-        let Some(mut reply) = ask_reference(&request) else { return };
+        let Some(mut reply) = Reference::exchange_raw(&request) else { return };
         if let Some(len) = reply.len().checked_sub(5)
             && reply.ends_with(b"+OK\r\n")
         {
