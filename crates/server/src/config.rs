@@ -14,7 +14,6 @@ mod events;
 mod kinds;
 mod load;
 mod option;
-mod pattern;
 mod quote;
 mod rewrite;
 mod special;
@@ -113,7 +112,7 @@ impl Config {
             if wanted.iter().any(|byte| matches!(byte, b'[' | b'*' | b'?')) {
                 let visible = ROWS.iter().filter(|row| !row.flags.has(Flags::HIDDEN));
                 for (row, name) in visible.flat_map(|row| row.names().map(move |name| (row, name))) {
-                    if pattern::matches(wanted, name.as_bytes()) {
+                    if wire::glob::matches_ignoring_case(wanted, name.as_bytes()) {
                         add_once(&mut found, name.as_bytes(), row);
                     }
                 }

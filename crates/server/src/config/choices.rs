@@ -79,7 +79,7 @@ choices! {
     LogTimestampFormat { Legacy = "legacy", Iso8601 = "iso8601", Milliseconds = "milliseconds" }
     RdbVersionCheck { Strict = "strict", Relaxed = "relaxed" }
     /// The structure of sorted sets past the compact limits.
-    ZsetIndex { SkipList = "skiplist", FbTree = "fbtree" }
+    ZsetIndex { Skiplist = "skiplist", Fbtree = "fbtree" }
 }
 
 impl ProtectedAction {

@@ -157,6 +157,24 @@ impl<T: Whole> Kind<T> for Memory {
     }
 }
 
+/// `repl-backlog-size`: any size is accepted, and made large enough to be of use.
+pub(super) struct BacklogSize;
+
+impl Kind<u64> for BacklogSize {
+    fn parse(&self, words: &[&[u8]], before: &u64, occurrence: Occurrence) -> Result<u64, Refusal> {
+        let typed: u64 = Memory(1, LONG_MAX).parse(words, before, occurrence)?;
+        Ok(typed.max(16 << 10))
+    }
+
+    fn format(&self, value: &u64) -> Vec<u8> {
+        Memory(1, LONG_MAX).format(value)
+    }
+
+    fn rewritten(&self, value: &u64, default: &u64) -> Vec<RewrittenLine> {
+        Memory(1, LONG_MAX).rewritten(value, default)
+    }
+}
+
 /// A size of memory, or a negative number that stands for "no limit".
 pub(super) struct SignedMemory(pub i128, pub i128);
 

@@ -67,6 +67,12 @@ fn always_written(text: Vec<u8>) -> RewrittenLine {
     RewrittenLine { text: if text.is_empty() { b"\"\"".into() } else { text }, forced: true }
 }
 
+/// A word that reads the same without quotes.
+fn is_bare(word: &[u8]) -> bool {
+    !word.is_empty()
+        && word.iter().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\'))
+}
+
 fn join_words(words: impl Iterator<Item = String>) -> Vec<u8> {
     words.collect::<Vec<_>>().join(" ").into()
 }
@@ -137,8 +143,11 @@ impl Kind<Vec<String>> for Addresses {
         if let [[]] = words {
             return Ok(Vec::new());
         }
-        let text =
-            |word: &&[u8]| String::from_utf8(word.to_vec()).map_err(|_| "Invalid bind address.".into());
+        // Nothing that could be an address needs quotes, here or when it is written back.
+        let text = |word: &&[u8]| match std::str::from_utf8(word) {
+            Ok(text) if is_bare(word) => Ok(text.to_owned()),
+            _ => Err("Invalid bind address.".into()),
+        };
         words.iter().map(text).collect()
     }
 
@@ -183,7 +192,11 @@ impl Kind<Option<ReplicaOf>> for Primary {
     }
 
     fn rewritten(&self, value: &Option<ReplicaOf>, _default: &Option<ReplicaOf>) -> Vec<RewrittenLine> {
-        value.iter().map(|_| always_written(self.format(value))).collect()
+        let line = |primary: &ReplicaOf| {
+            let host = if is_bare(&primary.host) { primary.host.clone() } else { quoted(&primary.host) };
+            always_written([&host[..], format!(" {}", primary.port).as_bytes()].concat())
+        };
+        value.iter().map(line).collect()
     }
 }
 

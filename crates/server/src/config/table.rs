@@ -148,7 +148,7 @@ options! {
     set_max_listpack_value_bytes: usize = 64, "set-max-listpack-value", Integer(0, LONG_MAX);
     zset_max_listpack_entries: usize = 128, "zset-max-listpack-entries" | "zset-max-ziplist-entries", Integer(0, LONG_MAX);
     zset_max_listpack_value_bytes: usize = 64, "zset-max-listpack-value" | "zset-max-ziplist-value", Memory(0, LONG_MAX);
-    zset_index: ZsetIndex = ZsetIndex::FbTree, "zset-index", Choice, IMMUTABLE;
+    zset_index: ZsetIndex = ZsetIndex::Fbtree, "zset-index", Choice, IMMUTABLE;
     hll_sparse_max_bytes: usize = 3000, "hll-sparse-max-bytes", Memory(0, LONG_MAX);
     stream_node_max_bytes: usize = 4096, "stream-node-max-bytes", Memory(0, LONG_MAX);
     stream_node_max_entries: u64 = 100, "stream-node-max-entries", Integer(0, LONG_MAX);
@@ -234,7 +234,7 @@ options! {
     repl_timeout_seconds: u32 = 60, "repl-timeout", Integer(1, INT_MAX);
     repl_disable_tcp_nodelay: bool = false, "repl-disable-tcp-nodelay", YesNo;
     repl_mptcp: bool = false, "repl-mptcp", YesNo, IMMUTABLE;
-    repl_backlog_size_bytes: u64 = 10 << 20, "repl-backlog-size", Memory(1, LONG_MAX);
+    repl_backlog_size_bytes: u64 = 10 << 20, "repl-backlog-size", BacklogSize;
     repl_backlog_ttl_seconds: u64 = 3600, "repl-backlog-ttl", Integer(0, LONG_MAX);
 
     // Cluster.

@@ -72,8 +72,7 @@ fn set(config: &mut Config, pairs: &[(&str, &str)]) -> Result<Vec<&'static str>,
 
 /// The error of setting one option, as a client reads it.
 fn refusal(name: &str, value: &str) -> String {
-    let mut config = Config::default();
-    config.enable_protected_configs = super::ProtectedAction::Yes;
+    let mut config = Config { enable_protected_configs: super::ProtectedAction::Yes, ..Config::default() };
     let error = set(&mut config, &[(name, value)]).unwrap_err();
     String::from_utf8(error.text().unwrap()).unwrap()
 }

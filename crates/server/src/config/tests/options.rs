@@ -126,6 +126,8 @@ fn errors_of_names() {
 #[test]
 fn errors_of_values() {
     let cases = [
+        ("bind", "127.0.0.1  ::1", "Invalid bind address."),
+        ("bind", "a\"b", "Invalid bind address."),
         ("appendonly", "maybe", "argument must be 'yes' or 'no'"),
         ("port", "70000", "argument must be between 0 and 65535 inclusive"),
         ("maxclients", "-1", "argument must be between 1 and 4294967295 inclusive"),
@@ -312,4 +314,18 @@ fn hostile_patterns_take_no_time() {
     assert!(config.get(&[pattern.as_bytes(), b"["]).is_empty());
     // Classes that are not closed and a backslash at the end are odd, but no harm.
     let _ = config.get(&[b"[^", b"*[a-", b"*\\", b"*[z-a]"]);
+}
+
+#[test]
+fn the_documentation_lists_what_has_no_effect_and_what_is_new() {
+    let text = include_str!("../../../../../docs/configuration.md");
+    let rows = |section: &str| -> Vec<&str> {
+        let section = text.split("\n## ").find(|part| part.starts_with(section)).unwrap();
+        section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect()
+    };
+    let mut without_effect: Vec<&str> =
+        ROWS.iter().filter(|row| row.flags.has(Flags::NO_EFFECT)).map(|row| row.name).collect();
+    without_effect.sort_unstable();
+    assert_eq!(rows("Accepted, without effect"), without_effect);
+    assert_eq!(rows("New options"), ["tcp-nodelay", "zset-index"]);
 }

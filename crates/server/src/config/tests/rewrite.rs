@@ -65,6 +65,15 @@ fn what_is_unset_disappears() {
 }
 
 #[test]
+fn hosts_are_quoted_where_they_need_it() {
+    let host = |host: &[u8]| ReplicaOf { host: host.to_vec(), port: 7 };
+    for primary in [host(b"example.org"), host(b"a b\\\""), host(b"")] {
+        let config = Config { replicaof: Some(primary), ..Config::default() };
+        assert!(configured(config.rewritten_text(b"", RewriteRequest::default())) == config);
+    }
+}
+
+#[test]
 fn grouped_lines() {
     let old = "client-output-buffer-limit normal 0 0 0\nsave 900 1\nsave 300 10\n\
                client-output-buffer-limit pubsub 1mb 1mb 1\n";
@@ -171,4 +180,38 @@ fn failures() {
     config.config_file = Some("/".into());
     let error = config.rewrite(RewriteRequest::default()).unwrap_err();
     assert_eq!(error.text(), "ERR Rewriting config file: Is a directory");
+}
+
+/// Damaged files are refused, or what they mean survives a rewrite.
+#[test]
+fn damaged_files() {
+    let scale: u64 = std::env::var("WARMLINE_TEST_SCALE").map_or(1, |scale| scale.parse().unwrap());
+    let examples = include_str!("directives.conf");
+    // These two touch the disk.
+    let lines: Vec<&str> =
+        examples.lines().filter(|line| !line.starts_with("logfile") && !line.starts_with("dir ")).collect();
+    let mut accepted = 0;
+    for seed in 0..2000 * scale {
+        let mut random = structures::random::Random::new(seed);
+        let mut text = String::new();
+        for _ in 0..1 + random.below(4) {
+            text += lines[random.below(lines.len() as u64) as usize];
+            text.push('\n');
+        }
+        let mut text = text.into_bytes();
+        for _ in 0..random.below(3) {
+            let at = random.below(text.len() as u64) as usize;
+            match random.below(3) {
+                0 => text[at] ^= 1 << random.below(8),
+                1 => text.insert(at, b" \"'\\#0-\n"[random.below(8) as usize]),
+                _ => drop(text.remove(at)),
+            }
+        }
+        let Ok(startup) = load_text(&text) else { continue };
+        accepted += 1;
+        let again = startup.config.rewritten_text(&text, RewriteRequest::default());
+        let read = load_text(&again).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert!(read.config == startup.config, "seed {seed}: {}", text.escape_ascii());
+    }
+    assert!(accepted > 500, "{accepted}");
 }
