@@ -5,6 +5,7 @@ pub mod glob;
 pub mod number;
 pub mod reply;
 pub mod request;
+pub mod response;
 
 #[cfg(test)]
 mod reference;
