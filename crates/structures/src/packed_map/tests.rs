@@ -6,7 +6,7 @@ const SEED: HashSeed = HashSeed::new(0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_321
 /// `steps` scaled by `WARMLINE_TEST_SCALE`; a few under Miri.
 fn scaled(steps: u64) -> u64 {
     if cfg!(miri) {
-        return steps.min(400);
+        return steps.min(150);
     }
     let scale = std::env::var("WARMLINE_TEST_SCALE").ok().and_then(|s| s.parse().ok()).unwrap_or(1.0);
     (steps as f64 * scale) as u64
