@@ -308,8 +308,10 @@ impl Node {
         let start = match side {
             Side::Back => (self.start as usize).min(free / 8),
             Side::Front => {
+                // Marks grow down from the end: leave room for those that will fill the free bytes.
+                let coming = free * (self.count() + 1) / (self.used() + size) / MARK_EVERY + 1;
                 let gap = (capacity - marks_bytes.min(capacity)).saturating_sub(self.end as usize);
-                wanted - marks_bytes - self.used() - gap.min(free / 8)
+                wanted - marks_bytes - self.used() - gap.max(coming * MARK_BYTES).min(free / 8)
             }
         };
         self.move_to(wanted, start);
