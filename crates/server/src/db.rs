@@ -121,6 +121,12 @@ impl Db {
         self.journal.changed(self.selected, class, event, key);
     }
 
+    /// Announces an event that goes with a change already said.
+    #[inline]
+    pub fn event(&mut self, class: EventClasses, event: &'static str, key: &[u8]) {
+        self.journal.event(self.selected, class, event, key);
+    }
+
     /// The value at `key` for a read: counts a hit or miss, notes the access, hides and removes what is due.
     #[inline]
     pub fn read(&mut self, key: &[u8]) -> Option<Value<'_>> {
@@ -174,8 +180,13 @@ impl Db {
         let hash = self.table().hash(key);
         let access = self.access.initial(self.now_ms);
         let previous = self.table_mut().put(hash, key, value, expiry_ms, access);
-        if let Some(object) = previous.and_then(|removed| removed.into_object()) {
-            self.discard(object);
+        match previous {
+            None => self.event(EventClasses::NEW, "new", key),
+            Some(removed) => {
+                if let Some(object) = removed.into_object() {
+                    self.discard(object);
+                }
+            }
         }
         self.journal.mutated();
     }

@@ -123,6 +123,27 @@ impl Text<'_> {
         }
     }
 
+    /// Hands over the bytes a client sees, without a copy on the heap.
+    #[inline]
+    pub fn with_bytes<R>(&self, work: impl FnOnce(&[u8]) -> R) -> R {
+        match self {
+            Text::Bytes(bytes) => work(bytes),
+            Text::Integer(n) => work(&wire::number::i64_text(*n)),
+        }
+    }
+
+    pub fn equals(&self, other: &[u8]) -> bool {
+        self.with_bytes(|bytes| bytes == other)
+    }
+
+    /// The integer it is, if it reads as one.
+    pub fn integer(&self) -> Option<i64> {
+        match self {
+            Text::Bytes(bytes) => wire::number::parse_i64(bytes),
+            Text::Integer(n) => Some(*n),
+        }
+    }
+
     /// Writes it as a bulk string.
     #[inline]
     pub fn reply(&self, reply: &mut wire::reply::ReplyBuffer) {
