@@ -199,7 +199,12 @@ fn store(ctx: &mut Context<'_>, key: &[u8], value: &[u8], expiry_ms: Option<i64>
 }
 
 /// Whether the condition held. A time to live that is already over removes the key instead of storing it.
-fn set_if(ctx: &mut Context<'_>, key: &[u8], value: &[u8], options: &Options<'_>) -> Result<bool, ClientError> {
+fn set_if(
+    ctx: &mut Context<'_>,
+    key: &[u8],
+    value: &[u8],
+    options: &Options<'_>,
+) -> Result<bool, ClientError> {
     let holds = match options.condition {
         Condition::Always => true,
         Condition::IfAbsent => ctx.db.peek(key).is_none(),
@@ -214,7 +219,7 @@ fn set_if(ctx: &mut Context<'_>, key: &[u8], value: &[u8], options: &Options<'_>
 
 fn store_with(ctx: &mut Context<'_>, key: &[u8], value: &[u8], expiry: ExpiryOption) {
     match expiry {
-        ExpiryOption::At { unix_ms, .. } if ctx.db.is_due(unix_ms) => remove_expired(ctx, key),
+        ExpiryOption::At { unix_ms, .. } if ctx.db.is_due(unix_ms) => ctx.db.remove_as_expired(key),
         ExpiryOption::At { unix_ms, .. } => {
             store(ctx, key, value, Some(unix_ms));
             ctx.db.event(EventClasses::GENERIC, "expire", key);
@@ -224,13 +229,6 @@ fn store_with(ctx: &mut Context<'_>, key: &[u8], value: &[u8], expiry: ExpiryOpt
             store(ctx, key, value, expiry_ms);
         }
         ExpiryOption::Unsaid | ExpiryOption::Persist => store(ctx, key, value, None),
-    }
-}
-
-/// A command gave the key an expiry that lies in the past.
-fn remove_expired(ctx: &mut Context<'_>, key: &[u8]) {
-    if ctx.db.remove(key) {
-        ctx.db.changed(EventClasses::GENERIC, "del", key);
     }
 }
 
@@ -284,7 +282,9 @@ fn getex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         None => return Ok(()),
     };
     match options.expiry {
-        ExpiryOption::At { unix_ms, absolute: true } if ctx.db.is_due(unix_ms) => remove_expired(ctx, key),
+        ExpiryOption::At { unix_ms, absolute: true } if ctx.db.is_due(unix_ms) => {
+            ctx.db.remove_as_expired(key)
+        }
         ExpiryOption::At { unix_ms, .. } => {
             ctx.db.set_expiry(key, Some(unix_ms));
             ctx.db.changed(EventClasses::GENERIC, "expire", key);

@@ -27,7 +27,7 @@ impl Kind {
 }
 
 /// A value that is not packed into its key's entry.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Object {
     /// A string too long to sit in the entry, or one that grows in place.
     Text(Vec<u8>),
@@ -64,8 +64,22 @@ pub enum Text<'a> {
     Integer(i64),
 }
 
+/// A value on its way from one key to another.
+#[derive(Debug)]
+pub struct Taken {
+    pub value: TakenValue,
+    pub expiry_ms: Option<i64>,
+}
+
+#[derive(Debug)]
+pub enum TakenValue {
+    Bytes(Box<[u8]>),
+    Integer(i64),
+    Object(Object),
+}
+
 impl<'a> Value<'a> {
-    pub(super) fn new(entry: EntryRef<'a, Object>) -> Self {
+    pub fn new(entry: EntryRef<'a, Object>) -> Self {
         Value { entry }
     }
 
@@ -89,6 +103,16 @@ impl<'a> Value<'a> {
             key_table::Value::Integer(n) => Some(Text::Integer(n)),
             key_table::Value::Object(Object::Text(text)) => Some(Text::Bytes(text)),
         }
+    }
+
+    /// A copy that can be put at another key.
+    pub fn to_taken(&self) -> Taken {
+        let value = match self.entry.value() {
+            key_table::Value::Inline(bytes) => TakenValue::Bytes(bytes.into()),
+            key_table::Value::Integer(n) => TakenValue::Integer(n),
+            key_table::Value::Object(object) => TakenValue::Object(object.clone()),
+        };
+        Taken { value, expiry_ms: self.expiry_ms() }
     }
 
     /// Milliseconds since the epoch.

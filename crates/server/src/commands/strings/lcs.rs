@@ -51,9 +51,7 @@ pub(super) fn lcs(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let b = ctx.db.read_text(args.at(2)).map_err(not_strings)?.map(|text| text.to_vec()).unwrap_or_default();
     let options = parse(args)?;
     if options.len && options.idx {
-        return Err(ClientError::text(
-            "ERR If you want both the length and indexes, please just use IDX.",
-        ));
+        return Err(ClientError::text("ERR If you want both the length and indexes, please just use IDX."));
     }
     if a.len() >= u32::MAX as usize - 1 || b.len() >= u32::MAX as usize - 1 {
         return Err(ClientError::text("ERR String too long for LCS"));

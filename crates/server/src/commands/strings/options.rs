@@ -92,7 +92,8 @@ pub fn parse<'a>(
             options.condition = Condition::IfAbsent;
         } else if writes && args.is(at, "XX") && may_be(options.condition, Condition::IfPresent) {
             options.condition = Condition::IfPresent;
-        } else if of == For::Set && args.is(at, "IFEQ") && has_next && options.condition == Condition::Always {
+        } else if of == For::Set && args.is(at, "IFEQ") && has_next && options.condition == Condition::Always
+        {
             options.condition = Condition::IfEqual(args.at(at + 1));
             at += 1;
         } else if of == For::Set && args.is(at, "GET") {
