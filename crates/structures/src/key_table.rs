@@ -405,8 +405,10 @@ impl<T> Drop for KeyTable<T> {
         for bucket in self.bucket_numbers() {
             let slots = std::mem::replace(&mut self.directory.bucket_mut(bucket).slots, [Slot::EMPTY; SLOTS]);
             bucket::dissolve(&slots, |slot| {
-                // SAFETY: the slot is an entry's, and it has just been taken out of its bucket.
-                unsafe { Entry::<T>::from_address(slot.address()).free() }
+                if slot.is_entry() {
+                    // SAFETY: the slot is an entry's, and it has just been taken out of its bucket.
+                    unsafe { Entry::<T>::from_address(slot.address()).free() }
+                }
             });
         }
     }

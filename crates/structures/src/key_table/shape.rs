@@ -65,18 +65,17 @@ impl Shape {
         (fixed << WINDOW_BITS | window) as u16
     }
 
-    /// What `bucket` and `tag` tell of the hash: its highest bits, down to the window's end, and its lowest five.
+    /// What a bucket and the tags in it tell of the hashes.
     #[inline]
-    pub(super) fn recall(&self, bucket: usize, tag: u16) -> u64 {
+    pub(super) fn recall_in(&self, bucket: usize) -> Recall {
         let group = (bucket / self.width as usize) as u64;
-        let window = (tag & ((1 << WINDOW_BITS) - 1)) as u64;
-        // Where group and window overlap, they agree.
-        let top = group << (WINDOW_BITS + self.base() - self.level);
-        let known = (top | window) << (64 - WINDOW_BITS - self.base());
-        known | (tag >> WINDOW_BITS) as u64
+        Recall {
+            group: group << (WINDOW_BITS + self.base() - self.level),
+            shift: 64 - WINDOW_BITS - self.base(),
+        }
     }
 
-    /// Whether [`Shape::recall`] of this shape tells enough for `other`, one step away.
+    /// Whether [`Recall`] of this shape tells enough for `other`, one step away.
     pub(super) fn recalls_for(&self, other: &Shape) -> bool {
         other.base() <= self.base()
     }
@@ -102,5 +101,20 @@ impl Shape {
             return Some(Shape { level: self.level - 1, width: 2 * WIDTH_MIN - 1 });
         }
         (self.width > 1).then_some(Shape { width: self.width - 1, ..*self })
+    }
+}
+
+/// The part of the hash that a bucket knows: its highest bits, down to the window's end, and its lowest five.
+pub(super) struct Recall {
+    group: u64,
+    shift: u32,
+}
+
+impl Recall {
+    #[inline]
+    pub(super) fn hash(&self, tag: u16) -> u64 {
+        let window = (tag & ((1 << WINDOW_BITS) - 1)) as u64;
+        // Where group and window overlap, they agree.
+        (self.group | window) << self.shift | (tag >> WINDOW_BITS) as u64
     }
 }

@@ -616,7 +616,7 @@ fn a_bucket_and_a_tag_recall_enough_of_the_hash_for_the_neighbouring_shapes() {
             let hash = random.next_u64();
             for (from, to) in [(pair[0], pair[1]), (pair[1], pair[0])] {
                 if from.recalls_for(&to) {
-                    let recalled = from.recall(from.bucket(hash), from.tag(hash));
+                    let recalled = from.recall_in(from.bucket(hash)).hash(from.tag(hash));
                     assert_eq!((to.bucket(recalled), to.tag(recalled)), (to.bucket(hash), to.tag(hash)));
                 }
             }
