@@ -214,6 +214,7 @@ pub(super) fn remove(slots: &mut [Slot; SLOTS], address: *mut u8) -> usize {
     0
 }
 
+#[inline]
 fn last_entry(slots: &[Slot; SLOTS]) -> Slot {
     let mut last = Slot::EMPTY;
     for_each_entry(slots, |slot| last = slot);
@@ -249,6 +250,7 @@ fn drop_last_entry(slots: &mut [Slot; SLOTS]) -> usize {
 }
 
 /// The filter of a link to a node with these slots.
+#[inline]
 pub(super) fn filter_of(node: &[Slot]) -> u16 {
     node.iter().fold(0, |filter, slot| {
         filter | if slot.is_link() { slot.link_filter() } else { filter_bit(slot.tag()) }
@@ -278,14 +280,17 @@ pub(super) fn dissolve(slots: &[Slot; SLOTS], mut take: impl FnMut(Slot)) -> usi
     freed
 }
 
+#[inline]
 fn node_of(link: Slot) -> NonNull<Slot> {
     NonNull::new(link.address().cast()).expect("a link has a node")
 }
 
+#[inline]
 fn node_layout(len: usize) -> Layout {
     Layout::array::<Slot>(len).expect("a node is at most 64 bytes")
 }
 
+#[inline]
 fn allocate_node(slots: &[Slot]) -> NonNull<Slot> {
     let layout = node_layout(slots.len());
     debug_assert!(layout.size() > 0);
@@ -297,12 +302,14 @@ fn allocate_node(slots: &[Slot]) -> NonNull<Slot> {
     node
 }
 
+#[inline]
 fn resize_node(node: NonNull<Slot>, len: usize, new_len: usize) -> NonNull<Slot> {
     // SAFETY: invariant 2: the node was allocated with the layout of `len` slots; the new size is not zero.
     let resized = unsafe { realloc(node.as_ptr().cast(), node_layout(len), node_layout(new_len).size()) };
     NonNull::new(resized.cast()).unwrap_or_else(|| handle_alloc_error(node_layout(new_len)))
 }
 
+#[inline]
 fn free_node(link: Slot) {
     // SAFETY: invariant 2: this link is the node's only owner, and the caller forgets it.
     unsafe { dealloc(link.address(), node_layout(link.link_len())) };

@@ -77,6 +77,7 @@ impl<T> KeyTable<T> {
     }
 
     /// The width of a wide group, counted in groups of the narrow shape.
+    #[inline]
     fn wide_width(&self) -> usize {
         self.shapes[NARROW].width() + 1
     }
@@ -207,6 +208,7 @@ impl<T> KeyTable<T> {
         }
     }
 
+    #[inline]
     fn hash_of(&self, slot: Slot) -> u64 {
         if !slot.is_entry() {
             return 0;
@@ -244,6 +246,7 @@ struct Staging {
 }
 
 impl Staging {
+    #[inline]
     fn new() -> Staging {
         Staging { slots: [[Slot::EMPTY; STAGED_MAX + 1]; 8], counts: [0; 8], rest: Vec::new() }
     }
@@ -267,6 +270,7 @@ impl Staging {
         }
     }
 
+    #[inline]
     fn bucket(&self, at: usize) -> &[Slot; STAGED_MAX + 1] {
         &self.slots[at]
     }

@@ -35,14 +35,17 @@ pub(super) struct Shape {
 impl Shape {
     pub(super) const SMALLEST: Shape = Shape { level: 0, width: 1 };
 
+    #[inline]
     pub(super) fn groups(&self) -> usize {
         1 << self.level
     }
 
+    #[inline]
     pub(super) fn width(&self) -> usize {
         self.width as usize
     }
 
+    #[inline]
     fn base(&self) -> u32 {
         self.level & !(LEVELS_PER_WINDOW - 1)
     }
@@ -76,6 +79,7 @@ impl Shape {
     }
 
     /// Whether [`Recall`] of this shape tells enough for `other`, one step away.
+    #[inline]
     pub(super) fn recalls_for(&self, other: &Shape) -> bool {
         other.base() <= self.base()
     }
