@@ -184,9 +184,12 @@ impl<T> KeyTable<T> {
     fn find_overflowed(&self, mut slots: &[Slot; SLOTS], tag: u16, key: &[u8]) -> Option<Entry<T>> {
         while slots[SLOTS - 1].is_link() && slots[SLOTS - 1].link_filter() & slot::filter_bit(tag) != 0 {
             let node = bucket::overflow(slots);
-            let candidates = node.iter().filter(|slot| slot.tag() == tag);
-            if let Some(entry) = candidates.filter_map(|&slot| self.entry_if_key(slot, key)).next() {
-                return Some(entry);
+            for &slot in node {
+                if slot.tag() == tag
+                    && let Some(entry) = self.entry_if_key(slot, key)
+                {
+                    return Some(entry);
+                }
             }
             slots = node.try_into().ok()?;
         }
@@ -226,17 +229,19 @@ impl<T> KeyTable<T> {
         expiry_ms: Option<i64>,
         access: u32,
     ) -> Option<Removed<T>> {
-        let held_object = old.slot_flags() & slot::OBJECT != 0;
+        let old_flags = old.slot_flags();
         match old.overwrite(key, value, expiry_ms, access) {
             Ok(()) => {
-                self.repoint(hash, old.address().as_ptr(), old);
+                if old.slot_flags() != old_flags {
+                    self.repoint(hash, old.address().as_ptr(), old);
+                }
                 None
             }
             Err(value) => {
                 let entry = Entry::new(key, value, expiry_ms, access);
                 self.repoint(hash, old.address().as_ptr(), entry);
                 let removed = Removed::new(old);
-                held_object.then_some(removed)
+                (old_flags & slot::OBJECT != 0).then_some(removed)
             }
         }
     }
@@ -405,7 +410,7 @@ impl<T> Drop for KeyTable<T> {
         for bucket in self.bucket_numbers() {
             let slots = std::mem::replace(&mut self.directory.bucket_mut(bucket).slots, [Slot::EMPTY; SLOTS]);
             bucket::dissolve(&slots, |slot| {
-                if slot.is_entry() {
+                if !slot.is_empty() {
                     // SAFETY: the slot is an entry's, and it has just been taken out of its bucket.
                     unsafe { Entry::<T>::from_address(slot.address()).free() }
                 }

@@ -257,21 +257,23 @@ pub(super) fn filter_of(node: &[Slot]) -> u16 {
     })
 }
 
-/// Hands every slot to `take`, entries, links and empty ones alike, and frees the overflow nodes. Returns the bytes
-/// freed.
+/// Hands every entry to `take`, with some empty slots between them, and frees the overflow nodes. Returns the
+/// bytes freed.
 #[inline]
 pub(super) fn dissolve(slots: &[Slot; SLOTS], mut take: impl FnMut(Slot)) -> usize {
-    for &slot in slots {
+    let [first @ .., last] = slots;
+    for &slot in first {
         take(slot);
     }
-    let mut link = slots[SLOTS - 1];
+    take(if last.is_link() { Slot::EMPTY } else { *last });
+    let mut link = *last;
     let mut freed = 0;
     while link.is_link() {
         // SAFETY: invariant 2: the node is alive and of this length; its owner has been handed over to `link`.
         let node: &[Slot] = unsafe { std::slice::from_raw_parts(link.address().cast(), link.link_len()) };
         let last = node[node.len() - 1];
         for &slot in node {
-            take(slot);
+            take(if slot.is_link() { Slot::EMPTY } else { slot });
         }
         freed += size_of_val(node);
         free_node(link);

@@ -169,22 +169,28 @@ impl<T> KeyTable<T> {
     /// The buckets of `to` that are not in `from` are empty.
     fn rearrange(&mut self, from: Range<usize>, from_shape: Shape, to: Range<usize>, to_shape: Shape) {
         let mut staging = Staging::new();
-        let recalls = from_shape.recalls_for(&to_shape);
+        let narrow = self.shapes[NARROW];
         for number in from {
             let slots = std::mem::replace(&mut self.directory.bucket_mut(number).slots, [Slot::EMPTY; SLOTS]);
-            let recall = from_shape.recall_in(number);
-            let mut expiring = 0;
-            let freed = bucket::dissolve(&slots, |slot| {
-                // Empty slots and links come along, without a branch that nobody could predict.
-                let hash = if recalls { recall.hash(slot.tag()) } else { self.hash_of(slot) };
-                let moved = if slot.is_entry() { slot.with_tag(to_shape.tag(hash)) } else { Slot::EMPTY };
-                expiring += moved.expires() as i32;
-                staging.add(to_shape.bucket(hash).wrapping_sub(to.start), moved);
-            });
-            self.overflow_bytes -= freed;
-            if expiring > 0 {
+            if self.expiring > 0 {
+                let mut expiring = 0;
+                bucket::for_each_entry(&slots, |slot| expiring += slot.expires() as i32);
                 self.directory.count_expiring(number, -expiring);
             }
+            // Empty slots come along, for lack of a branch that could be predicted.
+            let freed = if from_shape.has_tags_of(&to_shape) {
+                bucket::dissolve(&slots, |slot| staging.add(narrow.place(slot.tag(), to.len()), slot))
+            } else {
+                let recall = from_shape.recall_in(number);
+                let recalls = from_shape.recalls_for(&to_shape);
+                bucket::dissolve(&slots, |slot| {
+                    if !slot.is_empty() {
+                        let hash = if recalls { recall.hash(slot.tag()) } else { self.hash_of(slot) };
+                        staging.add(to_shape.bucket(hash) - to.start, slot.with_tag(to_shape.tag(hash)));
+                    }
+                })
+            };
+            self.overflow_bytes -= freed;
         }
         for (at, number) in to.clone().enumerate() {
             self.unstage(number, staging.bucket(at));
@@ -210,9 +216,6 @@ impl<T> KeyTable<T> {
 
     #[inline]
     fn hash_of(&self, slot: Slot) -> u64 {
-        if !slot.is_entry() {
-            return 0;
-        }
         // SAFETY: the slot is an entry's.
         self.hash(unsafe { Entry::<T>::from_address(slot.address()) }.key())
     }

@@ -78,6 +78,21 @@ impl Shape {
         }
     }
 
+    /// Which of the `parts` of its group an entry belongs to, the group being one of this shape and `parts` at most
+    /// twice `WIDTH_MIN`; the tag is of this shape, or of another that shares its window.
+    #[inline]
+    pub(super) fn place(&self, tag: u16, parts: usize) -> usize {
+        let place =
+            (tag >> (LEVELS_PER_WINDOW - 1 - (self.level - self.base()))) as usize & ((1 << PLACE_BITS) - 1);
+        (place * parts) >> PLACE_BITS
+    }
+
+    /// Whether a hash has the same tag in both shapes.
+    #[inline]
+    pub(super) fn has_tags_of(&self, other: &Shape) -> bool {
+        self.base() == other.base()
+    }
+
     /// Whether [`Recall`] of this shape tells enough for `other`, one step away.
     #[inline]
     pub(super) fn recalls_for(&self, other: &Shape) -> bool {
