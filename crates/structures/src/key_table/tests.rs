@@ -271,9 +271,10 @@ fn growing_and_shrinking_keeps_every_entry_and_every_size_dense() {
         if i % (count as u64 / if cfg!(miri) { 4 } else { 50 }) == 0 {
             table.check();
         }
-        if i > 10_000 {
+        // Measured: 11.3 at every size from 100,000 keys on; below, the chunk that is being vacated shows.
+        if i > 200 && !cfg!(miri) {
             let per_key = table.table_bytes() as f64 / table.len() as f64;
-            assert!(per_key < 99.5, "{per_key} bytes per key at {i}");
+            assert!(per_key < if i > 26_500 { 12.5 } else { 14.1 }, "{per_key} bytes per key at {i}");
         }
         assert!(!table.step(8), "puts keep pace with growth");
     }
