@@ -72,16 +72,18 @@ impl FbTree {
     fn place_for(&self, key: &Key<'_>) -> (Path, usize) {
         if self.height > 0 {
             let last = &self.pages.leaves[self.last];
-            if last.key(last.count() - 1, &self.pages.longs) < *key {
+            if last.compare(last.count() - 1, key, &self.pages.longs).is_lt() {
                 return (self.path_to_edge(true), last.count());
             }
-            if *key < self.pages.first_key(self.first) {
+            if self.pages.leaves[self.first].compare(0, key, &self.pages.longs).is_gt() {
                 return (self.path_to_edge(false), 0);
             }
         }
         let path = self.path_to(key);
-        let slot = self.pages.leaves[path.leaf].lower_bound(key, &self.pages.longs).slot;
-        (path, slot)
+        let leaf = &self.pages.leaves[path.leaf];
+        leaf.prefetch_columns();
+        leaf.prefetch_heap_top();
+        (path, leaf.lower_bound(key, &self.pages.longs).slot)
     }
 
     /// Moves the member at `slot` to the key's score.
@@ -103,12 +105,12 @@ impl FbTree {
         let longs = &self.pages.longs;
         let after_previous = match slot {
             0 => self.height == 0,
-            _ => leaf.key(slot - 1, longs) < *key,
+            _ => leaf.compare(slot - 1, key, longs).is_lt(),
         };
         let before_next = || match (slot + 1 < leaf.count(), leaf.next) {
-            (true, _) => *key < leaf.key(slot + 1, longs),
+            (true, _) => leaf.compare(slot + 1, key, longs).is_gt(),
             (false, NO_LEAF) => true,
-            (false, next) => *key < self.pages.first_key(next),
+            (false, next) => self.pages.leaves[next].compare(0, key, longs).is_gt(),
         };
         after_previous && before_next()
     }

@@ -36,7 +36,10 @@ impl FbTree {
         } else if slot == 0 {
             self.set_anchors(&path, path.steps().len());
         }
-        self.rebalance_at(rank.min(self.len() - 1));
+        let scant = self.pages.leaves[leaf].used_bytes() < self.page_max() / 2;
+        if self.height > 0 && scant {
+            self.rebalance_at(rank.min(self.len() - 1));
+        }
         self.balance_index();
     }
 
