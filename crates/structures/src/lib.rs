@@ -3,14 +3,20 @@
 //! No I/O, no clock, no configuration, no globals: time, seeds and randomness are arguments. This crate is
 //! the only home of clever `unsafe`; each block cites the invariant that makes it sound.
 
+pub mod decimal;
 pub mod hash;
 pub mod integer_set;
 pub mod key_table;
 pub mod listpack;
 pub mod lzf;
+#[cfg(test)]
+mod model;
 pub mod ordered_set;
 pub mod packed_list;
 pub mod packed_map;
 pub mod prefetch;
 pub mod radix_tree;
 pub mod random;
+pub mod size_class;
+pub mod stream;
+mod thin_bytes;

@@ -1,1 +1,577 @@
-//! Not built yet.
+//! A compact list of strings and integers in one buffer, byte for byte the format of Valkey's listpack, so
+//! that DUMP and RDB files carry it unchanged.
+//!
+//! ```text
+//!  Listpack (one pointer) ──> | total u32 | count u16 | element backlen | element backlen | ... | 0xFF |
+//!                             └──────── 6 bytes ──────┘
+//! ```
+//!
+//! All numbers are little-endian; `encoding.rs` describes elements. `count` is 65,535 when the true number is
+//! not known (65,535 elements or more were reached), then counting means walking.
+//!
+//! Invariants:
+//! 1. `total` is the length of the whole, the last byte is `0xFF`, and the allocation is `size_class(total)`.
+//! 2. Elements follow each other without a gap from byte 6 to the terminator, each with its own backlen.
+//! 3. `count` is the number of elements, or 65,535.
+//!
+//! Foreign bytes become a `Listpack` only through [`Listpack::validate`], so the walks trust what they read;
+//! were the invariants broken, a slice index would panic: no walk is `unsafe`.
+
+pub(crate) mod encoding;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use crate::decimal;
+use crate::thin_bytes::{Header, ThinBytes};
+use encoding::{END, Encoded, backlen, backlen_size, decode, element_size, read_backlen};
+
+const HEADER_BYTES: usize = 6;
+/// The count that means: walk and see.
+const COUNT_UNKNOWN: u16 = u16::MAX;
+/// No listpack grows past this many bytes; see [`Listpack::fits`].
+pub const TOTAL_BYTES_MAX: usize = 1 << 30;
+
+/// One element: the shape in which it is stored, borrowed from the listpack.
+#[derive(Clone, Copy, Debug)]
+pub enum Element<'a> {
+    Integer(i64),
+    Bytes(&'a [u8]),
+}
+
+impl<'a> Element<'a> {
+    /// The text of the element; `buffer` is where an integer's is made.
+    #[inline]
+    pub fn text<'b>(&self, buffer: &'b mut [u8; decimal::TEXT_BYTES_MAX]) -> &'b [u8]
+    where
+        'a: 'b,
+    {
+        match *self {
+            Element::Integer(value) => decimal::format(value, buffer),
+            Element::Bytes(bytes) => bytes,
+        }
+    }
+
+    /// Appends the text of the element.
+    pub fn write_to(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.text(&mut [0; decimal::TEXT_BYTES_MAX]));
+    }
+
+    pub fn to_vec(&self) -> Vec<u8> {
+        self.text(&mut [0; decimal::TEXT_BYTES_MAX]).to_vec()
+    }
+
+    /// Bytes of the text.
+    pub fn text_len(&self) -> usize {
+        match *self {
+            Element::Integer(value) => decimal::text_len(value),
+            Element::Bytes(bytes) => bytes.len(),
+        }
+    }
+
+    /// The number that the text spells exactly, if it does.
+    pub fn as_integer(&self) -> Option<i64> {
+        match *self {
+            Element::Integer(value) => Some(value),
+            Element::Bytes(bytes) => decimal::parse(bytes),
+        }
+    }
+}
+
+/// Elements are equal when their texts are.
+impl PartialEq for Element<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Element::Integer(a), Element::Integer(b)) => a == b,
+            (Element::Bytes(a), Element::Bytes(b)) => a == b,
+            (Element::Integer(value), Element::Bytes(text))
+            | (Element::Bytes(text), Element::Integer(value)) => decimal::parse(text) == Some(*value),
+        }
+    }
+}
+
+impl Eq for Element<'_> {}
+
+impl PartialEq<[u8]> for Element<'_> {
+    fn eq(&self, other: &[u8]) -> bool {
+        *self == Element::Bytes(other)
+    }
+}
+
+/// Where an element starts. Any change of the listpack makes earlier positions stale; using a stale one gives
+/// a wrong element or a panic, never undefined behaviour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position(u32);
+
+/// Why bytes are not a listpack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Invalid {
+    /// Fewer bytes than the smallest listpack, or more than [`TOTAL_BYTES_MAX`].
+    Length(usize),
+    /// The header tells another length.
+    HeaderLength { header: u32, actual: usize },
+    /// The last byte is not the terminator.
+    Terminator,
+    /// No well-formed element with its backlen starts at this byte.
+    Element { at: usize },
+    /// The header counts differently.
+    Count { header: u16, actual: usize },
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Invalid::Length(len) => write!(f, "{len} bytes cannot be a listpack"),
+            Invalid::HeaderLength { header, actual } => {
+                write!(f, "a listpack of {actual} bytes says it has {header}")
+            }
+            Invalid::Terminator => f.write_str("a listpack does not end with its terminator"),
+            Invalid::Element { at } => write!(f, "a listpack has a malformed element at byte {at}"),
+            Invalid::Count { header, actual } => {
+                write!(f, "a listpack of {actual} elements says it has {header}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Invalid {}
+
+struct ListpackHeader;
+
+impl Header for ListpackHeader {
+    const LEN: usize = HEADER_BYTES;
+
+    #[inline]
+    fn used_bytes(first: &[u8; 8]) -> usize {
+        u32::from_le_bytes([first[0], first[1], first[2], first[3]]) as usize
+    }
+}
+
+#[derive(Clone)]
+pub struct Listpack {
+    bytes: ThinBytes<ListpackHeader>,
+}
+
+const _: () = assert!(size_of::<Listpack>() == 8 && size_of::<Option<Listpack>>() == 8);
+
+impl Listpack {
+    /// An empty listpack: 7 bytes.
+    pub fn new() -> Self {
+        Listpack { bytes: ThinBytes::new(&[&[7, 0, 0, 0, 0, 0, END]]) }
+    }
+
+    /// Takes bytes from outside after checking every one that a walk would trust. Never panics.
+    pub fn validate(bytes: &[u8]) -> Result<Listpack, Invalid> {
+        check_bytes(bytes)?;
+        Ok(Listpack { bytes: ThinBytes::new(&[bytes]) })
+    }
+
+    /// The whole in its wire format, as DUMP and RDB store it.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.bytes.as_slice()
+    }
+
+    /// Bytes of the wire format.
+    pub fn total_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Bytes held from the allocator.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Number of elements. Walks when 65,535 were ever reached.
+    pub fn len(&self) -> usize {
+        match self.header_count() {
+            COUNT_UNKNOWN => self.iter().count(),
+            count => count as usize,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.total_bytes() == HEADER_BYTES + 1
+    }
+
+    /// Whether `bytes` more of text in `elements` more elements keep the listpack below its limit.
+    pub fn fits(&self, bytes: usize, elements: usize) -> bool {
+        // A head has at most 9 bytes more than the text, a backlen at most 5.
+        let added = elements.saturating_mul(14).saturating_add(bytes);
+        self.total_bytes().saturating_add(added) <= TOTAL_BYTES_MAX
+    }
+
+    pub fn push_back(&mut self, element: &[u8]) {
+        let end = self.end();
+        self.splice(end, 0, Encoded::new(element));
+    }
+
+    pub fn push_back_integer(&mut self, value: i64) {
+        let end = self.end();
+        self.splice(end, 0, Encoded::integer(value));
+    }
+
+    pub fn push_front(&mut self, element: &[u8]) {
+        self.splice(HEADER_BYTES, 0, Encoded::new(element));
+    }
+
+    pub fn push_front_integer(&mut self, value: i64) {
+        self.splice(HEADER_BYTES, 0, Encoded::integer(value));
+    }
+
+    /// Appends several elements with one change of the allocation.
+    pub fn append<'a>(&mut self, elements: impl IntoIterator<Item = Element<'a>>) {
+        let mut added = Vec::new();
+        let mut count = 0;
+        for element in elements {
+            push_entry(&mut added, Encoded::element(element));
+            count += 1;
+        }
+        let end = self.end();
+        self.splice_entries(end, 0, 0, &[&added], count);
+    }
+
+    /// Inserts before the element at `at` and returns where the new one starts.
+    pub fn insert_before(&mut self, at: Position, element: &[u8]) -> Position {
+        self.splice(at.0 as usize, 0, Encoded::new(element));
+        at
+    }
+
+    /// Inserts after the element at `at` and returns where the new one starts.
+    pub fn insert_after(&mut self, at: Position, element: &[u8]) -> Position {
+        let next = self.entry_end(at.0 as usize);
+        self.splice(next, 0, Encoded::new(element));
+        Position(next as u32)
+    }
+
+    /// Replaces the element at `at`; the new one starts there too.
+    pub fn replace(&mut self, at: Position, element: &[u8]) {
+        self.replace_encoded(at, Encoded::new(element));
+    }
+
+    pub fn replace_integer(&mut self, at: Position, value: i64) {
+        self.replace_encoded(at, Encoded::integer(value));
+    }
+
+    fn replace_encoded(&mut self, at: Position, element: Encoded<'_>) {
+        let at = at.0 as usize;
+        if element_size(self.as_bytes(), at) == element.size() {
+            element.write(&mut self.bytes.payload_mut()[at - HEADER_BYTES..]);
+            return;
+        }
+        let removed = self.entry_end(at) - at;
+        self.splice(at, removed, element);
+    }
+
+    /// Removes the element at `at`; returns where the one after it now starts.
+    pub fn remove(&mut self, at: Position) -> Option<Position> {
+        let at = at.0 as usize;
+        let removed = self.entry_end(at) - at;
+        self.splice_entries(at, removed, 1, &[], 0);
+        self.position(at)
+    }
+
+    /// Removes up to `count` elements from the one at `index` on (negative: from the end, -1 the last).
+    /// Returns how many went.
+    pub fn remove_range(&mut self, index: i64, count: usize) -> usize {
+        match self.at(index) {
+            Some(first) => self.remove_from(first, count),
+            None => 0,
+        }
+    }
+
+    /// Removes up to `count` elements from position `first` on; returns how many went.
+    pub fn remove_from(&mut self, first: Position, count: usize) -> usize {
+        let start = first.0 as usize;
+        let (mut end, mut removed) = (start, 0);
+        while removed < count && self.as_bytes()[end] != END {
+            end = self.entry_end(end);
+            removed += 1;
+        }
+        self.splice_entries(start, end - start, removed, &[], 0);
+        removed
+    }
+
+    /// The first listpack's elements, then the second's.
+    pub fn merge(mut first: Listpack, second: &Listpack) -> Listpack {
+        let entries = &second.as_bytes()[HEADER_BYTES..second.end()];
+        let end = first.end();
+        first.splice_entries(end, 0, 0, &[entries], second.len());
+        first
+    }
+
+    pub fn first(&self) -> Option<Position> {
+        self.position(HEADER_BYTES)
+    }
+
+    pub fn last(&self) -> Option<Position> {
+        self.previous_of(self.end())
+    }
+
+    pub fn next(&self, at: Position) -> Option<Position> {
+        self.position(self.entry_end(at.0 as usize))
+    }
+
+    pub fn previous(&self, at: Position) -> Option<Position> {
+        self.previous_of(at.0 as usize)
+    }
+
+    /// Where the element at `index` starts; negative indexes count from the end, -1 being the last.
+    pub fn at(&self, index: i64) -> Option<Position> {
+        let from_end = match self.header_count() {
+            COUNT_UNKNOWN => index < 0,
+            // Walk from the nearer end.
+            count => {
+                let count = count as i64;
+                let forward = if index < 0 { index + count } else { index };
+                if !(0..count).contains(&forward) {
+                    return None;
+                }
+                return if forward <= count / 2 {
+                    self.nth(forward as u64)
+                } else {
+                    self.nth_back((count - 1 - forward) as u64)
+                };
+            }
+        };
+        if from_end { self.nth_back(index.unsigned_abs() - 1) } else { self.nth(index as u64) }
+    }
+
+    fn nth(&self, steps: u64) -> Option<Position> {
+        let mut at = self.first()?;
+        for _ in 0..steps {
+            at = self.next(at)?;
+        }
+        Some(at)
+    }
+
+    fn nth_back(&self, steps: u64) -> Option<Position> {
+        let mut at = self.last()?;
+        for _ in 0..steps {
+            at = self.previous(at)?;
+        }
+        Some(at)
+    }
+
+    #[inline]
+    pub fn get(&self, at: Position) -> Element<'_> {
+        decode(self.as_bytes(), at.0 as usize).0
+    }
+
+    /// The first element equal to `needle` from `from` on, looking only at every `skip + 1`-th element:
+    /// `skip` 1 visits the fields of a list of fields and values.
+    pub fn find(&self, from: Position, needle: &[u8], skip: usize) -> Option<Position> {
+        let bytes = self.as_bytes();
+        let number = decimal::parse(needle);
+        let mut at = from.0 as usize;
+        let mut passing = 0;
+        while bytes[at] != END {
+            if passing > 0 {
+                passing -= 1;
+                let size = element_size(bytes, at);
+                at += size + backlen_size(size);
+                continue;
+            }
+            let (element, size) = decode(bytes, at);
+            let equal = match element {
+                Element::Integer(value) => number == Some(value),
+                Element::Bytes(text) => text == needle,
+            };
+            if equal {
+                return Some(Position(at as u32));
+            }
+            at += size + backlen_size(size);
+            passing = skip;
+        }
+        None
+    }
+
+    pub fn iter(&self) -> Iter<'_> {
+        self.iter_from(self.first())
+    }
+
+    /// From an element (or from the end, when `None`) to the last.
+    pub fn iter_from(&self, from: Option<Position>) -> Iter<'_> {
+        let at = from.map_or(self.end(), |at| at.0 as usize);
+        Iter { bytes: self.as_bytes(), at, end: self.end() }
+    }
+
+    fn header_count(&self) -> u16 {
+        let bytes = self.as_bytes();
+        u16::from_le_bytes([bytes[4], bytes[5]])
+    }
+
+    /// Where the terminator stands.
+    #[inline]
+    fn end(&self) -> usize {
+        self.total_bytes() - 1
+    }
+
+    #[inline]
+    fn entry_end(&self, at: usize) -> usize {
+        let size = element_size(self.as_bytes(), at);
+        at + size + backlen_size(size)
+    }
+
+    #[inline]
+    fn position(&self, at: usize) -> Option<Position> {
+        (self.as_bytes()[at] != END).then_some(Position(at as u32))
+    }
+
+    fn previous_of(&self, at: usize) -> Option<Position> {
+        if at == HEADER_BYTES {
+            return None;
+        }
+        let (size, backlen) = read_backlen(self.as_bytes(), at);
+        Some(Position((at - backlen - size) as u32))
+    }
+
+    /// Replaces the `removed` bytes of at most one entry at `at` by one element.
+    #[inline]
+    fn splice(&mut self, at: usize, removed: usize, element: Encoded<'_>) {
+        let (backlen, backlen_len) = backlen(element.size());
+        let parts = [element.head(), element.body(), &backlen[..backlen_len]];
+        self.splice_entries(at, removed, (removed > 0) as usize, &parts, 1);
+    }
+
+    /// Replaces `removed` bytes, being `removed_count` entries, by `parts`, being `added_count` entries.
+    fn splice_entries(
+        &mut self,
+        at: usize,
+        removed: usize,
+        removed_count: usize,
+        parts: &[&[u8]],
+        added_count: usize,
+    ) {
+        let added: usize = parts.iter().map(|part| part.len()).sum();
+        let total = self.total_bytes() - removed + added;
+        assert!(total <= TOTAL_BYTES_MAX || added == 0, "callers ask fits() first");
+        let count = match self.header_count() {
+            COUNT_UNKNOWN => COUNT_UNKNOWN,
+            count => u16::try_from(count as usize - removed_count + added_count).unwrap_or(COUNT_UNKNOWN),
+        };
+        let mut header = [0; HEADER_BYTES];
+        header[..4].copy_from_slice(&(total as u32).to_le_bytes());
+        header[4..].copy_from_slice(&count.to_le_bytes());
+        self.bytes.splice(at, removed, parts, &header);
+    }
+
+    /// Panics unless every invariant of this file holds.
+    pub fn check(&self) {
+        check_bytes(self.as_bytes()).expect("the invariants of a listpack");
+        assert!(self.memory_bytes() >= self.total_bytes());
+    }
+}
+
+fn push_entry(out: &mut Vec<u8>, element: Encoded<'_>) {
+    let (backlen, backlen_len) = backlen(element.size());
+    out.extend_from_slice(element.head());
+    out.extend_from_slice(element.body());
+    out.extend_from_slice(&backlen[..backlen_len]);
+}
+
+fn check_bytes(bytes: &[u8]) -> Result<(), Invalid> {
+    let actual = bytes.len();
+    if !(HEADER_BYTES + 1..=TOTAL_BYTES_MAX).contains(&actual) {
+        return Err(Invalid::Length(actual));
+    }
+    let header = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    if header as usize != actual {
+        return Err(Invalid::HeaderLength { header, actual });
+    }
+    let (entries, terminator) = bytes.split_at(actual - 1);
+    if terminator != [END] {
+        return Err(Invalid::Terminator);
+    }
+    let (mut at, mut count) = (HEADER_BYTES, 0);
+    while at < entries.len() {
+        let size = encoding::checked_element_size(entries, at).ok_or(Invalid::Element { at })?;
+        let (backlen, backlen_len) = backlen(size);
+        if !entries[at + size..].starts_with(&backlen[..backlen_len]) {
+            return Err(Invalid::Element { at });
+        }
+        at += size + backlen_len;
+        count += 1;
+    }
+    let header = u16::from_le_bytes([bytes[4], bytes[5]]);
+    if header != COUNT_UNKNOWN && header as usize != count {
+        return Err(Invalid::Count { header, actual: count });
+    }
+    Ok(())
+}
+
+impl Default for Listpack {
+    fn default() -> Self {
+        Listpack::new()
+    }
+}
+
+impl fmt::Debug for Listpack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl<'a> Extend<Element<'a>> for Listpack {
+    fn extend<T: IntoIterator<Item = Element<'a>>>(&mut self, elements: T) {
+        self.append(elements);
+    }
+}
+
+impl<'a> FromIterator<Element<'a>> for Listpack {
+    fn from_iter<T: IntoIterator<Item = Element<'a>>>(elements: T) -> Self {
+        let mut listpack = Listpack::new();
+        listpack.append(elements);
+        listpack
+    }
+}
+
+impl<'a> IntoIterator for &'a Listpack {
+    type Item = Element<'a>;
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
+    }
+}
+
+/// Elements in order, from both ends.
+#[derive(Clone)]
+pub struct Iter<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    end: usize,
+}
+
+impl<'a> Iter<'a> {
+    /// Where the element that `next` will give starts.
+    pub fn position(&self) -> Option<Position> {
+        (self.at < self.end).then_some(Position(self.at as u32))
+    }
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = Element<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Element<'a>> {
+        if self.at >= self.end {
+            return None;
+        }
+        let (element, size) = decode(self.bytes, self.at);
+        self.at += size + backlen_size(size);
+        Some(element)
+    }
+}
+
+impl<'a> DoubleEndedIterator for Iter<'a> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Element<'a>> {
+        if self.at >= self.end {
+            return None;
+        }
+        let (size, backlen) = read_backlen(self.bytes, self.end);
+        self.end -= size + backlen;
+        Some(decode(self.bytes, self.end).0)
+    }
+}

@@ -1,0 +1,38 @@
+//! The sizes an allocator really hands out, so that a structure can grow to fill them and can tell its memory.
+//!
+//! jemalloc built with a quantum of 8 bytes: multiples of 8 up to 64, then four classes to each doubling
+//! (80, 96, 112, 128, 160, ...). Asking for anything between two classes wastes the difference.
+
+/// The smallest class that holds `size` bytes; 0 for 0, which is not allocated at all.
+#[inline]
+pub const fn size_class(size: usize) -> usize {
+    if size <= 64 {
+        return (size + 7) & !7;
+    }
+    // 64 < size: the highest bit of size - 1 names the doubling, a quarter of it is the step.
+    let step = 1usize << (usize::BITS - 1 - (size - 1).leading_zeros() - 2);
+    (size + step - 1) & !(step - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_are_those_of_the_allocator() {
+        let classes = [
+            8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640,
+            768, 896, 1024, 1280,
+        ];
+        let mut previous = 0;
+        for class in classes {
+            for size in previous + 1..=class {
+                assert_eq!(size_class(size), class, "{size}");
+            }
+            previous = class;
+        }
+        assert_eq!(size_class(0), 0);
+        assert_eq!(size_class(8193), 10240);
+        assert_eq!(size_class(1 << 20), 1 << 20);
+    }
+}

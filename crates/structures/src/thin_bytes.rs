@@ -1,0 +1,158 @@
+//! A byte buffer behind one pointer: its length stands in the first bytes of its own contents.
+//!
+//! ```text
+//!  ThinBytes (8 bytes) ──> ┌────────────┬──────────────────────────┬ ─ ─ ─ ─ ┐
+//!                          │ header     │ payload                  │ unused
+//!                          └────────────┴──────────────────────────┴ ─ ─ ─ ─ ┘
+//!                           └── H::used_bytes(header) ────────────┘
+//!                           └── size_class(used) = the allocation ──────────┘
+//! ```
+//!
+//! Invariants:
+//! 1. The allocation has exactly `size_class(used)` bytes, where `used` is what the header says.
+//! 2. The first `used` bytes are initialised, and `used >= 8`, or `used >= H::LEN` with 8 bytes initialised.
+//! 3. Only this file writes the header, and never one that breaks invariant 1.
+//!
+//! Rejected: `Box<[u8]>`, which is safe but costs 8 bytes more in every entry that holds a small collection
+//! (a keyspace of ten-field hashes has one per key), and a spare-capacity field, which the size class implies.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+
+use crate::size_class::size_class;
+
+/// How a format tells its whole length, header included, in its first bytes.
+pub(crate) trait Header {
+    /// Bytes of the header itself, at most 8.
+    const LEN: usize;
+    /// The length of the whole, from the first 8 bytes; at least `LEN`.
+    fn used_bytes(first: &[u8; 8]) -> usize;
+}
+
+pub(crate) struct ThinBytes<H: Header> {
+    pointer: NonNull<u8>,
+    header: PhantomData<H>,
+}
+
+// SAFETY: the buffer is owned alone by this value (invariant 1) and holds plain bytes.
+unsafe impl<H: Header> Send for ThinBytes<H> {}
+// SAFETY: shared references only read bytes.
+unsafe impl<H: Header> Sync for ThinBytes<H> {}
+
+fn layout(used: usize) -> Layout {
+    Layout::from_size_align(size_class(used.max(8)), 1).expect("lengths stay far below isize::MAX")
+}
+
+impl<H: Header> ThinBytes<H> {
+    /// Copies `parts`, one after another; together they must be a well-formed header and payload.
+    pub fn new(parts: &[&[u8]]) -> Self {
+        let used: usize = parts.iter().map(|part| part.len()).sum();
+        assert!(used >= H::LEN, "a buffer has a header");
+        let layout = layout(used);
+        // SAFETY: the layout has at least 8 bytes.
+        let raw = unsafe { alloc(layout) };
+        let Some(pointer) = NonNull::new(raw) else { handle_alloc_error(layout) };
+        // SAFETY: the allocation has room for 8 bytes and for all parts, and is not yet shared.
+        unsafe {
+            pointer.cast::<[u8; 8]>().write_unaligned([0; 8]);
+            copy_parts(pointer.as_ptr(), parts);
+        }
+        let made = ThinBytes { pointer, header: PhantomData };
+        assert!(made.len() == used, "the header tells the length");
+        made
+    }
+
+    /// Bytes in use, header included.
+    #[inline]
+    pub fn len(&self) -> usize {
+        // SAFETY: invariant 2: 8 bytes are always there and initialised; bytes need no alignment.
+        H::used_bytes(unsafe { self.pointer.cast::<[u8; 8]>().as_ref() })
+    }
+
+    /// Bytes held from the allocator.
+    pub fn capacity(&self) -> usize {
+        layout(self.len()).size()
+    }
+
+    #[inline]
+    pub fn as_slice(&self) -> &[u8] {
+        // SAFETY: invariants 1 and 2.
+        unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.len()) }
+    }
+
+    /// Everything after the header, for changes that keep the length.
+    #[inline]
+    pub fn payload_mut(&mut self) -> &mut [u8] {
+        let len = self.len();
+        // SAFETY: invariants 1 and 2; the header itself is left out, so the length cannot change.
+        unsafe { std::slice::from_raw_parts_mut(self.pointer.as_ptr().add(H::LEN), len - H::LEN) }
+    }
+
+    /// Replaces `removed` bytes at `at` by `parts` and writes `header`, which must tell the new length.
+    pub fn splice(&mut self, at: usize, removed: usize, parts: &[&[u8]], header: &[u8]) {
+        let old = self.len();
+        let added: usize = parts.iter().map(|part| part.len()).sum();
+        assert!(at >= H::LEN && at + removed <= old && header.len() == H::LEN, "the payload holds the range");
+        let new = old - removed + added;
+        let mut first = [0; 8];
+        first[..H::LEN].copy_from_slice(header);
+        if H::LEN < 8 {
+            // What follows a short header belongs to the payload and takes no part in the length.
+            first[H::LEN..].fill(0);
+        }
+        assert!(H::used_bytes(&first) == new, "the header tells the length");
+        if new > old {
+            self.reallocate(old, new);
+        }
+        // SAFETY: max(old, new) bytes are allocated here (the buffer grows before and shrinks after); the
+        // assertion above keeps both ranges inside; `parts` cannot alias a buffer borrowed mutably.
+        unsafe {
+            let base = self.pointer.as_ptr();
+            ptr::copy(base.add(at + removed), base.add(at + added), old - at - removed);
+            copy_parts(base.add(at), parts);
+            ptr::copy_nonoverlapping(header.as_ptr(), base, H::LEN);
+        }
+        if new < old {
+            self.reallocate(old, new);
+        }
+    }
+
+    #[inline]
+    fn reallocate(&mut self, old: usize, new: usize) {
+        let (from, to) = (layout(old), layout(new));
+        if from == to {
+            return;
+        }
+        // SAFETY: invariant 1 gives the present layout; the new size is at least 8.
+        let raw = unsafe { realloc(self.pointer.as_ptr(), from, to.size()) };
+        self.pointer = NonNull::new(raw).unwrap_or_else(|| handle_alloc_error(to));
+    }
+}
+
+/// # Safety
+/// `to` must be valid for writing all parts, and overlap none of them.
+#[inline]
+unsafe fn copy_parts(mut to: *mut u8, parts: &[&[u8]]) {
+    for part in parts {
+        // SAFETY: the caller's promise.
+        unsafe {
+            ptr::copy_nonoverlapping(part.as_ptr(), to, part.len());
+            to = to.add(part.len());
+        }
+    }
+}
+
+impl<H: Header> Drop for ThinBytes<H> {
+    fn drop(&mut self) {
+        let layout = layout(self.len());
+        // SAFETY: invariant 1; nothing uses the pointer after this.
+        unsafe { dealloc(self.pointer.as_ptr(), layout) }
+    }
+}
+
+impl<H: Header> Clone for ThinBytes<H> {
+    fn clone(&self) -> Self {
+        ThinBytes::new(&[self.as_slice()])
+    }
+}
