@@ -27,6 +27,7 @@ pub use sorted::{Invalid, SortedIntegers};
 /// A small set becomes large when it would exceed this many values.
 pub const SMALL_MAX: usize = 512;
 
+#[derive(Clone)]
 pub enum IntegerSet {
     Small(SortedIntegers),
     Large(Box<IntegerPages>),

@@ -55,6 +55,7 @@ impl Limits {
     }
 }
 
+#[derive(Clone)]
 pub struct PackedList {
     nodes: VecDeque<Node>,
     len: u64,

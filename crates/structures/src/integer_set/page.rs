@@ -27,6 +27,7 @@ enum Form {
     Bitmap,
 }
 
+#[derive(Clone)]
 pub(super) struct Page {
     pub base: i64,
     contents: Box<[u8]>,

@@ -15,6 +15,7 @@ use crate::size_class::size_class;
 
 const GROUP_MAX: usize = 128;
 
+#[derive(Clone)]
 struct Group {
     first: i64,
     count: u64,
@@ -28,7 +29,7 @@ impl Group {
     }
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct IntegerPages {
     groups: Vec<Group>,
     len: u64,

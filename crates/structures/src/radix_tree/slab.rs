@@ -5,6 +5,7 @@ use crate::size_class::size_class;
 
 const CHUNK: usize = 128;
 
+#[derive(Clone)]
 pub(super) struct Slab<T> {
     chunks: Vec<Vec<T>>,
 }
