@@ -258,7 +258,7 @@ pub(super) fn validate(base: StreamId, listpack: &Listpack) -> Result<(u64, Stre
     let view = NodeView::parse(base, listpack).ok_or(InvalidNode)?;
     let mut entries = view.entries();
     let (mut live, mut deleted, mut last) = (0, 0, None);
-    while let Some(raw) = entries.next() {
+    for raw in entries.by_ref() {
         *(if raw.is_deleted() { &mut deleted } else { &mut live }) += 1;
         if raw.entry.id < base || last.is_some_and(|last| last >= raw.entry.id) {
             return Err(InvalidNode);
