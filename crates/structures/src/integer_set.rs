@@ -99,6 +99,24 @@ impl IntegerSet {
         }
     }
 
+    /// Asks for what a lookup of `value` touches next, a fetch at a step: call it with step 0, 1, ... while the
+    /// fetches of the step before are under way; false when no step is left.
+    pub fn prefetch(&self, value: i64, step: u32) -> bool {
+        match self {
+            IntegerSet::Small(set) => {
+                set.prefetch();
+                false
+            }
+            IntegerSet::Large(set) => match step {
+                0 => {
+                    crate::prefetch::prefetch(&raw const **set);
+                    true
+                }
+                _ => set.prefetch(value, step - 1),
+            },
+        }
+    }
+
     /// The value with `rank` smaller ones. A random rank gives a uniformly random value.
     pub fn at(&self, rank: u64) -> Option<i64> {
         match self {

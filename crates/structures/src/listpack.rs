@@ -182,6 +182,12 @@ impl Listpack {
         self.bytes.capacity()
     }
 
+    /// Asks for the first line of the buffer, where every command on it begins.
+    #[inline]
+    pub fn prefetch(&self) {
+        self.bytes.prefetch();
+    }
+
     /// Number of elements. Walks when 65,535 were ever reached.
     pub fn len(&self) -> usize {
         match self.header_count() {

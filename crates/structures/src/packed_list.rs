@@ -29,6 +29,7 @@ use std::collections::VecDeque;
 
 use crate::listpack::encoding::Encoded;
 use crate::listpack::{Element, Listpack};
+use crate::prefetch;
 use crate::size_class::size_class;
 use node::{Limits, Node, View};
 pub use walk::{Direction, Walk};
@@ -166,6 +167,18 @@ impl PackedList {
         self.nodes.insert(index, node);
         self.len += 1;
         self.settle_around(index);
+    }
+
+    /// Asks for what a push or pop at the front (or the back) touches next, a fetch at a step: call it with
+    /// step 0, 1, ... while the fetches of the step before are under way; false when no step is left.
+    pub fn prefetch_end(&self, front: bool, step: u32) -> bool {
+        let node = if front { self.nodes.front() } else { self.nodes.back() };
+        let Some(node) = node else { return false };
+        match step {
+            0 => prefetch::prefetch(node),
+            _ => node.prefetch_end(front),
+        }
+        step == 0
     }
 
     /// Removes the first element, handing it to `read`.

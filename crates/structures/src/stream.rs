@@ -20,11 +20,11 @@ mod node;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::listpack::Listpack;
 use crate::radix_tree::{Cursor, Key, RadixTree};
+use crate::size_class::size_class;
 pub use group::{Consumer, ConsumerId, Group, Pending};
 pub use node::{Entry, Fields, InvalidNode};
 use node::{NodeEntries, NodeView};
@@ -157,7 +157,8 @@ impl State {
 pub struct Stream {
     nodes: RadixTree<Listpack>,
     state: State,
-    groups: BTreeMap<Box<[u8]>, Group>,
+    /// By ascending name.
+    groups: Vec<(Box<[u8]>, Box<Group>)>,
 }
 
 impl Stream {
@@ -350,13 +351,14 @@ impl Stream {
         self.nodes.len()
     }
 
-    /// Bytes held from the allocator, without the value itself. The names of groups and consumers count, the
-    /// nodes of the small maps that find them do not.
+    /// Bytes held from the allocator, without the value itself.
     pub fn memory_bytes(&self) -> usize {
         let listpacks: usize = self.nodes.values().map(Listpack::memory_bytes).sum();
-        let groups =
-            self.groups.iter().map(|(name, group)| name.len() + size_of::<Group>() + group.memory_bytes());
-        self.nodes.memory_bytes() + listpacks + groups.sum::<usize>()
+        let groups = self.groups.iter().map(|(name, group)| {
+            size_class(name.len()) + size_class(size_of::<Group>()) + group.memory_bytes()
+        });
+        let places = size_class(self.groups.capacity() * size_of::<(Box<[u8]>, Box<Group>)>());
+        self.nodes.memory_bytes() + listpacks + groups.sum::<usize>() + places
     }
 
     /// Frees up to about `nodes_max` nodes or pending entries; true when nothing is left. For a stream that is
@@ -365,14 +367,18 @@ impl Stream {
         if !self.nodes.free_step(nodes_max) {
             return false;
         }
-        match self.groups.last_entry() {
-            None => true,
-            Some(mut group) => {
-                if group.get_mut().free_step(nodes_max) {
-                    group.remove();
-                }
-                self.groups.is_empty()
-            }
+        if let Some((_, group)) = self.groups.last_mut()
+            && group.free_step(nodes_max)
+        {
+            self.groups.pop();
+        }
+        self.groups.is_empty()
+    }
+
+    /// Asks for the memory that the next [`Stream::append`] writes to.
+    pub fn prefetch_append(&self) {
+        if let Some((_, listpack)) = self.nodes.last().get() {
+            listpack.prefetch();
         }
     }
 
@@ -391,7 +397,8 @@ impl Stream {
         assert_eq!(live, self.state.len);
         assert!(last.is_none_or(|last| last <= self.state.last_id));
         assert_eq!(self.first().map_or(StreamId::MIN, |entry| entry.id), self.state.first_id);
-        self.groups.values().for_each(Group::check);
+        self.groups.iter().for_each(|(_, group)| group.check());
+        assert!(self.groups.is_sorted_by(|a, b| a.0 < b.0));
     }
 }
 

@@ -20,6 +20,7 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
+use crate::prefetch::prefetch;
 use crate::size_class::size_class;
 
 /// How a format tells its whole length, header included, in its first bytes.
@@ -68,6 +69,12 @@ impl<H: Header> ThinBytes<H> {
     pub fn len(&self) -> usize {
         // SAFETY: invariant 2: 8 bytes are always there and initialised; bytes need no alignment.
         H::used_bytes(unsafe { self.pointer.cast::<[u8; 8]>().as_ref() })
+    }
+
+    /// Asks for the first line, without touching it.
+    #[inline]
+    pub fn prefetch(&self) {
+        prefetch(self.pointer.as_ptr());
     }
 
     /// Bytes held from the allocator.

@@ -25,6 +25,7 @@
 use crate::listpack::Element;
 use crate::listpack::encoding::{Encoded, decode, element_size};
 use crate::lzf;
+use crate::prefetch::prefetch;
 use crate::size_class::size_class;
 
 /// Records from one mark to the next.
@@ -171,6 +172,14 @@ impl Node {
 
     pub fn memory_bytes(&self) -> usize {
         size_class(self.bytes.len())
+    }
+
+    /// Asks for the line where the first record starts or the last one ends.
+    pub fn prefetch_end(&self, front: bool) {
+        let at = if front { self.start } else { self.end };
+        if let Some(byte) = self.bytes.get(at as usize) {
+            prefetch(byte);
+        }
     }
 
     pub fn is_records(&self) -> bool {

@@ -3,9 +3,7 @@
 //! Invariants:
 //! 1. Every pending entry of a group is in the pending ids of exactly the consumer it names, and the other way
 //!    round.
-//! 2. `names` and the occupied places of `consumers` are the same consumers.
-
-use std::collections::BTreeMap;
+//! 2. `by_name` lists the occupied places of `consumers` in the order of their names.
 
 use super::{Direction, Entries, Entry, State, Stream, StreamId};
 use crate::radix_tree::RadixTree;
@@ -61,35 +59,35 @@ pub struct Group {
     /// How many entries were read, counted from the stream's first ever; nothing when that is not known.
     pub entries_read: Option<u64>,
     pending: RadixTree<Pending>,
-    names: BTreeMap<Box<[u8]>, ConsumerId>,
+    by_name: Vec<ConsumerId>,
     consumers: Vec<Option<Consumer>>,
 }
 
 impl Group {
     fn new(last_id: StreamId, entries_read: Option<u64>) -> Group {
-        Group {
-            last_id,
-            entries_read,
-            pending: RadixTree::new(),
-            names: BTreeMap::new(),
-            consumers: Vec::new(),
-        }
+        Group { last_id, entries_read, pending: RadixTree::new(), by_name: Vec::new(), consumers: Vec::new() }
     }
 
     pub fn consumer_count(&self) -> usize {
-        self.names.len()
+        self.by_name.len()
+    }
+
+    /// Where the consumer of this name stands in `by_name`, or where it would.
+    fn search(&self, name: &[u8]) -> Result<usize, usize> {
+        self.by_name.binary_search_by(|&id| self.consumer(id).name().cmp(name))
     }
 
     pub fn find_consumer(&self, name: &[u8]) -> Option<ConsumerId> {
-        self.names.get(name).copied()
+        self.search(name).ok().map(|at| self.by_name[at])
     }
 
     /// A new consumer; nothing when there is one of this name.
     pub fn create_consumer(&mut self, name: &[u8], now_ms: i64) -> Option<ConsumerId> {
-        if self.names.contains_key(name) {
-            return None;
+        let at = self.search(name).err()?;
+        let mut place = self.consumers.len();
+        if self.by_name.len() < place {
+            place = self.consumers.iter().position(Option::is_none).unwrap_or(place);
         }
-        let place = self.consumers.iter().position(Option::is_none).unwrap_or(self.consumers.len());
         let id = ConsumerId(u32::try_from(place).expect("fewer than 2^32 consumers"));
         let consumer =
             Consumer { name: name.into(), seen_ms: now_ms, active_ms: None, pending: RadixTree::new() };
@@ -97,13 +95,14 @@ impl Group {
             self.consumers.push(None);
         }
         self.consumers[place] = Some(consumer);
-        self.names.insert(name.into(), id);
+        self.by_name.insert(at, id);
         Some(id)
     }
 
     /// Removes a consumer with everything pending for it; tells how much that was.
     pub fn remove_consumer(&mut self, name: &[u8]) -> Option<usize> {
-        let id = self.names.remove(name)?;
+        let at = self.search(name).ok()?;
+        let id = self.by_name.remove(at);
         let consumer = self.consumers[id.0 as usize].take()?;
         for (key, ()) in consumer.pending.iter() {
             self.pending.remove(&key);
@@ -124,7 +123,7 @@ impl Group {
 
     /// Consumers in the order of their names.
     pub fn consumers(&self) -> impl Iterator<Item = (ConsumerId, &Consumer)> {
-        self.names.values().map(|&id| (id, self.consumer(id)))
+        self.by_name.iter().map(|&id| (id, self.consumer(id)))
     }
 
     pub fn pending_len(&self) -> usize {
@@ -199,13 +198,14 @@ impl Group {
         Some(state.entries_added.wrapping_sub(read) as i64)
     }
 
+    /// Bytes held from the allocator, without the value itself.
     pub fn memory_bytes(&self) -> usize {
         let consumers = self.consumers.iter().flatten();
-        let own: usize = consumers
-            .map(|consumer| 2 * size_class(consumer.name.len()) + consumer.pending.memory_bytes())
-            .sum();
-        own + self.pending.memory_bytes()
-            + size_class(self.consumers.capacity() * size_of::<Option<Consumer>>())
+        let own: usize =
+            consumers.map(|consumer| size_class(consumer.name.len()) + consumer.pending.memory_bytes()).sum();
+        let places = size_class(self.consumers.capacity() * size_of::<Option<Consumer>>());
+        let names = size_class(self.by_name.capacity() * size_of::<ConsumerId>());
+        own + self.pending.memory_bytes() + places + names
     }
 
     pub(super) fn free_step(&mut self, pending_max: usize) -> bool {
@@ -226,11 +226,12 @@ impl Group {
     /// Panics unless every documented invariant holds.
     pub fn check(&self) {
         self.pending.check();
-        assert_eq!(self.names.len(), self.consumers.iter().flatten().count());
+        assert_eq!(self.by_name.len(), self.consumers.iter().flatten().count());
+        assert!(self.consumers().map(|(_, consumer)| consumer.name()).is_sorted_by(|a, b| a < b));
         let mut pending = 0;
         for (id, consumer) in self.consumers() {
             consumer.pending.check();
-            assert_eq!(self.names.get(consumer.name()), Some(&id));
+            assert_eq!(self.find_consumer(consumer.name()), Some(id));
             pending += consumer.pending_len();
             for own in consumer.pending_from(StreamId::MIN) {
                 assert_eq!(self.pending(own).map(|pending| pending.consumer), Some(id));
@@ -241,26 +242,29 @@ impl Group {
 }
 
 impl Stream {
+    fn search_group(&self, name: &[u8]) -> Result<usize, usize> {
+        self.groups.binary_search_by(|(other, _)| (**other).cmp(name))
+    }
+
     /// A new group; false when there is one of this name.
     pub fn create_group(&mut self, name: &[u8], last_id: StreamId, entries_read: Option<u64>) -> bool {
-        if self.groups.contains_key(name) {
-            return false;
-        }
-        self.groups.insert(name.into(), Group::new(last_id, entries_read));
+        let Err(at) = self.search_group(name) else { return false };
+        self.groups.insert(at, (name.into(), Box::new(Group::new(last_id, entries_read))));
         true
     }
 
-    /// Takes a group out, to be dropped: false when there is none.
-    pub fn remove_group(&mut self, name: &[u8]) -> Option<Group> {
-        self.groups.remove(name)
+    /// Takes a group out, to be dropped; nothing when there is none.
+    pub fn remove_group(&mut self, name: &[u8]) -> Option<Box<Group>> {
+        let at = self.search_group(name).ok()?;
+        Some(self.groups.remove(at).1)
     }
 
     pub fn group(&self, name: &[u8]) -> Option<&Group> {
-        self.groups.get(name)
+        self.search_group(name).ok().map(|at| &*self.groups[at].1)
     }
 
     pub fn group_mut(&mut self, name: &[u8]) -> Option<&mut Group> {
-        self.groups.get_mut(name)
+        self.search_group(name).ok().map(|at| &mut *self.groups[at].1)
     }
 
     pub fn group_count(&self) -> usize {
@@ -269,7 +273,7 @@ impl Stream {
 
     /// Groups in the order of their names.
     pub fn groups(&self) -> impl Iterator<Item = (&[u8], &Group)> {
-        self.groups.iter().map(|(name, group)| (&**name, group))
+        self.groups.iter().map(|(name, group)| (&**name, &**group))
     }
 
     /// Delivers to `consumer` the entries that the group has not seen, at most `count_max`, handing each to
@@ -283,7 +287,8 @@ impl Stream {
         now_ms: i64,
         mut read: impl FnMut(StreamId, Entry<'_>, Option<Pending>),
     ) -> Option<u64> {
-        let group = self.groups.get_mut(group)?;
+        let at = self.search_group(group).ok()?;
+        let group = &mut *self.groups[at].1;
         let mut delivered = 0;
         let Some(start) = group.last_id.next() else { return Some(0) };
         let mut entries = Entries::new(&self.nodes, start, StreamId::MAX, Direction::Forward);
@@ -314,7 +319,8 @@ impl Stream {
         now_ms: i64,
         mut read: impl FnMut(StreamId, Option<Entry<'_>>),
     ) -> Option<u64> {
-        let group = self.groups.get_mut(group)?;
+        let at = self.search_group(group).ok()?;
+        let group = &mut *self.groups[at].1;
         let own = &group.consumers[consumer.0 as usize].as_ref()?.pending;
         let mut cursor = own.at_or_after(&after.next()?.to_key());
         let mut delivered = 0;
