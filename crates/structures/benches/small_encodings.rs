@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use structures::integer_set::IntegerSet;
 use structures::listpack::{Element, Listpack};
+use structures::lzf::{Compressor, compress_small, decompress_into};
 use structures::packed_list::{Direction, PackedList};
 use structures::radix_tree::RadixTree;
 use structures::random::Random;
@@ -139,6 +140,26 @@ fn packed_list() {
     });
 }
 
+fn lzf() {
+    println!("LZF, 8 KiB of records like those of a list, a byte");
+    let input: Vec<u8> = (0..1024).flat_map(|i| format!("e{i:07}").into_bytes()).collect();
+    let mut output = vec![0; input.len()];
+    let mut compressor = Compressor::new();
+    let bytes = input.len() as u64 * 500;
+    time("with the table of the reference, kept", bytes, || {
+        (0..500).filter_map(|_| compressor.compress(black_box(&input), &mut output)).sum::<usize>()
+    });
+    time("with a small table on the stack", bytes, || {
+        (0..500).filter_map(|_| compress_small(black_box(&input), &mut output)).sum::<usize>()
+    });
+    let len = compressor.compress(&input, &mut output).expect("digits compress");
+    println!("  {} bytes became {len}", input.len());
+    let mut expanded = Vec::new();
+    time("decompress", bytes, || {
+        (0..500).filter(|_| decompress_into(&output[..len], input.len(), &mut expanded).is_ok()).count()
+    });
+}
+
 fn integer_set() {
     const COUNT: u64 = 1_000_000;
     let mut random = Random::new(1);
@@ -243,8 +264,9 @@ fn stream() {
 
 fn main() {
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let all: [(&str, fn()); 5] = [
+    let all: [(&str, fn()); 6] = [
         ("listpack", listpack),
+        ("lzf", lzf),
         ("packed_list", packed_list),
         ("integer_set", integer_set),
         ("radix_tree", radix_tree),

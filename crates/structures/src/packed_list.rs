@@ -166,7 +166,15 @@ impl PackedList {
         };
         self.nodes.insert(index, node);
         self.len += 1;
-        self.settle_around(index);
+        // A new end moves one node inside; only that one may have to be compressed.
+        let last = self.nodes.len() - 1;
+        if index == last {
+            self.settle_node(last.saturating_sub(self.compress_depth));
+        } else if index == 0 {
+            self.settle_node(self.compress_depth.min(last));
+        } else {
+            self.settle_around(index);
+        }
     }
 
     /// Asks for what a push or pop at the front (or the back) touches next, a fetch at a step: call it with
