@@ -1,0 +1,146 @@
+//! What a node is made of; knows nothing of order. The header passes for a node wherever only levels are used.
+//!
+//! Every function here that takes a node requires it to be alive, and a level to be below its height.
+
+use super::LEVELS_MAX;
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr::{self, NonNull};
+
+/// One level of a tower: the next node there, and how many ranks further it stands. On level 0 the span's
+/// place holds the tower's height.
+#[repr(C)]
+pub struct Level {
+    next: *mut Node,
+    span: u64,
+}
+
+impl Level {
+    /// Level 0 of a tower of one level that leads nowhere; above level 0, a level that spans nothing.
+    pub const fn empty(span_or_height: u64) -> Self {
+        Level { next: ptr::null_mut(), span: span_or_height }
+    }
+}
+
+/// The start of a node; its levels, the member's length and the member's bytes follow in the allocation.
+#[repr(C)]
+pub struct Node {
+    pub score: f64,
+    pub back: *mut Node,
+    levels: [Level; 0],
+}
+
+const FIXED_BYTES: usize = size_of::<Node>();
+const LEVEL_BYTES: usize = size_of::<Level>();
+/// Lengths from here on are written as this byte and four more.
+const LONG_MEMBER: usize = 255;
+
+const _: () = assert!(FIXED_BYTES == 8 + size_of::<*mut Node>());
+const _: () = assert!(align_of::<Node>() == 8);
+
+#[inline]
+unsafe fn level(node: *const Node, level: usize) -> *mut Level {
+    // SAFETY: the module's contract; the pointer keeps the provenance of the whole allocation.
+    unsafe { (&raw const (*node).levels).cast::<Level>().add(level).cast_mut() }
+}
+
+#[inline]
+pub unsafe fn next(node: *const Node, on: usize) -> *mut Node {
+    // SAFETY: the module's contract.
+    unsafe { (*level(node, on)).next }
+}
+
+#[inline]
+pub unsafe fn set_next(node: *mut Node, on: usize, next: *mut Node) {
+    // SAFETY: the module's contract.
+    unsafe { (*level(node, on)).next = next }
+}
+
+/// Ranks between this node and the next on the level, or the last member.
+#[inline]
+pub unsafe fn span(node: *const Node, on: usize) -> u64 {
+    // SAFETY: the module's contract.
+    unsafe { if on == 0 { !next(node, 0).is_null() as u64 } else { (*level(node, on)).span } }
+}
+
+/// Not for level 0, whose span follows from its pointer.
+#[inline]
+pub unsafe fn set_span(node: *mut Node, on: usize, span: u64) {
+    debug_assert!(on > 0, "level 0 holds the height");
+    // SAFETY: the module's contract.
+    unsafe { (*level(node, on)).span = span }
+}
+
+#[inline]
+pub unsafe fn height(node: *const Node) -> usize {
+    // SAFETY: every tower has a level 0.
+    unsafe { (*level(node, 0)).span as usize }
+}
+
+#[inline]
+pub unsafe fn set_height(node: *mut Node, height: usize) {
+    // SAFETY: every tower has a level 0.
+    unsafe { (*level(node, 0)).span = height as u64 }
+}
+
+/// The member's bytes; not for the header. The caller chooses a lifetime within the node's.
+#[inline]
+pub unsafe fn member<'a>(node: *const Node) -> &'a [u8] {
+    // SAFETY: `allocate` wrote the length and the bytes behind the levels.
+    unsafe {
+        let at = node.cast::<u8>().add(FIXED_BYTES + height(node) * LEVEL_BYTES);
+        let short = *at as usize;
+        if short < LONG_MEMBER {
+            std::slice::from_raw_parts(at.add(1), short)
+        } else {
+            let len = at.add(1).cast::<u32>().read_unaligned() as usize;
+            std::slice::from_raw_parts(at.add(5), len)
+        }
+    }
+}
+
+fn layout(height: usize, member_len: usize) -> Layout {
+    let length_bytes = if member_len < LONG_MEMBER { 1 } else { 5 };
+    let bytes = FIXED_BYTES + height * LEVEL_BYTES + length_bytes + member_len;
+    Layout::from_size_align(bytes, align_of::<Node>())
+        .expect("a member of at most 2^32-1 bytes fits a layout")
+}
+
+/// A node of `height` levels that lead nowhere. Members are at most 2^32-1 bytes long (asserted).
+pub fn allocate(height: usize, score: f64, member: &[u8]) -> NonNull<Node> {
+    assert!((1..=LEVELS_MAX).contains(&height));
+    assert!(u32::try_from(member.len()).is_ok(), "a member is shorter than 4 GiB");
+    let layout = layout(height, member.len());
+    // SAFETY: the layout is not empty, and has room for all that is written: see `layout`.
+    unsafe {
+        let bytes = alloc(layout);
+        let Some(node) = NonNull::new(bytes.cast::<Node>()) else { handle_alloc_error(layout) };
+        (&raw mut (*node.as_ptr()).score).write(score);
+        (&raw mut (*node.as_ptr()).back).write(ptr::null_mut());
+        for on in 0..height {
+            level(node.as_ptr(), on).write(Level::empty(if on == 0 { height as u64 } else { 0 }));
+        }
+        let at = bytes.add(FIXED_BYTES + height * LEVEL_BYTES);
+        let start = if member.len() < LONG_MEMBER {
+            at.write(member.len() as u8);
+            at.add(1)
+        } else {
+            at.write(LONG_MEMBER as u8);
+            at.add(1).cast::<u32>().write_unaligned(member.len() as u32);
+            at.add(5)
+        };
+        start.copy_from_nonoverlapping(member.as_ptr(), member.len());
+        node
+    }
+}
+
+/// Gives the node's memory back; it is not alive afterwards.
+pub unsafe fn free(node: *mut Node) {
+    // SAFETY: allocated by `allocate` with this very layout, which the node itself records.
+    unsafe { dealloc(node.cast(), layout(height(node), member(node).len())) }
+}
+
+/// What `allocate` asked for.
+pub unsafe fn allocation_bytes(node: *const Node) -> usize {
+    // SAFETY: the module's contract.
+    unsafe { layout(height(node), member(node).len()).size() }
+}

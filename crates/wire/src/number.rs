@@ -1,0 +1,249 @@
+//! Numbers as text: the strict integers of the protocol, doubles in the styles of replies and scores, and the
+//! 80-bit floats of `INCRBYFLOAT`.
+//!
+//! | text for | reading | writing |
+//! |---|---|---|
+//! | integers | [`parse_i64`] | [`i64_text`] |
+//! | scores, replies | [`parse_f64`], [`parse_f64_saturating`] for range ends | [`f64_text`] |
+//! | ZSCAN over a large set | | [`f64_text_17_digits`] |
+//! | `INCRBYFLOAT`, `HINCRBYFLOAT` | [`Extended::parse`] | [`Extended::text`] |
+
+use std::io::Write as _;
+use std::ops::Deref;
+
+mod extended;
+mod shortest;
+pub use extended::Extended;
+
+/// Longest text of an `i64`: a sign and 19 digits.
+pub const I64_TEXT_LEN_MAX: usize = 20;
+
+/// Reads a decimal integer in its one canonical spelling: an optional `-`, no `+`, no leading zeros, no `-0`,
+/// no spaces. `None` for anything else and for values outside `i64`.
+#[inline]
+pub fn parse_i64(text: &[u8]) -> Option<i64> {
+    match text {
+        [digit @ b'0'..=b'9'] => Some(i64::from(digit - b'0')),
+        [b'-', digits @ ..] => {
+            parse_magnitude(digits, i64::MIN.unsigned_abs()).map(|m| m.wrapping_neg() as i64)
+        }
+        digits => parse_magnitude(digits, i64::MAX as u64).map(|m| m as i64),
+    }
+}
+
+/// As [`parse_i64`], for values of `u64`.
+#[inline]
+pub fn parse_u64(text: &[u8]) -> Option<u64> {
+    match text {
+        b"0" => Some(0),
+        // The one length at which a u64 may overflow.
+        digits if digits.len() == I64_TEXT_LEN_MAX => {
+            let (last, head) = digits.split_last()?;
+            let last = last.is_ascii_digit().then(|| u64::from(last - b'0'))?;
+            parse_magnitude(head, u64::MAX)?.checked_mul(10)?.checked_add(last)
+        }
+        digits => parse_magnitude(digits, u64::MAX),
+    }
+}
+
+/// A positive number without leading zeros, at most `max`.
+#[inline]
+fn parse_magnitude(digits: &[u8], max: u64) -> Option<u64> {
+    // 19 digits cannot overflow a u64, so the limit can be checked once, at the end.
+    if digits.len() >= I64_TEXT_LEN_MAX || !matches!(digits.first(), Some(b'1'..=b'9')) {
+        return None;
+    }
+    let mut magnitude = 0u64;
+    for &byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        magnitude = magnitude * 10 + u64::from(digit);
+    }
+    (magnitude <= max).then_some(magnitude)
+}
+
+/// The text of one number, held on the stack.
+#[derive(Clone, Copy)]
+pub struct NumberText {
+    bytes: [u8; NUMBER_TEXT_LEN_MAX],
+    len: u8,
+}
+
+/// Longest text of a double: a sign, 17 digits and up to seven zeros.
+const NUMBER_TEXT_LEN_MAX: usize = 31;
+
+impl NumberText {
+    fn new() -> Self {
+        Self { bytes: [0; NUMBER_TEXT_LEN_MAX], len: 0 }
+    }
+
+    fn of(text: &[u8]) -> Self {
+        let mut out = Self::new();
+        out.push(text);
+        out
+    }
+
+    fn push(&mut self, text: &[u8]) {
+        let len = usize::from(self.len);
+        self.bytes[len..len + text.len()].copy_from_slice(text);
+        self.len += text.len() as u8;
+    }
+
+    fn push_zeros(&mut self, count: usize) {
+        self.push(&[b'0'; NUMBER_TEXT_LEN_MAX][..count]);
+    }
+
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(self).expect("only ASCII is pushed")
+    }
+}
+
+impl Deref for NumberText {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+#[inline]
+pub fn i64_text(value: i64) -> NumberText {
+    NumberText::of(itoa::Buffer::new().format(value).as_bytes())
+}
+
+/// Appends `value` to `out`.
+#[inline]
+pub fn push_i64(out: &mut Vec<u8>, value: i64) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
+/// Reads a decimal double or `inf`, `infinity` in any case, with an optional sign. No spaces, no NaN, no
+/// hexadecimal, and nothing whose magnitude is too large or, unless it is zero, too small for a double.
+pub fn parse_f64(text: &[u8]) -> Option<f64> {
+    let value = parse_f64_saturating(text)?;
+    let literal_infinity = || matches!(without_sign(text).first(), Some(b'i' | b'I'));
+    let literal_zero = || {
+        let mantissa = text.split(|byte| matches!(byte, b'e' | b'E')).next().unwrap_or(text);
+        !mantissa.iter().any(|byte| matches!(byte, b'1'..=b'9'))
+    };
+    let in_range = match value {
+        0.0 => literal_zero(),
+        value if value.is_infinite() => literal_infinity(),
+        _ => true,
+    };
+    in_range.then_some(value)
+}
+
+/// As [`parse_f64`], except that magnitudes out of range become infinity or zero.
+pub fn parse_f64_saturating(text: &[u8]) -> Option<f64> {
+    // Rust's grammar is this one, plus NaN.
+    let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    (!value.is_nan()).then_some(value)
+}
+
+fn without_sign(text: &[u8]) -> &[u8] {
+    text.strip_prefix(b"+").or(text.strip_prefix(b"-")).unwrap_or(text)
+}
+
+/// Bounds between which a double without fraction is printed as an integer: half the range of an `i64`.
+const INTEGRAL_MAX: f64 = (i64::MAX / 2) as f64;
+
+/// A double as replies and scores show it: integers plainly, everything else in the fewest digits that read back
+/// as the same double, with an exponent where the plain form would be long (`1e+20`, `1.5e-7`). `inf`, `-inf`,
+/// `nan`, `-0`.
+pub fn f64_text(value: f64) -> NumberText {
+    if value.is_nan() {
+        return NumberText::of(b"nan");
+    }
+    if value.is_infinite() {
+        return NumberText::of(if value < 0.0 { b"-inf" } else { b"inf" });
+    }
+    if value == 0.0 {
+        return NumberText::of(if value.is_sign_negative() { b"-0" } else { b"0" });
+    }
+    if value.abs() <= INTEGRAL_MAX && value as i64 as f64 == value {
+        return i64_text(value as i64);
+    }
+    let mut out = NumberText::new();
+    if value < 0.0 {
+        out.push(b"-");
+    }
+    let decimal = shortest::shortest(value.abs());
+    let digits = decimal.digits();
+    let point = decimal.exponent + digits.len() as i32;
+    let leading_exponent = point - 1;
+    if decimal.exponent >= 0 && leading_exponent < digits.len() as i32 + 7 {
+        out.push(digits);
+        out.push_zeros(decimal.exponent as usize);
+    } else if decimal.exponent < 0 && (decimal.exponent > -7 || leading_exponent.abs() < 4) {
+        push_with_point(&mut out, digits, point);
+    } else {
+        push_with_exponent(&mut out, digits, leading_exponent, 1);
+    }
+    out
+}
+
+/// `point`: how many of the digits stand before the point; below zero, how many zeros stand behind it.
+fn push_with_point(out: &mut NumberText, digits: &[u8], point: i32) {
+    if point <= 0 {
+        out.push(b"0.");
+        out.push_zeros(-point as usize);
+        out.push(digits);
+    } else {
+        let (integer, fraction) = digits.split_at((point as usize).min(digits.len()));
+        out.push(integer);
+        out.push_zeros(point as usize - integer.len());
+        if !fraction.is_empty() {
+            out.push(b".");
+            out.push(fraction);
+        }
+    }
+}
+
+fn push_with_exponent(out: &mut NumberText, digits: &[u8], exponent: i32, exponent_len_min: usize) {
+    out.push(&digits[..1]);
+    if digits.len() > 1 {
+        out.push(b".");
+        out.push(&digits[1..]);
+    }
+    out.push(if exponent < 0 { b"e-" } else { b"e+" });
+    let magnitude = i64_text(i64::from(exponent.abs()));
+    out.push_zeros(exponent_len_min.saturating_sub(magnitude.len()));
+    out.push(&magnitude);
+}
+
+/// A double as C's `%.17g` shows it: 17 significant digits, trailing zeros dropped.
+pub fn f64_text_17_digits(value: f64) -> NumberText {
+    if !value.is_finite() {
+        return f64_text(value);
+    }
+    let mut scientific = [0u8; NUMBER_TEXT_LEN_MAX];
+    let mut rest = scientific.as_mut_slice();
+    write!(rest, "{:.16e}", value.abs()).expect("17 digits, a point and an exponent fit");
+    let unused = rest.len();
+    let text = &scientific[..NUMBER_TEXT_LEN_MAX - unused];
+    let (mantissa, exponent) = text.split_at(18);
+    let exponent = parse_i64(&exponent[1..]).expect("Rust prints exponents plainly") as i32;
+
+    let mut digits = [0u8; 17];
+    digits[0] = mantissa[0];
+    digits[1..].copy_from_slice(&mantissa[2..]);
+    let zeros = digits[1..].iter().rev().take_while(|&&digit| digit == b'0').count();
+    let digits = &digits[..17 - zeros];
+
+    let mut out = NumberText::new();
+    if value.is_sign_negative() {
+        out.push(b"-");
+    }
+    if (-4..17).contains(&exponent) {
+        push_with_point(&mut out, digits, exponent + 1);
+    } else {
+        push_with_exponent(&mut out, digits, exponent, 2);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,322 @@
+//! Replies: values onto the bytes that a client will read, in the version of the protocol it asked for.
+//!
+//! | value | RESP2 | RESP3 |
+//! |---|---|---|
+//! | ok, simple, error, integer, bulk, array | the same in both | |
+//! | null | `$-1` or `*-1` | `_` |
+//! | map of n pairs | `*2n` | `%n` |
+//! | set, push | `*n` | `~n`, `>n` |
+//! | double | a bulk of its text | `,1.5` |
+//! | boolean | `:1`, `:0` | `#t`, `#f` |
+//! | big number, verbatim | a bulk | `(...`, `=...` |
+//!
+//! Lengths that are not known in advance are filled in afterwards; see [`Mark`].
+
+use std::ops::Deref;
+
+use crate::number::{Extended, f64_text};
+
+/// The version of the protocol on a connection: 2 until the client says HELLO 3.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    #[default]
+    Resp2,
+    Resp3,
+}
+
+/// Where an aggregate of yet unknown length begins. Marks end in the reverse order of their beginning, each with
+/// the length that was then found.
+///
+/// Room for a one-digit length is kept; a longer one moves what was written since. That costs one copy of bytes
+/// which cost more than that to be written, and keeps the bytes those of a length known in advance.
+#[derive(Debug)]
+#[must_use = "an aggregate that is begun must be ended"]
+pub struct Mark {
+    at: usize,
+}
+
+/// A type byte, one digit, CR and LF.
+const SMALL_HEADER_LEN: usize = 4;
+
+/// The reply bytes of one connection, appended to in order.
+#[derive(Debug, Default)]
+pub struct ReplyBuffer {
+    bytes: Vec<u8>,
+    pub protocol: Protocol,
+}
+
+impl ReplyBuffer {
+    pub fn new(protocol: Protocol) -> Self {
+        Self { bytes: Vec::new(), protocol }
+    }
+
+    /// Goes on behind the contents of a buffer that is being reused.
+    pub fn with_bytes(bytes: Vec<u8>, protocol: Protocol) -> Self {
+        Self { bytes, protocol }
+    }
+
+    /// The bytes written so far; the buffer is empty and without capacity afterwards.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
+    }
+
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
+    /// Forgets what was written after the buffer had this length.
+    pub fn truncate(&mut self, len: usize) {
+        self.bytes.truncate(len);
+    }
+
+    pub fn reserve(&mut self, additional: usize) {
+        self.bytes.reserve(additional);
+    }
+
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Cuts sent bytes off the front.
+    pub fn drain_front(&mut self, len: usize) {
+        self.bytes.drain(..len);
+    }
+
+    #[inline]
+    fn is_resp3(&self) -> bool {
+        self.protocol == Protocol::Resp3
+    }
+
+    /// Bytes that already are replies.
+    #[inline]
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    #[inline]
+    pub fn ok(&mut self) {
+        self.raw(b"+OK\r\n");
+    }
+
+    /// A status line. Line ends in it become spaces.
+    pub fn simple(&mut self, text: &str) {
+        self.line(b'+', text.as_bytes());
+    }
+
+    /// An error line, its code included: `ERR no such key`. Line ends at its end are cut off, those within become
+    /// spaces.
+    pub fn error(&mut self, text: impl AsRef<[u8]>) {
+        let text = text.as_ref();
+        let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+        let len = text.len() - text.iter().rev().take_while(|byte| is_line_end(byte)).count();
+        self.line(b'-', &text[..len]);
+    }
+
+    fn line(&mut self, kind: u8, text: &[u8]) {
+        self.bytes.reserve(text.len() + 3);
+        self.bytes.push(kind);
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(text);
+        for byte in &mut self.bytes[start..] {
+            if matches!(byte, b'\r' | b'\n') {
+                *byte = b' ';
+            }
+        }
+        self.raw(b"\r\n");
+    }
+
+    #[inline]
+    pub fn integer(&mut self, value: i64) {
+        self.header(b':', value);
+    }
+
+    #[inline]
+    pub fn bulk(&mut self, bytes: &[u8]) {
+        self.bytes.reserve(bytes.len() + 16);
+        self.header(b'$', bytes.len() as i64);
+        self.raw(bytes);
+        self.raw(b"\r\n");
+    }
+
+    /// A bulk, or null when there is none.
+    #[inline]
+    pub fn bulk_or_null(&mut self, bytes: Option<&[u8]>) {
+        match bytes {
+            Some(bytes) => self.bulk(bytes),
+            None => self.null(),
+        }
+    }
+
+    /// An integer's text as a bulk.
+    pub fn bulk_integer(&mut self, value: i64) {
+        self.bulk(itoa::Buffer::new().format(value).as_bytes());
+    }
+
+    /// The missing bulk (of all nulls RESP3 has only one).
+    #[inline]
+    pub fn null(&mut self) {
+        self.raw(if self.is_resp3() { b"_\r\n" } else { b"$-1\r\n" });
+    }
+
+    /// The missing array.
+    pub fn null_array(&mut self) {
+        self.raw(if self.is_resp3() { b"_\r\n" } else { b"*-1\r\n" });
+    }
+
+    #[inline]
+    pub fn array(&mut self, len: usize) {
+        self.header(b'*', len as i64);
+    }
+
+    /// A map; `pairs` keys and values follow in turn.
+    pub fn map(&mut self, pairs: usize) {
+        let (kind, len) = self.map_header(pairs);
+        self.header(kind, len as i64);
+    }
+
+    pub fn set(&mut self, len: usize) {
+        self.header(self.set_kind(), len as i64);
+    }
+
+    /// A message out of turn (pub/sub, invalidation); in RESP2, where there is no such type, an array.
+    pub fn push(&mut self, len: usize) {
+        self.header(if self.is_resp3() { b'>' } else { b'*' }, len as i64);
+    }
+
+    /// Attributes before a reply; `pairs` keys and values follow in turn. They exist in RESP3 only.
+    pub fn attribute(&mut self, pairs: usize) {
+        assert!(self.is_resp3(), "RESP2 has no attributes");
+        self.header(b'|', pairs as i64);
+    }
+
+    pub fn double(&mut self, value: f64) {
+        self.number(&f64_text(value));
+    }
+
+    /// An 80-bit float without exponent.
+    pub fn extended(&mut self, value: Extended) {
+        self.number(&value.text());
+    }
+
+    /// The text of a number with fraction.
+    fn number(&mut self, text: &[u8]) {
+        if self.is_resp3() {
+            self.line(b',', text);
+        } else {
+            self.bulk(text);
+        }
+    }
+
+    pub fn boolean(&mut self, value: bool) {
+        self.raw(match (self.is_resp3(), value) {
+            (true, true) => b"#t\r\n",
+            (true, false) => b"#f\r\n",
+            (false, true) => b":1\r\n",
+            (false, false) => b":0\r\n",
+        });
+    }
+
+    /// An integer of any size, given as its digits.
+    pub fn big_number(&mut self, digits: &str) {
+        if self.is_resp3() {
+            self.line(b'(', digits.as_bytes());
+        } else {
+            self.bulk(digits.as_bytes());
+        }
+    }
+
+    /// A text with its format: three letters such as `txt` and `mkd` (longer ones are cut, shorter ones filled up
+    /// with spaces).
+    pub fn verbatim(&mut self, format: &str, text: &[u8]) {
+        if !self.is_resp3() {
+            return self.bulk(text);
+        }
+        let mut prefix = *b"   :";
+        let letters = format.len().min(3);
+        prefix[..letters].copy_from_slice(&format.as_bytes()[..letters]);
+        self.header(b'=', (text.len() + prefix.len()) as i64);
+        self.raw(&prefix);
+        self.raw(text);
+        self.raw(b"\r\n");
+    }
+
+    /// Begins an aggregate whose length will be known at its end: see [`Mark`].
+    pub fn begin(&mut self) -> Mark {
+        let at = self.bytes.len();
+        self.raw(&[0; SMALL_HEADER_LEN]);
+        Mark { at }
+    }
+
+    pub fn begin_array(&mut self) -> Mark {
+        self.begin()
+    }
+
+    pub fn end_array(&mut self, mark: Mark, len: usize) {
+        self.end(mark, b'*', len);
+    }
+
+    pub fn end_map(&mut self, mark: Mark, pairs: usize) {
+        let (kind, len) = self.map_header(pairs);
+        self.end(mark, kind, len);
+    }
+
+    pub fn end_set(&mut self, mark: Mark, len: usize) {
+        self.end(mark, self.set_kind(), len);
+    }
+
+    /// Forgets the aggregate and all that was written since its beginning.
+    pub fn cancel(&mut self, mark: Mark) {
+        self.bytes.truncate(mark.at);
+    }
+
+    fn end(&mut self, mark: Mark, kind: u8, len: usize) {
+        let mut digits = itoa::Buffer::new();
+        let digits = digits.format(len).as_bytes();
+        // In place of the room kept: type byte, digits, line end.
+        let header = [&[kind], digits, b"\r\n"];
+        let range = mark.at..mark.at + SMALL_HEADER_LEN;
+        if digits.len() == 1 {
+            self.bytes[range].copy_from_slice(&[kind, digits[0], b'\r', b'\n']);
+        } else {
+            self.bytes.splice(range, header.concat());
+        }
+    }
+
+    fn map_header(&self, pairs: usize) -> (u8, usize) {
+        if self.is_resp3() { (b'%', pairs) } else { (b'*', pairs * 2) }
+    }
+
+    fn set_kind(&self) -> u8 {
+        if self.is_resp3() { b'~' } else { b'*' }
+    }
+
+    /// A type byte and a number, the line that begins most replies.
+    #[inline]
+    fn header(&mut self, kind: u8, value: i64) {
+        match value {
+            0..10 => self.raw(&[kind, b'0' + value as u8, b'\r', b'\n']),
+            10..100 => {
+                let value = value as u8;
+                self.raw(&[kind, b'0' + value / 10, b'0' + value % 10, b'\r', b'\n']);
+            }
+            _ => self.long_header(kind, value),
+        }
+    }
+
+    fn long_header(&mut self, kind: u8, value: i64) {
+        self.bytes.push(kind);
+        self.raw(itoa::Buffer::new().format(value).as_bytes());
+        self.raw(b"\r\n");
+    }
+}
+
+impl Deref for ReplyBuffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! Commands typed by hand and lines of a configuration file: words with shell-like quotes.
+//!
+//! Inside `"..."`, `\xHH` is a byte and `\n \r \t \b \a` are control characters, a backslash before anything else
+//! means that character. Inside `'...'` only `\'` is special. Quotes may open and close anywhere in a word.
+
+use super::ArgRange;
+
+/// A quote was opened and not closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnbalancedQuotes;
+
+impl std::fmt::Display for UnbalancedQuotes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("unbalanced quotes")
+    }
+}
+
+impl std::error::Error for UnbalancedQuotes {}
+
+/// The words of a line. A NUL ends the line.
+pub fn split_args(line: &[u8]) -> Result<Vec<Vec<u8>>, UnbalancedQuotes> {
+    let mut words = Words { line, cursor: 0, last_byte_escapable: true };
+    let mut out = Vec::new();
+    while words.skip_blanks() {
+        let mut word = Vec::new();
+        words.read_word(|_, byte| word.push(byte))?;
+        out.push(word);
+    }
+    Ok(out)
+}
+
+/// The words of one line of a request, each unquoted where it stands (a word never grows when it is unquoted),
+/// appended to `args` as ranges that count from `origin` bytes before the line.
+pub(super) fn unquote_in_place(
+    line: &mut [u8],
+    origin: usize,
+    args: &mut Vec<ArgRange>,
+) -> Result<(), UnbalancedQuotes> {
+    let args_before = args.len();
+    // Over the network the line's last byte always closes a quote, even behind a backslash: `"a\"` is `a\`.
+    let mut words = Words { line, cursor: 0, last_byte_escapable: false };
+    while words.skip_blanks() {
+        let start = words.cursor;
+        let mut len = 0;
+        let read = words.read_word(|line, byte| {
+            line[start + len] = byte;
+            len += 1;
+        });
+        if let Err(error) = read {
+            args.truncate(args_before);
+            return Err(error);
+        }
+        args.push(ArgRange::new(origin + start, len));
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Quote {
+    None,
+    Double,
+    Single,
+}
+
+/// `L` is a line that is only read, or one that is rewritten behind the cursor.
+struct Words<L> {
+    line: L,
+    cursor: usize,
+    last_byte_escapable: bool,
+}
+
+impl<L: AsRef<[u8]>> Words<L> {
+    /// Moves to the next word. False at the end of the line.
+    fn skip_blanks(&mut self) -> bool {
+        let rest = &self.line.as_ref()[self.cursor..];
+        let blanks = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t'..=b'\r')).count();
+        self.cursor += blanks;
+        !matches!(rest.get(blanks), None | Some(0))
+    }
+
+    /// Hands each byte of the word at the cursor to `emit`, and moves behind the word.
+    fn read_word(&mut self, mut emit: impl FnMut(&mut L, u8)) -> Result<(), UnbalancedQuotes> {
+        let mut quote = Quote::None;
+        while let Some((byte, taken)) = self.next_byte(&mut quote) {
+            self.cursor += taken;
+            if let Some(byte) = byte {
+                emit(&mut self.line, byte);
+            }
+        }
+        if quote == Quote::None { Ok(()) } else { Err(UnbalancedQuotes) }
+    }
+
+    /// The byte that the text at the cursor stands for (none for a quote), and the text's length. `None` at the
+    /// end of the word or line.
+    fn next_byte(&self, quote: &mut Quote) -> Option<(Option<u8>, usize)> {
+        let rest = &self.line.as_ref()[self.cursor..];
+        let escapable_len = rest.len() - usize::from(!self.last_byte_escapable && !rest.is_empty());
+        let closed = |quote: &mut Quote, to| {
+            *quote = to;
+            Some((None, 1))
+        };
+        match (*quote, *rest.first()?) {
+            (_, 0) => None,
+            (Quote::Double, b'\\') => Some(unescape(&rest[..escapable_len])),
+            (Quote::Single, b'\\') if rest[..escapable_len].starts_with(b"\\'") => Some((Some(b'\''), 2)),
+            (Quote::Double, b'"') | (Quote::Single, b'\'') => closed(quote, Quote::None),
+            (Quote::None, b' ' | b'\n' | b'\r' | b'\t') => None,
+            (Quote::None, b'"') => closed(quote, Quote::Double),
+            (Quote::None, b'\'') => closed(quote, Quote::Single),
+            (_, byte) => Some((Some(byte), 1)),
+        }
+    }
+}
+
+/// The byte that an escape stands for and the escape's length. `text` starts at the backslash, or is empty when
+/// the backslash is the line's last byte and so only stands for itself.
+fn unescape(text: &[u8]) -> (Option<u8>, usize) {
+    let hex = |digit: u8| char::from(digit).to_digit(16).map(|value| value as u8);
+    if let [_, b'x', high, low, ..] = *text
+        && let (Some(high), Some(low)) = (hex(high), hex(low))
+    {
+        return (Some(high * 16 + low), 4);
+    }
+    match text.get(1) {
+        None | Some(0) => (Some(b'\\'), 1),
+        Some(b'n') => (Some(b'\n'), 2),
+        Some(b'r') => (Some(b'\r'), 2),
+        Some(b't') => (Some(b'\t'), 2),
+        Some(b'b') => (Some(8), 2),
+        Some(b'a') => (Some(7), 2),
+        Some(&other) => (Some(other), 2),
+    }
+}

@@ -1,0 +1,286 @@
+use std::io::Write;
+
+use super::*;
+use crate::reference::{Random, Reference};
+
+type Commands = Vec<Vec<Vec<u8>>>;
+
+/// Reads all commands of a stream that arrives in the given pieces, as a connection would: the front is cut off
+/// after each piece.
+fn read_pieces(pieces: &[&[u8]], limits: &Limits) -> (Commands, Option<ProtocolError>) {
+    let (mut buffer, mut parser, mut commands) = (Vec::new(), Parser::new(), Vec::new());
+    for piece in pieces {
+        buffer.extend_from_slice(piece);
+        let (mut position, mut args) = (0, Vec::new());
+        loop {
+            let (position_before, args_before) = (position, args.len());
+            match parser.parse(&mut buffer, &mut position, limits, &mut args) {
+                Ok(Progress::Complete) => {
+                    assert!(position > position_before && position <= buffer.len());
+                    commands.push(
+                        args[args_before..].iter().map(|arg| arg.of(&buffer).to_vec()).collect::<Vec<_>>(),
+                    );
+                }
+                Ok(Progress::Incomplete) => {
+                    assert_eq!((position, args.len()), (position_before, args_before));
+                    assert!(parser.wanted_bytes() <= limits.bulk_len_max + 2);
+                    break;
+                }
+                Err(error) => {
+                    assert_eq!((position, args.len()), (position_before, args_before));
+                    return (commands, Some(error));
+                }
+            }
+        }
+        buffer.drain(..position);
+    }
+    (commands, None)
+}
+
+fn read(stream: &[u8]) -> (Commands, Option<ProtocolError>) {
+    read_pieces(&[stream], &Limits::default())
+}
+
+fn words(words: &[&str]) -> Vec<Vec<u8>> {
+    words.iter().map(|word| word.as_bytes().to_vec()).collect()
+}
+
+const CORPUS: &[&[u8]] = &[
+    b"*1\r\n$4\r\nPING\r\n",
+    b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$11\r\nhello\r\n*1\r\n\r\n*0\r\n*-1\r\n*2\r\n$0\r\n\r\n$2\r\n\r\n\r\n",
+    b"PING\r\n\r\n\nset a \"b c\"  'd e'\n*1\r\n$4\r\nPING\r\n  echo \"\\x41\\n\\\"\"\r\n",
+    b"*12\r\n$1\r\n0\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n$1\r\n4\r\n$1\r\n5\r\n$1\r\n6\r\n$1\r\n7\r\n$1\r\n8\r\n$1\r\n9\r\n\
+      $2\r\n10\r\n$2\r\n11\r\n*1\r\n$1\r\nx\r\n",
+    b"*2\r\n$100\r\n0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789\
+      \r\n$1\r\nx\r\nPING\n",
+    b"*1\r\n$4\r\nPING\r\n*2\r\n$4\r\nPING\r\n:4\r\nPING\r\n",
+    b"*1\r\n$4\r\nPING\r\n*2\r\n$4\r\nPINGxx$4\r\nPING\r\n",
+    b"*1\r\n$4\r\nPING\rx",
+    b"*1\r\n$4\r\nPING\r\n*1\rx",
+    b"*1\r\n$4\rx",
+    b"*1\r\n$01\r\nP\r\n",
+    b"ping \"abc\r\n",
+    b"ping \0abc\r\n",
+];
+
+#[test]
+fn a_stream_means_the_same_however_it_is_split() {
+    for stream in CORPUS {
+        let whole = read(stream);
+        for first in 0..=stream.len() {
+            for second in first..=stream.len() {
+                let pieces = [&stream[..first], &stream[first..second], &stream[second..]];
+                assert_eq!(
+                    read_pieces(&pieces, &Limits::default()),
+                    whole,
+                    "{stream:?} at {first}, {second}"
+                );
+            }
+        }
+        let bytes: Vec<&[u8]> = stream.chunks(1).collect();
+        assert_eq!(read_pieces(&bytes, &Limits::default()), whole);
+    }
+}
+
+#[test]
+fn every_truncation_is_incomplete_and_gives_the_commands_before_it() {
+    for stream in CORPUS {
+        let (commands, error) = read(stream);
+        for len in 0..stream.len() {
+            let (before, error_before) = read(&stream[..len]);
+            assert!(commands.starts_with(&before));
+            assert!(error_before.is_none() || error_before == error, "{stream:?} cut to {len}");
+        }
+    }
+}
+
+#[test]
+fn commands_of_both_forms() {
+    assert_eq!(read(CORPUS[0]), (vec![words(&["PING"])], None));
+    let expected = vec![words(&["SET", "key", "hello\r\n*1\r\n"]), vec![], vec![], words(&["", "\r\n"])];
+    assert_eq!(read(CORPUS[1]), (expected, None));
+    let expected = vec![
+        words(&["PING"]),
+        vec![],
+        vec![],
+        words(&["set", "a", "b c", "d e"]),
+        words(&["PING"]),
+        words(&["echo", "A\n\""]),
+    ];
+    assert_eq!(read(CORPUS[2]), (expected, None));
+    let (commands, error) = read(CORPUS[3]);
+    assert_eq!((commands[0].len(), commands[0][11].as_slice(), error), (12, b"11".as_slice(), None));
+}
+
+#[test]
+fn lengths_are_checked() {
+    use ProtocolError::*;
+    let cases: &[(&[u8], ProtocolError)] = &[
+        (b"*x\r\n", MultibulkLen),
+        (b"*\r\n", MultibulkLen),
+        (b"*01\r\n", MultibulkLen),
+        (b"*+1\r\n", MultibulkLen),
+        (b"*-0\r\n", MultibulkLen),
+        (b"*2147483648\r\n", MultibulkLen),
+        (b"*9223372036854775808\r\n", MultibulkLen),
+        (b"*1\r\n$\r\n", BulkLen),
+        (b"*1\r\n$-1\r\n", BulkLen),
+        (b"*1\r\n$00\r\n", BulkLen),
+        (b"*1\r\n$536870913\r\n", BulkLen),
+        (b"*1\r\n$18446744073709551616\r\n", BulkLen),
+        (b"*1\r\n$9223372036854775807\r\n", BulkLen),
+        (b"*1\r\nPING\r\n", ExpectedBulk(b'P')),
+        (b"*1\r\n\r\n", ExpectedBulk(b'\r')),
+        (b"*1\r\nPING\rx", ExpectedBulk(b'P')),
+    ];
+    for (stream, error) in cases {
+        assert_eq!(read(stream), (vec![], Some(*error)), "{stream:?}");
+    }
+    let huge = Limits { bulk_len_max: usize::MAX, ..Limits::default() };
+    for stream in
+        [b"*1\r\n$4294967296\r\n".as_slice(), b"*1\r\n$9223372036854775807\r\n", b"*1\r\n$4294967290\r\n"]
+    {
+        assert_eq!(read_pieces(&[stream], &huge), (vec![], Some(RequestTooLong)));
+    }
+}
+
+#[test]
+fn lines_without_end_are_refused_and_never_scanned_twice() {
+    let long = vec![b'1'; INLINE_LEN_MAX + 1];
+    let cases = [
+        (b"".as_slice(), ProtocolError::InlineTooLong),
+        (b"\0", ProtocolError::InlineTooLong),
+        (b"*", ProtocolError::MultibulkCountTooLong),
+        (b"*1\r\n$", ProtocolError::BulkCountTooLong),
+    ];
+    for (start, error) in cases {
+        let stream = [start, &long].concat();
+        assert_eq!(read(&stream), (vec![], Some(error)));
+        let pieces: Vec<&[u8]> = stream.chunks(1000).collect();
+        assert_eq!(read_pieces(&pieces, &Limits::default()), (vec![], Some(error)));
+        assert_eq!(read(&stream[..INLINE_LEN_MAX]), (vec![], None));
+    }
+    let mut line = vec![b'x'; INLINE_LEN_MAX];
+    line.push(b'\n');
+    assert_eq!(read(&line).0[0][0].len(), INLINE_LEN_MAX);
+}
+
+#[test]
+fn unauthenticated_clients_are_held_to_small_commands() {
+    let limits = Limits { authenticated: false, ..Limits::default() };
+    let parse = |stream: &[u8]| read_pieces(&[stream], &limits).1;
+    assert_eq!(parse(b"*10\r\n$16384\r\n"), None);
+    assert_eq!(parse(b"*11\r\n"), Some(ProtocolError::UnauthenticatedMultibulkLen));
+    assert_eq!(parse(b"*1\r\n$16385\r\n"), Some(ProtocolError::UnauthenticatedBulkLen));
+    assert_eq!(parse(b"*1\r\n$536870913\r\n"), Some(ProtocolError::BulkLen));
+}
+
+#[test]
+fn announced_lengths_take_no_memory() {
+    let (mut parser, mut args, mut position) = (Parser::new(), Vec::new(), 0);
+    let mut buffer = b"*2147483647\r\n$3\r\nDEL\r\n$536870912\r\nx".to_vec();
+    let progress = parser.parse(&mut buffer, &mut position, &Limits::default(), &mut args);
+    assert_eq!(progress, Ok(Progress::Incomplete));
+    assert_eq!(parser.wanted_bytes(), 536870912 + 2 - 1);
+    assert!(parser.in_command() && parser.memory_bytes() < 1024 && args.capacity() < 128);
+}
+
+#[test]
+fn a_command_of_many_arguments_in_many_pieces_is_read_once() {
+    let count = 300_000;
+    let mut stream = format!("*{count}\r\n").into_bytes();
+    (0..count).for_each(|i| write!(stream, "${}\r\n{i}\r\n", i.to_string().len()).unwrap());
+    let pieces: Vec<&[u8]> = stream.chunks(777).collect();
+    let (commands, error) = read_pieces(&pieces, &Limits::default());
+    assert_eq!((commands.len(), error), (1, None));
+    assert!(commands[0].iter().enumerate().all(|(i, word)| *word == i.to_string().as_bytes()));
+}
+
+#[test]
+fn quotes() {
+    type Words<'a> = Option<&'a [&'a [u8]]>;
+    let cases: &[(&[u8], Words)] = &[
+        (b"", Some(&[])),
+        (b" \t\x0b\x0c ", Some(&[])),
+        (b"a b\tc", Some(&[b"a", b"b", b"c"])),
+        (b"a\x0bb", Some(&[b"a\x0bb"])),
+        (b"\"\" ''", Some(&[b"", b""])),
+        (b"a\"b c\"d'e f'", Some(&[b"ab cde f"])),
+        (b"\"\\x41\\x4g\\q\\\\\\\"\\a\\b\\t\\r\\n\" x", Some(&[b"Ax4gq\\\"\x07\x08\t\r\n", b"x"])),
+        (b"'\\x41\\'' x", Some(&[b"\\x41'", b"x"])),
+        (b"\"\\xff\\xFF\" x", Some(&[b"\xff\xff", b"x"])),
+        (b"\"abc", None),
+        (b"ok 'abc", None),
+        (b"\"abc\\", None),
+        (b"\"\\x4", None),
+    ];
+    for (line, expected) in cases {
+        let expected = expected.map(|words| words.iter().map(|word| word.to_vec()).collect::<Vec<_>>());
+        assert_eq!(split_args(line).ok(), expected, "{line:?}");
+        let request = [line, b"\r\n".as_slice()].concat();
+        match expected {
+            Some(words) => assert_eq!(read(&request), (vec![words], None)),
+            None => assert_eq!(read(&request), (vec![], Some(ProtocolError::UnbalancedQuotes))),
+        }
+    }
+    // Where a file and a request differ, as in the reference.
+    for line in [b"\"a\\\"".as_slice(), b"'a\\'"] {
+        assert_eq!(split_args(line), Err(UnbalancedQuotes));
+        assert_eq!(read(&[line, b"\n"].concat()), (vec![vec![b"a\\".to_vec()]], None));
+    }
+    assert_eq!(split_args(b"a \0b"), Ok(vec![b"a".to_vec()]));
+}
+
+#[test]
+fn error_texts_are_the_references() {
+    let long = [b'1'; INLINE_LEN_MAX + 2];
+    let requests = [
+        b"*x\r\n".to_vec(),
+        b"*1\r\n$x\r\n".to_vec(),
+        b"*1\r\n\xffx\r\n".to_vec(),
+        b"*1\rx".to_vec(),
+        b"*1\r\n$1\r\nxyz".to_vec(),
+        b"ping 'x\r\n".to_vec(),
+        long.to_vec(),
+        [b"*", long.as_slice()].concat(),
+        [b"*1\r\n$", long.as_slice()].concat(),
+    ];
+    for request in requests {
+        let error = read(&request).1.expect("each is malformed");
+        let expected = [b"-ERR Protocol error: ", error.text().as_slice(), b"\r\n"].concat();
+        if let Some(reply) = Reference::exchange_raw(&request) {
+            assert_eq!(reply, expected, "{:?}", String::from_utf8_lossy(&reply));
+        }
+    }
+}
+
+/// Words with quotes, escapes and blanks in random order: our words and the reference's are the same.
+#[test]
+fn inline_words_are_the_references() {
+    let alphabet: &[&[u8]] =
+        &[b"a", b"\"", b"'", b"\\", b" ", b"\\x", b"4", b"1", b"\\n", b"\x0b", b"\t", b"\xe9", b"\r"];
+    let mut random = Random(1);
+    for _ in 0..300 {
+        let mut line = b"ECHO ".to_vec();
+        for _ in 0..8 {
+            line.extend_from_slice(alphabet[random.below(alphabet.len())]);
+        }
+        line.extend_from_slice(b"\r\n");
+        let ours = match read(&line) {
+            (_, Some(error)) => format!("-ERR Protocol error: {error}\r\n").into_bytes(),
+            (commands, None) if commands[0].len() == 2 => {
+                let word = &commands[0][1];
+                [format!("${}\r\n", word.len()).as_bytes(), word, b"\r\n"].concat()
+            }
+            _ => b"-ERR wrong number of arguments for 'echo' command\r\n".to_vec(),
+        };
+        let request = [line.as_slice(), b"QUIT\r\n"].concat();
+        let Some(mut reply) = Reference::exchange_raw(&request) else { return };
+        if let Some(len) = reply.len().checked_sub(5)
+            && reply.ends_with(b"+OK\r\n")
+        {
+            reply.truncate(len);
+        }
+        assert_eq!(reply, ours, "{line:?}");
+    }
+}
