@@ -106,7 +106,7 @@ impl Documentation {
             let names_token = |syntax: &&str| {
                 syntax.starts_with('[') && syntax.split(['[', '|', ' ', ']']).any(|token| token == word)
             };
-            if let Some(index) = rest.iter().position(|syntax| names_token(syntax)) {
+            if let Some(index) = rest.iter().position(names_token) {
                 rest.remove(index);
             } else if rest.first().is_some_and(|syntax| !syntax.starts_with('[') && !syntax.ends_with("...]"))
             {
