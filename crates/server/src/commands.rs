@@ -3,6 +3,7 @@
 pub mod connection;
 pub mod expiry;
 pub mod generic;
+pub mod hashes;
 pub mod object;
 pub mod scan;
 pub mod strings;
@@ -15,6 +16,7 @@ pub const GROUPS: &[&[Command]] = &[
     connection::COMMANDS,
     expiry::COMMANDS,
     generic::COMMANDS,
+    hashes::COMMANDS,
     object::COMMANDS,
     scan::COMMANDS,
     strings::COMMANDS,

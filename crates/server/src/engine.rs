@@ -63,6 +63,7 @@ impl Executor {
     /// Copies what the data needs to know of the configuration; call after every change to it.
     pub fn reconfigured(&mut self) {
         let config = &self.server.config;
+        self.db.limits = crate::db::collection::EncodingLimits::of(config);
         self.db.access.lfu = config.maxmemory_policy.is_lfu();
         self.db.access.lfu_log_factor = config.lfu_log_factor;
         self.db.access.lfu_decay_minutes = config.lfu_decay_time_minutes;
