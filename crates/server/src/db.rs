@@ -42,6 +42,16 @@ pub enum Garbage {
     Table(KeyTable<Object>),
 }
 
+impl Garbage {
+    /// How many keys' values it is.
+    pub fn objects(&self) -> usize {
+        match self {
+            Garbage::Object(_) => 1,
+            Garbage::Table(table) => table.len(),
+        }
+    }
+}
+
 pub struct Db {
     databases: Vec<KeyTable<Object>>,
     /// The database of the client whose command runs.

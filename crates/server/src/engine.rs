@@ -10,6 +10,7 @@ pub mod effects;
 pub mod execute;
 pub mod gate;
 pub mod memory;
+pub mod reclaim;
 pub mod transaction;
 
 use crate::clock::Clock;
@@ -79,7 +80,13 @@ impl Executor {
     /// What is due once all commands at hand have run.
     pub fn end_tick(&mut self) {
         self.server.tracking.flush_broadcasts(&mut self.server.clients);
-        self.db.discarded.clear();
+        self.free_discarded();
+    }
+
+    pub(crate) fn free_discarded(&mut self) {
+        for garbage in self.db.discarded.drain(..) {
+            self.memory.reclaimer.free(garbage);
+        }
     }
 
     /// A client has connected.
