@@ -6,6 +6,7 @@ pub mod generic;
 pub mod hashes;
 pub mod object;
 pub mod scan;
+pub mod sets;
 pub mod strings;
 pub mod transactions;
 
@@ -19,6 +20,7 @@ pub const GROUPS: &[&[Command]] = &[
     hashes::COMMANDS,
     object::COMMANDS,
     scan::COMMANDS,
+    sets::COMMANDS,
     strings::COMMANDS,
     transactions::COMMANDS,
 ];

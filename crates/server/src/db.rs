@@ -13,6 +13,7 @@ pub mod expire;
 pub mod hash;
 pub mod journal;
 pub mod object;
+pub mod set;
 pub mod strings;
 
 pub use crate::config::EventClasses;

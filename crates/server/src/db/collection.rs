@@ -81,6 +81,41 @@ impl Db {
         }
     }
 
+    /// As [`Db::read_collection`], for reads that need randomness or limits beside the collection.
+    pub fn read_collection_with<C: Collection, R>(
+        &mut self,
+        key: &[u8],
+        read: impl FnOnce(&C, Means<'_>) -> R,
+    ) -> Result<Option<R>, ClientError> {
+        if self.read_collection::<C>(key)?.is_none() {
+            return Ok(None);
+        }
+        let table = &self.databases[self.selected];
+        let entry = table.get(table.hash(key), key).expect("the collection was there just now");
+        let Stored::Object(object) = entry.value() else { return Err(ClientError::WrongType) };
+        let collection = C::of(object).ok_or(ClientError::WrongType)?;
+        let means =
+            Means { limits: &self.limits, seed: self.seed, random: &mut self.random, now_ms: self.now_ms };
+        Ok(Some(read(collection, means)))
+    }
+
+    /// The collections at several keys, all at once, for commands that combine them.
+    pub fn read_collections<'a, 'k, C: Collection + 'a>(
+        &'a mut self,
+        keys: impl Iterator<Item = &'k [u8]> + Clone,
+    ) -> Result<Vec<Option<&'a C>>, ClientError> {
+        let mut present = Vec::new();
+        for key in keys.clone() {
+            present.push(self.read_collection::<C>(key)?.is_some());
+        }
+        let table = &self.databases[self.selected];
+        let find = |key: &[u8]| match table.get(table.hash(key), key)?.value() {
+            Stored::Object(object) => C::of(object),
+            Stored::Inline(_) | Stored::Integer(_) => None,
+        };
+        Ok(keys.zip(present).map(|(key, present)| if present { find(key) } else { None }).collect())
+    }
+
     /// Hands the collection at `key`, if there is one, to `change`, which must do nothing it does not mean to
     /// [say](Db::changed). If that leaves it empty the key goes, and saying the change says that too.
     pub fn change<C: Collection, R>(

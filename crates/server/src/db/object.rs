@@ -1,6 +1,7 @@
 //! What a key can hold.
 
 use super::hash::Hash;
+use super::set::Set;
 use structures::key_table::{self, EntryRef};
 
 /// The type of a value, as TYPE names it.
@@ -33,6 +34,7 @@ pub enum Object {
     /// A string too long to sit in the entry, or one that grows in place.
     Text(Vec<u8>),
     Hash(Hash),
+    Set(Set),
 }
 
 /// Freeing more than this at once is left to the background, in bytes of text or in elements.
@@ -44,6 +46,7 @@ impl Object {
         match self {
             Object::Text(_) => Kind::String,
             Object::Hash(_) => Kind::Hash,
+            Object::Set(_) => Kind::Set,
         }
     }
 
@@ -52,6 +55,7 @@ impl Object {
         match self {
             Object::Text(text) => text.capacity() > LARGE_TEXT_BYTES,
             Object::Hash(hash) => hash.len() > LARGE_ELEMENTS,
+            Object::Set(set) => set.len() > LARGE_ELEMENTS,
         }
     }
 }
@@ -133,6 +137,7 @@ impl<'a> Value<'a> {
             key_table::Value::Inline(_) => "embstr",
             key_table::Value::Object(Object::Text(_)) => "raw",
             key_table::Value::Object(Object::Hash(hash)) => hash.encoding_name(),
+            key_table::Value::Object(Object::Set(set)) => set.encoding_name(),
         }
     }
 }
