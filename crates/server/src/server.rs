@@ -14,8 +14,6 @@ use crate::session::{ClientSlot, Clients};
 /// What a command asks of the process around the executor, which does it after the tick.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostRequest {
-    /// Options with effects outside the executor (ports, sockets, limits) have new values.
-    Reconfigured(Vec<&'static str>),
     Shutdown,
 }
 

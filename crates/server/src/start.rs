@@ -5,6 +5,7 @@ use crate::config::{Config, ConfigError, Startup};
 use crate::engine::{Executor, Seeds};
 use crate::net::Host;
 use crate::net::listener::ListenError;
+use crate::net::surroundings::allow_clients;
 use crate::observe::log as server_log;
 use crate::server::Identity;
 use std::ffi::OsString;
@@ -91,6 +92,9 @@ fn open(startup: Startup) -> Result<Host, StartError> {
     let clock = Clock::machine();
     let identity = identity(&config, &clock).map_err(system("Reading random bytes"))?;
     let seeds = seeds(&config).map_err(system("Reading random bytes"))?;
+    if let Err(reason) = allow_clients(config.maxclients) {
+        log::warn!("{reason}");
+    }
     let executor = Executor::new(config, clock, identity, seeds);
     let mut host = Host::new(executor, signals).map_err(system("Creating the event loop"))?;
     host.listen().map_err(StartError::Listen)?;
