@@ -10,7 +10,6 @@ use wire::reply::ReplyBuffer;
 
 pub mod args;
 pub mod flag;
-pub mod help;
 pub mod key_spec;
 pub mod registry;
 

@@ -2,8 +2,11 @@
 
 pub mod config;
 pub mod connection;
+pub mod expiry;
 pub mod generic;
 pub mod info;
+pub mod object;
+pub mod scan;
 pub mod strings;
 pub mod transactions;
 
@@ -14,13 +17,37 @@ use crate::error::ClientError;
 pub const GROUPS: &[&[Command]] = &[
     config::COMMANDS,
     connection::COMMANDS,
+    expiry::COMMANDS,
     generic::COMMANDS,
     info::COMMANDS,
+    object::COMMANDS,
+    scan::COMMANDS,
     strings::COMMANDS,
     transactions::COMMANDS,
 ];
 
-/// A command that is only its subcommands: it has no meaning alone.
+/// The HELP of every command that has subcommands: what its rows say of them.
+pub fn help(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let container = args.at(0).to_ascii_lowercase();
+    let container = ctx.server.registry.named(&container).map(|id| ctx.server.registry.row(id));
+    let Some(row) = container else { return Ok(ctx.reply.array(0)) };
+    let mut lines = vec![format!(
+        "{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        row.name.to_ascii_uppercase()
+    )];
+    for sub in row.subcommands {
+        let word = sub.name.split_once('|').map_or(sub.name, |(_, word)| word).to_ascii_uppercase();
+        lines.push(format!("{word} {}", sub.syntax).trim_end().to_owned());
+        lines.push(format!("    {}", sub.summary));
+    }
+    ctx.reply.array(lines.len());
+    for line in lines {
+        ctx.reply.simple(&line);
+    }
+    Ok(())
+}
+
+/// A command that is only its subcommands: alone it has too few arguments.
 pub fn container(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     Err(ClientError::WrongArity { command: ctx.command.name.to_owned() })
 }

@@ -36,7 +36,6 @@ mod page;
 mod probe;
 mod sampling;
 mod set;
-mod size_class;
 mod table;
 
 #[cfg(test)]
