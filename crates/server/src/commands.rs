@@ -1,10 +1,12 @@
 //! The commands, one file per group: each command is a row beside its handler.
 
+pub mod command_log;
 pub mod config;
 pub mod connection;
 pub mod expiry;
 pub mod generic;
 pub mod info;
+pub mod latency;
 pub mod object;
 pub mod scan;
 pub mod strings;
@@ -15,11 +17,13 @@ use crate::error::ClientError;
 
 /// Every row there is; the registry is built from it.
 pub const GROUPS: &[&[Command]] = &[
+    command_log::COMMANDS,
     config::COMMANDS,
     connection::COMMANDS,
     expiry::COMMANDS,
     generic::COMMANDS,
     info::COMMANDS,
+    latency::COMMANDS,
     object::COMMANDS,
     scan::COMMANDS,
     strings::COMMANDS,

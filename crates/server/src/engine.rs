@@ -10,6 +10,7 @@ pub mod effects;
 pub mod execute;
 pub mod gate;
 pub mod memory;
+mod observation;
 pub mod transaction;
 
 use crate::clock::Clock;
@@ -105,6 +106,7 @@ impl Executor {
         server.watch.unwatch_all(&mut server.clients, slot);
         server.pubsub.unsubscribe_all(&mut server.clients, slot);
         server.tracking.disable(&mut server.clients, slot);
+        server.monitors.retain(|&other| other != slot);
         server.condemned.retain(|&other| other != slot);
         server.resumed.retain(|&other| other != slot);
         server.clients.remove(slot);

@@ -70,6 +70,8 @@ pub struct Server {
     pub blocked: BlockedTable,
     pub pause: Option<Pause>,
     pub observed: Observations,
+    /// Clients that watch every command (MONITOR); one that has stopped is dropped at the next command.
+    pub monitors: Vec<ClientSlot>,
     pub host_requests: Vec<HostRequest>,
     /// Clients that a command or a limit has condemned; the host closes them after the tick.
     pub condemned: Vec<ClientSlot>,
@@ -94,6 +96,7 @@ impl Server {
             blocked: BlockedTable::default(),
             pause: None,
             observed: Observations::new(commands),
+            monitors: Vec::new(),
             host_requests: Vec::new(),
             condemned: Vec::new(),
             resumed: Vec::new(),

@@ -36,6 +36,7 @@ pub const COMMANDS: &[Command] = &[Command::new("config", -2, Group::Server, sup
             .flags(ADMIN | NO_SCRIPT | LOADING | STALE)
             .since("2.0.0", "O(N) when N is the number of configuration parameters provided")
             .doc("Changes options, all of them or none.", "parameter value [parameter value ...]")
+            .hides(sensitive_arguments)
             .tips(ALL_NODES),
     ])];
 
@@ -96,7 +97,7 @@ fn reset_statistics(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
 }
 
 /// The positions of arguments whose content must not be shown: values of sensitive options in CONFIG SET.
-pub fn sensitive_arguments(args: Args<'_>) -> Vec<usize> {
+fn sensitive_arguments(args: Args<'_>) -> Vec<usize> {
     (2..args.len().saturating_sub(1))
         .step_by(2)
         .filter(|&at| config::is_sensitive(&args[at]))
