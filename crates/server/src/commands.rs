@@ -1,9 +1,13 @@
 //! The commands, one file per group: each command is a row beside its handler.
 
+pub mod command_log;
+pub mod config;
 pub mod connection;
 pub mod expiry;
 pub mod generic;
 pub mod hashes;
+pub mod info;
+pub mod latency;
 pub mod object;
 pub mod scan;
 pub mod sets;
@@ -11,13 +15,18 @@ pub mod strings;
 pub mod transactions;
 
 use crate::command::{Args, Command, Context, Outcome};
+use crate::error::ClientError;
 
 /// Every row there is; the registry is built from it.
 pub const GROUPS: &[&[Command]] = &[
+    command_log::COMMANDS,
+    config::COMMANDS,
     connection::COMMANDS,
     expiry::COMMANDS,
     generic::COMMANDS,
     hashes::COMMANDS,
+    info::COMMANDS,
+    latency::COMMANDS,
     object::COMMANDS,
     scan::COMMANDS,
     sets::COMMANDS,
@@ -44,4 +53,9 @@ pub fn help(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         ctx.reply.simple(&line);
     }
     Ok(())
+}
+
+/// A command that is only its subcommands: alone it has too few arguments.
+pub fn container(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    Err(ClientError::WrongArity { command: ctx.command.name.to_owned() })
 }
