@@ -10,6 +10,7 @@ use wire::reply::ReplyBuffer;
 
 pub mod args;
 pub mod flag;
+pub mod help;
 pub mod key_spec;
 pub mod registry;
 

@@ -1,20 +1,25 @@
 //! The commands, one file per group: each command is a row beside its handler.
 
+pub mod config;
 pub mod connection;
 pub mod expiry;
 pub mod generic;
+pub mod info;
 pub mod object;
 pub mod scan;
 pub mod strings;
 pub mod transactions;
 
 use crate::command::{Args, Command, Context, Outcome};
+use crate::error::ClientError;
 
 /// Every row there is; the registry is built from it.
 pub const GROUPS: &[&[Command]] = &[
+    config::COMMANDS,
     connection::COMMANDS,
     expiry::COMMANDS,
     generic::COMMANDS,
+    info::COMMANDS,
     object::COMMANDS,
     scan::COMMANDS,
     strings::COMMANDS,
@@ -40,4 +45,9 @@ pub fn help(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         ctx.reply.simple(&line);
     }
     Ok(())
+}
+
+/// A command that is only its subcommands: it has no meaning alone.
+pub fn container(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    Err(ClientError::WrongArity { command: ctx.command.name.to_owned() })
 }

@@ -121,6 +121,26 @@ impl Db {
         self.table().is_empty()
     }
 
+    /// Keys in the selected database that have an expiry.
+    pub fn expiring_len(&self) -> usize {
+        self.table().expiring_len()
+    }
+
+    /// Bytes of the selected database's table, without the entries.
+    pub fn table_bytes(&self) -> usize {
+        self.table().table_bytes()
+    }
+
+    /// How long the selected database's keys with an expiry have to live on average, from a few of them.
+    pub fn average_ttl_ms(&mut self, samples: usize) -> i64 {
+        let table = &self.databases[self.selected];
+        let expiries = (0..samples.min(table.expiring_len()))
+            .filter_map(|_| table.random_expiring(&mut self.random).and_then(|entry| entry.expiry_ms()));
+        let (sum, count) =
+            expiries.fold((0, 0), |(sum, count), ms| (sum + (ms - self.now_ms).max(0), count + 1));
+        if count == 0 { 0 } else { sum / count }
+    }
+
     /// Says that the key has changed: `class` and `event` are the keyspace notification's.
     #[inline]
     pub fn changed(&mut self, class: EventClasses, event: &'static str, key: &[u8]) {

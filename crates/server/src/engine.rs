@@ -33,6 +33,7 @@ pub struct Executor {
     pub(crate) eviction_pool: EvictionPool,
     pub(crate) cron: cron::Cron,
     pub(crate) memory: memory::Meter,
+    commands_before_tick: u64,
 }
 
 /// Randomness that the process draws once; tests pass constants.
@@ -55,13 +56,17 @@ impl Executor {
             eviction_pool: EvictionPool::default(),
             cron: cron::Cron::default(),
             memory: memory::Meter::of_this_thread(),
+            commands_before_tick: 0,
         };
         executor.reconfigured();
+        let memory = &mut executor.server.observed.memory;
+        memory.startup_bytes = memory.used_bytes();
         executor
     }
 
     /// Copies what the data needs to know of the configuration; call after every change to it.
     pub fn reconfigured(&mut self) {
+        self.server.config_changed = false;
         let config = &self.server.config;
         self.db.access.lfu = config.maxmemory_policy.is_lfu();
         self.db.access.lfu_log_factor = config.lfu_log_factor;
@@ -73,12 +78,16 @@ impl Executor {
     /// Samples the clock: commands until the next call happen at this instant.
     pub fn begin_tick(&mut self) {
         self.server.now = self.clock.read();
+        self.commands_before_tick = self.server.observed.statistics.commands_processed;
     }
 
     /// What is due once all commands at hand have run.
     pub fn end_tick(&mut self) {
         self.server.tracking.flush_broadcasts(&mut self.server.clients);
         self.db.discarded.clear();
+        let statistics = &mut self.server.observed.statistics;
+        let commands = statistics.commands_processed.saturating_sub(self.commands_before_tick);
+        statistics.count_loop(self.clock.read().monotonic_us - self.server.now.monotonic_us, commands);
     }
 
     /// A client has connected.

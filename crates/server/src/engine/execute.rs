@@ -150,7 +150,7 @@ impl Executor {
         self.feed_monitors(slot, command, args);
         self.db.journal.listening = self.server.listens_to_changes();
         self.db.begin(self.server.clients[slot].db_index, self.server.now.unix_ms());
-        let started_us = self.clock.read().monotonic_us;
+        let started_ns = self.clock.monotonic_ns();
         let mut context = Context {
             db: &mut self.db,
             server: &mut self.server,
@@ -170,8 +170,11 @@ impl Executor {
         }
         self.remember_read_keys(slot, command, args);
         self.apply_effects(Some(slot));
+        if self.server.config_changed {
+            self.reconfigured();
+        }
         if !matches!(next, Next::Block(_)) {
-            self.observe_call(slot, id, args, started_us, failed);
+            self.observe_call(slot, id, args, started_ns, failed);
         }
         next
     }
@@ -181,15 +184,14 @@ impl Executor {
         slot: ClientSlot,
         id: CommandId,
         _args: Args<'_>,
-        started_us: u64,
+        started_ns: u64,
         failed: bool,
     ) {
-        let elapsed_us = self.clock.read().monotonic_us - started_us;
-        let figures = &mut self.server.observed.commands[id.0 as usize];
-        figures.calls += 1;
-        figures.busy_us += elapsed_us;
-        figures.failed += failed as u64;
-        self.server.observed.statistics.commands_processed += 1;
+        let elapsed_ns = self.clock.monotonic_ns() - started_ns;
+        let observed = &mut self.server.observed;
+        observed.commands[id.0 as usize].count(elapsed_ns, failed, self.server.config.latency_tracking);
+        observed.statistics.commands_processed += 1;
+        observed.statistics.command_ns += elapsed_ns;
         let client = &mut self.server.clients[slot];
         client.commands_total += 1;
         client.last_command = Some(id);
