@@ -11,6 +11,9 @@ pub mod latency;
 pub mod object;
 pub mod scan;
 pub mod sets;
+pub mod info;
+pub mod object;
+pub mod scan;
 pub mod strings;
 pub mod transactions;
 
@@ -30,6 +33,8 @@ pub const GROUPS: &[&[Command]] = &[
     object::COMMANDS,
     scan::COMMANDS,
     sets::COMMANDS,
+    object::COMMANDS,
+    scan::COMMANDS,
     strings::COMMANDS,
     transactions::COMMANDS,
 ];
@@ -56,6 +61,7 @@ pub fn help(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 /// A command that is only its subcommands: alone it has too few arguments.
+/// A command that is only its subcommands: it has no meaning alone.
 pub fn container(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     Err(ClientError::WrongArity { command: ctx.command.name.to_owned() })
 }
