@@ -6,7 +6,7 @@
 //!      1 B        1 B        [8 B]
 //! ```
 //!
-//! Columns are packed without spare slots, so for up to 32 elements tags and lengths share one cache line.
+//! Columns are packed without spare slots, so up to 32 elements have both on one cache line.
 //! A record is found by summing the lengths before it, which two or three vector instructions do: a column of
 //! 2-byte offsets would cost a byte more an element and fetch a second line. The page's header (capacity,
 //! counts) lies in the directory, where it is fetched with the page's address.
@@ -145,14 +145,14 @@ impl Page {
         let count = self.count();
         let mut group_start = 0;
         while group_start < count {
-            let group = bytes[group_start..].first_chunk::<GROUP>().expect("capacity is a multiple of GROUP");
+            let group = bytes[group_start..].first_chunk().expect("invariant 2: whole groups");
             let mut mask = columns::equal_mask(group, tag);
+            let left = count - group_start;
+            if left < GROUP {
+                mask &= (1 << left) - 1;
+            }
             while mask != 0 {
-                let index = group_start + mask.trailing_zeros() as usize;
-                if index >= count {
-                    return None;
-                }
-                let slot = self.slot(index);
+                let slot = self.slot(group_start + mask.trailing_zeros() as usize);
                 if accept(slot) {
                     return Some(slot);
                 }
