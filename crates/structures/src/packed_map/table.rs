@@ -115,6 +115,7 @@ impl<F: Format> Table<F> {
         }
     }
 
+    #[inline]
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -146,6 +147,7 @@ impl<F: Format> Table<F> {
         Some(F::read(self.directory.page(index).record(slot)).1)
     }
 
+    #[inline]
     pub(super) fn read(&self, index: usize, slot: Slot) -> (&[u8], &[u8]) {
         F::read(self.directory.page(index).record(slot))
     }
@@ -216,6 +218,7 @@ impl<F: Format> Table<F> {
     }
 
     /// Changes a page and keeps the sums of all pages true.
+    #[inline]
     fn edit<R>(&mut self, index: usize, change: impl FnOnce(&mut Page) -> R) -> R {
         let page = self.directory.page_mut(index);
         self.used_bytes -= page.used();
@@ -226,6 +229,7 @@ impl<F: Format> Table<F> {
         result
     }
 
+    #[inline]
     fn note_count(&mut self, index: usize) {
         let count = self.directory.page(index).count() as u16;
         let bounds = &mut self.count_bounds;
