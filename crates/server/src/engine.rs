@@ -10,6 +10,7 @@ pub mod effects;
 pub mod execute;
 pub mod gate;
 pub mod memory;
+pub mod reclaim;
 pub mod transaction;
 
 use crate::clock::Clock;
@@ -63,6 +64,7 @@ impl Executor {
     /// Copies what the data needs to know of the configuration; call after every change to it.
     pub fn reconfigured(&mut self) {
         let config = &self.server.config;
+        self.db.limits = crate::db::collection::EncodingLimits::of(config);
         self.db.access.lfu = config.maxmemory_policy.is_lfu();
         self.db.access.lfu_log_factor = config.lfu_log_factor;
         self.db.access.lfu_decay_minutes = config.lfu_decay_time_minutes;
@@ -78,7 +80,13 @@ impl Executor {
     /// What is due once all commands at hand have run.
     pub fn end_tick(&mut self) {
         self.server.tracking.flush_broadcasts(&mut self.server.clients);
-        self.db.discarded.clear();
+        self.free_discarded();
+    }
+
+    pub(crate) fn free_discarded(&mut self) {
+        for garbage in self.db.discarded.drain(..) {
+            self.memory.reclaimer.free(garbage);
+        }
     }
 
     /// A client has connected.
