@@ -18,6 +18,7 @@
 //! segment is held by the directory itself: a table of one segment costs no second fetch.
 
 use super::page::Page;
+use crate::size_class::usable_size;
 
 const SEGMENT_BITS: u32 = 12;
 const SEGMENT_PAGES: usize = 1 << SEGMENT_BITS;
@@ -152,9 +153,8 @@ impl Directory {
     /// Bytes asked of the allocator for the entries.
     pub(super) fn memory_bytes(&self) -> usize {
         let segments = std::iter::once(&self.first).chain(&self.rest);
-        let entries: usize =
-            segments.map(|s| super::size_class::size_class(s.capacity() * size_of::<Page>())).sum();
-        entries + super::size_class::size_class(self.rest.capacity() * size_of::<Vec<Page>>())
+        let entries: usize = segments.map(|s| usable_size(s.capacity() * size_of::<Page>())).sum();
+        entries + usable_size(self.rest.capacity() * size_of::<Vec<Page>>())
     }
 }
 

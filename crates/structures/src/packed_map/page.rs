@@ -22,8 +22,8 @@
 //! 6. The expiry column exists if and only if some element expires; an element that does not has [`NEVER`].
 
 use super::columns::{self, GROUP};
-use super::size_class::size_class;
 use crate::prefetch::prefetch;
+use crate::size_class::size_class;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::{self, NonNull};
 

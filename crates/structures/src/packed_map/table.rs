@@ -5,8 +5,8 @@ use super::columns::GROUP;
 use super::directory::Directory;
 use super::expiry::EarliestExpiries;
 use super::page::{INLINE_MAX, NEVER, Page, Record, Slot, capacity_for};
-use super::size_class::size_class;
 use crate::hash::HashSeed;
+use crate::size_class::usable_size;
 use std::marker::PhantomData;
 
 /// Elements a page holds on average before one is split: at 32 tags and lengths fill one cache line. Pages not
@@ -65,7 +65,7 @@ pub(super) type VisitColumns<'a> = dyn FnMut(&[u8], &[u8], u64) + 'a;
 
 pub(super) struct Table<F> {
     pub(super) directory: Directory,
-    seed: HashSeed,
+    pub(super) seed: HashSeed,
     len: usize,
     /// Sum of all pages' columns and records.
     used_bytes: usize,
@@ -192,7 +192,7 @@ impl<F: Format> Table<F> {
         } else {
             let mut record = vec![0; F::record_len(key, value, true)].into_boxed_slice();
             F::write(key, value, true, &mut record);
-            self.large_bytes += size_class(record.len());
+            self.large_bytes += usable_size(record.len());
             self.edit(index, |page| page.push_large(tag, record, expiry));
         }
         self.note_count(index);
@@ -242,7 +242,7 @@ impl<F: Format> Table<F> {
         let expiry = self.directory.page(index).expiry(slot.index);
         let large = self.edit(index, |page| page.remove(slot));
         if let Some(record) = large {
-            self.large_bytes -= size_class(record.len());
+            self.large_bytes -= usable_size(record.len());
         }
         if expiry != NEVER {
             self.expiring_len -= 1;
@@ -420,7 +420,7 @@ impl<F: Format> Table<F> {
             self.expiring_len -= page.expiring_count();
             for slot in page.slots() {
                 let record = page.record(slot);
-                self.large_bytes -= if record.large { size_class(record.bytes.len()) } else { 0 };
+                self.large_bytes -= if record.large { usable_size(record.bytes.len()) } else { 0 };
             }
         }
         if self.expiring_len == 0 {
@@ -501,7 +501,7 @@ impl<F: Format> Table<F> {
             );
             for slot in page.slots() {
                 let record = page.record(slot);
-                large += if record.large { size_class(record.bytes.len()) } else { 0 };
+                large += if record.large { usable_size(record.bytes.len()) } else { 0 };
                 let (key, value) = F::read(record);
                 assert_eq!(record.bytes.len(), F::record_len(key, value, record.large), "invariant 2");
                 assert_eq!(record.large, F::record_len(key, value, false) > INLINE_MAX, "invariant 2: large");
