@@ -11,9 +11,6 @@ pub mod latency;
 pub mod object;
 pub mod scan;
 pub mod sets;
-pub mod info;
-pub mod object;
-pub mod scan;
 pub mod strings;
 pub mod transactions;
 
@@ -33,8 +30,6 @@ pub const GROUPS: &[&[Command]] = &[
     object::COMMANDS,
     scan::COMMANDS,
     sets::COMMANDS,
-    object::COMMANDS,
-    scan::COMMANDS,
     strings::COMMANDS,
     transactions::COMMANDS,
 ];
