@@ -8,10 +8,12 @@ pub mod generic;
 pub mod hashes;
 pub mod info;
 pub mod latency;
+pub mod lists;
 pub mod object;
 pub mod scan;
 pub mod sets;
 pub mod strings;
+pub mod timeout;
 pub mod transactions;
 
 use crate::command::{Args, Command, Context, Outcome};
@@ -27,6 +29,7 @@ pub const GROUPS: &[&[Command]] = &[
     hashes::COMMANDS,
     info::COMMANDS,
     latency::COMMANDS,
+    lists::COMMANDS,
     object::COMMANDS,
     scan::COMMANDS,
     sets::COMMANDS,
