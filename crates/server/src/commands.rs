@@ -12,6 +12,7 @@ pub mod lists;
 pub mod object;
 pub mod scan;
 pub mod sets;
+pub mod sorted_sets;
 pub mod strings;
 pub mod timeout;
 pub mod transactions;
@@ -33,6 +34,7 @@ pub const GROUPS: &[&[Command]] = &[
     object::COMMANDS,
     scan::COMMANDS,
     sets::COMMANDS,
+    sorted_sets::COMMANDS,
     strings::COMMANDS,
     transactions::COMMANDS,
 ];
