@@ -1,11 +1,13 @@
 //! The commands, one file per group: each command is a row beside its handler.
 
+pub mod client;
 pub mod config;
 pub mod connection;
 pub mod expiry;
 pub mod generic;
 pub mod info;
 pub mod object;
+pub mod pubsub;
 pub mod scan;
 pub mod strings;
 pub mod transactions;
@@ -15,12 +17,14 @@ use crate::error::ClientError;
 
 /// Every row there is; the registry is built from it.
 pub const GROUPS: &[&[Command]] = &[
+    client::COMMANDS,
     config::COMMANDS,
     connection::COMMANDS,
     expiry::COMMANDS,
     generic::COMMANDS,
     info::COMMANDS,
     object::COMMANDS,
+    pubsub::COMMANDS,
     scan::COMMANDS,
     strings::COMMANDS,
     transactions::COMMANDS,
@@ -50,4 +54,13 @@ pub fn help(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 /// A command that is only its subcommands: it has no meaning alone.
 pub fn container(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     Err(ClientError::WrongArity { command: ctx.command.name.to_owned() })
+}
+
+/// A subcommand got arguments that it knows nothing of.
+pub fn unknown_subcommand(command: &Command, args: Args<'_>) -> ClientError {
+    let container = command.name.split('|').next().unwrap_or(command.name);
+    ClientError::UnknownSubcommand {
+        command: container.to_ascii_uppercase(),
+        subcommand: String::from_utf8_lossy(args.at(1)).into_owned(),
+    }
 }

@@ -9,7 +9,9 @@ use crate::session::blocked::BlockedTable;
 use crate::session::pubsub::PubSub;
 use crate::session::tracking::TrackingTable;
 use crate::session::watch::WatchTable;
-use crate::session::{ClientSlot, Clients};
+use crate::session::{ClientSlot, Clients, ReplyMode};
+use std::collections::VecDeque;
+use wire::reply::ReplyBuffer;
 
 /// What a command asks of the process around the executor, which does it after the tick.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +56,30 @@ impl Surroundings for Nowhere {
     }
 }
 
+/// How reply buffers are judged; tests of clients' limits change it through DEBUG.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplyBufferPolicy {
+    pub resizing: bool,
+    /// How often the peak is measured anew; `None` is never.
+    pub peak_reset_ms: Option<u64>,
+    /// All output counts as backlog.
+    pub enforce_backlog: bool,
+}
+
+impl ReplyBufferPolicy {
+    pub const PEAK_RESET_MS_DEFAULT: u64 = 5000;
+}
+
+impl Default for ReplyBufferPolicy {
+    fn default() -> Self {
+        ReplyBufferPolicy {
+            resizing: true,
+            peak_reset_ms: Some(Self::PEAK_RESET_MS_DEFAULT),
+            enforce_backlog: false,
+        }
+    }
+}
+
 pub struct Server {
     pub config: Config,
     /// The configuration has been changed, and the executor has not copied what it needs yet.
@@ -69,12 +95,15 @@ pub struct Server {
     pub watch: WatchTable,
     pub blocked: BlockedTable,
     pub pause: Option<Pause>,
+    pub reply_buffer_policy: ReplyBufferPolicy,
+    /// DEBUG PAUSE-CRON: nothing is done on the server's own account.
+    pub cron_paused: bool,
     pub observed: Observations,
     pub host_requests: Vec<HostRequest>,
     /// Clients that a command or a limit has condemned; the host closes them after the tick.
     pub condemned: Vec<ClientSlot>,
     /// Clients whose waiting is over: what they have sent meanwhile may run.
-    pub resumed: Vec<ClientSlot>,
+    pub resumed: VecDeque<ClientSlot>,
 }
 
 impl Server {
@@ -93,20 +122,41 @@ impl Server {
             watch: WatchTable::default(),
             blocked: BlockedTable::default(),
             pause: None,
+            reply_buffer_policy: ReplyBufferPolicy::default(),
+            cron_paused: false,
             observed: Observations::new(commands),
             host_requests: Vec::new(),
             condemned: Vec::new(),
-            resumed: Vec::new(),
+            resumed: VecDeque::new(),
         }
     }
 
-    /// Marks a client to be closed without sending what it has not received yet.
+    /// Marks a client to be closed without sending what it has not received yet. It takes part in nothing from now.
     pub fn condemn(&mut self, slot: ClientSlot) {
         let client = &mut self.clients[slot];
         if !client.close_asap {
             client.close_asap = true;
             self.condemned.push(slot);
+            self.detach(slot);
+            self.clients.count_memory(slot);
         }
+    }
+
+    /// Takes a client out of all that connects it with keys, channels and other clients.
+    pub fn detach(&mut self, slot: ClientSlot) {
+        self.blocked.unblock(&mut self.clients, slot);
+        self.watch.unwatch_all(&mut self.clients, slot);
+        self.pubsub.unsubscribe_all(&mut self.clients, slot);
+        self.tracking.disable(&mut self.clients, slot);
+    }
+
+    /// Ends a client's waiting: `answer` is what it is told, and its further requests may run.
+    pub fn wake(&mut self, slot: ClientSlot, answer: impl FnOnce(&mut ReplyBuffer)) {
+        self.blocked.unblock(&mut self.clients, slot);
+        if self.clients[slot].reply_mode == ReplyMode::On {
+            self.clients.push(slot, answer);
+        }
+        self.resumed.push_back(slot);
     }
 
     /// Whether changes to keys interest anybody.
