@@ -1,14 +1,18 @@
 //! The commands, one file per group: each command is a row beside its handler.
 
 pub mod client;
+pub mod command_log;
 pub mod config;
 pub mod connection;
 pub mod expiry;
 pub mod generic;
+pub mod hashes;
 pub mod info;
+pub mod latency;
 pub mod object;
 pub mod pubsub;
 pub mod scan;
+pub mod sets;
 pub mod strings;
 pub mod transactions;
 
@@ -18,14 +22,18 @@ use crate::error::ClientError;
 /// Every row there is; the registry is built from it.
 pub const GROUPS: &[&[Command]] = &[
     client::COMMANDS,
+    command_log::COMMANDS,
     config::COMMANDS,
     connection::COMMANDS,
     expiry::COMMANDS,
     generic::COMMANDS,
+    hashes::COMMANDS,
     info::COMMANDS,
+    latency::COMMANDS,
     object::COMMANDS,
     pubsub::COMMANDS,
     scan::COMMANDS,
+    sets::COMMANDS,
     strings::COMMANDS,
     transactions::COMMANDS,
 ];
@@ -51,6 +59,7 @@ pub fn help(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
+/// A command that is only its subcommands: alone it has too few arguments.
 /// A command that is only its subcommands: it has no meaning alone.
 pub fn container(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     Err(ClientError::WrongArity { command: ctx.command.name.to_owned() })

@@ -1,14 +1,21 @@
 //! What the server knows of its own work: counters, slow commands, latencies, memory.
 
+pub mod command_log;
+pub mod latency;
 pub mod log;
 pub mod memory;
 pub mod process;
 pub mod rates;
 pub mod statistics;
 
+pub use command_log::CommandLogs;
+pub use latency::LatencyMonitor;
 pub use memory::Memory;
 pub use rates::Rates;
 pub use statistics::{CommandFigures, Statistics};
+
+/// Stands where an argument must not be shown.
+pub const REDACTED: &[u8] = b"(redacted)";
 
 /// All that is observed.
 pub struct Observations {
@@ -17,6 +24,8 @@ pub struct Observations {
     pub commands: Vec<CommandFigures>,
     pub memory: Memory,
     pub rates: Rates,
+    pub latency: LatencyMonitor,
+    pub command_logs: CommandLogs,
 }
 
 impl Observations {
@@ -26,6 +35,8 @@ impl Observations {
             commands: vec![CommandFigures::default(); commands],
             memory: Memory::of_this_thread(),
             rates: Rates::default(),
+            latency: LatencyMonitor::default(),
+            command_logs: CommandLogs::default(),
         }
     }
 

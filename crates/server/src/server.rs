@@ -99,6 +99,8 @@ pub struct Server {
     /// DEBUG PAUSE-CRON: nothing is done on the server's own account.
     pub cron_paused: bool,
     pub observed: Observations,
+    /// Clients that watch every command (MONITOR); one that has stopped is dropped at the next command.
+    pub monitors: Vec<ClientSlot>,
     pub host_requests: Vec<HostRequest>,
     /// Clients that a command or a limit has condemned; the host closes them after the tick.
     pub condemned: Vec<ClientSlot>,
@@ -125,6 +127,7 @@ impl Server {
             reply_buffer_policy: ReplyBufferPolicy::default(),
             cron_paused: false,
             observed: Observations::new(commands),
+            monitors: Vec::new(),
             host_requests: Vec::new(),
             condemned: Vec::new(),
             resumed: VecDeque::new(),
@@ -148,6 +151,7 @@ impl Server {
         self.watch.unwatch_all(&mut self.clients, slot);
         self.pubsub.unsubscribe_all(&mut self.clients, slot);
         self.tracking.disable(&mut self.clients, slot);
+        self.monitors.retain(|&other| other != slot);
     }
 
     /// Ends a client's waiting: `answer` is what it is told, and its further requests may run.

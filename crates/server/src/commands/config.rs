@@ -1,7 +1,7 @@
 //! CONFIG: reading and changing the configuration of the running server.
 
 use crate::command::flag::{ADMIN, LOADING, NO_SCRIPT, STALE};
-use crate::command::{Args, Command, Context, Group, Outcome, help};
+use crate::command::{Args, Command, Context, Group, Outcome};
 use crate::config::{self, RewriteRequest, SetError, SetOrigin};
 use crate::error::ClientError;
 
@@ -18,7 +18,7 @@ pub const COMMANDS: &[Command] = &[Command::new("config", -2, Group::Server, sup
                 "Answers options that match any of the patterns, with their values.",
                 "parameter [parameter ...]",
             ),
-        Command::new("config|help", 2, Group::Server, show_help)
+        Command::new("config|help", 2, Group::Server, super::help)
             .flags(LOADING | STALE)
             .since("5.0.0", "O(1)")
             .doc("Lists the subcommands.", ""),
@@ -36,13 +36,9 @@ pub const COMMANDS: &[Command] = &[Command::new("config", -2, Group::Server, sup
             .flags(ADMIN | NO_SCRIPT | LOADING | STALE)
             .since("2.0.0", "O(N) when N is the number of configuration parameters provided")
             .doc("Changes options, all of them or none.", "parameter value [parameter value ...]")
+            .hides(sensitive_arguments)
             .tips(ALL_NODES),
     ])];
-
-fn show_help(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    help::reply_subcommands(ctx);
-    Ok(())
-}
 
 fn get(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let patterns: Vec<&[u8]> = args.from(2).iter().collect();
@@ -101,7 +97,7 @@ fn reset_statistics(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
 }
 
 /// The positions of arguments whose content must not be shown: values of sensitive options in CONFIG SET.
-pub fn sensitive_arguments(args: Args<'_>) -> Vec<usize> {
+fn sensitive_arguments(args: Args<'_>) -> Vec<usize> {
     (2..args.len().saturating_sub(1))
         .step_by(2)
         .filter(|&at| config::is_sensitive(&args[at]))

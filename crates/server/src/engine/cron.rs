@@ -59,6 +59,9 @@ impl Executor {
         self.db.expire_cycle(&mut self.expire_cursor, &mut || clock.read().monotonic_us >= deadline_us);
         let ended_us = self.clock.read().monotonic_us;
         self.db.figures.expire_cycle_cpu_us += ended_us - started_us;
+        let (now_s, threshold_ms) =
+            (self.server.now.unix_us / 1_000_000, self.server.config.latency_monitor_threshold_ms);
+        self.server.observed.latency.note("expire-cycle", ended_us - started_us, threshold_ms, now_s);
         self.server.observed.statistics.expire_time_cap_reached += u64::from(ended_us >= deadline_us);
         self.apply_effects(None);
         if self.server.blocked.has_ready() {

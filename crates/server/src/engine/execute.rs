@@ -1,6 +1,7 @@
 //! One command from request to reply.
 
 use super::Executor;
+use super::observation::Finished;
 use crate::command::registry::CommandId;
 use crate::command::{Args, Command, Context, Next, Origin, flag};
 use crate::error::ClientError;
@@ -129,11 +130,20 @@ impl Executor {
         match self.call(slot, id, args, reply, Origin::default()) {
             Next::Reply | Next::NoReply => {}
             Next::Block(request) => self.block(slot, id, args, request),
-            Next::RunTransaction => self.run_transaction(slot, reply),
+            Next::RunTransaction => self.exec(slot, id, args, reply),
         }
         if self.server.blocked.has_ready() {
             self.serve_blocked();
         }
+    }
+
+    fn exec(&mut self, slot: ClientSlot, id: CommandId, args: Args<'_>, reply: &mut ReplyBuffer) {
+        let (started_ns, start) = (self.clock.monotonic_ns(), reply.len());
+        self.run_transaction(slot, reply);
+        let elapsed_ns = self.clock.monotonic_ns() - started_ns;
+        let reply_bytes = reply.len().saturating_sub(start);
+        self.observe_call(Finished { slot, id, args, elapsed_ns, reply_bytes, failed: false });
+        self.feed_monitors(slot, self.server.registry.row(id), args);
     }
 
     /// Calls the handler and does what follows from every single command, inside transactions too.
@@ -146,13 +156,12 @@ impl Executor {
         origin: Origin,
     ) -> Next {
         let command = self.server.registry.row(id);
-        self.feed_monitors(slot, command, args);
         self.db.journal.listening = self.server.listens_to_changes();
         let client = &self.server.clients[slot];
         self.db.access.no_touch = client.no_touch;
         self.db.keep_due_keys = self.server.pause.is_some();
         self.db.begin(client.db_index, self.server.now.unix_ms());
-        let started_ns = self.clock.monotonic_ns();
+        let (started_ns, start) = (self.clock.monotonic_ns(), reply.len());
         let mut context = Context {
             db: &mut self.db,
             server: &mut self.server,
@@ -175,27 +184,20 @@ impl Executor {
         if self.server.config_changed {
             self.reconfigured();
         }
-        if !matches!(next, Next::Block(_)) {
-            self.observe_call(slot, id, args, started_ns, failed);
+        match next {
+            Next::Reply | Next::NoReply => {
+                let elapsed_ns = self.clock.monotonic_ns() - started_ns;
+                let reply_bytes = reply.len().saturating_sub(start);
+                self.observe_call(Finished { slot, id, args, elapsed_ns, reply_bytes, failed });
+            }
+            Next::Block(_) => {}
+            // Is noted when all that was queued has run.
+            Next::RunTransaction => return next,
+        }
+        if !origin.retried {
+            self.feed_monitors(slot, command, args);
         }
         next
-    }
-
-    fn observe_call(
-        &mut self,
-        slot: ClientSlot,
-        id: CommandId,
-        _args: Args<'_>,
-        started_ns: u64,
-        failed: bool,
-    ) {
-        let elapsed_ns = self.clock.monotonic_ns() - started_ns;
-        let observed = &mut self.server.observed;
-        observed.commands[id.0 as usize].count(elapsed_ns, failed, self.server.config.latency_tracking);
-        observed.statistics.commands_processed += 1;
-        observed.statistics.command_ns += elapsed_ns;
-        let client = &mut self.server.clients[slot];
-        client.commands_total += 1;
     }
 
     /// Swallows replies the client does not want, lets through what arrived for it meanwhile, and sees whether the
@@ -244,8 +246,6 @@ impl Executor {
             tracking.caching_given = false;
         }
     }
-
-    fn feed_monitors(&mut self, _slot: ClientSlot, _command: &Command, _args: Args<'_>) {}
 }
 
 enum Admitted {
