@@ -1,14 +1,18 @@
 //! The commands, one file per group: each command is a row beside its handler.
 
+pub mod acl;
 pub mod command_log;
 pub mod config;
 pub mod connection;
 pub mod expiry;
 pub mod generic;
 pub mod info;
+pub mod introspection;
 pub mod latency;
+pub mod memory;
 pub mod object;
 pub mod scan;
+pub mod server;
 pub mod strings;
 pub mod transactions;
 
@@ -17,15 +21,19 @@ use crate::error::ClientError;
 
 /// Every row there is; the registry is built from it.
 pub const GROUPS: &[&[Command]] = &[
+    acl::COMMANDS,
     command_log::COMMANDS,
     config::COMMANDS,
     connection::COMMANDS,
     expiry::COMMANDS,
     generic::COMMANDS,
     info::COMMANDS,
+    introspection::COMMANDS,
     latency::COMMANDS,
+    memory::COMMANDS,
     object::COMMANDS,
     scan::COMMANDS,
+    server::COMMANDS,
     strings::COMMANDS,
     transactions::COMMANDS,
 ];
