@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use wire::request::quoted;
 use wire::response::Value;
 
 use crate::Failure;
-use crate::format::quoted;
 use crate::options::Options;
 use crate::scan::{Walk, pause};
 use crate::session::Session;

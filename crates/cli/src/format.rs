@@ -1,5 +1,6 @@
 //! Replies as text: for people, for scripts, as comma-separated values and as JSON.
 
+use wire::request::quoted;
 use wire::response::Value;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -31,25 +32,6 @@ pub fn reply(value: &Value, style: &Style, verbatim: bool) -> Vec<u8> {
             out.push(b'\n');
         }
     }
-    out
-}
-
-/// A string in quotes, everything that is not printable ASCII escaped.
-pub fn quoted(bytes: &[u8]) -> Vec<u8> {
-    let mut out = vec![b'"'];
-    for &byte in bytes {
-        match byte {
-            b'\\' | b'"' => out.extend_from_slice(&[b'\\', byte]),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            7 => out.extend_from_slice(b"\\a"),
-            8 => out.extend_from_slice(b"\\b"),
-            b' '..=b'~' => out.push(byte),
-            _ => out.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
-        }
-    }
-    out.push(b'"');
     out
 }
 

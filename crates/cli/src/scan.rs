@@ -2,9 +2,10 @@
 
 use std::io::{self, Write};
 
+use wire::request::quoted;
 use wire::response::Value;
 
-use crate::format::{Style, quoted};
+use crate::format::Style;
 use crate::options::Options;
 use crate::session::Session;
 use crate::{Failure, unquoted};

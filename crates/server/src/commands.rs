@@ -6,6 +6,7 @@ pub mod config;
 pub mod connection;
 pub mod expiry;
 pub mod generic;
+pub mod hashes;
 pub mod info;
 pub mod introspection;
 pub mod latency;
@@ -13,6 +14,10 @@ pub mod memory;
 pub mod object;
 pub mod scan;
 pub mod server;
+pub mod sets;
+pub mod info;
+pub mod object;
+pub mod scan;
 pub mod strings;
 pub mod transactions;
 
@@ -27,6 +32,7 @@ pub const GROUPS: &[&[Command]] = &[
     connection::COMMANDS,
     expiry::COMMANDS,
     generic::COMMANDS,
+    hashes::COMMANDS,
     info::COMMANDS,
     introspection::COMMANDS,
     latency::COMMANDS,
@@ -34,6 +40,9 @@ pub const GROUPS: &[&[Command]] = &[
     object::COMMANDS,
     scan::COMMANDS,
     server::COMMANDS,
+    sets::COMMANDS,
+    object::COMMANDS,
+    scan::COMMANDS,
     strings::COMMANDS,
     transactions::COMMANDS,
 ];
@@ -60,6 +69,7 @@ pub fn help(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 /// A command that is only its subcommands: alone it has too few arguments.
+/// A command that is only its subcommands: it has no meaning alone.
 pub fn container(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     Err(ClientError::WrongArity { command: ctx.command.name.to_owned() })
 }

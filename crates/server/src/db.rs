@@ -7,10 +7,13 @@
 //! itself when it removes a key on its own; the engine's effects read the journal after each command.
 
 pub mod access;
+pub mod collection;
 pub mod evict;
 pub mod expire;
+pub mod hash;
 pub mod journal;
 pub mod object;
+pub mod set;
 pub mod strings;
 
 pub use crate::config::EventClasses;
@@ -19,6 +22,7 @@ pub use object::{Kind, Object, Taken, TakenValue, Text, Value};
 
 use crate::error::ClientError;
 use access::AccessPolicy;
+use collection::EncodingLimits;
 use structures::hash::HashSeed;
 use structures::key_table::{KeyTable, NewValue, Value as Stored};
 use structures::random::Random;
@@ -39,6 +43,16 @@ pub enum Garbage {
     Table(KeyTable<Object>),
 }
 
+impl Garbage {
+    /// How many keys' values it is.
+    pub fn objects(&self) -> usize {
+        match self {
+            Garbage::Object(_) => 1,
+            Garbage::Table(table) => table.len(),
+        }
+    }
+}
+
 pub struct Db {
     databases: Vec<KeyTable<Object>>,
     /// The database of the client whose command runs.
@@ -50,6 +64,9 @@ pub struct Db {
     pub journal: Journal,
     pub access: AccessPolicy,
     pub figures: DbFigures,
+    pub limits: EncodingLimits,
+    /// The collection changed last is empty and gone: saying the change says that too.
+    emptied: bool,
     pub random: Random,
     seed: HashSeed,
     /// Where large objects go to be freed; the engine drains it.
@@ -66,6 +83,8 @@ impl Db {
             journal: Journal::default(),
             access: AccessPolicy::default(),
             figures: DbFigures::default(),
+            limits: EncodingLimits::of(&crate::config::Config::default()),
+            emptied: false,
             random: Random::new(random_seed),
             seed,
             discarded: Vec::new(),
@@ -145,6 +164,9 @@ impl Db {
     #[inline]
     pub fn changed(&mut self, class: EventClasses, event: &'static str, key: &[u8]) {
         self.journal.changed(self.selected, class, event, key);
+        if std::mem::take(&mut self.emptied) {
+            self.journal.changed(self.selected, EventClasses::GENERIC, "del", key);
+        }
     }
 
     /// Announces an event that goes with a change already said.

@@ -11,6 +11,7 @@ pub mod execute;
 pub mod gate;
 pub mod memory;
 mod observation;
+pub mod reclaim;
 pub mod transaction;
 
 use crate::clock::Clock;
@@ -69,6 +70,7 @@ impl Executor {
     pub fn reconfigured(&mut self) {
         self.server.config_changed = false;
         let config = &self.server.config;
+        self.db.limits = crate::db::collection::EncodingLimits::of(config);
         self.db.access.lfu = config.maxmemory_policy.is_lfu();
         self.db.access.lfu_log_factor = config.lfu_log_factor;
         self.db.access.lfu_decay_minutes = config.lfu_decay_time_minutes;
@@ -85,10 +87,16 @@ impl Executor {
     /// What is due once all commands at hand have run.
     pub fn end_tick(&mut self) {
         self.server.tracking.flush_broadcasts(&mut self.server.clients);
-        self.db.discarded.clear();
+        self.free_discarded();
         let statistics = &mut self.server.observed.statistics;
         let commands = statistics.commands_processed.saturating_sub(self.commands_before_tick);
         statistics.count_loop(self.clock.read().monotonic_us - self.server.now.monotonic_us, commands);
+    }
+
+    pub(crate) fn free_discarded(&mut self) {
+        for garbage in self.db.discarded.drain(..) {
+            self.memory.reclaimer.free(garbage);
+        }
     }
 
     /// A client has connected.

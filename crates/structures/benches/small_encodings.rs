@@ -92,6 +92,14 @@ fn packed_list() {
     println!("packed list, 1M elements of 10 B, nodes of 8 KiB");
     const COUNT: u64 = 1_000_000;
     let texts: Vec<String> = (0..COUNT).map(|i| format!("e{i:09}")).collect();
+    time("for comparison: a length and the bytes to a Vec", COUNT, || {
+        let mut buffer = Vec::new();
+        for text in &texts {
+            buffer.push(text.len() as u8);
+            buffer.extend_from_slice(text.as_bytes());
+        }
+        buffer
+    });
     let mut list = memory("push_back", COUNT, || {
         let mut list = PackedList::new(-2, 0);
         time("push_back", COUNT, || texts.iter().for_each(|text| list.push_back(text.as_bytes())));

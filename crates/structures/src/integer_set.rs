@@ -33,6 +33,12 @@ pub enum IntegerSet {
     Large(Box<IntegerPages>),
 }
 
+impl std::fmt::Debug for IntegerSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
 impl IntegerSet {
     pub fn new() -> Self {
         IntegerSet::Small(SortedIntegers::new())

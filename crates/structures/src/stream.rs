@@ -289,7 +289,10 @@ impl Stream {
                 let marks = self.marks_to_trim(&view, to);
                 removed += marks.len() as u64;
                 self.state.len -= marks.len() as u64;
-                if let Some(listpack) = self.nodes.get_mut(&key) {
+                if marks.len() as u64 == live {
+                    // Only deleted entries are at or above the id.
+                    self.nodes.remove(&key);
+                } else if let Some(listpack) = self.nodes.get_mut(&key) {
                     node::delete(listpack, &marks);
                 }
             }
@@ -301,7 +304,7 @@ impl Stream {
         removed
     }
 
-    /// The entries of the first node that a trim deletes, which are not all of it.
+    /// The live entries of the first node that a trim deletes.
     fn marks_to_trim(&self, view: &NodeView<'_>, to: TrimTo) -> Vec<node::Mark> {
         let live = view.entries().filter(|raw| !raw.is_deleted());
         match to {

@@ -32,7 +32,6 @@ fn for_people() {
     let ten = Value::Array((0..10).map(Value::Integer).collect());
     assert!(text(&ten, &Style::Terminal).starts_with(" 1) (integer) 0\n 2) (integer) 1\n"));
     assert_eq!(text(&Value::Error(b"ERR no".to_vec()), &Style::Terminal), "(error) ERR no\n");
-    assert_eq!(quoted(b"\x00\xff\x07\x08\t\r\"\\ ~"), b"\"\\x00\\xff\\a\\b\\t\\r\\\"\\\\ ~\"");
 }
 
 #[test]

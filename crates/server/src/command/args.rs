@@ -50,7 +50,7 @@ impl<'a> Args<'a> {
         Args { buffer: self.buffer, ranges: &self.ranges[first.min(self.ranges.len())..] }
     }
 
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
         let buffer = self.buffer;
         self.ranges.iter().map(move |range| slice(buffer, range))
     }

@@ -93,6 +93,21 @@ impl<'a> ScanOptions<'a> {
         Ok(options)
     }
 
+    /// Calls `step`, which visits what lies at a cursor and answers the next cursor and how many it visited, until
+    /// enough was visited; returns the cursor for the client.
+    pub fn walk(&self, cursor: u64, mut step: impl FnMut(u64) -> (u64, usize)) -> u64 {
+        let (mut cursor, mut visited) = (cursor, 0);
+        for _ in 0..self.count.saturating_mul(STEPS_PER_ELEMENT_MAX) {
+            let (next, more) = step(cursor);
+            cursor = next;
+            visited += more;
+            if cursor == 0 || visited >= self.count {
+                break;
+            }
+        }
+        cursor
+    }
+
     pub fn matches(&self, name: &[u8]) -> bool {
         self.pattern.is_none_or(|pattern| wire::glob::matches(pattern, name))
     }
@@ -122,10 +137,10 @@ fn scan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let options = ScanOptions::parse(args, 2, Walked::Keys)?;
     let now_ms = ctx.db.now_ms();
     let (mut names, mut due): (Vec<Box<[u8]>>, Vec<Box<[u8]>>) = Default::default();
-    let mut sampled = 0;
-    for _ in 0..options.count.saturating_mul(STEPS_PER_ELEMENT_MAX) {
-        cursor = ctx.db.table().scan(cursor, &mut |entry| {
-            sampled += 1;
+    cursor = options.walk(cursor, |cursor| {
+        let mut visited = 0;
+        let next = ctx.db.table().scan(cursor, &mut |entry| {
+            visited += 1;
             if entry.expiry_ms().is_some_and(|expiry_ms| expiry_ms <= now_ms) {
                 due.push(entry.key().into());
             } else if options.matches(entry.key())
@@ -134,10 +149,8 @@ fn scan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
                 names.push(entry.key().into());
             }
         });
-        if cursor == 0 || sampled >= options.count {
-            break;
-        }
-    }
+        (next, visited)
+    });
     for key in due {
         ctx.db.exists(&key);
     }

@@ -1,5 +1,7 @@
 //! What a key can hold.
 
+use super::hash::Hash;
+use super::set::Set;
 use structures::key_table::{self, EntryRef};
 
 /// The type of a value, as TYPE names it.
@@ -31,15 +33,20 @@ impl Kind {
 pub enum Object {
     /// A string too long to sit in the entry, or one that grows in place.
     Text(Vec<u8>),
+    Hash(Hash),
+    Set(Set),
 }
 
 /// Freeing more than this at once is left to the background, in bytes of text or in elements.
 const LARGE_TEXT_BYTES: usize = 1 << 20;
+const LARGE_ELEMENTS: usize = 4096;
 
 impl Object {
     pub fn kind(&self) -> Kind {
         match self {
             Object::Text(_) => Kind::String,
+            Object::Hash(_) => Kind::Hash,
+            Object::Set(_) => Kind::Set,
         }
     }
 
@@ -47,6 +54,8 @@ impl Object {
     pub fn is_large(&self) -> bool {
         match self {
             Object::Text(text) => text.capacity() > LARGE_TEXT_BYTES,
+            Object::Hash(hash) => hash.len() > LARGE_ELEMENTS,
+            Object::Set(set) => set.len() > LARGE_ELEMENTS,
         }
     }
 }
@@ -102,6 +111,7 @@ impl<'a> Value<'a> {
             key_table::Value::Inline(bytes) => Some(Text::Bytes(bytes)),
             key_table::Value::Integer(n) => Some(Text::Integer(n)),
             key_table::Value::Object(Object::Text(text)) => Some(Text::Bytes(text)),
+            key_table::Value::Object(_) => None,
         }
     }
 
@@ -126,6 +136,8 @@ impl<'a> Value<'a> {
             key_table::Value::Integer(_) => "int",
             key_table::Value::Inline(_) => "embstr",
             key_table::Value::Object(Object::Text(_)) => "raw",
+            key_table::Value::Object(Object::Hash(hash)) => hash.encoding_name(),
+            key_table::Value::Object(Object::Set(set)) => set.encoding_name(),
         }
     }
 }

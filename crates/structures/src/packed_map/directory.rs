@@ -38,6 +38,7 @@ impl Directory {
         Directory { first: Vec::new(), rest: Vec::new(), len: 0, mask: 0 }
     }
 
+    #[inline]
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -70,16 +71,19 @@ impl Directory {
     }
 
     /// The depth of the pages that the present round has not split.
+    #[inline]
     fn depth(&self) -> u32 {
         self.len.max(1).ilog2()
     }
 
     /// How many pages the present round has split: those are pages `0..split_count` and `2^depth..len`.
+    #[inline]
     pub(super) fn split_count(&self) -> usize {
         self.len - (1 << self.depth())
     }
 
     /// Whether the present round has split the page, or made it.
+    #[inline]
     pub(super) fn is_split(&self, index: usize) -> bool {
         index < self.split_count() || index >= 1 << self.depth()
     }

@@ -243,7 +243,7 @@ pub(super) fn delete(listpack: &mut Listpack, marks: &[Mark]) {
     }
     let view = NodeView::new(StreamId::MIN, listpack);
     let (live, deleted) = (view.live - marks.len() as i64, view.deleted + marks.len() as i64);
-    debug_assert!(live > 0);
+    assert!(live > 0, "a node without live entries is removed instead");
     if let Some(first) = listpack.first() {
         listpack.replace_integer(first, live);
     }

@@ -113,7 +113,20 @@ fn compare(stream: &Stream, model: &BTreeMap<StreamId, Items>, random: &mut Rand
     }
 }
 
-/// Six entries in two nodes, one deleted.
+#[test]
+fn trimming_the_live_entries_before_a_deleted_one_drops_their_node() {
+    let mut stream = Stream::new();
+    for ms in 1..=4 {
+        stream.append(StreamId::new(ms, 0), &["f", "v"], LIMITS).unwrap();
+    }
+    assert!(stream.delete(StreamId::new(4, 0)));
+    assert_eq!(stream.trim(TrimTo::Id(StreamId::new(4, 0)), true, 0), 0);
+    assert_eq!(stream.trim(TrimTo::Id(StreamId::new(4, 0)), false, 0), 3);
+    assert_eq!((stream.len(), stream.node_count(), stream.state().first_id), (0, 0, StreamId::MIN));
+    stream.check();
+}
+
+/// Five entries in two nodes, one deleted.
 fn sample() -> Stream {
     let limits = NodeLimits { bytes: 4096, entries: 4 };
     let mut stream = Stream::new();

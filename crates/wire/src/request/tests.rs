@@ -285,6 +285,17 @@ fn inline_words_are_the_references() {
     }
 }
 
+#[test]
+fn quoted_words_read_back() {
+    let all: Vec<u8> = (0..=255).collect();
+    assert_eq!(split_args(&quoted(&all)), Ok(vec![all.clone()]));
+    assert_eq!(
+        split_args(&[quoted(b""), quoted(b"a b")].join(&b' ')),
+        Ok(vec![b"".to_vec(), b"a b".to_vec()])
+    );
+    assert_eq!(quoted(b"\x00\xff\x07\x08\t\r\n\"\\ ~"), b"\"\\x00\\xff\\a\\b\\t\\r\\n\\\"\\\\ ~\"");
+}
+
 /// A stream of pieces of commands, sensible and not: more of them are valid than random bytes would be.
 fn random_stream(random: &mut Random) -> Vec<u8> {
     let fragments: &[&[u8]] = &[
