@@ -4,6 +4,7 @@ pub mod acl;
 pub mod command_log;
 pub mod config;
 pub mod connection;
+pub mod debug;
 pub mod expiry;
 pub mod generic;
 pub mod hashes;
@@ -15,9 +16,6 @@ pub mod object;
 pub mod scan;
 pub mod server;
 pub mod sets;
-pub mod info;
-pub mod object;
-pub mod scan;
 pub mod strings;
 pub mod transactions;
 
@@ -30,6 +28,7 @@ pub const GROUPS: &[&[Command]] = &[
     command_log::COMMANDS,
     config::COMMANDS,
     connection::COMMANDS,
+    debug::COMMANDS,
     expiry::COMMANDS,
     generic::COMMANDS,
     hashes::COMMANDS,
@@ -41,8 +40,6 @@ pub const GROUPS: &[&[Command]] = &[
     scan::COMMANDS,
     server::COMMANDS,
     sets::COMMANDS,
-    object::COMMANDS,
-    scan::COMMANDS,
     strings::COMMANDS,
     transactions::COMMANDS,
 ];

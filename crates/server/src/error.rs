@@ -44,7 +44,7 @@ pub enum ClientError {
     /// A subcommand whose arguments make no sense to it.
     SubcommandSyntax {
         command: &'static str,
-        subcommand: &'static str,
+        subcommand: String,
     },
     NoAuth,
     WrongPassword,

@@ -26,6 +26,38 @@ pub struct Pause {
     pub all: bool,
 }
 
+/// How long a client's largest reply of late counts when its buffer may shrink, unless DEBUG says otherwise.
+pub const REPLY_PEAK_RESET_MS: u64 = 5000;
+
+/// What DEBUG switches on and off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switches {
+    /// Due keys are sought in the background.
+    pub active_expire: bool,
+    pub cron: bool,
+    /// Tables of keys grow and shrink in the background.
+    pub table_steps: bool,
+    /// Scripts are denied the commands that they may not call.
+    pub deny_scripts: bool,
+    /// Reply buffers shrink.
+    pub reply_resizing: bool,
+    /// `None`: a client's largest reply counts for ever.
+    pub reply_peak_reset_ms: Option<u64>,
+}
+
+impl Default for Switches {
+    fn default() -> Self {
+        Switches {
+            active_expire: true,
+            cron: true,
+            table_steps: true,
+            deny_scripts: true,
+            reply_resizing: true,
+            reply_peak_reset_ms: Some(REPLY_PEAK_RESET_MS),
+        }
+    }
+}
+
 /// Who this process is.
 #[derive(Clone, Debug)]
 pub struct Identity {
@@ -69,6 +101,7 @@ pub struct Server {
     pub watch: WatchTable,
     pub blocked: BlockedTable,
     pub pause: Option<Pause>,
+    pub switches: Switches,
     pub observed: Observations,
     /// Clients that watch every command (MONITOR); one that has stopped is dropped at the next command.
     pub monitors: Vec<ClientSlot>,
@@ -95,6 +128,7 @@ impl Server {
             watch: WatchTable::default(),
             blocked: BlockedTable::default(),
             pause: None,
+            switches: Switches::default(),
             observed: Observations::new(commands),
             monitors: Vec::new(),
             host_requests: Vec::new(),

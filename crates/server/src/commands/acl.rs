@@ -132,7 +132,7 @@ fn cat(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             names.iter().for_each(|name| ctx.reply.bulk(name.as_bytes()));
         }
         _ => {
-            return Err(ClientError::SubcommandSyntax { command: "ACL", subcommand: "cat" });
+            return Err(ClientError::SubcommandSyntax { command: "ACL", subcommand: "cat".to_owned() });
         }
     }
     Ok(())
