@@ -49,12 +49,37 @@ impl ArgumentKind {
             "score" | "longitude" | "latitude" | "radius" | "width" | "height" | "weight" | "timeout" => {
                 ArgumentKind::Double
             }
-            "count" | "seconds" | "milliseconds" | "index" | "index1" | "index2" | "decrement" | "offset"
-            | "bit" | "start" | "stop" | "end" | "len" | "numkeys" | "numfields" | "numreplicas" | "numlocal"
-            | "cursor" | "db" | "protover" | "version" | "rank" | "maxlen" | "ms" | "frequency" | "bits"
-            | "destination-db" | "port" | "entries-read" | "entries-added" | "milliseconds-timestamp" => {
-                ArgumentKind::Integer
-            }
+            "count"
+            | "seconds"
+            | "milliseconds"
+            | "index"
+            | "index1"
+            | "index2"
+            | "decrement"
+            | "offset"
+            | "bit"
+            | "start"
+            | "stop"
+            | "end"
+            | "len"
+            | "numkeys"
+            | "numfields"
+            | "numreplicas"
+            | "numlocal"
+            | "cursor"
+            | "db"
+            | "protover"
+            | "version"
+            | "rank"
+            | "maxlen"
+            | "ms"
+            | "frequency"
+            | "bits"
+            | "destination-db"
+            | "port"
+            | "entries-read"
+            | "entries-added"
+            | "milliseconds-timestamp" => ArgumentKind::Integer,
             _ => ArgumentKind::String,
         }
     }
@@ -193,7 +218,15 @@ impl Parser<'_> {
 }
 
 fn plain(name: String, kind: ArgumentKind) -> Argument {
-    Argument { name, kind, token: None, optional: false, multiple: false, token_each_time: false, parts: Vec::new() }
+    Argument {
+        name,
+        kind,
+        token: None,
+        optional: false,
+        multiple: false,
+        token_each_time: false,
+        parts: Vec::new(),
+    }
 }
 
 fn is_token(word: &str) -> bool {
@@ -205,7 +238,11 @@ fn together(mut arguments: Vec<Argument>) -> Argument {
     if arguments.len() == 1 {
         return arguments.remove(0);
     }
-    Argument { name: joined_name(&arguments, "-"), parts: arguments, ..plain(String::new(), ArgumentKind::Block) }
+    Argument {
+        name: joined_name(&arguments, "-"),
+        parts: arguments,
+        ..plain(String::new(), ArgumentKind::Block)
+    }
 }
 
 fn joined_name(arguments: &[Argument], separator: &str) -> String {
@@ -253,12 +290,18 @@ mod tests {
             ("key [key ...]", "key:key+"),
             ("key value [key value ...]", "key-value:block+(key:key value:string)"),
             ("[NX | XX]", "nx-or-xx:oneof?(nx:pure-token=NX xx:pure-token=XX)"),
-            ("key [EX seconds | KEEPTTL]", "key:key seconds-or-keepttl:oneof?(seconds:integer=EX keepttl:pure-token=KEEPTTL)"),
+            (
+                "key [EX seconds | KEEPTTL]",
+                "key:key seconds-or-keepttl:oneof?(seconds:integer=EX keepttl:pure-token=KEEPTTL)",
+            ),
             ("[GET pattern [GET pattern ...]]", "pattern:pattern=GET?+t"),
             ("[LIMIT offset count]", "offset-count:block=LIMIT?(offset:integer count:integer)"),
             ("count <slow | large>", "count:integer slow-or-large:oneof(slow:string large:string)"),
             ("[command [command ...]]", "command:string?+"),
-            ("<MAXLEN | MINID> [= | ~] threshold", "maxlen-or-minid:oneof(maxlen:pure-token=MAXLEN minid:pure-token=MINID) equal-or-approximately:oneof?(equal:pure-token== approximately:pure-token=~) threshold:string"),
+            (
+                "<MAXLEN | MINID> [= | ~] threshold",
+                "maxlen-or-minid:oneof(maxlen:pure-token=MAXLEN minid:pure-token=MINID) equal-or-approximately:oneof?(equal:pure-token== approximately:pure-token=~) threshold:string",
+            ),
         ];
         for (syntax, expected) in cases {
             assert_eq!(shape(syntax), expected, "{syntax}");

@@ -23,7 +23,10 @@ pub const COMMANDS: &[Command] = &[Command::new("acl", -2, Group::Server, super:
             .hides(all_but_subcommand),
         Command::new("acl|getuser", 3, Group::Server, get_user)
             .flags(MANAGES)
-            .since("6.0.0", "O(N). Where N is the number of password, command and pattern rules that the user has.")
+            .since(
+                "6.0.0",
+                "O(N). Where N is the number of password, command and pattern rules that the user has.",
+            )
             .doc("Tells what a user may do.", "username")
             .hides(all_but_subcommand),
         Command::new("acl|help", 2, Group::Server, super::help)
@@ -105,7 +108,8 @@ fn get_user(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     reply.bulk(b"passwords");
     reply.array(digest.iter().len());
     digest.iter().for_each(|digest| reply.bulk(digest.as_bytes()));
-    for (name, rules) in [("commands", "+@all"), ("keys", "~*"), ("channels", "&*"), ("databases", "alldbs")] {
+    for (name, rules) in [("commands", "+@all"), ("keys", "~*"), ("channels", "&*"), ("databases", "alldbs")]
+    {
         reply.bulk(name.as_bytes());
         reply.bulk(rules.as_bytes());
     }
@@ -127,7 +131,8 @@ fn cat(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
                 return Err(ClientError::formatted(format!("ERR Unknown category '{wanted}'")));
             };
             let rows = ctx.server.registry.iter().map(|(_, row)| row);
-            let names: Vec<&str> = rows.filter(|row| category::contains(row, known)).map(|row| row.name).collect();
+            let names: Vec<&str> =
+                rows.filter(|row| category::contains(row, known)).map(|row| row.name).collect();
             ctx.reply.array(names.len());
             names.iter().for_each(|name| ctx.reply.bulk(name.as_bytes()));
         }

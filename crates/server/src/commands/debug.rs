@@ -50,9 +50,21 @@ const WORDS: &[Word] = &[
         "Like CONFIG REWRITE, with the options that have their defaults too.",
         rewrite_all,
     ),
-    word("dict-resizing", 3..=3, "DICT-RESIZING <0|1>", "Let tables of keys grow and shrink in the background, or not.", dict_resizing),
+    word(
+        "dict-resizing",
+        3..=3,
+        "DICT-RESIZING <0|1>",
+        "Let tables of keys grow and shrink in the background, or not.",
+        dict_resizing,
+    ),
     word("digest", 2..=2, "DIGEST", "Answer a signature of all data.", digest),
-    word("digest-value", 2..=ANY, "DIGEST-VALUE <key> [<key> ...]", "Answer signatures of values.", digest_values),
+    word(
+        "digest-value",
+        2..=ANY,
+        "DIGEST-VALUE <key> [<key> ...]",
+        "Answer signatures of values.",
+        digest_values,
+    ),
     word("error", 3..=3, "ERROR <string>", "Answer this as an error.", error),
     word(
         "hashtable-can-abort-shrink",
@@ -62,8 +74,20 @@ const WORDS: &[Word] = &[
         accept,
     ),
     word("help", 2..=2, "HELP", "Print this help.", show_help),
-    word("htstats", 3..=4, "HTSTATS <dbid> [full]", "Describe the table of a database's keys.", table_statistics),
-    word("htstats-key", 3..=4, "HTSTATS-KEY <key> [full]", "Describe the table of a key's value.", value_statistics),
+    word(
+        "htstats",
+        3..=4,
+        "HTSTATS <dbid> [full]",
+        "Describe the table of a database's keys.",
+        table_statistics,
+    ),
+    word(
+        "htstats-key",
+        3..=4,
+        "HTSTATS-KEY <key> [full]",
+        "Describe the table of a key's value.",
+        value_statistics,
+    ),
     word("listpack", 3..=3, "LISTPACK <key>", "Describe a value that is kept as a listpack.", listpack),
     word("loadaof", 2..=2, "LOADAOF", "Load the append-only file anew.", no_persistence),
     word("log", 3..=3, "LOG <message>", "Write a message to the log.", log_message),
@@ -87,7 +111,13 @@ const WORDS: &[Word] = &[
         reply_buffer,
     ),
     word("sdslen", 3..=3, "SDSLEN <key>", "Answer the lengths of a key and its string.", string_lengths),
-    word("set-active-expire", 3..=3, "SET-ACTIVE-EXPIRE <0|1>", "Seek due keys in the background, or not.", active_expire),
+    word(
+        "set-active-expire",
+        3..=3,
+        "SET-ACTIVE-EXPIRE <0|1>",
+        "Seek due keys in the background, or not.",
+        active_expire,
+    ),
     word(
         "set-disable-deny-scripts",
         3..=3,
@@ -96,7 +126,13 @@ const WORDS: &[Word] = &[
         deny_scripts,
     ),
     word("sleep", 3..=3, "SLEEP <seconds>", "Do nothing for a while; nobody else is served either.", sleep),
-    word("stringmatch-len", 4..=4, "STRINGMATCH-LEN <pattern> <string>", "Match a glob pattern.", string_match),
+    word(
+        "stringmatch-len",
+        4..=4,
+        "STRINGMATCH-LEN <pattern> <string>",
+        "Match a glob pattern.",
+        string_match,
+    ),
 ];
 
 fn debug(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -182,7 +218,9 @@ const PACKED_THRESHOLD_MAX: u64 = 4 << 30;
 fn packed_threshold(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let size = crate::config::parse_memory(args.at(2));
     if size.is_none_or(|size| size == 1 || size >= PACKED_THRESHOLD_MAX) {
-        return Err(ClientError::text("ERR argument must be a memory value bigger than 1 and smaller than 4gb"));
+        return Err(ClientError::text(
+            "ERR argument must be a memory value bigger than 1 and smaller than 4gb",
+        ));
     }
     ctx.reply.ok();
     Ok(())
@@ -190,9 +228,10 @@ fn packed_threshold(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn rewrite_all(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     let request = RewriteRequest { every_option: true, ..RewriteRequest::default() };
-    ctx.server.config.rewrite(request).map_err(|error| {
-        ClientError::formatted(format!("ERR CONFIG-REWRITE-FORCE-ALL failed: {error}"))
-    })?;
+    ctx.server
+        .config
+        .rewrite(request)
+        .map_err(|error| ClientError::formatted(format!("ERR CONFIG-REWRITE-FORCE-ALL failed: {error}")))?;
     ctx.reply.ok();
     Ok(())
 }
@@ -247,11 +286,9 @@ fn object(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let mut line =
         format!("Value at:{:p} refcount:1 encoding:{}", value.entry().key().as_ptr(), value.encoding_name());
     line += &match lfu {
-        true => format!(
-            " lfu_freq:{} lfu_access_time_minutes:{}",
-            policy.frequency(access, now_ms),
-            access >> 8
-        ),
+        true => {
+            format!(" lfu_freq:{} lfu_access_time_minutes:{}", policy.frequency(access, now_ms), access >> 8)
+        }
         false => format!(" lru:{access} lru_seconds_idle:{}", policy.idle_ms(access, now_ms) / 1000),
     };
     line += &format!(" memory_bytes:{}", value.memory_bytes());
@@ -312,7 +349,8 @@ fn table_text(name: &str, elements: usize, buckets: usize, bytes: usize) -> Stri
 fn value_statistics(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let value = ctx.db.inspect(args.at(2)).ok_or(ClientError::NoSuchKey)?;
     let is_table = matches!(value.encoding_name(), "hashtable" | "skiplist");
-    let Some((len, bytes)) = value.elements().filter(|_| is_table).map(|len| (len, value.memory_bytes())) else {
+    let Some((len, bytes)) = value.elements().filter(|_| is_table).map(|len| (len, value.memory_bytes()))
+    else {
         return Err(ClientError::text(
             "ERR The value stored at the specified key is not represented using an hash table",
         ));
@@ -338,7 +376,12 @@ fn populate(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let count = args.integer_in(2, 0, i64::MAX, ClientError::MustBePositive)?;
     let prefix = args.get(3).unwrap_or(b"key");
     let size = match args.len() {
-        5 => args.integer_in(4, 0, ctx.server.config.proto_max_bulk_len_bytes as i64, ClientError::MustBePositive)?,
+        5 => args.integer_in(
+            4,
+            0,
+            ctx.server.config.proto_max_bulk_len_bytes as i64,
+            ClientError::MustBePositive,
+        )?,
         _ => 0,
     };
     for number in 0..count {

@@ -23,14 +23,20 @@ pub const COMMANDS: &[Command] = &[row("command", -1, all)
         row("command|count", 2, count).since("2.8.13", "O(1)").doc("Counts the commands.", ""),
         row("command|docs", -2, docs)
             .since("7.0.0", "O(N) where N is the number of commands to look up")
-            .doc("Answers what commands do and which arguments they take.", "[command-name [command-name ...]]")
+            .doc(
+                "Answers what commands do and which arguments they take.",
+                "[command-name [command-name ...]]",
+            )
             .tips(ANY_ORDER),
         row("command|getkeys", -3, get_keys)
             .since("2.8.13", "O(N) where N is the number of arguments to the command")
             .doc("Answers which arguments of a command are keys.", "command [arg [arg ...]]"),
         row("command|getkeysandflags", -3, get_keys_and_flags)
             .since("7.0.0", "O(N) where N is the number of arguments to the command")
-            .doc("Answers which arguments of a command are keys, and what it does with them.", "command [arg [arg ...]]"),
+            .doc(
+                "Answers which arguments of a command are keys, and what it does with them.",
+                "command [arg [arg ...]]",
+            ),
         row("command|help", 2, super::help).since("5.0.0", "O(1)").doc("Lists the subcommands.", ""),
         row("command|info", -2, info)
             .since("2.8.13", "O(N) where N is the number of commands to look up")
@@ -38,7 +44,10 @@ pub const COMMANDS: &[Command] = &[row("command", -1, all)
             .tips(ANY_ORDER),
         row("command|list", -2, list)
             .since("7.0.0", "O(N) where N is the total number of commands")
-            .doc("Answers the names of commands.", "[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]")
+            .doc(
+                "Answers the names of commands.",
+                "[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]",
+            )
             .tips(ANY_ORDER),
     ])];
 

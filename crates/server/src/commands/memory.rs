@@ -152,7 +152,8 @@ fn overheads(breakdown: &Breakdown) -> Figures {
 fn ratios(server: &Server, breakdown: &Breakdown) -> Figures {
     let memory = &server.observed.memory;
     let sample = &memory.sample;
-    let ratio = |part: u64, whole: u64| Figure::Ratio(if whole == 0 { 0.0 } else { part as f64 / whole as f64 });
+    let ratio =
+        |part: u64, whole: u64| Figure::Ratio(if whole == 0 { 0.0 } else { part as f64 / whole as f64 });
     let difference = |a: u64, b: u64| Figure::Bytes(a as i64 - b as i64);
     let percent = breakdown.used_bytes as f64 * 100.0 / memory.peak_bytes.max(1) as f64;
     vec![

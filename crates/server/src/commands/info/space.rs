@@ -135,10 +135,7 @@ fn buffers(clients_bytes: u64, lines: &mut Lines) {
         ("mem_aof_buffer", 0),
     ]);
     lines.field("mem_allocator", ALLOCATOR_NAME);
-    lines.fields(&[
-        ("mem_overhead_db_hashtable_rehashing", 0),
-        ("active_defrag_running", 0),
-    ]);
+    lines.fields(&[("mem_overhead_db_hashtable_rehashing", 0), ("active_defrag_running", 0)]);
 }
 
 pub(super) fn keyspace(sources: &mut Sources<'_>, lines: &mut Lines) {
