@@ -1,17 +1,22 @@
 //! The commands, one file per group: each command is a row beside its handler.
 
 pub mod client;
+pub mod acl;
 pub mod command_log;
 pub mod config;
 pub mod connection;
+pub mod debug;
 pub mod expiry;
 pub mod generic;
 pub mod hashes;
 pub mod info;
+pub mod introspection;
 pub mod latency;
+pub mod memory;
 pub mod object;
 pub mod pubsub;
 pub mod scan;
+pub mod server;
 pub mod sets;
 pub mod strings;
 pub mod transactions;
@@ -22,17 +27,22 @@ use crate::error::ClientError;
 /// Every row there is; the registry is built from it.
 pub const GROUPS: &[&[Command]] = &[
     client::COMMANDS,
+    acl::COMMANDS,
     command_log::COMMANDS,
     config::COMMANDS,
     connection::COMMANDS,
+    debug::COMMANDS,
     expiry::COMMANDS,
     generic::COMMANDS,
     hashes::COMMANDS,
     info::COMMANDS,
+    introspection::COMMANDS,
     latency::COMMANDS,
+    memory::COMMANDS,
     object::COMMANDS,
     pubsub::COMMANDS,
     scan::COMMANDS,
+    server::COMMANDS,
     sets::COMMANDS,
     strings::COMMANDS,
     transactions::COMMANDS,

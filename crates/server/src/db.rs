@@ -8,6 +8,7 @@
 
 pub mod access;
 pub mod collection;
+pub mod digest;
 pub mod evict;
 pub mod expire;
 pub mod hash;
@@ -17,8 +18,10 @@ pub mod set;
 pub mod strings;
 
 pub use crate::config::EventClasses;
+pub use hash::Hash;
 pub use journal::{Change, Journal};
 pub use object::{Kind, Object, Taken, TakenValue, Text, Value};
+pub use set::Set;
 
 use crate::error::ClientError;
 use access::AccessPolicy;
@@ -152,6 +155,16 @@ impl Db {
     /// Bytes of the selected database's table, without the entries.
     pub fn table_bytes(&self) -> usize {
         self.table().table_bytes()
+    }
+
+    /// Buckets of the selected database's table.
+    pub fn table_buckets(&self) -> usize {
+        self.table().buckets()
+    }
+
+    /// Bytes that a key and its value occupy; `None` if there is no such key.
+    pub fn memory_bytes(&mut self, key: &[u8]) -> Option<usize> {
+        self.inspect(key).map(|value| value.memory_bytes())
     }
 
     /// How long the selected database's keys with an expiry have to live on average, from a few of them.

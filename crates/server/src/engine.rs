@@ -35,7 +35,7 @@ pub struct Executor {
     pub(crate) expire_cursor: ExpireCursor,
     pub(crate) eviction_pool: EvictionPool,
     pub(crate) cron: cron::Cron,
-    pub(crate) memory: memory::Meter,
+    reclaimer: reclaim::Reclaimer,
     commands_before_tick: u64,
 }
 
@@ -51,14 +51,16 @@ impl Executor {
         let now = clock.read();
         let registry = Registry::new(crate::commands::GROUPS);
         let db = Db::new(config.databases as usize, seeds.hash, seeds.random);
+        let server = Server::new(config, registry, identity, now);
+        let reclaimer = reclaim::Reclaimer::start(std::sync::Arc::clone(&server.observed.memory.reclaiming));
         let mut executor = Executor {
             db,
-            server: Server::new(config, registry, identity, now),
+            server,
             clock,
             expire_cursor: ExpireCursor::default(),
             eviction_pool: EvictionPool::default(),
             cron: cron::Cron::default(),
-            memory: memory::Meter::of_this_thread(),
+            reclaimer,
             commands_before_tick: 0,
         };
         executor.reconfigured();
@@ -98,7 +100,7 @@ impl Executor {
 
     pub(crate) fn free_discarded(&mut self) {
         for garbage in self.db.discarded.drain(..) {
-            self.memory.reclaimer.free(garbage);
+            self.reclaimer.free(garbage);
         }
     }
 

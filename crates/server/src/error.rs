@@ -41,6 +41,11 @@ pub enum ClientError {
         command: String,
         subcommand: String,
     },
+    /// A subcommand whose arguments make no sense to it.
+    SubcommandSyntax {
+        command: &'static str,
+        subcommand: String,
+    },
     NoAuth,
     WrongPassword,
     NoPasswordSet,
@@ -117,6 +122,12 @@ impl fmt::Display for ClientError {
             }
             UnknownSubcommand { command, subcommand } => {
                 return write!(f, "ERR unknown subcommand '{subcommand}'. Try {command} HELP.");
+            }
+            SubcommandSyntax { command, subcommand } => {
+                return write!(
+                    f,
+                    "ERR unknown subcommand or wrong number of arguments for '{subcommand}'. Try {command} HELP."
+                );
             }
             NoAuth => "NOAUTH Authentication required.",
             WrongPassword => "WRONGPASS invalid username-password pair or user is disabled.",

@@ -28,6 +28,41 @@ pub struct Pause {
     pub all: bool,
 }
 
+/// How long a client's largest reply of late counts when its buffer may shrink, unless DEBUG says otherwise.
+pub const REPLY_PEAK_RESET_MS: u64 = 5000;
+
+/// What DEBUG switches on and off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switches {
+    /// Due keys are sought in the background.
+    pub active_expire: bool,
+    pub cron: bool,
+    /// Tables of keys grow and shrink in the background.
+    pub table_steps: bool,
+    /// Scripts are denied the commands that they may not call.
+    pub deny_scripts: bool,
+    /// Reply buffers shrink.
+    pub reply_resizing: bool,
+    /// `None`: a client's largest reply counts for ever.
+    pub reply_peak_reset_ms: Option<u64>,
+    /// All unsent output counts against a client's limits, and none as its reply buffer.
+    pub enforce_reply_list: bool,
+}
+
+impl Default for Switches {
+    fn default() -> Self {
+        Switches {
+            active_expire: true,
+            cron: true,
+            table_steps: true,
+            deny_scripts: true,
+            reply_resizing: true,
+            reply_peak_reset_ms: Some(REPLY_PEAK_RESET_MS),
+            enforce_reply_list: false,
+        }
+    }
+}
+
 /// Who this process is.
 #[derive(Clone, Debug)]
 pub struct Identity {
@@ -56,30 +91,6 @@ impl Surroundings for Nowhere {
     }
 }
 
-/// How reply buffers are judged; tests of clients' limits change it through DEBUG.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReplyBufferPolicy {
-    pub resizing: bool,
-    /// How often the peak is measured anew; `None` is never.
-    pub peak_reset_ms: Option<u64>,
-    /// All output counts as backlog.
-    pub enforce_backlog: bool,
-}
-
-impl ReplyBufferPolicy {
-    pub const PEAK_RESET_MS_DEFAULT: u64 = 5000;
-}
-
-impl Default for ReplyBufferPolicy {
-    fn default() -> Self {
-        ReplyBufferPolicy {
-            resizing: true,
-            peak_reset_ms: Some(Self::PEAK_RESET_MS_DEFAULT),
-            enforce_backlog: false,
-        }
-    }
-}
-
 pub struct Server {
     pub config: Config,
     /// The configuration has been changed, and the executor has not copied what it needs yet.
@@ -95,9 +106,7 @@ pub struct Server {
     pub watch: WatchTable,
     pub blocked: BlockedTable,
     pub pause: Option<Pause>,
-    pub reply_buffer_policy: ReplyBufferPolicy,
-    /// DEBUG PAUSE-CRON: nothing is done on the server's own account.
-    pub cron_paused: bool,
+    pub switches: Switches,
     pub observed: Observations,
     /// Clients that watch every command (MONITOR); one that has stopped is dropped at the next command.
     pub monitors: Vec<ClientSlot>,
@@ -124,8 +133,7 @@ impl Server {
             watch: WatchTable::default(),
             blocked: BlockedTable::default(),
             pause: None,
-            reply_buffer_policy: ReplyBufferPolicy::default(),
-            cron_paused: false,
+            switches: Switches::default(),
             observed: Observations::new(commands),
             monitors: Vec::new(),
             host_requests: Vec::new(),

@@ -54,7 +54,7 @@ impl Executor {
 
     fn check_output_len(&mut self, slot: ClientSlot, output_len: usize) {
         let client = &self.server.clients[slot];
-        let backlog_bytes = match self.server.reply_buffer_policy.enforce_backlog {
+        let backlog_bytes = match self.server.switches.enforce_reply_list {
             true => output_len.next_multiple_of(OUTPUT_CHUNK_BYTES),
             false => client.unsent_of(output_len).chunk_bytes,
         };
@@ -135,18 +135,18 @@ impl Executor {
 
     /// Follows what the client's replies have needed lately.
     fn resize_reply_buffer(&mut self, slot: ClientSlot) {
-        let policy = self.server.reply_buffer_policy;
+        let switches = self.server.switches;
         let now_us = self.server.now.monotonic_us;
         let client = &mut self.server.clients[slot];
         let unsent_bytes = client.unsent().buffered_bytes;
         let buffer = &mut client.reply_buffer;
         let (half, twice) = (buffer.bytes / 2, buffer.bytes * 2);
-        if policy.resizing && half >= REPLY_BUFFER_BYTES_MIN && buffer.peak_bytes < half {
+        if switches.reply_resizing && half >= REPLY_BUFFER_BYTES_MIN && buffer.peak_bytes < half {
             buffer.bytes = (buffer.peak_bytes + 1).max(REPLY_BUFFER_BYTES_MIN);
-        } else if policy.resizing && twice < 2 * OUTPUT_CHUNK_BYTES && buffer.peak_bytes >= buffer.bytes {
+        } else if switches.reply_resizing && twice < 2 * OUTPUT_CHUNK_BYTES && buffer.peak_bytes >= buffer.bytes {
             buffer.bytes = twice.min(OUTPUT_CHUNK_BYTES);
         }
-        if policy.peak_reset_ms.is_some_and(|ms| now_us - buffer.peak_reset_us >= ms * 1000) {
+        if switches.reply_peak_reset_ms.is_some_and(|ms| now_us - buffer.peak_reset_us >= ms * 1000) {
             buffer.peak_bytes = unsent_bytes;
             buffer.peak_reset_us = now_us;
         }

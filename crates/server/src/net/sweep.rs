@@ -29,7 +29,7 @@ impl Host {
         let hz = server.config.hz as usize;
         self.sweep.next_us = now_us + 1_000_000 / hz as u64;
         let share = server.clients.len().div_ceil(hz);
-        let paused = server.cron_paused;
+        let paused = !server.switches.cron;
         self.rest_listeners(false);
         if paused {
             return;
