@@ -5,6 +5,7 @@ use super::list::List;
 use super::set::Set;
 use super::sorted_set::SortedSet;
 use structures::key_table::{self, EntryRef};
+use structures::size_class::size_class;
 
 /// The type of a value, as TYPE names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,24 @@ impl Object {
             Object::SortedSet(_) => Kind::SortedSet,
             Object::List(_) => Kind::List,
             Object::Set(_) => Kind::Set,
+        }
+    }
+
+    /// Bytes held from the allocator, this value itself left out.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Object::Text(text) => size_class(text.capacity()),
+            Object::Hash(hash) => hash.memory_bytes(),
+            Object::Set(set) => set.memory_bytes(),
+        }
+    }
+
+    /// Elements of a collection; `None` for a string.
+    pub fn elements(&self) -> Option<usize> {
+        match self {
+            Object::Text(_) => None,
+            Object::Hash(hash) => Some(hash.len()),
+            Object::Set(set) => Some(set.len()),
         }
     }
 
@@ -131,6 +150,23 @@ impl<'a> Value<'a> {
             key_table::Value::Object(object) => TakenValue::Object(object.clone()),
         };
         Taken { value, expiry_ms: self.expiry_ms() }
+    }
+
+    /// Elements of a collection; `None` for a string.
+    pub fn elements(&self) -> Option<usize> {
+        match self.entry.value() {
+            key_table::Value::Inline(_) | key_table::Value::Integer(_) => None,
+            key_table::Value::Object(object) => object.elements(),
+        }
+    }
+
+    /// Bytes that the key's entry and the value occupy.
+    pub fn memory_bytes(&self) -> usize {
+        let beyond = match self.entry.value() {
+            key_table::Value::Object(object) => object.memory_bytes(),
+            key_table::Value::Inline(_) | key_table::Value::Integer(_) => 0,
+        };
+        self.entry.allocation_bytes() + beyond
     }
 
     /// Milliseconds since the epoch.
