@@ -12,11 +12,13 @@ pub mod info;
 pub mod introspection;
 pub mod latency;
 pub mod memory;
+pub mod lists;
 pub mod object;
 pub mod scan;
 pub mod server;
 pub mod sets;
 pub mod strings;
+pub mod timeout;
 pub mod transactions;
 
 use crate::command::{Args, Command, Context, Outcome};
@@ -36,6 +38,7 @@ pub const GROUPS: &[&[Command]] = &[
     introspection::COMMANDS,
     latency::COMMANDS,
     memory::COMMANDS,
+    lists::COMMANDS,
     object::COMMANDS,
     scan::COMMANDS,
     server::COMMANDS,
