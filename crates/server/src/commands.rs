@@ -1,5 +1,6 @@
 //! The commands, one file per group: each command is a row beside its handler.
 
+pub mod client;
 pub mod acl;
 pub mod command_log;
 pub mod config;
@@ -14,6 +15,7 @@ pub mod latency;
 pub mod memory;
 pub mod lists;
 pub mod object;
+pub mod pubsub;
 pub mod scan;
 pub mod server;
 pub mod sets;
@@ -26,6 +28,7 @@ use crate::error::ClientError;
 
 /// Every row there is; the registry is built from it.
 pub const GROUPS: &[&[Command]] = &[
+    client::COMMANDS,
     acl::COMMANDS,
     command_log::COMMANDS,
     config::COMMANDS,
@@ -40,6 +43,7 @@ pub const GROUPS: &[&[Command]] = &[
     memory::COMMANDS,
     lists::COMMANDS,
     object::COMMANDS,
+    pubsub::COMMANDS,
     scan::COMMANDS,
     server::COMMANDS,
     sets::COMMANDS,
@@ -72,4 +76,13 @@ pub fn help(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 /// A command that is only its subcommands: it has no meaning alone.
 pub fn container(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     Err(ClientError::WrongArity { command: ctx.command.name.to_owned() })
+}
+
+/// A subcommand got arguments that it knows nothing of.
+pub fn unknown_subcommand(command: &Command, args: Args<'_>) -> ClientError {
+    let container = command.name.split('|').next().unwrap_or(command.name);
+    ClientError::UnknownSubcommand {
+        command: container.to_ascii_uppercase(),
+        subcommand: String::from_utf8_lossy(args.at(1)).into_owned(),
+    }
 }

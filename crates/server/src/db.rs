@@ -75,6 +75,9 @@ pub struct Db {
     seed: HashSeed,
     /// Where large objects go to be freed; the engine drains it.
     pub discarded: Vec<Garbage>,
+    /// What was in databases that the last command has emptied, until its effects have been seen to; and whether it
+    /// is to be freed in the background.
+    cleared: Vec<(usize, KeyTable<Object>, bool)>,
 }
 
 impl Db {
@@ -92,6 +95,7 @@ impl Db {
             random: Random::new(random_seed),
             seed,
             discarded: Vec::new(),
+            cleared: Vec::new(),
         }
     }
 
@@ -332,8 +336,16 @@ impl Db {
         }
         self.journal.mutated();
         self.journal.add_dirty(old.len() as u64);
-        if in_background {
-            self.discarded.push(Garbage::Table(old));
+        self.cleared.push((self.selected, old, in_background));
+    }
+
+    /// The effects of emptying databases have been seen to: what was in them may go.
+    #[inline]
+    pub fn forget_cleared(&mut self) {
+        for (_, table, in_background) in self.cleared.drain(..) {
+            if in_background {
+                self.discarded.push(Garbage::Table(table));
+            }
         }
     }
 

@@ -52,11 +52,11 @@ pub enum ClientError {
     NoProtocol,
     OutOfMemory,
     ExecAborted,
-    NestedMulti,
     ExecWithoutMulti,
     DiscardWithoutMulti,
-    WatchInsideMulti,
-    NotAllowedInTransaction,
+    NotAllowedInTransaction {
+        command: &'static str,
+    },
     SubscribedContext {
         command: String,
     },
@@ -65,6 +65,8 @@ pub enum ClientError {
     TimeoutNegative,
     TimeoutOutOfRange,
     NoSuchClient,
+    /// CLIENT UNBLOCK ... ERROR
+    UnblockedByClient,
     /// A text that belongs to one command only, code included (`ERR ...`).
     Text(Cow<'static, str>),
 }
@@ -135,11 +137,11 @@ impl fmt::Display for ClientError {
             NoProtocol => "NOPROTO unsupported protocol version",
             OutOfMemory => "OOM command not allowed when used memory > 'maxmemory'.",
             ExecAborted => "EXECABORT Transaction discarded because of previous errors.",
-            NestedMulti => "ERR MULTI calls can not be nested",
             ExecWithoutMulti => "ERR EXEC without MULTI",
             DiscardWithoutMulti => "ERR DISCARD without MULTI",
-            WatchInsideMulti => "ERR WATCH inside MULTI is not allowed",
-            NotAllowedInTransaction => "ERR Command not allowed inside a transaction",
+            NotAllowedInTransaction { command } => {
+                return write!(f, "ERR Command '{command}' not allowed inside a transaction");
+            }
             SubscribedContext { command } => {
                 return write!(
                     f,
@@ -151,6 +153,7 @@ impl fmt::Display for ClientError {
             TimeoutNegative => "ERR timeout is negative",
             TimeoutOutOfRange => "ERR timeout is out of range",
             NoSuchClient => "ERR No such client",
+            UnblockedByClient => "UNBLOCKED client unblocked via CLIENT UNBLOCK",
             Text(text) => text,
         })
     }

@@ -9,7 +9,9 @@ use crate::session::blocked::BlockedTable;
 use crate::session::pubsub::PubSub;
 use crate::session::tracking::TrackingTable;
 use crate::session::watch::WatchTable;
-use crate::session::{ClientSlot, Clients};
+use crate::session::{ClientSlot, Clients, ReplyMode};
+use std::collections::VecDeque;
+use wire::reply::ReplyBuffer;
 
 /// What a command asks of the process around the executor, which does it after the tick.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +45,8 @@ pub struct Switches {
     pub reply_resizing: bool,
     /// `None`: a client's largest reply counts for ever.
     pub reply_peak_reset_ms: Option<u64>,
+    /// All unsent output counts against a client's limits, and none as its reply buffer.
+    pub enforce_reply_list: bool,
 }
 
 impl Default for Switches {
@@ -54,6 +58,7 @@ impl Default for Switches {
             deny_scripts: true,
             reply_resizing: true,
             reply_peak_reset_ms: Some(REPLY_PEAK_RESET_MS),
+            enforce_reply_list: false,
         }
     }
 }
@@ -109,7 +114,7 @@ pub struct Server {
     /// Clients that a command or a limit has condemned; the host closes them after the tick.
     pub condemned: Vec<ClientSlot>,
     /// Clients whose waiting is over: what they have sent meanwhile may run.
-    pub resumed: Vec<ClientSlot>,
+    pub resumed: VecDeque<ClientSlot>,
 }
 
 impl Server {
@@ -133,17 +138,37 @@ impl Server {
             monitors: Vec::new(),
             host_requests: Vec::new(),
             condemned: Vec::new(),
-            resumed: Vec::new(),
+            resumed: VecDeque::new(),
         }
     }
 
-    /// Marks a client to be closed without sending what it has not received yet.
+    /// Marks a client to be closed without sending what it has not received yet. It takes part in nothing from now.
     pub fn condemn(&mut self, slot: ClientSlot) {
         let client = &mut self.clients[slot];
         if !client.close_asap {
             client.close_asap = true;
             self.condemned.push(slot);
+            self.detach(slot);
+            self.clients.count_memory(slot);
         }
+    }
+
+    /// Takes a client out of all that connects it with keys, channels and other clients.
+    pub fn detach(&mut self, slot: ClientSlot) {
+        self.blocked.unblock(&mut self.clients, slot);
+        self.watch.unwatch_all(&mut self.clients, slot);
+        self.pubsub.unsubscribe_all(&mut self.clients, slot);
+        self.tracking.disable(&mut self.clients, slot);
+        self.monitors.retain(|&other| other != slot);
+    }
+
+    /// Ends a client's waiting: `answer` is what it is told, and its further requests may run.
+    pub fn wake(&mut self, slot: ClientSlot, answer: impl FnOnce(&mut ReplyBuffer)) {
+        self.blocked.unblock(&mut self.clients, slot);
+        if self.clients[slot].reply_mode == ReplyMode::On {
+            self.clients.push(slot, answer);
+        }
+        self.resumed.push_back(slot);
     }
 
     /// Whether changes to keys interest anybody.

@@ -40,8 +40,8 @@ const WORDS: &[Word] = &[
         "client-enforce-reply-list",
         3..=3,
         "CLIENT-ENFORCE-REPLY-LIST <0|1>",
-        "Accepted: there is one kind of reply buffer.",
-        accept,
+        "Let all unsent output count against limits.",
+        enforce_reply_list,
     ),
     word(
         "config-rewrite-force-all",
@@ -174,6 +174,12 @@ fn no_persistence(_ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
 
 fn active_expire(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     ctx.server.switches.active_expire = switch_at(args, 2);
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn enforce_reply_list(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    ctx.server.switches.enforce_reply_list = switch_at(args, 2);
     ctx.reply.ok();
     Ok(())
 }

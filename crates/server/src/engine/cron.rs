@@ -63,6 +63,9 @@ impl Executor {
         let deadline_us = started_us + budget_us;
         self.db.begin(0, self.server.now.unix_ms());
         self.db.journal.listening = self.server.listens_to_changes();
+        if self.server.pause.is_some() {
+            return;
+        }
         let clock = &self.clock;
         self.db.expire_cycle(&mut self.expire_cursor, &mut || clock.read().monotonic_us >= deadline_us);
         let ended_us = self.clock.read().monotonic_us;

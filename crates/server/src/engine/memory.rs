@@ -11,7 +11,8 @@ impl Executor {
         let config = &self.server.config;
         let (maxmemory, policy) = (config.maxmemory_bytes, config.maxmemory_policy);
         let samples = config.maxmemory_samples as usize;
-        if self.server.observed.memory.used_bytes() <= maxmemory {
+        // A paused server changes no data, on its own account least of all.
+        if self.server.observed.memory.used_bytes() <= maxmemory || self.server.pause.is_some() {
             return true;
         }
         self.db.begin(0, self.server.now.unix_ms());
