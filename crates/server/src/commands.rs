@@ -1,7 +1,7 @@
 //! The commands, one file per group: each command is a row beside its handler.
 
-pub mod client;
 pub mod acl;
+pub mod client;
 pub mod command_log;
 pub mod config;
 pub mod connection;
@@ -12,8 +12,8 @@ pub mod hashes;
 pub mod info;
 pub mod introspection;
 pub mod latency;
-pub mod memory;
 pub mod lists;
+pub mod memory;
 pub mod object;
 pub mod pubsub;
 pub mod scan;
