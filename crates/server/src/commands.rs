@@ -1,7 +1,7 @@
 //! The commands, one file per group: each command is a row beside its handler.
 
-pub mod client;
 pub mod acl;
+pub mod client;
 pub mod command_log;
 pub mod config;
 pub mod connection;
@@ -41,8 +41,8 @@ pub const GROUPS: &[&[Command]] = &[
     info::COMMANDS,
     introspection::COMMANDS,
     latency::COMMANDS,
-    lists::COMMANDS,
     memory::COMMANDS,
+    lists::COMMANDS,
     object::COMMANDS,
     pubsub::COMMANDS,
     scan::COMMANDS,

@@ -63,6 +63,7 @@ impl Object {
             Object::Text(text) => size_class(text.capacity()),
             Object::Hash(hash) => hash.memory_bytes(),
             Object::Set(set) => set.memory_bytes(),
+            Object::List(list) => list.memory_bytes(),
         }
     }
 
@@ -72,6 +73,7 @@ impl Object {
             Object::Text(_) => None,
             Object::Hash(hash) => Some(hash.len()),
             Object::Set(set) => Some(set.len()),
+            Object::List(list) => Some(list.len()),
         }
     }
 
