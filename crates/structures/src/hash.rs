@@ -22,19 +22,35 @@ impl HashSeed {
             self.k0 ^ 0x6c79_6765_6e65_7261,
             self.k1 ^ 0x7465_6462_7974_6573,
         ];
-        let mut words = bytes.chunks_exact(8);
-        for word in &mut words {
-            absorb(&mut state, u64::from_le_bytes(word.try_into().expect("chunks_exact(8) yields 8 bytes")));
+        let (words, _) = bytes.as_chunks();
+        for word in words {
+            absorb(&mut state, u64::from_le_bytes(*word));
         }
-        let mut last = (bytes.len() as u64) << 56;
-        for (i, &byte) in words.remainder().iter().enumerate() {
-            last |= (byte as u64) << (8 * i);
-        }
-        absorb(&mut state, last);
+        absorb(&mut state, (bytes.len() as u64) << 56 | tail(bytes));
         state[2] ^= 0xff;
         round(&mut state);
         round(&mut state);
         state[0] ^ state[1] ^ state[2] ^ state[3]
+    }
+}
+
+/// The bytes past the last whole word, in the lowest bits: from loads that overlap what was absorbed already,
+/// as a loop over single bytes costs more than the rounds of the hash.
+#[inline(always)]
+fn tail(bytes: &[u8]) -> u64 {
+    let rest = bytes.len() % 8;
+    if let Some(last) = bytes.last_chunk() {
+        // In two shifts, as one of 64 bits is not allowed.
+        return u64::from_le_bytes(*last) >> 1 >> (63 - 8 * rest);
+    }
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+        return u64::from(first) | u64::from(last) << (8 * (rest - 4));
+    }
+    match *bytes {
+        [] => 0,
+        [a] => u64::from(a),
+        [a, b, ..] => u64::from(a) | u64::from(b) << 8 | u64::from(bytes[rest - 1]) << (8 * (rest - 1)),
     }
 }
 
@@ -74,6 +90,16 @@ mod tests {
                 bytes[at] = 1;
                 assert!(seen.insert(seed.hash(&bytes)));
             }
+        }
+    }
+
+    #[test]
+    fn the_tail_is_the_bytes_past_the_last_word() {
+        let bytes: Vec<u8> = (1..40).collect();
+        for len in 0..bytes.len() {
+            let rest = &bytes[len - len % 8..len];
+            let expected = rest.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+            assert_eq!(tail(&bytes[..len]), expected, "{len} bytes");
         }
     }
 
