@@ -45,6 +45,8 @@ pub struct Command {
     /// Advice to proxies and cluster clients, as COMMAND INFO lists it.
     pub tips: &'static [&'static str],
     pub subcommands: &'static [Command],
+    /// The positions of arguments that no log and no monitor may show.
+    pub hidden: Option<fn(Args<'_>) -> Vec<usize>>,
 }
 
 impl Command {
@@ -63,6 +65,7 @@ impl Command {
             syntax: "",
             tips: &[],
             subcommands: &[],
+            hidden: None,
         }
     }
 
@@ -104,13 +107,23 @@ impl Command {
         self
     }
 
+    /// Says which arguments are secrets.
+    pub const fn hides(mut self, hidden: fn(Args<'_>) -> Vec<usize>) -> Self {
+        self.hidden = Some(hidden);
+        self
+    }
+
     pub const fn is(&self, flag: Flags) -> bool {
         self.flags & flag != 0
     }
 
     /// Whether `count` arguments, the name included, are as many as the row asks for.
     pub const fn accepts(&self, count: usize) -> bool {
-        if self.arity >= 0 { count == self.arity as usize } else { count >= self.arity.unsigned_abs() as usize }
+        if self.arity >= 0 {
+            count == self.arity as usize
+        } else {
+            count >= self.arity.unsigned_abs() as usize
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use crate::config::{Config, ConfigError, Startup};
 use crate::engine::{Executor, Seeds};
 use crate::net::Host;
 use crate::net::listener::ListenError;
+use crate::net::surroundings::allow_clients;
 use crate::observe::log as server_log;
 use crate::server::Identity;
 use std::ffi::OsString;
@@ -71,7 +72,11 @@ pub fn serve(arguments: &[OsString]) -> Result<(), StartError> {
     let startup = Config::load(arguments).map_err(StartError::Config)?;
     let mut host = open(startup)?;
     let config = &host.executor.server.config;
-    log::info!("Warmline {} serves on port {}: ready to accept connections", env!("CARGO_PKG_VERSION"), config.port);
+    log::info!(
+        "Warmline {} serves on port {}: ready to accept connections",
+        env!("CARGO_PKG_VERSION"),
+        config.port
+    );
     host.run().map_err(system("Serving"))?;
     log::info!("Warmline stops, bye bye...");
     Ok(())
@@ -79,13 +84,17 @@ pub fn serve(arguments: &[OsString]) -> Result<(), StartError> {
 
 fn open(startup: Startup) -> Result<Host, StartError> {
     let config = startup.config;
-    let logfile = (!config.logfile.is_empty()).then(|| PathBuf::from(std::ffi::OsStr::from_bytes(&config.logfile)));
+    let logfile =
+        (!config.logfile.is_empty()).then(|| PathBuf::from(std::ffi::OsStr::from_bytes(&config.logfile)));
     server_log::start(logfile.as_deref(), config.loglevel).map_err(system("Opening the log file"))?;
     std::env::set_current_dir(&config.dir).map_err(system("Changing to the working directory"))?;
     let signals = stop_signals().map_err(system("Setting up signals"))?;
     let clock = Clock::machine();
     let identity = identity(&config, &clock).map_err(system("Reading random bytes"))?;
     let seeds = seeds(&config).map_err(system("Reading random bytes"))?;
+    if let Err(reason) = allow_clients(config.maxclients) {
+        log::warn!("{reason}");
+    }
     let executor = Executor::new(config, clock, identity, seeds);
     let mut host = Host::new(executor, signals).map_err(system("Creating the event loop"))?;
     host.listen().map_err(StartError::Listen)?;
@@ -108,9 +117,14 @@ fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 fn identity(config: &Config, clock: &Clock) -> io::Result<Identity> {
     Ok(Identity {
-        run_id: random_bytes::<20>()?.iter().map(|byte| format!("{byte:02x}")).collect(),
+        run_id: hexadecimal(&random_bytes::<20>()?),
+        replication_id: hexadecimal(&random_bytes::<20>()?),
         process_id: std::process::id(),
         executable: std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default(),
         config_file: config.config_file.as_deref().map(|path| path.display().to_string()).unwrap_or_default(),

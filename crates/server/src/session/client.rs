@@ -124,7 +124,13 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(id: u64, slot: ClientSlot, connection: ConnectionFigures, now: Reading, authenticated: bool) -> Self {
+    pub fn new(
+        id: u64,
+        slot: ClientSlot,
+        connection: ConnectionFigures,
+        now: Reading,
+        authenticated: bool,
+    ) -> Self {
         Client {
             id,
             slot,
@@ -169,6 +175,14 @@ impl Client {
     /// In RESP2, a subscriber may only send a few commands.
     pub fn in_subscribed_context(&self) -> bool {
         self.protocol() == Protocol::Resp2 && !self.subscriptions.is_empty()
+    }
+
+    /// What the client occupies: itself, its buffers and what it has queued.
+    pub fn memory_bytes(&self) -> usize {
+        let queued = self.transaction.as_ref().map_or(0, |transaction| transaction.argument_bytes);
+        let buffers = self.output.capacity() + self.deferred_output.capacity();
+        let input = self.connection.input_bytes + self.connection.input_free_bytes;
+        size_of::<Client>() + buffers + input + queued + self.name.capacity()
     }
 
     pub fn output_class(&self) -> OutputClass {
