@@ -62,6 +62,7 @@ impl Object {
         match self {
             Object::Text(text) => size_class(text.capacity()),
             Object::Hash(hash) => hash.memory_bytes(),
+            Object::SortedSet(set) => set.memory_bytes(),
             Object::Set(set) => set.memory_bytes(),
             Object::List(list) => list.memory_bytes(),
         }
@@ -72,6 +73,7 @@ impl Object {
         match self {
             Object::Text(_) => None,
             Object::Hash(hash) => Some(hash.len()),
+            Object::SortedSet(set) => Some(set.len()),
             Object::Set(set) => Some(set.len()),
             Object::List(list) => Some(list.len()),
         }
