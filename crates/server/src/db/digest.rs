@@ -2,6 +2,7 @@
 //! however they are encoded. Byte for byte that of the reference, so that two servers can be compared.
 
 use super::object::{Kind, Object, Text, Value};
+use super::sorted_set::SortedSet;
 use super::{Db, Hash, Set};
 use sha1::{Digest as _, Sha1};
 use structures::key_table::Value as Stored;
