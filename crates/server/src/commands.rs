@@ -19,6 +19,7 @@ pub mod pubsub;
 pub mod scan;
 pub mod server;
 pub mod sets;
+pub mod sorted_sets;
 pub mod strings;
 pub mod timeout;
 pub mod transactions;
@@ -47,6 +48,7 @@ pub const GROUPS: &[&[Command]] = &[
     scan::COMMANDS,
     server::COMMANDS,
     sets::COMMANDS,
+    sorted_sets::COMMANDS,
     strings::COMMANDS,
     transactions::COMMANDS,
 ];

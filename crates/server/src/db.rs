@@ -16,6 +16,7 @@ pub mod journal;
 pub mod list;
 pub mod object;
 pub mod set;
+pub mod sorted_set;
 pub mod strings;
 
 pub use crate::config::EventClasses;

@@ -3,6 +3,7 @@
 use super::hash::Hash;
 use super::list::List;
 use super::set::Set;
+use super::sorted_set::SortedSet;
 use structures::key_table::{self, EntryRef};
 use structures::size_class::size_class;
 
@@ -36,6 +37,7 @@ pub enum Object {
     /// A string too long to sit in the entry, or one that grows in place.
     Text(Vec<u8>),
     Hash(Hash),
+    SortedSet(SortedSet),
     List(List),
     Set(Set),
 }
@@ -49,6 +51,7 @@ impl Object {
         match self {
             Object::Text(_) => Kind::String,
             Object::Hash(_) => Kind::Hash,
+            Object::SortedSet(_) => Kind::SortedSet,
             Object::List(_) => Kind::List,
             Object::Set(_) => Kind::Set,
         }
@@ -79,6 +82,7 @@ impl Object {
         match self {
             Object::Text(text) => text.capacity() > LARGE_TEXT_BYTES,
             Object::Hash(hash) => hash.len() > LARGE_ELEMENTS,
+            Object::SortedSet(set) => set.len() > LARGE_ELEMENTS,
             Object::List(list) => list.len() > LARGE_ELEMENTS,
             Object::Set(set) => set.len() > LARGE_ELEMENTS,
         }
@@ -179,6 +183,7 @@ impl<'a> Value<'a> {
             key_table::Value::Inline(_) => "embstr",
             key_table::Value::Object(Object::Text(_)) => "raw",
             key_table::Value::Object(Object::Hash(hash)) => hash.encoding_name(),
+            key_table::Value::Object(Object::SortedSet(set)) => set.encoding_name(),
             key_table::Value::Object(Object::List(list)) => list.encoding_name(),
             key_table::Value::Object(Object::Set(set)) => set.encoding_name(),
         }

@@ -164,6 +164,11 @@ impl FbTree {
         FbTree::with_shape(seed, Shape::default())
     }
 
+    /// The seed it hashes members with.
+    pub fn seed(&self) -> HashSeed {
+        self.seed
+    }
+
     /// An empty set with parts of these sizes.
     pub fn with_shape(seed: HashSeed, shape: Shape) -> Self {
         assert!((1024..=32768).contains(&shape.page_bytes_max), "page_bytes_max out of range");
