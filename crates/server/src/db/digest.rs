@@ -2,6 +2,7 @@
 //! however they are encoded. Byte for byte that of the reference, so that two servers can be compared.
 
 use super::object::{Kind, Object, Text, Value};
+use super::sorted_set::SortedSet;
 use super::{Db, Hash, Set};
 use sha1::{Digest as _, Sha1};
 use structures::key_table::Value as Stored;
@@ -94,6 +95,7 @@ fn add_object(digest: &mut Digest, object: &Object) {
         Object::Hash(hash) => add_hash(digest, hash),
         Object::Set(set) => add_set(digest, set),
         Object::List(list) => list.for_each(0, list.len(), &mut |element| digest.mix_text(element)),
+        Object::SortedSet(set) => add_sorted_set(digest, set),
     }
 }
 
@@ -103,6 +105,16 @@ fn add_hash(digest: &mut Digest, hash: &Hash) {
         pair.mix_text(field);
         pair.mix_text(value);
         digest.xor(&pair.0);
+    });
+}
+
+fn add_sorted_set(digest: &mut Digest, set: &SortedSet) {
+    set.for_range(0..set.len(), false, &mut |member, score| {
+        let mut pair = Digest::default();
+        pair.mix_text(member);
+        pair.mix(&wire::number::f64_text(score));
+        digest.xor(&pair.0);
+        true
     });
 }
 

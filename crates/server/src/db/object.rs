@@ -64,6 +64,7 @@ impl Object {
             Object::Hash(hash) => hash.memory_bytes(),
             Object::Set(set) => set.memory_bytes(),
             Object::List(list) => list.memory_bytes(),
+            Object::SortedSet(set) => set.memory_bytes(),
         }
     }
 
@@ -74,6 +75,7 @@ impl Object {
             Object::Hash(hash) => Some(hash.len()),
             Object::Set(set) => Some(set.len()),
             Object::List(list) => Some(list.len()),
+            Object::SortedSet(set) => Some(set.len()),
         }
     }
 
