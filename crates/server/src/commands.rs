@@ -1,7 +1,7 @@
 //! The commands, one file per group: each command is a row beside its handler.
 
-pub mod client;
 pub mod acl;
+pub mod client;
 pub mod command_log;
 pub mod config;
 pub mod connection;

@@ -143,7 +143,10 @@ impl Executor {
         let (half, twice) = (buffer.bytes / 2, buffer.bytes * 2);
         if switches.reply_resizing && half >= REPLY_BUFFER_BYTES_MIN && buffer.peak_bytes < half {
             buffer.bytes = (buffer.peak_bytes + 1).max(REPLY_BUFFER_BYTES_MIN);
-        } else if switches.reply_resizing && twice < 2 * OUTPUT_CHUNK_BYTES && buffer.peak_bytes >= buffer.bytes {
+        } else if switches.reply_resizing
+            && twice < 2 * OUTPUT_CHUNK_BYTES
+            && buffer.peak_bytes >= buffer.bytes
+        {
             buffer.bytes = twice.min(OUTPUT_CHUNK_BYTES);
         }
         if switches.reply_peak_reset_ms.is_some_and(|ms| now_us - buffer.peak_reset_us >= ms * 1000) {
