@@ -12,6 +12,7 @@ pub mod hashes;
 pub mod info;
 pub mod introspection;
 pub mod latency;
+pub mod lists;
 pub mod memory;
 pub mod object;
 pub mod pubsub;
@@ -19,6 +20,7 @@ pub mod scan;
 pub mod server;
 pub mod sets;
 pub mod strings;
+pub mod timeout;
 pub mod transactions;
 
 use crate::command::{Args, Command, Context, Outcome};
@@ -39,6 +41,7 @@ pub const GROUPS: &[&[Command]] = &[
     introspection::COMMANDS,
     latency::COMMANDS,
     memory::COMMANDS,
+    lists::COMMANDS,
     object::COMMANDS,
     pubsub::COMMANDS,
     scan::COMMANDS,

@@ -13,6 +13,7 @@ pub mod evict;
 pub mod expire;
 pub mod hash;
 pub mod journal;
+pub mod list;
 pub mod object;
 pub mod set;
 pub mod strings;

@@ -80,8 +80,8 @@ enum Figure {
 }
 
 fn stats(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    ctx.server.observed.memory.note_peak();
     let breakdown = Breakdown::of(ctx.db, ctx.server);
+    ctx.server.observed.memory.note_peak(breakdown.used_bytes);
     let mark = ctx.reply.begin();
     let before = totals(ctx.server, &breakdown);
     let mut after = overheads(&breakdown);

@@ -93,6 +93,7 @@ fn add_object(digest: &mut Digest, object: &Object) {
         Object::Text(text) => digest.mix(text),
         Object::Hash(hash) => add_hash(digest, hash),
         Object::Set(set) => add_set(digest, set),
+        Object::List(list) => list.for_each(0, list.len(), &mut |element| digest.mix_text(element)),
     }
 }
 

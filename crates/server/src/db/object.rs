@@ -1,6 +1,7 @@
 //! What a key can hold.
 
 use super::hash::Hash;
+use super::list::List;
 use super::set::Set;
 use structures::key_table::{self, EntryRef};
 use structures::size_class::size_class;
@@ -35,6 +36,7 @@ pub enum Object {
     /// A string too long to sit in the entry, or one that grows in place.
     Text(Vec<u8>),
     Hash(Hash),
+    List(List),
     Set(Set),
 }
 
@@ -47,6 +49,7 @@ impl Object {
         match self {
             Object::Text(_) => Kind::String,
             Object::Hash(_) => Kind::Hash,
+            Object::List(_) => Kind::List,
             Object::Set(_) => Kind::Set,
         }
     }
@@ -57,6 +60,7 @@ impl Object {
             Object::Text(text) => size_class(text.capacity()),
             Object::Hash(hash) => hash.memory_bytes(),
             Object::Set(set) => set.memory_bytes(),
+            Object::List(list) => list.memory_bytes(),
         }
     }
 
@@ -66,6 +70,7 @@ impl Object {
             Object::Text(_) => None,
             Object::Hash(hash) => Some(hash.len()),
             Object::Set(set) => Some(set.len()),
+            Object::List(list) => Some(list.len()),
         }
     }
 
@@ -74,6 +79,7 @@ impl Object {
         match self {
             Object::Text(text) => text.capacity() > LARGE_TEXT_BYTES,
             Object::Hash(hash) => hash.len() > LARGE_ELEMENTS,
+            Object::List(list) => list.len() > LARGE_ELEMENTS,
             Object::Set(set) => set.len() > LARGE_ELEMENTS,
         }
     }
@@ -173,6 +179,7 @@ impl<'a> Value<'a> {
             key_table::Value::Inline(_) => "embstr",
             key_table::Value::Object(Object::Text(_)) => "raw",
             key_table::Value::Object(Object::Hash(hash)) => hash.encoding_name(),
+            key_table::Value::Object(Object::List(list)) => list.encoding_name(),
             key_table::Value::Object(Object::Set(set)) => set.encoding_name(),
         }
     }

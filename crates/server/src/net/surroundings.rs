@@ -132,6 +132,9 @@ impl ProcessSurroundings {
             OptionId::appendonly if next.appendonly => {
                 Err("the append-only file does not exist yet".to_owned())
             }
+            OptionId::activedefrag if next.activedefrag => {
+                Err("active defragmentation does not exist yet".to_owned())
+            }
             OptionId::tls_port if next.tls_port != 0 => Err("TLS does not exist yet".to_owned()),
             _ => Ok(()),
         }

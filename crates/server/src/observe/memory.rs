@@ -110,12 +110,12 @@ impl Memory {
             muzzy_bytes: allocator::muzzy_bytes().unwrap_or(0) as u64,
             fragmented_bytes: allocator::small_bin_waste_bytes().unwrap_or(0) as u64,
         };
-        self.note_peak();
+        self.note_peak(self.sample.used_bytes);
     }
 
     /// The peak is noted when somebody looks, so it is at least what is in use now.
-    pub fn note_peak(&mut self) {
-        self.peak_bytes = self.peak_bytes.max(self.used_bytes());
+    pub fn note_peak(&mut self, used_bytes: u64) {
+        self.peak_bytes = self.peak_bytes.max(used_bytes);
     }
 
     /// All of the allocator's own statistics as a text.

@@ -26,7 +26,7 @@ pub(in crate::commands) struct Breakdown {
 impl Breakdown {
     pub fn of(db: &mut crate::db::Db, server: &Server) -> Self {
         let memory = &server.observed.memory;
-        let clients_bytes = server.clients.iter().map(|client| client.memory_bytes() as u64).sum();
+        let clients_bytes = server.clients.memory_bytes() as u64;
         let (mut tables_bytes, mut keys) = (Vec::new(), 0);
         for index in 0..db.database_count() {
             db.with_database(index, |db| {
@@ -55,8 +55,8 @@ impl Breakdown {
 }
 
 pub(super) fn memory(sources: &mut Sources<'_>, lines: &mut Lines) {
-    sources.server.observed.memory.note_peak();
     let breakdown = Breakdown::of(sources.db, sources.server);
+    sources.server.observed.memory.note_peak(breakdown.used_bytes);
     let memory = &sources.server.observed.memory;
     let with_human = |lines: &mut Lines, name: &str, bytes: u64| {
         lines.field(name, bytes);
