@@ -9,13 +9,15 @@ use crate::session::{BlockRequest, ClientSlot};
 use wire::reply::ReplyBuffer;
 
 pub mod args;
+pub mod category;
 pub mod flag;
 pub mod key_spec;
 pub mod registry;
+pub mod syntax;
 
 pub use args::Args;
 pub use flag::{Flags, Group};
-pub use key_spec::{KeySpec, access};
+pub use key_spec::{Access, KeySpec, access};
 
 /// What a handler answers: it has written one whole reply (or asked for one of the [`Next`]s), or it has
 /// written nothing and the error is the reply.
@@ -45,7 +47,15 @@ pub struct Command {
     /// Advice to proxies and cluster clients, as COMMAND INFO lists it.
     pub tips: &'static [&'static str],
     pub subcommands: &'static [Command],
+    /// The positions of arguments that no log and no monitor may show.
+    pub hidden: Option<fn(Args<'_>) -> Vec<usize>>,
+    /// Finds keys and what is done with them where that depends on more than `keys` can say (SET with GET, SORT
+    /// with STORE).
+    pub key_finder: Option<KeyFinder>,
 }
+
+/// Positions of keys, with what the command does to each.
+pub type KeyFinder = fn(Args<'_>) -> Vec<(usize, Access)>;
 
 impl Command {
     pub const fn new(name: &'static str, arity: i32, group: Group, handler: Handler) -> Self {
@@ -63,6 +73,8 @@ impl Command {
             syntax: "",
             tips: &[],
             subcommands: &[],
+            hidden: None,
+            key_finder: None,
         }
     }
 
@@ -104,13 +116,41 @@ impl Command {
         self
     }
 
+    /// Says which arguments are secrets.
+    pub const fn hides(mut self, hidden: fn(Args<'_>) -> Vec<usize>) -> Self {
+        self.hidden = Some(hidden);
+        self
+    }
+
+    /// See [`Command::key_finder`].
+    pub const fn finds_keys(mut self, finder: KeyFinder) -> Self {
+        self.key_finder = Some(finder);
+        self
+    }
+
+    /// Where the keys are in `args`, and what the command does to each.
+    pub fn find_keys(&self, args: Args<'_>) -> Vec<(usize, Access)> {
+        if let Some(finder) = self.key_finder {
+            return finder(args);
+        }
+        let mut found = Vec::new();
+        for spec in self.keys.iter().filter(|spec| spec.access & access::NOT_KEY == 0) {
+            spec.positions(args, &mut |at| found.push((at, spec.access)));
+        }
+        found
+    }
+
     pub const fn is(&self, flag: Flags) -> bool {
         self.flags & flag != 0
     }
 
     /// Whether `count` arguments, the name included, are as many as the row asks for.
     pub const fn accepts(&self, count: usize) -> bool {
-        if self.arity >= 0 { count == self.arity as usize } else { count >= self.arity.unsigned_abs() as usize }
+        if self.arity >= 0 {
+            count == self.arity as usize
+        } else {
+            count >= self.arity.unsigned_abs() as usize
+        }
     }
 }
 

@@ -1,12 +1,90 @@
 //! The commands, one file per group: each command is a row beside its handler.
 
+pub mod acl;
+pub mod client;
+pub mod command_log;
+pub mod config;
 pub mod connection;
+pub mod debug;
+pub mod expiry;
 pub mod generic;
+pub mod hashes;
+pub mod info;
+pub mod introspection;
+pub mod latency;
+pub mod lists;
+pub mod memory;
+pub mod object;
+pub mod pubsub;
+pub mod scan;
+pub mod server;
+pub mod sets;
+pub mod sorted_sets;
 pub mod strings;
+pub mod timeout;
 pub mod transactions;
 
-use crate::command::Command;
+use crate::command::{Args, Command, Context, Outcome};
+use crate::error::ClientError;
 
 /// Every row there is; the registry is built from it.
-pub const GROUPS: &[&[Command]] =
-    &[connection::COMMANDS, generic::COMMANDS, strings::COMMANDS, transactions::COMMANDS];
+pub const GROUPS: &[&[Command]] = &[
+    client::COMMANDS,
+    acl::COMMANDS,
+    command_log::COMMANDS,
+    config::COMMANDS,
+    connection::COMMANDS,
+    debug::COMMANDS,
+    expiry::COMMANDS,
+    generic::COMMANDS,
+    hashes::COMMANDS,
+    info::COMMANDS,
+    introspection::COMMANDS,
+    latency::COMMANDS,
+    memory::COMMANDS,
+    lists::COMMANDS,
+    object::COMMANDS,
+    pubsub::COMMANDS,
+    scan::COMMANDS,
+    server::COMMANDS,
+    sets::COMMANDS,
+    sorted_sets::COMMANDS,
+    strings::COMMANDS,
+    transactions::COMMANDS,
+];
+
+/// The HELP of every command that has subcommands: what its rows say of them.
+pub fn help(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let container = args.at(0).to_ascii_lowercase();
+    let container = ctx.server.registry.named(&container).map(|id| ctx.server.registry.row(id));
+    let Some(row) = container else { return Ok(ctx.reply.array(0)) };
+    let mut lines = vec![format!(
+        "{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        row.name.to_ascii_uppercase()
+    )];
+    for sub in row.subcommands {
+        let word = sub.name.split_once('|').map_or(sub.name, |(_, word)| word).to_ascii_uppercase();
+        lines.push(format!("{word} {}", sub.syntax).trim_end().to_owned());
+        lines.push(format!("    {}", sub.summary));
+    }
+    ctx.reply.array(lines.len());
+    for line in lines {
+        ctx.reply.simple(&line);
+    }
+    Ok(())
+}
+
+/// A command that is only its subcommands: alone it has too few arguments.
+/// A command that is only its subcommands: it has no meaning alone.
+pub fn container(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    Err(ClientError::WrongArity { command: ctx.command.name.to_owned() })
+}
+
+/// A subcommand got arguments that it knows nothing of.
+pub fn unknown_subcommand(command: &Command, args: Args<'_>) -> ClientError {
+    let container = command.name.split('|').next().unwrap_or(command.name);
+    ClientError::UnknownSubcommand {
+        command: container.to_ascii_uppercase(),
+        subcommand: String::from_utf8_lossy(args.at(1)).into_owned(),
+    }
+}

@@ -10,9 +10,12 @@ use std::time::Instant;
 
 use structures::integer_set::IntegerSet;
 use structures::listpack::{Element, Listpack};
+use structures::lzf::{Compressor, compress_small, decompress_into};
 use structures::packed_list::{Direction, PackedList};
+use structures::radix_tree::RadixTree;
 use structures::random::Random;
 use structures::size_class::size_class;
+use structures::stream::{self, NodeLimits, Stream, StreamId, TrimTo};
 
 struct Counting;
 
@@ -89,6 +92,14 @@ fn packed_list() {
     println!("packed list, 1M elements of 10 B, nodes of 8 KiB");
     const COUNT: u64 = 1_000_000;
     let texts: Vec<String> = (0..COUNT).map(|i| format!("e{i:09}")).collect();
+    time("for comparison: a length and the bytes to a Vec", COUNT, || {
+        let mut buffer = Vec::new();
+        for text in &texts {
+            buffer.push(text.len() as u8);
+            buffer.extend_from_slice(text.as_bytes());
+        }
+        buffer
+    });
     let mut list = memory("push_back", COUNT, || {
         let mut list = PackedList::new(-2, 0);
         time("push_back", COUNT, || texts.iter().for_each(|text| list.push_back(text.as_bytes())));
@@ -137,6 +148,26 @@ fn packed_list() {
     });
 }
 
+fn lzf() {
+    println!("LZF, 8 KiB of records like those of a list, a byte");
+    let input: Vec<u8> = (0..1024).flat_map(|i| format!("e{i:07}").into_bytes()).collect();
+    let mut output = vec![0; input.len()];
+    let mut compressor = Compressor::new();
+    let bytes = input.len() as u64 * 500;
+    time("with the table of the reference, kept", bytes, || {
+        (0..500).filter_map(|_| compressor.compress(black_box(&input), &mut output)).sum::<usize>()
+    });
+    time("with a small table on the stack", bytes, || {
+        (0..500).filter_map(|_| compress_small(black_box(&input), &mut output)).sum::<usize>()
+    });
+    let len = compressor.compress(&input, &mut output).expect("digits compress");
+    println!("  {} bytes became {len}", input.len());
+    let mut expanded = Vec::new();
+    time("decompress", bytes, || {
+        (0..500).filter(|_| decompress_into(&output[..len], input.len(), &mut expanded).is_ok()).count()
+    });
+}
+
 fn integer_set() {
     const COUNT: u64 = 1_000_000;
     let mut random = Random::new(1);
@@ -177,10 +208,78 @@ fn integer_set() {
     });
 }
 
+fn radix_tree() {
+    println!("radix tree, 1M keys like ids, one a millisecond");
+    const COUNT: u64 = 1_000_000;
+    let id = |i: u64| StreamId::new(1_700_000_000_000 + i, 0).to_key();
+    let mut tree = RadixTree::new();
+    memory("insert ascending, values of 8 B", COUNT, || {
+        time("insert ascending", COUNT, || (0..COUNT).for_each(|i| _ = tree.insert(&id(i), i)));
+    });
+    let mut random = Random::new(1);
+    time("get", COUNT, || (0..COUNT).filter(|_| tree.get(&id(random.below(COUNT))).is_some()).count());
+    time("iterate", COUNT, || tree.iter().map(|(_, value)| value).sum::<u64>());
+    time("remove at random places", COUNT / 2, || {
+        (0..COUNT / 2).filter(|_| tree.remove(&id(random.below(COUNT))).is_some()).count()
+    });
+}
+
+fn stream() {
+    println!("stream, 1M entries of one field and a value of 10 B, nodes of 4 KiB and 100 entries");
+    const COUNT: u64 = 1_000_000;
+    let limits = NodeLimits { bytes: 4096, entries: 100 };
+    let mut stream = Stream::new();
+    memory("append", COUNT, || {
+        time("append", COUNT, || {
+            for i in 0..COUNT {
+                _ = black_box(stream.append(
+                    StreamId::new(1_700_000_000_000 + i, 0),
+                    &["field", "value:0123"],
+                    limits,
+                ));
+            }
+        });
+    });
+    println!("  {:<46} {:8.2} B", "said", stream.memory_bytes() as f64 / COUNT as f64);
+    for direction in [stream::Direction::Forward, stream::Direction::Backward] {
+        time(&format!("range {direction:?}, an entry"), COUNT, || {
+            let range = stream.range(StreamId::MIN, StreamId::MAX, direction);
+            range.map(|entry| entry.fields().map(|(_, value)| value.text_len()).sum::<usize>()).sum::<usize>()
+        });
+    }
+    let mut random = Random::new(1);
+    let any = |random: &mut Random| StreamId::new(1_700_000_000_000 + random.below(COUNT), 0);
+    time("get one at random", 200_000, || {
+        (0..200_000).filter(|_| stream.get(any(&mut random)).is_some()).count()
+    });
+    stream.create_group(b"group", StreamId::MIN, None);
+    let consumer = stream.group_mut(b"group").and_then(|group| group.create_consumer(b"consumer", 0));
+    let consumer = consumer.expect("the group is new");
+    memory("pending, an entry", COUNT, || {
+        time("deliver to a group", COUNT, || {
+            stream.read_new(b"group", consumer, COUNT, false, 1, |_, _, _| ())
+        });
+    });
+    let group = stream.group_mut(b"group").expect("the group is there");
+    time("acknowledge in order", COUNT, || {
+        (0..COUNT).filter(|&i| group.acknowledge(StreamId::new(1_700_000_000_000 + i, 0))).count()
+    });
+    time("delete one at random", 200_000, || {
+        (0..200_000).filter(|_| stream.delete(any(&mut random))).count()
+    });
+    time("trim to half", COUNT / 2, || stream.trim(TrimTo::Length(COUNT / 2), false, 0));
+}
+
 fn main() {
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let all: [(&str, fn()); 3] =
-        [("listpack", listpack), ("packed_list", packed_list), ("integer_set", integer_set)];
+    let all: [(&str, fn()); 6] = [
+        ("listpack", listpack),
+        ("lzf", lzf),
+        ("packed_list", packed_list),
+        ("integer_set", integer_set),
+        ("radix_tree", radix_tree),
+        ("stream", stream),
+    ];
     for (name, run) in all {
         if wanted.as_ref().is_none_or(|wanted| name.contains(wanted.as_str())) {
             run();

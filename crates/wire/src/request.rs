@@ -28,7 +28,7 @@ use memchr::{memchr, memchr2};
 use crate::number::parse_i64;
 
 mod inline;
-pub use inline::{UnbalancedQuotes, split_args};
+pub use inline::{UnbalancedQuotes, quoted, split_args};
 
 /// Most arguments that a command may announce.
 pub const MULTIBULK_LEN_MAX: usize = i32::MAX as usize;
@@ -186,6 +186,12 @@ impl Parser {
     /// the reader make room for a large argument at once. Valid after an `Incomplete`.
     pub fn wanted_bytes(&self) -> usize {
         self.wanted_bytes
+    }
+
+    /// The length of the argument being read, when that is known, and where it begins, counted from the command's
+    /// start. Valid after an `Incomplete`.
+    pub fn argument_under_way(&self) -> Option<(usize, usize)> {
+        self.bulk_len.map(|len| (len, self.cursor))
     }
 
     /// Bytes that this parser itself occupies, beside the connection's buffer.

@@ -1,6 +1,11 @@
 //! What a key can hold.
 
+use super::hash::Hash;
+use super::list::List;
+use super::set::Set;
+use super::sorted_set::SortedSet;
 use structures::key_table::{self, EntryRef};
+use structures::size_class::size_class;
 
 /// The type of a value, as TYPE names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,19 +32,48 @@ impl Kind {
 }
 
 /// A value that is not packed into its key's entry.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Object {
     /// A string too long to sit in the entry, or one that grows in place.
     Text(Vec<u8>),
+    Hash(Hash),
+    SortedSet(SortedSet),
+    List(List),
+    Set(Set),
 }
 
 /// Freeing more than this at once is left to the background, in bytes of text or in elements.
 const LARGE_TEXT_BYTES: usize = 1 << 20;
+const LARGE_ELEMENTS: usize = 4096;
 
 impl Object {
     pub fn kind(&self) -> Kind {
         match self {
             Object::Text(_) => Kind::String,
+            Object::Hash(_) => Kind::Hash,
+            Object::SortedSet(_) => Kind::SortedSet,
+            Object::List(_) => Kind::List,
+            Object::Set(_) => Kind::Set,
+        }
+    }
+
+    /// Bytes held from the allocator, this value itself left out.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Object::Text(text) => size_class(text.capacity()),
+            Object::Hash(hash) => hash.memory_bytes(),
+            Object::Set(set) => set.memory_bytes(),
+            Object::List(list) => list.memory_bytes(),
+        }
+    }
+
+    /// Elements of a collection; `None` for a string.
+    pub fn elements(&self) -> Option<usize> {
+        match self {
+            Object::Text(_) => None,
+            Object::Hash(hash) => Some(hash.len()),
+            Object::Set(set) => Some(set.len()),
+            Object::List(list) => Some(list.len()),
         }
     }
 
@@ -47,6 +81,10 @@ impl Object {
     pub fn is_large(&self) -> bool {
         match self {
             Object::Text(text) => text.capacity() > LARGE_TEXT_BYTES,
+            Object::Hash(hash) => hash.len() > LARGE_ELEMENTS,
+            Object::SortedSet(set) => set.len() > LARGE_ELEMENTS,
+            Object::List(list) => list.len() > LARGE_ELEMENTS,
+            Object::Set(set) => set.len() > LARGE_ELEMENTS,
         }
     }
 }
@@ -64,8 +102,22 @@ pub enum Text<'a> {
     Integer(i64),
 }
 
+/// A value on its way from one key to another.
+#[derive(Debug)]
+pub struct Taken {
+    pub value: TakenValue,
+    pub expiry_ms: Option<i64>,
+}
+
+#[derive(Debug)]
+pub enum TakenValue {
+    Bytes(Box<[u8]>),
+    Integer(i64),
+    Object(Object),
+}
+
 impl<'a> Value<'a> {
-    pub(super) fn new(entry: EntryRef<'a, Object>) -> Self {
+    pub fn new(entry: EntryRef<'a, Object>) -> Self {
         Value { entry }
     }
 
@@ -88,7 +140,35 @@ impl<'a> Value<'a> {
             key_table::Value::Inline(bytes) => Some(Text::Bytes(bytes)),
             key_table::Value::Integer(n) => Some(Text::Integer(n)),
             key_table::Value::Object(Object::Text(text)) => Some(Text::Bytes(text)),
+            key_table::Value::Object(_) => None,
         }
+    }
+
+    /// A copy that can be put at another key.
+    pub fn to_taken(&self) -> Taken {
+        let value = match self.entry.value() {
+            key_table::Value::Inline(bytes) => TakenValue::Bytes(bytes.into()),
+            key_table::Value::Integer(n) => TakenValue::Integer(n),
+            key_table::Value::Object(object) => TakenValue::Object(object.clone()),
+        };
+        Taken { value, expiry_ms: self.expiry_ms() }
+    }
+
+    /// Elements of a collection; `None` for a string.
+    pub fn elements(&self) -> Option<usize> {
+        match self.entry.value() {
+            key_table::Value::Inline(_) | key_table::Value::Integer(_) => None,
+            key_table::Value::Object(object) => object.elements(),
+        }
+    }
+
+    /// Bytes that the key's entry and the value occupy.
+    pub fn memory_bytes(&self) -> usize {
+        let beyond = match self.entry.value() {
+            key_table::Value::Object(object) => object.memory_bytes(),
+            key_table::Value::Inline(_) | key_table::Value::Integer(_) => 0,
+        };
+        self.entry.allocation_bytes() + beyond
     }
 
     /// Milliseconds since the epoch.
@@ -102,6 +182,10 @@ impl<'a> Value<'a> {
             key_table::Value::Integer(_) => "int",
             key_table::Value::Inline(_) => "embstr",
             key_table::Value::Object(Object::Text(_)) => "raw",
+            key_table::Value::Object(Object::Hash(hash)) => hash.encoding_name(),
+            key_table::Value::Object(Object::SortedSet(set)) => set.encoding_name(),
+            key_table::Value::Object(Object::List(list)) => list.encoding_name(),
+            key_table::Value::Object(Object::Set(set)) => set.encoding_name(),
         }
     }
 }
@@ -120,6 +204,27 @@ impl Text<'_> {
         match self {
             Text::Bytes(bytes) => bytes.to_vec(),
             Text::Integer(n) => wire::number::i64_text(*n).to_vec(),
+        }
+    }
+
+    /// Hands over the bytes a client sees, without a copy on the heap.
+    #[inline]
+    pub fn with_bytes<R>(&self, work: impl FnOnce(&[u8]) -> R) -> R {
+        match self {
+            Text::Bytes(bytes) => work(bytes),
+            Text::Integer(n) => work(&wire::number::i64_text(*n)),
+        }
+    }
+
+    pub fn equals(&self, other: &[u8]) -> bool {
+        self.with_bytes(|bytes| bytes == other)
+    }
+
+    /// The integer it is, if it reads as one.
+    pub fn integer(&self) -> Option<i64> {
+        match self {
+            Text::Bytes(bytes) => wire::number::parse_i64(bytes),
+            Text::Integer(n) => Some(*n),
         }
     }
 

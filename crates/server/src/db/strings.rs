@@ -31,11 +31,15 @@ impl Db {
     #[inline]
     pub fn put_text(&mut self, key: &[u8], text: &[u8], expiry_ms: Option<i64>) {
         let value = match wire::number::parse_i64(text) {
-            Some(n) if text.len() <= 20 => NewValue::Integer(n),
-            _ if text.len() <= INLINE_LEN_MAX => NewValue::Inline(text),
-            _ => NewValue::Object(Object::Text(text.to_vec())),
+            Some(n) => NewValue::Integer(n),
+            None => bytes_value(text),
         };
         self.put(key, value, expiry_ms);
+    }
+
+    /// Stores a string as the bytes it is, even if it reads as an integer.
+    pub fn put_bytes(&mut self, key: &[u8], text: &[u8], expiry_ms: Option<i64>) {
+        self.put(key, bytes_value(text), expiry_ms);
     }
 
     /// Stores an integer; in place if one is there already. Keeps the expiry.
@@ -54,7 +58,11 @@ impl Db {
 
     /// Hands `edit` the string at `key` (empty if there is none) as a buffer it may change at will, and stores
     /// what it leaves, keeping the expiry. The string stays a growable buffer from then on.
-    pub fn edit_text<R>(&mut self, key: &[u8], edit: impl FnOnce(&mut Vec<u8>) -> R) -> Result<R, ClientError> {
+    pub fn edit_text<R>(
+        &mut self,
+        key: &[u8],
+        edit: impl FnOnce(&mut Vec<u8>) -> R,
+    ) -> Result<R, ClientError> {
         self.expect_kind(key, Kind::String)?;
         let hash = self.table().hash(key);
         let (mut text, mut expiry_ms) = (Vec::new(), None);
@@ -74,5 +82,13 @@ impl Db {
         let result = edit(&mut text);
         self.put(key, NewValue::Object(Object::Text(text)), expiry_ms);
         Ok(result)
+    }
+}
+
+fn bytes_value(text: &[u8]) -> NewValue<'_, Object> {
+    if text.len() <= INLINE_LEN_MAX {
+        NewValue::Inline(text)
+    } else {
+        NewValue::Object(Object::Text(text.to_vec()))
     }
 }

@@ -1,27 +1,9 @@
 //! Keeping within `maxmemory`.
 
 use super::Executor;
-use crate::observe::memory::ThreadMemory;
 
 /// Keys evicted for one command before it is let through anyway; the next command goes on.
 const EVICTIONS_PER_COMMAND_MAX: usize = 1000;
-
-/// Reads how much memory the executor's thread uses.
-#[derive(Clone, Copy)]
-pub struct Meter {
-    thread: Option<ThreadMemory>,
-}
-
-impl Meter {
-    pub fn of_this_thread() -> Self {
-        Meter { thread: ThreadMemory::of_this_thread() }
-    }
-
-    #[inline]
-    pub fn used_bytes(&self) -> u64 {
-        self.thread.map_or(0, |thread| thread.used_bytes())
-    }
-}
 
 impl Executor {
     /// Evicts until memory is within its limit; whether it is.
@@ -29,7 +11,8 @@ impl Executor {
         let config = &self.server.config;
         let (maxmemory, policy) = (config.maxmemory_bytes, config.maxmemory_policy);
         let samples = config.maxmemory_samples as usize;
-        if self.memory.used_bytes() <= maxmemory {
+        // A paused server changes no data, on its own account least of all.
+        if self.server.observed.memory.used_bytes() <= maxmemory || self.server.pause.is_some() {
             return true;
         }
         self.db.begin(0, self.server.now.unix_ms());
@@ -39,8 +22,8 @@ impl Executor {
                 return false;
             }
             self.apply_effects(None);
-            self.db.discarded.clear();
-            if self.memory.used_bytes() <= maxmemory {
+            self.free_discarded();
+            if self.server.observed.memory.used_bytes() <= maxmemory {
                 return true;
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. A chunk is `None`-like (null) or an owned allocation of `capacity` initialised buckets.
-//! 2. Only the last chunk may have a capacity below [`CHUNK_BUCKETS`]: the directory ends where the table ends.
+//! 2. Only the last chunk may have a capacity below [`CHUNK_BUCKETS`]: the directory ends with the table.
 //! 3. `expiring` counts the entries with a time to live in the chunk's buckets, their overflow included.
 
 use super::bucket::Bucket;
@@ -118,11 +118,13 @@ impl Directory {
         }
     }
 
+    #[inline]
     fn capacity(&self, chunk: usize) -> usize {
         CHUNK_BUCKETS.min(self.end - chunk * CHUNK_BUCKETS)
     }
 
     /// Allocates the chunks that hold these buckets, where they are absent.
+    #[inline]
     pub(super) fn ensure(&mut self, buckets: Range<usize>) {
         for at in buckets.start / CHUNK_BUCKETS..buckets.end.div_ceil(CHUNK_BUCKETS) {
             if self.chunks[at].buckets.is_null() {
@@ -134,6 +136,7 @@ impl Directory {
     }
 
     /// Frees those of the chunks around `touched` that lie wholly within `unused`, whose buckets are empty.
+    #[inline]
     pub(super) fn release(&mut self, unused: Range<usize>, touched: Range<usize>) {
         let last = touched.end.div_ceil(CHUNK_BUCKETS).min(self.chunks.len());
         for at in touched.start / CHUNK_BUCKETS..last {

@@ -78,7 +78,7 @@ pub(super) type VisitColumns<'a> = dyn FnMut(&[u8], &[u8], u64) + 'a;
 
 pub(super) struct Table<F> {
     pub(super) directory: Directory,
-    seed: HashSeed,
+    pub(super) seed: HashSeed,
     len: usize,
     /// Sum of all pages' columns and records.
     used_bytes: usize,
