@@ -30,8 +30,8 @@ use crate::error::ClientError;
 
 /// Every row there is; the registry is built from it.
 pub const GROUPS: &[&[Command]] = &[
-    client::COMMANDS,
     acl::COMMANDS,
+    client::COMMANDS,
     command_log::COMMANDS,
     config::COMMANDS,
     connection::COMMANDS,
@@ -43,8 +43,8 @@ pub const GROUPS: &[&[Command]] = &[
     info::COMMANDS,
     introspection::COMMANDS,
     latency::COMMANDS,
-    memory::COMMANDS,
     lists::COMMANDS,
+    memory::COMMANDS,
     object::COMMANDS,
     pubsub::COMMANDS,
     scan::COMMANDS,
