@@ -1,17 +1,20 @@
 //! The commands, one file per group: each command is a row beside its handler.
 
+pub mod bitmap;
 pub mod command_log;
 pub mod config;
 pub mod connection;
 pub mod expiry;
 pub mod generic;
 pub mod hashes;
+pub mod hyperloglog;
 pub mod info;
 pub mod latency;
 pub mod lists;
 pub mod object;
 pub mod scan;
 pub mod sets;
+pub mod sort;
 pub mod strings;
 pub mod timeout;
 pub mod transactions;
@@ -21,18 +24,21 @@ use crate::error::ClientError;
 
 /// Every row there is; the registry is built from it.
 pub const GROUPS: &[&[Command]] = &[
+    bitmap::COMMANDS,
     command_log::COMMANDS,
     config::COMMANDS,
     connection::COMMANDS,
     expiry::COMMANDS,
     generic::COMMANDS,
     hashes::COMMANDS,
+    hyperloglog::COMMANDS,
     info::COMMANDS,
     latency::COMMANDS,
     lists::COMMANDS,
     object::COMMANDS,
     scan::COMMANDS,
     sets::COMMANDS,
+    sort::COMMANDS,
     strings::COMMANDS,
     transactions::COMMANDS,
 ];
