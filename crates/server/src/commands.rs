@@ -1,7 +1,7 @@
 //! The commands, one file per group: each command is a row beside its handler.
 
-pub mod bitmap;
 pub mod acl;
+pub mod bitmap;
 pub mod client;
 pub mod command_log;
 pub mod config;
@@ -32,9 +32,9 @@ use crate::error::ClientError;
 
 /// Every row there is; the registry is built from it.
 pub const GROUPS: &[&[Command]] = &[
+    acl::COMMANDS,
     bitmap::COMMANDS,
     client::COMMANDS,
-    acl::COMMANDS,
     command_log::COMMANDS,
     config::COMMANDS,
     connection::COMMANDS,
@@ -46,8 +46,8 @@ pub const GROUPS: &[&[Command]] = &[
     info::COMMANDS,
     introspection::COMMANDS,
     latency::COMMANDS,
-    memory::COMMANDS,
     lists::COMMANDS,
+    memory::COMMANDS,
     object::COMMANDS,
     pubsub::COMMANDS,
     scan::COMMANDS,

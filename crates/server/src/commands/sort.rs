@@ -8,6 +8,7 @@ use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
 use crate::db::collection::Collection;
 use crate::db::list::{End, List};
 use crate::db::set::Set;
+use crate::db::sorted_set::SortedSet;
 use crate::db::{EventClasses, Kind, Text};
 use crate::error::ClientError;
 use pattern::Pattern;
@@ -153,21 +154,30 @@ impl Sorting {
 
 fn sort_with(ctx: &mut Context<'_>, key: &[u8], mut options: Options<'_>) -> Outcome {
     let kind = ctx.db.read(key).map(|value| value.kind());
-    let mut sorting = load(ctx, key, kind)?;
     let mut sorts = !options.keeps_order();
     if !sorts && kind == Some(Kind::Set) && options.store.is_some() {
         // A set has no order of its own that could be stored.
         (sorts, options.by, options.alphabetical) = (true, None, true);
     }
-    let range = options.range(sorting.items.len());
+    let mut sorting = Sorting::default();
     if sorts {
+        load(ctx, key, kind, &|len| 0..len, &mut sorting)?;
         weigh(ctx, &mut sorting, &options)?;
+        let range = options.range(sorting.items.len());
         order(&mut sorting, &options, range.end);
-    } else if options.descending && kind != Some(Kind::Set) {
-        sorting.items.reverse();
+        sorting.items.drain(..range.start);
+        sorting.items.truncate(range.len());
+    } else {
+        let backwards = options.descending && kind != Some(Kind::Set);
+        let wanted = |len| {
+            let range = options.range(len);
+            if backwards { len - range.end..len - range.start } else { range }
+        };
+        load(ctx, key, kind, &wanted, &mut sorting)?;
+        if backwards {
+            sorting.items.reverse();
+        }
     }
-    sorting.items.truncate(range.end);
-    sorting.items.drain(..range.start.min(range.end));
     match options.store {
         Some(destination) => store(ctx, &sorting, &options, destination),
         None => answer(ctx, &sorting, &options),
@@ -175,26 +185,45 @@ fn sort_with(ctx: &mut Context<'_>, key: &[u8], mut options: Options<'_>) -> Out
     Ok(())
 }
 
-/// The elements at a key, in the order they have there.
-fn load(ctx: &mut Context<'_>, key: &[u8], kind: Option<Kind>) -> Result<Sorting, ClientError> {
-    let mut sorting = Sorting::default();
+/// The elements at a key, in the order they have there; of all `len` only those that `wanted` names.
+fn load(
+    ctx: &mut Context<'_>,
+    key: &[u8],
+    kind: Option<Kind>,
+    wanted: &dyn Fn(usize) -> Range<usize>,
+    sorting: &mut Sorting,
+) -> Result<(), ClientError> {
     match kind {
         None => {}
         Some(Kind::List) => {
             if let Some(list) = ctx.db.peek_collection::<List>(key)? {
-                list.for_each(0, list.len(), &mut |element| sorting.push(element));
+                let range = wanted(list.len());
+                list.for_each(range.start, range.len(), &mut |element| sorting.push(element));
             }
         }
         Some(Kind::Set) => {
             if let Some(set) = ctx.db.peek_collection::<Set>(key)? {
-                set.for_each(&mut |member| sorting.push(member));
+                let (range, mut index) = (wanted(set.len()), 0);
+                set.any(&mut |member| {
+                    if range.contains(&index) {
+                        sorting.push(member);
+                    }
+                    index += 1;
+                    index >= range.end
+                });
             }
         }
-        Some(Kind::String | Kind::SortedSet | Kind::Hash | Kind::Stream) => {
-            return Err(ClientError::WrongType);
+        Some(Kind::SortedSet) => {
+            if let Some(set) = ctx.db.peek_collection::<SortedSet>(key)? {
+                set.for_range(wanted(set.len()), false, &mut |member, _| {
+                    sorting.push(member);
+                    true
+                });
+            }
         }
+        Some(Kind::String | Kind::Hash | Kind::Stream) => return Err(ClientError::WrongType),
     }
-    Ok(sorting)
+    Ok(())
 }
 
 /// Finds out what each element is sorted by.
@@ -226,7 +255,6 @@ fn weigh(ctx: &mut Context<'_>, sorting: &mut Sorting, options: &Options<'_>) ->
     }
     Err(ClientError::text("ERR One or more scores can't be converted into double"))
 }
-
 
 /// Puts the first `wanted` elements in order.
 fn order(sorting: &mut Sorting, options: &Options<'_>, wanted: usize) {
