@@ -159,7 +159,9 @@ impl Executor {
         self.db.journal.listening = self.server.listens_to_changes();
         let client = &self.server.clients[slot];
         self.db.access.no_touch = client.no_touch;
-        self.db.keep_due_keys = self.server.pause.is_some();
+        let importing = self.server.config.import_mode;
+        self.db.keep_due_keys = self.server.pause.is_some() || importing;
+        self.db.show_due_keys = importing && self.server.clients[slot].import_source;
         self.db.begin(client.db_index, self.server.now.unix_ms());
         let (started_ns, start) = (self.clock.monotonic_ns(), reply.len());
         let mut context = Context {
