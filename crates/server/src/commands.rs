@@ -12,6 +12,7 @@ pub mod lists;
 pub mod object;
 pub mod scan;
 pub mod sets;
+pub mod streams;
 pub mod strings;
 pub mod timeout;
 pub mod transactions;
@@ -33,6 +34,7 @@ pub const GROUPS: &[&[Command]] = &[
     object::COMMANDS,
     scan::COMMANDS,
     sets::COMMANDS,
+    streams::COMMANDS,
     strings::COMMANDS,
     transactions::COMMANDS,
 ];

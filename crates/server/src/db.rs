@@ -15,6 +15,7 @@ pub mod journal;
 pub mod list;
 pub mod object;
 pub mod set;
+pub mod stream;
 pub mod strings;
 
 pub use crate::config::EventClasses;

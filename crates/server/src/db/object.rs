@@ -3,6 +3,7 @@
 use super::hash::Hash;
 use super::list::List;
 use super::set::Set;
+use super::stream::Stream;
 use structures::key_table::{self, EntryRef};
 
 /// The type of a value, as TYPE names it.
@@ -37,6 +38,7 @@ pub enum Object {
     Hash(Hash),
     List(List),
     Set(Set),
+    Stream(Stream),
 }
 
 /// Freeing more than this at once is left to the background, in bytes of text or in elements.
@@ -50,6 +52,7 @@ impl Object {
             Object::Hash(_) => Kind::Hash,
             Object::List(_) => Kind::List,
             Object::Set(_) => Kind::Set,
+            Object::Stream(_) => Kind::Stream,
         }
     }
 
@@ -60,6 +63,7 @@ impl Object {
             Object::Hash(hash) => hash.len() > LARGE_ELEMENTS,
             Object::List(list) => list.len() > LARGE_ELEMENTS,
             Object::Set(set) => set.len() > LARGE_ELEMENTS,
+            Object::Stream(stream) => stream.freeing_steps() > LARGE_ELEMENTS,
         }
     }
 }
@@ -143,6 +147,7 @@ impl<'a> Value<'a> {
             key_table::Value::Object(Object::Hash(hash)) => hash.encoding_name(),
             key_table::Value::Object(Object::List(list)) => list.encoding_name(),
             key_table::Value::Object(Object::Set(set)) => set.encoding_name(),
+            key_table::Value::Object(Object::Stream(_)) => "stream",
         }
     }
 }

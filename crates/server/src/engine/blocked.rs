@@ -39,7 +39,7 @@ impl Executor {
         let next = self.call(slot, blocked.command, blocked.args.view(), &mut reply, origin);
         self.return_output(slot, reply);
         self.server.clients[slot].blocked = Some(blocked);
-        if !matches!(next, Next::Block(_)) {
+        if !matches!(next, Next::Block(_) | Next::BlockAs(..)) {
             self.wake(slot);
         }
     }

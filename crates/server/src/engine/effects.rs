@@ -35,11 +35,15 @@ fn apply(server: &mut Server, change: &Change, by: Option<ClientSlot>) {
         }
         Change::Touched { db_index, key } => touched(server, *db_index, key, by),
         Change::Event { db_index, class, event, key } => publish_event(server, *db_index, *class, event, key),
-        Change::Flushed { .. } => server.tracking.all_changed(&mut server.clients),
+        Change::Ready { db_index, key } => server.blocked.key_changed(*db_index, key),
+        Change::Flushed { db_index } => {
+            server.tracking.all_changed(&mut server.clients);
+            server.blocked.database_changed(*db_index);
+        }
         Change::Swapped { a, b } => {
             server.watch.touch_where(&mut server.clients, |index, _| index == *a || index == *b);
-            server.blocked.database_changed(*a);
-            server.blocked.database_changed(*b);
+            server.blocked.database_changed(Some(*a));
+            server.blocked.database_changed(Some(*b));
         }
     }
 }

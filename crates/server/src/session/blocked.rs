@@ -137,9 +137,10 @@ impl BlockedTable {
         }
     }
 
-    /// Any key of the database may have changed (SWAPDB).
-    pub fn database_changed(&mut self, db_index: usize) {
-        let keys: Vec<_> = self.by_key.keys().filter(|(index, _)| *index == db_index).cloned().collect();
+    /// Any key of the database, or with `None` of any, may have changed (SWAPDB, FLUSHALL).
+    pub fn database_changed(&mut self, db_index: Option<usize>) {
+        let changed = |index: usize| db_index.is_none_or(|changed| changed == index);
+        let keys: Vec<_> = self.by_key.keys().filter(|(index, _)| changed(*index)).cloned().collect();
         for key in keys {
             self.key_changed(key.0, &key.1);
         }
