@@ -61,6 +61,11 @@ impl List {
         self.packed.len() as usize
     }
 
+    /// Bytes held from the allocator, this value itself left out.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<PackedList>() + self.packed.memory_bytes()
+    }
+
     pub fn encoding_name(&self) -> &'static str {
         let (plain, _) =
             if self.packed.node_count() == 1 { self.packed.plain_and_compressed_nodes() } else { (1, 0) };

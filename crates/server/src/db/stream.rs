@@ -2,10 +2,11 @@
 //! and groups outlive its entries.
 
 use super::collection::{Collection, EncodingLimits};
-use super::object::{Kind, Object};
+use super::object::{Kind, Object, Text};
 use std::ops::{Deref, DerefMut};
 use structures::hash::HashSeed;
 use structures::listpack::Element;
+use structures::size_class::size_class;
 use structures::stream::{self as log, NodeLimits};
 use wire::reply::ReplyBuffer;
 
@@ -71,6 +72,18 @@ impl Stream {
         self.log.append(id, items, limits)
     }
 
+    /// Bytes held from the allocator, this value itself left out.
+    pub fn boxed_memory_bytes(&self) -> usize {
+        size_class(size_of::<log::Stream>()) + self.log.memory_bytes()
+    }
+
+    /// All entries, each field and value as it is.
+    pub fn for_each(&self, visit: &mut dyn FnMut(StreamId, &mut dyn Iterator<Item = (Text<'_>, Text<'_>)>)) {
+        for entry in self.log.range(StreamId::MIN, StreamId::MAX, Direction::Forward) {
+            visit(entry.id, &mut entry.fields().map(|(field, value)| (text(field), text(value))));
+        }
+    }
+
     /// What freeing it takes, in entries and pending ones.
     pub fn freeing_steps(&self) -> usize {
         let pending: usize = self.log.groups().map(|(_, group)| group.pending_len()).sum();
@@ -102,14 +115,14 @@ pub fn reply_entry(entry: &Entry<'_>, reply: &mut ReplyBuffer) {
     let fields = entry.fields();
     reply.array(fields.len() * 2);
     for (field, value) in fields {
-        reply_element(field, reply);
-        reply_element(value, reply);
+        text(field).reply(reply);
+        text(value).reply(reply);
     }
 }
 
-fn reply_element(element: Element<'_>, reply: &mut ReplyBuffer) {
+fn text(element: Element<'_>) -> Text<'_> {
     match element {
-        Element::Integer(n) => reply.bulk_integer(n),
-        Element::Bytes(bytes) => reply.bulk(bytes),
+        Element::Integer(n) => Text::Integer(n),
+        Element::Bytes(bytes) => Text::Bytes(bytes),
     }
 }
