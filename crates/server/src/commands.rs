@@ -7,6 +7,7 @@ pub mod config;
 pub mod connection;
 pub mod debug;
 pub mod expiry;
+pub mod functions;
 pub mod generic;
 pub mod hashes;
 pub mod info;
@@ -37,6 +38,7 @@ pub const GROUPS: &[&[Command]] = &[
     connection::COMMANDS,
     debug::COMMANDS,
     expiry::COMMANDS,
+    functions::COMMANDS,
     generic::COMMANDS,
     hashes::COMMANDS,
     info::COMMANDS,

@@ -125,6 +125,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("set", -3, Group::String, set)
         .flags(WRITE | DENY_OOM)
         .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::UPDATE | access::VARIABLE_FLAGS)])
+        .finds_keys(set_key)
         .since("1.0.0", "O(1)")
         .doc(
             "Stores a string, whatever was there.",
@@ -494,4 +495,11 @@ fn strlen(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let length = ctx.db.read_text(args.at(1))?.map_or(0, |text| text.len());
     ctx.reply.integer(length as i64);
     Ok(())
+}
+
+/// With GET, SET reads what it overwrites.
+fn set_key(args: Args<'_>) -> Vec<(usize, access::Access)> {
+    let reads = (3..args.len()).any(|at| args.is(at, "GET"));
+    let bits = if reads { access::RW | access::ACCESS } else { access::OW };
+    vec![(1, bits | access::UPDATE)]
 }

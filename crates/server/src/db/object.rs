@@ -65,9 +65,9 @@ impl Object {
         match self {
             Object::Text(text) => size_class(text.capacity()),
             Object::Hash(hash) => hash.memory_bytes(),
-            Object::SortedSet(set) => set.memory_bytes(),
             Object::Set(set) => set.memory_bytes(),
             Object::List(list) => list.memory_bytes(),
+            Object::SortedSet(set) => set.memory_bytes(),
             Object::Stream(stream) => stream.boxed_memory_bytes(),
         }
     }
@@ -77,9 +77,9 @@ impl Object {
         match self {
             Object::Text(_) => None,
             Object::Hash(hash) => Some(hash.len()),
-            Object::SortedSet(set) => Some(set.len()),
             Object::Set(set) => Some(set.len()),
             Object::List(list) => Some(list.len()),
+            Object::SortedSet(set) => Some(set.len()),
             Object::Stream(stream) => Some(stream.len() as usize),
         }
     }

@@ -58,6 +58,7 @@ impl Executor {
         let now_us = self.server.now.monotonic_us;
         while let Some(slot) = self.server.blocked.expired(now_us) {
             let answer = self.server.clients[slot].blocked.as_ref().map(|blocked| blocked.timeout_reply);
+            self.server.note_given_up(slot, false);
             self.server.wake(slot, |reply| answer.unwrap_or(TimeoutReply::Null).write(reply));
         }
     }

@@ -47,8 +47,9 @@ fn new_histogram() -> Box<Histogram<u64>> {
     Box::new(bounds.expect("the bounds are constants that the crate accepts"))
 }
 
-/// Distinct error codes counted; a script can invent more, and counting by code then ends.
+/// Distinct error codes that scripts may add to; what they invent beyond is counted together.
 const ERROR_CODES_MAX: usize = 128;
+const OTHER_ERRORS: &str = "ERRORSTATS_OVERFLOW";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
@@ -87,12 +88,37 @@ impl Statistics {
 
     /// Counts an error reply; `line` is its text, code first.
     pub fn count_error(&mut self, line: &str) {
-        self.errors += 1;
+        self.count_code(crate::error::ClientError::code(line));
+    }
+
+    /// Counts an error that a script made up: its code may be anything.
+    pub fn count_script_error(&mut self, line: &str) {
         let code = crate::error::ClientError::code(line);
-        if let Some(count) = self.errors_by_code.get_mut(code) {
-            *count += 1;
-        } else if self.errors_by_code.len() < ERROR_CODES_MAX {
-            self.errors_by_code.insert(code.to_owned(), 1);
+        let room = self.errors_by_code.len() < ERROR_CODES_MAX || self.errors_by_code.contains_key(code);
+        self.count_code(if room { code } else { OTHER_ERRORS });
+    }
+
+    fn count_code(&mut self, code: &str) {
+        self.errors += 1;
+        match self.errors_by_code.get_mut(code) {
+            Some(count) => *count += 1,
+            None => drop(self.errors_by_code.insert(code.to_owned(), 1)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_that_scripts_invent_are_limited() {
+        let mut statistics = Statistics::default();
+        (0..300).for_each(|i| statistics.count_script_error(&format!("{i} text")));
+        statistics.count_error("ERR text");
+        statistics.count_script_error("5 text");
+        assert_eq!(statistics.errors, 302);
+        assert_eq!(statistics.errors_by_code[OTHER_ERRORS], 300 - ERROR_CODES_MAX as u64);
+        assert_eq!((statistics.errors_by_code["ERR"], statistics.errors_by_code["5"]), (1, 2));
     }
 }
