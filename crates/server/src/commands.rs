@@ -24,6 +24,7 @@ pub mod server;
 pub mod sets;
 pub mod sort;
 pub mod sorted_sets;
+pub mod streams;
 pub mod strings;
 pub mod timeout;
 pub mod transactions;
@@ -57,6 +58,7 @@ pub const GROUPS: &[&[Command]] = &[
     sets::COMMANDS,
     sort::COMMANDS,
     sorted_sets::COMMANDS,
+    streams::COMMANDS,
     strings::COMMANDS,
     transactions::COMMANDS,
 ];

@@ -17,6 +17,7 @@ pub mod list;
 pub mod object;
 pub mod set;
 pub mod sorted_set;
+pub mod stream;
 pub mod strings;
 
 pub use crate::config::EventClasses;

@@ -130,6 +130,7 @@ impl Executor {
         match self.call(slot, id, args, reply, Origin::default()) {
             Next::Reply | Next::NoReply => {}
             Next::Block(request) => self.block(slot, id, args, request),
+            Next::BlockAs(request, args) => self.block(slot, id, args.view(), request),
             Next::RunTransaction => self.exec(slot, id, args, reply),
         }
         if self.server.blocked.has_ready() {
@@ -192,7 +193,7 @@ impl Executor {
                 let reply_bytes = reply.len().saturating_sub(start);
                 self.observe_call(Finished { slot, id, args, elapsed_ns, reply_bytes, failed });
             }
-            Next::Block(_) => {}
+            Next::Block(_) | Next::BlockAs(..) => {}
             // Is noted when all that was queued has run.
             Next::RunTransaction => return next,
         }
