@@ -7,6 +7,7 @@ pub mod config;
 pub mod connection;
 pub mod debug;
 pub mod expiry;
+pub mod functions;
 pub mod generic;
 pub mod hashes;
 pub mod info;
@@ -29,20 +30,21 @@ use crate::error::ClientError;
 
 /// Every row there is; the registry is built from it.
 pub const GROUPS: &[&[Command]] = &[
-    client::COMMANDS,
     acl::COMMANDS,
+    client::COMMANDS,
     command_log::COMMANDS,
     config::COMMANDS,
     connection::COMMANDS,
     debug::COMMANDS,
     expiry::COMMANDS,
+    functions::COMMANDS,
     generic::COMMANDS,
     hashes::COMMANDS,
     info::COMMANDS,
     introspection::COMMANDS,
     latency::COMMANDS,
-    memory::COMMANDS,
     lists::COMMANDS,
+    memory::COMMANDS,
     object::COMMANDS,
     pubsub::COMMANDS,
     scan::COMMANDS,
