@@ -219,11 +219,11 @@ fn reply_buffer(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-const PACKED_THRESHOLD_MAX: u64 = 4 << 30;
+const PACKED_THRESHOLD_MAX: u64 = (4 << 30) - (1 << 20);
 
 fn packed_threshold(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let size = crate::config::parse_memory(args.at(2));
-    if size.is_none_or(|size| size == 1 || size >= PACKED_THRESHOLD_MAX) {
+    if size.is_none_or(|size| size > PACKED_THRESHOLD_MAX) {
         return Err(ClientError::text(
             "ERR argument must be a memory value bigger than 1 and smaller than 4gb",
         ));
@@ -444,10 +444,11 @@ fn protocol(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             if reply.protocol == Protocol::Resp2 {
                 return Err(ClientError::text("ERR RESP2 is not supported by this command"));
             }
+            // Messages wait until the reply to the command at hand is complete.
+            reply.bulk(b"Some real reply following the push reply");
             reply.push(2);
             reply.bulk(b"server-cpu-usage");
             reply.integer(42);
-            reply.bulk(b"Some real reply following the push reply");
         }
         b"verbatim" => reply.verbatim("txt", b"This is a verbatim\nstring"),
         b"true" => reply.boolean(true),
