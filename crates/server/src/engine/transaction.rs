@@ -55,5 +55,9 @@ impl Executor {
             let next = self.call(slot, *id, args.view(), reply, origin);
             assert!(!matches!(next, Next::Block(_) | Next::RunTransaction), "nothing waits inside EXEC");
         }
+        // CLIENT CACHING before MULTI was about all of it.
+        if let Some(tracking) = &mut self.server.clients[slot].tracking {
+            tracking.caching_given = false;
+        }
     }
 }
