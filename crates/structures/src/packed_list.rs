@@ -101,6 +101,11 @@ impl PackedList {
         (plain, self.nodes.iter().filter(|node| node.is_compressed()).count())
     }
 
+    /// Bytes that the elements of the first node fill.
+    pub fn first_node_bytes(&self) -> usize {
+        self.nodes.front().map_or(0, Node::used)
+    }
+
     /// Bytes held from the allocator, without the value itself.
     pub fn memory_bytes(&self) -> usize {
         let nodes: usize = self.nodes.iter().map(Node::memory_bytes).sum();

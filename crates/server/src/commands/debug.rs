@@ -4,6 +4,7 @@ use crate::command::flag::{ADMIN, LOADING, NO_SCRIPT, PROTECTED, STALE};
 use crate::command::{Args, Command, Context, Group, Outcome};
 use crate::config::RewriteRequest;
 use crate::db::Text;
+use crate::db::list::List;
 use crate::error::ClientError;
 use std::time::Duration;
 use wire::reply::Protocol;
@@ -286,7 +287,7 @@ fn digest_values(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn object(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (lfu, now_ms) = (ctx.db.access.lfu, ctx.db.now_ms());
-    let policy = ctx.db.access.clone();
+    let (policy, limits) = (ctx.db.access.clone(), ctx.db.limits.clone());
     let value = ctx.db.inspect(args.at(2)).ok_or(ClientError::NoSuchKey)?;
     let access = value.entry().access();
     let mut line =
@@ -298,6 +299,12 @@ fn object(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         false => format!(" lru:{access} lru_seconds_idle:{}", policy.idle_ms(access, now_ms) / 1000),
     };
     line += &format!(" memory_bytes:{}", value.memory_bytes());
+    if let Some(list) = value.collection::<List>().filter(|_| value.encoding_name() == "quicklist") {
+        let (nodes, len) = (list.node_count(), list.len());
+        let (size_max, depth) = (limits.list_listpack_size, limits.list_compress_depth);
+        line += &format!(" ql_nodes:{nodes} ql_avg_node:{:.2}", len as f64 / nodes as f64);
+        line += &format!(" ql_listpack_max:{size_max} ql_compressed:{}", u8::from(depth > 0));
+    }
     ctx.reply.simple(&line);
     Ok(())
 }

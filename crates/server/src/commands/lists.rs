@@ -161,8 +161,9 @@ fn push_event(end: End) -> &'static str {
 
 fn push(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
     let key = args.at(1);
+    let bytes = args.from(2).iter().map(<[u8]>::len).sum();
     let len = ctx.db.change_or_create(key, |list: &mut List, means| {
-        list.follow(means.limits);
+        list.expect(args.len() - 2, bytes, means.limits);
         args.from(2).iter().for_each(|element| list.push(end, element));
         list.len()
     })?;
@@ -204,7 +205,7 @@ fn linsert(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         _ => return Err(ClientError::Syntax),
     };
     let inserted = ctx.db.change(key, |list: &mut List, means| {
-        list.follow(means.limits);
+        list.expect(1, args.at(4).len(), means.limits);
         list.insert(before, args.at(3), args.at(4)).then(|| list.len())
     })?;
     match inserted {
@@ -243,8 +244,10 @@ fn lset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
     let index = args.integer(2)?;
     let set = ctx.db.change(key, |list: &mut List, means| {
-        list.follow(means.limits);
-        list.set(index, args.at(3))
+        list.expect(1, args.at(3).len(), means.limits);
+        let set = list.set(index, args.at(3));
+        list.shrunk(means.limits);
+        set
     })?;
     if set != Some(true) {
         return Err(ClientError::IndexOutOfRange);
@@ -270,9 +273,10 @@ fn lrange(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 fn ltrim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let key = args.at(1);
     let (start, end) = (args.integer(2)?, args.integer(3)?);
-    let removed = ctx.db.change(key, |list: &mut List, _| {
+    let removed = ctx.db.change(key, |list: &mut List, means| {
         let before = list.len();
         list.retain(resolve_range(start, end, before));
+        list.shrunk(means.limits);
         before - list.len()
     })?;
     if let Some(removed) = removed {
@@ -289,7 +293,11 @@ fn lrem(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let from = if count < 0 { End::Right } else { End::Left };
     let removed = ctx
         .db
-        .change(key, |list: &mut List, _| list.remove_equal(args.at(3), from, count.unsigned_abs()))?
+        .change(key, |list: &mut List, means| {
+            let removed = list.remove_equal(args.at(3), from, count.unsigned_abs());
+            list.shrunk(means.limits);
+            removed
+        })?
         .unwrap_or(0);
     if removed > 0 {
         ctx.db.changed(EventClasses::LIST, "lrem", key);

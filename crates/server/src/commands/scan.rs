@@ -139,12 +139,12 @@ fn scan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         let mut visited = 0;
         let next = ctx.db.table().scan(cursor, &mut |entry| {
             visited += 1;
-            if ctx.db.hides(entry.expiry_ms()) {
-                due.push(entry.key().into());
-            } else if options.matches(entry.key())
-                && options.kind.is_none_or(|kind| crate::db::Value::new(entry).kind() == kind)
-            {
-                names.push(entry.key().into());
+            let wanted = options.kind.is_none_or(|kind| crate::db::Value::new(entry).kind() == kind)
+                && options.matches(entry.key());
+            match wanted {
+                true if ctx.db.hides(entry.expiry_ms()) => due.push(entry.key().into()),
+                true => names.push(entry.key().into()),
+                false => {}
             }
         });
         (next, visited)

@@ -3,7 +3,7 @@
 mod pattern;
 
 use crate::command::flag::{DENY_OOM, READONLY, WRITE};
-use crate::command::key_spec::{Begin, Find};
+use crate::command::key_spec::{Access, Begin, Find};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
 use crate::db::collection::Collection;
 use crate::db::list::{End, List};
@@ -28,6 +28,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("sort", -2, Group::Generic, sort)
         .flags(WRITE | DENY_OOM)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS), LED_TO, STORED])
+        .finds_keys(find_keys)
         .categories(CATEGORIES)
         .since("1.0.0", COMPLEXITY)
         .doc(
@@ -37,6 +38,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("sort_ro", -2, Group::Generic, sort_ro)
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS), LED_TO])
+        .finds_keys(|_| vec![(1, access::RO | access::ACCESS)])
         .categories(CATEGORIES)
         .since("7.0.0", COMPLEXITY)
         .doc(
@@ -44,6 +46,24 @@ pub const COMMANDS: &[Command] = &[
             "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]",
         ),
 ];
+
+/// The key that is sorted, and the one behind the last STORE: of several only that one counts.
+fn find_keys(args: Args<'_>) -> Vec<(usize, Access)> {
+    let mut found = vec![(1, access::RO | access::ACCESS)];
+    let mut at = 2;
+    while at < args.len() {
+        if args.is(at, "STORE") && at + 1 < args.len() {
+            found.truncate(1);
+            found.push((at + 1, access::OW | access::UPDATE));
+        }
+        at += match () {
+            () if args.is(at, "LIMIT") => 3,
+            () if args.is(at, "GET") || args.is(at, "BY") => 2,
+            () => 1,
+        };
+    }
+    found
+}
 
 fn sort(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let options = Options::parse(args, true)?;
@@ -316,6 +336,7 @@ fn store(ctx: &mut Context<'_>, sorting: &Sorting, options: &Options<'_>, destin
             });
         }
     }
+    list.completed(&ctx.db.limits);
     let len = list.len();
     if ctx.db.store_collection(destination, list) {
         ctx.db.changed(EventClasses::LIST, "sortstore", destination);

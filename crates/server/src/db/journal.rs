@@ -94,6 +94,11 @@ impl Journal {
         self.dirty += n;
     }
 
+    /// `n` changes that have been said belong to others that were said with them, and do not count on their own.
+    pub fn count_together(&mut self, n: u64) {
+        self.dirty -= n;
+    }
+
     #[inline]
     pub(super) fn missed(&mut self, db_index: usize, key: &[u8]) {
         if self.listening_to_misses {

@@ -16,6 +16,8 @@ pub enum End {
 #[derive(Clone)]
 pub struct List {
     packed: Box<PackedList>,
+    /// More than a reference server keeps as one listpack. It becomes one again when little enough is left.
+    outgrown: bool,
 }
 
 impl std::fmt::Debug for List {
@@ -29,7 +31,7 @@ impl Collection for List {
 
     fn new(limits: &EncodingLimits, _seed: HashSeed) -> Self {
         let depth = limits.list_compress_depth as usize;
-        List { packed: Box::new(PackedList::new(limits.list_listpack_size, depth)) }
+        List { packed: Box::new(PackedList::new(limits.list_listpack_size, depth)), outgrown: false }
     }
 
     fn of(object: &Object) -> Option<&Self> {
@@ -67,9 +69,11 @@ impl List {
     }
 
     pub fn encoding_name(&self) -> &'static str {
-        let (plain, _) =
-            if self.packed.node_count() == 1 { self.packed.plain_and_compressed_nodes() } else { (1, 0) };
-        if plain == 0 { "listpack" } else { "quicklist" }
+        if self.outgrown { "quicklist" } else { "listpack" }
+    }
+
+    pub fn node_count(&self) -> usize {
+        self.packed.node_count()
     }
 
     pub fn push(&mut self, end: End, element: &[u8]) {
@@ -141,9 +145,44 @@ impl List {
         self.packed.positions(value, rank, all(count), all(looked_max))
     }
 
-    /// The list's settings may have changed since it was written last.
-    pub fn follow(&mut self, limits: &EncodingLimits) {
+    /// Elements are about to be added, `bytes` in all. The list's settings may have changed since it was written
+    /// last.
+    pub fn expect(&mut self, elements: usize, bytes: usize, limits: &EncodingLimits) {
         self.packed.set_fill(limits.list_listpack_size);
+        if !self.outgrown {
+            self.outgrown = !fits_listpack(self.len() + elements, self.listpack_bytes() + bytes, limits, 1);
+        }
+    }
+
+    /// Elements have been removed: what is left may be little. Less than is allowed, lest a list at the limit changes
+    /// its encoding with every command.
+    pub fn shrunk(&mut self, limits: &EncodingLimits) {
+        if self.outgrown && self.packed.node_count() == 1 {
+            self.outgrown = !fits_listpack(self.len(), self.listpack_bytes(), limits, 2);
+        }
+    }
+
+    /// All elements have been added to a new list.
+    pub fn completed(&mut self, limits: &EncodingLimits) {
+        self.outgrown =
+            self.packed.node_count() > 1 || !fits_listpack(self.len(), self.listpack_bytes(), limits, 1);
+    }
+
+    /// What the first node would occupy as a listpack: its header and end, and after each element its length again.
+    fn listpack_bytes(&self) -> usize {
+        7 + self.packed.first_node_bytes() + self.len()
+    }
+}
+
+/// Whether as many elements with as many bytes are kept as one listpack, all limits divided by `divisor`.
+fn fits_listpack(elements: usize, bytes: usize, limits: &EncodingLimits, divisor: usize) -> bool {
+    /// Of a listpack that is limited by its elements.
+    const BYTES_MAX: usize = 8192;
+    match limits.list_listpack_size {
+        size @ ..0 => bytes <= (4096 << (size.unsigned_abs() - 1).min(4)) / divisor,
+        elements_max => {
+            elements <= (elements_max as usize).max(1) / divisor && (divisor > 1 || bytes <= BYTES_MAX)
+        }
     }
 }
 

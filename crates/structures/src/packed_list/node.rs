@@ -194,9 +194,12 @@ impl Node {
         matches!(self.form, Form::CompressedRecords | Form::CompressedPlain)
     }
 
-    /// Bytes of the records.
-    fn used(&self) -> usize {
-        self.end as usize - self.start as usize
+    /// Bytes of the records, or of the large element.
+    pub fn used(&self) -> usize {
+        match self.form {
+            Form::Plain | Form::CompressedPlain => self.bytes.len(),
+            Form::Records | Form::CompressedRecords => self.end as usize - self.start as usize,
+        }
     }
 
     fn marks(&self) -> usize {

@@ -1,10 +1,10 @@
 //! The forms that wait until there is something to take.
 
-use super::popping::{MultiPop, end_at, move_element, popped};
+use super::popping::{MultiPop, end_at, move_element, popped, take};
 use crate::command::{Args, Context, Outcome};
 use crate::commands::timeout::seconds;
 use crate::db::Kind;
-use crate::db::list::{End, List};
+use crate::db::list::End;
 use crate::error::ClientError;
 use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
 
@@ -35,7 +35,7 @@ fn pop_first(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
         if found.is_err() && ctx.origin.retried || !found? {
             continue;
         }
-        let element = ctx.db.change(key, |list: &mut List, _| list.pop(end))?.flatten();
+        let element = take(ctx, key, end)?;
         popped(ctx, key, end, 1);
         ctx.reply.array(2);
         ctx.reply.bulk(key);

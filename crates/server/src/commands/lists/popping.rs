@@ -41,7 +41,7 @@ fn pop(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
         let count = args.integer(2).ok().and_then(|count| usize::try_from(count).ok());
         return pop_count(ctx, key, end, count.ok_or(ClientError::MustBePositive)?);
     }
-    match ctx.db.change(key, |list: &mut List, _| list.pop(end))?.flatten() {
+    match take(ctx, key, end)? {
         None => ctx.reply.null(),
         Some(element) => {
             popped(ctx, key, end, 1);
@@ -51,12 +51,23 @@ fn pop(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
     Ok(())
 }
 
+/// Takes the element at an end of a list.
+pub(super) fn take(ctx: &mut Context<'_>, key: &[u8], end: End) -> Result<Option<Vec<u8>>, ClientError> {
+    let taken = ctx.db.change(key, |list: &mut List, means| {
+        let taken = list.pop(end);
+        list.shrunk(means.limits);
+        taken
+    })?;
+    Ok(taken.flatten())
+}
+
 fn pop_count(ctx: &mut Context<'_>, key: &[u8], end: End, count: usize) -> Outcome {
     let reply = &mut *ctx.reply;
-    let taken = ctx.db.change(key, |list: &mut List, _| {
+    let taken = ctx.db.change(key, |list: &mut List, means| {
         let taken = count.min(list.len());
         reply.array(taken);
         list.pop_many(end, taken, &mut |element| element.reply(reply));
+        list.shrunk(means.limits);
         taken
     })?;
     match taken {
@@ -135,24 +146,26 @@ pub(super) fn move_element(
     if from == to {
         // The list may be empty in between; it must not go.
         let element = ctx.db.change(from, |list: &mut List, means| {
-            list.follow(means.limits);
             let element = list.pop(taken_from).expect("a stored list is not empty");
+            list.expect(1, element.len(), means.limits);
             list.push(pushed_to, &element);
+            list.shrunk(means.limits);
             element
         })?;
         ctx.db.changed(EventClasses::LIST, push_event(pushed_to), to);
         popped(ctx, from, taken_from, 1);
+        ctx.db.journal.count_together(1);
         ctx.reply.bulk_or_null(element.as_deref());
         return Ok(true);
     }
-    let element = ctx.db.change(from, |list: &mut List, _| list.pop(taken_from))?.flatten();
-    let Some(element) = element else { return Ok(false) };
+    let Some(element) = take(ctx, from, taken_from)? else { return Ok(false) };
     popped(ctx, from, taken_from, 1);
     ctx.db.change_or_create(to, |list: &mut List, means| {
-        list.follow(means.limits);
+        list.expect(1, element.len(), means.limits);
         list.push(pushed_to, &element);
     })?;
     ctx.db.changed(EventClasses::LIST, push_event(pushed_to), to);
+    ctx.db.journal.count_together(1);
     ctx.reply.bulk(&element);
     Ok(true)
 }
