@@ -1,6 +1,7 @@
 //! The commands, one file per group: each command is a row beside its handler.
 
 pub mod acl;
+pub mod bitmap;
 pub mod client;
 pub mod command_log;
 pub mod config;
@@ -10,6 +11,7 @@ pub mod expiry;
 pub mod functions;
 pub mod generic;
 pub mod hashes;
+pub mod hyperloglog;
 pub mod info;
 pub mod introspection;
 pub mod latency;
@@ -20,7 +22,9 @@ pub mod pubsub;
 pub mod scan;
 pub mod server;
 pub mod sets;
+pub mod sort;
 pub mod sorted_sets;
+pub mod streams;
 pub mod strings;
 pub mod timeout;
 pub mod transactions;
@@ -31,6 +35,7 @@ use crate::error::ClientError;
 /// Every row there is; the registry is built from it.
 pub const GROUPS: &[&[Command]] = &[
     acl::COMMANDS,
+    bitmap::COMMANDS,
     client::COMMANDS,
     command_log::COMMANDS,
     config::COMMANDS,
@@ -40,6 +45,7 @@ pub const GROUPS: &[&[Command]] = &[
     functions::COMMANDS,
     generic::COMMANDS,
     hashes::COMMANDS,
+    hyperloglog::COMMANDS,
     info::COMMANDS,
     introspection::COMMANDS,
     latency::COMMANDS,
@@ -50,7 +56,9 @@ pub const GROUPS: &[&[Command]] = &[
     scan::COMMANDS,
     server::COMMANDS,
     sets::COMMANDS,
+    sort::COMMANDS,
     sorted_sets::COMMANDS,
+    streams::COMMANDS,
     strings::COMMANDS,
     transactions::COMMANDS,
 ];
@@ -59,7 +67,10 @@ pub const GROUPS: &[&[Command]] = &[
 pub fn help(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let container = args.at(0).to_ascii_lowercase();
     let container = ctx.server.registry.named(&container).map(|id| ctx.server.registry.row(id));
-    let Some(row) = container else { return Ok(ctx.reply.array(0)) };
+    let Some(row) = container else {
+        ctx.reply.array(0);
+        return Ok(());
+    };
     let mut lines = vec![format!(
         "{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         row.name.to_ascii_uppercase()

@@ -6,7 +6,7 @@ pub mod options;
 use crate::command::flag::{DENY_OOM, FAST, READONLY, WRITE};
 use crate::command::key_spec::{Begin, Find};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
-use crate::db::EventClasses;
+use crate::db::{EventClasses, strings};
 use crate::error::ClientError;
 use options::{Condition, ExpiryOption, ExpiryUnit, For, Options};
 use wire::number::Extended;
@@ -423,7 +423,10 @@ fn append(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         Some(text) => {
             let length = text.len();
             check_length(ctx, length as i64, value.len())?;
-            ctx.db.edit_text(key, |text| text.extend_from_slice(value))?;
+            ctx.db.edit_text(key, |text| {
+                strings::reserve(text, value.len());
+                text.extend_from_slice(value);
+            })?;
             length + value.len()
         }
         None => {
@@ -459,9 +462,7 @@ fn setrange(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     check_length(ctx, offset, value.len())?;
     let offset = offset as usize;
     let length = ctx.db.edit_text(key, |text| {
-        if text.len() < offset + value.len() {
-            text.resize(offset + value.len(), 0);
-        }
+        strings::grow(text, offset + value.len());
         text[offset..offset + value.len()].copy_from_slice(value);
         text.len()
     })?;

@@ -96,6 +96,13 @@ fn add_object(digest: &mut Digest, object: &Object) {
         Object::Set(set) => add_set(digest, set),
         Object::List(list) => list.for_each(0, list.len(), &mut |element| digest.mix_text(element)),
         Object::SortedSet(set) => add_sorted_set(digest, set),
+        Object::Stream(stream) => stream.for_each(&mut |id, fields| {
+            digest.mix(&id.to_key());
+            for (field, value) in fields {
+                digest.mix_text(field);
+                digest.mix_text(value);
+            }
+        }),
     }
 }
 

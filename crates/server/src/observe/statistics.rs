@@ -71,6 +71,10 @@ pub struct Statistics {
     /// In periodic work.
     pub cron_us: u64,
     pub expire_time_cap_reached: u64,
+    /// Since when more memory is used than may be, on the monotonic clock.
+    pub over_memory_since_us: Option<u64>,
+    /// How long that was so, but for the time since then.
+    pub over_memory_before_us: u64,
     pub evicted_clients: u64,
     pub query_buffer_limit_disconnections: u64,
     pub output_buffer_limit_disconnections: u64,
@@ -78,6 +82,28 @@ pub struct Statistics {
 }
 
 impl Statistics {
+    /// Notes whether the memory in use is within its limit.
+    pub fn note_memory(&mut self, within_limit: bool, now_us: u64) {
+        match self.over_memory_since_us {
+            Some(since_us) if within_limit => {
+                self.over_memory_before_us += now_us.saturating_sub(since_us);
+                self.over_memory_since_us = None;
+            }
+            None if !within_limit => self.over_memory_since_us = Some(now_us),
+            Some(_) | None => {}
+        }
+    }
+
+    /// How long too much memory has been in use without a break until now.
+    pub fn over_memory_now_us(&self, now_us: u64) -> u64 {
+        self.over_memory_since_us.map_or(0, |since_us| now_us.saturating_sub(since_us))
+    }
+
+    /// How long too much memory has been in use, all in all.
+    pub fn over_memory_us(&self, now_us: u64) -> u64 {
+        self.over_memory_before_us + self.over_memory_now_us(now_us)
+    }
+
     /// Notes a turn of the loop in which `commands` ran.
     pub fn count_loop(&mut self, elapsed_us: u64, commands: u64) {
         self.loops += 1;
