@@ -6,6 +6,7 @@ pub mod connection;
 pub mod host;
 pub mod listener;
 pub mod poller;
+pub mod signals;
 pub mod surroundings;
 pub mod sweep;
 

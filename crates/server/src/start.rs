@@ -7,6 +7,7 @@ use crate::config::{Config, ConfigError, Directive, Startup};
 use crate::engine::{Executor, Seeds};
 use crate::net::Host;
 use crate::net::listener::ListenError;
+use crate::net::signals::StopSignals;
 use crate::net::surroundings::allow_clients;
 use crate::observe::log as server_log;
 use crate::server::Identity;
@@ -16,7 +17,6 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use structures::hash::HashSeed;
 
@@ -126,7 +126,7 @@ fn warn_of_what_does_not_exist(config: &Config) {
 fn open(startup: Startup) -> Result<Host, StartError> {
     let config = startup.config;
     std::env::set_current_dir(&config.dir).map_err(system("Changing to the working directory"))?;
-    let signals = stop_signals().map_err(system("Setting up signals"))?;
+    let signals = StopSignals::new().map_err(system("Setting up signals"))?;
     let clock = Clock::machine();
     let identity = identity(&config, &clock).map_err(system("Reading random bytes"))?;
     let seeds = seeds(&config).map_err(system("Reading random bytes"))?;
@@ -153,16 +153,6 @@ fn rename_commands(executor: &mut Executor, directives: &[Directive]) -> Result<
         renamed.map_err(|error| ConfigError::at(&directive.place, error.text()))?;
     }
     Ok(())
-}
-
-/// A stream that becomes readable when SIGTERM or SIGINT arrives.
-fn stop_signals() -> io::Result<UnixStream> {
-    let (reader, writer) = UnixStream::pair()?;
-    reader.set_nonblocking(true)?;
-    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
-        signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
-    }
-    Ok(reader)
 }
 
 fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {

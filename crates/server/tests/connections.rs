@@ -49,7 +49,7 @@ fn unix_sockets_are_local_and_have_the_permissions_asked_for() {
     let port = process::free_port();
     assert_eq!(client.ask(&format!("CONFIG SET port {port}")), "OK");
     assert!(UnixStream::connect(&path).is_ok());
-    assert!(TcpStream::connect(("127.0.0.1", port)).is_ok());
+    assert_eq!(Client::new(TcpStream::connect(("127.0.0.1", port)).unwrap()).ask("PING"), "PONG");
     assert!(TcpStream::connect(("127.0.0.1", process.port)).is_err());
 }
 

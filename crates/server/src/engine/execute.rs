@@ -217,7 +217,8 @@ impl Executor {
             };
         }
         self.let_through_deferred(slot, reply);
-        if reply.len() > REPLY_BUFFER_BYTES_MIN || reply.is_overflowed() {
+        let much = reply.len() > REPLY_BUFFER_BYTES_MIN || self.server.switches.enforce_reply_list;
+        if much || reply.is_overflowed() {
             self.check_reply(slot, reply);
         }
     }

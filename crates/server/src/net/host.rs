@@ -3,6 +3,7 @@
 use super::connection::{Connection, Transfer};
 use super::listener::ListenError;
 use super::poller::{Poller, Readiness, Token};
+use super::signals::StopSignals;
 use super::surroundings::{Listeners, ProcessSurroundings};
 use super::sweep::Sweep;
 use crate::command::Args;
@@ -11,7 +12,6 @@ use crate::server::HostRequest;
 use crate::session::ClientSlot;
 use std::cell::RefCell;
 use std::io;
-use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::time::Duration;
 use wire::request::Limits;
@@ -30,20 +30,18 @@ pub struct Host {
     pub(super) connections: Vec<Option<Box<Connection>>>,
     spare_inputs: Vec<Vec<u8>>,
     pub(super) sweep: Sweep,
-    /// Becomes readable when the process is asked to stop.
-    signals: UnixStream,
+    signals: StopSignals,
     ready: Vec<Readiness>,
     /// Connections that may have output to write at the end of the tick.
     touched: Vec<ClientSlot>,
 }
 
 impl Host {
-    /// `signals` becomes readable when the process should stop.
-    pub fn new(mut executor: Executor, signals: UnixStream) -> io::Result<Self> {
+    pub fn new(mut executor: Executor, signals: StopSignals) -> io::Result<Self> {
         let listeners = Rc::new(RefCell::new(Listeners::default()));
         executor.server.surroundings = Box::new(ProcessSurroundings { listeners: Rc::clone(&listeners) });
         let poller = Poller::new()?;
-        poller.add(&signals, Token::Signal)?;
+        poller.add(&signals.wakes, Token::Signal)?;
         Ok(Host {
             executor,
             poller,
@@ -70,10 +68,12 @@ impl Host {
         if !std::mem::take(&mut listeners.changed) {
             return Ok(());
         }
-        for (index, listener) in listeners.iter().enumerate() {
+        for (index, listener) in listeners.iter_mut().enumerate().filter(|(_, listener)| !listener.is_watched)
+        {
             self.poller
                 .add(listener.fd(), Token::Listener(index as u32))
                 .map_err(|source| ListenError::Listen { address: format!("listener {index}"), source })?;
+            listener.is_watched = true;
         }
         Ok(())
     }
@@ -92,7 +92,7 @@ impl Host {
         let mut go_on = true;
         for event in &ready {
             match event.token {
-                Token::Signal => go_on &= !self.stop_requested(),
+                Token::Signal => go_on &= !self.signals.requested(),
                 Token::Listener(index) => self.accept(index as usize),
                 Token::Connection(slot) => self.serve(ClientSlot(slot), event),
             }
@@ -115,11 +115,6 @@ impl Host {
         let now_us = self.executor.clock.read().monotonic_us;
         let timeout_us = self.executor.next_timer_us().saturating_sub(now_us);
         self.poller.wait(Duration::from_micros(timeout_us), &mut self.ready)
-    }
-
-    fn stop_requested(&mut self) -> bool {
-        let mut byte = [0; 16];
-        matches!(io::Read::read(&mut &self.signals, &mut byte), Ok(1..))
     }
 
     fn serve(&mut self, slot: ClientSlot, event: &Readiness) {

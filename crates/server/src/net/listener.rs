@@ -31,6 +31,8 @@ pub struct Listener {
     socket: Socket,
     /// The path of a Unix socket, removed with the listener.
     path: Option<PathBuf>,
+    /// The poller watches it.
+    pub is_watched: bool,
 }
 
 /// A client just accepted.
@@ -141,7 +143,7 @@ fn listen_tcp(address: SocketAddr, backlog: i32) -> io::Result<Listener> {
     socket.bind(&address.into())?;
     socket.listen(backlog)?;
     socket.set_nonblocking(true)?;
-    Ok(Listener { socket, path: None })
+    Ok(Listener { socket, path: None, is_watched: false })
 }
 
 fn listen_unix(path: &Path, owners: SocketOwners<'_>, backlog: i32) -> io::Result<Listener> {
@@ -163,7 +165,7 @@ fn listen_unix(path: &Path, owners: SocketOwners<'_>, backlog: i32) -> io::Resul
     }
     socket.listen(backlog)?;
     socket.set_nonblocking(true)?;
-    Ok(Listener { socket, path: Some(path.to_owned()) })
+    Ok(Listener { socket, path: Some(path.to_owned()), is_watched: false })
 }
 
 /// The number of a group in the system's table of groups: lines of `name:password:number:members`.

@@ -35,6 +35,10 @@ impl Listeners {
         self.unix.iter().chain(&self.tcp)
     }
 
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Listener> {
+        self.unix.iter_mut().chain(&mut self.tcp)
+    }
+
     pub fn get(&self, index: usize) -> Option<&Listener> {
         self.iter().nth(index)
     }

@@ -32,7 +32,8 @@ pub struct Tracking {
 impl Tracking {
     /// Whether the keys that the client's command reads are to be remembered.
     pub fn remembers_reads(&self) -> bool {
-        !self.broadcast && !(self.opt_in && !self.caching_given) && !(self.opt_out && self.caching_given)
+        let asked = if self.opt_in { self.caching_given } else { !(self.opt_out && self.caching_given) };
+        asked && !self.broadcast
     }
 
     /// What the client's own list of prefixes occupies.
@@ -208,7 +209,8 @@ impl TrackingTable {
             let Some(slot) = clients.by_id(id) else { continue };
             // One that has turned to broadcast mode hears of changes in that way only.
             let Some(tracking) = &clients[slot].tracking else { continue };
-            if !tracking.broadcast && !(tracking.no_loop && current == Some(slot)) {
+            let own_change = tracking.no_loop && current == Some(slot);
+            if !tracking.broadcast && !own_change {
                 tell(clients, slot, Stale::Keys(&[key]));
             }
         }
