@@ -115,7 +115,7 @@ fn traffic(sources: &Sources<'_>, lines: &mut Lines) {
 fn data(sources: &Sources<'_>, lines: &mut Lines) {
     let (figures, statistics) = (&sources.db.figures, &sources.server.observed.statistics);
     let now_us = sources.server.now.monotonic_us;
-    lines.fields(&[("expired_keys", figures.expired_keys), ("expired_fields", 0)]);
+    lines.fields(&[("expired_keys", figures.expired_keys), ("expired_fields", figures.expired_fields)]);
     lines.field("expired_stale_perc", format!("{:.2}", figures.stale_percent));
     lines.field("expired_keys_with_volatile_items_stale_perc", "0.00");
     lines.fields(&[
