@@ -67,7 +67,10 @@ pub const GROUPS: &[&[Command]] = &[
 pub fn help(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let container = args.at(0).to_ascii_lowercase();
     let container = ctx.server.registry.named(&container).map(|id| ctx.server.registry.row(id));
-    let Some(row) = container else { return Ok(ctx.reply.array(0)) };
+    let Some(row) = container else {
+        ctx.reply.array(0);
+        return Ok(());
+    };
     let mut lines = vec![format!(
         "{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         row.name.to_ascii_uppercase()
@@ -85,16 +88,6 @@ pub fn help(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 /// A command that is only its subcommands: alone it has too few arguments.
-/// A command that is only its subcommands: it has no meaning alone.
 pub fn container(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     Err(ClientError::WrongArity { command: ctx.command.name.to_owned() })
-}
-
-/// A subcommand got arguments that it knows nothing of.
-pub fn unknown_subcommand(command: &Command, args: Args<'_>) -> ClientError {
-    let container = command.name.split('|').next().unwrap_or(command.name);
-    ClientError::UnknownSubcommand {
-        command: container.to_ascii_uppercase(),
-        subcommand: String::from_utf8_lossy(args.at(1)).into_owned(),
-    }
 }

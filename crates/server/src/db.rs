@@ -337,19 +337,15 @@ impl Db {
             NewValue::Object(object) => earliest_expiry_ms(Some(object)),
             NewValue::Inline(_) | NewValue::Integer(_) => None,
         };
+        let keys_before = self.len();
         let previous = self.table_mut().put(hash, key, value, expiry_ms, access);
-        match previous {
-            None => {
-                self.fields_moved(key, None, fields_expire_ms);
-                self.event(EventClasses::NEW, "new", key);
-            }
-            Some(removed) => {
-                let object = removed.into_object();
-                self.fields_moved(key, earliest_expiry_ms(object.as_ref()), fields_expire_ms);
-                if let Some(object) = object {
-                    self.discard(object, self.lazy_freeing.replaced);
-                }
-            }
+        let replaced = previous.and_then(|removed| removed.into_object());
+        self.fields_moved(key, earliest_expiry_ms(replaced.as_ref()), fields_expire_ms);
+        if self.len() > keys_before {
+            self.event(EventClasses::NEW, "new", key);
+        }
+        if let Some(object) = replaced {
+            self.discard(object, self.lazy_freeing.replaced);
         }
         self.journal.mutated();
     }

@@ -25,7 +25,7 @@ pub(super) fn clients(sources: &mut Sources<'_>, lines: &mut Lines) {
     lines.field("clients_in_timeout_table", server.blocked.deadlines());
     lines.field("total_watched_keys", server.watch.keys());
     lines.field("total_blocking_keys", server.blocked.keys());
-    lines.field("total_blocking_keys_on_nokey", 0);
+    lines.field("total_blocking_keys_on_nokey", server.blocked.keys_wanted_gone());
     let (reason, actions, left_ms) = match server.pause {
         None => ("none", "none", 0),
         Some(pause) => {
