@@ -11,6 +11,7 @@ pub mod collection;
 pub mod digest;
 pub mod evict;
 pub mod expire;
+pub mod field_expiry;
 pub mod hash;
 pub mod journal;
 pub mod list;
@@ -29,6 +30,7 @@ pub use set::Set;
 use crate::error::ClientError;
 use access::AccessPolicy;
 use collection::EncodingLimits;
+use field_expiry::{ExpiringFields, earliest_expiry_ms};
 use structures::hash::HashSeed;
 use structures::key_table::{KeyTable, NewValue, Value as Stored};
 use structures::random::Random;
@@ -39,6 +41,7 @@ pub struct DbFigures {
     pub hits: u64,
     pub misses: u64,
     pub expired_keys: u64,
+    pub expired_fields: u64,
     pub evicted_keys: u64,
     pub expire_cycle_cpu_us: u64,
     /// The share of keys with an expiry that were due when the last searches for such came by, in percent.
@@ -81,6 +84,8 @@ impl Garbage {
 
 pub struct Db {
     databases: Vec<KeyTable<Object>>,
+    /// Of each database.
+    expiring_fields: Vec<ExpiringFields>,
     /// The database of the client whose command runs.
     selected: usize,
     /// The instant of the command at hand: what is due by then does not exist.
@@ -111,6 +116,7 @@ impl Db {
     pub fn new(databases: usize, seed: HashSeed, random_seed: u64) -> Self {
         Db {
             databases: (0..databases).map(|_| KeyTable::new(seed)).collect(),
+            expiring_fields: (0..databases).map(|_| ExpiringFields::default()).collect(),
             selected: 0,
             now_ms: 0,
             keep_due_keys: false,
@@ -305,7 +311,11 @@ impl Db {
         let value = match removed.value() {
             Stored::Inline(bytes) => TakenValue::Bytes(bytes.into()),
             Stored::Integer(n) => TakenValue::Integer(n),
-            Stored::Object(_) => TakenValue::Object(removed.into_object()?),
+            Stored::Object(_) => {
+                let object = removed.into_object()?;
+                self.fields_moved(key, earliest_expiry_ms(Some(&object)), None);
+                TakenValue::Object(object)
+            }
         };
         Some(Taken { value, expiry_ms })
     }
@@ -323,12 +333,18 @@ impl Db {
     pub fn put(&mut self, key: &[u8], value: NewValue<'_, Object>, expiry_ms: Option<i64>) {
         let hash = self.table().hash(key);
         let access = self.access.initial(self.now_ms);
+        let fields_expire_ms = match &value {
+            NewValue::Object(object) => earliest_expiry_ms(Some(object)),
+            NewValue::Inline(_) | NewValue::Integer(_) => None,
+        };
         let keys_before = self.len();
         let previous = self.table_mut().put(hash, key, value, expiry_ms, access);
+        let replaced = previous.and_then(|removed| removed.into_object());
+        self.fields_moved(key, earliest_expiry_ms(replaced.as_ref()), fields_expire_ms);
         if self.len() > keys_before {
             self.event(EventClasses::NEW, "new", key);
         }
-        if let Some(object) = previous.and_then(|removed| removed.into_object()) {
+        if let Some(object) = replaced {
             self.discard(object, self.lazy_freeing.replaced);
         }
         self.journal.mutated();
@@ -354,6 +370,7 @@ impl Db {
         let Some(removed) = self.table_mut().remove(hash, key) else { return false };
         self.journal.mutated();
         if let Some(object) = removed.into_object() {
+            self.fields_moved(key, earliest_expiry_ms(Some(&object)), None);
             self.discard(object, in_background);
         }
         true
@@ -374,6 +391,7 @@ impl Db {
         if old.is_empty() {
             return;
         }
+        self.expiring_fields[self.selected] = ExpiringFields::default();
         self.journal.mutated();
         self.journal.add_dirty(old.len() as u64);
         self.cleared.push((self.selected, old, in_background));
@@ -392,6 +410,7 @@ impl Db {
     /// Exchanges two databases whole.
     pub fn swap(&mut self, a: usize, b: usize) {
         self.databases.swap(a, b);
+        self.expiring_fields.swap(a, b);
         self.journal.mutated();
     }
 

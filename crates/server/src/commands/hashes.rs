@@ -1,14 +1,23 @@
 //! Hashes.
 
+mod arguments;
+mod counting;
+mod expiring;
+mod sampling;
+
 use crate::command::flag::{DENY_OOM, FAST, READONLY, WRITE};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
 use crate::db::EventClasses;
-use crate::db::hash::Hash;
+use crate::db::hash::{Cell, FieldExpiry, Hash, Written};
 use crate::error::ClientError;
 
 const READS: [KeySpec; 1] = [KeySpec::one(1, access::RO | access::ACCESS)];
 const LOOKS: [KeySpec; 1] = [KeySpec::one(1, access::RO)];
 const UPDATES: [KeySpec; 1] = [KeySpec::one(1, access::RW | access::UPDATE)];
+const INSERTS: [KeySpec; 1] = [KeySpec::one(1, access::RW | access::INSERT)];
+const READS_AND_UPDATES: [KeySpec; 1] = [KeySpec::one(1, access::RW | access::ACCESS | access::UPDATE)];
+const READS_AND_DELETES: [KeySpec; 1] = [KeySpec::one(1, access::RW | access::ACCESS | access::DELETE)];
+const EACH_FIELD: &str = "O(N) where N is the number of fields";
 
 pub const COMMANDS: &[Command] = &[
     Command::new("hdel", -3, Group::Hash, hdel)
@@ -21,6 +30,21 @@ pub const COMMANDS: &[Command] = &[
         .keys(&LOOKS)
         .since("2.0.0", "O(1)")
         .doc("Tells whether a field exists.", "key field"),
+    Command::new("hexpire", -6, Group::Hash, expiring::hexpire)
+        .flags(WRITE | FAST)
+        .keys(&UPDATES)
+        .since("9.0.0", EACH_FIELD)
+        .doc("Lets fields live for some seconds.", "key seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]"),
+    Command::new("hexpireat", -6, Group::Hash, expiring::hexpireat)
+        .flags(WRITE | FAST)
+        .keys(&UPDATES)
+        .since("9.0.0", EACH_FIELD)
+        .doc("Lets fields live until a second.", "key unix-time-seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]"),
+    Command::new("hexpiretime", -5, Group::Hash, expiring::hexpiretime)
+        .flags(READONLY | FAST)
+        .keys(&READS)
+        .since("9.0.0", EACH_FIELD)
+        .doc("Answers the second at which each field expires.", "key FIELDS numfields field [field ...]"),
     Command::new("hget", 3, Group::Hash, hget)
         .flags(READONLY | FAST)
         .keys(&READS)
@@ -32,6 +56,26 @@ pub const COMMANDS: &[Command] = &[
         .since("2.0.0", "O(N) where N is the size of the hash")
         .doc("Answers all fields with their values.", "key")
         .tips(&["nondeterministic_output_order"]),
+    Command::new("hgetdel", -5, Group::Hash, expiring::hgetdel)
+        .flags(WRITE | FAST)
+        .keys(&READS_AND_DELETES)
+        .since("9.1.0", EACH_FIELD)
+        .doc("Answers the values of fields and removes them.", "key FIELDS numfields field [field ...]"),
+    Command::new("hgetex", -5, Group::Hash, expiring::hgetex)
+        .flags(WRITE | FAST)
+        .keys(&READS_AND_UPDATES)
+        .since("9.0.0", EACH_FIELD)
+        .doc("Answers the values of fields and sets or clears when they expire.", "key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST] FIELDS numfields field [field ...]"),
+    Command::new("hincrby", 4, Group::Hash, counting::hincrby)
+        .flags(WRITE | DENY_OOM | FAST)
+        .keys(&READS_AND_UPDATES)
+        .since("2.0.0", "O(1)")
+        .doc("Adds to the integer in a field.", "key field increment"),
+    Command::new("hincrbyfloat", 4, Group::Hash, counting::hincrbyfloat)
+        .flags(WRITE | DENY_OOM | FAST)
+        .keys(&READS_AND_UPDATES)
+        .since("2.6.0", "O(1)")
+        .doc("Adds to the number in a field.", "key field increment"),
     Command::new("hkeys", 2, Group::Hash, hkeys)
         .flags(READONLY)
         .keys(&READS)
@@ -53,11 +97,68 @@ pub const COMMANDS: &[Command] = &[
         .keys(&UPDATES)
         .since("2.0.0", "O(N) where N is the number of fields set")
         .doc("Sets several fields; an older form of HSET.", "key field value [field value ...]"),
+    Command::new("hpersist", -5, Group::Hash, expiring::hpersist)
+        .flags(WRITE | FAST)
+        .keys(&UPDATES)
+        .since("9.0.0", EACH_FIELD)
+        .doc("Lets fields live for ever.", "key FIELDS numfields field [field ...]"),
+    Command::new("hpexpire", -6, Group::Hash, expiring::hpexpire)
+        .flags(WRITE | FAST)
+        .keys(&UPDATES)
+        .since("9.0.0", EACH_FIELD)
+        .doc("Lets fields live for some milliseconds.", "key milliseconds [NX | XX | GT | LT] FIELDS numfields field [field ...]"),
+    Command::new("hpexpireat", -6, Group::Hash, expiring::hpexpireat)
+        .flags(WRITE | FAST)
+        .keys(&UPDATES)
+        .since("9.0.0", EACH_FIELD)
+        .doc("Lets fields live until a millisecond.", "key unix-time-milliseconds [NX | XX | GT | LT] FIELDS numfields field [field ...]"),
+    Command::new("hpexpiretime", -5, Group::Hash, expiring::hpexpiretime)
+        .flags(READONLY | FAST)
+        .keys(&READS)
+        .since("9.0.0", EACH_FIELD)
+        .doc("Answers the millisecond at which each field expires.", "key FIELDS numfields field [field ...]"),
+    Command::new("hpttl", -5, Group::Hash, expiring::hpttl)
+        .flags(READONLY | FAST)
+        .keys(&READS)
+        .since("9.0.0", EACH_FIELD)
+        .doc("Answers how many milliseconds each field has to live.", "key FIELDS numfields field [field ...]"),
+    Command::new("hrandfield", -2, Group::Hash, sampling::hrandfield)
+        .flags(READONLY)
+        .keys(&READS)
+        .since("6.2.0", "O(N) where N is the number of fields answered")
+        .doc("Answers random fields.", "key [count [WITHVALUES]]")
+        .tips(&["nondeterministic_output"]),
+    Command::new("hscan", -3, Group::Hash, sampling::hscan)
+        .flags(READONLY)
+        .keys(&READS)
+        .since("2.8.0", "O(1) for every call, O(N) for a whole walk")
+        .doc("Walks the fields, some at a time.", "key cursor [MATCH pattern] [COUNT count] [NOVALUES]")
+        .tips(&["nondeterministic_output"]),
     Command::new("hset", -4, Group::Hash, hset)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&UPDATES)
         .since("2.0.0", "O(1) for each field")
         .doc("Sets fields and counts the new ones.", "key field value [field value ...]"),
+    Command::new("hsetex", -6, Group::Hash, expiring::hsetex)
+        .flags(WRITE | DENY_OOM | FAST)
+        .keys(&INSERTS)
+        .since("9.0.0", EACH_FIELD)
+        .doc("Sets fields and when they expire, if all are as wanted.", "key [NX | XX] [FNX | FXX] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL] FIELDS numfields field value [field value ...]"),
+    Command::new("hsetnx", 4, Group::Hash, hsetnx)
+        .flags(WRITE | DENY_OOM | FAST)
+        .keys(&INSERTS)
+        .since("2.0.0", "O(1)")
+        .doc("Sets a field that does not exist.", "key field value"),
+    Command::new("hstrlen", 3, Group::Hash, hstrlen)
+        .flags(READONLY | FAST)
+        .keys(&LOOKS)
+        .since("3.2.0", "O(1)")
+        .doc("Answers the length of a field's value.", "key field"),
+    Command::new("httl", -5, Group::Hash, expiring::httl)
+        .flags(READONLY | FAST)
+        .keys(&READS)
+        .since("9.0.0", EACH_FIELD)
+        .doc("Answers how many seconds each field has to live.", "key FIELDS numfields field [field ...]"),
     Command::new("hvals", 2, Group::Hash, hvals)
         .flags(READONLY)
         .keys(&READS)
@@ -67,8 +168,9 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 fn hget(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let at_ms = ctx.db.fields_at_ms();
     let hash = ctx.db.read_collection::<Hash>(args.at(1))?;
-    match hash.and_then(|hash| hash.get(args.at(2))) {
+    match hash.and_then(|hash| hash.get(args.at(2), at_ms)) {
         Some(value) => value.reply(ctx.reply),
         None => ctx.reply.null(),
     }
@@ -76,10 +178,11 @@ fn hget(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn hmget(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let at_ms = ctx.db.fields_at_ms();
     let hash = ctx.db.read_collection::<Hash>(args.at(1))?;
     ctx.reply.array(args.len() - 2);
     for field in args.from(2).iter() {
-        match hash.and_then(|hash| hash.get(field)) {
+        match hash.and_then(|hash| hash.get(field, at_ms)) {
             Some(value) => value.reply(ctx.reply),
             None => ctx.reply.null(),
         }
@@ -88,8 +191,17 @@ fn hmget(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn hexists(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let exists = ctx.db.read_collection::<Hash>(args.at(1))?.is_some_and(|hash| hash.contains(args.at(2)));
-    ctx.reply.integer(exists.into());
+    let at_ms = ctx.db.fields_at_ms();
+    let hash = ctx.db.read_collection::<Hash>(args.at(1))?;
+    ctx.reply.integer(hash.is_some_and(|hash| hash.contains(args.at(2), at_ms)).into());
+    Ok(())
+}
+
+fn hstrlen(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let at_ms = ctx.db.fields_at_ms();
+    let hash = ctx.db.read_collection::<Hash>(args.at(1))?;
+    let len = hash.and_then(|hash| hash.get(args.at(2), at_ms)).map_or(0, |value| value.len());
+    ctx.reply.integer(len as i64);
     Ok(())
 }
 
@@ -100,36 +212,66 @@ fn hlen(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn hgetall(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let at_ms = ctx.db.fields_at_ms();
     let Some(hash) = ctx.db.read_collection::<Hash>(args.at(1))? else {
         ctx.reply.map(0);
         return Ok(());
     };
-    ctx.reply.map(hash.len());
-    hash.for_each(&mut |field, value| {
+    if !hash.has_expiring() {
+        ctx.reply.map(hash.len());
+        hash.for_each(at_ms, &mut |field, value| {
+            field.reply(ctx.reply);
+            value.reply(ctx.reply);
+        });
+        return Ok(());
+    }
+    let mark = ctx.reply.begin();
+    let mut pairs = 0;
+    hash.for_each(at_ms, &mut |field, value| {
+        pairs += 1;
         field.reply(ctx.reply);
         value.reply(ctx.reply);
     });
+    ctx.reply.end_map(mark, pairs);
     Ok(())
 }
 
 fn hkeys(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let Some(hash) = ctx.db.read_collection::<Hash>(args.at(1))? else {
-        ctx.reply.array(0);
-        return Ok(());
-    };
-    ctx.reply.array(hash.len());
-    hash.for_each(&mut |field, _| field.reply(ctx.reply));
-    Ok(())
+    each(ctx, args, |field, _| field)
 }
 
 fn hvals(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    each(ctx, args, |_, value| value)
+}
+
+/// Answers one of field and value of all fields.
+fn each(ctx: &mut Context<'_>, args: Args<'_>, shown: for<'a> fn(Cell<'a>, Cell<'a>) -> Cell<'a>) -> Outcome {
+    let at_ms = ctx.db.fields_at_ms();
     let Some(hash) = ctx.db.read_collection::<Hash>(args.at(1))? else {
         ctx.reply.array(0);
         return Ok(());
     };
-    ctx.reply.array(hash.len());
-    hash.for_each(&mut |_, value| value.reply(ctx.reply));
+    if !hash.has_expiring() {
+        ctx.reply.array(hash.len());
+        hash.for_each(at_ms, &mut |field, value| shown(field, value).reply(ctx.reply));
+        return Ok(());
+    }
+    let mark = ctx.reply.begin_array();
+    let mut answered = 0;
+    hash.for_each(at_ms, &mut |field, value| {
+        answered += 1;
+        shown(field, value).reply(ctx.reply);
+    });
+    ctx.reply.end_array(mark, answered);
     Ok(())
+}
+
+/// Says that fields were written that were due: they had expired first.
+fn say_revived(ctx: &mut Context<'_>, key: &[u8], fields: usize) {
+    if fields > 0 {
+        ctx.db.count_expired_fields(fields);
+        ctx.db.event(EventClasses::HASH, "hexpired", key);
+    }
 }
 
 /// Sets all pairs and returns how many fields are new.
@@ -138,11 +280,20 @@ fn set_pairs(ctx: &mut Context<'_>, args: Args<'_>, command: &str) -> Result<i64
         return Err(ClientError::WrongArity { command: command.to_owned() });
     }
     let key = args.at(1);
-    let added = ctx.db.change_or_create(key, |hash: &mut Hash, means| {
-        (2..args.len()).step_by(2).filter(|&at| hash.set(args.at(at), args.at(at + 1), &means)).count()
+    let (added, revived) = ctx.db.change_or_create(key, |hash: &mut Hash, means| {
+        hash.expect_fields(args.len() / 2 - 1, &means);
+        let (mut added, mut revived) = (0, 0);
+        for at in (2..args.len()).step_by(2) {
+            let written = hash.set(args.at(at), args.at(at + 1), FieldExpiry::Clear, &means);
+            added += i64::from(written.is_new());
+            revived += usize::from(written == Written::Revived);
+        }
+        (added, revived)
     })?;
+    say_revived(ctx, key, revived);
     ctx.db.changed(EventClasses::HASH, "hset", key);
-    Ok(added as i64)
+    ctx.db.journal.add_dirty(args.len() as u64 / 2 - 2);
+    Ok(added)
 }
 
 fn hset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -157,14 +308,31 @@ fn hmset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
+fn hsetnx(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let (key, field) = (args.at(1), args.at(2));
+    let at_ms = ctx.db.fields_at_ms();
+    if ctx.db.peek_collection::<Hash>(key)?.is_some_and(|hash| hash.contains(field, at_ms)) {
+        ctx.reply.integer(0);
+        return Ok(());
+    }
+    let written = ctx.db.change_or_create(key, |hash: &mut Hash, means| {
+        hash.set(field, args.at(3), FieldExpiry::Clear, &means)
+    })?;
+    say_revived(ctx, key, usize::from(written == Written::Revived));
+    ctx.db.changed(EventClasses::HASH, "hset", key);
+    ctx.reply.integer(1);
+    Ok(())
+}
+
 fn hdel(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let key = args.at(1);
-    let removed = ctx
-        .db
-        .change(key, |hash: &mut Hash, _| args.from(2).iter().filter(|field| hash.remove(field)).count())?;
+    let (key, at_ms) = (args.at(1), ctx.db.fields_at_ms());
+    let removed = ctx.db.change(key, |hash: &mut Hash, _| {
+        args.from(2).iter().filter(|field| hash.remove(field, at_ms)).count()
+    })?;
     let removed = removed.unwrap_or(0);
     if removed > 0 {
         ctx.db.changed(EventClasses::HASH, "hdel", key);
+        ctx.db.journal.add_dirty(removed as u64 - 1);
     }
     ctx.reply.integer(removed as i64);
     Ok(())

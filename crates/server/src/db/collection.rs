@@ -53,6 +53,11 @@ pub trait Collection: Sized {
     fn of_mut(object: &mut Object) -> Option<&mut Self>;
     fn into_object(self) -> Object;
     fn is_empty(&self) -> bool;
+
+    /// When the first of the elements expires that do so on their own.
+    fn earliest_expiry_ms(&self) -> Option<i64> {
+        None
+    }
 }
 
 /// What a change to a collection needs beside it.
@@ -136,8 +141,11 @@ impl Db {
             Means { limits: &self.limits, seed: self.seed, random: &mut self.random, now_ms: self.now_ms };
         let Some(mut entry) = self.databases[self.selected].get_mut(hash, key) else { return Ok(None) };
         let collection = entry.object_mut().and_then(C::of_mut).ok_or(ClientError::WrongType)?;
+        let fields_expire_ms = collection.earliest_expiry_ms();
         let result = change(collection, means);
-        if collection.is_empty() {
+        let is_empty = collection.is_empty();
+        self.expiring_fields[self.selected].moved(key, fields_expire_ms, collection.earliest_expiry_ms());
+        if is_empty {
             self.remove_hashed(hash, key, self.lazy_freeing.replaced);
             self.emptied = true;
         }

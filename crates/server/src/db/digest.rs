@@ -47,7 +47,7 @@ impl Db {
             for entry in table.iter() {
                 let mut digest = Digest::default();
                 digest.mix(entry.key());
-                add_value(&mut digest, &Value::new(entry));
+                add_value(&mut digest, &Value::new(entry), self.fields_at_ms());
                 all.xor(&digest.0);
             }
         }
@@ -59,7 +59,7 @@ impl Db {
         let mut digest = Digest::default();
         let table = self.table();
         if let Some(entry) = table.get(table.hash(key), key) {
-            add_value(&mut digest, &Value::new(entry));
+            add_value(&mut digest, &Value::new(entry), self.fields_at_ms());
         }
         digest
     }
@@ -77,22 +77,22 @@ const fn type_number(kind: Kind) -> u32 {
     }
 }
 
-fn add_value(digest: &mut Digest, value: &Value<'_>) {
+fn add_value(digest: &mut Digest, value: &Value<'_>, fields_at_ms: i64) {
     digest.mix(&type_number(value.kind()).to_be_bytes());
     match value.entry().value() {
         Stored::Inline(bytes) => digest.mix(bytes),
         Stored::Integer(n) => digest.mix_text(Text::Integer(n)),
-        Stored::Object(object) => add_object(digest, object),
+        Stored::Object(object) => add_object(digest, object, fields_at_ms),
     }
     if value.expiry_ms().is_some() {
         digest.xor(EXPIRES);
     }
 }
 
-fn add_object(digest: &mut Digest, object: &Object) {
+fn add_object(digest: &mut Digest, object: &Object, fields_at_ms: i64) {
     match object {
         Object::Text(text) => digest.mix(text),
-        Object::Hash(hash) => add_hash(digest, hash),
+        Object::Hash(hash) => add_hash(digest, hash, fields_at_ms),
         Object::Set(set) => add_set(digest, set),
         Object::List(list) => list.for_each(0, list.len(), &mut |element| digest.mix_text(element)),
         Object::SortedSet(set) => add_sorted_set(digest, set),
@@ -106,8 +106,8 @@ fn add_object(digest: &mut Digest, object: &Object) {
     }
 }
 
-fn add_hash(digest: &mut Digest, hash: &Hash) {
-    hash.for_each(&mut |field, value| {
+fn add_hash(digest: &mut Digest, hash: &Hash, fields_at_ms: i64) {
+    hash.for_each(fields_at_ms, &mut |field, value| {
         let mut pair = Digest::default();
         pair.mix_text(field);
         pair.mix_text(value);

@@ -129,6 +129,9 @@ impl Db {
         effort: ExpireEffort,
         out_of_time: &mut dyn FnMut() -> bool,
     ) -> bool {
+        if self.expire_fields(out_of_time) {
+            return true;
+        }
         let selected = self.selected;
         cursor.positions.resize(self.databases.len(), 0);
         let mut all = Search::default();

@@ -1,10 +1,14 @@
-//! Hashes: fields with values. A compact list while small, packed pages beyond.
+//! Hashes: fields with values. A compact list while small, packed pages beyond or as soon as a field expires.
+//!
+//! A field whose time has come stays until the search for due fields or a write removes it, and until then no
+//! reader sees it: readers say which fields count as gone, those that expire before `now_ms`. `len` counts them.
 
 use super::collection::{Collection, EncodingLimits, Means};
 use super::object::{Kind, Object, Text};
+use std::collections::HashSet;
 use structures::hash::HashSeed;
 use structures::listpack::{Element, Listpack, Position};
-use structures::packed_map::{Expiry, Insertion, PackedMap};
+use structures::packed_map::{Expiry, PackedMap};
 use structures::random::Random;
 
 /// A field's value, or a field: as its bytes or as the integer they spell.
@@ -17,9 +21,35 @@ pub struct Hash {
 
 #[derive(Clone, Debug)]
 enum Form {
-    /// Field, value, field, value... in order of insertion.
+    /// Field, value, field, value... in order of insertion. None expires.
     Compact(Listpack),
     Packed(Box<PackedMap>),
+}
+
+/// What becomes of the expiry of a field that is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldExpiry {
+    /// As it was.
+    Keep,
+    /// None.
+    Clear,
+    /// Milliseconds since the epoch.
+    At(i64),
+}
+
+/// What writing a field did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    Added,
+    Replaced,
+    /// The field was there but due: as if it had expired first.
+    Revived,
+}
+
+impl Written {
+    pub fn is_new(self) -> bool {
+        self != Written::Replaced
+    }
 }
 
 impl Collection for Hash {
@@ -44,6 +74,13 @@ impl Collection for Hash {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    fn earliest_expiry_ms(&self) -> Option<i64> {
+        match &self.form {
+            Form::Compact(_) => None,
+            Form::Packed(map) => map.next_expiry_hint(),
+        }
+    }
 }
 
 fn cell(element: Element<'_>) -> Cell<'_> {
@@ -53,12 +90,24 @@ fn cell(element: Element<'_>) -> Cell<'_> {
     }
 }
 
+/// Whether a field that expires then is gone now.
+#[inline]
+fn is_gone(expiry_ms: Option<i64>, now_ms: i64) -> bool {
+    expiry_ms.is_some_and(|expiry_ms| expiry_ms < now_ms)
+}
+
 impl Hash {
+    /// Fields, those included that are due and not yet removed.
     pub fn len(&self) -> usize {
         match &self.form {
             Form::Compact(list) => list.len() / 2,
             Form::Packed(map) => map.len(),
         }
+    }
+
+    /// Whether any field expires.
+    pub fn has_expiring(&self) -> bool {
+        matches!(&self.form, Form::Packed(map) if map.expiring_len() > 0)
     }
 
     /// Bytes held from the allocator, this value itself left out.
@@ -77,43 +126,64 @@ impl Hash {
     }
 
     #[inline]
-    pub fn get(&self, field: &[u8]) -> Option<Cell<'_>> {
+    pub fn get(&self, field: &[u8], now_ms: i64) -> Option<Cell<'_>> {
         match &self.form {
             Form::Compact(list) => find(list, field).map(|(_, value)| cell(list.get(value))),
-            Form::Packed(map) => map.get(field).map(Text::Bytes),
+            Form::Packed(map) if map.expiring_len() == 0 => map.get(field).map(Text::Bytes),
+            Form::Packed(_) => self.get_with_expiry(field, now_ms).map(|(value, _)| value),
         }
     }
 
-    pub fn contains(&self, field: &[u8]) -> bool {
-        self.get(field).is_some()
+    /// The value, and when the field expires.
+    pub fn get_with_expiry(&self, field: &[u8], now_ms: i64) -> Option<(Cell<'_>, Option<i64>)> {
+        match &self.form {
+            Form::Compact(_) => self.get(field, now_ms).map(|value| (value, None)),
+            Form::Packed(map) => map
+                .get_with_expiry(field)
+                .filter(|&(_, expiry_ms)| !is_gone(expiry_ms, now_ms))
+                .map(|(value, expiry_ms)| (Text::Bytes(value), expiry_ms)),
+        }
     }
 
-    /// Adds the field or replaces its value; whether it is new.
-    pub fn set(&mut self, field: &[u8], value: &[u8], means: &Means<'_>) -> bool {
+    pub fn contains(&self, field: &[u8], now_ms: i64) -> bool {
+        self.get(field, now_ms).is_some()
+    }
+
+    /// So many fields are about to be written, all new as far as is known.
+    pub fn expect_fields(&mut self, fields: usize, means: &Means<'_>) {
+        if fields > means.limits.hash_listpack_entries_max {
+            self.unpack(means.seed);
+        }
+    }
+
+    /// Adds the field or replaces its value.
+    pub fn set(&mut self, field: &[u8], value: &[u8], expiry: FieldExpiry, means: &Means<'_>) -> Written {
         let limit = means.limits.hash_listpack_value_bytes_max;
-        if field.len() > limit || value.len() > limit {
+        let expires = matches!(expiry, FieldExpiry::At(_));
+        if expires || field.len() > limit || value.len() > limit {
             self.unpack(means.seed);
         }
         match &mut self.form {
-            Form::Packed(map) => map.insert(field, value, Expiry::Clear) == Insertion::Added,
+            Form::Packed(map) => set_packed(map, field, value, expiry, means.now_ms),
             Form::Compact(list) => {
                 if let Some((_, at)) = find(list, field) {
                     list.replace(at, value);
-                    return false;
+                    return Written::Replaced;
                 }
                 list.push_back(field);
                 list.push_back(value);
                 if list.len() / 2 > means.limits.hash_listpack_entries_max || !list.fits(0, 0) {
                     self.unpack(means.seed);
                 }
-                true
+                Written::Added
             }
         }
     }
 
-    /// Whether the field was there.
-    pub fn remove(&mut self, field: &[u8]) -> bool {
+    /// Whether the field was there; one that counts as gone is not, and stays.
+    pub fn remove(&mut self, field: &[u8], now_ms: i64) -> bool {
         match &mut self.form {
+            Form::Packed(map) if map.expiring_len() > 0 && is_gone(map.expiry(field), now_ms) => false,
             Form::Packed(map) => map.remove(field),
             Form::Compact(list) => match find(list, field) {
                 Some((at, _)) => {
@@ -122,6 +192,24 @@ impl Hash {
                 }
                 None => false,
             },
+        }
+    }
+
+    /// Sets or clears when a field that is there expires.
+    pub fn set_expiry(&mut self, field: &[u8], expiry_ms: Option<i64>, means: &Means<'_>) {
+        if expiry_ms.is_some() {
+            self.unpack(means.seed);
+        }
+        if let Form::Packed(map) = &mut self.form {
+            map.set_expiry(field, expiry_ms);
+        }
+    }
+
+    /// Removes up to `limit` fields that are gone; returns how many.
+    pub fn remove_due(&mut self, limit: usize, now_ms: i64) -> usize {
+        match &mut self.form {
+            Form::Compact(_) => 0,
+            Form::Packed(map) => map.expire_due(now_ms, limit, &mut |_, _| ()),
         }
     }
 
@@ -136,9 +224,15 @@ impl Hash {
     }
 
     /// All fields with their values.
-    pub fn for_each(&self, visit: &mut dyn FnMut(Cell<'_>, Cell<'_>)) {
+    pub fn for_each(&self, now_ms: i64, visit: &mut dyn FnMut(Cell<'_>, Cell<'_>)) {
         match &self.form {
-            Form::Packed(map) => map.iter().for_each(|(f, v)| visit(Text::Bytes(f), Text::Bytes(v))),
+            Form::Packed(map) if map.expiring_len() == 0 => {
+                map.iter().for_each(|(field, value)| visit(Text::Bytes(field), Text::Bytes(value)));
+            }
+            Form::Packed(map) => map
+                .iter_with_expiry()
+                .filter(|&(_, _, expiry_ms)| !is_gone(expiry_ms, now_ms))
+                .for_each(|(field, value, _)| visit(Text::Bytes(field), Text::Bytes(value))),
             Form::Compact(list) => {
                 let mut elements = list.iter();
                 while let (Some(field), Some(value)) = (elements.next(), elements.next()) {
@@ -149,26 +243,121 @@ impl Hash {
     }
 
     /// Visits some fields and returns the next cursor, 0 at the end; a compact hash is visited whole.
-    pub fn scan(&self, cursor: u64, visit: &mut dyn FnMut(Cell<'_>, Cell<'_>)) -> u64 {
+    pub fn scan(&self, cursor: u64, now_ms: i64, visit: &mut dyn FnMut(Cell<'_>, Cell<'_>)) -> u64 {
         match &self.form {
-            Form::Packed(map) => map.scan(cursor, &mut |f, v| visit(Text::Bytes(f), Text::Bytes(v))),
+            Form::Packed(map) => map.scan_with_expiry(cursor, &mut |field, value, expiry_ms| {
+                if !is_gone(expiry_ms, now_ms) {
+                    visit(Text::Bytes(field), Text::Bytes(value));
+                }
+            }),
             Form::Compact(_) => {
-                self.for_each(visit);
+                self.for_each(now_ms, visit);
                 0
             }
         }
     }
 
-    /// One field, each as likely as any other.
-    pub fn random(&self, random: &mut Random) -> Option<(Cell<'_>, Cell<'_>)> {
+    /// One field, each as likely as any other; none if so many are due that no other is met soon.
+    pub fn random(&self, random: &mut Random, now_ms: i64) -> Option<(Cell<'_>, Cell<'_>)> {
         match &self.form {
-            Form::Packed(map) => map.random(random).map(|(f, v)| (Text::Bytes(f), Text::Bytes(v))),
+            Form::Packed(map) => {
+                let mut tries = (0..RANDOM_TRIES_MAX).filter_map(|_| map.random(random));
+                let found =
+                    tries.find(|(field, _)| map.expiring_len() == 0 || !is_gone(map.expiry(field), now_ms));
+                found.map(|(field, value)| (Text::Bytes(field), Text::Bytes(value)))
+            }
             Form::Compact(list) if list.is_empty() => None,
             Form::Compact(list) => {
                 let field = list.at(2 * random.below(self.len() as u64) as i64)?;
                 Some((cell(list.get(field)), cell(list.get(list.next(field)?))))
             }
         }
+    }
+
+    /// `wanted` different fields, every choice equally likely; all if there are no more.
+    pub fn random_distinct(
+        &self,
+        wanted: usize,
+        random: &mut Random,
+        now_ms: i64,
+        visit: &mut dyn FnMut(Cell<'_>, Cell<'_>),
+    ) {
+        match &self.form {
+            _ if wanted >= self.len() => self.for_each(now_ms, visit),
+            Form::Packed(map) if map.expiring_len() == 0 => {
+                map.random_distinct(wanted, random, &mut |field, value| {
+                    visit(Text::Bytes(field), Text::Bytes(value));
+                });
+            }
+            Form::Packed(_) if wanted < self.len() / TRIED_SHARE => {
+                self.random_by_trying(wanted, random, now_ms, visit);
+            }
+            _ => self.random_by_walking(wanted, random, now_ms, visit),
+        }
+    }
+
+    /// Draws fields until enough different ones have come up.
+    fn random_by_trying(
+        &self,
+        wanted: usize,
+        random: &mut Random,
+        now_ms: i64,
+        visit: &mut dyn FnMut(Cell<'_>, Cell<'_>),
+    ) {
+        let mut drawn = HashSet::with_capacity(wanted);
+        for _ in 0..wanted * TRIES_FOR_EACH {
+            let Some((field, value)) = self.random(random, now_ms) else { break };
+            if drawn.insert(field.to_vec()) {
+                visit(field, value);
+            }
+            if drawn.len() == wanted {
+                break;
+            }
+        }
+    }
+
+    /// Walks all fields once, taking each with the chance that makes all choices alike.
+    fn random_by_walking(
+        &self,
+        wanted: usize,
+        random: &mut Random,
+        now_ms: i64,
+        visit: &mut dyn FnMut(Cell<'_>, Cell<'_>),
+    ) {
+        let mut left = 0;
+        self.for_each(now_ms, &mut |_, _| left += 1);
+        let mut wanted = wanted.min(left) as u64;
+        let mut left = left as u64;
+        self.for_each(now_ms, &mut |field, value| {
+            if wanted > 0 && random.below(left) < wanted {
+                visit(field, value);
+                wanted -= 1;
+            }
+            left -= 1;
+        });
+    }
+}
+
+/// Draws before a random field is given up on because all that came up were due.
+const RANDOM_TRIES_MAX: usize = 100;
+/// Fewer than this share of a hash whose fields expire are drawn one by one; for more the hash is walked.
+const TRIED_SHARE: usize = 3;
+/// Draws for each field wanted.
+const TRIES_FOR_EACH: usize = 10;
+
+fn set_packed(map: &mut PackedMap, field: &[u8], value: &[u8], expiry: FieldExpiry, now_ms: i64) -> Written {
+    let before = if map.expiring_len() > 0 { map.get_with_expiry(field) } else { None };
+    let revived = before.is_some_and(|(_, expiry_ms)| expiry_ms.is_some_and(|at_ms| at_ms <= now_ms));
+    let expiry = match expiry {
+        FieldExpiry::Keep if revived => Expiry::Clear,
+        FieldExpiry::Keep => Expiry::Keep,
+        FieldExpiry::Clear => Expiry::Clear,
+        FieldExpiry::At(at_ms) => Expiry::AtMs(at_ms),
+    };
+    match map.insert(field, value, expiry) {
+        _ if revived => Written::Revived,
+        structures::packed_map::Insertion::Added => Written::Added,
+        structures::packed_map::Insertion::Replaced => Written::Replaced,
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) fn clients(sources: &mut Sources<'_>, lines: &mut Lines) {
     lines.field("clients_in_timeout_table", server.blocked.deadlines());
     lines.field("total_watched_keys", server.watch.keys());
     lines.field("total_blocking_keys", server.blocked.keys());
-    lines.field("total_blocking_keys_on_nokey", 0);
+    lines.field("total_blocking_keys_on_nokey", server.blocked.keys_wanted_gone());
     let (reason, actions, left_ms) = match server.pause {
         None => ("none", "none", 0),
         Some(pause) => {
@@ -115,7 +115,7 @@ fn traffic(sources: &Sources<'_>, lines: &mut Lines) {
 fn data(sources: &Sources<'_>, lines: &mut Lines) {
     let (figures, statistics) = (&sources.db.figures, &sources.server.observed.statistics);
     let now_us = sources.server.now.monotonic_us;
-    lines.fields(&[("expired_keys", figures.expired_keys), ("expired_fields", 0)]);
+    lines.fields(&[("expired_keys", figures.expired_keys), ("expired_fields", figures.expired_fields)]);
     lines.field("expired_stale_perc", format!("{:.2}", figures.stale_percent));
     lines.field("expired_keys_with_volatile_items_stale_perc", "0.00");
     lines.fields(&[

@@ -148,9 +148,10 @@ pub(super) fn keyspace(sources: &mut Sources<'_>, lines: &mut Lines) {
             lines.field(
                 &format!("db{index}"),
                 format_args!(
-                    "keys={},expires={},avg_ttl={average_ttl_ms},keys_with_volatile_items=0",
+                    "keys={},expires={},avg_ttl={average_ttl_ms},keys_with_volatile_items={}",
                     db.len(),
-                    db.expiring_len()
+                    db.expiring_len(),
+                    db.expiring_fields_len()
                 ),
             );
         });

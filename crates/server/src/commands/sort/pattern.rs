@@ -46,8 +46,9 @@ impl<'a> Pattern<'a> {
                 match field {
                     None => found(db.read_text(&key).ok().flatten()),
                     Some(field) => {
+                        let at_ms = db.fields_at_ms();
                         let hash = db.read_collection::<Hash>(&key).ok().flatten();
-                        found(hash.and_then(|hash| hash.get(field)))
+                        found(hash.and_then(|hash| hash.get(field, at_ms)))
                     }
                 }
             }

@@ -1,0 +1,70 @@
+//! Fields as numbers.
+
+use crate::command::{Args, Context, Outcome};
+use crate::db::EventClasses;
+use crate::db::hash::{FieldExpiry, Hash, Written};
+use crate::error::ClientError;
+use wire::number::{Extended, i64_text};
+
+/// The field's value, or `None`, and what to keep of its expiry.
+fn current(
+    ctx: &mut Context<'_>,
+    key: &[u8],
+    field: &[u8],
+) -> Result<(Option<Vec<u8>>, FieldExpiry), ClientError> {
+    let at_ms = ctx.db.fields_at_ms();
+    let hash = ctx.db.peek_collection::<Hash>(key)?;
+    Ok(match hash.and_then(|hash| hash.get_with_expiry(field, at_ms)) {
+        None => (None, FieldExpiry::Clear),
+        Some((value, expiry_ms)) => {
+            (Some(value.to_vec()), expiry_ms.map_or(FieldExpiry::Clear, FieldExpiry::At))
+        }
+    })
+}
+
+fn store(
+    ctx: &mut Context<'_>,
+    args: Args<'_>,
+    value: &[u8],
+    expiry: FieldExpiry,
+    event: &'static str,
+) -> Outcome {
+    let (key, field) = (args.at(1), args.at(2));
+    let written =
+        ctx.db.change_or_create(key, |hash: &mut Hash, means| hash.set(field, value, expiry, &means))?;
+    super::say_revived(ctx, key, usize::from(written == Written::Revived));
+    ctx.db.changed(EventClasses::HASH, event, key);
+    Ok(())
+}
+
+pub(super) fn hincrby(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let amount = args.integer(3)?;
+    let (before, expiry) = current(ctx, args.at(1), args.at(2))?;
+    let before = match before {
+        None => 0,
+        Some(text) => {
+            wire::number::parse_i64(&text).ok_or(ClientError::text("ERR hash value is not an integer"))?
+        }
+    };
+    let after = before.checked_add(amount).ok_or(ClientError::IncrementOverflow)?;
+    store(ctx, args, &i64_text(after), expiry, "hincrby")?;
+    ctx.reply.integer(after);
+    Ok(())
+}
+
+pub(super) fn hincrbyfloat(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let amount = Extended::parse(args.at(3)).ok_or(ClientError::NotFloat)?;
+    if !amount.is_finite() {
+        return Err(ClientError::text("ERR value is NaN or Infinity"));
+    }
+    let (before, expiry) = current(ctx, args.at(1), args.at(2))?;
+    let before = match before {
+        None => Extended::from_i64(0),
+        Some(text) => Extended::parse(&text).ok_or(ClientError::text("ERR hash value is not a float"))?,
+    };
+    let after = before.add(amount).filter(|sum| sum.is_finite()).ok_or(ClientError::IncrementNotFinite)?;
+    let text = after.text();
+    store(ctx, args, &text, expiry, "hincrbyfloat")?;
+    ctx.reply.bulk(&text);
+    Ok(())
+}

@@ -1,0 +1,345 @@
+//! Fields that live for a time: setting, asking, clearing.
+
+use super::arguments::{self, Existence, Expires, Options, resolve};
+use crate::command::{Args, Context, Outcome};
+use crate::commands::expiry::ExpireConditions;
+use crate::commands::strings::options::ExpiryUnit;
+use crate::db::EventClasses;
+use crate::db::collection::Means;
+use crate::db::hash::{FieldExpiry, Hash, Written};
+use crate::error::ClientError;
+
+/// What setting or clearing a field's expiry answers.
+const NO_FIELD: i64 = -2;
+const NO_EXPIRY: i64 = -1;
+const REFUSED: i64 = 0;
+const DONE: i64 = 1;
+const REMOVED: i64 = 2;
+
+pub(super) fn hexpire(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    expire(ctx, args, ExpiryUnit { in_seconds: true, absolute: false })
+}
+
+pub(super) fn hpexpire(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    expire(ctx, args, ExpiryUnit { in_seconds: false, absolute: false })
+}
+
+pub(super) fn hexpireat(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    expire(ctx, args, ExpiryUnit { in_seconds: true, absolute: true })
+}
+
+pub(super) fn hpexpireat(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    expire(ctx, args, ExpiryUnit { in_seconds: false, absolute: true })
+}
+
+/// Gives one field an expiry if `conditions` allow; `due` says that it lies in the past.
+fn expire_field(
+    hash: &mut Hash,
+    field: &[u8],
+    at_ms: i64,
+    due: bool,
+    conditions: &ExpireConditions,
+    means: &Means<'_>,
+) -> i64 {
+    let Some((_, before_ms)) = hash.get_with_expiry(field, means.now_ms) else { return NO_FIELD };
+    if !conditions.allow(before_ms, at_ms) {
+        return REFUSED;
+    }
+    if due {
+        hash.remove(field, means.now_ms);
+        return REMOVED;
+    }
+    hash.set_expiry(field, Some(at_ms), means);
+    DONE
+}
+
+fn expire(ctx: &mut Context<'_>, args: Args<'_>, unit: ExpiryUnit) -> Outcome {
+    let fields_at = arguments::find_fields(args, 3);
+    let mut conditions = ExpireConditions::default();
+    if let Some(fields_at) = fields_at {
+        for word in args.first(fields_at).from(3).iter() {
+            if !conditions.add(word) {
+                let word = String::from_utf8_lossy(word);
+                return Err(ClientError::formatted(format!("ERR Unsupported option {word}")));
+            }
+        }
+        conditions.check()?;
+    }
+    let fields = arguments::fields(args, fields_at)?;
+    let at_ms = resolve(unit, args.integer(2)?, ctx.db.now_ms(), ctx.command.name)?;
+    let (key, due) = (args.at(1), ctx.db.is_due(at_ms));
+    let results = ctx.db.change(key, |hash: &mut Hash, means| {
+        fields
+            .iter()
+            .map(|field| expire_field(hash, field, at_ms, due, &conditions, &means))
+            .collect::<Vec<_>>()
+    })?;
+    let results = results.unwrap_or_else(|| vec![NO_FIELD; fields.len()]);
+    let removed = results.iter().filter(|&&result| result == REMOVED).count();
+    let changed = removed + results.iter().filter(|&&result| result == DONE).count();
+    ctx.db.count_expired_fields(removed);
+    if changed > 0 {
+        let event = if removed > 0 { "hexpired" } else { "hexpire" };
+        ctx.db.changed(EventClasses::HASH, event, key);
+        ctx.db.journal.add_dirty(changed as u64 - 1);
+    }
+    answer_integers(ctx, &results);
+    Ok(())
+}
+
+fn answer_integers(ctx: &mut Context<'_>, integers: &[i64]) {
+    ctx.reply.array(integers.len());
+    integers.iter().for_each(|&integer| ctx.reply.integer(integer));
+}
+
+/// Lets one field live for ever.
+fn persist_field(hash: &mut Hash, field: &[u8], means: &Means<'_>) -> i64 {
+    match hash.get_with_expiry(field, means.now_ms) {
+        None => NO_FIELD,
+        Some((_, None)) => NO_EXPIRY,
+        Some((_, Some(_))) => {
+            hash.set_expiry(field, None, means);
+            DONE
+        }
+    }
+}
+
+pub(super) fn hpersist(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let fields = arguments::only_fields(args)?;
+    let key = args.at(1);
+    let results = ctx.db.change(key, |hash: &mut Hash, means| {
+        fields.iter().map(|field| persist_field(hash, field, &means)).collect::<Vec<_>>()
+    })?;
+    let results = results.unwrap_or_else(|| vec![NO_FIELD; fields.len()]);
+    let changed = results.iter().filter(|&&result| result == DONE).count();
+    if changed > 0 {
+        ctx.db.changed(EventClasses::HASH, "hpersist", key);
+        ctx.db.journal.add_dirty(changed as u64 - 1);
+    }
+    answer_integers(ctx, &results);
+    Ok(())
+}
+
+pub(super) fn httl(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let now_ms = ctx.db.now_ms();
+    answer_expiry(ctx, args, |expiry_ms| rounded_seconds((expiry_ms - now_ms).max(0)))
+}
+
+pub(super) fn hpttl(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let now_ms = ctx.db.now_ms();
+    answer_expiry(ctx, args, |expiry_ms| (expiry_ms - now_ms).max(0))
+}
+
+pub(super) fn hexpiretime(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    answer_expiry(ctx, args, rounded_seconds)
+}
+
+pub(super) fn hpexpiretime(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    answer_expiry(ctx, args, |expiry_ms| expiry_ms)
+}
+
+fn rounded_seconds(ms: i64) -> i64 {
+    ms.saturating_add(500) / 1000
+}
+
+fn answer_expiry(ctx: &mut Context<'_>, args: Args<'_>, shown: impl Fn(i64) -> i64) -> Outcome {
+    let fields = arguments::fields_at_2(args, ClientError::Syntax)?;
+    let at_ms = ctx.db.fields_at_ms();
+    let hash = ctx.db.read_collection::<Hash>(args.at(1))?;
+    ctx.reply.array(fields.len());
+    for field in fields.iter() {
+        ctx.reply.integer(match hash.and_then(|hash| hash.get_with_expiry(field, at_ms)) {
+            None => NO_FIELD,
+            Some((_, None)) => NO_EXPIRY,
+            Some((_, Some(expiry_ms))) => shown(expiry_ms),
+        });
+    }
+    Ok(())
+}
+
+/// What HGETEX does to each field that it answers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Nothing,
+    Remove,
+    Persist,
+    ExpireAt(i64),
+}
+
+impl Then {
+    /// Whether it changed the field.
+    fn apply(self, hash: &mut Hash, field: &[u8], means: &Means<'_>) -> bool {
+        match self {
+            Then::Nothing => false,
+            Then::Remove => hash.remove(field, means.now_ms),
+            Then::Persist => persist_field(hash, field, means) == DONE,
+            Then::ExpireAt(at_ms) => {
+                let any = ExpireConditions::default();
+                expire_field(hash, field, at_ms, false, &any, means) == DONE
+            }
+        }
+    }
+
+    fn event(self) -> &'static str {
+        match self {
+            Then::Remove => "hexpired",
+            Then::Persist => "hpersist",
+            Then::Nothing | Then::ExpireAt(_) => "hexpire",
+        }
+    }
+}
+
+pub(super) fn hgetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let fields_at = arguments::find_fields(args, 0);
+    let options = Options::parse(args, fields_at.unwrap_or(0), false)?;
+    let fields = arguments::fields(args, fields_at)?;
+    let key = args.at(1);
+    ctx.db.read_collection::<Hash>(key)?;
+    let then = match options.expires {
+        Expires::Unsaid | Expires::Keep => Then::Nothing,
+        Expires::Never => Then::Persist,
+        Expires::At(unit, at) => match resolve(unit, args.integer(at)?, ctx.db.now_ms(), ctx.command.name)? {
+            at_ms if ctx.db.is_due(at_ms) => Then::Remove,
+            at_ms => Then::ExpireAt(at_ms),
+        },
+    };
+    let at_ms = ctx.db.fields_at_ms();
+    ctx.reply.array(fields.len());
+    let reply = &mut *ctx.reply;
+    let changed = ctx.db.change(key, |hash: &mut Hash, means| {
+        let answer_then = |field: &&[u8]| {
+            match hash.get(field, at_ms) {
+                Some(value) => value.reply(reply),
+                None => reply.null(),
+            }
+            then.apply(hash, field, &means)
+        };
+        fields.iter().filter(answer_then).count()
+    })?;
+    let Some(changed) = changed else {
+        fields.iter().for_each(|_| ctx.reply.null());
+        return Ok(());
+    };
+    if changed > 0 {
+        ctx.db.count_expired_fields(if then == Then::Remove { changed } else { 0 });
+        ctx.db.changed(EventClasses::HASH, then.event(), key);
+        ctx.db.journal.add_dirty(changed as u64 - 1);
+    }
+    Ok(())
+}
+
+pub(super) fn hgetdel(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let fields = arguments::only_fields(args)?;
+    let (key, at_ms) = (args.at(1), ctx.db.fields_at_ms());
+    ctx.db.expect_kind(key, crate::db::Kind::Hash)?;
+    ctx.reply.array(fields.len());
+    let reply = &mut *ctx.reply;
+    let removed = ctx.db.change(key, |hash: &mut Hash, _| {
+        let answer_then_remove = |field: &&[u8]| {
+            match hash.get(field, at_ms) {
+                Some(value) => value.reply(reply),
+                None => reply.null(),
+            }
+            hash.remove(field, at_ms)
+        };
+        fields.iter().filter(answer_then_remove).count()
+    })?;
+    let Some(removed) = removed else {
+        fields.iter().for_each(|_| ctx.reply.null());
+        return Ok(());
+    };
+    if removed > 0 {
+        ctx.db.changed(EventClasses::HASH, "hdel", key);
+        ctx.db.journal.add_dirty(removed as u64 - 1);
+    }
+    Ok(())
+}
+
+/// Whether the key and the fields are as HSETEX's words demand.
+fn is_wanted(
+    ctx: &mut Context<'_>,
+    key: &[u8],
+    options: &Options,
+    pairs: Args<'_>,
+) -> Result<bool, ClientError> {
+    let at_ms = ctx.db.fields_at_ms();
+    let hash = ctx.db.peek_collection::<Hash>(key)?;
+    let there = |field| hash.is_some_and(|hash| hash.contains(field, at_ms));
+    let mut fields = pairs.iter().step_by(2);
+    Ok(match options.fields {
+        None => true,
+        Some(Existence::Absent) => !fields.any(there),
+        Some(Existence::Present) => fields.all(there),
+    })
+}
+
+pub(super) fn hsetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let fields_at = arguments::find_fields(args, 0);
+    let options = Options::parse(args, fields_at.unwrap_or(0), true)?;
+    let pairs = arguments::pairs(args, fields_at)?;
+    let key = args.at(1);
+    let key_is = match ctx.db.peek_collection::<Hash>(key)? {
+        Some(_) => Existence::Present,
+        None => Existence::Absent,
+    };
+    if options.key.is_some_and(|wanted| wanted != key_is) {
+        ctx.reply.integer(0);
+        return Ok(());
+    }
+    let expiry = match options.expires {
+        Expires::Unsaid | Expires::Never => FieldExpiry::Clear,
+        Expires::Keep => FieldExpiry::Keep,
+        Expires::At(unit, at) => {
+            FieldExpiry::At(resolve(unit, args.integer(at)?, ctx.db.now_ms(), ctx.command.name)?)
+        }
+    };
+    if !is_wanted(ctx, key, &options, pairs)? {
+        ctx.reply.integer(0);
+        return Ok(());
+    }
+    match expiry {
+        FieldExpiry::At(at_ms) if ctx.db.is_due(at_ms) => set_in_the_past(ctx, key, key_is, pairs)?,
+        expiry => set_until(ctx, key, expiry, pairs)?,
+    }
+    ctx.reply.integer(1);
+    Ok(())
+}
+
+fn set_until(ctx: &mut Context<'_>, key: &[u8], expiry: FieldExpiry, pairs: Args<'_>) -> Outcome {
+    let revived = ctx.db.change_or_create(key, |hash: &mut Hash, means| {
+        let set = |at: &usize| hash.set(pairs.at(*at), pairs.at(at + 1), expiry, &means) == Written::Revived;
+        (0..pairs.len()).step_by(2).filter(set).count()
+    })?;
+    super::say_revived(ctx, key, revived);
+    ctx.db.changed(EventClasses::HASH, "hset", key);
+    ctx.db.journal.add_dirty(pairs.len() as u64 / 2 - 1);
+    if matches!(expiry, FieldExpiry::At(_)) {
+        ctx.db.event(EventClasses::HASH, "hexpire", key);
+    }
+    Ok(())
+}
+
+/// What is set to expire in the past is removed at once, and all events are as if it had been set first.
+fn set_in_the_past(ctx: &mut Context<'_>, key: &[u8], key_is: Existence, pairs: Args<'_>) -> Outcome {
+    let removed = ctx.db.change(key, |hash: &mut Hash, _| {
+        // Fields that are due already go too.
+        pairs.iter().step_by(2).filter(|field| hash.remove(field, i64::MIN)).count()
+    })?;
+    let removed = removed.unwrap_or(0);
+    ctx.db.count_expired_fields(pairs.len() / 2);
+    if key_is == Existence::Absent {
+        ctx.db.event(EventClasses::NEW, "new", key);
+    }
+    ctx.db.event(EventClasses::HASH, "hset", key);
+    ctx.db.event(EventClasses::HASH, "hexpire", key);
+    if removed > 0 {
+        ctx.db.changed(EventClasses::HASH, "hexpired", key);
+        ctx.db.journal.add_dirty(removed as u64 - 1);
+        return Ok(());
+    }
+    ctx.db.event(EventClasses::HASH, "hexpired", key);
+    if key_is == Existence::Absent {
+        ctx.db.event(EventClasses::GENERIC, "del", key);
+    }
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! Some fields of many: HRANDFIELD and HSCAN.
+
+use crate::command::{Args, Context, Outcome};
+use crate::commands::scan::{ScanOptions, Walked, parse_cursor};
+use crate::db::collection::Means;
+use crate::db::hash::{Cell, Hash};
+use crate::error::ClientError;
+use wire::reply::{Protocol, ReplyBuffer};
+
+/// How many fields HRANDFIELD answers, and whether with values.
+#[derive(Clone, Copy)]
+struct Wanted {
+    count: i64,
+    with_values: bool,
+}
+
+impl Wanted {
+    /// `None` for the form that answers one field.
+    fn parse(args: Args<'_>) -> Result<Option<Self>, ClientError> {
+        if args.len() == 2 {
+            return Ok(None);
+        }
+        let count = args.integer(2)?;
+        if count == i64::MIN {
+            return Err(ClientError::formatted(format!(
+                "ERR value is out of range, value must between {} and {}",
+                -i64::MAX,
+                i64::MAX
+            )));
+        }
+        if args.len() > 4 || args.len() == 4 && !args.is(3, "WITHVALUES") {
+            return Err(ClientError::Syntax);
+        }
+        let with_values = args.len() == 4;
+        if with_values && count.unsigned_abs() > i64::MAX as u64 / 2 {
+            return Err(ClientError::OutOfRange);
+        }
+        Ok(Some(Wanted { count, with_values }))
+    }
+
+    fn answer(&self, hash: &Hash, means: &mut Means<'_>, at_ms: i64, reply: &mut ReplyBuffer) {
+        let mark = reply.begin_array();
+        let mut answered = 0;
+        let pairs = self.with_values && reply.protocol == Protocol::Resp3;
+        let mut one = |field: Cell<'_>, value: Cell<'_>| {
+            answered += 1;
+            if pairs {
+                reply.array(2);
+            }
+            field.reply(reply);
+            if self.with_values {
+                value.reply(reply);
+            }
+        };
+        if let Ok(count) = usize::try_from(self.count) {
+            hash.random_distinct(count, means.random, at_ms, &mut one);
+        } else {
+            for _ in 0..self.count.unsigned_abs() {
+                let Some((field, value)) = hash.random(means.random, at_ms) else { break };
+                one(field, value);
+            }
+        }
+        let elements = if self.with_values && !pairs { answered * 2 } else { answered };
+        reply.end_array(mark, elements);
+    }
+}
+
+pub(super) fn hrandfield(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let wanted = Wanted::parse(args)?;
+    let (reply, at_ms) = (&mut *ctx.reply, ctx.db.fields_at_ms());
+    let answered = ctx.db.read_collection_with(args.at(1), |hash: &Hash, mut means| match wanted {
+        Some(wanted) => wanted.answer(hash, &mut means, at_ms, reply),
+        None => match hash.random(means.random, at_ms) {
+            Some((field, _)) => field.reply(reply),
+            None => reply.null(),
+        },
+    })?;
+    match (answered, wanted) {
+        (Some(()), _) => {}
+        (None, None) => ctx.reply.null(),
+        (None, Some(_)) => ctx.reply.array(0),
+    }
+    Ok(())
+}
+
+pub(super) fn hscan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let cursor = parse_cursor(args.at(2))?;
+    let at_ms = ctx.db.fields_at_ms();
+    let hash = ctx.db.read_collection::<Hash>(args.at(1))?;
+    let options = ScanOptions::parse(args, 3, Walked::Hash)?;
+    let mut found = Vec::new();
+    let next = match hash {
+        None => 0,
+        Some(hash) => options.walk(cursor, |cursor| {
+            let mut visited = 0;
+            let next = hash.scan(cursor, at_ms, &mut |field, value| {
+                visited += 1;
+                if field.with_bytes(|bytes| options.matches(bytes)) {
+                    found.push(field.to_vec());
+                    if !options.only_names {
+                        found.push(value.to_vec());
+                    }
+                }
+            });
+            (next, visited)
+        }),
+    };
+    ctx.reply.array(2);
+    ctx.reply.bulk(next.to_string().as_bytes());
+    ctx.reply.array(found.len());
+    found.iter().for_each(|text| ctx.reply.bulk(text));
+    Ok(())
+}

@@ -1,0 +1,118 @@
+//! Fields that expire: which hashes have any, by when the first of them does.
+//!
+//! Every place that stores, changes or removes a value tells [`ExpiringFields`] when the value's first field expires,
+//! before and after, so the search for due fields meets only hashes that have some.
+
+use super::collection::Collection;
+use super::hash::Hash;
+use super::{Db, EventClasses, Object};
+use std::collections::BTreeSet;
+
+/// Fields removed from one hash between two looks at the clock.
+const FIELDS_PER_ROUND: usize = 64;
+
+/// The hashes of one database that have fields that expire.
+#[derive(Debug, Default)]
+pub struct ExpiringFields {
+    /// Earliest expiry and key.
+    hashes: BTreeSet<(i64, Box<[u8]>)>,
+}
+
+impl ExpiringFields {
+    pub fn len(&self) -> usize {
+        self.hashes.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.hashes.is_empty()
+    }
+
+    /// The first of the key's fields to expire did so at `before`, and does now at `after`.
+    #[inline]
+    pub(super) fn moved(&mut self, key: &[u8], before: Option<i64>, after: Option<i64>) {
+        if before != after {
+            self.replace(key, before, after);
+        }
+    }
+
+    #[cold]
+    fn replace(&mut self, key: &[u8], before: Option<i64>, after: Option<i64>) {
+        if let Some(before_ms) = before {
+            self.hashes.remove(&(before_ms, key.into()));
+        }
+        if let Some(after_ms) = after {
+            self.hashes.insert((after_ms, key.into()));
+        }
+    }
+
+    /// The hash whose field is the first to expire, if that is before `now_ms`.
+    fn first_due(&self, now_ms: i64) -> Option<Box<[u8]>> {
+        self.hashes.first().filter(|(expiry_ms, _)| *expiry_ms < now_ms).map(|(_, key)| key.clone())
+    }
+}
+
+/// When the first element of an object expires.
+pub(super) fn earliest_expiry_ms(object: Option<&Object>) -> Option<i64> {
+    match object {
+        Some(Object::Hash(hash)) => hash.earliest_expiry_ms(),
+        _ => None,
+    }
+}
+
+impl Db {
+    /// Keys of the selected database whose values have elements that expire.
+    pub fn expiring_fields_len(&self) -> usize {
+        self.expiring_fields[self.selected].len()
+    }
+
+    /// See [`ExpiringFields::moved`].
+    #[inline]
+    pub(super) fn fields_moved(&mut self, key: &[u8], before: Option<i64>, after: Option<i64>) {
+        self.expiring_fields[self.selected].moved(key, before, after);
+    }
+
+    /// The instant at which readers see fields: what expires before it is hidden from them.
+    #[inline]
+    pub fn fields_at_ms(&self) -> i64 {
+        if self.show_due_keys { i64::MIN } else { self.now_ms }
+    }
+
+    /// Counts fields that are gone because they were due.
+    pub fn count_expired_fields(&mut self, fields: usize) {
+        self.figures.expired_fields += fields as u64;
+    }
+
+    /// Removes due fields from the hashes of all databases until none is left or `out_of_time` says so. Whether the
+    /// time ran out first.
+    pub(super) fn expire_fields(&mut self, out_of_time: &mut dyn FnMut() -> bool) -> bool {
+        for index in 0..self.databases.len() {
+            while let Some(key) = self.expiring_fields[index].first_due(self.now_ms) {
+                if !self.with_database(index, |db| db.expire_fields_of(&key)) {
+                    break;
+                }
+                if out_of_time() {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Whether anything was removed.
+    fn expire_fields_of(&mut self, key: &[u8]) -> bool {
+        let now_ms = self.now_ms;
+        let removed = match self.change(key, |hash: &mut Hash, _| hash.remove_due(FIELDS_PER_ROUND, now_ms)) {
+            Ok(Some(removed)) => removed,
+            // The key itself was due.
+            Ok(None) | Err(_) => return !self.holds(self.selected, key),
+        };
+        self.count_expired_fields(removed);
+        self.event(EventClasses::EXPIRED, "hexpired", key);
+        if std::mem::take(&mut self.emptied) {
+            self.changed(EventClasses::GENERIC, "del", key);
+        } else {
+            self.journal.touched(self.selected, key);
+        }
+        removed > 0
+    }
+}
