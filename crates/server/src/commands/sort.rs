@@ -28,6 +28,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("sort", -2, Group::Generic, sort)
         .flags(WRITE | DENY_OOM)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS), LED_TO, STORED])
+        .finds_keys(sorted_and_stored)
         .categories(CATEGORIES)
         .since("1.0.0", COMPLEXITY)
         .doc(
@@ -322,4 +323,25 @@ fn store(ctx: &mut Context<'_>, sorting: &Sorting, options: &Options<'_>, destin
         ctx.db.journal.add_dirty(len as u64 - 1);
     }
     ctx.reply.integer(len as i64);
+}
+
+/// The key, and the last one that the result is to be stored at. Which keys BY and GET lead to depends on the data.
+fn sorted_and_stored(args: Args<'_>) -> Vec<(usize, access::Access)> {
+    let mut found = vec![(1, access::RO | access::ACCESS)];
+    let mut at = 2;
+    let mut stored = None;
+    while at < args.len() {
+        let values = match () {
+            () if args.is(at, "LIMIT") => 2,
+            () if args.is(at, "GET") || args.is(at, "BY") => 1,
+            () if args.is(at, "STORE") => {
+                stored = Some(at + 1).filter(|&to| to < args.len());
+                1
+            }
+            () => 0,
+        };
+        at += 1 + values;
+    }
+    found.extend(stored.map(|to| (to, access::OW | access::UPDATE)));
+    found
 }
