@@ -67,7 +67,10 @@ pub const GROUPS: &[&[Command]] = &[
 pub fn help(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let container = args.at(0).to_ascii_lowercase();
     let container = ctx.server.registry.named(&container).map(|id| ctx.server.registry.row(id));
-    let Some(row) = container else { return Ok(ctx.reply.array(0)) };
+    let Some(row) = container else {
+        ctx.reply.array(0);
+        return Ok(());
+    };
     let mut lines = vec![format!(
         "{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         row.name.to_ascii_uppercase()
@@ -85,7 +88,6 @@ pub fn help(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 /// A command that is only its subcommands: alone it has too few arguments.
-/// A command that is only its subcommands: it has no meaning alone.
 pub fn container(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     Err(ClientError::WrongArity { command: ctx.command.name.to_owned() })
 }

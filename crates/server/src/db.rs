@@ -323,14 +323,13 @@ impl Db {
     pub fn put(&mut self, key: &[u8], value: NewValue<'_, Object>, expiry_ms: Option<i64>) {
         let hash = self.table().hash(key);
         let access = self.access.initial(self.now_ms);
+        let keys_before = self.len();
         let previous = self.table_mut().put(hash, key, value, expiry_ms, access);
-        match previous {
-            None => self.event(EventClasses::NEW, "new", key),
-            Some(removed) => {
-                if let Some(object) = removed.into_object() {
-                    self.discard(object, self.lazy_freeing.replaced);
-                }
-            }
+        if self.len() > keys_before {
+            self.event(EventClasses::NEW, "new", key);
+        }
+        if let Some(object) = previous.and_then(|removed| removed.into_object()) {
+            self.discard(object, self.lazy_freeing.replaced);
         }
         self.journal.mutated();
     }

@@ -1,6 +1,7 @@
 //! Damaged input against a real server over real sockets, while another client's work goes on: every truncation and
 //! every flipped bit of a corpus of commands. Nothing of it may end the server, keep a connection hanging, answer
 //! what is not a reply, or disturb anybody else.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod process;
 
@@ -126,23 +127,21 @@ fn damaged_requests_disturb_nobody() {
 #[test]
 fn requests_may_come_in_any_pieces() {
     let process = Process::start(&[]);
-    // Without the last newline of the inline commands' empty request, and with their order kept.
-    let whole: Vec<u8> = corpus().concat();
+    // HELLO and CLIENT LIST answer differently each time.
+    let differs = |request: &[u8]| request.windows(5).any(|word| word == b"HELLO" || word == b"\nLIST");
+    let whole: Vec<u8> = corpus().into_iter().filter(|request| !differs(request)).flatten().collect();
     let mut answers = Vec::new();
     for piece_len in [whole.len(), 1, 7] {
         let mut client = process.connect();
         assert_eq!(client.ask("FLUSHALL"), "OK");
+        client.ask("HELLO 3");
         for piece in whole.chunks(piece_len) {
             client.stream.write_all(piece).unwrap();
         }
         client.send(&[b"QUIT"]);
         let mut replies = Vec::new();
         while let Some(reply) = client.receive() {
-            let text = shown(&reply);
-            // What differs from connection to connection.
-            if !text.contains("addr=") && !text.contains("server") {
-                replies.push(text);
-            }
+            replies.push(shown(&reply));
         }
         answers.push(replies);
     }

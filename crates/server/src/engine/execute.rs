@@ -182,7 +182,7 @@ impl Executor {
             self.server.observed.statistics.count_error(&line);
             reply.error(&line);
         }
-        self.remember_read_keys(slot, command, args);
+        self.remember_read_keys(slot, command, args, origin);
         self.apply_effects(Some(slot));
         if self.server.config_changed {
             self.reconfigured();
@@ -233,7 +233,7 @@ impl Executor {
 
     /// A tracking client's reads are remembered, so that it can be told when they are stale.
     #[inline]
-    fn remember_read_keys(&mut self, slot: ClientSlot, command: &Command, args: Args<'_>) {
+    fn remember_read_keys(&mut self, slot: ClientSlot, command: &Command, args: Args<'_>, origin: Origin) {
         if self.server.tracking.clients == 0 {
             return;
         }
@@ -245,7 +245,8 @@ impl Executor {
             }
         }
         // CLIENT CACHING is about one command, or one transaction.
-        if client.transaction.is_none() && !command.name.starts_with("client|") {
+        let in_transaction = origin.in_transaction || client.transaction.is_some();
+        if !in_transaction && !command.name.starts_with("client|") {
             tracking.caching_given = false;
         }
     }

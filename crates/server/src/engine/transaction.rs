@@ -58,5 +58,9 @@ impl Executor {
                 "nothing waits inside EXEC"
             );
         }
+        // CLIENT CACHING before MULTI was about all of it.
+        if let Some(tracking) = &mut self.server.clients[slot].tracking {
+            tracking.caching_given = false;
+        }
     }
 }

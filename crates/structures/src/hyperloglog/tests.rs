@@ -113,7 +113,7 @@ fn corrupt_sketches_are_refused_and_never_panic() {
             let added = add(&mut sketch, &random.next_u64().to_le_bytes(), SPARSE_BYTES_MAX);
             assert!(added.is_ok() || !sound, "seed {seed}, round {round}");
         }
-        assert_eq!(make_dense(&mut sketch).is_ok() || !sound, true, "seed {seed}, round {round}");
+        assert!(make_dense(&mut sketch).is_ok() || !sound, "seed {seed}, round {round}");
     }
 }
 

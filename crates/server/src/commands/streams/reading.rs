@@ -160,7 +160,7 @@ fn read_after(stream: Option<&Stream>, text: &[u8]) -> Result<StreamId, ClientEr
     match text {
         b"$" => Ok(stream.map_or(StreamId::MIN, |stream| stream.state().last_id)),
         b"+" => Ok(stream
-            .filter(|stream| stream.len() > 0)
+            .filter(|stream| stream.last_live_id().is_some())
             .and_then(|stream| stream.state().last_id.previous())
             .unwrap_or(StreamId::MIN)),
         b">" => Err(ClientError::text(
