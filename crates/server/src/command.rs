@@ -129,14 +129,17 @@ impl Command {
         self
     }
 
-    /// Where the keys are in `args`, and what the command does to each.
+    /// Where the keys are in `args`, and what the command does to each; none if the arguments make no sense.
     pub fn find_keys(&self, args: Args<'_>) -> Vec<(usize, Access)> {
         if let Some(finder) = self.key_finder {
             return finder(args);
         }
         let mut found = Vec::new();
         for spec in self.keys.iter().filter(|spec| spec.access & access::NOT_KEY == 0) {
-            spec.positions(args, &mut |at| found.push((at, spec.access)));
+            let valid = spec.positions(args, &mut |at| found.push((at, spec.access)));
+            if !valid && spec.access & access::INCOMPLETE == 0 {
+                return Vec::new();
+            }
         }
         found
     }

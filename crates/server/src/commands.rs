@@ -91,3 +91,40 @@ pub fn help(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 pub fn container(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     Err(ClientError::WrongArity { command: ctx.command.name.to_owned() })
 }
+
+/// A subcommand got arguments that it knows nothing of.
+pub fn unknown_subcommand(command: &Command, args: Args<'_>) -> ClientError {
+    let container = command.name.split('|').next().unwrap_or(command.name);
+    ClientError::UnknownSubcommand {
+        command: container.to_ascii_uppercase(),
+        subcommand: String::from_utf8_lossy(args.at(1)).into_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::GROUPS;
+    use crate::command::registry::{Registry, RenameError};
+    use crate::command::syntax;
+
+    #[test]
+    fn every_row_has_a_syntax_that_can_be_read() {
+        for row in GROUPS.iter().flat_map(|group| group.iter()) {
+            syntax::parse(row.syntax);
+            row.subcommands.iter().for_each(|sub| drop(syntax::parse(sub.syntax)));
+        }
+    }
+
+    #[test]
+    fn renamed_commands_are_found_by_their_new_names_only() {
+        let mut registry = Registry::new(GROUPS);
+        let ping = registry.named(b"ping").unwrap();
+        assert_eq!(registry.rename(b"PING", b"Knock"), Ok(()));
+        assert_eq!((registry.named(b"ping"), registry.named(b"KNOCK")), (None, Some(ping)));
+        assert_eq!(registry.rename(b"ping", b"x"), Err(RenameError::Unknown));
+        assert_eq!(registry.rename(b"echo", b"knock"), Err(RenameError::Taken));
+        assert_eq!(registry.rename(b"echo", &[b'x'; 100]), Err(RenameError::TooLong));
+        assert_eq!(registry.rename(b"echo", b""), Ok(()));
+        assert_eq!((registry.named(b"echo"), registry.named(b"")), (None, None));
+    }
+}

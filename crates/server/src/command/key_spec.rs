@@ -91,9 +91,9 @@ impl KeySpec {
     }
 
     /// Calls `visit` with the position of every key this specification finds in `args`. What is malformed
-    /// finds nothing: the handler will refuse it with its own error.
-    pub fn positions(&self, args: Args<'_>, visit: &mut dyn FnMut(usize)) {
-        let Some(begin) = self.begin_at(args) else { return };
+    /// finds nothing, and `false` says so: the handler will refuse it with its own error.
+    pub fn positions(&self, args: Args<'_>, visit: &mut dyn FnMut(usize)) -> bool {
+        let Some(begin) = self.begin_at(args) else { return self.begin == Begin::Unknown };
         match self.find {
             Find::Range { last, step, limit } => {
                 let last = match last {
@@ -108,16 +108,15 @@ impl KeySpec {
                 }
             }
             Find::Counted { count_at, first, step } => {
-                let Some(count) = args.get(begin + count_at).and_then(wire::number::parse_i64) else {
-                    return;
-                };
+                let count = args.get(begin + count_at).and_then(wire::number::parse_i64);
                 let fits = args.len().saturating_sub(begin + first).div_ceil(step);
-                if let Some(count) = usize::try_from(count).ok().filter(|&count| count <= fits) {
-                    (0..count).for_each(|i| visit(begin + first + i * step));
-                }
+                let count = count.and_then(|count| usize::try_from(count).ok());
+                let Some(count) = count.filter(|&count| count <= fits) else { return false };
+                (0..count).for_each(|i| visit(begin + first + i * step));
             }
             Find::Unknown => {}
         }
+        true
     }
 
     fn begin_at(&self, args: Args<'_>) -> Option<usize> {

@@ -146,21 +146,3 @@ fn unknown_command(args: Args<'_>) -> ClientError {
     }
     ClientError::UnknownCommand { name: shown(args.at(0), 128), beginning }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn renamed_commands_are_found_by_their_new_names_only() {
-        let mut registry = Registry::new(crate::commands::GROUPS);
-        let ping = registry.named(b"ping").unwrap();
-        assert_eq!(registry.rename(b"PING", b"Knock"), Ok(()));
-        assert_eq!((registry.named(b"ping"), registry.named(b"KNOCK")), (None, Some(ping)));
-        assert_eq!(registry.rename(b"ping", b"x"), Err(RenameError::Unknown));
-        assert_eq!(registry.rename(b"echo", b"knock"), Err(RenameError::Taken));
-        assert_eq!(registry.rename(b"echo", &[b'x'; 100]), Err(RenameError::TooLong));
-        assert_eq!(registry.rename(b"echo", b""), Ok(()));
-        assert_eq!((registry.named(b"echo"), registry.named(b"")), (None, None));
-    }
-}

@@ -19,10 +19,11 @@ pub const COMMANDS: &[Command] = &[
     Command::new("bitfield", -2, Group::Bitmap, field::bitfield)
         .flags(WRITE | DENY_OOM)
         .keys(&[KeySpec::one(1, access::RW | access::UPDATE | access::ACCESS | access::VARIABLE_FLAGS)])
+        .finds_keys(field::changed_key)
         .since("3.2.0", "O(1) for each subcommand")
         .doc(
             "Reads and changes integers of any width at any bit of a string.",
-            "key [GET encoding offset | [OVERFLOW WRAP | SAT | FAIL] <SET encoding offset value | INCRBY encoding offset increment> [GET encoding offset | [OVERFLOW WRAP | SAT | FAIL] <SET encoding offset value | INCRBY encoding offset increment> ...]]",
+            "key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment> ...]",
         ),
     Command::new("bitfield_ro", -2, Group::Bitmap, field::bitfield_ro)
         .flags(READONLY | FAST)

@@ -1,7 +1,7 @@
 //! BITFIELD: integers of 1 to 64 bits at any bit of a string.
 
 use super::bit_offset;
-use crate::command::{Args, Context, Outcome};
+use crate::command::{Access, Args, Context, Outcome, access};
 use crate::db::{EventClasses, strings};
 use crate::error::ClientError;
 use structures::bits;
@@ -202,4 +202,12 @@ impl Field {
         let unused = 64 - self.width;
         if self.signed { (i64::MIN >> unused, i64::MAX >> unused) } else { (0, (u64::MAX >> unused) as i64) }
     }
+}
+
+/// BITFIELD with nothing but GET only reads.
+pub fn changed_key(args: Args<'_>) -> Vec<(usize, Access)> {
+    let changes = (2..args.len()).any(|at| args.is(at, "SET") || args.is(at, "INCRBY"));
+    let bits =
+        if changes { access::RW | access::ACCESS | access::UPDATE } else { access::RO | access::ACCESS };
+    vec![(1, bits)]
 }
