@@ -114,7 +114,7 @@ fn step(
 
 fn run_model(random: &mut Random, fields: u64, steps: u64, expiring: bool) {
     let (mut map, mut model) = (PackedMap::new(SEED), Model::new());
-    let steps = scaled(steps);
+    let (steps, fields) = if cfg!(miri) { (150, fields.min(100)) } else { (scaled(steps), fields) };
     let phase = (steps / 6).max(1);
     for number in 0..steps {
         let growing = (number / phase).is_multiple_of(2);
@@ -162,7 +162,7 @@ fn set_follows_the_model() {
 
 fn run_set_model(random: &mut Random) {
     let (mut set, mut model) = (PackedSet::new(SEED), HashSet::<Vec<u8>>::new());
-    let steps = scaled(100_000);
+    let steps = if cfg!(miri) { 150 } else { scaled(100_000) };
     for number in 0..steps {
         let member_number = random.below(5_000);
         let member = if member_number == 0 { Vec::new() } else { field(random, member_number) };
@@ -294,7 +294,7 @@ fn every_member_is_as_likely() {
 #[test]
 fn freed_in_slices() {
     let mut map = PackedMap::new(SEED);
-    let fields = scaled(5_000);
+    let (fields, slice_pages) = if cfg!(miri) { (200, 2) } else { (scaled(5_000), 7) };
     for number in 0..fields {
         let value = vec![7; if number % 100 == 0 { 1_000 } else { 10 }];
         map.insert(
@@ -304,7 +304,7 @@ fn freed_in_slices() {
         );
     }
     let mut slices = 0;
-    while !map.free_step(7) {
+    while !map.free_step(slice_pages) {
         map.check();
         let left = map.len();
         assert_eq!((0..fields).filter(|number| map.contains(&number.to_be_bytes())).count(), left);
