@@ -1,0 +1,127 @@
+//! What the benchmarks share: the allocator and its count, the size of the last-level cache, rounds of which
+//! the least disturbed counts, and results as JSON under `target/structures/`.
+//!
+//! Environment: `WARMLINE_BENCH_SIZES=128,1000` instead of the default sizes, `WARMLINE_BENCH_LARGE=1` for 10
+//! million members too, `WARMLINE_BENCH_QUICK=1` for a tenth of the operations (to see that all runs).
+
+#![allow(dead_code)]
+
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use structures::random::Random;
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// Rounds of each measurement; the fastest is kept, since whatever else the machine does only adds.
+const ROUNDS: usize = 5;
+
+/// Bytes this thread has allocated and not freed, in the allocator's size classes: what memory really costs.
+pub fn allocated_bytes() -> u64 {
+    let allocated = tikv_jemalloc_ctl::thread::allocatedp::read().expect("jemalloc counts per thread").get();
+    let freed = tikv_jemalloc_ctl::thread::deallocatedp::read().expect("jemalloc counts per thread").get();
+    allocated.wrapping_sub(freed)
+}
+
+/// The largest cache of the first processor, from sysfs; 32 MiB where there is none.
+pub fn last_level_cache_bytes() -> u64 {
+    let directory = std::path::Path::new("/sys/devices/system/cpu/cpu0/cache");
+    let size = |index: usize| {
+        let text = std::fs::read_to_string(directory.join(format!("index{index}/size"))).ok()?;
+        let kibibytes: u64 = text.trim().strip_suffix('K')?.parse().ok()?;
+        Some(kibibytes << 10)
+    };
+    (0..8).filter_map(size).max().unwrap_or(32 << 20)
+}
+
+pub fn is_set(variable: &str) -> bool {
+    std::env::var(variable).is_ok_and(|value| !value.is_empty() && value != "0")
+}
+
+/// Collection sizes to measure, ascending.
+pub fn sizes() -> Vec<usize> {
+    if let Ok(list) = std::env::var("WARMLINE_BENCH_SIZES") {
+        return list.split(',').map(|size| size.trim().parse().expect("sizes are numbers")).collect();
+    }
+    let mut sizes = vec![128, 1_000, 10_000, 100_000, 1_000_000];
+    if is_set("WARMLINE_BENCH_LARGE") {
+        sizes.push(10_000_000);
+    }
+    sizes
+}
+
+/// `operations`, or a tenth of them in a quick run.
+pub fn scaled(operations: usize) -> usize {
+    if is_set("WARMLINE_BENCH_QUICK") { operations.div_ceil(10) } else { operations }
+}
+
+/// Nanoseconds per operation: the fastest of several rounds, each of which says how long how many took.
+pub fn fastest_ns(mut round: impl FnMut() -> (Duration, usize)) -> f64 {
+    let ns = (0..ROUNDS).map(|_| {
+        let (time, operations) = round();
+        time.as_nanos() as f64 / operations.max(1) as f64
+    });
+    ns.fold(f64::INFINITY, f64::min)
+}
+
+pub fn time(work: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    work();
+    start.elapsed()
+}
+
+/// One in sixteen hexadecimal digits: a member without a pattern that a structure could profit from.
+pub fn hexadecimal(number: u64) -> [u8; 16] {
+    let mixed = Random::new(number).next_u64();
+    std::array::from_fn(|digit| b"0123456789abcdef"[(mixed >> (4 * digit) & 15) as usize])
+}
+
+/// Rows of one benchmark on their way into a file.
+pub struct Results {
+    name: &'static str,
+    rows: Vec<Value>,
+}
+
+impl Results {
+    pub fn new(name: &'static str) -> Self {
+        Results { name, rows: Vec::new() }
+    }
+
+    /// Nanoseconds for an operation of a structure of `size` elements; `temperature` is "hot" or "cold".
+    pub fn time(&mut self, structure: &str, operation: &str, size: usize, temperature: &str, ns: f64) {
+        println!("{structure:24} {operation:24} {size:>9} {temperature:4} {ns:12.1} ns");
+        self.rows.push(json!({
+            "structure": structure, "operation": operation, "size": size, "temperature": temperature, "ns": ns,
+        }));
+    }
+
+    pub fn memory(&mut self, structure: &str, size: usize, bytes_per_element: f64) {
+        println!("{structure:24} {:24} {size:>9}      {bytes_per_element:12.2} bytes an element", "memory");
+        self.rows
+            .push(json!({ "structure": structure, "size": size, "bytes_per_element": bytes_per_element }));
+    }
+
+    /// Writes `target/structures/<name>.json`.
+    pub fn save(self) {
+        let document = json!({
+            "processor": processor(),
+            "last_level_cache_bytes": last_level_cache_bytes(),
+            "rows": self.rows,
+        });
+        std::fs::create_dir_all(directory()).expect("the target directory can be written");
+        let path = directory().join(format!("{}.json", self.name));
+        std::fs::write(&path, format!("{document:#}\n")).expect("the target directory can be written");
+    }
+}
+
+/// Where the results are.
+pub fn directory() -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).with_file_name("structures")
+}
+
+fn processor() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = text.lines().find_map(|line| line.strip_prefix("model name"));
+    model.map_or(std::env::consts::ARCH, |rest| rest.trim_start_matches([' ', '\t', ':'])).to_string()
+}
