@@ -1,1 +1,276 @@
-//! Not built yet.
+//! Packed hash maps and sets of byte strings: no allocation for an element.
+//!
+//! ```text
+//!  directory, 16 B a page, found by the lowest bits of the hash
+//!  | address, sizes, count | address, sizes, count | ...
+//!        |
+//!        v  page, 64 B .. some KB, in the allocator's own size classes
+//!        | tags, 1 B each | lengths, 1 B each | [expiries, 8 B each] | free | .. records |
+//!
+//!  record of a map: field length (1 B), field, value        of a set: the member
+//!  of more than 254 bytes, either: 16 B pointing at its own allocation, where a map's record is
+//!  field length (8 B), field, value
+//! ```
+//!
+//! A lookup fetches the directory's entry, the page's columns and the record, each once: one vector compare
+//! of the tags, one vector sum of the lengths before the match, one comparison of bytes.
+//!
+//! # Invariants
+//! (of a page: see [`page`]; of the directory: see [`directory`])
+//! 1. An element lies in the page that its hash belongs to, under the tag of its hash.
+//! 2. A record has exactly the length its format gives it, and is out of line only if it must.
+//! 3. No key is there twice.
+//! 4. The sums (`len`, bytes used, bytes allocated, expiring elements) are those of the pages.
+//! 5. No page holds more elements than the bound of its kind: split in this round of growth or not yet.
+//! 6. An empty table has no page.
+//! 7. The tree of earliest expiries exists exactly while something expires, and agrees with the pages.
+//!
+//! # What was weighed
+//! - Linear hashing against an extendible directory: see [`directory`].
+//! - A column of 1-byte lengths against 2-byte offsets: see [`page`].
+
+mod columns;
+mod directory;
+mod expiry;
+mod page;
+mod probe;
+mod sampling;
+mod set;
+mod size_class;
+mod table;
+
+#[cfg(test)]
+mod tests;
+
+pub use probe::Probe;
+pub use set::PackedSet;
+pub use table::{Expiry, Insertion};
+
+use crate::hash::HashSeed;
+use crate::random::Random;
+use page::Record;
+use table::{Format, Table, expiry_column, expiry_ms};
+
+/// Takes a field, its value and its expiry in milliseconds since the epoch.
+pub type VisitExpiring<'a> = dyn FnMut(&[u8], &[u8], Option<i64>) + 'a;
+
+/// The record is the field's length, the field, the value.
+struct FieldValue;
+
+const LARGE_HEADER_BYTES: usize = 8;
+
+impl Format for FieldValue {
+    fn record_len(key: &[u8], value: &[u8], large: bool) -> usize {
+        key.len() + value.len() + if large { LARGE_HEADER_BYTES } else { 1 }
+    }
+
+    fn write(key: &[u8], value: &[u8], large: bool, record: &mut [u8]) {
+        let header = if large {
+            record[..LARGE_HEADER_BYTES].copy_from_slice(&(key.len() as u64).to_le_bytes());
+            LARGE_HEADER_BYTES
+        } else {
+            record[0] = key.len() as u8;
+            1
+        };
+        record[header..header + key.len()].copy_from_slice(key);
+        record[header + key.len()..].copy_from_slice(value);
+    }
+
+    #[inline(always)]
+    fn read(record: Record<'_>) -> (&[u8], &[u8]) {
+        if record.large {
+            let (header, rest) = record.bytes.split_first_chunk().expect("invariant 2: a header of 8 bytes");
+            return rest.split_at(u64::from_le_bytes(*header) as usize);
+        }
+        let (&field_len, rest) = record.bytes.split_first().expect("invariant 2: a header of 1 byte");
+        rest.split_at(usize::from(field_len))
+    }
+}
+
+/// A map of byte strings to byte strings in packed pages, each field with an optional expiry.
+pub struct PackedMap {
+    table: Table<FieldValue>,
+}
+
+impl PackedMap {
+    /// An empty map, which allocates nothing.
+    pub const fn new(seed: HashSeed) -> PackedMap {
+        PackedMap { table: Table::new(seed) }
+    }
+
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The field's hash, for the `_hashed` forms and [`PackedMap::probe`].
+    #[inline]
+    pub fn hash(&self, field: &[u8]) -> u64 {
+        self.table.hash(field)
+    }
+
+    /// The field's value, whether or not it is due to expire.
+    #[inline]
+    pub fn get(&self, field: &[u8]) -> Option<&[u8]> {
+        self.get_hashed(self.hash(field), field)
+    }
+
+    #[inline]
+    pub fn get_hashed(&self, hash: u64, field: &[u8]) -> Option<&[u8]> {
+        self.table.get(hash, field)
+    }
+
+    /// The field's value and when it expires, in milliseconds since the epoch. A field is due once that time
+    /// lies before the present; passing over due fields is the caller's.
+    #[inline]
+    pub fn get_with_expiry(&self, field: &[u8]) -> Option<(&[u8], Option<i64>)> {
+        self.get_with_expiry_hashed(self.hash(field), field)
+    }
+
+    #[inline]
+    pub fn get_with_expiry_hashed(&self, hash: u64, field: &[u8]) -> Option<(&[u8], Option<i64>)> {
+        let (index, slot) = self.table.find(hash, field)?;
+        let expiry = self.table.directory.page(index).expiry(slot.index);
+        Some((self.table.read(index, slot).1, expiry_ms(expiry)))
+    }
+
+    #[inline]
+    pub fn contains(&self, field: &[u8]) -> bool {
+        self.table.find(self.hash(field), field).is_some()
+    }
+
+    pub fn value_len(&self, field: &[u8]) -> Option<usize> {
+        self.get(field).map(<[u8]>::len)
+    }
+
+    /// Adds the field or replaces its value; `expiry` says what becomes of its expiry.
+    pub fn insert(&mut self, field: &[u8], value: &[u8], expiry: Expiry) -> Insertion {
+        self.table.insert(self.hash(field), field, value, expiry)
+    }
+
+    pub fn insert_hashed(&mut self, hash: u64, field: &[u8], value: &[u8], expiry: Expiry) -> Insertion {
+        self.table.insert(hash, field, value, expiry)
+    }
+
+    /// True if the field was there.
+    pub fn remove(&mut self, field: &[u8]) -> bool {
+        self.take(field, |_| ()).is_some()
+    }
+
+    /// Removes the field and hands its value to `taken`.
+    pub fn take<R>(&mut self, field: &[u8], taken: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let (index, slot) = self.table.find(self.hash(field), field)?;
+        Some(self.table.remove(index, slot, |_, value| taken(value)))
+    }
+
+    /// All fields and values, in no order that means anything; the same order until the map changes.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> + '_ {
+        self.table.iter().map(|(field, value, _)| (field, value))
+    }
+
+    /// As [`PackedMap::iter`], with each field's expiry.
+    pub fn iter_with_expiry(&self) -> impl Iterator<Item = (&[u8], &[u8], Option<i64>)> + '_ {
+        self.table.iter().map(|(field, value, expiry)| (field, value, expiry_ms(expiry)))
+    }
+
+    /// Visits some fields and returns the next cursor, 0 when done; start with 0. A field present from the
+    /// first call to the last is visited at least once, whatever is inserted and removed between the calls.
+    /// A call visits one page: 0 to about 80 fields. Cursors stay below 2^48.
+    pub fn scan(&self, cursor: u64, visit: &mut dyn FnMut(&[u8], &[u8])) -> u64 {
+        self.table.scan(cursor, &mut |field, value, _| visit(field, value))
+    }
+
+    /// As [`PackedMap::scan`], with each field's expiry.
+    pub fn scan_with_expiry(&self, cursor: u64, visit: &mut VisitExpiring<'_>) -> u64 {
+        self.table.scan(cursor, &mut |field, value, expiry| visit(field, value, expiry_ms(expiry)))
+    }
+
+    /// A field with its value, each equally likely; none if the map is empty.
+    pub fn random(&self, random: &mut Random) -> Option<(&[u8], &[u8])> {
+        let (index, slot) = self.table.random(random)?;
+        Some(self.table.read(index, slot))
+    }
+
+    /// `wanted` different fields, every choice equally likely; all if there are no more.
+    pub fn random_distinct(&self, wanted: usize, random: &mut Random, visit: &mut dyn FnMut(&[u8], &[u8])) {
+        self.table.random_distinct(wanted, random, visit);
+    }
+
+    // ---- expiry ----
+
+    /// Sets or clears when the field expires, in milliseconds since the epoch; false if there is no such field.
+    /// Negative times count as 0.
+    pub fn set_expiry(&mut self, field: &[u8], at_ms: Option<i64>) -> bool {
+        let Some((index, slot)) = self.table.find(self.hash(field), field) else { return false };
+        self.table.set_expiry(index, slot.index, expiry_column(at_ms));
+        self.table.split_if_full();
+        true
+    }
+
+    /// When the field expires; none if it does not or is not there.
+    pub fn expiry(&self, field: &[u8]) -> Option<i64> {
+        self.get_with_expiry(field)?.1
+    }
+
+    /// How many fields have an expiry.
+    pub fn expiring_len(&self) -> usize {
+        self.table.expiring_len
+    }
+
+    /// The earliest expiry in the map, exactly.
+    pub fn next_expiry_hint(&self) -> Option<i64> {
+        expiry_ms(self.table.earliest.as_ref()?.earliest())
+    }
+
+    /// Removes up to `limit` fields whose expiry lies before `now_ms`, handing each with its value to `visit`;
+    /// returns how many. Costs nothing while none is due.
+    pub fn expire_due(&mut self, now_ms: i64, limit: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> usize {
+        self.table.expire_due(now_ms.max(0) as u64, limit, visit)
+    }
+
+    // ---- memory ----
+
+    /// Starts a lookup in steps, one fetch each.
+    pub fn probe(&self, hash: u64) -> Probe<'_> {
+        Probe::new(&self.table.directory, hash)
+    }
+
+    /// Frees up to `pages_max` pages with all their fields; true when the map is empty. A large map is thus
+    /// freed in slices; what remains is a sound map of the rest.
+    pub fn free_step(&mut self, pages_max: usize) -> bool {
+        self.table.free_step(pages_max)
+    }
+
+    /// Moves one page to a new allocation; returns the next cursor, 0 when done; start with 0.
+    pub fn defrag_step(&mut self, cursor: u64) -> u64 {
+        self.table.defrag_step(cursor, &mut |_| true)
+    }
+
+    /// As [`PackedMap::defrag_step`], but moves only allocations whose address `worth_moving` picks.
+    pub fn defrag_step_if(&mut self, cursor: u64, worth_moving: &mut dyn FnMut(*const u8) -> bool) -> u64 {
+        self.table.defrag_step(cursor, worth_moving)
+    }
+
+    /// Everything allocated for the map, this value's own size left out.
+    pub fn memory_bytes(&self) -> usize {
+        self.table.memory_bytes()
+    }
+
+    /// How many pages there are, for OBJECT LAYOUT.
+    pub fn pages_len(&self) -> usize {
+        self.table.pages_len()
+    }
+
+    /// Bytes of the pages that hold columns and records, for OBJECT LAYOUT.
+    pub fn used_bytes(&self) -> usize {
+        self.table.used_bytes()
+    }
+
+    /// Verifies every documented invariant; panics naming the one that fails. For tests.
+    pub fn check(&self) {
+        self.table.check();
+    }
+}

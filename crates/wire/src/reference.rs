@@ -37,7 +37,8 @@ impl Reference {
         self.stream.get_mut().write_all(&request).unwrap();
     }
 
-    /// One reply of a scalar type, without its frame: the bulk's bytes, or the line (its type byte kept for errors).
+    /// One reply without its frame: the bulk's bytes, the line (its type byte kept for errors), or an array's
+    /// elements with spaces between.
     pub fn receive(&mut self) -> Vec<u8> {
         let mut line = Vec::new();
         self.stream.read_until(b'\n', &mut line).unwrap();
@@ -51,6 +52,11 @@ impl Reference {
                 bulk
             }
             b'-' => line,
+            b'*' => {
+                let len: usize = std::str::from_utf8(&line[1..]).unwrap().parse().expect("an array");
+                let elements: Vec<Vec<u8>> = (0..len).map(|_| self.receive()).collect();
+                elements.join(&b' ')
+            }
             _ => line.split_off(1),
         }
     }

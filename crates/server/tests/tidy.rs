@@ -1,0 +1,451 @@
+//! The house's rules, as far as a program can check them. Each rule is a test, each table of what is allowed stands
+//! at the top, and a broken rule is reported with file and line and what to do about it.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
+
+/// Lines in a function, signature and braces included. Tests may be longer.
+const FUNCTION_LINES_LIMIT: usize = 70;
+/// Lines in a file, tests included.
+const FILE_LINES_LIMIT: usize = 1000;
+
+/// Where `unsafe` may stand: prefixes of paths from the workspace's root.
+const UNSAFE_ALLOWED: &[&str] = &["crates/structures/", "crates/server/src/sys.rs", "crates/server/src/sys/"];
+
+/// Names that say nothing about what a file holds.
+const FILE_NAMES_REFUSED: &[&str] = &["common", "helper", "helpers", "manager", "misc", "util", "utils"];
+
+/// What each module of the server may import from its own crate: arrows point one way only. `lib` and `main` put
+/// the parts together and may import all.
+const MAY_IMPORT: &[(&str, &[&str])] = &[
+    (
+        "net",
+        &[
+            "engine",
+            "command",
+            "session",
+            "acl",
+            "cluster",
+            "replication",
+            "observe",
+            "config",
+            "clock",
+            "sys",
+        ],
+    ),
+    (
+        "engine",
+        &[
+            "commands",
+            "command",
+            "session",
+            "script",
+            "acl",
+            "cluster",
+            "replication",
+            "persist",
+            "db",
+            "observe",
+            "config",
+            "clock",
+            "sys",
+        ],
+    ),
+    (
+        "commands",
+        &[
+            "command",
+            "session",
+            "script",
+            "acl",
+            "cluster",
+            "replication",
+            "persist",
+            "db",
+            "observe",
+            "config",
+        ],
+    ),
+    ("script", &["command", "session", "acl", "db", "observe", "config"]),
+    ("replication", &["command", "session", "acl", "persist", "db", "observe", "config", "clock", "sys"]),
+    ("cluster", &["command", "session", "db", "observe", "config", "clock", "sys"]),
+    ("command", &["session", "acl", "db", "observe", "config"]),
+    ("session", &["acl", "db", "observe", "config"]),
+    ("acl", &["observe", "config"]),
+    ("persist", &["db", "observe", "config", "clock", "sys"]),
+    ("db", &["observe", "config"]),
+    ("observe", &["config", "clock", "sys"]),
+    ("config", &["clock", "sys"]),
+    ("clock", &["sys"]),
+    ("sys", &[]),
+];
+
+/// How collections are encoded is known to `db` and, because files hold encodings, to `persist`.
+const ENCODING_TYPES: &[&str] =
+    &["FbTree", "IntegerSet", "KeyTable", "Listpack", "PackedList", "PackedMap", "RadixTree", "SkipList"];
+const ENCODINGS_KNOWN_TO: &[&str] = &["db", "persist"];
+
+struct Source {
+    /// From the workspace's root, with `/` on every system.
+    path: String,
+    text: String,
+    tokens: TokenStream,
+    syntax: syn::File,
+}
+
+impl Source {
+    /// Tests, benches and fuzz targets: code that users do not run.
+    fn is_test(&self) -> bool {
+        let aside = |part: &str| matches!(part, "tests" | "tests.rs" | "benches" | "fuzz" | "reference.rs");
+        self.path.split('/').any(aside)
+    }
+
+    /// The module directly below the server's root that this file belongs to.
+    fn server_module(&self) -> Option<&str> {
+        let module = self.path.strip_prefix("crates/server/src/")?.split('/').next()?;
+        let module = module.strip_suffix(".rs").unwrap_or(module);
+        (!matches!(module, "lib" | "main")).then_some(module)
+    }
+
+    /// How many modules deep this file is: `src/db.rs` and `src/db/mod.rs` are 1, `src/db/expire.rs` is 2.
+    fn module_depth(&self) -> usize {
+        let below_src = self.path.split("/src/").nth(1).unwrap_or("");
+        below_src.split('/').filter(|part| *part != "mod.rs").count()
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn collect(directory: &Path, wanted: &dyn Fn(&Path) -> bool, out: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() && name != "target" && !name.starts_with('.') {
+            collect(&path, wanted, out);
+        } else if path.is_file() && wanted(&path) {
+            out.push(path);
+        }
+    }
+}
+
+fn sources() -> Vec<Source> {
+    let (root, mut paths) = (root(), Vec::new());
+    for directory in ["crates", "fuzz"].map(|name| root.join(name)) {
+        if directory.exists() {
+            collect(
+                &directory,
+                &|path| path.extension().is_some_and(|extension| extension == "rs"),
+                &mut paths,
+            );
+        }
+    }
+    paths.sort();
+    assert!(paths.len() > 20, "the workspace is not where it is looked for");
+    let read = |path: &PathBuf| {
+        let text = fs::read_to_string(path).unwrap();
+        let path = path.strip_prefix(&root).unwrap().to_string_lossy().replace('\\', "/");
+        let tokens = text.parse().unwrap_or_else(|error| panic!("{path}: {error}"));
+        let syntax = syn::parse_file(&text).unwrap_or_else(|error| panic!("{path}: {error}"));
+        Source { path, text, tokens, syntax }
+    };
+    paths.iter().map(read).collect()
+}
+
+/// What broke a rule, one line each.
+#[derive(Default)]
+struct Findings(String);
+
+impl Findings {
+    fn add(&mut self, source: &Source, line: usize, what: impl std::fmt::Display) {
+        writeln!(self.0, "  {}:{line}: {what}", source.path).unwrap();
+    }
+
+    #[track_caller]
+    fn expect_none(self, advice: &str) {
+        assert!(self.0.is_empty(), "\n{}{advice}\n", self.0);
+    }
+}
+
+fn line(span: Span) -> usize {
+    span.start().line
+}
+
+/// Every identifier of a token stream, those in macros included.
+fn identifiers(tokens: &TokenStream, out: &mut Vec<Ident>) {
+    for token in tokens.clone() {
+        match token {
+            TokenTree::Ident(identifier) => out.push(identifier),
+            TokenTree::Group(group) => identifiers(&group.stream(), out),
+            _ => {}
+        }
+    }
+}
+
+fn is_test_item(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        let is_cfg_test = || {
+            attribute.path().is_ident("cfg")
+                && attribute.parse_args::<syn::Ident>().is_ok_and(|condition| condition == "test")
+        };
+        attribute.path().is_ident("test") || is_cfg_test()
+    })
+}
+
+/// Walks the code that is not a test's, noting long functions and calls of `unwrap`.
+#[derive(Default)]
+struct Walk {
+    long_functions: Vec<(usize, String, usize)>,
+    unwraps: Vec<usize>,
+}
+
+impl Walk {
+    fn note_function(&mut self, name: &Ident, whole: Span) {
+        let lines = whole.end().line - name.span().start().line + 1;
+        if lines >= FUNCTION_LINES_LIMIT {
+            self.long_functions.push((line(name.span()), name.to_string(), lines));
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Walk {
+    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+        if !is_test_item(&item.attrs) {
+            visit::visit_item_mod(self, item);
+        }
+    }
+
+    fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
+        if !is_test_item(&item.attrs) {
+            self.note_function(&item.sig.ident, item.span());
+            visit::visit_item_fn(self, item);
+        }
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
+        if !is_test_item(&item.attrs) {
+            self.note_function(&item.sig.ident, item.span());
+            visit::visit_impl_item_fn(self, item);
+        }
+    }
+
+    fn visit_trait_item_fn(&mut self, item: &'ast syn::TraitItemFn) {
+        self.note_function(&item.sig.ident, item.span());
+        visit::visit_trait_item_fn(self, item);
+    }
+
+    fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
+        if call.method == "unwrap" {
+            self.unwraps.push(line(call.method.span()));
+        }
+        visit::visit_expr_method_call(self, call);
+    }
+}
+
+fn walk(source: &Source) -> Walk {
+    let mut walk = Walk::default();
+    walk.visit_file(&source.syntax);
+    walk
+}
+
+#[test]
+fn files_are_short_and_named_for_what_they_hold() {
+    let mut findings = Findings::default();
+    for source in sources() {
+        let lines = source.text.lines().count();
+        if lines >= FILE_LINES_LIMIT {
+            findings.add(&source, lines, format_args!("{lines} lines"));
+        }
+        if source.path.split(['/', '.']).any(|part| FILE_NAMES_REFUSED.contains(&part)) {
+            findings.add(&source, 1, "a name that could hold anything");
+        }
+    }
+    findings.expect_none("Split files before they reach the limit; name each for the one thing it is about.");
+}
+
+#[test]
+fn functions_are_short() {
+    let mut findings = Findings::default();
+    for source in sources().iter().filter(|source| !source.is_test()) {
+        for (line, name, lines) in walk(source).long_functions {
+            findings.add(source, line, format_args!("{name} has {lines} lines"));
+        }
+    }
+    findings.expect_none("Break long functions into named steps.");
+}
+
+#[test]
+fn nothing_is_unwrapped_outside_tests() {
+    let mut findings = Findings::default();
+    for source in sources().iter().filter(|source| !source.is_test()) {
+        for line in walk(source).unwraps {
+            findings.add(source, line, "unwrap()");
+        }
+    }
+    findings.expect_none(
+        "Use expect(\"why it cannot fail\") for our own invariants, an error for everything else.",
+    );
+}
+
+#[test]
+fn unsafe_stays_at_home() {
+    let mut findings = Findings::default();
+    for source in sources() {
+        if UNSAFE_ALLOWED.iter().any(|home| source.path.starts_with(home)) {
+            continue;
+        }
+        let mut names = Vec::new();
+        identifiers(&source.tokens, &mut names);
+        for name in names.iter().filter(|name| *name == "unsafe") {
+            findings.add(&source, line(name.span()), "unsafe");
+        }
+    }
+    findings.expect_none("unsafe belongs into crates/structures or the server's sys module.");
+
+    let wire = fs::read_to_string(root().join("crates/wire/src/lib.rs")).unwrap();
+    assert!(wire.contains("#![forbid(unsafe_code)]"), "wire reads foreign bytes and forbids unsafe");
+}
+
+/// The modules at the crate's root that a token stream names: behind `crate::`, or behind as many `super::` as lead
+/// there from a module of this depth.
+fn root_modules(tokens: &TokenStream, depth: usize, out: &mut Vec<Ident>) {
+    let tokens: Vec<TokenTree> = tokens.clone().into_iter().collect();
+    let is_colon =
+        |at: usize| matches!(tokens.get(at), Some(TokenTree::Punct(punct)) if punct.as_char() == ':');
+    let is_path_separator = |at: usize| is_colon(at) && is_colon(at + 1);
+    for (at, token) in tokens.iter().enumerate() {
+        match token {
+            TokenTree::Group(group) => root_modules(&group.stream(), depth, out),
+            TokenTree::Ident(name) if name == "crate" && is_path_separator(at + 1) => {
+                first_names(&tokens[at + 3..], out);
+            }
+            TokenTree::Ident(name) if name == "super" && !(at >= 2 && is_path_separator(at - 2)) => {
+                let is_super =
+                    |at: usize| matches!(tokens.get(at), Some(TokenTree::Ident(name)) if name == "super");
+                let steps = (0..).take_while(|step| is_super(at + step * 3)).count();
+                if steps >= depth && is_path_separator(at + steps * 3 - 2) {
+                    first_names(&tokens[at + steps * 3..], out);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The first name of a path, or of each path of a group in braces.
+fn first_names(tokens: &[TokenTree], out: &mut Vec<Ident>) {
+    match tokens.first() {
+        Some(TokenTree::Ident(name)) => out.push(name.clone()),
+        Some(TokenTree::Group(group)) => {
+            let inner: Vec<TokenTree> = group.stream().into_iter().collect();
+            let is_comma =
+                |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ',');
+            inner.split(is_comma).for_each(|path| first_names(path, out));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn arrows_between_the_servers_modules_point_one_way() {
+    let known: BTreeSet<&str> = MAY_IMPORT.iter().map(|(module, _)| *module).collect();
+    let mut findings = Findings::default();
+    for source in sources().iter().filter(|source| !source.is_test()) {
+        let Some(module) = source.server_module() else { continue };
+        let Some((_, allowed)) = MAY_IMPORT.iter().find(|(name, _)| *name == module) else {
+            findings.add(source, 1, format_args!("module {module} has no place in the table MAY_IMPORT"));
+            continue;
+        };
+        let mut names = Vec::new();
+        root_modules(&source.tokens, source.module_depth(), &mut names);
+        for name in names {
+            let text = name.to_string();
+            if text != module && known.contains(text.as_str()) && !allowed.contains(&text.as_str()) {
+                findings.add(source, line(name.span()), format_args!("{module} imports {text}"));
+            }
+        }
+    }
+    findings.expect_none(
+        "Move the code to where its imports are allowed; see ARCHITECTURE.md for what lives where.",
+    );
+}
+
+#[test]
+fn the_table_of_imports_has_no_cycle() {
+    let mut placed = BTreeSet::new();
+    while placed.len() < MAY_IMPORT.len() {
+        let next = MAY_IMPORT.iter().find(|(module, allowed)| {
+            !placed.contains(module) && allowed.iter().all(|name| placed.contains(name))
+        });
+        let Some((module, _)) = next else {
+            panic!("no order of the modules fits MAY_IMPORT beyond {placed:?}")
+        };
+        placed.insert(*module);
+    }
+}
+
+#[test]
+fn only_the_keyspace_knows_encodings() {
+    let mut findings = Findings::default();
+    for source in sources().iter().filter(|source| !source.is_test()) {
+        if source.server_module().is_none_or(|module| ENCODINGS_KNOWN_TO.contains(&module)) {
+            continue;
+        }
+        let mut names = Vec::new();
+        identifiers(&source.tokens, &mut names);
+        for name in names.iter().filter(|name| ENCODING_TYPES.contains(&name.to_string().as_str())) {
+            findings.add(source, line(name.span()), name);
+        }
+    }
+    findings.expect_none("Say what is wanted of the value and let db decide how it is stored.");
+}
+
+/// The names under `[dependencies]` and its variants for targets.
+fn dependencies(manifest: &str) -> Vec<String> {
+    let (mut inside, mut names) = (false, Vec::new());
+    for line in manifest.lines().map(str::trim) {
+        if let Some(section) = line.strip_prefix('[') {
+            let section = section.trim_end_matches(']');
+            inside = section == "dependencies" || section.ends_with(".dependencies");
+            names.extend(section.rsplit_once("dependencies.").map(|(_, name)| name.to_string()));
+        } else if inside && !line.starts_with('#') {
+            let name = line.split(['=', '.', ' ']).next().unwrap_or("").trim_matches('"');
+            names.extend((!name.is_empty()).then(|| name.to_string()));
+        }
+    }
+    names
+}
+
+#[test]
+fn manifests_share_the_lints_and_account_for_their_dependencies() {
+    let root = root();
+    let architecture = fs::read_to_string(root.join("ARCHITECTURE.md"));
+    let own = ["structures", "wire", "server", "warmline-server"];
+    let mut manifests = Vec::new();
+    collect(&root.join("crates"), &|path| path.ends_with("Cargo.toml"), &mut manifests);
+    assert!(manifests.len() >= 5);
+    for path in manifests {
+        let manifest = fs::read_to_string(&path).unwrap();
+        let lints = manifest
+            .split("[lints]")
+            .nth(1)
+            .is_some_and(|rest| rest.trim_start().starts_with("workspace = true"));
+        assert!(lints, "{}: [lints] must say workspace = true", path.display());
+        let Ok(architecture) = &architecture else { continue };
+        for name in dependencies(&manifest).iter().filter(|name| !own.contains(&name.as_str())) {
+            let reason = format!("`{name}`");
+            assert!(
+                architecture.contains(&reason),
+                "{}: ARCHITECTURE.md must say why {reason}",
+                path.display()
+            );
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The pages of a table in order, and which page a hash belongs to: linear hashing.
+//!
+//! With `n` pages and `2^depth <= n < 2^(depth+1)`, a hash belongs to the page numbered by its lowest
+//! `depth + 1` bits if there is one, else by its lowest `depth`. Growing by one page splits page
+//! `n - 2^depth`, shrinking merges the last page back: always one page, at any size. Against an extendible
+//! directory this needs exactly one entry a page, none shared, and sheds pages as readily as it adds them.
+//! What it costs: pages not yet split in this round hold twice as much as those that are.
+//!
+//! ```text
+//!  n = 6:   0    1    2    3    4    5         page 0 was split into 0 and 4, page 1 into 1 and 5;
+//!          000  001   10   11  100  101        2 and 3 still await their turn (depth 2)
+//! ```
+//!
+//! *Positions*: a hash with its bits reversed. There each page covers one interval, a split halves it, and a
+//! merge joins two halves, so a position passed by a scan stays passed at any size.
+//!
+//! Entries lie in segments of [`SEGMENT_PAGES`], so that no growth copies more than one segment. The first
+//! segment is held by the directory itself: a table of one segment costs no second fetch.
+
+use super::page::Page;
+
+const SEGMENT_BITS: u32 = 12;
+const SEGMENT_PAGES: usize = 1 << SEGMENT_BITS;
+/// Bits of a scan cursor; below 2^53, so that clients that hold numbers as doubles read it exactly.
+pub(super) const CURSOR_BITS: u32 = 48;
+
+pub(super) struct Directory {
+    first: Vec<Page>,
+    rest: Vec<Vec<Page>>,
+    len: usize,
+    /// The lowest `depth + 1` bits; 0 when there are fewer than two pages.
+    mask: usize,
+}
+
+impl Directory {
+    pub(super) const fn new() -> Directory {
+        Directory { first: Vec::new(), rest: Vec::new(), len: 0, mask: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The page that holds `hash` among `len > 0` pages.
+    #[inline(always)]
+    pub(super) fn index(&self, hash: u64) -> usize {
+        let wide = hash as usize & self.mask;
+        if wide < self.len { wide } else { wide & (self.mask >> 1) }
+    }
+
+    #[inline(always)]
+    pub(super) fn page(&self, index: usize) -> &Page {
+        if index < SEGMENT_PAGES {
+            return &self.first[index];
+        }
+        &self.rest[(index >> SEGMENT_BITS) - 1][index & (SEGMENT_PAGES - 1)]
+    }
+
+    #[inline(always)]
+    pub(super) fn page_mut(&mut self, index: usize) -> &mut Page {
+        if index < SEGMENT_PAGES {
+            return &mut self.first[index];
+        }
+        &mut self.rest[(index >> SEGMENT_BITS) - 1][index & (SEGMENT_PAGES - 1)]
+    }
+
+    pub(super) fn pages(&self) -> impl Iterator<Item = &Page> {
+        self.first.iter().chain(self.rest.iter().flatten())
+    }
+
+    /// The depth of the pages that the present round has not split.
+    fn depth(&self) -> u32 {
+        self.len.max(1).ilog2()
+    }
+
+    /// How many pages the present round has split: those are pages `0..split_count` and `2^depth..len`.
+    pub(super) fn split_count(&self) -> usize {
+        self.len - (1 << self.depth())
+    }
+
+    /// Whether the present round has split the page, or made it.
+    pub(super) fn is_split(&self, index: usize) -> bool {
+        index < self.split_count() || index >= 1 << self.depth()
+    }
+
+    /// The page that the next page to be added takes its elements from, and the hash bit that tells which.
+    pub(super) fn next_split(&self) -> (usize, u64) {
+        (self.split_count(), 1 << self.depth())
+    }
+
+    /// The page that the last page was split from.
+    pub(super) fn last_split_from(&self) -> usize {
+        assert!(self.len > 1, "a lone page was split from none");
+        let last = self.len - 1;
+        last - (1 << last.ilog2())
+    }
+
+    pub(super) fn push(&mut self, page: Page) {
+        let segment = match self.len >> SEGMENT_BITS {
+            0 => &mut self.first,
+            number => {
+                if number > self.rest.len() {
+                    self.rest.push(Vec::new());
+                }
+                &mut self.rest[number - 1]
+            }
+        };
+        if segment.len() == segment.capacity() {
+            let wanted = segment.len() / 8 + 1;
+            segment.reserve_exact(wanted.min(SEGMENT_PAGES - segment.len()));
+        }
+        segment.push(page);
+        self.set_len(self.len + 1);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Page> {
+        let segment = self.rest.last_mut().unwrap_or(&mut self.first);
+        let page = segment.pop()?;
+        if segment.capacity() > 4 && segment.len() <= segment.capacity() / 2 {
+            segment.shrink_to(segment.len() * 9 / 8);
+        }
+        if segment.is_empty() {
+            if self.rest.pop().is_none() {
+                self.first = Vec::new();
+            } else {
+                self.rest.shrink_to(self.rest.len() * 2);
+            }
+        }
+        self.set_len(self.len - 1);
+        Some(page)
+    }
+
+    fn set_len(&mut self, len: usize) {
+        self.len = len;
+        self.mask = len.next_power_of_two() - 1;
+    }
+
+    /// Positions covered by a page: where they start, and where the next page's start (0 past the last).
+    pub(super) fn cursor_range(&self, index: usize) -> (u64, u64) {
+        let depth = self.depth() + u32::from(self.is_split(index));
+        assert!(depth <= CURSOR_BITS, "more pages than a cursor can tell apart");
+        let start = (index as u64).reverse_bits() >> (64 - CURSOR_BITS);
+        let end = start + (1 << (CURSOR_BITS - depth));
+        (start, end & ((1 << CURSOR_BITS) - 1))
+    }
+
+    /// The page that covers the position `cursor`; bits beyond the cursor's are ignored.
+    pub(super) fn page_at_cursor(&self, cursor: u64) -> usize {
+        self.index((cursor << (64 - CURSOR_BITS)).reverse_bits())
+    }
+
+    /// Bytes asked of the allocator for the entries.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let segments = std::iter::once(&self.first).chain(&self.rest);
+        let entries: usize =
+            segments.map(|s| super::size_class::size_class(s.capacity() * size_of::<Page>())).sum();
+        entries + super::size_class::size_class(self.rest.capacity() * size_of::<Vec<Page>>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_position_belongs_to_the_page_whose_interval_covers_it() {
+        let mut directory = Directory::new();
+        for pages in 1..=if cfg!(miri) { 20 } else { 200 } {
+            directory.push(Page::empty());
+            assert_eq!(directory.len(), pages);
+            let (mut cursor, mut seen) = (0, vec![false; pages]);
+            loop {
+                let index = directory.page_at_cursor(cursor);
+                let (start, end) = directory.cursor_range(index);
+                assert_eq!(start, cursor);
+                assert!(!std::mem::replace(&mut seen[index], true));
+                for inside in [start, (end.wrapping_sub(1)) & ((1 << CURSOR_BITS) - 1)] {
+                    assert_eq!(directory.page_at_cursor(inside), index);
+                }
+                cursor = end;
+                if cursor == 0 {
+                    break;
+                }
+            }
+            assert!(seen.iter().all(|&s| s), "{pages} pages: {seen:?}");
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "thousands of pages")]
+    fn segments_come_and_go() {
+        let mut directory = Directory::new();
+        let pages = 3 * SEGMENT_PAGES + 5;
+        for index in 0..pages {
+            let mut page = Page::empty();
+            page.push_inline(index as u8, 0, u64::MAX, |_| ());
+            directory.push(page);
+        }
+        assert!((0..pages).step_by(97).all(|index| directory.page(index).tag(0) == index as u8));
+        for left in (0..pages).rev() {
+            let page = directory.pop().expect("as many pages as were pushed");
+            assert_eq!(page.tag(0), left as u8);
+        }
+        assert!(directory.pop().is_none());
+        assert_eq!(directory.memory_bytes(), 0);
+    }
+}

@@ -1,0 +1,552 @@
+//! One page: some elements' records with columns of bytes in front, in one allocation.
+//!
+//! ```text
+//!  0        count     2 count          [10 count]                          capacity
+//!  | tag 0.. | length 0.. | expiry 0.. | free ->        <- .. | record 1 | record 0 |
+//!      1 B        1 B        [8 B]
+//! ```
+//!
+//! Columns are packed without spare slots, so for up to 32 elements tags and lengths share one cache line.
+//! A record is found by summing the lengths before it, which two or three vector instructions do: a column of
+//! 2-byte offsets would cost a byte more an element and fetch a second line. The page's header (capacity,
+//! counts) lies in the directory, where it is fetched with the page's address.
+//!
+//! # Invariants
+//! 1. `data` is an allocation of `capacity` initialised bytes that this page owns; dangling if `capacity` is 0.
+//! 2. `capacity` is a multiple of [`GROUP`], at most [`PAGE_BYTES_MAX`], and 0 only if `count` is 0.
+//! 3. Columns and records fit: `column_bytes + record_bytes <= capacity`.
+//! 4. Record 0 ends at the page's end; each further record ends where the one before it starts. The stored
+//!    lengths add up to `record_bytes`.
+//! 5. A length of 0..=254 is the record's own; 255 means a *large* record: 16 bytes holding pointer and length
+//!    of a boxed slice that this page owns. `large_count` counts them.
+//! 6. The expiry column exists if and only if some element expires; an element that does not has [`NEVER`].
+
+use super::columns::{self, GROUP};
+use super::size_class::size_class;
+use crate::prefetch::prefetch;
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr::{self, NonNull};
+
+/// The largest page. Pages split long before; only a page whose hashes all agree could ask for more.
+pub(super) const PAGE_BYTES_MAX: usize = 57_344;
+/// The longest record kept in the page itself.
+pub(super) const INLINE_MAX: usize = 254;
+/// What the expiry column holds for an element that does not expire.
+pub(super) const NEVER: u64 = u64::MAX;
+
+const PAGE_BYTES_MIN: usize = 64;
+const LARGE: u8 = 255;
+const LARGE_BYTES: usize = 16;
+const EXPIRY_BYTES: usize = 8;
+
+/// A page's header; lives in the directory.
+pub(super) struct Page {
+    data: NonNull<u8>,
+    capacity: u16,
+    record_bytes: u16,
+    count: u16,
+    /// Twice the number of large records, plus one if the expiry column exists.
+    large_and_expiry: u16,
+}
+
+const _: () = assert!(size_of::<Page>() == 16, "four headers to a cache line");
+
+// SAFETY: a page owns its allocation and its large records (invariants 1 and 5) and shares them with nobody.
+unsafe impl Send for Page {}
+// SAFETY: through `&Page` memory is only read.
+unsafe impl Sync for Page {}
+
+/// Where an element lies in its page. Any change of the page makes it stale.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    pub(super) index: usize,
+    start: usize,
+    length: u8,
+}
+
+/// An element's record as its format wrote it.
+#[derive(Clone, Copy)]
+pub(super) struct Record<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) large: bool,
+}
+
+/// The allocation that holds `bytes` of columns and records.
+pub(super) fn capacity_for(bytes: usize) -> usize {
+    if bytes == 0 { 0 } else { size_class(bytes.max(PAGE_BYTES_MIN)).next_multiple_of(GROUP) }
+}
+
+fn stored_bytes(length: u8) -> usize {
+    if length == LARGE { LARGE_BYTES } else { usize::from(length) }
+}
+
+impl Page {
+    pub(super) const fn empty() -> Page {
+        Page { data: NonNull::dangling(), capacity: 0, record_bytes: 0, count: 0, large_and_expiry: 0 }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        usize::from(self.count)
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        usize::from(self.capacity)
+    }
+
+    /// Bytes of columns and records.
+    pub(super) fn used(&self) -> usize {
+        self.column_bytes() + usize::from(self.record_bytes)
+    }
+
+    pub(super) fn expires(&self) -> bool {
+        self.large_and_expiry & 1 == 1
+    }
+
+    pub(super) fn address(&self) -> *const u8 {
+        self.data.as_ptr()
+    }
+
+    fn large_count(&self) -> usize {
+        usize::from(self.large_and_expiry >> 1)
+    }
+
+    /// Bytes of all columns together, for each element.
+    fn column_width(&self) -> usize {
+        if self.expires() { 2 + EXPIRY_BYTES } else { 2 }
+    }
+
+    fn column_bytes(&self) -> usize {
+        self.count() * self.column_width()
+    }
+
+    #[inline(always)]
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: invariant 1.
+        unsafe { std::slice::from_raw_parts(self.data.as_ptr(), self.capacity()) }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: invariant 1; `&mut self` makes the access exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.data.as_ptr(), self.capacity()) }
+    }
+
+    // ---- looking ----
+
+    /// The element with this tag whose record `matches` accepts.
+    #[inline(always)]
+    pub(super) fn find(&self, tag: u8, matches: impl Fn(Record<'_>) -> bool) -> Option<Slot> {
+        self.find_slot(tag, |slot| matches(self.record(slot)))
+    }
+
+    /// The first element with this tag that `accept` takes; reads columns only.
+    #[inline(always)]
+    pub(super) fn find_slot(&self, tag: u8, mut accept: impl FnMut(Slot) -> bool) -> Option<Slot> {
+        let bytes = self.bytes();
+        let count = self.count();
+        let mut group_start = 0;
+        while group_start < count {
+            let group = bytes[group_start..].first_chunk::<GROUP>().expect("capacity is a multiple of GROUP");
+            let mut mask = columns::equal_mask(group, tag);
+            while mask != 0 {
+                let index = group_start + mask.trailing_zeros() as usize;
+                if index >= count {
+                    return None;
+                }
+                let slot = self.slot(index);
+                if accept(slot) {
+                    return Some(slot);
+                }
+                mask &= mask - 1;
+            }
+            group_start += GROUP;
+        }
+        None
+    }
+
+    /// The element at `index < count`.
+    #[inline(always)]
+    pub(super) fn slot(&self, index: usize) -> Slot {
+        let count = self.count();
+        assert!(index < count, "no slot {index} in a page of {count}");
+        let bytes = self.bytes();
+        let length = bytes[count + index];
+        let mut end_distance = columns::sum(bytes, count, count + index) + stored_bytes(length);
+        if self.large_count() > 0 {
+            let large = columns::count_equal(bytes, count, count + index, LARGE);
+            end_distance -= large * (usize::from(LARGE) - LARGE_BYTES);
+        }
+        Slot { index, start: self.capacity() - end_distance, length }
+    }
+
+    #[inline(always)]
+    pub(super) fn record(&self, slot: Slot) -> Record<'_> {
+        if slot.length == LARGE {
+            let (data, length) = self.large(slot);
+            // SAFETY: invariant 5: the boxed slice lives as long as this page holds it.
+            return Record { bytes: unsafe { std::slice::from_raw_parts(data, length) }, large: true };
+        }
+        Record { bytes: &self.bytes()[slot.start..slot.start + usize::from(slot.length)], large: false }
+    }
+
+    /// Every slot in order.
+    pub(super) fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        let count = self.count();
+        let mut start = self.capacity();
+        let lengths = &self.bytes()[count.min(self.capacity())..(2 * count).min(self.capacity())];
+        lengths.iter().enumerate().map(move |(index, &length)| {
+            start -= stored_bytes(length);
+            Slot { index, start, length }
+        })
+    }
+
+    /// First and last byte of the record as stored in the page, for prefetching.
+    pub(super) fn stored_range(&self, slot: Slot) -> std::ops::Range<*const u8> {
+        self.bytes()[slot.start..slot.start + stored_bytes(slot.length)].as_ptr_range()
+    }
+
+    /// Asks for the start of a record that lies out of line; reads the record's place in the page.
+    pub(super) fn prefetch_large(&self, slot: Slot) {
+        if slot.length == LARGE {
+            prefetch(self.large(slot).0);
+        }
+    }
+
+    pub(super) fn tag(&self, index: usize) -> u8 {
+        self.bytes()[..self.count()][index]
+    }
+
+    fn large(&self, slot: Slot) -> (*mut u8, usize) {
+        assert!(slot.length == LARGE, "the record lies in the page");
+        let stored = &self.bytes()[slot.start..slot.start + LARGE_BYTES];
+        // SAFETY: invariant 5: these 16 bytes were written by `write_large`; the reads are unaligned.
+        unsafe {
+            let data = stored.as_ptr().cast::<*mut u8>().read_unaligned();
+            let length = stored.as_ptr().add(8).cast::<u64>().read_unaligned();
+            (data, length as usize)
+        }
+    }
+
+    // ---- adding, replacing, removing ----
+
+    /// Adds a record of `length <= INLINE_MAX` bytes, which `write` fills.
+    pub(super) fn push_inline(&mut self, tag: u8, length: usize, expiry: u64, write: impl FnOnce(&mut [u8])) {
+        assert!(length <= INLINE_MAX, "a record of {length} bytes belongs out of line");
+        let start = self.push(tag, length as u8, expiry);
+        write(&mut self.bytes_mut()[start..start + length]);
+    }
+
+    /// Adds a record out of line.
+    pub(super) fn push_large(&mut self, tag: u8, record: Box<[u8]>, expiry: u64) {
+        let start = self.push(tag, LARGE, expiry);
+        self.write_large(start, record);
+        self.large_and_expiry += 2;
+    }
+
+    fn write_large(&mut self, start: usize, record: Box<[u8]>) {
+        let length = record.len() as u64;
+        let data = Box::into_raw(record).cast::<u8>();
+        let stored = &mut self.bytes_mut()[start..start + LARGE_BYTES];
+        // SAFETY: 16 bytes of this page, written unaligned; establishes invariant 5.
+        unsafe {
+            stored.as_mut_ptr().cast::<*mut u8>().write_unaligned(data);
+            stored.as_mut_ptr().add(8).cast::<u64>().write_unaligned(length);
+        }
+    }
+
+    /// Makes room for a record behind all others and enters its columns; returns where it starts.
+    fn push(&mut self, tag: u8, length: u8, expiry: u64) -> usize {
+        if expiry != NEVER && !self.expires() {
+            self.add_expiry_column();
+        }
+        let stored = stored_bytes(length);
+        self.reserve(self.column_width() + stored);
+        let count = self.count();
+        let expires = self.expires();
+        let bytes = self.bytes_mut();
+        if expires {
+            let end = count * (2 + EXPIRY_BYTES);
+            bytes.copy_within(2 * count..end, 2 * count + 2);
+            bytes[end + 2..end + 2 + EXPIRY_BYTES].copy_from_slice(&expiry.to_le_bytes());
+        }
+        bytes.copy_within(count..2 * count, count + 1);
+        bytes[count] = tag;
+        bytes[2 * count + 1] = length;
+        self.count += 1;
+        self.record_bytes += stored as u16;
+        self.capacity() - usize::from(self.record_bytes)
+    }
+
+    /// The record's bytes, to be overwritten, if a record of `length` bytes fits its place exactly.
+    pub(super) fn overwrite(&mut self, slot: Slot, length: usize) -> Option<&mut [u8]> {
+        let same = slot.length != LARGE && usize::from(slot.length) == length;
+        same.then(|| &mut self.bytes_mut()[slot.start..slot.start + length])
+    }
+
+    /// Removes an element; returns its record if that lay out of line. The allocation stays as it is: see
+    /// [`Page::fit`].
+    pub(super) fn remove(&mut self, slot: Slot) -> Option<Box<[u8]>> {
+        let large = (slot.length == LARGE).then(|| {
+            let (data, length) = self.large(slot);
+            self.large_and_expiry -= 2;
+            // SAFETY: invariant 5: data and length came from `Box::into_raw`; the record that owned them goes.
+            unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(data, length)) }
+        });
+        let stored = stored_bytes(slot.length);
+        let (count, index, expires) = (self.count(), slot.index, self.expires());
+        let records_start = self.capacity() - usize::from(self.record_bytes);
+        let bytes = self.bytes_mut();
+        bytes.copy_within(records_start..slot.start, records_start + stored);
+        bytes.copy_within(index + 1..count + index, index);
+        if expires {
+            let expiry = 2 * count + EXPIRY_BYTES * index;
+            bytes.copy_within(count + index + 1..expiry, count + index - 1);
+            bytes.copy_within(expiry + EXPIRY_BYTES..count * (2 + EXPIRY_BYTES), expiry - 2);
+        } else {
+            bytes.copy_within(count + index + 1..2 * count, count + index - 1);
+        }
+        self.count -= 1;
+        self.record_bytes -= stored as u16;
+        if expires {
+            self.drop_unused_expiry_column();
+        }
+        large
+    }
+
+    // ---- expiry ----
+
+    /// When the element expires, [`NEVER`] if it does not.
+    #[inline]
+    pub(super) fn expiry(&self, index: usize) -> u64 {
+        if !self.expires() {
+            return NEVER;
+        }
+        let at = self.expiry_at(index);
+        u64::from_le_bytes(*self.bytes()[at..].first_chunk().expect("invariant 3: the column is whole"))
+    }
+
+    fn expiry_at(&self, index: usize) -> usize {
+        assert!(index < self.count(), "no slot {index} in a page of {}", self.count());
+        2 * self.count() + EXPIRY_BYTES * index
+    }
+
+    pub(super) fn set_expiry(&mut self, index: usize, expiry: u64) {
+        if !self.expires() {
+            if expiry == NEVER {
+                return;
+            }
+            self.add_expiry_column();
+        }
+        let at = self.expiry_at(index);
+        self.bytes_mut()[at..at + EXPIRY_BYTES].copy_from_slice(&expiry.to_le_bytes());
+        if expiry == NEVER {
+            self.drop_unused_expiry_column();
+        }
+    }
+
+    /// The earliest expiry in the page, [`NEVER`] if there is none.
+    pub(super) fn earliest_expiry(&self) -> u64 {
+        if !self.expires() {
+            return NEVER;
+        }
+        (0..self.count()).map(|index| self.expiry(index)).min().unwrap_or(NEVER)
+    }
+
+    pub(super) fn expiring_count(&self) -> usize {
+        (0..self.count()).filter(|&index| self.expiry(index) != NEVER).count()
+    }
+
+    fn add_expiry_column(&mut self) {
+        let count = self.count();
+        self.reserve(EXPIRY_BYTES * count);
+        self.large_and_expiry |= 1;
+        self.bytes_mut()[2 * count..(2 + EXPIRY_BYTES) * count].fill(0xff);
+    }
+
+    fn drop_unused_expiry_column(&mut self) {
+        if self.earliest_expiry() == NEVER {
+            self.large_and_expiry &= !1;
+        }
+    }
+
+    // ---- the allocation ----
+
+    fn reserve(&mut self, extra: usize) {
+        let needed = self.used() + extra;
+        if needed > self.capacity() {
+            self.reallocate(capacity_for(needed));
+        }
+    }
+
+    /// Moves to a smaller allocation if a quarter of this one is free.
+    pub(super) fn fit(&mut self) {
+        let used = self.used();
+        let wanted = capacity_for(used + used / 8);
+        if wanted < self.capacity() {
+            self.reallocate(wanted);
+        }
+    }
+
+    /// Moves the page to a new allocation of at least `used` bytes.
+    pub(super) fn reallocate(&mut self, capacity: usize) {
+        let mut moved = Page::allocate(capacity);
+        let (columns, record_bytes) = (self.column_bytes(), usize::from(self.record_bytes));
+        let (old, new) = (self.bytes(), moved.bytes_mut());
+        new[..columns].copy_from_slice(&old[..columns]);
+        new[capacity - record_bytes..].copy_from_slice(&old[old.len() - record_bytes..]);
+        moved.take_header(self);
+        *self = moved;
+    }
+
+    /// Moves each large record whose address `worth_moving` picks to a new allocation.
+    pub(super) fn move_large(&mut self, worth_moving: &mut dyn FnMut(*const u8) -> bool) {
+        if self.large_count() == 0 {
+            return;
+        }
+        for index in 0..self.count() {
+            let slot = self.slot(index);
+            if slot.length != LARGE || !worth_moving(self.large(slot).0) {
+                continue;
+            }
+            let moved: Box<[u8]> = self.record(slot).bytes.into();
+            let (data, length) = self.large(slot);
+            self.write_large(slot.start, moved);
+            // SAFETY: invariant 5: from `Box::into_raw`; the page no longer points at it.
+            drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(data, length)) });
+        }
+    }
+
+    /// An empty page of zeroes.
+    fn allocate(capacity: usize) -> Page {
+        assert!(capacity <= PAGE_BYTES_MAX, "a page of {capacity} bytes: hashes are not spread");
+        if capacity == 0 {
+            return Page::empty();
+        }
+        // SAFETY: the size is not 0.
+        let data = unsafe { alloc_zeroed(Page::layout(capacity)) };
+        let Some(data) = NonNull::new(data) else { handle_alloc_error(Page::layout(capacity)) };
+        Page { data, capacity: capacity as u16, ..Page::empty() }
+    }
+
+    fn layout(capacity: usize) -> Layout {
+        Layout::from_size_align(capacity, 8).expect("a page is far smaller than isize::MAX")
+    }
+
+    /// Takes over the ownership of records whose bytes were copied; `from` is left empty.
+    fn take_header(&mut self, from: &mut Page) {
+        self.record_bytes = std::mem::take(&mut from.record_bytes);
+        self.count = std::mem::take(&mut from.count);
+        self.large_and_expiry = std::mem::take(&mut from.large_and_expiry);
+    }
+
+    // ---- splitting and merging ----
+
+    /// Moves the elements with `moves[index]` to a new page, in order.
+    pub(super) fn split(&mut self, moves: &[bool]) -> Page {
+        assert!(moves.len() == self.count(), "one decision for each element");
+        let stays = self.gather(moves, false);
+        let moved = self.gather(moves, true);
+        // The records' bytes, and with them the large records, now belong to the two new pages.
+        self.count = 0;
+        self.large_and_expiry = 0;
+        *self = stays;
+        moved
+    }
+
+    /// A copy of the elements with `moves[index] == side`. The caller gives up the originals.
+    fn gather(&self, moves: &[bool], side: bool) -> Page {
+        let chosen = || self.slots().filter(|slot| moves[slot.index] == side);
+        let (mut count, mut record_bytes, mut large, mut expires) = (0, 0, 0, false);
+        for slot in chosen() {
+            count += 1;
+            record_bytes += stored_bytes(slot.length);
+            large += usize::from(slot.length == LARGE);
+            expires |= self.expiry(slot.index) != NEVER;
+        }
+        let width = if expires { 2 + EXPIRY_BYTES } else { 2 };
+        let mut page = Page::allocate(capacity_for(count * width + record_bytes));
+        let (from, to) = (self.bytes(), page.bytes_mut());
+        let mut start = to.len();
+        for (index, slot) in chosen().enumerate() {
+            to[index] = from[slot.index];
+            to[count + index] = slot.length;
+            if expires {
+                let at = 2 * count + EXPIRY_BYTES * index;
+                to[at..at + EXPIRY_BYTES].copy_from_slice(&self.expiry(slot.index).to_le_bytes());
+            }
+            let stored = stored_bytes(slot.length);
+            start -= stored;
+            to[start..start + stored].copy_from_slice(&from[slot.start..slot.start + stored]);
+        }
+        page.count = count as u16;
+        page.record_bytes = record_bytes as u16;
+        page.large_and_expiry = (large * 2 + usize::from(expires)) as u16;
+        page
+    }
+
+    /// Adds all elements of `other` behind this page's own.
+    pub(super) fn append(&mut self, mut other: Page) {
+        let (first, second) = (self.count(), other.count());
+        let count = first + second;
+        let expires = self.expires() || other.expires();
+        let width = if expires { 2 + EXPIRY_BYTES } else { 2 };
+        let record_bytes = usize::from(self.record_bytes) + usize::from(other.record_bytes);
+        let mut page = Page::allocate(capacity_for(count * width + record_bytes));
+        let to = page.bytes_mut();
+        for (from, start) in [(&*self, 0), (&other, first)] {
+            let own = from.count();
+            to[start..start + own].copy_from_slice(&from.bytes()[..own]);
+            to[count + start..count + start + own].copy_from_slice(&from.bytes()[own..2 * own]);
+            for index in 0..if expires { own } else { 0 } {
+                let at = 2 * count + EXPIRY_BYTES * (start + index);
+                to[at..at + EXPIRY_BYTES].copy_from_slice(&from.expiry(index).to_le_bytes());
+            }
+        }
+        let mut end = to.len();
+        for from in [&*self, &other] {
+            let own = usize::from(from.record_bytes);
+            to[end - own..end].copy_from_slice(&from.bytes()[from.capacity() - own..]);
+            end -= own;
+        }
+        page.count = count as u16;
+        page.record_bytes = record_bytes as u16;
+        page.large_and_expiry =
+            ((self.large_count() + other.large_count()) * 2 + usize::from(expires)) as u16;
+        for from in [&mut *self, &mut other] {
+            from.count = 0;
+            from.large_and_expiry = 0;
+        }
+        *self = page;
+    }
+
+    /// Panics naming the invariant of the page that fails.
+    pub(super) fn check(&self) {
+        assert!(self.capacity().is_multiple_of(GROUP) && self.capacity() <= PAGE_BYTES_MAX, "invariant 2");
+        assert!(self.capacity() > 0 || self.count() == 0, "invariant 2: elements without memory");
+        assert!(self.used() <= self.capacity(), "invariant 3: {} > {}", self.used(), self.capacity());
+        let stored: usize = self.slots().map(|slot| stored_bytes(slot.length)).sum();
+        assert_eq!(stored, usize::from(self.record_bytes), "invariant 4");
+        let large = self.slots().filter(|slot| slot.length == LARGE).count();
+        assert_eq!(large, self.large_count(), "invariant 5");
+        assert_eq!(self.expires(), self.expiring_count() > 0, "invariant 6");
+        for slot in self.slots() {
+            let direct = self.slot(slot.index);
+            assert_eq!((direct.start, direct.length), (slot.start, slot.length), "invariant 4: sums agree");
+        }
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        if self.large_count() > 0 {
+            for slot in self.slots().filter(|slot| slot.length == LARGE) {
+                let (data, length) = self.large(slot);
+                // SAFETY: invariant 5: from `Box::into_raw`, and this page is its only owner.
+                drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(data, length)) });
+            }
+        }
+        if self.capacity > 0 {
+            // SAFETY: invariant 1: allocated by `allocate` with this capacity, freed once.
+            unsafe { dealloc(self.data.as_ptr(), Page::layout(self.capacity())) };
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! A lookup taken apart at its cache misses, so that many can be under way at once.
+
+use super::directory::Directory;
+use super::page::Slot;
+use crate::prefetch::prefetch;
+
+/// Candidates for one lookup whose records are fetched; more share a tag once in tens of thousands of lookups.
+const CANDIDATES_MAX: usize = 3;
+const LINE_BYTES: usize = 64;
+
+/// One lookup in a map or a set: each step reads what the step before asked for and asks for the next.
+/// It changes nothing and borrows the table, so a step never meets a page that moved.
+pub struct Probe<'a> {
+    directory: &'a Directory,
+    hash: u64,
+    stage: Stage,
+}
+
+enum Stage {
+    /// The directory's entry is on its way.
+    Entry { page: usize },
+    /// The page's columns are on their way.
+    Columns { page: usize },
+    /// Records are on their way.
+    Records { page: usize, candidates: [Option<Slot>; CANDIDATES_MAX] },
+    /// Nothing is left to fetch.
+    Done,
+}
+
+impl<'a> Probe<'a> {
+    /// Asks for the directory's entry.
+    pub(super) fn new(directory: &'a Directory, hash: u64) -> Probe<'a> {
+        if directory.len() == 0 {
+            return Probe { directory, hash, stage: Stage::Done };
+        }
+        let page = directory.index(hash);
+        prefetch(directory.page(page));
+        Probe { directory, hash, stage: Stage::Entry { page } }
+    }
+
+    /// Reads what came and asks for the next; true while something is on its way.
+    pub fn step(&mut self) -> bool {
+        self.stage = match self.stage {
+            Stage::Entry { page } => self.fetch_columns(page),
+            Stage::Columns { page } => self.fetch_records(page),
+            Stage::Records { page, candidates } => {
+                for slot in candidates.into_iter().flatten() {
+                    self.directory.page(page).prefetch_large(slot);
+                }
+                Stage::Done
+            }
+            Stage::Done => Stage::Done,
+        };
+        !matches!(self.stage, Stage::Done)
+    }
+
+    fn fetch_columns(&self, page: usize) -> Stage {
+        let entry = self.directory.page(page);
+        if entry.count() == 0 {
+            return Stage::Done;
+        }
+        for line in (0..2 * entry.count()).step_by(LINE_BYTES) {
+            prefetch(entry.address().wrapping_add(line));
+        }
+        Stage::Columns { page }
+    }
+
+    fn fetch_records(&self, page: usize) -> Stage {
+        let entry = self.directory.page(page);
+        let mut candidates = [None; CANDIDATES_MAX];
+        let mut found = 0;
+        entry.find_slot((self.hash >> 56) as u8, |slot| {
+            let stored = entry.stored_range(slot);
+            prefetch(stored.start);
+            prefetch(stored.end.wrapping_sub(1));
+            candidates[found] = Some(slot);
+            found += 1;
+            found == CANDIDATES_MAX
+        });
+        if found == 0 { Stage::Done } else { Stage::Records { page, candidates } }
+    }
+}

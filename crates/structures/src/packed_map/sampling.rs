@@ -1,0 +1,91 @@
+//! Elements drawn at random, each equally likely.
+
+use super::page::Slot;
+use super::table::{Format, Table};
+use crate::random::Random;
+use std::collections::HashSet;
+
+/// Up to so many pages, the page of a random rank is found by adding counts up.
+const WALKED_PAGES_MAX: usize = 16;
+
+impl<F: Format> Table<F> {
+    /// One element, uniformly; none if the table is empty.
+    ///
+    /// A page is drawn with a slot among as many as the fullest page of its kind could have; if it has fewer,
+    /// both are drawn again. So every element has one chance among equals, whatever its page holds. Counts lie
+    /// in the directory: a failed draw fetches no page.
+    pub(super) fn random(&self, random: &mut Random) -> Option<(usize, Slot)> {
+        if self.len() == 0 {
+            return None;
+        }
+        if self.directory.len() <= WALKED_PAGES_MAX {
+            return self.at_rank(random.below(self.len() as u64) as usize);
+        }
+        let split = self.directory.split_count() as u64;
+        let unsplit = self.directory.len() as u64 - 2 * split;
+        let (split_bound, unsplit_bound) =
+            (u64::from(self.count_bounds.split), u64::from(self.count_bounds.unsplit));
+        let split_slots = 2 * split * split_bound;
+        loop {
+            let draw = random.below(split_slots + unsplit * unsplit_bound);
+            let (index, slot) = if draw < split_slots {
+                let number = draw / split_bound;
+                let page = if number < split { number } else { number + unsplit };
+                (page, draw % split_bound)
+            } else {
+                let draw = draw - split_slots;
+                (split + draw / unsplit_bound, draw % unsplit_bound)
+            };
+            let page = self.directory.page(index as usize);
+            if (slot as usize) < page.count() {
+                return Some((index as usize, page.slot(slot as usize)));
+            }
+        }
+    }
+
+    fn at_rank(&self, mut rank: usize) -> Option<(usize, Slot)> {
+        for (index, page) in self.directory.pages().enumerate() {
+            if rank < page.count() {
+                return Some((index, page.slot(rank)));
+            }
+            rank -= page.count();
+        }
+        None
+    }
+
+    /// `wanted` different elements, every choice equally likely; all of them if there are no more.
+    pub(super) fn random_distinct(
+        &self,
+        wanted: usize,
+        random: &mut Random,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) {
+        if wanted <= self.len() / 4 {
+            let mut seen = HashSet::with_capacity(wanted);
+            while seen.len() < wanted {
+                let Some((index, slot)) = self.random(random) else { return };
+                if seen.insert((index, slot.index)) {
+                    let (key, value) = self.read(index, slot);
+                    visit(key, value);
+                }
+            }
+            return;
+        }
+        // Selection sampling (Knuth, volume 2, algorithm S): each element in turn is taken with the chance
+        // that keeps all choices of the rest equally likely.
+        let (mut wanted, mut left) = (wanted.min(self.len()), self.len());
+        for page in self.directory.pages() {
+            for slot in page.slots() {
+                if wanted == 0 {
+                    return;
+                }
+                if random.below(left as u64) < wanted as u64 {
+                    let (key, value) = F::read(page.record(slot));
+                    visit(key, value);
+                    wanted -= 1;
+                }
+                left -= 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The packed set: members only, on the pages of [`super::PackedMap`].
+
+use super::page::{NEVER, Record};
+use super::probe::Probe;
+use super::table::{Format, Table};
+use crate::hash::HashSeed;
+use crate::random::Random;
+
+/// The record is the member; its length is in the page's column.
+struct Member;
+
+impl Format for Member {
+    fn record_len(key: &[u8], _value: &[u8], _large: bool) -> usize {
+        key.len()
+    }
+
+    fn write(key: &[u8], _value: &[u8], _large: bool, record: &mut [u8]) {
+        record.copy_from_slice(key);
+    }
+
+    #[inline(always)]
+    fn read(record: Record<'_>) -> (&[u8], &[u8]) {
+        record.bytes.split_at(record.bytes.len())
+    }
+}
+
+/// A set of byte strings in packed pages. See the [module](super) for the layout.
+pub struct PackedSet {
+    table: Table<Member>,
+}
+
+impl PackedSet {
+    /// An empty set, which allocates nothing.
+    pub const fn new(seed: HashSeed) -> PackedSet {
+        PackedSet { table: Table::new(seed) }
+    }
+
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The member's hash, for the `_hashed` forms and [`PackedSet::probe`].
+    #[inline]
+    pub fn hash(&self, member: &[u8]) -> u64 {
+        self.table.hash(member)
+    }
+
+    #[inline]
+    pub fn contains(&self, member: &[u8]) -> bool {
+        self.contains_hashed(self.hash(member), member)
+    }
+
+    #[inline]
+    pub fn contains_hashed(&self, hash: u64, member: &[u8]) -> bool {
+        self.table.find(hash, member).is_some()
+    }
+
+    /// True if the member is new.
+    pub fn insert(&mut self, member: &[u8]) -> bool {
+        self.insert_hashed(self.hash(member), member)
+    }
+
+    pub fn insert_hashed(&mut self, hash: u64, member: &[u8]) -> bool {
+        if self.table.find(hash, member).is_some() {
+            return false;
+        }
+        self.table.add(hash, member, b"", NEVER);
+        true
+    }
+
+    /// True if the member was there.
+    pub fn remove(&mut self, member: &[u8]) -> bool {
+        match self.table.find(self.hash(member), member) {
+            Some((index, slot)) => {
+                self.table.remove(index, slot, |_, _| ());
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// All members, in no order that means anything; the same order until the set changes.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> + '_ {
+        self.table.iter().map(|(member, _, _)| member)
+    }
+
+    /// Visits some members and returns the next cursor, 0 when done; start with 0. A member present from the
+    /// first call to the last is visited at least once, whatever is inserted and removed between the calls.
+    /// A call visits one page: 0 to about 80 members.
+    pub fn scan(&self, cursor: u64, visit: &mut dyn FnMut(&[u8])) -> u64 {
+        self.table.scan(cursor, &mut |member, _, _| visit(member))
+    }
+
+    /// A member, each equally likely; none if the set is empty.
+    pub fn random(&self, random: &mut Random) -> Option<&[u8]> {
+        let (index, slot) = self.table.random(random)?;
+        Some(self.table.read(index, slot).0)
+    }
+
+    /// `wanted` different members, every choice equally likely; all if there are no more.
+    pub fn random_distinct(&self, wanted: usize, random: &mut Random, visit: &mut dyn FnMut(&[u8])) {
+        self.table.random_distinct(wanted, random, &mut |member, _| visit(member));
+    }
+
+    /// Removes a member, each equally likely, and hands it to `taken`.
+    pub fn pop_random<R>(&mut self, random: &mut Random, taken: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let (index, slot) = self.table.random(random)?;
+        Some(self.table.remove(index, slot, |member, _| taken(member)))
+    }
+
+    /// Starts a lookup in steps, one fetch each.
+    pub fn probe(&self, hash: u64) -> Probe<'_> {
+        Probe::new(&self.table.directory, hash)
+    }
+
+    /// Frees up to `pages_max` pages with all their members; true when the set is empty.
+    pub fn free_step(&mut self, pages_max: usize) -> bool {
+        self.table.free_step(pages_max)
+    }
+
+    /// Moves one page to a new allocation; returns the next cursor, 0 when done; start with 0.
+    pub fn defrag_step(&mut self, cursor: u64) -> u64 {
+        self.table.defrag_step(cursor, &mut |_| true)
+    }
+
+    /// As [`PackedSet::defrag_step`], but moves only allocations whose address `worth_moving` picks.
+    pub fn defrag_step_if(&mut self, cursor: u64, worth_moving: &mut dyn FnMut(*const u8) -> bool) -> u64 {
+        self.table.defrag_step(cursor, worth_moving)
+    }
+
+    /// Everything allocated for the set, this value's own size left out.
+    pub fn memory_bytes(&self) -> usize {
+        self.table.memory_bytes()
+    }
+
+    /// How many pages there are, for OBJECT LAYOUT.
+    pub fn pages_len(&self) -> usize {
+        self.table.pages_len()
+    }
+
+    /// Bytes of the pages that hold columns and records, for OBJECT LAYOUT.
+    pub fn used_bytes(&self) -> usize {
+        self.table.used_bytes()
+    }
+
+    /// Verifies every documented invariant; panics naming the one that fails. For tests.
+    pub fn check(&self) {
+        self.table.check();
+    }
+}

@@ -1,0 +1,526 @@
+//! The table that [`super::PackedMap`] and [`super::PackedSet`] share: pages found by hash, split and merged
+//! one at a time. What a record means is its [`Format`]'s to know.
+
+use super::columns::GROUP;
+use super::directory::Directory;
+use super::expiry::EarliestExpiries;
+use super::page::{INLINE_MAX, NEVER, Page, Record, Slot, capacity_for};
+use super::size_class::size_class;
+use crate::hash::HashSeed;
+use std::marker::PhantomData;
+
+/// Elements a page holds on average before one is split: at 32 tags and lengths fill one cache line. Pages not
+/// yet split in a round hold up to twice as many.
+const PAGE_ELEMENTS: usize = 32;
+/// Bytes a page holds on average before one is split.
+const PAGE_BYTES: usize = 1024;
+/// Pages are merged once the average falls below this share of both limits above.
+const MERGE_DIVISOR: usize = 2;
+
+const _: () = assert!(PAGE_ELEMENTS == GROUP, "an average page is searched by one comparison");
+
+/// How a key and a value make a record.
+pub(super) trait Format {
+    /// Bytes of the record, kept in the page (`large` false) or out of line.
+    fn record_len(key: &[u8], value: &[u8], large: bool) -> usize;
+    /// Fills exactly `record_len` bytes.
+    fn write(key: &[u8], value: &[u8], large: bool, record: &mut [u8]);
+    /// Key and value.
+    fn read(record: Record<'_>) -> (&[u8], &[u8]);
+
+    #[inline(always)]
+    fn holds(record: Record<'_>, key: &[u8]) -> bool {
+        Self::read(record).0 == key
+    }
+}
+
+/// What happens to the expiry of a key that is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// As it was; none if the key is new.
+    Keep,
+    /// None.
+    Clear,
+    /// At this time, in milliseconds since the epoch.
+    AtMs(i64),
+}
+
+/// What an insertion did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Insertion {
+    Added,
+    Replaced,
+}
+
+pub(super) fn expiry_column(at_ms: Option<i64>) -> u64 {
+    at_ms.map_or(NEVER, |ms| ms.max(0) as u64)
+}
+
+pub(super) fn expiry_ms(column: u64) -> Option<i64> {
+    (column != NEVER).then_some(column as i64)
+}
+
+/// Takes key, value and expiry column.
+pub(super) type VisitColumns<'a> = dyn FnMut(&[u8], &[u8], u64) + 'a;
+
+pub(super) struct Table<F> {
+    pub(super) directory: Directory,
+    seed: HashSeed,
+    len: usize,
+    /// Sum of all pages' columns and records.
+    used_bytes: usize,
+    /// Sum of all pages' allocations.
+    page_bytes: usize,
+    /// Sum of all large records' allocations.
+    large_bytes: usize,
+    /// No page that this round has not split, and none that it has, holds more elements than this.
+    pub(super) count_bounds: CountBounds,
+    pub(super) expiring_len: usize,
+    pub(super) earliest: Option<Box<EarliestExpiries>>,
+    format: PhantomData<F>,
+}
+
+#[derive(Clone, Copy, Default)]
+pub(super) struct CountBounds {
+    pub(super) unsplit: u16,
+    pub(super) split: u16,
+}
+
+impl<F: Format> Table<F> {
+    pub(super) const fn new(seed: HashSeed) -> Self {
+        Table {
+            directory: Directory::new(),
+            seed,
+            len: 0,
+            used_bytes: 0,
+            page_bytes: 0,
+            large_bytes: 0,
+            count_bounds: CountBounds { unsplit: 0, split: 0 },
+            expiring_len: 0,
+            earliest: None,
+            format: PhantomData,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline(always)]
+    pub(super) fn hash(&self, key: &[u8]) -> u64 {
+        self.seed.hash(key)
+    }
+
+    /// The byte of a hash kept in the tag column: its highest, while pages are told apart by the lowest bits.
+    #[inline(always)]
+    pub(super) fn tag(hash: u64) -> u8 {
+        (hash >> 56) as u8
+    }
+
+    #[inline(always)]
+    pub(super) fn find(&self, hash: u64, key: &[u8]) -> Option<(usize, Slot)> {
+        if self.len == 0 {
+            return None;
+        }
+        let index = self.directory.index(hash);
+        let slot = self.directory.page(index).find(Self::tag(hash), |record| F::holds(record, key))?;
+        Some((index, slot))
+    }
+
+    #[inline(always)]
+    pub(super) fn get(&self, hash: u64, key: &[u8]) -> Option<&[u8]> {
+        let (index, slot) = self.find(hash, key)?;
+        Some(F::read(self.directory.page(index).record(slot)).1)
+    }
+
+    pub(super) fn read(&self, index: usize, slot: Slot) -> (&[u8], &[u8]) {
+        F::read(self.directory.page(index).record(slot))
+    }
+
+    // ---- adding and replacing ----
+
+    /// Adds the key or replaces its value.
+    pub(super) fn insert(&mut self, hash: u64, key: &[u8], value: &[u8], expiry: Expiry) -> Insertion {
+        let Some((index, slot)) = self.find(hash, key) else {
+            let at_ms = if let Expiry::AtMs(ms) = expiry { Some(ms) } else { None };
+            self.add(hash, key, value, expiry_column(at_ms));
+            return Insertion::Added;
+        };
+        self.replace(index, slot, Self::tag(hash), key, value, expiry);
+        self.split_if_full();
+        Insertion::Replaced
+    }
+
+    /// Adds a key that is not there.
+    pub(super) fn add(&mut self, hash: u64, key: &[u8], value: &[u8], expiry: u64) {
+        if self.directory.len() == 0 {
+            self.add_page(Page::empty());
+        }
+        self.push(self.directory.index(hash), Self::tag(hash), key, value, expiry);
+        self.len += 1;
+        self.split_if_full();
+    }
+
+    fn replace(&mut self, index: usize, slot: Slot, tag: u8, key: &[u8], value: &[u8], expiry: Expiry) {
+        let page = self.directory.page_mut(index);
+        let before = page.expiry(slot.index);
+        let after = match expiry {
+            Expiry::Keep => before,
+            Expiry::Clear => NEVER,
+            Expiry::AtMs(ms) => expiry_column(Some(ms)),
+        };
+        let len = F::record_len(key, value, false);
+        if let Some(record) = page.overwrite(slot, len) {
+            F::write(key, value, false, record);
+            if before != after {
+                self.set_expiry(index, slot.index, after);
+            }
+            return;
+        }
+        self.remove_slot(index, slot);
+        self.push(index, tag, key, value, after);
+        self.edit(index, Page::fit);
+    }
+
+    /// Adds a record to a page; the caller counts it in `len`.
+    fn push(&mut self, index: usize, tag: u8, key: &[u8], value: &[u8], expiry: u64) {
+        let len = F::record_len(key, value, false);
+        if len <= INLINE_MAX {
+            self.edit(index, |page| {
+                page.push_inline(tag, len, expiry, |record| F::write(key, value, false, record));
+            });
+        } else {
+            let mut record = vec![0; F::record_len(key, value, true)].into_boxed_slice();
+            F::write(key, value, true, &mut record);
+            self.large_bytes += size_class(record.len());
+            self.edit(index, |page| page.push_large(tag, record, expiry));
+        }
+        self.note_count(index);
+        if expiry != NEVER {
+            self.expiring_len += 1;
+            self.note_expiry(index);
+        }
+    }
+
+    /// Changes a page and keeps the sums of all pages true.
+    fn edit<R>(&mut self, index: usize, change: impl FnOnce(&mut Page) -> R) -> R {
+        let page = self.directory.page_mut(index);
+        self.used_bytes -= page.used();
+        self.page_bytes -= page.capacity();
+        let result = change(page);
+        self.used_bytes += page.used();
+        self.page_bytes += page.capacity();
+        result
+    }
+
+    fn note_count(&mut self, index: usize) {
+        let count = self.directory.page(index).count() as u16;
+        let bounds = &mut self.count_bounds;
+        let bound = if self.directory.is_split(index) { &mut bounds.split } else { &mut bounds.unsplit };
+        *bound = count.max(*bound);
+    }
+
+    // ---- removing ----
+
+    /// Removes an element found in this very state; hands its value to `removed`.
+    pub(super) fn remove<R>(
+        &mut self,
+        index: usize,
+        slot: Slot,
+        removed: impl FnOnce(&[u8], &[u8]) -> R,
+    ) -> R {
+        let (key, value) = self.read(index, slot);
+        let result = removed(key, value);
+        self.remove_slot(index, slot);
+        self.len -= 1;
+        self.edit(index, Page::fit);
+        self.merge_if_sparse();
+        result
+    }
+
+    fn remove_slot(&mut self, index: usize, slot: Slot) {
+        let expiry = self.directory.page(index).expiry(slot.index);
+        let large = self.edit(index, |page| page.remove(slot));
+        if let Some(record) = large {
+            self.large_bytes -= size_class(record.len());
+        }
+        if expiry != NEVER {
+            self.expiring_len -= 1;
+            self.note_expiry(index);
+        }
+    }
+
+    // ---- expiry ----
+
+    pub(super) fn set_expiry(&mut self, index: usize, slot_index: usize, expiry: u64) {
+        let before = self.directory.page(index).expiry(slot_index);
+        self.edit(index, |page| page.set_expiry(slot_index, expiry));
+        self.expiring_len += usize::from(expiry != NEVER);
+        self.expiring_len -= usize::from(before != NEVER);
+        self.note_expiry(index);
+    }
+
+    /// Brings the earliest expiries up to date with a page; they exist only while something expires.
+    fn note_expiry(&mut self, index: usize) {
+        if self.expiring_len == 0 {
+            self.earliest = None;
+            return;
+        }
+        let pages = self.directory.len();
+        let earliest = self.earliest.get_or_insert_with(|| Box::new(EarliestExpiries::new(pages)));
+        earliest.set(index, self.directory.page(index).earliest_expiry());
+    }
+
+    /// Removes up to `limit` elements that expire before `now`, handing each to `visit`; returns how many.
+    pub(super) fn expire_due(
+        &mut self,
+        now: u64,
+        limit: usize,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> usize {
+        let mut removed = 0;
+        while removed < limit {
+            let Some(earliest) = &self.earliest else { break };
+            let Some(index) = earliest.earliest_page().filter(|&page| earliest.of_page(page) < now) else {
+                break;
+            };
+            removed += self.expire_page(index, now, limit - removed, visit);
+        }
+        removed
+    }
+
+    fn expire_page(
+        &mut self,
+        index: usize,
+        now: u64,
+        limit: usize,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> usize {
+        let mut removed = 0;
+        for slot_index in (0..self.directory.page(index).count()).rev() {
+            let page = self.directory.page(index);
+            if removed == limit || page.expiry(slot_index) >= now {
+                continue;
+            }
+            let slot = page.slot(slot_index);
+            let (key, value) = F::read(page.record(slot));
+            visit(key, value);
+            self.remove_slot(index, slot);
+            self.len -= 1;
+            removed += 1;
+        }
+        self.edit(index, Page::fit);
+        while self.merge_if_sparse() {}
+        removed
+    }
+
+    // ---- growing and shrinking ----
+
+    fn add_page(&mut self, page: Page) {
+        self.used_bytes += page.used();
+        self.page_bytes += page.capacity();
+        if let Some(earliest) = &mut self.earliest {
+            earliest.push(page.earliest_expiry());
+        }
+        self.directory.push(page);
+    }
+
+    fn take_last_page(&mut self) -> Option<Page> {
+        let page = self.directory.pop()?;
+        self.used_bytes -= page.used();
+        self.page_bytes -= page.capacity();
+        if let Some(earliest) = &mut self.earliest {
+            earliest.pop();
+        }
+        Some(page)
+    }
+
+    /// At most one split for each insertion: none adds more than a fraction of a page.
+    pub(super) fn split_if_full(&mut self) {
+        let pages = self.directory.len();
+        if self.len > pages * PAGE_ELEMENTS || self.used_bytes > pages * PAGE_BYTES {
+            self.split();
+        }
+    }
+
+    fn split(&mut self) {
+        let pages = self.directory.len();
+        let (index, bit) = self.directory.next_split();
+        if pages.is_power_of_two() {
+            self.count_bounds.split = 0;
+        }
+        let page = self.directory.page(index);
+        let moves: Vec<bool> =
+            page.slots().map(|slot| self.hash(F::read(page.record(slot)).0) & bit != 0).collect();
+        let moved = self.edit(index, |page| page.split(&moves));
+        self.add_page(moved);
+        if self.directory.len().is_power_of_two() {
+            self.count_bounds = CountBounds { unsplit: self.count_bounds.split, split: 0 };
+        }
+        self.note_count(index);
+        self.note_count(pages);
+        if self.earliest.is_some() {
+            self.note_expiry(index);
+        }
+    }
+
+    /// Merges two pages if all are sparse; true if it did, and may have to again.
+    fn merge_if_sparse(&mut self) -> bool {
+        let pages = self.directory.len();
+        if self.len == 0 {
+            while self.take_last_page().is_some() {}
+            self.count_bounds = CountBounds::default();
+            return false;
+        }
+        let sparse = self.len < pages * (PAGE_ELEMENTS / MERGE_DIVISOR)
+            && self.used_bytes < pages * (PAGE_BYTES / MERGE_DIVISOR);
+        if pages > 1 && sparse {
+            self.merge();
+        }
+        pages > 1 && sparse
+    }
+
+    fn merge(&mut self) {
+        let into = self.directory.last_split_from();
+        if self.directory.len().is_power_of_two() {
+            self.count_bounds = CountBounds { unsplit: 0, split: self.count_bounds.unsplit };
+        }
+        let Some(last) = self.take_last_page() else { return };
+        if last.count() > 0 {
+            self.edit(into, |page| page.append(last));
+        }
+        self.note_count(into);
+        if self.earliest.is_some() {
+            self.note_expiry(into);
+        }
+        if self.directory.len().is_power_of_two() {
+            self.count_bounds.split = 0;
+        }
+    }
+
+    // ---- walking ----
+
+    /// Key, value and expiry column of every element.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8], u64)> + '_ {
+        self.directory.pages().flat_map(|page| {
+            page.slots().map(move |slot| {
+                let (key, value) = F::read(page.record(slot));
+                (key, value, page.expiry(slot.index))
+            })
+        })
+    }
+
+    // ---- freeing, moving, measuring ----
+
+    /// Frees up to `pages_max` pages with all their elements; true when the table is empty.
+    pub(super) fn free_step(&mut self, pages_max: usize) -> bool {
+        for _ in 0..pages_max {
+            let Some(page) = self.take_last_page() else { break };
+            self.len -= page.count();
+            self.expiring_len -= page.expiring_count();
+            for slot in page.slots() {
+                let record = page.record(slot);
+                self.large_bytes -= if record.large { size_class(record.bytes.len()) } else { 0 };
+            }
+        }
+        if self.expiring_len == 0 {
+            self.earliest = None;
+        }
+        if self.directory.len() == 0 {
+            self.count_bounds = CountBounds::default();
+        } else {
+            let most = self.count_bounds.unsplit.max(self.count_bounds.split);
+            self.count_bounds = CountBounds { unsplit: most, split: most };
+        }
+        self.directory.len() == 0
+    }
+
+    /// Moves the page after position `cursor` to a new allocation if `worth_moving` says so of its address;
+    /// returns the next cursor, 0 at the end.
+    pub(super) fn defrag_step(
+        &mut self,
+        cursor: u64,
+        worth_moving: &mut dyn FnMut(*const u8) -> bool,
+    ) -> u64 {
+        if self.directory.len() == 0 {
+            return 0;
+        }
+        let index = self.directory.page_at_cursor(cursor);
+        let (_, next) = self.directory.cursor_range(index);
+        self.edit(index, |page| {
+            page.move_large(worth_moving);
+            if page.capacity() > 0 && worth_moving(page.address()) {
+                page.reallocate(capacity_for(page.used()));
+            }
+        });
+        next
+    }
+
+    /// Visits the elements of the page at position `cursor`; returns the next cursor, 0 at the end.
+    pub(super) fn scan(&self, cursor: u64, visit: &mut VisitColumns<'_>) -> u64 {
+        if self.directory.len() == 0 {
+            return 0;
+        }
+        let index = self.directory.page_at_cursor(cursor);
+        let page = self.directory.page(index);
+        for slot in page.slots() {
+            let (key, value) = F::read(page.record(slot));
+            visit(key, value, page.expiry(slot.index));
+        }
+        self.directory.cursor_range(index).1
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let earliest = self.earliest.as_ref().map_or(0, |earliest| earliest.memory_bytes());
+        self.page_bytes + self.large_bytes + self.directory.memory_bytes() + earliest
+    }
+
+    pub(super) fn pages_len(&self) -> usize {
+        self.directory.len()
+    }
+
+    pub(super) fn used_bytes(&self) -> usize {
+        self.used_bytes
+    }
+
+    /// Panics naming the invariant that fails, of the table or of a page.
+    pub(super) fn check(&self) {
+        let (mut len, mut used, mut capacity, mut large, mut expiring) = (0, 0, 0, 0, 0);
+        for (index, page) in self.directory.pages().enumerate() {
+            page.check();
+            len += page.count();
+            used += page.used();
+            capacity += page.capacity();
+            expiring += page.expiring_count();
+            let split = self.directory.is_split(index);
+            let bound = if split { self.count_bounds.split } else { self.count_bounds.unsplit };
+            assert!(
+                page.count() <= usize::from(bound),
+                "invariant 5: {} elements, bound {bound}",
+                page.count()
+            );
+            for slot in page.slots() {
+                let record = page.record(slot);
+                large += if record.large { size_class(record.bytes.len()) } else { 0 };
+                let (key, value) = F::read(record);
+                assert_eq!(record.bytes.len(), F::record_len(key, value, record.large), "invariant 2");
+                assert_eq!(record.large, F::record_len(key, value, false) > INLINE_MAX, "invariant 2: large");
+                let hash = self.hash(key);
+                assert_eq!(self.directory.index(hash), index, "invariant 1: an element in the wrong page");
+                assert_eq!(page.tag(slot.index), Self::tag(hash), "invariant 1: a wrong tag");
+                let (_, found) = self.find(hash, key).expect("invariant 1: every element is found");
+                assert_eq!(found.index, slot.index, "invariant 3: a key is there twice");
+            }
+        }
+        assert_eq!(
+            (len, used, capacity, large, expiring),
+            (self.len, self.used_bytes, self.page_bytes, self.large_bytes, self.expiring_len),
+            "invariant 4: the sums"
+        );
+        assert_eq!(self.len == 0, self.directory.len() == 0, "invariant 6: an empty table has no page");
+        assert_eq!(self.earliest.is_some(), self.expiring_len > 0, "invariant 7");
+        if let Some(earliest) = &self.earliest {
+            earliest.check(self.directory.pages().map(Page::earliest_expiry));
+        }
+    }
+}

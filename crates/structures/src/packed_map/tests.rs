@@ -1,0 +1,404 @@
+use super::*;
+use std::collections::{HashMap, HashSet};
+
+const SEED: HashSeed = HashSeed::new(0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210);
+
+/// `steps` scaled by `WARMLINE_TEST_SCALE`; a few under Miri.
+fn scaled(steps: u64) -> u64 {
+    if cfg!(miri) {
+        return steps.min(150);
+    }
+    let scale = std::env::var("WARMLINE_TEST_SCALE").ok().and_then(|s| s.parse().ok()).unwrap_or(1.0);
+    (steps as f64 * scale) as u64
+}
+
+/// The seed of a test run, printed if it fails: `WARMLINE_TEST_SEED` or a fixed one.
+struct Seed(u64);
+
+impl Seed {
+    fn of(default: u64) -> Seed {
+        let given = std::env::var("WARMLINE_TEST_SEED").ok().and_then(|s| s.parse().ok());
+        Seed(given.unwrap_or(default))
+    }
+}
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("failed with WARMLINE_TEST_SEED={}", self.0);
+        }
+    }
+}
+
+/// A byte string: mostly short, sometimes empty, binary, near the limit of what a page keeps, or huge.
+fn bytes(random: &mut Random, kind: u64) -> Vec<u8> {
+    let len = match kind {
+        0 => random.below(3),
+        1..=5 => random.below(20),
+        6 => 40 + random.below(60),
+        7 => 240 + random.below(25),
+        8 => 255 + random.below(2_000),
+        _ => return format!("{}", random.below(1_000_000)).into_bytes(),
+    };
+    (0..len).map(|_| random.next_u64() as u8).collect()
+}
+
+fn field(random: &mut Random, number: u64) -> Vec<u8> {
+    // A field's shape follows from its number, so that the same fields come again and again.
+    let mut shape = Random::new(number);
+    let kind = if number.is_multiple_of(50) { random.below(1) + 8 } else { shape.below(7) + 3 };
+    let mut field = bytes(&mut shape, kind);
+    field.extend_from_slice(&number.to_le_bytes()[..3]);
+    field
+}
+
+type Model = HashMap<Vec<u8>, (Vec<u8>, Option<i64>)>;
+
+fn assert_same(map: &PackedMap, model: &Model) {
+    map.check();
+    assert_eq!(map.len(), model.len());
+    assert_eq!(map.expiring_len(), model.values().filter(|(_, expiry)| expiry.is_some()).count());
+    assert_eq!(map.next_expiry_hint(), model.values().filter_map(|(_, expiry)| *expiry).min());
+    let mut seen = 0;
+    for (field, value, expiry) in map.iter_with_expiry() {
+        let (expected, expected_expiry) = &model[field];
+        assert_eq!((value, expiry), (expected.as_slice(), *expected_expiry));
+        seen += 1;
+    }
+    assert_eq!(seen, model.len());
+}
+
+fn random_expiry(random: &mut Random) -> Expiry {
+    match random.below(8) {
+        0 => Expiry::Clear,
+        1 => Expiry::AtMs(random.below(100_000) as i64),
+        _ => Expiry::Keep,
+    }
+}
+
+fn step(
+    map: &mut PackedMap,
+    model: &mut Model,
+    random: &mut Random,
+    growing: bool,
+    fields: u64,
+    expiring: bool,
+) {
+    let number = random.below(fields);
+    let field = field(random, number);
+    let hash = map.hash(&field);
+    let roll = random.below(100);
+    match roll {
+        0..50 if growing || roll < 20 => {
+            let kind = random.below(10);
+            let value = bytes(random, kind);
+            let expiry = if expiring { random_expiry(random) } else { Expiry::Keep };
+            let expected = if model.contains_key(&field) { Insertion::Replaced } else { Insertion::Added };
+            assert_eq!(map.insert(&field, &value, expiry), expected);
+            let entry = model.entry(field).or_default();
+            entry.0 = value;
+            match expiry {
+                Expiry::Keep => {}
+                Expiry::Clear => entry.1 = None,
+                Expiry::AtMs(ms) => entry.1 = Some(ms),
+            }
+        }
+        0..70 if !growing || roll >= 60 => {
+            let taken = map.take(&field, <[u8]>::to_vec);
+            assert_eq!(taken, model.remove(&field).map(|(value, _)| value));
+        }
+        70..75 if expiring => {
+            let expiry = (random.below(3) > 0).then(|| random.below(100_000) as i64);
+            let there = model.get_mut(&field).map(|entry| entry.1 = expiry);
+            assert_eq!(map.set_expiry(&field, expiry), there.is_some());
+        }
+        75 if expiring => {
+            let now = random.below(20_000) as i64;
+            let limit = random.below(40) as usize;
+            let due = model.values().filter(|(_, expiry)| expiry.is_some_and(|at| at < now)).count();
+            let removed = map.expire_due(now, limit, &mut |field, value| {
+                let (expected, expiry) = model.remove(field).expect("an expired field was there");
+                assert_eq!(value, expected);
+                assert!(expiry.expect("it had an expiry") < now);
+            });
+            assert_eq!(removed, due.min(limit));
+        }
+        76 => {
+            map.defrag_step(random.next_u64());
+        }
+        _ => {
+            let expected = model.get(&field).map(|(value, expiry)| (value.as_slice(), *expiry));
+            let mut probe = map.probe(hash);
+            while probe.step() {}
+            assert_eq!(map.get_with_expiry_hashed(hash, &field), expected);
+            assert_eq!(map.get(&field), expected.map(|(value, _)| value));
+            assert_eq!(map.contains(&field), expected.is_some());
+            assert_eq!(map.value_len(&field), expected.map(|(value, _)| value.len()));
+        }
+    }
+}
+
+fn run_model(seed: u64, fields: u64, steps: u64, expiring: bool) {
+    let seed = Seed::of(seed);
+    let mut random = Random::new(seed.0);
+    let (mut map, mut model) = (PackedMap::new(SEED), Model::new());
+    let steps = scaled(steps);
+    let phase = (steps / 6).max(1);
+    for number in 0..steps {
+        let growing = (number / phase).is_multiple_of(2);
+        step(&mut map, &mut model, &mut random, growing, fields, expiring);
+        if fields < 100 || number % (steps / 50).max(1) == 0 {
+            assert_same(&map, &model);
+        }
+    }
+    assert_same(&map, &model);
+    let fields: Vec<Vec<u8>> = model.keys().cloned().collect();
+    for field in &fields {
+        assert!(map.remove(field));
+    }
+    assert!(map.is_empty());
+    map.check();
+    assert_eq!(map.memory_bytes(), 0, "an empty map holds no memory");
+}
+
+#[test]
+fn small_map_follows_the_model() {
+    run_model(1, 60, 20_000, true);
+}
+
+#[test]
+fn growing_map_follows_the_model() {
+    run_model(2, 3_000, 200_000, false);
+}
+
+#[test]
+fn expiring_map_follows_the_model() {
+    run_model(3, 3_000, 200_000, true);
+}
+
+#[test]
+fn set_follows_the_model() {
+    let seed = Seed::of(4);
+    let mut random = Random::new(seed.0);
+    let (mut set, mut model) = (PackedSet::new(SEED), HashSet::<Vec<u8>>::new());
+    let steps = scaled(150_000);
+    for number in 0..steps {
+        let member_number = random.below(5_000);
+        let member = if member_number == 0 { Vec::new() } else { field(&mut random, member_number) };
+        let growing = (number / (steps / 6).max(1)).is_multiple_of(2);
+        match random.below(10) {
+            0..5 if growing => assert_eq!(set.insert(&member), model.insert(member)),
+            0..5 => assert_eq!(set.remove(&member), model.remove(&member)),
+            5 => {
+                if let Some(popped) = set.pop_random(&mut random, <[u8]>::to_vec) {
+                    assert!(model.remove(&popped));
+                }
+            }
+            _ => assert_eq!(set.contains(&member), model.contains(&member)),
+        }
+        assert_eq!(set.len(), model.len());
+        if number % (steps / 40).max(1) == 0 {
+            set.check();
+            assert!(set.iter().all(|member| model.contains(member)));
+            assert_eq!(set.iter().count(), model.len());
+        }
+    }
+}
+
+#[test]
+fn scan_returns_all_that_stayed() {
+    let seed = Seed::of(5);
+    let mut random = Random::new(seed.0);
+    let stable = scaled(2_000);
+    for round in 0..scaled(60).min(500) {
+        let mut set = PackedSet::new(SEED);
+        let member = |number: u64| number.to_be_bytes();
+        for number in 0..stable {
+            set.insert(&member(number));
+        }
+        // Some others come and go, so that the table grows, shrinks, or both between two calls.
+        let others = random.below(4 * stable) + 1;
+        let mut next_other = stable;
+        if round % 2 == 0 {
+            (stable..stable + others).for_each(|number| assert!(set.insert(&member(number))));
+        }
+        let (mut cursor, mut seen, mut calls) = (0, HashSet::new(), 0);
+        loop {
+            cursor = set.scan(cursor, &mut |member| {
+                seen.insert(u64::from_be_bytes(member.try_into().expect("8 bytes")));
+            });
+            assert!(cursor < 1 << 48, "a double holds a cursor");
+            calls += 1;
+            if cursor == 0 {
+                break;
+            }
+            for _ in 0..random.below(2 * others / 50 + 2) {
+                if round % 2 == 0 {
+                    set.remove(&member(next_other));
+                } else {
+                    set.insert(&member(next_other));
+                }
+                next_other += 1;
+            }
+        }
+        assert!((0..stable).all(|number| seen.contains(&number)), "round {round}, {calls} calls");
+        set.check();
+    }
+}
+
+#[test]
+fn scan_of_a_still_map_visits_each_field_once() {
+    let mut map = PackedMap::new(SEED);
+    for number in 0..scaled(3_000) {
+        map.insert(&number.to_be_bytes(), b"value", Expiry::Keep);
+    }
+    let (mut cursor, mut seen) = (0, HashSet::new());
+    loop {
+        cursor = map.scan(cursor, &mut |field, _| assert!(seen.insert(field.to_vec())));
+        if cursor == 0 {
+            break;
+        }
+    }
+    assert_eq!(seen.len(), map.len());
+    // Any number a client sends is a cursor.
+    let mut random = Random::new(6);
+    for _ in 0..scaled(1_000) {
+        map.scan(random.next_u64(), &mut |_, _| ());
+    }
+    assert_eq!(PackedMap::new(SEED).scan(17, &mut |_, _| panic!("nothing is there")), 0);
+}
+
+/// Chi-square of counts against equal chances, in standard deviations from its mean.
+fn deviation(counts: &[u64]) -> f64 {
+    let expected = counts.iter().sum::<u64>() as f64 / counts.len() as f64;
+    let chi: f64 = counts.iter().map(|&c| (c as f64 - expected).powi(2) / expected).sum();
+    let freedom = counts.len() as f64 - 1.0;
+    (chi - freedom) / (2.0 * freedom).sqrt()
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "statistics")]
+fn every_member_is_as_likely() {
+    let mut random = Random::new(7);
+    for (inserted, kept) in [(5, 5), (300, 300), (1_500, 1_500), (3_000, 1_100), (700, 690)] {
+        let mut set = PackedSet::new(SEED);
+        (0..inserted).for_each(|number: u32| assert!(set.insert(&number.to_be_bytes())));
+        (kept..inserted).for_each(|number| assert!(set.remove(&number.to_be_bytes())));
+        let number = |member: &[u8]| u32::from_be_bytes(member.try_into().expect("4 bytes")) as usize;
+        let mut counts = vec![0; kept as usize];
+        for _ in 0..kept * 100 {
+            counts[number(set.random(&mut random).expect("not empty"))] += 1;
+        }
+        assert!(deviation(&counts).abs() < 5.0, "single, {kept} of {inserted}: {}", deviation(&counts));
+        for wanted in [kept / 10 + 1, kept / 2, kept - 1] {
+            let mut counts = vec![0; kept as usize];
+            for _ in 0..kept * 100 / wanted + 1 {
+                let mut seen = HashSet::new();
+                set.random_distinct(wanted as usize, &mut random, &mut |member| {
+                    assert!(seen.insert(number(member)));
+                    counts[number(member)] += 1;
+                });
+                assert_eq!(seen.len(), wanted as usize);
+            }
+            assert!(deviation(&counts) < 5.0, "{wanted} of {kept}: {}", deviation(&counts));
+        }
+        let mut all = 0;
+        set.random_distinct(usize::MAX, &mut random, &mut |_| all += 1);
+        assert_eq!(all, set.len());
+    }
+}
+
+#[test]
+fn freed_in_slices() {
+    let mut map = PackedMap::new(SEED);
+    let fields = scaled(5_000);
+    for number in 0..fields {
+        let value = vec![7; if number % 100 == 0 { 1_000 } else { 10 }];
+        map.insert(
+            &number.to_be_bytes(),
+            &value,
+            if number % 3 == 0 { Expiry::AtMs(5) } else { Expiry::Keep },
+        );
+    }
+    let mut slices = 0;
+    while !map.free_step(7) {
+        map.check();
+        let left = map.len();
+        assert_eq!((0..fields).filter(|number| map.contains(&number.to_be_bytes())).count(), left);
+        map.insert(b"still a sound map", b"", Expiry::Keep);
+        map.check();
+        map.remove(b"still a sound map");
+        slices += 1;
+    }
+    assert!(slices > 0 && map.is_empty());
+    assert_eq!((map.memory_bytes(), map.expiring_len()), (0, 0));
+    map.check();
+}
+
+#[test]
+fn memory_follows_the_count_both_ways() {
+    let mut map = PackedMap::new(SEED);
+    let fields = scaled(20_000);
+    let mut on_the_way_up = Vec::new();
+    for number in 0..fields {
+        on_the_way_up.push(map.memory_bytes());
+        map.insert(format!("{number:010}").as_bytes(), b"0123456789", Expiry::Keep);
+    }
+    map.check();
+    for number in (0..fields).rev() {
+        map.remove(format!("{number:010}").as_bytes());
+        let (now, then) = (map.memory_bytes(), on_the_way_up[number as usize]);
+        assert!(now <= then * 3 / 2 + 256, "{number} fields: {now} bytes, {then} on the way up");
+    }
+    assert_eq!(map.memory_bytes(), 0);
+}
+
+#[test]
+fn defragmentation_moves_every_page_and_changes_nothing() {
+    let mut map = PackedMap::new(SEED);
+    let mut model = Model::new();
+    let mut random = Random::new(8);
+    for number in 0..scaled(2_000) {
+        let kind = random.below(10);
+        let (field, value) = (number.to_be_bytes().to_vec(), bytes(&mut random, kind));
+        map.insert(&field, &value, Expiry::Keep);
+        model.insert(field, (value, None));
+    }
+    let (mut cursor, mut asked) = (0, 0);
+    loop {
+        cursor = map.defrag_step_if(cursor, &mut |_| {
+            asked += 1;
+            true
+        });
+        if cursor == 0 {
+            break;
+        }
+    }
+    assert!(asked >= map.pages_len());
+    assert_same(&map, &model);
+}
+
+#[test]
+fn expiries_keep_their_extremes() {
+    let mut map = PackedMap::new(SEED);
+    map.insert(b"last", b"", Expiry::AtMs(i64::MAX));
+    map.insert(b"past", b"", Expiry::AtMs(-5));
+    assert_eq!(
+        (map.expiry(b"last"), map.expiry(b"past"), map.expiry(b"none")),
+        (Some(i64::MAX), Some(0), None)
+    );
+    assert_eq!(map.expire_due(i64::MAX, 10, &mut |field, _| assert_eq!(field, b"past")), 1);
+    assert!(map.set_expiry(b"last", None) && !map.set_expiry(b"past", Some(1)));
+    assert_eq!((map.expiring_len(), map.next_expiry_hint()), (0, None));
+    map.check();
+}
+
+#[test]
+fn maps_and_sets_may_be_dropped_by_another_thread() {
+    fn movable<T: Send + Sync>() {}
+    movable::<PackedMap>();
+    movable::<PackedSet>();
+    let mut map = PackedMap::new(SEED);
+    map.insert(b"field", &[1; 5_000], Expiry::Keep);
+    std::thread::spawn(move || drop(map)).join().expect("the drop succeeds");
+}

@@ -1,0 +1,265 @@
+//! Glob patterns as KEYS, SCAN, PSUBSCRIBE and CONFIG GET understand them.
+//!
+//! `*` any bytes, `?` one byte, `[abc]`, `[a-z]`, `[^a-z]` one byte of a class, `\x` the byte x itself. There are no
+//! syntax errors: a class that is not closed ends with the pattern, a backslash at the end stands for itself.
+//!
+//! Time is at most pattern times text: when something fails behind a star, only the latest star need be tried
+//! further on, for whatever an earlier one could reach, the latest can reach too.
+//!
+//! Oddities that clients can see, kept because the reference has them: nothing but the empty pattern matches the
+//! empty text, not even `*`; the ends of a range are compared as signed bytes; an escaped byte in a class keeps its
+//! case; and behind the thousandth star nothing matches, unless that star ends the pattern.
+
+/// Stars (runs of them counted once) behind which matching is given up.
+const STARS_MAX: usize = 1000;
+
+/// Whether the whole of `text` matches `pattern`.
+pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    matches_with::<false>(pattern, text)
+}
+
+/// As [`matches`], ASCII letters of either case being equal.
+pub fn matches_ignoring_case(pattern: &[u8], text: &[u8]) -> bool {
+    matches_with::<true>(pattern, text)
+}
+
+/// Whether every text but the empty one matches, by the pattern's look: a few stars.
+pub fn matches_everything(pattern: &[u8]) -> bool {
+    !pattern.is_empty() && pattern.iter().all(|&byte| byte == b'*')
+}
+
+/// The bytes that every matching text begins with: what stands before the pattern's first special byte.
+pub fn literal_prefix(pattern: &[u8]) -> &[u8] {
+    let special = memchr::memchr3(b'*', b'?', b'[', pattern).unwrap_or(pattern.len());
+    let escape = memchr::memchr(b'\\', &pattern[..special]).unwrap_or(special);
+    &pattern[..escape]
+}
+
+fn matches_with<const IGNORE_CASE: bool>(pattern: &[u8], text: &[u8]) -> bool {
+    if text.is_empty() {
+        return pattern.is_empty();
+    }
+    let (mut in_pattern, mut in_text, mut stars) = (0, 0, 0);
+    // What follows the latest star, and where in the text it was last tried.
+    let mut latest_star: Option<(usize, usize)> = None;
+    loop {
+        let rest = &pattern[in_pattern..];
+        let star_run = rest.iter().take_while(|&&byte| byte == b'*').count();
+        if star_run == rest.len() && (star_run > 0 || in_text == text.len()) {
+            return true;
+        }
+        if in_text == text.len() {
+            // A later start would leave even less text.
+            return false;
+        }
+        if star_run > 0 {
+            stars += 1;
+            if stars > STARS_MAX {
+                return false;
+            }
+            in_pattern += star_run;
+            latest_star = Some((in_pattern, in_text));
+        } else if let Some(len) = match_one::<IGNORE_CASE>(rest, text[in_text]) {
+            in_pattern += len;
+            in_text += 1;
+        } else {
+            let Some((behind_star, tried)) = &mut latest_star else { return false };
+            *tried += 1;
+            (in_pattern, in_text) = (*behind_star, *tried);
+        }
+    }
+}
+
+fn fold<const IGNORE_CASE: bool>(byte: u8) -> u8 {
+    if IGNORE_CASE { byte.to_ascii_lowercase() } else { byte }
+}
+
+/// Matches one byte with the first element of `pattern`, which is no star; the element's length if they match.
+#[inline]
+fn match_one<const IGNORE_CASE: bool>(pattern: &[u8], byte: u8) -> Option<usize> {
+    let same = |a: u8| fold::<IGNORE_CASE>(a) == fold::<IGNORE_CASE>(byte);
+    match *pattern {
+        [] => None,
+        [b'?', ..] => Some(1),
+        [b'[', ref class @ ..] => {
+            let (matched, len) = match_class::<IGNORE_CASE>(class, byte);
+            matched.then_some(1 + len)
+        }
+        [b'\\', escaped, ..] => same(escaped).then_some(2),
+        [literal, ..] => same(literal).then_some(1),
+    }
+}
+
+/// Whether the class whose opening bracket precedes `class` has this byte, and the class's length with its closing
+/// bracket.
+fn match_class<const IGNORE_CASE: bool>(class: &[u8], byte: u8) -> (bool, usize) {
+    let negated = class.first() == Some(&b'^');
+    let mut cursor = usize::from(negated);
+    let mut found = false;
+    loop {
+        let rest = &class[cursor.min(class.len())..];
+        cursor += match *rest {
+            [b'\\', escaped, ..] => {
+                found |= escaped == byte;
+                2
+            }
+            [] => return (found != negated, class.len()),
+            [b']', ..] => return (found != negated, cursor + 1),
+            [start, b'-', end, ..] => {
+                found |= in_range::<IGNORE_CASE>(start, end, byte);
+                3
+            }
+            [member, ..] => {
+                found |= fold::<IGNORE_CASE>(member) == fold::<IGNORE_CASE>(byte);
+                1
+            }
+        };
+    }
+}
+
+fn in_range<const IGNORE_CASE: bool>(start: u8, end: u8, byte: u8) -> bool {
+    let (start, end) = if start as i8 > end as i8 { (end, start) } else { (start, end) };
+    let signed = |byte: u8| fold::<IGNORE_CASE>(byte) as i8;
+    (signed(start)..=signed(end)).contains(&signed(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reference::{Random, Reference, scaled};
+
+    #[test]
+    fn patterns() {
+        let cases: &[(&str, &str, bool)] = &[
+            ("", "", true),
+            ("*", "", false),
+            ("", "a", false),
+            ("*", "a", true),
+            ("**", "abc", true),
+            ("a*", "a", true),
+            ("a*c", "abbc", true),
+            ("a*c", "abbcd", false),
+            ("*a*b*", "xxaxxbxx", true),
+            ("*ab", "aab", true),
+            ("*aab*", "aaaab", true),
+            ("h?llo", "hello", true),
+            ("h?llo", "hllo", false),
+            ("h[ae]llo", "hallo", true),
+            ("h[^e]llo", "hello", false),
+            ("h[a-b]llo", "hbllo", true),
+            ("h[b-a]llo", "hallo", true),
+            ("[]", "a", false),
+            ("[^]", "a", true),
+            ("[abc", "c", true),
+            ("[", "a", false),
+            ("[^", "a", true),
+            ("[\\]]", "]", true),
+            ("[a-]", "b", false),
+            ("[a-]x]", "^", true),
+            ("\\*", "*", true),
+            ("\\*", "a", false),
+            ("a\\", "a\\", true),
+            ("?", "", false),
+            ("a?", "a", false),
+        ];
+        for &(pattern, text, expected) in cases {
+            assert_eq!(matches(pattern.as_bytes(), text.as_bytes()), expected, "{pattern:?} {text:?}");
+        }
+        assert!(matches_ignoring_case(b"MAX*[A-Z]\\X", b"maxMEMory\x78"));
+        assert!(!matches_ignoring_case(b"[\\A]", b"a"));
+        assert!(!matches(b"A", b"a"));
+    }
+
+    #[test]
+    fn prefixes() {
+        assert_eq!(literal_prefix(b"user:*"), b"user:");
+        assert_eq!(literal_prefix(b"a\\*b"), b"a");
+        assert_eq!(literal_prefix(b"plain"), b"plain");
+        assert!(matches_everything(b"**") && !matches_everything(b"") && !matches_everything(b"*a"));
+    }
+
+    #[test]
+    fn hostile_patterns_end_soon() {
+        let text = vec![b'a'; 10_000];
+        let pattern = [b"*a".repeat(900), b"b".to_vec()].concat();
+        assert!(!matches(&pattern, &text));
+        assert!(matches(&b"a*".repeat(1000), &text));
+        assert!(!matches(&[b"a*".repeat(1001), b"a".to_vec()].concat(), &text));
+    }
+
+    fn random_text(random: &mut Random, alphabet: &[&[u8]], len_max: usize) -> Vec<u8> {
+        (0..random.below(len_max + 1)).flat_map(|_| alphabet[random.below(alphabet.len())].to_vec()).collect()
+    }
+
+    #[test]
+    fn keys_match_as_in_the_reference() {
+        let Some(mut reference) = Reference::connect() else { return };
+        let special: &[&[u8]] = &[
+            b"*",
+            b"?",
+            b"[",
+            b"]",
+            b"[a-c]",
+            b"[^b]",
+            b"-",
+            b"^",
+            b"\\",
+            b"a",
+            b"b",
+            b"c",
+            b"B",
+            b"\xff",
+            b"\x01",
+            b"*a",
+            b"[\xf0-\x10]",
+        ];
+        let plain: &[&[u8]] = &[b"a", b"b", b"c", b"B", b"\xff", b"\x01", b"]", b"-", b"^", b"\\", b"*"];
+        let mut random = Random(5);
+        let (mut commands, mut expected) =
+            (vec![vec![b"SELECT".to_vec(), b"9".to_vec()]], vec![b"OK".to_vec()]);
+        for _ in 0..scaled(10_000) {
+            let (pattern, text) = (random_text(&mut random, special, 6), random_text(&mut random, plain, 5));
+            expected.push(b"OK".to_vec());
+            commands.push(vec![b"SET".to_vec(), text.clone(), b"".to_vec()]);
+            // KEYS * asks no pattern.
+            let found = matches(&pattern, &text) || pattern == b"*";
+            expected.push(if found { text.clone() } else { Vec::new() });
+            commands.push(vec![b"KEYS".to_vec(), pattern]);
+            expected.push(b"1".to_vec());
+            commands.push(vec![b"DEL".to_vec(), text]);
+        }
+        let replies = reference.pipeline(&commands);
+        for ((command, expected), reply) in commands.iter().zip(expected).zip(replies) {
+            assert_eq!(reply, expected, "{:?}", command[1].escape_ascii().to_string());
+        }
+    }
+
+    #[test]
+    fn case_is_ignored_as_in_the_reference() {
+        let Some(mut reference) = Reference::connect() else { return };
+        reference.send(&[b"COMMAND", b"LIST"]);
+        let names = reference.receive();
+        let names: Vec<&[u8]> = names.split(|&byte| byte == b' ').collect();
+        let alphabet: &[&[u8]] = &[
+            b"*", b"?", b"[a-F]", b"[^S]", b"[\\G]", b"[Z-m]", b"G", b"e", b"T", b"s", b"*", b"[gETs]", b"R",
+        ];
+        let mut random = Random(6);
+        for _ in 0..scaled(300) {
+            let pattern = random_text(&mut random, alphabet, 5);
+            reference.send(&[b"COMMAND", b"LIST", b"FILTERBY", b"PATTERN", &pattern]);
+            let mut theirs: Vec<Vec<u8>> =
+                reference.receive().split(|&byte| byte == b' ').map(<[u8]>::to_vec).collect();
+            let mut ours: Vec<Vec<u8>> = names
+                .iter()
+                .filter(|name| matches_ignoring_case(&pattern, name))
+                .map(|name| name.to_vec())
+                .collect();
+            if ours.is_empty() {
+                ours.push(Vec::new());
+            }
+            theirs.sort();
+            ours.sort();
+            assert_eq!(theirs, ours, "{:?}", pattern.escape_ascii().to_string());
+        }
+    }
+}

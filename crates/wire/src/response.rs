@@ -1,0 +1,331 @@
+//! Responses: what a client reads. For our own tools; the server never reads any.
+//!
+//! [`Reader`] builds values, [`Skipper`] only finds where each response ends (a load generator needs no more). Both
+//! take a growing buffer and a position in it, like the parser of requests, and trust the other side as little:
+//!
+//! 1. `position` moves behind every part that was read; what lies before it may be cut off at any time.
+//! 2. Memory follows the bytes received, never a length that was merely announced.
+//! 3. Depth is limited, and nothing here is recursive but the dropping of values, which depth bounds.
+
+use std::fmt;
+
+use memchr::memchr;
+
+use crate::number::parse_i64;
+
+/// Aggregates within aggregates.
+pub const DEPTH_MAX: usize = 64;
+/// Longest line: an error or status text, a number, a length.
+pub const LINE_LEN_MAX: usize = 64 * 1024;
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    Simple(Vec<u8>),
+    /// Code and text, or the text of RESP3's long form.
+    Error(Vec<u8>),
+    Integer(i64),
+    Bulk(Vec<u8>),
+    /// A bulk with the three letters of its format.
+    Verbatim([u8; 3], Vec<u8>),
+    /// RESP3's null, and the missing bulk of RESP2.
+    Null,
+    /// The missing array of RESP2.
+    NullArray,
+    Boolean(bool),
+    /// A number with fraction, as it was written.
+    Double(Vec<u8>),
+    BigNumber(Vec<u8>),
+    Array(Vec<Value>),
+    Set(Vec<Value>),
+    Push(Vec<Value>),
+    Map(Vec<(Value, Value)>),
+    /// Attributes and the value they are about.
+    Attributed(Vec<(Value, Value)>, Box<Value>),
+}
+
+impl Value {
+    /// The bytes of a text of any kind.
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::Simple(text)
+            | Self::Error(text)
+            | Self::Bulk(text)
+            | Self::Verbatim(_, text)
+            | Self::Double(text)
+            | Self::BigNumber(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The elements of a list of any kind.
+    pub fn as_list(&self) -> Option<&[Value]> {
+        match self {
+            Self::Array(items) | Self::Set(items) | Self::Push(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    /// The entries of a map, or of the flat list that RESP2 sends in its place.
+    pub fn entries(&self) -> Vec<(&Value, &Value)> {
+        match self {
+            Self::Map(pairs) => pairs.iter().map(|(key, value)| (key, value)).collect(),
+            other => {
+                other.as_list().unwrap_or(&[]).chunks_exact(2).map(|pair| (&pair[0], &pair[1])).collect()
+            }
+        }
+    }
+
+    pub fn is_error(&self) -> bool {
+        matches!(self, Self::Error(_))
+    }
+}
+
+/// Bytes that are no response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResponseError {
+    UnknownType(u8),
+    /// A number, length or boolean that is none.
+    Number,
+    LineTooLong,
+    LineEnd,
+    TooDeep,
+}
+
+impl fmt::Display for ResponseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownType(byte) => write!(f, "unknown type '{}' in a response", byte.escape_ascii()),
+            Self::Number => f.write_str("invalid number in a response"),
+            Self::LineTooLong => write!(f, "a line of more than {LINE_LEN_MAX} bytes in a response"),
+            Self::LineEnd => f.write_str("missing line end in a response"),
+            Self::TooDeep => write!(f, "more than {DEPTH_MAX} levels in a response"),
+        }
+    }
+}
+
+impl std::error::Error for ResponseError {}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Aggregate {
+    Array,
+    Set,
+    Push,
+    Map,
+    /// Counts its pairs and the value behind them.
+    Attribute,
+}
+
+/// One element of a response: a scalar with all its bytes, or the line that opens an aggregate.
+enum Part<'a> {
+    Line(u8, &'a [u8]),
+    Bulk(u8, &'a [u8]),
+    Null,
+    NullArray,
+    /// Elements that follow.
+    Open(Aggregate, u64),
+}
+
+/// The part at the start of `rest` and how many bytes it takes, or how many bytes are missing at least.
+fn part(rest: &[u8]) -> Result<Result<(Part<'_>, usize), usize>, ResponseError> {
+    let Some(&kind) = rest.first() else { return Ok(Err(1)) };
+    if !b"+-:,#(_$=!*~>%|".contains(&kind) {
+        return Err(ResponseError::UnknownType(kind));
+    }
+    let Some(line_end) = memchr(b'\r', &rest[..rest.len().min(LINE_LEN_MAX)]) else {
+        return if rest.len() >= LINE_LEN_MAX { Err(ResponseError::LineTooLong) } else { Ok(Err(2)) };
+    };
+    let behind = line_end + 2;
+    match rest.get(line_end + 1) {
+        None => return Ok(Err(1)),
+        Some(b'\n') => {}
+        Some(_) => return Err(ResponseError::LineEnd),
+    }
+    let line = &rest[1..line_end];
+    let len = || parse_i64(line).ok_or(ResponseError::Number);
+    let part = match kind {
+        b'_' => Part::Null,
+        b'$' | b'=' | b'!' => match len()? {
+            -1 if kind == b'$' => Part::Null,
+            len => {
+                return bulk(kind, len, &rest[behind..])
+                    .map(|read| read.map(|(part, len)| (part, behind + len)));
+            }
+        },
+        b'*' | b'~' | b'>' | b'%' | b'|' => match len()? {
+            -1 if kind == b'*' => Part::NullArray,
+            len => open(kind, len)?,
+        },
+        _ => Part::Line(kind, line),
+    };
+    Ok(Ok((part, behind)))
+}
+
+fn bulk(kind: u8, len: i64, rest: &[u8]) -> Result<Result<(Part<'_>, usize), usize>, ResponseError> {
+    let len = usize::try_from(len).map_err(|_| ResponseError::Number)?;
+    let whole = len.checked_add(2).ok_or(ResponseError::Number)?;
+    match rest.get(len..whole) {
+        None => Ok(Err(whole - rest.len())),
+        Some(b"\r\n") => Ok(Ok((Part::Bulk(kind, &rest[..len]), whole))),
+        Some(_) => Err(ResponseError::LineEnd),
+    }
+}
+
+fn open(kind: u8, len: i64) -> Result<Part<'static>, ResponseError> {
+    let len = u64::try_from(len).map_err(|_| ResponseError::Number)?;
+    let twice = || len.checked_mul(2).ok_or(ResponseError::Number);
+    Ok(match kind {
+        b'~' => Part::Open(Aggregate::Set, len),
+        b'>' => Part::Open(Aggregate::Push, len),
+        b'%' => Part::Open(Aggregate::Map, twice()?),
+        b'|' => Part::Open(Aggregate::Attribute, twice()? + 1),
+        _ => Part::Open(Aggregate::Array, len),
+    })
+}
+
+/// An aggregate of which not all elements have been read.
+#[derive(Debug)]
+struct Frame {
+    kind: Aggregate,
+    missing: u64,
+    items: Vec<Value>,
+}
+
+impl Frame {
+    fn close(mut self) -> Value {
+        match self.kind {
+            Aggregate::Array => Value::Array(self.items),
+            Aggregate::Set => Value::Set(self.items),
+            Aggregate::Push => Value::Push(self.items),
+            Aggregate::Map => Value::Map(in_pairs(self.items)),
+            Aggregate::Attribute => {
+                let subject = self.items.pop().expect("an attribute's frame counts its subject");
+                Value::Attributed(in_pairs(self.items), Box::new(subject))
+            }
+        }
+    }
+}
+
+fn in_pairs(items: Vec<Value>) -> Vec<(Value, Value)> {
+    let mut items = items.into_iter();
+    std::iter::from_fn(|| Some((items.next()?, items.next()?))).collect()
+}
+
+/// Reads responses into values, going on where it stopped when bytes were missing.
+#[derive(Debug, Default)]
+pub struct Reader {
+    open: Vec<Frame>,
+    wanted_bytes: usize,
+}
+
+impl Reader {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// At least so many bytes are missing; valid after a `None`.
+    pub fn wanted_bytes(&self) -> usize {
+        self.wanted_bytes
+    }
+
+    /// The response at `position`, or `None` if the buffer ends before it does.
+    pub fn read(&mut self, buffer: &[u8], position: &mut usize) -> Result<Option<Value>, ResponseError> {
+        loop {
+            let (part, len) = match part(&buffer[*position..])? {
+                Ok(read) => read,
+                Err(wanted) => {
+                    self.wanted_bytes = wanted;
+                    return Ok(None);
+                }
+            };
+            let value = match part {
+                Part::Open(kind, missing) if missing > 0 => {
+                    if self.open.len() == DEPTH_MAX {
+                        return Err(ResponseError::TooDeep);
+                    }
+                    self.open.push(Frame { kind, missing, items: Vec::new() });
+                    *position += len;
+                    continue;
+                }
+                Part::Open(kind, missing) => Frame { kind, missing, items: Vec::new() }.close(),
+                scalar => scalar_value(scalar)?,
+            };
+            *position += len;
+            if let Some(whole) = self.place(value) {
+                return Ok(Some(whole));
+            }
+        }
+    }
+
+    /// Puts a value where it belongs; the response, if that completes it.
+    fn place(&mut self, mut value: Value) -> Option<Value> {
+        while let Some(frame) = self.open.last_mut() {
+            frame.items.push(value);
+            frame.missing -= 1;
+            if frame.missing > 0 {
+                return None;
+            }
+            value = self.open.pop()?.close();
+        }
+        Some(value)
+    }
+}
+
+fn scalar_value(part: Part<'_>) -> Result<Value, ResponseError> {
+    Ok(match part {
+        Part::Null => Value::Null,
+        Part::NullArray => Value::NullArray,
+        Part::Line(b'+', line) => Value::Simple(line.to_vec()),
+        Part::Line(b'-', line) => Value::Error(line.to_vec()),
+        Part::Line(b':', line) => Value::Integer(parse_i64(line).ok_or(ResponseError::Number)?),
+        Part::Line(b',', line) => Value::Double(line.to_vec()),
+        Part::Line(b'#', b"t") => Value::Boolean(true),
+        Part::Line(b'#', b"f") => Value::Boolean(false),
+        Part::Line(b'#', _) => return Err(ResponseError::Number),
+        Part::Line(_, line) => Value::BigNumber(line.to_vec()),
+        Part::Bulk(b'!', bytes) => Value::Error(bytes.to_vec()),
+        Part::Bulk(b'=', [a, b, c, b':', text @ ..]) => Value::Verbatim([*a, *b, *c], text.to_vec()),
+        Part::Bulk(b'=', _) => return Err(ResponseError::Number),
+        Part::Bulk(_, bytes) => Value::Bulk(bytes.to_vec()),
+        Part::Open(..) => unreachable!("aggregates are opened by the caller"),
+    })
+}
+
+/// Finds the end of each response and keeps nothing of it.
+#[derive(Debug)]
+pub struct Skipper {
+    /// Elements until the response is whole.
+    missing: u64,
+    is_error: bool,
+}
+
+impl Default for Skipper {
+    fn default() -> Self {
+        Self { missing: 1, is_error: false }
+    }
+}
+
+impl Skipper {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether the response at `position` is an error, or `None` if the buffer ends before it does.
+    pub fn skip(&mut self, buffer: &[u8], position: &mut usize) -> Result<Option<bool>, ResponseError> {
+        while self.missing > 0 {
+            let Ok((part, len)) = part(&buffer[*position..])? else { return Ok(None) };
+            *position += len;
+            self.missing -= 1;
+            match part {
+                Part::Open(_, elements) => {
+                    self.missing = self.missing.checked_add(elements).ok_or(ResponseError::Number)?;
+                }
+                Part::Line(b'-', _) | Part::Bulk(b'!', _) => self.is_error = true,
+                _ => {}
+            }
+        }
+        Ok(Some(std::mem::take(self).is_error))
+    }
+}
+
+#[cfg(test)]
+mod tests;
