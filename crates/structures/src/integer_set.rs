@@ -1,1 +1,246 @@
-//! Not built yet.
+//! A set of signed 64-bit integers in ascending order.
+//!
+//! ```text
+//!  small (512 at most): SortedIntegers ──> | width u32 | count u32 | value | value | ...   sorted.rs
+//!  large:               IntegerPages   ──> groups of pages of at most 512 values           pages.rs
+//!                                          page: a run, packed offsets, or a bitmap        page.rs
+//! ```
+//!
+//! Invariants: those of the two forms; a set that once became large stays large.
+//!
+//! Rejected for the large form: the crate `roaring` 0.11 (a container per 2^16 values). 1M random inserts, one
+//! thread of a busy machine, bytes a value and ns an insert: over a range of 8e9 roaring 8.0 B and 3,190 ns,
+//! these pages 3.4 B and 283 ns; over all 64 bits 213 B and 1,295 ns against 7.7 B and 365 ns; consecutive
+//! 0.13 B and 13 ns against 0.06 B and 26 ns; half of a dense range 0.32 B and 39 ns against 0.46 B and 127 ns.
+//! Its containers are cut by value, so a sparse set pays a container for every few values; pages are cut by
+//! count, so none is nearly empty, and they keep its idea: each takes whichever form is smallest.
+
+mod page;
+mod pages;
+mod sorted;
+#[cfg(test)]
+mod tests;
+
+pub use pages::IntegerPages;
+pub use sorted::{Invalid, SortedIntegers};
+
+/// A small set becomes large when it would exceed this many values.
+pub const SMALL_MAX: usize = 512;
+
+pub enum IntegerSet {
+    Small(SortedIntegers),
+    Large(Box<IntegerPages>),
+}
+
+impl IntegerSet {
+    pub fn new() -> Self {
+        IntegerSet::Small(SortedIntegers::new())
+    }
+
+    /// A set of `values`, which must ascend strictly.
+    pub fn from_sorted(values: &[i64]) -> Self {
+        if values.len() <= SMALL_MAX {
+            IntegerSet::Small(SortedIntegers::from_sorted(values))
+        } else {
+            IntegerSet::Large(Box::new(IntegerPages::from_sorted(values)))
+        }
+    }
+
+    /// Takes the integer set of an RDB file or a DUMP payload, whatever its size.
+    pub fn validate(bytes: &[u8]) -> Result<Self, Invalid> {
+        let sorted = SortedIntegers::validate(bytes)?;
+        if sorted.len() <= SMALL_MAX {
+            return Ok(IntegerSet::Small(sorted));
+        }
+        Ok(IntegerSet::from_sorted(&sorted.iter().collect::<Vec<_>>()))
+    }
+
+    pub fn len(&self) -> u64 {
+        match self {
+            IntegerSet::Small(set) => set.len() as u64,
+            IntegerSet::Large(set) => set.len(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds `value`; false when it was there.
+    pub fn insert(&mut self, value: i64) -> bool {
+        let small = match self {
+            IntegerSet::Large(set) => return set.insert(value),
+            IntegerSet::Small(set) if set.len() < SMALL_MAX => return set.insert(value),
+            IntegerSet::Small(set) => set,
+        };
+        if small.contains(value) {
+            return false;
+        }
+        let mut large = IntegerPages::from_sorted(&small.iter().collect::<Vec<_>>());
+        large.insert(value);
+        *self = IntegerSet::Large(Box::new(large));
+        true
+    }
+
+    /// Removes `value`; false when it was not there.
+    pub fn remove(&mut self, value: i64) -> bool {
+        match self {
+            IntegerSet::Small(set) => set.remove(value),
+            IntegerSet::Large(set) => set.remove(value),
+        }
+    }
+
+    #[inline]
+    pub fn contains(&self, value: i64) -> bool {
+        match self {
+            IntegerSet::Small(set) => set.contains(value),
+            IntegerSet::Large(set) => set.contains(value),
+        }
+    }
+
+    /// The value with `rank` smaller ones. A random rank gives a uniformly random value.
+    pub fn at(&self, rank: u64) -> Option<i64> {
+        match self {
+            IntegerSet::Small(set) => set.at(usize::try_from(rank).ok()?),
+            IntegerSet::Large(set) => set.at(rank),
+        }
+    }
+
+    /// Values in ascending order.
+    pub fn iter(&self) -> Iter<'_> {
+        match self {
+            IntegerSet::Small(set) => Iter::Small { set, index: 0 },
+            IntegerSet::Large(set) => Iter::Large(set.iter()),
+        }
+    }
+
+    /// One step of a scan: hands at least `count` values (if so many are left) to `read` and returns the
+    /// cursor of the next step, 0 at the end. Start with 0. A value that stays in the set throughout is
+    /// handed out exactly once, whatever else changes, because the cursor is a place among all integers.
+    pub fn scan(&self, cursor: u64, count: usize, mut read: impl FnMut(i64)) -> u64 {
+        let mut iter = self.iter();
+        iter.seek(from_cursor(cursor));
+        for value in iter.by_ref().take(count.max(1)) {
+            read(value);
+        }
+        iter.next().map_or(0, to_cursor)
+    }
+
+    /// The values that are in both, in ascending order; long stretches of either are jumped over.
+    pub fn intersection<'a>(&'a self, other: &'a IntegerSet) -> Intersection<'a> {
+        Intersection { a: self.iter(), b: other.iter() }
+    }
+
+    /// Bytes held from the allocator, without the value itself.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            IntegerSet::Small(set) => set.memory_bytes(),
+            IntegerSet::Large(set) => {
+                crate::size_class::size_class(size_of::<IntegerPages>()) + set.memory_bytes()
+            }
+        }
+    }
+
+    /// The format of RDB and DUMP.
+    pub fn to_sorted(&self) -> SortedIntegers {
+        match self {
+            IntegerSet::Small(set) => set.clone(),
+            IntegerSet::Large(set) => SortedIntegers::from_sorted(&set.iter().collect::<Vec<_>>()),
+        }
+    }
+
+    /// Frees up to `pages_max` pages; true when nothing is left. For a set that is no longer used.
+    pub fn free_step(&mut self, pages_max: usize) -> bool {
+        match self {
+            IntegerSet::Small(set) => {
+                *set = SortedIntegers::new();
+                true
+            }
+            IntegerSet::Large(set) => set.free_step(pages_max),
+        }
+    }
+
+    /// Panics unless every documented invariant holds.
+    pub fn check(&self) {
+        match self {
+            IntegerSet::Small(set) => {
+                set.check();
+                assert!(set.len() <= SMALL_MAX);
+            }
+            IntegerSet::Large(set) => set.check(),
+        }
+    }
+}
+
+impl Default for IntegerSet {
+    fn default() -> Self {
+        IntegerSet::new()
+    }
+}
+
+/// Cursors ascend with the values and only the least value of all has cursor 0, where a scan starts anyway.
+fn to_cursor(value: i64) -> u64 {
+    value as u64 ^ 1 << 63
+}
+
+fn from_cursor(cursor: u64) -> i64 {
+    (cursor ^ 1 << 63) as i64
+}
+
+#[derive(Clone)]
+pub enum Iter<'a> {
+    Small { set: &'a SortedIntegers, index: usize },
+    Large(pages::Iter<'a>),
+}
+
+impl Iter<'_> {
+    /// Skips all values below `value`. Never goes back.
+    pub fn seek(&mut self, value: i64) {
+        match self {
+            Iter::Small { set, index } => *index = (*index).max(set.rank(value)),
+            Iter::Large(iter) => iter.seek(value),
+        }
+    }
+}
+
+impl Iterator for Iter<'_> {
+    type Item = i64;
+
+    #[inline]
+    fn next(&mut self) -> Option<i64> {
+        match self {
+            Iter::Small { set, index } => {
+                let value = set.at(*index)?;
+                *index += 1;
+                Some(value)
+            }
+            Iter::Large(iter) => iter.next(),
+        }
+    }
+}
+
+/// See [`IntegerSet::intersection`].
+pub struct Intersection<'a> {
+    a: Iter<'a>,
+    b: Iter<'a>,
+}
+
+impl Iterator for Intersection<'_> {
+    type Item = i64;
+
+    fn next(&mut self) -> Option<i64> {
+        let mut candidate = self.a.next()?;
+        loop {
+            self.b.seek(candidate);
+            let other = self.b.next()?;
+            if other == candidate {
+                return Some(candidate);
+            }
+            self.a.seek(other);
+            candidate = self.a.next()?;
+            if candidate == other {
+                return Some(candidate);
+            }
+        }
+    }
+}

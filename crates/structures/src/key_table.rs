@@ -1,1 +1,415 @@
-//! Not built yet.
+//! The keyspace table: from key to entry with one bucket line and one entry line, hit or miss.
+//!
+//! ```text
+//!  directory   [ chunk | chunk | ... ]                    chunks of 256 buckets
+//!  bucket      [ slot x 8 ]                               64 bytes, see `bucket`
+//!  slot        | tag 16 | address 45 | LINK OBJECT EXPIRES |   see `slot`
+//!  entry       | header 6 | value | expiry | key | ...    one allocation, see `entry`
+//!
+//!  buckets     0           F*narrow        F*wide                 groups*wide
+//!              | narrow groups  |    unused    |   wide groups         |
+//!                     group 0..F                group F..groups
+//! ```
+//! The range of the hash is divided into groups, a group into `width` buckets (see `shape`). A table that grows
+//! widens one group after the other, from the last to the first, by one bucket: the frontier F moves down, and
+//! when it reaches 0 every group is wide and the next phase begins. A table that shrinks does the same backwards,
+//! and may turn around at any moment. So the number of buckets follows the number of keys one by one, the bytes
+//! per key are the same at every size, no step takes longer than rearranging seven buckets, and there is never
+//! a second table. As the tags remember the place within the group, moving an entry does not read it.
+//!
+//! Invariants, verified by [`KeyTable::check`]:
+//! 1. Every entry is in the bucket that its key's hash has in the shape of its group (wide from F on).
+//! 2. Every slot's tag is that shape's tag of the hash; its flags say what the entry's header says.
+//! 3. Within a bucket: see `bucket`. No key occurs twice.
+//! 4. Every bucket of a narrow or wide group is in a chunk that is present; unused buckets are empty, and a chunk
+//!    that is wholly unused is absent.
+//! 5. `len`, `expiring`, `buckets`, `overflow_bytes` and the chunks' counts are exact.
+
+mod bucket;
+mod directory;
+mod entry;
+mod probe;
+mod resize;
+mod shape;
+mod slot;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+pub use entry::{EntryMut, EntryRef, NewValue, Removed, Value};
+pub use probe::{Probe, ProbeState};
+pub use walk::Iter;
+
+use crate::hash::HashSeed;
+use bucket::{Bucket, SLOTS};
+use directory::Directory;
+use entry::Entry;
+use shape::Shape;
+use slot::Slot;
+use std::marker::PhantomData;
+
+/// A hash table from byte strings to bytes, integers or objects of type `T` (aligned to at most 8).
+///
+/// Every operation takes the key's hash, [`KeyTable::hash`] of the key, so that a batch of commands can hash
+/// its keys before it touches memory. A wrong hash makes keys unfindable, nothing worse.
+pub struct KeyTable<T> {
+    directory: Directory,
+    /// The shapes of groups below the frontier and from the frontier on.
+    shapes: [Shape; 2],
+    /// Groups of the narrow shape that are narrow.
+    frontier: usize,
+    buckets: usize,
+    len: usize,
+    expiring: usize,
+    overflow_bytes: usize,
+    /// No bucket has ever held more entries since the table was last empty.
+    crowd_max: usize,
+    seed: HashSeed,
+    owns: PhantomData<T>,
+}
+
+// SAFETY: the table owns its entries as a HashMap<Box<[u8]>, T> would.
+unsafe impl<T: Send> Send for KeyTable<T> {}
+// SAFETY: shared access gives out only shared references; nothing is changed through &self.
+unsafe impl<T: Sync> Sync for KeyTable<T> {}
+
+const NARROW: usize = 0;
+const WIDE: usize = 1;
+
+impl<T> KeyTable<T> {
+    /// An empty table, which owns no memory yet.
+    pub const fn new(seed: HashSeed) -> Self {
+        KeyTable {
+            directory: Directory::new(),
+            shapes: [Shape::SMALLEST; 2],
+            frontier: 1,
+            buckets: 0,
+            len: 0,
+            expiring: 0,
+            overflow_bytes: 0,
+            crowd_max: 0,
+            seed,
+            owns: PhantomData,
+        }
+    }
+
+    #[inline]
+    pub fn hash(&self, key: &[u8]) -> u64 {
+        self.seed.hash(key)
+    }
+
+    pub fn seed(&self) -> HashSeed {
+        self.seed
+    }
+
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The number of entries with an expiry.
+    #[inline]
+    pub fn expiring_len(&self) -> usize {
+        self.expiring
+    }
+
+    /// The memory of everything but the entries.
+    pub fn table_bytes(&self) -> usize {
+        self.directory.bytes() + self.overflow_bytes
+    }
+
+    /// The number of 64-byte buckets; a measure of how much there is to walk.
+    pub fn buckets(&self) -> usize {
+        self.buckets
+    }
+
+    #[inline]
+    fn shape_of(&self, hash: u64) -> &Shape {
+        &self.shapes[(self.shapes[NARROW].group(hash) >= self.frontier) as usize]
+    }
+
+    #[inline]
+    pub fn get(&self, hash: u64, key: &[u8]) -> Option<EntryRef<'_, T>> {
+        self.find(hash, key).map(EntryRef::new)
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, hash: u64, key: &[u8]) -> Option<EntryMut<'_, T>> {
+        self.find(hash, key).map(EntryMut::new)
+    }
+
+    #[inline]
+    pub fn contains(&self, hash: u64, key: &[u8]) -> bool {
+        self.find(hash, key).is_some()
+    }
+
+    #[inline]
+    fn find(&self, hash: u64, key: &[u8]) -> Option<Entry<T>> {
+        if self.len == 0 {
+            return None;
+        }
+        let shape = self.shape_of(hash);
+        let tag = shape.tag(hash);
+        let bucket = self.directory.bucket(shape.bucket(hash));
+        let mut candidates = bucket.matching(tag);
+        while candidates != 0 {
+            let slot = bucket.slots[candidates.trailing_zeros() as usize];
+            if let Some(entry) = self.entry_if_key(slot, key) {
+                return Some(entry);
+            }
+            candidates &= candidates - 1;
+        }
+        if !bucket.slots[SLOTS - 1].is_link() {
+            return None;
+        }
+        self.find_overflowed(&bucket.slots, tag, key)
+    }
+
+    #[inline]
+    fn entry_if_key(&self, slot: Slot, key: &[u8]) -> Option<Entry<T>> {
+        if !slot.is_entry() {
+            return None;
+        }
+        // SAFETY: slots that are entries hold addresses of live entries of this table's T.
+        let entry = unsafe { Entry::from_address(slot.address()) };
+        (entry.key() == key).then_some(entry)
+    }
+
+    #[cold]
+    fn find_overflowed(&self, mut slots: &[Slot; SLOTS], tag: u16, key: &[u8]) -> Option<Entry<T>> {
+        while slots[SLOTS - 1].is_link() && slots[SLOTS - 1].link_filter() & slot::filter_bit(tag) != 0 {
+            let node = bucket::overflow(slots);
+            let candidates = node.iter().filter(|slot| slot.tag() == tag);
+            if let Some(entry) = candidates.filter_map(|&slot| self.entry_if_key(slot, key)).next() {
+                return Some(entry);
+            }
+            slots = node.try_into().ok()?;
+        }
+        None
+    }
+
+    /// Inserts the entry, or replaces the one with this key; the expiry and the access bits are replaced too.
+    ///
+    /// Answers the old entry only if it held an object, so that the caller can free that where it likes: old
+    /// bytes and integers are overwritten in place when the size class allows. To learn whether the key was new,
+    /// compare `len` before and after.
+    pub fn put(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        value: NewValue<T>,
+        expiry_ms: Option<i64>,
+        access: u32,
+    ) -> Option<Removed<T>> {
+        debug_assert!(hash == self.hash(key), "the hash is another key's");
+        match self.find(hash, key) {
+            Some(old) => self.replace(hash, old, key, value, expiry_ms, access),
+            None => {
+                let entry = Entry::new(key, value, expiry_ms, access);
+                self.insert(hash, entry);
+                None
+            }
+        }
+    }
+
+    fn replace(
+        &mut self,
+        hash: u64,
+        old: Entry<T>,
+        key: &[u8],
+        value: NewValue<T>,
+        expiry_ms: Option<i64>,
+        access: u32,
+    ) -> Option<Removed<T>> {
+        let held_object = old.slot_flags() & slot::OBJECT != 0;
+        match old.overwrite(key, value, expiry_ms, access) {
+            Ok(()) => {
+                self.repoint(hash, old.address().as_ptr(), old);
+                None
+            }
+            Err(value) => {
+                let entry = Entry::new(key, value, expiry_ms, access);
+                self.repoint(hash, old.address().as_ptr(), entry);
+                let removed = Removed::new(old);
+                held_object.then_some(removed)
+            }
+        }
+    }
+
+    /// Adds an entry whose key is not in the table.
+    fn insert(&mut self, hash: u64, entry: Entry<T>) {
+        if self.buckets == 0 {
+            self.directory.set_end(1);
+            self.directory.ensure(0..1);
+            self.buckets = 1;
+        }
+        let shape = self.shape_of(hash);
+        let slot = Slot::entry(entry.address(), shape.tag(hash), entry.slot_flags());
+        self.push(shape.bucket(hash), slot);
+        self.len += 1;
+        self.expiring += slot.expires() as usize;
+        self.grow_if_crowded();
+    }
+
+    /// Puts the slot into the bucket, which is the right one.
+    #[inline]
+    fn push(&mut self, bucket: usize, slot: Slot) {
+        let slots = &mut self.directory.bucket_mut(bucket).slots;
+        let spilled = bucket::push(slots, slot);
+        if spilled > 0 {
+            self.overflow_bytes += spilled;
+            self.crowd_max = self.crowd_max.max(bucket::entry_count(slots));
+        }
+        if slot.expires() {
+            self.directory.count_expiring(bucket, 1);
+        }
+    }
+
+    /// Makes the slot of the entry at `old` point to `entry`, which has the same key.
+    fn repoint(&mut self, hash: u64, old: *mut u8, entry: Entry<T>) {
+        let shape = *self.shape_of(hash);
+        let bucket = shape.bucket(hash);
+        let slot = bucket::slot_of(&mut self.directory.bucket_mut(bucket).slots, old);
+        let expired_before = slot.expires();
+        *slot = Slot::entry(entry.address(), slot.tag(), entry.slot_flags());
+        let change = slot.expires() as i32 - expired_before as i32;
+        if change != 0 {
+            self.directory.count_expiring(bucket, change);
+            self.expiring = self.expiring.wrapping_add_signed(change as isize);
+        }
+    }
+
+    /// Takes the entry out.
+    pub fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Removed<T>> {
+        let entry = self.find(hash, key)?;
+        let bucket = self.shape_of(hash).bucket(hash);
+        let slots = &mut self.directory.bucket_mut(bucket).slots;
+        self.overflow_bytes -= bucket::remove(slots, entry.address().as_ptr());
+        self.len -= 1;
+        if entry.expiry_ms().is_some() {
+            self.directory.count_expiring(bucket, -1);
+            self.expiring -= 1;
+        }
+        self.shrink_if_sparse();
+        Some(Removed::new(entry))
+    }
+
+    /// Gives, changes or (`None`) takes the expiry of a key; `false` if there is no such key.
+    pub fn set_expiry(&mut self, hash: u64, key: &[u8], expiry_ms: Option<i64>) -> bool {
+        let Some(old) = self.find(hash, key) else { return false };
+        let old_address = old.address().as_ptr();
+        let had_expiry = old.expiry_ms().is_some();
+        let entry = old.set_expiry(expiry_ms);
+        if had_expiry != expiry_ms.is_some() {
+            self.repoint(hash, old_address, entry);
+        }
+        true
+    }
+
+    /// Verifies every documented invariant; panics on the first that does not hold. Reads every entry.
+    pub fn check(&self) {
+        self.directory.check();
+        self.check_shape();
+        let (mut len, mut expiring, mut overflow_bytes) = (0, 0, 0);
+        for bucket in self.bucket_numbers() {
+            let slots = &self.directory.bucket(bucket).slots;
+            overflow_bytes += check_slots(slots);
+            let crowd = bucket::entry_count(slots);
+            assert!(crowd <= SLOTS || crowd <= self.crowd_max, "crowd_max");
+            bucket::for_each_entry(slots, |slot| {
+                len += 1;
+                expiring += slot.expires() as usize;
+                self.check_entry(bucket, slot);
+            });
+        }
+        assert_eq!((len, expiring, overflow_bytes), (self.len, self.expiring, self.overflow_bytes));
+        self.check_unused();
+    }
+
+    fn check_shape(&self) {
+        let [narrow, wide] = self.shapes;
+        if self.buckets == 0 {
+            return assert_eq!((self.len, narrow, self.frontier), (0, Shape::SMALLEST, 1));
+        }
+        assert!(self.frontier <= narrow.groups());
+        assert_eq!(self.buckets, self.bucket_numbers().count());
+        if self.frontier < narrow.groups() {
+            assert_eq!(narrow.wider(), Some(wide));
+        }
+    }
+
+    fn check_entry(&self, bucket: usize, slot: Slot) {
+        // SAFETY: the slot is an entry's.
+        let entry = unsafe { Entry::<T>::from_address(slot.address()) };
+        let hash = self.hash(entry.key());
+        let shape = self.shape_of(hash);
+        assert_eq!(shape.bucket(hash), bucket, "invariant 1");
+        assert_eq!(shape.tag(hash), slot.tag(), "invariant 2");
+        let flags = (slot.expires() as usize * slot::EXPIRES) | (slot.holds_object() as usize * slot::OBJECT);
+        assert_eq!(flags, entry.slot_flags(), "invariant 2");
+        assert_eq!(
+            self.find(hash, entry.key()).map(|found| found.address()),
+            Some(entry.address()),
+            "invariant 3"
+        );
+    }
+
+    fn check_unused(&self) {
+        let unused = self.unused_buckets();
+        for bucket in self.bucket_numbers() {
+            assert!(self.directory.is_present(bucket) && !unused.contains(&bucket), "invariant 4");
+        }
+        for bucket in unused.filter(|&bucket| self.directory.is_present(bucket)) {
+            assert!(self.directory.bucket(bucket).slots[0].is_empty(), "invariant 4");
+        }
+        self.directory.check_expiring(|bucket| {
+            let mut expiring = 0;
+            if self.is_used(bucket) {
+                let slots = &self.directory.bucket(bucket).slots;
+                bucket::for_each_entry(slots, |slot| expiring += slot.expires() as usize);
+            }
+            expiring
+        });
+    }
+}
+
+/// Verifies the invariants of one bucket; answers its overflow bytes.
+fn check_slots(slots: &[Slot; SLOTS]) -> usize {
+    let occupied = slots.iter().take_while(|slot| !slot.is_empty()).count();
+    assert!(slots[occupied..].iter().all(|slot| slot.is_empty()), "empty slots come last");
+    assert!(slots[..SLOTS - 1].iter().all(|slot| !slot.is_link()), "a link stands only in the last slot");
+    let link = slots[SLOTS - 1];
+    if !link.is_link() {
+        return 0;
+    }
+    let node = bucket::overflow(slots);
+    assert!(node.len() >= 2 && node.iter().all(|slot| !slot.is_empty()), "a node has no empty slot");
+    assert_eq!(bucket::filter_of(node), link.link_filter(), "a filter is exact");
+    let beyond = match node.try_into() {
+        Ok(full) => check_slots(full),
+        Err(_) => {
+            assert!(node.iter().all(|slot| slot.is_entry()), "a link stands only in the last slot");
+            0
+        }
+    };
+    size_of_val(node) + beyond
+}
+
+impl<T> Drop for KeyTable<T> {
+    fn drop(&mut self) {
+        for bucket in self.bucket_numbers() {
+            let slots = std::mem::replace(&mut self.directory.bucket_mut(bucket).slots, [Slot::EMPTY; SLOTS]);
+            bucket::dissolve(&slots, |slot| {
+                // SAFETY: the slot is an entry's, and it has just been taken out of its bucket.
+                unsafe { Entry::<T>::from_address(slot.address()).free() }
+            });
+        }
+    }
+}
+
+const _: () = assert!(size_of::<Bucket>() == SLOTS * size_of::<Slot>());

@@ -3,6 +3,8 @@
 //! One interface, two engines: [`fbtree`], the feature B+ tree, and [`skip_list`], the design it replaces and
 //! the second engine of every differential test.
 
+use crate::random::Random;
+
 pub mod fbtree;
 pub mod skip_list;
 
@@ -42,6 +44,31 @@ pub enum LexBound<'a> {
 
 /// A range of ranks, `start..end`, end excluded; empty when `start >= end`.
 pub type RankRange = std::ops::Range<usize>;
+
+/// A lookup of one member's score taken in steps, each of which only asks for the next cache line, so that many
+/// lookups can fetch together. It changes nothing and may be dropped at any step; any change to the set ends it.
+#[derive(Clone, Copy, Debug)]
+pub struct ScoreProbe {
+    hash: u64,
+    leaf: u32,
+    slot: u32,
+    stage: u8,
+}
+
+impl ScoreProbe {
+    const FINISHED: u8 = u8::MAX;
+
+    /// A lookup without steps.
+    fn finished() -> Self {
+        ScoreProbe { hash: 0, leaf: 0, slot: 0, stage: Self::FINISHED }
+    }
+
+    /// Ends the steps; false, as [`OrderedSet::probe_step`] then answers.
+    fn finish(&mut self) -> bool {
+        self.stage = Self::FINISHED;
+        false
+    }
+}
 
 /// What both engines do. Ranks count from 0 at the lowest score; -0.0 is stored as 0.0; NaN scores are the
 /// caller's to refuse (asserted). Every range, by score or lex, is first turned into ranks, which costs one
@@ -83,6 +110,47 @@ pub trait OrderedSet {
     /// Visits some members and returns the next cursor, 0 when done; start with 0. A member present from the
     /// first call to the last is visited at least once, whatever is inserted and removed between the calls.
     fn scan(&self, cursor: u64, visit: &mut dyn FnMut(&[u8], f64)) -> u64;
+    /// Removes the lowest member, handing it to `removed`; whether there was one.
+    fn pop_min(&mut self, removed: &mut dyn FnMut(&[u8], f64)) -> bool {
+        self.remove_range(0..1, removed) == 1
+    }
+    /// Removes the highest member, handing it to `removed`; whether there was one.
+    fn pop_max(&mut self, removed: &mut dyn FnMut(&[u8], f64)) -> bool {
+        let len = self.len();
+        self.remove_range(len.saturating_sub(1)..len, removed) == 1
+    }
+    /// A member drawn uniformly, none from an empty set.
+    fn random_member(&self, random: &mut Random) -> Option<(&[u8], f64)> {
+        if self.is_empty() { None } else { self.at(random.below(self.len() as u64) as usize) }
+    }
+    /// Adds members that arrive in ascending order, which is the fastest order and fills pages best. Members out
+    /// of order or repeated are stored as correctly as by `insert`.
+    fn load_sorted<'m>(&mut self, members: impl Iterator<Item = (&'m [u8], f64)>) -> Result<(), Full>
+    where
+        Self: Sized,
+    {
+        for (member, score) in members {
+            self.insert(member, score)?;
+        }
+        Ok(())
+    }
+    /// Begins a lookup in steps, asking for its first cache line.
+    fn probe(&self, member: &[u8]) -> ScoreProbe {
+        let _ = member;
+        ScoreProbe::finished()
+    }
+    /// Asks for the next line of a lookup begun by [`OrderedSet::probe`] on the same member and unchanged set;
+    /// whether more steps remain.
+    fn probe_step(&self, probe: &mut ScoreProbe, member: &[u8]) -> bool {
+        let _ = (probe, member);
+        false
+    }
+    /// A defragmentation step: looks at a few allocations and moves those for which `move_it` says so, given
+    /// their address. Starts at cursor 0 and returns the next one, 0 at the end.
+    fn defragment(&mut self, cursor: u64, move_it: &mut dyn FnMut(*const u8) -> bool) -> u64 {
+        let _ = (cursor, move_it);
+        0
+    }
     /// Everything allocated for the set, this value's own size left out.
     fn memory_bytes(&self) -> usize;
     /// Verifies every documented invariant; panics naming the one that fails. For tests.

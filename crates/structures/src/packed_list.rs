@@ -1,1 +1,487 @@
-//! Not built yet.
+//! A list of any length in a deque of packed nodes, with compressed middles if wanted.
+//!
+//! ```text
+//!  PackedList ──> | node | node | node | ... | node |       24 bytes each, in a ring
+//!                    │      │      │            │
+//!                 records  records large      records       some kilobytes each: node.rs
+//!                 (head)   trimmed element    (tail)
+//! ```
+//!
+//! Pushes write into the head's or the tail's buffer, which grows by half until it is as large as a node may
+//! be; then the node is trimmed and another begins. An element that no node may hold has a node to itself.
+//! With `compress_depth` d > 0 every node but the d outermost at either end is LZF-compressed.
+//!
+//! Invariants:
+//! 1. `len` is the sum of the nodes' counts; no node is empty.
+//! 2. Every node keeps the invariants of `node.rs` and the limits in force when it was last written.
+//! 3. With depth d > 0 the d outermost nodes at either end are not compressed; with 0 none is.
+//!
+//! Rejected: nodes linked by pointers (32 bytes more a node, and finding an index fetches a line a node where
+//! the ring is read in sequence); listpacks as nodes (a byte more an element, see `node.rs`).
+
+mod node;
+mod search;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+use std::collections::VecDeque;
+
+use crate::listpack::encoding::Encoded;
+use crate::listpack::{Element, Listpack};
+use crate::size_class::size_class;
+use node::{Limits, Node, View};
+pub use walk::{Direction, Walk};
+
+/// Nodes limited by a number of entries are limited to this many bytes too.
+const ENTRY_LIMITED_BYTES: usize = 8192;
+const NODE_BYTES: [usize; 5] = [4096, 8192, 16384, 32768, 65535];
+/// More than a reader of 16-bit counts would take.
+const ENTRIES_MAX: usize = 32_767;
+
+impl Limits {
+    /// `fill` as in `list-max-listpack-size`: -1 to -5 for nodes of 4 to 64 KiB, else entries a node.
+    fn new(fill: i32) -> Limits {
+        if fill < 0 {
+            let class = fill.unsigned_abs() as usize;
+            return Limits { bytes: NODE_BYTES[class.min(NODE_BYTES.len()) - 1], entries: ENTRIES_MAX };
+        }
+        Limits { bytes: ENTRY_LIMITED_BYTES, entries: (fill as usize).clamp(1, ENTRIES_MAX) }
+    }
+
+    /// Whether an element of this encoded size needs a node to itself: none could hold it with its mark.
+    fn exceeded_by(self, element: &Encoded<'_>) -> bool {
+        element.size() + 2 > self.bytes
+    }
+}
+
+pub struct PackedList {
+    nodes: VecDeque<Node>,
+    len: u64,
+    limits: Limits,
+    compress_depth: usize,
+}
+
+impl PackedList {
+    /// `fill` as in `list-max-listpack-size`, `compress_depth` as in `list-compress-depth`.
+    pub fn new(fill: i32, compress_depth: usize) -> Self {
+        PackedList { nodes: VecDeque::new(), len: 0, limits: Limits::new(fill), compress_depth }
+    }
+
+    /// The same elements; `listpack` need not obey the limits.
+    pub fn from_listpack(listpack: &Listpack, fill: i32, compress_depth: usize) -> Self {
+        let mut list = PackedList::new(fill, compress_depth);
+        list.append_listpack(listpack);
+        list
+    }
+
+    pub fn append_listpack(&mut self, listpack: &Listpack) {
+        for element in listpack {
+            self.push_encoded_back(Encoded::element(element));
+        }
+    }
+
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Nodes that hold one large element, and nodes that are compressed: what OBJECT LAYOUT tells.
+    pub fn plain_and_compressed_nodes(&self) -> (usize, usize) {
+        let plain = self.nodes.iter().filter(|node| node.is_plain()).count();
+        (plain, self.nodes.iter().filter(|node| node.is_compressed()).count())
+    }
+
+    /// Bytes held from the allocator, without the value itself.
+    pub fn memory_bytes(&self) -> usize {
+        let nodes: usize = self.nodes.iter().map(Node::memory_bytes).sum();
+        nodes + size_class(self.nodes.capacity() * size_of::<Node>())
+    }
+
+    /// New limits for nodes that are written from now on.
+    pub fn set_fill(&mut self, fill: i32) {
+        self.limits = Limits::new(fill);
+    }
+
+    /// Compresses and expands nodes as the new depth asks. Takes time in proportion to the list.
+    pub fn set_compress_depth(&mut self, compress_depth: usize) {
+        self.compress_depth = compress_depth;
+        for index in 0..self.nodes.len() {
+            self.settle_node(index);
+        }
+    }
+
+    pub fn push_back(&mut self, element: &[u8]) {
+        self.push_encoded_back(Encoded::new(element));
+    }
+
+    pub fn push_front(&mut self, element: &[u8]) {
+        let element = Encoded::new(element);
+        if let Some(head) = self.nodes.front_mut()
+            && head.is_records()
+            && head.push_front(&element, self.limits)
+        {
+            self.len += 1;
+            return;
+        }
+        self.begin_node(0, element);
+    }
+
+    #[inline]
+    fn push_encoded_back(&mut self, element: Encoded<'_>) {
+        if let Some(tail) = self.nodes.back_mut()
+            && tail.is_records()
+            && tail.push_back(&element, self.limits)
+        {
+            self.len += 1;
+            return;
+        }
+        self.begin_node(self.nodes.len(), element);
+    }
+
+    /// A new node of one element before node `index`; its neighbours are full, so they are trimmed.
+    #[cold]
+    fn begin_node(&mut self, index: usize, element: Encoded<'_>) {
+        for neighbour in [index.wrapping_sub(1), index] {
+            if let Some(node) = self.nodes.get_mut(neighbour) {
+                node.trim();
+            }
+        }
+        if self.nodes.is_empty() {
+            self.nodes.reserve_exact(1);
+        }
+        let node = if self.limits.exceeded_by(&element) {
+            Node::plain(element.body())
+        } else {
+            Node::new(&element, self.limits)
+        };
+        self.nodes.insert(index, node);
+        self.len += 1;
+        self.settle_around(index);
+    }
+
+    /// Removes the first element, handing it to `read`.
+    pub fn pop_front<R>(&mut self, read: impl FnOnce(Element<'_>) -> R) -> Option<R> {
+        self.expand_ends();
+        let head = self.nodes.front_mut()?;
+        let result = match head.view(&mut Vec::new()) {
+            View::Plain(element) => read(Element::Bytes(element)),
+            View::Records(records) => read(records.element(records.start)),
+        };
+        self.len -= 1;
+        if head.count() > 1 {
+            head.drop_front();
+        } else {
+            self.nodes.pop_front();
+            self.after_node_removal();
+        }
+        Some(result)
+    }
+
+    /// Removes the last element, handing it to `read`.
+    pub fn pop_back<R>(&mut self, read: impl FnOnce(Element<'_>) -> R) -> Option<R> {
+        self.expand_ends();
+        let tail = self.nodes.back_mut()?;
+        let (result, at) = match tail.view(&mut Vec::new()) {
+            View::Plain(element) => (read(Element::Bytes(element)), 0),
+            View::Records(records) => {
+                let at = records.seek(records.count - 1);
+                (read(records.element(at)), at)
+            }
+        };
+        self.len -= 1;
+        if tail.count() > 1 {
+            tail.drop_back(at);
+        } else {
+            self.nodes.pop_back();
+            self.after_node_removal();
+        }
+        Some(result)
+    }
+
+    /// Hands the element at `index` to `read`; negative indexes count from the end, -1 being the last.
+    pub fn get<R>(&self, index: i64, read: impl FnOnce(Element<'_>) -> R) -> Option<R> {
+        let (node, within) = self.locate(self.absolute(index)?);
+        Some(match self.nodes[node].view(&mut Vec::new()) {
+            View::Plain(element) => read(Element::Bytes(element)),
+            View::Records(records) => read(records.element(records.seek(within))),
+        })
+    }
+
+    /// Replaces the element at `index` (negative: from the end); false when there is none.
+    pub fn set(&mut self, index: i64, element: &[u8]) -> bool {
+        let Some(index) = self.absolute(index) else { return false };
+        let (node, within) = self.locate(index);
+        let element = Encoded::new(element);
+        self.nodes[node].expand();
+        let (large, was_plain) = (self.limits.exceeded_by(&element), self.nodes[node].is_plain());
+        if large && was_plain {
+            self.nodes[node] = Node::plain(element.body());
+        } else if large || was_plain || !self.nodes[node].replace(within, &element, self.limits) {
+            self.remove_range(index, 1);
+            self.insert_encoded(index, element);
+            return true;
+        }
+        self.tidy(node);
+        true
+    }
+
+    /// Inserts before the element at `index`, which may be one past the last. False when it is farther.
+    pub fn insert(&mut self, index: u64, element: &[u8]) -> bool {
+        if index > self.len {
+            return false;
+        }
+        self.insert_encoded(index, Encoded::new(element));
+        true
+    }
+
+    fn insert_encoded(&mut self, index: u64, element: Encoded<'_>) {
+        if index == self.len {
+            return self.push_encoded_back(element);
+        }
+        let (mut node, mut within) = self.locate(index);
+        let large = self.limits.exceeded_by(&element);
+        if within == 0 {
+            // Between two nodes: the end of the one before is as good a place, unless it is closed.
+            if !large && node > 0 && self.nodes[node - 1].is_records() {
+                (node, within) = (node - 1, self.nodes[node - 1].count());
+            } else if large || self.nodes[node].is_plain() {
+                return self.begin_node(node, element);
+            }
+        }
+        self.nodes[node].expand();
+        if !large && self.nodes[node].insert(within, &element, self.limits) {
+            self.len += 1;
+            return self.tidy(node);
+        }
+        let count = self.nodes[node].count();
+        if within == 0 || within == count {
+            return self.begin_node(node + (within > 0) as usize, element);
+        }
+        let cut = if large { within } else { count.div_ceil(2) };
+        let tail = self.nodes[node].split_off(cut);
+        self.nodes.insert(node + 1, tail);
+        if large {
+            self.begin_node(node + 1, element);
+            return self.tidy(node);
+        }
+        self.settle_around(node);
+        self.insert_encoded(index, element);
+    }
+
+    /// Removes up to `count` elements from `start` on; returns how many went.
+    pub fn remove_range(&mut self, start: u64, count: u64) -> u64 {
+        let end = start.saturating_add(count).min(self.len);
+        if start >= end {
+            return 0;
+        }
+        let (mut node, within) = self.locate(start);
+        let first = node;
+        let mut rest = end - start;
+        if within > 0 {
+            let taken = rest.min((self.nodes[node].count() - within) as u64);
+            self.nodes[node].expand();
+            self.nodes[node].remove(within, taken as usize);
+            rest -= taken;
+            node += 1;
+        }
+        let whole = node;
+        while rest > 0 && self.nodes[node].count() as u64 <= rest {
+            rest -= self.nodes[node].count() as u64;
+            node += 1;
+        }
+        self.nodes.drain(whole..node);
+        if rest > 0 {
+            self.nodes[whole].expand();
+            self.nodes[whole].remove(0, rest as usize);
+        }
+        self.len -= end - start;
+        self.after_node_removal();
+        if first < self.nodes.len() {
+            self.tidy(first);
+        }
+        if first + 1 < self.nodes.len() {
+            self.tidy(first + 1);
+        }
+        end - start
+    }
+
+    /// Keeps only `count` elements from `start` on.
+    pub fn retain_range(&mut self, start: u64, count: u64) {
+        let end = start.saturating_add(count).min(self.len);
+        if start >= end {
+            self.remove_range(0, self.len);
+            return;
+        }
+        self.remove_range(end, self.len - end);
+        self.remove_range(0, start);
+    }
+
+    /// Frees up to `nodes_max` nodes from the end; true when nothing is left. For a list that is no longer
+    /// used: invariant 3 is not kept up.
+    pub fn free_step(&mut self, nodes_max: usize) -> bool {
+        for _ in 0..nodes_max {
+            match self.nodes.pop_back() {
+                Some(node) => self.len -= node.count() as u64,
+                None => break,
+            }
+        }
+        self.nodes.is_empty()
+    }
+
+    /// The same elements as one listpack, whatever its size.
+    pub fn to_listpack(&self) -> Listpack {
+        let mut listpack = Listpack::new();
+        for index in 0..self.nodes.len() {
+            match self.node_contents(index) {
+                NodeContents::Packed(part) => listpack = Listpack::merge(listpack, &part),
+                NodeContents::Plain(element) => listpack.push_back(&element),
+            }
+        }
+        listpack
+    }
+
+    /// Node `index` as it is saved: a listpack, or one large element.
+    pub fn node_contents(&self, index: usize) -> NodeContents {
+        match self.nodes[index].view(&mut Vec::new()) {
+            View::Plain(element) => NodeContents::Plain(element.into()),
+            View::Records(records) => {
+                let mut at = records.start;
+                NodeContents::Packed(
+                    std::iter::from_fn(|| {
+                        (at < records.end).then(|| {
+                            let (element, next) = records.step(at);
+                            at = next;
+                            element
+                        })
+                    })
+                    .collect(),
+                )
+            }
+        }
+    }
+
+    fn absolute(&self, index: i64) -> Option<u64> {
+        let index = if index < 0 { self.len.checked_sub(index.unsigned_abs())? } else { index as u64 };
+        (index < self.len).then_some(index)
+    }
+
+    /// The node that holds element `index` and its place in there.
+    fn locate(&self, index: u64) -> (usize, usize) {
+        debug_assert!(index < self.len);
+        if index < self.len / 2 {
+            let mut rest = index;
+            for (at, node) in self.nodes.iter().enumerate() {
+                if rest < node.count() as u64 {
+                    return (at, rest as usize);
+                }
+                rest -= node.count() as u64;
+            }
+        } else {
+            let mut rest = self.len - index;
+            for (at, node) in self.nodes.iter().enumerate().rev() {
+                if rest <= node.count() as u64 {
+                    return (at, node.count() - rest as usize);
+                }
+                rest -= node.count() as u64;
+            }
+        }
+        unreachable!("the counts of the nodes add up to the length")
+    }
+
+    /// After node `index` was changed in place: joins it with a neighbour if both are small, gives back slack
+    /// and compresses again.
+    fn tidy(&mut self, index: usize) {
+        let mut index = index;
+        if index > 0 && self.join_with_next(index - 1) {
+            index -= 1;
+        }
+        self.join_with_next(index);
+        if index > 0 && index + 1 < self.nodes.len() {
+            self.nodes[index].trim();
+        }
+        self.settle_around(index);
+    }
+
+    fn join_with_next(&mut self, index: usize) -> bool {
+        let (Some(node), Some(next)) = (self.nodes.get(index), self.nodes.get(index + 1)) else {
+            return false;
+        };
+        if !node.can_merge(next, self.limits) {
+            return false;
+        }
+        self.nodes[index].expand();
+        self.nodes[index + 1].expand();
+        self.nodes[index] = self.nodes[index].merged(&self.nodes[index + 1]);
+        self.nodes.remove(index + 1);
+        true
+    }
+
+    fn after_node_removal(&mut self) {
+        if self.nodes.len() * 4 < self.nodes.capacity() {
+            self.nodes.shrink_to(self.nodes.len() * 2);
+        }
+        self.settle_around(0);
+    }
+
+    fn expand_ends(&mut self) {
+        if self.compress_depth == 0 {
+            return;
+        }
+        for node in [self.nodes.len().wrapping_sub(1), 0] {
+            if let Some(node) = self.nodes.get_mut(node) {
+                node.expand();
+            }
+        }
+    }
+
+    /// Compresses or expands the nodes whose distance from the ends may have changed, and those around
+    /// `index`.
+    fn settle_around(&mut self, index: usize) {
+        if self.compress_depth == 0 {
+            return;
+        }
+        let nodes = self.nodes.len();
+        let edge = (self.compress_depth + 2).min(nodes);
+        for node in
+            (0..edge).chain(nodes - edge..nodes).chain(index.saturating_sub(1)..(index + 3).min(nodes))
+        {
+            self.settle_node(node);
+        }
+    }
+
+    fn settle_node(&mut self, index: usize) {
+        let depth = self.compress_depth;
+        if depth > 0 && index >= depth && index + depth < self.nodes.len() {
+            self.nodes[index].compress();
+        } else {
+            self.nodes[index].expand();
+        }
+    }
+
+    /// Panics unless every invariant of this file and of its nodes holds, given that the limits were never
+    /// lowered.
+    pub fn check(&self) {
+        let count: u64 = self.nodes.iter().map(|node| node.count() as u64).sum();
+        assert_eq!(count, self.len);
+        for (index, node) in self.nodes.iter().enumerate() {
+            node.check(self.limits);
+            let inside = index >= self.compress_depth && index + self.compress_depth < self.nodes.len();
+            assert!(!node.is_compressed() || (self.compress_depth > 0 && inside));
+        }
+    }
+}
+
+/// One node as it is saved.
+#[derive(Debug)]
+pub enum NodeContents {
+    Packed(Listpack),
+    Plain(Box<[u8]>),
+}

@@ -116,7 +116,12 @@ impl<'a> Encoded<'a> {
     #[inline]
     pub fn write(&self, to: &mut [u8]) {
         let (head, body) = to[..self.size()].split_at_mut(self.head_len as usize);
-        head.copy_from_slice(self.head());
+        // Nearly every head is one byte: a store instead of a call to copy memory.
+        if let [only] = head {
+            *only = self.head[0];
+        } else {
+            head.copy_from_slice(self.head());
+        }
         body.copy_from_slice(self.body);
     }
 
@@ -124,7 +129,9 @@ impl<'a> Encoded<'a> {
     #[inline]
     pub fn is_at(&self, bytes: &[u8], at: usize) -> bool {
         let rest = &bytes[at..];
-        rest.starts_with(self.head()) && rest[self.head_len as usize..].starts_with(self.body)
+        rest[0] == self.head[0]
+            && rest.starts_with(self.head())
+            && rest[self.head_len as usize..].starts_with(self.body)
     }
 }
 

@@ -1,1 +1,343 @@
-//! Not built yet.
+//! The feature B+ tree: an ordered set whose members are packed into pages and found without pointers between
+//! them. After the FB+-tree of Chen et al., arXiv 2503.23397.
+//!
+//! ```text
+//!              inner            prefix | feature rows | child ids | counts          (`inner`)
+//!             /     \           routes by SIMD over the features, ranks by the counts
+//!        inner       inner
+//!       /  |  \     /  |  \
+//!    leaf=leaf=leaf=leaf=leaf   tags | offsets | scores | room | records            (`leaf`)
+//!      ^     ^         ^        in order, linked both ways
+//!      +-----+----+----+
+//!          member index         hash -> leaf id, for what needs no order            (`member_index`)
+//! ```
+//!
+//! A key is the score as 8 order-preserving bytes and then the member (`key`). A set that fits one leaf is that
+//! leaf alone: no node, no index, and a page that grows by allocation classes.
+//!
+//! Invariants, beside those of each part:
+//! 1. Every leaf is at depth `height`; leaves left to right hold the members in ascending order, and the chain
+//!    `first`, `next` .. `last` is the same sequence (and back by `prev`).
+//! 2. No leaf is empty unless the set is.
+//! 3. `counts` in each node and `len` are the true numbers of members.
+//! 4. The index exists exactly if `height > 0`.
+//! 5. Long members in the table are exactly those some record names.
+//!
+//! Cost in cold cache lines, beyond nodes and tables that a busy set keeps warm: a lookup by member fetches an
+//! index line, a leaf's tags, offset and score, and the record; a rank or a descent fetches a feature block and
+//! counts per level.
+
+mod check;
+mod descend;
+mod feature;
+mod inner;
+mod insert;
+mod key;
+mod leaf;
+mod member_index;
+mod rebalance;
+mod remove;
+mod score_code;
+mod slab;
+mod walk;
+
+#[cfg(test)]
+mod tests;
+
+pub use walk::{Ascending, Descending};
+
+use super::{Full, Insertion, LexBound, OrderedSet, RankRange, ScoreBound, ScoreProbe};
+use crate::hash::HashSeed;
+use feature::Simd;
+use inner::{FANOUT, Inner};
+use key::{Key, bits_to_score, score_to_bits};
+use leaf::{Leaf, LongMembers};
+use member_index::MemberIndex;
+use slab::Slab;
+
+/// The sizes of a tree's parts. The default is what measured best; others are for measuring, and for testing
+/// tall trees of few members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Limit of a leaf's page, 1,024 to 32,768.
+    pub page_bytes_max: u16,
+    /// Limit of a node's children, 4 to 64.
+    pub node_children_max: u8,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Shape { page_bytes_max: 4096, node_children_max: FANOUT as u8 }
+    }
+}
+
+/// An ordered set of up to 2^32-1 members.
+pub struct FbTree {
+    seed: HashSeed,
+    shape: Shape,
+    simd: Simd,
+    /// Levels of nodes above the leaves.
+    height: u8,
+    /// A node if `height > 0`, else a leaf.
+    root: u32,
+    first: u32,
+    last: u32,
+    len: u32,
+    pages: Pages,
+    inners: Inners,
+    index: Option<Box<MemberIndex>>,
+}
+
+/// The leaves, and the members too long for them.
+struct Pages {
+    leaves: Slab<Leaf>,
+    longs: LongMembers,
+    long_bytes: usize,
+    page_bytes: usize,
+}
+
+/// The inner nodes.
+struct Inners(Slab<Option<Box<Inner>>>);
+
+impl std::ops::Index<u32> for Inners {
+    type Output = Inner;
+    #[inline]
+    fn index(&self, id: u32) -> &Inner {
+        self.0[id].as_deref().expect("an id in the tree names a live node")
+    }
+}
+
+impl std::ops::IndexMut<u32> for Inners {
+    #[inline]
+    fn index_mut(&mut self, id: u32) -> &mut Inner {
+        self.0[id].as_deref_mut().expect("an id in the tree names a live node")
+    }
+}
+
+impl Pages {
+    #[inline]
+    fn key(&self, leaf: u32, slot: usize) -> Key<'_> {
+        self.leaves[leaf].key(slot, &self.longs)
+    }
+
+    /// The anchor of a leaf.
+    fn first_key(&self, leaf: u32) -> Key<'_> {
+        self.key(leaf, 0)
+    }
+
+    /// Changes a leaf, keeping the sum of page sizes.
+    fn change<R>(&mut self, leaf: u32, change: impl FnOnce(&mut Leaf) -> R) -> R {
+        let leaf = &mut self.leaves[leaf];
+        let bytes = leaf.page_bytes();
+        let result = change(leaf);
+        self.page_bytes = self.page_bytes + leaf.page_bytes() - bytes;
+        result
+    }
+
+    /// Puts new contents under an id, keeping its links.
+    fn replace(&mut self, id: u32, with: Leaf) {
+        self.change(id, |leaf| leaf.replace_members(with));
+    }
+
+    fn add(&mut self, leaf: Leaf) -> u32 {
+        self.page_bytes += leaf.page_bytes();
+        self.leaves.insert(leaf)
+    }
+
+    fn take(&mut self, id: u32) -> Leaf {
+        let leaf = self.leaves.take(id);
+        self.page_bytes -= leaf.page_bytes();
+        leaf
+    }
+
+    /// Frees the bytes of a long member of a leaf that is about to lose it.
+    fn free_long(&mut self, leaf: u32, slot: usize) {
+        if let Some(id) = self.leaves[leaf].long_id(slot) {
+            self.long_bytes -= self.longs.take(id).len();
+        }
+    }
+}
+
+impl FbTree {
+    /// An empty set; nothing is allocated for its members yet.
+    pub fn new(seed: HashSeed) -> Self {
+        FbTree::with_shape(seed, Shape::default())
+    }
+
+    /// An empty set with parts of these sizes.
+    pub fn with_shape(seed: HashSeed, shape: Shape) -> Self {
+        assert!((1024..=32768).contains(&shape.page_bytes_max), "page_bytes_max out of range");
+        assert!((4..=FANOUT as u8).contains(&shape.node_children_max), "node_children_max out of range");
+        FbTree::empty(seed, shape, Simd::detect())
+    }
+
+    fn empty(seed: HashSeed, shape: Shape, simd: Simd) -> Self {
+        let mut pages = Pages { leaves: Slab::new(), longs: Slab::new(), long_bytes: 0, page_bytes: 0 };
+        let root = pages.add(Leaf::default());
+        FbTree {
+            seed,
+            shape,
+            simd,
+            height: 0,
+            root,
+            first: root,
+            last: root,
+            len: 0,
+            pages,
+            inners: Inners(Slab::new()),
+            index: None,
+        }
+    }
+
+    /// Empties the set and returns what it was.
+    fn take(&mut self) -> FbTree {
+        let empty = FbTree::empty(self.seed, self.shape, self.simd);
+        std::mem::replace(self, empty)
+    }
+
+    fn page_max(&self) -> usize {
+        self.shape.page_bytes_max as usize
+    }
+
+    fn node_max(&self) -> usize {
+        self.shape.node_children_max as usize
+    }
+}
+
+impl OrderedSet for FbTree {
+    type Ascending<'a> = Ascending<'a>;
+    type Descending<'a> = Descending<'a>;
+
+    fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    fn insert(&mut self, member: &[u8], score: f64) -> Result<Insertion, Full> {
+        let key = Key { score: score_to_bits(score), member };
+        let hash = self.seed.hash(member);
+        if let Some((leaf, slot)) = self.locate(member, hash) {
+            return Ok(self.set_score(leaf, slot, &key, hash));
+        }
+        if self.len == u32::MAX {
+            return Err(Full);
+        }
+        self.insert_new(&key, hash);
+        Ok(Insertion::Added)
+    }
+
+    fn remove(&mut self, member: &[u8]) -> Option<f64> {
+        let hash = self.seed.hash(member);
+        let (leaf, slot) = self.locate(member, hash)?;
+        let score = self.pages.leaves[leaf].score(slot);
+        self.remove_at(leaf, slot, hash);
+        Some(bits_to_score(score))
+    }
+
+    fn score(&self, member: &[u8]) -> Option<f64> {
+        let (leaf, slot) = self.locate(member, self.seed.hash(member))?;
+        Some(bits_to_score(self.pages.leaves[leaf].score(slot)))
+    }
+
+    fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
+        let (leaf, slot) = self.locate(member, self.seed.hash(member))?;
+        let score = self.pages.leaves[leaf].score(slot);
+        let path = self.path_to(&Key { score, member });
+        debug_assert_eq!(path.leaf, leaf, "index and order name the same leaf");
+        Some((self.rank_of_leaf(&path) + slot, bits_to_score(score)))
+    }
+
+    fn at(&self, rank: usize) -> Option<(&[u8], f64)> {
+        if rank >= self.len() {
+            return None;
+        }
+        let (path, slot) = self.path_to_rank(rank);
+        let key = self.pages.key(path.leaf, slot);
+        Some((key.member, bits_to_score(key.score)))
+    }
+
+    fn ascending(&self, rank: usize) -> Ascending<'_> {
+        Ascending::new(self, rank)
+    }
+
+    fn descending(&self, rank: usize) -> Descending<'_> {
+        Descending::new(self, rank)
+    }
+
+    fn score_range(&self, min: ScoreBound, max: ScoreBound) -> RankRange {
+        // No stored score has bits beyond those of infinity, so one more is always the next possible score.
+        let start = match min {
+            ScoreBound::Inclusive(score) => score_to_bits(score),
+            ScoreBound::Exclusive(score) => score_to_bits(score) + 1,
+        };
+        let end = match max {
+            ScoreBound::Inclusive(score) => score_to_bits(score) + 1,
+            ScoreBound::Exclusive(score) => score_to_bits(score),
+        };
+        let rank = |score| self.lower_rank(&Key { score, member: b"" }).0;
+        rank(start)..rank(end)
+    }
+
+    fn lex_range(&self, min: LexBound<'_>, max: LexBound<'_>) -> RankRange {
+        if self.len == 0 {
+            return 0..0;
+        }
+        let score = self.pages.first_key(self.first).score;
+        let below = |member| self.lower_rank(&Key { score, member }).0;
+        let through = |member| {
+            let (rank, exact) = self.lower_rank(&Key { score, member });
+            rank + usize::from(exact)
+        };
+        let start = match min {
+            LexBound::Min => 0,
+            LexBound::Max => self.len(),
+            LexBound::Inclusive(member) => below(member),
+            LexBound::Exclusive(member) => through(member),
+        };
+        let end = match max {
+            LexBound::Min => 0,
+            LexBound::Max => self.len(),
+            LexBound::Inclusive(member) => through(member),
+            LexBound::Exclusive(member) => below(member),
+        };
+        start..end
+    }
+
+    fn remove_range(&mut self, range: RankRange, removed: &mut dyn FnMut(&[u8], f64)) -> usize {
+        let range = range.start..range.end.min(self.len());
+        if range.is_empty() {
+            return 0;
+        }
+        self.remove_ranks(range.clone(), removed);
+        range.len()
+    }
+
+    fn scan(&self, cursor: u64, visit: &mut dyn FnMut(&[u8], f64)) -> u64 {
+        self.scan_from(cursor, visit)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.pages.page_bytes
+            + self.pages.leaves.table_bytes()
+            + self.pages.longs.table_bytes()
+            + self.pages.long_bytes
+            + self.inners.0.table_bytes()
+            + self.inners.0.live() * size_of::<Inner>()
+            + self.index.as_ref().map_or(0, |index| index.memory_bytes())
+    }
+
+    fn probe(&self, member: &[u8]) -> ScoreProbe {
+        self.start_probe(member)
+    }
+
+    fn probe_step(&self, probe: &mut ScoreProbe, member: &[u8]) -> bool {
+        self.step_probe(probe, member)
+    }
+
+    fn defragment(&mut self, cursor: u64, move_it: &mut dyn FnMut(*const u8) -> bool) -> u64 {
+        self.defragment_from(cursor, move_it)
+    }
+
+    fn check(&self) {
+        self.check_all();
+    }
+}

@@ -1,0 +1,212 @@
+//! The configuration: every option once, as a row of [`table`] and as a plain field of [`Config`].
+//!
+//! 1. `Config::load` reads what the server was started with: file, standard input, `--option value` arguments.
+//! 2. The engine owns the one `Config` and hands `&Config` around; a hot path reads a field.
+//! 3. CONFIG GET is [`Config::get`].
+//! 4. CONFIG SET is [`Config::prepare`], which checks everything and returns a second `Config`. The owner applies what
+//!    touches the world (a port, a directory), then assigns it, or drops it and nothing has happened.
+//! 5. CONFIG REWRITE is [`Config::rewrite`].
+
+mod buffer_limits;
+mod checks;
+mod choices;
+mod events;
+mod kinds;
+mod load;
+mod option;
+mod quote;
+mod rewrite;
+mod special;
+mod table;
+
+pub use buffer_limits::{OutputBufferLimit, OutputBufferLimits};
+pub use choices::*;
+pub use events::EventClasses;
+pub use kinds::MemoryLimit;
+pub use load::{ConfigError, Directive, Place, Source, Startup};
+pub use option::{Flags, Occurrence, Refusal};
+pub use rewrite::{RewriteError, RewriteRequest};
+pub use special::{OomScoreAdjValues, ReplicaOf, SavePoint};
+pub use table::{Config, OptionId, ROWS};
+
+/// A row of the table of options.
+pub type Row = option::Row<Config, OptionId>;
+
+/// The row that `name` names in any case, by name or alias, and that name as the table spells it.
+pub fn find(name: &[u8]) -> Option<(&'static Row, &'static str)> {
+    ROWS.iter().find_map(|row| row.name_matching(name).map(|spelled| (row, spelled)))
+}
+
+/// True when the value of this option must be redacted wherever commands are shown.
+pub fn is_sensitive(name: &[u8]) -> bool {
+    find(name).is_some_and(|(row, _)| row.flags.has(Flags::SENSITIVE))
+}
+
+/// Where a CONFIG SET comes from and when.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SetOrigin {
+    /// The dataset is being loaded.
+    pub loading: bool,
+    /// The client came over loopback or a Unix socket.
+    pub local: bool,
+}
+
+/// An option that CONFIG SET gave a new value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub option: OptionId,
+    /// The option's name, or its alias if the client used that.
+    pub name: &'static str,
+}
+
+/// Why CONFIG SET did nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SetError {
+    /// Answered with the server's LOADING error.
+    Loading,
+    Unknown {
+        name: Vec<u8>,
+    },
+    Refused {
+        name: Vec<u8>,
+        reason: Refusal,
+    },
+}
+
+impl SetError {
+    /// For the owner: the world would not take what `change` asks for.
+    pub fn not_applied(change: &Change, reason: impl Into<Refusal>) -> Self {
+        Self::refused(change.name, reason)
+    }
+
+    fn refused(name: impl Into<Vec<u8>>, reason: impl Into<Refusal>) -> Self {
+        Self::Refused { name: name.into(), reason: reason.into() }
+    }
+
+    /// The error as a client reads it, with its code; `None` for `Loading`, whose text belongs to the engine.
+    pub fn text(&self) -> Option<Vec<u8>> {
+        match self {
+            Self::Loading => None,
+            Self::Unknown { name } => Some(
+                [b"ERR Unknown option or number of arguments for CONFIG SET - '", &name[..], b"'"].concat(),
+            ),
+            Self::Refused { name, reason } => Some(
+                [
+                    b"ERR CONFIG SET failed (possibly related to argument '",
+                    &name[..],
+                    b"') - ",
+                    reason.as_bytes(),
+                ]
+                .concat(),
+            ),
+        }
+    }
+}
+
+impl Config {
+    /// The options that any of `patterns` names, sorted by name, each once. A word without wildcards names one
+    /// option or alias, and is echoed as it was typed. A pattern matches names and aliases, but no hidden option.
+    pub fn get(&self, patterns: &[&[u8]]) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut found: Vec<(Vec<u8>, &Row)> = Vec::new();
+        for wanted in patterns {
+            if wanted.iter().any(|byte| matches!(byte, b'[' | b'*' | b'?')) {
+                let visible = ROWS.iter().filter(|row| !row.flags.has(Flags::HIDDEN));
+                for (row, name) in visible.flat_map(|row| row.names().map(move |name| (row, name))) {
+                    if wire::glob::matches_ignoring_case(wanted, name.as_bytes()) {
+                        add_once(&mut found, name.as_bytes(), row);
+                    }
+                }
+            } else if let Some((row, _)) = find(wanted) {
+                add_once(&mut found, wanted, row);
+            }
+        }
+        found.sort_by(|(a, _), (b, _)| a.cmp(b));
+        found.into_iter().map(|(name, row)| (name, (row.get)(self))).collect()
+    }
+
+    /// The value of one option as text.
+    pub fn value_of(&self, row: &Row) -> Vec<u8> {
+        (row.get)(self)
+    }
+
+    /// What this configuration would be with every pair set, and which options that changes. Nothing is set when
+    /// anything is refused.
+    pub fn prepare(
+        &self,
+        pairs: &[(&[u8], &[u8])],
+        origin: SetOrigin,
+    ) -> Result<(Config, Vec<Change>), SetError> {
+        let rows = self.settable(pairs, origin)?;
+        let mut next = self.clone();
+        let mut changes = Vec::new();
+        for ((row, name), (_, value)) in rows.into_iter().zip(pairs) {
+            let words: Vec<&[u8]> = match () {
+                () if !row.flags.has(Flags::MULTI) => vec![value],
+                () if value.is_empty() => Vec::new(),
+                () => value.split(|byte| *byte == b' ').collect(),
+            };
+            let changed = (row.set)(&mut next, &words, Occurrence::First)
+                .map_err(|reason| SetError::refused(name, reason))?;
+            if changed || row.flags.has(Flags::VOLATILE) {
+                changes.push(Change { option: row.id, name });
+            }
+        }
+        Ok((next, changes))
+    }
+
+    /// `prepare` and commit, for owners with nothing to apply.
+    pub fn set(&mut self, pairs: &[(&[u8], &[u8])], origin: SetOrigin) -> Result<Vec<Change>, SetError> {
+        let (next, changes) = self.prepare(pairs, origin)?;
+        *self = next;
+        Ok(changes)
+    }
+
+    /// The rows that `pairs` name, if all of them may be set now.
+    fn settable(
+        &self,
+        pairs: &[(&[u8], &[u8])],
+        origin: SetOrigin,
+    ) -> Result<Vec<(&'static Row, &'static str)>, SetError> {
+        let mut rows: Vec<(&'static Row, &'static str)> = Vec::with_capacity(pairs.len());
+        for (typed, _) in pairs {
+            let Some((row, name)) = find(typed) else {
+                return Err(SetError::Unknown { name: typed.to_vec() });
+            };
+            if row.flags.has(Flags::IMMUTABLE) {
+                return Err(SetError::refused(*typed, "can't set immutable config"));
+            }
+            if row.flags.has(Flags::PROTECTED) && !self.enable_protected_configs.allows(origin.local) {
+                return Err(SetError::refused(*typed, "can't set protected config"));
+            }
+            if row.flags.has(Flags::DENIED_WHILE_LOADING) && origin.loading {
+                return Err(SetError::Loading);
+            }
+            // A name and its alias are not duplicates of each other: the last one wins.
+            if rows.iter().any(|(_, other)| *other == name) {
+                return Err(SetError::refused(*typed, "duplicate parameter"));
+            }
+            rows.push((row, name));
+        }
+        Ok(rows)
+    }
+}
+
+/// Shows option names and values, but no secrets.
+impl std::fmt::Debug for Config {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let shown = |row: &Row| match row.flags.has(Flags::SENSITIVE) {
+            true => "(redacted)".to_owned(),
+            false => String::from_utf8_lossy(&(row.get)(self)).into_owned(),
+        };
+        f.debug_map().entries(ROWS.iter().map(|row| (row.name, shown(row)))).finish()
+    }
+}
+
+fn add_once(found: &mut Vec<(Vec<u8>, &'static Row)>, name: &[u8], row: &'static Row) {
+    if !found.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
+        found.push((name.to_vec(), row));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! Options that are one word of a few: the enums, and the words they are spelled with.
+
+use super::option::{Kind, Occurrence, Refusal};
+
+/// An enum whose variants have names in the configuration, in the order in which errors list them. Several names
+/// may mean one variant; it prints as the first.
+pub trait Named: Copy + PartialEq + 'static {
+    const NAMES: &'static [(&'static str, Self)];
+
+    fn name(self) -> &'static str {
+        let found = Self::NAMES.iter().find(|(_, variant)| *variant == self);
+        found.expect("every variant is declared together with its name").0
+    }
+}
+
+macro_rules! choices {
+    ($( $(#[$meta:meta])* $name:ident { $( $variant:ident = $first:literal $(| $other:literal)* ),+ $(,)? } )+) => { $(
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name { $( $variant, )+ }
+
+        impl Named for $name {
+            const NAMES: &'static [(&'static str, Self)] =
+                &[ $( ($first, Self::$variant), $( ($other, Self::$variant), )* )+ ];
+        }
+    )+ };
+}
+
+choices! {
+    /// What is evicted when `maxmemory` is reached.
+    MaxmemoryPolicy {
+        VolatileLru = "volatile-lru",
+        VolatileLfu = "volatile-lfu",
+        VolatileRandom = "volatile-random",
+        VolatileTtl = "volatile-ttl",
+        AllkeysLru = "allkeys-lru",
+        AllkeysLfu = "allkeys-lfu",
+        AllkeysRandom = "allkeys-random",
+        NoEviction = "noeviction",
+    }
+    SyslogFacility {
+        User = "user",
+        Local0 = "local0",
+        Local1 = "local1",
+        Local2 = "local2",
+        Local3 = "local3",
+        Local4 = "local4",
+        Local5 = "local5",
+        Local6 = "local6",
+        Local7 = "local7",
+    }
+    /// The least important messages that are still logged.
+    LogLevel {
+        Debug = "debug",
+        Verbose = "verbose",
+        Notice = "notice",
+        Warning = "warning",
+        Nothing = "nothing",
+    }
+    Supervised { Upstart = "upstart", Systemd = "systemd", Auto = "auto", No = "no" }
+    AppendFsync { EverySecond = "everysec", Always = "always", No = "no" }
+    ReplDisklessLoad {
+        Disabled = "disabled",
+        OnEmptyDb = "on-empty-db",
+        SwapDb = "swapdb",
+        FlushBeforeLoad = "flush-before-load",
+    }
+    TlsAuthClients { No = "no", Yes = "yes", Optional = "optional" }
+    /// Which field of a client's certificate names its user.
+    TlsAuthClientsUser { CommonName = "CN", Uri = "URI", Off = "off" }
+    OomScoreAdj { No = "no", Relative = "yes" | "relative", Absolute = "absolute" }
+    AclPubsubDefault { AllChannels = "allchannels", ResetChannels = "resetchannels" }
+    /// Who may do what an option guards.
+    ProtectedAction { No = "no", Yes = "yes", Local = "local" }
+    ClusterEndpointType { Ip = "ip", Hostname = "hostname", UnknownEndpoint = "unknown-endpoint" }
+    ClusterConfigSave { Sync = "sync", BestEffort = "best-effort" }
+    PropagationError { Ignore = "ignore", Panic = "panic", PanicOnReplicas = "panic-on-replicas" }
+    LogFormat { Legacy = "legacy", Logfmt = "logfmt", Json = "json" }
+    LogTimestampFormat { Legacy = "legacy", Iso8601 = "iso8601", Milliseconds = "milliseconds" }
+    RdbVersionCheck { Strict = "strict", Relaxed = "relaxed" }
+    /// The structure of sorted sets past the compact limits.
+    ZsetIndex { Skiplist = "skiplist", Fbtree = "fbtree" }
+}
+
+impl ProtectedAction {
+    /// May a client do this? `local` clients come over loopback or a Unix socket.
+    pub fn allows(self, local: bool) -> bool {
+        match self {
+            Self::Yes => true,
+            Self::Local => local,
+            Self::No => false,
+        }
+    }
+}
+
+impl MaxmemoryPolicy {
+    /// True for the policies that only evict keys with a TTL.
+    pub fn is_volatile(self) -> bool {
+        matches!(self, Self::VolatileLru | Self::VolatileLfu | Self::VolatileRandom | Self::VolatileTtl)
+    }
+
+    /// True for the policies that need the access frequency of a key instead of its idle time.
+    pub fn is_lfu(self) -> bool {
+        matches!(self, Self::VolatileLfu | Self::AllkeysLfu)
+    }
+
+    pub fn is_lru(self) -> bool {
+        matches!(self, Self::VolatileLru | Self::AllkeysLru)
+    }
+}
+
+/// One word of an enum, in any case.
+pub(super) struct Choice;
+
+impl<T: Named> Kind<T> for Choice {
+    fn parse(&self, words: &[&[u8]], _before: &T, _occurrence: Occurrence) -> Result<T, Refusal> {
+        lookup(T::NAMES, words[0]).ok_or_else(|| one_of(T::NAMES))
+    }
+
+    fn format(&self, value: &T) -> Vec<u8> {
+        value.name().into()
+    }
+}
+
+fn lookup<T: Copy>(names: &[(&str, T)], word: &[u8]) -> Option<T> {
+    names.iter().find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| *value)
+}
+
+fn one_of<T>(names: &[(&str, T)]) -> Refusal {
+    let names: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
+    format!("argument(s) must be one of the following: {}", names.join(", ")).into()
+}
+
+/// What a signal asks of the shutdown, as a set of bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShutdownFlags(u8);
+
+impl ShutdownFlags {
+    pub const DEFAULT: Self = Self(0);
+    /// Save even if there are no save points.
+    pub const SAVE: Self = Self(1);
+    pub const NOSAVE: Self = Self(1 << 1);
+    /// Do not wait for replicas.
+    pub const NOW: Self = Self(1 << 2);
+    /// Stop in spite of errors.
+    pub const FORCE: Self = Self(1 << 3);
+    pub const SAFE: Self = Self(1 << 4);
+    pub const FAILOVER: Self = Self(1 << 5);
+
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("default", Self::DEFAULT),
+        ("save", Self::SAVE),
+        ("nosave", Self::NOSAVE),
+        ("now", Self::NOW),
+        ("force", Self::FORCE),
+        ("safe", Self::SAFE),
+        ("failover", Self::FAILOVER),
+    ];
+
+    pub fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    pub fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// Words of a shutdown, in any order.
+pub(super) struct ShutdownWords;
+
+impl Kind<ShutdownFlags> for ShutdownWords {
+    fn parse(
+        &self,
+        words: &[&[u8]],
+        _before: &ShutdownFlags,
+        _occurrence: Occurrence,
+    ) -> Result<ShutdownFlags, Refusal> {
+        let names = ShutdownFlags::NAMES;
+        if words.is_empty() {
+            return Err(one_of(names));
+        }
+        let mut flags = ShutdownFlags::DEFAULT;
+        for word in words {
+            flags = flags.with(lookup(names, word).ok_or_else(|| one_of(names))?);
+        }
+        if flags.has(ShutdownFlags::SAVE.with(ShutdownFlags::NOSAVE)) {
+            return Err("shutdown options SAVE and NOSAVE can't be used simultaneously".into());
+        }
+        Ok(flags)
+    }
+
+    fn format(&self, value: &ShutdownFlags) -> Vec<u8> {
+        let (default, named) = ShutdownFlags::NAMES.split_first().expect("the names are a constant list");
+        let set: Vec<&str> =
+            named.iter().filter(|(_, flag)| value.has(*flag)).map(|(name, _)| *name).collect();
+        if set.is_empty() { default.0.into() } else { set.join(" ").into() }
+    }
+}

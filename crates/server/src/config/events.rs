@@ -1,0 +1,121 @@
+//! `notify-keyspace-events`: the classes of events that are published, one letter each.
+
+use super::option::{Kind, Occurrence, Refusal, RewrittenLine};
+use super::quote::quoted;
+
+/// Classes of keyspace events, as a set of bits. `KEYSPACE` and `KEYEVENT` choose the channels, the others the events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventClasses(u16);
+
+impl EventClasses {
+    pub const NONE: Self = Self(0);
+    pub const KEYSPACE: Self = Self(1);
+    pub const KEYEVENT: Self = Self(1 << 1);
+    pub const GENERIC: Self = Self(1 << 2);
+    pub const STRING: Self = Self(1 << 3);
+    pub const LIST: Self = Self(1 << 4);
+    pub const SET: Self = Self(1 << 5);
+    pub const HASH: Self = Self(1 << 6);
+    pub const ZSET: Self = Self(1 << 7);
+    pub const EXPIRED: Self = Self(1 << 8);
+    pub const EVICTED: Self = Self(1 << 9);
+    pub const STREAM: Self = Self(1 << 10);
+    pub const KEY_MISS: Self = Self(1 << 11);
+    pub const MODULE: Self = Self(1 << 12);
+    pub const NEW: Self = Self(1 << 13);
+    /// What `A` stands for: all but key misses and new keys.
+    pub const ALL: Self = Self(
+        Self::GENERIC.0
+            | Self::STRING.0
+            | Self::LIST.0
+            | Self::SET.0
+            | Self::HASH.0
+            | Self::ZSET.0
+            | Self::EXPIRED.0
+            | Self::EVICTED.0
+            | Self::STREAM.0
+            | Self::MODULE.0,
+    );
+
+    /// The letters, in the order in which they print. `n` only prints where `A` does not.
+    const LETTERS: [(u8, Self); 14] = [
+        (b'g', Self::GENERIC),
+        (b'$', Self::STRING),
+        (b'l', Self::LIST),
+        (b's', Self::SET),
+        (b'h', Self::HASH),
+        (b'z', Self::ZSET),
+        (b'x', Self::EXPIRED),
+        (b'e', Self::EVICTED),
+        (b't', Self::STREAM),
+        (b'd', Self::MODULE),
+        (b'n', Self::NEW),
+        (b'K', Self::KEYSPACE),
+        (b'E', Self::KEYEVENT),
+        (b'm', Self::KEY_MISS),
+    ];
+
+    /// True when every class of `other` is in this set.
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// True when a class of `other` is in this set.
+    pub const fn intersects(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// `None` when a letter names no class.
+    pub fn parse(letters: &[u8]) -> Option<Self> {
+        letters.iter().try_fold(Self::NONE, |classes, letter| {
+            if *letter == b'A' {
+                return Some(classes.with(Self::ALL));
+            }
+            let (_, class) = Self::LETTERS.iter().find(|(name, _)| name == letter)?;
+            Some(classes.with(*class))
+        })
+    }
+
+    /// The letters of this set in the canonical order, with `A` in place of all that it stands for.
+    pub fn letters(self) -> Vec<u8> {
+        let all = self.has(Self::ALL);
+        let shown = |class: Self| self.has(class) && !(all && Self::ALL.with(Self::NEW).has(class));
+        let named = Self::LETTERS.iter().filter(|(_, class)| shown(*class)).map(|(letter, _)| *letter);
+        all.then_some(b'A').into_iter().chain(named).collect()
+    }
+}
+
+pub(super) struct EventLetters;
+
+impl Kind<EventClasses> for EventLetters {
+    fn parse(
+        &self,
+        words: &[&[u8]],
+        _before: &EventClasses,
+        _occurrence: Occurrence,
+    ) -> Result<EventClasses, Refusal> {
+        EventClasses::parse(words[0])
+            .ok_or_else(|| "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into())
+    }
+
+    fn format(&self, value: &EventClasses) -> Vec<u8> {
+        value.letters()
+    }
+
+    fn rewritten(&self, value: &EventClasses, default: &EventClasses) -> Vec<RewrittenLine> {
+        // `A` hides `n` where clients look, but a file must not lose it.
+        let mut letters = value.letters();
+        if value.has(EventClasses::ALL.with(EventClasses::NEW)) {
+            letters.push(b'n');
+        }
+        vec![RewrittenLine { text: quoted(&letters), forced: value != default }]
+    }
+}

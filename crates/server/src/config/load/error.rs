@@ -1,0 +1,92 @@
+//! Why the server cannot start with its configuration.
+
+use std::fmt;
+use std::io;
+
+use super::super::option::Refusal;
+use super::super::special::os_error_text;
+use super::{Directive, Place, Source};
+
+/// An error that stops the start. `Display` is the whole text for standard error.
+#[derive(Debug)]
+pub enum ConfigError {
+    /// A file could not be opened or read, or must not be read.
+    Open { file: Vec<u8>, error: io::Error, included_from: Option<Place> },
+    /// Standard input could not be read.
+    StandardInput { error: io::Error },
+    /// A line is wrong, or (without a place) the configuration as a whole.
+    Invalid { place: Option<Place>, reason: Refusal, unknown_word: Option<Vec<u8>> },
+}
+
+impl ConfigError {
+    /// An error about a line, also for the parts of the server that carry out a `Directive`.
+    pub fn at(place: &Place, reason: impl Into<Refusal>) -> Self {
+        Self::Invalid { place: Some(place.clone()), reason: reason.into(), unknown_word: None }
+    }
+
+    pub(super) fn anywhere(reason: impl Into<Refusal>) -> Self {
+        Self::Invalid { place: None, reason: reason.into(), unknown_word: None }
+    }
+
+    pub(super) fn bad_directive(directive: &Directive) -> Self {
+        Self::Invalid {
+            place: Some(directive.place.clone()),
+            reason: "Bad directive or wrong number of arguments".into(),
+            unknown_word: directive.words.first().cloned(),
+        }
+    }
+
+    pub(super) fn open(file: &[u8], error: io::Error, included_from: Option<&Place>) -> Self {
+        Self::Open { file: file.to_vec(), error, included_from: included_from.cloned() }
+    }
+
+    pub(super) fn standard_input(error: io::Error) -> Self {
+        Self::StandardInput { error }
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open { file, error, included_from } => {
+                let file = String::from_utf8_lossy(file);
+                write!(f, "Fatal error, can't open config file '{file}': {}", os_error_text(error))?;
+                match included_from {
+                    Some(place) => write!(f, "\nIncluded from {}", Position(place)),
+                    None => Ok(()),
+                }
+            }
+            Self::StandardInput { error } => {
+                write!(f, "Fatal error, can't read the config from stdin: {}", os_error_text(error))
+            }
+            Self::Invalid { place, reason, unknown_word } => {
+                write!(f, "\n*** FATAL CONFIG FILE ERROR (Version {}) ***", env!("CARGO_PKG_VERSION"))?;
+                let Some(place) = place else { return write!(f, "\n{reason}") };
+                write!(f, "\nReading the configuration file, at line {}", place.line_number)?;
+                write!(f, "\n>>> '{}'", String::from_utf8_lossy(&place.line))?;
+                write!(f, "\n{reason}")?;
+                write!(f, "\n({}", Position(place))?;
+                if let Some(word) = unknown_word {
+                    write!(f, ", directive '{}'", String::from_utf8_lossy(word))?;
+                }
+                f.write_str(")")
+            }
+        }
+    }
+}
+
+/// A place in words.
+struct Position<'a>(&'a Place);
+
+impl fmt::Display for Position<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let line = self.0.line_number;
+        match &self.0.source {
+            Source::File(path) => write!(f, "{}, line {line}", path.display()),
+            Source::StandardInput => write!(f, "standard input, line {line}"),
+            Source::CommandLine => f.write_str("the command line"),
+        }
+    }
+}

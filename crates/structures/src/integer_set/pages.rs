@@ -1,0 +1,282 @@
+//! A large set of integers: pages in groups, both in ascending order.
+//!
+//! ```text
+//!  groups: | first, count, pages | first, count, pages | ...     binary search by `first`
+//!                           └──> | page | page | ...             at most 128 pages, by their base
+//! ```
+//!
+//! Invariants:
+//! 1. Every value of a page is at least the page's base and below the base of the next page.
+//! 2. A group has 1 to 128 pages; `first` is the base of its first page, `count` the sum of their counts.
+//! 3. `len` is the sum of the groups' counts.
+
+use super::page::{PAGE_MAX, Page};
+use crate::size_class::size_class;
+
+const GROUP_MAX: usize = 128;
+
+struct Group {
+    first: i64,
+    count: u64,
+    pages: Vec<Page>,
+}
+
+impl Group {
+    fn new(pages: Vec<Page>) -> Group {
+        let count = pages.iter().map(|page| page.count() as u64).sum();
+        Group { first: pages[0].base, count, pages }
+    }
+}
+
+#[derive(Default)]
+pub struct IntegerPages {
+    groups: Vec<Group>,
+    len: u64,
+}
+
+impl IntegerPages {
+    /// A set of `values`, which must ascend strictly.
+    pub fn from_sorted(values: &[i64]) -> Self {
+        let mut set = IntegerPages { groups: Vec::new(), len: values.len() as u64 };
+        for part in values.chunks(PAGE_MAX * GROUP_MAX / 2) {
+            set.groups.push(Group::new(part.chunks(PAGE_MAX).map(|part| Page::encode(part, 0)).collect()));
+        }
+        set
+    }
+
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The group and the page where `value` belongs: the last whose base is at most `value`, else the first.
+    #[inline]
+    fn locate(&self, value: i64) -> Option<(usize, usize)> {
+        if self.groups.is_empty() {
+            return None;
+        }
+        let group = self.groups.partition_point(|group| group.first <= value).saturating_sub(1);
+        let page = self.groups[group].pages.partition_point(|page| page.base <= value).saturating_sub(1);
+        Some((group, page))
+    }
+
+    #[inline]
+    pub fn contains(&self, value: i64) -> bool {
+        self.locate(value).is_some_and(|(group, page)| self.groups[group].pages[page].contains(value))
+    }
+
+    /// Adds `value`; false when it was there.
+    pub fn insert(&mut self, value: i64) -> bool {
+        let Some((group, page)) = self.locate(value) else {
+            self.groups.push(Group::new(vec![Page::encode(&[value], 0)]));
+            self.len += 1;
+            return true;
+        };
+        let owner = &mut self.groups[group];
+        let target = &mut owner.pages[page];
+        if target.contains(value) {
+            return false;
+        }
+        self.len += 1;
+        owner.count += 1;
+        if target.count() < PAGE_MAX {
+            target.insert(value);
+            owner.first = owner.pages[0].base;
+            return true;
+        }
+        self.insert_into_full(group, page, value);
+        true
+    }
+
+    #[cold]
+    fn insert_into_full(&mut self, group: usize, page: usize, value: i64) {
+        let (first, last) = (group == 0 && page == 0, group + 1 == self.groups.len());
+        let owner = &mut self.groups[group];
+        let last = last && page + 1 == owner.pages.len();
+        let full = &mut owner.pages[page];
+        if last && value > full.last() {
+            // Ascending inserts leave full pages behind them, and descending ones too.
+            owner.pages.push(Page::encode(&[value], 0));
+        } else if first && value < full.base {
+            owner.pages.insert(0, Page::encode(&[value], 0));
+        } else {
+            let mut values: Vec<i64> = full.values().collect();
+            let place = values.partition_point(|&other| other < value);
+            values.insert(place, value);
+            let (low, high) = values.split_at(values.len() / 2);
+            *full = Page::encode(low, 0);
+            owner.pages.insert(page + 1, Page::encode(high, 0));
+        }
+        owner.first = owner.pages[0].base;
+        if owner.pages.len() > GROUP_MAX {
+            let cut = if last { GROUP_MAX } else { GROUP_MAX / 2 };
+            let tail = owner.pages.split_off(cut);
+            owner.pages.shrink_to_fit();
+            owner.count = owner.pages.iter().map(|page| page.count() as u64).sum();
+            self.groups.insert(group + 1, Group::new(tail));
+        }
+    }
+
+    /// Removes `value`; false when it was not there.
+    pub fn remove(&mut self, value: i64) -> bool {
+        let Some((group, page)) = self.locate(value) else { return false };
+        let owner = &mut self.groups[group];
+        let target = &mut owner.pages[page];
+        if !target.contains(value) {
+            return false;
+        }
+        self.len -= 1;
+        owner.count -= 1;
+        if target.count() > 1 {
+            target.remove(value);
+            if target.count() < PAGE_MAX / 4 {
+                Self::merge_pages(owner, page);
+            }
+        } else {
+            owner.pages.remove(page);
+        }
+        match owner.pages.first() {
+            Some(page) => owner.first = page.base,
+            None => _ = self.groups.remove(group),
+        }
+        if group < self.groups.len() && self.groups[group].pages.len() < GROUP_MAX / 8 {
+            self.merge_groups(group);
+        }
+        true
+    }
+
+    /// Joins page `page` with a neighbour if both make a page that is at most three quarters full.
+    fn merge_pages(owner: &mut Group, page: usize) {
+        for low in [page.wrapping_sub(1), page] {
+            let Some(pair) = owner.pages.get(low..low.wrapping_add(2)) else { continue };
+            if pair[0].count() + pair[1].count() <= PAGE_MAX / 4 * 3 {
+                let values: Vec<i64> = pair[0].values().chain(pair[1].values()).collect();
+                owner.pages[low] = Page::encode(&values, 0);
+                owner.pages.remove(low + 1);
+                return;
+            }
+        }
+    }
+
+    fn merge_groups(&mut self, group: usize) {
+        for low in [group.wrapping_sub(1), group] {
+            let Some(pair) = self.groups.get(low..low.wrapping_add(2)) else { continue };
+            if pair[0].pages.len() + pair[1].pages.len() <= GROUP_MAX / 2 {
+                let high = self.groups.remove(low + 1);
+                self.groups[low].count += high.count;
+                self.groups[low].pages.extend(high.pages);
+                return;
+            }
+        }
+    }
+
+    /// The value with `rank` smaller ones.
+    pub fn at(&self, rank: u64) -> Option<i64> {
+        let mut rest = rank;
+        for group in &self.groups {
+            if rest >= group.count {
+                rest -= group.count;
+                continue;
+            }
+            for page in &group.pages {
+                if rest < page.count() as u64 {
+                    return Some(page.at(rest as usize));
+                }
+                rest -= page.count() as u64;
+            }
+        }
+        None
+    }
+
+    /// Values in ascending order.
+    pub fn iter(&self) -> Iter<'_> {
+        Iter { set: self, group: 0, page: 0, place: 0 }
+    }
+
+    /// Bytes held from the allocator, without the value itself.
+    pub fn memory_bytes(&self) -> usize {
+        let groups = self.groups.iter().map(|group| {
+            let pages: usize = group.pages.iter().map(Page::memory_bytes).sum();
+            pages + size_class(group.pages.capacity() * size_of::<Page>())
+        });
+        groups.sum::<usize>() + size_class(self.groups.capacity() * size_of::<Group>())
+    }
+
+    /// Frees up to `pages_max` pages from the end; true when nothing is left.
+    pub fn free_step(&mut self, pages_max: usize) -> bool {
+        for _ in 0..pages_max {
+            let Some(group) = self.groups.last_mut() else { break };
+            match group.pages.pop() {
+                Some(page) => {
+                    group.count -= page.count() as u64;
+                    self.len -= page.count() as u64;
+                }
+                None => _ = self.groups.pop(),
+            }
+        }
+        self.groups.is_empty()
+    }
+
+    /// Panics unless every documented invariant holds.
+    pub fn check(&self) {
+        assert_eq!(self.len, self.groups.iter().map(|group| group.count).sum::<u64>());
+        let mut previous: Option<i64> = None;
+        for group in &self.groups {
+            assert!((1..=GROUP_MAX).contains(&group.pages.len()));
+            assert_eq!(group.first, group.pages[0].base);
+            assert_eq!(group.count, group.pages.iter().map(|page| page.count() as u64).sum::<u64>());
+            for page in &group.pages {
+                page.check();
+                assert!(previous.is_none_or(|previous| previous < page.base));
+                previous = Some(page.last());
+            }
+        }
+    }
+}
+
+#[derive(Clone)]
+pub struct Iter<'a> {
+    set: &'a IntegerPages,
+    group: usize,
+    page: usize,
+    place: usize,
+}
+
+impl Iter<'_> {
+    /// Skips all values below `value`. Never goes back.
+    pub fn seek(&mut self, value: i64) {
+        let Some((group, page)) = self.set.locate(value) else { return };
+        if (group, page) < (self.group, self.page) {
+            return;
+        }
+        let place = self.set.groups[group].pages[page].place(value);
+        if (group, page) > (self.group, self.page) {
+            (self.group, self.page, self.place) = (group, page, place);
+        } else {
+            self.place = self.place.max(place);
+        }
+    }
+}
+
+impl Iterator for Iter<'_> {
+    type Item = i64;
+
+    #[inline]
+    fn next(&mut self) -> Option<i64> {
+        loop {
+            let group = self.set.groups.get(self.group)?;
+            let Some(page) = group.pages.get(self.page) else {
+                (self.group, self.page, self.place) = (self.group + 1, 0, 0);
+                continue;
+            };
+            if let Some((value, place)) = page.step(self.place) {
+                self.place = place;
+                return Some(value);
+            }
+            (self.page, self.place) = (self.page + 1, 0);
+        }
+    }
+}

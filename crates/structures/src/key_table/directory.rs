@@ -1,0 +1,212 @@
+//! The buckets' memory: chunks of a fixed number of buckets, so that a table grows without being copied.
+//!
+//! Invariants:
+//! 1. A chunk is `None`-like (null) or an owned allocation of `capacity` initialised buckets.
+//! 2. Only the last chunk may have a capacity below [`CHUNK_BUCKETS`]: the directory ends where the table ends.
+//! 3. `expiring` counts the entries with a time to live in the chunk's buckets, their overflow included.
+
+use super::bucket::Bucket;
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ops::Range;
+
+/// 16 KiB: small enough that a half-migrated table wastes little, large enough that the directory of a table
+/// of 5M keys (52 KiB) stays in the second-level cache.
+pub(super) const CHUNK_BUCKETS: usize = if cfg!(miri) { 8 } else { 256 };
+
+struct Chunk {
+    buckets: *mut Bucket,
+    capacity: u32,
+    expiring: u32,
+}
+
+impl Chunk {
+    const ABSENT: Chunk = Chunk { buckets: std::ptr::null_mut(), capacity: 0, expiring: 0 };
+
+    /// Gives the chunk `capacity` buckets; what does not fit any more must be empty.
+    fn resize(&mut self, capacity: usize) {
+        let old = std::mem::replace(&mut self.capacity, capacity as u32) as usize;
+        let from = self.buckets;
+        let layout = chunk_layout(capacity);
+        // SAFETY: a capacity of 0 is never asked for. All zero bits are empty slots.
+        self.buckets = unsafe { alloc_zeroed(layout) }.cast();
+        if self.buckets.is_null() {
+            handle_alloc_error(layout);
+        }
+        if !from.is_null() {
+            // SAFETY: invariant 1 for the old allocation, and the new one is distinct from it.
+            unsafe {
+                from.copy_to_nonoverlapping(self.buckets, old.min(capacity));
+                dealloc(from.cast(), chunk_layout(old));
+            }
+        }
+    }
+
+    fn free(&mut self) {
+        if !self.buckets.is_null() {
+            debug_assert!(self.expiring == 0);
+            // SAFETY: invariant 1; the chunk is absent afterwards.
+            unsafe { dealloc(self.buckets.cast(), chunk_layout(self.capacity as usize)) };
+            *self = Chunk::ABSENT;
+        }
+    }
+}
+
+fn chunk_layout(capacity: usize) -> Layout {
+    Layout::array::<Bucket>(capacity).expect("a chunk is at most 16 KiB")
+}
+
+pub(super) struct Directory {
+    chunks: Vec<Chunk>,
+    /// Buckets up to the end of the table.
+    end: usize,
+    bytes: usize,
+}
+
+impl Directory {
+    pub(super) const fn new() -> Directory {
+        Directory { chunks: Vec::new(), end: 0, bytes: 0 }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes + self.chunks.capacity() * size_of::<Chunk>()
+    }
+
+    /// The address of a bucket, for prefetching and reading. The bucket's chunk must be there.
+    #[inline]
+    pub(super) fn address(&self, bucket: usize) -> *mut Bucket {
+        let chunk = &self.chunks[bucket / CHUNK_BUCKETS];
+        debug_assert!(bucket % CHUNK_BUCKETS < chunk.capacity as usize);
+        chunk.buckets.wrapping_add(bucket % CHUNK_BUCKETS)
+    }
+
+    #[inline]
+    pub(super) fn bucket(&self, bucket: usize) -> &Bucket {
+        // SAFETY: the table only asks for buckets between whose bounds it has called `ensure`, and not
+        // `release` (invariant 4 of the table), so the chunk is there and holds it.
+        unsafe { &*self.address(bucket) }
+    }
+
+    #[inline]
+    pub(super) fn bucket_mut(&mut self, bucket: usize) -> &mut Bucket {
+        // SAFETY: as in `bucket`; the directory owns the chunk and is borrowed mutably.
+        unsafe { &mut *self.address(bucket) }
+    }
+
+    /// Makes the directory end at `end` buckets. What lies beyond must be empty.
+    pub(super) fn set_end(&mut self, end: usize) {
+        let old_end = std::mem::replace(&mut self.end, end);
+        let count = end.div_ceil(CHUNK_BUCKETS);
+        while self.chunks.len() > count {
+            let mut chunk = self.chunks.pop().expect("longer than count");
+            self.bytes -= chunk.capacity as usize * size_of::<Bucket>();
+            chunk.free();
+        }
+        if self.chunks.len() < count {
+            self.chunks.reserve_exact(count - self.chunks.len());
+            self.chunks.resize_with(count, || Chunk::ABSENT);
+        }
+        // The chunk in which the table ended, or ends now, changes its capacity.
+        let partial = old_end.min(end) / CHUNK_BUCKETS;
+        if self.chunks.get(partial).is_some_and(|chunk| !chunk.buckets.is_null()) {
+            let capacity = self.capacity(partial);
+            let chunk = &mut self.chunks[partial];
+            if chunk.capacity as usize != capacity {
+                self.bytes = self.bytes - chunk.capacity as usize * size_of::<Bucket>()
+                    + capacity * size_of::<Bucket>();
+                chunk.resize(capacity);
+            }
+        }
+    }
+
+    fn capacity(&self, chunk: usize) -> usize {
+        CHUNK_BUCKETS.min(self.end - chunk * CHUNK_BUCKETS)
+    }
+
+    /// Allocates the chunks that hold these buckets, where they are absent.
+    pub(super) fn ensure(&mut self, buckets: Range<usize>) {
+        for at in buckets.start / CHUNK_BUCKETS..buckets.end.div_ceil(CHUNK_BUCKETS) {
+            if self.chunks[at].buckets.is_null() {
+                let capacity = self.capacity(at);
+                self.chunks[at].resize(capacity);
+                self.bytes += capacity * size_of::<Bucket>();
+            }
+        }
+    }
+
+    /// Frees those of the chunks around `touched` that lie wholly within `unused`, whose buckets are empty.
+    pub(super) fn release(&mut self, unused: Range<usize>, touched: Range<usize>) {
+        let last = touched.end.div_ceil(CHUNK_BUCKETS).min(self.chunks.len());
+        for at in touched.start / CHUNK_BUCKETS..last {
+            let start = at * CHUNK_BUCKETS;
+            let chunk = &mut self.chunks[at];
+            let capacity = chunk.capacity as usize;
+            if capacity > 0 && unused.start <= start && start + capacity <= unused.end {
+                self.bytes -= capacity * size_of::<Bucket>();
+                chunk.free();
+            }
+        }
+    }
+
+    /// Counts an entry with a time to live in or out.
+    #[inline]
+    pub(super) fn count_expiring(&mut self, bucket: usize, change: i32) {
+        let chunk = &mut self.chunks[bucket / CHUNK_BUCKETS];
+        chunk.expiring = chunk.expiring.wrapping_add_signed(change);
+    }
+
+    /// The entries with a time to live in the chunk of this bucket.
+    #[inline]
+    pub(super) fn expiring_near(&self, bucket: usize) -> usize {
+        self.chunks[bucket / CHUNK_BUCKETS].expiring as usize
+    }
+
+    /// The buckets of the chunk with the `n`-th such entry; `n` becomes that entry's rank within the chunk.
+    pub(super) fn chunk_of_expiring(&self, n: &mut usize) -> Option<Range<usize>> {
+        let at = self.chunks.iter().position(|chunk| {
+            let here = *n < chunk.expiring as usize;
+            *n -= if here { 0 } else { chunk.expiring as usize };
+            here
+        })?;
+        Some(at * CHUNK_BUCKETS..at * CHUNK_BUCKETS + self.chunks[at].capacity as usize)
+    }
+
+    /// Verifies invariant 3 with a function that counts a bucket's entries with a time to live.
+    pub(super) fn check_expiring(&self, count: impl Fn(usize) -> usize) {
+        for (at, chunk) in self.chunks.iter().enumerate() {
+            let start = at * CHUNK_BUCKETS;
+            let expiring: usize = (start..start + chunk.capacity as usize).map(&count).sum();
+            assert_eq!(expiring, chunk.expiring as usize, "expiring entries of chunk {at}");
+        }
+    }
+
+    /// Whether the bucket's chunk is there, for `check`.
+    pub(super) fn is_present(&self, bucket: usize) -> bool {
+        self.chunks
+            .get(bucket / CHUNK_BUCKETS)
+            .is_some_and(|chunk| bucket % CHUNK_BUCKETS < chunk.capacity as usize)
+    }
+
+    /// Verifies the invariants that do not concern entries.
+    pub(super) fn check(&self) {
+        assert_eq!(self.chunks.len(), self.end.div_ceil(CHUNK_BUCKETS));
+        let mut bytes = 0;
+        for (at, chunk) in self.chunks.iter().enumerate() {
+            assert_eq!(chunk.buckets.is_null(), chunk.capacity == 0);
+            assert!(
+                chunk.capacity == 0 || chunk.capacity as usize == self.capacity(at),
+                "capacity of chunk {at}"
+            );
+            bytes += chunk.capacity as usize * size_of::<Bucket>();
+        }
+        assert_eq!(bytes, self.bytes);
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        for chunk in &mut self.chunks {
+            chunk.expiring = 0;
+            chunk.free();
+        }
+    }
+}

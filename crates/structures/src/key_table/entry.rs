@@ -1,0 +1,569 @@
+//! An entry: one allocation with header, value, expiry and key.
+//!
+//! ```text
+//!  short   | flags u8 | access u24 | key len u8 | value len u8 | (object: 2 unused) |                     6 or 8 bytes
+//!  long    | flags u8 | access u24 | unused u32                | key len u32 | value len u32 |            16 bytes
+//!
+//!  header | integer i64 or object T | expiry i64, if any | key | inline value
+//!           ^ an object is aligned: offset 8 or 16
+//! ```
+//! Only the header decides where everything is, and how large the allocation is: the sum, rounded up to a size
+//! class of jemalloc with quantum 8. Other allocators waste what jemalloc would have wasted; in exchange a new
+//! value of the same class is written in place.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+
+use super::slot;
+
+/// What an entry holds.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Value<'a, T> {
+    /// Bytes embedded in the entry.
+    Inline(&'a [u8]),
+    /// A number in a field of fixed width, so that arithmetic happens in place.
+    Integer(i64),
+    Object(&'a T),
+}
+
+/// What is put. Keys and inline values hold less than 2^32 bytes.
+#[derive(Debug)]
+pub enum NewValue<'a, T> {
+    Inline(&'a [u8]),
+    Integer(i64),
+    Object(T),
+}
+
+// The kinds are disjoint bits so that offsets are sums.
+const INTEGER: u8 = 1;
+const OBJECT: u8 = 2;
+const EXPIRES: u8 = 4;
+const LONG: u8 = 8;
+
+const SHORT_HEADER: usize = 6;
+const SHORT_OBJECT_HEADER: usize = 8;
+const LONG_HEADER: usize = 16;
+const EXPIRY_LEN: usize = 8;
+const INTEGER_LEN: usize = 8;
+const ALIGNMENT: usize = 8;
+
+/// Everything that determines an entry's layout.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Form {
+    flags: u8,
+    object_len: usize,
+    key_len: usize,
+    value_len: usize,
+}
+
+impl Form {
+    fn new<T>(value: &NewValue<T>, key_len: usize, expires: bool) -> Form {
+        let (kind, value_len) = match value {
+            NewValue::Inline(bytes) => (0, bytes.len()),
+            NewValue::Integer(_) => (INTEGER, 0),
+            NewValue::Object(_) => (OBJECT, 0),
+        };
+        assert!(key_len <= u32::MAX as usize && value_len <= u32::MAX as usize, "a key or value of 4 GiB");
+        let long = key_len > u8::MAX as usize || value_len > u8::MAX as usize;
+        let flags = kind | if expires { EXPIRES } else { 0 } | if long { LONG } else { 0 };
+        Form { flags, object_len: size_of::<T>(), key_len, value_len }
+    }
+
+    fn with_expiry(self, expires: bool) -> Form {
+        Form { flags: self.flags & !EXPIRES | if expires { EXPIRES } else { 0 }, ..self }
+    }
+
+    fn slot_flags(self) -> usize {
+        (if self.flags & EXPIRES != 0 { slot::EXPIRES } else { 0 })
+            | if self.flags & OBJECT != 0 { slot::OBJECT } else { 0 }
+    }
+
+    fn value_at(self) -> usize {
+        key_at(self.flags, self.object_len) + self.key_len
+    }
+
+    fn size(self) -> usize {
+        size_class(self.value_at() + self.value_len)
+    }
+
+    fn layout(self) -> Layout {
+        Layout::from_size_align(self.size(), ALIGNMENT).expect("key and value are below 4 GiB each")
+    }
+}
+
+#[inline]
+const fn payload_at(flags: u8) -> usize {
+    match flags & (LONG | OBJECT) {
+        0 => SHORT_HEADER,
+        OBJECT => SHORT_OBJECT_HEADER,
+        _ => LONG_HEADER,
+    }
+}
+
+#[inline]
+const fn expiry_at(flags: u8, object_len: usize) -> usize {
+    let integer = if flags & INTEGER != 0 { INTEGER_LEN } else { 0 };
+    let object = if flags & OBJECT != 0 { object_len } else { 0 };
+    payload_at(flags) + integer + object
+}
+
+#[inline]
+const fn key_at(flags: u8, object_len: usize) -> usize {
+    expiry_at(flags, object_len) + if flags & EXPIRES != 0 { EXPIRY_LEN } else { 0 }
+}
+
+/// The size class of jemalloc with quantum 8: multiples of 8 up to 64, then four classes per doubling.
+pub(super) const fn size_class(bytes: usize) -> usize {
+    let unit = if bytes <= 64 { 8 } else { 1 << ((bytes - 1).ilog2() - 2) };
+    if bytes == 0 { unit } else { bytes.next_multiple_of(unit) }
+}
+
+/// The address of a live entry. Whoever holds one has got it from a slot or has just made it.
+///
+/// Invariants, which every SAFETY line here cites:
+/// 1. The allocation is alive and has the layout of its own header's [`Form`].
+/// 2. Key, payload, expiry and value are initialised and lie where the form says.
+/// 3. Nobody else writes while a reference into it lives: the public types borrow the table.
+pub(super) struct Entry<T> {
+    at: NonNull<u8>,
+    object: PhantomData<*mut T>,
+}
+
+impl<T> Clone for Entry<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Entry<T> {}
+
+impl<T> Entry<T> {
+    const KEY_AT: [u32; 16] = {
+        assert!(align_of::<T>() <= ALIGNMENT, "objects are aligned to at most 8 bytes");
+        let mut table = [0; 16];
+        let mut flags = 0;
+        while flags < 16 {
+            table[flags] = key_at(flags as u8, size_of::<T>()) as u32;
+            flags += 1;
+        }
+        table
+    };
+
+    /// # Safety
+    /// `at` must be the address of a live entry of this `T`.
+    #[inline]
+    pub(super) unsafe fn from_address(at: *mut u8) -> Entry<T> {
+        debug_assert!(!at.is_null());
+        // SAFETY: a live entry is not at null.
+        Entry { at: unsafe { NonNull::new_unchecked(at) }, object: PhantomData }
+    }
+
+    pub(super) fn new(key: &[u8], value: NewValue<T>, expiry_ms: Option<i64>, access: u32) -> Entry<T> {
+        let form = Form::new(&value, key.len(), expiry_ms.is_some());
+        let entry = Entry::allocate(form);
+        entry.fill(form, key, value, expiry_ms, access);
+        entry
+    }
+
+    fn allocate(form: Form) -> Entry<T> {
+        let layout = form.layout();
+        // SAFETY: the size is at least 8.
+        let at = unsafe { alloc(layout) };
+        let at = NonNull::new(at).unwrap_or_else(|| handle_alloc_error(layout));
+        Entry { at, object: PhantomData }
+    }
+
+    /// Writes everything, into an allocation of `form`'s size that holds no object.
+    fn fill(self, form: Form, key: &[u8], value: NewValue<T>, expiry_ms: Option<i64>, access: u32) {
+        self.write_header(form, access);
+        if let Some(ms) = expiry_ms {
+            self.write_expiry(form, ms);
+        }
+        // SAFETY: `key_at + key_len + value_len` is within the form's size, as is the payload before it; the
+        // sources are borrowed by callers who cannot borrow this entry at the same time, so nothing overlaps.
+        unsafe {
+            let payload = self.at.add(payload_at(form.flags));
+            let key_to = self.at.add(key_at(form.flags, form.object_len));
+            key_to.copy_from_nonoverlapping(NonNull::from(key).cast(), key.len());
+            match value {
+                NewValue::Inline(bytes) => {
+                    key_to.add(key.len()).copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len())
+                }
+                NewValue::Integer(number) => payload.cast().write_unaligned(number),
+                NewValue::Object(object) => payload.cast().write(object),
+            }
+        }
+    }
+
+    fn write_header(self, form: Form, access: u32) {
+        let word = (form.flags as u32 | access << 8).to_le_bytes();
+        // SAFETY: a short header is 6 bytes, a long one 16, and every allocation holds its header.
+        unsafe {
+            self.at.cast().write(word);
+            if form.flags & LONG == 0 {
+                self.at.add(4).write(form.key_len as u8);
+                self.at.add(5).write(form.value_len as u8);
+            } else {
+                self.at.add(4).cast().write(0u32);
+                self.at.add(8).cast().write(form.key_len as u32);
+                self.at.add(12).cast().write(form.value_len as u32);
+            }
+        }
+    }
+
+    fn write_expiry(self, form: Form, ms: i64) {
+        // SAFETY: the form has an expiry, which lies within the allocation.
+        unsafe { self.at.add(expiry_at(form.flags, form.object_len)).cast().write_unaligned(ms) }
+    }
+
+    #[inline]
+    fn flags(self) -> u8 {
+        // SAFETY: invariant 2.
+        unsafe { self.at.read() }
+    }
+
+    #[inline]
+    fn form(self) -> Form {
+        let (flags, object_len) = (self.flags(), size_of::<T>());
+        // SAFETY: invariant 2; a long header has its lengths at 8 and 12, aligned as the allocation is.
+        unsafe {
+            if flags & LONG == 0 {
+                let (key_len, value_len) = (self.at.add(4).read() as usize, self.at.add(5).read() as usize);
+                return Form { flags, object_len, key_len, value_len };
+            }
+            let (key_len, value_len) =
+                (self.at.add(8).cast::<u32>().read(), self.at.add(12).cast::<u32>().read());
+            Form { flags, object_len, key_len: key_len as usize, value_len: value_len as usize }
+        }
+    }
+
+    #[inline]
+    pub(super) fn address(self) -> NonNull<u8> {
+        self.at
+    }
+
+    #[inline]
+    pub(super) fn slot_flags(self) -> usize {
+        self.form().slot_flags()
+    }
+
+    #[inline]
+    pub(super) fn access(self) -> u32 {
+        // SAFETY: invariant 2; every allocation is aligned to 8 and holds at least 8 bytes.
+        u32::from_le(unsafe { self.at.cast::<u32>().read() }) >> 8
+    }
+
+    fn set_access(self, access: u32) {
+        let word = (self.flags() as u32 | access << 8).to_le();
+        // SAFETY: as in `access`; EntryMut, the only caller, borrows the table mutably.
+        unsafe { self.at.cast::<u32>().write(word) }
+    }
+
+    /// The lifetime is the caller's to choose: it must not outlive the borrow of the table (invariant 3).
+    #[inline]
+    pub(super) fn key<'a>(self) -> &'a [u8] {
+        let flags = self.flags();
+        let at = Self::KEY_AT[(flags & 15) as usize] as usize;
+        // SAFETY: invariants 2 and 3.
+        unsafe {
+            let len = if flags & LONG == 0 {
+                self.at.add(4).read() as usize
+            } else {
+                self.at.add(8).cast::<u32>().read() as usize
+            };
+            NonNull::slice_from_raw_parts(self.at.add(at), len).as_ref()
+        }
+    }
+
+    /// The lifetime is the caller's to choose, as in [`Entry::key`].
+    #[inline]
+    fn value<'a>(self) -> Value<'a, T> {
+        let form = self.form();
+        // SAFETY: invariants 2 and 3.
+        unsafe {
+            match form.flags & (INTEGER | OBJECT) {
+                0 => {
+                    let at = self.at.add(form.value_at());
+                    Value::Inline(NonNull::slice_from_raw_parts(at, form.value_len).as_ref())
+                }
+                INTEGER => Value::Integer(self.at.add(payload_at(form.flags)).cast().read_unaligned()),
+                _ => Value::Object(self.object().as_ref()),
+            }
+        }
+    }
+
+    /// Where the object is. Only for entries that hold one.
+    #[inline]
+    pub(super) fn object(self) -> NonNull<T> {
+        // SAFETY: invariant 1: both offsets are within the allocation.
+        unsafe { self.at.add(payload_at(self.flags() | OBJECT)).cast() }
+    }
+
+    #[inline]
+    pub(super) fn expiry_ms(self) -> Option<i64> {
+        let flags = self.flags();
+        if flags & EXPIRES == 0 {
+            return None;
+        }
+        // SAFETY: invariant 2.
+        Some(unsafe { self.at.add(expiry_at(flags, size_of::<T>())).cast().read_unaligned() })
+    }
+
+    /// Writes a new value over the old one if there is no object to hand out and the size class is the same.
+    pub(super) fn overwrite<'v>(
+        self,
+        key: &[u8],
+        value: NewValue<'v, T>,
+        expiry_ms: Option<i64>,
+        access: u32,
+    ) -> Result<(), NewValue<'v, T>> {
+        let old = self.form();
+        let new = Form::new(&value, key.len(), expiry_ms.is_some());
+        if old.flags & OBJECT != 0 || old.size() != new.size() {
+            return Err(value);
+        }
+        self.fill(new, key, value, expiry_ms, access);
+        Ok(())
+    }
+
+    /// Gives, changes or takes the expiry. Returns the entry, which may have moved.
+    pub(super) fn set_expiry(self, expiry_ms: Option<i64>) -> Entry<T> {
+        let (old, new) = (self.form(), self.form().with_expiry(expiry_ms.is_some()));
+        let entry = if old.size() == new.size() { self } else { Entry::allocate(new) };
+        let payload_len = expiry_at(old.flags, old.object_len);
+        // SAFETY: both forms fit their allocations. Header and payload keep their place and size; key and value
+        // follow each other and move by the expiry's length, with `copy` because the ranges may overlap.
+        unsafe {
+            self.at
+                .add(key_at(old.flags, old.object_len))
+                .copy_to(entry.at.add(key_at(new.flags, new.object_len)), old.key_len + old.value_len);
+            if entry.at != self.at {
+                self.at.copy_to_nonoverlapping(entry.at, payload_len);
+                // The object, if any, has moved bitwise: only the memory is freed.
+                dealloc(self.at.as_ptr(), old.layout());
+            }
+        }
+        let access = entry.access();
+        entry.write_header(new, access);
+        if let Some(ms) = expiry_ms {
+            entry.write_expiry(new, ms);
+        }
+        entry
+    }
+
+    pub(super) fn allocation_bytes(self) -> usize {
+        self.form().size()
+    }
+
+    /// Drops the object and frees the memory.
+    ///
+    /// # Safety
+    /// The caller owns the entry and does not use it again.
+    pub(super) unsafe fn free(self) {
+        let form = self.form();
+        // SAFETY: invariants 1 and 2, and the caller gives up the entry.
+        unsafe {
+            if form.flags & OBJECT != 0 {
+                self.object().drop_in_place();
+            }
+            dealloc(self.at.as_ptr(), form.layout());
+        }
+    }
+
+    /// Moves the object out, if there is one, and frees the memory.
+    ///
+    /// # Safety
+    /// As for [`Entry::free`].
+    unsafe fn free_keeping_object(self) -> Option<T> {
+        let form = self.form();
+        // SAFETY: as in `free`; the object is read before the memory goes.
+        unsafe {
+            let object = (form.flags & OBJECT != 0).then(|| self.object().read());
+            dealloc(self.at.as_ptr(), form.layout());
+            object
+        }
+    }
+}
+
+/// An entry of a borrowed table.
+pub struct EntryRef<'a, T> {
+    entry: Entry<T>,
+    table: PhantomData<&'a T>,
+}
+
+impl<T> Clone for EntryRef<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for EntryRef<'_, T> {}
+
+impl<'a, T> EntryRef<'a, T> {
+    /// The entry must live, unchanged, for `'a`.
+    #[inline]
+    pub(super) fn new(entry: Entry<T>) -> Self {
+        EntryRef { entry, table: PhantomData }
+    }
+
+    #[inline]
+    pub fn key(&self) -> &'a [u8] {
+        self.entry.key()
+    }
+
+    #[inline]
+    pub fn value(&self) -> Value<'a, T> {
+        self.entry.value()
+    }
+
+    /// When the entry expires, if ever: the number given to `put` or `set_expiry`.
+    #[inline]
+    pub fn expiry_ms(&self) -> Option<i64> {
+        self.entry.expiry_ms()
+    }
+
+    /// 24 bits that belong to the caller (LRU or LFU).
+    #[inline]
+    pub fn access(&self) -> u32 {
+        self.entry.access()
+    }
+
+    /// What was asked of the allocator: always a size class of jemalloc with quantum 8. Without the memory that
+    /// an object owns elsewhere.
+    pub fn allocation_bytes(&self) -> usize {
+        self.entry.allocation_bytes()
+    }
+}
+
+/// An entry of a mutably borrowed table.
+pub struct EntryMut<'a, T> {
+    entry: Entry<T>,
+    table: PhantomData<&'a mut T>,
+}
+
+impl<'a, T> EntryMut<'a, T> {
+    /// The entry must be reachable through nothing else for `'a`.
+    #[inline]
+    pub(super) fn new(entry: Entry<T>) -> Self {
+        EntryMut { entry, table: PhantomData }
+    }
+
+    #[inline]
+    pub fn as_ref(&self) -> EntryRef<'_, T> {
+        EntryRef::new(self.entry)
+    }
+
+    #[inline]
+    pub fn into_ref(self) -> EntryRef<'a, T> {
+        EntryRef::new(self.entry)
+    }
+
+    #[inline]
+    pub fn object_mut(&mut self) -> Option<&mut T> {
+        let holds_object = self.entry.flags() & OBJECT != 0;
+        // SAFETY: the entry holds an object, and this borrow is the only one (invariant 3).
+        holds_object.then(|| unsafe { self.entry.object().as_mut() })
+    }
+
+    /// The object for as long as the table is borrowed.
+    #[inline]
+    pub fn into_object_mut(self) -> Option<&'a mut T> {
+        let holds_object = self.entry.flags() & OBJECT != 0;
+        // SAFETY: as in `object_mut`; `self` is consumed, so nothing else can reach the entry for 'a.
+        holds_object.then(|| unsafe { self.entry.object().as_mut() })
+    }
+
+    /// The embedded bytes, to be changed but not resized.
+    #[inline]
+    pub fn inline_mut(&mut self) -> Option<&mut [u8]> {
+        let form = self.entry.form();
+        // SAFETY: the bytes lie within the allocation, and this borrow is the only one (invariants 2 and 3).
+        (form.flags & (INTEGER | OBJECT) == 0).then(|| unsafe {
+            NonNull::slice_from_raw_parts(self.entry.at.add(form.value_at()), form.value_len).as_mut()
+        })
+    }
+
+    /// Changes the number of an entry that holds one; `false` if it holds something else.
+    #[inline]
+    pub fn set_integer(&mut self, number: i64) -> bool {
+        let flags = self.entry.flags();
+        if flags & INTEGER == 0 {
+            return false;
+        }
+        // SAFETY: the entry has an integer at that place (invariant 2).
+        unsafe { self.entry.at.add(payload_at(flags)).cast().write_unaligned(number) };
+        true
+    }
+
+    /// Sets the caller's 24 bits; higher bits of `access` are dropped.
+    #[inline]
+    pub fn set_access(&mut self, access: u32) {
+        self.entry.set_access(access);
+    }
+}
+
+/// An entry taken out of its table, and now owned. Dropping it drops the object and frees the memory.
+pub struct Removed<T> {
+    entry: Entry<T>,
+    object: PhantomData<T>,
+}
+
+// SAFETY: the entry is owned, as a Box<T> would be.
+unsafe impl<T: Send> Send for Removed<T> {}
+// SAFETY: shared access to it gives out only &T and plain bytes.
+unsafe impl<T: Sync> Sync for Removed<T> {}
+
+impl<T> Removed<T> {
+    /// The entry must be in no slot any more.
+    pub(super) fn new(entry: Entry<T>) -> Self {
+        Removed { entry, object: PhantomData }
+    }
+
+    pub fn key(&self) -> &[u8] {
+        self.entry.key()
+    }
+
+    pub fn value(&self) -> Value<'_, T> {
+        self.entry.value()
+    }
+
+    pub fn expiry_ms(&self) -> Option<i64> {
+        self.entry.expiry_ms()
+    }
+
+    pub fn access(&self) -> u32 {
+        self.entry.access()
+    }
+
+    /// The object; `None` if the entry held bytes or an integer.
+    pub fn into_object(self) -> Option<T> {
+        let removed = ManuallyDrop::new(self);
+        // SAFETY: the entry is owned, and ManuallyDrop keeps `drop` from freeing it again.
+        unsafe { removed.entry.free_keeping_object() }
+    }
+}
+
+impl<T> Drop for Removed<T> {
+    fn drop(&mut self) {
+        // SAFETY: the entry is owned and this is its end.
+        unsafe { self.entry.free() }
+    }
+}
+
+impl<T: std::fmt::Debug> std::fmt::Debug for EntryRef<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EntryRef")
+            .field("key", &self.key().escape_ascii().to_string())
+            .field("value", &self.value())
+            .field("expiry_ms", &self.expiry_ms())
+            .finish()
+    }
+}
+
+impl<T: std::fmt::Debug> std::fmt::Debug for Removed<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        EntryRef::new(self.entry).fmt(f)
+    }
+}

@@ -1,0 +1,106 @@
+//! Where a hash lives: groups of a few buckets, and what a slot's tag remembers of the hash.
+//!
+//! ```text
+//!  hash   | group: `level` bits | place: 8 bits | ...                               ... | fixed: 5 bits |
+//!         0                     level           level+8        (bits counted from the top)
+//!  bucket = group * width + (place * width >> 8)
+//!
+//!  tag    | fixed: 5 bits | window: the 11 bits of the hash that start at `base` |   base = level & !3
+//! ```
+//! `bucket` grows with the hash, whatever the shape, so a hash is a position that outlives any change of
+//! size. The window contains the place bits at every level from `base` to `base + 3`: bucket and tag together
+//! give back enough of the hash to find the bucket of any neighbouring shape without reading the key. Only
+//! when a growing level passes a multiple of 4, once in 16-fold growth, keys are read and hashed again.
+
+const PLACE_BITS: u32 = 8;
+const WINDOW_BITS: u32 = 11;
+const FIXED_BITS: u32 = 5;
+/// Levels that share one window.
+const LEVELS_PER_WINDOW: u32 = WINDOW_BITS - PLACE_BITS + 1;
+/// Widths go from 4 to 7, then the next level starts at 4. Level 0 starts at 1.
+const WIDTH_MIN: u32 = 4;
+/// 2^40 groups. A scan's cursor is the upper 48 bits of a hash, which holds every bucket's boundary up to here.
+pub(super) const LEVEL_MAX: u32 = 40;
+
+const _: () = assert!(WINDOW_BITS + FIXED_BITS == 16);
+const _: () = assert!(LEVEL_MAX + PLACE_BITS <= 48);
+
+/// A way to divide the range of the hash into `width << level` buckets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Shape {
+    level: u32,
+    width: u32,
+}
+
+impl Shape {
+    pub(super) const SMALLEST: Shape = Shape { level: 0, width: 1 };
+
+    pub(super) fn groups(&self) -> usize {
+        1 << self.level
+    }
+
+    pub(super) fn width(&self) -> usize {
+        self.width as usize
+    }
+
+    fn base(&self) -> u32 {
+        self.level & !(LEVELS_PER_WINDOW - 1)
+    }
+
+    #[inline]
+    pub(super) fn group(&self, hash: u64) -> usize {
+        // Two shifts: one by 64 is undefined, and level 0 has one group.
+        (hash >> 1 >> (63 - self.level)) as usize
+    }
+
+    #[inline]
+    pub(super) fn bucket(&self, hash: u64) -> usize {
+        ((hash >> (64 - PLACE_BITS - self.level)) as usize * self.width as usize) >> PLACE_BITS
+    }
+
+    #[inline]
+    pub(super) fn tag(&self, hash: u64) -> u16 {
+        let window = (hash << self.base()) >> (64 - WINDOW_BITS);
+        let fixed = hash & ((1 << FIXED_BITS) - 1);
+        (fixed << WINDOW_BITS | window) as u16
+    }
+
+    /// What `bucket` and `tag` tell of the hash: its highest bits, down to the window's end, and its lowest five.
+    #[inline]
+    pub(super) fn recall(&self, bucket: usize, tag: u16) -> u64 {
+        let group = (bucket / self.width as usize) as u64;
+        let window = (tag & ((1 << WINDOW_BITS) - 1)) as u64;
+        // Where group and window overlap, they agree.
+        let top = group << (WINDOW_BITS + self.base() - self.level);
+        let known = (top | window) << (64 - WINDOW_BITS - self.base());
+        known | (tag >> WINDOW_BITS) as u64
+    }
+
+    /// Whether [`Shape::recall`] of this shape tells enough for `other`, one step away.
+    pub(super) fn recalls_for(&self, other: &Shape) -> bool {
+        other.base() <= self.base()
+    }
+
+    /// The lowest hash beyond this bucket; `None` behind the last bucket.
+    pub(super) fn end(&self, bucket: usize) -> Option<u64> {
+        let place = ((bucket as u64 + 1) << PLACE_BITS).div_ceil(self.width as u64);
+        let bits = self.level + PLACE_BITS;
+        (place < 1 << bits).then(|| place << (64 - bits))
+    }
+
+    /// One bucket more in each group (or the same as twice the groups). `None` at the largest.
+    pub(super) fn wider(&self) -> Option<Shape> {
+        if self.width + 1 < 2 * WIDTH_MIN {
+            return Some(Shape { width: self.width + 1, ..*self });
+        }
+        (self.level < LEVEL_MAX).then_some(Shape { level: self.level + 1, width: WIDTH_MIN })
+    }
+
+    /// The shape of which this one is the wider.
+    pub(super) fn narrower(&self) -> Option<Shape> {
+        if self.level > 0 && self.width == WIDTH_MIN {
+            return Some(Shape { level: self.level - 1, width: 2 * WIDTH_MIN - 1 });
+        }
+        (self.width > 1).then_some(Shape { width: self.width - 1, ..*self })
+    }
+}

@@ -1,0 +1,155 @@
+//! Ways down the tree: by member, by key, by rank, and along the edges.
+
+use super::inner::{Branch, Inner};
+use super::key::Key;
+use super::leaf::NO_LEAF;
+use super::{FbTree, Inners, Pages};
+
+/// Levels a tree can have. Nodes are at least a quarter full away from the edges, so 2^32 leaves need 8.
+pub(super) const HEIGHT_MAX: usize = 16;
+
+/// One node passed on the way down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Step {
+    pub node: u32,
+    pub child: usize,
+}
+
+/// The way from the root to a leaf.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Path {
+    steps: [Step; HEIGHT_MAX],
+    len: usize,
+    pub leaf: u32,
+}
+
+impl Path {
+    pub fn new() -> Self {
+        Path { steps: [Step::default(); HEIGHT_MAX], len: 0, leaf: NO_LEAF }
+    }
+
+    pub fn push(&mut self, node: u32, child: usize) {
+        self.steps[self.len] = Step { node, child };
+        self.len += 1;
+    }
+
+    /// The nodes from the root down.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps[..self.len]
+    }
+}
+
+/// The leftmost leaf below a node (or the leaf itself at height 0).
+pub(super) fn first_leaf(inners: &Inners, mut id: u32, height: usize) -> u32 {
+    for _ in 0..height {
+        id = inners[id].child(0);
+    }
+    id
+}
+
+/// The first key below a node (or of the leaf at height 0).
+pub(super) fn anchor<'a>(pages: &'a Pages, inners: &Inners, id: u32, height: usize) -> Key<'a> {
+    pages.first_key(first_leaf(inners, id, height))
+}
+
+impl FbTree {
+    /// Where a member is. `hash` is its hash.
+    #[inline]
+    pub(super) fn locate(&self, member: &[u8], hash: u64) -> Option<(u32, usize)> {
+        let find = |leaf: u32| {
+            let slot = self.pages.leaves[leaf].find(self.simd, tag(hash), member, &self.pages.longs)?;
+            Some((leaf, slot))
+        };
+        match &self.index {
+            None => find(self.root),
+            Some(index) => index.candidates(hash).find_map(find),
+        }
+    }
+
+    /// The way to the leaf that holds `key`, or would.
+    pub(super) fn path_to(&self, key: &Key<'_>) -> Path {
+        let mut path = Path::new();
+        let mut id = self.root;
+        let mut skip = 0;
+        for height in (0..self.height as usize).rev() {
+            let node = &self.inners[id];
+            let child = self.child_for(node, key, skip, height);
+            // Between two anchors that share the prefix, everything does.
+            if child + 1 < node.count() && self.follows_prefix(node, key, child) {
+                skip = skip.max(node.prefix().len());
+            }
+            path.push(id, child);
+            id = node.child(child);
+        }
+        path.leaf = id;
+        path
+    }
+
+    /// Whether `key` itself has the node's prefix: it does unless it lies before the first anchor.
+    fn follows_prefix(&self, node: &Inner, key: &Key<'_>, child: usize) -> bool {
+        child > 0 || key.compare_prefix(node.prefix(), 0).is_eq()
+    }
+
+    /// The last child whose anchor is not above `key`, or the first. `height` is that of the children.
+    fn child_for(&self, node: &Inner, key: &Key<'_>, skip: usize, height: usize) -> usize {
+        match node.branch(self.simd, key, skip) {
+            Branch::Child(child) => child,
+            Branch::Tied { mut from, mut to } => {
+                while from < to {
+                    let middle = from + (to - from) / 2;
+                    if anchor(&self.pages, &self.inners, node.child(middle), height) <= *key {
+                        from = middle + 1;
+                    } else {
+                        to = middle;
+                    }
+                }
+                from.saturating_sub(1)
+            }
+        }
+    }
+
+    /// The way to the member at `rank`, which must be below `len`, and its slot.
+    pub(super) fn path_to_rank(&self, rank: usize) -> (Path, usize) {
+        let mut path = Path::new();
+        let (mut id, mut rank) = (self.root, rank);
+        for _ in 0..self.height {
+            let (child, within) = self.inners[id].child_at_rank(rank);
+            path.push(id, child);
+            (id, rank) = (self.inners[id].child(child), within);
+        }
+        path.leaf = id;
+        (path, rank)
+    }
+
+    /// The way along the left edge or the right.
+    pub(super) fn path_to_edge(&self, right: bool) -> Path {
+        let mut path = Path::new();
+        let mut id = self.root;
+        for _ in 0..self.height {
+            let node = &self.inners[id];
+            let child = if right { node.count() - 1 } else { 0 };
+            path.push(id, child);
+            id = node.child(child);
+        }
+        path.leaf = id;
+        path
+    }
+
+    /// The rank of the first member of the path's leaf.
+    pub(super) fn rank_of_leaf(&self, path: &Path) -> usize {
+        path.steps().iter().map(|step| self.inners[step.node].before(step.child)).sum()
+    }
+
+    /// How many members lie below `key`, and whether it is itself a member.
+    pub(super) fn lower_rank(&self, key: &Key<'_>) -> (usize, bool) {
+        let path = self.path_to(key);
+        let found = self.pages.leaves[path.leaf].lower_bound(key, &self.pages.longs);
+        (self.rank_of_leaf(&path) + found.slot, found.exact)
+    }
+}
+
+/// The byte of a hash that a leaf keeps. The index knows it too: it keeps the leading bits.
+#[inline]
+pub(super) fn tag(hash: u64) -> u8 {
+    (hash >> 56) as u8
+}

@@ -1,0 +1,330 @@
+//! Insertion, and what makes room for it.
+
+use super::descend::{Path, first_leaf, tag};
+use super::inner::{Inner, PREFIX_MAX};
+use super::key::{Key, bits_to_score};
+use super::leaf::{Leaf, NO_LEAF, Record};
+use super::member_index::MemberIndex;
+use super::{FbTree, Insertion};
+use std::ops::Range;
+
+impl FbTree {
+    /// Inserts a key that is not there.
+    pub(super) fn insert_new(&mut self, key: &Key<'_>, hash: u64) {
+        let record = Record::new(key.member, &mut self.pages.longs);
+        if record.is_long() {
+            self.pages.long_bytes += key.member.len();
+        }
+        let page_max = self.page_max();
+        let mut may_share = true;
+        loop {
+            let (path, slot) = self.place_for(key);
+            if self.pages.change(path.leaf, |leaf| leaf.insert(slot, key.score, tag(hash), &record, page_max))
+            {
+                self.add_to_counts(&path, 1);
+                if slot == 0 {
+                    self.set_anchors(&path, path.steps().len());
+                }
+                self.finish_insertion(hash, path.leaf);
+                return;
+            }
+            let count = self.pages.leaves[path.leaf].count();
+            let after_all = path.leaf == self.last && slot == count;
+            if after_all || (path.leaf == self.first && slot == 0) {
+                let mut leaf = Leaf::default();
+                assert!(leaf.insert(0, key.score, tag(hash), &record, page_max), "one record fits a page");
+                let id = self.add_edge_leaf(&path, leaf, after_all);
+                self.finish_insertion(hash, id);
+                return;
+            }
+            // Once: a score that needs a wider column may fill both leaves again.
+            if !(may_share && self.share_with_sibling(&path)) {
+                self.split_leaf(&path);
+            }
+            may_share = false;
+        }
+    }
+
+    fn finish_insertion(&mut self, hash: u64, leaf: u32) {
+        self.len += 1;
+        match &mut self.index {
+            Some(index) => index.insert(hash, leaf),
+            None if self.height > 0 => self.build_index(),
+            None => {}
+        }
+        self.balance_index();
+    }
+
+    /// Gives the index its size, or none to a single leaf.
+    pub(super) fn balance_index(&mut self) {
+        let Some(mut index) = self.index.take() else { return };
+        index.balance(&|leaf, hashes| self.push_hashes(leaf, hashes));
+        self.index = Some(index);
+    }
+
+    /// The hashes of all members of a leaf, slot by slot.
+    pub(super) fn push_hashes(&self, leaf: u32, hashes: &mut Vec<u64>) {
+        let leaf = &self.pages.leaves[leaf];
+        hashes.extend((0..leaf.count()).map(|slot| self.seed.hash(leaf.member(slot, &self.pages.longs))));
+    }
+
+    /// The leaf and slot for a new key. What goes before the first or behind the last key needs no search.
+    fn place_for(&self, key: &Key<'_>) -> (Path, usize) {
+        if self.height > 0 {
+            let last = &self.pages.leaves[self.last];
+            if last.key(last.count() - 1, &self.pages.longs) < *key {
+                return (self.path_to_edge(true), last.count());
+            }
+            if *key < self.pages.first_key(self.first) {
+                return (self.path_to_edge(false), 0);
+            }
+        }
+        let path = self.path_to(key);
+        let slot = self.pages.leaves[path.leaf].lower_bound(key, &self.pages.longs).slot;
+        (path, slot)
+    }
+
+    /// Moves the member at `slot` to the key's score.
+    pub(super) fn set_score(&mut self, leaf: u32, slot: usize, key: &Key<'_>, hash: u64) -> Insertion {
+        let previous = self.pages.leaves[leaf].score(slot);
+        if previous == key.score {
+            return Insertion::Unchanged;
+        }
+        if !(self.stays(leaf, slot, key) && self.pages.leaves[leaf].set_score(slot, key.score)) {
+            self.remove_at(leaf, slot, hash);
+            self.insert_new(key, hash);
+        }
+        Insertion::Updated { previous: bits_to_score(previous) }
+    }
+
+    /// Whether a member with a new score keeps its slot. The first of a leaf does not, as it is an anchor.
+    fn stays(&self, id: u32, slot: usize, key: &Key<'_>) -> bool {
+        let leaf = &self.pages.leaves[id];
+        let longs = &self.pages.longs;
+        let after_previous = match slot {
+            0 => self.height == 0,
+            _ => leaf.key(slot - 1, longs) < *key,
+        };
+        let before_next = || match (slot + 1 < leaf.count(), leaf.next) {
+            (true, _) => *key < leaf.key(slot + 1, longs),
+            (false, NO_LEAF) => true,
+            (false, next) => *key < self.pages.first_key(next),
+        };
+        after_previous && before_next()
+    }
+
+    /// Adds to the counts of all nodes on the way.
+    pub(super) fn add_to_counts(&mut self, path: &Path, delta: i64) {
+        for step in path.steps() {
+            self.inners[step.node].add(step.child, delta);
+        }
+    }
+
+    /// The first key below step `depth` of the path changed (at `steps().len()`: of its leaf): tells the nodes
+    /// above, as far up as it is an anchor.
+    pub(super) fn set_anchors(&mut self, path: &Path, depth: usize) {
+        for depth in (0..depth).rev() {
+            let step = path.steps()[depth];
+            self.refresh_anchor(step.node, step.child, self.height as usize - depth - 1);
+            if step.child > 0 {
+                break;
+            }
+        }
+    }
+
+    /// Sets the features of one child from its anchor; `height` is the child's.
+    pub(super) fn refresh_anchor(&mut self, node: u32, child: usize, height: usize) {
+        let leaf = first_leaf(&self.inners, self.inners[node].child(child), height);
+        let anchor = self.pages.first_key(leaf);
+        self.inners[node].set_anchor(child, &anchor);
+        if child == 0 || child + 1 == self.inners[node].count() {
+            self.lengthen_prefix(node, height);
+        }
+    }
+
+    /// Lets a node keep all its anchors share, if that is more than it keeps now. `height` is its children's.
+    pub(super) fn lengthen_prefix(&mut self, node: u32, height: usize) {
+        if !self.inners[node].may_lengthen() {
+            return;
+        }
+        let leaves: Vec<u32> = self.inners[node]
+            .children()
+            .iter()
+            .map(|&child| first_leaf(&self.inners, child, height))
+            .collect();
+        let node = &mut self.inners[node];
+        let first = self.pages.first_key(leaves[0]);
+        let last = self.pages.first_key(leaves[leaves.len() - 1]);
+        let shared = first.shared_prefix(&last, PREFIX_MAX);
+        if shared > node.prefix().len() {
+            node.set_prefix(&first, shared);
+            for (at, &leaf) in leaves.iter().enumerate() {
+                node.set_anchor(at, &self.pages.first_key(leaf));
+            }
+        }
+    }
+
+    /// A leaf of one new member before the first or behind the last: the full one stays full.
+    fn add_edge_leaf(&mut self, path: &Path, leaf: Leaf, right: bool) -> u32 {
+        let id = self.pages.add(leaf);
+        let neighbour = path.leaf;
+        self.link(id, neighbour, right);
+        if self.height == 0 {
+            let children = if right { [neighbour, id] } else { [id, neighbour] };
+            self.grow_root(children);
+            return id;
+        }
+        let (last, above) = path.steps().split_last().expect("a tree of height 1 has a root");
+        for step in above {
+            self.inners[step.node].add(step.child, 1);
+        }
+        self.insert_child(path, path.steps().len() - 1, last.child + usize::from(right), id, 1);
+        id
+    }
+
+    /// Links a new leaf before or behind a neighbour.
+    fn link(&mut self, id: u32, neighbour: u32, right: bool) {
+        let leaves = &mut self.pages.leaves;
+        let (prev, next) =
+            if right { (neighbour, leaves[neighbour].next) } else { (leaves[neighbour].prev, neighbour) };
+        (leaves[id].prev, leaves[id].next) = (prev, next);
+        match prev {
+            NO_LEAF => self.first = id,
+            _ => leaves[prev].next = id,
+        }
+        match next {
+            NO_LEAF => self.last = id,
+            _ => leaves[next].prev = id,
+        }
+    }
+
+    /// Puts a node above two children, leaves if the root was a leaf.
+    fn grow_root(&mut self, children: [u32; 2]) {
+        let mut node = Inner::new();
+        let height = self.height as usize;
+        for (at, child) in children.into_iter().enumerate() {
+            let count = match height {
+                0 => self.pages.leaves[child].count() as u32,
+                _ => self.inners[child].total(),
+            };
+            let leaf = first_leaf(&self.inners, child, height);
+            node.insert(at, child, count, &self.pages.first_key(leaf));
+        }
+        self.root = self.inners.0.insert(Some(node));
+        self.height += 1;
+        self.lengthen_prefix(self.root, height);
+    }
+
+    /// Indexes the members of the first leaves there are.
+    fn build_index(&mut self) {
+        let mut index = Box::new(MemberIndex::new());
+        let mut hashes = Vec::new();
+        for &leaf in self.inners[self.root].children() {
+            hashes.clear();
+            self.push_hashes(leaf, &mut hashes);
+            hashes.iter().for_each(|&hash| index.insert(hash, leaf));
+        }
+        self.index = Some(index);
+    }
+
+    /// The leaf on the path is full: moves members to a sibling, if there is one with room enough to be worth it.
+    fn share_with_sibling(&mut self, path: &Path) -> bool {
+        let Some(step) = path.steps().last() else { return false };
+        let node = &self.inners[step.node];
+        let used = |at: usize| self.pages.leaves[node.child(at)].used_bytes();
+        let right = (step.child + 1 < node.count()).then(|| (used(step.child + 1), step.child));
+        let left = step.child.checked_sub(1).map(|left| (used(left), left));
+        match left.into_iter().chain(right).min() {
+            Some((used, left)) if used <= self.page_max() * 3 / 4 => self.share_leaves(step.node, left),
+            _ => false,
+        }
+    }
+
+    fn split_leaf(&mut self, path: &Path) {
+        let id = path.leaf;
+        let old = &self.pages.leaves[id];
+        let at = old.slot_at_bytes(old.used_bytes() / 2);
+        let halves =
+            [0..at, at..old.count()].map(|range: Range<usize>| Leaf::of(&[(old, range)], self.page_max()));
+        let [Some(left), Some(right)] = halves else { unreachable!("half a leaf fits a page") };
+        let counts = [left.count() as u32, right.count() as u32];
+        self.pages.replace(id, left);
+        let new = self.pages.add(right);
+        self.link(new, id, true);
+        if self.height == 0 {
+            self.grow_root([id, new]);
+            return;
+        }
+        self.relocate(new, 0..counts[1] as usize, id);
+        let depth = path.steps().len() - 1;
+        let step = path.steps()[depth];
+        self.inners[step.node].set_count(step.child, counts[0]);
+        self.insert_child(path, depth, step.child + 1, new, counts[1]);
+    }
+
+    /// Tells the index that these members of `leaf` came from another.
+    pub(super) fn relocate(&mut self, leaf: u32, slots: Range<usize>, from: u32) {
+        let Some(index) = &mut self.index else { return };
+        let page = &self.pages.leaves[leaf];
+        let hashes: Vec<u64> =
+            slots.map(|slot| self.seed.hash(page.member(slot, &self.pages.longs))).collect();
+        index.relocate(&hashes, from, leaf);
+    }
+
+    /// Adds a child at `at` of the path's node at `depth`, splitting nodes upwards as needed. The counts above
+    /// that node include the child's members already.
+    fn insert_child(&mut self, path: &Path, depth: usize, at: usize, child: u32, count: u32) {
+        let height = self.height as usize - depth - 1;
+        let mut node = path.steps()[depth].node;
+        let mut at = at;
+        let mut split = None;
+        if self.inners[node].count() == self.node_max() {
+            let middle = self.split_point(path, depth, at);
+            let right = self.inners[node].split_off(middle);
+            let right = self.inners.0.insert(Some(right));
+            split = Some((node, right));
+            if at > middle {
+                (node, at) = (right, at - middle);
+            }
+        }
+        let leaf = first_leaf(&self.inners, child, height);
+        self.inners[node].insert(at, child, count, &self.pages.first_key(leaf));
+        let Some((left, right)) = split else {
+            if at == 0 {
+                self.set_anchors(path, depth);
+            }
+            return;
+        };
+        self.lengthen_prefix(left, height);
+        self.lengthen_prefix(right, height);
+        self.attach_split(path, depth, left, right);
+    }
+
+    /// Where a full node divides: near the edge at which a sequential load arrives, else in the middle.
+    fn split_point(&self, path: &Path, depth: usize, at: usize) -> usize {
+        let above = &path.steps()[..depth];
+        let right_edge = above.iter().all(|step| step.child + 1 == self.inners[step.node].count());
+        let left_edge = above.iter().all(|step| step.child == 0);
+        let full = self.node_max();
+        match at {
+            0 if left_edge => 1,
+            _ if at == full && right_edge => full - 1,
+            _ => full / 2,
+        }
+    }
+
+    /// Makes the new right half of the node at `depth` a child of what is above.
+    fn attach_split(&mut self, path: &Path, depth: usize, left: u32, right: u32) {
+        if depth == 0 {
+            self.grow_root([left, right]);
+            return;
+        }
+        let totals = [left, right].map(|node| self.inners[node].total());
+        let above = path.steps()[depth - 1];
+        self.inners[above.node].set_count(above.child, totals[0]);
+        if path.steps()[depth].child == 0 {
+            self.set_anchors(path, depth);
+        }
+        self.insert_child(path, depth - 1, above.child + 1, right, totals[1]);
+    }
+}

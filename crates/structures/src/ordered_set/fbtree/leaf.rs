@@ -1,0 +1,498 @@
+//! A leaf: members in order, packed into one page.
+//!
+//! ```text
+//! page:  | tags     | offsets      | scores           |   free   |  records  |
+//!          slots x 1  slots x 2      slots x width      (room)     heap bytes
+//!          0          slots          3 x slots                     len - heap        len
+//!
+//! record: | length u8 | member          |    members of up to 254 bytes
+//!         | 255       | id u32, LE      |    longer ones, kept in the tree's table of long members
+//! ```
+//!
+//! Slots are in the order of the set; records are in order of arrival, with holes where members went. Offsets
+//! count from the page's *end* to the record's first byte, so a page can grow without touching them.
+//!
+//! Invariants:
+//! 1. `count <= slots`, and `slots x (3 + width) + heap <= page length <= page_max`, the tree's limit.
+//! 2. Slots `0..count` ascend strictly by `(score, member)`.
+//! 3. Tag `i` is the top byte of the hash of member `i`.
+//! 4. The records of slots `0..count` take exactly `heap - garbage` bytes within the last `heap` bytes.
+//! 5. The code expresses every score; `Leaf::next` and `Leaf::prev` mirror each other.
+
+use super::feature::{self, Row, Simd};
+use super::key::Key;
+use super::score_code::ScoreCode;
+use super::slab::Slab;
+use std::ops::Range;
+
+/// No leaf: the end of the chain.
+pub(super) const NO_LEAF: u32 = u32::MAX;
+
+/// Members whose bytes do not fit a record, by id.
+pub(super) type LongMembers = Slab<Box<[u8]>>;
+
+/// The length byte of a member kept out of line.
+const LONG: u8 = 255;
+
+/// A record's bytes before they are in a page.
+pub(super) struct Record<'a> {
+    head: [u8; 5],
+    head_len: usize,
+    body: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    /// The record of `member`; a long one moves into `longs` first.
+    pub fn new(member: &'a [u8], longs: &mut LongMembers) -> Self {
+        if member.len() < LONG as usize {
+            return Record { head: [member.len() as u8, 0, 0, 0, 0], head_len: 1, body: member };
+        }
+        let [a, b, c, d] = longs.insert(member.into()).to_le_bytes();
+        Record { head: [LONG, a, b, c, d], head_len: 5, body: &[] }
+    }
+
+    fn len(&self) -> usize {
+        self.head_len + self.body.len()
+    }
+
+    pub fn is_long(&self) -> bool {
+        self.head[0] == LONG
+    }
+}
+
+/// Where a key is, or would be inserted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub slot: usize,
+    pub exact: bool,
+}
+
+pub(super) struct Leaf {
+    page: Box<[u8]>,
+    code: ScoreCode,
+    pub prev: u32,
+    pub next: u32,
+    count: u16,
+    slots: u16,
+    heap: u16,
+    garbage: u16,
+}
+
+impl Default for Leaf {
+    fn default() -> Self {
+        Leaf {
+            page: Box::default(),
+            code: ScoreCode::EMPTY,
+            prev: NO_LEAF,
+            next: NO_LEAF,
+            count: 0,
+            slots: 0,
+            heap: 0,
+            garbage: 0,
+        }
+    }
+}
+
+/// The smallest allocation class that holds `len`: four classes to a doubling, as size-class allocators have
+/// them, so that a page wastes no bytes its allocator would not.
+fn page_class(len: usize) -> usize {
+    let step = (len.max(64).next_power_of_two() / 8).max(16);
+    len.next_multiple_of(step)
+}
+
+impl Leaf {
+    pub fn count(&self) -> usize {
+        self.count as usize
+    }
+
+    pub fn page_bytes(&self) -> usize {
+        self.page.len()
+    }
+
+    /// Bytes the members take, room and holes left out.
+    pub fn used_bytes(&self) -> usize {
+        self.count() * (3 + self.code.width()) + self.heap as usize - self.garbage as usize
+    }
+
+    fn offsets_at(&self) -> usize {
+        self.slots as usize
+    }
+
+    fn scores_at(&self) -> usize {
+        3 * self.slots as usize
+    }
+
+    #[inline]
+    fn record_at(&self, slot: usize) -> usize {
+        let at = self.offsets_at() + 2 * slot;
+        self.page.len() - u16::from_le_bytes([self.page[at], self.page[at + 1]]) as usize
+    }
+
+    #[inline]
+    fn record(&self, slot: usize) -> &[u8] {
+        let at = self.record_at(slot);
+        let len = match self.page[at] {
+            LONG => 5,
+            len => 1 + len as usize,
+        };
+        &self.page[at..at + len]
+    }
+
+    #[inline]
+    pub fn member<'a>(&'a self, slot: usize, longs: &'a LongMembers) -> &'a [u8] {
+        match self.record(slot) {
+            [LONG, id @ ..] => &longs[u32::from_le_bytes(id.try_into().expect("4 bytes of id"))],
+            record => &record[1..],
+        }
+    }
+
+    /// The id of a member kept out of line.
+    pub fn long_id(&self, slot: usize) -> Option<u32> {
+        match self.record(slot) {
+            [LONG, id @ ..] => Some(u32::from_le_bytes(id.try_into().expect("4 bytes of id"))),
+            _ => None,
+        }
+    }
+
+    /// The score's ordered bits.
+    #[inline]
+    pub fn score(&self, slot: usize) -> u64 {
+        let at = self.scores_at() + slot * self.code.width();
+        self.code.decode(self.code.read(&self.page, at))
+    }
+
+    #[inline]
+    pub fn key<'a>(&'a self, slot: usize, longs: &'a LongMembers) -> Key<'a> {
+        Key { score: self.score(slot), member: self.member(slot, longs) }
+    }
+
+    /// The first slot not below `key`, or `count`.
+    pub fn lower_bound(&self, key: &Key<'_>, longs: &LongMembers) -> Found {
+        let Some((delta, exact)) = self.code.lower_bound(key.score) else {
+            return Found { slot: self.count(), exact: false };
+        };
+        let first = self.first_delta(0..self.count(), |d| d >= delta);
+        if !exact || first == self.count() || self.delta(first) != delta {
+            return Found { slot: first, exact: false };
+        }
+        let mut range = first..self.first_delta(first + 1..self.count(), |d| d > delta);
+        while !range.is_empty() {
+            let middle = range.start + range.len() / 2;
+            match self.member(middle, longs).cmp(key.member) {
+                std::cmp::Ordering::Less => range.start = middle + 1,
+                std::cmp::Ordering::Equal => return Found { slot: middle, exact: true },
+                std::cmp::Ordering::Greater => range.end = middle,
+            }
+        }
+        Found { slot: range.start, exact: false }
+    }
+
+    fn delta(&self, slot: usize) -> u64 {
+        self.code.read(&self.page, self.scores_at() + slot * self.code.width())
+    }
+
+    /// The first slot of `range` whose delta passes; deltas that pass follow those that don't.
+    fn first_delta(&self, mut range: Range<usize>, passes: impl Fn(u64) -> bool) -> usize {
+        if range.start < self.count() && passes(self.delta(range.start)) {
+            return range.start;
+        }
+        while !range.is_empty() {
+            let middle = range.start + range.len() / 2;
+            if passes(self.delta(middle)) {
+                range.end = middle;
+            } else {
+                range.start = middle + 1;
+            }
+        }
+        range.start
+    }
+
+    /// Slots whose tag is `tag`, ascending.
+    pub fn tagged(&self, simd: Simd, tag: u8) -> Tagged<'_> {
+        Tagged { leaf: self, simd, tag, next: 0, mask: 0 }
+    }
+
+    /// The slot of `member`, whose tag is `tag`.
+    #[inline]
+    pub fn find(&self, simd: Simd, tag: u8, member: &[u8], longs: &LongMembers) -> Option<usize> {
+        self.tagged(simd, tag).find(|&slot| self.member(slot, longs) == member)
+    }
+
+    /// Inserts at `slot`; `false`, with nothing changed, when the members would need a page of more than
+    /// `page_max` bytes.
+    pub fn insert(&mut self, slot: usize, score: u64, tag: u8, record: &Record<'_>, page_max: usize) -> bool {
+        if !self.make_room(score, record.len(), page_max) {
+            return false;
+        }
+        self.heap += record.len() as u16;
+        let at = self.page.len() - self.heap as usize;
+        self.page[at..at + record.head_len].copy_from_slice(&record.head[..record.head_len]);
+        self.page[at + record.head_len..at + record.len()].copy_from_slice(record.body);
+
+        let (count, width) = (self.count(), self.code.width());
+        let (offsets, scores) = (self.offsets_at(), self.scores_at());
+        let page = &mut self.page;
+        page.copy_within(slot..count, slot + 1);
+        page[slot] = tag;
+        page.copy_within(offsets + 2 * slot..offsets + 2 * count, offsets + 2 * slot + 2);
+        page[offsets + 2 * slot..offsets + 2 * slot + 2].copy_from_slice(&self.heap.to_le_bytes());
+        page.copy_within(scores + width * slot..scores + width * count, scores + width * (slot + 1));
+        let delta = self.code.encode(score).expect("make_room made the code fit");
+        self.code.write(page, scores + width * slot, delta);
+        self.count += 1;
+        true
+    }
+
+    /// Makes the code express `score` and gives room for one more slot and `record_len` bytes.
+    fn make_room(&mut self, score: u64, record_len: usize, page_max: usize) -> bool {
+        let code = match self.code.encode(score) {
+            Some(_) if self.count > 0 => self.code,
+            _ => ScoreCode::fit((0..self.count()).map(|slot| self.score(slot)).chain([score])),
+        };
+        let (count, slots) = (self.count(), self.slots as usize);
+        let taken = slots * (3 + code.width()) + self.heap as usize + record_len;
+        if code == self.code && count < slots && taken <= self.page.len() {
+            return true;
+        }
+        let live = self.heap as usize - self.garbage as usize + record_len;
+        let roomy = if count < slots { slots } else { (count + 1 + count / 8).next_multiple_of(4) };
+        let needed = |slots: usize| slots * (3 + code.width()) + live;
+        let slots = if needed(roomy) <= page_max { roomy } else { count + 1 };
+        if needed(slots) > page_max {
+            return false;
+        }
+        self.relayout(code, slots, page_class(needed(slots)));
+        true
+    }
+
+    /// Moves the members to a page of `len` bytes with this code and so many slots, without holes.
+    fn relayout(&mut self, code: ScoreCode, slots: usize, len: usize) {
+        let mut new = Leaf {
+            page: vec![0; len].into_boxed_slice(),
+            code,
+            slots: slots as u16,
+            prev: self.prev,
+            next: self.next,
+            ..Leaf::default()
+        };
+        new.append(self, 0..self.count());
+        *self = new;
+    }
+
+    /// Copies slots of another leaf behind the last. The room and the code must suffice.
+    fn append(&mut self, from: &Leaf, range: Range<usize>) {
+        let (count, added) = (self.count(), range.len());
+        self.page[count..count + added].copy_from_slice(&from.page[range.clone()]);
+        if self.code == from.code {
+            let width = self.code.width();
+            let source = from.scores_at() + range.start * width..from.scores_at() + range.end * width;
+            let at = self.scores_at() + count * width;
+            self.page[at..at + added * width].copy_from_slice(&from.page[source]);
+        } else {
+            for slot in range.clone() {
+                let delta = self.code.encode(from.score(slot)).expect("the code was fitted to this score");
+                let at = self.scores_at() + (count + slot - range.start) * self.code.width();
+                self.code.write(&mut self.page, at, delta);
+            }
+        }
+        if self.heap == 0 && from.garbage == 0 && added == from.count() {
+            self.append_whole_heap(from);
+        } else {
+            for slot in range.clone() {
+                self.append_record(from.record(slot), count + slot - range.start);
+            }
+        }
+        self.count += added as u16;
+    }
+
+    /// Copies all records of a leaf without holes at once, their offsets as they are.
+    fn append_whole_heap(&mut self, from: &Leaf) {
+        let (heap, len) = (from.heap as usize, self.page.len());
+        self.page[len - heap..].copy_from_slice(&from.page[from.page.len() - heap..]);
+        let at = self.offsets_at();
+        let source = from.offsets_at()..from.offsets_at() + 2 * from.count();
+        self.page[at..at + source.len()].copy_from_slice(&from.page[source]);
+        self.heap = from.heap;
+    }
+
+    fn append_record(&mut self, record: &[u8], slot: usize) {
+        self.heap += record.len() as u16;
+        let at = self.page.len() - self.heap as usize;
+        self.page[at..at + record.len()].copy_from_slice(record);
+        let offset = self.offsets_at() + 2 * slot;
+        self.page[offset..offset + 2].copy_from_slice(&self.heap.to_le_bytes());
+    }
+
+    /// A leaf of these slots of these leaves, in this order, in the smallest page; `None` when that would
+    /// exceed `page_max`. Links are left open.
+    pub fn of(parts: &[(&Leaf, Range<usize>)], page_max: usize) -> Option<Leaf> {
+        let slots_of = |part: &(&Leaf, Range<usize>)| part.1.clone();
+        let scores = parts.iter().flat_map(|part| slots_of(part).map(|slot| part.0.score(slot)));
+        let code = ScoreCode::fit(scores);
+        let count: usize = parts.iter().map(|part| part.1.len()).sum();
+        let records: usize = parts.iter().map(|part| part.0.record_bytes(slots_of(part))).sum();
+        let len = count * (3 + code.width()) + records;
+        if len > page_max {
+            return None;
+        }
+        let page = vec![0; page_class(len)].into_boxed_slice();
+        let mut leaf = Leaf { page, code, slots: count as u16, ..Leaf::default() };
+        for part in parts {
+            leaf.append(part.0, slots_of(part));
+        }
+        Some(leaf)
+    }
+
+    fn record_bytes(&self, range: Range<usize>) -> usize {
+        if range.len() == self.count() {
+            return self.heap as usize - self.garbage as usize;
+        }
+        range.map(|slot| self.record(slot).len()).sum()
+    }
+
+    /// The slot at which the bytes before come closest to `bytes`; within `1..count`.
+    pub fn slot_at_bytes(&self, bytes: usize) -> usize {
+        let mut sum = 0;
+        let reaching = (0..self.count()).position(|slot| {
+            sum += self.record(slot).len() + 3 + self.code.width();
+            sum >= bytes
+        });
+        reaching.map_or(self.count(), |slot| slot + 1).clamp(1, self.count() - 1)
+    }
+
+    /// Removes the member at `slot`. The caller frees a long member's bytes.
+    pub fn remove(&mut self, slot: usize) {
+        let (count, width) = (self.count(), self.code.width());
+        let (offsets, scores) = (self.offsets_at(), self.scores_at());
+        let (at, len) = (self.record_at(slot), self.record(slot).len());
+        if at == self.page.len() - self.heap as usize {
+            self.heap -= len as u16;
+        } else {
+            self.garbage += len as u16;
+        }
+        let page = &mut self.page;
+        page.copy_within(slot + 1..count, slot);
+        page.copy_within(offsets + 2 * slot + 2..offsets + 2 * count, offsets + 2 * slot);
+        page.copy_within(scores + width * (slot + 1)..scores + width * count, scores + width * slot);
+        self.count -= 1;
+        if page_class(self.used_bytes() + self.used_bytes() / 4) < self.page.len() {
+            self.shrink();
+        }
+    }
+
+    /// Takes over the members of another leaf, keeping the links.
+    pub fn replace_members(&mut self, with: Leaf) {
+        *self = Leaf { prev: self.prev, next: self.next, ..with };
+    }
+
+    /// Moves the members to the smallest page. Also what a defragmentation step does.
+    pub fn shrink(&mut self) {
+        let shrunk = Leaf::of(&[(self, 0..self.count())], self.page.len());
+        self.replace_members(shrunk.expect("a code fitted to fewer scores is never wider"));
+    }
+
+    /// Gives the member at `slot` a score that leaves the order as it is; `false` when the code cannot.
+    pub fn set_score(&mut self, slot: usize, score: u64) -> bool {
+        let Some(delta) = self.code.encode(score) else { return false };
+        let at = self.scores_at() + slot * self.code.width();
+        self.code.write(&mut self.page, at, delta);
+        true
+    }
+
+    /// Where the page starts, for prefetching and for asking an allocator about it.
+    pub fn page(&self) -> &[u8] {
+        &self.page
+    }
+
+    /// The addresses of a slot's offset and score, for prefetching.
+    pub fn columns_of(&self, slot: usize) -> [*const u8; 2] {
+        let score = self.scores_at() + slot * self.code.width();
+        [
+            &raw const self.page[self.offsets_at() + 2 * slot],
+            self.page[score.min(self.page.len() - 1)..].as_ptr(),
+        ]
+    }
+
+    /// The address of a slot's record, for prefetching.
+    pub fn record_address(&self, slot: usize) -> *const u8 {
+        self.page[self.record_at(slot)..].as_ptr()
+    }
+
+    pub fn tag(&self, slot: usize) -> u8 {
+        self.page[slot]
+    }
+
+    /// Verifies invariants 1, 2, 4 and the part of 5 a leaf sees alone.
+    pub fn check(&self, longs: &LongMembers, page_max: usize) {
+        let columns = self.slots as usize * (3 + self.code.width());
+        assert!(self.count <= self.slots, "leaf invariant 1: more members than slots");
+        assert!(
+            columns + self.heap as usize <= self.page.len(),
+            "leaf invariant 1: columns and records overlap"
+        );
+        assert!(self.page.len() <= page_max, "leaf invariant 1: page too large");
+        for slot in 1..self.count() {
+            assert!(
+                self.key(slot - 1, longs) < self.key(slot, longs),
+                "leaf invariant 2: slot {slot} out of order"
+            );
+        }
+        let mut records: Vec<Range<usize>> = (0..self.count())
+            .map(|slot| self.record_at(slot)..self.record_at(slot) + self.record(slot).len())
+            .collect();
+        records.sort_by_key(|record| record.start);
+        assert!(
+            records.windows(2).all(|pair| pair[0].end <= pair[1].start),
+            "leaf invariant 4: records overlap"
+        );
+        let start = self.page.len() - self.heap as usize;
+        assert!(
+            records.first().is_none_or(|record| record.start >= start),
+            "leaf invariant 4: outside the heap"
+        );
+        let live: usize = records.iter().map(Range::len).sum();
+        assert_eq!(live, (self.heap - self.garbage) as usize, "leaf invariant 4: garbage miscounted");
+        for slot in 0..self.count() {
+            assert!(self.code.encode(self.score(slot)).is_some(), "leaf invariant 5: score outside the code");
+        }
+    }
+}
+
+/// Iterator of [`Leaf::tagged`]: compares 64 tags at a time.
+pub(super) struct Tagged<'a> {
+    leaf: &'a Leaf,
+    simd: Simd,
+    tag: u8,
+    /// The first slot not compared yet.
+    next: usize,
+    /// What is left of the last compare, its bit 0 standing for slot `next - 64`.
+    mask: u64,
+}
+
+impl Iterator for Tagged<'_> {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        while self.mask == 0 {
+            let left = self.leaf.count().checked_sub(self.next).filter(|&left| left > 0)?;
+            let page = &self.leaf.page;
+            let matches = match page.get(self.next..self.next + 64) {
+                Some(tags) => {
+                    let row: &Row = tags.try_into().expect("64 bytes");
+                    feature::equal(self.simd, row, self.tag)
+                }
+                None => {
+                    let mut row = [0; 64];
+                    row[..page.len() - self.next].copy_from_slice(&page[self.next..]);
+                    feature::equal(self.simd, &row, self.tag)
+                }
+            };
+            self.mask = matches & (u64::MAX >> (64 - left.min(64)));
+            self.next += 64;
+        }
+        let slot = self.next - 64 + self.mask.trailing_zeros() as usize;
+        self.mask &= self.mask - 1;
+        Some(slot)
+    }
+}

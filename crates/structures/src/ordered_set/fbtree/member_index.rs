@@ -1,0 +1,454 @@
+//! The member index: from a member's hash to the leaf that holds it, in about 4.5 bytes a member.
+//!
+//! ```text
+//! hash:     | reversed: segment | tag (tag_bits)      | not kept                      |
+//!             depth bits          4 bytes minus id_bits
+//!
+//! segment:  | entry | entry | ..     entry u32 = tag << id_bits | leaf id,  ascending by tag
+//! ```
+//!
+//! The top bits of the hash choose a segment, by linear hashing: with `n = 2^level + split` segments the first
+//! `split` and the last `split` use `level + 1` bits, the others `level`. A segment is a sorted array of the
+//! bits that follow. As those are uniform, a lookup computes where its tag should be and looks a few entries to
+//! either side: one or two cache lines, no slot left empty, no probe sequence.
+//!
+//! Growth splits one segment at a time: the entries whose tag starts with a 1 are the upper part of the array,
+//! and lose that bit, which the segment's number now says. Shrinking is the reverse. Neither looks at a member.
+//! Each split costs a tag one bit, and so does each doubling of the leaf ids; where too few are left the
+//! segment is written anew from the leaves it names.
+//!
+//! Invariants:
+//! 1. Every member of every leaf has exactly one entry, in the segment its hash chooses, with the leaf's id and
+//!    the leading `tag_bits` of the hash bits after `depth`.
+//! 2. Entries ascend by tag; among equal tags the order is free.
+//! 3. `tag_bits + id_bits <= 32` in each segment.
+//! 4. `len` is the number of entries, `entries_bytes` what their arrays have allocated.
+//!
+//! Rejected: a bucket of one cache line with 12 entries of 5 bytes. At the load it can carry without
+//! overflowing it takes over 6 bytes a member, and it cannot grow in small steps without hashing members again.
+
+use crate::prefetch::prefetch;
+
+/// Entries a segment has on average before the table grows. Smaller ones move less on insertion, larger ones
+/// need fewer segment headers.
+const SEGMENT_ENTRIES: usize = 96;
+const CHUNK: usize = 256;
+/// Below this many bits a tag says too little, and its segment is written anew.
+const TAG_BITS_MIN: u32 = 4;
+/// Room for new entries when an array is full.
+const GROWTH: usize = 8;
+
+#[derive(Default)]
+struct Segment {
+    entries: Vec<u32>,
+    tag_bits: u8,
+    id_bits: u8,
+}
+
+pub(super) struct MemberIndex {
+    chunks: Vec<Vec<Segment>>,
+    level: u32,
+    split: usize,
+    len: usize,
+    entries_bytes: usize,
+}
+
+/// What the index asks of the tree: the hashes of all members of a leaf.
+pub(super) type HashesOf<'a> = dyn Fn(u32, &mut Vec<u64>) + 'a;
+
+/// Where a hash belongs: the segment, and how many bits chose it.
+#[derive(Clone, Copy)]
+struct Place {
+    segment: usize,
+    depth: u32,
+}
+
+impl Segment {
+    fn new() -> Self {
+        Segment { entries: Vec::new(), tag_bits: 31, id_bits: 1 }
+    }
+
+    #[inline]
+    fn tag_of(&self, hash: u64, depth: u32) -> u32 {
+        ((hash << depth) >> (64 - u32::from(self.tag_bits))) as u32
+    }
+
+    #[inline]
+    fn tag_at(&self, at: usize) -> u32 {
+        self.entries[at] >> self.id_bits
+    }
+
+    #[inline]
+    fn id_at(&self, at: usize) -> u32 {
+        self.entries[at] & !(u32::MAX << self.id_bits)
+    }
+
+    /// Where an entry with this tag is expected.
+    #[inline]
+    fn guess(&self, tag: u32) -> usize {
+        ((u64::from(tag) * self.entries.len() as u64) >> self.tag_bits) as usize
+    }
+
+    /// The first entry whose tag is not below `tag`.
+    #[inline]
+    fn lower_bound(&self, tag: u32) -> usize {
+        let mut at = self.guess(tag);
+        while at > 0 && self.tag_at(at - 1) >= tag {
+            at -= 1;
+        }
+        while at < self.entries.len() && self.tag_at(at) < tag {
+            at += 1;
+        }
+        at
+    }
+
+    /// The entries with this tag.
+    #[inline]
+    fn run(&self, tag: u32) -> impl Iterator<Item = usize> + '_ {
+        (self.lower_bound(tag)..self.entries.len()).take_while(move |&at| self.tag_at(at) == tag)
+    }
+
+    fn bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<u32>()
+    }
+
+    /// Makes ids of `bits` bits fit, at the cost of the tags' last bits.
+    fn widen_ids(&mut self, bits: u8) {
+        if bits > self.id_bits {
+            self.set_bits(self.tag_bits.min(32 - bits), bits);
+        }
+    }
+
+    /// Rewrites all entries with these widths; tags lose their last bits.
+    fn set_bits(&mut self, tag_bits: u8, id_bits: u8) {
+        for at in 0..self.entries.len() {
+            let tag = self.tag_at(at) >> (self.tag_bits - tag_bits);
+            self.entries[at] = tag << id_bits | self.id_at(at);
+        }
+        (self.tag_bits, self.id_bits) = (tag_bits, id_bits);
+    }
+
+    fn insert(&mut self, hash: u64, depth: u32, leaf: u32) {
+        self.widen_ids(bits_of(leaf));
+        let tag = self.tag_of(hash, depth);
+        let at = self.lower_bound(tag);
+        if self.entries.len() == self.entries.capacity() {
+            self.entries.reserve_exact(GROWTH);
+        }
+        self.entries.insert(at, tag << self.id_bits | leaf);
+    }
+
+    fn remove(&mut self, at: usize) {
+        self.entries.remove(at);
+        if self.entries.capacity() > self.entries.len() + 3 * GROWTH {
+            self.entries.shrink_to(self.entries.len() + GROWTH);
+        }
+    }
+}
+
+fn bits_of(leaf: u32) -> u8 {
+    (32 - leaf.leading_zeros()).max(1) as u8
+}
+
+impl MemberIndex {
+    pub fn new() -> Self {
+        MemberIndex { chunks: vec![vec![Segment::new()]], level: 0, split: 0, len: 0, entries_bytes: 0 }
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        let segments: usize = self.chunks.iter().map(Vec::capacity).sum();
+        size_of::<Self>()
+            + self.entries_bytes
+            + segments * size_of::<Segment>()
+            + self.chunks.capacity() * size_of::<Vec<Segment>>()
+    }
+
+    fn segments(&self) -> usize {
+        (1 << self.level) + self.split
+    }
+
+    #[inline]
+    fn segment(&self, at: usize) -> &Segment {
+        &self.chunks[at / CHUNK][at % CHUNK]
+    }
+
+    fn segment_mut(&mut self, at: usize) -> &mut Segment {
+        &mut self.chunks[at / CHUNK][at % CHUNK]
+    }
+
+    #[inline]
+    fn place(&self, hash: u64) -> Place {
+        let reversed = hash.reverse_bits();
+        let long = (reversed & ((2 << self.level) - 1)) as usize;
+        let segment = if long < self.segments() { long } else { long - (1 << self.level) };
+        Place { segment, depth: self.depth(segment) }
+    }
+
+    /// How many bits choose the segment.
+    fn depth(&self, segment: usize) -> u32 {
+        if segment < self.split || segment >= 1 << self.level { self.level + 1 } else { self.level }
+    }
+
+    /// The leaves that may hold a member with this hash.
+    #[inline]
+    pub fn candidates(&self, hash: u64) -> impl Iterator<Item = u32> + '_ {
+        let place = self.place(hash);
+        let segment = self.segment(place.segment);
+        segment.run(segment.tag_of(hash, place.depth)).map(|at| segment.id_at(at))
+    }
+
+    /// Runs `change` on the hash's segment and keeps the books.
+    fn change<R>(&mut self, hash: u64, change: impl FnOnce(&mut Segment, u32) -> R) -> R {
+        let place = self.place(hash);
+        let segment = self.segment_mut(place.segment);
+        let (len, bytes) = (segment.entries.len(), segment.bytes());
+        let result = change(segment, place.depth);
+        let (new_len, new_bytes) = (segment.entries.len(), segment.bytes());
+        self.len = self.len + new_len - len;
+        self.entries_bytes = self.entries_bytes + new_bytes - bytes;
+        result
+    }
+
+    /// Adds an entry. [`MemberIndex::balance`] follows once the leaves are in order.
+    pub fn insert(&mut self, hash: u64, leaf: u32) {
+        self.change(hash, |segment, depth| segment.insert(hash, depth, leaf));
+    }
+
+    /// Removes the entries of members of one leaf.
+    pub fn remove_all(&mut self, hashes: &[u64], leaf: u32) {
+        self.prefetch_all(hashes);
+        hashes.iter().for_each(|&hash| self.remove(hash, leaf));
+    }
+
+    pub fn remove(&mut self, hash: u64, leaf: u32) {
+        self.change(hash, |segment, depth| {
+            let found = segment.run(segment.tag_of(hash, depth)).find(|&at| segment.id_at(at) == leaf);
+            segment.remove(found.expect("every member has an entry"));
+        });
+    }
+
+    /// Asks for the lines of all these hashes, so that their fetches overlap.
+    fn prefetch_all(&self, hashes: &[u64]) {
+        hashes.iter().for_each(|&hash| prefetch(self.header_address(hash)));
+        hashes.iter().for_each(|&hash| prefetch(self.entry_address(hash)));
+    }
+
+    /// These members moved from one leaf to another.
+    pub fn relocate(&mut self, hashes: &[u64], from: u32, to: u32) {
+        self.prefetch_all(hashes);
+        hashes.iter().for_each(|&hash| self.relocate_one(hash, from, to));
+    }
+
+    fn relocate_one(&mut self, hash: u64, from: u32, to: u32) {
+        let place = self.place(hash);
+        let segment = self.segment_mut(place.segment);
+        segment.widen_ids(bits_of(to));
+        let found = segment.run(segment.tag_of(hash, place.depth)).find(|&at| segment.id_at(at) == from);
+        let at = found.expect("every member has an entry");
+        segment.entries[at] = segment.tag_at(at) << segment.id_bits | to;
+    }
+
+    /// Grows or shrinks, segment by segment, to what the number of members asks for: by one at most after a
+    /// single insertion or removal.
+    pub fn balance(&mut self, hashes_of: &HashesOf<'_>) {
+        while self.len > self.segments() * SEGMENT_ENTRIES {
+            self.grow(hashes_of);
+        }
+        while self.segments() > 1 && self.len < self.segments() * SEGMENT_ENTRIES / 2 {
+            self.shrink();
+        }
+    }
+
+    fn grow(&mut self, hashes_of: &HashesOf<'_>) {
+        let low = self.split;
+        if u32::from(self.segment(low).tag_bits) <= TAG_BITS_MIN {
+            self.rewrite(low, hashes_of);
+        }
+        let segment = self.segment_mut(low);
+        assert!(segment.tag_bits > 1, "leaf ids leave room for a tag");
+        let bytes = segment.bytes();
+        let half = 1 << (segment.tag_bits - 1);
+        let middle = segment.entries.partition_point(|&entry| entry >> segment.id_bits < half);
+        let upper = segment.entries[middle..].iter().map(|&entry| entry - (half << segment.id_bits));
+        let mut high =
+            Segment { entries: Vec::new(), tag_bits: segment.tag_bits - 1, id_bits: segment.id_bits };
+        high.entries.reserve_exact(upper.len() + GROWTH / 2);
+        high.entries.extend(upper);
+        segment.entries.truncate(middle);
+        segment.entries.shrink_to(middle + GROWTH / 2);
+        segment.tag_bits -= 1;
+        let new_bytes = segment.bytes() + high.bytes();
+        self.entries_bytes = self.entries_bytes + new_bytes - bytes;
+        self.push(high);
+        self.split += 1;
+        if self.split == 1 << self.level {
+            (self.level, self.split) = (self.level + 1, 0);
+        }
+    }
+
+    fn push(&mut self, segment: Segment) {
+        match self.chunks.last_mut() {
+            Some(chunk) if chunk.len() < CHUNK => {
+                if chunk.len() == chunk.capacity() {
+                    chunk.reserve_exact((chunk.len() / 4).clamp(1, CHUNK - chunk.len()));
+                }
+                chunk.push(segment);
+            }
+            _ => self.chunks.push(vec![segment]),
+        }
+    }
+
+    /// Joins the last segment with the one it was split from.
+    fn shrink(&mut self) {
+        if self.split == 0 {
+            (self.level, self.split) = (self.level - 1, 1 << (self.level - 1));
+        }
+        self.split -= 1;
+        let chunk = self.chunks.last_mut().expect("a table has segments");
+        let mut high = chunk.pop().expect("no chunk is empty");
+        if chunk.is_empty() {
+            self.chunks.pop();
+        }
+        let split = self.split;
+        let low = self.segment_mut(split);
+        let bytes = low.bytes() + high.bytes();
+        let id_bits = low.ids_need().max(high.ids_need());
+        let tag_bits = low.tag_bits.min(high.tag_bits).min(31 - id_bits);
+        low.set_bits(tag_bits, id_bits);
+        high.set_bits(tag_bits, id_bits);
+        let joined = low.entries.len() + high.entries.len();
+        low.entries.reserve_exact(joined.saturating_sub(low.entries.capacity()));
+        // The bit that told the two apart becomes the tags' first.
+        let bit = 1 << (tag_bits + id_bits);
+        low.entries.extend(high.entries.iter().map(|&entry| entry | bit));
+        low.tag_bits += 1;
+        let new_bytes = low.bytes();
+        self.entries_bytes = self.entries_bytes + new_bytes - bytes;
+    }
+
+    /// Writes a segment anew with tags as long as fit, from the members of the leaves it names.
+    fn rewrite(&mut self, at: usize, hashes_of: &HashesOf<'_>) {
+        let depth = self.depth(at);
+        let old = self.segment(at);
+        let mut leaves: Vec<u32> = (0..old.entries.len()).map(|entry| old.id_at(entry)).collect();
+        leaves.sort_unstable();
+        leaves.dedup();
+        let id_bits = old.ids_need();
+        let mut new = Segment { entries: Vec::new(), tag_bits: 32 - id_bits, id_bits };
+        let mut hashes = Vec::new();
+        for leaf in leaves {
+            hashes.clear();
+            hashes_of(leaf, &mut hashes);
+            for &hash in hashes.iter().filter(|&&hash| self.place(hash).segment == at) {
+                let entry = new.tag_of(hash, depth) << id_bits | leaf;
+                new.entries.push(entry);
+            }
+        }
+        new.entries.sort_unstable();
+        assert_eq!(new.entries.len(), old.entries.len(), "index and leaves agree");
+        self.entries_bytes = self.entries_bytes + new.bytes() - old.bytes();
+        *self.segment_mut(at) = new;
+    }
+
+    /// Visits the entries from the hash position `cursor` to the end of a run of equal tags after `visits`
+    /// entries, or of the segment. Returns the position that follows, 0 at the end of all.
+    ///
+    /// `visit` gets a leaf, and the bits by which to know the members: a hash, and how many of its leading bits
+    /// are meaningful.
+    pub fn scan(&self, cursor: u64, visits: usize, visit: &mut dyn FnMut(u32, u64, u32)) -> u64 {
+        let place = self.place(cursor);
+        let segment = self.segment(place.segment);
+        let bits = place.depth + u32::from(segment.tag_bits);
+        let position = |tag: u64| {
+            let prefix =
+                if place.depth == 0 { 0 } else { cursor >> (64 - place.depth) << (64 - place.depth) };
+            prefix.wrapping_add(tag << (64 - bits))
+        };
+        let first = segment.lower_bound(segment.tag_of(cursor, place.depth));
+        let mut run_start = first;
+        for at in first..segment.entries.len() {
+            let tag = segment.tag_at(at);
+            if at > first && segment.tag_at(at - 1) != tag {
+                if at - first >= visits {
+                    return position(u64::from(tag));
+                }
+                run_start = at;
+            }
+            let leaf = segment.id_at(at);
+            if (run_start..at).all(|earlier| segment.id_at(earlier) != leaf) {
+                visit(leaf, position(u64::from(tag)), bits);
+            }
+        }
+        position(1 << segment.tag_bits)
+    }
+
+    /// Address of the header that the hash's segment is found through, for prefetching.
+    pub fn header_address(&self, hash: u64) -> *const u8 {
+        let header: *const Segment = self.segment(self.place(hash).segment);
+        header.cast()
+    }
+
+    /// Address at which the entry of the hash is expected, for prefetching.
+    pub fn entry_address(&self, hash: u64) -> *const u8 {
+        let place = self.place(hash);
+        let segment = self.segment(place.segment);
+        let guess = segment.guess(segment.tag_of(hash, place.depth));
+        segment.entries.as_ptr().wrapping_add(guess).cast()
+    }
+
+    /// Moves each array whose allocation `move_it` names; `from` and the result are segment numbers.
+    pub fn defragment(
+        &mut self,
+        from: usize,
+        limit: usize,
+        move_it: &mut dyn FnMut(*const u8) -> bool,
+    ) -> usize {
+        let end = self.segments().min(from + limit);
+        for at in from..end {
+            let segment = self.segment_mut(at);
+            let bytes = segment.bytes();
+            if bytes > 0 && move_it(segment.entries.as_ptr().cast()) {
+                let mut entries = Vec::with_capacity(segment.entries.capacity());
+                entries.extend_from_slice(&segment.entries);
+                segment.entries = entries;
+            }
+            let new_bytes = segment.bytes();
+            self.entries_bytes = self.entries_bytes + new_bytes - bytes;
+        }
+        if end == self.segments() { usize::MAX } else { end }
+    }
+
+    /// Verifies the invariants; `members` are all `(hash, leaf)` there should be.
+    pub fn check(&self, members: &[(u64, u32)]) {
+        assert_eq!(self.len, members.len(), "index invariant 4: entries miscounted");
+        let segments: Vec<&Segment> = self.chunks.iter().flatten().collect();
+        assert_eq!(segments.len(), self.segments(), "index: level, split and segments disagree");
+        let entries: usize = segments.iter().map(|segment| segment.entries.len()).sum();
+        assert_eq!(entries, self.len, "index invariant 4: len");
+        let bytes: usize = segments.iter().map(|segment| segment.bytes()).sum();
+        assert_eq!(bytes, self.entries_bytes, "index invariant 4: bytes");
+        let mut expected: Vec<Vec<u32>> = vec![Vec::new(); segments.len()];
+        for &(hash, leaf) in members {
+            let place = self.place(hash);
+            let segment = segments[place.segment];
+            expected[place.segment].push(segment.tag_of(hash, place.depth) << segment.id_bits | leaf);
+        }
+        for (segment, mut expected) in segments.iter().zip(expected) {
+            assert!(segment.tag_bits + segment.id_bits <= 32, "index invariant 3");
+            let sorted = (1..segment.entries.len()).all(|at| segment.tag_at(at - 1) <= segment.tag_at(at));
+            assert!(sorted, "index invariant 2: entries out of order");
+            let mut actual = segment.entries.clone();
+            actual.sort_unstable();
+            expected.sort_unstable();
+            assert_eq!(actual, expected, "index invariant 1: entries and members disagree");
+        }
+    }
+}
+
+impl Segment {
+    /// Bits that the ids in use need.
+    fn ids_need(&self) -> u8 {
+        let all = (0..self.entries.len()).fold(0, |bits, at| bits | self.id_at(at));
+        bits_of(all)
+    }
+}

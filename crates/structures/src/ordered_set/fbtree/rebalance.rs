@@ -1,0 +1,189 @@
+//! What follows a removal: joining and evening out neighbours that became small, and lowering the tree.
+
+use super::FbTree;
+use super::descend::{Path, first_leaf};
+use super::inner::Inner;
+use super::leaf::{Leaf, NO_LEAF};
+use std::ops::Range;
+
+/// Fills of one kind of node, bytes of a leaf or children of an inner node.
+struct Fill {
+    /// One that has less is joined with a sibling, if together they have at most `joined_max`.
+    min: usize,
+    /// Leaves room for insertions, so that a pair does not split and join in turn.
+    joined_max: usize,
+    /// One that has less, between siblings too full to join, takes from one of them.
+    scant: usize,
+}
+
+impl Fill {
+    fn of(max: usize) -> Self {
+        Fill { min: max / 2, joined_max: max * 3 / 4, scant: max / 4 }
+    }
+}
+
+impl FbTree {
+    /// Restores the fill of the nodes and leaves on the way to `rank` and lowers the tree where it can be.
+    pub(super) fn rebalance_at(&mut self, rank: usize) {
+        while self.height > 0 {
+            let (path, _) = self.path_to_rank(rank);
+            let joined = (0..path.steps().len()).rev().any(|depth| self.rebalance_step(&path, depth));
+            if !self.lower() && !joined {
+                return;
+            }
+        }
+    }
+
+    /// Looks after the child that the path takes at `depth`; says whether it was joined with another.
+    fn rebalance_step(&mut self, path: &Path, depth: usize) -> bool {
+        let step = path.steps()[depth];
+        let height = self.height as usize - depth - 1;
+        let node = &self.inners[step.node];
+        let used = |at: usize| match height {
+            0 => self.pages.leaves[node.child(at)].used_bytes(),
+            _ => self.inners[node.child(at)].count(),
+        };
+        let fill = Fill::of(if height == 0 { self.page_max() } else { self.node_max() });
+        let mine = used(step.child);
+        if mine >= fill.min {
+            return false;
+        }
+        let right = (step.child + 1 < node.count()).then_some(step.child);
+        let pairs = step.child.checked_sub(1).into_iter().chain(right);
+        let Some((both, left)) = pairs.map(|left| (used(left) + used(left + 1), left)).min() else {
+            return false;
+        };
+        if both <= fill.joined_max && self.join(step.node, left, height) {
+            return true;
+        }
+        // A leaf at the edge may be draining or filling: what it takes would have to be moved again and again.
+        let edge = path.leaf == self.first || path.leaf == self.last;
+        if height > 0 && mine < fill.scant {
+            self.share_children(step.node, left, height);
+        } else if mine < fill.scant && !edge {
+            self.share_leaves(step.node, left);
+        }
+        false
+    }
+
+    /// Joins children `left` and `left + 1` of a node, unless they do not fit. The node keeps at least one.
+    fn join(&mut self, node: u32, left: usize, height: usize) -> bool {
+        let [a, b] = [self.inners[node].child(left), self.inners[node].child(left + 1)];
+        if height == 0 {
+            let pages = &self.pages;
+            let parts = [a, b].map(|id| (&pages.leaves[id], 0..pages.leaves[id].count()));
+            let kept = parts[0].1.len();
+            let Some(joined) = Leaf::of(&parts, self.page_max()) else { return false };
+            let count = joined.count();
+            self.pages.replace(a, joined);
+            self.relocate(a, kept..count, b);
+            self.unlink_leaf(b);
+        } else {
+            let Some(right) = self.inners.0.take(b) else { unreachable!("a child is a live node") };
+            self.move_children(a, &right, 0..right.count(), height - 1);
+            self.lengthen_prefix(a, height - 1);
+        }
+        let parent = &mut self.inners[node];
+        let total = parent.counts()[left] + parent.counts()[left + 1];
+        parent.set_count(left, total);
+        parent.remove(left + 1..left + 2);
+        self.lengthen_prefix(node, height);
+        true
+    }
+
+    /// Appends children of `from` to the node `to`; `height` is theirs.
+    fn move_children(&mut self, to: u32, from: &Inner, range: Range<usize>, height: usize) {
+        for at in range {
+            let leaf = first_leaf(&self.inners, from.child(at), height);
+            let node = &mut self.inners[to];
+            node.insert(node.count(), from.child(at), from.counts()[at], &self.pages.first_key(leaf));
+        }
+    }
+
+    /// Evens out the inner nodes `left` and `left + 1` of a node; `height` is theirs.
+    fn share_children(&mut self, node: u32, left: usize, height: usize) {
+        let [a, b] = [self.inners[node].child(left), self.inners[node].child(left + 1)];
+        let (mut all, right) = (Inner::new(), Inner::new());
+        std::mem::swap(&mut *all, &mut self.inners[a]);
+        let old_right = std::mem::replace(&mut self.inners[b], *right);
+        let half = (all.count() + old_right.count()) / 2;
+        let from_left = all.count().min(half);
+        self.move_children(a, &all, 0..from_left, height - 1);
+        self.move_children(a, &old_right, 0..half - from_left, height - 1);
+        self.move_children(b, &all, from_left..all.count(), height - 1);
+        self.move_children(b, &old_right, half - from_left..old_right.count(), height - 1);
+        self.lengthen_prefix(a, height - 1);
+        self.lengthen_prefix(b, height - 1);
+        let totals = [a, b].map(|id| self.inners[id].total());
+        self.inners[node].set_count(left, totals[0]);
+        self.inners[node].set_count(left + 1, totals[1]);
+        self.refresh_anchor(node, left + 1, height);
+    }
+
+    /// Divides the members of two neighbouring leaves evenly, by bytes; `false` if they do not fit so.
+    pub(super) fn share_leaves(&mut self, node: u32, left: usize) -> bool {
+        let ids = [self.inners[node].child(left), self.inners[node].child(left + 1)];
+        let [a, b] = ids.map(|id| &self.pages.leaves[id]);
+        let [in_a, in_b] = [a.count(), b.count()];
+        let half = (a.used_bytes() + b.used_bytes()) / 2;
+        let larger = if a.used_bytes() > half { a } else { b };
+        if larger.count() < 2 {
+            return false;
+        }
+        let max = self.page_max();
+        let parts = if a.used_bytes() > half {
+            let at = a.slot_at_bytes(half);
+            (Leaf::of(&[(a, 0..at)], max), Leaf::of(&[(a, at..in_a), (b, 0..in_b)], max))
+        } else {
+            let at = b.slot_at_bytes(half - a.used_bytes());
+            (Leaf::of(&[(a, 0..in_a), (b, 0..at)], max), Leaf::of(&[(b, at..in_b)], max))
+        };
+        let (Some(new_a), Some(new_b)) = parts else { return false };
+        let counts = [new_a.count(), new_b.count()];
+        self.pages.replace(ids[0], new_a);
+        self.pages.replace(ids[1], new_b);
+        self.relocate(ids[0], in_a.min(counts[0])..counts[0], ids[1]);
+        self.relocate(ids[1], 0..counts[1].saturating_sub(in_b), ids[0]);
+        self.inners[node].set_count(left, counts[0] as u32);
+        self.inners[node].set_count(left + 1, counts[1] as u32);
+        self.refresh_anchor(node, left + 1, 0);
+        true
+    }
+
+    /// Takes a leaf out of the chain and frees it.
+    pub(super) fn unlink_leaf(&mut self, id: u32) -> Leaf {
+        let leaf = self.pages.take(id);
+        match leaf.prev {
+            NO_LEAF => self.first = leaf.next,
+            prev => self.pages.leaves[prev].next = leaf.next,
+        }
+        match leaf.next {
+            NO_LEAF => self.last = leaf.prev,
+            next => self.pages.leaves[next].prev = leaf.prev,
+        }
+        leaf
+    }
+
+    /// Removes a root with a single child; says whether it did. A single leaf needs no index.
+    fn lower(&mut self) -> bool {
+        let lowers = self.height > 0 && self.inners[self.root].count() == 1;
+        if lowers {
+            let child = self.inners[self.root].child(0);
+            self.inners.0.take(self.root);
+            self.root = child;
+            self.height -= 1;
+            if self.height == 0 {
+                self.index = None;
+                self.settle_single_leaf();
+            }
+        }
+        lowers
+    }
+
+    /// Gives the only leaf the first id, so that the table of leaves shrinks to one.
+    fn settle_single_leaf(&mut self) {
+        let leaf = self.pages.take(self.root);
+        self.root = self.pages.add(leaf);
+        (self.first, self.last) = (self.root, self.root);
+    }
+}

@@ -1,0 +1,497 @@
+//! The tree against a sorted vector, and the known ways in which such trees went wrong.
+
+use super::*;
+use crate::random::Random;
+use std::collections::{HashMap, HashSet};
+
+mod known_failures;
+
+pub(super) const SEED: HashSeed = HashSeed::new(0x1234, 0x5678);
+
+/// Shapes under test: the real one, and one that makes tall trees of few members.
+const SHAPES: [Shape; 2] = [
+    Shape { page_bytes_max: 4096, node_children_max: 64 },
+    Shape { page_bytes_max: 1024, node_children_max: 4 },
+];
+
+/// `WARMLINE_TEST_SCALE`, 1 unless set.
+fn scale() -> f64 {
+    let scale = std::env::var("WARMLINE_TEST_SCALE").ok().and_then(|scale| scale.parse().ok());
+    scale.unwrap_or(1.0)
+}
+
+/// So many steps of a thousand at scale 1; few under Miri.
+fn steps(thousands: usize) -> usize {
+    if cfg!(miri) { 150 } else { (1_000.0 * thousands as f64 * scale()) as usize }
+}
+
+/// The same set as a sorted vector and a map.
+#[derive(Default)]
+struct Model {
+    ordered: Vec<(u64, Vec<u8>)>,
+    scores: HashMap<Vec<u8>, f64>,
+}
+
+impl Model {
+    fn insert(&mut self, member: &[u8], score: f64) -> Insertion {
+        let score = score + 0.0;
+        let previous = self.scores.get(member).copied();
+        if previous == Some(score) {
+            return Insertion::Unchanged;
+        }
+        self.remove(member);
+        self.scores.insert(member.to_vec(), score);
+        let key = (score_to_bits(score), member.to_vec());
+        let at = self.ordered.binary_search(&key).unwrap_err();
+        self.ordered.insert(at, key);
+        previous.map_or(Insertion::Added, |previous| Insertion::Updated { previous })
+    }
+
+    fn remove(&mut self, member: &[u8]) -> Option<f64> {
+        let score = self.scores.remove(member)?;
+        self.ordered.remove(self.rank_of(member, score));
+        Some(score)
+    }
+
+    fn rank_of(&self, member: &[u8], score: f64) -> usize {
+        self.ordered.binary_search(&(score_to_bits(score), member.to_vec())).unwrap()
+    }
+
+    fn pairs(&self) -> impl DoubleEndedIterator<Item = (&[u8], f64)> {
+        self.ordered.iter().map(|(score, member)| (&member[..], bits_to_score(*score)))
+    }
+
+    fn at(&self, rank: usize) -> Option<(&[u8], f64)> {
+        self.ordered.get(rank).map(|(score, member)| (&member[..], bits_to_score(*score)))
+    }
+}
+
+/// What kind of members and scores a run draws.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// Short members, integer scores.
+    Plain,
+    /// All scores equal, members with a long common prefix.
+    Lexical,
+    /// Few different scores, members of any bytes and of lengths up to 600.
+    Mixed,
+    /// Scores of every magnitude, infinities and both zeros.
+    Wild,
+}
+
+struct Run {
+    random: Random,
+    kind: Kind,
+    tree: FbTree,
+    model: Model,
+}
+
+impl Run {
+    fn new(seed: u64, kind: Kind, shape: Shape) -> Self {
+        Run {
+            random: Random::new(seed),
+            kind,
+            tree: FbTree::with_shape(SEED, shape),
+            model: Model::default(),
+        }
+    }
+
+    fn member(&mut self, universe: u64) -> Vec<u8> {
+        let id = self.random.below(universe);
+        match self.kind {
+            Kind::Plain => format!("m{id}").into_bytes(),
+            Kind::Lexical => [
+                &b"a common prefix that is longer than what a node can hold/"[..],
+                format!("{id:05}").as_bytes(),
+            ]
+            .concat(),
+            Kind::Mixed | Kind::Wild => {
+                let mut of_id = Random::new(id);
+                let len = [0, 1, 2, 5, 20, 100, 253, 254, 255, 256, 600][of_id.below(11) as usize];
+                let mut member: Vec<u8> =
+                    (0..len).map(|_| [0, 255, of_id.next_u64() as u8][id as usize % 3]).collect();
+                member.extend((id as u16).to_be_bytes().iter().take(len));
+                member
+            }
+        }
+    }
+
+    fn score(&mut self) -> f64 {
+        match self.kind {
+            Kind::Plain => self.random.below(1_000_000) as f64,
+            Kind::Lexical => 0.0,
+            Kind::Mixed => self.random.below(5) as f64 - 2.0,
+            Kind::Wild => match self.random.below(10) {
+                0 => f64::INFINITY,
+                1 => f64::NEG_INFINITY,
+                2 => -0.0,
+                3 => 0.0,
+                4 => f64::MIN_POSITIVE,
+                5 => self.random.unit(),
+                6 => -self.random.unit() * 1e300,
+                _ => (self.random.next_u64() as i64 >> self.random.below(63)) as f64,
+            },
+        }
+    }
+
+    fn score_bound(&mut self) -> ScoreBound {
+        let score = match self.model.at(self.random.below(self.model.ordered.len() as u64 + 1) as usize) {
+            Some((_, score)) if self.random.below(2) == 0 => score,
+            _ => self.score(),
+        };
+        if self.random.below(2) == 0 { ScoreBound::Inclusive(score) } else { ScoreBound::Exclusive(score) }
+    }
+
+    fn step(&mut self, universe: u64) {
+        match self.random.below(100) {
+            0..45 => {
+                let (member, score) = (self.member(universe), self.score());
+                let expected = self.model.insert(&member, score);
+                assert_eq!(self.tree.insert(&member, score), Ok(expected), "{member:?} {score}");
+            }
+            45..55 => self.nudge(),
+            55..85 => {
+                let member = self.member(universe);
+                assert_eq!(self.tree.remove(&member), self.model.remove(&member));
+            }
+            85..90 => self.look_up(universe),
+            90..94 => self.ranges(),
+            94..97 => self.walk(),
+            97 => self.remove_range(),
+            98 => self.pop(),
+            _ => {
+                self.tree.defragment(0, &mut |_| true);
+            }
+        }
+    }
+
+    /// Changes a present member's score a little.
+    fn nudge(&mut self) {
+        let rank = self.random.below(self.model.ordered.len() as u64 + 1) as usize;
+        let Some((member, score)) = self.model.at(rank) else { return };
+        let by = if matches!(self.kind, Kind::Lexical) { 0 } else { self.random.below(5) as i32 - 2 };
+        let (member, score) = (member.to_vec(), score + f64::from(by));
+        let expected = self.model.insert(&member, score);
+        assert_eq!(self.tree.insert(&member, score), Ok(expected));
+    }
+
+    fn look_up(&mut self, universe: u64) {
+        let member = self.member(universe);
+        let score = self.model.scores.get(&member).copied();
+        assert_eq!(self.tree.score(&member), score);
+        let rank = score.map(|score| (self.model.rank_of(&member, score), score));
+        assert_eq!(self.tree.rank(&member), rank);
+        let rank = self.random.below(self.model.ordered.len() as u64 + 2) as usize;
+        assert_eq!(self.tree.at(rank), self.model.at(rank));
+        let mut probe = self.tree.probe(&member);
+        let steps = (0..20).take_while(|_| self.tree.probe_step(&mut probe, &member)).count();
+        assert!(steps < 8, "a probe has few steps");
+    }
+
+    fn ranges(&mut self) {
+        let (min, max) = (self.score_bound(), self.score_bound());
+        let above = |score: f64| match min {
+            ScoreBound::Inclusive(bound) => score >= bound,
+            ScoreBound::Exclusive(bound) => score > bound,
+        };
+        let below = |score: f64| match max {
+            ScoreBound::Inclusive(bound) => score <= bound,
+            ScoreBound::Exclusive(bound) => score < bound,
+        };
+        let expected: Vec<_> =
+            self.model.pairs().filter(|&(_, score)| above(score) && below(score)).collect();
+        let range = self.tree.score_range(min, max);
+        assert_eq!(range.len(), expected.len(), "{min:?} {max:?}");
+        if !range.is_empty() {
+            assert_eq!(self.model.at(range.start), expected.first().copied(), "{min:?} {max:?}");
+        }
+        if matches!(self.kind, Kind::Lexical) {
+            self.lex_ranges();
+        }
+    }
+
+    fn lex_ranges(&mut self) {
+        let members = [self.member(2_000), self.member(2_000), vec![0xff; 3], vec![]];
+        let bounds =
+            |member| [LexBound::Min, LexBound::Max, LexBound::Inclusive(member), LexBound::Exclusive(member)];
+        for (low, high) in [(0, 1), (1, 0), (0, 0), (3, 2), (0, 2), (2, 3)] {
+            for min in bounds(&members[low]) {
+                for max in bounds(&members[high]) {
+                    let expected: Vec<usize> = (0..self.model.ordered.len())
+                        .filter(|&rank| lex_within(&self.model.ordered[rank].1, min, max))
+                        .collect();
+                    let range = self.tree.lex_range(min, max);
+                    assert_eq!(range.len(), expected.len(), "{min:?} {max:?}");
+                    assert!(range.is_empty() || range.start == expected[0], "{min:?} {max:?}");
+                }
+            }
+        }
+    }
+
+    fn walk(&mut self) {
+        let len = self.model.ordered.len();
+        let rank = self.random.below(len as u64 + 2) as usize;
+        let count = self.random.below(400) as usize;
+        let up: Vec<_> = self.tree.ascending(rank).take(count).collect();
+        assert_eq!(up, self.model.pairs().skip(rank).take(count).collect::<Vec<_>>());
+        let down: Vec<_> = self.tree.descending(rank).take(count).collect();
+        let skip = (len.max(1) - 1).saturating_sub(rank);
+        assert_eq!(down, self.model.pairs().rev().skip(skip).take(count).collect::<Vec<_>>());
+    }
+
+    fn remove_range(&mut self) {
+        let len = self.model.ordered.len();
+        let start = self.random.below(len as u64 + 2) as usize;
+        let count = match self.random.below(8) {
+            0 => self.random.below(len as u64 + 1) as usize,
+            1 => len,
+            _ => self.random.below(len as u64 / 16 + 2) as usize,
+        };
+        let end = (start + count).min(len);
+        let start = start.min(end);
+        let expected: Vec<_> = self.model.ordered.drain(start..end).collect();
+        for (_, member) in &expected {
+            self.model.scores.remove(member);
+        }
+        let mut removed = Vec::new();
+        let removed_len = self.tree.remove_range(start..end, &mut |member, score| {
+            removed.push((score_to_bits(score), member.to_vec()));
+        });
+        assert_eq!(removed_len, expected.len());
+        assert_eq!(removed, expected);
+    }
+
+    fn pop(&mut self) {
+        let mut popped = None;
+        let max = self.random.below(2) == 0;
+        let mut keep = |member: &[u8], score: f64| popped = Some((member.to_vec(), score));
+        let any = if max { self.tree.pop_max(&mut keep) } else { self.tree.pop_min(&mut keep) };
+        let rank = if max { self.model.ordered.len().wrapping_sub(1) } else { 0 };
+        let expected = self.model.at(rank).map(|(member, score)| (member.to_vec(), score));
+        assert_eq!(any, expected.is_some());
+        assert_eq!(popped, expected);
+        if let Some((member, _)) = expected {
+            self.model.remove(&member);
+        }
+    }
+
+    fn check(&self) {
+        self.tree.check();
+        assert_eq!(self.tree.len(), self.model.ordered.len());
+        assert!(self.tree.ascending(0).eq(self.model.pairs()), "ascending differs");
+        assert!(self.tree.descending(usize::MAX).eq(self.model.pairs().rev()), "descending differs");
+    }
+}
+
+fn lex_within(member: &[u8], min: LexBound, max: LexBound) -> bool {
+    let above = match min {
+        LexBound::Min => true,
+        LexBound::Max => false,
+        LexBound::Inclusive(bound) => member >= bound,
+        LexBound::Exclusive(bound) => member > bound,
+    };
+    let below = match max {
+        LexBound::Min => false,
+        LexBound::Max => true,
+        LexBound::Inclusive(bound) => member <= bound,
+        LexBound::Exclusive(bound) => member < bound,
+    };
+    above && below
+}
+
+/// Runs random steps on universes that grow and shrink the set, checking often while it is small.
+fn random_run(seed: u64, kind: Kind, shape: Shape, steps: usize) {
+    println!("seed {seed}, {kind:?}, {shape:?}");
+    let mut run = Run::new(seed, kind, shape);
+    for step in 0..steps {
+        let universe = [40, 400, 4_000][step * 6 / steps % 3];
+        run.step(universe);
+        if run.model.ordered.len() < 60 || step % 64 == 0 {
+            run.check();
+        }
+    }
+    run.check();
+}
+
+#[test]
+fn random_operations_agree_with_the_model() {
+    for (at, kind) in [Kind::Plain, Kind::Lexical, Kind::Mixed, Kind::Wild].into_iter().enumerate() {
+        for (shape_at, shape) in SHAPES.into_iter().enumerate() {
+            random_run((10 * at + shape_at) as u64, kind, shape, steps(20));
+        }
+    }
+}
+
+/// Inserts by the thousand without removal, so that nodes split on several levels, then removes all.
+#[test]
+fn tall_trees_grow_and_shrink() {
+    let shape = SHAPES[1];
+    for (seed, order) in ["ascending", "descending", "random"].into_iter().enumerate() {
+        let mut run = Run::new(seed as u64, Kind::Plain, shape);
+        let count = if cfg!(miri) { 300 } else { 20_000 };
+        for i in 0..count {
+            let score = match order {
+                "ascending" => i as f64,
+                "descending" => -(i as f64),
+                _ => run.random.unit(),
+            };
+            let member = format!("member {i}").into_bytes();
+            assert_eq!(run.tree.insert(&member, score), Ok(run.model.insert(&member, score)));
+            if i % 1_000 == 0 {
+                run.check();
+            }
+        }
+        run.check();
+        assert!(cfg!(miri) || run.tree.height >= 4, "{order}: only {} levels", run.tree.height);
+        let mut members: Vec<Vec<u8>> = run.model.scores.keys().cloned().collect();
+        members.sort();
+        while !members.is_empty() {
+            let at = run.random.below(members.len() as u64) as usize;
+            let member = members.swap_remove(at);
+            assert_eq!(run.tree.remove(&member), run.model.remove(&member));
+            if members.len().is_multiple_of(1_000) || members.len() < 20 {
+                run.check();
+            }
+        }
+        assert_eq!(
+            run.tree.memory_bytes(),
+            FbTree::new(SEED).memory_bytes(),
+            "{order}: memory is given back"
+        );
+    }
+}
+
+#[test]
+fn every_instruction_set_builds_the_same_set() {
+    let mut trees = vec![Simd::Plain, Simd::detect()];
+    #[cfg(target_arch = "x86_64")]
+    trees.push(Simd::Sse2);
+    let mut trees: Vec<FbTree> = trees.into_iter().map(|simd| FbTree::empty(SEED, SHAPES[1], simd)).collect();
+    let mut random = Random::new(5);
+    for _ in 0..steps(5) {
+        let (member, score) = (random.below(2_000).to_string(), random.below(100) as f64);
+        let insertions: Vec<_> = trees.iter_mut().map(|tree| tree.insert(member.as_bytes(), score)).collect();
+        assert!(insertions.windows(2).all(|pair| pair[0] == pair[1]));
+        let gone = random.below(2_000).to_string();
+        let removals: Vec<_> = trees.iter_mut().map(|tree| tree.remove(gone.as_bytes())).collect();
+        assert!(removals.windows(2).all(|pair| pair[0] == pair[1]));
+    }
+    for tree in &trees {
+        tree.check();
+        assert!(tree.ascending(0).eq(trees[0].ascending(0)));
+    }
+}
+
+/// Members present throughout must be met, whatever comes and goes between the calls.
+#[test]
+fn scan_meets_every_member_that_stays() {
+    for seed in 0..if cfg!(miri) { 1 } else { 20 } {
+        let mut random = Random::new(seed);
+        let mut tree = FbTree::with_shape(SEED, SHAPES[1]);
+        let stay = [10, 200, 3_000][seed as usize % 3].min(if cfg!(miri) { 200 } else { 3_000 });
+        for i in 0..stay {
+            tree.insert(format!("stay {i}").as_bytes(), random.unit()).unwrap();
+        }
+        let (mut seen, mut cursor, mut calls) = (HashSet::new(), 0, 0);
+        loop {
+            cursor = tree.scan(cursor, &mut |member, _| {
+                seen.insert(member.to_vec());
+            });
+            calls += 1;
+            if cursor == 0 {
+                break;
+            }
+            let grows = random.below(2) == 0;
+            for _ in 0..random.below(60) {
+                let member = format!("come and go {}", random.below(4_000));
+                if grows {
+                    tree.insert(member.as_bytes(), random.unit()).unwrap();
+                } else {
+                    tree.remove(member.as_bytes());
+                }
+            }
+            let moved = format!("stay {}", random.below(stay));
+            tree.insert(moved.as_bytes(), random.unit()).unwrap();
+        }
+        for i in 0..stay {
+            assert!(seen.contains(format!("stay {i}").as_bytes()), "seed {seed}: {i} was missed");
+        }
+        assert!(calls < 10 + 2 * (stay + 4_000) / 16, "seed {seed}: {calls} calls");
+    }
+}
+
+#[test]
+fn scan_of_a_resting_set_meets_each_member_once() {
+    let mut tree = FbTree::new(SEED);
+    let count = if cfg!(miri) { 300 } else { 20_000 };
+    for i in 0..count {
+        tree.insert(&u32::to_be_bytes(i), f64::from(i % 7)).unwrap();
+    }
+    let (mut seen, mut cursor) = (Vec::new(), 0);
+    loop {
+        cursor = tree.scan(cursor, &mut |member, score| seen.push((score_to_bits(score), member.to_vec())));
+        if cursor == 0 {
+            break;
+        }
+    }
+    seen.sort();
+    let all: Vec<_> =
+        tree.ascending(0).map(|(member, score)| (score_to_bits(score), member.to_vec())).collect();
+    assert_eq!(seen, all);
+}
+
+#[test]
+fn defragmentation_moves_everything_and_changes_nothing() {
+    let mut run = Run::new(9, Kind::Mixed, SHAPES[1]);
+    for _ in 0..steps(3) {
+        run.step(4_000);
+    }
+    let (mut cursor, mut asked) = (0, 0);
+    loop {
+        cursor = run.tree.defragment(cursor, &mut |_| {
+            asked += 1;
+            true
+        });
+        if cursor == 0 {
+            break;
+        }
+    }
+    assert!(asked >= run.tree.pages.leaves.live());
+    run.check();
+}
+
+#[test]
+fn random_members_are_about_uniform() {
+    let mut tree = FbTree::with_shape(SEED, SHAPES[1]);
+    let mut random = Random::new(1);
+    assert!(tree.random_member(&mut random).is_none());
+    for i in 0..200u8 {
+        tree.insert(&[i], f64::from(i)).unwrap();
+    }
+    let mut counts = [0u32; 200];
+    let draws = if cfg!(miri) { 0 } else { 200_000 };
+    for _ in 0..draws {
+        counts[tree.random_member(&mut random).unwrap().0[0] as usize] += 1;
+    }
+    assert!(cfg!(miri) || counts.iter().all(|count| (800..1_200).contains(count)), "{counts:?}");
+}
+
+/// The sizes issue 3 promises, by the tree's own account.
+#[test]
+#[cfg_attr(miri, ignore)]
+fn members_take_few_bytes() {
+    let per_member = |count: usize, len: usize| {
+        let mut tree = FbTree::new(SEED);
+        let mut random = Random::new(2);
+        let mut order: Vec<usize> = (0..count).collect();
+        (1..count).for_each(|i| order.swap(i, random.below(i as u64 + 1) as usize));
+        for i in order {
+            tree.insert(format!("{i:0len$}").as_bytes(), i as f64).unwrap();
+        }
+        tree.check();
+        (tree.memory_bytes() + size_of::<FbTree>()) as f64 / count as f64
+    };
+    let sizes = [per_member(129, 10), per_member(1_000, 16), per_member(100_000, 16)];
+    println!("bytes a member: {sizes:?}");
+    assert!(sizes[0] <= 28.0 && sizes[1] <= 40.0 && sizes[2] <= 36.0, "{sizes:?}");
+}

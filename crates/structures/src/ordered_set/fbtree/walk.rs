@@ -1,0 +1,199 @@
+//! Walks: in order both ways, the cursor scan, the stepwise lookup, the defragmentation step.
+
+use super::descend::tag;
+use super::key::bits_to_score;
+use super::leaf::{Leaf, NO_LEAF};
+use super::{FbTree, OrderedSet};
+use crate::ordered_set::ScoreProbe;
+use crate::prefetch::prefetch;
+
+/// Members a scan visits before it stops at the next possible place.
+const SCAN_VISITS: usize = 16;
+/// Leaves, or segments of the index, that one defragmentation step looks at.
+const DEFRAGMENT_STEP: usize = 16;
+
+/// A walk upwards. See [`OrderedSet::ascending`].
+pub struct Ascending<'a> {
+    tree: &'a FbTree,
+    leaf: &'a Leaf,
+    slot: usize,
+    left: usize,
+}
+
+/// A walk downwards. See [`OrderedSet::descending`].
+pub struct Descending<'a> {
+    tree: &'a FbTree,
+    leaf: &'a Leaf,
+    /// One more than the next slot.
+    slot: usize,
+    left: usize,
+}
+
+impl<'a> Ascending<'a> {
+    pub(super) fn new(tree: &'a FbTree, rank: usize) -> Self {
+        if rank >= tree.len() {
+            return Ascending { tree, leaf: &tree.pages.leaves[tree.last], slot: 0, left: 0 };
+        }
+        let (path, slot) = tree.path_to_rank(rank);
+        Ascending { tree, leaf: &tree.pages.leaves[path.leaf], slot, left: tree.len() - rank }
+    }
+}
+
+impl<'a> Iterator for Ascending<'a> {
+    type Item = (&'a [u8], f64);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        if self.slot == self.leaf.count() {
+            self.leaf = &self.tree.pages.leaves[self.leaf.next];
+            self.slot = 0;
+        }
+        let key = self.leaf.key(self.slot, &self.tree.pages.longs);
+        self.slot += 1;
+        Some((key.member, bits_to_score(key.score)))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl<'a> Descending<'a> {
+    pub(super) fn new(tree: &'a FbTree, rank: usize) -> Self {
+        if tree.is_empty() {
+            return Descending { tree, leaf: &tree.pages.leaves[tree.last], slot: 0, left: 0 };
+        }
+        let rank = rank.min(tree.len() - 1);
+        let (path, slot) = tree.path_to_rank(rank);
+        Descending { tree, leaf: &tree.pages.leaves[path.leaf], slot: slot + 1, left: rank + 1 }
+    }
+}
+
+impl<'a> Iterator for Descending<'a> {
+    type Item = (&'a [u8], f64);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        if self.slot == 0 {
+            self.leaf = &self.tree.pages.leaves[self.leaf.prev];
+            self.slot = self.leaf.count();
+        }
+        self.slot -= 1;
+        let key = self.leaf.key(self.slot, &self.tree.pages.longs);
+        Some((key.member, bits_to_score(key.score)))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl FbTree {
+    /// A single leaf is visited whole. A larger set is visited in the order of hashes, and the cursor is the
+    /// hash position that follows: it means the same whatever the sizes of tree and index, so members that stay
+    /// are met whatever grows, shrinks or moves in between.
+    pub(super) fn scan_from(&self, cursor: u64, visit: &mut dyn FnMut(&[u8], f64)) -> u64 {
+        let Some(index) = &self.index else {
+            self.ascending(0).for_each(|(member, score)| visit(member, score));
+            return 0;
+        };
+        index.scan(cursor, SCAN_VISITS, &mut |id, hash, bits| {
+            let leaf = &self.pages.leaves[id];
+            let same = |other: u64| (other ^ hash) >> (64 - bits) == 0;
+            let mut visit_matching = |slot: usize| {
+                let key = leaf.key(slot, &self.pages.longs);
+                if same(self.seed.hash(key.member)) {
+                    visit(key.member, bits_to_score(key.score));
+                }
+            };
+            if bits >= 8 {
+                leaf.tagged(self.simd, tag(hash)).for_each(&mut visit_matching);
+            } else {
+                (0..leaf.count()).for_each(visit_matching);
+            }
+        })
+    }
+
+    /// Begins a lookup in steps by fetching the first line.
+    pub(super) fn start_probe(&self, member: &[u8]) -> ScoreProbe {
+        let hash = self.seed.hash(member);
+        let (stage, leaf) = match &self.index {
+            Some(index) => {
+                prefetch(index.header_address(hash));
+                (0, NO_LEAF)
+            }
+            None => {
+                self.prefetch_tags(self.root);
+                (3, self.root)
+            }
+        };
+        ScoreProbe { hash, stage, leaf, slot: 0 }
+    }
+
+    fn prefetch_tags(&self, id: u32) {
+        let leaf = &self.pages.leaves[id];
+        let columns = (leaf.count() * 3).min(leaf.page().len());
+        (0..columns).step_by(64).for_each(|at| prefetch(&raw const leaf.page()[at]));
+    }
+
+    /// One step: index line, leaf header, tags and offsets, score and record. `true` while there are more.
+    pub(super) fn step_probe(&self, probe: &mut ScoreProbe, _member: &[u8]) -> bool {
+        let Some(stage) = probe.stage.checked_add(1) else { return false };
+        match (probe.stage, &self.index) {
+            (0, Some(index)) => prefetch(index.entry_address(probe.hash)),
+            (1, Some(index)) => match index.candidates(probe.hash).next() {
+                Some(leaf) => {
+                    probe.leaf = leaf;
+                    prefetch(&raw const self.pages.leaves[leaf]);
+                }
+                None => return probe.finish(),
+            },
+            (2, Some(_)) => self.prefetch_tags(probe.leaf),
+            (3, _) => {
+                let leaf = &self.pages.leaves[probe.leaf];
+                match leaf.tagged(self.simd, tag(probe.hash)).next() {
+                    Some(slot) => {
+                        probe.slot = slot as u32;
+                        leaf.columns_of(slot).into_iter().for_each(prefetch);
+                    }
+                    None => return probe.finish(),
+                }
+            }
+            (4, _) => {
+                prefetch(self.pages.leaves[probe.leaf].record_address(probe.slot as usize));
+                return probe.finish();
+            }
+            _ => return probe.finish(),
+        }
+        probe.stage = stage;
+        true
+    }
+
+    /// Looks at some pages, or index arrays, and moves those `move_it` names to new allocations. A cursor with
+    /// its top bit set is in the index.
+    pub(super) fn defragment_from(&mut self, cursor: u64, move_it: &mut dyn FnMut(*const u8) -> bool) -> u64 {
+        const IN_INDEX: u64 = 1 << 63;
+        let at = (cursor & !IN_INDEX) as usize;
+        if cursor & IN_INDEX == 0 && at < self.pages.leaves.ids() {
+            let end = self.pages.leaves.ids().min(at + DEFRAGMENT_STEP);
+            for id in at..end {
+                let id = id as u32;
+                let page = self.pages.leaves[id].page();
+                if !page.is_empty() && move_it(page.as_ptr()) {
+                    self.pages.change(id, Leaf::shrink);
+                }
+            }
+            return if end < self.pages.leaves.ids() { end as u64 } else { IN_INDEX };
+        }
+        let at = if cursor & IN_INDEX == 0 { 0 } else { at };
+        match &mut self.index {
+            None => 0,
+            Some(index) => match index.defragment(at, DEFRAGMENT_STEP, move_it) {
+                usize::MAX => 0,
+                next => next as u64 | IN_INDEX,
+            },
+        }
+    }
+}

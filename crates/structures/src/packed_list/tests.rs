@@ -1,0 +1,246 @@
+use super::*;
+use crate::model::{random_text, scaled, with_seeds};
+use crate::random::Random;
+
+type Model = VecDeque<Vec<u8>>;
+
+fn texts(list: &PackedList) -> Vec<Vec<u8>> {
+    let mut texts = Vec::new();
+    list.for_each(0, u64::MAX, Direction::Forward, |element| texts.push(element.to_vec()));
+    texts
+}
+
+fn texts_backward(list: &PackedList, from: u64) -> Vec<Vec<u8>> {
+    let mut texts = Vec::new();
+    list.for_each(from, u64::MAX, Direction::Backward, |element| texts.push(element.to_vec()));
+    texts
+}
+
+fn text(random: &mut Random) -> Vec<u8> {
+    match random.below(60) {
+        0 => vec![random.below(256) as u8; 4000 + random.below(30_000) as usize],
+        1..6 => b"again".to_vec(),
+        _ => random_text(random),
+    }
+}
+
+fn step_ends(list: &mut PackedList, model: &mut Model, random: &mut Random) {
+    let text = text(random);
+    match random.below(4) {
+        0 => {
+            list.push_back(&text);
+            model.push_back(text);
+        }
+        1 => {
+            list.push_front(&text);
+            model.push_front(text);
+        }
+        2 => assert_eq!(list.pop_front(|element| element.to_vec()), model.pop_front()),
+        _ => assert_eq!(list.pop_back(|element| element.to_vec()), model.pop_back()),
+    }
+}
+
+fn step_middle(list: &mut PackedList, model: &mut Model, random: &mut Random) {
+    let text = text(random);
+    let index = random.below(model.len() as u64 + 1) as usize;
+    match random.below(8) {
+        0 | 1 => {
+            assert!(list.insert(index as u64, &text));
+            model.insert(index, text);
+        }
+        2 => {
+            let from_end = index as i64 - model.len() as i64;
+            let done = list.set(if from_end < 0 { from_end } else { index as i64 }, &text);
+            assert_eq!(done, index < model.len());
+            if done {
+                model[index] = text;
+            }
+        }
+        3 => {
+            let count = random.below(if index.is_multiple_of(7) { 200 } else { 4 });
+            let removed = list.remove_range(index as u64, count);
+            assert_eq!(removed, count.min((model.len() - index) as u64));
+            model.drain(index..index + removed as usize);
+        }
+        4 => {
+            let value = model.get(index).cloned().unwrap_or(text);
+            remove_matching(list, model, &value, random);
+        }
+        5 => {
+            let pivot = model.get(index).cloned().unwrap_or(b"none".to_vec());
+            let at = model.iter().position(|other| *other == pivot);
+            let after = random.below(2);
+            let done =
+                if after == 1 { list.insert_after(&pivot, &text) } else { list.insert_before(&pivot, &text) };
+            assert_eq!(done, at.is_some());
+            if let Some(at) = at {
+                model.insert(at + after as usize, text);
+            }
+        }
+        6 if model.len() > 600 => {
+            list.retain_range(100, 300);
+            model.truncate(400);
+            model.drain(..100);
+        }
+        _ => {
+            let value = model.get(index).cloned().unwrap_or(text);
+            positions(list, model, &value, random);
+        }
+    }
+}
+
+fn remove_matching(list: &mut PackedList, model: &mut Model, value: &[u8], random: &mut Random) {
+    let count = random.below(5) + 1;
+    let backward = random.below(2) == 0;
+    let direction = if backward { Direction::Backward } else { Direction::Forward };
+    let mut matching: Vec<_> = (0..model.len()).filter(|&i| model[i] == value).collect();
+    if !backward {
+        matching.reverse();
+    }
+    let gone = matching.split_off(matching.len().saturating_sub(count as usize));
+    assert_eq!(list.remove_matching(value, direction, count), gone.len() as u64);
+    let mut index = 0;
+    model.retain(|_| {
+        index += 1;
+        !gone.contains(&(index - 1))
+    });
+}
+
+fn positions(list: &PackedList, model: &Model, value: &[u8], random: &mut Random) {
+    let rank = random.below(3) as i64 + 1;
+    let (count, looked) = (random.below(4) as usize, random.below(model.len() as u64 + 10) as usize);
+    let forward = (0..model.len()).take(looked).filter(|&i| model[i] == value);
+    let expected: Vec<_> = forward.skip(rank as usize - 1).take(count).map(|i| i as u64).collect();
+    assert_eq!(list.positions(value, rank, count as u64, looked as u64), expected);
+    let backward = (0..model.len()).rev().take(looked).filter(|&i| model[i] == value);
+    let expected: Vec<_> = backward.skip(rank as usize - 1).take(count).map(|i| i as u64).collect();
+    assert_eq!(list.positions(value, -rank, count as u64, looked as u64), expected);
+}
+
+fn compare(list: &PackedList, model: &Model, random: &mut Random) {
+    assert_eq!(list.len(), model.len() as u64);
+    assert!(texts(list).iter().eq(model.iter()));
+    let from = random.below(model.len() as u64 + 1);
+    let expected = model.iter().take(from as usize + 1).rev();
+    let backward = texts_backward(list, from);
+    assert!(from == list.len() || backward.iter().eq(expected));
+    assert_eq!(list.get(from as i64, |element| element.to_vec()).as_ref(), model.get(from as usize));
+    let back = list.get(-(from as i64) - 1, |element| element.to_vec());
+    assert_eq!(back.as_ref(), model.iter().rev().nth(from as usize));
+}
+
+#[test]
+fn random_operations_match_a_deque() {
+    with_seeds(0..12, |random| {
+        let fill = [-1, -2, -5, 0, 1, 4, 100, 1000][random.below(8) as usize];
+        let depth = [0, 0, 1, 2][random.below(4) as usize];
+        let (mut list, mut model) = (PackedList::new(fill, depth), Model::new());
+        for step in 0..scaled(2_500) {
+            if random.below(3) > 0 {
+                step_ends(&mut list, &mut model, random);
+            } else {
+                step_middle(&mut list, &mut model, random);
+            }
+            if step % 400 < 100 {
+                let text = text(random);
+                list.push_back(&text);
+                model.push_back(text);
+            }
+            if step % 8 == 0 {
+                list.check();
+                compare(&list, &model, random);
+            }
+        }
+        let nodes = list.node_count();
+        let steps = 1 + std::iter::from_fn(|| (!list.free_step(3)).then_some(())).count();
+        assert_eq!(steps, nodes.div_ceil(3).max(1));
+        assert!(list.is_empty());
+    });
+}
+
+#[test]
+fn short_elements_at_both_ends_of_one_node() {
+    with_seeds(0..6, |random| {
+        let (mut list, mut model) = (PackedList::new(-2, 0), Model::new());
+        let bias = random.below(4);
+        for step in 0..scaled(20_000) {
+            let text = (step % 1000).to_string().into_bytes();
+            match random.below(5) {
+                0 => {
+                    list.push_front(&text);
+                    model.push_front(text);
+                }
+                1 => {
+                    list.push_back(&text);
+                    model.push_back(text);
+                }
+                2 if bias != 2 => assert_eq!(list.pop_front(|e| e.to_vec()), model.pop_front()),
+                3 if bias != 3 => assert_eq!(list.pop_back(|e| e.to_vec()), model.pop_back()),
+                _ => {}
+            }
+            if step % 64 == 0 {
+                list.check();
+            }
+        }
+        compare(&list, &model, random);
+    });
+}
+
+#[test]
+fn nodes_convert_to_listpacks_and_back() {
+    with_seeds(0..4, |random| {
+        let mut list = PackedList::new(-1, 1);
+        for _ in 0..scaled(800) {
+            list.push_back(&text(random));
+        }
+        let mut again = PackedList::new(4, 0);
+        for index in 0..list.node_count() {
+            match list.node_contents(index) {
+                NodeContents::Packed(listpack) => {
+                    listpack.check();
+                    again.append_listpack(&Listpack::validate(listpack.as_bytes()).unwrap());
+                }
+                NodeContents::Plain(element) => again.push_back(&element),
+            }
+        }
+        assert_eq!(texts(&list), texts(&again));
+        let whole = list.to_listpack();
+        whole.check();
+        assert_eq!(texts(&PackedList::from_listpack(&whole, -2, 0)), texts(&list));
+        again.set_compress_depth(1);
+        again.check();
+        assert_eq!(texts(&list), texts(&again));
+        again.set_compress_depth(0);
+        again.check();
+        assert_eq!(texts(&list), texts(&again));
+    });
+}
+
+#[test]
+fn elements_of_foreign_listpacks_are_found_by_value() {
+    // 5 written as a 16-bit integer: readable, but not how we write it.
+    let bytes = [11, 0, 0, 0, 1, 0, 0xF1, 5, 0, 3, 0xFF];
+    let listpack = Listpack::validate(&bytes).unwrap();
+    let list = PackedList::from_listpack(&listpack, -2, 0);
+    assert_eq!(list.position(b"5"), Some(0));
+    assert_eq!(listpack.find(listpack.first().unwrap(), b"5", 0), listpack.first());
+}
+
+#[test]
+fn a_million_small_elements_take_little_more_than_their_records() {
+    if cfg!(miri) {
+        return;
+    }
+    let mut list = PackedList::new(-2, 0);
+    for i in 0..1_000_000 {
+        list.push_back(format!("e{i:09}").as_bytes());
+    }
+    let per_element = list.memory_bytes() as f64 / 1e6;
+    assert!(per_element < 11.2, "{per_element}");
+}
+
+#[test]
+fn the_list_may_go_to_another_thread() {
+    fn assert_send<T: Send>(_: &T) {}
+    assert_send(&PackedList::new(-2, 0));
+}

@@ -1,0 +1,134 @@
+//! Reading a list in order from any index, in either direction.
+
+use super::PackedList;
+use super::node::{MARK_EVERY, Node, Records};
+use crate::listpack::Element;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    Forward,
+    Backward,
+}
+
+/// Elements one after another. Each is borrowed from the walk, for it may have been expanded just for it.
+pub struct Walk<'a> {
+    list: &'a PackedList,
+    direction: Direction,
+    node: usize,
+    /// What is left in this node, the element to come included.
+    left: usize,
+    /// Where the coming element starts, when walking forward.
+    at: usize,
+    /// Where the records from a multiple of 32 on start, when walking backward.
+    block: [u16; MARK_EVERY],
+    /// The expanded contents of this node, if it is compressed.
+    scratch: Vec<u8>,
+}
+
+impl PackedList {
+    /// Walks from element `index` on; gives nothing when there is no such element.
+    pub fn walk(&self, index: u64, direction: Direction) -> Walk<'_> {
+        let mut walk = Walk {
+            list: self,
+            direction,
+            node: self.nodes.len(),
+            left: 0,
+            at: 0,
+            block: [0; MARK_EVERY],
+            scratch: Vec::new(),
+        };
+        if index < self.len {
+            let (node, within) = self.locate(index);
+            walk.enter(node, within);
+        }
+        walk
+    }
+
+    /// Hands up to `count` elements from `start` on to `read`.
+    pub fn for_each(&self, start: u64, count: u64, direction: Direction, mut read: impl FnMut(Element<'_>)) {
+        let mut walk = self.walk(start, direction);
+        for _ in 0..count {
+            let Some(element) = walk.next() else { break };
+            read(element);
+        }
+    }
+}
+
+fn records<'a>(node: &'a Node, scratch: &'a [u8]) -> Option<Records<'a>> {
+    if node.is_plain() {
+        return None;
+    }
+    Some(if node.is_compressed() { node.expanded_records(scratch) } else { node.records() })
+}
+
+impl Walk<'_> {
+    /// Makes element `within` of `node` the coming one.
+    fn enter(&mut self, node: usize, within: usize) {
+        self.node = node;
+        let Some(entered) = self.list.nodes.get(node) else {
+            self.left = 0;
+            return;
+        };
+        let last = entered.count() - 1;
+        let within = within.min(last);
+        self.left = match self.direction {
+            Direction::Forward => last - within + 1,
+            Direction::Backward => within + 1,
+        };
+        if entered.is_compressed() {
+            // Expands into the scratch buffer, where `records` finds it again.
+            let _ = entered.view(&mut self.scratch);
+        }
+        if let Some(records) = records(entered, &self.scratch) {
+            match self.direction {
+                Direction::Forward => self.at = records.seek(within),
+                Direction::Backward => fill_block(&records, within, &mut self.block),
+            }
+        }
+    }
+
+    #[expect(clippy::should_implement_trait, reason = "elements borrow from the walk itself")]
+    #[inline]
+    pub fn next(&mut self) -> Option<Element<'_>> {
+        if self.left == 0 && !self.next_node() {
+            return None;
+        }
+        self.left -= 1;
+        let node = &self.list.nodes[self.node];
+        let Some(records) = records(node, &self.scratch) else {
+            return match node.is_compressed() {
+                true => Some(Element::Bytes(&self.scratch)),
+                false => Some(Element::Bytes(node.plain_bytes())),
+            };
+        };
+        if self.direction == Direction::Forward {
+            let (element, next) = records.step(self.at);
+            self.at = next;
+            return Some(element);
+        }
+        let at = self.block[self.left % MARK_EVERY] as usize;
+        if self.left > 0 && self.left.is_multiple_of(MARK_EVERY) {
+            fill_block(&records, self.left - 1, &mut self.block);
+        }
+        Some(records.element(at))
+    }
+
+    #[cold]
+    fn next_node(&mut self) -> bool {
+        match self.direction {
+            Direction::Forward => self.enter(self.node.saturating_add(1), 0),
+            Direction::Backward => self.enter(self.node.wrapping_sub(1), usize::MAX),
+        }
+        self.left > 0
+    }
+}
+
+/// Notes where the records from the last multiple of 32 up to `last` start.
+fn fill_block(records: &Records<'_>, last: usize, block: &mut [u16; MARK_EVERY]) {
+    let first = last - last % MARK_EVERY;
+    let mut at = records.seek(first);
+    for start in &mut block[..=last - first] {
+        *start = at as u16;
+        at = records.after(at);
+    }
+}
