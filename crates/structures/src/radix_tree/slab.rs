@@ -1,0 +1,72 @@
+//! Values in chunks, addressed by dense numbers: growing never moves more than one chunk, and there are no
+//! holes because the last value takes the place of a removed one.
+
+use crate::size_class::size_class;
+
+const CHUNK: usize = 128;
+
+pub(super) struct Slab<T> {
+    chunks: Vec<Vec<T>>,
+}
+
+impl<T> Slab<T> {
+    pub fn new() -> Self {
+        Slab { chunks: Vec::new() }
+    }
+
+    pub fn len(&self) -> usize {
+        self.chunks.last().map_or(0, |last| (self.chunks.len() - 1) * CHUNK + last.len())
+    }
+
+    #[inline]
+    pub fn get(&self, index: usize) -> &T {
+        &self.chunks[index / CHUNK][index % CHUNK]
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, index: usize) -> &mut T {
+        &mut self.chunks[index / CHUNK][index % CHUNK]
+    }
+
+    /// Adds a value at number `len`.
+    pub fn push(&mut self, value: T) {
+        match self.chunks.last_mut() {
+            Some(last) if last.len() < CHUNK => {
+                if last.len() == last.capacity() {
+                    last.reserve_exact(last.len().clamp(1, CHUNK - last.len()));
+                }
+                last.push(value);
+            }
+            _ => {
+                let room = if self.chunks.is_empty() { 1 } else { CHUNK };
+                let mut chunk = Vec::with_capacity(room);
+                chunk.push(value);
+                self.chunks.push(chunk);
+            }
+        }
+    }
+
+    pub fn pop(&mut self) -> Option<T> {
+        let last = self.chunks.last_mut()?;
+        let value = last.pop();
+        if last.is_empty() {
+            self.chunks.pop();
+        }
+        value
+    }
+
+    /// Removes value `index`; the last value, if it is another, takes its number.
+    pub fn swap_remove(&mut self, index: usize) -> T {
+        let last = self.pop().expect("the slab has the value that is removed");
+        if index == self.len() { last } else { std::mem::replace(self.get_mut(index), last) }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.chunks.iter().flatten()
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        let chunks = self.chunks.iter().map(|chunk| size_class(chunk.capacity() * size_of::<T>()));
+        chunks.sum::<usize>() + size_class(self.chunks.capacity() * size_of::<Vec<T>>())
+    }
+}
