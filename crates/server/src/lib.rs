@@ -1,3 +1,31 @@
 //! The server, as a library: the binary is a thin shell around it, and tests run it in process.
+//!
+//! The life of a command, in the order of the modules that it meets:
+//!
+//! 1. [`net`] reads bytes from a socket and cuts them into requests (`wire::request`): arguments are slices of the
+//!    connection's input buffer.
+//! 2. [`engine`] looks the command up in the registry, asks its gate whether the command may run now, and calls
+//!    the handler.
+//! 3. [`commands`] holds the handlers. One parses its arguments, asks [`db`] for data, writes one reply
+//!    (`wire::reply`), and says what it changed.
+//! 4. [`command`] is the waist between the two: a row that describes a command, and the context a handler gets.
+//! 5. [`db`] finds the key, hides it if it is due, and chooses how values are stored in `structures`.
+//! 6. Back in [`engine`], effects follow from what was said: broken transactions, stale client caches,
+//!    notifications, clients whose waiting is over.
+//! 7. [`net`] writes each client's output once, when all requests at hand have run.
+//!
+//! Beside these: [`session`] (what is known of each client), [`config`], [`clock`], [`observe`] (what the server
+//! knows of itself), and [`server`], which holds them together.
 
+pub mod clock;
+pub mod command;
+pub mod commands;
 pub mod config;
+pub mod db;
+pub mod engine;
+pub mod error;
+pub mod net;
+pub mod observe;
+pub mod server;
+pub mod session;
+pub mod start;

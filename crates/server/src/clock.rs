@@ -1,0 +1,59 @@
+//! The only place where time is read. The executor samples it once per batch and hands readings down, so a
+//! command sees one instant from start to end and tests can turn the clock by hand.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// One reading of both clocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Microseconds since the Unix epoch; may jump when the machine's clock is set.
+    pub unix_us: i64,
+    /// Microseconds since the process began; never goes back.
+    pub monotonic_us: u64,
+}
+
+impl Reading {
+    /// Milliseconds since the Unix epoch.
+    pub fn unix_ms(&self) -> i64 {
+        self.unix_us / 1000
+    }
+}
+
+/// The machine's clock, or one that a test turns.
+#[derive(Debug)]
+pub enum Clock {
+    Machine { start: Instant },
+    Virtual { now: Reading },
+}
+
+impl Clock {
+    pub fn machine() -> Self {
+        Clock::Machine { start: Instant::now() }
+    }
+
+    /// A clock that stands still at `unix_ms` until [`Clock::advance_ms`].
+    pub fn standing_at(unix_ms: i64) -> Self {
+        Clock::Virtual { now: Reading { unix_us: unix_ms * 1000, monotonic_us: 0 } }
+    }
+
+    pub fn read(&self) -> Reading {
+        match self {
+            Clock::Machine { start } => Reading {
+                unix_us: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_micros() as i64),
+                monotonic_us: start.elapsed().as_micros() as u64,
+            },
+            Clock::Virtual { now } => *now,
+        }
+    }
+
+    /// Turns a virtual clock forward. A machine clock is nobody's to turn.
+    pub fn advance_ms(&mut self, ms: u64) {
+        match self {
+            Clock::Machine { .. } => panic!("only a virtual clock can be advanced"),
+            Clock::Virtual { now } => {
+                now.unix_us += (ms * 1000) as i64;
+                now.monotonic_us += ms * 1000;
+            }
+        }
+    }
+}

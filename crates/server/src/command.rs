@@ -1,0 +1,162 @@
+//! What a command is: the narrow waist between those who run commands (`engine`) and those who write them
+//! (`commands`). A command is one constant row beside its handler; lookup, refusals, key positions, COMMAND,
+//! COMMAND DOCS, ACL categories and the client's hints all come from the row.
+
+use crate::db::Db;
+use crate::error::ClientError;
+use crate::server::Server;
+use crate::session::{BlockRequest, ClientSlot};
+use wire::reply::ReplyBuffer;
+
+pub mod args;
+pub mod flag;
+pub mod key_spec;
+pub mod registry;
+
+pub use args::Args;
+pub use flag::{Flags, Group};
+pub use key_spec::{KeySpec, access};
+
+/// What a handler answers: it has written one whole reply (or asked for one of the [`Next`]s), or it has
+/// written nothing and the error is the reply.
+pub type Outcome = Result<(), ClientError>;
+
+/// Parses all of `args` before touching data, writes one reply, and says what changed through
+/// [`Db::changed`]. Touches no socket, file, clock or other client.
+pub type Handler = fn(&mut Context<'_>, Args<'_>) -> Outcome;
+
+/// One row of the command table. Built in constants by [`Command::new`] and the methods that follow it.
+pub struct Command {
+    /// Lower case; a subcommand's is `container|subcommand`.
+    pub name: &'static str,
+    /// The number of arguments, the name included; negative for "at least".
+    pub arity: i32,
+    pub handler: Handler,
+    pub flags: Flags,
+    pub group: Group,
+    pub keys: &'static [KeySpec],
+    /// Categories beyond those that follow from the flags and the group, as `@` words without the `@`.
+    pub categories: &'static [&'static str],
+    pub since: &'static str,
+    pub complexity: &'static str,
+    pub summary: &'static str,
+    /// The arguments as a person reads them: `key [NX | XX] value [value ...]`.
+    pub syntax: &'static str,
+    /// Advice to proxies and cluster clients, as COMMAND INFO lists it.
+    pub tips: &'static [&'static str],
+    pub subcommands: &'static [Command],
+}
+
+impl Command {
+    pub const fn new(name: &'static str, arity: i32, group: Group, handler: Handler) -> Self {
+        Command {
+            name,
+            arity,
+            handler,
+            flags: 0,
+            group,
+            keys: &[],
+            categories: &[],
+            since: "1.0.0",
+            complexity: "",
+            summary: "",
+            syntax: "",
+            tips: &[],
+            subcommands: &[],
+        }
+    }
+
+    pub const fn flags(mut self, flags: Flags) -> Self {
+        self.flags = flags;
+        self
+    }
+
+    pub const fn keys(mut self, keys: &'static [KeySpec]) -> Self {
+        self.keys = keys;
+        self
+    }
+
+    pub const fn categories(mut self, categories: &'static [&'static str]) -> Self {
+        self.categories = categories;
+        self
+    }
+
+    /// The version of the protocol's first server that had it, and its cost as `O(...)`.
+    pub const fn since(mut self, since: &'static str, complexity: &'static str) -> Self {
+        self.since = since;
+        self.complexity = complexity;
+        self
+    }
+
+    pub const fn doc(mut self, summary: &'static str, syntax: &'static str) -> Self {
+        self.summary = summary;
+        self.syntax = syntax;
+        self
+    }
+
+    pub const fn tips(mut self, tips: &'static [&'static str]) -> Self {
+        self.tips = tips;
+        self
+    }
+
+    pub const fn subcommands(mut self, subcommands: &'static [Command]) -> Self {
+        self.subcommands = subcommands;
+        self
+    }
+
+    pub const fn is(&self, flag: Flags) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Whether `count` arguments, the name included, are as many as the row asks for.
+    pub const fn accepts(&self, count: usize) -> bool {
+        if self.arity >= 0 { count == self.arity as usize } else { count >= self.arity.unsigned_abs() as usize }
+    }
+}
+
+/// What is to follow a handler that returned `Ok`, beyond sending its reply. The engine does it.
+#[derive(Debug, Default, PartialEq)]
+pub enum Next {
+    #[default]
+    Reply,
+    /// No reply yet: the client waits, and the command runs again when what it waits for has changed.
+    Block(BlockRequest),
+    /// EXEC: run what the client has queued.
+    RunTransaction,
+    /// Reply to nobody now: some later event will (SHUTDOWN has begun, the client was paused).
+    NoReply,
+}
+
+/// How the command at hand came to run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// As part of EXEC: a command that would block answers at once instead.
+    pub in_transaction: bool,
+    /// Again, after it had blocked and something it waits for changed.
+    pub retried: bool,
+}
+
+/// Everything a handler may touch.
+pub struct Context<'a> {
+    pub db: &'a mut Db,
+    pub server: &'a mut Server,
+    pub reply: &'a mut ReplyBuffer,
+    /// The client that sent the command.
+    pub client: ClientSlot,
+    pub command: &'static Command,
+    pub origin: Origin,
+    pub next: Next,
+}
+
+impl Context<'_> {
+    /// Makes the client wait; see [`BlockRequest`]. Inside a transaction nothing blocks, and `false` says so: the
+    /// handler then answers as if the time had run out.
+    #[must_use]
+    pub fn block(&mut self, request: BlockRequest) -> bool {
+        if self.origin.in_transaction || self.server.clients[self.client].deny_blocking {
+            return false;
+        }
+        self.next = Next::Block(request);
+        true
+    }
+}

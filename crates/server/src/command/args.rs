@@ -1,0 +1,120 @@
+//! A command's arguments: slices of the buffer they arrived in.
+
+use crate::error::ClientError;
+use std::ops::Index;
+use wire::request::ArgRange;
+
+/// The arguments of one command, its name first. A view; copying it copies two slices.
+#[derive(Clone, Copy)]
+pub struct Args<'a> {
+    buffer: &'a [u8],
+    ranges: &'a [ArgRange],
+}
+
+impl<'a> Args<'a> {
+    pub fn new(buffer: &'a [u8], ranges: &'a [ArgRange]) -> Self {
+        Args { buffer, ranges }
+    }
+
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<&'a [u8]> {
+        self.ranges.get(index).map(|range| slice(self.buffer, range))
+    }
+
+    /// Like indexing, but the result lives as long as the buffer rather than this view.
+    #[inline]
+    pub fn at(&self, index: usize) -> &'a [u8] {
+        slice(self.buffer, &self.ranges[index])
+    }
+
+    /// The arguments from `first` on.
+    pub fn from(&self, first: usize) -> Args<'a> {
+        Args { buffer: self.buffer, ranges: &self.ranges[first.min(self.ranges.len())..] }
+    }
+
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+        let buffer = self.buffer;
+        self.ranges.iter().map(move |range| slice(buffer, range))
+    }
+
+    /// Whether the argument is `word`, in any case.
+    #[inline]
+    pub fn is(&self, index: usize, word: &str) -> bool {
+        self.get(index).is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()))
+    }
+
+    /// A 64-bit integer in its canonical form.
+    #[inline]
+    pub fn integer(&self, index: usize) -> Result<i64, ClientError> {
+        wire::number::parse_i64(self.at(index)).ok_or(ClientError::NotInteger)
+    }
+
+    /// An integer within `min..=max`, or `error`.
+    pub fn integer_in(&self, index: usize, min: i64, max: i64, error: ClientError) -> Result<i64, ClientError> {
+        self.integer(index).ok().filter(|n| (min..=max).contains(n)).ok_or(error)
+    }
+
+    /// A float; NaN is refused.
+    pub fn float(&self, index: usize) -> Result<f64, ClientError> {
+        wire::number::parse_f64(self.at(index)).ok_or(ClientError::NotFloat)
+    }
+
+    /// A copy that outlives the buffer.
+    pub fn to_owned(&self) -> OwnedArgs {
+        OwnedArgs::new(self.iter())
+    }
+}
+
+impl Index<usize> for Args<'_> {
+    type Output = [u8];
+
+    #[inline]
+    fn index(&self, index: usize) -> &[u8] {
+        self.at(index)
+    }
+}
+
+#[inline]
+fn slice<'a>(buffer: &'a [u8], range: &ArgRange) -> &'a [u8] {
+    &buffer[range.start as usize..range.start as usize + range.len as usize]
+}
+
+/// Arguments that a queued or blocked command keeps.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OwnedArgs {
+    buffer: Vec<u8>,
+    ranges: Vec<ArgRange>,
+}
+
+impl OwnedArgs {
+    pub fn new<'a>(args: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let mut owned = OwnedArgs::default();
+        for arg in args {
+            owned.push(arg);
+        }
+        owned
+    }
+
+    pub fn push(&mut self, arg: &[u8]) {
+        self.ranges.push(ArgRange { start: self.buffer.len() as _, len: arg.len() as _ });
+        self.buffer.extend_from_slice(arg);
+    }
+
+    pub fn view(&self) -> Args<'_> {
+        Args::new(&self.buffer, &self.ranges)
+    }
+
+    /// What it occupies beyond this value itself.
+    pub fn memory_bytes(&self) -> usize {
+        self.buffer.capacity() + self.ranges.capacity() * size_of::<ArgRange>()
+    }
+}

@@ -1,0 +1,116 @@
+//! The properties of commands that the gate, COMMAND INFO and the ACL categories read.
+
+/// A set of the constants below.
+pub type Flags = u32;
+
+pub const WRITE: Flags = 1 << 0;
+pub const READONLY: Flags = 1 << 1;
+/// May grow memory: refused when memory is short.
+pub const DENY_OOM: Flags = 1 << 2;
+pub const ADMIN: Flags = 1 << 3;
+pub const PUBSUB: Flags = 1 << 4;
+pub const NO_SCRIPT: Flags = 1 << 5;
+pub const BLOCKING: Flags = 1 << 6;
+/// Allowed while the data set loads.
+pub const LOADING: Flags = 1 << 7;
+/// Allowed on a replica whose data is stale.
+pub const STALE: Flags = 1 << 8;
+pub const SKIP_MONITOR: Flags = 1 << 9;
+pub const SKIP_COMMANDLOG: Flags = 1 << 10;
+pub const ASKING: Flags = 1 << 11;
+pub const FAST: Flags = 1 << 12;
+/// Allowed before authentication.
+pub const NO_AUTH: Flags = 1 << 13;
+pub const MAY_REPLICATE: Flags = 1 << 14;
+pub const NO_MANDATORY_KEYS: Flags = 1 << 15;
+pub const PROTECTED: Flags = 1 << 16;
+pub const NO_ASYNC_LOADING: Flags = 1 << 17;
+pub const NO_MULTI: Flags = 1 << 18;
+pub const ALLOW_BUSY: Flags = 1 << 19;
+pub const TOUCHES_ARBITRARY_KEYS: Flags = 1 << 20;
+/// Key positions depend on the arguments' content; derived from the key specifications.
+pub const MOVABLE_KEYS: Flags = 1 << 21;
+/// Sits in the table only to give subcommands and HELP a home.
+pub const SENTINEL: Flags = 1 << 22;
+
+/// Names in the order in which COMMAND INFO lists them.
+pub const NAMES: &[(Flags, &str)] = &[
+    (WRITE, "write"),
+    (READONLY, "readonly"),
+    (DENY_OOM, "denyoom"),
+    (ADMIN, "admin"),
+    (PUBSUB, "pubsub"),
+    (NO_SCRIPT, "noscript"),
+    (BLOCKING, "blocking"),
+    (LOADING, "loading"),
+    (STALE, "stale"),
+    (SKIP_MONITOR, "skip_monitor"),
+    (SKIP_COMMANDLOG, "skip_commandlog"),
+    (ASKING, "asking"),
+    (FAST, "fast"),
+    (NO_AUTH, "no_auth"),
+    (MAY_REPLICATE, "may_replicate"),
+    (NO_MANDATORY_KEYS, "no_mandatory_keys"),
+    (PROTECTED, "protected"),
+    (NO_ASYNC_LOADING, "no_async_loading"),
+    (NO_MULTI, "no_multi"),
+    (MOVABLE_KEYS, "movablekeys"),
+    (ALLOW_BUSY, "allow_busy"),
+    (TOUCHES_ARBITRARY_KEYS, "touches_arbitrary_keys"),
+];
+
+/// The group that documentation files a command under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    Generic,
+    String,
+    List,
+    Set,
+    SortedSet,
+    Hash,
+    PubSub,
+    Transactions,
+    Connection,
+    Server,
+    Scripting,
+    HyperLogLog,
+    Cluster,
+    Geo,
+    Stream,
+    Bitmap,
+}
+
+impl Group {
+    /// The name that COMMAND DOCS gives.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Group::Generic => "generic",
+            Group::String => "string",
+            Group::List => "list",
+            Group::Set => "set",
+            Group::SortedSet => "sorted-set",
+            Group::Hash => "hash",
+            Group::PubSub => "pubsub",
+            Group::Transactions => "transactions",
+            Group::Connection => "connection",
+            Group::Server => "server",
+            Group::Scripting => "scripting",
+            Group::HyperLogLog => "hyperloglog",
+            Group::Cluster => "cluster",
+            Group::Geo => "geo",
+            Group::Stream => "stream",
+            Group::Bitmap => "bitmap",
+        }
+    }
+
+    /// The ACL category that every command of the group is in, if the group has one.
+    pub const fn category(self) -> Option<&'static str> {
+        match self {
+            Group::Generic => Some("keyspace"),
+            Group::SortedSet => Some("sortedset"),
+            Group::Transactions => Some("transaction"),
+            Group::Server | Group::Cluster => None,
+            _ => Some(self.name()),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Where a command's keys are among its arguments, and what it does with them.
+
+use super::Args;
+
+/// What a command does with a key; the words of COMMAND INFO's key specifications.
+pub mod access {
+    pub type Access = u16;
+    pub const RO: Access = 1 << 0;
+    pub const RW: Access = 1 << 1;
+    /// Overwrites, whatever was there.
+    pub const OW: Access = 1 << 2;
+    /// Removes.
+    pub const RM: Access = 1 << 3;
+    pub const ACCESS: Access = 1 << 4;
+    pub const UPDATE: Access = 1 << 5;
+    pub const INSERT: Access = 1 << 6;
+    pub const DELETE: Access = 1 << 7;
+    /// Named like a key but holds none (a shard channel).
+    pub const NOT_KEY: Access = 1 << 8;
+    pub const INCOMPLETE: Access = 1 << 9;
+    pub const VARIABLE_FLAGS: Access = 1 << 10;
+
+    pub const NAMES: &[(Access, &str)] = &[
+        (RO, "RO"),
+        (RW, "RW"),
+        (OW, "OW"),
+        (RM, "RM"),
+        (ACCESS, "access"),
+        (UPDATE, "update"),
+        (INSERT, "insert"),
+        (DELETE, "delete"),
+        (NOT_KEY, "not_key"),
+        (INCOMPLETE, "incomplete"),
+        (VARIABLE_FLAGS, "variable_flags"),
+    ];
+}
+pub use access::Access;
+
+/// Where the search for keys begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    Index(usize),
+    /// After the word, sought from argument `from` onwards (negative: backwards from that far before the end).
+    Keyword {
+        word: &'static str,
+        from: i32,
+    },
+    Unknown,
+}
+
+/// How many keys follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Find {
+    /// Up to `last` (relative to the beginning; negative: from the end), every `step`; with `limit` above 1,
+    /// only the first 1/limit of what remains.
+    Range { last: i32, step: usize, limit: usize },
+    /// A count at `count_at` and the first key at `first`, both relative to the beginning.
+    Counted { count_at: usize, first: usize, step: usize },
+    Unknown,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeySpec {
+    pub access: Access,
+    pub begin: Begin,
+    pub find: Find,
+}
+
+impl KeySpec {
+    /// One key at argument `index`.
+    pub const fn one(index: usize, access: Access) -> Self {
+        KeySpec::range(index, 0, 1, access)
+    }
+
+    /// Keys from argument `first` on; `last` is relative to it, or negative from the end.
+    pub const fn range(first: usize, last: i32, step: usize, access: Access) -> Self {
+        KeySpec { access, begin: Begin::Index(first), find: Find::Range { last, step, limit: 0 } }
+    }
+
+    /// `numkeys key [key ...]` with the count at argument `index`.
+    pub const fn counted(index: usize, access: Access) -> Self {
+        KeySpec {
+            access,
+            begin: Begin::Index(index),
+            find: Find::Counted { count_at: 0, first: 1, step: 1 },
+        }
+    }
+
+    /// Calls `visit` with the position of every key this specification finds in `args`. What is malformed
+    /// finds nothing: the handler will refuse it with its own error.
+    pub fn positions(&self, args: Args<'_>, visit: &mut dyn FnMut(usize)) {
+        let Some(begin) = self.begin_at(args) else { return };
+        match self.find {
+            Find::Range { last, step, limit } => {
+                let last = match last {
+                    0.. => begin + last as usize,
+                    _ if limit > 1 => begin + (args.len() - begin) / limit - 1,
+                    _ => (args.len() as i64 + last as i64).max(0) as usize,
+                };
+                let mut at = begin;
+                while at <= last && at < args.len() {
+                    visit(at);
+                    at += step;
+                }
+            }
+            Find::Counted { count_at, first, step } => {
+                let Some(count) = args.get(begin + count_at).and_then(wire::number::parse_i64) else { return };
+                let fits = args.len().saturating_sub(begin + first).div_ceil(step);
+                for i in 0..(count.max(0) as usize).min(fits) {
+                    visit(begin + first + i * step);
+                }
+            }
+            Find::Unknown => {}
+        }
+    }
+
+    fn begin_at(&self, args: Args<'_>) -> Option<usize> {
+        match self.begin {
+            Begin::Index(index) => (index < args.len()).then_some(index),
+            Begin::Keyword { word, from } if from >= 0 => (from as usize..args.len())
+                .find(|&at| args[at].eq_ignore_ascii_case(word.as_bytes()))
+                .map(|at| at + 1)
+                .filter(|&at| at < args.len()),
+            Begin::Keyword { word, from } => (1..=args.len().saturating_sub(from.unsigned_abs() as usize))
+                .rev()
+                .find(|&at| at < args.len() && args[at].eq_ignore_ascii_case(word.as_bytes()))
+                .map(|at| at + 1)
+                .filter(|&at| at < args.len()),
+            Begin::Unknown => None,
+        }
+    }
+}

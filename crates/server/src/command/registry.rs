@@ -1,0 +1,110 @@
+//! From a name to a command: the table that every request is looked up in.
+
+use super::{Args, Command};
+use crate::error::ClientError;
+use std::collections::HashMap;
+
+/// A command's place in the registry; what per-command counters are indexed by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CommandId(pub u16);
+
+/// The longest name of a command or subcommand; a longer word is not looked up.
+const NAME_LEN_MAX: usize = 32;
+
+/// All commands, subcommands included, by lower-case name.
+pub struct Registry {
+    rows: Vec<&'static Command>,
+    by_name: HashMap<&'static [u8], CommandId, foldhash::fast::RandomState>,
+    /// `container|subcommand` rows by the container's id and the part after the bar.
+    subcommands: HashMap<(CommandId, &'static [u8]), CommandId, foldhash::fast::RandomState>,
+}
+
+impl Registry {
+    pub fn new(groups: &[&'static [Command]]) -> Self {
+        let mut registry =
+            Registry { rows: Vec::new(), by_name: HashMap::default(), subcommands: HashMap::default() };
+        for row in groups.iter().flat_map(|group| group.iter()) {
+            let id = registry.add(row);
+            for sub in row.subcommands {
+                let sub_id = registry.add(sub);
+                let (_, word) = sub.name.split_once('|').expect("a subcommand is named container|word");
+                registry.subcommands.insert((id, word.as_bytes()), sub_id);
+            }
+        }
+        registry
+    }
+
+    fn add(&mut self, row: &'static Command) -> CommandId {
+        assert!(row.name.len() <= NAME_LEN_MAX, "{} is longer than NAME_LEN_MAX", row.name);
+        let id = CommandId(self.rows.len() as u16);
+        self.rows.push(row);
+        let previous = self.by_name.insert(row.name.as_bytes(), id);
+        assert!(previous.is_none(), "two rows are named {}", row.name);
+        id
+    }
+
+    pub fn row(&self, id: CommandId) -> &'static Command {
+        self.rows[id.0 as usize]
+    }
+
+    /// Commands and subcommands, in the order they were registered.
+    pub fn iter(&self) -> impl Iterator<Item = (CommandId, &'static Command)> + '_ {
+        self.rows.iter().enumerate().map(|(i, row)| (CommandId(i as u16), *row))
+    }
+
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The row named `name` in any case; `container|subcommand` names one too.
+    pub fn named(&self, name: &[u8]) -> Option<CommandId> {
+        let mut lower = [0; NAME_LEN_MAX];
+        let lower = lower_case(name, &mut lower)?;
+        self.by_name.get(lower).copied()
+    }
+
+    /// The command that `args` calls: the subcommand's row where the first word is a container.
+    pub fn find(&self, args: Args<'_>) -> Result<CommandId, ClientError> {
+        let id = match self.named(args.at(0)) {
+            Some(id) if !args.at(0).contains(&b'|') => id,
+            _ => return Err(unknown_command(args)),
+        };
+        let row = self.row(id);
+        if row.subcommands.is_empty() || args.len() < 2 {
+            return Ok(id);
+        }
+        let mut lower = [0; NAME_LEN_MAX];
+        lower_case(args.at(1), &mut lower)
+            .and_then(|word| self.subcommands.get(&(id, word)).copied())
+            .ok_or_else(|| ClientError::UnknownSubcommand {
+                command: row.name.to_ascii_uppercase(),
+                subcommand: shown(args.at(1), 128),
+            })
+    }
+}
+
+fn lower_case<'a>(name: &[u8], buffer: &'a mut [u8; NAME_LEN_MAX]) -> Option<&'a [u8]> {
+    let lower = buffer.get_mut(..name.len())?;
+    lower.copy_from_slice(name);
+    lower.make_ascii_lowercase();
+    Some(lower)
+}
+
+fn shown(bytes: &[u8], max: usize) -> String {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(max)]).into_owned()
+}
+
+fn unknown_command(args: Args<'_>) -> ClientError {
+    let mut beginning = String::new();
+    for arg in args.iter().skip(1) {
+        if beginning.len() >= 128 {
+            break;
+        }
+        beginning += &format!("'{}' ", shown(arg, 128 - beginning.len()));
+    }
+    ClientError::UnknownCommand { name: shown(args.at(0), 128), beginning }
+}

@@ -1,0 +1,211 @@
+//! The connection itself: PING, HELLO, AUTH, SELECT and their like.
+
+use crate::command::flag::{ALLOW_BUSY, FAST, LOADING, NO_AUTH, NO_SCRIPT, STALE};
+use crate::command::{Args, Command, Context, Group, Outcome};
+use crate::error::ClientError;
+use crate::session::{ClientSlot, ReplyMode};
+use wire::reply::Protocol;
+
+/// The version of the protocol's first server whose features clients may rely on, as the reference answers it.
+pub const COMPATIBLE_VERSION: &str = "7.2.4";
+
+pub const COMMANDS: &[Command] = &[
+    Command::new("auth", -2, Group::Connection, auth)
+        .flags(NO_SCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY)
+        .since("1.0.0", "O(N) where N is the number of passwords defined for the user")
+        .doc("Proves who the client is.", "[username] password"),
+    Command::new("echo", 2, Group::Connection, echo)
+        .flags(LOADING | STALE | FAST)
+        .since("1.0.0", "O(1)")
+        .doc("Answers with the message it was sent.", "message"),
+    Command::new("hello", -1, Group::Connection, hello)
+        .flags(NO_SCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY)
+        .since("6.0.0", "O(1)")
+        .doc(
+            "Chooses the protocol's version and introduces client and server to each other.",
+            "[protover [AUTH username password] [SETNAME clientname]]",
+        ),
+    Command::new("ping", -1, Group::Connection, ping)
+        .flags(FAST)
+        .since("1.0.0", "O(1)")
+        .doc("Shows that the server is alive.", "[message]")
+        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
+    Command::new("quit", -1, Group::Connection, quit)
+        .flags(NO_SCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY)
+        .since("1.0.0", "O(1)")
+        .doc("Closes the connection once all replies are sent.", ""),
+    Command::new("reset", 1, Group::Connection, reset)
+        .flags(NO_SCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY)
+        .since("6.2.0", "O(1)")
+        .doc("Puts the connection back into the state of a new one.", ""),
+    Command::new("select", 2, Group::Connection, select)
+        .flags(LOADING | STALE | FAST)
+        .since("1.0.0", "O(1)")
+        .doc("Turns to another database.", "index"),
+];
+
+fn ping(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if args.len() > 2 {
+        return Err(ClientError::WrongArity { command: "ping".into() });
+    }
+    if ctx.server.clients[ctx.client].in_subscribed_context() {
+        ctx.reply.array(2);
+        ctx.reply.bulk(b"pong");
+        ctx.reply.bulk(args.get(1).unwrap_or_default());
+        return Ok(());
+    }
+    match args.get(1) {
+        Some(message) => ctx.reply.bulk(message),
+        None => ctx.reply.simple("PONG"),
+    }
+    Ok(())
+}
+
+fn echo(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    ctx.reply.bulk(args.at(1));
+    Ok(())
+}
+
+fn select(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let index = args.integer_in(1, i32::MIN.into(), i32::MAX.into(), ClientError::NotInteger)?;
+    let index = usize::try_from(index).ok().filter(|&index| index < ctx.db.database_count());
+    ctx.server.clients[ctx.client].db_index = index.ok_or(ClientError::DbIndexOutOfRange)?;
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn quit(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    ctx.server.clients[ctx.client].close_after_reply = true;
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn auth(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if args.len() > 3 {
+        return Err(ClientError::Syntax);
+    }
+    if args.len() == 2 && ctx.server.config.requirepass.is_none() {
+        return Err(ClientError::NoPasswordSet);
+    }
+    let user = if args.len() == 3 { args.at(1) } else { b"default" };
+    authenticate(ctx, user, args.at(args.len() - 1))?;
+    ctx.reply.ok();
+    Ok(())
+}
+
+/// Checks a user's password. The one user there is, `default`, takes any password while none is configured.
+fn authenticate(ctx: &mut Context<'_>, user: &[u8], password: &[u8]) -> Result<(), ClientError> {
+    let right = match &ctx.server.config.requirepass {
+        None => true,
+        Some(required) => equal_in_constant_time(required, password),
+    };
+    if user != b"default" || !right {
+        return Err(ClientError::WrongPassword);
+    }
+    ctx.server.clients[ctx.client].authenticated = true;
+    Ok(())
+}
+
+/// Takes equally long wherever two texts of the same length differ.
+fn equal_in_constant_time(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |differing, (x, y)| differing | (x ^ y)) == 0
+}
+
+fn hello(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let protocol = match args.get(1) {
+        None => None,
+        Some(word) => match wire::number::parse_i64(word) {
+            Some(2) => Some(Protocol::Resp2),
+            Some(3) => Some(Protocol::Resp3),
+            Some(_) => return Err(ClientError::NoProtocol),
+            None => {
+                return Err(ClientError::text("ERR Protocol version is not an integer or out of range"));
+            }
+        },
+    };
+    let mut name = None;
+    let mut credentials = None;
+    let mut at = 2;
+    while at < args.len() {
+        let left = args.len() - at - 1;
+        if args.is(at, "AUTH") && left >= 2 {
+            credentials = Some((args.at(at + 1), args.at(at + 2)));
+            at += 3;
+        } else if args.is(at, "SETNAME") && left >= 1 {
+            super::connection::check_name(args.at(at + 1), "Client names")?;
+            name = Some(args.at(at + 1));
+            at += 2;
+        } else {
+            let option = String::from_utf8_lossy(args.at(at)).into_owned();
+            return Err(ClientError::formatted(format!("ERR Syntax error in HELLO option '{option}'")));
+        }
+    }
+    if let Some((user, password)) = credentials {
+        authenticate(ctx, user, password)?;
+    }
+    if !ctx.server.clients[ctx.client].authenticated {
+        return Err(ClientError::text(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
+        ));
+    }
+    if let Some(name) = name {
+        ctx.server.clients[ctx.client].name = name.to_vec();
+    }
+    if let Some(protocol) = protocol {
+        ctx.reply.protocol = protocol;
+    }
+    introduce(ctx);
+    Ok(())
+}
+
+fn introduce(ctx: &mut Context<'_>) {
+    let id = ctx.server.clients[ctx.client].id;
+    let protocol = if ctx.reply.protocol == Protocol::Resp3 { 3 } else { 2 };
+    let reply = &mut *ctx.reply;
+    reply.map(7);
+    reply.bulk(b"server");
+    reply.bulk(if ctx.server.config.extended_redis_compatibility { b"redis" } else { b"valkey" });
+    reply.bulk(b"version");
+    reply.bulk(COMPATIBLE_VERSION.as_bytes());
+    reply.bulk(b"proto");
+    reply.integer(protocol);
+    reply.bulk(b"id");
+    reply.integer(id as i64);
+    reply.bulk(b"mode");
+    reply.bulk(b"standalone");
+    reply.bulk(b"role");
+    reply.bulk(b"master");
+    reply.bulk(b"modules");
+    reply.array(0);
+}
+
+/// Names of clients and libraries are shown in lines of space-separated words.
+pub fn check_name(name: &[u8], what: &str) -> Result<(), ClientError> {
+    if name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
+        return Ok(());
+    }
+    Err(ClientError::formatted(format!("ERR {what} cannot contain spaces, newlines or special characters.")))
+}
+
+fn reset(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    reset_client(ctx, ctx.client);
+    ctx.reply.protocol = Protocol::Resp2;
+    ctx.reply.simple("RESET");
+    Ok(())
+}
+
+fn reset_client(ctx: &mut Context<'_>, slot: ClientSlot) {
+    let server = &mut *ctx.server;
+    server.watch.unwatch_all(&mut server.clients, slot);
+    server.pubsub.unsubscribe_all(&mut server.clients, slot);
+    server.tracking.disable(&mut server.clients, slot);
+    let client = &mut server.clients[slot];
+    client.transaction = None;
+    client.db_index = 0;
+    client.name.clear();
+    client.reply_mode = ReplyMode::On;
+    client.is_monitor = false;
+    client.no_evict = false;
+    client.no_touch = false;
+    client.authenticated = server.config.requirepass.is_none();
+}

@@ -1,0 +1,91 @@
+//! MULTI, EXEC, DISCARD, WATCH, UNWATCH.
+
+use crate::command::flag::{ALLOW_BUSY, FAST, LOADING, NO_MULTI, NO_SCRIPT, SKIP_COMMANDLOG, STALE};
+use crate::command::{Args, Command, Context, Group, KeySpec, Next, Outcome, access};
+use crate::error::ClientError;
+use crate::session::watch::Watched;
+
+pub const COMMANDS: &[Command] = &[
+    Command::new("discard", 1, Group::Transactions, discard)
+        .flags(NO_SCRIPT | LOADING | STALE | FAST | ALLOW_BUSY)
+        .since("2.0.0", "O(N) where N is the number of queued commands")
+        .doc("Gives a transaction up.", ""),
+    Command::new("exec", 1, Group::Transactions, exec)
+        .flags(NO_SCRIPT | LOADING | STALE | SKIP_COMMANDLOG)
+        .since("1.2.0", "Depends on the commands in the transaction")
+        .doc("Runs all commands of a transaction as one.", ""),
+    Command::new("multi", 1, Group::Transactions, multi)
+        .flags(NO_SCRIPT | LOADING | STALE | FAST | ALLOW_BUSY)
+        .since("1.2.0", "O(1)")
+        .doc("Begins a transaction: what follows is queued until EXEC.", ""),
+    Command::new("unwatch", 1, Group::Transactions, unwatch)
+        .flags(NO_SCRIPT | LOADING | STALE | FAST | ALLOW_BUSY)
+        .since("2.2.0", "O(1)")
+        .doc("Forgets all watched keys.", ""),
+    Command::new("watch", -2, Group::Transactions, watch)
+        .flags(NO_SCRIPT | LOADING | STALE | FAST | ALLOW_BUSY | NO_MULTI)
+        .keys(&[KeySpec::range(1, -1, 1, access::RO)])
+        .since("2.2.0", "O(1) for every key")
+        .doc("Lets the next transaction run only if none of the keys has changed.", "key [key ...]"),
+];
+
+fn multi(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    let client = &mut ctx.server.clients[ctx.client];
+    if client.transaction.is_some() {
+        return Err(ClientError::NestedMulti);
+    }
+    client.transaction = Some(Box::default());
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn discard(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    let server = &mut *ctx.server;
+    if server.clients[ctx.client].transaction.take().is_none() {
+        return Err(ClientError::DiscardWithoutMulti);
+    }
+    server.watch.unwatch_all(&mut server.clients, ctx.client);
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn exec(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    let server = &mut *ctx.server;
+    let client = &server.clients[ctx.client];
+    let Some(transaction) = &client.transaction else { return Err(ClientError::ExecWithoutMulti) };
+    let aborted = transaction.aborted;
+    let due = client.watched.iter().any(|watched| !watched.was_expired && ctx.db.is_gone(watched.db_index, &watched.key));
+    if !aborted && !client.watch_broken && !due {
+        ctx.next = Next::RunTransaction;
+        return Ok(());
+    }
+    server.clients[ctx.client].transaction = None;
+    server.watch.unwatch_all(&mut server.clients, ctx.client);
+    if aborted {
+        return Err(ClientError::ExecAborted);
+    }
+    ctx.reply.null_array();
+    Ok(())
+}
+
+fn watch(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let server = &mut *ctx.server;
+    if server.clients[ctx.client].transaction.is_some() {
+        return Err(ClientError::WatchInsideMulti);
+    }
+    let db_index = server.clients[ctx.client].db_index;
+    for key in args.from(1).iter() {
+        let was_expired = ctx.db.is_gone(db_index, key);
+        let watched = Watched { db_index, key: key.into(), was_expired };
+        server.watch.watch(&mut server.clients, ctx.client, watched);
+    }
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn unwatch(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    let server = &mut *ctx.server;
+    server.watch.unwatch_all(&mut server.clients, ctx.client);
+    ctx.reply.ok();
+    Ok(())
+}

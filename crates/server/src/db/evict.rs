@@ -1,0 +1,119 @@
+//! Eviction: which key goes when memory is short. Samples a few keys and keeps the best candidates from one
+//! call to the next, as an approximation of the true order.
+
+use super::{Db, EventClasses};
+use crate::config::MaxmemoryPolicy;
+
+/// Candidates kept between calls.
+const POOL_LEN_MAX: usize = 16;
+
+#[derive(Clone, Debug)]
+struct Candidate {
+    /// Higher goes first.
+    merit: u64,
+    db_index: usize,
+    key: Box<[u8]>,
+}
+
+/// The best candidates seen so far, the best last.
+#[derive(Debug, Default)]
+pub struct EvictionPool {
+    candidates: Vec<Candidate>,
+    next_db: usize,
+}
+
+impl Db {
+    /// Evicts one key and returns its database and name; `None` when no key qualifies.
+    pub fn evict_one(
+        &mut self,
+        policy: MaxmemoryPolicy,
+        samples: usize,
+        pool: &mut EvictionPool,
+    ) -> Option<(usize, Box<[u8]>)> {
+        use MaxmemoryPolicy::*;
+        let (db_index, key) = match policy {
+            NoEviction => return None,
+            AllkeysRandom | VolatileRandom => self.random_victim(policy, pool)?,
+            _ => self.sampled_victim(policy, samples, pool)?,
+        };
+        let hash = self.databases[db_index].hash(&key);
+        self.with_database(db_index, |db| {
+            if db.remove_hashed(hash, &key) {
+                db.figures.evicted_keys += 1;
+                db.changed(EventClasses::EVICTED, "evicted", &key);
+            }
+        });
+        Some((db_index, key))
+    }
+
+    fn random_victim(&mut self, policy: MaxmemoryPolicy, pool: &mut EvictionPool) -> Option<(usize, Box<[u8]>)> {
+        for _ in 0..self.databases.len() {
+            let db_index = pool.next_db % self.databases.len();
+            pool.next_db = db_index + 1;
+            let table = &self.databases[db_index];
+            let entry = if policy.is_volatile() {
+                table.random_expiring(&mut self.random)
+            } else {
+                table.random(&mut self.random)
+            };
+            if let Some(entry) = entry {
+                return Some((db_index, entry.key().into()));
+            }
+        }
+        None
+    }
+
+    fn sampled_victim(
+        &mut self,
+        policy: MaxmemoryPolicy,
+        samples: usize,
+        pool: &mut EvictionPool,
+    ) -> Option<(usize, Box<[u8]>)> {
+        loop {
+            self.fill_pool(policy, samples, pool);
+            while let Some(candidate) = pool.candidates.pop() {
+                let table = &self.databases[candidate.db_index];
+                let entry = table.get(table.hash(&candidate.key), &candidate.key);
+                if entry.is_some_and(|e| !policy.is_volatile() || e.expiry_ms().is_some()) {
+                    return Some((candidate.db_index, candidate.key));
+                }
+            }
+            let any = self.databases.iter().any(|table| {
+                if policy.is_volatile() { table.expiring_len() > 0 } else { !table.is_empty() }
+            });
+            if !any {
+                return None;
+            }
+        }
+    }
+
+    fn fill_pool(&mut self, policy: MaxmemoryPolicy, samples: usize, pool: &mut EvictionPool) {
+        let (access, now_ms) = (&self.access, self.now_ms);
+        for (db_index, table) in self.databases.iter().enumerate() {
+            table.sample(&mut self.random, samples, policy.is_volatile(), &mut |entry| {
+                let merit = match policy {
+                    MaxmemoryPolicy::VolatileTtl => u64::MAX - entry.expiry_ms().unwrap_or(i64::MAX) as u64,
+                    _ if policy.is_lfu() => 255 - access.frequency(entry.access(), now_ms) as u64,
+                    _ => access.idle_ms(entry.access(), now_ms),
+                };
+                pool.offer(merit, db_index, entry.key());
+            });
+        }
+    }
+}
+
+impl EvictionPool {
+    fn offer(&mut self, merit: u64, db_index: usize, key: &[u8]) {
+        let full = self.candidates.len() == POOL_LEN_MAX;
+        if full && merit <= self.candidates[0].merit
+            || self.candidates.iter().any(|c| c.db_index == db_index && *c.key == *key)
+        {
+            return;
+        }
+        if full {
+            self.candidates.remove(0);
+        }
+        let at = self.candidates.partition_point(|c| c.merit < merit);
+        self.candidates.insert(at, Candidate { merit, db_index, key: key.into() });
+    }
+}

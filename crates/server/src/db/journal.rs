@@ -1,0 +1,102 @@
+//! What commands, expiry and eviction have done to keys, in order. The engine's effects read it after every
+//! command and feed watchers, trackers, notifications and blocked clients from it: nobody else does.
+
+use crate::config::EventClasses;
+
+/// One entry of the journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The key's value changed (or it came or went): watchers and trackers care; `event` is announced.
+    Key { db_index: usize, class: EventClasses, event: &'static str, key: Box<[u8]> },
+    /// Only announced: nothing changed (`keymiss`), or the change was said with another event already.
+    Event { db_index: usize, class: EventClasses, event: &'static str, key: Box<[u8]> },
+    /// The key's value changed without an event of its own.
+    Touched { db_index: usize, key: Box<[u8]> },
+    /// A database was emptied; `None` is all of them.
+    Flushed { db_index: Option<usize> },
+    Swapped { a: usize, b: usize },
+}
+
+/// Entries are kept only while somebody listens; the count of changes is kept always.
+#[derive(Debug, Default)]
+pub struct Journal {
+    /// Somebody watches, tracks, waits for keys, or has asked for notifications: the engine keeps this true.
+    pub listening: bool,
+    /// Somebody has asked to hear of misses.
+    pub listening_to_misses: bool,
+    changes: Vec<Change>,
+    /// Changes since the server started; its difference is INFO's `rdb_changes_since_last_save`.
+    pub dirty: u64,
+    /// How often the data was mutated and how often that was said, since the last [`Journal::take`].
+    mutations: u32,
+    said: u32,
+}
+
+impl Journal {
+    #[inline]
+    pub fn changed(&mut self, db_index: usize, class: EventClasses, event: &'static str, key: &[u8]) {
+        self.dirty += 1;
+        self.said += 1;
+        if self.listening {
+            self.changes.push(Change::Key { db_index, class, event, key: key.into() });
+        }
+    }
+
+    /// Announces an event without a change.
+    #[inline]
+    pub fn event(&mut self, db_index: usize, class: EventClasses, event: &'static str, key: &[u8]) {
+        if self.listening {
+            self.changes.push(Change::Event { db_index, class, event, key: key.into() });
+        }
+    }
+
+    /// A change that has no event.
+    pub fn touched(&mut self, db_index: usize, key: &[u8]) {
+        self.dirty += 1;
+        self.said += 1;
+        if self.listening {
+            self.changes.push(Change::Touched { db_index, key: key.into() });
+        }
+    }
+
+    /// Counts further elements changed by a change already said.
+    pub fn add_dirty(&mut self, n: u64) {
+        self.dirty += n;
+    }
+
+    #[inline]
+    pub(super) fn missed(&mut self, db_index: usize, key: &[u8]) {
+        if self.listening_to_misses {
+            self.event(db_index, EventClasses::KEY_MISS, "keymiss", key);
+        }
+    }
+
+    pub fn flushed(&mut self, db_index: Option<usize>) {
+        self.said += 1;
+        self.changes.push(Change::Flushed { db_index });
+    }
+
+    pub fn swapped(&mut self, a: usize, b: usize) {
+        self.said += 1;
+        self.changes.push(Change::Swapped { a, b });
+    }
+
+    /// The data changed; somebody has to say how before the command ends.
+    #[inline]
+    pub(super) fn mutated(&mut self) {
+        self.mutations += 1;
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// Takes what has been said since the last time. A mutation that nobody has said is a bug in a handler.
+    #[inline]
+    pub fn take(&mut self) -> Vec<Change> {
+        debug_assert!(self.mutations == 0 || self.said > 0, "a command changed data and did not say so");
+        (self.mutations, self.said) = (0, 0);
+        if self.changes.is_empty() { Vec::new() } else { std::mem::take(&mut self.changes) }
+    }
+}

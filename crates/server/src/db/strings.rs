@@ -1,0 +1,78 @@
+//! Strings: chosen to sit in the entry, as an integer, or in a buffer of their own.
+
+use super::object::Text;
+use super::{Db, Kind, Object};
+use crate::error::ClientError;
+use structures::key_table::{NewValue, Value as Stored};
+
+/// The longest string OBJECT ENCODING calls `embstr`, and the longest kept inside the entry. Past that an exact
+/// buffer of its own wastes less of the allocator's size classes than one entry with everything in it.
+pub const INLINE_LEN_MAX: usize = 128;
+
+impl Db {
+    /// The string at `key` for a read.
+    #[inline]
+    pub fn read_text(&mut self, key: &[u8]) -> Result<Option<Text<'_>>, ClientError> {
+        match self.read(key) {
+            None => Ok(None),
+            Some(value) => value.text().map(Some).ok_or(ClientError::WrongType),
+        }
+    }
+
+    /// The string at `key`, for a write that looks first.
+    pub fn peek_text(&mut self, key: &[u8]) -> Result<Option<Text<'_>>, ClientError> {
+        match self.peek(key) {
+            None => Ok(None),
+            Some(value) => value.text().map(Some).ok_or(ClientError::WrongType),
+        }
+    }
+
+    /// Stores a string, in its smallest form.
+    #[inline]
+    pub fn put_text(&mut self, key: &[u8], text: &[u8], expiry_ms: Option<i64>) {
+        let value = match wire::number::parse_i64(text) {
+            Some(n) if text.len() <= 20 => NewValue::Integer(n),
+            _ if text.len() <= INLINE_LEN_MAX => NewValue::Inline(text),
+            _ => NewValue::Object(Object::Text(text.to_vec())),
+        };
+        self.put(key, value, expiry_ms);
+    }
+
+    /// Stores an integer; in place if one is there already. Keeps the expiry.
+    pub fn put_integer_keeping_expiry(&mut self, key: &[u8], n: i64) {
+        let hash = self.table().hash(key);
+        let mut expiry_ms = None;
+        if let Some(mut entry) = self.table_mut().get_mut(hash, key) {
+            if entry.set_integer(n) {
+                self.journal.mutated();
+                return;
+            }
+            expiry_ms = entry.as_ref().expiry_ms();
+        }
+        self.put(key, NewValue::Integer(n), expiry_ms);
+    }
+
+    /// Hands `edit` the string at `key` (empty if there is none) as a buffer it may change at will, and stores
+    /// what it leaves, keeping the expiry. The string stays a growable buffer from then on.
+    pub fn edit_text<R>(&mut self, key: &[u8], edit: impl FnOnce(&mut Vec<u8>) -> R) -> Result<R, ClientError> {
+        self.expect_kind(key, Kind::String)?;
+        let hash = self.table().hash(key);
+        let (mut text, mut expiry_ms) = (Vec::new(), None);
+        if let Some(mut entry) = self.table_mut().get_mut(hash, key) {
+            if let Some(Object::Text(text)) = entry.object_mut() {
+                let result = edit(text);
+                self.journal.mutated();
+                return Ok(result);
+            }
+            expiry_ms = entry.as_ref().expiry_ms();
+            text = match entry.as_ref().value() {
+                Stored::Inline(bytes) => bytes.to_vec(),
+                Stored::Integer(n) => Text::Integer(n).to_vec(),
+                Stored::Object(_) => unreachable!("an object that is a string is a Text"),
+            };
+        }
+        let result = edit(&mut text);
+        self.put(key, NewValue::Object(Object::Text(text)), expiry_ms);
+        Ok(result)
+    }
+}

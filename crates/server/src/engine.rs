@@ -1,0 +1,103 @@
+//! The executor: one thread that owns all data and runs every command, in the order in which requests arrive.
+//!
+//! What happens to a command, step by step: [`lookup`](crate::command::registry), [`gate`] (may it run now?),
+//! queue it if a transaction is open, [`execute`], [`effects`] (what follows from what it changed), and
+//! [`blocked`] (whose waiting that ends). [`cron`] is what happens when nobody asks.
+
+pub mod blocked;
+pub mod cron;
+pub mod effects;
+pub mod execute;
+pub mod gate;
+pub mod memory;
+pub mod transaction;
+
+use crate::clock::Clock;
+use crate::command::registry::Registry;
+use crate::config::Config;
+use crate::db::Db;
+use crate::db::evict::EvictionPool;
+use crate::db::expire::ExpireCursor;
+use crate::server::{Identity, Server};
+use crate::session::client::ConnectionFigures;
+use crate::session::{Client, ClientSlot};
+use structures::hash::HashSeed;
+
+pub use execute::Flow;
+
+pub struct Executor {
+    pub db: Db,
+    pub server: Server,
+    pub clock: Clock,
+    pub(crate) expire_cursor: ExpireCursor,
+    pub(crate) eviction_pool: EvictionPool,
+    pub(crate) cron: cron::Cron,
+    pub(crate) memory: memory::Meter,
+}
+
+/// Randomness that the process draws once; tests pass constants.
+#[derive(Clone, Copy, Debug)]
+pub struct Seeds {
+    pub hash: HashSeed,
+    pub random: u64,
+}
+
+impl Executor {
+    pub fn new(config: Config, clock: Clock, identity: Identity, seeds: Seeds) -> Self {
+        let now = clock.read();
+        let registry = Registry::new(crate::commands::GROUPS);
+        let db = Db::new(config.databases as usize, seeds.hash, seeds.random);
+        let mut executor = Executor {
+            db,
+            server: Server::new(config, registry, identity, now),
+            clock,
+            expire_cursor: ExpireCursor::default(),
+            eviction_pool: EvictionPool::default(),
+            cron: cron::Cron::default(),
+            memory: memory::Meter::of_this_thread(),
+        };
+        executor.reconfigured();
+        executor
+    }
+
+    /// Copies what the data needs to know of the configuration; call after every change to it.
+    pub fn reconfigured(&mut self) {
+        let config = &self.server.config;
+        self.db.access.lfu = config.maxmemory_policy.is_lfu();
+        self.db.access.lfu_log_factor = config.lfu_log_factor;
+        self.db.access.lfu_decay_minutes = config.lfu_decay_time_minutes;
+        self.db.journal.listening_to_misses =
+            config.notify_keyspace_events.has(crate::config::EventClasses::KEY_MISS);
+    }
+
+    /// Samples the clock: commands until the next call happen at this instant.
+    pub fn begin_tick(&mut self) {
+        self.server.now = self.clock.read();
+    }
+
+    /// What is due once all commands at hand have run.
+    pub fn end_tick(&mut self) {
+        self.server.tracking.flush_broadcasts(&mut self.server.clients);
+        self.db.discarded.clear();
+    }
+
+    /// A client has connected.
+    pub fn connect(&mut self, connection: ConnectionFigures) -> ClientSlot {
+        let now = self.server.now;
+        let authenticated = self.server.config.requirepass.is_none();
+        self.server.observed.statistics.connections_received += 1;
+        self.server.clients.add(|id, slot| Client::new(id, slot, connection, now, authenticated))
+    }
+
+    /// A client is gone: forgets it everywhere.
+    pub fn disconnect(&mut self, slot: ClientSlot) {
+        let server = &mut self.server;
+        server.blocked.unblock(&mut server.clients, slot);
+        server.watch.unwatch_all(&mut server.clients, slot);
+        server.pubsub.unsubscribe_all(&mut server.clients, slot);
+        server.tracking.disable(&mut server.clients, slot);
+        server.condemned.retain(|&other| other != slot);
+        server.resumed.retain(|&other| other != slot);
+        server.clients.remove(slot);
+    }
+}

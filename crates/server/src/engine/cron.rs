@@ -1,0 +1,54 @@
+//! What happens when nobody asks: timeouts, expiry, table growth and shrinking, `hz` times a second.
+
+use super::Executor;
+
+/// Part of the time between two calls that the search for due keys may take, in percent.
+const EXPIRE_TIME_PERCENT: u64 = 25;
+/// Buckets that one call may rearrange in each table that is growing or shrinking.
+const TABLE_STEP_BUCKETS: usize = 1024;
+
+#[derive(Clone, Debug, Default)]
+pub struct Cron {
+    /// On the monotonic clock.
+    next_us: u64,
+}
+
+impl Executor {
+    /// When [`Executor::cron`] wants to run next, on the monotonic clock.
+    pub fn next_timer_us(&self) -> u64 {
+        let mut next_us = self.cron.next_us;
+        if let Some(deadline_us) = self.server.blocked.next_deadline_us() {
+            next_us = next_us.min(deadline_us);
+        }
+        if let Some(pause) = self.server.pause {
+            next_us = next_us.min(pause.until_us);
+        }
+        next_us
+    }
+
+    /// Does what is due at the tick's instant. Safe to call at any time.
+    pub fn run_timers(&mut self) {
+        self.time_out_blocked();
+        self.end_pause_if_due();
+        let now_us = self.server.now.monotonic_us;
+        if now_us < self.cron.next_us {
+            return;
+        }
+        let period_us = 1_000_000 / self.server.config.hz as u64;
+        self.cron.next_us = now_us + period_us;
+        self.expire_some(period_us * EXPIRE_TIME_PERCENT / 100);
+        self.db.step_tables(TABLE_STEP_BUCKETS);
+    }
+
+    fn expire_some(&mut self, budget_us: u64) {
+        let deadline_us = self.clock.read().monotonic_us + budget_us;
+        self.db.begin(0, self.server.now.unix_ms());
+        self.db.journal.listening = self.server.listens_to_changes();
+        let clock = &self.clock;
+        self.db.expire_cycle(&mut self.expire_cursor, &mut || clock.read().monotonic_us >= deadline_us);
+        self.apply_effects(None);
+        if self.server.blocked.has_ready() {
+            self.serve_blocked();
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What a client can be told went wrong: the one home of every error text that a command can answer.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// An error reply. `Display` gives the line after the `-`, code included, exactly as clients match on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientError {
+    WrongType,
+    Syntax,
+    NotInteger,
+    NotFloat,
+    /// `value is out of range`
+    OutOfRange,
+    /// `value is out of range, must be positive`
+    MustBePositive,
+    IndexOutOfRange,
+    NoSuchKey,
+    SourceIsDestination,
+    DbIndexOutOfRange,
+    InvalidDbIndex,
+    InvalidCursor,
+    InvalidExpire {
+        command: &'static str,
+    },
+    IncrementOverflow,
+    DecrementOverflow,
+    IncrementNotFinite,
+    StringTooLong,
+    OffsetOutOfRange,
+    BitOffset,
+    BitValue,
+    WrongArity {
+        command: String,
+    },
+    UnknownCommand {
+        name: String,
+        beginning: String,
+    },
+    UnknownSubcommand {
+        command: String,
+        subcommand: String,
+    },
+    NoAuth,
+    WrongPassword,
+    NoPasswordSet,
+    NoProtocol,
+    OutOfMemory,
+    ExecAborted,
+    NestedMulti,
+    ExecWithoutMulti,
+    DiscardWithoutMulti,
+    WatchInsideMulti,
+    NotAllowedInTransaction,
+    SubscribedContext {
+        command: String,
+    },
+    TimeoutNotInteger,
+    TimeoutNotFloat,
+    TimeoutNegative,
+    TimeoutOutOfRange,
+    NoSuchClient,
+    /// A text that belongs to one command only, code included (`ERR ...`).
+    Text(Cow<'static, str>),
+}
+
+impl ClientError {
+    /// A text of one command's own; `text` begins with its code.
+    pub const fn text(text: &'static str) -> Self {
+        ClientError::Text(Cow::Borrowed(text))
+    }
+
+    /// As [`ClientError::text`], made at run time.
+    pub fn formatted(text: String) -> Self {
+        ClientError::Text(Cow::Owned(text))
+    }
+
+    /// The error's code, the word before the first space: what INFO errorstats counts.
+    pub fn code(line: &str) -> &str {
+        line.split(' ').next().unwrap_or(line)
+    }
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use ClientError::*;
+        f.write_str(match self {
+            WrongType => "WRONGTYPE Operation against a key holding the wrong kind of value",
+            Syntax => "ERR syntax error",
+            NotInteger => "ERR value is not an integer or out of range",
+            NotFloat => "ERR value is not a valid float",
+            OutOfRange => "ERR value is out of range",
+            MustBePositive => "ERR value is out of range, must be positive",
+            IndexOutOfRange => "ERR index out of range",
+            NoSuchKey => "ERR no such key",
+            SourceIsDestination => "ERR source and destination objects are the same",
+            DbIndexOutOfRange => "ERR DB index is out of range",
+            InvalidDbIndex => "ERR invalid DB index",
+            InvalidCursor => "ERR invalid cursor",
+            InvalidExpire { command } => {
+                return write!(f, "ERR invalid expire time in '{command}' command");
+            }
+            IncrementOverflow => "ERR increment or decrement would overflow",
+            DecrementOverflow => "ERR decrement would overflow",
+            IncrementNotFinite => "ERR increment would produce NaN or Infinity",
+            StringTooLong => "ERR string exceeds maximum allowed size (proto-max-bulk-len)",
+            OffsetOutOfRange => "ERR offset is out of range",
+            BitOffset => "ERR bit offset is not an integer or out of range",
+            BitValue => "ERR bit is not an integer or out of range",
+            WrongArity { command } => {
+                return write!(f, "ERR wrong number of arguments for '{command}' command");
+            }
+            UnknownCommand { name, beginning } => {
+                return write!(f, "ERR unknown command '{name}', with args beginning with: {beginning}");
+            }
+            UnknownSubcommand { command, subcommand } => {
+                return write!(f, "ERR unknown subcommand '{subcommand}'. Try {command} HELP.");
+            }
+            NoAuth => "NOAUTH Authentication required.",
+            WrongPassword => "WRONGPASS invalid username-password pair or user is disabled.",
+            NoPasswordSet => {
+                "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
+            }
+            NoProtocol => "NOPROTO unsupported protocol version",
+            OutOfMemory => "OOM command not allowed when used memory > 'maxmemory'.",
+            ExecAborted => "EXECABORT Transaction discarded because of previous errors.",
+            NestedMulti => "ERR MULTI calls can not be nested",
+            ExecWithoutMulti => "ERR EXEC without MULTI",
+            DiscardWithoutMulti => "ERR DISCARD without MULTI",
+            WatchInsideMulti => "ERR WATCH inside MULTI is not allowed",
+            NotAllowedInTransaction => "ERR Command not allowed inside a transaction",
+            SubscribedContext { command } => {
+                return write!(
+                    f,
+                    "ERR Can't execute '{command}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
+                );
+            }
+            TimeoutNotInteger => "ERR timeout is not an integer or out of range",
+            TimeoutNotFloat => "ERR timeout is not a float or out of range",
+            TimeoutNegative => "ERR timeout is negative",
+            TimeoutOutOfRange => "ERR timeout is out of range",
+            NoSuchClient => "ERR No such client",
+            Text(text) => text,
+        })
+    }
+}
+
+impl std::error::Error for ClientError {}

@@ -1,0 +1,9 @@
+//! Sockets: listening, reading requests, writing replies. The only module that knows what a connection is made
+//! of; the executor sees clients.
+
+pub mod connection;
+pub mod host;
+pub mod listener;
+pub mod poller;
+
+pub use host::Host;

@@ -1,0 +1,163 @@
+//! Sockets that accept clients.
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::{fmt, fs, io};
+
+/// Why no client can be accepted somewhere.
+#[derive(Debug)]
+pub enum ListenError {
+    Resolve { address: String, source: io::Error },
+    Listen { address: String, source: io::Error },
+}
+
+impl fmt::Display for ListenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ListenError::Resolve { address, source } => {
+                write!(f, "Could not resolve the address to listen on, {address}: {source}")
+            }
+            ListenError::Listen { address, source } => write!(f, "Could not listen on {address}: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for ListenError {}
+
+/// One listening socket.
+pub struct Listener {
+    socket: Socket,
+    /// The path of a Unix socket, removed with the listener.
+    path: Option<PathBuf>,
+}
+
+/// A client just accepted.
+pub struct Accepted {
+    pub socket: OwnedFd,
+    pub address: String,
+    pub local_address: String,
+    /// `None` for a Unix socket.
+    pub peer: Option<IpAddr>,
+}
+
+/// How accepted TCP sockets are set up.
+#[derive(Clone, Copy, Debug)]
+pub struct SocketOptions {
+    pub keepalive_s: u64,
+    pub nodelay: bool,
+}
+
+impl Listener {
+    /// Listens on `host:port`; a host of `*` is every IPv4 address, `::*` every IPv6 one.
+    pub fn tcp(host: &str, port: u16, backlog: i32) -> Result<Vec<Self>, ListenError> {
+        let host = match host {
+            "*" => "0.0.0.0",
+            "::*" => "::",
+            other => other,
+        };
+        let name = format!("{host}:{port}");
+        let addresses = (host, port)
+            .to_socket_addrs()
+            .map_err(|source| ListenError::Resolve { address: name.clone(), source })?;
+        addresses
+            .map(|address| {
+                listen_tcp(address, backlog)
+                    .map_err(|source| ListenError::Listen { address: address.to_string(), source })
+            })
+            .collect()
+    }
+
+    /// Listens on a path; a socket left there by an earlier process is replaced.
+    pub fn unix(path: &Path, permissions: Option<u32>, backlog: i32) -> Result<Self, ListenError> {
+        listen_unix(path, permissions, backlog).map_err(|source| ListenError::Listen {
+            address: path.display().to_string(),
+            source,
+        })
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Whoever waits to be accepted, if anybody does.
+    pub fn accept(&self, options: SocketOptions) -> io::Result<Option<Accepted>> {
+        let (socket, peer) = match self.socket.accept() {
+            Ok(accepted) => accepted,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        socket.set_nonblocking(true)?;
+        if let Some(path) = &self.path {
+            let address = format!("{}:0", path.display());
+            return Ok(Some(Accepted {
+                socket: socket.into(),
+                address: address.clone(),
+                local_address: address,
+                peer: None,
+            }));
+        }
+        if options.nodelay {
+            socket.set_tcp_nodelay(true)?;
+        }
+        if options.keepalive_s > 0 {
+            keep_alive(&socket, options.keepalive_s)?;
+        }
+        let peer = peer.as_socket();
+        let local = socket.local_addr()?.as_socket();
+        let shown = |address: Option<SocketAddr>| address.map_or_else(String::new, |a| a.to_string());
+        Ok(Some(Accepted {
+            socket: socket.into(),
+            address: shown(peer),
+            local_address: shown(local),
+            peer: peer.map(|address| address.ip()),
+        }))
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            // Nothing is lost if it is gone already.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+fn listen_tcp(address: SocketAddr, backlog: i32) -> io::Result<Listener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(backlog)?;
+    socket.set_nonblocking(true)?;
+    Ok(Listener { socket, path: None })
+}
+
+fn listen_unix(path: &Path, permissions: Option<u32>, backlog: i32) -> io::Result<Listener> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    if let Some(mode) = permissions {
+        fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode))?;
+    }
+    socket.listen(backlog)?;
+    socket.set_nonblocking(true)?;
+    Ok(Listener { socket, path: Some(path.to_owned()) })
+}
+
+/// The first probe after `idle_s`, then every third of that, three times.
+fn keep_alive(socket: &Socket, idle_s: u64) -> io::Result<()> {
+    let interval_s = (idle_s / 3).max(1);
+    let settings = socket2::TcpKeepalive::new()
+        .with_time(std::time::Duration::from_secs(idle_s))
+        .with_interval(std::time::Duration::from_secs(interval_s))
+        .with_retries(3);
+    socket.set_tcp_keepalive(&settings)
+}

@@ -1,0 +1,13 @@
+//! What the server knows of its clients: one [`Client`] each, and the tables that connect them (channels,
+//! watched keys, tracked keys, blocked commands). Pure state: no sockets, no data.
+
+pub mod blocked;
+pub mod client;
+pub mod clients;
+pub mod pubsub;
+pub mod tracking;
+pub mod watch;
+
+pub use blocked::{BlockRequest, BlockedOn, TimeoutReply};
+pub use client::{Client, ReplyMode};
+pub use clients::{ClientSlot, Clients};

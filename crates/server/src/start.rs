@@ -1,0 +1,134 @@
+//! From the command line to a serving process.
+
+use crate::clock::Clock;
+use crate::config::{Config, ConfigError, Startup};
+use crate::engine::{Executor, Seeds};
+use crate::net::Host;
+use crate::net::listener::ListenError;
+use crate::observe::log as server_log;
+use crate::server::Identity;
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use structures::hash::HashSeed;
+
+/// Why the process cannot serve.
+#[derive(Debug)]
+pub enum StartError {
+    Config(ConfigError),
+    Listen(ListenError),
+    /// What was being done when the operating system refused.
+    System {
+        doing: &'static str,
+        source: io::Error,
+    },
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Config(error) => error.fmt(f),
+            StartError::Listen(error) => error.fmt(f),
+            StartError::System { doing, source } => write!(f, "{doing}: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+fn system(doing: &'static str) -> impl Fn(io::Error) -> StartError {
+    move |source| StartError::System { doing, source }
+}
+
+/// What `--help` prints.
+pub const USAGE: &str = "Usage: warmline-server [/path/to/warmline.conf | -] [--option value ...]
+       warmline-server --version
+       warmline-server --help
+
+A configuration file is in the format of valkey.conf; `-` reads one from standard input.
+Every directive can be given as an option, and overrides the file.
+
+Examples:
+       warmline-server                      (serves 127.0.0.1:6379)
+       warmline-server /etc/warmline.conf
+       warmline-server --port 7777 --maxmemory 1gb --maxmemory-policy allkeys-lru
+";
+
+/// What `--version` prints.
+pub fn version_line() -> String {
+    format!(
+        "Warmline server v={} compatible=valkey-9.1 malloc=jemalloc bits={}",
+        env!("CARGO_PKG_VERSION"),
+        usize::BITS
+    )
+}
+
+/// Serves until told to stop.
+pub fn serve(arguments: &[OsString]) -> Result<(), StartError> {
+    let startup = Config::load(arguments).map_err(StartError::Config)?;
+    let mut host = open(startup)?;
+    let config = &host.executor.server.config;
+    log::info!("Warmline {} serves on port {}: ready to accept connections", env!("CARGO_PKG_VERSION"), config.port);
+    host.run().map_err(system("Serving"))?;
+    log::info!("Warmline stops, bye bye...");
+    Ok(())
+}
+
+fn open(startup: Startup) -> Result<Host, StartError> {
+    let config = startup.config;
+    let logfile = (!config.logfile.is_empty()).then(|| PathBuf::from(std::ffi::OsStr::from_bytes(&config.logfile)));
+    server_log::start(logfile.as_deref(), config.loglevel).map_err(system("Opening the log file"))?;
+    std::env::set_current_dir(&config.dir).map_err(system("Changing to the working directory"))?;
+    let signals = stop_signals().map_err(system("Setting up signals"))?;
+    let clock = Clock::machine();
+    let identity = identity(&config, &clock).map_err(system("Reading random bytes"))?;
+    let seeds = seeds(&config).map_err(system("Reading random bytes"))?;
+    let executor = Executor::new(config, clock, identity, seeds);
+    let mut host = Host::new(executor, signals).map_err(system("Creating the event loop"))?;
+    host.listen().map_err(StartError::Listen)?;
+    Ok(host)
+}
+
+/// A stream that becomes readable when SIGTERM or SIGINT arrives.
+fn stop_signals() -> io::Result<UnixStream> {
+    let (reader, writer) = UnixStream::pair()?;
+    reader.set_nonblocking(true)?;
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+        signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
+    }
+    Ok(reader)
+}
+
+fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn identity(config: &Config, clock: &Clock) -> io::Result<Identity> {
+    Ok(Identity {
+        run_id: random_bytes::<20>()?.iter().map(|byte| format!("{byte:02x}")).collect(),
+        process_id: std::process::id(),
+        executable: std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default(),
+        config_file: config.config_file.as_deref().map(|path| path.display().to_string()).unwrap_or_default(),
+        started: clock.read(),
+    })
+}
+
+/// The hash's key comes from `hash-seed` if that is set, for those who need the order of SCAN to be repeatable.
+fn seeds(config: &Config) -> io::Result<Seeds> {
+    let bytes: [u8; 16] = match &config.hash_seed {
+        Some(seed) => {
+            let fixed = HashSeed::new(0, 0);
+            let spread = |salt: u8| fixed.hash(&[&seed[..], &[salt]].concat()).to_le_bytes();
+            [spread(0), spread(1)].concat().try_into().expect("twice eight bytes are sixteen")
+        }
+        None => random_bytes()?,
+    };
+    let word = |half: &[u8]| u64::from_le_bytes(half.try_into().expect("half of sixteen bytes is eight"));
+    let random = u64::from_le_bytes(random_bytes()?);
+    Ok(Seeds { hash: HashSeed::new(word(&bytes[..8]), word(&bytes[8..])), random })
+}

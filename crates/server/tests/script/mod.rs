@@ -1,0 +1,287 @@
+//! Reading and playing golden scripts; see `golden.rs` for the format.
+
+use server::clock::Clock;
+use server::command::args::OwnedArgs;
+use server::config::Config;
+use server::engine::{Executor, Flow, Seeds};
+use server::server::Identity;
+use server::session::ClientSlot;
+use server::session::client::ConnectionFigures;
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+use structures::hash::HashSeed;
+
+/// One command or directive, as written and as understood.
+enum Action {
+    Command { client: String, args: Vec<Vec<u8>> },
+    Advance { ms: u64 },
+}
+
+struct Step {
+    line_number: usize,
+    /// The lines before the separator, as written.
+    source: Vec<String>,
+    actions: Vec<Action>,
+    like: bool,
+    expected: Vec<String>,
+}
+
+pub struct Script {
+    pub not_for_reference: bool,
+    steps: Vec<Step>,
+}
+
+impl Script {
+    pub fn parse(text: &str) -> Result<Script, String> {
+        let mut steps = Vec::new();
+        let mut lines = text.lines().enumerate().peekable();
+        while lines.peek().is_some() {
+            let mut step = Step {
+                line_number: 0,
+                source: Vec::new(),
+                actions: Vec::new(),
+                like: false,
+                expected: Vec::new(),
+            };
+            let mut separated = false;
+            for (index, line) in lines.by_ref() {
+                if !separated && line.starts_with("---") {
+                    separated = true;
+                    step.like = line == "--- like";
+                } else if separated && line.is_empty() {
+                    break;
+                } else if separated {
+                    step.expected.push(line.to_owned());
+                } else {
+                    step.line_number = index + 1;
+                    step.source.push(line.to_owned());
+                    if let Some(action) = parse_action(line).map_err(|e| format!("{}: {e}", index + 1))? {
+                        step.actions.push(action);
+                    }
+                }
+            }
+            if separated || !step.source.iter().all(String::is_empty) {
+                steps.push(step);
+            }
+        }
+        Ok(Script { not_for_reference: text.starts_with("# not for the reference"), steps })
+    }
+
+    /// Runs all steps; the script with the replies that were seen, and how they differ from those written.
+    pub fn play(&self, player: &mut Player) -> (String, Vec<String>) {
+        let (mut seen_script, mut differences) = (String::new(), Vec::new());
+        for step in &self.steps {
+            for line in &step.source {
+                writeln!(seen_script, "{line}").unwrap();
+            }
+            if step.actions.is_empty() {
+                continue;
+            }
+            let seen = player.run(&step.actions);
+            let separator = if step.like { "--- like" } else { "---" };
+            let kept = if step.like { &step.expected } else { &seen };
+            writeln!(seen_script, "{separator}\n{}\n", kept.join("\n")).unwrap();
+            if !agrees(&seen, step) {
+                differences.push(format!(
+                    "{}: {}\n  expected:\n    {}\n  seen:\n    {}",
+                    step.line_number,
+                    step.source.join(" | "),
+                    step.expected.join("\n    "),
+                    seen.join("\n    ")
+                ));
+            }
+        }
+        (seen_script.trim_end().to_owned() + "\n", differences)
+    }
+}
+
+fn agrees(seen: &[String], step: &Step) -> bool {
+    if !step.like {
+        return seen == step.expected;
+    }
+    seen.len() == step.expected.len()
+        && seen.iter().zip(&step.expected).all(|(s, e)| wire::glob::matches(e.as_bytes(), s.as_bytes()))
+}
+
+fn parse_action(line: &str) -> Result<Option<Action>, String> {
+    if line.is_empty() || line.starts_with('#') {
+        return Ok(None);
+    }
+    if let Some(ms) = line.strip_prefix("advance ") {
+        return ms.parse().map(|ms| Some(Action::Advance { ms })).map_err(|e| e.to_string());
+    }
+    let (client, command) = match line.strip_prefix('@') {
+        Some(rest) => rest.split_once(' ').ok_or("a client's name and no command")?,
+        None => ("", line),
+    };
+    let args = wire::request::split_args(command.as_bytes()).map_err(|_| "unbalanced quotes")?;
+    Ok(Some(Action::Command { client: client.to_owned(), args }))
+}
+
+/// Where a script's commands go.
+pub enum Player {
+    InProcess { executor: Box<Executor>, clients: HashMap<String, ClientSlot> },
+    Server { address: String, clients: HashMap<String, TcpStream> },
+}
+
+/// The instant at which every script starts: 2026-01-01, midnight.
+const START_UNIX_MS: i64 = 1_767_225_600_000;
+
+impl Player {
+    pub fn in_process() -> Self {
+        let identity = Identity {
+            run_id: "0123456789abcdef0123456789abcdef01234567".into(),
+            process_id: 1,
+            executable: "warmline-server".into(),
+            config_file: String::new(),
+            started: Default::default(),
+        };
+        let config = Config { enable_debug_command: server::config::ProtectedAction::Yes, ..Config::default() };
+        let seeds = Seeds { hash: HashSeed::new(1, 2), random: 3 };
+        let executor = Executor::new(config, Clock::standing_at(START_UNIX_MS), identity, seeds);
+        Player::InProcess { executor: Box::new(executor), clients: HashMap::new() }
+    }
+
+    pub fn against_server(address: &str) -> Self {
+        let mut player = Player::Server { address: address.to_owned(), clients: HashMap::new() };
+        for words in [&["FLUSHALL"][..], &["FUNCTION", "FLUSH"], &["SCRIPT", "FLUSH"], &["CONFIG", "RESETSTAT"]] {
+            let args = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+            player.run(&[Action::Command { client: String::new(), args }]);
+        }
+        player
+    }
+
+    /// Runs one step; the lines that the clients received, first client first.
+    fn run(&mut self, actions: &[Action]) -> Vec<String> {
+        let mut received: Vec<(String, Vec<u8>)> = Vec::new();
+        for action in actions {
+            match (&mut *self, action) {
+                (Player::InProcess { executor, .. }, Action::Advance { ms }) => advance(executor, *ms),
+                (Player::Server { .. }, Action::Advance { ms }) => std::thread::sleep(Duration::from_millis(*ms)),
+                (Player::InProcess { executor, clients }, Action::Command { client, args }) => {
+                    let slot = *clients.entry(client.clone()).or_insert_with(|| connect(executor));
+                    send_in_process(executor, slot, args);
+                }
+                (Player::Server { address, clients }, Action::Command { client, args }) => {
+                    let stream = clients
+                        .entry(client.clone())
+                        .or_insert_with(|| TcpStream::connect(address.as_str()).expect("the reference answers"));
+                    stream.write_all(&encode(args)).unwrap();
+                    collect_from_server(clients, &mut received);
+                }
+            }
+            if let Player::InProcess { executor, clients } = self {
+                collect_in_process(executor, clients, &mut received);
+            }
+        }
+        if let Player::Server { clients, .. } = self {
+            collect_from_server(clients, &mut received);
+        }
+        render(received)
+    }
+}
+
+fn connect(executor: &mut Executor) -> ClientSlot {
+    executor.begin_tick();
+    executor.connect(ConnectionFigures {
+        address: "127.0.0.1:1000".into(),
+        local_address: "127.0.0.1:6379".into(),
+        is_loopback: true,
+        ..ConnectionFigures::default()
+    })
+}
+
+fn send_in_process(executor: &mut Executor, slot: ClientSlot, args: &[Vec<u8>]) {
+    executor.begin_tick();
+    let args = OwnedArgs::new(args.iter().map(Vec::as_slice));
+    let _: Flow = executor.execute(slot, args.view());
+    executor.run_timers();
+    executor.end_tick();
+}
+
+/// Turns the clock in steps, running what is due at each, so that timers fire in order.
+fn advance(executor: &mut Executor, ms: u64) {
+    for _ in 0..ms.div_ceil(10) {
+        executor.clock.advance_ms(ms.min(10));
+        executor.begin_tick();
+        executor.run_timers();
+        executor.end_tick();
+    }
+}
+
+fn collect_in_process(
+    executor: &mut Executor,
+    clients: &HashMap<String, ClientSlot>,
+    received: &mut Vec<(String, Vec<u8>)>,
+) {
+    let mut names: Vec<_> = clients.iter().collect();
+    names.sort();
+    for (name, &slot) in names {
+        let bytes = executor.server.clients[slot].output.take();
+        executor.server.clients[slot].output_pending = false;
+        append(received, name, bytes);
+    }
+    executor.server.clients.with_output.clear();
+}
+
+/// Reads until every socket has been silent for a while.
+fn collect_from_server(clients: &mut HashMap<String, TcpStream>, received: &mut Vec<(String, Vec<u8>)>) {
+    let mut names: Vec<_> = clients.iter_mut().collect();
+    names.sort_by(|a, b| a.0.cmp(b.0));
+    for (name, stream) in names {
+        stream.set_read_timeout(Some(Duration::from_millis(15))).unwrap();
+        let mut bytes = Vec::new();
+        let mut buffer = [0; 65536];
+        while let Ok(n @ 1..) = stream.read(&mut buffer) {
+            bytes.extend_from_slice(&buffer[..n]);
+        }
+        append(received, name, bytes);
+    }
+}
+
+fn append(received: &mut Vec<(String, Vec<u8>)>, name: &str, bytes: Vec<u8>) {
+    if bytes.is_empty() {
+        return;
+    }
+    match received.iter_mut().find(|(other, _)| other == name) {
+        Some((_, all)) => all.extend(bytes),
+        None => received.push((name.to_owned(), bytes)),
+    }
+}
+
+fn encode(args: &[Vec<u8>]) -> Vec<u8> {
+    let mut request = format!("*{}\r\n", args.len()).into_bytes();
+    for arg in args {
+        request.extend(format!("${}\r\n", arg.len()).as_bytes());
+        request.extend(arg);
+        request.extend(b"\r\n");
+    }
+    request
+}
+
+/// Bytes as lines: CRLF ends one, everything unprintable is escaped.
+fn render(mut received: Vec<(String, Vec<u8>)>) -> Vec<String> {
+    received.sort_by(|a, b| a.0.cmp(&b.0));
+    let mut lines = Vec::new();
+    for (name, bytes) in received {
+        if !name.is_empty() {
+            lines.push(format!("@{name}"));
+        }
+        let text: String = bytes
+            .iter()
+            .map(|&byte| match byte {
+                b'\r' | b'\n' | b' '..=b'~' => (byte as char).to_string(),
+                _ => format!("\\x{byte:02x}"),
+            })
+            .collect();
+        let text = text.strip_suffix("\r\n").unwrap_or(&text);
+        lines.extend(text.split("\r\n").map(|line| match line {
+            "" => "\\empty".to_owned(),
+            line => line.replace('\r', "\\r").replace('\n', "\\n"),
+        }));
+    }
+    lines
+}
