@@ -6,7 +6,7 @@
 
 mod measuring;
 
-use measuring::{Results, fastest_ns, hexadecimal, last_level_cache_bytes, scaled, sizes, time};
+use measuring::{fastest_ns, hexadecimal, last_level_cache_bytes, scaled, sizes, time};
 use std::hint::black_box;
 use std::time::Duration;
 use structures::hash::HashSeed;
@@ -191,16 +191,16 @@ fn shuffle_visits(plan: &mut [Operation], sets: usize, random: &mut Random) {
 }
 
 /// Everything measured on one structure at one size and temperature.
-fn measure<S: OrderedSet>(results: &mut Results, name: &str, new: fn(u64) -> S, size: usize, cold: bool) {
+fn measure<S: OrderedSet>(name: &str, new: fn(u64) -> S, size: usize, cold: bool) {
     let members = 2 * last_level_cache_bytes() / DENSEST_BYTES_PER_MEMBER;
     let count = if cold { (members as usize).div_ceil(size) } else { 1 };
     let temperature = if cold { "cold" } else { "hot" };
     let (mut bed, bytes_per_member) = Bed::build(new, count, size);
     if cold {
-        results.memory(name, size, bytes_per_member);
+        measuring::note_memory(name, "", size, bytes_per_member);
     }
     let many = scaled(if cold { 60_000 } else { 100_000 });
-    let mut row = |operation: &str, ns: f64| results.time(name, operation, size, temperature, ns);
+    let row = |operation: &str, ns: f64| measuring::note_time(name, operation, size, temperature, ns);
 
     row("score of member", bed.reading(many, |set, operation| set.score(&operation.member)));
     row("rank of member", bed.reading(many, |set, operation| set.rank(&operation.member)));
@@ -257,12 +257,11 @@ fn separate(seed: u64) -> SkipList<SeparateHeader> {
 }
 
 fn main() {
-    let mut results = Results::new("ordered_sets");
     for size in sizes() {
         for cold in [false, true] {
-            measure(&mut results, "skip list", embedded, size, cold);
-            measure(&mut results, "skip list, separate header", separate, size, cold);
+            measure("skip list", embedded, size, cold);
+            measure("skip list, separate header", separate, size, cold);
         }
     }
-    results.save();
+    measuring::save("ordered_sets");
 }

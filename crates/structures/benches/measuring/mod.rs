@@ -8,6 +8,7 @@
 
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use structures::random::Random;
 
@@ -77,42 +78,39 @@ pub fn hexadecimal(number: u64) -> [u8; 16] {
     std::array::from_fn(|digit| b"0123456789abcdef"[(mixed >> (4 * digit) & 15) as usize])
 }
 
-/// Rows of one benchmark on their way into a file.
-pub struct Results {
-    name: &'static str,
-    rows: Vec<Value>,
+/// Rows of this benchmark on their way into a file.
+static ROWS: Mutex<Vec<Value>> = Mutex::new(Vec::new());
+
+fn add(row: Value) {
+    ROWS.lock().expect("no row panics").push(row);
 }
 
-impl Results {
-    pub fn new(name: &'static str) -> Self {
-        Results { name, rows: Vec::new() }
-    }
+/// Nanoseconds for an operation of a structure of `size` elements; `temperature` is "hot" or "cold".
+pub fn note_time(structure: &str, operation: &str, size: usize, temperature: &str, ns: f64) {
+    println!("{structure:26} {operation:46} {size:>9} {temperature:4} {ns:12.1} ns");
+    add(json!({
+        "structure": structure, "operation": operation, "size": size, "temperature": temperature, "ns": ns,
+    }));
+}
 
-    /// Nanoseconds for an operation of a structure of `size` elements; `temperature` is "hot" or "cold".
-    pub fn time(&mut self, structure: &str, operation: &str, size: usize, temperature: &str, ns: f64) {
-        println!("{structure:24} {operation:24} {size:>9} {temperature:4} {ns:12.1} ns");
-        self.rows.push(json!({
-            "structure": structure, "operation": operation, "size": size, "temperature": temperature, "ns": ns,
-        }));
-    }
+/// What an element of a structure of `size` of them takes, in bytes the allocator hands out.
+pub fn note_memory(structure: &str, shape: &str, size: usize, bytes: f64) {
+    println!("{structure:26} {shape:46} {size:>9}      {bytes:12.2} B an element");
+    add(json!({ "structure": structure, "shape": shape, "size": size, "bytes": bytes }));
+}
 
-    pub fn memory(&mut self, structure: &str, size: usize, bytes_per_element: f64) {
-        println!("{structure:24} {:24} {size:>9}      {bytes_per_element:12.2} bytes an element", "memory");
-        self.rows
-            .push(json!({ "structure": structure, "size": size, "bytes_per_element": bytes_per_element }));
-    }
-
-    /// Writes `target/structures/<name>.json`.
-    pub fn save(self) {
-        let document = json!({
-            "processor": processor(),
-            "last_level_cache_bytes": last_level_cache_bytes(),
-            "rows": self.rows,
-        });
-        std::fs::create_dir_all(directory()).expect("the target directory can be written");
-        let path = directory().join(format!("{}.json", self.name));
-        std::fs::write(&path, format!("{document:#}\n")).expect("the target directory can be written");
-    }
+/// Writes `target/structures/<name>.json`.
+pub fn save(name: &str) {
+    let rows = std::mem::take(&mut *ROWS.lock().expect("no row panics"));
+    let document = json!({
+        "processor": processor(),
+        "last_level_cache_bytes": last_level_cache_bytes(),
+        "quick": is_set("WARMLINE_BENCH_QUICK"),
+        "rows": rows,
+    });
+    std::fs::create_dir_all(directory()).expect("the target directory can be written");
+    let path = directory().join(format!("{name}.json"));
+    std::fs::write(&path, format!("{document:#}\n")).expect("the target directory can be written");
 }
 
 /// Where the results are.
