@@ -110,7 +110,11 @@ impl Command {
 
     /// Whether `count` arguments, the name included, are as many as the row asks for.
     pub const fn accepts(&self, count: usize) -> bool {
-        if self.arity >= 0 { count == self.arity as usize } else { count >= self.arity.unsigned_abs() as usize }
+        if self.arity >= 0 {
+            count == self.arity as usize
+        } else {
+            count >= self.arity.unsigned_abs() as usize
+        }
     }
 }
 

@@ -15,6 +15,9 @@ pub struct Observations {
 
 impl Observations {
     pub fn new(commands: usize) -> Self {
-        Observations { statistics: Statistics::default(), commands: vec![CommandFigures::default(); commands] }
+        Observations {
+            statistics: Statistics::default(),
+            commands: vec![CommandFigures::default(); commands],
+        }
     }
 }

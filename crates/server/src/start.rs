@@ -71,7 +71,11 @@ pub fn serve(arguments: &[OsString]) -> Result<(), StartError> {
     let startup = Config::load(arguments).map_err(StartError::Config)?;
     let mut host = open(startup)?;
     let config = &host.executor.server.config;
-    log::info!("Warmline {} serves on port {}: ready to accept connections", env!("CARGO_PKG_VERSION"), config.port);
+    log::info!(
+        "Warmline {} serves on port {}: ready to accept connections",
+        env!("CARGO_PKG_VERSION"),
+        config.port
+    );
     host.run().map_err(system("Serving"))?;
     log::info!("Warmline stops, bye bye...");
     Ok(())
@@ -79,7 +83,8 @@ pub fn serve(arguments: &[OsString]) -> Result<(), StartError> {
 
 fn open(startup: Startup) -> Result<Host, StartError> {
     let config = startup.config;
-    let logfile = (!config.logfile.is_empty()).then(|| PathBuf::from(std::ffi::OsStr::from_bytes(&config.logfile)));
+    let logfile =
+        (!config.logfile.is_empty()).then(|| PathBuf::from(std::ffi::OsStr::from_bytes(&config.logfile)));
     server_log::start(logfile.as_deref(), config.loglevel).map_err(system("Opening the log file"))?;
     std::env::set_current_dir(&config.dir).map_err(system("Changing to the working directory"))?;
     let signals = stop_signals().map_err(system("Setting up signals"))?;

@@ -10,6 +10,7 @@ use measuring::{fastest_ns, hexadecimal, last_level_cache_bytes, scaled, sizes, 
 use std::hint::black_box;
 use std::time::Duration;
 use structures::hash::HashSeed;
+use structures::ordered_set::fbtree::FbTree;
 use structures::ordered_set::skip_list::{SeparateHeader, SkipList};
 use structures::ordered_set::{OrderedSet, ScoreBound};
 use structures::random::Random;
@@ -248,6 +249,10 @@ fn seeded(number: u64) -> HashSeed {
     HashSeed::new(number, 77)
 }
 
+fn fbtree(seed: u64) -> FbTree {
+    FbTree::new(seeded(seed))
+}
+
 fn embedded(seed: u64) -> SkipList {
     SkipList::new(seeded(seed), seed)
 }
@@ -259,6 +264,7 @@ fn separate(seed: u64) -> SkipList<SeparateHeader> {
 fn main() {
     for size in sizes() {
         for cold in [false, true] {
+            measure("fbtree", fbtree, size, cold);
             measure("skip list", embedded, size, cold);
             measure("skip list, separate header", separate, size, cold);
         }

@@ -59,7 +59,13 @@ impl<'a> Args<'a> {
     }
 
     /// An integer within `min..=max`, or `error`.
-    pub fn integer_in(&self, index: usize, min: i64, max: i64, error: ClientError) -> Result<i64, ClientError> {
+    pub fn integer_in(
+        &self,
+        index: usize,
+        min: i64,
+        max: i64,
+        error: ClientError,
+    ) -> Result<i64, ClientError> {
         self.integer(index).ok().filter(|n| (min..=max).contains(n)).ok_or(error)
     }
 

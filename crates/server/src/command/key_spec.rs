@@ -53,9 +53,17 @@ pub enum Begin {
 pub enum Find {
     /// Up to `last` (relative to the beginning; negative: from the end), every `step`; with `limit` above 1,
     /// only the first 1/limit of what remains.
-    Range { last: i32, step: usize, limit: usize },
+    Range {
+        last: i32,
+        step: usize,
+        limit: usize,
+    },
     /// A count at `count_at` and the first key at `first`, both relative to the beginning.
-    Counted { count_at: usize, first: usize, step: usize },
+    Counted {
+        count_at: usize,
+        first: usize,
+        step: usize,
+    },
     Unknown,
 }
 
@@ -79,11 +87,7 @@ impl KeySpec {
 
     /// `numkeys key [key ...]` with the count at argument `index`.
     pub const fn counted(index: usize, access: Access) -> Self {
-        KeySpec {
-            access,
-            begin: Begin::Index(index),
-            find: Find::Counted { count_at: 0, first: 1, step: 1 },
-        }
+        KeySpec { access, begin: Begin::Index(index), find: Find::Counted { count_at: 0, first: 1, step: 1 } }
     }
 
     /// Calls `visit` with the position of every key this specification finds in `args`. What is malformed
@@ -104,7 +108,9 @@ impl KeySpec {
                 }
             }
             Find::Counted { count_at, first, step } => {
-                let Some(count) = args.get(begin + count_at).and_then(wire::number::parse_i64) else { return };
+                let Some(count) = args.get(begin + count_at).and_then(wire::number::parse_i64) else {
+                    return;
+                };
                 let fits = args.len().saturating_sub(begin + first).div_ceil(step);
                 for i in 0..(count.max(0) as usize).min(fits) {
                     visit(begin + first + i * step);

@@ -54,7 +54,10 @@ fn exec(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     let client = &server.clients[ctx.client];
     let Some(transaction) = &client.transaction else { return Err(ClientError::ExecWithoutMulti) };
     let aborted = transaction.aborted;
-    let due = client.watched.iter().any(|watched| !watched.was_expired && ctx.db.is_gone(watched.db_index, &watched.key));
+    let due = client
+        .watched
+        .iter()
+        .any(|watched| !watched.was_expired && ctx.db.is_gone(watched.db_index, &watched.key));
     if !aborted && !client.watch_broken && !due {
         ctx.next = Next::RunTransaction;
         return Ok(());

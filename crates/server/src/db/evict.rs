@@ -46,7 +46,11 @@ impl Db {
         Some((db_index, key))
     }
 
-    fn random_victim(&mut self, policy: MaxmemoryPolicy, pool: &mut EvictionPool) -> Option<(usize, Box<[u8]>)> {
+    fn random_victim(
+        &mut self,
+        policy: MaxmemoryPolicy,
+        pool: &mut EvictionPool,
+    ) -> Option<(usize, Box<[u8]>)> {
         for _ in 0..self.databases.len() {
             let db_index = pool.next_db % self.databases.len();
             pool.next_db = db_index + 1;
@@ -78,9 +82,10 @@ impl Db {
                     return Some((candidate.db_index, candidate.key));
                 }
             }
-            let any = self.databases.iter().any(|table| {
-                if policy.is_volatile() { table.expiring_len() > 0 } else { !table.is_empty() }
-            });
+            let any = self
+                .databases
+                .iter()
+                .any(|table| if policy.is_volatile() { table.expiring_len() > 0 } else { !table.is_empty() });
             if !any {
                 return None;
             }

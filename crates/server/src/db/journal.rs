@@ -7,14 +7,32 @@ use crate::config::EventClasses;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The key's value changed (or it came or went): watchers and trackers care; `event` is announced.
-    Key { db_index: usize, class: EventClasses, event: &'static str, key: Box<[u8]> },
+    Key {
+        db_index: usize,
+        class: EventClasses,
+        event: &'static str,
+        key: Box<[u8]>,
+    },
     /// Only announced: nothing changed (`keymiss`), or the change was said with another event already.
-    Event { db_index: usize, class: EventClasses, event: &'static str, key: Box<[u8]> },
+    Event {
+        db_index: usize,
+        class: EventClasses,
+        event: &'static str,
+        key: Box<[u8]>,
+    },
     /// The key's value changed without an event of its own.
-    Touched { db_index: usize, key: Box<[u8]> },
+    Touched {
+        db_index: usize,
+        key: Box<[u8]>,
+    },
     /// A database was emptied; `None` is all of them.
-    Flushed { db_index: Option<usize> },
-    Swapped { a: usize, b: usize },
+    Flushed {
+        db_index: Option<usize>,
+    },
+    Swapped {
+        a: usize,
+        b: usize,
+    },
 }
 
 /// Entries are kept only while somebody listens; the count of changes is kept always.

@@ -54,7 +54,11 @@ impl Db {
 
     /// Hands `edit` the string at `key` (empty if there is none) as a buffer it may change at will, and stores
     /// what it leaves, keeping the expiry. The string stays a growable buffer from then on.
-    pub fn edit_text<R>(&mut self, key: &[u8], edit: impl FnOnce(&mut Vec<u8>) -> R) -> Result<R, ClientError> {
+    pub fn edit_text<R>(
+        &mut self,
+        key: &[u8],
+        edit: impl FnOnce(&mut Vec<u8>) -> R,
+    ) -> Result<R, ClientError> {
         self.expect_kind(key, Kind::String)?;
         let hash = self.table().hash(key);
         let (mut text, mut expiry_ms) = (Vec::new(), None);

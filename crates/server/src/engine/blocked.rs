@@ -72,17 +72,20 @@ impl Executor {
     }
 
     /// While the server is paused: makes the command wait if it is of the kind that waits.
-    pub(super) fn hold_back(&mut self, slot: ClientSlot, id: CommandId, row: &Command, args: Args<'_>) -> bool {
+    pub(super) fn hold_back(
+        &mut self,
+        slot: ClientSlot,
+        id: CommandId,
+        row: &Command,
+        args: Args<'_>,
+    ) -> bool {
         let Some(pause) = self.server.pause else { return false };
         let writes = row.is(flag::WRITE) || row.is(flag::MAY_REPLICATE) || self.queued_writes(slot, row);
         if !(pause.all || writes) {
             return false;
         }
-        let request = BlockRequest {
-            on: BlockedOn::Pause,
-            timeout_us: None,
-            timeout_reply: TimeoutReply::Null,
-        };
+        let request =
+            BlockRequest { on: BlockedOn::Pause, timeout_us: None, timeout_reply: TimeoutReply::Null };
         self.block(slot, id, args, request);
         true
     }

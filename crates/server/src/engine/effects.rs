@@ -2,8 +2,8 @@
 //! clients found, and keyspace events published, in that order for each change.
 
 use super::Executor;
-use crate::db::Change;
 use crate::config::EventClasses;
+use crate::db::Change;
 use crate::server::Server;
 use crate::session::ClientSlot;
 
@@ -21,7 +21,9 @@ impl Executor {
 
     fn break_watches_of_flushed(&mut self, db_index: Option<usize>) {
         let server = &mut self.server;
-        server.watch.touch_where(&mut server.clients, |index, _| db_index.is_none_or(|flushed| flushed == index));
+        server
+            .watch
+            .touch_where(&mut server.clients, |index, _| db_index.is_none_or(|flushed| flushed == index));
     }
 }
 

@@ -176,7 +176,14 @@ impl Executor {
         next
     }
 
-    fn observe_call(&mut self, slot: ClientSlot, id: CommandId, _args: Args<'_>, started_us: u64, failed: bool) {
+    fn observe_call(
+        &mut self,
+        slot: ClientSlot,
+        id: CommandId,
+        _args: Args<'_>,
+        started_us: u64,
+        failed: bool,
+    ) {
         let elapsed_us = self.clock.read().monotonic_us - started_us;
         let figures = &mut self.server.observed.commands[id.0 as usize];
         figures.calls += 1;

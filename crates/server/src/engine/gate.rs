@@ -9,7 +9,12 @@ use crate::session::ClientSlot;
 impl Executor {
     /// `Err` is the reply; nothing has happened yet.
     #[inline]
-    pub(super) fn refusal(&mut self, slot: ClientSlot, row: &Command, args: Args<'_>) -> Result<(), ClientError> {
+    pub(super) fn refusal(
+        &mut self,
+        slot: ClientSlot,
+        row: &Command,
+        args: Args<'_>,
+    ) -> Result<(), ClientError> {
         arity(row, args)?;
         self.authentication(slot, row)?;
         self.protected(slot, row)?;
@@ -51,7 +56,8 @@ impl Executor {
         }
         let enough = self.make_room();
         let client = &self.server.clients[slot];
-        let queued_writes_matter = client.transaction.is_some() && !row.name.eq("exec") && !row.name.eq("discard");
+        let queued_writes_matter =
+            client.transaction.is_some() && !row.name.eq("exec") && !row.name.eq("discard");
         if enough || !row.is(flag::DENY_OOM) && !(queued_writes_matter && row.is(flag::DENY_OOM)) {
             return Ok(());
         }

@@ -9,7 +9,8 @@ use wire::reply::ReplyBuffer;
 
 impl Executor {
     pub(super) fn queue(&mut self, slot: ClientSlot, id: CommandId, args: Args<'_>) {
-        let transaction = self.server.clients[slot].transaction.as_mut().expect("admit saw an open transaction");
+        let transaction =
+            self.server.clients[slot].transaction.as_mut().expect("admit saw an open transaction");
         if transaction.aborted {
             return;
         }

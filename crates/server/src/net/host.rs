@@ -123,7 +123,8 @@ impl Host {
 
     fn accept(&mut self, index: usize) {
         let config = &self.executor.server.config;
-        let options = SocketOptions { keepalive_s: config.tcp_keepalive_seconds as u64, nodelay: config.tcp_nodelay };
+        let options =
+            SocketOptions { keepalive_s: config.tcp_keepalive_seconds as u64, nodelay: config.tcp_nodelay };
         for _ in 0..ACCEPTS_PER_TICK_MAX {
             match self.listeners[index].accept(options) {
                 Ok(None) => return,
@@ -239,7 +240,8 @@ impl Host {
     fn rewatch(&mut self, slot: ClientSlot) {
         let Some(connection) = self.connections[slot.0 as usize].as_deref() else { return };
         let (readable, writable) = (connection.watches_readable, connection.watches_writable);
-        if let Err(error) = self.poller.watch(connection.fd(), Token::Connection(slot.0), readable, writable) {
+        if let Err(error) = self.poller.watch(connection.fd(), Token::Connection(slot.0), readable, writable)
+        {
             log::warn!("Watching a client's socket: {error}");
             self.executor.server.condemn(slot);
         }

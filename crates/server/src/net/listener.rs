@@ -71,10 +71,8 @@ impl Listener {
 
     /// Listens on a path; a socket left there by an earlier process is replaced.
     pub fn unix(path: &Path, permissions: Option<u32>, backlog: i32) -> Result<Self, ListenError> {
-        listen_unix(path, permissions, backlog).map_err(|source| ListenError::Listen {
-            address: path.display().to_string(),
-            source,
-        })
+        listen_unix(path, permissions, backlog)
+            .map_err(|source| ListenError::Listen { address: path.display().to_string(), source })
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {

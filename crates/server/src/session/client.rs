@@ -124,7 +124,13 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(id: u64, slot: ClientSlot, connection: ConnectionFigures, now: Reading, authenticated: bool) -> Self {
+    pub fn new(
+        id: u64,
+        slot: ClientSlot,
+        connection: ConnectionFigures,
+        now: Reading,
+        authenticated: bool,
+    ) -> Self {
         Client {
             id,
             slot,

@@ -82,7 +82,8 @@ impl PubSub {
         for (pattern, slots) in &self.patterns {
             if wire::glob::matches(pattern, channel) {
                 for &slot in slots {
-                    clients.push(slot, |reply| message_parts(reply, "pmessage", &[pattern, channel, message]));
+                    clients
+                        .push(slot, |reply| message_parts(reply, "pmessage", &[pattern, channel, message]));
                     receivers += 1;
                 }
             }
@@ -100,7 +101,11 @@ impl PubSub {
     }
 }
 
-fn names_of(clients: &mut Clients, slot: ClientSlot, kind: Kind) -> &mut std::collections::HashSet<Box<[u8]>> {
+fn names_of(
+    clients: &mut Clients,
+    slot: ClientSlot,
+    kind: Kind,
+) -> &mut std::collections::HashSet<Box<[u8]>> {
     let subscriptions = &mut clients[slot].subscriptions;
     match kind {
         Kind::Channel => &mut subscriptions.channels,

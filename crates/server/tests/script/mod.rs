@@ -139,7 +139,8 @@ impl Player {
             config_file: String::new(),
             started: Default::default(),
         };
-        let config = Config { enable_debug_command: server::config::ProtectedAction::Yes, ..Config::default() };
+        let config =
+            Config { enable_debug_command: server::config::ProtectedAction::Yes, ..Config::default() };
         let seeds = Seeds { hash: HashSeed::new(1, 2), random: 3 };
         let executor = Executor::new(config, Clock::standing_at(START_UNIX_MS), identity, seeds);
         Player::InProcess { executor: Box::new(executor), clients: HashMap::new() }
@@ -147,7 +148,9 @@ impl Player {
 
     pub fn against_server(address: &str) -> Self {
         let mut player = Player::Server { address: address.to_owned(), clients: HashMap::new() };
-        for words in [&["FLUSHALL"][..], &["FUNCTION", "FLUSH"], &["SCRIPT", "FLUSH"], &["CONFIG", "RESETSTAT"]] {
+        for words in
+            [&["FLUSHALL"][..], &["FUNCTION", "FLUSH"], &["SCRIPT", "FLUSH"], &["CONFIG", "RESETSTAT"]]
+        {
             let args = words.iter().map(|word| word.as_bytes().to_vec()).collect();
             player.run(&[Action::Command { client: String::new(), args }]);
         }
@@ -160,15 +163,17 @@ impl Player {
         for action in actions {
             match (&mut *self, action) {
                 (Player::InProcess { executor, .. }, Action::Advance { ms }) => advance(executor, *ms),
-                (Player::Server { .. }, Action::Advance { ms }) => std::thread::sleep(Duration::from_millis(*ms)),
+                (Player::Server { .. }, Action::Advance { ms }) => {
+                    std::thread::sleep(Duration::from_millis(*ms))
+                }
                 (Player::InProcess { executor, clients }, Action::Command { client, args }) => {
                     let slot = *clients.entry(client.clone()).or_insert_with(|| connect(executor));
                     send_in_process(executor, slot, args);
                 }
                 (Player::Server { address, clients }, Action::Command { client, args }) => {
-                    let stream = clients
-                        .entry(client.clone())
-                        .or_insert_with(|| TcpStream::connect(address.as_str()).expect("the reference answers"));
+                    let stream = clients.entry(client.clone()).or_insert_with(|| {
+                        TcpStream::connect(address.as_str()).expect("the reference answers")
+                    });
                     stream.write_all(&encode(args)).unwrap();
                     collect_from_server(clients, &mut received);
                 }

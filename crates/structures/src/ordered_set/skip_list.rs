@@ -423,7 +423,7 @@ impl<H: HeaderPlace> OrderedSet for SkipList<H> {
     }
 
     fn descending(&self, rank: usize) -> Descending<'_> {
-        Descending { next: self.node_at(rank), list: PhantomData }
+        Descending { next: self.node_at(rank.min(self.len().saturating_sub(1))), list: PhantomData }
     }
 
     fn score_range(&self, min: ScoreBound, max: ScoreBound) -> RankRange {
