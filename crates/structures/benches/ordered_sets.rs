@@ -6,9 +6,8 @@
 
 mod measuring;
 
-use measuring::{fastest_ns, hexadecimal, last_level_cache_bytes, scaled, sizes, time};
+use measuring::{Slices, evict_caches, hexadecimal, last_level_cache_bytes, scaled, sizes};
 use std::hint::black_box;
-use std::time::Duration;
 use structures::hash::HashSeed;
 use structures::ordered_set::fbtree::FbTree;
 use structures::ordered_set::skip_list::{SeparateHeader, SkipList};
@@ -88,92 +87,103 @@ impl<S: OrderedSet> Bed<S> {
         plan
     }
 
-    fn run<T>(&mut self, plan: &[Operation], mut body: impl FnMut(&mut S, &Operation) -> T) -> Duration {
-        time(|| {
-            for operation in plan {
-                black_box(body(&mut self.sets[operation.set as usize], operation));
-            }
-        })
+    /// Carries out a plan in slices.
+    fn run<T>(
+        &mut self,
+        slices: &mut Slices,
+        plan: &[Operation],
+        mut body: impl FnMut(&mut S, &Operation) -> T,
+    ) {
+        slices.add_all(plan, |operation| {
+            black_box(body(&mut self.sets[operation.set as usize], operation));
+        });
     }
 
-    /// Visits between two restorations of the sets: none grows or shrinks by more than an eighth.
+    fn is_cold(&self) -> bool {
+        self.sets.len() > 1
+    }
+
+    /// Visits between two restorations of the sets: none grows or shrinks by more than an eighth, or 32.
     fn batch(&self, operations: usize) -> usize {
-        let per_set = (self.size / 8).min(operations / self.sets.len()).max(1);
-        if self.sets.len() == 1 { per_set.max(32) } else { per_set * self.sets.len() }
+        let per_set =
+            (self.size / 8).min(operations / self.sets.len()).max(if self.is_cold() { 1 } else { 32 });
+        per_set * self.sets.len()
     }
 
     /// Nanoseconds per operation for one that changes nothing, or nothing that matters.
-    fn reading<T>(&mut self, operations: usize, mut body: impl FnMut(&mut S, &Operation) -> T) -> f64 {
-        fastest_ns(|| {
-            let plan = self.plan(operations);
-            (self.run(&plan, &mut body), operations)
-        })
+    fn reading<T>(&mut self, operations: usize, body: impl FnMut(&mut S, &Operation) -> T) -> f64 {
+        let plan = self.plan(operations);
+        let mut slices = Slices::default();
+        self.run(&mut slices, &plan, body);
+        slices.lowest_decile()
     }
 
     /// Nanoseconds per removal, and per insertion of what was removed, at random positions.
     fn removing_and_inserting(&mut self, operations: usize) -> (f64, f64) {
-        let mut inserting = f64::INFINITY;
-        let removing = fastest_ns(|| {
-            let batch = self.batch(operations);
-            let (mut removed, mut inserted, mut done) = (Duration::ZERO, Duration::ZERO, 0);
-            while done < operations {
-                let mut plan = self.plan(batch);
-                removed += self.run(&plan, |set, operation| set.remove(&operation.member));
-                shuffle_visits(&mut plan, self.sets.len(), &mut self.random);
-                inserted += self.run(&plan, |set, operation| set.insert(&operation.member, operation.score));
-                done += batch;
+        let (mut removing, mut inserting) = (Slices::default(), Slices::default());
+        let batch = self.batch(operations);
+        let mut done = 0;
+        while done < operations {
+            let mut plan = self.plan(batch);
+            self.run(&mut removing, &plan, |set, operation| set.remove(&operation.member));
+            if self.is_cold() {
+                evict_caches();
             }
-            inserting = inserting.min(inserted.as_nanos() as f64 / done as f64);
-            (removed, done)
-        });
-        (removing, inserting)
+            shuffle_visits(&mut plan, self.sets.len(), &mut self.random);
+            self.run(&mut inserting, &plan, |set, operation| set.insert(&operation.member, operation.score));
+            done += batch;
+        }
+        (removing.lowest_decile(), inserting.lowest_decile())
     }
 
-    /// Nanoseconds per insertion beyond one end; `score_of_visit` gives the score of a set's i-th.
+    /// Nanoseconds per insertion beyond one end.
     fn inserting_at_an_end(&mut self, operations: usize, ascending: bool) -> f64 {
-        fastest_ns(|| {
-            let batch = self.batch(operations);
-            let (mut inserted, mut done) = (Duration::ZERO, 0);
-            let sets = self.sets.len();
-            while done < operations {
-                let mut plan = self.plan_new(batch);
-                for (i, operation) in plan.iter_mut().enumerate() {
-                    let beyond = (1 + i / sets) as f64;
-                    operation.score = if ascending { SCORE_END as f64 + beyond } else { -beyond };
-                }
-                inserted += self.run(&plan, |set, operation| set.insert(&operation.member, operation.score));
-                done += batch;
-                for set in &mut self.sets {
-                    let added = set.len() - self.size;
-                    let range = if ascending { self.size..set.len() } else { 0..added };
-                    set.remove_range(range, &mut |_, _| {});
-                }
+        let mut slices = Slices::default();
+        let (batch, sets) = (self.batch(operations), self.sets.len());
+        let mut done = 0;
+        while done < operations {
+            let mut plan = self.plan_new(batch);
+            for (i, operation) in plan.iter_mut().enumerate() {
+                let beyond = (1 + i / sets) as f64;
+                operation.score = if ascending { SCORE_END as f64 + beyond } else { -beyond };
             }
-            (inserted, done)
-        })
+            self.run(&mut slices, &plan, |set, operation| set.insert(&operation.member, operation.score));
+            done += batch;
+            for set in &mut self.sets {
+                let added = set.len() - self.size;
+                let range = if ascending { self.size..set.len() } else { 0..added };
+                set.remove_range(range, &mut |_, _| {});
+            }
+            if self.is_cold() {
+                evict_caches();
+            }
+        }
+        slices.lowest_decile()
     }
 
     /// Nanoseconds per removal of `length` ranks; what was removed goes back afterwards.
     fn removing_ranges(&mut self, operations: usize, length: usize) -> f64 {
-        fastest_ns(|| {
-            let batch = if self.sets.len() == 1 { 1 } else { self.sets.len().min(operations) };
-            let (mut removed, mut done) = (Duration::ZERO, 0);
-            while done < operations {
-                let plan = self.plan(batch);
-                let mut back: Vec<(u32, [u8; 16], f64)> = Vec::with_capacity(batch * length);
-                removed += self.run(&plan, |set, operation| {
-                    let start = (operation.rank as usize).min(set.len() - length);
-                    set.remove_range(start..start + length, &mut |member, score| {
-                        back.push((operation.set, member.try_into().expect("16 bytes"), score));
-                    })
-                });
-                for (set, member, score) in back {
-                    self.sets[set as usize].insert(&member, score).expect("it was there before");
-                }
-                done += batch;
+        let mut slices = Slices::default();
+        let batch = if self.is_cold() { self.sets.len().min(operations) } else { 1 };
+        let mut done = 0;
+        while done < operations {
+            let plan = self.plan(batch);
+            let mut back: Vec<(u32, [u8; 16], f64)> = Vec::with_capacity(batch * length);
+            self.run(&mut slices, &plan, |set, operation| {
+                let start = (operation.rank as usize).min(set.len() - length);
+                set.remove_range(start..start + length, &mut |member, score| {
+                    back.push((operation.set, member.try_into().expect("16 bytes"), score));
+                })
+            });
+            for (set, member, score) in back {
+                self.sets[set as usize].insert(&member, score).expect("it was there before");
             }
-            (removed, done)
-        })
+            if self.is_cold() {
+                evict_caches();
+            }
+            done += batch;
+        }
+        slices.lowest_decile()
     }
 }
 
@@ -200,7 +210,8 @@ fn measure<S: OrderedSet>(name: &str, new: fn(u64) -> S, size: usize, cold: bool
     if cold {
         measuring::note_memory(name, "", size, bytes_per_member);
     }
-    let many = scaled(if cold { 60_000 } else { 100_000 });
+    // Cold: one visit to each set at least, so that a set's next visit finds it evicted.
+    let many = scaled(if cold { 40_000 } else { 100_000 }).max(if cold { count } else { 0 });
     let row = |operation: &str, ns: f64| measuring::note_time(name, operation, size, temperature, ns);
 
     row("score of member", bed.reading(many, |set, operation| set.score(&operation.member)));
@@ -211,7 +222,7 @@ fn measure<S: OrderedSet>(name: &str, new: fn(u64) -> S, size: usize, cold: bool
     );
     for length in [10, 100, 1_000] {
         if length <= size {
-            let walks = (many * 4 / length).min(many);
+            let walks = (many * 10 / length).min(many);
             row(
                 &format!("iterate {length}"),
                 bed.reading(walks, |set, operation| iterate(set, operation, length)),
@@ -226,7 +237,7 @@ fn measure<S: OrderedSet>(name: &str, new: fn(u64) -> S, size: usize, cold: bool
     row("insert random", inserting);
     row("insert ascending", bed.inserting_at_an_end(many, true));
     row("insert descending", bed.inserting_at_an_end(many, false));
-    row("remove a range of 100", bed.removing_ranges(many / 50, 100));
+    row("remove a range of 100", bed.removing_ranges(many / 60, 100));
 }
 
 /// Walks `length` members upwards, touching member and score.

@@ -6,9 +6,8 @@
 
 mod measuring;
 
-use measuring::{fastest_ns, last_level_cache_bytes, scaled, sizes, time};
+use measuring::{Slices, evict_caches, last_level_cache_bytes, scaled, sizes};
 use std::hint::black_box;
-use std::time::Duration;
 use structures::hash::HashSeed;
 use structures::packed_map::{Expiry, PackedMap, PackedSet};
 
@@ -204,19 +203,22 @@ impl<T: Table> Bed<T> {
         (0..visits).map(|_| next()).collect()
     }
 
-    fn run<R>(&mut self, plan: &[(usize, Field)], mut body: impl FnMut(&mut T, &Field) -> R) -> Duration {
-        time(|| {
-            for (table, field) in plan {
-                black_box(body(&mut self.tables[*table], field));
-            }
-        })
+    fn run<R>(
+        &mut self,
+        slices: &mut Slices,
+        plan: &[(usize, Field)],
+        mut body: impl FnMut(&mut T, &Field) -> R,
+    ) {
+        slices.add_all(plan, |(table, field)| {
+            black_box(body(&mut self.tables[*table], field));
+        });
     }
 
     fn reading(&mut self, visits: usize, absent: bool) -> f64 {
-        fastest_ns(|| {
-            let plan = self.plan(visits, absent);
-            (self.run(&plan, |table, field| table.get(field)), visits)
-        })
+        let plan = self.plan(visits, absent);
+        let mut slices = Slices::default();
+        self.run(&mut slices, &plan, |table, field| table.get(field));
+        slices.lowest_decile()
     }
 
     /// Nanoseconds per removal and per insertion, in batches that leave sizes as they were.
@@ -224,28 +226,30 @@ impl<T: Table> Bed<T> {
         let tables = self.tables.len();
         let per_table = (self.size / 8).min(visits / tables).max(if tables == 1 { 32 } else { 1 });
         let batch = per_table * tables;
-        let mut inserting = f64::INFINITY;
-        let removing = fastest_ns(|| {
-            let (mut removed, mut inserted, mut done) = (Duration::ZERO, Duration::ZERO, 0);
-            while done < visits {
-                let plan = self.plan(batch, false);
-                removed += self.run(&plan, |table, field| table.remove(field));
-                inserted += self.run(&plan, |table, field| table.insert(field));
-                done += batch;
+        let (mut removing, mut inserting) = (Slices::default(), Slices::default());
+        let mut done = 0;
+        while done < visits {
+            let plan = self.plan(batch, false);
+            self.run(&mut removing, &plan, |table, field| table.remove(field));
+            if tables > 1 {
+                evict_caches();
             }
-            inserting = inserting.min(inserted.as_nanos() as f64 / done as f64);
-            (removed, done)
-        });
-        (removing, inserting)
+            self.run(&mut inserting, &plan, |table, field| table.insert(field));
+            if tables > 1 {
+                evict_caches();
+            }
+            done += batch;
+        }
+        (removing.lowest_decile(), inserting.lowest_decile())
     }
 
     /// Nanoseconds per element of whole walks.
     fn walking(&mut self, elements: usize) -> f64 {
-        let walks = (elements / self.size).max(1);
-        fastest_ns(|| {
-            let plan = self.plan(walks, false);
-            (self.run(&plan, |table, _| table.walk()), walks * self.size)
-        })
+        let walks = (elements / self.size).max(4);
+        let plan = self.plan(walks, false);
+        let mut slices = Slices::default();
+        self.run(&mut slices, &plan, |table, _| table.walk());
+        slices.lowest_decile() / self.size as f64
     }
 }
 
@@ -257,7 +261,7 @@ fn measure<T: Table>(size: usize, cold: bool) {
     if cold {
         measuring::note_memory(T::NAME, "", size, bytes);
     }
-    let many = scaled(if cold { 100_000 } else { 200_000 });
+    let many = scaled(if cold { 50_000 } else { 200_000 }).max(if cold { count } else { 0 });
     let row = |operation, ns| measuring::note_time(T::NAME, operation, size, temperature, ns);
     row("get", bed.reading(many, false));
     row("get what is not there", bed.reading(many, true));

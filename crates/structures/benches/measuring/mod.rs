@@ -1,5 +1,5 @@
-//! What the benchmarks share: the allocator and its count, the size of the last-level cache, rounds of which
-//! the least disturbed counts, and results as JSON under `target/structures/`.
+//! What the benchmarks share: the allocator and its count, the size of the last-level cache, slices of which
+//! the least disturbed count, and results as JSON under `target/structures/`.
 //!
 //! Environment: `WARMLINE_BENCH_SIZES=128,1000` instead of the default sizes, `WARMLINE_BENCH_LARGE=1` for 10
 //! million members too, `WARMLINE_BENCH_QUICK=1` for a tenth of the operations (to see that all runs).
@@ -9,14 +9,14 @@
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use structures::random::Random;
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Rounds of each measurement; the fastest is kept, since whatever else the machine does only adds.
-const ROUNDS: usize = 5;
+/// Slices of a plan.
+const SLICES: usize = 60;
 
 /// Bytes this thread has allocated and not freed, in the allocator's size classes: what memory really costs.
 pub fn allocated_bytes() -> u64 {
@@ -57,19 +57,40 @@ pub fn scaled(operations: usize) -> usize {
     if is_set("WARMLINE_BENCH_QUICK") { operations.div_ceil(10) } else { operations }
 }
 
-/// Nanoseconds per operation: the fastest of several rounds, each of which says how long how many took.
-pub fn fastest_ns(mut round: impl FnMut() -> (Duration, usize)) -> f64 {
-    let ns = (0..ROUNDS).map(|_| {
-        let (time, operations) = round();
-        time.as_nanos() as f64 / operations.max(1) as f64
-    });
-    ns.fold(f64::INFINITY, f64::min)
+/// Times of short slices of a measurement. What else the machine does only adds to a slice, and falls on some
+/// and not on others, so the figure kept is the lowest decile.
+#[derive(Default)]
+pub struct Slices {
+    ns_per_operation: Vec<f64>,
 }
 
-pub fn time(work: impl FnOnce()) -> Duration {
-    let start = Instant::now();
-    work();
-    start.elapsed()
+impl Slices {
+    pub fn add(&mut self, operations: usize, work: impl FnOnce()) {
+        let start = Instant::now();
+        work();
+        self.ns_per_operation.push(start.elapsed().as_nanos() as f64 / operations as f64);
+    }
+
+    /// Runs a plan in slices.
+    pub fn add_all<T>(&mut self, plan: &[T], mut body: impl FnMut(&T)) {
+        for slice in plan.chunks(plan.len().div_ceil(SLICES).max(1)) {
+            self.add(slice.len(), || slice.iter().for_each(&mut body));
+        }
+    }
+
+    /// Nanoseconds per operation.
+    pub fn lowest_decile(mut self) -> f64 {
+        self.ns_per_operation.sort_by(f64::total_cmp);
+        self.ns_per_operation[self.ns_per_operation.len() / 10]
+    }
+}
+
+/// Replaces what the caches hold.
+pub fn evict_caches() {
+    static FILL: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+    let mut fill = FILL.lock().expect("nothing panics while it fills");
+    fill.resize(2 * last_level_cache_bytes() as usize / 8, 1);
+    fill.iter_mut().step_by(8).for_each(|word| *word = word.wrapping_add(1));
 }
 
 /// One in sixteen hexadecimal digits: a member without a pattern that a structure could profit from.
