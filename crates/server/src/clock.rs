@@ -46,6 +46,15 @@ impl Clock {
         }
     }
 
+    /// Nanoseconds on the monotonic clock, for measuring how long something takes.
+    #[inline]
+    pub fn monotonic_ns(&self) -> u64 {
+        match self {
+            Clock::Machine { start } => start.elapsed().as_nanos() as u64,
+            Clock::Virtual { now } => now.monotonic_us * 1000,
+        }
+    }
+
     /// Turns a virtual clock forward. A machine clock is nobody's to turn.
     pub fn advance_ms(&mut self, ms: u64) {
         match self {

@@ -45,6 +45,8 @@ pub struct Command {
     /// Advice to proxies and cluster clients, as COMMAND INFO lists it.
     pub tips: &'static [&'static str],
     pub subcommands: &'static [Command],
+    /// The positions of arguments that no log and no monitor may show.
+    pub hidden: Option<fn(Args<'_>) -> Vec<usize>>,
 }
 
 impl Command {
@@ -63,6 +65,7 @@ impl Command {
             syntax: "",
             tips: &[],
             subcommands: &[],
+            hidden: None,
         }
     }
 
@@ -101,6 +104,12 @@ impl Command {
 
     pub const fn subcommands(mut self, subcommands: &'static [Command]) -> Self {
         self.subcommands = subcommands;
+        self
+    }
+
+    /// Says which arguments are secrets.
+    pub const fn hides(mut self, hidden: fn(Args<'_>) -> Vec<usize>) -> Self {
+        self.hidden = Some(hidden);
         self
     }
 

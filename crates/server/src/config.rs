@@ -25,6 +25,7 @@ pub use events::EventClasses;
 pub use kinds::MemoryLimit;
 pub use load::{ConfigError, Directive, Place, Source, Startup};
 pub use option::{Flags, Occurrence, Refusal};
+pub use quote::quoted;
 pub use rewrite::{RewriteError, RewriteRequest};
 pub use special::{OomScoreAdjValues, ReplicaOf, SavePoint};
 pub use table::{Config, OptionId, ROWS};

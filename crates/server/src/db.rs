@@ -7,20 +7,24 @@
 //! itself when it removes a key on its own; the engine's effects read the journal after each command.
 
 pub mod access;
+pub mod collection;
 pub mod evict;
 pub mod expire;
+pub mod hash;
 pub mod journal;
 pub mod object;
+pub mod set;
 pub mod strings;
 
 pub use crate::config::EventClasses;
 pub use journal::{Change, Journal};
-pub use object::{Kind, Object, Value};
+pub use object::{Kind, Object, Taken, TakenValue, Text, Value};
 
 use crate::error::ClientError;
 use access::AccessPolicy;
+use collection::EncodingLimits;
 use structures::hash::HashSeed;
-use structures::key_table::{KeyTable, NewValue};
+use structures::key_table::{KeyTable, NewValue, Value as Stored};
 use structures::random::Random;
 
 /// Counters that INFO stats shows.
@@ -31,6 +35,22 @@ pub struct DbFigures {
     pub expired_keys: u64,
     pub evicted_keys: u64,
     pub expire_cycle_cpu_us: u64,
+}
+
+/// What takes long to free, on its way to whoever frees in the background.
+pub enum Garbage {
+    Object(Object),
+    Table(KeyTable<Object>),
+}
+
+impl Garbage {
+    /// How many keys' values it is.
+    pub fn objects(&self) -> usize {
+        match self {
+            Garbage::Object(_) => 1,
+            Garbage::Table(table) => table.len(),
+        }
+    }
 }
 
 pub struct Db {
@@ -44,10 +64,13 @@ pub struct Db {
     pub journal: Journal,
     pub access: AccessPolicy,
     pub figures: DbFigures,
+    pub limits: EncodingLimits,
+    /// The collection changed last is empty and gone: saying the change says that too.
+    emptied: bool,
     pub random: Random,
     seed: HashSeed,
     /// Where large objects go to be freed; the engine drains it.
-    pub discarded: Vec<Object>,
+    pub discarded: Vec<Garbage>,
 }
 
 impl Db {
@@ -60,6 +83,8 @@ impl Db {
             journal: Journal::default(),
             access: AccessPolicy::default(),
             figures: DbFigures::default(),
+            limits: EncodingLimits::of(&crate::config::Config::default()),
+            emptied: false,
             random: Random::new(random_seed),
             seed,
             discarded: Vec::new(),
@@ -115,10 +140,39 @@ impl Db {
         self.table().is_empty()
     }
 
+    /// Keys in the selected database that have an expiry.
+    pub fn expiring_len(&self) -> usize {
+        self.table().expiring_len()
+    }
+
+    /// Bytes of the selected database's table, without the entries.
+    pub fn table_bytes(&self) -> usize {
+        self.table().table_bytes()
+    }
+
+    /// How long the selected database's keys with an expiry have to live on average, from a few of them.
+    pub fn average_ttl_ms(&mut self, samples: usize) -> i64 {
+        let table = &self.databases[self.selected];
+        let expiries = (0..samples.min(table.expiring_len()))
+            .filter_map(|_| table.random_expiring(&mut self.random).and_then(|entry| entry.expiry_ms()));
+        let (sum, count) =
+            expiries.fold((0, 0), |(sum, count), ms| (sum + (ms - self.now_ms).max(0), count + 1));
+        if count == 0 { 0 } else { sum / count }
+    }
+
     /// Says that the key has changed: `class` and `event` are the keyspace notification's.
     #[inline]
     pub fn changed(&mut self, class: EventClasses, event: &'static str, key: &[u8]) {
         self.journal.changed(self.selected, class, event, key);
+        if std::mem::take(&mut self.emptied) {
+            self.journal.changed(self.selected, EventClasses::GENERIC, "del", key);
+        }
+    }
+
+    /// Announces an event that goes with a change already said.
+    #[inline]
+    pub fn event(&mut self, class: EventClasses, event: &'static str, key: &[u8]) {
+        self.journal.event(self.selected, class, event, key);
     }
 
     /// The value at `key` for a read: counts a hit or miss, notes the access, hides and removes what is due.
@@ -169,13 +223,66 @@ impl Db {
         self.lookup(key, false).is_some()
     }
 
+    /// As [`Db::read`], but notes no access unless the client touches (TYPE, TTL and EXISTS do not count as a use).
+    pub fn read_without_touch(&mut self, key: &[u8]) -> Option<Value<'_>> {
+        let no_touch = std::mem::replace(&mut self.access.no_touch, true);
+        let found = self.read(key).is_some();
+        self.access.no_touch = no_touch;
+        if found { self.inspect(key) } else { None }
+    }
+
+    /// As [`Db::read`], noting the access even for a client that asked not to (TOUCH).
+    pub fn read_touching(&mut self, key: &[u8]) -> Option<Value<'_>> {
+        let no_touch = std::mem::replace(&mut self.access.no_touch, false);
+        let found = self.read(key).is_some();
+        self.access.no_touch = no_touch;
+        if found { self.inspect(key) } else { None }
+    }
+
+    /// Some key of the selected database; it may be due.
+    pub fn random_key(&mut self) -> Option<Box<[u8]>> {
+        let entry = self.databases[self.selected].random(&mut self.random)?;
+        Some(entry.key().into())
+    }
+
+    /// Takes the key with its value and expiry out of the selected database.
+    pub fn take(&mut self, key: &[u8]) -> Option<Taken> {
+        let hash = self.table().hash(key);
+        if self.remove_if_due(hash, key) {
+            return None;
+        }
+        let removed = self.table_mut().remove(hash, key)?;
+        self.journal.mutated();
+        let expiry_ms = removed.expiry_ms();
+        let value = match removed.value() {
+            Stored::Inline(bytes) => TakenValue::Bytes(bytes.into()),
+            Stored::Integer(n) => TakenValue::Integer(n),
+            Stored::Object(_) => TakenValue::Object(removed.into_object()?),
+        };
+        Some(Taken { value, expiry_ms })
+    }
+
+    /// Puts what was taken or copied, at any key of any database.
+    pub fn put_taken(&mut self, key: &[u8], taken: Taken) {
+        match taken.value {
+            TakenValue::Bytes(bytes) => self.put(key, NewValue::Inline(&bytes), taken.expiry_ms),
+            TakenValue::Integer(n) => self.put(key, NewValue::Integer(n), taken.expiry_ms),
+            TakenValue::Object(object) => self.put(key, NewValue::Object(object), taken.expiry_ms),
+        }
+    }
+
     /// Puts a value, replacing what was there, expiry included. Says nothing: the handler knows the event.
     pub fn put(&mut self, key: &[u8], value: NewValue<'_, Object>, expiry_ms: Option<i64>) {
         let hash = self.table().hash(key);
         let access = self.access.initial(self.now_ms);
         let previous = self.table_mut().put(hash, key, value, expiry_ms, access);
-        if let Some(object) = previous.and_then(|removed| removed.into_object()) {
-            self.discard(object);
+        match previous {
+            None => self.event(EventClasses::NEW, "new", key),
+            Some(removed) => {
+                if let Some(object) = removed.into_object() {
+                    self.discard(object);
+                }
+            }
         }
         self.journal.mutated();
     }
@@ -198,18 +305,22 @@ impl Db {
     /// Drops an object, now if it is small, else by handing it to whoever frees in the background.
     fn discard(&mut self, object: Object) {
         if object.is_large() {
-            self.discarded.push(object);
+            self.discarded.push(Garbage::Object(object));
         }
     }
 
-    /// Empties the selected database and returns how many keys it held.
-    pub fn clear(&mut self) -> usize {
+    /// Empties the selected database.
+    pub fn clear(&mut self, in_background: bool) {
         let empty = KeyTable::new(self.seed);
         let old = std::mem::replace(self.table_mut(), empty);
-        let keys = old.len();
+        if old.is_empty() {
+            return;
+        }
         self.journal.mutated();
-        drop(old);
-        keys
+        self.journal.add_dirty(old.len() as u64);
+        if in_background {
+            self.discarded.push(Garbage::Table(old));
+        }
     }
 
     /// Exchanges two databases whole.

@@ -10,6 +10,8 @@ pub mod effects;
 pub mod execute;
 pub mod gate;
 pub mod memory;
+mod observation;
+pub mod reclaim;
 pub mod transaction;
 
 use crate::clock::Clock;
@@ -33,6 +35,7 @@ pub struct Executor {
     pub(crate) eviction_pool: EvictionPool,
     pub(crate) cron: cron::Cron,
     pub(crate) memory: memory::Meter,
+    commands_before_tick: u64,
 }
 
 /// Randomness that the process draws once; tests pass constants.
@@ -55,14 +58,19 @@ impl Executor {
             eviction_pool: EvictionPool::default(),
             cron: cron::Cron::default(),
             memory: memory::Meter::of_this_thread(),
+            commands_before_tick: 0,
         };
         executor.reconfigured();
+        let memory = &mut executor.server.observed.memory;
+        memory.startup_bytes = memory.used_bytes();
         executor
     }
 
     /// Copies what the data needs to know of the configuration; call after every change to it.
     pub fn reconfigured(&mut self) {
+        self.server.config_changed = false;
         let config = &self.server.config;
+        self.db.limits = crate::db::collection::EncodingLimits::of(config);
         self.db.access.lfu = config.maxmemory_policy.is_lfu();
         self.db.access.lfu_log_factor = config.lfu_log_factor;
         self.db.access.lfu_decay_minutes = config.lfu_decay_time_minutes;
@@ -73,12 +81,22 @@ impl Executor {
     /// Samples the clock: commands until the next call happen at this instant.
     pub fn begin_tick(&mut self) {
         self.server.now = self.clock.read();
+        self.commands_before_tick = self.server.observed.statistics.commands_processed;
     }
 
     /// What is due once all commands at hand have run.
     pub fn end_tick(&mut self) {
         self.server.tracking.flush_broadcasts(&mut self.server.clients);
-        self.db.discarded.clear();
+        self.free_discarded();
+        let statistics = &mut self.server.observed.statistics;
+        let commands = statistics.commands_processed.saturating_sub(self.commands_before_tick);
+        statistics.count_loop(self.clock.read().monotonic_us - self.server.now.monotonic_us, commands);
+    }
+
+    pub(crate) fn free_discarded(&mut self) {
+        for garbage in self.db.discarded.drain(..) {
+            self.memory.reclaimer.free(garbage);
+        }
     }
 
     /// A client has connected.
@@ -96,6 +114,7 @@ impl Executor {
         server.watch.unwatch_all(&mut server.clients, slot);
         server.pubsub.unsubscribe_all(&mut server.clients, slot);
         server.tracking.disable(&mut server.clients, slot);
+        server.monitors.retain(|&other| other != slot);
         server.condemned.retain(|&other| other != slot);
         server.resumed.retain(|&other| other != slot);
         server.clients.remove(slot);

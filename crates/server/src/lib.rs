@@ -29,3 +29,4 @@ pub mod observe;
 pub mod server;
 pub mod session;
 pub mod start;
+pub mod sys;

@@ -5,5 +5,6 @@ pub mod connection;
 pub mod host;
 pub mod listener;
 pub mod poller;
+pub mod surroundings;
 
 pub use host::Host;

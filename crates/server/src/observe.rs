@@ -1,16 +1,31 @@
 //! What the server knows of its own work: counters, slow commands, latencies, memory.
 
+pub mod command_log;
+pub mod latency;
 pub mod log;
 pub mod memory;
+pub mod process;
+pub mod rates;
 pub mod statistics;
 
+pub use command_log::CommandLogs;
+pub use latency::LatencyMonitor;
+pub use memory::Memory;
+pub use rates::Rates;
 pub use statistics::{CommandFigures, Statistics};
+
+/// Stands where an argument must not be shown.
+pub const REDACTED: &[u8] = b"(redacted)";
 
 /// All that is observed.
 pub struct Observations {
     pub statistics: Statistics,
     /// By command id.
     pub commands: Vec<CommandFigures>,
+    pub memory: Memory,
+    pub rates: Rates,
+    pub latency: LatencyMonitor,
+    pub command_logs: CommandLogs,
 }
 
 impl Observations {
@@ -18,6 +33,30 @@ impl Observations {
         Observations {
             statistics: Statistics::default(),
             commands: vec![CommandFigures::default(); commands],
+            memory: Memory::of_this_thread(),
+            rates: Rates::default(),
+            latency: LatencyMonitor::default(),
+            command_logs: CommandLogs::default(),
         }
+    }
+
+    /// Sets counters back to zero (CONFIG RESETSTAT).
+    pub fn reset(&mut self) {
+        self.statistics = Statistics::default();
+        self.commands.fill_with(CommandFigures::default);
+        self.rates = Rates::default();
+        self.memory.peak_bytes = self.memory.used_bytes();
+    }
+
+    /// Takes a sample of everything that is sampled; `now_us` is on the monotonic clock.
+    pub fn sample(&mut self, now_us: u64) {
+        const SECOND_US: u64 = 1_000_000;
+        let statistics = &self.statistics;
+        self.rates.commands.note(statistics.commands_processed, now_us, SECOND_US);
+        self.rates.input_bytes.note(statistics.input_bytes, now_us, SECOND_US);
+        self.rates.output_bytes.note(statistics.output_bytes, now_us, SECOND_US);
+        self.rates.loops.note(statistics.loops, now_us, SECOND_US);
+        self.rates.loop_us.note(statistics.loop_us, statistics.loops, 1);
+        self.memory.take_sample();
     }
 }

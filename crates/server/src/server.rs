@@ -3,7 +3,7 @@
 
 use crate::clock::Reading;
 use crate::command::registry::Registry;
-use crate::config::Config;
+use crate::config::{Change, Config, SetError};
 use crate::observe::Observations;
 use crate::session::blocked::BlockedTable;
 use crate::session::pubsub::PubSub;
@@ -14,8 +14,6 @@ use crate::session::{ClientSlot, Clients};
 /// What a command asks of the process around the executor, which does it after the tick.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostRequest {
-    /// Options with effects outside the executor (ports, sockets, limits) have new values.
-    Reconfigured(Vec<&'static str>),
     Shutdown,
 }
 
@@ -33,14 +31,34 @@ pub struct Pause {
 pub struct Identity {
     /// Forty hexadecimal digits, new for each start.
     pub run_id: String,
+    /// Names the history of this data set for replicas; forty hexadecimal digits too.
+    pub replication_id: String,
     pub process_id: u32,
     pub executable: String,
     pub config_file: String,
     pub started: Reading,
 }
 
+/// What the configuration steers outside the executor: sockets, the working directory, limits of the process.
+pub trait Surroundings {
+    /// Makes the world what `next` says. When an option cannot be had, everything stays as `current` says.
+    fn apply(&mut self, current: &Config, next: &Config, changes: &[Change]) -> Result<(), SetError>;
+}
+
+/// A world without sockets or files, for tests.
+pub struct Nowhere;
+
+impl Surroundings for Nowhere {
+    fn apply(&mut self, _current: &Config, _next: &Config, _changes: &[Change]) -> Result<(), SetError> {
+        Ok(())
+    }
+}
+
 pub struct Server {
     pub config: Config,
+    /// The configuration has been changed, and the executor has not copied what it needs yet.
+    pub config_changed: bool,
+    pub surroundings: Box<dyn Surroundings>,
     /// The instant of the command at hand.
     pub now: Reading,
     pub registry: Registry,
@@ -52,6 +70,8 @@ pub struct Server {
     pub blocked: BlockedTable,
     pub pause: Option<Pause>,
     pub observed: Observations,
+    /// Clients that watch every command (MONITOR); one that has stopped is dropped at the next command.
+    pub monitors: Vec<ClientSlot>,
     pub host_requests: Vec<HostRequest>,
     /// Clients that a command or a limit has condemned; the host closes them after the tick.
     pub condemned: Vec<ClientSlot>,
@@ -64,6 +84,8 @@ impl Server {
         let commands = registry.len();
         Server {
             config,
+            config_changed: false,
+            surroundings: Box::new(Nowhere),
             now,
             registry,
             identity,
@@ -74,6 +96,7 @@ impl Server {
             blocked: BlockedTable::default(),
             pause: None,
             observed: Observations::new(commands),
+            monitors: Vec::new(),
             host_requests: Vec::new(),
             condemned: Vec::new(),
             resumed: Vec::new(),

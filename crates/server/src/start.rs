@@ -5,6 +5,7 @@ use crate::config::{Config, ConfigError, Startup};
 use crate::engine::{Executor, Seeds};
 use crate::net::Host;
 use crate::net::listener::ListenError;
+use crate::net::surroundings::allow_clients;
 use crate::observe::log as server_log;
 use crate::server::Identity;
 use std::ffi::OsString;
@@ -91,6 +92,9 @@ fn open(startup: Startup) -> Result<Host, StartError> {
     let clock = Clock::machine();
     let identity = identity(&config, &clock).map_err(system("Reading random bytes"))?;
     let seeds = seeds(&config).map_err(system("Reading random bytes"))?;
+    if let Err(reason) = allow_clients(config.maxclients) {
+        log::warn!("{reason}");
+    }
     let executor = Executor::new(config, clock, identity, seeds);
     let mut host = Host::new(executor, signals).map_err(system("Creating the event loop"))?;
     host.listen().map_err(StartError::Listen)?;
@@ -113,9 +117,14 @@ fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 fn identity(config: &Config, clock: &Clock) -> io::Result<Identity> {
     Ok(Identity {
-        run_id: random_bytes::<20>()?.iter().map(|byte| format!("{byte:02x}")).collect(),
+        run_id: hexadecimal(&random_bytes::<20>()?),
+        replication_id: hexadecimal(&random_bytes::<20>()?),
         process_id: std::process::id(),
         executable: std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default(),
         config_file: config.config_file.as_deref().map(|path| path.display().to_string()).unwrap_or_default(),

@@ -27,9 +27,16 @@ pub use sorted::{Invalid, SortedIntegers};
 /// A small set becomes large when it would exceed this many values.
 pub const SMALL_MAX: usize = 512;
 
+#[derive(Clone)]
 pub enum IntegerSet {
     Small(SortedIntegers),
     Large(Box<IntegerPages>),
+}
+
+impl std::fmt::Debug for IntegerSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
 }
 
 impl IntegerSet {
@@ -95,6 +102,24 @@ impl IntegerSet {
         match self {
             IntegerSet::Small(set) => set.contains(value),
             IntegerSet::Large(set) => set.contains(value),
+        }
+    }
+
+    /// Asks for what a lookup of `value` touches next, a fetch at a step: call it with step 0, 1, ... while the
+    /// fetches of the step before are under way; false when no step is left.
+    pub fn prefetch(&self, value: i64, step: u32) -> bool {
+        match self {
+            IntegerSet::Small(set) => {
+                set.prefetch();
+                false
+            }
+            IntegerSet::Large(set) => match step {
+                0 => {
+                    crate::prefetch::prefetch(&raw const **set);
+                    true
+                }
+                _ => set.prefetch(value, step - 1),
+            },
         }
     }
 

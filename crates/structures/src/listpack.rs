@@ -182,6 +182,12 @@ impl Listpack {
         self.bytes.capacity()
     }
 
+    /// Asks for the first line of the buffer, where every command on it begins.
+    #[inline]
+    pub fn prefetch(&self) {
+        self.bytes.prefetch();
+    }
+
     /// Number of elements. Walks when 65,535 were ever reached.
     pub fn len(&self) -> usize {
         match self.header_count() {
@@ -219,16 +225,30 @@ impl Listpack {
         self.splice(HEADER_BYTES, 0, Encoded::integer(value));
     }
 
-    /// Appends several elements with one change of the allocation.
-    pub fn append<'a>(&mut self, elements: impl IntoIterator<Item = Element<'a>>) {
-        let mut added = Vec::new();
-        let mut count = 0;
-        for element in elements {
-            push_entry(&mut added, Encoded::element(element));
+    /// Appends several elements with one change of the allocation; `elements` is walked twice.
+    pub fn append<'a, I>(&mut self, elements: I)
+    where
+        I: IntoIterator<Item = Element<'a>>,
+        I::IntoIter: Clone,
+    {
+        let elements = elements.into_iter();
+        let (mut added, mut count) = (0, 0);
+        for element in elements.clone() {
+            let size = Encoded::element(element).size();
+            added += size + backlen_size(size);
             count += 1;
         }
-        let end = self.end();
-        self.splice_entries(end, 0, 0, &[&added], count);
+        let (end, header) = (self.end(), self.header(0, added, 0, count));
+        let room = self.bytes.insert_zeroed(end, added, &header);
+        let mut at = 0;
+        for element in elements {
+            let encoded = Encoded::element(element);
+            let size = encoded.size();
+            let (backlen, backlen_len) = backlen(size);
+            encoded.write(&mut room[at..]);
+            room[at + size..at + size + backlen_len].copy_from_slice(&backlen[..backlen_len]);
+            at += size + backlen_len;
+        }
     }
 
     /// Inserts before the element at `at` and returns where the new one starts.
@@ -444,6 +464,18 @@ impl Listpack {
         added_count: usize,
     ) {
         let added: usize = parts.iter().map(|part| part.len()).sum();
+        let header = self.header(removed, added, removed_count, added_count);
+        self.bytes.splice(at, removed, parts, &header);
+    }
+
+    /// The header after a change of so many bytes and elements.
+    fn header(
+        &self,
+        removed: usize,
+        added: usize,
+        removed_count: usize,
+        added_count: usize,
+    ) -> [u8; HEADER_BYTES] {
         let total = self.total_bytes() - removed + added;
         assert!(total <= TOTAL_BYTES_MAX || added == 0, "callers ask fits() first");
         let count = match self.header_count() {
@@ -453,7 +485,7 @@ impl Listpack {
         let mut header = [0; HEADER_BYTES];
         header[..4].copy_from_slice(&(total as u32).to_le_bytes());
         header[4..].copy_from_slice(&count.to_le_bytes());
-        self.bytes.splice(at, removed, parts, &header);
+        header
     }
 
     /// Panics unless every invariant of this file holds.
@@ -461,13 +493,6 @@ impl Listpack {
         check_bytes(self.as_bytes()).expect("the invariants of a listpack");
         assert!(self.memory_bytes() >= self.total_bytes());
     }
-}
-
-fn push_entry(out: &mut Vec<u8>, element: Encoded<'_>) {
-    let (backlen, backlen_len) = backlen(element.size());
-    out.extend_from_slice(element.head());
-    out.extend_from_slice(element.body());
-    out.extend_from_slice(&backlen[..backlen_len]);
 }
 
 fn check_bytes(bytes: &[u8]) -> Result<(), Invalid> {
@@ -512,16 +537,10 @@ impl fmt::Debug for Listpack {
     }
 }
 
-impl<'a> Extend<Element<'a>> for Listpack {
-    fn extend<T: IntoIterator<Item = Element<'a>>>(&mut self, elements: T) {
-        self.append(elements);
-    }
-}
-
 impl<'a> FromIterator<Element<'a>> for Listpack {
     fn from_iter<T: IntoIterator<Item = Element<'a>>>(elements: T) -> Self {
         let mut listpack = Listpack::new();
-        listpack.append(elements);
+        listpack.append(elements.into_iter().collect::<Vec<_>>());
         listpack
     }
 }
@@ -544,8 +563,39 @@ pub struct Iter<'a> {
 }
 
 impl<'a> Iter<'a> {
+    /// Takes the first `elements` off as a walk of their own; nothing when there are fewer.
+    pub fn split_front(&mut self, elements: usize) -> Option<Iter<'a>> {
+        let mut rest = self.clone();
+        for _ in 0..elements {
+            rest.skip_one()?;
+        }
+        let front = Iter { end: rest.at, ..*self };
+        *self = rest;
+        Some(front)
+    }
+
+    /// Takes the last `elements` off as a walk of their own; nothing when there are fewer.
+    pub fn split_back(&mut self, elements: usize) -> Option<Iter<'a>> {
+        let mut rest = self.clone();
+        for _ in 0..elements {
+            rest.next_back()?;
+        }
+        let back = Iter { at: rest.end, ..*self };
+        *self = rest;
+        Some(back)
+    }
+
+    fn skip_one(&mut self) -> Option<()> {
+        if self.at >= self.end {
+            return None;
+        }
+        let size = element_size(self.bytes, self.at);
+        self.at += size + backlen_size(size);
+        Some(())
+    }
+
     /// Where the element that `next` will give starts.
-    pub fn position(&self) -> Option<Position> {
+    pub fn next_position(&self) -> Option<Position> {
         (self.at < self.end).then_some(Position(self.at as u32))
     }
 }

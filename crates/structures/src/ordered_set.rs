@@ -51,7 +51,6 @@ pub type RankRange = std::ops::Range<usize>;
 pub struct ScoreProbe {
     hash: u64,
     leaf: u32,
-    slot: u32,
     stage: u8,
 }
 
@@ -60,7 +59,7 @@ impl ScoreProbe {
 
     /// A lookup without steps.
     fn finished() -> Self {
-        ScoreProbe { hash: 0, leaf: 0, slot: 0, stage: Self::FINISHED }
+        ScoreProbe { hash: 0, leaf: 0, stage: Self::FINISHED }
     }
 
     /// Ends the steps; false, as [`OrderedSet::probe_step`] then answers.

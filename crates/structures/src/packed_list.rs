@@ -29,6 +29,7 @@ use std::collections::VecDeque;
 
 use crate::listpack::encoding::Encoded;
 use crate::listpack::{Element, Listpack};
+use crate::prefetch;
 use crate::size_class::size_class;
 use node::{Limits, Node, View};
 pub use walk::{Direction, Walk};
@@ -55,6 +56,7 @@ impl Limits {
     }
 }
 
+#[derive(Clone)]
 pub struct PackedList {
     nodes: VecDeque<Node>,
     len: u64,
@@ -164,7 +166,27 @@ impl PackedList {
         };
         self.nodes.insert(index, node);
         self.len += 1;
-        self.settle_around(index);
+        // A new end moves one node inside; only that one may have to be compressed.
+        let last = self.nodes.len() - 1;
+        if index == last {
+            self.settle_node(last.saturating_sub(self.compress_depth));
+        } else if index == 0 {
+            self.settle_node(self.compress_depth.min(last));
+        } else {
+            self.settle_around(index);
+        }
+    }
+
+    /// Asks for what a push or pop at the front (or the back) touches next, a fetch at a step: call it with
+    /// step 0, 1, ... while the fetches of the step before are under way; false when no step is left.
+    pub fn prefetch_end(&self, front: bool, step: u32) -> bool {
+        let node = if front { self.nodes.front() } else { self.nodes.back() };
+        let Some(node) = node else { return false };
+        match step {
+            0 => prefetch::prefetch(node),
+            _ => node.prefetch_end(front),
+        }
+        step == 0
     }
 
     /// Removes the first element, handing it to `read`.

@@ -36,7 +36,6 @@ mod page;
 mod probe;
 mod sampling;
 mod set;
-mod size_class;
 mod table;
 
 #[cfg(test)]
@@ -90,6 +89,23 @@ impl Format for FieldValue {
 /// A map of byte strings to byte strings in packed pages, each field with an optional expiry.
 pub struct PackedMap {
     table: Table<FieldValue>,
+}
+
+/// Copies by inserting anew: the copy's pages are as full as a fresh load's.
+impl Clone for PackedMap {
+    fn clone(&self) -> Self {
+        let mut copy = PackedMap::new(self.table.seed);
+        for (field, value, at_ms) in self.iter_with_expiry() {
+            copy.insert(field, value, at_ms.map_or(Expiry::Clear, Expiry::AtMs));
+        }
+        copy
+    }
+}
+
+impl std::fmt::Debug for PackedMap {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
 }
 
 impl PackedMap {

@@ -62,6 +62,7 @@ impl Link {
     }
 }
 
+#[derive(Clone)]
 struct Inner {
     /// Room for `children.len() / 5` children: all bytes, then all links.
     children: Box<[u8]>,
@@ -156,11 +157,13 @@ impl Inner {
     }
 }
 
+#[derive(Clone)]
 struct Leaf<V> {
     key: Key,
     value: V,
 }
 
+#[derive(Clone)]
 pub struct RadixTree<V> {
     root: Option<Link>,
     inner: Slab<Inner>,

@@ -14,6 +14,14 @@ pub const fn size_class(size: usize) -> usize {
     (size + step - 1) & !(step - 1)
 }
 
+/// The bytes an allocation of `size` really takes. Above the small classes jemalloc 5.3.1 rounds to its pages
+/// of 4 KB only, which is less than the class: growing by classes still keeps reallocations few there.
+#[inline]
+pub const fn usable_size(size: usize) -> usize {
+    const SMALL_CLASS_MAX: usize = 14_336;
+    if size <= SMALL_CLASS_MAX { size_class(size) } else { size.next_multiple_of(4_096) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,1 +1,466 @@
-//! Not built yet.
+//! A log of entries, each with an id and some fields, and the groups of consumers that read it.
+//!
+//! ```text
+//!  Stream ──> radix tree: id of the first entry ──> listpack of entries     node.rs
+//!         ──> groups by name ──> pending entries by id; consumers           group.rs
+//! ```
+//!
+//! Ids ascend, so every entry is appended to the last node until that is full (`NodeLimits`), and trimming
+//! drops whole nodes from the front. A deleted entry is only marked; its node goes with its last live entry.
+//!
+//! Invariants:
+//! 1. A node's key is the id of the first entry it was made with; its entries' ids ascend and are below the
+//!    next node's key. It has at least one live entry.
+//! 2. `state.len` is the number of live entries, `state.first_id` the id of the first (0-0 if none), and no
+//!    entry has an id above `state.last_id`.
+//! 3. Those of the groups.
+
+mod group;
+mod node;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use crate::listpack::Listpack;
+use crate::radix_tree::{Cursor, Key, RadixTree};
+use crate::size_class::size_class;
+pub use group::{Consumer, ConsumerId, Group, Pending};
+pub use node::{Entry, Fields, InvalidNode};
+use node::{NodeEntries, NodeView};
+
+/// Milliseconds and a sequence number within them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId {
+    pub ms: u64,
+    pub seq: u64,
+}
+
+impl StreamId {
+    pub const MIN: StreamId = StreamId::new(0, 0);
+    pub const MAX: StreamId = StreamId::new(u64::MAX, u64::MAX);
+
+    pub const fn new(ms: u64, seq: u64) -> StreamId {
+        StreamId { ms, seq }
+    }
+
+    /// The least id above this one.
+    pub fn next(self) -> Option<StreamId> {
+        self.number().checked_add(1).map(StreamId::from_number)
+    }
+
+    /// The greatest id below this one.
+    pub fn previous(self) -> Option<StreamId> {
+        self.number().checked_sub(1).map(StreamId::from_number)
+    }
+
+    fn number(self) -> u128 {
+        (self.ms as u128) << 64 | self.seq as u128
+    }
+
+    fn from_number(number: u128) -> StreamId {
+        StreamId::new((number >> 64) as u64, number as u64)
+    }
+
+    /// 16 bytes, big-endian, whose order is the order of ids: the form of RDB too.
+    pub fn to_key(self) -> Key {
+        self.number().to_be_bytes()
+    }
+
+    pub fn from_key(key: Key) -> StreamId {
+        StreamId::from_number(u128::from_be_bytes(key))
+    }
+}
+
+impl fmt::Display for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.ms, self.seq)
+    }
+}
+
+/// When a node is full: `stream-node-max-bytes` and `stream-node-max-entries`, 0 meaning no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeLimits {
+    pub bytes: usize,
+    pub entries: u64,
+}
+
+/// Why an entry was not appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AppendError {
+    /// The id is not above the last one.
+    NotAboveLast,
+    /// The fields and values together are larger than a node can be.
+    TooLarge,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    Forward,
+    Backward,
+}
+
+/// Up to where a stream is trimmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrimTo {
+    /// No more than so many entries stay.
+    Length(u64),
+    /// No entry with a lower id stays.
+    Id(StreamId),
+}
+
+/// The counters of a stream: what XINFO, XSETID and the lag of groups are about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// Live entries.
+    pub len: u64,
+    /// The greatest id ever added, or set.
+    pub last_id: StreamId,
+    /// The id of the first live entry, 0-0 if there is none.
+    pub first_id: StreamId,
+    /// The greatest id that was deleted one by one, 0-0 if none was.
+    pub max_deleted_id: StreamId,
+    /// Entries ever added.
+    pub entries_added: u64,
+}
+
+impl State {
+    /// Whether a deletion is known at or after `start`.
+    pub fn has_deleted_from(&self, start: StreamId) -> bool {
+        self.len > 0 && self.max_deleted_id != StreamId::MIN && start <= self.max_deleted_id
+    }
+
+    /// How many entries were ever added up to `id`, where that can be told.
+    pub fn entries_added_up_to(&self, id: StreamId) -> Option<u64> {
+        if self.entries_added == 0 {
+            return Some(0);
+        }
+        if self.len == 0 && id <= self.last_id {
+            return Some(self.entries_added);
+        }
+        if id != StreamId::MIN && id < self.max_deleted_id {
+            return None;
+        }
+        if id >= self.last_id {
+            return (id == self.last_id).then_some(self.entries_added);
+        }
+        let whole = self.max_deleted_id == StreamId::MIN || self.max_deleted_id < self.first_id;
+        if !whole || id > self.first_id {
+            return None;
+        }
+        let before_first = self.entries_added.saturating_sub(self.len);
+        Some(before_first + (id == self.first_id) as u64)
+    }
+}
+
+#[derive(Clone, Default)]
+pub struct Stream {
+    nodes: RadixTree<Listpack>,
+    state: State,
+    /// By ascending name.
+    groups: Vec<(Box<[u8]>, Box<Group>)>,
+}
+
+impl Stream {
+    pub fn new() -> Self {
+        Stream::default()
+    }
+
+    pub fn len(&self) -> u64 {
+        self.state.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.state.len == 0
+    }
+
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// The id that `*` stands for at this time: nothing once ids are exhausted.
+    pub fn next_id(&self, now_ms: u64) -> Option<StreamId> {
+        let last = self.state.last_id;
+        if now_ms > last.ms { Some(StreamId::new(now_ms, 0)) } else { last.next() }
+    }
+
+    /// The id that `ms-*` stands for: nothing when that would not be above the last one.
+    pub fn next_id_in(&self, ms: u64) -> Option<StreamId> {
+        let last = self.state.last_id;
+        match ms.cmp(&last.ms) {
+            std::cmp::Ordering::Less => None,
+            std::cmp::Ordering::Equal => last.seq.checked_add(1).map(|seq| StreamId::new(ms, seq)),
+            std::cmp::Ordering::Greater => Some(StreamId::new(ms, 0)),
+        }
+    }
+
+    /// Appends an entry; `items` are field, value, field, value...
+    pub fn append<T: AsRef<[u8]>>(
+        &mut self,
+        id: StreamId,
+        items: &[T],
+        limits: NodeLimits,
+    ) -> Result<(), AppendError> {
+        assert!(items.len().is_multiple_of(2), "every field has a value");
+        if id <= self.state.last_id {
+            return Err(AppendError::NotAboveLast);
+        }
+        let text_bytes: usize = items.iter().map(|item| item.as_ref().len()).sum();
+        if !node::can_hold(text_bytes, items.len()) {
+            return Err(AppendError::TooLarge);
+        }
+        match self.nodes.last_mut() {
+            Some((key, listpack)) if node::has_room(listpack, text_bytes, items.len(), limits) => {
+                node::append(listpack, StreamId::from_key(key), id, items);
+            }
+            _ => _ = self.nodes.insert(&id.to_key(), node::create(items)),
+        }
+        self.state.len += 1;
+        self.state.entries_added += 1;
+        self.state.last_id = id;
+        if self.state.len == 1 {
+            self.state.first_id = id;
+        }
+        Ok(())
+    }
+
+    /// Live entries with ids from `start` to `end`, both included.
+    pub fn range(&self, start: StreamId, end: StreamId, direction: Direction) -> Entries<'_> {
+        Entries::new(&self.nodes, start, end, direction)
+    }
+
+    pub fn get(&self, id: StreamId) -> Option<Entry<'_>> {
+        self.range(id, id, Direction::Forward).next()
+    }
+
+    pub fn first(&self) -> Option<Entry<'_>> {
+        self.range(StreamId::MIN, StreamId::MAX, Direction::Forward).next()
+    }
+
+    pub fn last(&self) -> Option<Entry<'_>> {
+        self.range(StreamId::MIN, StreamId::MAX, Direction::Backward).next()
+    }
+
+    /// Deletes one entry; false when it was not there.
+    pub fn delete(&mut self, id: StreamId) -> bool {
+        let Some((key, listpack)) = self.nodes.at_or_before(&id.to_key()).get() else { return false };
+        let view = NodeView::new(StreamId::from_key(key), listpack);
+        let found = view.entries().find(|raw| raw.entry.id == id && !raw.is_deleted());
+        let Some(mark) = found.map(|raw| raw.mark()) else { return false };
+        if view.live() <= 1 {
+            self.nodes.remove(&key);
+        } else if let Some(listpack) = self.nodes.get_mut(&key) {
+            node::delete(listpack, &[mark]);
+        }
+        self.state.len -= 1;
+        self.state.max_deleted_id = self.state.max_deleted_id.max(id);
+        if id == self.state.first_id || self.state.len == 0 {
+            self.find_first_id();
+        }
+        true
+    }
+
+    fn find_first_id(&mut self) {
+        self.state.first_id = self.first().map_or(StreamId::MIN, |entry| entry.id);
+    }
+
+    /// Removes entries from the front and tells how many. An approximate trim only drops whole nodes. A
+    /// `limit` above 0 stops before a node that would make the number of removed entries exceed it.
+    pub fn trim(&mut self, to: TrimTo, approximate: bool, limit: u64) -> u64 {
+        let mut removed = 0;
+        while let Some((key, listpack)) = self.nodes.first().get() {
+            let view = NodeView::new(StreamId::from_key(key), listpack);
+            let live = view.live();
+            let done = matches!(to, TrimTo::Length(length) if self.state.len <= length);
+            if done || (limit > 0 && removed + live > limit) {
+                break;
+            }
+            let whole = match to {
+                TrimTo::Length(length) => self.state.len - live >= length,
+                TrimTo::Id(id) => view.entries().next_back().is_none_or(|last| last.entry.id < id),
+            };
+            if whole {
+                self.nodes.remove(&key);
+                self.state.len -= live;
+                removed += live;
+                continue;
+            }
+            if !approximate {
+                let marks = self.marks_to_trim(&view, to);
+                removed += marks.len() as u64;
+                self.state.len -= marks.len() as u64;
+                if marks.len() as u64 == live {
+                    // Only deleted entries are at or above the id.
+                    self.nodes.remove(&key);
+                } else if let Some(listpack) = self.nodes.get_mut(&key) {
+                    node::delete(listpack, &marks);
+                }
+            }
+            break;
+        }
+        if removed > 0 {
+            self.find_first_id();
+        }
+        removed
+    }
+
+    /// The live entries of the first node that a trim deletes.
+    fn marks_to_trim(&self, view: &NodeView<'_>, to: TrimTo) -> Vec<node::Mark> {
+        let live = view.entries().filter(|raw| !raw.is_deleted());
+        match to {
+            TrimTo::Length(length) => {
+                live.take((self.state.len - length) as usize).map(|raw| raw.mark()).collect()
+            }
+            TrimTo::Id(id) => live.take_while(|raw| raw.entry.id < id).map(|raw| raw.mark()).collect(),
+        }
+    }
+
+    /// What XSETID sets, and a file that is loaded. The caller has checked that `last_id` is not below the
+    /// last entry's and `entries_added` not below the length.
+    pub fn set_counters(
+        &mut self,
+        last_id: StreamId,
+        entries_added: Option<u64>,
+        max_deleted_id: Option<StreamId>,
+    ) {
+        self.state.last_id = last_id;
+        self.state.entries_added = entries_added.unwrap_or(self.state.entries_added);
+        self.state.max_deleted_id = max_deleted_id.unwrap_or(self.state.max_deleted_id);
+    }
+
+    /// The nodes as RDB and DUMP store them: the id of the first entry, and a listpack.
+    pub fn nodes(&self) -> impl Iterator<Item = (StreamId, &Listpack)> {
+        self.nodes.iter().map(|(key, listpack)| (StreamId::from_key(key), listpack))
+    }
+
+    /// Appends a node from a file after checking it. Counts its entries; the other counters are set by
+    /// [`Stream::set_counters`] afterwards.
+    pub fn add_node(&mut self, base: StreamId, listpack: Listpack) -> Result<(), InvalidNode> {
+        if self.nodes.last().get().is_some() && base <= self.state.last_id {
+            return Err(InvalidNode);
+        }
+        let (live, last_id) = node::validate(base, &listpack)?;
+        self.nodes.insert(&base.to_key(), listpack);
+        self.state.len += live;
+        self.state.entries_added += live;
+        self.state.last_id = last_id;
+        if self.state.len == live {
+            self.find_first_id();
+        }
+        Ok(())
+    }
+
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Bytes held from the allocator, without the value itself.
+    pub fn memory_bytes(&self) -> usize {
+        let listpacks: usize = self.nodes.values().map(Listpack::memory_bytes).sum();
+        let groups = self.groups.iter().map(|(name, group)| {
+            size_class(name.len()) + size_class(size_of::<Group>()) + group.memory_bytes()
+        });
+        let places = size_class(self.groups.capacity() * size_of::<(Box<[u8]>, Box<Group>)>());
+        self.nodes.memory_bytes() + listpacks + groups.sum::<usize>() + places
+    }
+
+    /// Frees up to about `nodes_max` nodes or pending entries; true when nothing is left. For a stream that is
+    /// no longer used.
+    pub fn free_step(&mut self, nodes_max: usize) -> bool {
+        if !self.nodes.free_step(nodes_max) {
+            return false;
+        }
+        if let Some((_, group)) = self.groups.last_mut()
+            && group.free_step(nodes_max)
+        {
+            self.groups.pop();
+        }
+        self.groups.is_empty()
+    }
+
+    /// Asks for the memory that the next [`Stream::append`] writes to.
+    pub fn prefetch_append(&self) {
+        if let Some((_, listpack)) = self.nodes.last().get() {
+            listpack.prefetch();
+        }
+    }
+
+    /// Panics unless every documented invariant holds.
+    pub fn check(&self) {
+        self.nodes.check();
+        let (mut live, mut last) = (0, None);
+        for (base, listpack) in self.nodes() {
+            listpack.check();
+            assert!(last.is_none_or(|last| last < base));
+            let (node_live, node_last) = node::validate(base, listpack).expect("the layout of a node");
+            assert!(node_live > 0);
+            live += node_live;
+            last = Some(node_last);
+        }
+        assert_eq!(live, self.state.len);
+        assert!(last.is_none_or(|last| last <= self.state.last_id));
+        assert_eq!(self.first().map_or(StreamId::MIN, |entry| entry.id), self.state.first_id);
+        self.groups.iter().for_each(|(_, group)| group.check());
+        assert!(self.groups.is_sorted_by(|a, b| a.0 < b.0));
+    }
+}
+
+/// See [`Stream::range`].
+pub struct Entries<'a> {
+    cursor: Cursor<'a, Listpack>,
+    node: Option<NodeEntries<'a>>,
+    start: StreamId,
+    end: StreamId,
+    direction: Direction,
+}
+
+impl<'a> Entries<'a> {
+    fn new(
+        nodes: &'a RadixTree<Listpack>,
+        start: StreamId,
+        end: StreamId,
+        direction: Direction,
+    ) -> Entries<'a> {
+        let from = if direction == Direction::Forward { start } else { end };
+        let mut cursor = nodes.at_or_before(&from.to_key());
+        if cursor.get().is_none() && direction == Direction::Forward {
+            cursor = nodes.first();
+        }
+        Entries { cursor, node: None, start, end, direction }
+    }
+
+    fn next_node(&mut self) -> Option<()> {
+        let (key, listpack) = self.cursor.get()?;
+        self.node = Some(NodeView::new(StreamId::from_key(key), listpack).entries());
+        match self.direction {
+            Direction::Forward => self.cursor.move_next(),
+            Direction::Backward => self.cursor.move_back(),
+        }
+        Some(())
+    }
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Entry<'a>;
+
+    fn next(&mut self) -> Option<Entry<'a>> {
+        loop {
+            let forward = self.direction == Direction::Forward;
+            let raw =
+                self.node.as_mut().and_then(|node| if forward { node.next() } else { node.next_back() });
+            let Some(raw) = raw else {
+                self.next_node()?;
+                continue;
+            };
+            let id = raw.entry.id;
+            let (early, late) =
+                if forward { (id < self.start, id > self.end) } else { (id > self.end, id < self.start) };
+            if late {
+                return None;
+            }
+            if !early && !raw.is_deleted() {
+                return Some(raw.entry);
+            }
+        }
+    }
+}

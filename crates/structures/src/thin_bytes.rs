@@ -20,6 +20,7 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
+use crate::prefetch::prefetch;
 use crate::size_class::size_class;
 
 /// How a format tells its whole length, header included, in its first bytes.
@@ -70,6 +71,12 @@ impl<H: Header> ThinBytes<H> {
         H::used_bytes(unsafe { self.pointer.cast::<[u8; 8]>().as_ref() })
     }
 
+    /// Asks for the first line, without touching it.
+    #[inline]
+    pub fn prefetch(&self) {
+        prefetch(self.pointer.as_ptr());
+    }
+
     /// Bytes held from the allocator.
     pub fn capacity(&self) -> usize {
         layout(self.len()).size()
@@ -115,6 +122,26 @@ impl<H: Header> ThinBytes<H> {
         }
         if new < old {
             self.reallocate(old, new);
+        }
+    }
+
+    /// Makes room for `added` bytes at `at`, zeroed for the caller to fill, and writes `header`, which must
+    /// tell the new length.
+    pub fn insert_zeroed(&mut self, at: usize, added: usize, header: &[u8]) -> &mut [u8] {
+        let old = self.len();
+        assert!(at >= H::LEN && at <= old && header.len() == H::LEN, "the payload holds the place");
+        let mut first = [0; 8];
+        first[..H::LEN].copy_from_slice(header);
+        assert!(H::used_bytes(&first) == old + added, "the header tells the length");
+        self.reallocate(old, old + added);
+        // SAFETY: old + added bytes are allocated, and both ranges end within them; the gap is initialised
+        // before a slice of it is made.
+        unsafe {
+            let base = self.pointer.as_ptr();
+            ptr::copy(base.add(at), base.add(at + added), old - at);
+            ptr::write_bytes(base.add(at), 0, added);
+            ptr::copy_nonoverlapping(header.as_ptr(), base, H::LEN);
+            std::slice::from_raw_parts_mut(base.add(at), added)
         }
     }
 

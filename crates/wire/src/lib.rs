@@ -1,4 +1,14 @@
 //! Bytes to values and back. Every byte that comes from outside the process enters here and is not trusted.
+//!
+//! | module | bytes |
+//! |---|---|
+//! | [`request`] | what clients send: commands as ranges of the connection's buffer |
+//! | [`reply`] | what clients get, in both versions of the protocol |
+//! | [`response`] | what our own tools read from a server |
+//! | [`number`] | integers, doubles and 80-bit floats as text |
+//! | [`glob`] | patterns |
+//!
+//! Nothing here reads a socket, a file or a clock, and nothing is `unsafe`.
 #![forbid(unsafe_code)]
 
 pub mod glob;

@@ -28,7 +28,7 @@ use memchr::{memchr, memchr2};
 use crate::number::parse_i64;
 
 mod inline;
-pub use inline::{UnbalancedQuotes, split_args};
+pub use inline::{UnbalancedQuotes, quoted, split_args};
 
 /// Most arguments that a command may announce.
 pub const MULTIBULK_LEN_MAX: usize = i32::MAX as usize;

@@ -25,6 +25,15 @@ impl<'a> Args<'a> {
         self.ranges.is_empty()
     }
 
+    /// Bytes from the first argument's beginning to the last one's end: the request but for its first header.
+    #[inline]
+    pub fn request_bytes(&self) -> usize {
+        match (self.ranges.first(), self.ranges.last()) {
+            (Some(first), Some(last)) => last.start as usize + last.len as usize - first.start as usize,
+            _ => 0,
+        }
+    }
+
     #[inline]
     pub fn get(&self, index: usize) -> Option<&'a [u8]> {
         self.ranges.get(index).map(|range| slice(self.buffer, range))
@@ -41,7 +50,7 @@ impl<'a> Args<'a> {
         Args { buffer: self.buffer, ranges: &self.ranges[first.min(self.ranges.len())..] }
     }
 
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
         let buffer = self.buffer;
         self.ranges.iter().map(move |range| slice(buffer, range))
     }

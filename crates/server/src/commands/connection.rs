@@ -13,7 +13,8 @@ pub const COMMANDS: &[Command] = &[
     Command::new("auth", -2, Group::Connection, auth)
         .flags(NO_SCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY)
         .since("1.0.0", "O(N) where N is the number of passwords defined for the user")
-        .doc("Proves who the client is.", "[username] password"),
+        .doc("Proves who the client is.", "[username] password")
+        .hides(|args| (1..args.len()).collect()),
     Command::new("echo", 2, Group::Connection, echo)
         .flags(LOADING | STALE | FAST)
         .since("1.0.0", "O(1)")
@@ -24,7 +25,11 @@ pub const COMMANDS: &[Command] = &[
         .doc(
             "Chooses the protocol's version and introduces client and server to each other.",
             "[protover [AUTH username password] [SETNAME clientname]]",
-        ),
+        )
+        .hides(|args| {
+            let auth = (2..args.len()).find(|&at| args.is(at, "AUTH"));
+            auth.map_or_else(Vec::new, |at| vec![at + 1, at + 2])
+        }),
     Command::new("ping", -1, Group::Connection, ping)
         .flags(FAST)
         .since("1.0.0", "O(1)")

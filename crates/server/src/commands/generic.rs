@@ -1,22 +1,116 @@
-//! Keys, whatever they hold: DEL, EXISTS, and their like.
+//! Keys, whatever they hold: removing, renaming, moving, copying, and whole databases.
 
-use crate::command::flag::{FAST, READONLY, WRITE};
+use crate::command::flag::{BLOCKING, DENY_OOM, FAST, READONLY, TOUCHES_ARBITRARY_KEYS, WRITE};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
-use crate::db::EventClasses;
+use crate::db::{EventClasses, Taken};
+use crate::error::ClientError;
+use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
+
+const ALL_KEYS: [KeySpec; 1] = [KeySpec::range(1, -1, 1, access::RO)];
+const ALL_KEYS_REMOVED: [KeySpec; 1] = [KeySpec::range(1, -1, 1, access::RM | access::DELETE)];
+const FROM_AND_TO: [KeySpec; 2] = [
+    KeySpec::one(1, access::RW | access::ACCESS | access::DELETE),
+    KeySpec::one(2, access::OW | access::UPDATE),
+];
+const SUMMED: &[&str] = &["request_policy:multi_shard", "response_policy:agg_sum"];
+const ALL_SHARDS: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
 
 pub const COMMANDS: &[Command] = &[
+    Command::new("copy", -3, Group::Generic, copy)
+        .flags(WRITE | DENY_OOM)
+        .keys(&[KeySpec::one(1, access::RO | access::ACCESS), KeySpec::one(2, access::OW | access::UPDATE)])
+        .since("6.2.0", "O(N) for collections where N is the number of elements, O(1) for strings")
+        .doc("Copies a value to another key.", "source destination [DB destination-db] [REPLACE]"),
+    Command::new("dbsize", 1, Group::Server, dbsize)
+        .flags(READONLY | FAST)
+        .categories(&["keyspace"])
+        .since("1.0.0", "O(1)")
+        .doc("Counts the keys of the database.", "")
+        .tips(&["request_policy:all_shards", "response_policy:agg_sum"]),
     Command::new("del", -2, Group::Generic, del)
         .flags(WRITE)
-        .keys(&[KeySpec::range(1, -1, 1, access::RM | access::DELETE)])
+        .keys(&ALL_KEYS_REMOVED)
         .since("1.0.0", "O(N) where N is the number of keys")
         .doc("Removes keys.", "key [key ...]")
-        .tips(&["request_policy:multi_shard", "response_policy:agg_sum"]),
+        .tips(SUMMED),
     Command::new("exists", -2, Group::Generic, exists)
         .flags(READONLY | FAST)
-        .keys(&[KeySpec::range(1, -1, 1, access::RO)])
+        .keys(&ALL_KEYS)
         .since("1.0.0", "O(N) where N is the number of keys")
         .doc("Counts how many of the keys exist; one named twice counts twice.", "key [key ...]")
-        .tips(&["request_policy:multi_shard", "response_policy:agg_sum"]),
+        .tips(SUMMED),
+    Command::new("flushall", -1, Group::Server, flushall)
+        .flags(WRITE)
+        .categories(&["keyspace", "dangerous"])
+        .since("1.0.0", "O(N) where N is the number of keys, in the background by default")
+        .doc("Removes all keys of all databases.", "[ASYNC | SYNC]")
+        .tips(ALL_SHARDS),
+    Command::new("flushdb", -1, Group::Server, flushdb)
+        .flags(WRITE)
+        .categories(&["keyspace", "dangerous"])
+        .since("1.0.0", "O(N) where N is the number of keys, in the background by default")
+        .doc("Removes all keys of the database.", "[ASYNC | SYNC]")
+        .tips(ALL_SHARDS),
+    Command::new("move", 3, Group::Generic, move_key)
+        .flags(WRITE | FAST)
+        .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::UPDATE)])
+        .since("1.0.0", "O(1)")
+        .doc("Moves a key to another database.", "key db"),
+    Command::new("randomkey", 1, Group::Generic, randomkey)
+        .flags(READONLY | TOUCHES_ARBITRARY_KEYS)
+        .since("1.0.0", "O(1)")
+        .doc("Answers some key.", "")
+        .tips(&["request_policy:all_shards", "response_policy:special", "nondeterministic_output"]),
+    Command::new("rename", 3, Group::Generic, rename)
+        .flags(WRITE)
+        .keys(&FROM_AND_TO)
+        .since("1.0.0", "O(1)")
+        .doc("Gives a key another name, replacing what has that name.", "key newkey"),
+    Command::new("renamenx", 3, Group::Generic, renamenx)
+        .flags(WRITE | FAST)
+        .keys(&[
+            KeySpec::one(1, access::RW | access::ACCESS | access::DELETE),
+            KeySpec::one(2, access::OW | access::INSERT),
+        ])
+        .since("1.0.0", "O(1)")
+        .doc("Gives a key another name if nothing has that name.", "key newkey"),
+    Command::new("swapdb", 3, Group::Server, swapdb)
+        .flags(WRITE | FAST)
+        .categories(&["keyspace", "dangerous"])
+        .since("4.0.0", "O(N) where N is the number of clients that watch or wait for keys")
+        .doc("Exchanges two databases.", "index1 index2"),
+    Command::new("touch", -2, Group::Generic, touch)
+        .flags(READONLY | FAST)
+        .keys(&ALL_KEYS)
+        .since("3.2.1", "O(N) where N is the number of keys")
+        .doc("Counts how many of the keys exist and marks them as just used.", "key [key ...]")
+        .tips(SUMMED),
+    Command::new("type", 2, Group::Generic, type_of)
+        .flags(READONLY | FAST)
+        .keys(&[KeySpec::one(1, access::RO)])
+        .since("1.0.0", "O(1)")
+        .doc("Names the type of the value at a key.", "key"),
+    Command::new("unlink", -2, Group::Generic, del)
+        .flags(WRITE | FAST)
+        .keys(&ALL_KEYS_REMOVED)
+        .since("4.0.0", "O(1) for each key; memory is freed in the background")
+        .doc("Removes keys, freeing their memory later.", "key [key ...]")
+        .tips(SUMMED),
+    Command::new("wait", 3, Group::Generic, wait)
+        .flags(BLOCKING)
+        .categories(&["connection"])
+        .since("3.0.0", "O(1)")
+        .doc("Waits until replicas have acknowledged all writes of the connection.", "numreplicas timeout")
+        .tips(&["request_policy:all_shards", "response_policy:agg_min"]),
+    Command::new("waitaof", 4, Group::Generic, waitaof)
+        .flags(BLOCKING)
+        .categories(&["connection"])
+        .since("7.2.0", "O(1)")
+        .doc(
+            "Waits until all writes of the connection are on disk, here and on replicas.",
+            "numlocal numreplicas timeout",
+        )
+        .tips(&["request_policy:all_shards", "response_policy:agg_min"]),
 ];
 
 fn del(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -32,7 +126,236 @@ fn del(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn exists(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let found = args.from(1).iter().filter(|key| ctx.db.exists(key)).count();
+    let found = args.from(1).iter().filter(|key| ctx.db.read_without_touch(key).is_some()).count();
     ctx.reply.integer(found as i64);
+    Ok(())
+}
+
+fn touch(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let found = args.from(1).iter().filter(|key| ctx.db.read_touching(key).is_some()).count();
+    ctx.reply.integer(found as i64);
+    Ok(())
+}
+
+fn type_of(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let name = ctx.db.read_without_touch(args.at(1)).map_or("none", |value| value.kind().name());
+    ctx.reply.simple(name);
+    Ok(())
+}
+
+fn dbsize(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    ctx.reply.integer(ctx.db.len() as i64);
+    Ok(())
+}
+
+/// Tries before RANDOMKEY puts up with a key that is due (and, being hidden, answers null).
+const RANDOM_KEY_TRIES_MAX: usize = 100;
+
+fn randomkey(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    for _ in 0..RANDOM_KEY_TRIES_MAX {
+        let Some(key) = ctx.db.random_key() else { break };
+        if ctx.db.exists(&key) {
+            ctx.reply.bulk(&key);
+            return Ok(());
+        }
+    }
+    ctx.reply.null();
+    Ok(())
+}
+
+fn rename(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if rename_unless(ctx, args, false)?.is_some() {
+        ctx.reply.ok();
+    }
+    Ok(())
+}
+
+fn renamenx(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if let Some(renamed) = rename_unless(ctx, args, true)? {
+        ctx.reply.integer(renamed.into());
+    }
+    Ok(())
+}
+
+/// Whether the key has its new name; with `only_if_free` it may not.
+fn rename_unless(
+    ctx: &mut Context<'_>,
+    args: Args<'_>,
+    only_if_free: bool,
+) -> Result<Option<bool>, ClientError> {
+    let (from, to) = (args.at(1), args.at(2));
+    if !ctx.db.exists(from) {
+        return Err(ClientError::NoSuchKey);
+    }
+    if from == to {
+        return Ok(Some(!only_if_free));
+    }
+    if only_if_free && ctx.db.exists(to) {
+        return Ok(Some(false));
+    }
+    if let Some(taken) = ctx.db.take(from) {
+        ctx.db.put_taken(to, taken);
+        ctx.db.changed(EventClasses::GENERIC, "rename_from", from);
+        ctx.db.changed(EventClasses::GENERIC, "rename_to", to);
+    }
+    Ok(Some(true))
+}
+
+/// The database that argument `index` names.
+fn database(ctx: &Context<'_>, args: Args<'_>, index: usize) -> Result<usize, ClientError> {
+    let number = args.integer_in(index, i32::MIN.into(), i32::MAX.into(), ClientError::NotInteger)?;
+    usize::try_from(number)
+        .ok()
+        .filter(|&number| number < ctx.db.database_count())
+        .ok_or(ClientError::DbIndexOutOfRange)
+}
+
+fn move_key(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let key = args.at(1);
+    let target = database(ctx, args, 2)?;
+    if target == ctx.db.selected() {
+        return Err(ClientError::SourceIsDestination);
+    }
+    let movable = ctx.db.exists(key) && !ctx.db.with_database(target, |db| db.exists(key));
+    if movable && let Some(taken) = ctx.db.take(key) {
+        ctx.db.changed(EventClasses::GENERIC, "move_from", key);
+        ctx.db.with_database(target, |db| {
+            db.put_taken(key, taken);
+            db.changed(EventClasses::GENERIC, "move_to", key);
+        });
+    }
+    ctx.reply.integer(movable.into());
+    Ok(())
+}
+
+fn copy(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let (from, to) = (args.at(1), args.at(2));
+    let mut target = ctx.db.selected();
+    let mut replace = false;
+    let mut at = 3;
+    while at < args.len() {
+        if args.is(at, "REPLACE") {
+            replace = true;
+        } else if args.is(at, "DB") && at + 1 < args.len() {
+            target = database(ctx, args, at + 1)?;
+            at += 1;
+        } else {
+            return Err(ClientError::Syntax);
+        }
+        at += 1;
+    }
+    if target == ctx.db.selected() && from == to {
+        return Err(ClientError::SourceIsDestination);
+    }
+    let copied: Option<Taken> = ctx.db.read(from).map(|value| value.to_taken());
+    let Some(copied) = copied else {
+        ctx.reply.integer(0);
+        return Ok(());
+    };
+    let stored = ctx.db.with_database(target, |db| {
+        if !replace && db.exists(to) {
+            return false;
+        }
+        db.put_taken(to, copied);
+        db.changed(EventClasses::GENERIC, "copy_to", to);
+        true
+    });
+    ctx.reply.integer(stored.into());
+    Ok(())
+}
+
+/// Whether FLUSHDB or FLUSHALL may free in the background.
+fn flush_in_background(ctx: &Context<'_>, args: Args<'_>) -> Result<bool, ClientError> {
+    match args.len() {
+        1 => Ok(ctx.server.config.lazyfree_lazy_user_flush),
+        2 if args.is(1, "ASYNC") => Ok(true),
+        2 if args.is(1, "SYNC") => Ok(false),
+        _ => Err(ClientError::Syntax),
+    }
+}
+
+fn flushdb(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let in_background = flush_in_background(ctx, args)?;
+    ctx.db.clear(in_background);
+    let selected = ctx.db.selected();
+    ctx.db.journal.flushed(Some(selected));
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn flushall(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let in_background = flush_in_background(ctx, args)?;
+    for index in 0..ctx.db.database_count() {
+        ctx.db.with_database(index, |db| db.clear(in_background));
+    }
+    ctx.db.journal.flushed(None);
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn swapdb(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let number = |index: usize, which: &'static str| {
+        args.integer_in(
+            index,
+            i32::MIN.into(),
+            i32::MAX.into(),
+            ClientError::formatted(format!("ERR invalid {which} DB index")),
+        )
+    };
+    let (a, b) = (number(1, "first")?, number(2, "second")?);
+    let valid = |n: i64| usize::try_from(n).ok().filter(|&n| n < ctx.db.database_count());
+    let (Some(a), Some(b)) = (valid(a), valid(b)) else { return Err(ClientError::DbIndexOutOfRange) };
+    ctx.db.swap(a, b);
+    ctx.db.journal.swapped(a, b);
+    ctx.reply.ok();
+    Ok(())
+}
+
+/// A timeout in milliseconds, 0 for none.
+fn timeout_us(args: Args<'_>, index: usize) -> Result<Option<u64>, ClientError> {
+    let ms = wire::number::parse_i64(args.at(index)).ok_or(ClientError::TimeoutNotInteger)?;
+    match u64::try_from(ms) {
+        Err(_) => Err(ClientError::TimeoutNegative),
+        Ok(0) => Ok(None),
+        Ok(ms) => ms.checked_mul(1000).map(Some).ok_or(ClientError::TimeoutOutOfRange),
+    }
+}
+
+fn wait(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let replicas = args.integer(1)?;
+    let timeout_us = timeout_us(args, 2)?;
+    let request =
+        BlockRequest { on: BlockedOn::Acknowledgement, timeout_us, timeout_reply: TimeoutReply::Integer(0) };
+    if replicas <= 0 || !ctx.block(request) {
+        ctx.reply.integer(0);
+    }
+    Ok(())
+}
+
+fn waitaof(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let local = args.integer(1)?;
+    if !(0..=1).contains(&local) {
+        return Err(ClientError::text("ERR value is out of range, value must between 0 and 1"));
+    }
+    let replicas = args.integer(2)?;
+    if replicas < 0 {
+        return Err(ClientError::MustBePositive);
+    }
+    let timeout_us = timeout_us(args, 3)?;
+    if local > 0 {
+        return Err(ClientError::text(
+            "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
+        ));
+    }
+    let request = BlockRequest {
+        on: BlockedOn::Acknowledgement,
+        timeout_us,
+        timeout_reply: TimeoutReply::Integers(0, 0),
+    };
+    if replicas <= 0 || !ctx.block(request) {
+        ctx.reply.array(2);
+        ctx.reply.integer(0);
+        ctx.reply.integer(0);
+    }
     Ok(())
 }

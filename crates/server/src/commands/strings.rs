@@ -1,20 +1,160 @@
-//! Strings.
+//! Strings: GET, SET and all that reads and changes them whole or in part.
+
+mod lcs;
+pub mod options;
 
 use crate::command::flag::{DENY_OOM, FAST, READONLY, WRITE};
+use crate::command::key_spec::{Begin, Find};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
 use crate::db::EventClasses;
+use crate::error::ClientError;
+use options::{Condition, ExpiryOption, ExpiryUnit, For, Options};
+use wire::number::Extended;
+
+const READS: KeySpec = KeySpec::one(1, access::RO | access::ACCESS);
+const UPDATES: KeySpec = KeySpec::one(1, access::RW | access::ACCESS | access::UPDATE);
+const OVERWRITES: KeySpec = KeySpec::one(1, access::OW | access::UPDATE);
 
 pub const COMMANDS: &[Command] = &[
+    Command::new("append", 3, Group::String, append)
+        .flags(WRITE | DENY_OOM | FAST)
+        .keys(&[KeySpec::one(1, access::RW | access::INSERT)])
+        .since("2.0.0", "O(1) amortised")
+        .doc("Adds bytes to the end of a string; makes the string if there is none.", "key value"),
+    Command::new("decr", 2, Group::String, decr)
+        .flags(WRITE | DENY_OOM | FAST)
+        .keys(&[UPDATES])
+        .since("1.0.0", "O(1)")
+        .doc("Lowers an integer by one; what does not exist counts as 0.", "key"),
+    Command::new("decrby", 3, Group::String, decrby)
+        .flags(WRITE | DENY_OOM | FAST)
+        .keys(&[UPDATES])
+        .since("1.0.0", "O(1)")
+        .doc("Lowers an integer by an amount.", "key decrement"),
+    Command::new("delifeq", 3, Group::String, delifeq)
+        .flags(WRITE | FAST)
+        .keys(&[KeySpec::one(1, access::RM | access::DELETE)])
+        .since("9.0.0", "O(1)")
+        .doc("Removes a key if its string equals the given one.", "key value"),
     Command::new("get", 2, Group::String, get)
         .flags(READONLY | FAST)
-        .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
+        .keys(&[READS])
         .since("1.0.0", "O(1)")
         .doc("Answers the string at a key.", "key"),
+    Command::new("getdel", 2, Group::String, getdel)
+        .flags(WRITE | FAST)
+        .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::DELETE)])
+        .since("6.2.0", "O(1)")
+        .doc("Answers a string and removes its key.", "key"),
+    Command::new("getex", -2, Group::String, getex)
+        .flags(WRITE | FAST)
+        .keys(&[UPDATES])
+        .since("6.2.0", "O(1)")
+        .doc(
+            "Answers a string and sets or clears its expiry.",
+            "key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]",
+        ),
+    Command::new("getrange", 4, Group::String, getrange)
+        .flags(READONLY)
+        .keys(&[READS])
+        .since("2.4.0", "O(N) where N is the length of the reply")
+        .doc("Answers a part of a string.", "key start end"),
+    Command::new("getset", 3, Group::String, getset)
+        .flags(WRITE | DENY_OOM | FAST)
+        .keys(&[UPDATES])
+        .since("1.0.0", "O(1)")
+        .doc("Stores a string and answers the one that was there.", "key value"),
+    Command::new("incr", 2, Group::String, incr)
+        .flags(WRITE | DENY_OOM | FAST)
+        .keys(&[UPDATES])
+        .since("1.0.0", "O(1)")
+        .doc("Raises an integer by one; what does not exist counts as 0.", "key"),
+    Command::new("incrby", 3, Group::String, incrby)
+        .flags(WRITE | DENY_OOM | FAST)
+        .keys(&[UPDATES])
+        .since("1.0.0", "O(1)")
+        .doc("Raises an integer by an amount.", "key increment"),
+    Command::new("incrbyfloat", 3, Group::String, incrbyfloat)
+        .flags(WRITE | DENY_OOM | FAST)
+        .keys(&[UPDATES])
+        .since("2.6.0", "O(1)")
+        .doc("Raises a decimal number by an amount.", "key increment"),
+    Command::new("lcs", -3, Group::String, lcs::lcs)
+        .flags(READONLY)
+        .keys(&[KeySpec::range(1, 1, 1, access::RO | access::ACCESS)])
+        .since("7.0.0", "O(N*M) where N and M are the lengths of the strings")
+        .doc(
+            "Finds the longest common subsequence of two strings.",
+            "key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]",
+        ),
+    Command::new("mget", -2, Group::String, mget)
+        .flags(READONLY | FAST)
+        .keys(&[KeySpec::range(1, -1, 1, access::RO | access::ACCESS)])
+        .since("1.0.0", "O(N) where N is the number of keys")
+        .doc("Answers the strings at several keys.", "key [key ...]")
+        .tips(&["request_policy:multi_shard"]),
+    Command::new("mset", -3, Group::String, mset)
+        .flags(WRITE | DENY_OOM)
+        .keys(&[KeySpec::range(1, -1, 2, access::OW | access::UPDATE)])
+        .since("1.0.1", "O(N) where N is the number of keys")
+        .doc("Stores several strings.", "key value [key value ...]")
+        .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"]),
+    Command::new("msetex", -4, Group::String, msetex)
+        .flags(WRITE | DENY_OOM)
+        .keys(&[KeySpec {
+            access: access::OW | access::UPDATE,
+            begin: Begin::Index(1),
+            find: Find::Counted { count_at: 0, first: 1, step: 2 },
+        }])
+        .since("9.1.0", "O(N) where N is the number of keys")
+        .doc(
+            "Stores several strings with one expiry, if a condition holds for all of their keys.",
+            "numkeys key value [key value ...] [NX | XX] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
+        )
+        .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"]),
+    Command::new("msetnx", -3, Group::String, msetnx)
+        .flags(WRITE | DENY_OOM)
+        .keys(&[KeySpec::range(1, -1, 2, access::OW | access::INSERT)])
+        .since("1.0.1", "O(N) where N is the number of keys")
+        .doc("Stores several strings if none of their keys exists.", "key value [key value ...]"),
+    Command::new("psetex", 4, Group::String, psetex)
+        .flags(WRITE | DENY_OOM)
+        .keys(&[OVERWRITES])
+        .since("2.6.0", "O(1)")
+        .doc("Stores a string that lives for some milliseconds.", "key milliseconds value"),
     Command::new("set", -3, Group::String, set)
         .flags(WRITE | DENY_OOM)
         .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::UPDATE | access::VARIABLE_FLAGS)])
         .since("1.0.0", "O(1)")
-        .doc("Stores a string at a key, whatever was there.", "key value"),
+        .doc(
+            "Stores a string, whatever was there.",
+            "key value [NX | XX | IFEQ comparison-value] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
+        ),
+    Command::new("setex", 4, Group::String, setex)
+        .flags(WRITE | DENY_OOM)
+        .keys(&[OVERWRITES])
+        .since("2.0.0", "O(1)")
+        .doc("Stores a string that lives for some seconds.", "key seconds value"),
+    Command::new("setnx", 3, Group::String, setnx)
+        .flags(WRITE | DENY_OOM | FAST)
+        .keys(&[KeySpec::one(1, access::OW | access::INSERT)])
+        .since("1.0.0", "O(1)")
+        .doc("Stores a string if its key does not exist.", "key value"),
+    Command::new("setrange", 4, Group::String, setrange)
+        .flags(WRITE | DENY_OOM)
+        .keys(&[KeySpec::one(1, access::RW | access::UPDATE)])
+        .since("2.2.0", "O(1), or O(M) where M is the length of a long value")
+        .doc("Overwrites a part of a string, growing it as needed.", "key offset value"),
+    Command::new("strlen", 2, Group::String, strlen)
+        .flags(READONLY | FAST)
+        .keys(&[KeySpec::one(1, access::RO)])
+        .since("2.2.0", "O(1)")
+        .doc("Answers the length of a string.", "key"),
+    Command::new("substr", 4, Group::String, getrange)
+        .flags(READONLY)
+        .keys(&[READS])
+        .since("1.0.0", "O(N) where N is the length of the reply")
+        .doc("Answers a part of a string; an older name of GETRANGE.", "key start end"),
 ];
 
 fn get(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -26,9 +166,332 @@ fn get(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn set(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let key = args.at(1);
-    ctx.db.put_text(key, args.at(2), None);
+    if args.len() == 3 {
+        store(ctx, args.at(1), args.at(2), None);
+        ctx.reply.ok();
+        return Ok(());
+    }
+    let options = options::parse(args, 3, For::Set, ctx.db.now_ms(), "set")?;
+    let start = ctx.reply.len();
+    if options.get {
+        get(ctx, args)?;
+    }
+    let stored = match set_if(ctx, args.at(1), args.at(2), &options) {
+        Ok(stored) => stored,
+        Err(error) => {
+            ctx.reply.truncate(start);
+            return Err(error);
+        }
+    };
+    match (options.get, stored) {
+        (true, _) => {}
+        (false, true) => ctx.reply.ok(),
+        (false, false) => ctx.reply.null(),
+    }
+    Ok(())
+}
+
+/// Stores and says so.
+#[inline]
+fn store(ctx: &mut Context<'_>, key: &[u8], value: &[u8], expiry_ms: Option<i64>) {
+    ctx.db.put_text(key, value, expiry_ms);
     ctx.db.changed(EventClasses::STRING, "set", key);
+}
+
+/// Whether the condition held. A time to live that is already over removes the key instead of storing it.
+fn set_if(
+    ctx: &mut Context<'_>,
+    key: &[u8],
+    value: &[u8],
+    options: &Options<'_>,
+) -> Result<bool, ClientError> {
+    let holds = match options.condition {
+        Condition::Always => true,
+        Condition::IfAbsent => ctx.db.peek(key).is_none(),
+        Condition::IfPresent => ctx.db.peek(key).is_some(),
+        Condition::IfEqual(wanted) => ctx.db.peek_text(key)?.is_some_and(|text| text.equals(wanted)),
+    };
+    if holds {
+        store_with(ctx, key, value, options.expiry);
+    }
+    Ok(holds)
+}
+
+fn store_with(ctx: &mut Context<'_>, key: &[u8], value: &[u8], expiry: ExpiryOption) {
+    match expiry {
+        ExpiryOption::At { unix_ms, .. } if ctx.db.is_due(unix_ms) => ctx.db.remove_as_expired(key),
+        ExpiryOption::At { unix_ms, .. } => {
+            store(ctx, key, value, Some(unix_ms));
+            ctx.db.event(EventClasses::GENERIC, "expire", key);
+        }
+        ExpiryOption::Keep => {
+            let expiry_ms = ctx.db.peek(key).and_then(|there| there.expiry_ms());
+            store(ctx, key, value, expiry_ms);
+        }
+        ExpiryOption::Unsaid | ExpiryOption::Persist => store(ctx, key, value, None),
+    }
+}
+
+fn setnx(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let options = Options { condition: Condition::IfAbsent, ..Options::default() };
+    let stored = set_if(ctx, args.at(1), args.at(2), &options)?;
+    ctx.reply.integer(stored.into());
+    Ok(())
+}
+
+fn setex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    set_for(ctx, args, ExpiryUnit { in_seconds: true, absolute: false }, "setex")
+}
+
+fn psetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    set_for(ctx, args, ExpiryUnit { in_seconds: false, absolute: false }, "psetex")
+}
+
+fn set_for(ctx: &mut Context<'_>, args: Args<'_>, unit: ExpiryUnit, command: &'static str) -> Outcome {
+    let unix_ms = unit.resolve(args.integer(2)?, ctx.db.now_ms(), command)?;
+    store_with(ctx, args.at(1), args.at(3), ExpiryOption::At { unix_ms, absolute: false });
     ctx.reply.ok();
+    Ok(())
+}
+
+fn delifeq(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let key = args.at(1);
+    let equal = ctx.db.peek_text(key)?.is_some_and(|text| text.equals(args.at(2)));
+    if equal {
+        ctx.db.remove(key);
+        ctx.db.changed(EventClasses::GENERIC, "del", key);
+    }
+    ctx.reply.integer(equal.into());
+    Ok(())
+}
+
+fn getdel(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    get(ctx, args)?;
+    if ctx.db.remove(args.at(1)) {
+        ctx.db.changed(EventClasses::GENERIC, "del", args.at(1));
+    }
+    Ok(())
+}
+
+fn getex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let key = args.at(1);
+    let options = options::parse(args, 2, For::GetEx, ctx.db.now_ms(), "getex")?;
+    get(ctx, args)?;
+    let had_expiry_ms = match ctx.db.inspect(key) {
+        Some(value) => value.expiry_ms(),
+        None => return Ok(()),
+    };
+    match options.expiry {
+        ExpiryOption::At { unix_ms, absolute: true } if ctx.db.is_due(unix_ms) => {
+            ctx.db.remove_as_expired(key)
+        }
+        ExpiryOption::At { unix_ms, .. } => {
+            ctx.db.set_expiry(key, Some(unix_ms));
+            ctx.db.changed(EventClasses::GENERIC, "expire", key);
+        }
+        ExpiryOption::Persist if had_expiry_ms.is_some() => {
+            ctx.db.set_expiry(key, None);
+            ctx.db.changed(EventClasses::GENERIC, "persist", key);
+        }
+        ExpiryOption::Persist | ExpiryOption::Unsaid | ExpiryOption::Keep => {}
+    }
+    Ok(())
+}
+
+fn getset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    get(ctx, args)?;
+    store(ctx, args.at(1), args.at(2), None);
+    Ok(())
+}
+
+fn mget(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    ctx.reply.array(args.len() - 1);
+    for key in args.from(1).iter() {
+        match ctx.db.read(key).and_then(|value| value.text()) {
+            Some(text) => text.reply(ctx.reply),
+            None => ctx.reply.null(),
+        }
+    }
+    Ok(())
+}
+
+/// The keys and values of MSET's arguments.
+fn pairs<'a>(args: Args<'a>, first: usize, count: usize) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+    (0..count).map(move |i| (args.at(first + 2 * i), args.at(first + 2 * i + 1)))
+}
+
+fn mset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    require_pairs(args, "mset")?;
+    for (key, value) in pairs(args, 1, args.len() / 2) {
+        store(ctx, key, value, None);
+    }
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn require_pairs(args: Args<'_>, command: &str) -> Result<(), ClientError> {
+    if args.len() % 2 == 1 { Ok(()) } else { Err(ClientError::WrongArity { command: command.to_owned() }) }
+}
+
+fn msetnx(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    require_pairs(args, "msetnx")?;
+    if pairs(args, 1, args.len() / 2).any(|(key, _)| ctx.db.peek(key).is_some()) {
+        ctx.reply.integer(0);
+        return Ok(());
+    }
+    for (key, value) in pairs(args, 1, args.len() / 2) {
+        store(ctx, key, value, None);
+    }
+    ctx.reply.integer(1);
+    Ok(())
+}
+
+fn msetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let invalid = ClientError::text("ERR invalid numkeys value or out of range");
+    let count = args.integer_in(1, 1, i32::MAX.into(), invalid)? as usize;
+    let first_option = 2 + count * 2;
+    if first_option > args.len() {
+        return Err(ClientError::Syntax);
+    }
+    let options = options::parse(args, first_option, For::MSetEx, ctx.db.now_ms(), "msetex")?;
+    let refused = pairs(args, 2, count).any(|(key, _)| match options.condition {
+        Condition::IfAbsent => ctx.db.peek(key).is_some(),
+        Condition::IfPresent => ctx.db.peek(key).is_none(),
+        Condition::Always | Condition::IfEqual(_) => false,
+    });
+    if refused {
+        ctx.reply.integer(0);
+        return Ok(());
+    }
+    for (key, value) in pairs(args, 2, count) {
+        store_with(ctx, key, value, options.expiry);
+    }
+    ctx.reply.integer(1);
+    Ok(())
+}
+
+fn incr(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    add(ctx, args.at(1), 1)
+}
+
+fn decr(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    add(ctx, args.at(1), -1)
+}
+
+fn incrby(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    add(ctx, args.at(1), args.integer(2)?)
+}
+
+fn decrby(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let amount = args.integer(2)?.checked_neg().ok_or(ClientError::DecrementOverflow)?;
+    add(ctx, args.at(1), amount)
+}
+
+fn add(ctx: &mut Context<'_>, key: &[u8], amount: i64) -> Outcome {
+    let before = match ctx.db.peek_text(key)? {
+        None => 0,
+        Some(text) => text.integer().ok_or(ClientError::NotInteger)?,
+    };
+    let after = before.checked_add(amount).ok_or(ClientError::IncrementOverflow)?;
+    ctx.db.put_integer_keeping_expiry(key, after);
+    ctx.db.changed(EventClasses::STRING, "incrby", key);
+    ctx.reply.integer(after);
+    Ok(())
+}
+
+fn incrbyfloat(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let key = args.at(1);
+    let there = ctx.db.peek_text(key)?.map(|text| text.to_vec());
+    let before = match there {
+        None => Extended::from_i64(0),
+        Some(text) => Extended::parse(&text).ok_or(ClientError::NotFloat)?,
+    };
+    let amount = Extended::parse(args.at(2)).ok_or(ClientError::NotFloat)?;
+    let after = before.add(amount).filter(|sum| sum.is_finite()).ok_or(ClientError::IncrementNotFinite)?;
+    let text = after.text();
+    let expiry_ms = ctx.db.inspect(key).and_then(|value| value.expiry_ms());
+    ctx.db.put_bytes(key, &text, expiry_ms);
+    ctx.db.changed(EventClasses::STRING, "incrbyfloat", key);
+    ctx.reply.bulk(&text);
+    Ok(())
+}
+
+fn append(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let (key, value) = (args.at(1), args.at(2));
+    let length = match ctx.db.peek_text(key)? {
+        Some(text) => {
+            let length = text.len();
+            check_length(ctx, length as i64, value.len())?;
+            ctx.db.edit_text(key, |text| text.extend_from_slice(value))?;
+            length + value.len()
+        }
+        None => {
+            ctx.db.put_text(key, value, None);
+            value.len()
+        }
+    };
+    ctx.db.changed(EventClasses::STRING, "append", key);
+    ctx.reply.integer(length as i64);
+    Ok(())
+}
+
+/// A string must not grow past what one bulk may hold.
+pub fn check_length(ctx: &Context<'_>, offset: i64, length: usize) -> Result<(), ClientError> {
+    let end = offset.checked_add(length as i64);
+    match end {
+        Some(end) if end as u64 <= ctx.server.config.proto_max_bulk_len_bytes => Ok(()),
+        _ => Err(ClientError::StringTooLong),
+    }
+}
+
+fn setrange(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let (key, value) = (args.at(1), args.at(3));
+    let offset = args.integer(2)?;
+    if offset < 0 {
+        return Err(ClientError::OffsetOutOfRange);
+    }
+    let length = ctx.db.peek_text(key)?.map_or(0, |text| text.len());
+    if value.is_empty() {
+        ctx.reply.integer(length as i64);
+        return Ok(());
+    }
+    check_length(ctx, offset, value.len())?;
+    let offset = offset as usize;
+    let length = ctx.db.edit_text(key, |text| {
+        if text.len() < offset + value.len() {
+            text.resize(offset + value.len(), 0);
+        }
+        text[offset..offset + value.len()].copy_from_slice(value);
+        text.len()
+    })?;
+    ctx.db.changed(EventClasses::STRING, "setrange", key);
+    ctx.reply.integer(length as i64);
+    Ok(())
+}
+
+fn getrange(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let (start, end) = (args.integer(2)?, args.integer(3)?);
+    let Some(text) = ctx.db.read_text(args.at(1))? else {
+        ctx.reply.bulk(b"");
+        return Ok(());
+    };
+    text.with_bytes(|bytes| ctx.reply.bulk(slice(bytes, start, end)));
+    Ok(())
+}
+
+/// The bytes from `start` to `end`, both included; negative positions count from the end.
+fn slice(bytes: &[u8], start: i64, end: i64) -> &[u8] {
+    if start < 0 && end < 0 && start > end {
+        return b"";
+    }
+    let length = bytes.len() as i64;
+    let from = if start < 0 { start.saturating_add(length).max(0) } else { start };
+    let to = if end < 0 { end.saturating_add(length).max(0) } else { end.min(length - 1) };
+    if from > to || length == 0 { b"" } else { &bytes[from as usize..=to as usize] }
+}
+
+fn strlen(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let length = ctx.db.read_text(args.at(1))?.map_or(0, |text| text.len());
+    ctx.reply.integer(length as i64);
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Text in the quotes that the configuration's syntax reads back as the same bytes.
 
 /// `bytes` in double quotes, with escapes for what is not printable ASCII.
-pub(super) fn quoted(bytes: &[u8]) -> Vec<u8> {
+pub fn quoted(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len() + 2);
     out.push(b'"');
     for &byte in bytes {

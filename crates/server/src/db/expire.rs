@@ -53,6 +53,12 @@ impl Db {
         true
     }
 
+    /// Removes a key that a command has given an expiry in the past.
+    pub fn remove_as_expired(&mut self, key: &[u8]) {
+        let hash = self.table().hash(key);
+        self.expire(hash, key);
+    }
+
     fn expire(&mut self, hash: u64, key: &[u8]) {
         if self.remove_hashed(hash, key) {
             self.figures.expired_keys += 1;

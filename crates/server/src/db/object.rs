@@ -1,5 +1,7 @@
 //! What a key can hold.
 
+use super::hash::Hash;
+use super::set::Set;
 use structures::key_table::{self, EntryRef};
 
 /// The type of a value, as TYPE names it.
@@ -27,19 +29,24 @@ impl Kind {
 }
 
 /// A value that is not packed into its key's entry.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Object {
     /// A string too long to sit in the entry, or one that grows in place.
     Text(Vec<u8>),
+    Hash(Hash),
+    Set(Set),
 }
 
 /// Freeing more than this at once is left to the background, in bytes of text or in elements.
 const LARGE_TEXT_BYTES: usize = 1 << 20;
+const LARGE_ELEMENTS: usize = 4096;
 
 impl Object {
     pub fn kind(&self) -> Kind {
         match self {
             Object::Text(_) => Kind::String,
+            Object::Hash(_) => Kind::Hash,
+            Object::Set(_) => Kind::Set,
         }
     }
 
@@ -47,6 +54,8 @@ impl Object {
     pub fn is_large(&self) -> bool {
         match self {
             Object::Text(text) => text.capacity() > LARGE_TEXT_BYTES,
+            Object::Hash(hash) => hash.len() > LARGE_ELEMENTS,
+            Object::Set(set) => set.len() > LARGE_ELEMENTS,
         }
     }
 }
@@ -64,8 +73,22 @@ pub enum Text<'a> {
     Integer(i64),
 }
 
+/// A value on its way from one key to another.
+#[derive(Debug)]
+pub struct Taken {
+    pub value: TakenValue,
+    pub expiry_ms: Option<i64>,
+}
+
+#[derive(Debug)]
+pub enum TakenValue {
+    Bytes(Box<[u8]>),
+    Integer(i64),
+    Object(Object),
+}
+
 impl<'a> Value<'a> {
-    pub(super) fn new(entry: EntryRef<'a, Object>) -> Self {
+    pub fn new(entry: EntryRef<'a, Object>) -> Self {
         Value { entry }
     }
 
@@ -88,7 +111,18 @@ impl<'a> Value<'a> {
             key_table::Value::Inline(bytes) => Some(Text::Bytes(bytes)),
             key_table::Value::Integer(n) => Some(Text::Integer(n)),
             key_table::Value::Object(Object::Text(text)) => Some(Text::Bytes(text)),
+            key_table::Value::Object(_) => None,
         }
+    }
+
+    /// A copy that can be put at another key.
+    pub fn to_taken(&self) -> Taken {
+        let value = match self.entry.value() {
+            key_table::Value::Inline(bytes) => TakenValue::Bytes(bytes.into()),
+            key_table::Value::Integer(n) => TakenValue::Integer(n),
+            key_table::Value::Object(object) => TakenValue::Object(object.clone()),
+        };
+        Taken { value, expiry_ms: self.expiry_ms() }
     }
 
     /// Milliseconds since the epoch.
@@ -102,6 +136,8 @@ impl<'a> Value<'a> {
             key_table::Value::Integer(_) => "int",
             key_table::Value::Inline(_) => "embstr",
             key_table::Value::Object(Object::Text(_)) => "raw",
+            key_table::Value::Object(Object::Hash(hash)) => hash.encoding_name(),
+            key_table::Value::Object(Object::Set(set)) => set.encoding_name(),
         }
     }
 }
@@ -120,6 +156,27 @@ impl Text<'_> {
         match self {
             Text::Bytes(bytes) => bytes.to_vec(),
             Text::Integer(n) => wire::number::i64_text(*n).to_vec(),
+        }
+    }
+
+    /// Hands over the bytes a client sees, without a copy on the heap.
+    #[inline]
+    pub fn with_bytes<R>(&self, work: impl FnOnce(&[u8]) -> R) -> R {
+        match self {
+            Text::Bytes(bytes) => work(bytes),
+            Text::Integer(n) => work(&wire::number::i64_text(*n)),
+        }
+    }
+
+    pub fn equals(&self, other: &[u8]) -> bool {
+        self.with_bytes(|bytes| bytes == other)
+    }
+
+    /// The integer it is, if it reads as one.
+    pub fn integer(&self) -> Option<i64> {
+        match self {
+            Text::Bytes(bytes) => wire::number::parse_i64(bytes),
+            Text::Integer(n) => Some(*n),
         }
     }
 

@@ -31,11 +31,15 @@ impl Db {
     #[inline]
     pub fn put_text(&mut self, key: &[u8], text: &[u8], expiry_ms: Option<i64>) {
         let value = match wire::number::parse_i64(text) {
-            Some(n) if text.len() <= 20 => NewValue::Integer(n),
-            _ if text.len() <= INLINE_LEN_MAX => NewValue::Inline(text),
-            _ => NewValue::Object(Object::Text(text.to_vec())),
+            Some(n) => NewValue::Integer(n),
+            None => bytes_value(text),
         };
         self.put(key, value, expiry_ms);
+    }
+
+    /// Stores a string as the bytes it is, even if it reads as an integer.
+    pub fn put_bytes(&mut self, key: &[u8], text: &[u8], expiry_ms: Option<i64>) {
+        self.put(key, bytes_value(text), expiry_ms);
     }
 
     /// Stores an integer; in place if one is there already. Keeps the expiry.
@@ -78,5 +82,13 @@ impl Db {
         let result = edit(&mut text);
         self.put(key, NewValue::Object(Object::Text(text)), expiry_ms);
         Ok(result)
+    }
+}
+
+fn bytes_value(text: &[u8]) -> NewValue<'_, Object> {
+    if text.len() <= INLINE_LEN_MAX {
+        NewValue::Inline(text)
+    } else {
+        NewValue::Object(Object::Text(text.to_vec()))
     }
 }

@@ -6,11 +6,14 @@ use super::Executor;
 const EXPIRE_TIME_PERCENT: u64 = 25;
 /// Buckets that one call may rearrange in each table that is growing or shrinking.
 const TABLE_STEP_BUCKETS: usize = 1024;
+/// Between two samples of rates and memory.
+const SAMPLE_PERIOD_US: u64 = 100_000;
 
 #[derive(Clone, Debug, Default)]
 pub struct Cron {
     /// On the monotonic clock.
     next_us: u64,
+    next_sample_us: u64,
 }
 
 impl Executor {
@@ -38,14 +41,25 @@ impl Executor {
         self.cron.next_us = now_us + period_us;
         self.expire_some(period_us * EXPIRE_TIME_PERCENT / 100);
         self.db.step_tables(TABLE_STEP_BUCKETS);
+        if now_us >= self.cron.next_sample_us {
+            self.cron.next_sample_us = now_us + SAMPLE_PERIOD_US;
+            self.server.observed.sample(now_us);
+        }
     }
 
     fn expire_some(&mut self, budget_us: u64) {
-        let deadline_us = self.clock.read().monotonic_us + budget_us;
+        let started_us = self.clock.read().monotonic_us;
+        let deadline_us = started_us + budget_us;
         self.db.begin(0, self.server.now.unix_ms());
         self.db.journal.listening = self.server.listens_to_changes();
         let clock = &self.clock;
         self.db.expire_cycle(&mut self.expire_cursor, &mut || clock.read().monotonic_us >= deadline_us);
+        let ended_us = self.clock.read().monotonic_us;
+        self.db.figures.expire_cycle_cpu_us += ended_us - started_us;
+        let (now_s, threshold_ms) =
+            (self.server.now.unix_us / 1_000_000, self.server.config.latency_monitor_threshold_ms);
+        self.server.observed.latency.note("expire-cycle", ended_us - started_us, threshold_ms, now_s);
+        self.server.observed.statistics.expire_time_cap_reached += u64::from(ended_us >= deadline_us);
         self.apply_effects(None);
         if self.server.blocked.has_ready() {
             self.serve_blocked();

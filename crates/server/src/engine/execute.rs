@@ -1,6 +1,7 @@
 //! One command from request to reply.
 
 use super::Executor;
+use super::observation::Finished;
 use crate::command::registry::CommandId;
 use crate::command::{Args, Command, Context, Next, Origin, flag};
 use crate::error::ClientError;
@@ -130,11 +131,20 @@ impl Executor {
         match self.call(slot, id, args, reply, Origin::default()) {
             Next::Reply | Next::NoReply => {}
             Next::Block(request) => self.block(slot, id, args, request),
-            Next::RunTransaction => self.run_transaction(slot, reply),
+            Next::RunTransaction => self.exec(slot, id, args, reply),
         }
         if self.server.blocked.has_ready() {
             self.serve_blocked();
         }
+    }
+
+    fn exec(&mut self, slot: ClientSlot, id: CommandId, args: Args<'_>, reply: &mut ReplyBuffer) {
+        let (started_ns, start) = (self.clock.monotonic_ns(), reply.len());
+        self.run_transaction(slot, reply);
+        let elapsed_ns = self.clock.monotonic_ns() - started_ns;
+        let reply_bytes = reply.len() - start;
+        self.observe_call(Finished { slot, id, args, elapsed_ns, reply_bytes, failed: false });
+        self.feed_monitors(slot, self.server.registry.row(id), args);
     }
 
     /// Calls the handler and does what follows from every single command, inside transactions too.
@@ -147,10 +157,9 @@ impl Executor {
         origin: Origin,
     ) -> Next {
         let command = self.server.registry.row(id);
-        self.feed_monitors(slot, command, args);
         self.db.journal.listening = self.server.listens_to_changes();
         self.db.begin(self.server.clients[slot].db_index, self.server.now.unix_ms());
-        let started_us = self.clock.read().monotonic_us;
+        let (started_ns, start) = (self.clock.monotonic_ns(), reply.len());
         let mut context = Context {
             db: &mut self.db,
             server: &mut self.server,
@@ -170,29 +179,23 @@ impl Executor {
         }
         self.remember_read_keys(slot, command, args);
         self.apply_effects(Some(slot));
-        if !matches!(next, Next::Block(_)) {
-            self.observe_call(slot, id, args, started_us, failed);
+        if self.server.config_changed {
+            self.reconfigured();
+        }
+        match next {
+            Next::Reply | Next::NoReply => {
+                let elapsed_ns = self.clock.monotonic_ns() - started_ns;
+                let reply_bytes = reply.len() - start;
+                self.observe_call(Finished { slot, id, args, elapsed_ns, reply_bytes, failed });
+            }
+            Next::Block(_) => {}
+            // Is noted when all that was queued has run.
+            Next::RunTransaction => return next,
+        }
+        if !origin.retried {
+            self.feed_monitors(slot, command, args);
         }
         next
-    }
-
-    fn observe_call(
-        &mut self,
-        slot: ClientSlot,
-        id: CommandId,
-        _args: Args<'_>,
-        started_us: u64,
-        failed: bool,
-    ) {
-        let elapsed_us = self.clock.read().monotonic_us - started_us;
-        let figures = &mut self.server.observed.commands[id.0 as usize];
-        figures.calls += 1;
-        figures.busy_us += elapsed_us;
-        figures.failed += failed as u64;
-        self.server.observed.statistics.commands_processed += 1;
-        let client = &mut self.server.clients[slot];
-        client.commands_total += 1;
-        client.last_command = Some(id);
     }
 
     /// Swallows replies the client does not want, and lets through what arrived for it meanwhile.
@@ -233,8 +236,6 @@ impl Executor {
             spec.positions(args, &mut |at| self.server.tracking.remember(id, &args[at]));
         }
     }
-
-    fn feed_monitors(&mut self, _slot: ClientSlot, _command: &Command, _args: Args<'_>) {}
 }
 
 enum Admitted {

@@ -1,25 +1,26 @@
 //! Keeping within `maxmemory`.
 
 use super::Executor;
+use super::reclaim::Reclaimer;
 use crate::observe::memory::ThreadMemory;
 
 /// Keys evicted for one command before it is let through anyway; the next command goes on.
 const EVICTIONS_PER_COMMAND_MAX: usize = 1000;
 
-/// Reads how much memory the executor's thread uses.
-#[derive(Clone, Copy)]
+/// Reads how much memory the executor's thread uses, and has large things freed.
 pub struct Meter {
     thread: Option<ThreadMemory>,
+    pub reclaimer: Reclaimer,
 }
 
 impl Meter {
     pub fn of_this_thread() -> Self {
-        Meter { thread: ThreadMemory::of_this_thread() }
+        Meter { thread: ThreadMemory::of_this_thread(), reclaimer: Reclaimer::start() }
     }
 
     #[inline]
     pub fn used_bytes(&self) -> u64 {
-        self.thread.map_or(0, |thread| thread.used_bytes())
+        self.thread.map_or(0, |thread| thread.used_bytes().saturating_add_signed(self.reclaimer.used_bytes()))
     }
 }
 
@@ -39,7 +40,7 @@ impl Executor {
                 return false;
             }
             self.apply_effects(None);
-            self.db.discarded.clear();
+            self.free_discarded();
             if self.memory.used_bytes() <= maxmemory {
                 return true;
             }

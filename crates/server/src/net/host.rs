@@ -1,19 +1,19 @@
 //! The loop that connects sockets to the executor: wait, read, parse, run in order, write once.
 
 use super::connection::{Connection, Transfer};
-use super::listener::{Accepted, ListenError, Listener, SocketOptions};
+use super::listener::{Accepted, ListenError, SocketOptions};
 use super::poller::{Poller, Readiness, Token};
+use super::surroundings::{Listeners, ProcessSurroundings};
 use crate::command::Args;
 use crate::engine::{Executor, Flow};
 use crate::server::HostRequest;
 use crate::session::ClientSlot;
 use crate::session::client::ConnectionFigures;
 use rustix::fd::{AsFd, AsRawFd};
-use std::ffi::OsStr;
+use std::cell::RefCell;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::rc::Rc;
 use std::time::Duration;
 use wire::request::Limits;
 
@@ -23,7 +23,7 @@ const ACCEPTS_PER_TICK_MAX: usize = 1000;
 pub struct Host {
     pub executor: Executor,
     poller: Poller,
-    listeners: Vec<Listener>,
+    listeners: Rc<RefCell<Listeners>>,
     connections: Vec<Option<Box<Connection>>>,
     /// Becomes readable when the process is asked to stop.
     signals: UnixStream,
@@ -34,13 +34,15 @@ pub struct Host {
 
 impl Host {
     /// `signals` becomes readable when the process should stop.
-    pub fn new(executor: Executor, signals: UnixStream) -> io::Result<Self> {
+    pub fn new(mut executor: Executor, signals: UnixStream) -> io::Result<Self> {
+        let listeners = Rc::new(RefCell::new(Listeners::default()));
+        executor.server.surroundings = Box::new(ProcessSurroundings { listeners: Rc::clone(&listeners) });
         let poller = Poller::new()?;
         poller.add(&signals, Token::Signal)?;
         Ok(Host {
             executor,
             poller,
-            listeners: Vec::new(),
+            listeners,
             connections: Vec::new(),
             signals,
             ready: Vec::new(),
@@ -48,36 +50,24 @@ impl Host {
         })
     }
 
-    /// Opens the sockets that the configuration names, in place of those open now. On failure these stay.
+    /// Opens the sockets that the configuration names.
     pub fn listen(&mut self) -> Result<(), ListenError> {
         let config = &self.executor.server.config;
-        let backlog = config.tcp_backlog as i32;
-        let mut listeners = Vec::new();
-        let kept = std::mem::take(&mut self.listeners);
-        drop(kept);
-        if config.port != 0 {
-            for host in &config.bind {
-                let (host, optional) = match host.strip_prefix('-') {
-                    Some(host) => (host, true),
-                    None => (host.as_str(), false),
-                };
-                match Listener::tcp(host, config.port, backlog) {
-                    Ok(opened) => listeners.extend(opened),
-                    Err(error) if optional => log::warn!("{error}; going on without it"),
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        if let Some(path) = &config.unixsocket {
-            let mode = (config.unixsocketperm != 0).then_some(config.unixsocketperm);
-            listeners.push(Listener::unix(Path::new(OsStr::from_bytes(path)), mode, backlog)?);
+        self.listeners.borrow_mut().exchange(config, config)?;
+        self.watch_listeners()
+    }
+
+    /// Watches sockets that were opened since the last time; those that are closed have left the poller.
+    fn watch_listeners(&mut self) -> Result<(), ListenError> {
+        let mut listeners = self.listeners.borrow_mut();
+        if !std::mem::take(&mut listeners.changed) {
+            return Ok(());
         }
         for (index, listener) in listeners.iter().enumerate() {
             self.poller
                 .add(listener.fd(), Token::Listener(index as u32))
                 .map_err(|source| ListenError::Listen { address: format!("listener {index}"), source })?;
         }
-        self.listeners = listeners;
         Ok(())
     }
 
@@ -107,6 +97,9 @@ impl Host {
         self.executor.end_tick();
         self.flush();
         self.close_condemned();
+        if let Err(error) = self.watch_listeners() {
+            log::warn!("{error}");
+        }
         Ok(go_on && self.host_requests())
     }
 
@@ -126,7 +119,11 @@ impl Host {
         let options =
             SocketOptions { keepalive_s: config.tcp_keepalive_seconds as u64, nodelay: config.tcp_nodelay };
         for _ in 0..ACCEPTS_PER_TICK_MAX {
-            match self.listeners[index].accept(options) {
+            let accepted = match self.listeners.borrow().get(index) {
+                Some(listener) => listener.accept(options),
+                None => return,
+            };
+            match accepted {
                 Ok(None) => return,
                 Ok(Some(accepted)) => self.admit(accepted),
                 Err(error) => {
@@ -326,13 +323,6 @@ impl Host {
         for request in std::mem::take(&mut self.executor.server.host_requests) {
             match request {
                 HostRequest::Shutdown => return false,
-                HostRequest::Reconfigured(names) => {
-                    if names.iter().any(|name| matches!(*name, "port" | "bind" | "unixsocket")) {
-                        if let Err(error) = self.listen() {
-                            log::warn!("{error}");
-                        }
-                    }
-                }
             }
         }
         true

@@ -1,9 +1,13 @@
-//! The allocator's true figures.
+//! The allocator's true figures, and what the kernel says of the process.
 
-use tikv_jemalloc_ctl::thread;
+use crate::sys::allocator;
+use tikv_jemalloc_ctl::{epoch, stats, thread};
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// What INFO calls the allocator.
+pub const ALLOCATOR_NAME: &str = "jemalloc-5.3.1";
 
 /// Bytes that one thread has asked for and given back so far, in whole size classes.
 #[derive(Clone, Copy)]
@@ -26,4 +30,97 @@ impl ThreadMemory {
     pub fn used_bytes(&self) -> u64 {
         self.allocated.get().wrapping_sub(self.deallocated.get())
     }
+}
+
+/// What costs too much to read for every command: read some times a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// What commands had in use at that instant.
+    pub used_bytes: u64,
+    /// The process's pages in memory.
+    pub process_resident_bytes: u64,
+    /// In the whole process, all threads and start included.
+    pub allocated_bytes: u64,
+    /// Pages with anything in use.
+    pub active_bytes: u64,
+    /// Pages in memory that the allocator manages.
+    pub resident_bytes: u64,
+    pub muzzy_bytes: u64,
+    /// Unused room in slabs of small classes.
+    pub fragmented_bytes: u64,
+}
+
+/// The server's memory.
+pub struct Memory {
+    thread: Option<ThreadMemory>,
+    /// In use when the server had started and held no data.
+    pub startup_bytes: u64,
+    pub peak_bytes: u64,
+    pub sample: Sample,
+    /// Of the machine.
+    pub system_bytes: u64,
+}
+
+impl Memory {
+    /// Of a server whose executor is the calling thread.
+    pub fn of_this_thread() -> Self {
+        let system = rustix::system::sysinfo();
+        let mut memory = Memory {
+            thread: ThreadMemory::of_this_thread(),
+            startup_bytes: 0,
+            peak_bytes: 0,
+            sample: Sample::default(),
+            system_bytes: system.totalram as u64 * u64::from(system.mem_unit),
+        };
+        memory.take_sample();
+        memory
+    }
+
+    /// Bytes in use.
+    #[inline]
+    pub fn used_bytes(&self) -> u64 {
+        self.thread.map_or(0, |thread| thread.used_bytes())
+    }
+
+    pub fn take_sample(&mut self) {
+        // An allocator without statistics says zero everywhere.
+        let _ = epoch::advance();
+        let bytes = |read: tikv_jemalloc_ctl::Result<usize>| read.unwrap_or(0) as u64;
+        self.sample = Sample {
+            used_bytes: self.used_bytes(),
+            process_resident_bytes: process_resident_bytes().unwrap_or(0),
+            allocated_bytes: bytes(stats::allocated::read()),
+            active_bytes: bytes(stats::active::read()),
+            resident_bytes: bytes(stats::resident::read()),
+            muzzy_bytes: allocator::muzzy_bytes().unwrap_or(0) as u64,
+            fragmented_bytes: allocator::small_bin_waste_bytes().unwrap_or(0) as u64,
+        };
+        self.note_peak();
+    }
+
+    /// The peak is noted when somebody looks, so it is at least what is in use now.
+    pub fn note_peak(&mut self) {
+        self.peak_bytes = self.peak_bytes.max(self.used_bytes());
+    }
+
+    /// All of the allocator's own statistics as a text.
+    pub fn allocator_report(&self) -> String {
+        let mut text = Vec::new();
+        match tikv_jemalloc_ctl::stats_print::stats_print(&mut text, Default::default()) {
+            Ok(()) => String::from_utf8_lossy(&text).into_owned(),
+            Err(error) => format!("The allocator gives no statistics: {error}\n"),
+        }
+    }
+
+    /// Gives what is free back to the kernel; whether the allocator agreed.
+    pub fn purge(&self) -> bool {
+        allocator::purge()
+    }
+}
+
+/// From the second word of /proc/self/statm, in pages.
+fn process_resident_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
 }

@@ -64,6 +64,11 @@ impl BlockedTable {
         self.count
     }
 
+    /// How many clients wait until a set time.
+    pub fn deadlines(&self) -> usize {
+        self.deadlines.len()
+    }
+
     /// How many keys are waited for.
     pub fn keys(&self) -> usize {
         self.by_key.len()

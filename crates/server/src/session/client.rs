@@ -177,6 +177,14 @@ impl Client {
         self.protocol() == Protocol::Resp2 && !self.subscriptions.is_empty()
     }
 
+    /// What the client occupies: itself, its buffers and what it has queued.
+    pub fn memory_bytes(&self) -> usize {
+        let queued = self.transaction.as_ref().map_or(0, |transaction| transaction.argument_bytes);
+        let buffers = self.output.capacity() + self.deferred_output.capacity();
+        let input = self.connection.input_bytes + self.connection.input_free_bytes;
+        size_of::<Client>() + buffers + input + queued + self.name.capacity()
+    }
+
     pub fn output_class(&self) -> OutputClass {
         if self.subscriptions.is_empty() { OutputClass::Normal } else { OutputClass::PubSub }
     }

@@ -14,6 +14,7 @@
 //! 4. Consecutive values are a run. Otherwise the form is at most about twice the size of the best: it changes
 //!    only when it would halve, so that a value that comes and goes does not convert the page each time.
 
+use crate::prefetch::prefetch;
 use crate::size_class::size_class;
 
 /// Values in a page: inserting moves at most 2 KiB or so, and the 32 bytes of the page itself are 0.07 of a
@@ -27,6 +28,7 @@ enum Form {
     Bitmap,
 }
 
+#[derive(Clone)]
 pub(super) struct Page {
     pub base: i64,
     contents: Box<[u8]>,
@@ -135,6 +137,18 @@ impl Page {
     #[inline]
     fn value(&self, offset: u64) -> i64 {
         (self.base as u64).wrapping_add(offset) as i64
+    }
+
+    /// Asks for the line that a lookup of `value` reads first.
+    pub fn prefetch(&self, value: i64) {
+        let at = match self.form {
+            Form::Run => return,
+            Form::Bitmap => usize::try_from(self.offset(value) / 8).unwrap_or(usize::MAX),
+            Form::Offsets(width) => self.count() / 2 * width as usize,
+        };
+        if let Some(byte) = self.contents.get(at) {
+            prefetch(byte);
+        }
     }
 
     #[inline]

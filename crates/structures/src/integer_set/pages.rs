@@ -11,10 +11,12 @@
 //! 3. `len` is the sum of the groups' counts.
 
 use super::page::{PAGE_MAX, Page};
+use crate::prefetch::prefetch;
 use crate::size_class::size_class;
 
 const GROUP_MAX: usize = 128;
 
+#[derive(Clone)]
 struct Group {
     first: i64,
     count: u64,
@@ -28,7 +30,7 @@ impl Group {
     }
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct IntegerPages {
     groups: Vec<Group>,
     len: u64,
@@ -61,6 +63,21 @@ impl IntegerPages {
         let group = self.groups.partition_point(|group| group.first <= value).saturating_sub(1);
         let page = self.groups[group].pages.partition_point(|page| page.base <= value).saturating_sub(1);
         Some((group, page))
+    }
+
+    /// See [`super::IntegerSet::prefetch`]: the middle of a group's pages, then of a page's contents.
+    pub fn prefetch(&self, value: i64, step: u32) -> bool {
+        if self.groups.is_empty() || step > 1 {
+            return false;
+        }
+        if step == 0 {
+            let group = self.groups.partition_point(|group| group.first <= value).saturating_sub(1);
+            let pages = &self.groups[group].pages;
+            prefetch(&raw const pages[pages.len() / 2]);
+        } else if let Some((group, page)) = self.locate(value) {
+            self.groups[group].pages[page].prefetch(value);
+        }
+        step == 0
     }
 
     #[inline]

@@ -133,6 +133,11 @@ impl SortedIntegers {
         self.bytes.capacity()
     }
 
+    /// Asks for the first line of the buffer.
+    pub fn prefetch(&self) {
+        self.bytes.prefetch();
+    }
+
     pub fn len(&self) -> usize {
         self.header().1
     }

@@ -52,6 +52,7 @@ fn random_operations_match_a_tree() {
                 assert!(set.remove(near) && model.remove(&near));
                 assert!(!set.contains(near));
             }
+            assert!((0..8).take_while(|&step| set.prefetch(value, step)).count() < 3);
             assert_eq!(set.contains(value), model.contains(&value));
             if step % 256 == 0 {
                 compare(&set, &model, random);

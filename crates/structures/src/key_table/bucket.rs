@@ -120,9 +120,13 @@ pub(super) fn entry_count(slots: &[Slot; SLOTS]) -> usize {
 /// The slot of the entry at `address`, which must be there.
 #[inline]
 pub(super) fn slot_of(slots: &mut [Slot; SLOTS], address: *mut u8) -> &mut Slot {
-    // Two passes: a search that returns the reference while looping on would hold the borrow too long.
-    match slots.iter().position(|slot| slot.is_entry() && slot.address() == address) {
-        Some(at) => &mut slots[at],
+    let mut mask: SlotMask = 0;
+    for (i, slot) in slots.iter().enumerate() {
+        mask |= ((slot.address() == address) as SlotMask) << i;
+    }
+    // A node's address is no entry's.
+    match slots.get_mut(mask.trailing_zeros() as usize) {
+        Some(_) => &mut slots[mask.trailing_zeros() as usize],
         None => slot_of_overflowed(overflow_mut(slots), address),
     }
 }
@@ -137,10 +141,17 @@ fn slot_of_overflowed(node: &mut [Slot], address: *mut u8) -> &mut Slot {
     }
 }
 
+/// The number of slots in use, link included. Counts rather than searches: the answer is not predictable.
+#[inline]
+fn used(slots: &[Slot; SLOTS]) -> usize {
+    slots.iter().map(|slot| !slot.is_empty() as usize).sum()
+}
+
 /// Adds an entry. Returns the bytes of overflow this added.
 #[inline]
 pub(super) fn push(slots: &mut [Slot; SLOTS], slot: Slot) -> usize {
-    match slots.iter_mut().find(|slot| slot.is_empty()) {
+    let used = used(slots);
+    match slots.get_mut(used) {
         Some(free) => {
             *free = slot;
             0
@@ -149,12 +160,29 @@ pub(super) fn push(slots: &mut [Slot; SLOTS], slot: Slot) -> usize {
     }
 }
 
+/// Gives an empty bucket these entries, which empty slots may follow: as many as fit into it and one node.
+/// Returns the bytes of overflow this added.
+#[inline]
+pub(super) fn fill(slots: &mut [Slot; SLOTS], entries: &[Slot; 2 * SLOTS]) -> usize {
+    debug_assert!(slots[0].is_empty() && entries[2 * SLOTS - 1].is_empty());
+    slots.copy_from_slice(&entries[..SLOTS]);
+    if entries[SLOTS].is_empty() { 0 } else { fill_overflow(slots, &entries[SLOTS - 1..]) }
+}
+
+#[cold]
+fn fill_overflow(slots: &mut [Slot; SLOTS], beyond: &[Slot]) -> usize {
+    let count = beyond.iter().take_while(|slot| !slot.is_empty()).count();
+    let entries = &beyond[..count];
+    slots[SLOTS - 1] = Slot::link(allocate_node(entries), count, filter_of(entries));
+    size_of_val(entries)
+}
+
 /// Adds an entry to eight full slots.
 #[cold]
 fn spill(slots: &mut [Slot; SLOTS], slot: Slot) -> usize {
     let last = slots[SLOTS - 1];
     if !last.is_link() {
-        let node = allocate_node(last, slot);
+        let node = allocate_node(&[last, slot]);
         slots[SLOTS - 1] = Slot::link(node, 2, filter_bit(last.tag()) | filter_bit(slot.tag()));
         return 2 * size_of::<Slot>();
     }
@@ -174,11 +202,19 @@ fn spill(slots: &mut [Slot; SLOTS], slot: Slot) -> usize {
 
 /// Takes out the entry at `address`, which must be there: the chain's last entry moves into its place.
 /// Returns the bytes of overflow this freed.
+#[inline]
 pub(super) fn remove(slots: &mut [Slot; SLOTS], address: *mut u8) -> usize {
-    *slot_of(slots, address) = last_entry(slots);
-    drop_last_entry(slots)
+    if slots[SLOTS - 1].is_link() {
+        *slot_of(slots, address) = last_entry(slots);
+        return drop_last_entry(slots);
+    }
+    let last = used(slots) - 1;
+    *slot_of(slots, address) = slots[last];
+    slots[last] = Slot::EMPTY;
+    0
 }
 
+#[inline]
 fn last_entry(slots: &[Slot; SLOTS]) -> Slot {
     let mut last = Slot::EMPTY;
     for_each_entry(slots, |slot| last = slot);
@@ -214,64 +250,68 @@ fn drop_last_entry(slots: &mut [Slot; SLOTS]) -> usize {
 }
 
 /// The filter of a link to a node with these slots.
+#[inline]
 pub(super) fn filter_of(node: &[Slot]) -> u16 {
     node.iter().fold(0, |filter, slot| {
         filter | if slot.is_link() { slot.link_filter() } else { filter_bit(slot.tag()) }
     })
 }
 
-/// Hands every entry to `take` and frees the overflow nodes. Returns the bytes freed.
+/// Hands every entry to `take`, with some empty slots between them, and frees the overflow nodes. Returns the
+/// bytes freed.
 #[inline]
 pub(super) fn dissolve(slots: &[Slot; SLOTS], mut take: impl FnMut(Slot)) -> usize {
-    let mut slots = *slots;
-    let mut freed = 0;
-    for slot in slots {
-        if slot.is_entry() {
-            take(slot);
-        }
+    let [first @ .., last] = slots;
+    for &slot in first {
+        take(slot);
     }
-    while slots[SLOTS - 1].is_link() {
-        let link = slots[SLOTS - 1];
-        let node = overflow(&slots);
+    take(if last.is_link() { Slot::EMPTY } else { *last });
+    let mut link = *last;
+    let mut freed = 0;
+    while link.is_link() {
+        // SAFETY: invariant 2: the node is alive and of this length; its owner has been handed over to `link`.
+        let node: &[Slot] = unsafe { std::slice::from_raw_parts(link.address().cast(), link.link_len()) };
         let last = node[node.len() - 1];
         for &slot in node {
-            if !slot.is_link() {
-                take(slot);
-            }
+            take(if slot.is_link() { Slot::EMPTY } else { slot });
         }
         freed += size_of_val(node);
-        slots[SLOTS - 1] = if last.is_link() { last } else { Slot::EMPTY };
         free_node(link);
+        link = last;
     }
     freed
 }
 
+#[inline]
 fn node_of(link: Slot) -> NonNull<Slot> {
     NonNull::new(link.address().cast()).expect("a link has a node")
 }
 
+#[inline]
 fn node_layout(len: usize) -> Layout {
     Layout::array::<Slot>(len).expect("a node is at most 64 bytes")
 }
 
-fn allocate_node(first: Slot, second: Slot) -> NonNull<Slot> {
-    // SAFETY: the layout's size is not zero.
-    let node = unsafe { alloc(node_layout(2)) }.cast::<Slot>();
-    let node = NonNull::new(node).unwrap_or_else(|| handle_alloc_error(node_layout(2)));
-    // SAFETY: the allocation has room for two slots.
-    unsafe {
-        node.write(first);
-        node.add(1).write(second);
-    }
+#[inline]
+fn allocate_node(slots: &[Slot]) -> NonNull<Slot> {
+    let layout = node_layout(slots.len());
+    debug_assert!(layout.size() > 0);
+    // SAFETY: the layout's size is not zero: nodes have at least two slots.
+    let node = unsafe { alloc(layout) }.cast::<Slot>();
+    let node = NonNull::new(node).unwrap_or_else(|| handle_alloc_error(layout));
+    // SAFETY: the new allocation has room for exactly these slots.
+    unsafe { node.copy_from_nonoverlapping(NonNull::from(slots).cast(), slots.len()) };
     node
 }
 
+#[inline]
 fn resize_node(node: NonNull<Slot>, len: usize, new_len: usize) -> NonNull<Slot> {
     // SAFETY: invariant 2: the node was allocated with the layout of `len` slots; the new size is not zero.
     let resized = unsafe { realloc(node.as_ptr().cast(), node_layout(len), node_layout(new_len).size()) };
     NonNull::new(resized.cast()).unwrap_or_else(|| handle_alloc_error(node_layout(new_len)))
 }
 
+#[inline]
 fn free_node(link: Slot) {
     // SAFETY: invariant 2: this link is the node's only owner, and the caller forgets it.
     unsafe { dealloc(link.address(), node_layout(link.link_len())) };

@@ -118,11 +118,13 @@ impl Directory {
         }
     }
 
+    #[inline]
     fn capacity(&self, chunk: usize) -> usize {
         CHUNK_BUCKETS.min(self.end - chunk * CHUNK_BUCKETS)
     }
 
     /// Allocates the chunks that hold these buckets, where they are absent.
+    #[inline]
     pub(super) fn ensure(&mut self, buckets: Range<usize>) {
         for at in buckets.start / CHUNK_BUCKETS..buckets.end.div_ceil(CHUNK_BUCKETS) {
             if self.chunks[at].buckets.is_null() {
@@ -134,6 +136,7 @@ impl Directory {
     }
 
     /// Frees those of the chunks around `touched` that lie wholly within `unused`, whose buckets are empty.
+    #[inline]
     pub(super) fn release(&mut self, unused: Range<usize>, touched: Range<usize>) {
         let last = touched.end.div_ceil(CHUNK_BUCKETS).min(self.chunks.len());
         for at in touched.start / CHUNK_BUCKETS..last {

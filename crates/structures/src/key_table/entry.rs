@@ -59,6 +59,7 @@ struct Form {
 }
 
 impl Form {
+    #[inline]
     fn new<T>(value: &NewValue<T>, key_len: usize, expires: bool) -> Form {
         let (kind, value_len) = match value {
             NewValue::Inline(bytes) => (0, bytes.len()),
@@ -71,23 +72,28 @@ impl Form {
         Form { flags, object_len: size_of::<T>(), key_len, value_len }
     }
 
+    #[inline]
     fn with_expiry(self, expires: bool) -> Form {
         Form { flags: self.flags & !EXPIRES | if expires { EXPIRES } else { 0 }, ..self }
     }
 
+    #[inline]
     fn slot_flags(self) -> usize {
         (if self.flags & EXPIRES != 0 { slot::EXPIRES } else { 0 })
             | if self.flags & OBJECT != 0 { slot::OBJECT } else { 0 }
     }
 
+    #[inline]
     fn value_at(self) -> usize {
         key_at(self.flags, self.object_len) + self.key_len
     }
 
+    #[inline]
     fn size(self) -> usize {
         size_class(self.value_at() + self.value_len)
     }
 
+    #[inline]
     fn layout(self) -> Layout {
         Layout::from_size_align(self.size(), ALIGNMENT).expect("key and value are below 4 GiB each")
     }
@@ -115,6 +121,7 @@ const fn key_at(flags: u8, object_len: usize) -> usize {
 }
 
 /// The size class of jemalloc with quantum 8: multiples of 8 up to 64, then four classes per doubling.
+#[inline]
 pub(super) const fn size_class(bytes: usize) -> usize {
     let unit = if bytes <= 64 { 8 } else { 1 << ((bytes - 1).ilog2() - 2) };
     if bytes == 0 { unit } else { bytes.next_multiple_of(unit) }
@@ -160,6 +167,7 @@ impl<T> Entry<T> {
         Entry { at: unsafe { NonNull::new_unchecked(at) }, object: PhantomData }
     }
 
+    #[inline]
     pub(super) fn new(key: &[u8], value: NewValue<T>, expiry_ms: Option<i64>, access: u32) -> Entry<T> {
         let form = Form::new(&value, key.len(), expiry_ms.is_some());
         let entry = Entry::allocate(form);
@@ -167,6 +175,7 @@ impl<T> Entry<T> {
         entry
     }
 
+    #[inline]
     fn allocate(form: Form) -> Entry<T> {
         let layout = form.layout();
         // SAFETY: the size is at least 8.
@@ -176,6 +185,7 @@ impl<T> Entry<T> {
     }
 
     /// Writes everything, into an allocation of `form`'s size that holds no object.
+    #[inline]
     fn fill(self, form: Form, key: &[u8], value: NewValue<T>, expiry_ms: Option<i64>, access: u32) {
         self.write_header(form, access);
         if let Some(ms) = expiry_ms {
@@ -197,6 +207,7 @@ impl<T> Entry<T> {
         }
     }
 
+    #[inline]
     fn write_header(self, form: Form, access: u32) {
         let word = (form.flags as u32 | access << 8).to_le_bytes();
         // SAFETY: a short header is 6 bytes, a long one 16, and every allocation holds its header.
@@ -213,6 +224,7 @@ impl<T> Entry<T> {
         }
     }
 
+    #[inline]
     fn write_expiry(self, form: Form, ms: i64) {
         // SAFETY: the form has an expiry, which lies within the allocation.
         unsafe { self.at.add(expiry_at(form.flags, form.object_len)).cast().write_unaligned(ms) }
@@ -255,6 +267,7 @@ impl<T> Entry<T> {
         u32::from_le(unsafe { self.at.cast::<u32>().read() }) >> 8
     }
 
+    #[inline]
     fn set_access(self, access: u32) {
         let word = (self.flags() as u32 | access << 8).to_le();
         // SAFETY: as in `access`; EntryMut, the only caller, borrows the table mutably.
@@ -312,6 +325,7 @@ impl<T> Entry<T> {
     }
 
     /// Writes a new value over the old one if there is no object to hand out and the size class is the same.
+    #[inline]
     pub(super) fn overwrite<'v>(
         self,
         key: &[u8],
@@ -353,6 +367,7 @@ impl<T> Entry<T> {
         entry
     }
 
+    #[inline]
     pub(super) fn allocation_bytes(self) -> usize {
         self.form().size()
     }
@@ -517,6 +532,7 @@ unsafe impl<T: Sync> Sync for Removed<T> {}
 
 impl<T> Removed<T> {
     /// The entry must be in no slot any more.
+    #[inline]
     pub(super) fn new(entry: Entry<T>) -> Self {
         Removed { entry, object: PhantomData }
     }

@@ -35,14 +35,17 @@ pub(super) struct Shape {
 impl Shape {
     pub(super) const SMALLEST: Shape = Shape { level: 0, width: 1 };
 
+    #[inline]
     pub(super) fn groups(&self) -> usize {
         1 << self.level
     }
 
+    #[inline]
     pub(super) fn width(&self) -> usize {
         self.width as usize
     }
 
+    #[inline]
     fn base(&self) -> u32 {
         self.level & !(LEVELS_PER_WINDOW - 1)
     }
@@ -65,18 +68,33 @@ impl Shape {
         (fixed << WINDOW_BITS | window) as u16
     }
 
-    /// What `bucket` and `tag` tell of the hash: its highest bits, down to the window's end, and its lowest five.
+    /// What a bucket and the tags in it tell of the hashes.
     #[inline]
-    pub(super) fn recall(&self, bucket: usize, tag: u16) -> u64 {
+    pub(super) fn recall_in(&self, bucket: usize) -> Recall {
         let group = (bucket / self.width as usize) as u64;
-        let window = (tag & ((1 << WINDOW_BITS) - 1)) as u64;
-        // Where group and window overlap, they agree.
-        let top = group << (WINDOW_BITS + self.base() - self.level);
-        let known = (top | window) << (64 - WINDOW_BITS - self.base());
-        known | (tag >> WINDOW_BITS) as u64
+        Recall {
+            group: group << (WINDOW_BITS + self.base() - self.level),
+            shift: 64 - WINDOW_BITS - self.base(),
+        }
     }
 
-    /// Whether [`Shape::recall`] of this shape tells enough for `other`, one step away.
+    /// Which of the `parts` of its group an entry belongs to, the group being one of this shape and `parts` at most
+    /// twice `WIDTH_MIN`; the tag is of this shape, or of another that shares its window.
+    #[inline]
+    pub(super) fn place(&self, tag: u16, parts: usize) -> usize {
+        let place =
+            (tag >> (LEVELS_PER_WINDOW - 1 - (self.level - self.base()))) as usize & ((1 << PLACE_BITS) - 1);
+        (place * parts) >> PLACE_BITS
+    }
+
+    /// Whether a hash has the same tag in both shapes.
+    #[inline]
+    pub(super) fn has_tags_of(&self, other: &Shape) -> bool {
+        self.base() == other.base()
+    }
+
+    /// Whether [`Recall`] of this shape tells enough for `other`, one step away.
+    #[inline]
     pub(super) fn recalls_for(&self, other: &Shape) -> bool {
         other.base() <= self.base()
     }
@@ -102,5 +120,20 @@ impl Shape {
             return Some(Shape { level: self.level - 1, width: 2 * WIDTH_MIN - 1 });
         }
         (self.width > 1).then_some(Shape { width: self.width - 1, ..*self })
+    }
+}
+
+/// The part of the hash that a bucket knows: its highest bits, down to the window's end, and its lowest five.
+pub(super) struct Recall {
+    group: u64,
+    shift: u32,
+}
+
+impl Recall {
+    #[inline]
+    pub(super) fn hash(&self, tag: u16) -> u64 {
+        let window = (tag & ((1 << WINDOW_BITS) - 1)) as u64;
+        // Where group and window overlap, they agree.
+        (self.group | window) << self.shift | (tag >> WINDOW_BITS) as u64
     }
 }

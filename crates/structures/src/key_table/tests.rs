@@ -271,9 +271,10 @@ fn growing_and_shrinking_keeps_every_entry_and_every_size_dense() {
         if i % (count as u64 / if cfg!(miri) { 4 } else { 50 }) == 0 {
             table.check();
         }
-        if i > 10_000 {
+        // Measured: 11.3 at every size from 100,000 keys on; below, the chunk that is being vacated shows.
+        if i > 200 && !cfg!(miri) {
             let per_key = table.table_bytes() as f64 / table.len() as f64;
-            assert!(per_key < 99.5, "{per_key} bytes per key at {i}");
+            assert!(per_key < if i > 26_500 { 12.5 } else { 14.1 }, "{per_key} bytes per key at {i}");
         }
         assert!(!table.step(8), "puts keep pace with growth");
     }
@@ -400,7 +401,7 @@ fn a_scan_visits_all_that_stays_while_the_table_changes_its_size() {
                 done_expiring = cursor_expiring == 0;
             }
             // Swings between a few thousand passing keys and none.
-            for _ in 0..random.below(200) {
+            for _ in 0..random.below(if cfg!(miri) { 12 } else { 200 }) {
                 if (round + coming / 2_000) % 2 == 0 {
                     put(&mut table, coming, (coming % 5 == 0).then_some(2));
                     coming += 1;
@@ -615,8 +616,13 @@ fn a_bucket_and_a_tag_recall_enough_of_the_hash_for_the_neighbouring_shapes() {
         for _ in 0..scaled(300, 5) {
             let hash = random.next_u64();
             for (from, to) in [(pair[0], pair[1]), (pair[1], pair[0])] {
+                if from.has_tags_of(&to) {
+                    let (group, width) = (pair[0].group(hash), pair[0].width());
+                    let parts = if to == pair[0] { width } else { width + 1 };
+                    assert_eq!(group * parts + pair[0].place(from.tag(hash), parts), to.bucket(hash));
+                }
                 if from.recalls_for(&to) {
-                    let recalled = from.recall(from.bucket(hash), from.tag(hash));
+                    let recalled = from.recall_in(from.bucket(hash)).hash(from.tag(hash));
                     assert_eq!((to.bucket(recalled), to.tag(recalled)), (to.bucket(hash), to.tag(hash)));
                 }
             }

@@ -109,13 +109,17 @@ impl<T> KeyTable<T> {
         // Every place of every bucket has the same chance, occupied or not. At 5 entries a bucket or more, and
         // a fullest bucket of some 20, one in four tries hits.
         let places = self.crowd_max.max(SLOTS) as u64;
-        loop {
+        for _ in 0..16 * TRIES_MAX {
             let number = self.bucket_number(random.below(self.buckets as u64) as usize);
             if let Some(slot) = nth_entry(&self.directory.bucket(number).slots, random.below(places) as usize)
             {
                 return Some(Self::entry_ref(slot));
             }
         }
+        // Only a table reserved for many more keys than it holds gets here.
+        let bucket = random.below(self.buckets as u64) as usize;
+        let mut from_there = Iter { table: self, bucket, at: 0 };
+        from_there.next().or_else(|| self.iter().next())
     }
 
     /// An entry with an expiry, drawn uniformly.

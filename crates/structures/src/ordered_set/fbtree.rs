@@ -221,7 +221,7 @@ impl OrderedSet for FbTree {
         if self.len == u32::MAX {
             return Err(Full);
         }
-        self.insert_new(&key, hash);
+        self.insert_new(&key, hash, None);
         Ok(Insertion::Added)
     }
 

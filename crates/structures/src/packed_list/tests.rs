@@ -125,6 +125,15 @@ fn compare(list: &PackedList, model: &Model, random: &mut Random) {
     let backward = texts_backward(list, from);
     assert!(from == list.len() || backward.iter().eq(expected));
     assert_eq!(list.get(from as i64, |element| element.to_vec()).as_ref(), model.get(from as usize));
+    let count = random.below(100);
+    for direction in [Direction::Forward, Direction::Backward] {
+        let (mut walk, mut left) = (list.walk(from, direction), count);
+        list.for_each(from, count, direction, |element| {
+            assert!(walk.next() == Some(element));
+            left -= 1;
+        });
+        assert!(left == 0 || walk.next().is_none());
+    }
     let back = list.get(-(from as i64) - 1, |element| element.to_vec());
     assert_eq!(back.as_ref(), model.iter().rev().nth(from as usize));
 }
@@ -146,6 +155,7 @@ fn random_operations_match_a_deque() {
                 list.push_back(&text);
                 model.push_back(text);
             }
+            assert!((0..8).take_while(|&fetch| list.prefetch_end(step % 2 == 0, fetch)).count() < 2);
             if step % 8 == 0 {
                 list.check();
                 compare(&list, &model, random);

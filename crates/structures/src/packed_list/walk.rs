@@ -1,7 +1,7 @@
 //! Reading a list in order from any index, in either direction.
 
 use super::PackedList;
-use super::node::{MARK_EVERY, Node, Records};
+use super::node::{MARK_EVERY, Node, Records, View};
 use crate::listpack::Element;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,8 @@ impl PackedList {
         let mut walk = Walk {
             list: self,
             direction,
-            node: self.nodes.len(),
+            // Nowhere: no node follows in either direction.
+            node: usize::MAX,
             left: 0,
             at: 0,
             block: [0; MARK_EVERY],
@@ -44,14 +45,77 @@ impl PackedList {
         walk
     }
 
-    /// Hands up to `count` elements from `start` on to `read`.
+    /// Hands up to `count` elements from `start` on to `read`: faster than a walk, since each node is entered
+    /// once.
     pub fn for_each(&self, start: u64, count: u64, direction: Direction, mut read: impl FnMut(Element<'_>)) {
-        let mut walk = self.walk(start, direction);
-        for _ in 0..count {
-            let Some(element) = walk.next() else { break };
-            read(element);
+        if start >= self.len {
+            return;
+        }
+        let (first, mut within) = self.locate(start);
+        let (mut left, mut scratch) = (count, Vec::new());
+        let (mut forward, mut backward);
+        let nodes: &mut dyn Iterator<Item = &Node> = match direction {
+            Direction::Forward => {
+                forward = self.nodes.range(first..);
+                &mut forward
+            }
+            Direction::Backward => {
+                backward = self.nodes.range(..=first).rev();
+                &mut backward
+            }
+        };
+        for node in nodes {
+            if left == 0 {
+                return;
+            }
+            match (node.view(&mut scratch), direction) {
+                (View::Plain(element), _) => {
+                    read(Element::Bytes(element));
+                    left -= 1;
+                }
+                (View::Records(records), Direction::Forward) => {
+                    left -= read_forward(&records, within, left, &mut read);
+                    within = 0;
+                }
+                (View::Records(records), Direction::Backward) => {
+                    let last = within.min(records.count - 1);
+                    left -= read_backward(&records, last, left, &mut read);
+                }
+            }
+            if direction == Direction::Backward {
+                within = usize::MAX;
+            }
         }
     }
+}
+
+/// Reads up to `count` elements from record `from` on; returns how many there were.
+fn read_forward(records: &Records<'_>, from: usize, count: u64, read: &mut impl FnMut(Element<'_>)) -> u64 {
+    let taken = count.min((records.count - from) as u64);
+    let mut at = records.seek(from);
+    for _ in 0..taken {
+        let (element, next) = records.step(at);
+        at = next;
+        read(element);
+    }
+    taken
+}
+
+/// Reads up to `count` elements from record `last` back; returns how many there were.
+fn read_backward(records: &Records<'_>, last: usize, count: u64, read: &mut impl FnMut(Element<'_>)) -> u64 {
+    let taken = count.min(last as u64 + 1);
+    let end = last + 1 - taken as usize;
+    let mut block = [0; MARK_EVERY];
+    let mut high = last + 1;
+    while high > end {
+        fill_block(records, high - 1, &mut block);
+        let low = (high - 1) / MARK_EVERY * MARK_EVERY;
+        for index in (low.max(end)..high).rev() {
+            read(records.element(block[index - low] as usize));
+        }
+        high = low;
+    }
+    taken
 }
 
 fn records<'a>(node: &'a Node, scratch: &'a [u8]) -> Option<Records<'a>> {

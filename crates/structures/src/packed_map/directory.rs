@@ -18,6 +18,7 @@
 //! segment is held by the directory itself: a table of one segment costs no second fetch.
 
 use super::page::Page;
+use crate::size_class::usable_size;
 
 const SEGMENT_BITS: u32 = 12;
 const SEGMENT_PAGES: usize = 1 << SEGMENT_BITS;
@@ -37,6 +38,7 @@ impl Directory {
         Directory { first: Vec::new(), rest: Vec::new(), len: 0, mask: 0 }
     }
 
+    #[inline]
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -69,16 +71,19 @@ impl Directory {
     }
 
     /// The depth of the pages that the present round has not split.
+    #[inline]
     fn depth(&self) -> u32 {
         self.len.max(1).ilog2()
     }
 
     /// How many pages the present round has split: those are pages `0..split_count` and `2^depth..len`.
+    #[inline]
     pub(super) fn split_count(&self) -> usize {
         self.len - (1 << self.depth())
     }
 
     /// Whether the present round has split the page, or made it.
+    #[inline]
     pub(super) fn is_split(&self, index: usize) -> bool {
         index < self.split_count() || index >= 1 << self.depth()
     }
@@ -152,9 +157,8 @@ impl Directory {
     /// Bytes asked of the allocator for the entries.
     pub(super) fn memory_bytes(&self) -> usize {
         let segments = std::iter::once(&self.first).chain(&self.rest);
-        let entries: usize =
-            segments.map(|s| super::size_class::size_class(s.capacity() * size_of::<Page>())).sum();
-        entries + super::size_class::size_class(self.rest.capacity() * size_of::<Vec<Page>>())
+        let entries: usize = segments.map(|s| usable_size(s.capacity() * size_of::<Page>())).sum();
+        entries + usable_size(self.rest.capacity() * size_of::<Vec<Page>>())
     }
 }
 

@@ -4,6 +4,7 @@
 //! minimum of entries `16 i .. 16 i + 16` of the level below. About 8.6 bytes a page, a quarter byte a field.
 
 use super::page::NEVER;
+use crate::size_class::usable_size;
 
 const FAN_OUT: usize = 16;
 
@@ -109,9 +110,8 @@ impl EarliestExpiries {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let class = super::size_class::size_class;
-        let levels: usize = self.levels.iter().map(|level| class(level.capacity() * 8)).sum();
-        levels + class(self.levels.capacity() * size_of::<Vec<u64>>()) + class(size_of::<Self>())
+        let levels: usize = self.levels.iter().map(|level| usable_size(level.capacity() * 8)).sum();
+        levels + usable_size(self.levels.capacity() * size_of::<Vec<u64>>()) + usable_size(size_of::<Self>())
     }
 
     /// Panics unless the levels agree with `pages`, the earliest expiry of each page.

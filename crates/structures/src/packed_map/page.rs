@@ -6,7 +6,7 @@
 //!      1 B        1 B        [8 B]
 //! ```
 //!
-//! Columns are packed without spare slots, so for up to 32 elements tags and lengths share one cache line.
+//! Columns are packed without spare slots, so up to 32 elements have both on one cache line.
 //! A record is found by summing the lengths before it, which two or three vector instructions do: a column of
 //! 2-byte offsets would cost a byte more an element and fetch a second line. The page's header (capacity,
 //! counts) lies in the directory, where it is fetched with the page's address.
@@ -22,8 +22,8 @@
 //! 6. The expiry column exists if and only if some element expires; an element that does not has [`NEVER`].
 
 use super::columns::{self, GROUP};
-use super::size_class::size_class;
 use crate::prefetch::prefetch;
+use crate::size_class::size_class;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::{self, NonNull};
 
@@ -76,6 +76,7 @@ pub(super) fn capacity_for(bytes: usize) -> usize {
     if bytes == 0 { 0 } else { size_class(bytes.max(PAGE_BYTES_MIN)).next_multiple_of(GROUP) }
 }
 
+#[inline(always)]
 fn stored_bytes(length: u8) -> usize {
     if length == LARGE { LARGE_BYTES } else { usize::from(length) }
 }
@@ -85,36 +86,44 @@ impl Page {
         Page { data: NonNull::dangling(), capacity: 0, record_bytes: 0, count: 0, large_and_expiry: 0 }
     }
 
+    #[inline(always)]
     pub(super) fn count(&self) -> usize {
         usize::from(self.count)
     }
 
+    #[inline(always)]
     pub(super) fn capacity(&self) -> usize {
         usize::from(self.capacity)
     }
 
     /// Bytes of columns and records.
+    #[inline]
     pub(super) fn used(&self) -> usize {
         self.column_bytes() + usize::from(self.record_bytes)
     }
 
+    #[inline(always)]
     pub(super) fn expires(&self) -> bool {
         self.large_and_expiry & 1 == 1
     }
 
+    #[inline(always)]
     pub(super) fn address(&self) -> *const u8 {
         self.data.as_ptr()
     }
 
+    #[inline(always)]
     fn large_count(&self) -> usize {
         usize::from(self.large_and_expiry >> 1)
     }
 
     /// Bytes of all columns together, for each element.
+    #[inline(always)]
     fn column_width(&self) -> usize {
         if self.expires() { 2 + EXPIRY_BYTES } else { 2 }
     }
 
+    #[inline(always)]
     fn column_bytes(&self) -> usize {
         self.count() * self.column_width()
     }
@@ -125,6 +134,7 @@ impl Page {
         unsafe { std::slice::from_raw_parts(self.data.as_ptr(), self.capacity()) }
     }
 
+    #[inline(always)]
     fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: invariant 1; `&mut self` makes the access exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.data.as_ptr(), self.capacity()) }
@@ -145,14 +155,14 @@ impl Page {
         let count = self.count();
         let mut group_start = 0;
         while group_start < count {
-            let group = bytes[group_start..].first_chunk::<GROUP>().expect("capacity is a multiple of GROUP");
+            let group = bytes[group_start..].first_chunk().expect("invariant 2: whole groups");
             let mut mask = columns::equal_mask(group, tag);
+            let left = count - group_start;
+            if left < GROUP {
+                mask &= (1 << left) - 1;
+            }
             while mask != 0 {
-                let index = group_start + mask.trailing_zeros() as usize;
-                if index >= count {
-                    return None;
-                }
-                let slot = self.slot(index);
+                let slot = self.slot(group_start + mask.trailing_zeros() as usize);
                 if accept(slot) {
                     return Some(slot);
                 }
@@ -189,6 +199,7 @@ impl Page {
     }
 
     /// Every slot in order.
+    #[inline]
     pub(super) fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
         let count = self.count();
         let mut start = self.capacity();

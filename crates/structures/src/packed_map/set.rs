@@ -29,6 +29,23 @@ pub struct PackedSet {
     table: Table<Member>,
 }
 
+/// Copies by inserting anew: the copy's pages are as full as a fresh load's.
+impl Clone for PackedSet {
+    fn clone(&self) -> Self {
+        let mut copy = PackedSet::new(self.table.seed);
+        for member in self.iter() {
+            copy.insert(member);
+        }
+        copy
+    }
+}
+
+impl std::fmt::Debug for PackedSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
 impl PackedSet {
     /// An empty set, which allocates nothing.
     pub const fn new(seed: HashSeed) -> PackedSet {

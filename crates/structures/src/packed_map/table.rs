@@ -5,8 +5,8 @@ use super::columns::GROUP;
 use super::directory::Directory;
 use super::expiry::EarliestExpiries;
 use super::page::{INLINE_MAX, NEVER, Page, Record, Slot, capacity_for};
-use super::size_class::size_class;
 use crate::hash::HashSeed;
+use crate::size_class::usable_size;
 use std::marker::PhantomData;
 
 /// Elements a page holds on average before one is split: at 32 tags and lengths fill one cache line. Pages not
@@ -17,7 +17,7 @@ const PAGE_BYTES: usize = 1024;
 /// Pages are merged once the average falls below this share of both limits above.
 const MERGE_DIVISOR: usize = 2;
 
-const _: () = assert!(PAGE_ELEMENTS == GROUP, "an average page is searched by one comparison");
+const _: () = assert!(2 * PAGE_ELEMENTS <= GROUP, "a page not yet split is mostly searched in one step");
 
 /// How a key and a value make a record.
 pub(super) trait Format {
@@ -30,7 +30,20 @@ pub(super) trait Format {
 
     #[inline(always)]
     fn holds(record: Record<'_>, key: &[u8]) -> bool {
-        Self::read(record).0 == key
+        same_bytes(Self::read(record).0, key)
+    }
+}
+
+/// Equality without a call for the lengths that most keys have: two loads that overlap.
+#[inline(always)]
+fn same_bytes(a: &[u8], b: &[u8]) -> bool {
+    if a.len() != b.len() {
+        return false;
+    }
+    match a.len() {
+        8..=16 => a.first_chunk::<8>() == b.first_chunk() && a.last_chunk::<8>() == b.last_chunk(),
+        4..=7 => a.first_chunk::<4>() == b.first_chunk() && a.last_chunk::<4>() == b.last_chunk(),
+        _ => a == b,
     }
 }
 
@@ -65,7 +78,7 @@ pub(super) type VisitColumns<'a> = dyn FnMut(&[u8], &[u8], u64) + 'a;
 
 pub(super) struct Table<F> {
     pub(super) directory: Directory,
-    seed: HashSeed,
+    pub(super) seed: HashSeed,
     len: usize,
     /// Sum of all pages' columns and records.
     used_bytes: usize,
@@ -102,6 +115,7 @@ impl<F: Format> Table<F> {
         }
     }
 
+    #[inline]
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -133,6 +147,7 @@ impl<F: Format> Table<F> {
         Some(F::read(self.directory.page(index).record(slot)).1)
     }
 
+    #[inline]
     pub(super) fn read(&self, index: usize, slot: Slot) -> (&[u8], &[u8]) {
         F::read(self.directory.page(index).record(slot))
     }
@@ -192,7 +207,7 @@ impl<F: Format> Table<F> {
         } else {
             let mut record = vec![0; F::record_len(key, value, true)].into_boxed_slice();
             F::write(key, value, true, &mut record);
-            self.large_bytes += size_class(record.len());
+            self.large_bytes += usable_size(record.len());
             self.edit(index, |page| page.push_large(tag, record, expiry));
         }
         self.note_count(index);
@@ -203,6 +218,7 @@ impl<F: Format> Table<F> {
     }
 
     /// Changes a page and keeps the sums of all pages true.
+    #[inline]
     fn edit<R>(&mut self, index: usize, change: impl FnOnce(&mut Page) -> R) -> R {
         let page = self.directory.page_mut(index);
         self.used_bytes -= page.used();
@@ -213,6 +229,7 @@ impl<F: Format> Table<F> {
         result
     }
 
+    #[inline]
     fn note_count(&mut self, index: usize) {
         let count = self.directory.page(index).count() as u16;
         let bounds = &mut self.count_bounds;
@@ -242,7 +259,7 @@ impl<F: Format> Table<F> {
         let expiry = self.directory.page(index).expiry(slot.index);
         let large = self.edit(index, |page| page.remove(slot));
         if let Some(record) = large {
-            self.large_bytes -= size_class(record.len());
+            self.large_bytes -= usable_size(record.len());
         }
         if expiry != NEVER {
             self.expiring_len -= 1;
@@ -420,7 +437,7 @@ impl<F: Format> Table<F> {
             self.expiring_len -= page.expiring_count();
             for slot in page.slots() {
                 let record = page.record(slot);
-                self.large_bytes -= if record.large { size_class(record.bytes.len()) } else { 0 };
+                self.large_bytes -= if record.large { usable_size(record.bytes.len()) } else { 0 };
             }
         }
         if self.expiring_len == 0 {
@@ -501,7 +518,7 @@ impl<F: Format> Table<F> {
             );
             for slot in page.slots() {
                 let record = page.record(slot);
-                large += if record.large { size_class(record.bytes.len()) } else { 0 };
+                large += if record.large { usable_size(record.bytes.len()) } else { 0 };
                 let (key, value) = F::read(record);
                 assert_eq!(record.bytes.len(), F::record_len(key, value, record.large), "invariant 2");
                 assert_eq!(record.large, F::record_len(key, value, false) > INLINE_MAX, "invariant 2: large");

@@ -1,34 +1,8 @@
 use super::*;
+use crate::model::{scaled, with_seeds};
 use std::collections::{HashMap, HashSet};
 
 const SEED: HashSeed = HashSeed::new(0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210);
-
-/// `steps` scaled by `WARMLINE_TEST_SCALE`; a few under Miri.
-fn scaled(steps: u64) -> u64 {
-    if cfg!(miri) {
-        return steps.min(150);
-    }
-    let scale = std::env::var("WARMLINE_TEST_SCALE").ok().and_then(|s| s.parse().ok()).unwrap_or(1.0);
-    (steps as f64 * scale) as u64
-}
-
-/// The seed of a test run, printed if it fails: `WARMLINE_TEST_SEED` or a fixed one.
-struct Seed(u64);
-
-impl Seed {
-    fn of(default: u64) -> Seed {
-        let given = std::env::var("WARMLINE_TEST_SEED").ok().and_then(|s| s.parse().ok());
-        Seed(given.unwrap_or(default))
-    }
-}
-
-impl Drop for Seed {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("failed with WARMLINE_TEST_SEED={}", self.0);
-        }
-    }
-}
 
 /// A byte string: mostly short, sometimes empty, binary, near the limit of what a page keeps, or huge.
 fn bytes(random: &mut Random, kind: u64) -> Vec<u8> {
@@ -37,7 +11,7 @@ fn bytes(random: &mut Random, kind: u64) -> Vec<u8> {
         1..=5 => random.below(20),
         6 => 40 + random.below(60),
         7 => 240 + random.below(25),
-        8 => 255 + random.below(2_000),
+        8 => 255 + random.below(if cfg!(miri) { 20 } else { 2_000 }),
         _ => return format!("{}", random.below(1_000_000)).into_bytes(),
     };
     (0..len).map(|_| random.next_u64() as u8).collect()
@@ -138,16 +112,21 @@ fn step(
     }
 }
 
-fn run_model(seed: u64, fields: u64, steps: u64, expiring: bool) {
-    let seed = Seed::of(seed);
-    let mut random = Random::new(seed.0);
+fn run_model(random: &mut Random, fields: u64, steps: u64, expiring: bool) {
     let (mut map, mut model) = (PackedMap::new(SEED), Model::new());
     let steps = scaled(steps);
     let phase = (steps / 6).max(1);
     for number in 0..steps {
         let growing = (number / phase).is_multiple_of(2);
-        step(&mut map, &mut model, &mut random, growing, fields, expiring);
-        if fields < 100 || number % (steps / 50).max(1) == 0 {
+        step(&mut map, &mut model, random, growing, fields, expiring);
+        let checks = if cfg!(miri) {
+            6
+        } else if fields < 100 {
+            steps
+        } else {
+            50
+        };
+        if number % (steps / checks).max(1) == 0 {
             assert_same(&map, &model);
         }
     }
@@ -163,41 +142,43 @@ fn run_model(seed: u64, fields: u64, steps: u64, expiring: bool) {
 
 #[test]
 fn small_map_follows_the_model() {
-    run_model(1, 60, 20_000, true);
+    with_seeds(0..3, |random| run_model(random, 60, 10_000, true));
 }
 
 #[test]
 fn growing_map_follows_the_model() {
-    run_model(2, 3_000, 200_000, false);
+    with_seeds(3..5, |random| run_model(random, 3_000, 100_000, false));
 }
 
 #[test]
 fn expiring_map_follows_the_model() {
-    run_model(3, 3_000, 200_000, true);
+    with_seeds(5..7, |random| run_model(random, 3_000, 100_000, true));
 }
 
 #[test]
 fn set_follows_the_model() {
-    let seed = Seed::of(4);
-    let mut random = Random::new(seed.0);
+    with_seeds(7..9, run_set_model);
+}
+
+fn run_set_model(random: &mut Random) {
     let (mut set, mut model) = (PackedSet::new(SEED), HashSet::<Vec<u8>>::new());
-    let steps = scaled(150_000);
+    let steps = scaled(100_000);
     for number in 0..steps {
         let member_number = random.below(5_000);
-        let member = if member_number == 0 { Vec::new() } else { field(&mut random, member_number) };
+        let member = if member_number == 0 { Vec::new() } else { field(random, member_number) };
         let growing = (number / (steps / 6).max(1)).is_multiple_of(2);
         match random.below(10) {
             0..5 if growing => assert_eq!(set.insert(&member), model.insert(member)),
             0..5 => assert_eq!(set.remove(&member), model.remove(&member)),
             5 => {
-                if let Some(popped) = set.pop_random(&mut random, <[u8]>::to_vec) {
+                if let Some(popped) = set.pop_random(random, <[u8]>::to_vec) {
                     assert!(model.remove(&popped));
                 }
             }
             _ => assert_eq!(set.contains(&member), model.contains(&member)),
         }
         assert_eq!(set.len(), model.len());
-        if number % (steps / 40).max(1) == 0 {
+        if number % (steps / if cfg!(miri) { 5 } else { 40 }).max(1) == 0 {
             set.check();
             assert!(set.iter().all(|member| model.contains(member)));
             assert_eq!(set.iter().count(), model.len());
@@ -207,10 +188,12 @@ fn set_follows_the_model() {
 
 #[test]
 fn scan_returns_all_that_stayed() {
-    let seed = Seed::of(5);
-    let mut random = Random::new(seed.0);
-    let stable = scaled(2_000);
-    for round in 0..scaled(60).min(500) {
+    with_seeds(10..10 + scaled(60).max(4), run_scan);
+}
+
+fn run_scan(random: &mut Random) {
+    let stable = if cfg!(miri) { 100 } else { 2_000 };
+    for round in 0..2 {
         let mut set = PackedSet::new(SEED);
         let member = |number: u64| number.to_be_bytes();
         for number in 0..stable {

@@ -5,6 +5,7 @@ use crate::size_class::size_class;
 
 const CHUNK: usize = 128;
 
+#[derive(Clone)]
 pub(super) struct Slab<T> {
     chunks: Vec<Vec<T>>,
 }
@@ -51,6 +52,9 @@ impl<T> Slab<T> {
         let value = last.pop();
         if last.is_empty() {
             self.chunks.pop();
+            if self.chunks.len() * 4 < self.chunks.capacity() {
+                self.chunks.shrink_to(self.chunks.len() * 2);
+            }
         }
         value
     }

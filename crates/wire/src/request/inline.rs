@@ -29,6 +29,30 @@ pub fn split_args(line: &[u8]) -> Result<Vec<Vec<u8>>, UnbalancedQuotes> {
     Ok(out)
 }
 
+/// Bytes in double quotes, everything that is not printable ASCII escaped: the word that [`split_args`] reads back as
+/// these bytes, and the form in which MONITOR and the tools show strings.
+pub fn quoted(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len() + 2);
+    out.push(b'"');
+    for &byte in bytes {
+        match byte {
+            b'\\' | b'"' => out.extend_from_slice(&[b'\\', byte]),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            7 => out.extend_from_slice(b"\\a"),
+            8 => out.extend_from_slice(b"\\b"),
+            b' '..=b'~' => out.push(byte),
+            _ => {
+                let hex = |digit: u8| b"0123456789abcdef"[usize::from(digit)];
+                out.extend_from_slice(&[b'\\', b'x', hex(byte >> 4), hex(byte & 15)]);
+            }
+        }
+    }
+    out.push(b'"');
+    out
+}
+
 /// The words of one line of a request, each unquoted where it stands (a word never grows when it is unquoted),
 /// appended to `args` as ranges that count from `origin` bytes before the line.
 pub(super) fn unquote_in_place(

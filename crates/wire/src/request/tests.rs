@@ -1,7 +1,7 @@
 use std::io::Write;
 
 use super::*;
-use crate::reference::{Random, Reference};
+use crate::reference::{Random, Reference, scaled};
 
 type Commands = Vec<Vec<Vec<u8>>>;
 
@@ -282,5 +282,86 @@ fn inline_words_are_the_references() {
             reply.truncate(len);
         }
         assert_eq!(reply, ours, "{line:?}");
+    }
+}
+
+#[test]
+fn quoted_words_read_back() {
+    let all: Vec<u8> = (0..=255).collect();
+    assert_eq!(split_args(&quoted(&all)), Ok(vec![all.clone()]));
+    assert_eq!(
+        split_args(&[quoted(b""), quoted(b"a b")].join(&b' ')),
+        Ok(vec![b"".to_vec(), b"a b".to_vec()])
+    );
+    assert_eq!(quoted(b"\x00\xff\x07\x08\t\r\n\"\\ ~"), b"\"\\x00\\xff\\a\\b\\t\\r\\n\\\"\\\\ ~\"");
+}
+
+/// A stream of pieces of commands, sensible and not: more of them are valid than random bytes would be.
+fn random_stream(random: &mut Random) -> Vec<u8> {
+    let fragments: &[&[u8]] = &[
+        b"*1\r\n",
+        b"*2\r\n",
+        b"*3\r\n",
+        b"*11\r\n",
+        b"*0\r\n",
+        b"*-1\r\n",
+        b"$0\r\n\r\n",
+        b"$1\r\nx\r\n",
+        b"$3\r\nGET\r\n",
+        b"$10\r\n0123456789\r\n",
+        b"$3\r\n$1\r\r\n",
+        b"$20000\r\n",
+        b"PING\r\n",
+        b"set \"a b\" 'c'\n",
+        b"\r\n",
+        b"\r",
+        b"\n",
+        b"*",
+        b"$",
+        b"1",
+        b"\"",
+        b"\0",
+        b"\xff",
+        b"*01\r\n",
+        b"$4\r\nPING\rx",
+    ];
+    let mut out = Vec::new();
+    for _ in 0..random.below(12) {
+        match random.below(4) {
+            0 => out.extend_from_slice(fragments[random.below(fragments.len())]),
+            _ => {
+                let args = 1 + random.below(12);
+                out.extend_from_slice(format!("*{args}\r\n").as_bytes());
+                for _ in 0..args {
+                    let arg = vec![b'a' + random.below(26) as u8; random.below(30)];
+                    out.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
+                    out.extend_from_slice(&arg);
+                    out.extend_from_slice(b"\r\n");
+                }
+            }
+        }
+    }
+    if let Some(byte) =
+        (random.below(4) == 0).then(|| random.below(out.len().max(1))).and_then(|at| out.get_mut(at))
+    {
+        *byte ^= 1 << random.below(8);
+    }
+    out
+}
+
+#[test]
+fn random_streams_mean_the_same_however_they_are_split() {
+    for seed in 0..scaled(3000) as u64 {
+        let random = &mut Random(seed);
+        let stream = random_stream(random);
+        let limits = Limits { authenticated: random.below(4) != 0, ..Limits::default() };
+        let whole = read_pieces(&[&stream], &limits);
+        let (mut pieces, mut rest, len_max) = (Vec::new(), stream.as_slice(), 1 + random.below(40));
+        while !rest.is_empty() {
+            let (piece, behind) = rest.split_at((1 + random.below(len_max)).min(rest.len()));
+            pieces.push(piece);
+            rest = behind;
+        }
+        assert_eq!(read_pieces(&pieces, &limits), whole, "seed {seed}: {}", stream.escape_ascii());
     }
 }

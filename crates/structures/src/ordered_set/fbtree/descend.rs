@@ -3,7 +3,7 @@
 use super::inner::{Branch, Inner};
 use super::key::Key;
 use super::leaf::NO_LEAF;
-use super::{FbTree, Inners, Pages};
+use super::{FbTree, Inners};
 
 /// Levels a tree can have. Nodes are at least a quarter full away from the edges, so 2^32 leaves need 8.
 pub(super) const HEIGHT_MAX: usize = 16;
@@ -39,17 +39,12 @@ impl Path {
     }
 }
 
-/// The leftmost leaf below a node (or the leaf itself at height 0).
+/// The leftmost leaf below a node (or the leaf itself at height 0): its first key is the anchor.
 pub(super) fn first_leaf(inners: &Inners, mut id: u32, height: usize) -> u32 {
     for _ in 0..height {
         id = inners[id].child(0);
     }
     id
-}
-
-/// The first key below a node (or of the leaf at height 0).
-pub(super) fn anchor<'a>(pages: &'a Pages, inners: &Inners, id: u32, height: usize) -> Key<'a> {
-    pages.first_key(first_leaf(inners, id, height))
 }
 
 impl FbTree {
@@ -62,7 +57,10 @@ impl FbTree {
         };
         match &self.index {
             None => find(self.root),
-            Some(index) => index.candidates(hash).find_map(find),
+            Some(index) => index.candidates(hash).find_map(|leaf| {
+                self.pages.leaves[leaf].prefetch_columns();
+                find(leaf)
+            }),
         }
     }
 
@@ -97,7 +95,8 @@ impl FbTree {
             Branch::Tied { mut from, mut to } => {
                 while from < to {
                     let middle = from + (to - from) / 2;
-                    if anchor(&self.pages, &self.inners, node.child(middle), height) <= *key {
+                    let leaf = &self.pages.leaves[first_leaf(&self.inners, node.child(middle), height)];
+                    if leaf.compare(0, key, &self.pages.longs).is_le() {
                         from = middle + 1;
                     } else {
                         to = middle;

@@ -9,8 +9,9 @@ use super::{FbTree, Insertion};
 use std::ops::Range;
 
 impl FbTree {
-    /// Inserts a key that is not there.
-    pub(super) fn insert_new(&mut self, key: &Key<'_>, hash: u64) {
+    /// Inserts a key that is not there. If its member was in the set, `indexed` is the leaf that the index still
+    /// names for it.
+    pub(super) fn insert_new(&mut self, key: &Key<'_>, hash: u64, indexed: Option<u32>) {
         let record = Record::new(key.member, &mut self.pages.longs);
         if record.is_long() {
             self.pages.long_bytes += key.member.len();
@@ -25,7 +26,7 @@ impl FbTree {
                 if slot == 0 {
                     self.set_anchors(&path, path.steps().len());
                 }
-                self.finish_insertion(hash, path.leaf);
+                self.finish_insertion(hash, path.leaf, indexed);
                 return;
             }
             let count = self.pages.leaves[path.leaf].count();
@@ -34,7 +35,7 @@ impl FbTree {
                 let mut leaf = Leaf::default();
                 assert!(leaf.insert(0, key.score, tag(hash), &record, page_max), "one record fits a page");
                 let id = self.add_edge_leaf(&path, leaf, after_all);
-                self.finish_insertion(hash, id);
+                self.finish_insertion(hash, id, indexed);
                 return;
             }
             // Once: a score that needs a wider column may fill both leaves again.
@@ -45,12 +46,14 @@ impl FbTree {
         }
     }
 
-    fn finish_insertion(&mut self, hash: u64, leaf: u32) {
+    fn finish_insertion(&mut self, hash: u64, leaf: u32, indexed: Option<u32>) {
         self.len += 1;
-        match &mut self.index {
-            Some(index) => index.insert(hash, leaf),
-            None if self.height > 0 => self.build_index(),
-            None => {}
+        match (&mut self.index, indexed) {
+            (Some(_), Some(from)) if from == leaf => {}
+            (Some(index), Some(from)) => index.relocate(&[hash], from, leaf),
+            (Some(index), None) => index.insert(hash, leaf),
+            (None, _) if self.height > 0 => self.build_index(),
+            (None, _) => {}
         }
         self.balance_index();
     }
@@ -72,16 +75,18 @@ impl FbTree {
     fn place_for(&self, key: &Key<'_>) -> (Path, usize) {
         if self.height > 0 {
             let last = &self.pages.leaves[self.last];
-            if last.key(last.count() - 1, &self.pages.longs) < *key {
+            if last.compare(last.count() - 1, key, &self.pages.longs).is_lt() {
                 return (self.path_to_edge(true), last.count());
             }
-            if *key < self.pages.first_key(self.first) {
+            if self.pages.leaves[self.first].compare(0, key, &self.pages.longs).is_gt() {
                 return (self.path_to_edge(false), 0);
             }
         }
         let path = self.path_to(key);
-        let slot = self.pages.leaves[path.leaf].lower_bound(key, &self.pages.longs).slot;
-        (path, slot)
+        let leaf = &self.pages.leaves[path.leaf];
+        leaf.prefetch_columns();
+        leaf.prefetch_heap_top();
+        (path, leaf.lower_bound(key, &self.pages.longs).slot)
     }
 
     /// Moves the member at `slot` to the key's score.
@@ -91,8 +96,8 @@ impl FbTree {
             return Insertion::Unchanged;
         }
         if !(self.stays(leaf, slot, key) && self.pages.leaves[leaf].set_score(slot, key.score)) {
-            self.remove_at(leaf, slot, hash);
-            self.insert_new(key, hash);
+            self.take_out(leaf, slot);
+            self.insert_new(key, hash, Some(leaf));
         }
         Insertion::Updated { previous: bits_to_score(previous) }
     }
@@ -103,12 +108,12 @@ impl FbTree {
         let longs = &self.pages.longs;
         let after_previous = match slot {
             0 => self.height == 0,
-            _ => leaf.key(slot - 1, longs) < *key,
+            _ => leaf.compare(slot - 1, key, longs).is_lt(),
         };
         let before_next = || match (slot + 1 < leaf.count(), leaf.next) {
-            (true, _) => *key < leaf.key(slot + 1, longs),
+            (true, _) => leaf.compare(slot + 1, key, longs).is_gt(),
             (false, NO_LEAF) => true,
-            (false, next) => *key < self.pages.first_key(next),
+            (false, next) => self.pages.leaves[next].compare(0, key, longs).is_gt(),
         };
         after_previous && before_next()
     }
@@ -235,7 +240,7 @@ impl FbTree {
         let right = (step.child + 1 < node.count()).then(|| (used(step.child + 1), step.child));
         let left = step.child.checked_sub(1).map(|left| (used(left), left));
         match left.into_iter().chain(right).min() {
-            Some((used, left)) if used <= self.page_max() * 3 / 4 => self.share_leaves(step.node, left),
+            Some((used, left)) if used <= self.page_max() / 2 => self.share_leaves(step.node, left),
             _ => false,
         }
     }

@@ -12,17 +12,21 @@ type Removed<'a> = dyn FnMut(&[u8], f64) + 'a;
 impl FbTree {
     /// Removes the member at a slot; `hash` is its hash.
     pub(super) fn remove_at(&mut self, leaf: u32, slot: usize, hash: u64) {
-        let path = if self.height == 0 {
-            self.path_to_edge(false)
-        } else {
-            self.path_to(&self.pages.key(leaf, slot))
-        };
-        debug_assert_eq!(path.leaf, leaf, "index and order name the same leaf");
-        let rank = self.rank_of_leaf(&path);
-        self.pages.free_long(leaf, slot);
         if let Some(index) = &mut self.index {
             index.remove(hash, leaf);
         }
+        self.take_out(leaf, slot);
+        self.balance_index();
+    }
+
+    /// Removes the member at a slot from all but the index.
+    pub(super) fn take_out(&mut self, leaf: u32, slot: usize) {
+        let path = match self.height {
+            0 => self.path_to_edge(false),
+            _ => self.path_to(&self.pages.key(leaf, slot)),
+        };
+        debug_assert_eq!(path.leaf, leaf, "index and order name the same leaf");
+        self.pages.free_long(leaf, slot);
         self.len -= 1;
         self.add_to_counts(&path, -1);
         self.pages.change(leaf, |leaf| leaf.remove(slot));
@@ -31,13 +35,18 @@ impl FbTree {
                 self.take();
                 return;
             }
+            let rank = self.rank_of_leaf(&path);
             self.unlink_leaf(leaf);
             self.detach(&path);
-        } else if slot == 0 {
+            self.rebalance_at(rank.min(self.len() - 1));
+            return;
+        }
+        if slot == 0 {
             self.set_anchors(&path, path.steps().len());
         }
-        self.rebalance_at(rank.min(self.len() - 1));
-        self.balance_index();
+        if self.height > 0 && self.pages.leaves[leaf].used_bytes() < self.page_max() / 2 {
+            self.rebalance_at(self.rank_of_leaf(&path));
+        }
     }
 
     /// Removes the empty leaf at the end of a path from its node, and nodes that this empties.

@@ -9,6 +9,8 @@ use crate::prefetch::prefetch;
 
 /// Members a scan visits before it stops at the next possible place.
 const SCAN_VISITS: usize = 16;
+/// Records a walk asks for at once. Asking record by record cost more than it saved.
+const BATCH: usize = 16;
 /// Leaves, or segments of the index, that one defragmentation step looks at.
 const DEFRAGMENT_STEP: usize = 16;
 
@@ -35,7 +37,25 @@ impl<'a> Ascending<'a> {
             return Ascending { tree, leaf: &tree.pages.leaves[tree.last], slot: 0, left: 0 };
         }
         let (path, slot) = tree.path_to_rank(rank);
-        Ascending { tree, leaf: &tree.pages.leaves[path.leaf], slot, left: tree.len() - rank }
+        let leaf = &tree.pages.leaves[path.leaf];
+        leaf.prefetch_records(slot..slot + BATCH);
+        Ascending { tree, leaf, slot, left: tree.len() - rank }
+    }
+
+    /// Asks for the batch of records after the one that begins here.
+    #[inline(never)]
+    fn prefetch_batch(&self) {
+        let from = self.slot + BATCH;
+        self.leaf.prefetch_records(from..from + BATCH);
+        if from + BATCH < self.leaf.count() || self.leaf.next == NO_LEAF {
+            return;
+        }
+        let next = &self.tree.pages.leaves[self.leaf.next];
+        if from < self.leaf.count() {
+            next.prefetch_columns();
+        } else {
+            next.prefetch_records(0..BATCH);
+        }
     }
 }
 
@@ -48,6 +68,9 @@ impl<'a> Iterator for Ascending<'a> {
         if self.slot == self.leaf.count() {
             self.leaf = &self.tree.pages.leaves[self.leaf.next];
             self.slot = 0;
+        }
+        if self.slot.is_multiple_of(BATCH) {
+            self.prefetch_batch();
         }
         let key = self.leaf.key(self.slot, &self.tree.pages.longs);
         self.slot += 1;
@@ -66,7 +89,25 @@ impl<'a> Descending<'a> {
         }
         let rank = rank.min(tree.len() - 1);
         let (path, slot) = tree.path_to_rank(rank);
-        Descending { tree, leaf: &tree.pages.leaves[path.leaf], slot: slot + 1, left: rank + 1 }
+        let leaf = &tree.pages.leaves[path.leaf];
+        leaf.prefetch_records(slot.saturating_sub(BATCH)..slot + 1);
+        Descending { tree, leaf, slot: slot + 1, left: rank + 1 }
+    }
+
+    /// As [`Ascending::prefetch_batch`], the other way.
+    #[inline(never)]
+    fn prefetch_batch(&self) {
+        let to = self.slot.saturating_sub(BATCH);
+        self.leaf.prefetch_records(to.saturating_sub(BATCH)..to);
+        if to > BATCH || self.leaf.prev == NO_LEAF {
+            return;
+        }
+        let prev = &self.tree.pages.leaves[self.leaf.prev];
+        if to > 0 {
+            prev.prefetch_columns();
+        } else {
+            prev.prefetch_records(prev.count().saturating_sub(BATCH)..prev.count());
+        }
     }
 }
 
@@ -79,6 +120,9 @@ impl<'a> Iterator for Descending<'a> {
         if self.slot == 0 {
             self.leaf = &self.tree.pages.leaves[self.leaf.prev];
             self.slot = self.leaf.count();
+        }
+        if self.slot.is_multiple_of(BATCH) {
+            self.prefetch_batch();
         }
         self.slot -= 1;
         let key = self.leaf.key(self.slot, &self.tree.pages.longs);
@@ -125,20 +169,14 @@ impl FbTree {
                 (0, NO_LEAF)
             }
             None => {
-                self.prefetch_tags(self.root);
+                self.pages.leaves[self.root].prefetch_columns();
                 (3, self.root)
             }
         };
-        ScoreProbe { hash, stage, leaf, slot: 0 }
+        ScoreProbe { hash, stage, leaf }
     }
 
-    fn prefetch_tags(&self, id: u32) {
-        let leaf = &self.pages.leaves[id];
-        let columns = (leaf.count() * 3).min(leaf.page().len());
-        (0..columns).step_by(64).for_each(|at| prefetch(&raw const leaf.page()[at]));
-    }
-
-    /// One step: index line, leaf header, tags and offsets, score and record. `true` while there are more.
+    /// One step: index line, leaf header, columns, record. `true` while there are more.
     pub(super) fn step_probe(&self, probe: &mut ScoreProbe, _member: &[u8]) -> bool {
         let Some(stage) = probe.stage.checked_add(1) else { return false };
         match (probe.stage, &self.index) {
@@ -150,19 +188,11 @@ impl FbTree {
                 }
                 None => return probe.finish(),
             },
-            (2, Some(_)) => self.prefetch_tags(probe.leaf),
+            (2, Some(_)) => self.pages.leaves[probe.leaf].prefetch_columns(),
             (3, _) => {
                 let leaf = &self.pages.leaves[probe.leaf];
-                match leaf.tagged(self.simd, tag(probe.hash)).next() {
-                    Some(slot) => {
-                        probe.slot = slot as u32;
-                        leaf.columns_of(slot).into_iter().for_each(prefetch);
-                    }
-                    None => return probe.finish(),
-                }
-            }
-            (4, _) => {
-                prefetch(self.pages.leaves[probe.leaf].record_address(probe.slot as usize));
+                leaf.tagged(self.simd, tag(probe.hash))
+                    .for_each(|slot| leaf.prefetch_records(slot..slot + 1));
                 return probe.finish();
             }
             _ => return probe.finish(),

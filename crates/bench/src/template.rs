@@ -1,0 +1,201 @@
+//! Requests to be sent again and again: bytes with places for numbers that change each time.
+//!
+//! A placeholder has as many letters as the number that takes its place, so a batch of requests is laid out once and
+//! only the numbers are written anew.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Letters of a placeholder and digits of a number.
+const PLACE_LEN: usize = 12;
+/// `__rand_int__`, whose places are independent, and the nine whose places are equal.
+const PLACEHOLDERS: [&[u8; PLACE_LEN]; 10] = [
+    b"__rand_int__",
+    b"__rand_1st__",
+    b"__rand_2nd__",
+    b"__rand_3rd__",
+    b"__rand_4th__",
+    b"__rand_5th__",
+    b"__rand_6th__",
+    b"__rand_7th__",
+    b"__rand_8th__",
+    b"__rand_9th__",
+];
+const INDEPENDENT: usize = 0;
+
+/// One sequence of commands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Template {
+    pub bytes: Vec<u8>,
+    /// Commands in it, and so replies to it.
+    pub commands: u64,
+    /// Where numbers go, and which placeholder stands there.
+    places: Vec<(usize, usize)>,
+}
+
+/// Where the numbers come from.
+pub enum Numbers<'a> {
+    /// Placeholders stay.
+    None,
+    Random {
+        below: u64,
+        state: u64,
+    },
+    /// Shared counters, one for each placeholder.
+    Sequential {
+        below: u64,
+        next: &'a [AtomicU64; PLACEHOLDERS.len()],
+    },
+}
+
+impl Numbers<'_> {
+    fn next(&mut self, placeholder: usize) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::Random { below, state } => {
+                // SplitMix64 (Steele, Lea, Flood 2014), scaled by a multiplication.
+                *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+                let mut mixed = *state;
+                mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+                mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+                mixed ^= mixed >> 31;
+                ((u128::from(mixed) * u128::from(*below)) >> 64) as u64
+            }
+            Self::Sequential { below, next } => next[placeholder].fetch_add(1, Ordering::Relaxed) % *below,
+        }
+    }
+}
+
+impl Template {
+    /// Commands sent as they are, inline.
+    pub fn inline(line: &[u8]) -> Self {
+        Self::of_bytes(line.to_vec(), 1)
+    }
+
+    pub fn command<A: AsRef<[u8]>>(args: &[A]) -> Self {
+        let mut bytes = Vec::new();
+        append_request(&mut bytes, args);
+        Self::of_bytes(bytes, 1)
+    }
+
+    /// A command line: commands separated by `;`, a number before one repeats it.
+    pub fn sequence(words: &[Vec<u8>]) -> Result<Self, String> {
+        let (mut bytes, mut commands) = (Vec::new(), 0);
+        for command in words.split(|word| word == b";").filter(|command| !command.is_empty()) {
+            let count = std::str::from_utf8(&command[0]).ok().and_then(|word| word.parse::<u64>().ok());
+            let (count, args) = match count {
+                Some(count) => (count, &command[1..]),
+                None => (1, command),
+            };
+            if args.is_empty() {
+                return Err("a number must be followed by the command that it repeats".to_string());
+            }
+            (0..count).for_each(|_| append_request(&mut bytes, args));
+            commands += count;
+        }
+        match commands {
+            0 => Err("no command".to_string()),
+            _ => Ok(Self::of_bytes(bytes, commands)),
+        }
+    }
+
+    fn of_bytes(bytes: Vec<u8>, commands: u64) -> Self {
+        let placeholder = |start: usize| {
+            let letters = bytes.get(start..start + PLACE_LEN)?;
+            let index = PLACEHOLDERS.iter().position(|placeholder| letters == *placeholder)?;
+            Some((start, index))
+        };
+        let places = (0..bytes.len()).filter_map(placeholder).collect();
+        Self { bytes, commands, places }
+    }
+
+    /// The template so many times in a row.
+    pub fn repeated(&self, count: usize) -> Vec<u8> {
+        self.bytes.repeat(count)
+    }
+
+    /// Writes new numbers into the first `count` copies of the template in `batch`.
+    pub fn renew(&self, batch: &mut [u8], count: usize, numbers: &mut Numbers<'_>) {
+        if self.places.is_empty() || matches!(numbers, Numbers::None) {
+            return;
+        }
+        for copy in batch.chunks_exact_mut(self.bytes.len()).take(count) {
+            let mut shared = [None; PLACEHOLDERS.len()];
+            for &(start, placeholder) in &self.places {
+                let number = match placeholder {
+                    INDEPENDENT => numbers.next(placeholder),
+                    _ => *shared[placeholder].get_or_insert_with(|| numbers.next(placeholder)),
+                };
+                write_number(&mut copy[start..start + PLACE_LEN], number);
+            }
+        }
+    }
+}
+
+fn write_number(place: &mut [u8], mut number: u64) {
+    for digit in place.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+}
+
+/// A command as an array of bulks.
+pub fn append_request<A: AsRef<[u8]>>(out: &mut Vec<u8>, args: &[A]) {
+    out.extend_from_slice(format!("*{}\r\n", args.len()).as_bytes());
+    for arg in args {
+        let arg = arg.as_ref();
+        out.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
+        out.extend_from_slice(arg);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<Vec<u8>> {
+        line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
+    }
+
+    fn number(batch: &[u8], at: usize) -> u64 {
+        std::str::from_utf8(&batch[at..at + PLACE_LEN]).unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn numbers_take_the_places_of_their_letters() {
+        let template =
+            Template::command(&["ZADD", "k", "__rand_int__", "__rand_1st__:__rand_1st__:__rand_2nd__"]);
+        let mut batch = template.repeated(3);
+        let untouched = batch.clone();
+        template.renew(&mut batch, 3, &mut Numbers::None);
+        assert_eq!(batch, untouched);
+
+        let mut numbers = Numbers::Random { below: 1000, state: 7 };
+        template.renew(&mut batch, 2, &mut numbers);
+        let copy_len = template.bytes.len();
+        for copy in batch[..2 * copy_len].chunks(copy_len) {
+            let values: Vec<u64> = template.places.iter().map(|&(at, _)| number(copy, at)).collect();
+            assert!(
+                values.iter().all(|&value| value < 1000) && values[1] == values[2] && values[1] != values[3]
+            );
+        }
+        assert_eq!(batch[2 * copy_len..], untouched[2 * copy_len..]);
+
+        let next = Default::default();
+        let mut numbers = Numbers::Sequential { below: 2, next: &next };
+        template.renew(&mut batch, 3, &mut numbers);
+        let firsts = [0, 1, 2].map(|copy| number(&batch, copy * copy_len + template.places[0].0));
+        assert_eq!(firsts, [0, 1, 0]);
+    }
+
+    #[test]
+    fn sequences_of_commands() {
+        let one = Template::command(&["GET", "a"]);
+        assert_eq!(Template::sequence(&words("GET a")), Ok(one.clone()));
+        let sequence = Template::sequence(&words("2 GET a ; GET a")).unwrap();
+        assert_eq!((sequence.bytes, sequence.commands), (one.repeated(3), 3));
+        for line in ["5", ";", "0 GET a", "GET a ; 3"] {
+            assert!(Template::sequence(&words(line)).is_err(), "{line}");
+        }
+    }
+}

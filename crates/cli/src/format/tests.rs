@@ -1,0 +1,50 @@
+use super::*;
+
+fn bulk(text: &str) -> Value {
+    Value::Bulk(text.as_bytes().to_vec())
+}
+
+fn text(value: &Value, style: &Style) -> String {
+    String::from_utf8(reply(value, style, false)).unwrap()
+}
+
+fn raw_style() -> Style {
+    Style::Raw { element_delimiter: "\n".into(), reply_delimiter: "\n".into() }
+}
+
+fn nested() -> Value {
+    Value::Array(vec![
+        Value::Integer(1),
+        Value::Array(vec![bulk("a\n"), Value::Null]),
+        Value::Map(vec![
+            (bulk("x"), Value::Double(b"1.5".to_vec())),
+            (bulk("y"), Value::Array(vec![Value::Boolean(true), Value::Simple(b"OK".to_vec())])),
+        ]),
+        Value::Set(vec![]),
+    ])
+}
+
+#[test]
+fn for_people() {
+    let expected = "1) (integer) 1\n2) 1) \"a\\n\"\n   2) (nil)\n3) 1# \"x\" => (double) 1.5\n   2# \"y\" => \n      1) (true)\n      \
+                    2) OK\n4) (empty set)\n";
+    assert_eq!(text(&nested(), &Style::Terminal), expected);
+    let ten = Value::Array((0..10).map(Value::Integer).collect());
+    assert!(text(&ten, &Style::Terminal).starts_with(" 1) (integer) 0\n 2) (integer) 1\n"));
+    assert_eq!(text(&Value::Error(b"ERR no".to_vec()), &Style::Terminal), "(error) ERR no\n");
+}
+
+#[test]
+fn for_scripts() {
+    assert_eq!(text(&nested(), &raw_style()), "1\na\n\n\nx 1.5\ny (true)\nOK\n\n");
+    assert_eq!(text(&Value::Error(b"ERR no".to_vec()), &raw_style()), "ERR no\n\n");
+    assert_eq!(text(&nested(), &Style::Csv), "1,\"a\\n\",NULL,\"x\",1.5,\"y\",true,\"OK\",\n");
+}
+
+#[test]
+fn as_json() {
+    assert_eq!(text(&nested(), &Style::Json), "[1,[\"a\\n\",null],{\"x\":1.5,\"y\":[true,\"OK\"]},[]]\n");
+    let odd = Value::Map(vec![(Value::Integer(1), bulk("\u{1}é\""))]);
+    assert_eq!(text(&odd, &Style::Json), "{\"1\":\"\\u0001é\\\"\"}\n");
+    assert_eq!(text(&odd, &Style::QuotedJson), "{\"1\":\"\\\\x01\\\\xc3\\\\xa9\\\\\"\"}\n");
+}

@@ -1,0 +1,87 @@
+//! `--pipe`: standard input, which holds commands in the protocol's own form, goes to the server as fast as it is
+//! taken, while the replies are counted. One thread sends, one receives, so neither side's buffers can lock up.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use wire::response::Value;
+
+use crate::Failure;
+use crate::connection::{Sender, append_request};
+use crate::session::Session;
+
+const COPY_LEN: usize = 64 * 1024;
+const MARKER_LEN: usize = 20;
+
+pub fn run(session: &mut Session, timeout: Duration) -> Result<(), Failure> {
+    session.connect()?;
+    let marker = random_marker();
+    let connection = session.connection()?;
+    let all_sent = Arc::new(AtomicBool::new(false));
+    let sender = {
+        let (sender, marker, all_sent) = (connection.sender()?, marker.clone(), Arc::clone(&all_sent));
+        thread::spawn(move || copy_stdin(sender, &marker, &all_sent))
+    };
+
+    let (mut errors, mut replies, mut heard_last) = (0u64, 0u64, Instant::now());
+    loop {
+        match connection.receive_within(Duration::from_secs(1))? {
+            Some(Value::Bulk(text)) if text == marker => {
+                println!("Last reply received from server.");
+                break;
+            }
+            Some(value) => {
+                heard_last = Instant::now();
+                replies += 1;
+                if let Value::Error(text) = value {
+                    eprintln!("{}", String::from_utf8_lossy(&text));
+                    errors += 1;
+                }
+            }
+            None if !timeout.is_zero()
+                && all_sent.load(Ordering::Acquire)
+                && heard_last.elapsed() > timeout =>
+            {
+                eprintln!("No replies for {} seconds: exiting.", timeout.as_secs());
+                errors += 1;
+                connection.shut_down();
+                break;
+            }
+            None if sender.is_finished() && !all_sent.load(Ordering::Acquire) => break,
+            None => {}
+        }
+    }
+    if let Ok(outcome) = sender.join() {
+        outcome?;
+    }
+    println!("errors: {errors}, replies: {replies}");
+    if errors > 0 { Err(Failure::Reply("Some commands failed.".to_string())) } else { Ok(()) }
+}
+
+/// Everything from standard input, then an ECHO whose reply marks the end. A line end comes before it, in case the
+/// input broke off within a line.
+fn copy_stdin(mut sender: Sender, marker: &[u8], all_sent: &AtomicBool) -> Result<(), Failure> {
+    let (mut stdin, mut buffer) = (io::stdin().lock(), vec![0; COPY_LEN]);
+    loop {
+        let len = stdin.read(&mut buffer).map_err(|error| Failure::Io("reading standard input", error))?;
+        if len == 0 {
+            break;
+        }
+        sender.send_bytes(&buffer[..len])?;
+    }
+    let mut last = b"\r\n".to_vec();
+    append_request(&mut last, &[b"ECHO".as_slice(), marker]);
+    sender.send_bytes(&last)?;
+    all_sent.store(true, Ordering::Release);
+    println!("All data transferred. Waiting for the last reply...");
+    Ok(())
+}
+
+/// Bytes that no other reply is likely to be.
+fn random_marker() -> Vec<u8> {
+    use std::hash::{BuildHasher, RandomState};
+    (0..MARKER_LEN).map(|index| RandomState::new().hash_one(index) as u8).collect()
+}

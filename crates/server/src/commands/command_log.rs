@@ -1,0 +1,147 @@
+//! SLOWLOG and COMMANDLOG: commands that took long or were large.
+
+use crate::command::flag::{ADMIN, LOADING, STALE};
+use crate::command::{Args, Command, Context, Group, Outcome};
+use crate::error::ClientError;
+use crate::observe::command_log::LogKind;
+
+const READ_TIPS: &[&str] = &["request_policy:all_nodes", "nondeterministic_output"];
+const LEN_TIPS: &[&str] = &["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"];
+const RESET_TIPS: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
+const KINDS: &str = "slow | large-request | large-reply";
+
+/// How many entries SLOWLOG GET shows when it is not told.
+const SHOWN_BY_DEFAULT: usize = 10;
+
+pub const COMMANDS: &[Command] = &[
+    Command::new("commandlog", -2, Group::Server, super::container)
+        .since("8.1.0", "Depends on subcommand.")
+        .doc("Shows commands that took long or were large.", "")
+        .subcommands(&[
+            Command::new("commandlog|get", 4, Group::Server, get)
+                .flags(ADMIN | LOADING | STALE)
+                .since("8.1.0", "O(N) where N is the number of entries returned")
+                .doc(
+                    "Answers the latest entries of one of the logs; a count of -1 is all.",
+                    "count <slow | large-request | large-reply>",
+                )
+                .tips(READ_TIPS),
+            Command::new("commandlog|help", 2, Group::Server, super::help)
+                .flags(LOADING | STALE)
+                .since("8.1.0", "O(1)")
+                .doc("Lists the subcommands.", ""),
+            Command::new("commandlog|len", 3, Group::Server, len)
+                .flags(ADMIN | LOADING | STALE)
+                .since("8.1.0", "O(1)")
+                .doc("Counts the entries of one of the logs.", "<slow | large-request | large-reply>")
+                .tips(LEN_TIPS),
+            Command::new("commandlog|reset", 3, Group::Server, reset)
+                .flags(ADMIN | LOADING | STALE)
+                .since("8.1.0", "O(N) where N is the number of entries in the commandlog")
+                .doc("Empties one of the logs.", "<slow | large-request | large-reply>")
+                .tips(RESET_TIPS),
+        ]),
+    Command::new("slowlog", -2, Group::Server, super::container)
+        .since("2.2.12", "Depends on subcommand.")
+        .doc("Shows commands that took long.", "")
+        .subcommands(&[
+            Command::new("slowlog|get", -2, Group::Server, slow_get)
+                .flags(ADMIN | LOADING | STALE)
+                .since("2.2.12", "O(N) where N is the number of entries returned")
+                .doc("Answers the latest slow commands; a count of -1 is all.", "[count]")
+                .tips(READ_TIPS),
+            Command::new("slowlog|help", 2, Group::Server, super::help)
+                .flags(LOADING | STALE)
+                .since("6.2.0", "O(1)")
+                .doc("Lists the subcommands.", ""),
+            Command::new("slowlog|len", 2, Group::Server, slow_len)
+                .flags(ADMIN | LOADING | STALE)
+                .since("2.2.12", "O(1)")
+                .doc("Counts the slow commands that are kept.", "")
+                .tips(LEN_TIPS),
+            Command::new("slowlog|reset", 2, Group::Server, slow_reset)
+                .flags(ADMIN | LOADING | STALE)
+                .since("2.2.12", "O(N) where N is the number of entries in the slowlog")
+                .doc("Forgets the slow commands that are kept.", "")
+                .tips(RESET_TIPS),
+        ]),
+];
+
+fn kind_named(word: &[u8]) -> Result<LogKind, ClientError> {
+    let kinds = KINDS.split(" | ").zip([LogKind::Slow, LogKind::LargeRequest, LogKind::LargeReply]);
+    let mut matching = kinds.filter(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes()));
+    matching
+        .next()
+        .map(|(_, kind)| kind)
+        .ok_or(ClientError::text("ERR type should be one of the following: slow, large-request, large-reply"))
+}
+
+/// A number of entries; `None` is all.
+fn count_at(args: Args<'_>, index: usize) -> Result<Option<usize>, ClientError> {
+    let refusal = ClientError::text("ERR count should be greater than or equal to -1");
+    let count = args.integer_in(index, -1, i64::MAX, refusal)?;
+    Ok(usize::try_from(count).ok())
+}
+
+fn get(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let count = count_at(args, 2)?;
+    show(ctx, kind_named(args.at(3))?, count.unwrap_or(usize::MAX));
+    Ok(())
+}
+
+fn slow_get(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let count = match args.len() {
+        2 => SHOWN_BY_DEFAULT,
+        3 => count_at(args, 2)?.unwrap_or(usize::MAX),
+        _ => {
+            return Err(ClientError::UnknownSubcommand {
+                command: "SLOWLOG".into(),
+                subcommand: String::from_utf8_lossy(args.at(1)).into_owned(),
+            });
+        }
+    };
+    show(ctx, LogKind::Slow, count);
+    Ok(())
+}
+
+fn show(ctx: &mut Context<'_>, kind: LogKind, count: usize) {
+    let log = ctx.server.observed.command_logs.log(kind);
+    let reply = &mut *ctx.reply;
+    reply.array(log.len().min(count));
+    for entry in log.entries().take(count) {
+        reply.array(6);
+        reply.integer(entry.id as i64);
+        reply.integer(entry.unix_s);
+        reply.integer(entry.value as i64);
+        reply.array(entry.args.len());
+        for arg in &entry.args {
+            reply.bulk(arg);
+        }
+        reply.bulk(entry.client_address.as_bytes());
+        reply.bulk(&entry.client_name);
+    }
+}
+
+fn len(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let kind = kind_named(args.at(2))?;
+    ctx.reply.integer(ctx.server.observed.command_logs.log(kind).len() as i64);
+    Ok(())
+}
+
+fn reset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let kind = kind_named(args.at(2))?;
+    ctx.server.observed.command_logs.log_mut(kind).clear();
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn slow_len(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    ctx.reply.integer(ctx.server.observed.command_logs.log(LogKind::Slow).len() as i64);
+    Ok(())
+}
+
+fn slow_reset(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    ctx.server.observed.command_logs.log_mut(LogKind::Slow).clear();
+    ctx.reply.ok();
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! CONFIG: reading and changing the configuration of the running server.
+
+use crate::command::flag::{ADMIN, LOADING, NO_SCRIPT, STALE};
+use crate::command::{Args, Command, Context, Group, Outcome};
+use crate::config::{self, RewriteRequest, SetError, SetOrigin};
+use crate::error::ClientError;
+
+const ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
+
+pub const COMMANDS: &[Command] = &[Command::new("config", -2, Group::Server, super::container)
+    .since("2.0.0", "Depends on subcommand.")
+    .doc("Reads and changes the configuration of the running server.", "")
+    .subcommands(&[
+        Command::new("config|get", -3, Group::Server, get)
+            .flags(ADMIN | NO_SCRIPT | LOADING | STALE)
+            .since("2.0.0", "O(N) when N is the number of configuration parameters provided")
+            .doc(
+                "Answers options that match any of the patterns, with their values.",
+                "parameter [parameter ...]",
+            ),
+        Command::new("config|help", 2, Group::Server, super::help)
+            .flags(LOADING | STALE)
+            .since("5.0.0", "O(1)")
+            .doc("Lists the subcommands.", ""),
+        Command::new("config|resetstat", 2, Group::Server, reset_statistics)
+            .flags(ADMIN | NO_SCRIPT | LOADING | STALE)
+            .since("2.0.0", "O(1)")
+            .doc("Sets the counters that INFO shows back to zero.", "")
+            .tips(ALL_NODES),
+        Command::new("config|rewrite", 2, Group::Server, rewrite)
+            .flags(ADMIN | NO_SCRIPT | LOADING | STALE)
+            .since("2.8.0", "O(1)")
+            .doc("Writes the configuration in force to the file that the server was started with.", "")
+            .tips(ALL_NODES),
+        Command::new("config|set", -4, Group::Server, set)
+            .flags(ADMIN | NO_SCRIPT | LOADING | STALE)
+            .since("2.0.0", "O(N) when N is the number of configuration parameters provided")
+            .doc("Changes options, all of them or none.", "parameter value [parameter value ...]")
+            .hides(sensitive_arguments)
+            .tips(ALL_NODES),
+    ])];
+
+fn get(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let patterns: Vec<&[u8]> = args.from(2).iter().collect();
+    let found = ctx.server.config.get(&patterns);
+    ctx.reply.map(found.len());
+    for (name, value) in found {
+        ctx.reply.bulk(&name);
+        ctx.reply.bulk(&value);
+    }
+    Ok(())
+}
+
+fn set(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if args.len() % 2 == 1 {
+        return Err(ClientError::Syntax);
+    }
+    let words: Vec<&[u8]> = args.from(2).iter().collect();
+    let pairs: Vec<(&[u8], &[u8])> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+    let server = &mut *ctx.server;
+    let local = server.clients[ctx.client].connection.is_loopback;
+    let (next, changes) = server
+        .config
+        .prepare(&pairs, SetOrigin { loading: false, local })
+        .map_err(|error| refusal(&error))?;
+    server.surroundings.apply(&server.config, &next, &changes).map_err(|error| refusal(&error))?;
+    server.config = next;
+    server.config_changed = true;
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn refusal(error: &SetError) -> ClientError {
+    let text = error.text().expect("no data set is being loaded");
+    ClientError::formatted(String::from_utf8_lossy(&text).into_owned())
+}
+
+fn rewrite(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    match ctx.server.config.rewrite(RewriteRequest::default()) {
+        Ok(()) => {
+            log::info!("CONFIG REWRITE executed with success.");
+            ctx.reply.ok();
+            Ok(())
+        }
+        Err(error) => {
+            log::warn!("CONFIG REWRITE failed: {error}");
+            Err(ClientError::formatted(error.text()))
+        }
+    }
+}
+
+fn reset_statistics(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    ctx.server.observed.reset();
+    ctx.db.figures = crate::db::DbFigures::default();
+    ctx.reply.ok();
+    Ok(())
+}
+
+/// The positions of arguments whose content must not be shown: values of sensitive options in CONFIG SET.
+fn sensitive_arguments(args: Args<'_>) -> Vec<usize> {
+    (2..args.len().saturating_sub(1))
+        .step_by(2)
+        .filter(|&at| config::is_sensitive(&args[at]))
+        .map(|at| at + 1)
+        .collect()
+}

@@ -1,0 +1,153 @@
+//! INFO: what the server knows of itself, as text in sections that clients and exporters read.
+
+mod activity;
+mod process;
+mod space;
+
+use crate::command::flag::{LOADING, SENTINEL, STALE};
+use crate::command::{Args, Command, Context, Group, Outcome};
+use crate::db::Db;
+use crate::server::Server;
+use std::fmt::{Display, Write};
+
+pub const COMMANDS: &[Command] = &[Command::new("info", -1, Group::Server, info)
+    .flags(LOADING | STALE | SENTINEL)
+    .categories(&["dangerous"])
+    .since("1.0.0", "O(1)")
+    .doc(
+        "Tells what the server knows of itself: versions, memory, clients, counters.",
+        "[section [section ...]]",
+    )
+    .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])];
+
+/// What a section reads.
+struct Sources<'a> {
+    db: &'a mut Db,
+    server: &'a mut Server,
+}
+
+/// Part of INFO's text: `name:value` lines under a title.
+struct Section {
+    /// What a client asks for it by.
+    name: &'static str,
+    title: &'static str,
+    /// Shown when no section is asked for.
+    by_default: bool,
+    write: fn(&mut Sources<'_>, &mut Lines),
+}
+
+const fn section(
+    name: &'static str,
+    title: &'static str,
+    by_default: bool,
+    write: fn(&mut Sources<'_>, &mut Lines),
+) -> Section {
+    Section { name, title, by_default, write }
+}
+
+/// In the order in which they are shown.
+const SECTIONS: &[Section] = &[
+    section("server", "Server", true, process::server),
+    section("tls", "TLS", false, process::tls),
+    section("clients", "Clients", true, activity::clients),
+    section("memory", "Memory", true, space::memory),
+    section("persistence", "Persistence", true, activity::persistence),
+    section("threads", "Threads", false, process::threads),
+    section("stats", "Stats", true, activity::stats),
+    section("replication", "Replication", true, activity::replication),
+    section("cpu", "CPU", true, process::cpu),
+    section("modules", "Modules", true, |_, _| ()),
+    section("commandstats", "Commandstats", false, activity::command_statistics),
+    section("errorstats", "Errorstats", true, activity::error_statistics),
+    section("latencystats", "Latencystats", false, activity::latency_statistics),
+    section("cluster", "Cluster", true, process::cluster),
+    section("scriptingengines", "Scripting Engines", false, process::scripting_engines),
+    section("keyspace", "Keyspace", true, space::keyspace),
+    section("debug", "Debug", false, process::debug),
+];
+
+/// Another name by which the section of modules is known.
+const MODULE_LIST: &[u8] = b"module_list";
+
+/// The lines of a section.
+#[derive(Default)]
+struct Lines(String);
+
+impl Lines {
+    fn field(&mut self, name: &str, value: impl Display) {
+        // Writing to a String cannot fail.
+        let _ = write!(self.0, "{name}:{value}\r\n");
+    }
+
+    fn fields<V: Display>(&mut self, fields: &[(&str, V)]) {
+        for (name, value) in fields {
+            self.field(name, value);
+        }
+    }
+}
+
+fn info(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let asked = args.from(1);
+    let has = |word: &str| asked.iter().any(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
+    let everything = has("everything");
+    let all = everything || has("all");
+    let defaults = asked.is_empty() || has("default");
+    let wanted = |section: &Section| match section.name {
+        "debug" => has("debug"),
+        name => {
+            (all || has(name))
+                || (defaults && section.by_default)
+                || (name == "modules" && asked.iter().any(|arg| arg.eq_ignore_ascii_case(MODULE_LIST)))
+        }
+    };
+    let mut lines = Lines::default();
+    let mut sources = Sources { db: &mut *ctx.db, server: &mut *ctx.server };
+    for section in SECTIONS.iter().filter(|section| wanted(section)) {
+        if !lines.0.is_empty() {
+            lines.0.push_str("\r\n");
+        }
+        // Writing to a String cannot fail.
+        let _ = write!(lines.0, "# {}\r\n", section.title);
+        (section.write)(&mut sources, &mut lines);
+    }
+    ctx.reply.verbatim("txt", lines.0.as_bytes());
+    Ok(())
+}
+
+/// Bytes as a person reads them: `1.50M`.
+pub fn human_bytes(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["K", "M", "G", "T", "P"];
+    if bytes < 1024 {
+        return format!("{bytes}B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.2}{}", UNITS[unit])
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// A name with what would break INFO's format replaced.
+fn safe_name(name: &str) -> String {
+    name.chars().map(|c| if matches!(c, '#' | ':' | '\n' | '\r') { '_' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::human_bytes;
+
+    #[test]
+    fn bytes_in_words() {
+        assert_eq!(human_bytes(0), "0B");
+        assert_eq!(human_bytes(1023), "1023B");
+        assert_eq!(human_bytes(1024), "1.00K");
+        assert_eq!(human_bytes(971_712), "948.94K");
+        assert_eq!(human_bytes(25_274_793_984), "23.54G");
+    }
+}

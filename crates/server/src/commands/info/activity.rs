@@ -1,0 +1,247 @@
+//! Sections about what happens: clients, persistence, counters, replication, commands and errors.
+
+use super::{Lines, Sources, ratio, safe_name};
+use crate::session::pubsub::Kind;
+
+pub(super) fn clients(sources: &mut Sources<'_>, lines: &mut Lines) {
+    let server = &*sources.server;
+    let (mut input_max, mut output_max) = (0, 0);
+    let (mut pubsub, mut watching) = (0, 0);
+    for client in server.clients.iter() {
+        input_max = input_max.max(client.connection.input_bytes + client.connection.input_free_bytes);
+        output_max = output_max.max(client.output.len());
+        pubsub += u32::from(!client.subscriptions.is_empty());
+        watching += u32::from(!client.watched.is_empty());
+    }
+    lines.field("connected_clients", server.clients.len());
+    lines.field("cluster_connections", 0);
+    lines.field("maxclients", server.config.maxclients);
+    lines.field("client_recent_max_input_buffer", input_max);
+    lines.field("client_recent_max_output_buffer", output_max);
+    lines.field("blocked_clients", server.blocked.count());
+    lines.field("tracking_clients", server.tracking.clients);
+    lines.field("pubsub_clients", pubsub);
+    lines.field("watching_clients", watching);
+    lines.field("clients_in_timeout_table", server.blocked.deadlines());
+    lines.field("total_watched_keys", server.watch.keys());
+    lines.field("total_blocking_keys", server.blocked.keys());
+    lines.field("total_blocking_keys_on_nokey", 0);
+    let (reason, actions, left_ms) = match server.pause {
+        None => ("none", "none", 0),
+        Some(pause) => {
+            let left_us = pause.until_us.saturating_sub(server.now.monotonic_us);
+            ("client_pause", if pause.all { "all" } else { "write" }, left_us / 1000)
+        }
+    };
+    lines.field("paused_reason", reason);
+    lines.field("paused_actions", actions);
+    lines.field("paused_timeout_milliseconds", left_ms);
+}
+
+/// Nothing is saved yet: these are the figures of a server that has neither loaded nor written anything.
+pub(super) fn persistence(sources: &mut Sources<'_>, lines: &mut Lines) {
+    let started_s = sources.server.identity.started.unix_us / 1_000_000;
+    lines.fields(&[
+        ("loading", 0),
+        ("async_loading", 0),
+        ("current_cow_peak", 0),
+        ("current_cow_size", 0),
+        ("current_cow_size_age", 0),
+    ]);
+    lines.field("current_fork_perc", "0.00");
+    lines.fields(&[("current_save_keys_processed", 0), ("current_save_keys_total", 0)]);
+    lines.field("rdb_changes_since_last_save", sources.db.journal.dirty);
+    lines.field("rdb_bgsave_in_progress", 0);
+    lines.field("rdb_last_save_time", started_s);
+    lines.field("rdb_last_bgsave_status", "ok");
+    lines.fields(&[
+        ("rdb_last_bgsave_time_sec", -1),
+        ("rdb_current_bgsave_time_sec", -1),
+        ("rdb_saves", 0),
+        ("rdb_last_cow_size", 0),
+        ("rdb_last_load_keys_expired", 0),
+        ("rdb_last_load_keys_loaded", 0),
+        ("aof_enabled", 0),
+        ("aof_rewrite_in_progress", 0),
+        ("aof_rewrite_scheduled", 0),
+        ("aof_last_rewrite_time_sec", -1),
+        ("aof_current_rewrite_time_sec", -1),
+    ]);
+    lines.field("aof_last_bgrewrite_status", "ok");
+    lines.fields(&[("aof_rewrites", 0), ("aof_rewrites_consecutive_failures", 0)]);
+    lines.field("aof_last_write_status", "ok");
+    lines.fields(&[
+        ("aof_last_cow_size", 0),
+        ("module_fork_in_progress", 0),
+        ("module_fork_last_cow_size", 0),
+        ("slot_migration_fork_in_progress", 0),
+    ]);
+}
+
+pub(super) fn stats(sources: &mut Sources<'_>, lines: &mut Lines) {
+    traffic(sources, lines);
+    data(sources, lines);
+    observers(sources, lines);
+    loops(sources, lines);
+}
+
+fn traffic(sources: &Sources<'_>, lines: &mut Lines) {
+    let observed = &sources.server.observed;
+    let (statistics, rates) = (&observed.statistics, &observed.rates);
+    let kilobytes = |bytes: u64| format!("{:.2}", ratio(bytes, 1024));
+    lines.fields(&[
+        ("total_connections_received", statistics.connections_received),
+        ("total_commands_processed", statistics.commands_processed),
+        ("instantaneous_ops_per_sec", rates.commands.mean()),
+        ("total_net_input_bytes", statistics.input_bytes),
+        ("total_net_output_bytes", statistics.output_bytes),
+        ("total_net_repl_input_bytes", 0),
+        ("total_net_repl_output_bytes", 0),
+        ("total_net_cluster_slot_import_bytes", 0),
+        ("total_net_cluster_slot_export_bytes", 0),
+    ]);
+    lines.field("instantaneous_input_kbps", kilobytes(rates.input_bytes.mean()));
+    lines.field("instantaneous_output_kbps", kilobytes(rates.output_bytes.mean()));
+    lines.field("instantaneous_input_repl_kbps", "0.00");
+    lines.field("instantaneous_output_repl_kbps", "0.00");
+    lines.fields(&[
+        ("rejected_connections", statistics.connections_rejected),
+        ("sync_full", 0),
+        ("sync_partial_ok", 0),
+        ("sync_partial_err", 0),
+    ]);
+}
+
+fn data(sources: &Sources<'_>, lines: &mut Lines) {
+    let (figures, statistics) = (&sources.db.figures, &sources.server.observed.statistics);
+    lines.fields(&[("expired_keys", figures.expired_keys), ("expired_fields", 0)]);
+    lines.field("expired_stale_perc", "0.00");
+    lines.field("expired_keys_with_volatile_items_stale_perc", "0.00");
+    lines.fields(&[
+        ("expired_time_cap_reached_count", statistics.expire_time_cap_reached),
+        ("expire_cycle_cpu_milliseconds", figures.expire_cycle_cpu_us / 1000),
+        ("evicted_keys", figures.evicted_keys),
+        ("evicted_clients", statistics.evicted_clients),
+        ("evicted_scripts", 0),
+        ("total_eviction_exceeded_time", 0),
+        ("current_eviction_exceeded_time", 0),
+        ("keyspace_hits", figures.hits),
+        ("keyspace_misses", figures.misses),
+    ]);
+}
+
+fn observers(sources: &Sources<'_>, lines: &mut Lines) {
+    let (pubsub, tracking) = (&sources.server.pubsub, &sources.server.tracking);
+    lines.fields(&[
+        ("pubsub_channels", pubsub.listeners(Kind::Channel).len()),
+        ("pubsub_patterns", pubsub.listeners(Kind::Pattern).len()),
+        ("pubsubshard_channels", pubsub.listeners(Kind::ShardChannel).len()),
+        ("latest_fork_usec", 0),
+        ("total_forks", 0),
+        ("migrate_cached_sockets", 0),
+        ("slave_expires_tracked_keys", 0),
+        ("active_defrag_hits", 0),
+        ("active_defrag_misses", 0),
+        ("active_defrag_key_hits", 0),
+        ("active_defrag_key_misses", 0),
+        ("total_active_defrag_time", 0),
+        ("current_active_defrag_time", 0),
+        ("tracking_total_keys", tracking.keys()),
+        ("tracking_total_items", tracking.items()),
+        ("tracking_total_prefixes", tracking.prefixes()),
+    ]);
+}
+
+fn loops(sources: &Sources<'_>, lines: &mut Lines) {
+    let (statistics, rates) = (&sources.server.observed.statistics, &sources.server.observed.rates);
+    lines.fields(&[
+        ("unexpected_error_replies", 0),
+        ("total_error_replies", statistics.errors),
+        ("dump_payload_sanitizations", 0),
+        ("total_reads_processed", statistics.total_reads),
+        ("total_writes_processed", statistics.total_writes),
+        ("io_threaded_reads_processed", 0),
+        ("io_threaded_writes_processed", 0),
+        ("io_threaded_freed_objects", 0),
+        ("io_threaded_accept_processed", 0),
+        ("io_threaded_poll_processed", 0),
+        ("io_threaded_total_prefetch_batches", 0),
+        ("io_threaded_total_prefetch_entries", 0),
+        ("client_query_buffer_limit_disconnections", statistics.query_buffer_limit_disconnections),
+        ("client_output_buffer_limit_disconnections", statistics.output_buffer_limit_disconnections),
+        ("reply_buffer_shrinks", 0),
+        ("reply_buffer_expands", 0),
+        ("eventloop_cycles", statistics.loops),
+        ("eventloop_duration_sum", statistics.loop_us),
+        ("eventloop_duration_cmd_sum", statistics.command_ns / 1000),
+        ("instantaneous_eventloop_cycles_per_sec", rates.loops.mean()),
+        ("instantaneous_eventloop_duration_usec", rates.loop_us.mean()),
+        ("acl_access_denied_auth", statistics.denied_authentications),
+        ("acl_access_denied_cmd", 0),
+        ("acl_access_denied_key", 0),
+        ("acl_access_denied_channel", 0),
+        ("acl_access_denied_tls_cert", 0),
+        ("acl_access_denied_db", 0),
+    ]);
+}
+
+/// A primary without replicas.
+pub(super) fn replication(sources: &mut Sources<'_>, lines: &mut Lines) {
+    let server = &*sources.server;
+    lines.field("role", "master");
+    lines.field("connected_slaves", 0);
+    if server.config.min_replicas_to_write > 0 && server.config.min_replicas_max_lag_seconds > 0 {
+        lines.field("min_slaves_good_slaves", 0);
+    }
+    lines.field("replicas_waiting_psync", 0);
+    lines.field("master_failover_state", "no-failover");
+    lines.field("master_replid", &server.identity.replication_id);
+    lines.field("master_replid2", "0".repeat(40));
+    lines.field("master_repl_offset", 0);
+    lines.field("second_repl_offset", -1);
+    lines.field("repl_backlog_active", 0);
+    lines.field("repl_backlog_size", server.config.repl_backlog_size_bytes);
+    lines.field("repl_backlog_first_byte_offset", 0);
+    lines.field("repl_backlog_histlen", 0);
+}
+
+pub(super) fn command_statistics(sources: &mut Sources<'_>, lines: &mut Lines) {
+    let server = &*sources.server;
+    for (id, row) in server.registry.iter() {
+        let figures = &server.observed.commands[id.0 as usize];
+        if figures.is_empty() {
+            continue;
+        }
+        lines.field(
+            &format!("cmdstat_{}", safe_name(row.name)),
+            format_args!(
+                "calls={},usec={},usec_per_call={:.2},rejected_calls={},failed_calls={}",
+                figures.calls,
+                figures.busy_us(),
+                ratio(figures.busy_us(), figures.calls),
+                figures.rejected,
+                figures.failed
+            ),
+        );
+    }
+}
+
+pub(super) fn error_statistics(sources: &mut Sources<'_>, lines: &mut Lines) {
+    for (code, count) in &sources.server.observed.statistics.errors_by_code {
+        lines.field(&format!("errorstat_{}", safe_name(code)), format_args!("count={count}"));
+    }
+}
+
+pub(super) fn latency_statistics(sources: &mut Sources<'_>, lines: &mut Lines) {
+    let server = &*sources.server;
+    for (id, row) in server.registry.iter() {
+        let Some(histogram) = &server.observed.commands[id.0 as usize].latency else { continue };
+        let percentiles = server.config.latency_tracking_info_percentiles.iter().map(|&percentile| {
+            let latency_us = histogram.value_at_percentile(percentile) as f64 / 1000.0;
+            let shown = format!("{percentile:.6}");
+            format!("p{}={latency_us:.3}", shown.trim_end_matches('0').trim_end_matches('.'))
+        });
+        let percentiles: Vec<String> = percentiles.collect();
+        lines.field(&format!("latency_percentiles_usec_{}", safe_name(row.name)), percentiles.join(","));
+    }
+}

@@ -1,0 +1,137 @@
+//! Sections about the process: server, TLS, threads, CPU, cluster, engines, debug.
+
+use super::super::connection::COMPATIBLE_VERSION;
+use super::{Lines, Sources};
+use crate::config::{Config, Named, Supervised};
+use crate::observe::process::{CpuTimes, Whose, cpu_times};
+use std::time::Duration;
+
+/// The release of the reference whose behaviour this server follows.
+const VALKEY_VERSION: &str = "9.1.2";
+
+pub(super) fn server(sources: &mut Sources<'_>, lines: &mut Lines) {
+    let server = &*sources.server;
+    let (config, identity) = (&server.config, &server.identity);
+    let machine = rustix::system::uname();
+    let mode = if config.extended_redis_compatibility { "redis_mode" } else { "server_mode" };
+    let uptime_s = (server.now.unix_us - identity.started.unix_us).max(0) / 1_000_000;
+    lines.field("redis_version", COMPATIBLE_VERSION);
+    lines.field("server_name", if config.extended_redis_compatibility { "redis" } else { "valkey" });
+    lines.field("valkey_version", VALKEY_VERSION);
+    lines.field("valkey_release_stage", "ga");
+    lines.field("warmline_version", env!("CARGO_PKG_VERSION"));
+    lines.field("redis_git_sha1", "00000000");
+    lines.field("redis_git_dirty", 0);
+    lines.field("redis_build_id", "0000000000000000");
+    lines.field(mode, "standalone");
+    lines.field(
+        "os",
+        format_args!(
+            "{} {} {}",
+            machine.sysname().to_string_lossy(),
+            machine.release().to_string_lossy(),
+            machine.machine().to_string_lossy()
+        ),
+    );
+    lines.field("arch_bits", usize::BITS);
+    lines.field("monotonic_clock", "POSIX clock_gettime");
+    lines.field("multiplexing_api", "epoll");
+    lines.field("gcc_version", "0.0.0");
+    lines.field("process_id", identity.process_id);
+    lines.field("process_supervised", supervisor(config));
+    lines.field("run_id", &identity.run_id);
+    lines.field("tcp_port", if config.port != 0 { config.port } else { config.tls_port });
+    lines.field("server_time_usec", server.now.unix_us);
+    lines.field("uptime_in_seconds", uptime_s);
+    lines.field("uptime_in_days", uptime_s / (24 * 3600));
+    lines.field("hz", config.hz);
+    lines.field("configured_hz", config.hz);
+    lines.field("clients_hz", config.hz);
+    lines.field("lru_clock", server.now.unix_us / 1_000_000 & 0xff_ffff);
+    lines.field("executable", &identity.executable);
+    lines.field("config_file", &identity.config_file);
+    lines.field("io_threads_active", u8::from(config.io_threads > 1));
+    lines.field("availability_zone", String::from_utf8_lossy(&config.availability_zone));
+    listeners(config, lines);
+}
+
+fn supervisor(config: &Config) -> &'static str {
+    match config.supervised {
+        Supervised::No => "no",
+        Supervised::Auto => "unknown",
+        other => other.name(),
+    }
+}
+
+fn listeners(config: &Config, lines: &mut Lines) {
+    let mut count = 0;
+    if config.port != 0 {
+        let binds: String = config.bind.iter().map(|host| format!("bind={host},")).collect();
+        lines.field("listener0", format_args!("name=tcp,{binds}port={}", config.port));
+        count += 1;
+    }
+    if let Some(path) = &config.unixsocket {
+        let path = String::from_utf8_lossy(path);
+        lines.field(&format!("listener{count}"), format_args!("name=unix,bind={path}"));
+    }
+}
+
+pub(super) fn tls(_sources: &mut Sources<'_>, lines: &mut Lines) {
+    for certificate in ["server", "client", "ca"] {
+        lines.field(&format!("tls_{certificate}_cert_serial"), "none");
+        lines.field(&format!("tls_{certificate}_cert_expires_in_seconds"), 0);
+    }
+}
+
+/// The executor is thread 0: it reads, runs and writes.
+pub(super) fn threads(sources: &mut Sources<'_>, lines: &mut Lines) {
+    let statistics = &sources.server.observed.statistics;
+    lines.field(
+        "io_thread_0",
+        format_args!(
+            "clients={},reads={},writes={}",
+            sources.server.clients.len(),
+            statistics.total_reads,
+            statistics.total_writes
+        ),
+    );
+}
+
+pub(super) fn cpu(sources: &mut Sources<'_>, lines: &mut Lines) {
+    for (whose, suffix) in
+        [(Whose::Process, ""), (Whose::Children, "_children"), (Whose::ThisThread, "_main_thread")]
+    {
+        let CpuTimes { user, system } = cpu_times(whose);
+        lines.field(&format!("used_cpu_sys{suffix}"), seconds(system));
+        lines.field(&format!("used_cpu_user{suffix}"), seconds(user));
+    }
+    let active = Duration::from_micros(sources.server.observed.statistics.loop_us);
+    lines.field("used_active_time_main_thread", seconds(active));
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{}.{:06}", time.as_secs(), time.subsec_micros())
+}
+
+pub(super) fn cluster(_sources: &mut Sources<'_>, lines: &mut Lines) {
+    lines.field("cluster_enabled", 0);
+}
+
+pub(super) fn scripting_engines(_sources: &mut Sources<'_>, lines: &mut Lines) {
+    lines.fields(&[
+        ("engines_count", 0),
+        ("engines_total_used_memory", 0),
+        ("engines_total_memory_overhead", 0),
+    ]);
+}
+
+pub(super) fn debug(sources: &mut Sources<'_>, lines: &mut Lines) {
+    let statistics = &sources.server.observed.statistics;
+    let calls = statistics.commands_processed.max(1);
+    lines.field("eventloop_duration_aof_sum", 0);
+    lines.field("eventloop_duration_cron_sum", statistics.cron_us);
+    lines.field("eventloop_duration_max", statistics.loop_us_max);
+    lines.field("eventloop_cmd_per_cycle_max", statistics.commands_per_loop_max);
+    lines.field("command_duration_mean_nsec", statistics.command_ns / calls);
+    lines.field("allocator_name", crate::observe::memory::ALLOCATOR_NAME);
+}

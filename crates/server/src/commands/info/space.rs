@@ -1,0 +1,159 @@
+//! Sections about memory and what fills it.
+
+use super::{Lines, Sources, human_bytes, ratio};
+use crate::config::Named;
+use crate::observe::memory::ALLOCATOR_NAME;
+use crate::server::Server;
+
+/// Keys with an expiry whose remaining time is looked at for a database's average.
+const TTL_SAMPLES: usize = 32;
+
+/// Where memory goes, as MEMORY STATS and INFO memory break it down.
+pub(in crate::commands) struct Breakdown {
+    pub used_bytes: u64,
+    pub startup_bytes: u64,
+    pub clients_bytes: u64,
+    /// Bucket tables of each database that has keys, by index.
+    pub tables_bytes: Vec<(usize, u64)>,
+    pub overhead_bytes: u64,
+    pub dataset_bytes: u64,
+    /// Of what came after the start.
+    pub dataset_percent: f64,
+    pub keys: u64,
+}
+
+impl Breakdown {
+    pub fn of(db: &mut crate::db::Db, server: &Server) -> Self {
+        let memory = &server.observed.memory;
+        let clients_bytes = server.clients.iter().map(|client| client.memory_bytes() as u64).sum();
+        let (mut tables_bytes, mut keys) = (Vec::new(), 0);
+        for index in 0..db.database_count() {
+            db.with_database(index, |db| {
+                if !db.is_empty() {
+                    keys += db.len() as u64;
+                    tables_bytes.push((index, db.table_bytes() as u64));
+                }
+            });
+        }
+        let used_bytes = memory.used_bytes();
+        let tables_total: u64 = tables_bytes.iter().map(|(_, bytes)| bytes).sum();
+        let overhead_bytes = memory.startup_bytes + clients_bytes + tables_total;
+        let dataset_bytes = used_bytes.saturating_sub(overhead_bytes);
+        let net_bytes = used_bytes.saturating_sub(memory.startup_bytes).max(1);
+        Breakdown {
+            used_bytes,
+            startup_bytes: memory.startup_bytes,
+            clients_bytes,
+            tables_bytes,
+            overhead_bytes,
+            dataset_bytes,
+            dataset_percent: ratio(dataset_bytes, net_bytes) * 100.0,
+            keys,
+        }
+    }
+}
+
+pub(super) fn memory(sources: &mut Sources<'_>, lines: &mut Lines) {
+    sources.server.observed.memory.note_peak();
+    let breakdown = Breakdown::of(sources.db, sources.server);
+    let memory = &sources.server.observed.memory;
+    let with_human = |lines: &mut Lines, name: &str, bytes: u64| {
+        lines.field(name, bytes);
+        lines.field(&format!("{name}_human"), human_bytes(bytes));
+    };
+    with_human(lines, "used_memory", breakdown.used_bytes);
+    with_human(lines, "used_memory_rss", memory.sample.process_resident_bytes);
+    with_human(lines, "used_memory_peak", memory.peak_bytes);
+    let peak_percent = ratio(breakdown.used_bytes, memory.peak_bytes) * 100.0;
+    lines.field("used_memory_peak_perc", format_args!("{peak_percent:.2}%"));
+    lines.field("used_memory_overhead", breakdown.overhead_bytes);
+    lines.field("used_memory_startup", breakdown.startup_bytes);
+    lines.field("used_memory_dataset", breakdown.dataset_bytes);
+    lines.field("used_memory_dataset_perc", format_args!("{:.2}%", breakdown.dataset_percent));
+    lines.field("allocator_allocated", memory.sample.allocated_bytes);
+    lines.field("allocator_active", memory.sample.active_bytes);
+    lines.field("allocator_resident", memory.sample.resident_bytes);
+    lines.field("allocator_muzzy", memory.sample.muzzy_bytes);
+    with_human(lines, "total_system_memory", memory.system_bytes);
+    scripts(lines);
+    with_human(lines, "maxmemory", sources.server.config.maxmemory_bytes);
+    lines.field("maxmemory_policy", sources.server.config.maxmemory_policy.name());
+    fragmentation(sources.server, lines);
+    buffers(breakdown.clients_bytes, lines);
+}
+
+/// There are no scripts yet.
+fn scripts(lines: &mut Lines) {
+    lines.fields(&[("used_memory_lua", 0), ("used_memory_vm_eval", 0)]);
+    lines.field("used_memory_lua_human", "0B");
+    lines.fields(&[
+        ("used_memory_scripts_eval", 0),
+        ("number_of_cached_scripts", 0),
+        ("number_of_functions", 0),
+        ("number_of_libraries", 0),
+        ("used_memory_vm_functions", 0),
+        ("used_memory_vm_total", 0),
+    ]);
+    lines.field("used_memory_vm_total_human", "0B");
+    lines.fields(&[("used_memory_functions", 0), ("used_memory_scripts", 0)]);
+    lines.field("used_memory_scripts_human", "0B");
+}
+
+fn fragmentation(server: &Server, lines: &mut Lines) {
+    let sample = &server.observed.memory.sample;
+    let difference = |a: u64, b: u64| a as i64 - b as i64;
+    let two_digits = |value: f64| format!("{value:.2}");
+    let rss_bytes = sample.process_resident_bytes;
+    lines.field(
+        "allocator_frag_ratio",
+        two_digits(1.0 + ratio(sample.fragmented_bytes, sample.allocated_bytes)),
+    );
+    lines.field("allocator_frag_bytes", sample.fragmented_bytes);
+    lines.field("allocator_rss_ratio", two_digits(ratio(sample.resident_bytes, sample.active_bytes)));
+    lines.field("allocator_rss_bytes", difference(sample.resident_bytes, sample.active_bytes));
+    lines.field("rss_overhead_ratio", two_digits(ratio(rss_bytes, sample.resident_bytes)));
+    lines.field("rss_overhead_bytes", difference(rss_bytes, sample.resident_bytes));
+    lines.field("mem_fragmentation_ratio", two_digits(ratio(rss_bytes, sample.used_bytes)));
+    lines.field("mem_fragmentation_bytes", difference(rss_bytes, sample.used_bytes));
+}
+
+fn buffers(clients_bytes: u64, lines: &mut Lines) {
+    lines.fields(&[
+        ("mem_not_counted_for_evict", 0),
+        ("mem_replication_backlog", 0),
+        ("mem_total_replication_buffers", 0),
+        ("mem_replicas_repl_buffer", 0),
+        ("mem_clients_slaves", 0),
+        ("mem_clients_normal", clients_bytes),
+        ("mem_cluster_links", 0),
+        ("mem_cluster_slot_import", 0),
+        ("mem_cluster_slot_export", 0),
+        ("mem_aof_buffer", 0),
+    ]);
+    lines.field("mem_allocator", ALLOCATOR_NAME);
+    lines.fields(&[
+        ("mem_overhead_db_hashtable_rehashing", 0),
+        ("active_defrag_running", 0),
+        ("lazyfree_pending_objects", 0),
+        ("lazyfreed_objects", 0),
+    ]);
+}
+
+pub(super) fn keyspace(sources: &mut Sources<'_>, lines: &mut Lines) {
+    for index in 0..sources.db.database_count() {
+        sources.db.with_database(index, |db| {
+            if db.is_empty() {
+                return;
+            }
+            let average_ttl_ms = db.average_ttl_ms(TTL_SAMPLES);
+            lines.field(
+                &format!("db{index}"),
+                format_args!(
+                    "keys={},expires={},avg_ttl={average_ttl_ms},keys_with_volatile_items=0",
+                    db.len(),
+                    db.expiring_len()
+                ),
+            );
+        });
+    }
+}

@@ -1,0 +1,259 @@
+//! LATENCY: spikes by kind of event, and how long each command takes.
+
+use crate::command::flag::{ADMIN, LOADING, NO_SCRIPT, STALE};
+use crate::command::registry::CommandId;
+use crate::command::{Args, Command, Context, Flags, Group, Outcome};
+use crate::error::ClientError;
+use crate::observe::latency::{self, Event, Summary};
+use crate::server::Server;
+use hdrhistogram::Histogram;
+use std::fmt::Write;
+use wire::reply::ReplyBuffer;
+
+const FLAGS: Flags = ADMIN | NO_SCRIPT | LOADING | STALE;
+const TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"];
+
+pub const COMMANDS: &[Command] = &[Command::new("latency", -2, Group::Server, super::container)
+    .since("2.8.13", "Depends on subcommand.")
+    .doc("Shows how long things take.", "")
+    .subcommands(&[
+        Command::new("latency|doctor", 2, Group::Server, doctor)
+            .flags(FLAGS)
+            .since("2.8.13", "O(1)")
+            .doc("Sums the spikes up and says what may help.", "")
+            .tips(TIPS),
+        Command::new("latency|graph", 3, Group::Server, graph)
+            .flags(FLAGS)
+            .since("2.8.13", "O(1)")
+            .doc("Draws the spikes of an event.", "event")
+            .tips(TIPS),
+        Command::new("latency|help", 2, Group::Server, super::help)
+            .flags(LOADING | STALE)
+            .since("2.8.13", "O(1)")
+            .doc("Lists the subcommands.", ""),
+        Command::new("latency|histogram", -2, Group::Server, histogram)
+            .flags(FLAGS)
+            .since(
+                "7.0.0",
+                "O(N) where N is the number of commands with latency information being retrieved.",
+            )
+            .doc("Answers how many calls of commands took at most how long.", "[command [command ...]]")
+            .tips(TIPS),
+        Command::new("latency|history", 3, Group::Server, history)
+            .flags(FLAGS)
+            .since("2.8.13", "O(1)")
+            .doc("Answers the spikes of an event: when, and how many milliseconds.", "event")
+            .tips(TIPS),
+        Command::new("latency|latest", 2, Group::Server, latest)
+            .flags(FLAGS)
+            .since("2.8.13", "O(1)")
+            .doc("Answers each event's latest spike.", "")
+            .tips(TIPS),
+        Command::new("latency|reset", -2, Group::Server, reset)
+            .flags(FLAGS)
+            .since("2.8.13", "O(1)")
+            .doc("Forgets the spikes of some events, or of all.", "[event [event ...]]")
+            .tips(&["request_policy:all_nodes", "response_policy:agg_sum"]),
+    ])];
+
+fn history(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let Some((_, event)) = ctx.server.observed.latency.event(args.at(2)) else {
+        ctx.reply.array(0);
+        return Ok(());
+    };
+    ctx.reply.array(event.spikes().len());
+    for spike in event.spikes() {
+        ctx.reply.array(2);
+        ctx.reply.integer(spike.unix_s);
+        ctx.reply.integer(spike.latency_ms as i64);
+    }
+    Ok(())
+}
+
+fn latest(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    let events = ctx.server.observed.latency.iter();
+    ctx.reply.array(events.len());
+    for (name, event) in events {
+        let spike = event.latest();
+        ctx.reply.array(6);
+        ctx.reply.bulk(name.as_bytes());
+        ctx.reply.integer(spike.unix_s);
+        for number in [spike.latency_ms, event.max_ms, event.sum_ms, event.count] {
+            ctx.reply.integer(number as i64);
+        }
+    }
+    Ok(())
+}
+
+fn reset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let monitor = &mut ctx.server.observed.latency;
+    let forgotten = match args.len() {
+        2 => monitor.reset(None),
+        _ => args.from(2).iter().map(|name| monitor.reset(Some(name))).sum(),
+    };
+    ctx.reply.integer(forgotten as i64);
+    Ok(())
+}
+
+const GRAPH_COLUMNS: usize = 80;
+const GRAPH_ROWS: usize = 4;
+
+fn graph(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let now_s = ctx.server.now.unix_us / 1_000_000;
+    let Some((name, event)) = ctx.server.observed.latency.event(args.at(2)) else {
+        let name = String::from_utf8_lossy(args.at(2));
+        return Err(ClientError::formatted(format!("ERR No samples available for event '{name}'")));
+    };
+    let Summary { min_ms, max_ms, .. } = event.summary(now_s);
+    let mut text =
+        format!("{name} - high {max_ms} ms, low {min_ms} ms (all time high {} ms)\n", event.max_ms);
+    text += &"-".repeat(GRAPH_COLUMNS);
+    text.push('\n');
+    let bars: Vec<(u64, String)> =
+        event.spikes().map(|spike| (spike.latency_ms, age(now_s - spike.unix_s))).collect();
+    text += &latency::graph(&bars, GRAPH_COLUMNS, GRAPH_ROWS);
+    ctx.reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+/// How long ago, in the largest unit that fits.
+fn age(seconds: i64) -> String {
+    match seconds {
+        ..60 => format!("{}s", seconds.max(0)),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86_400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+fn doctor(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    let report = diagnosis(ctx.server);
+    ctx.reply.verbatim("txt", report.as_bytes());
+    Ok(())
+}
+
+fn diagnosis(server: &Server) -> String {
+    let monitor = &server.observed.latency;
+    let threshold_ms = server.config.latency_monitor_threshold_ms;
+    if monitor.iter().len() == 0 {
+        return match threshold_ms {
+            0 => "Latency is not being monitored. CONFIG SET latency-monitor-threshold <milliseconds> starts that.\n",
+            _ => "Nothing has taken longer than the threshold so far.\n",
+        }
+        .to_owned();
+    }
+    let now_s = server.now.unix_us / 1_000_000;
+    let mut report = "Spikes since the last LATENCY RESET:\n\n".to_owned();
+    let mut advice: Vec<String> = Vec::new();
+    for (number, (name, event)) in monitor.iter().enumerate() {
+        describe(&mut report, number + 1, name, event, now_s);
+        for sentence in advice_about(name, server) {
+            if !advice.contains(&sentence) {
+                advice.push(sentence);
+            }
+        }
+    }
+    if !advice.is_empty() {
+        report += "\nWhat may help:\n\n";
+    }
+    for sentence in advice {
+        // Writing to a String cannot fail.
+        let _ = writeln!(report, "- {sentence}");
+    }
+    report
+}
+
+fn describe(report: &mut String, number: usize, name: &str, event: &Event, now_s: i64) {
+    let Summary { spikes, mean_ms, deviation_ms, period_s, .. } = event.summary(now_s);
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        report,
+        "{number}. {name}: {spikes} latency spikes (average {mean_ms}ms, mean deviation {deviation_ms}ms, period {period_s:.2} sec). Worst all time event {}ms.",
+        event.max_ms
+    );
+}
+
+fn advice_about(event: &str, server: &Server) -> Vec<String> {
+    let config = &server.config;
+    let threshold_us = config.latency_monitor_threshold_ms.saturating_mul(1000);
+    let large_values = "Large values take long to delete, to expire and to evict: split them into several keys, or use UNLINK and the lazyfree-* options.".to_owned();
+    match event {
+        "command" => {
+            let slower_than_us = config.commandlog_execution_slower_than_us;
+            let log = if slower_than_us < 0 || slower_than_us as u64 > threshold_us {
+                format!("Have slow commands logged: CONFIG SET slowlog-log-slower-than {threshold_us}.")
+            } else {
+                "SLOWLOG GET tells which commands were slow.".to_owned()
+            };
+            vec![log, large_values]
+        }
+        "fast-command" => vec![
+            "Commands that do little were slow, so the process did not get the processor: lower the machine's load, or give the server a core of its own."
+                .to_owned(),
+        ],
+        "expire-cycle" => {
+            let mut advice = vec![large_values];
+            if config.hz < 100 {
+                advice.push("A higher hz expires keys in smaller portions: CONFIG SET hz 100.".to_owned());
+            }
+            advice
+        }
+        "eviction-cycle" => {
+            vec!["Lowering maxmemory, or storing large results at once, makes many keys go at once.".to_owned()]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn histogram(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let server = &*ctx.server;
+    let wanted: Vec<CommandId> = match args.len() {
+        2 => server.registry.iter().map(|(id, _)| id).collect(),
+        _ => args
+            .from(2)
+            .iter()
+            .filter_map(|name| server.registry.named(name))
+            .flat_map(|id| with_parts(server, id))
+            .collect(),
+    };
+    let mark = ctx.reply.begin();
+    let mut shown = 0;
+    for id in wanted {
+        if let Some(histogram) = &server.observed.commands[id.0 as usize].latency {
+            ctx.reply.bulk(server.registry.row(id).name.as_bytes());
+            distribution(ctx.reply, histogram);
+            shown += 1;
+        }
+    }
+    ctx.reply.end_map(mark, shown);
+    Ok(())
+}
+
+/// A command and its subcommands.
+fn with_parts(server: &Server, id: CommandId) -> impl Iterator<Item = CommandId> + '_ {
+    let subcommands = server.registry.row(id).subcommands.iter();
+    std::iter::once(id).chain(subcommands.filter_map(|sub| server.registry.named(sub.name.as_bytes())))
+}
+
+/// The first bucket of a distribution ends here, in nanoseconds; each next one is twice as wide.
+const FIRST_BUCKET_NS: u64 = 1024;
+
+/// Microseconds, and how many calls took at most that long.
+fn distribution(reply: &mut ReplyBuffer, histogram: &Histogram<u64>) {
+    reply.map(2);
+    reply.bulk(b"calls");
+    reply.integer(histogram.len() as i64);
+    reply.bulk(b"histogram_usec");
+    let mark = reply.begin();
+    let (mut buckets, mut counted) = (0, 0);
+    for step in histogram.iter_log(FIRST_BUCKET_NS, 2.0) {
+        let in_bucket = step.count_since_last_iteration();
+        if in_bucket > 0 {
+            counted += in_bucket;
+            reply.integer((step.value_iterated_to() / 1000) as i64);
+            reply.integer(counted as i64);
+            buckets += 1;
+        }
+    }
+    reply.end_map(mark, buckets);
+}

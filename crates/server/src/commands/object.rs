@@ -1,0 +1,94 @@
+//! OBJECT: how a value is kept.
+
+use crate::command::flag::READONLY;
+use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
+use crate::db::Value;
+use crate::error::ClientError;
+
+const LOOKS: [KeySpec; 1] = [KeySpec::one(2, access::RO)];
+
+pub const COMMANDS: &[Command] = &[Command::new("object", -2, Group::Generic, help)
+    .since("2.2.3", "Depends on the subcommand")
+    .doc("How a value is kept.", "")
+    .subcommands(&[
+        Command::new("object|encoding", 3, Group::Generic, encoding)
+            .flags(READONLY)
+            .keys(&LOOKS)
+            .since("2.2.3", "O(1)")
+            .doc("Names the encoding that a reference server would use for the value.", "key"),
+        Command::new("object|freq", 3, Group::Generic, freq)
+            .flags(READONLY)
+            .keys(&LOOKS)
+            .since("4.0.0", "O(1)")
+            .doc("Answers how often a key is used, on a logarithmic scale.", "key"),
+        Command::new("object|help", 2, Group::Generic, help)
+            .since("6.2.0", "O(1)")
+            .doc("Lists the subcommands.", ""),
+        Command::new("object|idletime", 3, Group::Generic, idletime)
+            .flags(READONLY)
+            .keys(&LOOKS)
+            .since("2.2.3", "O(1)")
+            .doc("Answers how many seconds ago a key was last used.", "key"),
+        Command::new("object|refcount", 3, Group::Generic, refcount)
+            .flags(READONLY)
+            .keys(&LOOKS)
+            .since("2.2.3", "O(1)")
+            .doc("Answers how many references to the value there are: always one.", "key"),
+    ])];
+
+fn help(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    super::help(ctx, args)
+}
+
+/// Hands the value, if there is one, to `shown`; else answers null.
+fn look(
+    ctx: &mut Context<'_>,
+    args: Args<'_>,
+    shown: impl FnOnce(Value<'_>) -> Result<Shown, ClientError>,
+) -> Outcome {
+    match ctx.db.inspect(args.at(2)) {
+        None => ctx.reply.null(),
+        Some(value) => match shown(value)? {
+            Shown::Word(word) => ctx.reply.bulk(word.as_bytes()),
+            Shown::Number(n) => ctx.reply.integer(n),
+        },
+    }
+    Ok(())
+}
+
+enum Shown {
+    Word(&'static str),
+    Number(i64),
+}
+
+fn encoding(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    look(ctx, args, |value| Ok(Shown::Word(value.encoding_name())))
+}
+
+fn refcount(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    look(ctx, args, |_| Ok(Shown::Number(1)))
+}
+
+fn idletime(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let (access, now_ms) = (ctx.db.access.clone(), ctx.db.now_ms());
+    look(ctx, args, |value| {
+        if access.lfu {
+            return Err(ClientError::text(
+                "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.",
+            ));
+        }
+        Ok(Shown::Number((access.idle_ms(value.entry().access(), now_ms) / 1000) as i64))
+    })
+}
+
+fn freq(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let (access, now_ms) = (ctx.db.access.clone(), ctx.db.now_ms());
+    look(ctx, args, |value| {
+        if !access.lfu {
+            return Err(ClientError::text(
+                "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.",
+            ));
+        }
+        Ok(Shown::Number(access.frequency(value.entry().access(), now_ms).into()))
+    })
+}

@@ -1,0 +1,164 @@
+//! Walking keys: KEYS and SCAN, and the options that SCAN shares with HSCAN, SSCAN and ZSCAN.
+
+use crate::command::flag::{READONLY, TOUCHES_ARBITRARY_KEYS};
+use crate::command::{Args, Command, Context, Group, Outcome};
+use crate::db::Kind;
+use crate::error::ClientError;
+
+pub const COMMANDS: &[Command] = &[
+    Command::new("keys", 2, Group::Generic, keys)
+        .flags(READONLY | TOUCHES_ARBITRARY_KEYS)
+        .categories(&["dangerous"])
+        .since("1.0.0", "O(N) where N is the number of keys in the database")
+        .doc("Lists all keys that match a pattern.", "pattern")
+        .tips(&["request_policy:all_shards", "nondeterministic_output_order"]),
+    Command::new("scan", -2, Group::Generic, scan)
+        .flags(READONLY | TOUCHES_ARBITRARY_KEYS)
+        .since("2.8.0", "O(1) for every call, O(N) for a whole walk")
+        .doc(
+            "Walks the keys of the database, some at a time.",
+            "cursor [MATCH pattern] [COUNT count] [TYPE type]",
+        )
+        .tips(&["nondeterministic_output", "request_policy:special", "response_policy:special"]),
+];
+
+fn keys(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let pattern = args.at(1);
+    let now_ms = ctx.db.now_ms();
+    let mark = ctx.reply.begin_array();
+    let mut found = 0;
+    for entry in ctx.db.table().iter() {
+        let due = entry.expiry_ms().is_some_and(|expiry_ms| expiry_ms <= now_ms);
+        if !due && (pattern == b"*" || wire::glob::matches(pattern, entry.key())) {
+            ctx.reply.bulk(entry.key());
+            found += 1;
+        }
+    }
+    ctx.reply.end_array(mark, found);
+    Ok(())
+}
+
+/// Elements that one call aims at where COUNT does not say.
+const COUNT_DEFAULT: usize = 10;
+
+/// Options of SCAN and its like.
+#[derive(Clone, Copy, Debug)]
+pub struct ScanOptions<'a> {
+    pub pattern: Option<&'a [u8]>,
+    pub count: usize,
+    pub kind: Option<Kind>,
+    /// NOVALUES or NOSCORES.
+    pub only_names: bool,
+}
+
+/// What is walked: it decides which options there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Walked {
+    Keys,
+    Set,
+    Hash,
+    SortedSet,
+}
+
+impl<'a> ScanOptions<'a> {
+    pub fn parse(args: Args<'a>, first: usize, walked: Walked) -> Result<Self, ClientError> {
+        let mut options = ScanOptions { pattern: None, count: COUNT_DEFAULT, kind: None, only_names: false };
+        let mut at = first;
+        while at < args.len() {
+            let has_next = at + 1 < args.len();
+            if args.is(at, "COUNT") && has_next {
+                options.count = usize::try_from(args.integer(at + 1)?)
+                    .ok()
+                    .filter(|&count| count > 0)
+                    .ok_or(ClientError::Syntax)?;
+                at += 2;
+            } else if args.is(at, "MATCH") && has_next {
+                options.pattern = Some(args.at(at + 1)).filter(|&pattern| pattern != b"*");
+                at += 2;
+            } else if args.is(at, "TYPE") && has_next && walked == Walked::Keys {
+                options.kind = Some(kind_named(args.at(at + 1))?);
+                at += 2;
+            } else if args.is(at, "NOVALUES") {
+                only_for(walked == Walked::Hash, "ERR NOVALUES option can only be used in HSCAN")?;
+                options.only_names = true;
+                at += 1;
+            } else if args.is(at, "NOSCORES") {
+                only_for(walked == Walked::SortedSet, "ERR NOSCORES option can only be used in ZSCAN")?;
+                options.only_names = true;
+                at += 1;
+            } else {
+                return Err(ClientError::Syntax);
+            }
+        }
+        Ok(options)
+    }
+
+    /// Calls `step`, which visits what lies at a cursor and answers the next cursor and how many it visited, until
+    /// enough was visited; returns the cursor for the client.
+    pub fn walk(&self, cursor: u64, mut step: impl FnMut(u64) -> (u64, usize)) -> u64 {
+        let (mut cursor, mut visited) = (cursor, 0);
+        for _ in 0..self.count.saturating_mul(STEPS_PER_ELEMENT_MAX) {
+            let (next, more) = step(cursor);
+            cursor = next;
+            visited += more;
+            if cursor == 0 || visited >= self.count {
+                break;
+            }
+        }
+        cursor
+    }
+
+    pub fn matches(&self, name: &[u8]) -> bool {
+        self.pattern.is_none_or(|pattern| wire::glob::matches(pattern, name))
+    }
+}
+
+fn only_for(allowed: bool, error: &'static str) -> Result<(), ClientError> {
+    if allowed { Ok(()) } else { Err(ClientError::text(error)) }
+}
+
+fn kind_named(name: &[u8]) -> Result<Kind, ClientError> {
+    const KINDS: [Kind; 6] = [Kind::String, Kind::List, Kind::Set, Kind::SortedSet, Kind::Hash, Kind::Stream];
+    KINDS.into_iter().find(|kind| name.eq_ignore_ascii_case(kind.name().as_bytes())).ok_or_else(|| {
+        ClientError::formatted(format!("ERR unknown type name '{}'", String::from_utf8_lossy(name)))
+    })
+}
+
+/// A cursor: any unsigned 64-bit number.
+pub fn parse_cursor(word: &[u8]) -> Result<u64, ClientError> {
+    wire::number::parse_u64(word).ok_or(ClientError::InvalidCursor)
+}
+
+/// Calls of the table's scan for each element wanted, before an empty stretch is handed to the client.
+const STEPS_PER_ELEMENT_MAX: usize = 10;
+
+fn scan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let mut cursor = parse_cursor(args.at(1))?;
+    let options = ScanOptions::parse(args, 2, Walked::Keys)?;
+    let now_ms = ctx.db.now_ms();
+    let (mut names, mut due): (Vec<Box<[u8]>>, Vec<Box<[u8]>>) = Default::default();
+    cursor = options.walk(cursor, |cursor| {
+        let mut visited = 0;
+        let next = ctx.db.table().scan(cursor, &mut |entry| {
+            visited += 1;
+            if entry.expiry_ms().is_some_and(|expiry_ms| expiry_ms <= now_ms) {
+                due.push(entry.key().into());
+            } else if options.matches(entry.key())
+                && options.kind.is_none_or(|kind| crate::db::Value::new(entry).kind() == kind)
+            {
+                names.push(entry.key().into());
+            }
+        });
+        (next, visited)
+    });
+    for key in due {
+        ctx.db.exists(&key);
+    }
+    ctx.reply.array(2);
+    ctx.reply.bulk(cursor.to_string().as_bytes());
+    ctx.reply.array(names.len());
+    for name in names {
+        ctx.reply.bulk(&name);
+    }
+    Ok(())
+}

@@ -1,0 +1,306 @@
+//! Sets: members, and sets made of sets.
+
+mod algebra;
+
+use super::scan::{ScanOptions, Walked, parse_cursor};
+use crate::command::flag::{DENY_OOM, FAST, READONLY, WRITE};
+use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
+use crate::db::EventClasses;
+use crate::db::set::Set;
+use crate::error::ClientError;
+
+const LOOKS: [KeySpec; 1] = [KeySpec::one(1, access::RO)];
+const READS: [KeySpec; 1] = [KeySpec::one(1, access::RO | access::ACCESS)];
+const READS_ALL: [KeySpec; 1] = [KeySpec::range(1, -1, 1, access::RO | access::ACCESS)];
+const STORES_FROM_ALL: [KeySpec; 2] =
+    [KeySpec::one(1, access::OW | access::UPDATE), KeySpec::range(2, -1, 1, access::RO | access::ACCESS)];
+const ANY_ORDER: &[&str] = &["nondeterministic_output_order"];
+const ANY_OUTPUT: &[&str] = &["nondeterministic_output"];
+
+pub const COMMANDS: &[Command] = &[
+    Command::new("sadd", -3, Group::Set, sadd)
+        .flags(WRITE | DENY_OOM | FAST)
+        .keys(&[KeySpec::one(1, access::RW | access::INSERT)])
+        .since("1.0.0", "O(1) for each member")
+        .doc("Adds members and counts the new ones.", "key member [member ...]"),
+    Command::new("scard", 2, Group::Set, scard)
+        .flags(READONLY | FAST)
+        .keys(&LOOKS)
+        .since("1.0.0", "O(1)")
+        .doc("Counts the members.", "key"),
+    Command::new("sdiff", -2, Group::Set, algebra::sdiff)
+        .flags(READONLY)
+        .keys(&READS_ALL)
+        .since("1.0.0", "O(N) where N is the number of members of all sets")
+        .doc("Answers what is in the first set and in none of the others.", "key [key ...]")
+        .tips(ANY_ORDER),
+    Command::new("sdiffstore", -3, Group::Set, algebra::sdiffstore)
+        .flags(WRITE | DENY_OOM)
+        .keys(&STORES_FROM_ALL)
+        .since("1.0.0", "O(N) where N is the number of members of all sets")
+        .doc("Stores what is in the first set and in none of the others.", "destination key [key ...]"),
+    Command::new("sinter", -2, Group::Set, algebra::sinter)
+        .flags(READONLY)
+        .keys(&READS_ALL)
+        .since("1.0.0", "O(N*M) where N is the size of the smallest set and M the number of sets")
+        .doc("Answers what is in all sets.", "key [key ...]")
+        .tips(ANY_ORDER),
+    Command::new("sintercard", -3, Group::Set, algebra::sintercard)
+        .flags(READONLY)
+        .keys(&[KeySpec::counted(1, access::RO | access::ACCESS)])
+        .since("7.0.0", "O(N*M) where N is the size of the smallest set and M the number of sets")
+        .doc("Counts what is in all sets.", "numkeys key [key ...] [LIMIT limit]"),
+    Command::new("sinterstore", -3, Group::Set, algebra::sinterstore)
+        .flags(WRITE | DENY_OOM)
+        .keys(&STORES_FROM_ALL)
+        .since("1.0.0", "O(N*M) where N is the size of the smallest set and M the number of sets")
+        .doc("Stores what is in all sets.", "destination key [key ...]"),
+    Command::new("sismember", 3, Group::Set, sismember)
+        .flags(READONLY | FAST)
+        .keys(&LOOKS)
+        .since("1.0.0", "O(1)")
+        .doc("Tells whether something is a member.", "key member"),
+    Command::new("smembers", 2, Group::Set, smembers)
+        .flags(READONLY)
+        .keys(&READS)
+        .since("1.0.0", "O(N) where N is the number of members")
+        .doc("Answers all members.", "key")
+        .tips(ANY_ORDER),
+    Command::new("smismember", -3, Group::Set, smismember)
+        .flags(READONLY | FAST)
+        .keys(&READS)
+        .since("6.2.0", "O(N) where N is the number of members asked for")
+        .doc("Tells which of several are members.", "key member [member ...]"),
+    Command::new("smove", 4, Group::Set, smove)
+        .flags(WRITE | FAST)
+        .keys(&[
+            KeySpec::one(1, access::RW | access::ACCESS | access::DELETE),
+            KeySpec::one(2, access::RW | access::INSERT),
+        ])
+        .since("1.0.0", "O(1)")
+        .doc("Moves a member from one set to another.", "source destination member"),
+    Command::new("spop", -2, Group::Set, spop)
+        .flags(WRITE | FAST)
+        .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::DELETE)])
+        .since("1.0.0", "O(1) for each member")
+        .doc("Removes random members and answers them.", "key [count]")
+        .tips(ANY_OUTPUT),
+    Command::new("srandmember", -2, Group::Set, srandmember)
+        .flags(READONLY)
+        .keys(&READS)
+        .since("1.0.0", "O(1) for each member")
+        .doc("Answers random members.", "key [count]")
+        .tips(ANY_OUTPUT),
+    Command::new("srem", -3, Group::Set, srem)
+        .flags(WRITE | FAST)
+        .keys(&[KeySpec::one(1, access::RW | access::DELETE)])
+        .since("1.0.0", "O(N) where N is the number of members to remove")
+        .doc("Removes members.", "key member [member ...]"),
+    Command::new("sscan", -3, Group::Set, sscan)
+        .flags(READONLY)
+        .keys(&READS)
+        .since("2.8.0", "O(1) for every call, O(N) for a whole walk")
+        .doc("Walks the members, some at a time.", "key cursor [MATCH pattern] [COUNT count]")
+        .tips(ANY_OUTPUT),
+    Command::new("sunion", -2, Group::Set, algebra::sunion)
+        .flags(READONLY)
+        .keys(&READS_ALL)
+        .since("1.0.0", "O(N) where N is the number of members of all sets")
+        .doc("Answers what is in any of the sets.", "key [key ...]")
+        .tips(ANY_ORDER),
+    Command::new("sunionstore", -3, Group::Set, algebra::sunionstore)
+        .flags(WRITE | DENY_OOM)
+        .keys(&STORES_FROM_ALL)
+        .since("1.0.0", "O(N) where N is the number of members of all sets")
+        .doc("Stores what is in any of the sets.", "destination key [key ...]"),
+];
+
+fn sadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let key = args.at(1);
+    let added = ctx.db.change_or_create(key, |set: &mut Set, means| {
+        args.from(2).iter().filter(|member| set.add(member, &means)).count()
+    })?;
+    if added > 0 {
+        ctx.db.changed(EventClasses::SET, "sadd", key);
+        ctx.db.journal.add_dirty(added as u64 - 1);
+    }
+    ctx.reply.integer(added as i64);
+    Ok(())
+}
+
+fn srem(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let key = args.at(1);
+    let removed = ctx
+        .db
+        .change(key, |set: &mut Set, _| args.from(2).iter().filter(|member| set.remove(member)).count())?;
+    let removed = removed.unwrap_or(0);
+    if removed > 0 {
+        ctx.db.changed(EventClasses::SET, "srem", key);
+        ctx.db.journal.add_dirty(removed as u64 - 1);
+    }
+    ctx.reply.integer(removed as i64);
+    Ok(())
+}
+
+fn scard(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let len = ctx.db.read_collection::<Set>(args.at(1))?.map_or(0, Set::len);
+    ctx.reply.integer(len as i64);
+    Ok(())
+}
+
+fn sismember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let found = ctx.db.read_collection::<Set>(args.at(1))?.is_some_and(|set| set.contains(args.at(2)));
+    ctx.reply.integer(found.into());
+    Ok(())
+}
+
+fn smismember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let set = ctx.db.read_collection::<Set>(args.at(1))?;
+    ctx.reply.array(args.len() - 2);
+    for member in args.from(2).iter() {
+        ctx.reply.integer(set.is_some_and(|set| set.contains(member)).into());
+    }
+    Ok(())
+}
+
+fn smembers(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    match ctx.db.read_collection::<Set>(args.at(1))? {
+        None => ctx.reply.set(0),
+        Some(set) => {
+            ctx.reply.set(set.len());
+            set.for_each(&mut |member| member.reply(ctx.reply));
+        }
+    }
+    Ok(())
+}
+
+fn smove(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let (from, to, member) = (args.at(1), args.at(2), args.at(3));
+    if ctx.db.peek_collection::<Set>(from)?.is_none() {
+        ctx.reply.integer(0);
+        return Ok(());
+    }
+    ctx.db.expect_kind(to, crate::db::Kind::Set)?;
+    if from == to {
+        let there = ctx.db.peek_collection::<Set>(from)?.is_some_and(|set| set.contains(member));
+        ctx.reply.integer(there.into());
+        return Ok(());
+    }
+    let removed = ctx.db.change(from, |set: &mut Set, _| set.remove(member))?.unwrap_or(false);
+    if removed {
+        ctx.db.changed(EventClasses::SET, "srem", from);
+        let added = ctx.db.change_or_create(to, |set: &mut Set, means| set.add(member, &means))?;
+        if added {
+            ctx.db.changed(EventClasses::SET, "sadd", to);
+        }
+    }
+    ctx.reply.integer(removed.into());
+    Ok(())
+}
+
+/// SPOP's count: none, or a number that is not negative.
+fn pop_count(args: Args<'_>) -> Result<Option<usize>, ClientError> {
+    match args.len() {
+        2 => Ok(None),
+        3 => usize::try_from(args.integer(2).map_err(|_| ClientError::MustBePositive)?)
+            .map(Some)
+            .map_err(|_| ClientError::MustBePositive),
+        _ => Err(ClientError::Syntax),
+    }
+}
+
+fn spop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let key = args.at(1);
+    let count = pop_count(args)?;
+    let popped = ctx.db.change(key, |set: &mut Set, means| {
+        let mut popped = Vec::new();
+        set.random_distinct(count.unwrap_or(1), means.random, &mut |member| popped.push(member.to_vec()));
+        popped.iter().for_each(|member| {
+            set.remove(member);
+        });
+        popped
+    })?;
+    let popped = popped.unwrap_or_default();
+    if !popped.is_empty() {
+        ctx.db.changed(EventClasses::SET, "spop", key);
+        ctx.db.journal.add_dirty(popped.len() as u64 - 1);
+    }
+    if count.is_none() {
+        ctx.reply.bulk_or_null(popped.first().map(Vec::as_slice));
+        return Ok(());
+    }
+    ctx.reply.set(popped.len());
+    popped.iter().for_each(|member| ctx.reply.bulk(member));
+    Ok(())
+}
+
+fn srandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if args.len() > 3 {
+        return Err(ClientError::Syntax);
+    }
+    let count = match args.len() {
+        2 => None,
+        _ => Some(args.integer(2)?),
+    };
+    if count == Some(i64::MIN) {
+        return Err(ClientError::formatted(format!(
+            "ERR value is out of range, value must between {} and {}",
+            -i64::MAX,
+            i64::MAX
+        )));
+    }
+    let reply = &mut *ctx.reply;
+    let answered = ctx.db.read_collection_with(args.at(1), |set: &Set, means| match count {
+        None => {
+            if let Some(member) = set.random(means.random) {
+                member.reply(reply);
+            }
+        }
+        Some(count) if count >= 0 => {
+            let wanted = (count as usize).min(set.len());
+            reply.array(wanted);
+            set.random_distinct(wanted, means.random, &mut |member| member.reply(reply));
+        }
+        Some(count) => {
+            reply.array(count.unsigned_abs() as usize);
+            for _ in 0..count.unsigned_abs() {
+                if let Some(member) = set.random(means.random) {
+                    member.reply(reply);
+                }
+            }
+        }
+    })?;
+    match (answered, count) {
+        (Some(()), _) => {}
+        (None, None) => ctx.reply.null(),
+        (None, Some(_)) => ctx.reply.array(0),
+    }
+    Ok(())
+}
+
+fn sscan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let cursor = parse_cursor(args.at(2))?;
+    let set = ctx.db.read_collection::<Set>(args.at(1))?;
+    let options = ScanOptions::parse(args, 3, Walked::Set)?;
+    let mut members = Vec::new();
+    let next = match set {
+        None => 0,
+        Some(set) => options.walk(cursor, |cursor| {
+            let mut visited = 0;
+            let next = set.scan(cursor, options.count, &mut |member| {
+                visited += 1;
+                member.with_bytes(|bytes| {
+                    if options.matches(bytes) {
+                        members.push(bytes.to_vec());
+                    }
+                });
+            });
+            (next, visited)
+        }),
+    };
+    ctx.reply.array(2);
+    ctx.reply.bulk(next.to_string().as_bytes());
+    ctx.reply.array(members.len());
+    members.iter().for_each(|member| ctx.reply.bulk(member));
+    Ok(())
+}

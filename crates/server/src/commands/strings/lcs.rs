@@ -1,0 +1,142 @@
+//! LCS: the longest common subsequence of two strings.
+
+use crate::command::{Args, Context, Outcome};
+use crate::error::ClientError;
+
+/// What LCS was asked to answer.
+#[derive(Default)]
+struct Options {
+    len: bool,
+    idx: bool,
+    with_match_len: bool,
+    match_len_min: usize,
+}
+
+/// A run of equal bytes, as inclusive positions in both strings.
+struct Match {
+    a: (usize, usize),
+    b: (usize, usize),
+}
+
+/// Lengths of the common subsequences of all prefixes: `(a.len() + 1) * (b.len() + 1)` cells.
+struct Table {
+    cells: Vec<u32>,
+    width: usize,
+}
+
+impl Table {
+    fn new(a: &[u8], b: &[u8]) -> Self {
+        let width = b.len() + 1;
+        let mut cells = vec![0u32; (a.len() + 1) * width];
+        for i in 1..=a.len() {
+            for j in 1..=b.len() {
+                cells[i * width + j] = if a[i - 1] == b[j - 1] {
+                    cells[(i - 1) * width + j - 1] + 1
+                } else {
+                    cells[(i - 1) * width + j].max(cells[i * width + j - 1])
+                };
+            }
+        }
+        Table { cells, width }
+    }
+
+    fn at(&self, i: usize, j: usize) -> u32 {
+        self.cells[i * self.width + j]
+    }
+}
+
+pub(super) fn lcs(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let not_strings = |_| ClientError::text("ERR The specified keys must contain string values");
+    let a = ctx.db.read_text(args.at(1)).map_err(not_strings)?.map(|text| text.to_vec()).unwrap_or_default();
+    let b = ctx.db.read_text(args.at(2)).map_err(not_strings)?.map(|text| text.to_vec()).unwrap_or_default();
+    let options = parse(args)?;
+    if options.len && options.idx {
+        return Err(ClientError::text("ERR If you want both the length and indexes, please just use IDX."));
+    }
+    if a.len() >= u32::MAX as usize - 1 || b.len() >= u32::MAX as usize - 1 {
+        return Err(ClientError::text("ERR String too long for LCS"));
+    }
+    let table_bytes = (a.len() as u128 + 1) * (b.len() as u128 + 1) * size_of::<u32>() as u128;
+    if table_bytes > ctx.server.config.proto_max_bulk_len_bytes as u128 {
+        return Err(ClientError::text(
+            "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len",
+        ));
+    }
+    let table = Table::new(&a, &b);
+    let length = table.at(a.len(), b.len());
+    if options.len {
+        ctx.reply.integer(length.into());
+        return Ok(());
+    }
+    let (subsequence, matches) = walk(&table, &a, &b);
+    if options.idx {
+        answer_matches(ctx, &options, &matches, length);
+    } else {
+        ctx.reply.bulk(&subsequence);
+    }
+    Ok(())
+}
+
+fn parse(args: Args<'_>) -> Result<Options, ClientError> {
+    let mut options = Options::default();
+    let mut at = 3;
+    while at < args.len() {
+        if args.is(at, "IDX") {
+            options.idx = true;
+        } else if args.is(at, "LEN") {
+            options.len = true;
+        } else if args.is(at, "WITHMATCHLEN") {
+            options.with_match_len = true;
+        } else if args.is(at, "MINMATCHLEN") && at + 1 < args.len() {
+            options.match_len_min = args.integer(at + 1)?.max(0) as usize;
+            at += 1;
+        } else {
+            return Err(ClientError::Syntax);
+        }
+        at += 1;
+    }
+    Ok(options)
+}
+
+/// Walks the table from its end: the subsequence, and its runs, the last one first.
+fn walk(table: &Table, a: &[u8], b: &[u8]) -> (Vec<u8>, Vec<Match>) {
+    let (mut i, mut j) = (a.len(), b.len());
+    let (mut subsequence, mut matches): (Vec<u8>, Vec<Match>) = (Vec::new(), Vec::new());
+    while i > 0 && j > 0 {
+        if a[i - 1] == b[j - 1] {
+            subsequence.push(a[i - 1]);
+            match matches.last_mut() {
+                Some(run) if run.a.0 == i && run.b.0 == j => (run.a.0, run.b.0) = (i - 1, j - 1),
+                _ => matches.push(Match { a: (i - 1, i - 1), b: (j - 1, j - 1) }),
+            }
+            (i, j) = (i - 1, j - 1);
+        } else if table.at(i - 1, j) > table.at(i, j - 1) {
+            i -= 1;
+        } else {
+            j -= 1;
+        }
+    }
+    subsequence.reverse();
+    (subsequence, matches)
+}
+
+fn answer_matches(ctx: &mut Context<'_>, options: &Options, matches: &[Match], length: u32) {
+    let reply = &mut *ctx.reply;
+    let wanted = |run: &&Match| run.a.1 - run.a.0 + 1 >= options.match_len_min;
+    reply.map(2);
+    reply.bulk(b"matches");
+    reply.array(matches.iter().filter(wanted).count());
+    for run in matches.iter().filter(wanted) {
+        reply.array(if options.with_match_len { 3 } else { 2 });
+        for (start, end) in [run.a, run.b] {
+            reply.array(2);
+            reply.integer(start as i64);
+            reply.integer(end as i64);
+        }
+        if options.with_match_len {
+            reply.integer((run.a.1 - run.a.0 + 1) as i64);
+        }
+    }
+    reply.bulk(b"len");
+    reply.integer(length.into());
+}

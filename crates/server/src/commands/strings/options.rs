@@ -1,0 +1,125 @@
+//! The options that SET, GETEX and MSETEX share: conditions, expiry, KEEPTTL, GET.
+
+use crate::command::Args;
+use crate::error::ClientError;
+
+/// Which command is parsed: it decides which words mean something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum For {
+    Set,
+    GetEx,
+    MSetEx,
+}
+
+/// When a write may happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Condition<'a> {
+    #[default]
+    Always,
+    IfAbsent,
+    IfPresent,
+    /// Only if the string there equals this one.
+    IfEqual(&'a [u8]),
+}
+
+/// What becomes of the expiry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ExpiryOption {
+    /// No word was given: SET clears it, GETEX leaves it.
+    #[default]
+    Unsaid,
+    Keep,
+    Persist,
+    At {
+        unix_ms: i64,
+        /// Given as a point in time, not as a duration.
+        absolute: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options<'a> {
+    pub condition: Condition<'a>,
+    pub expiry: ExpiryOption,
+    /// Answer the value that was there before.
+    pub get: bool,
+}
+
+/// How an expiry word counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExpiryUnit {
+    pub in_seconds: bool,
+    pub absolute: bool,
+}
+
+impl ExpiryUnit {
+    /// What EX, PX, EXAT and PXAT mean; `None` for any other word.
+    pub fn of_word(word: &[u8]) -> Option<Self> {
+        const WORDS: [(&str, bool, bool); 4] =
+            [("EX", true, false), ("PX", false, false), ("EXAT", true, true), ("PXAT", false, true)];
+        WORDS
+            .iter()
+            .find(|(name, ..)| word.eq_ignore_ascii_case(name.as_bytes()))
+            .map(|&(_, in_seconds, absolute)| ExpiryUnit { in_seconds, absolute })
+    }
+
+    /// The point in time that `amount` means, in milliseconds since the epoch; it must lie after the epoch.
+    pub fn resolve(self, amount: i64, now_ms: i64, command: &'static str) -> Result<i64, ClientError> {
+        let invalid = ClientError::InvalidExpire { command };
+        let ms = if self.in_seconds { amount.checked_mul(1000) } else { Some(amount) };
+        let ms = ms.filter(|&ms| ms > 0).ok_or(invalid.clone())?;
+        if self.absolute { Ok(ms) } else { ms.checked_add(now_ms).ok_or(invalid) }
+    }
+}
+
+/// Parses `args` from `first` on.
+pub fn parse<'a>(
+    args: Args<'a>,
+    first: usize,
+    of: For,
+    now_ms: i64,
+    command: &'static str,
+) -> Result<Options<'a>, ClientError> {
+    let mut options = Options::default();
+    let mut amount = None;
+    let mut at = first;
+    while at < args.len() {
+        let unit = ExpiryUnit::of_word(args.at(at));
+        let has_next = at + 1 < args.len();
+        let writes = of != For::GetEx;
+        let expiry_free = options.expiry == ExpiryOption::Unsaid;
+        if writes && args.is(at, "NX") && may_be(options.condition, Condition::IfAbsent) {
+            options.condition = Condition::IfAbsent;
+        } else if writes && args.is(at, "XX") && may_be(options.condition, Condition::IfPresent) {
+            options.condition = Condition::IfPresent;
+        } else if of == For::Set && args.is(at, "IFEQ") && has_next && options.condition == Condition::Always
+        {
+            options.condition = Condition::IfEqual(args.at(at + 1));
+            at += 1;
+        } else if of == For::Set && args.is(at, "GET") {
+            options.get = true;
+        } else if writes && args.is(at, "KEEPTTL") && amount.is_none() {
+            options.expiry = ExpiryOption::Keep;
+        } else if of == For::GetEx && args.is(at, "PERSIST") && amount.is_none() {
+            options.expiry = ExpiryOption::Persist;
+        } else if let (Some(unit), true, true) = (unit, has_next, expiry_free) {
+            if amount.is_some_and(|(_, other)| other != unit) {
+                return Err(ClientError::Syntax);
+            }
+            amount = Some((at + 1, unit));
+            at += 1;
+        } else {
+            return Err(ClientError::Syntax);
+        }
+        at += 1;
+    }
+    if let Some((index, unit)) = amount {
+        let unix_ms = unit.resolve(args.integer(index)?, now_ms, command)?;
+        options.expiry = ExpiryOption::At { unix_ms, absolute: unit.absolute };
+    }
+    Ok(options)
+}
+
+fn may_be(now: Condition<'_>, wanted: Condition<'_>) -> bool {
+    now == Condition::Always || now == wanted
+}

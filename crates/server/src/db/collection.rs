@@ -1,0 +1,185 @@
+//! What lists, sets, hashes, sorted sets and streams have in common as values: they are found at a key, changed
+//! in place, and gone when empty.
+
+use super::object::{Kind, Object};
+use super::{Db, EventClasses};
+use crate::error::ClientError;
+use structures::hash::HashSeed;
+use structures::key_table::{NewValue, Value as Stored};
+
+/// Up to where collections are kept as compact lists; copied from the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EncodingLimits {
+    pub hash_listpack_entries_max: usize,
+    pub hash_listpack_value_bytes_max: usize,
+    pub list_listpack_size: i32,
+    pub list_compress_depth: u32,
+    pub set_intset_entries_max: usize,
+    pub set_listpack_entries_max: usize,
+    pub set_listpack_value_bytes_max: usize,
+    pub sorted_set_listpack_entries_max: usize,
+    pub sorted_set_listpack_value_bytes_max: usize,
+    /// Large sorted sets are skip lists instead of feature B+ trees.
+    pub sorted_set_skip_list: bool,
+    pub stream_node_bytes_max: usize,
+    pub stream_node_entries_max: u64,
+}
+
+impl EncodingLimits {
+    pub fn of(config: &crate::config::Config) -> Self {
+        EncodingLimits {
+            hash_listpack_entries_max: config.hash_max_listpack_entries,
+            hash_listpack_value_bytes_max: config.hash_max_listpack_value_bytes,
+            list_listpack_size: config.list_max_listpack_size,
+            list_compress_depth: config.list_compress_depth,
+            set_intset_entries_max: config.set_max_intset_entries,
+            set_listpack_entries_max: config.set_max_listpack_entries,
+            set_listpack_value_bytes_max: config.set_max_listpack_value_bytes,
+            sorted_set_listpack_entries_max: config.zset_max_listpack_entries,
+            sorted_set_listpack_value_bytes_max: config.zset_max_listpack_value_bytes,
+            sorted_set_skip_list: config.zset_index == crate::config::ZsetIndex::Skiplist,
+            stream_node_bytes_max: config.stream_node_max_bytes,
+            stream_node_entries_max: config.stream_node_max_entries,
+        }
+    }
+}
+
+/// A type of collection that a key can hold.
+pub trait Collection: Sized {
+    const KIND: Kind;
+
+    fn new(limits: &EncodingLimits, seed: HashSeed) -> Self;
+    fn of(object: &Object) -> Option<&Self>;
+    fn of_mut(object: &mut Object) -> Option<&mut Self>;
+    fn into_object(self) -> Object;
+    fn is_empty(&self) -> bool;
+}
+
+/// What a change to a collection needs beside it.
+pub struct Means<'a> {
+    pub limits: &'a EncodingLimits,
+    pub seed: HashSeed,
+    pub random: &'a mut structures::random::Random,
+    pub now_ms: i64,
+}
+
+impl Db {
+    /// The collection at `key` for a read: counts a hit or miss.
+    #[inline]
+    pub fn read_collection<C: Collection>(&mut self, key: &[u8]) -> Result<Option<&C>, ClientError> {
+        match self.read(key) {
+            None => Ok(None),
+            Some(value) => value.collection().map(Some).ok_or(ClientError::WrongType),
+        }
+    }
+
+    /// The collection at `key`, for a write that looks first.
+    pub fn peek_collection<C: Collection>(&mut self, key: &[u8]) -> Result<Option<&C>, ClientError> {
+        match self.peek(key) {
+            None => Ok(None),
+            Some(value) => value.collection().map(Some).ok_or(ClientError::WrongType),
+        }
+    }
+
+    /// As [`Db::read_collection`], for reads that need randomness or limits beside the collection.
+    pub fn read_collection_with<C: Collection, R>(
+        &mut self,
+        key: &[u8],
+        read: impl FnOnce(&C, Means<'_>) -> R,
+    ) -> Result<Option<R>, ClientError> {
+        if self.read_collection::<C>(key)?.is_none() {
+            return Ok(None);
+        }
+        let table = &self.databases[self.selected];
+        let entry = table.get(table.hash(key), key).expect("the collection was there just now");
+        let Stored::Object(object) = entry.value() else { return Err(ClientError::WrongType) };
+        let collection = C::of(object).ok_or(ClientError::WrongType)?;
+        let means =
+            Means { limits: &self.limits, seed: self.seed, random: &mut self.random, now_ms: self.now_ms };
+        Ok(Some(read(collection, means)))
+    }
+
+    /// The collections at several keys, all at once, for commands that combine them.
+    pub fn read_collections<'a, 'k, C: Collection + 'a>(
+        &'a mut self,
+        keys: impl Iterator<Item = &'k [u8]> + Clone,
+    ) -> Result<Vec<Option<&'a C>>, ClientError> {
+        let mut present = Vec::new();
+        for key in keys.clone() {
+            present.push(self.read_collection::<C>(key)?.is_some());
+        }
+        let table = &self.databases[self.selected];
+        let find = |key: &[u8]| match table.get(table.hash(key), key)?.value() {
+            Stored::Object(object) => C::of(object),
+            Stored::Inline(_) | Stored::Integer(_) => None,
+        };
+        Ok(keys.zip(present).map(|(key, present)| if present { find(key) } else { None }).collect())
+    }
+
+    /// Hands the collection at `key`, if there is one, to `change`, which must do nothing it does not mean to
+    /// [say](Db::changed). If that leaves it empty the key goes, and saying the change says that too.
+    pub fn change<C: Collection, R>(
+        &mut self,
+        key: &[u8],
+        change: impl FnOnce(&mut C, Means<'_>) -> R,
+    ) -> Result<Option<R>, ClientError> {
+        let hash = self.table().hash(key);
+        if self.remove_if_due(hash, key) {
+            return Ok(None);
+        }
+        let means =
+            Means { limits: &self.limits, seed: self.seed, random: &mut self.random, now_ms: self.now_ms };
+        let Some(mut entry) = self.databases[self.selected].get_mut(hash, key) else { return Ok(None) };
+        let collection = entry.object_mut().and_then(C::of_mut).ok_or(ClientError::WrongType)?;
+        let result = change(collection, means);
+        if collection.is_empty() {
+            self.remove_hashed(hash, key);
+            self.emptied = true;
+        }
+        Ok(Some(result))
+    }
+
+    /// As [`Db::change`], on a new collection if there is none; one that stays empty is not stored.
+    pub fn change_or_create<C: Collection, R>(
+        &mut self,
+        key: &[u8],
+        change: impl FnOnce(&mut C, Means<'_>) -> R,
+    ) -> Result<R, ClientError> {
+        if self.peek_collection::<C>(key)?.is_some() {
+            let result = self.change(key, change)?;
+            return Ok(result.expect("the collection was there just now"));
+        }
+        let mut collection = C::new(&self.limits, self.seed);
+        let means =
+            Means { limits: &self.limits, seed: self.seed, random: &mut self.random, now_ms: self.now_ms };
+        let result = change(&mut collection, means);
+        if !collection.is_empty() {
+            self.put(key, NewValue::Object(collection.into_object()), None);
+        }
+        Ok(result)
+    }
+
+    /// Stores a whole collection, or removes the key if it is empty; whether it is stored. Says the removal, not
+    /// the storing.
+    pub fn store_collection<C: Collection>(&mut self, key: &[u8], collection: C) -> bool {
+        if !collection.is_empty() {
+            self.put(key, NewValue::Object(collection.into_object()), None);
+            return true;
+        }
+        if self.remove(key) {
+            self.changed(EventClasses::GENERIC, "del", key);
+        }
+        false
+    }
+}
+
+impl<'a> super::Value<'a> {
+    /// The collection here, or `None` if it is something else.
+    #[inline]
+    pub fn collection<C: Collection>(&self) -> Option<&'a C> {
+        match self.entry().value() {
+            Stored::Object(object) => C::of(object),
+            Stored::Inline(_) | Stored::Integer(_) => None,
+        }
+    }
+}

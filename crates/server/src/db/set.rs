@@ -1,0 +1,244 @@
+//! Sets: members without order. Integers as long as all members are, a compact list while small, packed pages
+//! beyond.
+
+use super::collection::{Collection, EncodingLimits, Means};
+use super::object::{Kind, Object, Text};
+use structures::hash::HashSeed;
+use structures::integer_set::IntegerSet;
+use structures::listpack::{Element, Listpack, Position};
+use structures::packed_map::PackedSet;
+use structures::random::Random;
+
+#[derive(Clone, Debug)]
+pub struct Set {
+    form: Form,
+}
+
+#[derive(Clone, Debug)]
+enum Form {
+    Integers {
+        set: IntegerSet,
+        /// It has been past the limit for small integer sets: a reference server would keep it as a table.
+        outgrown: bool,
+    },
+    Compact(Listpack),
+    Packed(Box<PackedSet>),
+}
+
+impl Collection for Set {
+    const KIND: Kind = Kind::Set;
+
+    fn new(_limits: &EncodingLimits, _seed: HashSeed) -> Self {
+        Set { form: Form::Integers { set: IntegerSet::new(), outgrown: false } }
+    }
+
+    fn of(object: &Object) -> Option<&Self> {
+        if let Object::Set(set) = object { Some(set) } else { None }
+    }
+
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        if let Object::Set(set) = object { Some(set) } else { None }
+    }
+
+    fn into_object(self) -> Object {
+        Object::Set(self)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+fn text(element: Element<'_>) -> Text<'_> {
+    match element {
+        Element::Integer(n) => Text::Integer(n),
+        Element::Bytes(bytes) => Text::Bytes(bytes),
+    }
+}
+
+impl Set {
+    pub fn len(&self) -> usize {
+        match &self.form {
+            Form::Integers { set, .. } => set.len() as usize,
+            Form::Compact(list) => list.len(),
+            Form::Packed(set) => set.len(),
+        }
+    }
+
+    pub fn encoding_name(&self) -> &'static str {
+        match &self.form {
+            Form::Integers { outgrown: false, .. } => "intset",
+            Form::Compact(_) => "listpack",
+            Form::Integers { outgrown: true, .. } | Form::Packed(_) => "hashtable",
+        }
+    }
+
+    #[inline]
+    pub fn contains(&self, member: &[u8]) -> bool {
+        match &self.form {
+            Form::Integers { set, .. } => {
+                wire::number::parse_i64(member).is_some_and(|value| set.contains(value))
+            }
+            Form::Compact(list) => find(list, member).is_some(),
+            Form::Packed(set) => set.contains(member),
+        }
+    }
+
+    /// As [`Set::contains`], for a member that came out of another set.
+    pub fn contains_text(&self, member: Text<'_>) -> bool {
+        match (&self.form, member) {
+            (Form::Integers { set, .. }, Text::Integer(value)) => set.contains(value),
+            _ => member.with_bytes(|bytes| self.contains(bytes)),
+        }
+    }
+
+    /// Whether the member is new.
+    pub fn add(&mut self, member: &[u8], means: &Means<'_>) -> bool {
+        if let Form::Integers { set, outgrown } = &mut self.form {
+            match wire::number::parse_i64(member) {
+                Some(value) => {
+                    let added = set.insert(value);
+                    *outgrown |= set.len() as usize > means.limits.set_intset_entries_max;
+                    self.prefer_compact(means);
+                    return added;
+                }
+                None => self.leave_integers(member.len(), means),
+            }
+        }
+        if let Form::Compact(list) = &mut self.form {
+            if find(list, member).is_some() {
+                return false;
+            }
+            let limits = means.limits;
+            if list.len() < limits.set_listpack_entries_max
+                && member.len() <= limits.set_listpack_value_bytes_max
+            {
+                list.push_back(member);
+                return true;
+            }
+            self.pack(means.seed);
+        }
+        match &mut self.form {
+            Form::Packed(set) => set.insert(member),
+            Form::Integers { .. } | Form::Compact(_) => unreachable!("what is neither is packed by now"),
+        }
+    }
+
+    /// An integer set past its limit but within the compact list's becomes a list, as a reference server's does.
+    fn prefer_compact(&mut self, means: &Means<'_>) {
+        if let Form::Integers { set, outgrown: true } = &self.form
+            && set.len() as usize <= means.limits.set_listpack_entries_max
+            && set.len() as usize == means.limits.set_intset_entries_max + 1
+        {
+            self.form = Form::Compact(integers_as_list(set));
+        }
+    }
+
+    /// A member of `len` bytes that is no integer is about to be added.
+    fn leave_integers(&mut self, len: usize, means: &Means<'_>) {
+        let Form::Integers { set, .. } = &self.form else { return };
+        let limits = means.limits;
+        let compact = (set.len() as usize) < limits.set_listpack_entries_max
+            && len <= limits.set_listpack_value_bytes_max;
+        if compact {
+            self.form = Form::Compact(integers_as_list(set));
+        } else {
+            self.pack(means.seed);
+        }
+    }
+
+    fn pack(&mut self, seed: HashSeed) {
+        let mut packed = PackedSet::new(seed);
+        self.for_each(&mut |member| {
+            member.with_bytes(|bytes| packed.insert(bytes));
+        });
+        self.form = Form::Packed(Box::new(packed));
+    }
+
+    /// Whether the member was there.
+    pub fn remove(&mut self, member: &[u8]) -> bool {
+        match &mut self.form {
+            Form::Integers { set, .. } => {
+                wire::number::parse_i64(member).is_some_and(|value| set.remove(value))
+            }
+            Form::Packed(set) => set.remove(member),
+            Form::Compact(list) => match find(list, member) {
+                Some(at) => {
+                    list.remove(at);
+                    true
+                }
+                None => false,
+            },
+        }
+    }
+
+    pub fn for_each(&self, visit: &mut dyn FnMut(Text<'_>)) {
+        self.any(&mut |member| {
+            visit(member);
+            false
+        });
+    }
+
+    /// Visits members until one satisfies `visit`; whether one did.
+    pub fn any(&self, visit: &mut dyn FnMut(Text<'_>) -> bool) -> bool {
+        match &self.form {
+            Form::Integers { set, .. } => set.iter().any(|value| visit(Text::Integer(value))),
+            Form::Compact(list) => list.iter().any(|element| visit(text(element))),
+            Form::Packed(set) => set.iter().any(|member| visit(Text::Bytes(member))),
+        }
+    }
+
+    /// Visits some members and returns the next cursor, 0 at the end; a small set is visited whole.
+    pub fn scan(&self, cursor: u64, count: usize, visit: &mut dyn FnMut(Text<'_>)) -> u64 {
+        match &self.form {
+            Form::Packed(set) => set.scan(cursor, &mut |member| visit(Text::Bytes(member))),
+            Form::Integers { set, outgrown: true } => {
+                set.scan(cursor, count, |value| visit(Text::Integer(value)))
+            }
+            Form::Integers { .. } | Form::Compact(_) => {
+                self.for_each(visit);
+                0
+            }
+        }
+    }
+
+    /// One member, each as likely as any other.
+    pub fn random(&self, random: &mut Random) -> Option<Text<'_>> {
+        if self.is_empty() {
+            return None;
+        }
+        let rank = |random: &mut Random| random.below(self.len() as u64);
+        match &self.form {
+            Form::Integers { set, .. } => set.at(rank(random)).map(Text::Integer),
+            Form::Compact(list) => list.at(rank(random) as i64).map(|at| text(list.get(at))),
+            Form::Packed(set) => set.random(random).map(Text::Bytes),
+        }
+    }
+
+    /// `wanted` different members (all, if there are fewer), each choice as likely as any other.
+    pub fn random_distinct(&self, wanted: usize, random: &mut Random, visit: &mut dyn FnMut(Text<'_>)) {
+        if let Form::Packed(set) = &self.form {
+            return set.random_distinct(wanted, random, &mut |member| visit(Text::Bytes(member)));
+        }
+        // Selection sampling, Knuth 3.4.2, algorithm S.
+        let (mut left, mut needed) = (self.len() as u64, wanted as u64);
+        self.any(&mut |member| {
+            if random.below(left) < needed {
+                visit(member);
+                needed -= 1;
+            }
+            left -= 1;
+            needed == 0 || left == 0
+        });
+    }
+}
+
+fn integers_as_list(set: &IntegerSet) -> Listpack {
+    let mut list = Listpack::new();
+    set.iter().for_each(|value| list.push_back_integer(value));
+    list
+}
+
+fn find(list: &Listpack, member: &[u8]) -> Option<Position> {
+    list.find(list.first()?, member, 0)
+}

@@ -1,0 +1,124 @@
+//! What is noted of every command that has run: counters, latency, the logs of slow and large commands, and the
+//! clients that watch all of it (MONITOR).
+
+use super::Executor;
+use crate::command::registry::CommandId;
+use crate::command::{Args, Command, flag};
+use crate::observe::REDACTED;
+use crate::observe::command_log::{Entry, LogKind, shortened};
+use crate::session::ClientSlot;
+
+/// A command that has run.
+#[derive(Clone, Copy)]
+pub(super) struct Finished<'a> {
+    pub slot: ClientSlot,
+    pub id: CommandId,
+    pub args: Args<'a>,
+    pub elapsed_ns: u64,
+    pub reply_bytes: usize,
+    pub failed: bool,
+}
+
+impl Executor {
+    pub(super) fn observe_call(&mut self, finished: Finished<'_>) {
+        let Finished { slot, id, elapsed_ns, .. } = finished;
+        let server = &mut self.server;
+        let (observed, config) = (&mut server.observed, &server.config);
+        observed.commands[id.0 as usize].count(elapsed_ns, finished.failed, config.latency_tracking);
+        observed.statistics.commands_processed += 1;
+        observed.statistics.command_ns += elapsed_ns;
+        if config.latency_monitor_threshold_ms != 0 {
+            let event = if server.registry.row(id).is(flag::FAST) { "fast-command" } else { "command" };
+            let unix_s = server.now.unix_us / 1_000_000;
+            observed.latency.note(event, elapsed_ns / 1000, config.latency_monitor_threshold_ms, unix_s);
+        }
+        let client = &mut server.clients[slot];
+        client.commands_total += 1;
+        client.last_command = Some(id);
+        self.log_if_remarkable(finished);
+    }
+
+    #[inline]
+    fn log_if_remarkable(&mut self, finished: Finished<'_>) {
+        let config = &self.server.config;
+        let logs = [
+            (
+                LogKind::Slow,
+                finished.elapsed_ns / 1000,
+                config.commandlog_execution_slower_than_us,
+                config.commandlog_slow_execution_max_len,
+            ),
+            (
+                LogKind::LargeRequest,
+                finished.args.request_bytes() as u64,
+                config.commandlog_request_larger_than_bytes,
+                config.commandlog_large_request_max_len,
+            ),
+            (
+                LogKind::LargeReply,
+                finished.reply_bytes as u64,
+                config.commandlog_reply_larger_than_bytes,
+                config.commandlog_large_reply_max_len,
+            ),
+        ];
+        for (kind, value, threshold, len_max) in logs {
+            if u64::try_from(threshold).is_ok_and(|threshold| value >= threshold) {
+                self.log(finished, kind, value, len_max as usize);
+            }
+        }
+    }
+
+    #[cold]
+    fn log(&mut self, finished: Finished<'_>, kind: LogKind, value: u64, len_max: usize) {
+        let server = &mut self.server;
+        let row = server.registry.row(finished.id);
+        if row.is(flag::SKIP_COMMANDLOG) || len_max == 0 {
+            return;
+        }
+        let client = &server.clients[finished.slot];
+        let entry = Entry {
+            id: 0,
+            unix_s: server.now.unix_us / 1_000_000,
+            value,
+            args: shortened(finished.args.iter(), &hidden_arguments(row, finished.args)),
+            client_address: client.connection.address.clone(),
+            client_name: client.name.clone(),
+        };
+        server.observed.command_logs.log_mut(kind).push(entry, len_max);
+    }
+
+    #[inline]
+    pub(super) fn feed_monitors(&mut self, slot: ClientSlot, command: &Command, args: Args<'_>) {
+        if !self.server.monitors.is_empty() && !command.is(flag::SKIP_MONITOR | flag::ADMIN) {
+            self.tell_monitors(slot, command, args);
+        }
+    }
+
+    #[cold]
+    fn tell_monitors(&mut self, slot: ClientSlot, command: &Command, args: Args<'_>) {
+        let server = &mut self.server;
+        let now_us = self.clock.read().unix_us;
+        let client = &server.clients[slot];
+        let (db_index, connection) = (client.db_index, &client.connection);
+        let unix = if connection.is_unix_socket { "unix:" } else { "" };
+        let address = connection.address.strip_suffix(":0").filter(|_| connection.is_unix_socket);
+        let address = address.unwrap_or(&connection.address);
+        let (seconds, microseconds) = (now_us / 1_000_000, now_us % 1_000_000);
+        let mut line = format!("+{seconds}.{microseconds:06} [{db_index} {unix}{address}]").into_bytes();
+        let hidden = hidden_arguments(command, args);
+        for (at, arg) in args.iter().enumerate() {
+            line.push(b' ');
+            line.extend(crate::config::quoted(if hidden.contains(&at) { REDACTED } else { arg }));
+        }
+        line.extend(b"\r\n");
+        let clients = &mut server.clients;
+        server.monitors.retain(|&monitor| clients[monitor].is_monitor);
+        for &monitor in &server.monitors {
+            clients.push(monitor, |reply| reply.raw(&line));
+        }
+    }
+}
+
+fn hidden_arguments(row: &Command, args: Args<'_>) -> Vec<usize> {
+    row.hidden.map_or_else(Vec::new, |hidden| hidden(args))
+}

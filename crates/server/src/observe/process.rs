@@ -1,0 +1,3 @@
+//! What the kernel has counted for this process.
+
+pub use crate::sys::process::{CpuTimes, Whose, cpu_times};

@@ -1,0 +1,57 @@
+//! How much of something happens per second right now: the mean of the last few samples.
+
+/// Samples that make up one rate.
+const SAMPLES: usize = 16;
+
+/// One rate. A sample is taken each tenth of a second or so.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rate {
+    samples: [u64; SAMPLES],
+    next: usize,
+    /// The counters when the last sample was taken.
+    last: Option<(u64, u64)>,
+}
+
+impl Rate {
+    /// Notes that the counter has come to `total` when its base (time in microseconds, or another counter) stands at
+    /// `base`; the sample is the growth per `factor` of the base.
+    pub fn note(&mut self, total: u64, base: u64, factor: u64) {
+        if let Some((last_total, last_base)) = self.last.replace((total, base)) {
+            let grown = total.saturating_sub(last_total) as u128;
+            let elapsed = base.saturating_sub(last_base).max(1) as u128;
+            self.samples[self.next] = (grown * factor as u128 / elapsed) as u64;
+            self.next = (self.next + 1) % SAMPLES;
+        }
+    }
+
+    pub fn mean(&self) -> u64 {
+        self.samples.iter().sum::<u64>() / SAMPLES as u64
+    }
+}
+
+/// The rates that INFO stats shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rates {
+    pub commands: Rate,
+    pub input_bytes: Rate,
+    pub output_bytes: Rate,
+    pub loops: Rate,
+    /// Microseconds in one turn of the loop.
+    pub loop_us: Rate,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_steady_rate_is_seen_after_all_samples() {
+        let mut rate = Rate::default();
+        for i in 0..=SAMPLES as u64 {
+            rate.note(i * 50, i * 100_000, 1_000_000);
+        }
+        assert_eq!(rate.mean(), 500);
+        rate.note(0, 10_000_000, 1_000_000);
+        assert!(rate.mean() < 500, "a counter set back to zero counts as no growth");
+    }
+}

@@ -1,0 +1,5 @@
+//! What only the operating system's C interface offers. The server's one home of `unsafe`: each function wraps one
+//! call, checks its arguments by their types, and keeps no pointer.
+
+pub mod allocator;
+pub mod process;

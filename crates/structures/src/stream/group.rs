@@ -1,0 +1,343 @@
+//! Groups of consumers: how far each group has read, and what was delivered to whom but not acknowledged.
+//!
+//! Invariants:
+//! 1. Every pending entry of a group is in the pending ids of exactly the consumer it names, and the other way
+//!    round.
+//! 2. `by_name` lists the occupied places of `consumers` in the order of their names.
+
+use super::{Direction, Entries, Entry, State, Stream, StreamId};
+use crate::radix_tree::RadixTree;
+use crate::size_class::size_class;
+
+/// A consumer within its group. Stays valid until the consumer is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConsumerId(u32);
+
+/// An entry that was delivered and not acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pending {
+    pub consumer: ConsumerId,
+    /// When it was last delivered.
+    pub delivered_ms: i64,
+    pub deliveries: u64,
+}
+
+#[derive(Clone)]
+pub struct Consumer {
+    name: Box<[u8]>,
+    /// The last attempt to read or claim.
+    pub seen_ms: i64,
+    /// The last success in that; nothing when there was none.
+    pub active_ms: Option<i64>,
+    pending: RadixTree<()>,
+}
+
+impl Consumer {
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    pub fn pending_len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Ids delivered to this consumer and not acknowledged, from `start` on.
+    pub fn pending_from(&self, start: StreamId) -> impl Iterator<Item = StreamId> + '_ {
+        let mut cursor = self.pending.at_or_after(&start.to_key());
+        std::iter::from_fn(move || {
+            let (key, ()) = cursor.get()?;
+            cursor.move_next();
+            Some(StreamId::from_key(key))
+        })
+    }
+}
+
+#[derive(Clone)]
+pub struct Group {
+    /// The last id that was delivered.
+    pub last_id: StreamId,
+    /// How many entries were read, counted from the stream's first ever; nothing when that is not known.
+    pub entries_read: Option<u64>,
+    pending: RadixTree<Pending>,
+    by_name: Vec<ConsumerId>,
+    consumers: Vec<Option<Consumer>>,
+}
+
+impl Group {
+    fn new(last_id: StreamId, entries_read: Option<u64>) -> Group {
+        Group { last_id, entries_read, pending: RadixTree::new(), by_name: Vec::new(), consumers: Vec::new() }
+    }
+
+    pub fn consumer_count(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// Where the consumer of this name stands in `by_name`, or where it would.
+    fn search(&self, name: &[u8]) -> Result<usize, usize> {
+        self.by_name.binary_search_by(|&id| self.consumer(id).name().cmp(name))
+    }
+
+    pub fn find_consumer(&self, name: &[u8]) -> Option<ConsumerId> {
+        self.search(name).ok().map(|at| self.by_name[at])
+    }
+
+    /// A new consumer; nothing when there is one of this name.
+    pub fn create_consumer(&mut self, name: &[u8], now_ms: i64) -> Option<ConsumerId> {
+        let at = self.search(name).err()?;
+        let mut place = self.consumers.len();
+        if self.by_name.len() < place {
+            place = self.consumers.iter().position(Option::is_none).unwrap_or(place);
+        }
+        let id = ConsumerId(u32::try_from(place).expect("fewer than 2^32 consumers"));
+        let consumer =
+            Consumer { name: name.into(), seen_ms: now_ms, active_ms: None, pending: RadixTree::new() };
+        if place == self.consumers.len() {
+            self.consumers.push(None);
+        }
+        self.consumers[place] = Some(consumer);
+        self.by_name.insert(at, id);
+        Some(id)
+    }
+
+    /// Removes a consumer with everything pending for it; tells how much that was.
+    pub fn remove_consumer(&mut self, name: &[u8]) -> Option<usize> {
+        let at = self.search(name).ok()?;
+        let id = self.by_name.remove(at);
+        let consumer = self.consumers[id.0 as usize].take()?;
+        for (key, ()) in consumer.pending.iter() {
+            self.pending.remove(&key);
+        }
+        while let Some(None) = self.consumers.last() {
+            self.consumers.pop();
+        }
+        Some(consumer.pending.len())
+    }
+
+    pub fn consumer(&self, id: ConsumerId) -> &Consumer {
+        self.consumers[id.0 as usize].as_ref().expect("ids are of consumers that are there")
+    }
+
+    pub fn consumer_mut(&mut self, id: ConsumerId) -> &mut Consumer {
+        self.consumers[id.0 as usize].as_mut().expect("ids are of consumers that are there")
+    }
+
+    /// Consumers in the order of their names.
+    pub fn consumers(&self) -> impl Iterator<Item = (ConsumerId, &Consumer)> {
+        self.by_name.iter().map(|&id| (id, self.consumer(id)))
+    }
+
+    pub fn pending_len(&self) -> usize {
+        self.pending.len()
+    }
+
+    pub fn pending(&self, id: StreamId) -> Option<Pending> {
+        self.pending.get(&id.to_key()).copied()
+    }
+
+    /// The least and the greatest pending id.
+    pub fn pending_bounds(&self) -> Option<(StreamId, StreamId)> {
+        let (first, last) = (self.pending.first().get()?, self.pending.last().get()?);
+        Some((StreamId::from_key(first.0), StreamId::from_key(last.0)))
+    }
+
+    /// Pending entries by ascending id, from `start` on.
+    pub fn pending_from(&self, start: StreamId) -> impl Iterator<Item = (StreamId, Pending)> + '_ {
+        let mut cursor = self.pending.at_or_after(&start.to_key());
+        std::iter::from_fn(move || {
+            let (key, pending) = cursor.get()?;
+            cursor.move_next();
+            Some((StreamId::from_key(key), *pending))
+        })
+    }
+
+    /// Makes an entry pending as told, whether or not it was before, for whomever.
+    pub fn assign(&mut self, id: StreamId, pending: Pending) {
+        let key = id.to_key();
+        let before = self.pending.insert(&key, pending);
+        if before.is_some_and(|before| before.consumer == pending.consumer) {
+            return;
+        }
+        if let Some(before) = before {
+            self.consumer_mut(before.consumer).pending.remove(&key);
+        }
+        self.consumer_mut(pending.consumer).pending.insert(&key, ());
+    }
+
+    /// An entry is no longer pending; false when it was not.
+    pub fn acknowledge(&mut self, id: StreamId) -> bool {
+        let key = id.to_key();
+        let Some(pending) = self.pending.remove(&key) else { return false };
+        self.consumer_mut(pending.consumer).pending.remove(&key);
+        true
+    }
+
+    /// Notes that the group was given the entry `id`, if that is news.
+    fn advance(&mut self, id: StreamId, state: &State) {
+        if id <= self.last_id {
+            return;
+        }
+        match &mut self.entries_read {
+            Some(read) if self.last_id >= state.first_id && !state.has_deleted_from(self.last_id) => {
+                *read += 1
+            }
+            _ if state.entries_added > 0 => self.entries_read = state.entries_added_up_to(id),
+            _ => {}
+        }
+        self.last_id = id;
+    }
+
+    /// Entries that the group has yet to read, where that can be told.
+    pub fn lag(&self, state: &State) -> Option<i64> {
+        if state.entries_added == 0 {
+            return Some(0);
+        }
+        let read = match self.entries_read {
+            Some(read) if !state.has_deleted_from(self.last_id) => read,
+            _ => state.entries_added_up_to(self.last_id)?,
+        };
+        Some(state.entries_added.wrapping_sub(read) as i64)
+    }
+
+    /// Bytes held from the allocator, without the value itself.
+    pub fn memory_bytes(&self) -> usize {
+        let consumers = self.consumers.iter().flatten();
+        let own: usize =
+            consumers.map(|consumer| size_class(consumer.name.len()) + consumer.pending.memory_bytes()).sum();
+        let places = size_class(self.consumers.capacity() * size_of::<Option<Consumer>>());
+        let names = size_class(self.by_name.capacity() * size_of::<ConsumerId>());
+        own + self.pending.memory_bytes() + places + names
+    }
+
+    pub(super) fn free_step(&mut self, pending_max: usize) -> bool {
+        if !self.pending.free_step(pending_max) {
+            return false;
+        }
+        match self.consumers.last_mut() {
+            None => true,
+            Some(consumer) => {
+                if consumer.as_mut().is_none_or(|consumer| consumer.pending.free_step(pending_max)) {
+                    self.consumers.pop();
+                }
+                self.consumers.is_empty()
+            }
+        }
+    }
+
+    /// Panics unless every documented invariant holds.
+    pub fn check(&self) {
+        self.pending.check();
+        assert_eq!(self.by_name.len(), self.consumers.iter().flatten().count());
+        assert!(self.consumers().map(|(_, consumer)| consumer.name()).is_sorted_by(|a, b| a < b));
+        let mut pending = 0;
+        for (id, consumer) in self.consumers() {
+            consumer.pending.check();
+            assert_eq!(self.find_consumer(consumer.name()), Some(id));
+            pending += consumer.pending_len();
+            for own in consumer.pending_from(StreamId::MIN) {
+                assert_eq!(self.pending(own).map(|pending| pending.consumer), Some(id));
+            }
+        }
+        assert_eq!(pending, self.pending_len());
+    }
+}
+
+impl Stream {
+    fn search_group(&self, name: &[u8]) -> Result<usize, usize> {
+        self.groups.binary_search_by(|(other, _)| (**other).cmp(name))
+    }
+
+    /// A new group; false when there is one of this name.
+    pub fn create_group(&mut self, name: &[u8], last_id: StreamId, entries_read: Option<u64>) -> bool {
+        let Err(at) = self.search_group(name) else { return false };
+        self.groups.insert(at, (name.into(), Box::new(Group::new(last_id, entries_read))));
+        true
+    }
+
+    /// Takes a group out, to be dropped; nothing when there is none.
+    pub fn remove_group(&mut self, name: &[u8]) -> Option<Box<Group>> {
+        let at = self.search_group(name).ok()?;
+        Some(self.groups.remove(at).1)
+    }
+
+    pub fn group(&self, name: &[u8]) -> Option<&Group> {
+        self.search_group(name).ok().map(|at| &*self.groups[at].1)
+    }
+
+    pub fn group_mut(&mut self, name: &[u8]) -> Option<&mut Group> {
+        self.search_group(name).ok().map(|at| &mut *self.groups[at].1)
+    }
+
+    pub fn group_count(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// Groups in the order of their names.
+    pub fn groups(&self) -> impl Iterator<Item = (&[u8], &Group)> {
+        self.groups.iter().map(|(name, group)| (&**name, &**group))
+    }
+
+    /// Delivers to `consumer` the entries that the group has not seen, at most `count_max`, handing each to
+    /// `read`. They become pending unless `no_acknowledge`. Returns how many; nothing without such a group.
+    pub fn read_new(
+        &mut self,
+        group: &[u8],
+        consumer: ConsumerId,
+        count_max: u64,
+        no_acknowledge: bool,
+        now_ms: i64,
+        mut read: impl FnMut(StreamId, Entry<'_>, Option<Pending>),
+    ) -> Option<u64> {
+        let at = self.search_group(group).ok()?;
+        let group = &mut *self.groups[at].1;
+        let mut delivered = 0;
+        let Some(start) = group.last_id.next() else { return Some(0) };
+        let mut entries = Entries::new(&self.nodes, start, StreamId::MAX, Direction::Forward);
+        while delivered < count_max {
+            let Some(entry) = entries.next() else { break };
+            let id = entry.id;
+            group.advance(id, &self.state);
+            let pending =
+                (!no_acknowledge).then_some(Pending { consumer, delivered_ms: now_ms, deliveries: 1 });
+            if let Some(pending) = pending {
+                group.assign(id, pending);
+                group.consumer_mut(consumer).active_ms = Some(now_ms);
+            }
+            read(id, entry, pending);
+            delivered += 1;
+        }
+        Some(delivered)
+    }
+
+    /// Delivers again what is pending for `consumer` above `after`, at most `count_max`, handing each to
+    /// `read`: without an entry when that is deleted. Returns how many; nothing without such a group.
+    pub fn read_pending(
+        &mut self,
+        group: &[u8],
+        consumer: ConsumerId,
+        after: StreamId,
+        count_max: u64,
+        now_ms: i64,
+        mut read: impl FnMut(StreamId, Option<Entry<'_>>),
+    ) -> Option<u64> {
+        let at = self.search_group(group).ok()?;
+        let group = &mut *self.groups[at].1;
+        let own = &group.consumers[consumer.0 as usize].as_ref()?.pending;
+        let mut cursor = own.at_or_after(&after.next()?.to_key());
+        let mut delivered = 0;
+        while delivered < count_max {
+            let Some((key, ())) = cursor.get() else { break };
+            cursor.move_next();
+            let id = StreamId::from_key(key);
+            let entry = Entries::new(&self.nodes, id, id, Direction::Forward).next();
+            if entry.is_some()
+                && let Some(pending) = group.pending.get_mut(&key)
+            {
+                pending.delivered_ms = now_ms;
+                pending.deliveries += 1;
+            }
+            read(id, entry);
+            delivered += 1;
+        }
+        Some(delivered)
+    }
+}

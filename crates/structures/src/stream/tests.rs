@@ -1,0 +1,340 @@
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::model::{random_text, scaled, with_seeds};
+use crate::random::Random;
+
+type Items = Vec<Vec<u8>>;
+const ALL: (StreamId, StreamId) = (StreamId::MIN, StreamId::MAX);
+const LIMITS: NodeLimits = NodeLimits { bytes: 4096, entries: 100 };
+
+fn items(entry: &Entry<'_>) -> Items {
+    entry.fields().flat_map(|(name, value)| [name.to_vec(), value.to_vec()]).collect()
+}
+
+fn entries(stream: &Stream, range: (StreamId, StreamId), direction: Direction) -> Vec<(StreamId, Items)> {
+    stream.range(range.0, range.1, direction).map(|entry| (entry.id, items(&entry))).collect()
+}
+
+fn random_items(random: &mut Random) -> Items {
+    match random.below(4) {
+        0 => (0..2 * (1 + random.below(4))).map(|_| random_text(random)).collect(),
+        1 => vec![b"other".to_vec(), random_text(random)],
+        _ => vec![b"a".to_vec(), random_text(random), b"7".to_vec(), random_text(random)],
+    }
+}
+
+fn random_id(model: &BTreeMap<StreamId, Items>, random: &mut Random) -> StreamId {
+    let nth = random.below(model.len() as u64 + 1) as usize;
+    let near = model.keys().nth(nth).copied().unwrap_or(StreamId::new(random.below(5_000), random.below(3)));
+    match random.below(4) {
+        0 => near.next().unwrap_or(near),
+        1 => near.previous().unwrap_or(near),
+        _ => near,
+    }
+}
+
+fn trim(stream: &mut Stream, model: &mut BTreeMap<StreamId, Items>, random: &mut Random) {
+    let approximate = random.below(2) == 0;
+    let limit = if random.below(3) == 0 { random.below(60) } else { 0 };
+    let to = match random.below(2) {
+        0 => TrimTo::Length(random.below(model.len() as u64 + 5).max(model.len() as u64 / 2)),
+        _ => TrimTo::Id(random_id(model, random)),
+    };
+    let removed = stream.trim(to, approximate, limit);
+    let exact = match to {
+        TrimTo::Length(length) => (model.len() as u64).saturating_sub(length),
+        TrimTo::Id(id) => model.range(..id).count() as u64,
+    };
+    if approximate || limit > 0 {
+        assert!(removed <= exact);
+    } else {
+        assert_eq!(removed, exact);
+    }
+    for _ in 0..removed {
+        model.pop_first();
+    }
+}
+
+#[test]
+fn random_operations_match_a_tree_map() {
+    with_seeds(0..8, |random| {
+        let limits =
+            NodeLimits { bytes: [0, 60, 500, 4096][random.below(4) as usize], entries: random.below(30) };
+        let (mut stream, mut model) = (Stream::new(), BTreeMap::<StreamId, Items>::new());
+        let (mut now, mut added, mut deleted) = (1, 0, StreamId::MIN);
+        for step in 0..scaled(1_500) {
+            now += random.below(3);
+            match random.below(10) {
+                0..6 => {
+                    let id = stream.next_id(now).unwrap();
+                    let items = random_items(random);
+                    assert_eq!(stream.append(id, &items, limits), Ok(()));
+                    assert_eq!(stream.append(id, &items, limits), Err(AppendError::NotAboveLast));
+                    model.insert(id, items);
+                    added += 1;
+                }
+                6..9 => {
+                    let id = random_id(&model, random);
+                    assert_eq!(stream.delete(id), model.contains_key(&id));
+                    if model.remove(&id).is_some() {
+                        deleted = deleted.max(id);
+                    }
+                    assert!(stream.get(id).is_none());
+                }
+                _ if random.below(10) == 0 => trim(&mut stream, &mut model, random),
+                _ => {}
+            }
+            if step % 16 == 0 {
+                compare(&stream, &model, random);
+                let state = stream.state();
+                assert_eq!((state.entries_added, state.max_deleted_id), (added, deleted));
+            }
+        }
+        assert!(!stream.clone().free_step(1) || stream.node_count() <= 1);
+    });
+}
+
+fn compare(stream: &Stream, model: &BTreeMap<StreamId, Items>, random: &mut Random) {
+    stream.check();
+    assert_eq!(stream.len(), model.len() as u64);
+    assert_eq!(stream.first().map(|entry| entry.id), model.keys().next().copied());
+    assert_eq!(stream.last().map(|entry| entry.id), model.keys().next_back().copied());
+    let (a, b) = (random_id(model, random), random_id(model, random));
+    for range in [ALL, (a.min(b), a.max(b)), (a.max(b), a.min(b))] {
+        let mut expected: Vec<_> = model
+            .iter()
+            .filter(|(id, _)| (range.0..=range.1).contains(id))
+            .map(|(id, items)| (*id, items.clone()))
+            .collect();
+        assert_eq!(entries(stream, range, Direction::Forward), expected);
+        expected.reverse();
+        assert_eq!(entries(stream, range, Direction::Backward), expected);
+    }
+}
+
+#[test]
+fn trimming_the_live_entries_before_a_deleted_one_drops_their_node() {
+    let mut stream = Stream::new();
+    for ms in 1..=4 {
+        stream.append(StreamId::new(ms, 0), &["f", "v"], LIMITS).unwrap();
+    }
+    assert!(stream.delete(StreamId::new(4, 0)));
+    assert_eq!(stream.trim(TrimTo::Id(StreamId::new(4, 0)), true, 0), 0);
+    assert_eq!(stream.trim(TrimTo::Id(StreamId::new(4, 0)), false, 0), 3);
+    assert_eq!((stream.len(), stream.node_count(), stream.state().first_id), (0, 0, StreamId::MIN));
+    stream.check();
+}
+
+/// Five entries in two nodes, one deleted.
+fn sample() -> Stream {
+    let limits = NodeLimits { bytes: 4096, entries: 4 };
+    let mut stream = Stream::new();
+    for (ms, seq, items) in [
+        (1, 0, &["f", "v1", "g", "7"][..]),
+        (2, 0, &["f", "v2", "g", "7"]),
+        (3, 0, &["f", "v3", "g", "7"]),
+        (4, 1, &["other", "z"]),
+        (4, 2, &["f", "1", "g", "2"]),
+    ] {
+        assert_eq!(stream.append(StreamId::new(ms, seq), items, limits), Ok(()));
+    }
+    assert!(stream.delete(StreamId::new(2, 0)));
+    stream
+}
+
+#[test]
+fn nodes_are_those_of_the_reference() {
+    // The listpacks within DUMP x in Valkey 9.1, stream-node-max-entries 4, after the commands of `sample`.
+    let first = [
+        &[83, 0, 0, 0, 31, 0, 3, 1, 1, 1, 2, 1, 0x81, b'f', 2, 0x81, b'g', 2, 0, 1][..],
+        &[2, 1, 0, 1, 0, 1, 0x82, b'v', b'1', 3, 7, 1, 5, 1],
+        &[3, 1, 1, 1, 0, 1, 0x82, b'v', b'2', 3, 7, 1, 5, 1],
+        &[2, 1, 2, 1, 0, 1, 0x82, b'v', b'3', 3, 7, 1, 5, 1],
+        &[0, 1, 3, 1, 1, 1, 1, 1, 0x85, b'o', b't', b'h', b'e', b'r', 6, 0x81, b'z', 2, 6, 1, 0xFF],
+    ]
+    .concat();
+    let second = [
+        &[33, 0, 0, 0, 12, 0, 1, 1, 0, 1, 2, 1, 0x81, b'f', 2, 0x81, b'g', 2, 0, 1][..],
+        &[2, 1, 0, 1, 0, 1, 1, 1, 2, 1, 5, 1, 0xFF],
+    ]
+    .concat();
+    let stream = sample();
+    let nodes: Vec<_> = stream.nodes().map(|(id, listpack)| (id, listpack.as_bytes().to_vec())).collect();
+    assert_eq!(nodes, [(StreamId::new(1, 0), first), (StreamId::new(4, 2), second)]);
+    let mut again = Stream::new();
+    for (id, listpack) in stream.nodes() {
+        let listpack = Listpack::validate(listpack.as_bytes()).unwrap();
+        assert_eq!(again.add_node(id, listpack.clone()), Ok(()));
+        assert_eq!(again.add_node(id, listpack), Err(InvalidNode));
+    }
+    again.set_counters(StreamId::new(4, 2), Some(5), Some(StreamId::new(2, 0)));
+    assert_eq!(again.state(), stream.state());
+    assert_eq!(entries(&again, ALL, Direction::Forward), entries(&stream, ALL, Direction::Forward));
+}
+
+#[test]
+fn hostile_nodes_never_panic() {
+    let stream = sample();
+    let node = stream.nodes().next().map(|(_, listpack)| listpack.as_bytes().to_vec()).unwrap();
+    with_seeds(0..4, |random| {
+        let mut accepted = 0;
+        for _ in 0..scaled(20_000) {
+            let mut bytes = node.clone();
+            for _ in 0..1 + random.below(2) {
+                let at = 6 + random.below(bytes.len() as u64 - 7) as usize;
+                bytes[at] = random.next_u64() as u8;
+            }
+            let Ok(listpack) = Listpack::validate(&bytes) else { continue };
+            let mut stream = Stream::new();
+            if stream.add_node(StreamId::new(1, 0), listpack).is_err() {
+                continue;
+            }
+            accepted += 1;
+            stream.check();
+            let forward = entries(&stream, ALL, Direction::Forward);
+            let mut backward = entries(&stream, ALL, Direction::Backward);
+            backward.reverse();
+            assert_eq!(forward, backward);
+            for (id, _) in forward {
+                assert!(stream.delete(id));
+            }
+            assert_eq!((stream.len(), stream.node_count()), (0, 0));
+        }
+        assert!(accepted > 0);
+    });
+}
+
+#[test]
+fn every_shortened_node_is_refused() {
+    let stream = sample();
+    let (id, node) = stream.nodes().next().unwrap();
+    for count in 1..node.len() {
+        let mut shorter = node.clone();
+        shorter.remove_range(-(count as i64), count);
+        assert_eq!(Stream::new().add_node(id, shorter), Err(InvalidNode));
+    }
+}
+
+#[test]
+fn ids_follow_each_other() {
+    let id = StreamId::new(5, u64::MAX);
+    assert_eq!(id.next(), Some(StreamId::new(6, 0)));
+    assert_eq!(StreamId::new(6, 0).previous(), Some(id));
+    assert_eq!((StreamId::MAX.next(), StreamId::MIN.previous()), (None, None));
+    assert_eq!(StreamId::from_key(id.to_key()), id);
+    assert_eq!(StreamId::new(7, 8).to_string(), "7-8");
+    let mut stream = sample();
+    assert_eq!(stream.next_id(3), Some(StreamId::new(4, 3)));
+    assert_eq!(stream.next_id(9), Some(StreamId::new(9, 0)));
+    assert_eq!(stream.next_id_in(4), Some(StreamId::new(4, 3)));
+    assert_eq!((stream.next_id_in(3), stream.next_id_in(5)), (None, Some(StreamId::new(5, 0))));
+    stream.set_counters(StreamId::MAX, None, None);
+    assert_eq!((stream.next_id(9), stream.next_id_in(u64::MAX)), (None, None));
+}
+
+#[test]
+fn groups_deliver_acknowledge_and_claim() {
+    let mut stream = sample();
+    assert!(
+        stream.create_group(b"g", StreamId::MIN, None) && !stream.create_group(b"g", StreamId::MIN, None)
+    );
+    let group = stream.group_mut(b"g").unwrap();
+    let alice = group.create_consumer(b"alice", 10).unwrap();
+    let bob = group.create_consumer(b"bob", 11).unwrap();
+    assert_eq!((group.create_consumer(b"bob", 12), group.find_consumer(b"alice")), (None, Some(alice)));
+    let mut seen = Vec::new();
+    assert_eq!(stream.read_new(b"g", alice, 2, false, 20, |id, _, _| seen.push(id)), Some(2));
+    assert_eq!(seen, [StreamId::new(1, 0), StreamId::new(3, 0)]);
+    assert_eq!(stream.read_new(b"g", bob, 1, true, 21, |_, _, pending| assert!(pending.is_none())), Some(1));
+    assert_eq!(stream.read_new(b"none", bob, 1, true, 21, |_, _, _| ()), None);
+    stream.check();
+    let group = stream.group(b"g").unwrap();
+    assert_eq!((group.pending_len(), group.last_id), (2, StreamId::new(4, 1)));
+    assert_eq!(group.consumer(alice).active_ms, Some(20));
+    assert_eq!(group.consumer(bob).active_ms, None);
+    assert_eq!(group.pending_bounds(), Some((StreamId::new(1, 0), StreamId::new(3, 0))));
+
+    assert!(stream.delete(StreamId::new(3, 0)));
+    let mut again = Vec::new();
+    stream.read_pending(b"g", alice, StreamId::MIN, 9, 30, |id, entry| again.push((id, entry.is_some())));
+    assert_eq!(again, [(StreamId::new(1, 0), true), (StreamId::new(3, 0), false)]);
+    let group = stream.group_mut(b"g").unwrap();
+    let first = Pending { consumer: alice, delivered_ms: 30, deliveries: 2 };
+    assert_eq!(group.pending(StreamId::new(1, 0)), Some(first));
+    group.assign(StreamId::new(1, 0), Pending { consumer: bob, delivered_ms: 40, deliveries: 7 });
+    assert_eq!((group.consumer(alice).pending_len(), group.consumer(bob).pending_len()), (1, 1));
+    assert!(group.acknowledge(StreamId::new(1, 0)) && !group.acknowledge(StreamId::new(1, 0)));
+    assert_eq!(group.remove_consumer(b"alice"), Some(1));
+    assert_eq!((group.remove_consumer(b"alice"), group.pending_len()), (None, 0));
+    assert_eq!(group.consumers().map(|(id, _)| id).collect::<Vec<_>>(), [bob]);
+    stream.check();
+    assert!(stream.remove_group(b"g").is_some() && stream.group(b"g").is_none());
+}
+
+#[test]
+fn the_lag_of_a_group_is_known_or_unknown() {
+    let mut stream = Stream::new();
+    stream.create_group(b"g", StreamId::MIN, Some(0));
+    let lag = |stream: &Stream| stream.group(b"g").unwrap().lag(&stream.state());
+    assert_eq!(lag(&stream), Some(0));
+    for ms in 1..=5 {
+        stream.append(StreamId::new(ms, 0), &["f", "v"], LIMITS).unwrap();
+    }
+    assert_eq!(lag(&stream), Some(5));
+    let consumer = stream.group_mut(b"g").unwrap().create_consumer(b"c", 0).unwrap();
+    stream.read_new(b"g", consumer, 2, false, 0, |_, _, _| ());
+    assert_eq!((lag(&stream), stream.group(b"g").unwrap().entries_read), (Some(3), Some(2)));
+    assert!(stream.delete(StreamId::new(4, 0)));
+    assert_eq!(lag(&stream), None);
+    stream.read_new(b"g", consumer, 9, false, 0, |_, _, _| ());
+    assert_eq!(lag(&stream), Some(0));
+    assert_eq!(stream.trim(TrimTo::Length(1), false, 0), 3);
+    assert_eq!(stream.state().entries_added_up_to(StreamId::new(4, 5)), Some(4));
+}
+
+#[test]
+fn groups_stay_consistent_under_random_use() {
+    with_seeds(0..4, |random| {
+        let mut stream = Stream::new();
+        for ms in 1..200 {
+            stream.append(StreamId::new(ms, 0), &["f", "v"], LIMITS).unwrap();
+        }
+        stream.create_group(b"g", StreamId::MIN, None);
+        let mut model = BTreeMap::<StreamId, (Vec<u8>, u64)>::new();
+        for _ in 0..scaled(2_000) {
+            let name = vec![b'a' + random.below(4) as u8];
+            let id = StreamId::new(random.below(210), 0);
+            let group = stream.group_mut(b"g").unwrap();
+            let consumer = group.find_consumer(&name).or_else(|| group.create_consumer(&name, 0)).unwrap();
+            match random.below(20) {
+                0..4 => {
+                    let count = random.below(4);
+                    let read = |id, _: Entry<'_>, _| _ = model.insert(id, (name.clone(), 1));
+                    stream.read_new(b"g", consumer, count, false, 1, read);
+                }
+                4..10 => {
+                    let deliveries = random.below(9);
+                    group.assign(id, Pending { consumer, delivered_ms: 2, deliveries });
+                    model.insert(id, (name, deliveries));
+                }
+                10..18 => assert_eq!(group.acknowledge(id), model.remove(&id).is_some()),
+                18 => {
+                    let gone = group.remove_consumer(&name).unwrap();
+                    let before = model.len();
+                    model.retain(|_, (owner, _)| *owner != name);
+                    assert_eq!(gone, before - model.len());
+                }
+                _ => group.last_id = id,
+            }
+            let group = stream.group(b"g").unwrap();
+            let pending = group.pending_from(StreamId::MIN);
+            let pending =
+                pending.map(|(id, p)| (id, (group.consumer(p.consumer).name().to_vec(), p.deliveries)));
+            assert!(pending.eq(model.clone()));
+        }
+        stream.check();
+        while !stream.free_step(7) {}
+        assert_eq!(stream.node_count(), 0);
+    });
+}
