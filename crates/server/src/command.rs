@@ -9,13 +9,15 @@ use crate::session::{BlockRequest, ClientSlot};
 use wire::reply::ReplyBuffer;
 
 pub mod args;
+pub mod category;
 pub mod flag;
 pub mod key_spec;
 pub mod registry;
+pub mod syntax;
 
 pub use args::Args;
 pub use flag::{Flags, Group};
-pub use key_spec::{KeySpec, access};
+pub use key_spec::{Access, KeySpec, access};
 
 /// What a handler answers: it has written one whole reply (or asked for one of the [`Next`]s), or it has
 /// written nothing and the error is the reply.
@@ -47,7 +49,13 @@ pub struct Command {
     pub subcommands: &'static [Command],
     /// The positions of arguments that no log and no monitor may show.
     pub hidden: Option<fn(Args<'_>) -> Vec<usize>>,
+    /// Finds keys and what is done with them where that depends on more than `keys` can say (SET with GET, SORT
+    /// with STORE).
+    pub key_finder: Option<KeyFinder>,
 }
+
+/// Positions of keys, with what the command does to each.
+pub type KeyFinder = fn(Args<'_>) -> Vec<(usize, Access)>;
 
 impl Command {
     pub const fn new(name: &'static str, arity: i32, group: Group, handler: Handler) -> Self {
@@ -66,6 +74,7 @@ impl Command {
             tips: &[],
             subcommands: &[],
             hidden: None,
+            key_finder: None,
         }
     }
 
@@ -111,6 +120,24 @@ impl Command {
     pub const fn hides(mut self, hidden: fn(Args<'_>) -> Vec<usize>) -> Self {
         self.hidden = Some(hidden);
         self
+    }
+
+    /// See [`Command::key_finder`].
+    pub const fn finds_keys(mut self, finder: KeyFinder) -> Self {
+        self.key_finder = Some(finder);
+        self
+    }
+
+    /// Where the keys are in `args`, and what the command does to each.
+    pub fn find_keys(&self, args: Args<'_>) -> Vec<(usize, Access)> {
+        if let Some(finder) = self.key_finder {
+            return finder(args);
+        }
+        let mut found = Vec::new();
+        for spec in self.keys.iter().filter(|spec| spec.access & access::NOT_KEY == 0) {
+            spec.positions(args, &mut |at| found.push((at, spec.access)));
+        }
+        found
     }
 
     pub const fn is(&self, flag: Flags) -> bool {

@@ -1,20 +1,27 @@
 //! The commands, one file per group: each command is a row beside its handler.
 
+pub mod acl;
+pub mod client;
 pub mod command_log;
 pub mod config;
 pub mod connection;
+pub mod debug;
 pub mod expiry;
 pub mod generic;
 pub mod hashes;
 pub mod info;
+pub mod introspection;
 pub mod latency;
+pub mod lists;
+pub mod memory;
 pub mod object;
+pub mod pubsub;
 pub mod scan;
+pub mod server;
 pub mod sets;
-pub mod info;
-pub mod object;
-pub mod scan;
+pub mod sorted_sets;
 pub mod strings;
+pub mod timeout;
 pub mod transactions;
 
 use crate::command::{Args, Command, Context, Outcome};
@@ -22,19 +29,26 @@ use crate::error::ClientError;
 
 /// Every row there is; the registry is built from it.
 pub const GROUPS: &[&[Command]] = &[
+    client::COMMANDS,
+    acl::COMMANDS,
     command_log::COMMANDS,
     config::COMMANDS,
     connection::COMMANDS,
+    debug::COMMANDS,
     expiry::COMMANDS,
     generic::COMMANDS,
     hashes::COMMANDS,
     info::COMMANDS,
+    introspection::COMMANDS,
     latency::COMMANDS,
+    memory::COMMANDS,
+    lists::COMMANDS,
     object::COMMANDS,
+    pubsub::COMMANDS,
     scan::COMMANDS,
+    server::COMMANDS,
     sets::COMMANDS,
-    object::COMMANDS,
-    scan::COMMANDS,
+    sorted_sets::COMMANDS,
     strings::COMMANDS,
     transactions::COMMANDS,
 ];
@@ -64,4 +78,13 @@ pub fn help(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 /// A command that is only its subcommands: it has no meaning alone.
 pub fn container(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     Err(ClientError::WrongArity { command: ctx.command.name.to_owned() })
+}
+
+/// A subcommand got arguments that it knows nothing of.
+pub fn unknown_subcommand(command: &Command, args: Args<'_>) -> ClientError {
+    let container = command.name.split('|').next().unwrap_or(command.name);
+    ClientError::UnknownSubcommand {
+        command: container.to_ascii_uppercase(),
+        subcommand: String::from_utf8_lossy(args.at(1)).into_owned(),
+    }
 }

@@ -22,7 +22,7 @@ mod table;
 pub use buffer_limits::{OutputBufferLimit, OutputBufferLimits};
 pub use choices::*;
 pub use events::EventClasses;
-pub use kinds::MemoryLimit;
+pub use kinds::{MemoryLimit, parse_memory};
 pub use load::{ConfigError, Directive, Place, Source, Startup};
 pub use option::{Flags, Occurrence, Refusal};
 pub use quote::quoted;

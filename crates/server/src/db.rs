@@ -8,17 +8,22 @@
 
 pub mod access;
 pub mod collection;
+pub mod digest;
 pub mod evict;
 pub mod expire;
 pub mod hash;
 pub mod journal;
+pub mod list;
 pub mod object;
 pub mod set;
+pub mod sorted_set;
 pub mod strings;
 
 pub use crate::config::EventClasses;
+pub use hash::Hash;
 pub use journal::{Change, Journal};
 pub use object::{Kind, Object, Taken, TakenValue, Text, Value};
+pub use set::Set;
 
 use crate::error::ClientError;
 use access::AccessPolicy;
@@ -71,6 +76,9 @@ pub struct Db {
     seed: HashSeed,
     /// Where large objects go to be freed; the engine drains it.
     pub discarded: Vec<Garbage>,
+    /// What was in databases that the last command has emptied, until its effects have been seen to; and whether it
+    /// is to be freed in the background.
+    cleared: Vec<(usize, KeyTable<Object>, bool)>,
 }
 
 impl Db {
@@ -88,6 +96,7 @@ impl Db {
             random: Random::new(random_seed),
             seed,
             discarded: Vec::new(),
+            cleared: Vec::new(),
         }
     }
 
@@ -148,6 +157,16 @@ impl Db {
     /// Bytes of the selected database's table, without the entries.
     pub fn table_bytes(&self) -> usize {
         self.table().table_bytes()
+    }
+
+    /// Buckets of the selected database's table.
+    pub fn table_buckets(&self) -> usize {
+        self.table().buckets()
+    }
+
+    /// Bytes that a key and its value occupy; `None` if there is no such key.
+    pub fn memory_bytes(&mut self, key: &[u8]) -> Option<usize> {
+        self.inspect(key).map(|value| value.memory_bytes())
     }
 
     /// How long the selected database's keys with an expiry have to live on average, from a few of them.
@@ -318,8 +337,16 @@ impl Db {
         }
         self.journal.mutated();
         self.journal.add_dirty(old.len() as u64);
-        if in_background {
-            self.discarded.push(Garbage::Table(old));
+        self.cleared.push((self.selected, old, in_background));
+    }
+
+    /// The effects of emptying databases have been seen to: what was in them may go.
+    #[inline]
+    pub fn forget_cleared(&mut self) {
+        for (_, table, in_background) in self.cleared.drain(..) {
+            if in_background {
+                self.discarded.push(Garbage::Table(table));
+            }
         }
     }
 

@@ -5,6 +5,7 @@
 //! [`blocked`] (whose waiting that ends). [`cron`] is what happens when nobody asks.
 
 pub mod blocked;
+pub mod client_limits;
 pub mod cron;
 pub mod effects;
 pub mod execute;
@@ -34,7 +35,7 @@ pub struct Executor {
     pub(crate) expire_cursor: ExpireCursor,
     pub(crate) eviction_pool: EvictionPool,
     pub(crate) cron: cron::Cron,
-    pub(crate) memory: memory::Meter,
+    reclaimer: reclaim::Reclaimer,
     commands_before_tick: u64,
 }
 
@@ -50,14 +51,16 @@ impl Executor {
         let now = clock.read();
         let registry = Registry::new(crate::commands::GROUPS);
         let db = Db::new(config.databases as usize, seeds.hash, seeds.random);
+        let server = Server::new(config, registry, identity, now);
+        let reclaimer = reclaim::Reclaimer::start(std::sync::Arc::clone(&server.observed.memory.reclaiming));
         let mut executor = Executor {
             db,
-            server: Server::new(config, registry, identity, now),
+            server,
             clock,
             expire_cursor: ExpireCursor::default(),
             eviction_pool: EvictionPool::default(),
             cron: cron::Cron::default(),
-            memory: memory::Meter::of_this_thread(),
+            reclaimer,
             commands_before_tick: 0,
         };
         executor.reconfigured();
@@ -76,6 +79,7 @@ impl Executor {
         self.db.access.lfu_decay_minutes = config.lfu_decay_time_minutes;
         self.db.journal.listening_to_misses =
             config.notify_keyspace_events.has(crate::config::EventClasses::KEY_MISS);
+        self.count_all_memory();
     }
 
     /// Samples the clock: commands until the next call happen at this instant.
@@ -91,11 +95,12 @@ impl Executor {
         let statistics = &mut self.server.observed.statistics;
         let commands = statistics.commands_processed.saturating_sub(self.commands_before_tick);
         statistics.count_loop(self.clock.read().monotonic_us - self.server.now.monotonic_us, commands);
+        self.evict_clients();
     }
 
     pub(crate) fn free_discarded(&mut self) {
         for garbage in self.db.discarded.drain(..) {
-            self.memory.reclaimer.free(garbage);
+            self.reclaimer.free(garbage);
         }
     }
 
@@ -110,11 +115,7 @@ impl Executor {
     /// A client is gone: forgets it everywhere.
     pub fn disconnect(&mut self, slot: ClientSlot) {
         let server = &mut self.server;
-        server.blocked.unblock(&mut server.clients, slot);
-        server.watch.unwatch_all(&mut server.clients, slot);
-        server.pubsub.unsubscribe_all(&mut server.clients, slot);
-        server.tracking.disable(&mut server.clients, slot);
-        server.monitors.retain(|&other| other != slot);
+        server.detach(slot);
         server.condemned.retain(|&other| other != slot);
         server.resumed.retain(|&other| other != slot);
         server.clients.remove(slot);

@@ -41,17 +41,22 @@ pub enum ClientError {
         command: String,
         subcommand: String,
     },
+    /// A subcommand whose arguments make no sense to it.
+    SubcommandSyntax {
+        command: &'static str,
+        subcommand: String,
+    },
     NoAuth,
     WrongPassword,
     NoPasswordSet,
     NoProtocol,
     OutOfMemory,
     ExecAborted,
-    NestedMulti,
     ExecWithoutMulti,
     DiscardWithoutMulti,
-    WatchInsideMulti,
-    NotAllowedInTransaction,
+    NotAllowedInTransaction {
+        command: &'static str,
+    },
     SubscribedContext {
         command: String,
     },
@@ -60,6 +65,8 @@ pub enum ClientError {
     TimeoutNegative,
     TimeoutOutOfRange,
     NoSuchClient,
+    /// CLIENT UNBLOCK ... ERROR
+    UnblockedByClient,
     /// A text that belongs to one command only, code included (`ERR ...`).
     Text(Cow<'static, str>),
 }
@@ -116,6 +123,12 @@ impl fmt::Display for ClientError {
             UnknownSubcommand { command, subcommand } => {
                 return write!(f, "ERR unknown subcommand '{subcommand}'. Try {command} HELP.");
             }
+            SubcommandSyntax { command, subcommand } => {
+                return write!(
+                    f,
+                    "ERR unknown subcommand or wrong number of arguments for '{subcommand}'. Try {command} HELP."
+                );
+            }
             NoAuth => "NOAUTH Authentication required.",
             WrongPassword => "WRONGPASS invalid username-password pair or user is disabled.",
             NoPasswordSet => {
@@ -124,11 +137,11 @@ impl fmt::Display for ClientError {
             NoProtocol => "NOPROTO unsupported protocol version",
             OutOfMemory => "OOM command not allowed when used memory > 'maxmemory'.",
             ExecAborted => "EXECABORT Transaction discarded because of previous errors.",
-            NestedMulti => "ERR MULTI calls can not be nested",
             ExecWithoutMulti => "ERR EXEC without MULTI",
             DiscardWithoutMulti => "ERR DISCARD without MULTI",
-            WatchInsideMulti => "ERR WATCH inside MULTI is not allowed",
-            NotAllowedInTransaction => "ERR Command not allowed inside a transaction",
+            NotAllowedInTransaction { command } => {
+                return write!(f, "ERR Command '{command}' not allowed inside a transaction");
+            }
             SubscribedContext { command } => {
                 return write!(
                     f,
@@ -140,6 +153,7 @@ impl fmt::Display for ClientError {
             TimeoutNegative => "ERR timeout is negative",
             TimeoutOutOfRange => "ERR timeout is out of range",
             NoSuchClient => "ERR No such client",
+            UnblockedByClient => "UNBLOCKED client unblocked via CLIENT UNBLOCK",
             Text(text) => text,
         })
     }

@@ -46,6 +46,7 @@ impl Observations {
         self.commands.fill_with(CommandFigures::default);
         self.rates = Rates::default();
         self.memory.peak_bytes = self.memory.used_bytes();
+        self.memory.reclaiming.freed.store(0, std::sync::atomic::Ordering::Relaxed);
     }
 
     /// Takes a sample of everything that is sampled; `now_us` is on the monotonic clock.

@@ -9,7 +9,9 @@ use crate::session::blocked::BlockedTable;
 use crate::session::pubsub::PubSub;
 use crate::session::tracking::TrackingTable;
 use crate::session::watch::WatchTable;
-use crate::session::{ClientSlot, Clients};
+use crate::session::{ClientSlot, Clients, ReplyMode};
+use std::collections::VecDeque;
+use wire::reply::ReplyBuffer;
 
 /// What a command asks of the process around the executor, which does it after the tick.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +26,41 @@ pub struct Pause {
     pub until_us: u64,
     /// All commands, or only those that may write.
     pub all: bool,
+}
+
+/// How long a client's largest reply of late counts when its buffer may shrink, unless DEBUG says otherwise.
+pub const REPLY_PEAK_RESET_MS: u64 = 5000;
+
+/// What DEBUG switches on and off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switches {
+    /// Due keys are sought in the background.
+    pub active_expire: bool,
+    pub cron: bool,
+    /// Tables of keys grow and shrink in the background.
+    pub table_steps: bool,
+    /// Scripts are denied the commands that they may not call.
+    pub deny_scripts: bool,
+    /// Reply buffers shrink.
+    pub reply_resizing: bool,
+    /// `None`: a client's largest reply counts for ever.
+    pub reply_peak_reset_ms: Option<u64>,
+    /// All unsent output counts against a client's limits, and none as its reply buffer.
+    pub enforce_reply_list: bool,
+}
+
+impl Default for Switches {
+    fn default() -> Self {
+        Switches {
+            active_expire: true,
+            cron: true,
+            table_steps: true,
+            deny_scripts: true,
+            reply_resizing: true,
+            reply_peak_reset_ms: Some(REPLY_PEAK_RESET_MS),
+            enforce_reply_list: false,
+        }
+    }
 }
 
 /// Who this process is.
@@ -69,6 +106,7 @@ pub struct Server {
     pub watch: WatchTable,
     pub blocked: BlockedTable,
     pub pause: Option<Pause>,
+    pub switches: Switches,
     pub observed: Observations,
     /// Clients that watch every command (MONITOR); one that has stopped is dropped at the next command.
     pub monitors: Vec<ClientSlot>,
@@ -76,7 +114,7 @@ pub struct Server {
     /// Clients that a command or a limit has condemned; the host closes them after the tick.
     pub condemned: Vec<ClientSlot>,
     /// Clients whose waiting is over: what they have sent meanwhile may run.
-    pub resumed: Vec<ClientSlot>,
+    pub resumed: VecDeque<ClientSlot>,
 }
 
 impl Server {
@@ -95,21 +133,42 @@ impl Server {
             watch: WatchTable::default(),
             blocked: BlockedTable::default(),
             pause: None,
+            switches: Switches::default(),
             observed: Observations::new(commands),
             monitors: Vec::new(),
             host_requests: Vec::new(),
             condemned: Vec::new(),
-            resumed: Vec::new(),
+            resumed: VecDeque::new(),
         }
     }
 
-    /// Marks a client to be closed without sending what it has not received yet.
+    /// Marks a client to be closed without sending what it has not received yet. It takes part in nothing from now.
     pub fn condemn(&mut self, slot: ClientSlot) {
         let client = &mut self.clients[slot];
         if !client.close_asap {
             client.close_asap = true;
             self.condemned.push(slot);
+            self.detach(slot);
+            self.clients.count_memory(slot);
         }
+    }
+
+    /// Takes a client out of all that connects it with keys, channels and other clients.
+    pub fn detach(&mut self, slot: ClientSlot) {
+        self.blocked.unblock(&mut self.clients, slot);
+        self.watch.unwatch_all(&mut self.clients, slot);
+        self.pubsub.unsubscribe_all(&mut self.clients, slot);
+        self.tracking.disable(&mut self.clients, slot);
+        self.monitors.retain(|&other| other != slot);
+    }
+
+    /// Ends a client's waiting: `answer` is what it is told, and its further requests may run.
+    pub fn wake(&mut self, slot: ClientSlot, answer: impl FnOnce(&mut ReplyBuffer)) {
+        self.blocked.unblock(&mut self.clients, slot);
+        if self.clients[slot].reply_mode == ReplyMode::On {
+            self.clients.push(slot, answer);
+        }
+        self.resumed.push_back(slot);
     }
 
     /// Whether changes to keys interest anybody.

@@ -1,14 +1,18 @@
 //! From the command line to a serving process.
 
+mod presence;
+
 use crate::clock::Clock;
-use crate::config::{Config, ConfigError, Startup};
+use crate::config::{Config, ConfigError, Directive, Startup};
 use crate::engine::{Executor, Seeds};
 use crate::net::Host;
 use crate::net::listener::ListenError;
 use crate::net::surroundings::allow_clients;
 use crate::observe::log as server_log;
 use crate::server::Identity;
-use std::ffi::OsString;
+use crate::sys::process;
+use presence::PidFile;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -70,23 +74,56 @@ pub fn version_line() -> String {
 /// Serves until told to stop.
 pub fn serve(arguments: &[OsString]) -> Result<(), StartError> {
     let startup = Config::load(arguments).map_err(StartError::Config)?;
+    let config = &startup.config;
+    if config.daemonize {
+        process::daemonize().map_err(system("Going into the background"))?;
+    }
+    let logfile = (!config.logfile.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(&config.logfile)));
+    server_log::start(logfile.as_deref(), config.loglevel).map_err(system("Opening the log file"))?;
+    log::info!("Warmline {} starts, PID: {}", env!("CARGO_PKG_VERSION"), std::process::id());
+    warn_of_what_does_not_exist(config);
+    let result = run(startup);
+    match &result {
+        Ok(()) => log::info!("Warmline stops, bye bye..."),
+        Err(error) if logfile.is_some() => log::warn!("{error}"),
+        Err(_) => {}
+    }
+    result
+}
+
+fn run(startup: Startup) -> Result<(), StartError> {
     let mut host = open(startup)?;
     let config = &host.executor.server.config;
-    log::info!(
-        "Warmline {} serves on port {}: ready to accept connections",
-        env!("CARGO_PKG_VERSION"),
-        config.port
-    );
-    host.run().map_err(system("Serving"))?;
-    log::info!("Warmline stops, bye bye...");
-    Ok(())
+    let pid_file = PidFile::write(config);
+    if config.set_proc_title {
+        presence::set_title(config);
+    }
+    log::info!("Server initialized");
+    for kind in presence::listener_kinds(config) {
+        log::info!("Ready to accept connections {kind}");
+    }
+    presence::tell_supervisor(config);
+    let result = host.run().map_err(system("Serving"));
+    drop(pid_file);
+    result
+}
+
+/// What the configuration asks for and this version cannot do must not go unnoticed.
+fn warn_of_what_does_not_exist(config: &Config) {
+    let asked = [
+        (config.appendonly, "appendonly: the append-only file"),
+        (config.cluster_enabled, "cluster-enabled: the cluster"),
+        (config.tls_port != 0, "tls-port: TLS"),
+        (config.replicaof.is_some(), "replicaof: replication"),
+        (!config.aclfile.is_empty(), "aclfile: users other than default"),
+    ];
+    for (_, what) in asked.iter().filter(|(asked, _)| *asked) {
+        log::warn!("{what} does not exist in this version; the option has no effect");
+    }
 }
 
 fn open(startup: Startup) -> Result<Host, StartError> {
     let config = startup.config;
-    let logfile =
-        (!config.logfile.is_empty()).then(|| PathBuf::from(std::ffi::OsStr::from_bytes(&config.logfile)));
-    server_log::start(logfile.as_deref(), config.loglevel).map_err(system("Opening the log file"))?;
     std::env::set_current_dir(&config.dir).map_err(system("Changing to the working directory"))?;
     let signals = stop_signals().map_err(system("Setting up signals"))?;
     let clock = Clock::machine();
@@ -95,10 +132,26 @@ fn open(startup: Startup) -> Result<Host, StartError> {
     if let Err(reason) = allow_clients(config.maxclients) {
         log::warn!("{reason}");
     }
-    let executor = Executor::new(config, clock, identity, seeds);
+    if config.disable_thp {
+        // Large pages only cost time here; where the kernel has none, nothing is lost.
+        let _ = process::disable_huge_pages();
+    }
+    let mut executor = Executor::new(config, clock, identity, seeds);
+    rename_commands(&mut executor, &startup.rename_commands).map_err(StartError::Config)?;
     let mut host = Host::new(executor, signals).map_err(system("Creating the event loop"))?;
     host.listen().map_err(StartError::Listen)?;
     Ok(host)
+}
+
+fn rename_commands(executor: &mut Executor, directives: &[Directive]) -> Result<(), ConfigError> {
+    for directive in directives {
+        let [_, name, new_name] = &directive.words[..] else {
+            return Err(ConfigError::at(&directive.place, "wrong number of arguments"));
+        };
+        let renamed = executor.server.registry.rename(name, new_name);
+        renamed.map_err(|error| ConfigError::at(&directive.place, error.text()))?;
+    }
+    Ok(())
 }
 
 /// A stream that becomes readable when SIGTERM or SIGINT arrives.

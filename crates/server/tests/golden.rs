@@ -14,6 +14,7 @@
 //! # a comment
 //! SET key "a value\x00"        one command a line, words and quotes as in redis-cli
 //! @b GET key                   by another client, named b; clients connect when first named
+//! ~HELLO 3                     a command whose reply is not recorded
 //! advance 1500                 turns the clock by milliseconds (against a reference: sleeps)
 //! ---
 //! $7                           what all clients received, protocol lines as they are, other bytes escaped;

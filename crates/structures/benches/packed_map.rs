@@ -143,6 +143,16 @@ fn median(runs: usize, mut run: impl FnMut() -> f64) -> f64 {
     figures[runs / 2]
 }
 
+/// Looks all up, none before the one before it answered: as commands do, with work between them.
+fn chained<M: Map>(map: &M, wanted: &[Key]) {
+    let (mut answer, none) = (0, black_box(0));
+    for at in 0..wanted.len() {
+        let value = map.value(&wanted[at + (answer & none)]);
+        answer = value.map_or(0, |value| usize::from(value[0]));
+    }
+    black_box(answer);
+}
+
 /// Sizes below this are repeated until about this many operations were timed.
 const OPERATIONS_MIN: usize = 1_000_000;
 
@@ -175,6 +185,13 @@ fn speed<M: Map>(fields: usize) {
         })
     };
     let (hit_ns, miss_ns) = (get(&order), get(&misses));
+    let chained_ns = median(runs, || {
+        timed(fields * repeats, || {
+            for _ in 0..repeats {
+                chained(&map, &order);
+            }
+        })
+    });
     let iterate_ns = median(runs, || {
         timed(fields * repeats, || {
             for _ in 0..repeats {
@@ -188,7 +205,7 @@ fn speed<M: Map>(fields: usize) {
     shuffle(&mut order);
     let remove_ns = timed(fields, || order.iter().for_each(|key| assert!(map.delete(key))));
     println!(
-        "{:>9}  {:<7} {bytes:>7.1} {insert_ns:>8.1} {replace_ns:>8.1} {hit_ns:>8.1} {miss_ns:>8.1} {iterate_ns:>8.1} {remove_ns:>8.1}",
+        "{:>9}  {:<7} {bytes:>7.1} {insert_ns:>8.1} {replace_ns:>8.1} {hit_ns:>8.1} {chained_ns:>8.1} {miss_ns:>8.1} {iterate_ns:>8.1} {remove_ns:>8.1}",
         fields,
         M::NAME
     );
@@ -290,7 +307,7 @@ fn main() {
         sizes = vec![1_000, 1_000_000];
     }
     println!("\nnanoseconds, fields and values of 10 B:");
-    println!("   fields            bytes   insert  replace      hit     miss  iterate   remove");
+    println!("   fields            bytes   insert  replace      hit  chained     miss  iterate   remove");
     for &fields in &sizes {
         speed::<PackedMap>(fields);
         speed::<BoxedMap>(fields);

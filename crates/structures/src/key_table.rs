@@ -10,30 +10,32 @@
 //!              | narrow groups  |    unused    |   wide groups         |
 //!                     group 0..F                group F..groups
 //! ```
-//! The range of the hash is divided into groups, a group into `width` buckets (see `shape`). A table that grows
-//! widens one group after the other, from the last to the first, by one bucket: the frontier F moves down, and
-//! when it reaches 0 every group is wide and the next phase begins. A table that shrinks does the same backwards,
-//! and may turn around at any moment. So the number of buckets follows the number of keys one by one, the bytes
-//! per key are the same at every size, no step takes longer than rearranging seven buckets, and there is never
-//! a second table. As the tags remember the place within the group, moving an entry does not read it.
+//! The range of the hash is divided into groups, a group into `width` buckets (see `shape`). A table that
+//! grows widens one group after the other, from the last to the first, by one bucket: the frontier F moves
+//! down, and when it reaches 0 every group is wide and the next phase begins. A table that shrinks does the
+//! same backwards, and may turn around at any moment. So the number of buckets follows the number of keys
+//! one by one, the bytes per key are the same at every size, no step takes longer than rearranging seven
+//! buckets, and there is never a second table. As the tags remember the place within the group, moving an
+//! entry does not read it.
 //!
-//! Measured, 16-byte keys and 10-byte values: 32 bytes an entry, 11.3 bytes of table per key at every size from
-//! 100,000 keys on (at most 14.0 from 200 keys on), 43.3 in all; std's HashMap of boxed slices takes 99 to 116.
+//! Measured, 16-byte keys and 10-byte values: 32 bytes an entry, 11.3 bytes of table per key at every size
+//! from 100,000 keys on (at most 14.0 from 200 keys on), 43.3 in all; std's HashMap of boxed slices takes
+//! 99 to 116.
 //!
-//! Rejected: growing to 1.25 times the size in one go (bytes per key would swing by a quarter, and puts would have to
-//! catch up with a backlog; a bucket at a time needs neither). Doubling (keys are read once per doubling instead of
-//! once per 16-fold growth, and half of the table is air after each). Ten slots of 40-bit addresses in a line:
-//! user space has 47 bits, and the heap and the mappings of one process lie further apart than 43 bits.
-//! Overflow nodes of a whole line: 12.3 bytes per key. One counter or list of what expires: the flag in the slot and a
-//! count per chunk find it without a second table.
+//! Rejected: growing to 1.25 times the size in one go (bytes per key would swing by a quarter, and puts
+//! would have to catch up with a backlog; a bucket at a time needs neither). Doubling (keys are read once
+//! per doubling instead of once per 16-fold growth, and half of the table is air after each). Ten slots of
+//! 40-bit addresses in a line: user space has 47 bits, and the heap and the mappings of one process lie
+//! further apart than 43 bits. Overflow nodes of a whole line: 12.3 bytes per key. One counter or list of
+//! what expires: the flag in the slot and a count per chunk find it without a second table.
 //!
 //! Invariants, verified by [`KeyTable::check`]:
 //! 1. Every entry is in the bucket that its key's hash has in the shape of its group (wide from F on).
 //! 2. Every slot's tag is that shape's tag of the hash; its flags say what the entry's header says.
 //! 3. Within a bucket: see `bucket`. No key occurs twice.
-//! 4. Every bucket of a narrow or wide group is in a chunk that is present; unused buckets are empty, and a chunk
-//!    that is wholly unused is absent.
-//! 5. `len`, `expiring`, `buckets`, `overflow_bytes` and the chunks' counts are exact.
+//! 4. Every bucket of a narrow or wide group is in a chunk that is present; unused buckets are empty, and a
+//! chunk    that is wholly unused is absent. 5. `len`, `expiring`, `buckets`, `overflow_bytes` and the
+//! chunks' counts are exact.
 
 mod bucket;
 mod directory;
@@ -209,8 +211,8 @@ impl<T> KeyTable<T> {
     /// Inserts the entry, or replaces the one with this key; the expiry and the access bits are replaced too.
     ///
     /// Answers the old entry only if it held an object, so that the caller can free that where it likes: old
-    /// bytes and integers are overwritten in place when the size class allows. To learn whether the key was new,
-    /// compare `len` before and after.
+    /// bytes and integers are overwritten in place when the size class allows. To learn whether the key was
+    /// new, compare `len` before and after.
     pub fn put(
         &mut self,
         hash: u64,

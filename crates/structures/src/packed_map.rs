@@ -48,7 +48,7 @@ pub use table::{Expiry, Insertion};
 use crate::hash::HashSeed;
 use crate::random::Random;
 use page::Record;
-use table::{Format, Table, expiry_column, expiry_ms};
+use table::{Format, Table, expiry_column, expiry_ms, same_bytes};
 
 /// Takes a field, its value and its expiry in milliseconds since the epoch.
 pub type VisitExpiring<'a> = dyn FnMut(&[u8], &[u8], Option<i64>) + 'a;
@@ -83,6 +83,15 @@ impl Format for FieldValue {
         }
         let (&field_len, rest) = record.bytes.split_first().expect("invariant 2: a header of 1 byte");
         rest.split_at(usize::from(field_len))
+    }
+
+    #[inline(always)]
+    fn holds(record: Record<'_>, key: &[u8]) -> bool {
+        if record.large {
+            return Self::read(record).0 == key;
+        }
+        let (length, rest) = record.bytes.split_first().expect("invariant 2: a header of 1 byte");
+        usize::from(*length) == key.len() && rest.get(..key.len()).is_some_and(|field| same_bytes(field, key))
     }
 }
 

@@ -12,6 +12,7 @@
 //!
 //! Lengths that are not known in advance are filled in afterwards; see [`Mark`].
 
+use std::num::NonZeroUsize;
 use std::ops::Deref;
 
 use crate::number::{Extended, f64_text};
@@ -39,20 +40,39 @@ pub struct Mark {
 const SMALL_HEADER_LEN: usize = 4;
 
 /// The reply bytes of one connection, appended to in order.
+///
+/// It may have a limit: a reply that would grow beyond it is not kept any more, for its client is to be
+/// disconnected. Then the buffer is empty and stays empty, whatever is written, until [`ReplyBuffer::set_limit`].
 #[derive(Debug, Default)]
 pub struct ReplyBuffer {
     bytes: Vec<u8>,
     pub protocol: Protocol,
+    /// The longest that the buffer may become.
+    len_max: Option<NonZeroUsize>,
+    overflowed: bool,
 }
 
 impl ReplyBuffer {
     pub fn new(protocol: Protocol) -> Self {
-        Self { bytes: Vec::new(), protocol }
+        Self::with_bytes(Vec::new(), protocol)
     }
 
     /// Goes on behind the contents of a buffer that is being reused.
     pub fn with_bytes(bytes: Vec<u8>, protocol: Protocol) -> Self {
-        Self { bytes, protocol }
+        Self { bytes, protocol, len_max: None, overflowed: false }
+    }
+
+    /// Sets how long the buffer may become, and forgets that it was to become longer. It is looked at when memory
+    /// must be had for more, so a buffer that has room already may pass it by that room.
+    pub fn set_limit(&mut self, len_max: Option<NonZeroUsize>) {
+        self.len_max = len_max;
+        self.overflowed = false;
+    }
+
+    /// Whether the limit has been passed: what goes on writing may stop.
+    #[inline]
+    pub fn is_overflowed(&self) -> bool {
+        self.overflowed
     }
 
     /// The bytes written so far; the buffer is empty and without capacity afterwards.
@@ -69,8 +89,22 @@ impl ReplyBuffer {
         self.bytes.truncate(len);
     }
 
+    /// Makes room, unless the limit forbids it.
+    #[inline]
     pub fn reserve(&mut self, additional: usize) {
-        self.bytes.reserve(additional);
+        if additional > self.bytes.capacity() - self.bytes.len() {
+            self.grow(additional);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, additional: usize) {
+        if self.len_max.is_some_and(|max| self.bytes.len().saturating_add(additional) > max.get()) {
+            self.overflowed = true;
+            self.bytes = Vec::new();
+        } else if !self.overflowed {
+            self.bytes.reserve(additional);
+        }
     }
 
     pub fn capacity(&self) -> usize {
@@ -90,7 +124,10 @@ impl ReplyBuffer {
     /// Bytes that already are replies.
     #[inline]
     pub fn raw(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
+        self.reserve(bytes.len());
+        if !self.overflowed {
+            self.bytes.extend_from_slice(bytes);
+        }
     }
 
     #[inline]
@@ -113,7 +150,10 @@ impl ReplyBuffer {
     }
 
     fn line(&mut self, kind: u8, text: &[u8]) {
-        self.bytes.reserve(text.len() + 3);
+        self.reserve(text.len() + 3);
+        if self.overflowed {
+            return;
+        }
         self.bytes.push(kind);
         let start = self.bytes.len();
         self.bytes.extend_from_slice(text);
@@ -132,7 +172,7 @@ impl ReplyBuffer {
 
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
-        self.bytes.reserve(bytes.len() + 16);
+        self.reserve(bytes.len() + 16);
         self.header(b'$', bytes.len() as i64);
         self.raw(bytes);
         self.raw(b"\r\n");
@@ -270,6 +310,9 @@ impl ReplyBuffer {
     }
 
     fn end(&mut self, mark: Mark, kind: u8, len: usize) {
+        if self.overflowed {
+            return;
+        }
         let mut digits = itoa::Buffer::new();
         let digits = digits.format(len).as_bytes();
         // In place of the room kept: type byte, digits, line end.
@@ -304,7 +347,7 @@ impl ReplyBuffer {
     }
 
     fn long_header(&mut self, kind: u8, value: i64) {
-        self.bytes.push(kind);
+        self.raw(&[kind]);
         self.raw(itoa::Buffer::new().format(value).as_bytes());
         self.raw(b"\r\n");
     }

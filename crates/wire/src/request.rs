@@ -188,6 +188,12 @@ impl Parser {
         self.wanted_bytes
     }
 
+    /// The length of the argument being read, when that is known, and where it begins, counted from the command's
+    /// start. Valid after an `Incomplete`.
+    pub fn argument_under_way(&self) -> Option<(usize, usize)> {
+        self.bulk_len.map(|len| (len, self.cursor))
+    }
+
     /// Bytes that this parser itself occupies, beside the connection's buffer.
     pub fn memory_bytes(&self) -> usize {
         self.partial.capacity() * size_of::<ArgRange>()

@@ -50,6 +50,11 @@ impl<'a> Args<'a> {
         Args { buffer: self.buffer, ranges: &self.ranges[first.min(self.ranges.len())..] }
     }
 
+    /// The first `count` arguments.
+    pub fn first(&self, count: usize) -> Args<'a> {
+        Args { buffer: self.buffer, ranges: &self.ranges[..count.min(self.ranges.len())] }
+    }
+
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
         let buffer = self.buffer;
         self.ranges.iter().map(move |range| slice(buffer, range))

@@ -112,8 +112,8 @@ impl KeySpec {
                     return;
                 };
                 let fits = args.len().saturating_sub(begin + first).div_ceil(step);
-                for i in 0..(count.max(0) as usize).min(fits) {
-                    visit(begin + first + i * step);
+                if let Some(count) = usize::try_from(count).ok().filter(|&count| count <= fits) {
+                    (0..count).for_each(|i| visit(begin + first + i * step));
                 }
             }
             Find::Unknown => {}

@@ -11,6 +11,25 @@ pub struct CommandId(pub u16);
 /// The longest name of a command or subcommand; a longer word is not looked up.
 const NAME_LEN_MAX: usize = 32;
 
+/// Why a command cannot have another name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RenameError {
+    Unknown,
+    Taken,
+    TooLong,
+}
+
+impl RenameError {
+    /// For the operator who wrote the directive.
+    pub const fn text(self) -> &'static str {
+        match self {
+            RenameError::Unknown => "No such command in rename-command",
+            RenameError::Taken => "Target command name already exists",
+            RenameError::TooLong => "Target command name is too long",
+        }
+    }
+}
+
 /// All commands, subcommands included, by lower-case name.
 pub struct Registry {
     rows: Vec<&'static Command>,
@@ -41,6 +60,25 @@ impl Registry {
         let previous = self.by_name.insert(row.name.as_bytes(), id);
         assert!(previous.is_none(), "two rows are named {}", row.name);
         id
+    }
+
+    /// Makes a command known by another name instead of its own, or with an empty one by no name at all. Meant for
+    /// the start: a new name is kept for as long as the process lives.
+    pub fn rename(&mut self, name: &[u8], new_name: &[u8]) -> Result<(), RenameError> {
+        let name = name.to_ascii_lowercase();
+        let id = *self.by_name.get(&name[..]).ok_or(RenameError::Unknown)?;
+        let new_name = new_name.to_ascii_lowercase();
+        if new_name.len() > NAME_LEN_MAX {
+            return Err(RenameError::TooLong);
+        }
+        if new_name != name && self.by_name.contains_key(&new_name[..]) {
+            return Err(RenameError::Taken);
+        }
+        self.by_name.remove(&name[..]);
+        if !new_name.is_empty() {
+            self.by_name.insert(Box::leak(new_name.into_boxed_slice()), id);
+        }
+        Ok(())
     }
 
     pub fn row(&self, id: CommandId) -> &'static Command {
@@ -107,4 +145,22 @@ fn unknown_command(args: Args<'_>) -> ClientError {
         beginning += &format!("'{}' ", shown(arg, 128 - beginning.len()));
     }
     ClientError::UnknownCommand { name: shown(args.at(0), 128), beginning }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn renamed_commands_are_found_by_their_new_names_only() {
+        let mut registry = Registry::new(crate::commands::GROUPS);
+        let ping = registry.named(b"ping").unwrap();
+        assert_eq!(registry.rename(b"PING", b"Knock"), Ok(()));
+        assert_eq!((registry.named(b"ping"), registry.named(b"KNOCK")), (None, Some(ping)));
+        assert_eq!(registry.rename(b"ping", b"x"), Err(RenameError::Unknown));
+        assert_eq!(registry.rename(b"echo", b"knock"), Err(RenameError::Taken));
+        assert_eq!(registry.rename(b"echo", &[b'x'; 100]), Err(RenameError::TooLong));
+        assert_eq!(registry.rename(b"echo", b""), Ok(()));
+        assert_eq!((registry.named(b"echo"), registry.named(b"")), (None, None));
+    }
 }

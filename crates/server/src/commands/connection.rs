@@ -6,8 +6,9 @@ use crate::error::ClientError;
 use crate::session::{ClientSlot, ReplyMode};
 use wire::reply::Protocol;
 
-/// The version of the protocol's first server whose features clients may rely on, as the reference answers it.
+/// The versions of the two servers whose features clients may rely on.
 pub const COMPATIBLE_VERSION: &str = "7.2.4";
+pub const COMPATIBLE_VALKEY_VERSION: &str = "9.1.2";
 
 pub const COMMANDS: &[Command] = &[
     Command::new("auth", -2, Group::Connection, auth)
@@ -107,7 +108,8 @@ fn authenticate(ctx: &mut Context<'_>, user: &[u8], password: &[u8]) -> Result<(
     if user != b"default" || !right {
         return Err(ClientError::WrongPassword);
     }
-    ctx.server.clients[ctx.client].authenticated = true;
+    let client = &mut ctx.server.clients[ctx.client];
+    (client.authenticated, client.ever_authenticated) = (true, true);
     Ok(())
 }
 
@@ -157,21 +159,33 @@ fn hello(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         ctx.server.clients[ctx.client].name = name.to_vec();
     }
     if let Some(protocol) = protocol {
-        ctx.reply.protocol = protocol;
+        speak(ctx, protocol);
     }
     introduce(ctx);
     Ok(())
 }
 
+/// From now on, in what is being answered and in what others send meanwhile.
+fn speak(ctx: &mut Context<'_>, protocol: Protocol) {
+    ctx.reply.protocol = protocol;
+    ctx.server.clients[ctx.client].output.protocol = protocol;
+}
+
 fn introduce(ctx: &mut Context<'_>) {
     let id = ctx.server.clients[ctx.client].id;
-    let protocol = if ctx.reply.protocol == Protocol::Resp3 { 3 } else { 2 };
+    let config = &ctx.server.config;
+    let (server, version): (&[u8], _) = match config.extended_redis_compatibility {
+        true => (b"redis", COMPATIBLE_VERSION),
+        false => (b"valkey", COMPATIBLE_VALKEY_VERSION),
+    };
+    let zone = &config.availability_zone;
     let reply = &mut *ctx.reply;
-    reply.map(7);
+    let protocol = if reply.protocol == Protocol::Resp3 { 3 } else { 2 };
+    reply.map(7 + usize::from(!zone.is_empty()));
     reply.bulk(b"server");
-    reply.bulk(if ctx.server.config.extended_redis_compatibility { b"redis" } else { b"valkey" });
+    reply.bulk(server);
     reply.bulk(b"version");
-    reply.bulk(COMPATIBLE_VERSION.as_bytes());
+    reply.bulk(version.as_bytes());
     reply.bulk(b"proto");
     reply.integer(protocol);
     reply.bulk(b"id");
@@ -182,6 +196,10 @@ fn introduce(ctx: &mut Context<'_>) {
     reply.bulk(b"master");
     reply.bulk(b"modules");
     reply.array(0);
+    if !zone.is_empty() {
+        reply.bulk(b"availability_zone");
+        reply.bulk(zone);
+    }
 }
 
 /// Names of clients and libraries are shown in lines of space-separated words.
@@ -194,7 +212,7 @@ pub fn check_name(name: &[u8], what: &str) -> Result<(), ClientError> {
 
 fn reset(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     reset_client(ctx, ctx.client);
-    ctx.reply.protocol = Protocol::Resp2;
+    speak(ctx, Protocol::Resp2);
     ctx.reply.simple("RESET");
     Ok(())
 }
@@ -212,5 +230,6 @@ fn reset_client(ctx: &mut Context<'_>, slot: ClientSlot) {
     client.is_monitor = false;
     client.no_evict = false;
     client.no_touch = false;
+    client.import_source = false;
     client.authenticated = server.config.requirepass.is_none();
 }

@@ -1,5 +1,6 @@
 //! Keys, whatever they hold: removing, renaming, moving, copying, and whole databases.
 
+use super::timeout::milliseconds;
 use crate::command::flag::{BLOCKING, DENY_OOM, FAST, READONLY, TOUCHES_ARBITRARY_KEYS, WRITE};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
 use crate::db::{EventClasses, Taken};
@@ -311,19 +312,9 @@ fn swapdb(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// A timeout in milliseconds, 0 for none.
-fn timeout_us(args: Args<'_>, index: usize) -> Result<Option<u64>, ClientError> {
-    let ms = wire::number::parse_i64(args.at(index)).ok_or(ClientError::TimeoutNotInteger)?;
-    match u64::try_from(ms) {
-        Err(_) => Err(ClientError::TimeoutNegative),
-        Ok(0) => Ok(None),
-        Ok(ms) => ms.checked_mul(1000).map(Some).ok_or(ClientError::TimeoutOutOfRange),
-    }
-}
-
 fn wait(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let replicas = args.integer(1)?;
-    let timeout_us = timeout_us(args, 2)?;
+    let timeout_us = milliseconds(args, 2)?;
     let request =
         BlockRequest { on: BlockedOn::Acknowledgement, timeout_us, timeout_reply: TimeoutReply::Integer(0) };
     if replicas <= 0 || !ctx.block(request) {
@@ -341,7 +332,7 @@ fn waitaof(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if replicas < 0 {
         return Err(ClientError::MustBePositive);
     }
-    let timeout_us = timeout_us(args, 3)?;
+    let timeout_us = milliseconds(args, 3)?;
     if local > 0 {
         return Err(ClientError::text(
             "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",

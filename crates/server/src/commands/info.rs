@@ -4,6 +4,9 @@ mod activity;
 mod process;
 mod space;
 
+pub(super) use process::VALKEY_VERSION;
+pub(super) use space::Breakdown;
+
 use crate::command::flag::{LOADING, SENTINEL, STALE};
 use crate::command::{Args, Command, Context, Group, Outcome};
 use crate::db::Db;

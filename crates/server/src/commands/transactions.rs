@@ -3,7 +3,6 @@
 use crate::command::flag::{ALLOW_BUSY, FAST, LOADING, NO_MULTI, NO_SCRIPT, SKIP_COMMANDLOG, STALE};
 use crate::command::{Args, Command, Context, Group, KeySpec, Next, Outcome, access};
 use crate::error::ClientError;
-use crate::session::watch::Watched;
 
 pub const COMMANDS: &[Command] = &[
     Command::new("discard", 1, Group::Transactions, discard)
@@ -15,7 +14,7 @@ pub const COMMANDS: &[Command] = &[
         .since("1.2.0", "Depends on the commands in the transaction")
         .doc("Runs all commands of a transaction as one.", ""),
     Command::new("multi", 1, Group::Transactions, multi)
-        .flags(NO_SCRIPT | LOADING | STALE | FAST | ALLOW_BUSY)
+        .flags(NO_SCRIPT | LOADING | STALE | FAST | ALLOW_BUSY | NO_MULTI)
         .since("1.2.0", "O(1)")
         .doc("Begins a transaction: what follows is queued until EXEC.", ""),
     Command::new("unwatch", 1, Group::Transactions, unwatch)
@@ -30,11 +29,7 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 fn multi(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    let client = &mut ctx.server.clients[ctx.client];
-    if client.transaction.is_some() {
-        return Err(ClientError::NestedMulti);
-    }
-    client.transaction = Some(Box::default());
+    ctx.server.clients[ctx.client].transaction = Some(Box::default());
     ctx.reply.ok();
     Ok(())
 }
@@ -54,10 +49,10 @@ fn exec(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     let client = &server.clients[ctx.client];
     let Some(transaction) = &client.transaction else { return Err(ClientError::ExecWithoutMulti) };
     let aborted = transaction.aborted;
-    let due = client
-        .watched
-        .iter()
-        .any(|watched| !watched.was_expired && ctx.db.is_gone(watched.db_index, &watched.key));
+    let watch = &server.watch;
+    let due = client.watched.iter().any(|watched| {
+        ctx.db.is_gone(watched.db_index, &watched.key) && !watch.watches_stale_key(ctx.client, watched)
+    });
     if !aborted && !client.watch_broken && !due {
         ctx.next = Next::RunTransaction;
         return Ok(());
@@ -73,14 +68,13 @@ fn exec(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
 
 fn watch(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let server = &mut *ctx.server;
-    if server.clients[ctx.client].transaction.is_some() {
-        return Err(ClientError::WatchInsideMulti);
-    }
-    let db_index = server.clients[ctx.client].db_index;
-    for key in args.from(1).iter() {
-        let was_expired = ctx.db.is_gone(db_index, key);
-        let watched = Watched { db_index, key: key.into(), was_expired };
-        server.watch.watch(&mut server.clients, ctx.client, watched);
+    // EXEC will answer null already: what else changes makes no difference.
+    if !server.clients[ctx.client].watch_broken {
+        let db_index = server.clients[ctx.client].db_index;
+        for key in args.from(1).iter() {
+            let is_stale = ctx.db.is_gone(db_index, key);
+            server.watch.watch(&mut server.clients, ctx.client, db_index, key, is_stale);
+        }
     }
     ctx.reply.ok();
     Ok(())

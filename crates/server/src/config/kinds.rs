@@ -110,7 +110,7 @@ impl Kind<u32> for Octal {
 
 /// A count of bytes with an optional unit: `1k` is 1,000, `1kb` is 1,024, `m`, `mb`, `g`, `gb` likewise, in any case.
 /// No digits at all mean 0, as configuration files have relied on.
-pub(super) fn parse_memory(text: &[u8]) -> Option<u64> {
+pub fn parse_memory(text: &[u8]) -> Option<u64> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (number, unit) = text.split_at(digits);
     let scale: u64 = match unit.to_ascii_lowercase().as_slice() {

@@ -148,7 +148,7 @@ options! {
     set_max_listpack_value_bytes: usize = 64, "set-max-listpack-value", Integer(0, LONG_MAX);
     zset_max_listpack_entries: usize = 128, "zset-max-listpack-entries" | "zset-max-ziplist-entries", Integer(0, LONG_MAX);
     zset_max_listpack_value_bytes: usize = 64, "zset-max-listpack-value" | "zset-max-ziplist-value", Memory(0, LONG_MAX);
-    zset_index: ZsetIndex = ZsetIndex::Fbtree, "zset-index", Choice, IMMUTABLE;
+    zset_index: ZsetIndex = ZsetIndex::Fbtree, "zset-index", Choice;
     hll_sparse_max_bytes: usize = 3000, "hll-sparse-max-bytes", Memory(0, LONG_MAX);
     stream_node_max_bytes: usize = 4096, "stream-node-max-bytes", Memory(0, LONG_MAX);
     stream_node_max_entries: u64 = 100, "stream-node-max-entries", Integer(0, LONG_MAX);

@@ -108,12 +108,17 @@ impl Db {
         for key in keys.clone() {
             present.push(self.read_collection::<C>(key)?.is_some());
         }
-        let table = &self.databases[self.selected];
-        let find = |key: &[u8]| match table.get(table.hash(key), key)?.value() {
+        let db = &*self;
+        Ok(keys.zip(present).map(|(key, present)| if present { db.stored(key) } else { None }).collect())
+    }
+
+    /// The collection at `key` as it is stored, due or not: for commands that have looked already.
+    pub fn stored<C: Collection>(&self, key: &[u8]) -> Option<&C> {
+        let table = self.table();
+        match table.get(table.hash(key), key)?.value() {
             Stored::Object(object) => C::of(object),
             Stored::Inline(_) | Stored::Integer(_) => None,
-        };
-        Ok(keys.zip(present).map(|(key, present)| if present { find(key) } else { None }).collect())
+        }
     }
 
     /// Hands the collection at `key`, if there is one, to `change`, which must do nothing it does not mean to

@@ -35,6 +35,18 @@ impl Db {
         table.get(table.hash(key), key).and_then(|entry| entry.expiry_ms()).is_some_and(|ms| self.is_due(ms))
     }
 
+    /// Whether the key is stored, due or not.
+    pub fn holds(&self, db_index: usize, key: &[u8]) -> bool {
+        let table = &self.databases[db_index];
+        table.get(table.hash(key), key).is_some()
+    }
+
+    /// Whether the key was stored in a database that the last command has emptied.
+    pub fn was_cleared(&self, db_index: usize, key: &[u8]) -> bool {
+        let mut tables = self.cleared.iter().filter(|(index, ..)| *index == db_index);
+        tables.any(|(_, table, _)| table.get(table.hash(key), key).is_some())
+    }
+
     /// Removes the key if it is due. Whether it must count as absent.
     #[inline]
     pub(super) fn remove_if_due(&mut self, hash: u64, key: &[u8]) -> bool {

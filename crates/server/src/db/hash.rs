@@ -61,6 +61,14 @@ impl Hash {
         }
     }
 
+    /// Bytes held from the allocator, this value itself left out.
+    pub fn memory_bytes(&self) -> usize {
+        match &self.form {
+            Form::Compact(list) => list.memory_bytes(),
+            Form::Packed(map) => size_of::<PackedMap>() + map.memory_bytes(),
+        }
+    }
+
     pub fn encoding_name(&self) -> &'static str {
         match &self.form {
             Form::Compact(_) => "listpack",

@@ -1,8 +1,11 @@
 //! What a key can hold.
 
 use super::hash::Hash;
+use super::list::List;
 use super::set::Set;
+use super::sorted_set::SortedSet;
 use structures::key_table::{self, EntryRef};
+use structures::size_class::size_class;
 
 /// The type of a value, as TYPE names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +37,8 @@ pub enum Object {
     /// A string too long to sit in the entry, or one that grows in place.
     Text(Vec<u8>),
     Hash(Hash),
+    SortedSet(SortedSet),
+    List(List),
     Set(Set),
 }
 
@@ -46,7 +51,31 @@ impl Object {
         match self {
             Object::Text(_) => Kind::String,
             Object::Hash(_) => Kind::Hash,
+            Object::SortedSet(_) => Kind::SortedSet,
+            Object::List(_) => Kind::List,
             Object::Set(_) => Kind::Set,
+        }
+    }
+
+    /// Bytes held from the allocator, this value itself left out.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Object::Text(text) => size_class(text.capacity()),
+            Object::Hash(hash) => hash.memory_bytes(),
+            Object::SortedSet(set) => set.memory_bytes(),
+            Object::Set(set) => set.memory_bytes(),
+            Object::List(list) => list.memory_bytes(),
+        }
+    }
+
+    /// Elements of a collection; `None` for a string.
+    pub fn elements(&self) -> Option<usize> {
+        match self {
+            Object::Text(_) => None,
+            Object::Hash(hash) => Some(hash.len()),
+            Object::SortedSet(set) => Some(set.len()),
+            Object::Set(set) => Some(set.len()),
+            Object::List(list) => Some(list.len()),
         }
     }
 
@@ -55,6 +84,8 @@ impl Object {
         match self {
             Object::Text(text) => text.capacity() > LARGE_TEXT_BYTES,
             Object::Hash(hash) => hash.len() > LARGE_ELEMENTS,
+            Object::SortedSet(set) => set.len() > LARGE_ELEMENTS,
+            Object::List(list) => list.len() > LARGE_ELEMENTS,
             Object::Set(set) => set.len() > LARGE_ELEMENTS,
         }
     }
@@ -125,6 +156,23 @@ impl<'a> Value<'a> {
         Taken { value, expiry_ms: self.expiry_ms() }
     }
 
+    /// Elements of a collection; `None` for a string.
+    pub fn elements(&self) -> Option<usize> {
+        match self.entry.value() {
+            key_table::Value::Inline(_) | key_table::Value::Integer(_) => None,
+            key_table::Value::Object(object) => object.elements(),
+        }
+    }
+
+    /// Bytes that the key's entry and the value occupy.
+    pub fn memory_bytes(&self) -> usize {
+        let beyond = match self.entry.value() {
+            key_table::Value::Object(object) => object.memory_bytes(),
+            key_table::Value::Inline(_) | key_table::Value::Integer(_) => 0,
+        };
+        self.entry.allocation_bytes() + beyond
+    }
+
     /// Milliseconds since the epoch.
     pub fn expiry_ms(&self) -> Option<i64> {
         self.entry.expiry_ms()
@@ -137,6 +185,8 @@ impl<'a> Value<'a> {
             key_table::Value::Inline(_) => "embstr",
             key_table::Value::Object(Object::Text(_)) => "raw",
             key_table::Value::Object(Object::Hash(hash)) => hash.encoding_name(),
+            key_table::Value::Object(Object::SortedSet(set)) => set.encoding_name(),
+            key_table::Value::Object(Object::List(list)) => list.encoding_name(),
             key_table::Value::Object(Object::Set(set)) => set.encoding_name(),
         }
     }

@@ -65,6 +65,15 @@ impl Set {
         }
     }
 
+    /// Bytes held from the allocator, this value itself left out.
+    pub fn memory_bytes(&self) -> usize {
+        match &self.form {
+            Form::Integers { set, .. } => set.memory_bytes(),
+            Form::Compact(list) => list.memory_bytes(),
+            Form::Packed(set) => size_of::<PackedSet>() + set.memory_bytes(),
+        }
+    }
+
     pub fn encoding_name(&self) -> &'static str {
         match &self.form {
             Form::Integers { outgrown: false, .. } => "intset",

@@ -2,8 +2,8 @@
 
 use super::Executor;
 use crate::command::registry::CommandId;
-use crate::command::{Args, Command, Next, Origin, flag};
-use crate::session::blocked::Blocked;
+use crate::command::{Args, Command, Group, Next, Origin, flag};
+use crate::session::blocked::{Arrival, Blocked};
 use crate::session::{BlockRequest, BlockedOn, ClientSlot, TimeoutReply};
 
 impl Executor {
@@ -16,6 +16,9 @@ impl Executor {
             since_us: now_us,
             command: id,
             args: args.to_owned(),
+            // Of all that wait for keys, only a consumer of a stream has to hear that it was removed.
+            wants_absence: self.server.registry.row(id).group == Group::Stream,
+            arrival: Arrival::default(),
         };
         self.server.blocked.block(&mut self.server.clients, slot, blocked);
     }
@@ -23,33 +26,30 @@ impl Executor {
     /// Runs again the commands of those who wait for keys that have changed, first come first served. What they
     /// change may make further keys ready.
     pub(super) fn serve_blocked(&mut self) {
-        while let Some(slots) = self.server.blocked.next_ready() {
-            for slot in slots {
-                if self.server.clients[slot].blocked.is_some() {
-                    self.retry(slot);
-                }
+        while let Some(mut ready) = self.server.blocked.next_ready() {
+            loop {
+                let absent = !self.db.holds(ready.db_index, &ready.key);
+                let Some(slot) = self.server.blocked.next_waiter(&mut ready, absent) else { break };
+                self.retry(slot);
             }
         }
     }
 
     fn retry(&mut self, slot: ClientSlot) {
-        let blocked = self.server.clients[slot].blocked.take().expect("only waiting clients are retried");
+        let blocked = self.server.clients[slot].blocked.take().expect("those who wait are blocked");
         let mut reply = self.borrow_output(slot);
+        let start = reply.len();
         let origin = Origin { in_transaction: false, retried: true };
         let next = self.call(slot, blocked.command, blocked.args.view(), &mut reply, origin);
-        self.return_output(slot, reply);
         self.server.clients[slot].blocked = Some(blocked);
-        if !matches!(next, Next::Block(_)) {
-            self.wake(slot);
+        let still_waits = matches!(next, Next::Block(_));
+        if !still_waits {
+            self.after_command(slot, start, &mut reply);
         }
-    }
-
-    /// The client's waiting is over: its reply goes out and its further requests may run.
-    pub(super) fn wake(&mut self, slot: ClientSlot) {
-        self.server.blocked.unblock(&mut self.server.clients, slot);
-        let deferred = std::mem::take(&mut self.server.clients[slot].deferred_output);
-        self.server.clients.push(slot, |reply| reply.raw(&deferred));
-        self.server.resumed.push(slot);
+        self.return_output(slot, reply);
+        if !still_waits && !self.server.clients[slot].close_asap {
+            self.server.wake(slot, |_| ());
+        }
     }
 
     /// Answers those whose time is up.
@@ -57,17 +57,7 @@ impl Executor {
         let now_us = self.server.now.monotonic_us;
         while let Some(slot) = self.server.blocked.expired(now_us) {
             let answer = self.server.clients[slot].blocked.as_ref().map(|blocked| blocked.timeout_reply);
-            self.wake(slot);
-            self.server.clients.push(slot, |reply| match answer {
-                Some(TimeoutReply::NullArray) => reply.null_array(),
-                Some(TimeoutReply::Integer(n)) => reply.integer(n),
-                Some(TimeoutReply::Integers(a, b)) => {
-                    reply.array(2);
-                    reply.integer(a);
-                    reply.integer(b);
-                }
-                Some(TimeoutReply::Null) | None => reply.null(),
-            });
+            self.server.wake(slot, |reply| answer.unwrap_or(TimeoutReply::Null).write(reply));
         }
     }
 
@@ -80,23 +70,15 @@ impl Executor {
         args: Args<'_>,
     ) -> bool {
         let Some(pause) = self.server.pause else { return false };
-        let writes = row.is(flag::WRITE) || row.is(flag::MAY_REPLICATE) || self.queued_writes(slot, row);
-        if !(pause.all || writes) {
+        let transaction = self.server.clients[slot].transaction.as_ref().filter(|_| row.name == "exec");
+        let flags = row.flags | transaction.map_or(0, |transaction| transaction.flags);
+        if !pause.all && flags & (flag::WRITE | flag::MAY_REPLICATE) == 0 {
             return false;
         }
         let request =
             BlockRequest { on: BlockedOn::Pause, timeout_us: None, timeout_reply: TimeoutReply::Null };
         self.block(slot, id, args, request);
         true
-    }
-
-    fn queued_writes(&self, slot: ClientSlot, row: &Command) -> bool {
-        let Some(transaction) = &self.server.clients[slot].transaction else { return false };
-        row.name == "exec"
-            && transaction.queued.iter().any(|(id, _)| {
-                let queued = self.server.registry.row(*id);
-                queued.is(flag::WRITE) || queued.is(flag::MAY_REPLICATE)
-            })
     }
 
     /// Ends the pause when its time has come, or when CLIENT UNPAUSE has; runs what it held back.
@@ -112,7 +94,7 @@ impl Executor {
             self.execute(slot, blocked.args.view());
             self.server.clients.push(slot, |_| ());
             if self.server.clients[slot].blocked.is_none() {
-                self.server.resumed.push(slot);
+                self.server.resumed.push_back(slot);
             }
         }
     }

@@ -37,14 +37,25 @@ impl Executor {
         if now_us < self.cron.next_us {
             return;
         }
+        let started_us = self.clock.read().monotonic_us;
         let period_us = 1_000_000 / self.server.config.hz as u64;
         self.cron.next_us = now_us + period_us;
-        self.expire_some(period_us * EXPIRE_TIME_PERCENT / 100);
-        self.db.step_tables(TABLE_STEP_BUCKETS);
+        let switches = self.server.switches;
+        if !switches.cron {
+            return;
+        }
+        if switches.active_expire {
+            self.expire_some(period_us * EXPIRE_TIME_PERCENT / 100);
+        }
+        if switches.table_steps {
+            self.db.step_tables(TABLE_STEP_BUCKETS);
+        }
         if now_us >= self.cron.next_sample_us {
             self.cron.next_sample_us = now_us + SAMPLE_PERIOD_US;
             self.server.observed.sample(now_us);
         }
+        let elapsed_us = self.clock.read().monotonic_us - started_us;
+        self.server.observed.statistics.cron_us += elapsed_us;
     }
 
     fn expire_some(&mut self, budget_us: u64) {
@@ -52,6 +63,9 @@ impl Executor {
         let deadline_us = started_us + budget_us;
         self.db.begin(0, self.server.now.unix_ms());
         self.db.journal.listening = self.server.listens_to_changes();
+        if self.server.pause.is_some() {
+            return;
+        }
         let clock = &self.clock;
         self.db.expire_cycle(&mut self.expire_cursor, &mut || clock.read().monotonic_us >= deadline_us);
         let ended_us = self.clock.read().monotonic_us;

@@ -6,47 +6,76 @@ use crate::config::EventClasses;
 use crate::db::Change;
 use crate::server::Server;
 use crate::session::ClientSlot;
+use crate::session::watch::{Replaced, Touch};
 
 impl Executor {
     /// Reads what the last command (or expiry, or eviction: `by` is then `None`) has said.
     #[inline]
     pub(super) fn apply_effects(&mut self, by: Option<ClientSlot>) {
         for change in self.db.journal.take() {
-            apply(&mut self.server, &change, by);
-            if let Change::Flushed { db_index } = change {
-                self.break_watches_of_flushed(db_index);
+            self.apply(&change, by);
+        }
+        self.db.forget_cleared();
+        if !self.server.clients.with_much_output.is_empty() {
+            self.check_much_output();
+        }
+    }
+
+    fn apply(&mut self, change: &Change, by: Option<ClientSlot>) {
+        let server = &mut self.server;
+        match change {
+            Change::Key { db_index, class, event, key } => {
+                touched(server, *db_index, key, by, *class);
+                publish_event(server, *db_index, *class, event, key);
+            }
+            Change::Touched { db_index, key } => touched(server, *db_index, key, by, EventClasses::NONE),
+            Change::Event { db_index, class, event, key } => {
+                publish_event(server, *db_index, *class, event, key);
+            }
+            Change::Flushed { db_index } => self.flushed(*db_index),
+            Change::Swapped { a, b } => self.swapped(*a, *b),
+        }
+    }
+
+    fn flushed(&mut self, db_index: Option<usize>) {
+        let (db, server) = (&self.db, &mut self.server);
+        if !server.watch.is_empty() {
+            let indexes = db_index.map_or(0..db.database_count(), |index| index..index + 1);
+            for index in indexes {
+                let replaced = |key: &[u8]| Replaced {
+                    existed: db.was_cleared(index, key),
+                    exists: false,
+                    is_stale: false,
+                };
+                server.watch.database_replaced(&mut server.clients, index, replaced);
             }
         }
+        server.tracking.all_changed(&mut server.clients);
+        let indexes = db_index.map_or(0..db.database_count(), |index| index..index + 1);
+        indexes.for_each(|index| server.blocked.database_changed(index));
     }
 
-    fn break_watches_of_flushed(&mut self, db_index: Option<usize>) {
-        let server = &mut self.server;
-        server
-            .watch
-            .touch_where(&mut server.clients, |index, _| db_index.is_none_or(|flushed| flushed == index));
-    }
-}
-
-fn apply(server: &mut Server, change: &Change, by: Option<ClientSlot>) {
-    match change {
-        Change::Key { db_index, class, event, key } => {
-            touched(server, *db_index, key, by);
-            publish_event(server, *db_index, *class, event, key);
-        }
-        Change::Touched { db_index, key } => touched(server, *db_index, key, by),
-        Change::Event { db_index, class, event, key } => publish_event(server, *db_index, *class, event, key),
-        Change::Flushed { .. } => server.tracking.all_changed(&mut server.clients),
-        Change::Swapped { a, b } => {
-            server.watch.touch_where(&mut server.clients, |index, _| index == *a || index == *b);
-            server.blocked.database_changed(*a);
-            server.blocked.database_changed(*b);
+    fn swapped(&mut self, a: usize, b: usize) {
+        let (db, server) = (&self.db, &mut self.server);
+        // What is in one of them now was in the other before.
+        for (index, other) in [(a, b), (b, a)] {
+            let replaced = |key: &[u8]| Replaced {
+                existed: db.holds(other, key),
+                exists: db.holds(index, key),
+                is_stale: db.is_gone(index, key),
+            };
+            server.watch.database_replaced(&mut server.clients, index, replaced);
+            server.blocked.database_changed(index);
         }
     }
 }
 
-fn touched(server: &mut Server, db_index: usize, key: &[u8], by: Option<ClientSlot>) {
-    server.watch.touch(&mut server.clients, db_index, key);
-    server.tracking.key_changed(&mut server.clients, key, by);
+fn touched(server: &mut Server, db_index: usize, key: &[u8], by: Option<ClientSlot>, class: EventClasses) {
+    let expired = class == EventClasses::EXPIRED;
+    let touch = if expired { Touch::Expired } else { Touch::Changed };
+    server.watch.touch(&mut server.clients, db_index, key, touch);
+    let by_itself = expired || class == EventClasses::EVICTED;
+    server.tracking.key_changed(&mut server.clients, key, by, by_itself);
     server.blocked.key_changed(db_index, key);
 }
 

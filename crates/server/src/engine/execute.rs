@@ -5,7 +5,7 @@ use super::observation::Finished;
 use crate::command::registry::CommandId;
 use crate::command::{Args, Command, Context, Next, Origin, flag};
 use crate::error::ClientError;
-use crate::session::client::OutputClass;
+use crate::session::client::REPLY_BUFFER_BYTES_MIN;
 use crate::session::{ClientSlot, ReplyMode};
 use wire::reply::ReplyBuffer;
 use wire::request::ProtocolError;
@@ -33,12 +33,19 @@ impl Executor {
         let client = &mut self.server.clients[slot];
         client.output_borrowed = true;
         let protocol = client.output.protocol;
-        std::mem::replace(&mut client.output, ReplyBuffer::new(protocol))
+        let mut reply = std::mem::replace(&mut client.output, ReplyBuffer::new(protocol));
+        self.server.clients.lend_output(&mut reply);
+        reply.set_limit(self.output_len_max(slot));
+        reply
     }
 
     #[inline]
-    pub fn return_output(&mut self, slot: ClientSlot, reply: ReplyBuffer) {
+    pub fn return_output(&mut self, slot: ClientSlot, mut reply: ReplyBuffer) {
         let client = &mut self.server.clients[slot];
+        reply.set_limit(None);
+        if !client.deferred_output.is_empty() {
+            reply.raw(&std::mem::take(&mut client.deferred_output));
+        }
         client.output = reply;
         client.output_borrowed = false;
     }
@@ -47,10 +54,14 @@ impl Executor {
     pub fn execute_into(&mut self, slot: ClientSlot, args: Args<'_>, reply: &mut ReplyBuffer) -> Flow {
         let start = reply.len();
         self.server.clients[slot].last_interaction = self.server.now;
-        match self.admit(slot, args) {
+        let admitted = self.admit(slot, args);
+        // What eviction told the client is about values from before its command.
+        self.let_through_deferred(slot, reply);
+        let start = start.max(reply.len());
+        match admitted {
             Ok(Admitted::Run(id)) => self.run(slot, id, args, reply),
             Ok(Admitted::Queued) => reply.simple("QUEUED"),
-            Ok(Admitted::Paused) => return Flow::Stop,
+            Ok(Admitted::Paused | Admitted::Closed) => return Flow::Stop,
             Err(error) => self.refuse(slot, args, error, reply),
         }
         self.after_command(slot, start, reply);
@@ -72,33 +83,23 @@ impl Executor {
         self.server.clients[slot].close_after_reply = true;
     }
 
-    /// Condemns a client whose unsent output is over its class's limit. `sent` bytes of the output have left.
-    pub fn check_output_limit(&mut self, slot: ClientSlot, sent: usize) {
-        let client = &self.server.clients[slot];
-        let unsent = (client.output.len() - sent) as u64;
-        let limits = &self.server.config.client_output_buffer_limit;
-        let limit = match client.output_class() {
-            OutputClass::Normal => limits.normal,
-            OutputClass::Replica => limits.replica,
-            OutputClass::PubSub => limits.pubsub,
-        };
-        let now_us = self.server.now.monotonic_us;
-        let hard = limit.hard_bytes > 0 && unsent >= limit.hard_bytes;
-        let over_soft = limit.soft_bytes > 0 && unsent >= limit.soft_bytes;
-        let since_us = client.output_over_soft_limit_since_us;
-        let soft = over_soft && since_us.is_some_and(|since| now_us - since > limit.soft_seconds * 1_000_000);
-        self.server.clients[slot].output_over_soft_limit_since_us =
-            if over_soft { since_us.or(Some(now_us)) } else { None };
-        if hard || soft {
-            log::warn!("Closing a client whose output buffer is over its limit");
-            self.server.condemn(slot);
-        }
-    }
-
     /// Look-up, refusals, pause, and the queue of an open transaction.
     #[inline]
     fn admit(&mut self, slot: ClientSlot, args: Args<'_>) -> Result<Admitted, ClientError> {
-        let id = self.server.registry.find(args)?;
+        let found = self.server.registry.find(args);
+        self.server.clients[slot].last_command = found.as_ref().ok().copied();
+        let row = found.as_ref().ok().map(|&id| self.server.registry.row(id));
+        if row.is_none() && is_http(args) {
+            log::warn!(
+                "A client sent what looks like HTTP, from {}: a web page may be trying to reach this server. \
+                 The connection is closed.",
+                self.server.clients[slot].connection.address
+            );
+            self.server.condemn(slot);
+            return Ok(Admitted::Closed);
+        }
+        self.authentication(slot, row)?;
+        let id = found?;
         let row = self.server.registry.row(id);
         self.refusal(slot, row, args)?;
         if self.server.pause.is_some() && self.hold_back(slot, id, row, args) {
@@ -116,9 +117,7 @@ impl Executor {
         if let Some(id) = id {
             self.server.observed.commands[id.0 as usize].rejected += 1;
         }
-        if let Some(transaction) = &mut self.server.clients[slot].transaction {
-            transaction.aborted = true;
-        }
+        self.abort_transaction(slot);
         let is_exec = id.is_some_and(|id| self.server.registry.row(id).name == "exec");
         let line = if is_exec { self.abort_exec(slot, &error) } else { error.to_string() };
         self.server.observed.statistics.count_error(&line);
@@ -142,7 +141,7 @@ impl Executor {
         let (started_ns, start) = (self.clock.monotonic_ns(), reply.len());
         self.run_transaction(slot, reply);
         let elapsed_ns = self.clock.monotonic_ns() - started_ns;
-        let reply_bytes = reply.len() - start;
+        let reply_bytes = reply.len().saturating_sub(start);
         self.observe_call(Finished { slot, id, args, elapsed_ns, reply_bytes, failed: false });
         self.feed_monitors(slot, self.server.registry.row(id), args);
     }
@@ -158,7 +157,10 @@ impl Executor {
     ) -> Next {
         let command = self.server.registry.row(id);
         self.db.journal.listening = self.server.listens_to_changes();
-        self.db.begin(self.server.clients[slot].db_index, self.server.now.unix_ms());
+        let client = &self.server.clients[slot];
+        self.db.access.no_touch = client.no_touch;
+        self.db.keep_due_keys = self.server.pause.is_some();
+        self.db.begin(client.db_index, self.server.now.unix_ms());
         let (started_ns, start) = (self.clock.monotonic_ns(), reply.len());
         let mut context = Context {
             db: &mut self.db,
@@ -185,7 +187,7 @@ impl Executor {
         match next {
             Next::Reply | Next::NoReply => {
                 let elapsed_ns = self.clock.monotonic_ns() - started_ns;
-                let reply_bytes = reply.len() - start;
+                let reply_bytes = reply.len().saturating_sub(start);
                 self.observe_call(Finished { slot, id, args, elapsed_ns, reply_bytes, failed });
             }
             Next::Block(_) => {}
@@ -198,9 +200,10 @@ impl Executor {
         next
     }
 
-    /// Swallows replies the client does not want, and lets through what arrived for it meanwhile.
+    /// Swallows replies the client does not want, lets through what arrived for it meanwhile, and sees whether the
+    /// output is within its limits.
     #[inline]
-    fn after_command(&mut self, slot: ClientSlot, start: usize, reply: &mut ReplyBuffer) {
+    pub(super) fn after_command(&mut self, slot: ClientSlot, start: usize, reply: &mut ReplyBuffer) {
         let client = &mut self.server.clients[slot];
         if client.reply_mode != ReplyMode::On {
             reply.truncate(start);
@@ -210,6 +213,15 @@ impl Executor {
                 mode => mode,
             };
         }
+        self.let_through_deferred(slot, reply);
+        if reply.len() > REPLY_BUFFER_BYTES_MIN || reply.is_overflowed() {
+            self.check_reply(slot, reply);
+        }
+    }
+
+    #[inline]
+    fn let_through_deferred(&mut self, slot: ClientSlot, reply: &mut ReplyBuffer) {
+        let client = &mut self.server.clients[slot];
         if !client.deferred_output.is_empty() {
             reply.raw(&client.deferred_output);
             client.deferred_output.clear();
@@ -219,21 +231,19 @@ impl Executor {
     /// A tracking client's reads are remembered, so that it can be told when they are stale.
     #[inline]
     fn remember_read_keys(&mut self, slot: ClientSlot, command: &Command, args: Args<'_>) {
-        if self.server.tracking.clients == 0 || !command.is(flag::READONLY) {
+        if self.server.tracking.clients == 0 {
             return;
         }
         let client = &mut self.server.clients[slot];
-        let id = client.id;
         let Some(tracking) = &mut client.tracking else { return };
-        let caching = match tracking.caching {
-            Some(choice) => choice,
-            None => !tracking.opt_in,
-        };
-        if tracking.broadcast || !caching {
-            return;
+        if command.is(flag::READONLY) && !command.is(flag::PUBSUB) && tracking.remembers_reads() {
+            for spec in command.keys {
+                spec.positions(args, &mut |at| self.server.tracking.remember(client.id, &args[at]));
+            }
         }
-        for spec in command.keys {
-            spec.positions(args, &mut |at| self.server.tracking.remember(id, &args[at]));
+        // CLIENT CACHING is about one command, or one transaction.
+        if client.transaction.is_none() && !command.name.starts_with("client|") {
+            tracking.caching_given = false;
         }
     }
 }
@@ -242,9 +252,15 @@ enum Admitted {
     Run(CommandId),
     Queued,
     Paused,
+    Closed,
+}
+
+/// A header of the Hypertext Transfer Protocol: such a client is a browser that was made to talk to this server.
+fn is_http(args: Args<'_>) -> bool {
+    args.is(0, "host:") || args.is(0, "post")
 }
 
 /// Commands that MULTI does not queue.
 fn runs_inside_multi(row: &Command) -> bool {
-    matches!(row.name, "exec" | "discard" | "multi" | "watch" | "quit" | "reset")
+    matches!(row.name, "exec" | "discard" | "quit" | "reset")
 }

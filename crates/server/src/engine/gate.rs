@@ -16,18 +16,25 @@ impl Executor {
         args: Args<'_>,
     ) -> Result<(), ClientError> {
         arity(row, args)?;
-        self.authentication(slot, row)?;
         self.protected(slot, row)?;
+        self.inside_transaction(slot, row)?;
         self.memory_shortage(slot, row)?;
-        self.subscribed_context(slot, row)?;
-        self.inside_transaction(slot, row)
+        self.limit_tracking();
+        self.subscribed_context(slot, row)
     }
 
-    fn authentication(&self, slot: ClientSlot, row: &Command) -> Result<(), ClientError> {
-        if self.server.clients[slot].authenticated || row.is(flag::NO_AUTH) {
+    /// Before anything else is said of a command, even that there is none of its name.
+    pub(super) fn authentication(&self, slot: ClientSlot, row: Option<&Command>) -> Result<(), ClientError> {
+        if !self.needs_authentication(slot) || row.is_some_and(|row| row.is(flag::NO_AUTH)) {
             return Ok(());
         }
         Err(ClientError::NoAuth)
+    }
+
+    /// A client that came before there was a password stays; one that has not given it may stay once it is gone.
+    #[inline]
+    pub fn needs_authentication(&self, slot: ClientSlot) -> bool {
+        !self.server.clients[slot].authenticated && self.server.config.requirepass.is_some()
     }
 
     /// Commands that only a local administrator may use, unless configured otherwise.
@@ -51,17 +58,24 @@ impl Executor {
     }
 
     fn memory_shortage(&mut self, slot: ClientSlot, row: &Command) -> Result<(), ClientError> {
-        if self.server.config.maxmemory_bytes == 0 {
+        if self.server.config.maxmemory_bytes == 0 || self.make_room() {
             return Ok(());
         }
-        let enough = self.make_room();
-        let client = &self.server.clients[slot];
-        let queued_writes_matter =
-            client.transaction.is_some() && !row.name.eq("exec") && !row.name.eq("discard");
-        if enough || !row.is(flag::DENY_OOM) && !(queued_writes_matter && row.is(flag::DENY_OOM)) {
+        let transaction = self.server.clients[slot].transaction.as_ref().filter(|_| row.name == "exec");
+        let flags = row.flags | transaction.map_or(0, |transaction| transaction.flags);
+        if flags & flag::DENY_OOM == 0 {
             return Ok(());
         }
         Err(ClientError::OutOfMemory)
+    }
+
+    /// What is remembered of clients' caches must not fill the memory.
+    #[inline]
+    fn limit_tracking(&mut self) {
+        let server = &mut self.server;
+        if server.tracking.clients > 0 {
+            server.tracking.limit(&mut server.clients, server.config.tracking_table_max_keys as usize);
+        }
     }
 
     fn subscribed_context(&self, slot: ClientSlot, row: &Command) -> Result<(), ClientError> {
@@ -84,7 +98,7 @@ impl Executor {
 
     fn inside_transaction(&self, slot: ClientSlot, row: &Command) -> Result<(), ClientError> {
         if self.server.clients[slot].transaction.is_some() && row.is(flag::NO_MULTI) {
-            return Err(ClientError::NotAllowedInTransaction);
+            return Err(ClientError::NotAllowedInTransaction { command: row.name });
         }
         Ok(())
     }

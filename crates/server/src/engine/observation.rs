@@ -34,7 +34,6 @@ impl Executor {
         }
         let client = &mut server.clients[slot];
         client.commands_total += 1;
-        client.last_command = Some(id);
         self.log_if_remarkable(finished);
     }
 

@@ -1,32 +1,21 @@
 //! Freeing what is large on a thread of its own, so that removing ten million elements costs the executor nothing.
 
 use crate::db::Garbage;
-use crate::observe::memory::ThreadMemory;
+use crate::observe::memory::{Reclaiming, ThreadMemory};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
-
-/// What both threads see of the work.
-#[derive(Debug, Default)]
-struct Progress {
-    /// Objects handed over and not freed yet.
-    pending: AtomicUsize,
-    freed: AtomicU64,
-    /// Bytes the thread has allocated less those it has freed: negative, for it frees what others allocated.
-    used_bytes: AtomicI64,
-}
 
 /// The executor's end. The thread ends when this is dropped and all that was handed over is freed.
 pub struct Reclaimer {
     sender: Option<Sender<Garbage>>,
-    progress: Arc<Progress>,
+    progress: Arc<Reclaiming>,
 }
 
 impl Reclaimer {
     /// If no thread can be had, everything is freed where it is discarded.
-    pub fn start() -> Self {
-        let progress = Arc::new(Progress::default());
+    pub fn start(progress: Arc<Reclaiming>) -> Self {
         let (sender, receiver) = channel();
         let shared = Arc::clone(&progress);
         let spawned =
@@ -44,26 +33,9 @@ impl Reclaimer {
             unreachable!("the thread lives as long as the sender");
         }
     }
-
-    pub fn pending(&self) -> usize {
-        self.progress.pending.load(Ordering::Relaxed)
-    }
-
-    pub fn freed(&self) -> u64 {
-        self.progress.freed.load(Ordering::Relaxed)
-    }
-
-    pub fn reset_freed(&self) {
-        self.progress.freed.store(0, Ordering::Relaxed);
-    }
-
-    /// The thread's share of the memory in use; negative.
-    pub fn used_bytes(&self) -> i64 {
-        self.progress.used_bytes.load(Ordering::Relaxed)
-    }
 }
 
-fn free_all(receiver: &Receiver<Garbage>, progress: &Progress) {
+fn free_all(receiver: &Receiver<Garbage>, progress: &Reclaiming) {
     let memory = ThreadMemory::of_this_thread();
     while let Ok(garbage) = receiver.recv() {
         let objects = garbage.objects();
@@ -83,14 +55,16 @@ mod tests {
 
     #[test]
     fn what_is_handed_over_is_freed_and_counted() {
-        let reclaimer = Reclaimer::start();
+        let progress = Arc::new(Reclaiming::default());
+        let reclaimer = Reclaimer::start(Arc::clone(&progress));
         for _ in 0..100 {
             reclaimer.free(Garbage::Object(Object::Text(vec![0; 1 << 16])));
         }
-        while reclaimer.pending() > 0 {
+        while progress.pending.load(Ordering::Relaxed) > 0 {
             thread::yield_now();
         }
-        assert_eq!(reclaimer.freed(), 100);
-        assert!(reclaimer.used_bytes() <= -(100 << 16), "{}", reclaimer.used_bytes());
+        assert_eq!(progress.freed.load(Ordering::Relaxed), 100);
+        let used_bytes = progress.used_bytes.load(Ordering::Relaxed);
+        assert!(used_bytes <= -(100 << 16), "{used_bytes}");
     }
 }

@@ -8,15 +8,26 @@ use crate::session::ClientSlot;
 use wire::reply::ReplyBuffer;
 
 impl Executor {
+    /// Keeps the command until EXEC; one that EXEC is going to refuse in any case is only acknowledged.
     pub(super) fn queue(&mut self, slot: ClientSlot, id: CommandId, args: Args<'_>) {
-        let transaction =
-            self.server.clients[slot].transaction.as_mut().expect("admit saw an open transaction");
-        if transaction.aborted {
+        let flags = self.server.registry.row(id).flags;
+        let client = &mut self.server.clients[slot];
+        let transaction = client.transaction.as_mut().expect("admit saw an open transaction");
+        if transaction.aborted || client.watch_broken {
             return;
         }
         let args = args.to_owned();
+        transaction.flags |= flags;
         transaction.argument_bytes += args.memory_bytes();
         transaction.queued.push((id, args));
+    }
+
+    /// A command was refused while a transaction is open: EXEC will refuse too, so that nothing of it runs.
+    pub(super) fn abort_transaction(&mut self, slot: ClientSlot) {
+        if let Some(transaction) = &mut self.server.clients[slot].transaction {
+            transaction.aborted = true;
+            transaction.forget_queue();
+        }
     }
 
     /// EXEC itself was refused: the transaction is over, and the error says so.

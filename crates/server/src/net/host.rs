@@ -1,15 +1,14 @@
 //! The loop that connects sockets to the executor: wait, read, parse, run in order, write once.
 
 use super::connection::{Connection, Transfer};
-use super::listener::{Accepted, ListenError, SocketOptions};
+use super::listener::ListenError;
 use super::poller::{Poller, Readiness, Token};
 use super::surroundings::{Listeners, ProcessSurroundings};
+use super::sweep::Sweep;
 use crate::command::Args;
 use crate::engine::{Executor, Flow};
 use crate::server::HostRequest;
 use crate::session::ClientSlot;
-use crate::session::client::ConnectionFigures;
-use rustix::fd::{AsFd, AsRawFd};
 use std::cell::RefCell;
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -17,14 +16,20 @@ use std::rc::Rc;
 use std::time::Duration;
 use wire::request::Limits;
 
-/// Clients accepted from one listener in one turn.
-const ACCEPTS_PER_TICK_MAX: usize = 1000;
+/// Input buffers kept for the next client that sends something.
+const SPARE_INPUTS_MAX: usize = 64;
+/// A waiting client may have this much unread; then its socket is left alone until it may go on.
+const BLOCKED_INPUT_BYTES_MAX: usize = 1 << 20;
+/// Sent output is cut off the front of what is unsent when it is this much and at least half.
+const SENT_BYTES_KEPT_MAX: usize = 64 * 1024;
 
 pub struct Host {
     pub executor: Executor,
-    poller: Poller,
-    listeners: Rc<RefCell<Listeners>>,
-    connections: Vec<Option<Box<Connection>>>,
+    pub(super) poller: Poller,
+    pub(super) listeners: Rc<RefCell<Listeners>>,
+    pub(super) connections: Vec<Option<Box<Connection>>>,
+    spare_inputs: Vec<Vec<u8>>,
+    pub(super) sweep: Sweep,
     /// Becomes readable when the process is asked to stop.
     signals: UnixStream,
     ready: Vec<Readiness>,
@@ -44,6 +49,8 @@ impl Host {
             poller,
             listeners,
             connections: Vec::new(),
+            spare_inputs: Vec::new(),
+            sweep: Sweep::default(),
             signals,
             ready: Vec::new(),
             touched: Vec::new(),
@@ -94,6 +101,7 @@ impl Host {
         self.ready.clear();
         self.executor.run_timers();
         self.resume();
+        self.sweep_if_due();
         self.executor.end_tick();
         self.flush();
         self.close_condemned();
@@ -114,63 +122,6 @@ impl Host {
         matches!(io::Read::read(&mut &self.signals, &mut byte), Ok(1..))
     }
 
-    fn accept(&mut self, index: usize) {
-        let config = &self.executor.server.config;
-        let options =
-            SocketOptions { keepalive_s: config.tcp_keepalive_seconds as u64, nodelay: config.tcp_nodelay };
-        for _ in 0..ACCEPTS_PER_TICK_MAX {
-            let accepted = match self.listeners.borrow().get(index) {
-                Some(listener) => listener.accept(options),
-                None => return,
-            };
-            match accepted {
-                Ok(None) => return,
-                Ok(Some(accepted)) => self.admit(accepted),
-                Err(error) => {
-                    log::warn!("Accepting a client: {error}");
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Refuses a client that may not connect, or gives it a slot.
-    fn admit(&mut self, accepted: Accepted) {
-        let server = &mut self.executor.server;
-        let refusal = if server.clients.len() >= server.config.maxclients as usize {
-            Some("-ERR max number of clients reached\r\n")
-        } else if protects_itself_from(&server.config, &accepted) {
-            Some(PROTECTED_MODE_REFUSAL)
-        } else {
-            None
-        };
-        if let Some(text) = refusal {
-            server.observed.statistics.connections_rejected += 1;
-            // The client may be gone already; it is closed either way.
-            let _ = rustix::net::send(&accepted.socket, text.as_bytes(), rustix::net::SendFlags::NOSIGNAL);
-            return;
-        }
-        let figures = ConnectionFigures {
-            address: accepted.address,
-            local_address: accepted.local_address,
-            fd: accepted.socket.as_raw_fd(),
-            is_unix_socket: accepted.peer.is_none(),
-            is_loopback: accepted.peer.is_none_or(|ip| ip.is_loopback()),
-            ..ConnectionFigures::default()
-        };
-        let slot = self.executor.connect(figures);
-        if let Err(error) = self.poller.add(accepted.socket.as_fd(), Token::Connection(slot.0)) {
-            log::warn!("Watching a new client's socket: {error}");
-            self.executor.disconnect(slot);
-            return;
-        }
-        let index = slot.0 as usize;
-        if self.connections.len() <= index {
-            self.connections.resize_with(index + 1, || None);
-        }
-        self.connections[index] = Some(Box::new(Connection::new(slot, accepted.socket)));
-    }
-
     fn serve(&mut self, slot: ClientSlot, event: &Readiness) {
         let Some(Some(connection)) = self.connections.get_mut(slot.0 as usize) else { return };
         if event.writable {
@@ -179,18 +130,23 @@ impl Host {
         if !event.readable || !connection.watches_readable {
             return;
         }
+        if connection.wants_buffer()
+            && let Some(buffer) = self.spare_inputs.pop()
+        {
+            connection.lend_buffer(buffer);
+        }
         match connection.read() {
-            Transfer::WouldBlock => return,
+            Transfer::WouldBlock => return self.after_requests(slot),
             Transfer::Closed => return self.close(slot),
             Transfer::Bytes(n) => {
                 self.executor.server.observed.statistics.input_bytes += n as u64;
                 self.executor.server.observed.statistics.total_reads += 1;
                 let client = &mut self.executor.server.clients[slot];
                 client.connection.input_bytes_total += n as u64;
+                client.last_interaction = self.executor.server.now;
             }
         }
         self.run_requests(slot);
-        self.limit_input(slot);
     }
 
     /// Parses and runs what the connection has sent, until it has to wait for more or for something else.
@@ -201,42 +157,58 @@ impl Host {
         while self.executor.accepts_requests(slot) {
             if !connection.has_requests() {
                 connection.consume();
-                let limits = limits_of(&self.executor, slot);
-                if let Err(error) = connection.parse(&limits) {
-                    connection.run_parsed(&mut self.executor, &mut reply);
-                    self.executor.protocol_error(slot, error, &mut reply);
-                    break;
-                }
-                if !connection.has_requests() {
-                    break;
-                }
+                connection.parse(&limits_of(&self.executor, slot));
             }
-            connection.run_parsed(&mut self.executor, &mut reply);
+            if connection.has_requests() {
+                connection.run_parsed(&mut self.executor, &mut reply);
+            } else if let Some(error) = connection.broken() {
+                self.executor.protocol_error(slot, error, &mut reply);
+            } else {
+                break;
+            }
         }
         self.executor.return_output(slot, reply);
         connection.consume();
-        let client = &mut self.executor.server.clients[slot];
-        client.connection.input_bytes = connection.input.len();
-        client.connection.input_free_bytes = connection.input.capacity() - connection.input.len();
+        self.after_requests(slot);
     }
 
-    /// A client that sends faster than it may be answered must not fill the memory.
-    fn limit_input(&mut self, slot: ClientSlot) {
+    /// Gives an empty buffer back, and sees that a client that sends faster than it may be answered does not fill
+    /// the memory.
+    fn after_requests(&mut self, slot: ClientSlot) {
         let Some(connection) = self.connections[slot.0 as usize].as_deref_mut() else { return };
-        if connection.input.len() as u64 > self.executor.server.config.client_query_buffer_limit_bytes {
-            log::warn!("Closing a client that reached the query buffer limit");
-            self.executor.server.condemn(slot);
+        if let Some(buffer) = connection.return_buffer()
+            && self.spare_inputs.len() < SPARE_INPUTS_MAX
+        {
+            self.spare_inputs.push(buffer);
         }
+        let unread_bytes = connection.input().len();
         let blocked = self.executor.server.clients[slot].blocked.is_some();
-        if blocked == connection.watches_readable && (!blocked || connection.input.len() > (1 << 20)) {
-            connection.watches_readable = !blocked;
+        let watches_readable = !(blocked && unread_bytes > BLOCKED_INPUT_BYTES_MAX);
+        let rewatch = connection.watches_readable != watches_readable;
+        connection.watches_readable = watches_readable;
+        self.note_input(slot);
+        self.executor.check_input_limit(slot, unread_bytes);
+        if self.executor.limits_client_memory() {
+            self.executor.server.clients.count_memory(slot);
+        }
+        if rewatch {
             self.rewatch(slot);
         }
+    }
+
+    /// Tells the executor what the connection holds.
+    pub(super) fn note_input(&mut self, slot: ClientSlot) {
+        let Some(connection) = self.connections[slot.0 as usize].as_deref() else { return };
+        let figures = &mut self.executor.server.clients[slot].connection;
+        (figures.input_bytes, figures.input_free_bytes) = connection.input_figures();
+        figures.memory_bytes = connection.memory_bytes();
     }
 
     fn rewatch(&mut self, slot: ClientSlot) {
         let Some(connection) = self.connections[slot.0 as usize].as_deref() else { return };
         let (readable, writable) = (connection.watches_readable, connection.watches_writable);
+        let figures = &mut self.executor.server.clients[slot].connection;
+        (figures.watches_readable, figures.watches_writable) = (readable, writable);
         if let Err(error) = self.poller.watch(connection.fd(), Token::Connection(slot.0), readable, writable)
         {
             log::warn!("Watching a client's socket: {error}");
@@ -246,9 +218,8 @@ impl Host {
 
     /// Goes on with clients whose waiting is over: what they have sent meanwhile is still in their buffers.
     fn resume(&mut self) {
-        while let Some(slot) = self.executor.server.resumed.pop() {
+        while let Some(slot) = self.executor.server.resumed.pop_front() {
             self.run_requests(slot);
-            self.limit_input(slot);
         }
     }
 
@@ -270,38 +241,53 @@ impl Host {
         if client.close_asap {
             return;
         }
-        if client.output.is_empty() {
-            if client.close_after_reply {
-                self.close(slot);
-            }
-            return;
-        }
-        let transfer = connection.write(&client.output);
-        let statistics = &mut self.executor.server.observed.statistics;
-        statistics.total_writes += 1;
-        match transfer {
-            Transfer::Closed => self.close(slot),
-            Transfer::WouldBlock => {
-                self.executor.check_output_limit(slot, connection.output_sent);
-                if !connection.watches_writable {
-                    connection.watches_writable = true;
-                    self.rewatch(slot);
-                }
-            }
-            Transfer::Bytes(n) => {
-                statistics.output_bytes += n as u64;
-                client.connection.output_bytes_total += n as u64;
-                client.output.clear();
-                client.output_over_soft_limit_since_us = None;
-                if client.close_after_reply {
-                    return self.close(slot);
-                }
-                if connection.watches_writable {
-                    connection.watches_writable = false;
-                    self.rewatch(slot);
-                }
+        let unsent = &client.output[client.output_sent..];
+        if !unsent.is_empty() {
+            let buffered_bytes = client.unsent().buffered_bytes;
+            client.reply_buffer.peak_bytes = client.reply_buffer.peak_bytes.max(buffered_bytes);
+            let written = connection.write(unsent);
+            client.output_sent += written.bytes;
+            client.last_interaction = self.executor.server.now;
+            client.connection.output_bytes_total += written.bytes as u64;
+            let statistics = &mut self.executor.server.observed.statistics;
+            statistics.total_writes += 1;
+            statistics.output_bytes += written.bytes as u64;
+            if written.closed {
+                return self.close(slot);
             }
         }
+        self.after_write(slot);
+    }
+
+    /// Goes on where the socket has taken all, and waits where it has not.
+    fn after_write(&mut self, slot: ClientSlot) {
+        let client = &mut self.executor.server.clients[slot];
+        let all_sent = client.output_sent == client.output.len();
+        if all_sent {
+            let closes = client.close_after_reply;
+            self.executor.server.clients.output_written(slot);
+            if closes {
+                return self.finish(slot);
+            }
+        } else {
+            if client.output_sent >= SENT_BYTES_KEPT_MAX.max(client.output.len() / 2) {
+                client.output.drain_front(std::mem::take(&mut client.output_sent));
+            }
+            self.executor.check_output_limit(slot);
+        }
+        let Some(connection) = self.connections[slot.0 as usize].as_deref_mut() else { return };
+        if connection.watches_writable == all_sent {
+            connection.watches_writable = !all_sent;
+            self.rewatch(slot);
+        }
+    }
+
+    /// Closes a connection whose last reply has been sent.
+    fn finish(&mut self, slot: ClientSlot) {
+        if let Some(connection) = self.connections[slot.0 as usize].as_deref_mut() {
+            connection.finish();
+        }
+        self.close(slot);
     }
 
     fn close_condemned(&mut self) {
@@ -310,7 +296,7 @@ impl Host {
         }
     }
 
-    fn close(&mut self, slot: ClientSlot) {
+    pub(super) fn close(&mut self, slot: ClientSlot) {
         if let Some(connection) = self.connections[slot.0 as usize].take() {
             // The socket leaves the poller when it is closed; failing to take it out first changes nothing.
             let _ = self.poller.remove(connection.fd());
@@ -334,7 +320,7 @@ impl Connection {
     fn run_parsed(&mut self, executor: &mut Executor, reply: &mut wire::reply::ReplyBuffer) {
         while executor.accepts_requests(self.slot) {
             let Some(range) = self.next_request() else { return };
-            let args = Args::new(&self.input, &self.args()[range]);
+            let args = Args::new(self.input(), &self.args()[range]);
             if executor.execute_into(self.slot, args, reply) == Flow::Stop {
                 return;
             }
@@ -342,16 +328,10 @@ impl Connection {
     }
 }
 
-const PROTECTED_MODE_REFUSAL: &str = "-DENIED Running in protected mode because protected mode is enabled and no password is set for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from external computers, you may adopt one of the following solutions: 1) Just disable protected mode sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting from the same host the server is running, however MAKE SURE it's not publicly accessible from internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing the configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Set up an authentication password for the default user. NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside.\r\n";
-
-fn protects_itself_from(config: &crate::config::Config, accepted: &Accepted) -> bool {
-    config.protected_mode && config.requirepass.is_none() && accepted.peer.is_some_and(|ip| !ip.is_loopback())
-}
-
 fn limits_of(executor: &Executor, slot: ClientSlot) -> Limits {
     Limits {
         bulk_len_max: executor.server.config.proto_max_bulk_len_bytes as usize,
-        authenticated: executor.server.clients[slot].authenticated,
+        authenticated: !executor.needs_authentication(slot),
         ..Limits::default()
     }
 }

@@ -1,6 +1,8 @@
 //! The allocator's true figures, and what the kernel says of the process.
 
 use crate::sys::allocator;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use tikv_jemalloc_ctl::{epoch, stats, thread};
 
 #[global_allocator]
@@ -32,6 +34,16 @@ impl ThreadMemory {
     }
 }
 
+/// What the thread that frees large things has to do and has done; it and the executor share this.
+#[derive(Debug, Default)]
+pub struct Reclaiming {
+    /// Objects handed over and not freed yet.
+    pub pending: AtomicUsize,
+    pub freed: AtomicU64,
+    /// Bytes the thread has allocated less those it has freed: negative, for it frees what others allocated.
+    pub used_bytes: AtomicI64,
+}
+
 /// What costs too much to read for every command: read some times a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
@@ -53,6 +65,7 @@ pub struct Sample {
 /// The server's memory.
 pub struct Memory {
     thread: Option<ThreadMemory>,
+    pub reclaiming: Arc<Reclaiming>,
     /// In use when the server had started and held no data.
     pub startup_bytes: u64,
     pub peak_bytes: u64,
@@ -67,6 +80,7 @@ impl Memory {
         let system = rustix::system::sysinfo();
         let mut memory = Memory {
             thread: ThreadMemory::of_this_thread(),
+            reclaiming: Arc::default(),
             startup_bytes: 0,
             peak_bytes: 0,
             sample: Sample::default(),
@@ -79,7 +93,8 @@ impl Memory {
     /// Bytes in use.
     #[inline]
     pub fn used_bytes(&self) -> u64 {
-        self.thread.map_or(0, |thread| thread.used_bytes())
+        let freed_elsewhere = self.reclaiming.used_bytes.load(Ordering::Relaxed);
+        self.thread.map_or(0, |thread| thread.used_bytes().saturating_add_signed(freed_elsewhere))
     }
 
     pub fn take_sample(&mut self) {
@@ -95,12 +110,12 @@ impl Memory {
             muzzy_bytes: allocator::muzzy_bytes().unwrap_or(0) as u64,
             fragmented_bytes: allocator::small_bin_waste_bytes().unwrap_or(0) as u64,
         };
-        self.note_peak();
+        self.note_peak(self.sample.used_bytes);
     }
 
     /// The peak is noted when somebody looks, so it is at least what is in use now.
-    pub fn note_peak(&mut self) {
-        self.peak_bytes = self.peak_bytes.max(self.used_bytes());
+    pub fn note_peak(&mut self, used_bytes: u64) {
+        self.peak_bytes = self.peak_bytes.max(used_bytes);
     }
 
     /// All of the allocator's own statistics as a text.

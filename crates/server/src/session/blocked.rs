@@ -3,7 +3,7 @@
 use super::clients::{ClientSlot, Clients};
 use crate::command::args::OwnedArgs;
 use crate::command::registry::CommandId;
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// What a blocked command waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +26,21 @@ pub enum TimeoutReply {
     Integers(i64, i64),
 }
 
+impl TimeoutReply {
+    pub fn write(self, reply: &mut wire::reply::ReplyBuffer) {
+        match self {
+            TimeoutReply::Null => reply.null(),
+            TimeoutReply::NullArray => reply.null_array(),
+            TimeoutReply::Integer(n) => reply.integer(n),
+            TimeoutReply::Integers(a, b) => {
+                reply.array(2);
+                reply.integer(a);
+                reply.integer(b);
+            }
+        }
+    }
+}
+
 /// A handler's wish that its client wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockRequest {
@@ -45,21 +60,70 @@ pub struct Blocked {
     pub since_us: u64,
     pub command: CommandId,
     pub args: OwnedArgs,
+    /// It has something to do also when a key it waits for is gone (a consumer of a removed stream).
+    pub wants_absence: bool,
+    /// Its place in all queues; given by [`BlockedTable::block`].
+    pub arrival: Arrival,
+}
+
+impl Blocked {
+    pub fn memory_bytes(&self) -> usize {
+        let keys = match &self.on {
+            BlockedOn::Keys { keys, .. } => keys.iter().map(|key| key.len() + WAITING_BYTES).sum(),
+            BlockedOn::Acknowledgement | BlockedOn::Pause => 0,
+        };
+        size_of::<Self>() + self.args.memory_bytes() + keys
+    }
+}
+
+/// What waiting for one key costs, in the queue and in the client.
+const WAITING_BYTES: usize = 80;
+
+/// Who came when, as a number that only grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Arrival(u64);
+
+/// Those who wait for one key.
+#[derive(Debug, Default)]
+struct Queue {
+    waiters: BTreeMap<Arrival, Waiter>,
+    /// How many of them want to run also when the key is gone.
+    want_absence: usize,
+    /// It is in `BlockedTable::ready`.
+    is_ready: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiter {
+    slot: ClientSlot,
+    wants_absence: bool,
+}
+
+/// A key that has changed, and how far down its queue clients have been served.
+#[derive(Debug)]
+pub struct ReadyKey {
+    pub db_index: usize,
+    pub key: Box<[u8]>,
+    /// The last who came before the key changed, and the last who was served.
+    until: Arrival,
+    served: Option<Arrival>,
 }
 
 /// Who waits for which key, in order of arrival, and who waits until when.
 #[derive(Default)]
 pub struct BlockedTable {
-    by_key: HashMap<(usize, Box<[u8]>), VecDeque<ClientSlot>>,
+    databases: Vec<HashMap<Box<[u8]>, Queue>>,
+    keys: usize,
     deadlines: BTreeSet<(u64, ClientSlot)>,
-    paused: VecDeque<ClientSlot>,
+    paused: BTreeMap<Arrival, ClientSlot>,
     count: usize,
+    last_arrival: Arrival,
     /// Keys that changed and have waiters, in order of change.
     ready: VecDeque<(usize, Box<[u8]>)>,
 }
 
 impl BlockedTable {
-    /// How many clients wait (paused ones left out).
+    /// How many clients wait, those that a pause holds back included.
     pub fn count(&self) -> usize {
         self.count
     }
@@ -71,34 +135,57 @@ impl BlockedTable {
 
     /// How many keys are waited for.
     pub fn keys(&self) -> usize {
-        self.by_key.len()
+        self.keys
+    }
+
+    /// How many of the keys waited for have a client that wants to run also when the key is gone.
+    pub fn keys_wanted_gone(&self) -> usize {
+        self.databases.iter().flat_map(HashMap::values).filter(|queue| queue.want_absence > 0).count()
+    }
+
+    /// How many clients have a deadline.
+    pub fn with_deadline(&self) -> usize {
+        self.deadlines.len()
     }
 
     /// Whether a change of a key could wake anybody.
     #[inline]
     pub fn waits_for_keys(&self) -> bool {
-        !self.by_key.is_empty()
+        self.keys > 0
     }
 
-    pub fn block(&mut self, clients: &mut Clients, slot: ClientSlot, blocked: Blocked) {
+    pub fn block(&mut self, clients: &mut Clients, slot: ClientSlot, mut blocked: Blocked) {
+        self.last_arrival.0 += 1;
+        blocked.arrival = self.last_arrival;
         if let Some(deadline_us) = blocked.deadline_us {
             self.deadlines.insert((deadline_us, slot));
         }
         match &blocked.on {
             BlockedOn::Keys { db_index, keys } => {
                 for key in keys {
-                    let queue = self.by_key.entry((*db_index, key.clone())).or_default();
-                    if !queue.contains(&slot) {
-                        queue.push_back(slot);
-                    }
+                    self.join_queue(*db_index, key, slot, &blocked);
                 }
-                self.count += 1;
             }
-            BlockedOn::Acknowledgement => self.count += 1,
-            BlockedOn::Pause => self.paused.push_back(slot),
+            BlockedOn::Acknowledgement => {}
+            BlockedOn::Pause => {
+                self.paused.insert(blocked.arrival, slot);
+            }
         }
+        self.count += 1;
         let previous = clients[slot].blocked.replace(Box::new(blocked));
         assert!(previous.is_none(), "a client blocks once at a time");
+    }
+
+    fn join_queue(&mut self, db_index: usize, key: &[u8], slot: ClientSlot, blocked: &Blocked) {
+        if self.databases.len() <= db_index {
+            self.databases.resize_with(db_index + 1, HashMap::new);
+        }
+        let queue = self.databases[db_index].entry(key.into()).or_default();
+        self.keys += usize::from(queue.waiters.is_empty());
+        let waiter = Waiter { slot, wants_absence: blocked.wants_absence };
+        if queue.waiters.insert(blocked.arrival, waiter).is_none() {
+            queue.want_absence += usize::from(blocked.wants_absence);
+        }
     }
 
     /// Takes the client out of every queue.
@@ -110,45 +197,71 @@ impl BlockedTable {
         match &blocked.on {
             BlockedOn::Keys { db_index, keys } => {
                 for key in keys {
-                    self.leave_queue(&(*db_index, key.clone()), slot);
+                    self.leave_queue(*db_index, key, blocked.arrival);
                 }
-                self.count -= 1;
             }
-            BlockedOn::Acknowledgement => self.count -= 1,
-            BlockedOn::Pause => self.paused.retain(|&other| other != slot),
+            BlockedOn::Acknowledgement => {}
+            BlockedOn::Pause => {
+                self.paused.remove(&blocked.arrival);
+            }
         }
+        self.count -= 1;
         Some(blocked)
     }
 
-    fn leave_queue(&mut self, key: &(usize, Box<[u8]>), slot: ClientSlot) {
-        if let Some(queue) = self.by_key.get_mut(key) {
-            queue.retain(|&other| other != slot);
-            if queue.is_empty() {
-                self.by_key.remove(key);
-            }
+    fn leave_queue(&mut self, db_index: usize, key: &[u8], arrival: Arrival) {
+        // A command may name a key twice, and is then gone from its queue when the second mention comes.
+        let Some(queue) = self.databases[db_index].get_mut(key) else { return };
+        if let Some(waiter) = queue.waiters.remove(&arrival) {
+            queue.want_absence -= usize::from(waiter.wants_absence);
+        }
+        if queue.waiters.is_empty() {
+            self.databases[db_index].remove(key);
+            self.keys -= 1;
         }
     }
 
     /// A key changed: remembers it for [`Self::next_ready`] if anybody waits for it.
     pub fn key_changed(&mut self, db_index: usize, key: &[u8]) {
-        let key = (db_index, Box::from(key));
-        if self.by_key.contains_key(&key) && !self.ready.contains(&key) {
-            self.ready.push_back(key);
+        let Some(queue) = self.databases.get_mut(db_index).and_then(|database| database.get_mut(key)) else {
+            return;
+        };
+        if !queue.is_ready {
+            queue.is_ready = true;
+            self.ready.push_back((db_index, key.into()));
         }
     }
 
     /// Any key of the database may have changed (SWAPDB).
     pub fn database_changed(&mut self, db_index: usize) {
-        let keys: Vec<_> = self.by_key.keys().filter(|(index, _)| *index == db_index).cloned().collect();
-        for key in keys {
-            self.key_changed(key.0, &key.1);
+        let Some(database) = self.databases.get_mut(db_index) else { return };
+        for (key, queue) in database.iter_mut().filter(|(_, queue)| !queue.is_ready) {
+            queue.is_ready = true;
+            self.ready.push_back((db_index, key.clone()));
         }
     }
 
-    /// The next changed key and those who wait for it, first come first.
-    pub fn next_ready(&mut self) -> Option<Vec<ClientSlot>> {
-        let key = self.ready.pop_front()?;
-        Some(self.by_key.get(&key).map(|queue| queue.iter().copied().collect()).unwrap_or_default())
+    /// The next changed key; [`Self::next_waiter`] tells who waits for it.
+    pub fn next_ready(&mut self) -> Option<ReadyKey> {
+        let (db_index, key) = self.ready.pop_front()?;
+        if let Some(queue) = self.databases[db_index].get_mut(&key) {
+            queue.is_ready = false;
+        }
+        Some(ReadyKey { db_index, key, until: self.last_arrival, served: None })
+    }
+
+    /// First come, first served: whoever waits for the key and has not been returned yet, unless he came after the
+    /// key had changed. With `absent`, only those who care for a key that is gone.
+    pub fn next_waiter(&self, ready: &mut ReadyKey, absent: bool) -> Option<ClientSlot> {
+        let queue = self.databases[ready.db_index].get(&ready.key)?;
+        if absent && queue.want_absence == 0 {
+            return None;
+        }
+        let after = ready.served.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
+        let mut rest = queue.waiters.range((after, std::ops::Bound::Included(ready.until)));
+        let (&arrival, waiter) = rest.find(|(_, waiter)| waiter.wants_absence || !absent)?;
+        ready.served = Some(arrival);
+        Some(waiter.slot)
     }
 
     pub fn has_ready(&self) -> bool {
@@ -157,7 +270,7 @@ impl BlockedTable {
 
     /// The clients whose commands a pause holds back, in order of arrival.
     pub fn paused(&self) -> Vec<ClientSlot> {
-        self.paused.iter().copied().collect()
+        self.paused.values().copied().collect()
     }
 
     pub fn next_deadline_us(&self) -> Option<u64> {

@@ -2,11 +2,13 @@
 
 use super::blocked::Blocked;
 use super::clients::ClientSlot;
+use super::pubsub::Subscriptions;
 use super::tracking::Tracking;
+use super::watch::Watched;
 use crate::clock::Reading;
 use crate::command::args::OwnedArgs;
+use crate::command::flag::Flags;
 use crate::command::registry::CommandId;
-use std::collections::HashSet;
 use wire::reply::{Protocol, ReplyBuffer};
 
 /// Which replies a client wants (CLIENT REPLY).
@@ -28,6 +30,22 @@ pub struct Transaction {
     pub aborted: bool,
     /// Bytes of all queued arguments.
     pub argument_bytes: usize,
+    /// The flags of all queued commands together.
+    pub flags: Flags,
+}
+
+impl Transaction {
+    /// Nothing of what is queued will run: gives its memory back.
+    pub fn forget_queue(&mut self) {
+        self.queued = Vec::new();
+        self.argument_bytes = 0;
+        self.flags = 0;
+    }
+
+    /// What the queue occupies.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.argument_bytes + self.queued.capacity() * size_of::<(CommandId, OwnedArgs)>()
+    }
 }
 
 /// A client's output buffer class, for limits.
@@ -36,25 +54,6 @@ pub enum OutputClass {
     Normal,
     Replica,
     PubSub,
-}
-
-/// Names of what a client subscribes to.
-#[derive(Debug, Default)]
-pub struct Subscriptions {
-    pub channels: HashSet<Box<[u8]>>,
-    pub patterns: HashSet<Box<[u8]>>,
-    pub shard_channels: HashSet<Box<[u8]>>,
-}
-
-impl Subscriptions {
-    /// Channels and patterns, as SUBSCRIBE counts them.
-    pub fn count(&self) -> usize {
-        self.channels.len() + self.patterns.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.count() == 0 && self.shard_channels.is_empty()
-    }
 }
 
 /// Figures of the connection that `net` keeps up to date for CLIENT LIST and the limits.
@@ -67,11 +66,49 @@ pub struct ConnectionFigures {
     /// From this machine: a loopback address or a Unix socket.
     pub is_loopback: bool,
     pub io_thread: usize,
-    /// Unread bytes in the query buffer, and the room left in it.
+    /// What the socket is watched for.
+    pub watches_readable: bool,
+    pub watches_writable: bool,
+    /// Bytes in the query buffer that are not yet part of a command, and the room left in it. Both are zero while
+    /// the connection has no buffer of its own.
     pub input_bytes: usize,
     pub input_free_bytes: usize,
+    /// All that the connection holds: its buffer and the arguments found in it.
+    pub memory_bytes: usize,
     pub input_bytes_total: u64,
     pub output_bytes_total: u64,
+}
+
+/// Unsent output counts in chunks of this size once it is more than the client's reply buffer.
+pub const OUTPUT_CHUNK_BYTES: usize = 16 * 1024;
+/// The least that a reply buffer shrinks to.
+pub const REPLY_BUFFER_BYTES_MIN: usize = 1024;
+
+/// How much output a client may hold that counts as its reply buffer rather than as a backlog. Follows the size of
+/// its replies: halved while they are small, doubled while they fill it.
+#[derive(Clone, Debug)]
+pub struct ReplyBufferFigures {
+    pub bytes: usize,
+    /// The most that was unsent of it, since the peak was last reset.
+    pub peak_bytes: usize,
+    /// On the monotonic clock.
+    pub peak_reset_us: u64,
+}
+
+impl Default for ReplyBufferFigures {
+    fn default() -> Self {
+        ReplyBufferFigures { bytes: OUTPUT_CHUNK_BYTES, peak_bytes: OUTPUT_CHUNK_BYTES, peak_reset_us: 0 }
+    }
+}
+
+/// Unsent output, as CLIENT LIST shows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unsent {
+    /// Within the reply buffer.
+    pub buffered_bytes: usize,
+    /// Beyond it: what output limits are about.
+    pub chunks: usize,
+    pub chunk_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -86,10 +123,15 @@ pub struct Client {
     pub library_version: Vec<u8>,
     pub db_index: usize,
     pub authenticated: bool,
+    /// It has proved who it is, or needed not to, at any time.
+    pub ever_authenticated: bool,
     pub user: Vec<u8>,
 
     /// Replies not yet sent; holds the protocol in force.
     pub output: ReplyBuffer,
+    /// How much of `output` has left already.
+    pub output_sent: usize,
+    pub reply_buffer: ReplyBufferFigures,
     /// Messages to itself that arrived while its command ran.
     pub deferred_output: Vec<u8>,
     /// Its command is running and holds the output: what others send it meanwhile waits in `deferred_output`.
@@ -101,7 +143,7 @@ pub struct Client {
     pub reply_mode: ReplyMode,
 
     pub transaction: Option<Box<Transaction>>,
-    pub watched: Vec<super::watch::Watched>,
+    pub watched: Vec<Watched>,
     /// A watched key has changed: EXEC answers null.
     pub watch_broken: bool,
     pub subscriptions: Subscriptions,
@@ -121,6 +163,8 @@ pub struct Client {
     pub close_asap: bool,
     pub last_command: Option<CommandId>,
     pub commands_total: u64,
+    /// Its memory as it is counted in [`super::Clients::memory_bytes`].
+    pub counted_bytes: usize,
 }
 
 impl Client {
@@ -142,8 +186,11 @@ impl Client {
             library_version: Vec::new(),
             db_index: 0,
             authenticated,
+            ever_authenticated: authenticated,
             user: b"default".to_vec(),
             output: ReplyBuffer::new(Protocol::Resp2),
+            output_sent: 0,
+            reply_buffer: ReplyBufferFigures::default(),
             deferred_output: Vec::new(),
             output_borrowed: false,
             output_pending: false,
@@ -165,6 +212,7 @@ impl Client {
             close_asap: false,
             last_command: None,
             commands_total: 0,
+            counted_bytes: 0,
         }
     }
 
@@ -177,15 +225,43 @@ impl Client {
         self.protocol() == Protocol::Resp2 && !self.subscriptions.is_empty()
     }
 
-    /// What the client occupies: itself, its buffers and what it has queued.
-    pub fn memory_bytes(&self) -> usize {
-        let queued = self.transaction.as_ref().map_or(0, |transaction| transaction.argument_bytes);
-        let buffers = self.output.capacity() + self.deferred_output.capacity();
-        let input = self.connection.input_bytes + self.connection.input_free_bytes;
-        size_of::<Client>() + buffers + input + queued + self.name.capacity()
-    }
-
     pub fn output_class(&self) -> OutputClass {
         if self.subscriptions.is_empty() { OutputClass::Normal } else { OutputClass::PubSub }
+    }
+
+    /// Whether it will hear no more than what it has been answered.
+    pub fn is_closing(&self) -> bool {
+        self.close_asap || self.close_after_reply
+    }
+
+    /// What is unsent of its output.
+    pub fn unsent(&self) -> Unsent {
+        self.unsent_of(self.output.len())
+    }
+
+    /// As [`Self::unsent`], for output that has been taken out to be written to.
+    pub fn unsent_of(&self, output_len: usize) -> Unsent {
+        let unsent = output_len - self.output_sent.min(output_len);
+        let buffered_bytes = unsent.min(self.reply_buffer.bytes);
+        let chunks = (unsent - buffered_bytes).div_ceil(OUTPUT_CHUNK_BYTES);
+        Unsent { buffered_bytes, chunks, chunk_bytes: chunks * OUTPUT_CHUNK_BYTES }
+    }
+
+    /// All the memory that is held for this client.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.connection.memory_bytes
+            + self.connection.address.capacity()
+            + self.connection.local_address.capacity()
+            + self.name.capacity()
+            + self.library_name.capacity()
+            + self.library_version.capacity()
+            + self.output.capacity()
+            + self.deferred_output.capacity()
+            + self.transaction.as_ref().map_or(0, |transaction| transaction.memory_bytes())
+            + self.watched.len() * Watched::MEMORY_BYTES
+            + self.subscriptions.memory_bytes
+            + self.tracking.as_ref().map_or(0, |tracking| tracking.memory_bytes())
+            + self.blocked.as_ref().map_or(0, |blocked| blocked.memory_bytes())
     }
 }

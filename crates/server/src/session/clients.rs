@@ -1,21 +1,32 @@
 //! All connected clients, in slots that are used again.
 
-use super::client::Client;
-use std::collections::HashMap;
+use super::client::{Client, OUTPUT_CHUNK_BYTES};
+use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 
 /// Where a client sits. Valid until the client is removed; every table that keeps slots is cleaned then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientSlot(pub u32);
 
+/// Empty output buffers kept for the next client that is answered: few clients have output at any one time, so that
+/// these few stay in the cache, and an idle client holds none.
+const SPARE_OUTPUTS_MAX: usize = 64;
+/// A larger buffer is given back to the allocator.
+const SPARE_OUTPUT_BYTES_MAX: usize = 2 * OUTPUT_CHUNK_BYTES;
+
 #[derive(Default)]
 pub struct Clients {
     slots: Vec<Option<Box<Client>>>,
     free: Vec<u32>,
-    by_id: HashMap<u64, ClientSlot>,
+    by_id: BTreeMap<u64, ClientSlot>,
     last_id: u64,
+    /// Memory of all clients, as last counted for each.
+    memory_bytes: usize,
+    spare_outputs: Vec<Vec<u8>>,
     /// Clients that have received output outside their own command since the last flush.
     pub with_output: Vec<ClientSlot>,
+    /// Some of them, whose output has become so much that a limit may be passed.
+    pub with_much_output: Vec<ClientSlot>,
 }
 
 impl Clients {
@@ -34,9 +45,48 @@ impl Clients {
     pub fn remove(&mut self, slot: ClientSlot) -> Box<Client> {
         let client = self.slots[slot.0 as usize].take().expect("a client is removed once");
         self.by_id.remove(&client.id);
-        self.with_output.retain(|&s| s != slot);
+        if client.output_pending {
+            self.with_output.retain(|&s| s != slot);
+        }
+        self.with_much_output.retain(|&s| s != slot);
+        self.memory_bytes -= client.counted_bytes;
         self.free.push(slot.0);
         client
+    }
+
+    /// Memory of all clients, as last counted for each by [`Self::count_memory`].
+    pub fn memory_bytes(&self) -> usize {
+        self.memory_bytes
+    }
+
+    /// Brings the sum up to date for one client.
+    pub fn count_memory(&mut self, slot: ClientSlot) {
+        let Some(client) = self.slots[slot.0 as usize].as_deref_mut() else { return };
+        let bytes = if client.close_asap { 0 } else { client.memory_bytes() };
+        self.memory_bytes = self.memory_bytes - client.counted_bytes + bytes;
+        client.counted_bytes = bytes;
+    }
+
+    /// Gives a client without an output buffer one to write to.
+    #[inline]
+    pub fn lend_output(&mut self, reply: &mut wire::reply::ReplyBuffer) {
+        if reply.capacity() == 0
+            && let Some(spare) = self.spare_outputs.pop()
+        {
+            *reply = wire::reply::ReplyBuffer::with_bytes(spare, reply.protocol);
+        }
+    }
+
+    /// All of the client's output has been sent: its buffer may serve the next one.
+    pub fn output_written(&mut self, slot: ClientSlot) {
+        let client = &mut self[slot];
+        client.output_sent = 0;
+        client.output_over_soft_limit_since_us = None;
+        let mut bytes = client.output.take();
+        if bytes.capacity() <= SPARE_OUTPUT_BYTES_MAX && self.spare_outputs.len() < SPARE_OUTPUTS_MAX {
+            bytes.clear();
+            self.spare_outputs.push(bytes);
+        }
     }
 
     pub fn get(&self, slot: ClientSlot) -> Option<&Client> {
@@ -59,6 +109,16 @@ impl Clients {
         self.slots.iter().filter_map(|slot| slot.as_deref())
     }
 
+    /// Clients by age, without those that are being closed.
+    pub fn by_age(&self) -> impl Iterator<Item = &Client> {
+        self.by_id.values().map(|&slot| &self[slot]).filter(|client| !client.close_asap)
+    }
+
+    /// Slots in use are below this.
+    pub fn slots_end(&self) -> usize {
+        self.slots.len()
+    }
+
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Client> {
         self.slots.iter_mut().filter_map(|slot| slot.as_deref_mut())
     }
@@ -76,7 +136,14 @@ impl Clients {
             client.deferred_output.extend_from_slice(&buffer);
             return;
         }
-        write(&mut client.output);
+        let mut output = std::mem::take(&mut client.output);
+        self.lend_output(&mut output);
+        write(&mut output);
+        if output.len() > OUTPUT_CHUNK_BYTES {
+            self.with_much_output.push(slot);
+        }
+        let client = &mut self[slot];
+        client.output = output;
         if !client.output_pending {
             client.output_pending = true;
             self.with_output.push(slot);

@@ -1,8 +1,9 @@
 //! Channels: who listens to what, and delivery.
 
 use super::clients::{ClientSlot, Clients};
-use std::collections::HashMap;
-use wire::reply::ReplyBuffer;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use wire::reply::{Protocol, ReplyBuffer};
 
 /// The three kinds of subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +13,53 @@ pub enum Kind {
     ShardChannel,
 }
 
-type Listeners = HashMap<Box<[u8]>, Vec<ClientSlot>>;
+/// What one client subscribes to.
+#[derive(Debug, Default)]
+pub struct Subscriptions {
+    pub channels: Names,
+    pub patterns: Names,
+    pub shard_channels: Names,
+    /// Bytes that these subscriptions occupy, here and in [`PubSub`].
+    pub memory_bytes: usize,
+}
+
+/// Names in order. The text is shared with the table of listeners.
+pub type Names = BTreeSet<Arc<[u8]>>;
+
+/// What a subscription costs beside its name: an entry in a set of names, one in a list of listeners, and a share
+/// of the table of names.
+const SUBSCRIPTION_BYTES: usize = 96;
+
+impl Subscriptions {
+    /// Channels and patterns, as SUBSCRIBE counts them.
+    pub fn count(&self) -> usize {
+        self.channels.len() + self.patterns.len()
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.count() == 0 && self.shard_channels.is_empty()
+    }
+
+    pub fn of(&self, kind: Kind) -> &Names {
+        match kind {
+            Kind::Channel => &self.channels,
+            Kind::Pattern => &self.patterns,
+            Kind::ShardChannel => &self.shard_channels,
+        }
+    }
+
+    fn of_mut(&mut self, kind: Kind) -> &mut Names {
+        match kind {
+            Kind::Channel => &mut self.channels,
+            Kind::Pattern => &mut self.patterns,
+            Kind::ShardChannel => &mut self.shard_channels,
+        }
+    }
+}
+
+/// The listeners of each name, in ascending order of their slots.
+pub type Listeners = HashMap<Arc<[u8]>, Vec<ClientSlot>>;
 
 #[derive(Default)]
 pub struct PubSub {
@@ -38,26 +85,40 @@ impl PubSub {
         }
     }
 
+    /// How many clients listen under this name.
+    pub fn listener_count(&self, kind: Kind, name: &[u8]) -> usize {
+        self.listeners(kind).get(name).map_or(0, Vec::len)
+    }
+
     /// Returns whether the client was not subscribed yet.
     pub fn subscribe(&mut self, clients: &mut Clients, slot: ClientSlot, kind: Kind, name: &[u8]) -> bool {
-        if !names_of(clients, slot, kind).insert(name.into()) {
+        let subscriptions = &mut clients[slot].subscriptions;
+        if subscriptions.of(kind).contains(name) {
             return false;
         }
-        self.listeners_mut(kind).entry(name.into()).or_default().push(slot);
+        let listeners = self.listeners_mut(kind);
+        let shared = listeners.get_key_value(name).map_or_else(|| Arc::from(name), |(name, _)| name.clone());
+        subscriptions.memory_bytes += name.len() + SUBSCRIPTION_BYTES;
+        subscriptions.of_mut(kind).insert(shared.clone());
+        let slots = listeners.entry(shared).or_default();
+        let at = slots.binary_search(&slot).expect_err("a listener is also in its own set of names");
+        slots.insert(at, slot);
         true
     }
 
     /// Returns whether the client was subscribed.
     pub fn unsubscribe(&mut self, clients: &mut Clients, slot: ClientSlot, kind: Kind, name: &[u8]) -> bool {
-        if !names_of(clients, slot, kind).remove(name) {
+        let subscriptions = &mut clients[slot].subscriptions;
+        if !subscriptions.of_mut(kind).remove(name) {
             return false;
         }
+        subscriptions.memory_bytes -= name.len() + SUBSCRIPTION_BYTES;
         let listeners = self.listeners_mut(kind);
-        if let Some(list) = listeners.get_mut(name) {
-            list.retain(|&other| other != slot);
-            if list.is_empty() {
-                listeners.remove(name);
-            }
+        let slots = listeners.get_mut(name).expect("a subscribed name has listeners");
+        let at = slots.binary_search(&slot).expect("a subscriber is among the listeners");
+        slots.remove(at);
+        if slots.is_empty() {
+            listeners.remove(name);
         }
         true
     }
@@ -65,8 +126,7 @@ impl PubSub {
     /// Forgets a client that goes.
     pub fn unsubscribe_all(&mut self, clients: &mut Clients, slot: ClientSlot) {
         for kind in [Kind::Channel, Kind::Pattern, Kind::ShardChannel] {
-            let names: Vec<_> = names_of(clients, slot, kind).iter().cloned().collect();
-            for name in names {
+            while let Some(name) = clients[slot].subscriptions.of(kind).first().cloned() {
                 self.unsubscribe(clients, slot, kind, &name);
             }
         }
@@ -75,17 +135,12 @@ impl PubSub {
     /// Delivers to the channel's listeners and to those of every pattern it matches; returns how many got it.
     pub fn publish(&self, clients: &mut Clients, channel: &[u8], message: &[u8]) -> usize {
         let mut receivers = 0;
-        for &slot in self.channels.get(channel).into_iter().flatten() {
-            clients.push(slot, |reply| message_parts(reply, "message", &[channel, message]));
-            receivers += 1;
+        if let Some(slots) = self.channels.get(channel) {
+            receivers += deliver(clients, slots, &[b"message", channel, message]);
         }
         for (pattern, slots) in &self.patterns {
             if wire::glob::matches(pattern, channel) {
-                for &slot in slots {
-                    clients
-                        .push(slot, |reply| message_parts(reply, "pmessage", &[pattern, channel, message]));
-                    receivers += 1;
-                }
+                receivers += deliver(clients, slots, &[b"pmessage", pattern, channel, message]);
             }
         }
         receivers
@@ -93,31 +148,28 @@ impl PubSub {
 
     /// Delivers to the shard channel's listeners.
     pub fn publish_to_shard(&self, clients: &mut Clients, channel: &[u8], message: &[u8]) -> usize {
-        let slots = self.shard_channels.get(channel).map_or(&[][..], |slots| slots);
-        for &slot in slots {
-            clients.push(slot, |reply| message_parts(reply, "smessage", &[channel, message]));
-        }
-        slots.len()
+        let Some(slots) = self.shard_channels.get(channel) else { return 0 };
+        deliver(clients, slots, &[b"smessage", channel, message])
     }
 }
 
-fn names_of(
-    clients: &mut Clients,
-    slot: ClientSlot,
-    kind: Kind,
-) -> &mut std::collections::HashSet<Box<[u8]>> {
-    let subscriptions = &mut clients[slot].subscriptions;
-    match kind {
-        Kind::Channel => &mut subscriptions.channels,
-        Kind::Pattern => &mut subscriptions.patterns,
-        Kind::ShardChannel => &mut subscriptions.shard_channels,
+/// Writes the message once in each version of the protocol that a listener speaks, and hands out copies.
+fn deliver(clients: &mut Clients, slots: &[ClientSlot], parts: &[&[u8]]) -> usize {
+    let mut texts = [const { None }; 2];
+    for &slot in slots {
+        let protocol = clients[slot].protocol();
+        let text =
+            texts[usize::from(protocol == Protocol::Resp3)].get_or_insert_with(|| written(protocol, parts));
+        clients.push(slot, |reply| reply.raw(text));
     }
+    slots.len()
 }
 
-fn message_parts(reply: &mut ReplyBuffer, word: &str, parts: &[&[u8]]) {
-    reply.push(1 + parts.len());
-    reply.bulk(word.as_bytes());
+fn written(protocol: Protocol, parts: &[&[u8]]) -> ReplyBuffer {
+    let mut text = ReplyBuffer::new(protocol);
+    text.push(parts.len());
     for part in parts {
-        reply.bulk(part);
+        text.bulk(part);
     }
+    text
 }

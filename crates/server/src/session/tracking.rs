@@ -1,11 +1,16 @@
 //! Client-side caching: who holds a copy of which keys, and telling them when a copy is stale.
 
 use super::clients::{ClientSlot, Clients};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use indexmap::IndexMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use wire::reply::{Protocol, ReplyBuffer};
 
 /// The channel on which RESP2 clients hear of stale keys.
 pub const INVALIDATE_CHANNEL: &[u8] = b"__redis__:invalidate";
+
+/// Keys forgotten at most in one call of [`TrackingTable::limit`].
+const KEYS_FORGOTTEN_MAX: usize = 100;
 
 /// What CLIENT TRACKING ON chose for one client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,26 +19,85 @@ pub struct Tracking {
     pub redirect: Option<u64>,
     pub broadcast: bool,
     /// In broadcast mode, the prefixes of interest; an empty prefix is all keys.
-    pub prefixes: Vec<Box<[u8]>>,
+    pub prefixes: BTreeSet<Arc<[u8]>>,
     pub opt_in: bool,
     pub opt_out: bool,
     pub no_loop: bool,
-    /// CLIENT CACHING was the last command: its choice holds for the next one.
-    pub caching: Option<bool>,
+    /// CLIENT CACHING was the last command: it holds for the next one.
+    pub caching_given: bool,
     /// The client redirected to is gone.
     pub broken_redirect: bool,
+}
+
+impl Tracking {
+    /// Whether the keys that the client's command reads are to be remembered.
+    pub fn remembers_reads(&self) -> bool {
+        !self.broadcast && !(self.opt_in && !self.caching_given) && !(self.opt_out && self.caching_given)
+    }
+
+    /// What the client's own list of prefixes occupies.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.prefixes.len() * size_of::<Arc<[u8]>>()
+    }
+}
+
+/// The ids of the clients that have read a key; nearly always one.
+#[derive(Debug)]
+enum Readers {
+    One(u64),
+    /// In ascending order.
+    Many(Vec<u64>),
+}
+
+impl Readers {
+    /// Whether the id is new.
+    fn insert(&mut self, id: u64) -> bool {
+        match self {
+            Readers::One(other) if *other == id => false,
+            Readers::One(other) => {
+                *self = Readers::Many(vec![id.min(*other), id.max(*other)]);
+                true
+            }
+            Readers::Many(ids) => match ids.binary_search(&id) {
+                Ok(_) => false,
+                Err(at) => {
+                    ids.insert(at, id);
+                    true
+                }
+            },
+        }
+    }
+
+    fn ids(&self) -> &[u64] {
+        match self {
+            Readers::One(id) => std::slice::from_ref(id),
+            Readers::Many(ids) => ids,
+        }
+    }
+}
+
+/// Who follows a prefix in broadcast mode, and what has changed below it.
+#[derive(Default)]
+struct Prefix {
+    followers: BTreeSet<ClientSlot>,
+    /// Since the last flush, with the client that was the last to change the key.
+    changed: BTreeMap<Box<[u8]>, Option<ClientSlot>>,
 }
 
 /// One key's readers by client id, and every broadcast prefix's followers.
 #[derive(Default)]
 pub struct TrackingTable {
-    readers: HashMap<Box<[u8]>, HashSet<u64>>,
+    readers: IndexMap<Box<[u8]>, Readers>,
+    /// Pairs of key and reader.
     items: usize,
-    prefixes: BTreeMap<Box<[u8]>, Vec<ClientSlot>>,
+    /// Where [`Self::limit`] looks for the next key to forget.
+    forget_at: usize,
+    prefixes: BTreeMap<Arc<[u8]>, Prefix>,
+    /// How many prefixes there are of each length: where in a key to look for one.
+    prefix_lens: BTreeMap<usize, usize>,
+    has_changes: bool,
     /// Clients with tracking on.
     pub clients: usize,
-    /// Keys that changed for each prefix since the last flush, with the client that changed them.
-    changed: Vec<(Box<[u8]>, Option<ClientSlot>)>,
 }
 
 impl TrackingTable {
@@ -50,17 +114,33 @@ impl TrackingTable {
         self.prefixes.len()
     }
 
-    /// Starts or changes tracking for a client.
-    pub fn enable(&mut self, clients: &mut Clients, slot: ClientSlot, tracking: Tracking) {
-        for prefix in &tracking.prefixes {
-            let followers = self.prefixes.entry(prefix.clone()).or_default();
-            if !followers.contains(&slot) {
-                followers.push(slot);
+    /// Starts or changes tracking for a client. Prefixes add to those it follows already.
+    pub fn enable(&mut self, clients: &mut Clients, slot: ClientSlot, mut tracking: Tracking) {
+        if tracking.broadcast && tracking.prefixes.is_empty() {
+            tracking.prefixes.insert(Arc::from(&b""[..]));
+        }
+        let wanted = std::mem::take(&mut tracking.prefixes);
+        match clients[slot].tracking.take() {
+            Some(previous) => tracking.prefixes = previous.prefixes,
+            None => self.clients += 1,
+        }
+        for prefix in wanted {
+            tracking.prefixes.insert(self.follow(prefix, slot));
+        }
+        clients[slot].tracking = Some(Box::new(tracking));
+    }
+
+    /// Returns the prefix as the table holds it.
+    fn follow(&mut self, prefix: Arc<[u8]>, slot: ClientSlot) -> Arc<[u8]> {
+        let shared = match self.prefixes.get_key_value(&prefix) {
+            Some((shared, _)) => shared.clone(),
+            None => {
+                *self.prefix_lens.entry(prefix.len()).or_default() += 1;
+                prefix
             }
-        }
-        if clients[slot].tracking.replace(Box::new(tracking)).is_none() {
-            self.clients += 1;
-        }
+        };
+        self.prefixes.entry(shared.clone()).or_default().followers.insert(slot);
+        shared
     }
 
     /// Ends tracking for a client; what it had read is forgotten when those keys next change.
@@ -68,117 +148,166 @@ impl TrackingTable {
         let Some(tracking) = clients[slot].tracking.take() else { return };
         self.clients -= 1;
         for prefix in &tracking.prefixes {
-            if let Some(followers) = self.prefixes.get_mut(prefix) {
-                followers.retain(|&other| other != slot);
-                if followers.is_empty() {
-                    self.prefixes.remove(prefix);
-                }
+            let entry = self.prefixes.get_mut(prefix).expect("a followed prefix is in the table");
+            entry.followers.remove(&slot);
+            if entry.followers.is_empty() {
+                self.prefixes.remove(prefix);
+                self.forget_prefix_len(prefix.len());
             }
+        }
+    }
+
+    fn forget_prefix_len(&mut self, len: usize) {
+        let count = self.prefix_lens.get_mut(&len).expect("the lengths of all prefixes are counted");
+        *count -= 1;
+        if *count == 0 {
+            self.prefix_lens.remove(&len);
         }
     }
 
     /// The client read the key and may keep a copy.
     pub fn remember(&mut self, id: u64, key: &[u8]) {
-        let readers = match self.readers.get_mut(key) {
-            Some(readers) => readers,
-            None => self.readers.entry(key.into()).or_default(),
+        let is_new = match self.readers.get_mut(key) {
+            Some(readers) => readers.insert(id),
+            None => {
+                self.readers.insert(key.into(), Readers::One(id));
+                true
+            }
         };
-        if readers.insert(id) {
-            self.items += 1;
+        self.items += usize::from(is_new);
+    }
+
+    /// A key changed while `current` ran a command: tells its readers now, and followers of prefixes at the next
+    /// flush. `changed_by_itself`: not by the command, but because it was due or evicted.
+    pub fn key_changed(
+        &mut self,
+        clients: &mut Clients,
+        key: &[u8],
+        current: Option<ClientSlot>,
+        changed_by_itself: bool,
+    ) {
+        if !self.prefixes.is_empty() {
+            self.note_for_followers(key, current.filter(|_| !changed_by_itself));
+        }
+        self.tell_readers(clients, key, current);
+    }
+
+    fn note_for_followers(&mut self, key: &[u8], by: Option<ClientSlot>) {
+        for (&len, _) in self.prefix_lens.range(..=key.len()) {
+            if let Some(prefix) = self.prefixes.get_mut(&key[..len]) {
+                prefix.changed.insert(key.into(), by);
+                self.has_changes = true;
+            }
         }
     }
 
-    /// A key changed, by `by` if by a client: tells its readers now and prefix followers at the next flush.
-    pub fn key_changed(&mut self, clients: &mut Clients, key: &[u8], by: Option<ClientSlot>) {
-        if !self.prefixes.is_empty() {
-            self.changed.push((key.into(), by));
-        }
-        let Some(readers) = self.readers.remove(key) else { return };
-        self.items -= readers.len();
-        for id in readers {
+    fn tell_readers(&mut self, clients: &mut Clients, key: &[u8], current: Option<ClientSlot>) {
+        let Some(readers) = self.readers.swap_remove(key) else { return };
+        self.items -= readers.ids().len();
+        for &id in readers.ids() {
             let Some(slot) = clients.by_id(id) else { continue };
-            let wants = clients[slot]
-                .tracking
-                .as_ref()
-                .is_some_and(|t| !t.broadcast && !(t.no_loop && by == Some(slot)));
-            if wants {
-                tell(clients, slot, Some(&[key]));
+            // One that has turned to broadcast mode hears of changes in that way only.
+            let Some(tracking) = &clients[slot].tracking else { continue };
+            if !tracking.broadcast && !(tracking.no_loop && current == Some(slot)) {
+                tell(clients, slot, Stale::Keys(&[key]));
             }
         }
     }
 
     /// Everything changed (FLUSHALL): all copies are stale.
     pub fn all_changed(&mut self, clients: &mut Clients) {
-        let slots: Vec<_> = clients.iter().filter(|c| c.tracking.is_some()).map(|c| c.slot).collect();
-        for slot in slots {
-            tell(clients, slot, None);
+        if self.clients > 0 {
+            let slots: Vec<_> = clients.iter().filter(|c| c.tracking.is_some()).map(|c| c.slot).collect();
+            for slot in slots {
+                tell(clients, slot, Stale::All);
+            }
         }
-        self.readers.clear();
+        self.readers = IndexMap::new();
         self.items = 0;
     }
 
     /// Tells followers of prefixes what changed since the last time, each in one message.
     pub fn flush_broadcasts(&mut self, clients: &mut Clients) {
-        if self.changed.is_empty() {
+        if !std::mem::take(&mut self.has_changes) {
             return;
         }
-        let changed = std::mem::take(&mut self.changed);
-        let prefixes: Vec<_> = self.prefixes.iter().map(|(p, f)| (p.clone(), f.clone())).collect();
-        for (prefix, followers) in prefixes {
-            for slot in followers {
-                let no_loop = clients[slot].tracking.as_ref().is_some_and(|t| t.no_loop);
-                let mut seen = HashSet::new();
-                let keys: Vec<&[u8]> = changed
-                    .iter()
-                    .filter(|(key, by)| key.starts_with(&prefix) && !(no_loop && *by == Some(slot)))
-                    .map(|(key, _)| &**key)
-                    .filter(|key| seen.insert(*key))
-                    .collect();
+        for prefix in self.prefixes.values_mut() {
+            let changed = std::mem::take(&mut prefix.changed);
+            if changed.is_empty() {
+                continue;
+            }
+            let all: Vec<&[u8]> = changed.keys().map(|key| &**key).collect();
+            for &slot in &prefix.followers {
+                if !clients[slot].tracking.as_ref().is_some_and(|tracking| tracking.no_loop) {
+                    tell(clients, slot, Stale::Keys(&all));
+                    continue;
+                }
+                let by_others = changed.iter().filter(|(_, by)| **by != Some(slot));
+                let keys: Vec<&[u8]> = by_others.map(|(key, _)| &**key).collect();
                 if !keys.is_empty() {
-                    tell(clients, slot, Some(&keys));
+                    tell(clients, slot, Stale::Keys(&keys));
                 }
             }
         }
     }
 
-    /// Forgets keys until at most `keys_max` remain, telling their readers as if they had changed.
+    /// While there are more than `keys_max` (0: no limit), forgets some keys and tells their readers as if they had
+    /// changed.
     pub fn limit(&mut self, clients: &mut Clients, keys_max: usize) {
-        while self.readers.len() > keys_max {
-            let Some(key) = self.readers.keys().next().cloned() else { return };
-            self.key_changed(clients, &key, None);
+        if keys_max == 0 {
+            return;
+        }
+        for _ in 0..KEYS_FORGOTTEN_MAX {
+            if self.readers.len() <= keys_max {
+                return;
+            }
+            // What is removed leaves its place to the newest key: going round forgets old and new alike.
+            self.forget_at = (self.forget_at + 1) % self.readers.len();
+            let (key, _) = self.readers.get_index(self.forget_at).expect("the place is within the table");
+            let key = key.clone();
+            self.tell_readers(clients, &key, None);
         }
     }
 }
 
-/// Sends one invalidation, to the client or to whom it redirects; `None` means all keys.
-fn tell(clients: &mut Clients, slot: ClientSlot, keys: Option<&[&[u8]]>) {
+/// Which copies are to be thrown away.
+enum Stale<'a> {
+    Keys(&'a [&'a [u8]]),
+    All,
+}
+
+/// Sends one invalidation, to the client or to whom it redirects.
+fn tell(clients: &mut Clients, slot: ClientSlot, stale: Stale<'_>) {
     let redirect = clients[slot].tracking.as_ref().and_then(|t| t.redirect);
-    let target = match redirect.map(|id| clients.by_id(id)) {
+    let target = match redirect {
         None => slot,
-        Some(Some(target)) => target,
-        Some(None) => return redirection_broken(clients, slot),
+        Some(id) => match clients.by_id(id).filter(|&target| !clients[target].is_closing()) {
+            Some(target) => target,
+            None => return redirection_broken(clients, slot, id),
+        },
     };
-    let subscribed = clients[target].subscriptions.channels.contains(INVALIDATE_CHANNEL);
+    let listens = redirect.is_some() && !clients[target].subscriptions.is_empty();
+    // A null takes the form of the protocol of the client that caches, whoever is told.
+    let protocol = clients[slot].protocol();
     match clients[target].protocol() {
         Protocol::Resp3 => clients.push(target, |reply| {
             reply.push(2);
             reply.bulk(b"invalidate");
-            write_keys(reply, keys);
+            write_keys(reply, stale, protocol);
         }),
-        Protocol::Resp2 if redirect.is_some() && subscribed => clients.push(target, |reply| {
+        Protocol::Resp2 if listens => clients.push(target, |reply| {
             reply.push(3);
             reply.bulk(b"message");
             reply.bulk(INVALIDATE_CHANNEL);
-            write_keys(reply, keys);
+            write_keys(reply, stale, protocol);
         }),
         Protocol::Resp2 => {}
     }
 }
 
-fn redirection_broken(clients: &mut Clients, slot: ClientSlot) {
+fn redirection_broken(clients: &mut Clients, slot: ClientSlot, id: u64) {
     let Some(tracking) = clients[slot].tracking.as_mut() else { return };
     tracking.broken_redirect = true;
-    let id = tracking.redirect.unwrap_or(0);
     if clients[slot].protocol() == Protocol::Resp3 {
         clients.push(slot, |reply| {
             reply.push(2);
@@ -188,10 +317,10 @@ fn redirection_broken(clients: &mut Clients, slot: ClientSlot) {
     }
 }
 
-fn write_keys(reply: &mut ReplyBuffer, keys: Option<&[&[u8]]>) {
-    match keys {
-        None => reply.null(),
-        Some(keys) => {
+fn write_keys(reply: &mut ReplyBuffer, stale: Stale<'_>, protocol: Protocol) {
+    match stale {
+        Stale::All => reply.raw(if protocol == Protocol::Resp3 { b"_\r\n" } else { b"$-1\r\n" }),
+        Stale::Keys(keys) => {
             reply.array(keys.len());
             for key in keys {
                 reply.bulk(key);

@@ -2,70 +2,164 @@
 
 use super::clients::{ClientSlot, Clients};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// One key a client watches.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Watched {
     pub db_index: usize,
-    pub key: Box<[u8]>,
-    /// It was already past its expiry when the watch began: its removal for that reason breaks nothing.
-    pub was_expired: bool,
+    pub key: Arc<[u8]>,
+}
+
+impl Watched {
+    /// What it costs, with its place in the table.
+    pub const MEMORY_BYTES: usize = 96;
+}
+
+#[derive(Debug)]
+struct Watcher {
+    slot: ClientSlot,
+    /// The key was stored but past its expiry when the watch began: that it is then removed changes nothing.
+    of_stale_key: bool,
+}
+
+/// What happened to a watched key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Touch {
+    Changed,
+    /// It was removed because it was past its expiry.
+    Expired,
+}
+
+/// What a database looked like before and after all of it was replaced, for one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replaced {
+    pub existed: bool,
+    pub exists: bool,
+    /// It exists, but is past its expiry.
+    pub is_stale: bool,
 }
 
 /// Watchers of each key, by database.
 #[derive(Default)]
 pub struct WatchTable {
-    watchers: HashMap<(usize, Box<[u8]>), Vec<ClientSlot>>,
+    databases: Vec<HashMap<Arc<[u8]>, Vec<Watcher>>>,
+    keys: usize,
 }
 
 impl WatchTable {
+    #[inline]
     pub fn is_empty(&self) -> bool {
-        self.watchers.is_empty()
+        self.keys == 0
     }
 
+    /// How many keys are watched.
     pub fn keys(&self) -> usize {
-        self.watchers.len()
+        self.keys
     }
 
-    pub fn watch(&mut self, clients: &mut Clients, slot: ClientSlot, watched: Watched) {
-        let list = self.watchers.entry((watched.db_index, watched.key.clone())).or_default();
-        if !list.contains(&slot) {
-            list.push(slot);
-            clients[slot].watched.push(watched);
+    /// `is_stale`: the key is stored but past its expiry.
+    pub fn watch(
+        &mut self,
+        clients: &mut Clients,
+        slot: ClientSlot,
+        db_index: usize,
+        key: &[u8],
+        is_stale: bool,
+    ) {
+        if self.databases.len() <= db_index {
+            self.databases.resize_with(db_index + 1, HashMap::new);
         }
+        let database = &mut self.databases[db_index];
+        let key = database.get_key_value(key).map_or_else(|| Arc::from(key), |(shared, _)| shared.clone());
+        let watchers = database.entry(key.clone()).or_default();
+        if watchers.iter().any(|watcher| watcher.slot == slot) {
+            return;
+        }
+        self.keys += usize::from(watchers.is_empty());
+        watchers.push(Watcher { slot, of_stale_key: is_stale });
+        clients[slot].watched.push(Watched { db_index, key });
     }
 
     /// Forgets all that the client watches, and that something broke.
     pub fn unwatch_all(&mut self, clients: &mut Clients, slot: ClientSlot) {
-        let client = &mut clients[slot];
-        client.watch_broken = false;
-        for watched in std::mem::take(&mut client.watched) {
-            let key = (watched.db_index, watched.key);
-            if let Some(list) = self.watchers.get_mut(&key) {
-                list.retain(|&other| other != slot);
-                if list.is_empty() {
-                    self.watchers.remove(&key);
-                }
+        self.release(clients, slot);
+        clients[slot].watch_broken = false;
+    }
+
+    fn release(&mut self, clients: &mut Clients, slot: ClientSlot) {
+        for watched in std::mem::take(&mut clients[slot].watched) {
+            let database = &mut self.databases[watched.db_index];
+            let watchers = database.get_mut(&watched.key).expect("a watched key has watchers");
+            watchers.retain(|watcher| watcher.slot != slot);
+            if watchers.is_empty() {
+                database.remove(&watched.key);
+                self.keys -= 1;
             }
         }
     }
 
-    /// A key has changed.
-    pub fn touch(&self, clients: &mut Clients, db_index: usize, key: &[u8]) {
-        for &slot in self.watchers.get(&(db_index, key.into())).into_iter().flatten() {
-            clients[slot].watch_broken = true;
-        }
+    /// Whether the key was past its expiry already when the client began to watch it.
+    pub fn watches_stale_key(&self, slot: ClientSlot, watched: &Watched) -> bool {
+        let watchers = self.databases[watched.db_index].get(&watched.key);
+        watchers.into_iter().flatten().any(|watcher| watcher.slot == slot && watcher.of_stale_key)
     }
 
-    /// Whole databases are about to change (FLUSHDB, SWAPDB): breaks what watches a key for which `affected`
-    /// says so.
-    pub fn touch_where(&self, clients: &mut Clients, affected: impl Fn(usize, &[u8]) -> bool) {
-        for ((db_index, key), slots) in &self.watchers {
-            if affected(*db_index, key) {
-                for &slot in slots {
-                    clients[slot].watch_broken = true;
+    /// A key has changed or gone.
+    pub fn touch(&mut self, clients: &mut Clients, db_index: usize, key: &[u8], touch: Touch) {
+        if self.keys == 0 {
+            return;
+        }
+        let Some(watchers) = self.databases.get_mut(db_index).and_then(|database| database.get_mut(key))
+        else {
+            return;
+        };
+        let mut broken = Vec::new();
+        for watcher in watchers {
+            if touch == Touch::Expired && watcher.of_stale_key {
+                watcher.of_stale_key = false;
+            } else {
+                broken.push(watcher.slot);
+            }
+        }
+        self.break_transactions(clients, &broken);
+    }
+
+    /// A whole database was emptied or exchanged; `replaced` tells what that meant for a key.
+    pub fn database_replaced(
+        &mut self,
+        clients: &mut Clients,
+        db_index: usize,
+        replaced: impl Fn(&[u8]) -> Replaced,
+    ) {
+        let mut broken = Vec::new();
+        for (key, watchers) in self.databases.get_mut(db_index).into_iter().flatten() {
+            let Replaced { existed, exists, is_stale } = replaced(key);
+            if !existed && !exists {
+                continue;
+            }
+            for watcher in watchers {
+                if watcher.of_stale_key && !exists {
+                    watcher.of_stale_key = false;
+                } else if is_stale && (watcher.of_stale_key || !existed) {
+                    watcher.of_stale_key = true;
+                } else {
+                    broken.push(watcher.slot);
                 }
             }
+        }
+        self.break_transactions(clients, &broken);
+    }
+
+    /// EXEC will answer null; what the clients watch and have queued is of no more use.
+    fn break_transactions(&mut self, clients: &mut Clients, broken: &[ClientSlot]) {
+        for &slot in broken {
+            let client = &mut clients[slot];
+            client.watch_broken = true;
+            if let Some(transaction) = &mut client.transaction {
+                transaction.forget_queue();
+            }
+            self.release(clients, slot);
         }
     }
 }

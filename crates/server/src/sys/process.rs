@@ -1,5 +1,6 @@
 //! The process as the kernel accounts for it.
 
+use std::io;
 use std::time::Duration;
 
 /// Whose time is asked for.
@@ -32,6 +33,72 @@ pub fn cpu_times(whose: Whose) -> CpuTimes {
     assert!(result == 0, "getrusage fails only for an unknown `who`");
     let duration = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
     CpuTimes { user: duration(usage.ru_utime), system: duration(usage.ru_stime) }
+}
+
+/// Goes on as a process in the background: without a terminal, in a session of its own, with nothing on its standard
+/// streams. Only the child returns.
+///
+/// # Errors
+/// The system's, when it gives no process or no session.
+pub fn daemonize() -> io::Result<()> {
+    assert!(threads() <= 1, "only the thread that forks lives on in the child, so there must be no other");
+    // SAFETY: the process has one thread, as asserted above, so the child has no lock that a missing thread holds.
+    match unsafe { libc::fork() } {
+        -1 => return Err(io::Error::last_os_error()),
+        0 => {}
+        // SAFETY: ends the parent at once; it runs no destructor that the child will run too.
+        _ => unsafe { libc::_exit(0) },
+    }
+    rustix::process::setsid()?;
+    let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null)?;
+    Ok(())
+}
+
+/// Keeps the kernel from backing this process's memory with huge pages.
+pub fn disable_huge_pages() -> io::Result<()> {
+    // SAFETY: this option takes one number and touches no memory.
+    match unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// How many threads the process has; 0 if the kernel does not say.
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
+}
+
+/// What `ps` shows: writes over the arguments that the process was started with, as far as they reach. Whether the
+/// kernel told where they are.
+pub fn set_title(title: &[u8]) -> bool {
+    let Some((start, end)) = argument_area() else { return false };
+    let room = end - start;
+    if room == 0 {
+        return false;
+    }
+    let kept = title.len().min(room - 1);
+    let area: *mut u8 = std::ptr::with_exposed_provenance_mut(start);
+    // SAFETY: the kernel placed the arguments in `start..end`, which stays mapped and writable while the process
+    // lives. Nothing reads them any more: the standard library was asked for its copy when the process started, and
+    // there is one thread that could.
+    unsafe {
+        std::ptr::copy_nonoverlapping(title.as_ptr(), area, kept);
+        std::ptr::write_bytes(area.add(kept), 0, room - kept);
+    }
+    true
+}
+
+/// From the 48th and 49th field of /proc/self/stat.
+fn argument_area() -> Option<(usize, usize)> {
+    let text = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The second field is a name in parentheses that may contain anything.
+    let mut fields = text.rsplit_once(')')?.1.split_whitespace().skip(45);
+    let start: usize = fields.next()?.parse().ok()?;
+    let end: usize = fields.next()?.parse().ok()?;
+    (start != 0 && start <= end).then_some((start, end))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use structures::hash::HashSeed;
 
 /// One command or directive, as written and as understood.
 enum Action {
-    Command { client: String, args: Vec<Vec<u8>> },
+    Command { client: String, args: Vec<Vec<u8>>, shown: bool },
     Advance { ms: u64 },
 }
 
@@ -113,12 +113,13 @@ fn parse_action(line: &str) -> Result<Option<Action>, String> {
     if let Some(ms) = line.strip_prefix("advance ") {
         return ms.parse().map(|ms| Some(Action::Advance { ms })).map_err(|e| e.to_string());
     }
+    let (line, shown) = line.strip_prefix('~').map_or((line, true), |rest| (rest, false));
     let (client, command) = match line.strip_prefix('@') {
         Some(rest) => rest.split_once(' ').ok_or("a client's name and no command")?,
         None => ("", line),
     };
     let args = wire::request::split_args(command.as_bytes()).map_err(|_| "unbalanced quotes")?;
-    Ok(Some(Action::Command { client: client.to_owned(), args }))
+    Ok(Some(Action::Command { client: client.to_owned(), args, shown }))
 }
 
 /// Where a script's commands go.
@@ -153,7 +154,7 @@ impl Player {
             [&["FLUSHALL"][..], &["FUNCTION", "FLUSH"], &["SCRIPT", "FLUSH"], &["CONFIG", "RESETSTAT"]]
         {
             let args = words.iter().map(|word| word.as_bytes().to_vec()).collect();
-            player.run(&[Action::Command { client: String::new(), args }]);
+            player.run(&[Action::Command { client: String::new(), args, shown: true }]);
         }
         player
     }
@@ -162,16 +163,17 @@ impl Player {
     fn run(&mut self, actions: &[Action]) -> Vec<String> {
         let mut received: Vec<(String, Vec<u8>)> = Vec::new();
         for action in actions {
+            let before = received.clone();
             match (&mut *self, action) {
                 (Player::InProcess { executor, .. }, Action::Advance { ms }) => advance(executor, *ms),
                 (Player::Server { .. }, Action::Advance { ms }) => {
                     std::thread::sleep(Duration::from_millis(*ms))
                 }
-                (Player::InProcess { executor, clients }, Action::Command { client, args }) => {
+                (Player::InProcess { executor, clients }, Action::Command { client, args, .. }) => {
                     let slot = *clients.entry(client.clone()).or_insert_with(|| connect(executor));
                     send_in_process(executor, slot, args);
                 }
-                (Player::Server { address, clients }, Action::Command { client, args }) => {
+                (Player::Server { address, clients }, Action::Command { client, args, .. }) => {
                     let stream = clients.entry(client.clone()).or_insert_with(|| {
                         TcpStream::connect(address.as_str()).expect("the reference answers")
                     });
@@ -181,6 +183,9 @@ impl Player {
             }
             if let Player::InProcess { executor, clients } = self {
                 collect_in_process(executor, clients, &mut received);
+            }
+            if matches!(action, Action::Command { shown: false, .. }) {
+                received = before;
             }
         }
         if let Player::Server { clients, .. } = self {

@@ -44,8 +44,8 @@ impl Bucket {
         // SAFETY: SSE2 is part of x86-64, and the four loads cover the 64 aligned bytes of the bucket.
         unsafe {
             let line = self.slots.as_ptr().cast::<__m128>();
-            // 0xdd picks the upper 32 bits of each of four slots; shifting right leaves the tag, sign-extended,
-            // which the saturating pack keeps as it is.
+            // 0xdd picks the upper 32 bits of each of four slots; shifting right leaves the tag,
+            // sign-extended, which the saturating pack keeps as it is.
             let upper = |i: usize| {
                 let pair = _mm_shuffle_ps::<0xdd>(
                     _mm_load_ps(line.add(i).cast()),
@@ -269,7 +269,8 @@ pub(super) fn dissolve(slots: &[Slot; SLOTS], mut take: impl FnMut(Slot)) -> usi
     let mut link = *last;
     let mut freed = 0;
     while link.is_link() {
-        // SAFETY: invariant 2: the node is alive and of this length; its owner has been handed over to `link`.
+        // SAFETY: invariant 2: the node is alive and of this length; its owner has been handed over to
+        // `link`.
         let node: &[Slot] = unsafe { std::slice::from_raw_parts(link.address().cast(), link.link_len()) };
         let last = node[node.len() - 1];
         for &slot in node {

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. A chunk is `None`-like (null) or an owned allocation of `capacity` initialised buckets.
-//! 2. Only the last chunk may have a capacity below [`CHUNK_BUCKETS`]: the directory ends where the table ends.
+//! 2. Only the last chunk may have a capacity below [`CHUNK_BUCKETS`]: the directory ends with the table.
 //! 3. `expiring` counts the entries with a time to live in the chunk's buckets, their overflow included.
 
 use super::bucket::Bucket;

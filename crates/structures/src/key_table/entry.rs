@@ -1,15 +1,15 @@
 //! An entry: one allocation with header, value, expiry and key.
 //!
 //! ```text
-//!  short   | flags u8 | access u24 | key len u8 | value len u8 | (object: 2 unused) |                     6 or 8 bytes
-//!  long    | flags u8 | access u24 | unused u32                | key len u32 | value len u32 |            16 bytes
+//!  short   | flags u8 | access u24 | key len u8 | value len u8 | (object: 2 unused) |   6 or 8 bytes
+//!  long    | flags u8 | access u24 | unused u32                | key len u32 | value len u32 |  16 bytes
 //!
 //!  header | integer i64 or object T | expiry i64, if any | key | inline value
 //!           ^ an object is aligned: offset 8 or 16
 //! ```
-//! Only the header decides where everything is, and how large the allocation is: the sum, rounded up to a size
-//! class of jemalloc with quantum 8. Other allocators waste what jemalloc would have wasted; in exchange a new
-//! value of the same class is written in place.
+//! Only the header decides where everything is, and how large the allocation is: the sum, rounded up to a
+//! size class of jemalloc with quantum 8. Other allocators waste what jemalloc would have wasted; in
+//! exchange a new value of the same class is written in place.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
@@ -347,8 +347,9 @@ impl<T> Entry<T> {
         let (old, new) = (self.form(), self.form().with_expiry(expiry_ms.is_some()));
         let entry = if old.size() == new.size() { self } else { Entry::allocate(new) };
         let payload_len = expiry_at(old.flags, old.object_len);
-        // SAFETY: both forms fit their allocations. Header and payload keep their place and size; key and value
-        // follow each other and move by the expiry's length, with `copy` because the ranges may overlap.
+        // SAFETY: both forms fit their allocations. Header and payload keep their place and size; key and
+        // value follow each other and move by the expiry's length, with `copy` because the ranges may
+        // overlap.
         unsafe {
             self.at
                 .add(key_at(old.flags, old.object_len))
@@ -445,8 +446,8 @@ impl<'a, T> EntryRef<'a, T> {
         self.entry.access()
     }
 
-    /// What was asked of the allocator: always a size class of jemalloc with quantum 8. Without the memory that
-    /// an object owns elsewhere.
+    /// What was asked of the allocator: always a size class of jemalloc with quantum 8. Without the memory
+    /// that an object owns elsewhere.
     pub fn allocation_bytes(&self) -> usize {
         self.entry.allocation_bytes()
     }

@@ -68,7 +68,8 @@ impl Probe {
             if !slot.holds_object() {
                 return ProbeState::Done;
             }
-            // SAFETY: the slot is a live entry's that holds an object; `step` binds the lifetime to the table's.
+            // SAFETY: the slot is a live entry's that holds an object; `step` binds the lifetime to the
+            // table's.
             return ProbeState::Object(unsafe { Entry::from_address(slot.address()).object().as_ref() });
         }
         prefetch(slot.address());

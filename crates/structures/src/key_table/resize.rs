@@ -8,18 +8,19 @@ use super::{KeyTable, NARROW, WIDE};
 use crate::prefetch::prefetch;
 use std::ops::Range;
 
-/// A bucket is added when more than 6 entries come to a bucket on average. Computed (Poisson) as bytes per key and share
-/// of entries that need a second bucket line: at 5.5: 12.1 and 5.6 %; at 6: 11.3 and 7.8 %; at 7: 10.2 and 13 %.
-/// With overflow nodes of a whole line it would be 12.9, 12.3 and 11.6 bytes, which is why they are cut to size.
+/// A bucket is added when more than 6 entries come to a bucket on average. Computed (Poisson) as bytes per
+/// key and share of entries that need a second bucket line: at 5.5: 12.1 and 5.6 %; at 6: 11.3 and 7.8 %;
+/// at 7: 10.2 and 13 %. With overflow nodes of a whole line it would be 12.9, 12.3 and 11.6 bytes, which is
+/// why they are cut to size.
 const LOAD_MAX: usize = 6;
-/// A bucket is given back when fewer than 5 entries come to each of the others: a gap, so that one key put and
-/// removed in turn does not move the frontier to and fro.
+/// A bucket is given back when fewer than 5 entries come to each of the others: a gap, so that one key put
+/// and removed in turn does not move the frontier to and fro.
 const LOAD_MIN: usize = 5;
 
 impl<T> KeyTable<T> {
-    /// Gives the table the size it should have, rearranging at most about `buckets_max` buckets. Answers whether
-    /// there is more to do. Only worth calling in idle time after much was removed: puts and removals keep
-    /// pace by themselves.
+    /// Gives the table the size it should have, rearranging at most about `buckets_max` buckets. Answers
+    /// whether there is more to do. Only worth calling in idle time after much was removed: puts and
+    /// removals keep pace by themselves.
     pub fn step(&mut self, buckets_max: usize) -> bool {
         let mut done = 0;
         while self.is_crowded() || self.is_sparse() {
@@ -33,8 +34,8 @@ impl<T> KeyTable<T> {
         false
     }
 
-    /// Gives an empty table the size for `keys` keys at once, which saves the growing. Allocates about 11 bytes a key:
-    /// a caller bounds what it trusts.
+    /// Gives an empty table the size for `keys` keys at once, which saves the growing. Allocates about 11
+    /// bytes a key: a caller bounds what it trusts.
     pub fn reserve(&mut self, keys: usize) {
         if self.len > 0 || keys <= SLOTS {
             return;
@@ -166,8 +167,8 @@ impl<T> KeyTable<T> {
         }
     }
 
-    /// Moves the entries of a group, in the buckets `from`, to where they are in the other shape: within `to`.
-    /// The buckets of `to` that are not in `from` are empty.
+    /// Moves the entries of a group, in the buckets `from`, to where they are in the other shape: within
+    /// `to`. The buckets of `to` that are not in `from` are empty.
     fn rearrange(&mut self, from: Range<usize>, from_shape: Shape, to: Range<usize>, to_shape: Shape) {
         let mut staging = Staging::new();
         let narrow = self.shapes[NARROW];
@@ -240,8 +241,9 @@ impl<T> KeyTable<T> {
 /// The most that a bucket and one overflow node hold.
 const STAGED_MAX: usize = bucket::SLOTS - 1 + bucket::SLOTS;
 
-/// The entries of a group, sorted by their new bucket. Measured: with each entry pushed into its new bucket at once, a
-/// search for the free slot each time, a put cost 727 ns instead of 444 at 1M keys, in mispredicted branches.
+/// The entries of a group, sorted by their new bucket. Measured: with each entry pushed into its new bucket
+/// at once, a search for the free slot each time, a put cost 727 ns instead of 444 at 1M keys, in
+/// mispredicted branches.
 struct Staging {
     slots: [[Slot; STAGED_MAX + 1]; 8],
     counts: [usize; 8],

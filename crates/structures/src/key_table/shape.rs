@@ -19,7 +19,8 @@ const FIXED_BITS: u32 = 5;
 const LEVELS_PER_WINDOW: u32 = WINDOW_BITS - PLACE_BITS + 1;
 /// Widths go from 4 to 7, then the next level starts at 4. Level 0 starts at 1.
 const WIDTH_MIN: u32 = 4;
-/// 2^40 groups. A scan's cursor is the upper 48 bits of a hash, which holds every bucket's boundary up to here.
+/// 2^40 groups. A scan's cursor is the upper 48 bits of a hash, which holds every bucket's boundary up to
+/// here.
 pub(super) const LEVEL_MAX: u32 = 40;
 
 const _: () = assert!(WINDOW_BITS + FIXED_BITS == 16);
@@ -78,8 +79,8 @@ impl Shape {
         }
     }
 
-    /// Which of the `parts` of its group an entry belongs to, the group being one of this shape and `parts` at most
-    /// twice `WIDTH_MIN`; the tag is of this shape, or of another that shares its window.
+    /// Which of the `parts` of its group an entry belongs to, the group being one of this shape and `parts`
+    /// at most twice `WIDTH_MIN`; the tag is of this shape, or of another that shares its window.
     #[inline]
     pub(super) fn place(&self, tag: u16, parts: usize) -> usize {
         let place =

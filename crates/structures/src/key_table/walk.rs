@@ -14,9 +14,10 @@ const CURSOR_SHIFT: u32 = 16;
 const TRIES_MAX: usize = 64;
 
 impl<T> KeyTable<T> {
-    /// Visits the entries of one bucket, and answers the cursor of the next; 0 starts and ends. An entry that is in
-    /// the table from the first call to the last is visited, whatever happens to the table between the calls; it
-    /// may be visited twice if the table's size changes. Cursors are below 2^48; any number is accepted.
+    /// Visits the entries of one bucket, and answers the cursor of the next; 0 starts and ends. An entry
+    /// that is in the table from the first call to the last is visited, whatever happens to the table
+    /// between the calls; it may be visited twice if the table's size changes. Cursors are below 2^48; any
+    /// number is accepted.
     pub fn scan(&self, cursor: u64, visit: &mut dyn FnMut(EntryRef<'_, T>)) -> u64 {
         if self.len == 0 {
             return 0;
@@ -34,9 +35,9 @@ impl<T> KeyTable<T> {
         next
     }
 
-    /// Visits the entries with an expiry in up to `buckets_max` buckets, and answers the cursor of the next; other
-    /// entries' memory is not touched, and stretches of the table without such an entry are skipped
-    /// and not counted. The guarantee is that of [`KeyTable::scan`].
+    /// Visits the entries with an expiry in up to `buckets_max` buckets, and answers the cursor of the
+    /// next; other entries' memory is not touched, and stretches of the table without such an entry are
+    /// skipped and not counted. The guarantee is that of [`KeyTable::scan`].
     pub fn scan_expiring(
         &self,
         cursor: u64,
@@ -106,8 +107,8 @@ impl<T> KeyTable<T> {
         if self.len == 0 {
             return None;
         }
-        // Every place of every bucket has the same chance, occupied or not. At 5 entries a bucket or more, and
-        // a fullest bucket of some 20, one in four tries hits.
+        // Every place of every bucket has the same chance, occupied or not. At 5 entries a bucket or more,
+        // and a fullest bucket of some 20, one in four tries hits.
         let places = self.crowd_max.max(SLOTS) as u64;
         for _ in 0..16 * TRIES_MAX {
             let number = self.bucket_number(random.below(self.buckets as u64) as usize);
@@ -159,9 +160,9 @@ impl<T> KeyTable<T> {
         None
     }
 
-    /// Visits up to `n` entries that are neighbours, from a random bucket on: much cheaper than `n` random entries.
-    /// Answers how many were visited: fewer than `n` only if the table has fewer, or if entries with an expiry
-    /// are wanted and hard to find.
+    /// Visits up to `n` entries that are neighbours, from a random bucket on: much cheaper than `n` random
+    /// entries. Answers how many were visited: fewer than `n` only if the table has fewer, or if entries
+    /// with an expiry are wanted and hard to find.
     pub fn sample(
         &self,
         random: &mut Random,

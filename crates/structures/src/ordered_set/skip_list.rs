@@ -125,6 +125,11 @@ fn hash_of(seed: HashSeed, node: NonNull<Node>) -> u64 {
 }
 
 impl<H: HeaderPlace> SkipList<H> {
+    /// The seed it hashes members with.
+    pub fn seed(&self) -> HashSeed {
+        self.seed
+    }
+
     fn with_header(header: H, seed: HashSeed, random_seed: u64) -> Self {
         SkipList { header, index: MemberIndex::new(), seed, random: Random::new(random_seed), nodes_bytes: 0 }
     }

@@ -75,9 +75,16 @@ static LANES: [u8; GROUP] = {
     lanes
 };
 
+/// `start` if a lane from there on is wanted, else 0: lanes that are masked away must not fetch their line.
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
+#[inline(always)]
+fn wanted(start: usize, lanes_wanted: usize) -> usize {
+    if start < lanes_wanted { start } else { 0 }
+}
+
 #[cfg(all(target_arch = "x86_64", any(test, not(target_feature = "avx2"))))]
 mod sse2 {
-    use super::{GROUP, LANES};
+    use super::{GROUP, LANES, wanted};
     use std::arch::x86_64::*;
 
     /// # Safety
@@ -99,14 +106,14 @@ mod sse2 {
     /// # Safety
     /// None is needed: SSE2 is part of x86-64.
     #[inline(always)]
-    pub(super) unsafe fn sum_first(group: &[u8; GROUP], count: usize) -> usize {
+    pub(super) unsafe fn sum_first(group: &[u8; GROUP], lanes_wanted: usize) -> usize {
         // SAFETY: SSE2 is part of x86-64; each unaligned load covers 16 of 64 bytes.
         unsafe {
-            let (zero, count) = (_mm_setzero_si128(), _mm_set1_epi8(count as i8));
+            let (zero, count) = (_mm_setzero_si128(), _mm_set1_epi8(lanes_wanted as i8));
             let mut total = zero;
             for start in (0..GROUP).step_by(16) {
                 let numbers = _mm_loadu_si128(LANES.as_ptr().add(start).cast());
-                let lanes = _mm_loadu_si128(group.as_ptr().add(start).cast());
+                let lanes = _mm_loadu_si128(group.as_ptr().add(wanted(start, lanes_wanted)).cast());
                 let first = _mm_and_si128(lanes, _mm_cmpgt_epi8(count, numbers));
                 total = _mm_add_epi64(total, _mm_sad_epu8(first, zero));
             }
@@ -118,7 +125,7 @@ mod sse2 {
 
 #[cfg(all(target_arch = "x86_64", any(test, target_feature = "avx2")))]
 mod avx2 {
-    use super::{GROUP, LANES};
+    use super::{GROUP, LANES, wanted};
     use std::arch::x86_64::*;
 
     /// # Safety
@@ -140,15 +147,15 @@ mod avx2 {
     /// The processor has AVX2.
     #[target_feature(enable = "avx2")]
     #[inline]
-    pub(super) unsafe fn sum_first(group: &[u8; GROUP], count: usize) -> usize {
-        let (zero, count) = (_mm256_setzero_si256(), _mm256_set1_epi8(count as i8));
+    pub(super) unsafe fn sum_first(group: &[u8; GROUP], lanes_wanted: usize) -> usize {
+        let (zero, count) = (_mm256_setzero_si256(), _mm256_set1_epi8(lanes_wanted as i8));
         let mut total = zero;
         for start in (0..GROUP).step_by(32) {
             // SAFETY: each unaligned load covers 32 of 64 bytes.
             let (numbers, lanes) = unsafe {
                 (
                     _mm256_loadu_si256(LANES.as_ptr().add(start).cast()),
-                    _mm256_loadu_si256(group.as_ptr().add(start).cast()),
+                    _mm256_loadu_si256(group.as_ptr().add(wanted(start, lanes_wanted)).cast()),
                 )
             };
             let first = _mm256_and_si256(lanes, _mm256_cmpgt_epi8(count, numbers));
@@ -161,7 +168,7 @@ mod avx2 {
 
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 mod neon {
-    use super::{GROUP, LANES};
+    use super::{GROUP, LANES, wanted};
     use std::arch::aarch64::*;
 
     const BIT_OF_LANE: [u8; 16] = [1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128];
@@ -184,14 +191,17 @@ mod neon {
     /// # Safety
     /// None is needed: NEON is part of AArch64.
     #[inline(always)]
-    pub(super) unsafe fn sum_first(group: &[u8; GROUP], count: usize) -> usize {
+    pub(super) unsafe fn sum_first(group: &[u8; GROUP], lanes_wanted: usize) -> usize {
         // SAFETY: NEON is part of AArch64; each load covers 16 of 64 bytes.
         unsafe {
-            let count = vdupq_n_u8(count as u8);
+            let count = vdupq_n_u8(lanes_wanted as u8);
             let mut total = vdupq_n_u16(0);
             for start in (0..GROUP).step_by(16) {
                 let below = vcltq_u8(vld1q_u8(LANES.as_ptr().add(start)), count);
-                total = vpadalq_u8(total, vandq_u8(vld1q_u8(group.as_ptr().add(start)), below));
+                total = vpadalq_u8(
+                    total,
+                    vandq_u8(vld1q_u8(group.as_ptr().add(wanted(start, lanes_wanted))), below),
+                );
             }
             vaddlvq_u16(total) as usize
         }

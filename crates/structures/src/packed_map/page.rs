@@ -23,7 +23,7 @@
 
 use super::columns::{self, GROUP};
 use crate::prefetch::prefetch;
-use crate::size_class::size_class;
+use crate::size_class::{size_class, usable_size};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::{self, NonNull};
 
@@ -208,6 +208,15 @@ impl Page {
             start -= stored_bytes(length);
             Slot { index, start, length }
         })
+    }
+
+    /// Bytes allocated for large records; a page without any is not touched to tell.
+    pub(super) fn large_bytes(&self) -> usize {
+        if self.large_count() == 0 {
+            return 0;
+        }
+        let large = self.slots().filter(|slot| slot.length == LARGE);
+        large.map(|slot| usable_size(self.large(slot).1)).sum()
     }
 
     /// First and last byte of the record as stored in the page, for prefetching.

@@ -36,7 +36,7 @@ pub(super) trait Format {
 
 /// Equality without a call for the lengths that most keys have: two loads that overlap.
 #[inline(always)]
-fn same_bytes(a: &[u8], b: &[u8]) -> bool {
+pub(super) fn same_bytes(a: &[u8], b: &[u8]) -> bool {
     if a.len() != b.len() {
         return false;
     }
@@ -434,10 +434,9 @@ impl<F: Format> Table<F> {
         for _ in 0..pages_max {
             let Some(page) = self.take_last_page() else { break };
             self.len -= page.count();
-            self.expiring_len -= page.expiring_count();
-            for slot in page.slots() {
-                let record = page.record(slot);
-                self.large_bytes -= if record.large { usable_size(record.bytes.len()) } else { 0 };
+            self.large_bytes -= page.large_bytes();
+            if page.expires() {
+                self.expiring_len -= page.expiring_count();
             }
         }
         if self.expiring_len == 0 {

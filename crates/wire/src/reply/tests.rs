@@ -94,3 +94,24 @@ fn lengths_found_later_leave_no_trace() {
         "+OK\r\n",
     );
 }
+
+#[test]
+fn a_reply_beyond_its_limit_is_dropped_whole() {
+    let mut reply = ReplyBuffer::new(Protocol::Resp3);
+    reply.set_limit(std::num::NonZeroUsize::new(100));
+    reply.bulk(&[b'x'; 50]);
+    assert!(!reply.is_overflowed() && reply.len() == 57);
+    let mark = reply.begin_array();
+    for _ in 0..1000 {
+        reply.bulk(b"an element");
+        reply.integer(123_456);
+        reply.simple("OK");
+        reply.double(1.5);
+    }
+    reply.end_array(mark, 1000);
+    reply.verbatim("txt", b"more");
+    assert!(reply.is_overflowed() && reply.is_empty() && reply.capacity() == 0);
+    reply.set_limit(None);
+    reply.ok();
+    assert_eq!(&*reply, b"+OK\r\n");
+}

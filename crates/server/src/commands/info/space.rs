@@ -4,6 +4,7 @@ use super::{Lines, Sources, human_bytes, ratio};
 use crate::config::Named;
 use crate::observe::memory::ALLOCATOR_NAME;
 use crate::server::Server;
+use std::sync::atomic::Ordering;
 
 /// Keys with an expiry whose remaining time is looked at for a database's average.
 const TTL_SAMPLES: usize = 32;
@@ -25,7 +26,7 @@ pub(in crate::commands) struct Breakdown {
 impl Breakdown {
     pub fn of(db: &mut crate::db::Db, server: &Server) -> Self {
         let memory = &server.observed.memory;
-        let clients_bytes = server.clients.iter().map(|client| client.memory_bytes() as u64).sum();
+        let clients_bytes = server.clients.memory_bytes() as u64;
         let (mut tables_bytes, mut keys) = (Vec::new(), 0);
         for index in 0..db.database_count() {
             db.with_database(index, |db| {
@@ -54,8 +55,8 @@ impl Breakdown {
 }
 
 pub(super) fn memory(sources: &mut Sources<'_>, lines: &mut Lines) {
-    sources.server.observed.memory.note_peak();
     let breakdown = Breakdown::of(sources.db, sources.server);
+    sources.server.observed.memory.note_peak(breakdown.used_bytes);
     let memory = &sources.server.observed.memory;
     let with_human = |lines: &mut Lines, name: &str, bytes: u64| {
         lines.field(name, bytes);
@@ -80,6 +81,9 @@ pub(super) fn memory(sources: &mut Sources<'_>, lines: &mut Lines) {
     lines.field("maxmemory_policy", sources.server.config.maxmemory_policy.name());
     fragmentation(sources.server, lines);
     buffers(breakdown.clients_bytes, lines);
+    let reclaiming = &sources.server.observed.memory.reclaiming;
+    lines.field("lazyfree_pending_objects", reclaiming.pending.load(Ordering::Relaxed));
+    lines.field("lazyfreed_objects", reclaiming.freed.load(Ordering::Relaxed));
 }
 
 /// There are no scripts yet.
@@ -131,12 +135,7 @@ fn buffers(clients_bytes: u64, lines: &mut Lines) {
         ("mem_aof_buffer", 0),
     ]);
     lines.field("mem_allocator", ALLOCATOR_NAME);
-    lines.fields(&[
-        ("mem_overhead_db_hashtable_rehashing", 0),
-        ("active_defrag_running", 0),
-        ("lazyfree_pending_objects", 0),
-        ("lazyfreed_objects", 0),
-    ]);
+    lines.fields(&[("mem_overhead_db_hashtable_rehashing", 0), ("active_defrag_running", 0)]);
 }
 
 pub(super) fn keyspace(sources: &mut Sources<'_>, lines: &mut Lines) {

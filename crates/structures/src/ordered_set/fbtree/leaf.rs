@@ -412,8 +412,7 @@ impl Leaf {
         &self.page
     }
 
-    /// Asks for all columns, so that their fetches overlap. At full pages this measured better than asking for
-    /// tags only, and than asking for nothing.
+    /// Asks for all columns, so that their fetches overlap.
     #[inline]
     pub fn prefetch_columns(&self) {
         let columns = self.scores_at() + self.count() * self.code.width();

@@ -290,3 +290,14 @@ fn members_out_of_line_are_kept_and_freed() {
     tree.remove(&[&[19], &long[..]].concat()).unwrap();
     assert_eq!(tree.memory_bytes(), before);
 }
+
+#[test]
+fn a_full_set_refuses_new_members_and_loses_nothing() {
+    let mut tree = numbered(3, |i| i as f64);
+    tree.len = u32::MAX;
+    assert_eq!(tree.insert(b"new", 1.0), Err(Full));
+    assert_eq!(tree.insert(b"000001", 1.5), Ok(Insertion::Updated { previous: 1.0 }));
+    tree.len = 3;
+    tree.check();
+    assert_eq!(tree.score(b"000001"), Some(1.5));
+}

@@ -1,0 +1,206 @@
+//! CLIENT: what connections say of themselves, and what is done to those of others.
+
+mod filter;
+mod line;
+mod others;
+mod tracking;
+
+use crate::command::flag::{ADMIN, ALLOW_BUSY, LOADING, NO_MULTI, NO_SCRIPT, SENTINEL, STALE};
+use crate::command::{Args, Command, Context, Group, Outcome};
+use crate::error::ClientError;
+use crate::session::ReplyMode;
+use filter::Filter;
+
+/// What nearly all of them are.
+const COMMON: u32 = NO_SCRIPT | LOADING | STALE;
+
+const fn row(name: &'static str, arity: i32, handler: crate::command::Handler) -> Command {
+    Command::new(name, arity, Group::Connection, handler).flags(COMMON | ALLOW_BUSY)
+}
+
+pub const COMMANDS: &[Command] = &[Command::new("client", -2, Group::Connection, super::container)
+    .flags(SENTINEL)
+    .since("2.4.0", "Depends on subcommand.")
+    .doc("Everything about connections.", "")
+    .subcommands(SUBCOMMANDS)];
+
+const SUBCOMMANDS: &[Command] = &[
+    row("client|caching", 3, tracking::caching)
+        .since("6.0.0", "O(1)")
+        .doc("Says whether the keys of the next command are tracked.", "<YES | NO>"),
+    row("client|capa", -3, capa)
+        .since("8.0.0", "O(1)")
+        .doc("Tells the server what the client is able to do.", "capability [capability ...]"),
+    row("client|getname", 2, get_name).since("2.6.9", "O(1)").doc("Answers the connection's name.", ""),
+    row("client|getredir", 2, tracking::get_redirection)
+        .since("6.0.0", "O(1)")
+        .doc("Answers which client hears of this one's stale keys.", ""),
+    Command::new("client|help", 2, Group::Connection, super::help)
+        .flags(LOADING | STALE)
+        .since("5.0.0", "O(1)")
+        .doc("Lists what CLIENT can do.", ""),
+    row("client|id", 2, id).since("5.0.0", "O(1)").doc("Answers the connection's number.", ""),
+    row("client|import-source", 3, import_source)
+        .flags(COMMON)
+        .since("8.1.0", "O(1)")
+        .doc("Marks the connection as one that imports data.", "<ON | OFF>"),
+    row("client|info", 2, info)
+        .flags(COMMON)
+        .since("6.2.0", "O(1)")
+        .doc("Describes this connection.", "")
+        .tips(&["nondeterministic_output"]),
+    row("client|kill", -3, others::kill)
+        .flags(COMMON | ADMIN)
+        .since("2.4.0", "O(N) where N is the number of client connections")
+        .doc("Closes connections.", others::KILL_SYNTAX),
+    row("client|list", -2, list)
+        .flags(COMMON | ADMIN)
+        .since("2.4.0", "O(N) where N is the number of client connections")
+        .doc("Describes connections, one a line.", others::LIST_SYNTAX)
+        .tips(&["nondeterministic_output"]),
+    row("client|no-evict", 3, no_evict)
+        .flags(COMMON | ADMIN | ALLOW_BUSY)
+        .since("7.0.0", "O(1)")
+        .doc("Keeps the connection open when clients together use too much memory.", "<ON | OFF>"),
+    row("client|no-touch", 3, no_touch)
+        .since("7.2.0", "O(1)")
+        .doc("Lets this connection's commands leave no trace of when keys were used.", "<ON | OFF>"),
+    row("client|pause", -3, others::pause)
+        .flags(COMMON | ADMIN)
+        .since("3.0.0", "O(1)")
+        .doc("Makes the commands of all clients wait for a while.", "timeout [WRITE | ALL]"),
+    row("client|reply", 3, reply)
+        .flags(COMMON | ALLOW_BUSY | NO_MULTI)
+        .since("3.2.0", "O(1)")
+        .doc("Says which replies the connection wants.", "<ON | OFF | SKIP>"),
+    row("client|setinfo", 4, set_info)
+        .since("7.2.0", "O(1)")
+        .doc("Names the library that the client uses.", "<LIB-NAME libname | LIB-VER libver>")
+        .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
+    row("client|setname", 3, set_name)
+        .since("2.6.9", "O(1)")
+        .doc("Names the connection.", "connection-name")
+        .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
+    row("client|tracking", -3, tracking::tracking)
+        .flags(COMMON)
+        .since("6.0.0", "O(1). Some options may introduce additional complexity.")
+        .doc("Has the server tell when keys that the client may hold copies of change.", tracking::SYNTAX),
+    row("client|trackinginfo", 2, tracking::info)
+        .flags(COMMON)
+        .since("6.2.0", "O(1)")
+        .doc("Describes how this connection tracks keys.", ""),
+    row("client|unblock", -3, others::unblock)
+        .flags(COMMON | ADMIN)
+        .since("5.0.0", "O(log N) where N is the number of client connections")
+        .doc("Ends another client's waiting.", "client-id [TIMEOUT | ERROR]"),
+    row("client|unpause", 2, others::unpause)
+        .flags(COMMON | ADMIN)
+        .since("6.2.0", "O(N) Where N is the number of paused clients")
+        .doc("Ends CLIENT PAUSE.", ""),
+];
+
+/// `ON` or `OFF`.
+fn on_or_off(args: Args<'_>, index: usize) -> Result<bool, ClientError> {
+    match () {
+        () if args.is(index, "ON") => Ok(true),
+        () if args.is(index, "OFF") => Ok(false),
+        () => Err(ClientError::Syntax),
+    }
+}
+
+fn capa(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    // Capabilities of later versions are no error.
+    if (2..args.len()).any(|at| args.is(at, "REDIRECT")) {
+        ctx.server.clients[ctx.client].capabilities_redirect = true;
+    }
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn get_name(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    let name = &ctx.server.clients[ctx.client].name;
+    ctx.reply.bulk_or_null((!name.is_empty()).then_some(name));
+    Ok(())
+}
+
+fn set_name(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    super::connection::check_name(args.at(2), "Client names")?;
+    ctx.server.clients[ctx.client].name = args.at(2).to_vec();
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn set_info(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let option = String::from_utf8_lossy(args.at(2));
+    let client = &mut ctx.server.clients[ctx.client];
+    let field = match () {
+        () if args.is(2, "LIB-NAME") => &mut client.library_name,
+        () if args.is(2, "LIB-VER") => &mut client.library_version,
+        () => return Err(ClientError::formatted(format!("ERR Unrecognized option '{option}'"))),
+    };
+    super::connection::check_name(args.at(3), &option)?;
+    *field = args.at(3).to_vec();
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn id(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    ctx.reply.integer(ctx.server.clients[ctx.client].id as i64);
+    Ok(())
+}
+
+fn info(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let mut text = String::new();
+    line::write(&mut text, ctx, ctx.client, args);
+    ctx.reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+fn list(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if args.len() == 3 {
+        return Err(ClientError::Syntax);
+    }
+    let filter = Filter::parse(ctx, args.from(2))?;
+    let mut text = String::new();
+    for slot in filter.matching(ctx, false) {
+        line::write(&mut text, ctx, slot, args);
+    }
+    ctx.reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+fn reply(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let mode = &mut ctx.server.clients[ctx.client].reply_mode;
+    match () {
+        () if args.is(2, "ON") => {
+            *mode = ReplyMode::On;
+            ctx.reply.ok();
+        }
+        () if args.is(2, "OFF") => *mode = ReplyMode::Off,
+        () if args.is(2, "SKIP") && *mode == ReplyMode::Off => {}
+        () if args.is(2, "SKIP") => *mode = ReplyMode::SkipNext,
+        () => return Err(ClientError::Syntax),
+    }
+    Ok(())
+}
+
+fn no_evict(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    ctx.server.clients[ctx.client].no_evict = on_or_off(args, 2)?;
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn no_touch(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    ctx.server.clients[ctx.client].no_touch = on_or_off(args, 2)?;
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn import_source(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if !ctx.server.config.import_mode && !args.is(2, "OFF") {
+        return Err(ClientError::text("ERR Server is not in import mode"));
+    }
+    ctx.server.clients[ctx.client].import_source = on_or_off(args, 2)?;
+    ctx.reply.ok();
+    Ok(())
+}

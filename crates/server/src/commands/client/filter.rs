@@ -1,0 +1,246 @@
+//! Which clients CLIENT LIST shows and CLIENT KILL closes: a list of conditions, each as it is or negated by `NOT-`.
+
+use super::line;
+use crate::command::{Args, Context};
+use crate::error::ClientError;
+use crate::session::{Client, ClientSlot};
+
+/// The letters that the FLAGS filter knows, whether or not a client of this server can have them.
+const FLAG_LETTERS: &[u8] = b"OSMPxbtRBdcuAUreTIiEN";
+const CAPABILITY_LETTERS: &[u8] = b"r";
+
+/// One condition and what it compares with.
+enum Condition<'a> {
+    /// Any of these ids.
+    Id(Vec<i64>),
+    Type(&'static str),
+    Address(&'a [u8]),
+    LocalAddress(&'a [u8]),
+    User(&'a [u8]),
+    AgeAtLeast(i64),
+    IdleAtLeast(i64),
+    /// All of these letters.
+    Flags(&'a [u8]),
+    Name(&'a [u8]),
+    LibraryName(&'a [u8]),
+    LibraryVersion(&'a [u8]),
+    Database(usize),
+    Capabilities(&'a [u8]),
+    Ip(&'a [u8]),
+}
+
+struct Wanted<'a> {
+    condition: Condition<'a>,
+    negated: bool,
+}
+
+/// All conditions must hold.
+#[derive(Default)]
+pub struct Filter<'a> {
+    wanted: Vec<Wanted<'a>>,
+    skip_me: Option<bool>,
+}
+
+impl<'a> Filter<'a> {
+    /// CLIENT KILL's old form: one address.
+    pub fn by_address(address: &'a [u8]) -> Self {
+        let wanted = Wanted { condition: Condition::Address(address), negated: false };
+        Filter { wanted: vec![wanted], skip_me: None }
+    }
+
+    pub fn parse(ctx: &Context<'_>, args: Args<'a>) -> Result<Self, ClientError> {
+        let mut filter = Filter::default();
+        let mut at = 0;
+        while at < args.len() {
+            at += filter.parse_option(ctx, args.from(at))?;
+        }
+        Ok(filter)
+    }
+
+    /// Reads the option at the front; how many arguments it took.
+    fn parse_option(&mut self, ctx: &Context<'_>, args: Args<'a>) -> Result<usize, ClientError> {
+        let word = args.at(0).to_ascii_lowercase();
+        let (word, negated) = match word.strip_prefix(b"not-") {
+            Some(rest) => (rest, true),
+            None => (&word[..], false),
+        };
+        if word == b"id" {
+            return self.parse_ids(args, negated);
+        }
+        let Some(value) = args.get(1) else { return Err(ClientError::Syntax) };
+        if word == b"skipme" && !negated {
+            self.skip_me = match value.to_ascii_lowercase().as_slice() {
+                b"yes" => Some(true),
+                b"no" => Some(false),
+                _ => return Err(ClientError::Syntax),
+            };
+            return Ok(2);
+        }
+        let condition = condition(ctx, word, negated, value)?;
+        let same_kind = |other: &Wanted<'_>| {
+            other.negated == negated
+                && std::mem::discriminant(&other.condition) == std::mem::discriminant(&condition)
+        };
+        // Said twice, the last one holds.
+        self.wanted.retain(|other| !same_kind(other));
+        self.wanted.push(Wanted { condition, negated });
+        Ok(2)
+    }
+
+    /// All numbers that follow the word; several ID options add up.
+    fn parse_ids(&mut self, args: Args<'a>, negated: bool) -> Result<usize, ClientError> {
+        let mut ids = Vec::new();
+        for arg in args.from(1).iter() {
+            let Some(id) = wire::number::parse_i64(arg) else { break };
+            if id < 1 {
+                return Err(ClientError::text("ERR client-id should be greater than 0"));
+            }
+            ids.push(id);
+        }
+        let taken = 1 + ids.len();
+        let known = self.wanted.iter_mut().find_map(|wanted| match &mut wanted.condition {
+            Condition::Id(ids) if wanted.negated == negated => Some(ids),
+            _ => None,
+        });
+        match known {
+            Some(known) => known.extend(ids),
+            None => self.wanted.push(Wanted { condition: Condition::Id(ids), negated }),
+        }
+        Ok(taken)
+    }
+
+    /// The clients for which all conditions hold, oldest first. `skip_me`: whether the client that asks is left out
+    /// if it did not say.
+    pub fn matching(&self, ctx: &Context<'_>, skip_me: bool) -> Vec<ClientSlot> {
+        let skipped = self.skip_me.unwrap_or(skip_me).then_some(ctx.client);
+        ctx.server
+            .clients
+            .by_age()
+            .filter(|client| Some(client.slot) != skipped)
+            .filter(|client| self.wanted.iter().all(|w| w.condition.holds(ctx, client) != w.negated))
+            .map(|client| client.slot)
+            .collect()
+    }
+}
+
+fn condition<'a>(
+    ctx: &Context<'_>,
+    word: &[u8],
+    negated: bool,
+    value: &'a [u8],
+) -> Result<Condition<'a>, ClientError> {
+    Ok(match (word, negated) {
+        (b"type", _) => Condition::Type(client_type(value)?),
+        (b"addr", _) => Condition::Address(value),
+        (b"laddr", _) => Condition::LocalAddress(value),
+        (b"user", _) => Condition::User(known_user(value)?),
+        (b"maxage", false) => Condition::AgeAtLeast(positive("maxage", value)?),
+        (b"idle", false) => Condition::IdleAtLeast(positive("idle", value)?),
+        (b"flags", _) => {
+            let place = if negated { "NOT-FLAGS" } else { "provided" };
+            Condition::Flags(letters("flags", FLAG_LETTERS, place, value)?)
+        }
+        (b"name", _) => Condition::Name(value),
+        (b"lib-name", _) => Condition::LibraryName(value),
+        (b"lib-ver", _) => Condition::LibraryVersion(value),
+        (b"db", _) => Condition::Database(database(ctx, negated, value)?),
+        (b"capa", _) => {
+            let place = if negated { "NOT-CAPA" } else { "provided" };
+            Condition::Capabilities(letters("capa", CAPABILITY_LETTERS, place, value)?)
+        }
+        (b"ip", _) => Condition::Ip(value),
+        _ => return Err(ClientError::Syntax),
+    })
+}
+
+fn shown(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn client_type(value: &[u8]) -> Result<&'static str, ClientError> {
+    match value.to_ascii_lowercase().as_slice() {
+        b"normal" => Ok("normal"),
+        b"slave" | b"replica" => Ok("replica"),
+        b"master" | b"primary" => Ok("primary"),
+        b"pubsub" => Ok("pubsub"),
+        _ => Err(ClientError::formatted(format!("ERR Unknown client type '{}'", shown(value)))),
+    }
+}
+
+fn known_user(value: &[u8]) -> Result<&[u8], ClientError> {
+    if value == b"default" {
+        return Ok(value);
+    }
+    Err(ClientError::formatted(format!("ERR No such user '{}'", shown(value))))
+}
+
+fn positive(word: &str, value: &[u8]) -> Result<i64, ClientError> {
+    match wire::number::parse_i64(value) {
+        None => Err(ClientError::formatted(format!("ERR {word} is not an integer or out of range"))),
+        Some(..=0) => Err(ClientError::formatted(format!("ERR {word} should be greater than 0"))),
+        Some(number) => Ok(number),
+    }
+}
+
+fn letters<'a>(word: &str, known: &[u8], place: &str, value: &'a [u8]) -> Result<&'a [u8], ClientError> {
+    if value.iter().all(|letter| known.contains(letter)) {
+        return Ok(value);
+    }
+    let text = format!("ERR Unknown {word} found in the {place} filter: {}", shown(value));
+    Err(ClientError::formatted(text))
+}
+
+fn database(ctx: &Context<'_>, negated: bool, value: &[u8]) -> Result<usize, ClientError> {
+    let word = if negated { "NOT-DB" } else { "DB" };
+    let index = wire::number::parse_i64(value)
+        .and_then(|index| i32::try_from(index).ok())
+        .ok_or_else(|| ClientError::formatted(format!("ERR {word} is not an integer or out of range")))?;
+    let count = ctx.db.database_count();
+    usize::try_from(index).ok().filter(|&index| index < count).ok_or_else(|| {
+        ClientError::formatted(format!("ERR {word} number should be between 0 and {}", count - 1))
+    })
+}
+
+impl Condition<'_> {
+    fn holds(&self, ctx: &Context<'_>, client: &Client) -> bool {
+        let now_us = ctx.server.now.monotonic_us;
+        let seconds_since = |us: u64| (now_us.saturating_sub(us) / 1_000_000) as i64;
+        match self {
+            Condition::Id(ids) => ids.contains(&(client.id as i64)),
+            Condition::Type(wanted) => *wanted == type_of(client),
+            Condition::Address(address) => client.connection.address.as_bytes() == *address,
+            Condition::LocalAddress(address) => client.connection.local_address.as_bytes() == *address,
+            Condition::User(user) => client.user == *user,
+            Condition::AgeAtLeast(age_s) => seconds_since(client.created.monotonic_us) >= *age_s,
+            Condition::IdleAtLeast(idle_s) => seconds_since(client.last_interaction.monotonic_us) >= *idle_s,
+            Condition::Flags(wanted) => has_flags(client, wanted),
+            Condition::Name(name) => !client.name.is_empty() && client.name == *name,
+            Condition::LibraryName(name) => !client.library_name.is_empty() && client.library_name == *name,
+            Condition::LibraryVersion(version) => {
+                !client.library_version.is_empty() && client.library_version == *version
+            }
+            Condition::Database(index) => client.db_index == *index,
+            Condition::Capabilities(letters) => letters.is_empty() || client.capabilities_redirect,
+            Condition::Ip(ip) => ip_of(&client.connection.address).is_some_and(|own| own.as_bytes() == *ip),
+        }
+    }
+}
+
+fn type_of(client: &Client) -> &'static str {
+    if client.subscriptions.is_empty() { "normal" } else { "pubsub" }
+}
+
+fn has_flags(client: &Client, wanted: &[u8]) -> bool {
+    let flags = line::flags(client);
+    wanted.iter().all(|&letter| match letter {
+        // A monitor is a replica of sorts.
+        b'S' => client.is_monitor,
+        _ => flags.as_bytes().contains(&letter),
+    })
+}
+
+/// The address without its port; a Unix socket has none.
+fn ip_of(address: &str) -> Option<&str> {
+    let (ip, port) = address.rsplit_once(':')?;
+    (port != "0").then(|| ip.trim_start_matches('[').trim_end_matches(']'))
+}

@@ -1,0 +1,96 @@
+//! What one client does to others: close them, make them wait, end their waiting.
+
+use super::Filter;
+use crate::command::{Args, Context, Outcome};
+use crate::error::ClientError;
+use crate::server::Pause;
+use crate::session::BlockedOn;
+use crate::session::client::Client;
+
+/// The conditions of CLIENT LIST.
+pub const LIST_SYNTAX: &str = "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]] [USER username] [ADDR ip:port] [LADDR ip:port] [SKIPME <YES | NO>] [MAXAGE maxage] [NAME name] [IDLE idle] [FLAGS flags] [LIB-NAME lib-name] [LIB-VER lib-ver] [DB db] [CAPA capa] [IP ip] [NOT-TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [NOT-ID not-client-id [not-client-id ...]] [NOT-USER not-username] [NOT-ADDR not-addr] [NOT-LADDR not-laddr] [NOT-NAME not-name] [NOT-FLAGS not-flags] [NOT-LIB-NAME not-lib-name] [NOT-LIB-VER not-lib-ver] [NOT-DB not-db] [NOT-CAPA not-capa] [NOT-IP not-ip]";
+
+/// An address alone, or conditions.
+pub const KILL_SYNTAX: &str = "<ip:port | <[ID client-id [client-id ...]] | [TYPE <NORMAL | MASTER | PRIMARY | SLAVE | REPLICA | PUBSUB>] | [USER username] | [ADDR addr] | [LADDR laddr] | [SKIPME <YES | NO>] | [MAXAGE maxage] | [NAME name] | [IDLE idle] | [FLAGS flags] | [LIB-NAME lib-name] | [LIB-VER lib-ver] | [DB db] | [CAPA capa] | [IP ip] | [NOT-TYPE <NORMAL | MASTER | PRIMARY | SLAVE | REPLICA | PUBSUB>] | [NOT-ID not-client-id [not-client-id ...]] | [NOT-USER not-username] | [NOT-ADDR not-addr] | [NOT-LADDR not-laddr] | [NOT-NAME not-name] | [NOT-FLAGS not-flags] | [NOT-LIB-NAME not-lib-name] | [NOT-LIB-VER not-lib-ver] | [NOT-DB not-db] | [NOT-CAPA not-capa] | [NOT-IP not-ip]>>";
+
+pub fn kill(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let old_form = args.len() == 3;
+    let filter = if old_form { Filter::by_address(args.at(2)) } else { Filter::parse(ctx, args.from(2))? };
+    let doomed = filter.matching(ctx, !old_form);
+    for &slot in &doomed {
+        if slot == ctx.client {
+            ctx.server.clients[slot].close_after_reply = true;
+        } else {
+            ctx.server.condemn(slot);
+        }
+    }
+    match (old_form, doomed.len()) {
+        (true, 0) => return Err(ClientError::NoSuchClient),
+        (true, _) => ctx.reply.ok(),
+        (false, count) => ctx.reply.integer(count as i64),
+    }
+    Ok(())
+}
+
+pub fn pause(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let all = match () {
+        () if args.len() == 3 || args.is(3, "ALL") => true,
+        () if args.is(3, "WRITE") => false,
+        () => return Err(ClientError::text("ERR CLIENT PAUSE mode must be WRITE or ALL")),
+    };
+    if args.len() > 4 {
+        return Err(ClientError::Syntax);
+    }
+    let timeout_ms = wire::number::parse_i64(args.at(2)).ok_or(ClientError::TimeoutNotInteger)?;
+    let timeout_ms = u64::try_from(timeout_ms).map_err(|_| ClientError::TimeoutNegative)?;
+    let now = ctx.server.now;
+    if now.unix_ms().checked_add_unsigned(timeout_ms).is_none() {
+        return Err(ClientError::TimeoutOutOfRange);
+    }
+    let until_us = now.monotonic_us.saturating_add(timeout_ms.saturating_mul(1000));
+    // The longer and the stricter of two pauses holds.
+    let current = ctx.server.pause.filter(|pause| pause.until_us > now.monotonic_us);
+    ctx.server.pause = Some(Pause {
+        until_us: current.map_or(until_us, |pause| pause.until_us.max(until_us)),
+        all: all || current.is_some_and(|pause| pause.all),
+    });
+    ctx.reply.ok();
+    Ok(())
+}
+
+pub fn unpause(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    ctx.server.pause = None;
+    ctx.reply.ok();
+    Ok(())
+}
+
+pub fn unblock(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let with_error = match () {
+        () if args.len() == 3 || args.is(3, "TIMEOUT") => false,
+        () if args.is(3, "ERROR") => true,
+        () => return Err(ClientError::text("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
+    };
+    if args.len() > 4 {
+        return Err(ClientError::Syntax);
+    }
+    let id = args.integer(2)?;
+    let server = &mut *ctx.server;
+    let target = u64::try_from(id).ok().and_then(|id| server.clients.by_id(id));
+    // Who waits for the end of a pause waits for no timeout.
+    let may_time_out =
+        |client: &Client| client.blocked.as_ref().is_some_and(|blocked| blocked.on != BlockedOn::Pause);
+    let Some(slot) = target.filter(|&slot| may_time_out(&server.clients[slot])) else {
+        ctx.reply.integer(0);
+        return Ok(());
+    };
+    let timeout_reply = server.clients[slot].blocked.as_ref().map(|blocked| blocked.timeout_reply);
+    if with_error {
+        let line = ClientError::UnblockedByClient.to_string();
+        server.observed.statistics.count_error(&line);
+        server.wake(slot, |reply| reply.error(&line));
+    } else if let Some(timeout_reply) = timeout_reply {
+        server.wake(slot, |reply| timeout_reply.write(reply));
+    }
+    ctx.reply.integer(1);
+    Ok(())
+}

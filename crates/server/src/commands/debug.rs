@@ -1,0 +1,474 @@
+//! DEBUG: looking inside, and switches for tests. Allowed only where `enable-debug-command` says so.
+
+use crate::command::flag::{ADMIN, LOADING, NO_SCRIPT, PROTECTED, STALE};
+use crate::command::{Args, Command, Context, Group, Outcome};
+use crate::config::RewriteRequest;
+use crate::db::Text;
+use crate::error::ClientError;
+use std::time::Duration;
+use wire::reply::Protocol;
+
+pub const COMMANDS: &[Command] = &[Command::new("debug", -2, Group::Server, debug)
+    .flags(ADMIN | NO_SCRIPT | LOADING | STALE | PROTECTED)
+    .since("1.0.0", "Depends on subcommand.")
+    .doc("Looks inside the server and switches parts of it off, for tests.", "subcommand [arg [arg ...]]")];
+
+/// One of DEBUG's words. `args` counts arguments as in a command's arity, DEBUG and the word included.
+struct Word {
+    name: &'static str,
+    arity: std::ops::RangeInclusive<usize>,
+    syntax: &'static str,
+    effect: &'static str,
+    run: fn(&mut Context<'_>, Args<'_>) -> Outcome,
+}
+
+const ANY: usize = usize::MAX;
+
+const fn word(
+    name: &'static str,
+    arity: std::ops::RangeInclusive<usize>,
+    syntax: &'static str,
+    effect: &'static str,
+    run: fn(&mut Context<'_>, Args<'_>) -> Outcome,
+) -> Word {
+    Word { name, arity, syntax, effect, run }
+}
+
+const WORDS: &[Word] = &[
+    word("client-eviction", 2..=2, "CLIENT-EVICTION", "Show what each client occupies.", client_eviction),
+    word(
+        "client-enforce-reply-list",
+        3..=3,
+        "CLIENT-ENFORCE-REPLY-LIST <0|1>",
+        "Let all unsent output count against limits.",
+        enforce_reply_list,
+    ),
+    word(
+        "config-rewrite-force-all",
+        2..=2,
+        "CONFIG-REWRITE-FORCE-ALL",
+        "Like CONFIG REWRITE, with the options that have their defaults too.",
+        rewrite_all,
+    ),
+    word(
+        "dict-resizing",
+        3..=3,
+        "DICT-RESIZING <0|1>",
+        "Let tables of keys grow and shrink in the background, or not.",
+        dict_resizing,
+    ),
+    word("digest", 2..=2, "DIGEST", "Answer a signature of all data.", digest),
+    word(
+        "digest-value",
+        2..=ANY,
+        "DIGEST-VALUE <key> [<key> ...]",
+        "Answer signatures of values.",
+        digest_values,
+    ),
+    word("error", 3..=3, "ERROR <string>", "Answer this as an error.", error),
+    word(
+        "hashtable-can-abort-shrink",
+        3..=3,
+        "HASHTABLE-CAN-ABORT-SHRINK <0|1>",
+        "Accepted: tables change size group by group, and never start over.",
+        accept,
+    ),
+    word("help", 2..=2, "HELP", "Print this help.", show_help),
+    word(
+        "htstats",
+        3..=4,
+        "HTSTATS <dbid> [full]",
+        "Describe the table of a database's keys.",
+        table_statistics,
+    ),
+    word(
+        "htstats-key",
+        3..=4,
+        "HTSTATS-KEY <key> [full]",
+        "Describe the table of a key's value.",
+        value_statistics,
+    ),
+    word("listpack", 3..=3, "LISTPACK <key>", "Describe a value that is kept as a listpack.", listpack),
+    word("loadaof", 2..=2, "LOADAOF", "Load the append-only file anew.", no_persistence),
+    word("log", 3..=3, "LOG <message>", "Write a message to the log.", log_message),
+    word("object", 3..=4, "OBJECT <key> [fast]", "Describe how a value is kept.", object),
+    word("pause-cron", 3..=3, "PAUSE-CRON <0|1>", "Stop periodic work.", pause_cron),
+    word("populate", 3..=5, "POPULATE <count> [<prefix>] [<size>]", "Make string keys.", populate),
+    word("protocol", 3..=3, "PROTOCOL <type>", "Answer a value of a type of the protocol.", protocol),
+    word(
+        "quicklist-packed-threshold",
+        3..=3,
+        "QUICKLIST-PACKED-THRESHOLD <size>",
+        "Accepted: how large an element of a list is kept apart is not adjustable.",
+        packed_threshold,
+    ),
+    word("reload", 2..=ANY, "RELOAD [option ...]", "Save all data, and load it again.", no_persistence),
+    word(
+        "replybuffer",
+        4..=4,
+        "REPLYBUFFER <PEAK-RESET-TIME|RESIZING> <value>",
+        "Choose when reply buffers shrink.",
+        reply_buffer,
+    ),
+    word("sdslen", 3..=3, "SDSLEN <key>", "Answer the lengths of a key and its string.", string_lengths),
+    word(
+        "set-active-expire",
+        3..=3,
+        "SET-ACTIVE-EXPIRE <0|1>",
+        "Seek due keys in the background, or not.",
+        active_expire,
+    ),
+    word(
+        "set-disable-deny-scripts",
+        3..=3,
+        "SET-DISABLE-DENY-SCRIPTS <0|1>",
+        "Let scripts call commands that they may not.",
+        deny_scripts,
+    ),
+    word("sleep", 3..=3, "SLEEP <seconds>", "Do nothing for a while; nobody else is served either.", sleep),
+    word(
+        "stringmatch-len",
+        4..=4,
+        "STRINGMATCH-LEN <pattern> <string>",
+        "Match a glob pattern.",
+        string_match,
+    ),
+];
+
+fn debug(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let named = WORDS.iter().find(|word| args.is(1, word.name) && word.arity.contains(&args.len()));
+    match named {
+        Some(word) => (word.run)(ctx, args),
+        None => Err(ClientError::SubcommandSyntax {
+            command: "DEBUG",
+            subcommand: String::from_utf8_lossy(&args[1][..args[1].len().min(128)]).into_owned(),
+        }),
+    }
+}
+
+fn show_help(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    ctx.reply.array(1 + 2 * WORDS.len());
+    ctx.reply.simple("DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+    let (help, others): (Vec<&Word>, Vec<&Word>) = WORDS.iter().partition(|word| word.name == "help");
+    for word in others.into_iter().chain(help) {
+        ctx.reply.simple(word.syntax);
+        ctx.reply.simple(&format!("    {}", word.effect));
+    }
+    Ok(())
+}
+
+/// A number as C reads one: what follows the digits is ignored, and no digits are zero.
+fn switch_at(args: Args<'_>, index: usize) -> bool {
+    let digits = args[index].iter().skip_while(|byte| byte.is_ascii_whitespace());
+    digits.take_while(|byte| byte.is_ascii_digit()).any(|byte| *byte != b'0')
+}
+
+fn accept(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn no_persistence(_ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    Err(ClientError::text("ERR This version does not save data, so there is nothing to load"))
+}
+
+fn active_expire(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    ctx.server.switches.active_expire = switch_at(args, 2);
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn enforce_reply_list(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    ctx.server.switches.enforce_reply_list = switch_at(args, 2);
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn pause_cron(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    ctx.server.switches.cron = !switch_at(args, 2);
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn dict_resizing(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    ctx.server.switches.table_steps = switch_at(args, 2);
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn deny_scripts(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    ctx.server.switches.deny_scripts = !switch_at(args, 2);
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn reply_buffer(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if args.is(2, "PEAK-RESET-TIME") {
+        let reset_ms = match () {
+            () if args.is(3, "NEVER") => None,
+            () if args.is(3, "RESET") => Some(crate::server::REPLY_PEAK_RESET_MS),
+            () => Some(args.integer(3)?.max(0) as u64),
+        };
+        ctx.server.switches.reply_peak_reset_ms = reset_ms;
+    } else if args.is(2, "RESIZING") {
+        ctx.server.switches.reply_resizing = switch_at(args, 3);
+    } else {
+        return Err(ClientError::SubcommandSyntax { command: "DEBUG", subcommand: "replybuffer".to_owned() });
+    }
+    ctx.reply.ok();
+    Ok(())
+}
+
+const PACKED_THRESHOLD_MAX: u64 = 4 << 30;
+
+fn packed_threshold(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let size = crate::config::parse_memory(args.at(2));
+    if size.is_none_or(|size| size == 1 || size >= PACKED_THRESHOLD_MAX) {
+        return Err(ClientError::text(
+            "ERR argument must be a memory value bigger than 1 and smaller than 4gb",
+        ));
+    }
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn rewrite_all(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    let request = RewriteRequest { every_option: true, ..RewriteRequest::default() };
+    ctx.server
+        .config
+        .rewrite(request)
+        .map_err(|error| ClientError::formatted(format!("ERR CONFIG-REWRITE-FORCE-ALL failed: {error}")))?;
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn log_message(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    log::warn!("DEBUG LOG: {}", String::from_utf8_lossy(args.at(2)));
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn error(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    ctx.reply.error(args.at(2));
+    Ok(())
+}
+
+/// Longer sleeps are cut: a server that sleeps cannot be told to wake up.
+const SLEEP_MAX: Duration = Duration::from_secs(24 * 3600);
+
+fn sleep(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let seconds = wire::number::parse_f64(args.at(2)).unwrap_or(0.0);
+    let duration = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(SLEEP_MAX);
+    std::thread::sleep(duration.min(SLEEP_MAX));
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn string_match(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    ctx.reply.integer(wire::glob::matches(args.at(2), args.at(3)).into());
+    Ok(())
+}
+
+fn digest(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    let text = ctx.db.digest().text();
+    ctx.reply.simple(&text);
+    Ok(())
+}
+
+fn digest_values(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let keys = args.from(2);
+    ctx.reply.array(keys.len());
+    for key in keys.iter() {
+        ctx.reply.simple(&ctx.db.digest_of(key).text());
+    }
+    Ok(())
+}
+
+fn object(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let (lfu, now_ms) = (ctx.db.access.lfu, ctx.db.now_ms());
+    let policy = ctx.db.access.clone();
+    let value = ctx.db.inspect(args.at(2)).ok_or(ClientError::NoSuchKey)?;
+    let access = value.entry().access();
+    let mut line =
+        format!("Value at:{:p} refcount:1 encoding:{}", value.entry().key().as_ptr(), value.encoding_name());
+    line += &match lfu {
+        true => {
+            format!(" lfu_freq:{} lfu_access_time_minutes:{}", policy.frequency(access, now_ms), access >> 8)
+        }
+        false => format!(" lru:{access} lru_seconds_idle:{}", policy.idle_ms(access, now_ms) / 1000),
+    };
+    line += &format!(" memory_bytes:{}", value.memory_bytes());
+    ctx.reply.simple(&line);
+    Ok(())
+}
+
+fn string_lengths(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let value = ctx.db.inspect(args.at(2)).ok_or(ClientError::NoSuchKey)?;
+    let Some(Text::Bytes(text)) = value.text() else {
+        return Err(ClientError::text("ERR Not an sds encoded string."));
+    };
+    let line = format!(
+        "key_sds_len:{} key_sds_avail:0 obj_alloc:{} val_sds_len:{} val_sds_avail:0 val_alloc:{}",
+        value.entry().key().len(),
+        value.entry().allocation_bytes(),
+        text.len(),
+        value.memory_bytes() - value.entry().allocation_bytes(),
+    );
+    ctx.reply.simple(&line);
+    Ok(())
+}
+
+fn listpack(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let value = ctx.db.inspect(args.at(2)).ok_or(ClientError::NoSuchKey)?;
+    if value.encoding_name() != "listpack" {
+        return Err(ClientError::text("ERR Not a listpack encoded object."));
+    }
+    log::info!("The listpack of a {} occupies {} bytes", value.kind().name(), value.memory_bytes());
+    ctx.reply.simple("Listpack structure printed on stdout");
+    Ok(())
+}
+
+fn table_statistics(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let index = args.integer(2)?;
+    let index = usize::try_from(index).ok().filter(|&index| index < ctx.db.database_count());
+    let index = index.ok_or(ClientError::text("ERR Out of range database"))?;
+    let text = ctx.db.with_database(index, |db| {
+        format!(
+            "[Dictionary HT]\n{}\n[Expires HT]\n number of elements: {}\n",
+            table_text("main hash table", db.len(), db.table_buckets(), db.table_bytes()),
+            db.expiring_len(),
+        )
+    });
+    ctx.reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+fn table_text(name: &str, elements: usize, buckets: usize, bytes: usize) -> String {
+    if elements == 0 {
+        return "No stats available for empty hash tables\n".to_owned();
+    }
+    format!(
+        "Hash table 0 stats ({name}):\n table size: {buckets}\n number of elements: {elements}\n table bytes: {bytes}\n"
+    )
+}
+
+fn value_statistics(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let value = ctx.db.inspect(args.at(2)).ok_or(ClientError::NoSuchKey)?;
+    let is_table = matches!(value.encoding_name(), "hashtable" | "skiplist");
+    let Some((len, bytes)) = value.elements().filter(|_| is_table).map(|len| (len, value.memory_bytes()))
+    else {
+        return Err(ClientError::text(
+            "ERR The value stored at the specified key is not represented using an hash table",
+        ));
+    };
+    let text = table_text("main hash table", len, len, bytes);
+    ctx.reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+fn client_eviction(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    if ctx.server.config.maxmemory_clients.bytes_of(ctx.server.config.maxmemory_bytes) == 0 {
+        return Err(ClientError::text("ERR maxmemory-clients is disabled."));
+    }
+    let mut clients: Vec<(usize, u64)> =
+        ctx.server.clients.iter().map(|client| (client.memory_bytes(), client.id)).collect();
+    clients.sort_unstable_by(|a, b| b.cmp(a));
+    let lines: String = clients.iter().map(|(bytes, id)| format!("id={id} tot-mem={bytes}\n")).collect();
+    ctx.reply.verbatim("txt", lines.as_bytes());
+    Ok(())
+}
+
+fn populate(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let count = args.integer_in(2, 0, i64::MAX, ClientError::MustBePositive)?;
+    let prefix = args.get(3).unwrap_or(b"key");
+    let size = match args.len() {
+        5 => args.integer_in(
+            4,
+            0,
+            ctx.server.config.proto_max_bulk_len_bytes as i64,
+            ClientError::MustBePositive,
+        )?,
+        _ => 0,
+    };
+    for number in 0..count {
+        let key = [prefix, format!(":{number}").as_bytes()].concat();
+        if ctx.db.exists(&key) {
+            continue;
+        }
+        let mut value = format!("value:{number}").into_bytes();
+        if size > 0 {
+            value.resize(size as usize, 0);
+        }
+        ctx.db.put_text(&key, &value, None);
+        ctx.db.journal.touched(ctx.db.selected(), &key);
+    }
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn protocol(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let name = args.at(2).to_ascii_lowercase();
+    let reply = &mut *ctx.reply;
+    match name.as_slice() {
+        b"string" => reply.bulk(b"Hello World"),
+        b"integer" => reply.integer(12345),
+        b"double" => reply.double(3.141),
+        b"bignum" => reply.big_number("1234567999999999999999999999999999999"),
+        b"null" => reply.null(),
+        b"array" => {
+            reply.array(3);
+            (0..3).for_each(|i| reply.integer(i));
+        }
+        b"set" => {
+            reply.set(3);
+            (0..3).for_each(|i| reply.integer(i));
+        }
+        b"map" => {
+            reply.map(3);
+            for i in 0..3 {
+                reply.integer(i);
+                reply.boolean(i == 1);
+            }
+        }
+        b"attrib" => {
+            if reply.protocol == Protocol::Resp3 {
+                reply.attribute(1);
+                reply.bulk(b"key-popularity");
+                reply.array(2);
+                reply.bulk(b"key:123");
+                reply.integer(90);
+            }
+            reply.bulk(b"Some real reply following the attribute");
+        }
+        b"push" => {
+            if reply.protocol == Protocol::Resp2 {
+                return Err(ClientError::text("ERR RESP2 is not supported by this command"));
+            }
+            reply.push(2);
+            reply.bulk(b"server-cpu-usage");
+            reply.integer(42);
+            reply.bulk(b"Some real reply following the push reply");
+        }
+        b"verbatim" => reply.verbatim("txt", b"This is a verbatim\nstring"),
+        b"true" => reply.boolean(true),
+        b"false" => reply.boolean(false),
+        _ => {
+            return Err(ClientError::text(
+                "ERR Wrong protocol type name. Please use one of the following: string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false",
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_sorted_and_help_names_them() {
+        for word in WORDS {
+            assert!(word.syntax.to_ascii_lowercase().starts_with(word.name), "{}", word.name);
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! Lists: both ends, the middle, and waiting for elements.
+
+mod blocking;
+mod popping;
+
+use crate::command::flag::{BLOCKING, DENY_OOM, FAST, READONLY, WRITE};
+use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
+use crate::db::EventClasses;
+use crate::db::list::{End, List, resolve_range};
+use crate::error::ClientError;
+
+const LOOKS: [KeySpec; 1] = [KeySpec::one(1, access::RO)];
+const READS: [KeySpec; 1] = [KeySpec::one(1, access::RO | access::ACCESS)];
+const INSERTS: [KeySpec; 1] = [KeySpec::one(1, access::RW | access::INSERT)];
+const UPDATES: [KeySpec; 1] = [KeySpec::one(1, access::RW | access::UPDATE)];
+const DELETES: [KeySpec; 1] = [KeySpec::one(1, access::RW | access::DELETE)];
+const POPS: [KeySpec; 1] = [KeySpec::one(1, access::RW | access::ACCESS | access::DELETE)];
+const POPS_ANY: [KeySpec; 1] = [KeySpec::range(1, -2, 1, access::RW | access::ACCESS | access::DELETE)];
+const MOVES: [KeySpec; 2] = [
+    KeySpec::one(1, access::RW | access::ACCESS | access::DELETE),
+    KeySpec::one(2, access::RW | access::INSERT),
+];
+
+pub const COMMANDS: &[Command] = &[
+    Command::new("blmove", 6, Group::List, blocking::blmove)
+        .flags(WRITE | DENY_OOM | BLOCKING)
+        .keys(&MOVES)
+        .since("6.2.0", "O(1)")
+        .doc(
+            "Moves an element from one list to another, waiting until there is one.",
+            "source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout",
+        ),
+    Command::new("blmpop", -5, Group::List, blocking::blmpop)
+        .flags(WRITE | BLOCKING)
+        .keys(&[KeySpec::counted(2, access::RW | access::ACCESS | access::DELETE)])
+        .since("7.0.0", "O(N+M) where N is the number of keys and M the number of elements")
+        .doc(
+            "Removes elements from the first list that has any, waiting until one has.",
+            "timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]",
+        ),
+    Command::new("blpop", -3, Group::List, blocking::blpop)
+        .flags(WRITE | BLOCKING)
+        .keys(&POPS_ANY)
+        .since("2.0.0", "O(N) where N is the number of keys")
+        .doc(
+            "Removes the first element of the first list that has any, waiting until one has.",
+            "key [key ...] timeout",
+        ),
+    Command::new("brpop", -3, Group::List, blocking::brpop)
+        .flags(WRITE | BLOCKING)
+        .keys(&POPS_ANY)
+        .since("2.0.0", "O(N) where N is the number of keys")
+        .doc(
+            "Removes the last element of the first list that has any, waiting until one has.",
+            "key [key ...] timeout",
+        ),
+    Command::new("brpoplpush", 4, Group::List, blocking::brpoplpush)
+        .flags(WRITE | DENY_OOM | BLOCKING)
+        .keys(&MOVES)
+        .since("2.2.0", "O(1)")
+        .doc(
+            "Moves the last element of a list to the front of another, waiting until there is one.",
+            "source destination timeout",
+        ),
+    Command::new("lindex", 3, Group::List, lindex)
+        .flags(READONLY)
+        .keys(&READS)
+        .since("1.0.0", "O(N) where N is the number of nodes to pass")
+        .doc("Answers the element at a position.", "key index"),
+    Command::new("linsert", 5, Group::List, linsert)
+        .flags(WRITE | DENY_OOM)
+        .keys(&INSERTS)
+        .since("2.2.0", "O(N) where N is the number of elements before the pivot")
+        .doc("Inserts an element before or after another.", "key <BEFORE | AFTER> pivot element"),
+    Command::new("llen", 2, Group::List, llen)
+        .flags(READONLY | FAST)
+        .keys(&LOOKS)
+        .since("1.0.0", "O(1)")
+        .doc("Counts the elements.", "key"),
+    Command::new("lmove", 5, Group::List, popping::lmove)
+        .flags(WRITE | DENY_OOM)
+        .keys(&MOVES)
+        .since("6.2.0", "O(1)")
+        .doc(
+            "Moves an element from one list to another.",
+            "source destination <LEFT | RIGHT> <LEFT | RIGHT>",
+        ),
+    Command::new("lmpop", -4, Group::List, popping::lmpop)
+        .flags(WRITE)
+        .keys(&[KeySpec::counted(1, access::RW | access::ACCESS | access::DELETE)])
+        .since("7.0.0", "O(N+M) where N is the number of keys and M the number of elements")
+        .doc(
+            "Removes elements from the first list that has any.",
+            "numkeys key [key ...] <LEFT | RIGHT> [COUNT count]",
+        ),
+    Command::new("lpop", -2, Group::List, popping::lpop)
+        .flags(WRITE | FAST)
+        .keys(&POPS)
+        .since("1.0.0", "O(N) where N is the number of elements")
+        .doc("Removes the first elements and answers them.", "key [count]"),
+    Command::new("lpos", -3, Group::List, lpos)
+        .flags(READONLY)
+        .keys(&READS)
+        .since("6.0.6", "O(N) where N is the number of elements looked at")
+        .doc("Finds where an element is.", "key element [RANK rank] [COUNT num-matches] [MAXLEN len]"),
+    Command::new("lpush", -3, Group::List, lpush)
+        .flags(WRITE | DENY_OOM | FAST)
+        .keys(&INSERTS)
+        .since("1.0.0", "O(1) for each element")
+        .doc("Adds elements at the front.", "key element [element ...]"),
+    Command::new("lpushx", -3, Group::List, lpushx)
+        .flags(WRITE | DENY_OOM | FAST)
+        .keys(&INSERTS)
+        .since("2.2.0", "O(1) for each element")
+        .doc("Adds elements at the front of a list that exists.", "key element [element ...]"),
+    Command::new("lrange", 4, Group::List, lrange)
+        .flags(READONLY)
+        .keys(&READS)
+        .since("1.0.0", "O(S+N) where S is the number of nodes to pass and N the number of elements")
+        .doc("Answers a range of elements.", "key start stop"),
+    Command::new("lrem", 4, Group::List, lrem)
+        .flags(WRITE)
+        .keys(&DELETES)
+        .since("1.0.0", "O(N) where N is the length of the list")
+        .doc("Removes elements equal to one.", "key count element"),
+    Command::new("lset", 4, Group::List, lset)
+        .flags(WRITE | DENY_OOM)
+        .keys(&UPDATES)
+        .since("1.0.0", "O(N) where N is the number of nodes to pass")
+        .doc("Replaces the element at a position.", "key index element"),
+    Command::new("ltrim", 4, Group::List, ltrim)
+        .flags(WRITE)
+        .keys(&DELETES)
+        .since("1.0.0", "O(N) where N is the number of elements to remove")
+        .doc("Keeps a range and removes the rest.", "key start stop"),
+    Command::new("rpop", -2, Group::List, popping::rpop)
+        .flags(WRITE | FAST)
+        .keys(&POPS)
+        .since("1.0.0", "O(N) where N is the number of elements")
+        .doc("Removes the last elements and answers them.", "key [count]"),
+    Command::new("rpoplpush", 3, Group::List, popping::rpoplpush)
+        .flags(WRITE | DENY_OOM)
+        .keys(&MOVES)
+        .since("1.2.0", "O(1)")
+        .doc("Moves the last element of a list to the front of another.", "source destination"),
+    Command::new("rpush", -3, Group::List, rpush)
+        .flags(WRITE | DENY_OOM | FAST)
+        .keys(&INSERTS)
+        .since("1.0.0", "O(1) for each element")
+        .doc("Adds elements at the end.", "key element [element ...]"),
+    Command::new("rpushx", -3, Group::List, rpushx)
+        .flags(WRITE | DENY_OOM | FAST)
+        .keys(&INSERTS)
+        .since("2.2.0", "O(1) for each element")
+        .doc("Adds elements at the end of a list that exists.", "key element [element ...]"),
+];
+
+fn push_event(end: End) -> &'static str {
+    if end == End::Left { "lpush" } else { "rpush" }
+}
+
+fn push(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
+    let key = args.at(1);
+    let len = ctx.db.change_or_create(key, |list: &mut List, means| {
+        list.follow(means.limits);
+        args.from(2).iter().for_each(|element| list.push(end, element));
+        list.len()
+    })?;
+    ctx.db.changed(EventClasses::LIST, push_event(end), key);
+    ctx.db.journal.add_dirty(args.len() as u64 - 3);
+    ctx.reply.integer(len as i64);
+    Ok(())
+}
+
+fn push_if_exists(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
+    if ctx.db.peek_collection::<List>(args.at(1))?.is_some() {
+        return push(ctx, args, end);
+    }
+    ctx.reply.integer(0);
+    Ok(())
+}
+
+fn lpush(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    push(ctx, args, End::Left)
+}
+
+fn rpush(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    push(ctx, args, End::Right)
+}
+
+fn lpushx(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    push_if_exists(ctx, args, End::Left)
+}
+
+fn rpushx(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    push_if_exists(ctx, args, End::Right)
+}
+
+fn linsert(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let key = args.at(1);
+    let before = match (args.is(2, "BEFORE"), args.is(2, "AFTER")) {
+        (true, _) => true,
+        (_, true) => false,
+        _ => return Err(ClientError::Syntax),
+    };
+    let inserted = ctx.db.change(key, |list: &mut List, means| {
+        list.follow(means.limits);
+        list.insert(before, args.at(3), args.at(4)).then(|| list.len())
+    })?;
+    match inserted {
+        None => ctx.reply.integer(0),
+        Some(None) => ctx.reply.integer(-1),
+        Some(Some(len)) => {
+            ctx.db.changed(EventClasses::LIST, "linsert", key);
+            ctx.reply.integer(len as i64);
+        }
+    }
+    Ok(())
+}
+
+fn llen(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let len = ctx.db.read_collection::<List>(args.at(1))?.map_or(0, List::len);
+    ctx.reply.integer(len as i64);
+    Ok(())
+}
+
+fn lindex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let Some(list) = ctx.db.read_collection::<List>(args.at(1))? else {
+        ctx.reply.null();
+        return Ok(());
+    };
+    let index = args.integer(2)?;
+    if list.get(index, |element| element.reply(ctx.reply)).is_none() {
+        ctx.reply.null();
+    }
+    Ok(())
+}
+
+fn lset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let key = args.at(1);
+    if ctx.db.peek_collection::<List>(key)?.is_none() {
+        return Err(ClientError::NoSuchKey);
+    }
+    let index = args.integer(2)?;
+    let set = ctx.db.change(key, |list: &mut List, means| {
+        list.follow(means.limits);
+        list.set(index, args.at(3))
+    })?;
+    if set != Some(true) {
+        return Err(ClientError::IndexOutOfRange);
+    }
+    ctx.db.changed(EventClasses::LIST, "lset", key);
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn lrange(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let (start, end) = (args.integer(2)?, args.integer(3)?);
+    let list = ctx.db.read_collection::<List>(args.at(1))?;
+    let range = list.and_then(|list| resolve_range(start, end, list.len()).map(|range| (list, range)));
+    let Some((list, (start, end))) = range else {
+        ctx.reply.array(0);
+        return Ok(());
+    };
+    ctx.reply.array(end - start + 1);
+    list.for_each(start, end - start + 1, &mut |element| element.reply(ctx.reply));
+    Ok(())
+}
+
+fn ltrim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let key = args.at(1);
+    let (start, end) = (args.integer(2)?, args.integer(3)?);
+    let removed = ctx.db.change(key, |list: &mut List, _| {
+        let before = list.len();
+        list.retain(resolve_range(start, end, before));
+        before - list.len()
+    })?;
+    if let Some(removed) = removed {
+        ctx.db.changed(EventClasses::LIST, "ltrim", key);
+        ctx.db.journal.add_dirty((removed as u64).saturating_sub(1));
+    }
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn lrem(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let key = args.at(1);
+    let count = args.integer(2)?;
+    let from = if count < 0 { End::Right } else { End::Left };
+    let removed = ctx
+        .db
+        .change(key, |list: &mut List, _| list.remove_equal(args.at(3), from, count.unsigned_abs()))?
+        .unwrap_or(0);
+    if removed > 0 {
+        ctx.db.changed(EventClasses::LIST, "lrem", key);
+        ctx.db.journal.add_dirty(removed - 1);
+    }
+    ctx.reply.integer(removed as i64);
+    Ok(())
+}
+
+fn lpos(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let (mut rank, mut count, mut looked_max) = (1, None, 0);
+    let mut at = 3;
+    while at < args.len() {
+        let has_next = at + 1 < args.len();
+        if args.is(at, "RANK") && has_next {
+            rank = rank_of(args, at + 1)?;
+        } else if args.is(at, "COUNT") && has_next {
+            let negative = ClientError::text("ERR COUNT can't be negative");
+            count = Some(args.integer_in(at + 1, 0, i64::MAX, negative)? as u64);
+        } else if args.is(at, "MAXLEN") && has_next {
+            let negative = ClientError::text("ERR MAXLEN can't be negative");
+            looked_max = args.integer_in(at + 1, 0, i64::MAX, negative)? as u64;
+        } else {
+            return Err(ClientError::Syntax);
+        }
+        at += 2;
+    }
+    let list = ctx.db.read_collection::<List>(args.at(1))?;
+    let found = list.map(|list| list.positions(args.at(2), rank, count.unwrap_or(1), looked_max));
+    let found = found.unwrap_or_default();
+    if count.is_none() {
+        match found.first() {
+            Some(&position) => ctx.reply.integer(position as i64),
+            None => ctx.reply.null(),
+        }
+        return Ok(());
+    }
+    ctx.reply.array(found.len());
+    found.iter().for_each(|&position| ctx.reply.integer(position as i64));
+    Ok(())
+}
+
+fn rank_of(args: Args<'_>, index: usize) -> Result<i64, ClientError> {
+    match args.integer(index)? {
+        0 => Err(ClientError::text(
+            "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list",
+        )),
+        i64::MIN => Err(ClientError::formatted(format!(
+            "ERR value is out of range, value must between {} and {}",
+            -i64::MAX,
+            i64::MAX
+        ))),
+        rank => Ok(rank),
+    }
+}

@@ -1,0 +1,85 @@
+//! The forms that wait until there is something to take.
+
+use super::popping::{MultiPop, end_at, move_element, popped};
+use crate::command::{Args, Context, Outcome};
+use crate::commands::timeout::seconds;
+use crate::db::Kind;
+use crate::db::list::{End, List};
+use crate::error::ClientError;
+use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
+
+/// Waits for any of the keys; answers `reply` at once where nothing may wait.
+fn wait_for<'a>(
+    ctx: &mut Context<'_>,
+    keys: impl Iterator<Item = &'a [u8]>,
+    timeout_us: Option<u64>,
+    timeout_reply: TimeoutReply,
+) {
+    let on = BlockedOn::Keys { db_index: ctx.db.selected(), keys: keys.map(Box::from).collect() };
+    if ctx.block(BlockRequest { on, timeout_us, timeout_reply }) {
+        return;
+    }
+    match timeout_reply {
+        TimeoutReply::NullArray => ctx.reply.null_array(),
+        _ => ctx.reply.null(),
+    }
+}
+
+pub(super) fn blpop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    pop_first(ctx, args, End::Left)
+}
+
+pub(super) fn brpop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    pop_first(ctx, args, End::Right)
+}
+
+fn pop_first(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
+    let keys = args.from(1).first(args.len() - 2);
+    let timeout_us = seconds(args, args.len() - 1)?;
+    for key in keys.iter() {
+        let found = ctx.db.expect_kind(key, Kind::List);
+        if found.is_err() && ctx.origin.retried || !found? {
+            continue;
+        }
+        let element = ctx.db.change(key, |list: &mut List, _| list.pop(end))?.flatten();
+        popped(ctx, key, end, 1);
+        ctx.reply.array(2);
+        ctx.reply.bulk(key);
+        ctx.reply.bulk_or_null(element.as_deref());
+        return Ok(());
+    }
+    wait_for(ctx, keys.iter(), timeout_us, TimeoutReply::NullArray);
+    Ok(())
+}
+
+pub(super) fn blmpop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let timeout_us = seconds(args, 1)?;
+    let wanted = MultiPop::parse(args, 2)?;
+    if !wanted.run(ctx, ctx.origin.retried)? {
+        wait_for(ctx, wanted.keys.iter(), timeout_us, TimeoutReply::NullArray);
+    }
+    Ok(())
+}
+
+pub(super) fn blmove(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let ends = (end_at(args, 3)?, end_at(args, 4)?);
+    let timeout_us = seconds(args, 5)?;
+    move_or_wait(ctx, args, ends, timeout_us)
+}
+
+pub(super) fn brpoplpush(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let timeout_us = seconds(args, 3)?;
+    move_or_wait(ctx, args, (End::Right, End::Left), timeout_us)
+}
+
+fn move_or_wait(ctx: &mut Context<'_>, args: Args<'_>, ends: (End, End), timeout_us: Option<u64>) -> Outcome {
+    let (from, to) = (args.at(1), args.at(2));
+    let source_is_other = ctx.db.expect_kind(from, Kind::List).is_err();
+    if source_is_other && !ctx.origin.retried {
+        return Err(ClientError::WrongType);
+    }
+    if source_is_other || !move_element(ctx, from, to, ends)? {
+        wait_for(ctx, std::iter::once(from), timeout_us, TimeoutReply::Null);
+    }
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! Taking elements off the ends of lists.
+
+use super::push_event;
+use crate::command::{Args, Context, Outcome};
+use crate::db::EventClasses;
+use crate::db::Kind;
+use crate::db::list::{End, List};
+use crate::error::ClientError;
+
+/// LEFT or RIGHT.
+pub(super) fn end_at(args: Args<'_>, index: usize) -> Result<End, ClientError> {
+    match (args.is(index, "LEFT"), args.is(index, "RIGHT")) {
+        (true, _) => Ok(End::Left),
+        (_, true) => Ok(End::Right),
+        _ => Err(ClientError::Syntax),
+    }
+}
+
+/// Says that elements were taken off an end.
+pub(super) fn popped(ctx: &mut Context<'_>, key: &[u8], end: End, count: usize) {
+    let event = if end == End::Left { "lpop" } else { "rpop" };
+    ctx.db.changed(EventClasses::LIST, event, key);
+    ctx.db.journal.add_dirty((count as u64).saturating_sub(1));
+}
+
+pub(super) fn lpop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    pop(ctx, args, End::Left)
+}
+
+pub(super) fn rpop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    pop(ctx, args, End::Right)
+}
+
+fn pop(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
+    let key = args.at(1);
+    if args.len() > 3 {
+        let command = ctx.command.name.to_owned();
+        return Err(ClientError::WrongArity { command });
+    }
+    if args.len() == 3 {
+        let count = args.integer(2).ok().and_then(|count| usize::try_from(count).ok());
+        return pop_count(ctx, key, end, count.ok_or(ClientError::MustBePositive)?);
+    }
+    match ctx.db.change(key, |list: &mut List, _| list.pop(end))?.flatten() {
+        None => ctx.reply.null(),
+        Some(element) => {
+            popped(ctx, key, end, 1);
+            ctx.reply.bulk(&element);
+        }
+    }
+    Ok(())
+}
+
+fn pop_count(ctx: &mut Context<'_>, key: &[u8], end: End, count: usize) -> Outcome {
+    let reply = &mut *ctx.reply;
+    let taken = ctx.db.change(key, |list: &mut List, _| {
+        let taken = count.min(list.len());
+        reply.array(taken);
+        list.pop_many(end, taken, &mut |element| element.reply(reply));
+        taken
+    })?;
+    match taken {
+        None => ctx.reply.null_array(),
+        Some(0) => {}
+        Some(taken) => popped(ctx, key, end, taken),
+    }
+    Ok(())
+}
+
+/// What LMPOP and BLMPOP pop: the keys, the end, and how many.
+pub(super) struct MultiPop<'a> {
+    pub keys: Args<'a>,
+    pub end: End,
+    pub count: usize,
+}
+
+impl<'a> MultiPop<'a> {
+    /// Parses `numkeys key [key ...] LEFT|RIGHT [COUNT count]` from `first` on.
+    pub fn parse(args: Args<'a>, first: usize) -> Result<Self, ClientError> {
+        let few = ClientError::text("ERR numkeys should be greater than 0");
+        let keys = args.integer_in(first, 1, i64::MAX, few)? as usize;
+        let end_index =
+            first.checked_add(1 + keys).filter(|&at| at < args.len()).ok_or(ClientError::Syntax)?;
+        let end = end_at(args, end_index)?;
+        let mut count = None;
+        let mut at = end_index + 1;
+        while at < args.len() {
+            if count.is_some() || !args.is(at, "COUNT") || at + 1 >= args.len() {
+                return Err(ClientError::Syntax);
+            }
+            let few = ClientError::text("ERR count should be greater than 0");
+            count = Some(args.integer_in(at + 1, 1, i64::MAX, few)? as usize);
+            at += 2;
+        }
+        Ok(MultiPop { keys: args.from(first + 1).first(keys), end, count: count.unwrap_or(1) })
+    }
+
+    /// Pops from the first list that has elements and answers its key and them; whether there was one. With
+    /// `only_lists`, what is no list is passed over instead of refused.
+    pub fn run(&self, ctx: &mut Context<'_>, only_lists: bool) -> Result<bool, ClientError> {
+        for key in self.keys.iter() {
+            let found = ctx.db.expect_kind(key, Kind::List);
+            if found.is_err() && only_lists || !found? {
+                continue;
+            }
+            ctx.reply.array(2);
+            ctx.reply.bulk(key);
+            pop_count(ctx, key, self.end, self.count)?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+}
+
+pub(super) fn lmpop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let wanted = MultiPop::parse(args, 1)?;
+    if !wanted.run(ctx, false)? {
+        ctx.reply.null_array();
+    }
+    Ok(())
+}
+
+/// Moves one element and answers it; whether there was one.
+pub(super) fn move_element(
+    ctx: &mut Context<'_>,
+    from: &[u8],
+    to: &[u8],
+    ends: (End, End),
+) -> Result<bool, ClientError> {
+    if !ctx.db.expect_kind(from, Kind::List)? {
+        return Ok(false);
+    }
+    ctx.db.expect_kind(to, Kind::List)?;
+    let (taken_from, pushed_to) = ends;
+    if from == to {
+        // The list may be empty in between; it must not go.
+        let element = ctx.db.change(from, |list: &mut List, means| {
+            list.follow(means.limits);
+            let element = list.pop(taken_from).expect("a stored list is not empty");
+            list.push(pushed_to, &element);
+            element
+        })?;
+        ctx.db.changed(EventClasses::LIST, push_event(pushed_to), to);
+        popped(ctx, from, taken_from, 1);
+        ctx.reply.bulk_or_null(element.as_deref());
+        return Ok(true);
+    }
+    let element = ctx.db.change(from, |list: &mut List, _| list.pop(taken_from))?.flatten();
+    let Some(element) = element else { return Ok(false) };
+    popped(ctx, from, taken_from, 1);
+    ctx.db.change_or_create(to, |list: &mut List, means| {
+        list.follow(means.limits);
+        list.push(pushed_to, &element);
+    })?;
+    ctx.db.changed(EventClasses::LIST, push_event(pushed_to), to);
+    ctx.reply.bulk(&element);
+    Ok(true)
+}
+
+pub(super) fn lmove(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let ends = (end_at(args, 3)?, end_at(args, 4)?);
+    if !move_element(ctx, args.at(1), args.at(2), ends)? {
+        ctx.reply.null();
+    }
+    Ok(())
+}
+
+pub(super) fn rpoplpush(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if !move_element(ctx, args.at(1), args.at(2), (End::Right, End::Left))? {
+        ctx.reply.null();
+    }
+    Ok(())
+}

@@ -1,0 +1,229 @@
+//! Channels: SUBSCRIBE, PUBLISH and their kin.
+
+use crate::command::flag::{FAST, LOADING, MAY_REPLICATE, NO_SCRIPT, PUBSUB, STALE};
+use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
+use crate::session::pubsub::Kind;
+use crate::session::{ClientSlot, ReplyMode};
+use wire::reply::ReplyBuffer;
+
+const SUBSCRIBING: u32 = PUBSUB | NO_SCRIPT | LOADING | STALE;
+const PUBLISHING: u32 = PUBSUB | LOADING | STALE | FAST | MAY_REPLICATE;
+
+pub const COMMANDS: &[Command] = &[
+    Command::new("psubscribe", -2, Group::PubSub, psubscribe)
+        .flags(SUBSCRIBING)
+        .since("2.0.0", "O(N) where N is the number of patterns to subscribe to.")
+        .doc("Listens to all channels that match patterns.", "pattern [pattern ...]"),
+    Command::new("publish", 3, Group::PubSub, publish)
+        .flags(PUBLISHING)
+        .since(
+            "2.0.0",
+            "O(N+M) where N is the number of clients subscribed to the receiving channel and M is the total number of subscribed patterns (by any client).",
+        )
+        .doc("Sends a message to all who listen to a channel.", "channel message"),
+    Command::new("pubsub", -2, Group::PubSub, super::container)
+        .since("2.8.0", "Depends on subcommand.")
+        .doc("Tells who listens to what.", "")
+        .subcommands(SUBCOMMANDS),
+    Command::new("punsubscribe", -1, Group::PubSub, punsubscribe)
+        .flags(SUBSCRIBING)
+        .since("2.0.0", "O(N) where N is the number of patterns to unsubscribe.")
+        .doc("Ends listening to patterns, or to all patterns.", "[pattern [pattern ...]]"),
+    Command::new("spublish", 3, Group::PubSub, spublish)
+        .flags(PUBLISHING)
+        .keys(&[KeySpec::one(1, access::NOT_KEY)])
+        .since("7.0.0", "O(N) where N is the number of clients subscribed to the receiving shard channel.")
+        .doc("Sends a message to all who listen to a shard channel.", "shardchannel message"),
+    Command::new("ssubscribe", -2, Group::PubSub, ssubscribe)
+        .flags(SUBSCRIBING)
+        .keys(&[KeySpec::range(1, -1, 1, access::NOT_KEY)])
+        .since("7.0.0", "O(N) where N is the number of shard channels to subscribe to.")
+        .doc("Listens to shard channels.", "shardchannel [shardchannel ...]"),
+    Command::new("subscribe", -2, Group::PubSub, subscribe)
+        .flags(SUBSCRIBING)
+        .since("2.0.0", "O(N) where N is the number of channels to subscribe to.")
+        .doc("Listens to channels.", "channel [channel ...]"),
+    Command::new("sunsubscribe", -1, Group::PubSub, sunsubscribe)
+        .flags(SUBSCRIBING)
+        .keys(&[KeySpec::range(1, -1, 1, access::NOT_KEY)])
+        .since("7.0.0", "O(N) where N is the number of shard channels to unsubscribe.")
+        .doc("Ends listening to shard channels, or to all of them.", "[shardchannel [shardchannel ...]]"),
+    Command::new("unsubscribe", -1, Group::PubSub, unsubscribe)
+        .flags(SUBSCRIBING)
+        .since("2.0.0", "O(N) where N is the number of channels to unsubscribe.")
+        .doc("Ends listening to channels, or to all of them.", "[channel [channel ...]]"),
+];
+
+const SUBCOMMANDS: &[Command] = &[
+    Command::new("pubsub|channels", -2, Group::PubSub, channels)
+        .flags(PUBSUB | LOADING | STALE)
+        .since(
+            "2.8.0",
+            "O(N) where N is the number of active channels, and assuming constant time pattern matching (relatively short channels and patterns)",
+        )
+        .doc("Lists channels that somebody listens to.", "[pattern]"),
+    Command::new("pubsub|help", 2, Group::PubSub, super::help)
+        .flags(LOADING | STALE)
+        .since("6.2.0", "O(1)")
+        .doc("Lists what PUBSUB can tell.", ""),
+    Command::new("pubsub|numpat", 2, Group::PubSub, pattern_count)
+        .flags(PUBSUB | LOADING | STALE)
+        .since("2.8.0", "O(1)")
+        .doc("Counts the patterns that somebody listens to.", ""),
+    Command::new("pubsub|numsub", -2, Group::PubSub, listener_counts)
+        .flags(PUBSUB | LOADING | STALE)
+        .since("2.8.0", "O(N) for the NUMSUB subcommand, where N is the number of requested channels")
+        .doc("Counts the listeners of channels, those of patterns left out.", "[channel [channel ...]]"),
+    Command::new("pubsub|shardchannels", -2, Group::PubSub, shard_channels)
+        .flags(PUBSUB | LOADING | STALE)
+        .since(
+            "7.0.0",
+            "O(N) where N is the number of active shard channels, and assuming constant time pattern matching (relatively short shard channels).",
+        )
+        .doc("Lists shard channels that somebody listens to.", "[pattern]"),
+    Command::new("pubsub|shardnumsub", -2, Group::PubSub, shard_listener_counts)
+        .flags(PUBSUB | LOADING | STALE)
+        .since(
+            "7.0.0",
+            "O(N) for the SHARDNUMSUB subcommand, where N is the number of requested shard channels",
+        )
+        .doc("Counts the listeners of shard channels.", "[shardchannel [shardchannel ...]]"),
+];
+
+fn subscribe(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    begin(ctx, args, Kind::Channel, "subscribe");
+    Ok(())
+}
+
+fn psubscribe(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    begin(ctx, args, Kind::Pattern, "psubscribe");
+    Ok(())
+}
+
+fn ssubscribe(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    begin(ctx, args, Kind::ShardChannel, "ssubscribe");
+    Ok(())
+}
+
+fn unsubscribe(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    end(ctx, args, Kind::Channel, "unsubscribe");
+    Ok(())
+}
+
+fn punsubscribe(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    end(ctx, args, Kind::Pattern, "punsubscribe");
+    Ok(())
+}
+
+fn sunsubscribe(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    end(ctx, args, Kind::ShardChannel, "sunsubscribe");
+    Ok(())
+}
+
+fn begin(ctx: &mut Context<'_>, args: Args<'_>, kind: Kind, word: &str) {
+    for name in args.from(1).iter() {
+        ctx.server.pubsub.subscribe(&mut ctx.server.clients, ctx.client, kind, name);
+        confirm(ctx, kind, word, Some(name));
+    }
+}
+
+fn end(ctx: &mut Context<'_>, args: Args<'_>, kind: Kind, word: &str) {
+    let all: Vec<_>;
+    let names: Vec<&[u8]> = if args.len() > 1 {
+        args.from(1).iter().collect()
+    } else {
+        all = ctx.server.clients[ctx.client].subscriptions.of(kind).iter().cloned().collect();
+        all.iter().map(|name| &**name).collect()
+    };
+    for name in &names {
+        ctx.server.pubsub.unsubscribe(&mut ctx.server.clients, ctx.client, kind, name);
+        confirm(ctx, kind, word, Some(name));
+    }
+    if names.is_empty() {
+        confirm(ctx, kind, word, None);
+    }
+}
+
+/// Tells the client what it listens to now. That is a message rather than a reply: one that wants no replies gets it.
+fn confirm(ctx: &mut Context<'_>, kind: Kind, word: &str, name: Option<&[u8]>) {
+    let subscriptions = &ctx.server.clients[ctx.client].subscriptions;
+    let count = match kind {
+        Kind::ShardChannel => subscriptions.shard_channels.len(),
+        Kind::Channel | Kind::Pattern => subscriptions.count(),
+    };
+    let write = |reply: &mut ReplyBuffer| {
+        reply.push(3);
+        reply.bulk(word.as_bytes());
+        reply.bulk_or_null(name);
+        reply.integer(count as i64);
+    };
+    if wants_replies(ctx, ctx.client) {
+        write(ctx.reply);
+    } else {
+        ctx.server.clients.push(ctx.client, write);
+    }
+}
+
+fn wants_replies(ctx: &Context<'_>, slot: ClientSlot) -> bool {
+    ctx.server.clients[slot].reply_mode == ReplyMode::On
+}
+
+fn publish(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let receivers = ctx.server.pubsub.publish(&mut ctx.server.clients, args.at(1), args.at(2));
+    ctx.reply.integer(receivers as i64);
+    Ok(())
+}
+
+fn spublish(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let receivers = ctx.server.pubsub.publish_to_shard(&mut ctx.server.clients, args.at(1), args.at(2));
+    ctx.reply.integer(receivers as i64);
+    Ok(())
+}
+
+fn channels(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    list_names(ctx, args, Kind::Channel)
+}
+
+fn shard_channels(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    list_names(ctx, args, Kind::ShardChannel)
+}
+
+fn list_names(ctx: &mut Context<'_>, args: Args<'_>, kind: Kind) -> Outcome {
+    if args.len() > 3 {
+        return Err(super::unknown_subcommand(ctx.command, args));
+    }
+    let names = ctx.server.pubsub.listeners(kind).keys();
+    let pattern = args.get(2);
+    let mark = ctx.reply.begin_array();
+    let mut count = 0;
+    for name in names.filter(|name| pattern.is_none_or(|pattern| wire::glob::matches(pattern, name))) {
+        ctx.reply.bulk(name);
+        count += 1;
+    }
+    ctx.reply.end_array(mark, count);
+    Ok(())
+}
+
+fn pattern_count(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    ctx.reply.integer(ctx.server.pubsub.listeners(Kind::Pattern).len() as i64);
+    Ok(())
+}
+
+fn listener_counts(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    count_listeners(ctx, args, Kind::Channel);
+    Ok(())
+}
+
+fn shard_listener_counts(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    count_listeners(ctx, args, Kind::ShardChannel);
+    Ok(())
+}
+
+fn count_listeners(ctx: &mut Context<'_>, args: Args<'_>, kind: Kind) {
+    let names = args.from(2);
+    ctx.reply.array(names.len() * 2);
+    for name in names.iter() {
+        ctx.reply.bulk(name);
+        ctx.reply.integer(ctx.server.pubsub.listener_count(kind, name) as i64);
+    }
+}

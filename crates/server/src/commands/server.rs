@@ -1,0 +1,154 @@
+//! The server as a whole: TIME, ROLE, MONITOR, SHUTDOWN, LOLWUT, CLUSTER.
+
+use crate::command::flag::{ADMIN, ALLOW_BUSY, FAST, LOADING, NO_MULTI, NO_SCRIPT, READONLY, STALE};
+use crate::command::{Args, Command, Context, Group, Next, Outcome};
+use crate::error::ClientError;
+use crate::server::HostRequest;
+
+pub const COMMANDS: &[Command] = &[
+    Command::new("cluster", -2, Group::Cluster, super::container)
+        .since("3.0.0", "Depends on subcommand.")
+        .doc("Tells about the cluster, of which this server is no part.", "")
+        .subcommands(&[
+            Command::new("cluster|help", 2, Group::Cluster, super::help)
+                .flags(LOADING | STALE)
+                .since("5.0.0", "O(1)")
+                .doc("Lists the subcommands.", ""),
+            Command::new("cluster|info", 2, Group::Cluster, cluster_disabled)
+                .flags(LOADING | STALE)
+                .since("3.0.0", "O(1)")
+                .doc("Tells the state of the cluster.", "")
+                .tips(&["nondeterministic_output"]),
+            Command::new("cluster|myid", 2, Group::Cluster, cluster_disabled)
+                .flags(LOADING | STALE)
+                .since("3.0.0", "O(1)")
+                .doc("Answers this node's name.", ""),
+            Command::new("cluster|nodes", 2, Group::Cluster, cluster_disabled)
+                .flags(LOADING | STALE)
+                .since("3.0.0", "O(N) where N is the total number of Cluster nodes")
+                .doc("Lists the nodes.", "")
+                .tips(&["nondeterministic_output"]),
+            Command::new("cluster|shards", 2, Group::Cluster, cluster_disabled)
+                .flags(LOADING | STALE)
+                .since("7.0.0", "O(N) where N is the total number of cluster nodes")
+                .doc("Lists the shards with their nodes and slots.", "")
+                .tips(&["nondeterministic_output"]),
+            Command::new("cluster|slots", 2, Group::Cluster, cluster_disabled)
+                .flags(LOADING | STALE)
+                .since("3.0.0", "O(N) where N is the total number of Cluster nodes")
+                .doc("Lists which nodes serve which slots.", "")
+                .tips(&["nondeterministic_output"]),
+        ]),
+    Command::new("lolwut", -1, Group::Server, lolwut)
+        .flags(READONLY | FAST)
+        .since("5.0.0", "")
+        .doc("Draws a picture, and names the server's version.", "[VERSION version]"),
+    Command::new("monitor", 1, Group::Server, monitor)
+        .flags(ADMIN | NO_SCRIPT | LOADING | STALE)
+        .since("1.0.0", "")
+        .doc("Shows every command that the server runs from now on.", ""),
+    Command::new("role", 1, Group::Server, role)
+        .flags(NO_SCRIPT | LOADING | STALE | FAST)
+        .categories(&["admin", "dangerous"])
+        .since("2.8.12", "O(1)")
+        .doc("Answers whether the server is a primary or a replica, and of whom.", ""),
+    Command::new("shutdown", -1, Group::Server, shutdown)
+        .flags(ADMIN | NO_SCRIPT | LOADING | STALE | NO_MULTI | ALLOW_BUSY)
+        .since(
+            "1.0.0",
+            "O(N) when saving, where N is the total number of keys in all databases when saving data, otherwise O(1)",
+        )
+        .doc("Stops the server.", "[[NOSAVE | SAVE] [NOW] [FORCE] [SAFE] [FAILOVER] | ABORT]"),
+    Command::new("time", 1, Group::Server, time)
+        .flags(LOADING | STALE | FAST)
+        .since("2.6.0", "O(1)")
+        .doc("Answers the server's time: seconds since 1970, and microseconds of the second.", "")
+        .tips(&["nondeterministic_output"]),
+];
+
+fn cluster_disabled(_ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    Err(ClientError::text("ERR This instance has cluster support disabled"))
+}
+
+fn time(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    let now_us = ctx.server.now.unix_us;
+    ctx.reply.array(2);
+    ctx.reply.bulk_integer(now_us / 1_000_000);
+    ctx.reply.bulk_integer(now_us % 1_000_000);
+    Ok(())
+}
+
+/// A primary at offset 0, without replicas.
+fn role(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    ctx.reply.array(3);
+    ctx.reply.bulk(b"master");
+    ctx.reply.integer(0);
+    ctx.reply.array(0);
+    Ok(())
+}
+
+fn monitor(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    let client = &mut ctx.server.clients[ctx.client];
+    if client.deny_blocking || ctx.origin.in_transaction {
+        return Err(ClientError::text("ERR MONITOR isn't allowed for DENY BLOCKING client"));
+    }
+    if !client.is_monitor {
+        client.is_monitor = true;
+        ctx.server.monitors.push(ctx.client);
+    }
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn shutdown(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let has = |word: &str| args.from(1).iter().any(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
+    const WORDS: [&str; 7] = ["nosave", "save", "now", "force", "safe", "failover", "abort"];
+    let known = |arg: &[u8]| WORDS.iter().any(|word| arg.eq_ignore_ascii_case(word.as_bytes()));
+    let abort = has("abort");
+    let others = WORDS[..6].iter().any(|word| has(word));
+    if !args.from(1).iter().all(known) || abort && others || has("save") && has("nosave") {
+        return Err(ClientError::Syntax);
+    }
+    if has("failover") {
+        return Err(ClientError::text("ERR SHUTDOWN FAILOVER is only supported in cluster mode."));
+    }
+    if abort {
+        return Err(ClientError::text("ERR No shutdown in progress."));
+    }
+    if has("save") && !has("force") {
+        log::warn!("SHUTDOWN SAVE is refused: this server cannot save its data yet");
+        return Err(ClientError::text("ERR Errors trying to SHUTDOWN. Check logs."));
+    }
+    log::info!("User requested shutdown...");
+    ctx.server.host_requests.push(HostRequest::Shutdown);
+    // Nothing that the client has sent behind it may run; it learns of the end by the connection's end.
+    ctx.server.condemn(ctx.client);
+    ctx.next = Next::NoReply;
+    Ok(())
+}
+
+/// A sun over warm water, the further down the cooler.
+const PICTURE: &str = "
+                      .  |  .
+                   `. \\ _._ / .'
+                 -- ( warmline ) --
+        ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+          ~  ~~  ~~~  ~~~~~~~~  ~~~  ~~  ~
+             .   ~   ~~   ~~   ~~   ~   .
+                 .     .    .     .
+";
+
+fn lolwut(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if args.len() >= 3 && args.is(1, "VERSION") {
+        args.integer(2)?;
+    }
+    let name = if ctx.server.config.extended_redis_compatibility { "Redis" } else { "Valkey" };
+    let version = match name {
+        "Redis" => super::connection::COMPATIBLE_VERSION,
+        _ => super::info::VALKEY_VERSION,
+    };
+    let own = env!("CARGO_PKG_VERSION");
+    let text = format!("{PICTURE}\nWarmline {own}, at your service as {name} ver. {version}\n");
+    ctx.reply.verbatim("txt", text.as_bytes());
+    Ok(())
+}

@@ -1,0 +1,276 @@
+//! Sorted sets: adding, looking up, counting.
+
+mod algebra;
+mod popping;
+mod range;
+mod rows;
+mod sampling;
+
+pub use rows::COMMANDS;
+
+use crate::command::{Args, Context, Outcome};
+use crate::db::EventClasses;
+use crate::db::Text;
+use crate::db::sorted_set::{Full, Insertion, SortedSet};
+use crate::error::ClientError;
+use wire::reply::{Protocol, ReplyBuffer};
+
+/// A set of 2^32-1 members takes no more.
+fn full(_: Full) -> ClientError {
+    ClientError::text("ERR sorted set holds its maximum of 4294967295 members")
+}
+
+/// Whether members and scores come as pairs in an array of their own.
+fn nests_pairs(reply: &ReplyBuffer) -> bool {
+    reply.protocol == Protocol::Resp3
+}
+
+/// A member and, if wanted, its score: as a pair in RESP3.
+fn answer_member(reply: &mut ReplyBuffer, member: Text<'_>, score: Option<f64>) {
+    if score.is_some() && nests_pairs(reply) {
+        reply.array(2);
+    }
+    member.reply(reply);
+    if let Some(score) = score {
+        reply.double(score);
+    }
+}
+
+/// The words of ZADD.
+#[derive(Clone, Copy, Debug, Default)]
+struct AddOptions {
+    only_new: bool,
+    only_present: bool,
+    only_greater: bool,
+    only_less: bool,
+    count_changed: bool,
+    increment: bool,
+}
+
+/// What became of one member.
+enum Added {
+    /// A condition did not hold, or nothing was different.
+    No,
+    New(f64),
+    Changed(f64),
+    Same(f64),
+}
+
+impl AddOptions {
+    /// Parses the words before the first score; also returns where that is.
+    fn parse(args: Args<'_>) -> Result<(Self, usize), ClientError> {
+        let mut options = AddOptions::default();
+        let mut at = 2;
+        loop {
+            let flag = match args.get(at) {
+                Some(word) if word.eq_ignore_ascii_case(b"NX") => &mut options.only_new,
+                Some(word) if word.eq_ignore_ascii_case(b"XX") => &mut options.only_present,
+                Some(word) if word.eq_ignore_ascii_case(b"GT") => &mut options.only_greater,
+                Some(word) if word.eq_ignore_ascii_case(b"LT") => &mut options.only_less,
+                Some(word) if word.eq_ignore_ascii_case(b"CH") => &mut options.count_changed,
+                Some(word) if word.eq_ignore_ascii_case(b"INCR") => &mut options.increment,
+                _ => break,
+            };
+            *flag = true;
+            at += 1;
+        }
+        options.check(args.len() - at.min(args.len()))?;
+        Ok((options, at))
+    }
+
+    fn check(&self, scores_and_members: usize) -> Result<(), ClientError> {
+        if scores_and_members == 0 || scores_and_members % 2 == 1 {
+            return Err(ClientError::Syntax);
+        }
+        if self.only_new && self.only_present {
+            return Err(ClientError::text("ERR XX and NX options at the same time are not compatible"));
+        }
+        let comparisons = usize::from(self.only_greater) + usize::from(self.only_less);
+        if comparisons == 2 || comparisons == 1 && self.only_new {
+            return Err(ClientError::text(
+                "ERR GT, LT, and/or NX options at the same time are not compatible",
+            ));
+        }
+        if self.increment && scores_and_members > 2 {
+            return Err(ClientError::text("ERR INCR option supports a single increment-element pair"));
+        }
+        Ok(())
+    }
+
+    fn add(
+        &self,
+        set: &mut SortedSet,
+        member: &[u8],
+        score: f64,
+        means: &crate::db::collection::Means<'_>,
+    ) -> Result<Added, ClientError> {
+        // Without conditions one descent does everything.
+        let conditional = self.only_new || self.only_present || self.only_greater || self.only_less;
+        let mut wanted = score;
+        if conditional || self.increment {
+            let there = set.score(member);
+            if self.only_new && there.is_some() || self.only_present && there.is_none() {
+                return Ok(Added::No);
+            }
+            if let Some(there) = there {
+                if self.increment {
+                    wanted = there + score;
+                }
+                if wanted.is_nan() {
+                    return Err(ClientError::text("ERR resulting score is not a number (NaN)"));
+                }
+                if self.only_greater && wanted <= there || self.only_less && wanted >= there {
+                    return Ok(Added::No);
+                }
+            }
+        }
+        Ok(match set.insert(member, wanted, means).map_err(full)? {
+            Insertion::Added => Added::New(wanted),
+            Insertion::Updated { .. } => Added::Changed(wanted),
+            Insertion::Unchanged => Added::Same(wanted),
+        })
+    }
+}
+
+fn zadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let (options, first) = AddOptions::parse(args)?;
+    add(ctx, args, options, first)
+}
+
+fn zincrby(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    add(ctx, args, AddOptions { increment: true, ..AddOptions::default() }, 2)
+}
+
+fn add(ctx: &mut Context<'_>, args: Args<'_>, options: AddOptions, first: usize) -> Outcome {
+    let key = args.at(1);
+    for at in (first..args.len()).step_by(2) {
+        args.float(at)?;
+    }
+    let (mut new, mut changed, mut error, mut result) = (0, 0, None, None);
+    let mut run = |set: &mut SortedSet, means: crate::db::collection::Means<'_>| {
+        for at in (first..args.len()).step_by(2) {
+            let added = args.float(at).and_then(|score| options.add(set, args.at(at + 1), score, &means));
+            match added {
+                Ok(Added::No) => {}
+                Ok(Added::New(score)) => (new, result) = (new + 1, Some(score)),
+                Ok(Added::Changed(score)) => (changed, result) = (changed + 1, Some(score)),
+                Ok(Added::Same(score)) => result = Some(score),
+                Err(refused) => {
+                    error = Some(refused);
+                    break;
+                }
+            }
+        }
+    };
+    if options.only_present {
+        ctx.db.change(key, &mut run)?;
+    } else {
+        ctx.db.change_or_create(key, &mut run)?;
+    }
+    if new + changed > 0 {
+        ctx.db.changed(EventClasses::ZSET, if options.increment { "zincr" } else { "zadd" }, key);
+        ctx.db.journal.add_dirty(new + changed - 1);
+    }
+    if let Some(error) = error {
+        return Err(error);
+    }
+    match (options.increment, result) {
+        (true, Some(score)) => ctx.reply.double(score),
+        (true, None) => ctx.reply.null(),
+        (false, _) => ctx.reply.integer((new + if options.count_changed { changed } else { 0 }) as i64),
+    }
+    Ok(())
+}
+
+fn zrem(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let key = args.at(1);
+    let removed = ctx.db.change(key, |set: &mut SortedSet, _| {
+        args.from(2).iter().filter(|member| set.remove(member).is_some()).count()
+    })?;
+    let removed = removed.unwrap_or(0);
+    if removed > 0 {
+        ctx.db.changed(EventClasses::ZSET, "zrem", key);
+        ctx.db.journal.add_dirty(removed as u64 - 1);
+    }
+    ctx.reply.integer(removed as i64);
+    Ok(())
+}
+
+fn zcard(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let len = ctx.db.read_collection::<SortedSet>(args.at(1))?.map_or(0, SortedSet::len);
+    ctx.reply.integer(len as i64);
+    Ok(())
+}
+
+fn zscore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let set = ctx.db.read_collection::<SortedSet>(args.at(1))?;
+    match set.and_then(|set| set.score(args.at(2))) {
+        Some(score) => ctx.reply.double(score),
+        None => ctx.reply.null(),
+    }
+    Ok(())
+}
+
+fn zmscore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let set = ctx.db.read_collection::<SortedSet>(args.at(1))?;
+    ctx.reply.array(args.len() - 2);
+    for member in args.from(2).iter() {
+        match set.and_then(|set| set.score(member)) {
+            Some(score) => ctx.reply.double(score),
+            None => ctx.reply.null(),
+        }
+    }
+    Ok(())
+}
+
+fn zrank(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    rank(ctx, args, false)
+}
+
+fn zrevrank(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    rank(ctx, args, true)
+}
+
+fn rank(ctx: &mut Context<'_>, args: Args<'_>, reverse: bool) -> Outcome {
+    if args.len() > 4 {
+        return Err(ClientError::WrongArity { command: ctx.command.name.to_owned() });
+    }
+    let with_score = args.is(3, "WITHSCORE");
+    if args.len() == 4 && !with_score {
+        return Err(ClientError::Syntax);
+    }
+    let set = ctx.db.read_collection::<SortedSet>(args.at(1))?;
+    let found = set.and_then(|set| set.rank(args.at(2)).map(|found| (set.len(), found)));
+    let Some((len, (rank, score))) = found else {
+        if with_score {
+            ctx.reply.null_array();
+        } else {
+            ctx.reply.null();
+        }
+        return Ok(());
+    };
+    if with_score {
+        ctx.reply.array(2);
+    }
+    ctx.reply.integer(if reverse { len - 1 - rank } else { rank } as i64);
+    if with_score {
+        ctx.reply.double(score);
+    }
+    Ok(())
+}
+
+fn zcount(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let (min, max) = range::score_bounds(args.at(2), args.at(3))?;
+    let set = ctx.db.read_collection::<SortedSet>(args.at(1))?;
+    let count = set.map_or(0, |set| set.score_range(min, max).len());
+    ctx.reply.integer(count as i64);
+    Ok(())
+}
+
+fn zlexcount(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let (min, max) = range::lex_bounds(args.at(2), args.at(3))?;
+    let set = ctx.db.read_collection::<SortedSet>(args.at(1))?;
+    let count = set.map_or(0, |set| set.lex_range(min, max).len());
+    ctx.reply.integer(count as i64);
+    Ok(())
+}

@@ -1,0 +1,309 @@
+//! Unions, intersections and differences of sorted sets and sets, with weights, answered or stored.
+
+use super::{answer_member, full};
+use crate::command::{Args, Context, Outcome};
+use crate::db::collection::{Collection, Means};
+use crate::db::set::Set;
+use crate::db::sorted_set::SortedSet;
+use crate::db::{EventClasses, Kind, Text};
+use crate::error::ClientError;
+use std::collections::HashMap;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    Union,
+    Intersection,
+    Difference,
+}
+
+/// How scores of the same member are combined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Aggregate {
+    #[default]
+    Sum,
+    Min,
+    Max,
+}
+
+impl Aggregate {
+    fn combine(self, a: f64, b: f64) -> f64 {
+        match self {
+            // The sum of opposite infinities counts as nothing.
+            Aggregate::Sum => number_or_zero(a + b),
+            Aggregate::Min => a.min(b),
+            Aggregate::Max => a.max(b),
+        }
+    }
+}
+
+fn number_or_zero(score: f64) -> f64 {
+    if score.is_nan() { 0.0 } else { score }
+}
+
+/// One of the collections combined: a set's members all count 1.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    Absent,
+    Sorted(&'a SortedSet),
+    Plain(&'a Set),
+}
+
+impl Source<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Source::Absent => 0,
+            Source::Sorted(set) => set.len(),
+            Source::Plain(set) => set.len(),
+        }
+    }
+
+    fn score(&self, member: &[u8]) -> Option<f64> {
+        match self {
+            Source::Absent => None,
+            Source::Sorted(set) => set.score(member),
+            Source::Plain(set) => set.contains(member).then_some(1.0),
+        }
+    }
+
+    /// Visits members until `visit` says stop (`false`).
+    fn for_each(&self, visit: &mut dyn FnMut(Text<'_>, f64) -> bool) {
+        match self {
+            Source::Absent => {}
+            Source::Sorted(set) => set.for_range(0..set.len(), false, visit),
+            Source::Plain(set) => {
+                set.any(&mut |member| !visit(member, 1.0));
+            }
+        }
+    }
+}
+
+/// `numkeys key [key ...] [WEIGHTS ...] [AGGREGATE ...] [WITHSCORES] [LIMIT n]`.
+struct Query<'a> {
+    keys: Args<'a>,
+    weights: Vec<f64>,
+    aggregate: Aggregate,
+    with_scores: bool,
+    /// 0: all.
+    limit: usize,
+}
+
+impl<'a> Query<'a> {
+    fn parse(
+        ctx: &Context<'_>,
+        args: Args<'a>,
+        first: usize,
+        operation: Operation,
+        form: Form,
+    ) -> Result<Self, ClientError> {
+        let count = args.integer(first)?;
+        if count < 1 {
+            return Err(ClientError::formatted(format!(
+                "ERR at least 1 input key is needed for '{}' command",
+                ctx.command.name
+            )));
+        }
+        let count = count as usize;
+        if count > args.len() - first - 1 {
+            return Err(ClientError::Syntax);
+        }
+        let mut query = Query {
+            keys: args.from(first + 1).first(count),
+            weights: vec![1.0; count],
+            aggregate: Aggregate::default(),
+            with_scores: false,
+            limit: 0,
+        };
+        let mut at = first + 1 + count;
+        while at < args.len() {
+            at = query.option(args, at, operation, form)?;
+        }
+        Ok(query)
+    }
+
+    /// Parses the option at `at` and returns where the next one is.
+    fn option(
+        &mut self,
+        args: Args<'a>,
+        at: usize,
+        operation: Operation,
+        form: Form,
+    ) -> Result<usize, ClientError> {
+        let left = args.len() - at - 1;
+        let weighs = operation != Operation::Difference && form != Form::Count;
+        if weighs && args.is(at, "WEIGHTS") && left >= self.weights.len() {
+            for (index, weight) in self.weights.iter_mut().enumerate() {
+                *weight = args
+                    .float(at + 1 + index)
+                    .map_err(|_| ClientError::text("ERR weight value is not a float"))?;
+            }
+            return Ok(at + 1 + self.weights.len());
+        }
+        if weighs && args.is(at, "AGGREGATE") && left >= 1 {
+            self.aggregate = match (args.is(at + 1, "SUM"), args.is(at + 1, "MIN"), args.is(at + 1, "MAX")) {
+                (true, ..) => Aggregate::Sum,
+                (_, true, _) => Aggregate::Min,
+                (.., true) => Aggregate::Max,
+                _ => return Err(ClientError::Syntax),
+            };
+            return Ok(at + 2);
+        }
+        if form == Form::Answer && args.is(at, "WITHSCORES") {
+            self.with_scores = true;
+            return Ok(at + 1);
+        }
+        if form == Form::Count && args.is(at, "LIMIT") && left >= 1 {
+            let negative = ClientError::text("ERR LIMIT can't be negative");
+            self.limit = args.integer_in(at + 1, 0, i64::MAX, negative)? as usize;
+            return Ok(at + 2);
+        }
+        Err(ClientError::Syntax)
+    }
+}
+
+/// What becomes of the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Answer,
+    Store,
+    Count,
+}
+
+fn sources<'a>(ctx: &'a mut Context<'_>, keys: Args<'_>) -> Result<Vec<Source<'a>>, ClientError> {
+    let mut kinds = Vec::with_capacity(keys.len());
+    for key in keys.iter() {
+        kinds.push(match ctx.db.read(key).map(|value| value.kind()) {
+            None => None,
+            Some(kind @ (Kind::Set | Kind::SortedSet)) => Some(kind),
+            Some(_) => return Err(ClientError::WrongType),
+        });
+    }
+    let db = &*ctx.db;
+    Ok(keys
+        .iter()
+        .zip(kinds)
+        .map(|(key, kind)| match kind {
+            Some(Kind::SortedSet) => db.stored::<SortedSet>(key).map_or(Source::Absent, Source::Sorted),
+            Some(_) => db.stored::<Set>(key).map_or(Source::Absent, Source::Plain),
+            None => Source::Absent,
+        })
+        .collect())
+}
+
+/// Calls `emit` for each member of the intersection until it says stop.
+fn intersect(query: &Query<'_>, sources: &[Source<'_>], emit: &mut dyn FnMut(Text<'_>, f64) -> bool) {
+    let mut order: Vec<usize> = (0..sources.len()).collect();
+    order.sort_by_key(|&index| sources[index].len());
+    let Some((&smallest, others)) = order.split_first() else { return };
+    sources[smallest].for_each(&mut |member, score| {
+        let mut sum = number_or_zero(score * query.weights[smallest]);
+        for &index in others {
+            let Some(score) = member.with_bytes(|bytes| sources[index].score(bytes)) else { return true };
+            sum = query.aggregate.combine(sum, number_or_zero(score * query.weights[index]));
+        }
+        emit(member, sum)
+    });
+}
+
+fn combine(
+    query: &Query<'_>,
+    sources: &[Source<'_>],
+    operation: Operation,
+    means: &Means<'_>,
+) -> Result<SortedSet, ClientError> {
+    let mut result = SortedSet::new(means.limits, means.seed);
+    let mut error = None;
+    let mut add = |member: Text<'_>, score: f64| {
+        let inserted = member.with_bytes(|bytes| result.insert(bytes, score, means));
+        error = inserted.err();
+        error.is_none()
+    };
+    match operation {
+        Operation::Intersection => intersect(query, sources, &mut add),
+        Operation::Union => {
+            let mut scores: HashMap<Vec<u8>, f64> = HashMap::new();
+            for (source, weight) in sources.iter().zip(&query.weights) {
+                source.for_each(&mut |member, score| {
+                    let weighed = number_or_zero(score * weight);
+                    scores
+                        .entry(member.to_vec())
+                        .and_modify(|sum| *sum = query.aggregate.combine(*sum, weighed))
+                        .or_insert(weighed);
+                    true
+                });
+            }
+            scores.iter().all(|(member, score)| add(Text::Bytes(member), *score));
+        }
+        Operation::Difference => {
+            let Some((first, others)) = sources.split_first() else { return Ok(result) };
+            first.for_each(&mut |member, score| {
+                let elsewhere =
+                    others.iter().any(|other| member.with_bytes(|bytes| other.score(bytes)).is_some());
+                elsewhere || add(member, score)
+            });
+        }
+    }
+    match error {
+        Some(error) => Err(full(error)),
+        None => Ok(result),
+    }
+}
+
+fn run(ctx: &mut Context<'_>, args: Args<'_>, operation: Operation, event: Option<&'static str>) -> Outcome {
+    let (first, form) = if event.is_some() { (2, Form::Store) } else { (1, Form::Answer) };
+    let query = Query::parse(ctx, args, first, operation, form)?;
+    let (limits, seed) = (ctx.db.limits.clone(), ctx.db.seed());
+    let mut random = ctx.db.random.clone();
+    let means = Means { limits: &limits, seed, random: &mut random, now_ms: ctx.db.now_ms() };
+    let result = combine(&query, &sources(ctx, query.keys)?, operation, &means)?;
+    let len = result.len();
+    let Some(event) = event else {
+        let flat = query.with_scores && !super::nests_pairs(ctx.reply);
+        ctx.reply.array(len * if flat { 2 } else { 1 });
+        result.for_range(0..len, false, &mut |member, score| {
+            answer_member(ctx.reply, member, query.with_scores.then_some(score));
+            true
+        });
+        return Ok(());
+    };
+    if ctx.db.store_collection(args.at(1), result) {
+        ctx.db.changed(EventClasses::ZSET, event, args.at(1));
+    }
+    ctx.reply.integer(len as i64);
+    Ok(())
+}
+
+pub(super) fn zunion(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    run(ctx, args, Operation::Union, None)
+}
+
+pub(super) fn zinter(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    run(ctx, args, Operation::Intersection, None)
+}
+
+pub(super) fn zdiff(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    run(ctx, args, Operation::Difference, None)
+}
+
+pub(super) fn zunionstore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    run(ctx, args, Operation::Union, Some("zunionstore"))
+}
+
+pub(super) fn zinterstore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    run(ctx, args, Operation::Intersection, Some("zinterstore"))
+}
+
+pub(super) fn zdiffstore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    run(ctx, args, Operation::Difference, Some("zdiffstore"))
+}
+
+pub(super) fn zintercard(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let query = Query::parse(ctx, args, 1, Operation::Intersection, Form::Count)?;
+    let mut count = 0;
+    let sources = sources(ctx, query.keys)?;
+    intersect(&query, &sources, &mut |_, _| {
+        count += 1;
+        query.limit == 0 || count < query.limit
+    });
+    ctx.reply.integer(count as i64);
+    Ok(())
+}

@@ -1,0 +1,188 @@
+//! Taking members off the ends, waiting for them if asked.
+
+use crate::command::{Args, Context, Outcome};
+use crate::commands::timeout::seconds;
+use crate::db::sorted_set::SortedSet;
+use crate::db::{EventClasses, Kind};
+use crate::error::ClientError;
+use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
+
+/// Which end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Min,
+    Max,
+}
+
+/// How popped members are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    /// `member score member score...`
+    Flat,
+    /// `[member score] [member score]...`
+    Pairs,
+    /// `key member score`
+    AfterKey,
+    /// `key [[member score]...]`
+    PairsAfterKey,
+}
+
+/// Pops up to `count` from a set that exists, and answers them.
+fn pop_from(ctx: &mut Context<'_>, key: &[u8], end: End, count: usize, shape: Shape) -> Outcome {
+    let reply = &mut *ctx.reply;
+    let taken = ctx.db.change(key, |set: &mut SortedSet, _| {
+        let taken = count.min(set.len());
+        match shape {
+            Shape::Flat => reply.array(2 * taken),
+            Shape::Pairs => reply.array(taken),
+            Shape::AfterKey => {
+                reply.array(3);
+                reply.bulk(key);
+            }
+            Shape::PairsAfterKey => {
+                reply.array(2);
+                reply.bulk(key);
+                reply.array(taken);
+            }
+        }
+        for _ in 0..taken {
+            let rank = if end == End::Min { 0 } else { set.len() - 1 };
+            set.remove_range(rank..rank + 1, &mut |member, score| {
+                if matches!(shape, Shape::Pairs | Shape::PairsAfterKey) {
+                    reply.array(2);
+                }
+                member.reply(reply);
+                reply.double(score);
+            });
+        }
+        taken
+    })?;
+    if taken.is_some_and(|taken| taken > 0) {
+        let event = if end == End::Min { "zpopmin" } else { "zpopmax" };
+        ctx.db.changed(EventClasses::ZSET, event, key);
+        ctx.db.journal.add_dirty(taken.unwrap_or(1) as u64 - 1);
+    }
+    Ok(())
+}
+
+pub(super) fn zpopmin(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    pop(ctx, args, End::Min)
+}
+
+pub(super) fn zpopmax(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    pop(ctx, args, End::Max)
+}
+
+fn pop(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
+    if args.len() > 3 {
+        return Err(ClientError::Syntax);
+    }
+    let count = match args.len() {
+        2 => None,
+        _ => Some(args.integer_in(2, 0, i64::MAX, ClientError::MustBePositive)? as usize),
+    };
+    if !ctx.db.expect_kind(args.at(1), Kind::SortedSet)? || count == Some(0) {
+        ctx.reply.array(0);
+        return Ok(());
+    }
+    let shape = if count.is_some() && super::nests_pairs(ctx.reply) { Shape::Pairs } else { Shape::Flat };
+    pop_from(ctx, args.at(1), end, count.unwrap_or(1), shape)
+}
+
+/// The first of the keys that holds a sorted set; where `only_sets`, what holds something else is passed over.
+fn first_present<'a>(
+    ctx: &mut Context<'_>,
+    keys: Args<'a>,
+    only_sets: bool,
+) -> Result<Option<&'a [u8]>, ClientError> {
+    for key in keys.iter() {
+        let found = ctx.db.expect_kind(key, Kind::SortedSet);
+        if found.is_err() && only_sets || !found? {
+            continue;
+        }
+        return Ok(Some(key));
+    }
+    Ok(None)
+}
+
+fn wait_for(ctx: &mut Context<'_>, keys: Args<'_>, timeout_us: Option<u64>) {
+    let on = BlockedOn::Keys { db_index: ctx.db.selected(), keys: keys.iter().map(Box::from).collect() };
+    if !ctx.block(BlockRequest { on, timeout_us, timeout_reply: TimeoutReply::NullArray }) {
+        ctx.reply.null_array();
+    }
+}
+
+pub(super) fn bzpopmin(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    pop_or_wait(ctx, args, End::Min)
+}
+
+pub(super) fn bzpopmax(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    pop_or_wait(ctx, args, End::Max)
+}
+
+fn pop_or_wait(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
+    let timeout_us = seconds(args, args.len() - 1)?;
+    let keys = args.from(1).first(args.len() - 2);
+    match first_present(ctx, keys, ctx.origin.retried)? {
+        Some(key) => pop_from(ctx, key, end, 1, Shape::AfterKey),
+        None => {
+            wait_for(ctx, keys, timeout_us);
+            Ok(())
+        }
+    }
+}
+
+/// `numkeys key [key ...] MIN|MAX [COUNT count]`.
+struct MultiPop<'a> {
+    keys: Args<'a>,
+    end: End,
+    count: usize,
+}
+
+impl<'a> MultiPop<'a> {
+    fn parse(args: Args<'a>, first: usize) -> Result<Self, ClientError> {
+        let few = ClientError::text("ERR numkeys should be greater than 0");
+        let keys = args.integer_in(first, 1, i64::MAX, few)? as usize;
+        let end_index =
+            first.checked_add(1 + keys).filter(|&at| at < args.len()).ok_or(ClientError::Syntax)?;
+        let end = match (args.is(end_index, "MIN"), args.is(end_index, "MAX")) {
+            (true, _) => End::Min,
+            (_, true) => End::Max,
+            _ => return Err(ClientError::Syntax),
+        };
+        let mut count = None;
+        let mut at = end_index + 1;
+        while at < args.len() {
+            if count.is_some() || !args.is(at, "COUNT") || at + 1 >= args.len() {
+                return Err(ClientError::Syntax);
+            }
+            let few = ClientError::text("ERR count should be greater than 0");
+            count = Some(args.integer_in(at + 1, 1, i64::MAX, few)? as usize);
+            at += 2;
+        }
+        Ok(MultiPop { keys: args.from(first + 1).first(keys), end, count: count.unwrap_or(1) })
+    }
+}
+
+pub(super) fn zmpop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let wanted = MultiPop::parse(args, 1)?;
+    match first_present(ctx, wanted.keys, false)? {
+        Some(key) => pop_from(ctx, key, wanted.end, wanted.count, Shape::PairsAfterKey),
+        None => {
+            ctx.reply.null_array();
+            Ok(())
+        }
+    }
+}
+
+pub(super) fn bzmpop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let timeout_us = seconds(args, 1)?;
+    let wanted = MultiPop::parse(args, 2)?;
+    match first_present(ctx, wanted.keys, ctx.origin.retried)? {
+        Some(key) => pop_from(ctx, key, wanted.end, wanted.count, Shape::PairsAfterKey),
+        None => {
+            wait_for(ctx, wanted.keys, timeout_us);
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Ranges by rank, score or member: answered, stored or removed.
+
+use super::{answer_member, full};
+use crate::command::{Args, Context, Outcome};
+use crate::db::EventClasses;
+use crate::db::collection::{Collection, Means};
+use crate::db::list::resolve_range;
+use crate::db::sorted_set::{LexBound, ScoreBound, SortedSet};
+use crate::error::ClientError;
+use std::ops::Range;
+
+/// A bound of a score range: a number, or `(` and a number.
+fn score_bound(word: &[u8]) -> Result<ScoreBound, ClientError> {
+    let (number, exclusive) = match word.strip_prefix(b"(") {
+        Some(rest) => (rest, true),
+        None => (word, false),
+    };
+    let score = wire::number::parse_f64_saturating(number)
+        .filter(|score| !score.is_nan())
+        .ok_or(ClientError::text("ERR min or max is not a float"))?;
+    Ok(if exclusive { ScoreBound::Exclusive(score) } else { ScoreBound::Inclusive(score) })
+}
+
+pub(super) fn score_bounds(min: &[u8], max: &[u8]) -> Result<(ScoreBound, ScoreBound), ClientError> {
+    Ok((score_bound(min)?, score_bound(max)?))
+}
+
+/// A bound of a range of members: `-`, `+`, or `[` or `(` and a member.
+fn lex_bound(word: &[u8]) -> Result<LexBound<'_>, ClientError> {
+    match word {
+        b"-" => Ok(LexBound::Min),
+        b"+" => Ok(LexBound::Max),
+        [b'[', member @ ..] => Ok(LexBound::Inclusive(member)),
+        [b'(', member @ ..] => Ok(LexBound::Exclusive(member)),
+        _ => Err(ClientError::text("ERR min or max not valid string range item")),
+    }
+}
+
+pub(super) fn lex_bounds<'a>(
+    min: &'a [u8],
+    max: &'a [u8],
+) -> Result<(LexBound<'a>, LexBound<'a>), ClientError> {
+    Ok((lex_bound(min)?, lex_bound(max)?))
+}
+
+/// Which members a command names.
+#[derive(Clone, Copy, Debug)]
+enum Bounds<'a> {
+    Ranks(i64, i64),
+    Scores(ScoreBound, ScoreBound),
+    Members(LexBound<'a>, LexBound<'a>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    Rank,
+    Score,
+    Member,
+}
+
+impl<'a> Bounds<'a> {
+    fn parse(args: Args<'a>, min: usize, max: usize, by: By) -> Result<Self, ClientError> {
+        Ok(match by {
+            By::Rank => Bounds::Ranks(args.integer(min)?, args.integer(max)?),
+            By::Score => {
+                let (min, max) = score_bounds(args.at(min), args.at(max))?;
+                Bounds::Scores(min, max)
+            }
+            By::Member => {
+                let (min, max) = lex_bounds(args.at(min), args.at(max))?;
+                Bounds::Members(min, max)
+            }
+        })
+    }
+
+    /// The ranks, counted from the lowest score; with `reverse`, bounds by rank count from the highest.
+    fn ranks(&self, set: &SortedSet, reverse: bool) -> Range<usize> {
+        let len = set.len();
+        match *self {
+            Bounds::Scores(min, max) => set.score_range(min, max),
+            Bounds::Members(min, max) => set.lex_range(min, max),
+            Bounds::Ranks(start, end) => match resolve_range(start, end, len) {
+                None => 0..0,
+                Some((start, end)) if reverse => len - 1 - end..len - start,
+                Some((start, end)) => start..end + 1,
+            },
+        }
+    }
+}
+
+/// A whole range command: `min max [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]`.
+struct Query<'a> {
+    bounds: Bounds<'a>,
+    reverse: bool,
+    offset: i64,
+    /// Negative: all.
+    count: i64,
+    with_scores: bool,
+}
+
+impl<'a> Query<'a> {
+    /// `first` is where the bounds are. `by` and `reverse` are given where the command's name says them.
+    fn parse(
+        args: Args<'a>,
+        first: usize,
+        mut by: Option<By>,
+        mut reverse: Option<bool>,
+        stores: bool,
+    ) -> Result<Self, ClientError> {
+        let (mut with_scores, mut offset, mut count) = (false, 0, -1);
+        let mut at = first + 2;
+        while at < args.len() {
+            if !stores && args.is(at, "WITHSCORES") {
+                with_scores = true;
+            } else if args.is(at, "LIMIT") && at + 2 < args.len() {
+                (offset, count) = (args.integer(at + 1)?, args.integer(at + 2)?);
+                at += 2;
+            } else if reverse.is_none() && args.is(at, "REV") {
+                reverse = Some(true);
+            } else if by.is_none() && args.is(at, "BYLEX") {
+                by = Some(By::Member);
+            } else if by.is_none() && args.is(at, "BYSCORE") {
+                by = Some(By::Score);
+            } else {
+                return Err(ClientError::Syntax);
+            }
+            at += 1;
+        }
+        let (by, reverse) = (by.unwrap_or(By::Rank), reverse.unwrap_or(false));
+        if count != -1 && by == By::Rank {
+            return Err(ClientError::text(
+                "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
+            ));
+        }
+        if with_scores && by == By::Member {
+            return Err(ClientError::text(
+                "ERR syntax error, WITHSCORES not supported in combination with BYLEX",
+            ));
+        }
+        let swapped = reverse && by != By::Rank;
+        let (min, max) = if swapped { (first + 1, first) } else { (first, first + 1) };
+        Ok(Query { bounds: Bounds::parse(args, min, max, by)?, reverse, offset, count, with_scores })
+    }
+
+    /// The ranks to answer, after LIMIT.
+    fn ranks(&self, set: &SortedSet) -> Range<usize> {
+        let ranks = self.bounds.ranks(set, self.reverse);
+        if matches!(self.bounds, Bounds::Ranks(..)) {
+            return ranks;
+        }
+        let Ok(skipped) = usize::try_from(self.offset) else { return 0..0 };
+        let left = ranks.len().saturating_sub(skipped);
+        let taken = usize::try_from(self.count).map_or(left, |count| count.min(left));
+        if taken == 0 {
+            return 0..0;
+        }
+        if self.reverse {
+            ranks.end - skipped - taken..ranks.end - skipped
+        } else {
+            ranks.start + skipped..ranks.start + skipped + taken
+        }
+    }
+}
+
+fn answer(ctx: &mut Context<'_>, key: &[u8], query: &Query<'_>) -> Outcome {
+    let reply = &mut *ctx.reply;
+    let Some(set) = ctx.db.read_collection::<SortedSet>(key)? else {
+        reply.array(0);
+        return Ok(());
+    };
+    let ranks = query.ranks(set);
+    let flat = query.with_scores && !super::nests_pairs(reply);
+    reply.array(ranks.len() * if flat { 2 } else { 1 });
+    set.for_range(ranks, query.reverse, &mut |member, score| {
+        answer_member(reply, member, query.with_scores.then_some(score));
+        true
+    });
+    Ok(())
+}
+
+fn range_command(ctx: &mut Context<'_>, args: Args<'_>, by: Option<By>, reverse: Option<bool>) -> Outcome {
+    let query = Query::parse(args, 2, by, reverse, false)?;
+    answer(ctx, args.at(1), &query)
+}
+
+pub(super) fn zrange(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    range_command(ctx, args, None, None)
+}
+
+pub(super) fn zrevrange(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    range_command(ctx, args, Some(By::Rank), Some(true))
+}
+
+pub(super) fn zrangebyscore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    range_command(ctx, args, Some(By::Score), Some(false))
+}
+
+pub(super) fn zrevrangebyscore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    range_command(ctx, args, Some(By::Score), Some(true))
+}
+
+pub(super) fn zrangebylex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    range_command(ctx, args, Some(By::Member), Some(false))
+}
+
+pub(super) fn zrevrangebylex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    range_command(ctx, args, Some(By::Member), Some(true))
+}
+
+pub(super) fn zrangestore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let (target, source) = (args.at(1), args.at(2));
+    let query = Query::parse(args, 3, None, None, true)?;
+    let (limits, seed) = (ctx.db.limits.clone(), ctx.db.seed());
+    let built = ctx.db.read_collection_with(source, |set: &SortedSet, means: Means<'_>| {
+        let mut result = SortedSet::new(&limits, seed);
+        let mut error = None;
+        set.for_range(query.ranks(set), query.reverse, &mut |member, score| {
+            let inserted = member.with_bytes(|bytes| result.insert(bytes, score, &means));
+            error = inserted.err();
+            error.is_none()
+        });
+        error.map_or(Ok(result), |error| Err(full(error)))
+    })?;
+    let result = built.unwrap_or_else(|| Ok(SortedSet::new(&limits, seed)))?;
+    let len = result.len();
+    if ctx.db.store_collection(target, result) {
+        ctx.db.changed(EventClasses::ZSET, "zrangestore", target);
+    }
+    ctx.reply.integer(len as i64);
+    Ok(())
+}
+
+fn remove(ctx: &mut Context<'_>, args: Args<'_>, by: By, event: &'static str) -> Outcome {
+    let key = args.at(1);
+    let bounds = Bounds::parse(args, 2, 3, by)?;
+    let removed = ctx.db.change(key, |set: &mut SortedSet, _| {
+        let ranks = bounds.ranks(set, false);
+        set.remove_range(ranks, &mut |_, _| ())
+    })?;
+    let removed = removed.unwrap_or(0);
+    if removed > 0 {
+        ctx.db.changed(EventClasses::ZSET, event, key);
+        ctx.db.journal.add_dirty(removed as u64 - 1);
+    }
+    ctx.reply.integer(removed as i64);
+    Ok(())
+}
+
+pub(super) fn zremrangebyrank(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    remove(ctx, args, By::Rank, "zremrangebyrank")
+}
+
+pub(super) fn zremrangebyscore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    remove(ctx, args, By::Score, "zremrangebyscore")
+}
+
+pub(super) fn zremrangebylex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    remove(ctx, args, By::Member, "zremrangebylex")
+}

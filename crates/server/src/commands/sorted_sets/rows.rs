@@ -1,0 +1,236 @@
+//! The rows of the sorted set commands; their handlers are in the files beside this one.
+
+use super::{algebra, popping, range, sampling};
+use crate::command::flag::{BLOCKING, DENY_OOM, FAST, READONLY, WRITE};
+use crate::command::{Command, Group, KeySpec, access};
+
+pub const COMMANDS: &[Command] = &[
+    Command::new("bzmpop", -5, Group::SortedSet, popping::bzmpop)
+        .flags(WRITE | BLOCKING)
+        .keys(&[KeySpec::counted(2, access::RW | access::ACCESS | access::DELETE)])
+        .since("7.0.0", "O(K + M*log(N)) where K is the number of keys and M the number of members popped")
+        .doc(
+            "Removes members from the first sorted set that has any, waiting until one has.",
+            "timeout numkeys key [key ...] <MIN | MAX> [COUNT count]",
+        ),
+    Command::new("bzpopmax", -3, Group::SortedSet, popping::bzpopmax)
+        .flags(WRITE | FAST | BLOCKING)
+        .keys(&[KeySpec::range(1, -2, 1, access::RW | access::ACCESS | access::DELETE)])
+        .since("5.0.0", "O(K + M*log(N)) where K is the number of keys and M the number of members popped")
+        .doc(
+            "Removes the highest member of the first sorted set that has any, waiting until one has.",
+            "key [key ...] timeout",
+        ),
+    Command::new("bzpopmin", -3, Group::SortedSet, popping::bzpopmin)
+        .flags(WRITE | FAST | BLOCKING)
+        .keys(&[KeySpec::range(1, -2, 1, access::RW | access::ACCESS | access::DELETE)])
+        .since("5.0.0", "O(K + M*log(N)) where K is the number of keys and M the number of members popped")
+        .doc(
+            "Removes the lowest member of the first sorted set that has any, waiting until one has.",
+            "key [key ...] timeout",
+        ),
+    Command::new("zadd", -4, Group::SortedSet, super::zadd)
+        .flags(WRITE | DENY_OOM | FAST)
+        .keys(&[KeySpec::one(1, access::RW | access::UPDATE)])
+        .since("1.2.0", "O(log(N)) for each member")
+        .doc(
+            "Adds members or changes their scores.",
+            "key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]",
+        ),
+    Command::new("zcard", 2, Group::SortedSet, super::zcard)
+        .flags(READONLY | FAST)
+        .keys(&[KeySpec::one(1, access::RO)])
+        .since("1.2.0", "O(1)")
+        .doc("Counts the members.", "key"),
+    Command::new("zcount", 4, Group::SortedSet, super::zcount)
+        .flags(READONLY | FAST)
+        .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
+        .since("2.0.0", "O(log(N))")
+        .doc("Counts the members within bounds of score.", "key min max"),
+    Command::new("zdiff", -3, Group::SortedSet, algebra::zdiff)
+        .flags(READONLY)
+        .keys(&[KeySpec::counted(1, access::RO | access::ACCESS)])
+        .since("6.2.0", "O(N*log(N)) where N is the number of members of all sets")
+        .doc(
+            "Answers what is in the first sorted set and in none of the others.",
+            "numkeys key [key ...] [WITHSCORES]",
+        ),
+    Command::new("zdiffstore", -4, Group::SortedSet, algebra::zdiffstore)
+        .flags(WRITE | DENY_OOM)
+        .keys(&[
+            KeySpec::one(1, access::OW | access::UPDATE),
+            KeySpec::counted(2, access::RO | access::ACCESS),
+        ])
+        .since("6.2.0", "O(N*log(N)) where N is the number of members of all sets")
+        .doc(
+            "Stores what is in the first sorted set and in none of the others.",
+            "destination numkeys key [key ...]",
+        ),
+    Command::new("zincrby", 4, Group::SortedSet, super::zincrby)
+        .flags(WRITE | DENY_OOM | FAST)
+        .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::UPDATE)])
+        .since("1.2.0", "O(log(N))")
+        .doc("Raises the score of a member.", "key increment member"),
+    Command::new("zinter", -3, Group::SortedSet, algebra::zinter)
+        .flags(READONLY)
+        .keys(&[KeySpec::counted(1, access::RO | access::ACCESS)])
+        .since("6.2.0", "O(N*log(N)) where N is the number of members of all sets")
+        .doc(
+            "Answers what is in all sorted sets.",
+            "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]",
+        ),
+    Command::new("zintercard", -3, Group::SortedSet, algebra::zintercard)
+        .flags(READONLY)
+        .keys(&[KeySpec::counted(1, access::RO | access::ACCESS)])
+        .since("7.0.0", "O(N*log(N)) where N is the number of members of all sets")
+        .doc("Counts what is in all sorted sets.", "numkeys key [key ...] [LIMIT limit]"),
+    Command::new("zinterstore", -4, Group::SortedSet, algebra::zinterstore)
+        .flags(WRITE | DENY_OOM)
+        .keys(&[
+            KeySpec::one(1, access::OW | access::UPDATE),
+            KeySpec::counted(2, access::RO | access::ACCESS),
+        ])
+        .since("2.0.0", "O(N*log(N)) where N is the number of members of all sets")
+        .doc(
+            "Stores what is in all sorted sets.",
+            "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX]",
+        ),
+    Command::new("zlexcount", 4, Group::SortedSet, super::zlexcount)
+        .flags(READONLY | FAST)
+        .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
+        .since("2.8.9", "O(log(N))")
+        .doc("Counts the members within bounds of name.", "key min max"),
+    Command::new("zmpop", -4, Group::SortedSet, popping::zmpop)
+        .flags(WRITE)
+        .keys(&[KeySpec::counted(1, access::RW | access::ACCESS | access::DELETE)])
+        .since("7.0.0", "O(K + M*log(N)) where K is the number of keys and M the number of members popped")
+        .doc(
+            "Removes members from the first sorted set that has any.",
+            "numkeys key [key ...] <MIN | MAX> [COUNT count]",
+        ),
+    Command::new("zmscore", -3, Group::SortedSet, super::zmscore)
+        .flags(READONLY | FAST)
+        .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
+        .since("6.2.0", "O(N) where N is the number of members asked for")
+        .doc("Answers the scores of several members.", "key member [member ...]"),
+    Command::new("zpopmax", -2, Group::SortedSet, popping::zpopmax)
+        .flags(WRITE | FAST)
+        .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::DELETE)])
+        .since("5.0.0", "O(K + M*log(N)) where K is the number of keys and M the number of members popped")
+        .doc("Removes the highest members and answers them.", "key [count]"),
+    Command::new("zpopmin", -2, Group::SortedSet, popping::zpopmin)
+        .flags(WRITE | FAST)
+        .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::DELETE)])
+        .since("5.0.0", "O(K + M*log(N)) where K is the number of keys and M the number of members popped")
+        .doc("Removes the lowest members and answers them.", "key [count]"),
+    Command::new("zrandmember", -2, Group::SortedSet, sampling::zrandmember)
+        .flags(READONLY)
+        .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
+        .since("6.2.0", "O(N*log(M)) where N is the number of members answered")
+        .doc("Answers random members.", "key [count [WITHSCORES]]")
+        .tips(&["nondeterministic_output"]),
+    Command::new("zrange", -4, Group::SortedSet, range::zrange)
+        .flags(READONLY)
+        .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
+        .since("1.2.0", "O(log(N)+M) where M is the number of members answered or removed")
+        .doc(
+            "Answers a range of members.",
+            "key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]",
+        ),
+    Command::new("zrangebylex", -4, Group::SortedSet, range::zrangebylex)
+        .flags(READONLY)
+        .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
+        .since("2.8.9", "O(log(N)+M) where M is the number of members answered or removed")
+        .doc("Answers the members within bounds of name.", "key min max [LIMIT offset count]"),
+    Command::new("zrangebyscore", -4, Group::SortedSet, range::zrangebyscore)
+        .flags(READONLY)
+        .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
+        .since("1.0.5", "O(log(N)+M) where M is the number of members answered or removed")
+        .doc("Answers the members within bounds of score.", "key min max [WITHSCORES] [LIMIT offset count]"),
+    Command::new("zrangestore", -5, Group::SortedSet, range::zrangestore)
+        .flags(WRITE | DENY_OOM)
+        .keys(&[KeySpec::one(1, access::OW | access::UPDATE), KeySpec::one(2, access::RO | access::ACCESS)])
+        .since("6.2.0", "O(log(N)+M) where M is the number of members answered or removed")
+        .doc(
+            "Stores a range of members at another key.",
+            "dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]",
+        ),
+    Command::new("zrank", -3, Group::SortedSet, super::zrank)
+        .flags(READONLY | FAST)
+        .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
+        .since("2.0.0", "O(log(N))")
+        .doc("Answers how many members have a lower score.", "key member [WITHSCORE]"),
+    Command::new("zrem", -3, Group::SortedSet, super::zrem)
+        .flags(WRITE | FAST)
+        .keys(&[KeySpec::one(1, access::RW | access::DELETE)])
+        .since("1.2.0", "O(log(N))")
+        .doc("Removes members.", "key member [member ...]"),
+    Command::new("zremrangebylex", 4, Group::SortedSet, range::zremrangebylex)
+        .flags(WRITE)
+        .keys(&[KeySpec::one(1, access::RW | access::DELETE)])
+        .since("2.8.9", "O(log(N)+M) where M is the number of members answered or removed")
+        .doc("Removes the members within bounds of name.", "key min max"),
+    Command::new("zremrangebyrank", 4, Group::SortedSet, range::zremrangebyrank)
+        .flags(WRITE)
+        .keys(&[KeySpec::one(1, access::RW | access::DELETE)])
+        .since("2.0.0", "O(log(N)+M) where M is the number of members answered or removed")
+        .doc("Removes a range of members by rank.", "key start stop"),
+    Command::new("zremrangebyscore", 4, Group::SortedSet, range::zremrangebyscore)
+        .flags(WRITE)
+        .keys(&[KeySpec::one(1, access::RW | access::DELETE)])
+        .since("1.2.0", "O(log(N)+M) where M is the number of members answered or removed")
+        .doc("Removes the members within bounds of score.", "key min max"),
+    Command::new("zrevrange", -4, Group::SortedSet, range::zrevrange)
+        .flags(READONLY)
+        .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
+        .since("1.2.0", "O(log(N)+M) where M is the number of members answered or removed")
+        .doc("Answers a range of members, highest first.", "key start stop [WITHSCORES]"),
+    Command::new("zrevrangebylex", -4, Group::SortedSet, range::zrevrangebylex)
+        .flags(READONLY)
+        .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
+        .since("2.8.9", "O(log(N)+M) where M is the number of members answered or removed")
+        .doc("Answers the members within bounds of name, highest first.", "key max min [LIMIT offset count]"),
+    Command::new("zrevrangebyscore", -4, Group::SortedSet, range::zrevrangebyscore)
+        .flags(READONLY)
+        .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
+        .since("2.2.0", "O(log(N)+M) where M is the number of members answered or removed")
+        .doc(
+            "Answers the members within bounds of score, highest first.",
+            "key max min [WITHSCORES] [LIMIT offset count]",
+        ),
+    Command::new("zrevrank", -3, Group::SortedSet, super::zrevrank)
+        .flags(READONLY | FAST)
+        .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
+        .since("2.0.0", "O(log(N))")
+        .doc("Answers how many members have a higher score.", "key member [WITHSCORE]"),
+    Command::new("zscan", -3, Group::SortedSet, sampling::zscan)
+        .flags(READONLY)
+        .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
+        .since("2.8.0", "O(1) for every call, O(N) for a whole walk")
+        .doc("Walks the members, some at a time.", "key cursor [MATCH pattern] [COUNT count] [NOSCORES]")
+        .tips(&["nondeterministic_output"]),
+    Command::new("zscore", 3, Group::SortedSet, super::zscore)
+        .flags(READONLY | FAST)
+        .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
+        .since("1.2.0", "O(1)")
+        .doc("Answers the score of a member.", "key member"),
+    Command::new("zunion", -3, Group::SortedSet, algebra::zunion)
+        .flags(READONLY)
+        .keys(&[KeySpec::counted(1, access::RO | access::ACCESS)])
+        .since("6.2.0", "O(N*log(N)) where N is the number of members of all sets")
+        .doc(
+            "Answers what is in any of the sorted sets.",
+            "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]",
+        ),
+    Command::new("zunionstore", -4, Group::SortedSet, algebra::zunionstore)
+        .flags(WRITE | DENY_OOM)
+        .keys(&[
+            KeySpec::one(1, access::OW | access::UPDATE),
+            KeySpec::counted(2, access::RO | access::ACCESS),
+        ])
+        .since("2.0.0", "O(N*log(N)) where N is the number of members of all sets")
+        .doc(
+            "Stores what is in any of the sorted sets.",
+            "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX]",
+        ),
+];

@@ -1,0 +1,108 @@
+//! Random members, and walking members some at a time.
+
+use super::answer_member;
+use crate::command::{Args, Context, Outcome};
+use crate::commands::scan::{ScanOptions, Walked, parse_cursor};
+use crate::db::sorted_set::SortedSet;
+use crate::error::ClientError;
+use std::collections::BTreeSet;
+use structures::random::Random;
+
+pub(super) fn zrandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if args.len() == 2 {
+        let reply = &mut *ctx.reply;
+        let found = ctx.db.read_collection_with(args.at(1), |set: &SortedSet, means| {
+            set.random(means.random, &mut |member, _| member.reply(reply));
+        })?;
+        if found.is_none() {
+            ctx.reply.null();
+        }
+        return Ok(());
+    }
+    let count = args.integer(2)?;
+    if count == i64::MIN {
+        return Err(ClientError::formatted(format!(
+            "ERR value is out of range, value must between {} and {}",
+            -i64::MAX,
+            i64::MAX
+        )));
+    }
+    let with_scores = args.len() == 4 && args.is(3, "WITHSCORES");
+    if args.len() > 4 || args.len() == 4 && !with_scores {
+        return Err(ClientError::Syntax);
+    }
+    if with_scores && count.unsigned_abs() > i64::MAX as u64 / 2 {
+        return Err(ClientError::OutOfRange);
+    }
+    answer_several(ctx, args.at(1), count, with_scores)
+}
+
+/// Positive counts are of different members, negative ones may repeat.
+fn answer_several(ctx: &mut Context<'_>, key: &[u8], count: i64, with_scores: bool) -> Outcome {
+    let reply = &mut *ctx.reply;
+    let flat = with_scores && !super::nests_pairs(reply);
+    let found = ctx.db.read_collection_with(key, |set: &SortedSet, means| {
+        let wanted = if count < 0 { count.unsigned_abs() as usize } else { (count as usize).min(set.len()) };
+        reply.array(wanted * if flat { 2 } else { 1 });
+        let mut answer = |rank: usize| {
+            set.for_range(rank..rank + 1, false, &mut |member, score| {
+                answer_member(reply, member, with_scores.then_some(score));
+                true
+            });
+        };
+        if count < 0 {
+            (0..wanted).for_each(|_| answer(means.random.below(set.len() as u64) as usize));
+        } else {
+            distinct_ranks(set.len(), wanted, means.random).into_iter().for_each(answer);
+        }
+    })?;
+    if found.is_none() {
+        ctx.reply.array(0);
+    }
+    Ok(())
+}
+
+/// `wanted` different ranks below `len`, each choice as likely as any other: Floyd's algorithm (Bentley and Floyd,
+/// "A sample of brilliance").
+fn distinct_ranks(len: usize, wanted: usize, random: &mut Random) -> BTreeSet<usize> {
+    let mut chosen = BTreeSet::new();
+    for last in len - wanted..len {
+        let rank = random.below(last as u64 + 1) as usize;
+        if !chosen.insert(rank) {
+            chosen.insert(last);
+        }
+    }
+    chosen
+}
+
+pub(super) fn zscan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let cursor = parse_cursor(args.at(2))?;
+    let set = ctx.db.read_collection::<SortedSet>(args.at(1))?;
+    let options = ScanOptions::parse(args, 3, Walked::SortedSet)?;
+    let mut found: Vec<(Vec<u8>, f64)> = Vec::new();
+    let next = match set {
+        None => 0,
+        Some(set) => options.walk(cursor, |cursor| {
+            let mut visited = 0;
+            let next = set.scan(cursor, &mut |member, score| {
+                visited += 1;
+                member.with_bytes(|bytes| {
+                    if options.matches(bytes) {
+                        found.push((bytes.to_vec(), score));
+                    }
+                });
+            });
+            (next, visited)
+        }),
+    };
+    ctx.reply.array(2);
+    ctx.reply.bulk(next.to_string().as_bytes());
+    ctx.reply.array(found.len() * if options.only_names { 1 } else { 2 });
+    for (member, score) in found {
+        ctx.reply.bulk(&member);
+        if !options.only_names {
+            ctx.reply.bulk(&wire::number::f64_text(score));
+        }
+    }
+    Ok(())
+}

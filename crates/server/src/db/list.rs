@@ -1,0 +1,156 @@
+//! Lists: packed nodes in a row.
+
+use super::collection::{Collection, EncodingLimits};
+use super::object::{Kind, Object, Text};
+use structures::hash::HashSeed;
+use structures::listpack::Element;
+use structures::packed_list::{Direction, PackedList};
+
+/// Which end of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Left,
+    Right,
+}
+
+#[derive(Clone)]
+pub struct List {
+    packed: Box<PackedList>,
+}
+
+impl std::fmt::Debug for List {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "List of {}", self.len())
+    }
+}
+
+impl Collection for List {
+    const KIND: Kind = Kind::List;
+
+    fn new(limits: &EncodingLimits, _seed: HashSeed) -> Self {
+        let depth = limits.list_compress_depth as usize;
+        List { packed: Box::new(PackedList::new(limits.list_listpack_size, depth)) }
+    }
+
+    fn of(object: &Object) -> Option<&Self> {
+        if let Object::List(list) = object { Some(list) } else { None }
+    }
+
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        if let Object::List(list) = object { Some(list) } else { None }
+    }
+
+    fn into_object(self) -> Object {
+        Object::List(self)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.packed.is_empty()
+    }
+}
+
+fn text(element: Element<'_>) -> Text<'_> {
+    match element {
+        Element::Integer(n) => Text::Integer(n),
+        Element::Bytes(bytes) => Text::Bytes(bytes),
+    }
+}
+
+impl List {
+    pub fn len(&self) -> usize {
+        self.packed.len() as usize
+    }
+
+    /// Bytes held from the allocator, this value itself left out.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<PackedList>() + self.packed.memory_bytes()
+    }
+
+    pub fn encoding_name(&self) -> &'static str {
+        let (plain, _) =
+            if self.packed.node_count() == 1 { self.packed.plain_and_compressed_nodes() } else { (1, 0) };
+        if plain == 0 { "listpack" } else { "quicklist" }
+    }
+
+    pub fn push(&mut self, end: End, element: &[u8]) {
+        match end {
+            End::Left => self.packed.push_front(element),
+            End::Right => self.packed.push_back(element),
+        }
+    }
+
+    /// Takes the element at an end.
+    pub fn pop(&mut self, end: End) -> Option<Vec<u8>> {
+        match end {
+            End::Left => self.packed.pop_front(|element| element.to_vec()),
+            End::Right => self.packed.pop_back(|element| element.to_vec()),
+        }
+    }
+
+    /// Takes `count` elements at an end, handing each to `taken`.
+    pub fn pop_many(&mut self, end: End, count: usize, taken: &mut dyn FnMut(Text<'_>)) {
+        for _ in 0..count.min(self.len()) {
+            match end {
+                End::Left => self.packed.pop_front(|element| taken(text(element))),
+                End::Right => self.packed.pop_back(|element| taken(text(element))),
+            };
+        }
+    }
+
+    /// The element at `index`, negative from the end, handed to `read`.
+    pub fn get<R>(&self, index: i64, read: impl FnOnce(Text<'_>) -> R) -> Option<R> {
+        self.packed.get(index, |element| read(text(element)))
+    }
+
+    /// Whether there is an element at `index`.
+    pub fn set(&mut self, index: i64, element: &[u8]) -> bool {
+        self.packed.set(index, element)
+    }
+
+    /// Whether the pivot was found.
+    pub fn insert(&mut self, before: bool, pivot: &[u8], element: &[u8]) -> bool {
+        if before {
+            self.packed.insert_before(pivot, element)
+        } else {
+            self.packed.insert_after(pivot, element)
+        }
+    }
+
+    /// Removes up to `count` elements equal to `value`, from an end; 0 means all.
+    pub fn remove_equal(&mut self, value: &[u8], from: End, count: u64) -> u64 {
+        let direction = if from == End::Left { Direction::Forward } else { Direction::Backward };
+        self.packed.remove_matching(value, direction, if count == 0 { u64::MAX } else { count })
+    }
+
+    /// Keeps `start..=end`, as resolved by [`resolve_range`], or nothing.
+    pub fn retain(&mut self, range: Option<(usize, usize)>) {
+        match range {
+            Some((start, end)) => self.packed.retain_range(start as u64, (end - start + 1) as u64),
+            None => self.packed.retain_range(0, 0),
+        }
+    }
+
+    pub fn for_each(&self, start: usize, count: usize, read: &mut dyn FnMut(Text<'_>)) {
+        self.packed.for_each(start as u64, count as u64, Direction::Forward, |element| read(text(element)));
+    }
+
+    /// Positions of elements equal to `value`: from the `rank`-th on (negative: from the end), at most `count`
+    /// (0: all), looking at no more than `looked_max` elements (0: all).
+    pub fn positions(&self, value: &[u8], rank: i64, count: u64, looked_max: u64) -> Vec<u64> {
+        let all = |n: u64| if n == 0 { u64::MAX } else { n };
+        self.packed.positions(value, rank, all(count), all(looked_max))
+    }
+
+    /// The list's settings may have changed since it was written last.
+    pub fn follow(&mut self, limits: &EncodingLimits) {
+        self.packed.set_fill(limits.list_listpack_size);
+    }
+}
+
+/// Inclusive positions in a list of `len`, negative from the end, as they are; `None` if nothing lies between.
+pub fn resolve_range(start: i64, end: i64, len: usize) -> Option<(usize, usize)> {
+    let len = len as i64;
+    let start = if start < 0 { start.saturating_add(len).max(0) } else { start };
+    let end = if end < 0 { end.saturating_add(len) } else { end.min(len - 1) };
+    (start <= end && start < len && end >= 0).then_some((start as usize, end as usize))
+}

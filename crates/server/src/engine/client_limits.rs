@@ -1,0 +1,198 @@
+//! What one client may cost: its unsent output, its unread input, its idle time, and the memory of all together.
+
+use super::Executor;
+use crate::config::OutputBufferLimit;
+use crate::session::ClientSlot;
+use crate::session::client::{Client, OUTPUT_CHUNK_BYTES, OutputClass, REPLY_BUFFER_BYTES_MIN};
+use std::num::NonZeroUsize;
+use wire::reply::ReplyBuffer;
+
+/// Unsent output of a client that has never proved who it is.
+const UNAUTHENTICATED_OUTPUT_BYTES_MAX: usize = 1024;
+/// Unread input of a client that has yet to authenticate.
+const UNAUTHENTICATED_INPUT_BYTES_MAX: usize = 1 << 20;
+/// `maxmemory-clients` never means less, so that somebody can connect and set it right.
+const CLIENTS_MEMORY_BYTES_MIN: u64 = 128 * 1024;
+
+impl Executor {
+    fn output_limit(&self, client: &Client) -> OutputBufferLimit {
+        let limits = &self.server.config.client_output_buffer_limit;
+        match client.output_class() {
+            OutputClass::Normal => limits.normal,
+            OutputClass::Replica => limits.replica,
+            OutputClass::PubSub => limits.pubsub,
+        }
+    }
+
+    /// How long the client's output may become before it is certain that a limit is passed: what stops a reply that
+    /// would fill the memory.
+    #[inline]
+    pub(super) fn output_len_max(&self, slot: ClientSlot) -> Option<NonZeroUsize> {
+        let client = &self.server.clients[slot];
+        let hard_bytes = self.output_limit(client).hard_bytes as usize;
+        if hard_bytes == 0 {
+            return None;
+        }
+        let counted_twice = client.reply_buffer.bytes + OUTPUT_CHUNK_BYTES;
+        NonZeroUsize::new(hard_bytes.saturating_add(client.output_sent + counted_twice))
+    }
+
+    /// Looks at replies that are being written, at the end of a command.
+    #[cold]
+    pub(super) fn check_reply(&mut self, slot: ClientSlot, reply: &ReplyBuffer) {
+        if reply.is_overflowed() {
+            self.condemn_for_output(slot);
+        } else {
+            self.check_output_len(slot, reply.len());
+        }
+    }
+
+    /// Condemns a client whose unsent output is over its class's limit.
+    pub fn check_output_limit(&mut self, slot: ClientSlot) {
+        self.check_output_len(slot, self.server.clients[slot].output.len());
+    }
+
+    fn check_output_len(&mut self, slot: ClientSlot, output_len: usize) {
+        let client = &self.server.clients[slot];
+        let backlog_bytes = match self.server.switches.enforce_reply_list {
+            true => output_len.next_multiple_of(OUTPUT_CHUNK_BYTES),
+            false => client.unsent_of(output_len).chunk_bytes,
+        };
+        if backlog_bytes == 0 && client.output_over_soft_limit_since_us.is_none() || client.close_asap {
+            return;
+        }
+        let limit = self.output_limit(client);
+        let now_us = self.server.now.monotonic_us;
+        let stranger = self.needs_authentication(slot) && !client.ever_authenticated;
+        let hard = limit.hard_bytes > 0 && backlog_bytes as u64 >= limit.hard_bytes
+            || stranger && backlog_bytes > UNAUTHENTICATED_OUTPUT_BYTES_MAX;
+        let over_soft = limit.soft_bytes > 0 && backlog_bytes as u64 >= limit.soft_bytes;
+        let since_us = client.output_over_soft_limit_since_us;
+        let soft = over_soft && since_us.is_some_and(|since| now_us - since > limit.soft_seconds * 1_000_000);
+        self.server.clients[slot].output_over_soft_limit_since_us =
+            if over_soft { since_us.or(Some(now_us)) } else { None };
+        if hard || soft {
+            self.condemn_for_output(slot);
+        }
+    }
+
+    fn condemn_for_output(&mut self, slot: ClientSlot) {
+        let client = &self.server.clients[slot];
+        log::warn!(
+            "Client id={} addr={} closed: its output buffer is over its limit",
+            client.id,
+            client.connection.address
+        );
+        self.server.observed.statistics.output_buffer_limit_disconnections += 1;
+        self.server.condemn(slot);
+    }
+
+    /// Looks at those whose output has become much through what others sent them.
+    #[cold]
+    pub(super) fn check_much_output(&mut self) {
+        for slot in std::mem::take(&mut self.server.clients.with_much_output) {
+            self.check_output_limit(slot);
+        }
+    }
+
+    /// Condemns a client that sends faster than it may be answered, or fills a transaction without end. `unread_bytes`
+    /// is what is in its buffer.
+    pub fn check_input_limit(&mut self, slot: ClientSlot, unread_bytes: usize) {
+        let client = &self.server.clients[slot];
+        let queued_bytes = client.transaction.as_ref().map_or(0, |transaction| transaction.argument_bytes);
+        let bytes = unread_bytes + queued_bytes;
+        let over = bytes as u64 > self.server.config.client_query_buffer_limit_bytes
+            || bytes > UNAUTHENTICATED_INPUT_BYTES_MAX && self.needs_authentication(slot);
+        if over && !client.close_asap {
+            log::warn!(
+                "Client id={} addr={} closed: its query buffer is over its limit",
+                client.id,
+                client.connection.address
+            );
+            self.server.observed.statistics.query_buffer_limit_disconnections += 1;
+            self.server.condemn(slot);
+        }
+    }
+
+    /// What is done for every client about once a second.
+    pub fn sweep_client(&mut self, slot: ClientSlot) {
+        self.time_out_idle(slot);
+        self.check_output_limit(slot);
+        self.resize_reply_buffer(slot);
+        self.server.clients.count_memory(slot);
+    }
+
+    fn time_out_idle(&mut self, slot: ClientSlot) {
+        let timeout_us = self.server.config.timeout_seconds as u64 * 1_000_000;
+        let client = &self.server.clients[slot];
+        let exempt = client.blocked.is_some() || client.is_monitor || !client.subscriptions.is_empty();
+        let idle_us = self.server.now.monotonic_us - client.last_interaction.monotonic_us;
+        if timeout_us > 0 && !exempt && idle_us > timeout_us {
+            log::debug!("Closing a client that was idle");
+            self.server.condemn(slot);
+        }
+    }
+
+    /// Follows what the client's replies have needed lately.
+    fn resize_reply_buffer(&mut self, slot: ClientSlot) {
+        let switches = self.server.switches;
+        let now_us = self.server.now.monotonic_us;
+        let client = &mut self.server.clients[slot];
+        let unsent_bytes = client.unsent().buffered_bytes;
+        let buffer = &mut client.reply_buffer;
+        let (half, twice) = (buffer.bytes / 2, buffer.bytes * 2);
+        if switches.reply_resizing && half >= REPLY_BUFFER_BYTES_MIN && buffer.peak_bytes < half {
+            buffer.bytes = (buffer.peak_bytes + 1).max(REPLY_BUFFER_BYTES_MIN);
+        } else if switches.reply_resizing
+            && twice < 2 * OUTPUT_CHUNK_BYTES
+            && buffer.peak_bytes >= buffer.bytes
+        {
+            buffer.bytes = twice.min(OUTPUT_CHUNK_BYTES);
+        }
+        if switches.reply_peak_reset_ms.is_some_and(|ms| now_us - buffer.peak_reset_us >= ms * 1000) {
+            buffer.peak_bytes = unsent_bytes;
+            buffer.peak_reset_us = now_us;
+        }
+    }
+
+    /// Brings the memory of all clients up to date, for when `maxmemory-clients` is set while they are there.
+    pub(super) fn count_all_memory(&mut self) {
+        for index in 0..self.server.clients.slots_end() {
+            self.server.clients.count_memory(ClientSlot(index as u32));
+        }
+    }
+
+    /// Whether the memory of clients is limited, and has to be counted after each of their commands.
+    #[inline]
+    pub fn limits_client_memory(&self) -> bool {
+        self.server.config.maxmemory_clients != crate::config::MemoryLimit::Bytes(0)
+    }
+
+    /// While clients together hold more than `maxmemory-clients`, condemns the largest.
+    pub fn evict_clients(&mut self) {
+        let config = &self.server.config;
+        let limit_bytes = config.maxmemory_clients.bytes_of(config.maxmemory_bytes);
+        if limit_bytes == 0 || self.server.clients.memory_bytes() as u64 <= limit_bytes {
+            return;
+        }
+        let limit_bytes = limit_bytes.max(CLIENTS_MEMORY_BYTES_MIN);
+        let mut held_bytes = self.server.clients.memory_bytes() as u64;
+        let candidates = self.server.clients.by_age().filter(|client| !client.no_evict);
+        let mut largest: Vec<_> = candidates.map(|client| (client.counted_bytes, client.slot)).collect();
+        largest.sort_unstable_by_key(|&(bytes, _)| std::cmp::Reverse(bytes));
+        for (bytes, slot) in largest {
+            if held_bytes <= limit_bytes {
+                return;
+            }
+            held_bytes -= bytes as u64;
+            let client = &self.server.clients[slot];
+            log::info!(
+                "Evicting client id={} addr={}: it holds {bytes} bytes",
+                client.id,
+                client.connection.address
+            );
+            self.server.observed.statistics.evicted_clients += 1;
+            self.server.condemn(slot);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Clients that come: taking them in, or telling them why not.
+
+use super::connection::Connection;
+use super::host::Host;
+use super::listener::{Accepted, SocketOptions};
+use super::poller::Token;
+use crate::session::client::ConnectionFigures;
+use rustix::fd::{AsFd, AsRawFd};
+
+impl Host {
+    /// Takes in those who wait at a listener, as many as the configuration allows in one turn.
+    pub(super) fn accept(&mut self, index: usize) {
+        let config = &self.executor.server.config;
+        let options =
+            SocketOptions { keepalive_s: config.tcp_keepalive_seconds as u64, nodelay: config.tcp_nodelay };
+        for _ in 0..config.max_new_connections_per_cycle {
+            let accepted = match self.listeners.borrow().get(index) {
+                Some(listener) => listener.accept(options),
+                None => return,
+            };
+            match accepted {
+                Ok(None) => return,
+                Ok(Some(accepted)) => self.admit(accepted),
+                Err(error) => {
+                    log::warn!("Accepting a client: {error}");
+                    // Most likely there are no more files to be had: whoever waits, waits until some are closed.
+                    return self.rest_listeners(true);
+                }
+            }
+        }
+    }
+
+    /// Stops or resumes watching for new clients.
+    pub(super) fn rest_listeners(&mut self, rest: bool) {
+        if self.sweep.listeners_rest == rest {
+            return;
+        }
+        self.sweep.listeners_rest = rest;
+        for (index, listener) in self.listeners.borrow().iter().enumerate() {
+            if let Err(error) = self.poller.watch(listener.fd(), Token::Listener(index as u32), !rest, false)
+            {
+                log::warn!("Watching for new clients: {error}");
+            }
+        }
+    }
+
+    /// Refuses a client that may not connect, or gives it a slot.
+    fn admit(&mut self, accepted: Accepted) {
+        let server = &mut self.executor.server;
+        let refusal = if server.clients.len() >= server.config.maxclients as usize {
+            Some("-ERR max number of clients reached\r\n")
+        } else if protects_itself_from(&server.config, &accepted) {
+            Some(PROTECTED_MODE_REFUSAL)
+        } else {
+            None
+        };
+        if let Some(text) = refusal {
+            server.observed.statistics.connections_rejected += 1;
+            // The client may be gone already; it is closed either way.
+            let _ = rustix::net::send(&accepted.socket, text.as_bytes(), rustix::net::SendFlags::NOSIGNAL);
+            return;
+        }
+        let figures = ConnectionFigures {
+            address: accepted.address,
+            local_address: accepted.local_address,
+            fd: accepted.socket.as_raw_fd(),
+            is_unix_socket: accepted.peer.is_none(),
+            is_loopback: accepted.peer.is_none_or(|ip| ip.is_loopback()),
+            watches_readable: true,
+            ..ConnectionFigures::default()
+        };
+        let slot = self.executor.connect(figures);
+        if let Err(error) = self.poller.add(accepted.socket.as_fd(), Token::Connection(slot.0)) {
+            log::warn!("Watching a new client's socket: {error}");
+            self.executor.disconnect(slot);
+            return;
+        }
+        let index = slot.0 as usize;
+        if self.connections.len() <= index {
+            self.connections.resize_with(index + 1, || None);
+        }
+        self.connections[index] = Some(Box::new(Connection::new(slot, accepted.socket)));
+        self.note_input(slot);
+    }
+}
+
+const PROTECTED_MODE_REFUSAL: &str = "-DENIED Running in protected mode because protected mode is enabled and no password is set for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from external computers, you may adopt one of the following solutions: 1) Just disable protected mode sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting from the same host the server is running, however MAKE SURE it's not publicly accessible from internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing the configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Set up an authentication password for the default user. NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside.\r\n";
+
+fn protects_itself_from(config: &crate::config::Config, accepted: &Accepted) -> bool {
+    config.protected_mode && config.requirepass.is_none() && accepted.peer.is_some_and(|ip| !ip.is_loopback())
+}
