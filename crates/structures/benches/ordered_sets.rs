@@ -6,7 +6,7 @@
 
 mod measuring;
 
-use measuring::{Slices, evict_caches, hexadecimal, last_level_cache_bytes, scaled, sizes};
+use measuring::{Slices, cold_bytes, evict_caches, hexadecimal, scaled, sizes};
 use std::hint::black_box;
 use structures::hash::HashSeed;
 use structures::ordered_set::fbtree::FbTree;
@@ -203,7 +203,7 @@ fn shuffle_visits(plan: &mut [Operation], sets: usize, random: &mut Random) {
 
 /// Everything measured on one structure at one size and temperature.
 fn measure<S: OrderedSet>(name: &str, new: fn(u64) -> S, size: usize, cold: bool) {
-    let members = 2 * last_level_cache_bytes() / DENSEST_BYTES_PER_MEMBER;
+    let members = cold_bytes() / DENSEST_BYTES_PER_MEMBER;
     let count = if cold { (members as usize).div_ceil(size) } else { 1 };
     let temperature = if cold { "cold" } else { "hot" };
     let (mut bed, bytes_per_member) = Bed::build(new, count, size);

@@ -6,7 +6,7 @@
 
 mod measuring;
 
-use measuring::{Slices, evict_caches, last_level_cache_bytes, scaled, sizes};
+use measuring::{Slices, cold_bytes, evict_caches, scaled, sizes};
 use std::hint::black_box;
 use structures::hash::HashSeed;
 use structures::packed_map::{Expiry, PackedMap, PackedSet};
@@ -254,7 +254,7 @@ impl<T: Table> Bed<T> {
 }
 
 fn measure<T: Table>(size: usize, cold: bool) {
-    let elements = 2 * last_level_cache_bytes() / T::DENSEST_BYTES;
+    let elements = cold_bytes() / T::DENSEST_BYTES;
     let count = if cold { (elements as usize).div_ceil(size) } else { 1 };
     let temperature = if cold { "cold" } else { "hot" };
     let (mut bed, bytes) = Bed::<T>::build(count, size);

@@ -5,9 +5,9 @@
 
 mod measuring;
 
+use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 use std::sync::Mutex;
-use std::time::Instant;
 
 use structures::integer_set::IntegerSet;
 use structures::listpack::{Element, Listpack};
@@ -28,17 +28,17 @@ fn begin_section(name: impl ToString) {
     *SECTION.lock().expect("no section panics") = name.to_string();
 }
 
-/// Nanoseconds this thread has run, where the system tells, so that a busy machine does not count.
-fn running_ns() -> Option<u64> {
-    std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split(' ').next()?.parse().ok()
+/// Nanoseconds this thread has run, so that a busy machine does not count.
+fn running_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// Runs `work`, which does `operations`, and notes the time of one.
 fn time<R>(name: &str, operations: u64, work: impl FnOnce() -> R) -> R {
-    let (start, wall) = (running_ns(), Instant::now());
+    let start = running_ns();
     let result = black_box(work());
-    let ran = running_ns().zip(start).map(|(end, start)| end - start);
-    let nanoseconds = ran.unwrap_or(wall.elapsed().as_nanos() as u64) as f64 / operations as f64;
+    let nanoseconds = (running_ns() - start) as f64 / operations as f64;
     measuring::note_time(&section(), name, operations as usize, "hot", nanoseconds);
     result
 }

@@ -2,7 +2,8 @@
 //! the least disturbed count, and results as JSON under `target/structures/`.
 //!
 //! Environment: `WARMLINE_BENCH_SIZES=128,1000` instead of the default sizes, `WARMLINE_BENCH_LARGE=1` for 10
-//! million members too, `WARMLINE_BENCH_QUICK=1` for a tenth of the operations (to see that all runs).
+//! million members too, `WARMLINE_BENCH_COLD=8` for cold collections of eight times the last-level cache instead of
+//! twice, `WARMLINE_BENCH_QUICK=1` for a tenth of the operations (to see that all runs).
 
 #![allow(dead_code)]
 
@@ -34,6 +35,13 @@ pub fn last_level_cache_bytes() -> u64 {
         Some(kibibytes << 10)
     };
     (0..8).filter_map(size).max().unwrap_or(32 << 20)
+}
+
+/// How much memory cold collections take in all: twice the last-level cache, or `WARMLINE_BENCH_COLD` times.
+pub fn cold_bytes() -> u64 {
+    let times = std::env::var("WARMLINE_BENCH_COLD").ok();
+    let times = times.map_or(2, |times| times.parse().expect("a number of last-level caches"));
+    times * last_level_cache_bytes()
 }
 
 pub fn is_set(variable: &str) -> bool {
@@ -126,6 +134,7 @@ pub fn save(name: &str) {
     let document = json!({
         "processor": processor(),
         "last_level_cache_bytes": last_level_cache_bytes(),
+        "cold_bytes": cold_bytes(),
         "quick": is_set("WARMLINE_BENCH_QUICK"),
         "rows": rows,
     });

@@ -7,7 +7,7 @@
 
 mod plot;
 
-use plot::{Panel, Series};
+use plot::{Panel, Scale, Series};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -87,10 +87,11 @@ impl Measured {
         timed.map(|row| row.size).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// In the order they were measured.
+    /// In the order they were measured on the largest size, which has them all.
     fn operations(&self) -> Vec<&str> {
         let mut operations: Vec<&str> = Vec::new();
-        for row in self.rows.iter().filter(|row| row.ns.is_some()) {
+        let largest = self.sizes().into_iter().next_back();
+        for row in self.rows.iter().filter(|row| row.ns.is_some() && Some(row.size) == largest) {
             if !operations.contains(&&row.what[..]) {
                 operations.push(&row.what);
             }
@@ -208,6 +209,7 @@ fn series<'a>(
 fn time_panels<'a>(measured: &'a Measured, structures: &[&'a str], temperature: &str) -> Vec<Panel<'a>> {
     let panel = |operation: &'a str| Panel {
         title: operation.to_string(),
+        scale: Scale::Logarithmic,
         series: series(structures, &measured.sizes(), |name, size| {
             measured.ns(name, operation, size, temperature)
         }),
@@ -233,6 +235,7 @@ fn compare(comparison: &Comparison, name: &str, directory: &Path, page: &mut Str
     }
     let memory = Panel {
         title: "bytes an element".to_string(),
+        scale: Scale::Linear,
         series: series(&structures, &measured.sizes(), |name, size| measured.bytes(name, size)),
     };
     write(&directory.join(format!("{name}-memory.svg")), &plot::grid("Memory an element by size", &[memory]));

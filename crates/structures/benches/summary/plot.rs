@@ -1,4 +1,4 @@
-//! Line plots on two logarithmic axes, several to a picture, written as SVG by hand.
+//! Line plots over a logarithmic axis of sizes, several to a picture, written as SVG by hand.
 
 use std::fmt::Write;
 
@@ -24,41 +24,60 @@ pub struct Series<'a> {
 /// One plot; its series are in the order of the other panels' series.
 pub struct Panel<'a> {
     pub title: String,
+    /// The values' axis: logarithmic, or linear from 0.
+    pub scale: Scale,
     pub series: Vec<Series<'a>>,
 }
 
-/// A logarithmic axis from one power of ten to another, laid along a length of the picture.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    Linear,
+    Logarithmic,
+}
+
+/// An axis laid along a length of the picture, and where its lines go.
 struct Axis {
-    low: i32,
-    high: i32,
+    scale: Scale,
+    low: f64,
+    high: f64,
+    marks: Vec<f64>,
     start: f64,
     length: f64,
 }
 
 impl Axis {
-    fn over(values: impl Iterator<Item = f64> + Clone, start: f64, length: f64) -> Self {
-        let smallest = values.clone().fold(f64::INFINITY, f64::min);
-        let largest = values.fold(0.0, f64::max);
-        let low = smallest.max(1e-3).log10().floor() as i32;
-        let high = (largest.max(1e-3).log10().ceil() as i32).max(low + 1);
-        Axis { low, high, start, length }
+    fn over(scale: Scale, values: impl Iterator<Item = f64> + Clone, start: f64, length: f64) -> Self {
+        let smallest = values.clone().fold(f64::INFINITY, f64::min).max(1e-3);
+        let largest = values.fold(0.0, f64::max).max(1e-3);
+        let marks: Vec<f64> = if scale == Scale::Logarithmic {
+            let low = smallest.log10().floor() as i32;
+            let high = (largest.log10().ceil() as i32).max(low + 1);
+            (low..=high).map(|power| 10f64.powi(power)).collect()
+        } else {
+            let power = 10f64.powf(largest.log10().floor());
+            let step = if largest > 4.0 * power { power } else { power / 2.0 };
+            (0..=(largest / step).ceil() as u32).map(|i| i as f64 * step).collect()
+        };
+        let (low, high) = (marks[0], marks[marks.len() - 1]);
+        Axis { scale, low, high, marks, start, length }
     }
 
     fn place(&self, value: f64) -> f64 {
-        self.start + self.length * (value.log10() - self.low as f64) / (self.high - self.low) as f64
-    }
-
-    fn powers(&self) -> impl Iterator<Item = i32> {
-        self.low..=self.high
+        let part = match self.scale {
+            Scale::Linear => (value - self.low) / (self.high - self.low),
+            Scale::Logarithmic => (value / self.low).ln() / (self.high / self.low).ln(),
+        };
+        self.start + self.length * part
     }
 }
 
-fn power_label(power: i32) -> String {
-    match power {
-        ..0 => format!("{}", 10f64.powi(power)),
-        0..3 => format!("{}", 10u64.pow(power as u32)),
-        3..6 => format!("{} K", 10u64.pow(power as u32 - 3)),
-        _ => format!("{} M", 10u64.pow(power as u32 - 6)),
+fn label(value: f64) -> String {
+    if value >= 1e6 {
+        format!("{} M", value / 1e6)
+    } else if value >= 1e3 {
+        format!("{} K", value / 1e3)
+    } else {
+        format!("{value}")
     }
 }
 
@@ -105,21 +124,22 @@ fn draw(svg: &mut String, panel: &Panel<'_>, x: f64, y: f64) {
         return;
     }
     let bottom = y + PANEL_HEIGHT - BELOW;
-    let across = Axis::over(points().map(|point| point.0), x + LEFT, PANEL_WIDTH - LEFT - RIGHT);
-    let up = Axis::over(points().map(|point| point.1), bottom, -(PANEL_HEIGHT - ABOVE - BELOW));
-    for power in across.powers() {
-        let at = across.place(10f64.powi(power));
+    let across =
+        Axis::over(Scale::Logarithmic, points().map(|point| point.0), x + LEFT, PANEL_WIDTH - LEFT - RIGHT);
+    let up = Axis::over(panel.scale, points().map(|point| point.1), bottom, -(PANEL_HEIGHT - ABOVE - BELOW));
+    for &mark in &across.marks {
+        let at = across.place(mark);
         _ = write!(
             svg,
             "<line x1=\"{at:.1}\" y1=\"{:.1}\" x2=\"{at:.1}\" y2=\"{bottom:.1}\" stroke=\"#e4e4e4\"/>\n\
              <text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\" font-size=\"10\">{}</text>\n",
             y + ABOVE,
             bottom + 14.0,
-            power_label(power)
+            label(mark)
         );
     }
-    for power in up.powers() {
-        let at = up.place(10f64.powi(power));
+    for &mark in &up.marks {
+        let at = up.place(mark);
         _ = write!(
             svg,
             "<line x1=\"{:.1}\" y1=\"{at:.1}\" x2=\"{:.1}\" y2=\"{at:.1}\" stroke=\"#e4e4e4\"/>\n\
@@ -128,7 +148,7 @@ fn draw(svg: &mut String, panel: &Panel<'_>, x: f64, y: f64) {
             x + PANEL_WIDTH - RIGHT,
             x + LEFT - 5.0,
             at + 3.5,
-            power_label(power)
+            label(mark)
         );
     }
     for (series, colour) in panel.series.iter().zip(COLOURS) {
