@@ -2,6 +2,7 @@
 //! (`commands`). A command is one constant row beside its handler; lookup, refusals, key positions, COMMAND,
 //! COMMAND DOCS, ACL categories and the client's hints all come from the row.
 
+use crate::command::args::OwnedArgs;
 use crate::db::Db;
 use crate::error::ClientError;
 use crate::server::Server;
@@ -161,6 +162,8 @@ pub enum Next {
     Reply,
     /// No reply yet: the client waits, and the command runs again when what it waits for has changed.
     Block(BlockRequest),
+    /// As [`Next::Block`], but what runs again are these arguments.
+    BlockAs(BlockRequest, OwnedArgs),
     /// EXEC: run what the client has queued.
     RunTransaction,
     /// Reply to nobody now: some later event will (SHUTDOWN has begun, the client was paused).
@@ -193,10 +196,25 @@ impl Context<'_> {
     /// handler then answers as if the time had run out.
     #[must_use]
     pub fn block(&mut self, request: BlockRequest) -> bool {
-        if self.origin.in_transaction || self.server.clients[self.client].deny_blocking {
-            return false;
+        let may_block = self.may_block();
+        if may_block {
+            self.next = Next::Block(request);
         }
-        self.next = Next::Block(request);
-        true
+        may_block
+    }
+
+    /// As [`Context::block`], for a command whose arguments mean something else later (an id that stands for the
+    /// last one now): it runs again with `args` instead.
+    #[must_use]
+    pub fn block_as(&mut self, request: BlockRequest, args: OwnedArgs) -> bool {
+        let may_block = self.may_block();
+        if may_block {
+            self.next = Next::BlockAs(request, args);
+        }
+        may_block
+    }
+
+    fn may_block(&self) -> bool {
+        !self.origin.in_transaction && !self.server.clients[self.client].deny_blocking
     }
 }

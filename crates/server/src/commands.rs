@@ -1,14 +1,17 @@
 //! The commands, one file per group: each command is a row beside its handler.
 
 pub mod acl;
+pub mod bitmap;
 pub mod client;
 pub mod command_log;
 pub mod config;
 pub mod connection;
 pub mod debug;
 pub mod expiry;
+pub mod functions;
 pub mod generic;
 pub mod hashes;
+pub mod hyperloglog;
 pub mod info;
 pub mod introspection;
 pub mod latency;
@@ -19,7 +22,9 @@ pub mod pubsub;
 pub mod scan;
 pub mod server;
 pub mod sets;
+pub mod sort;
 pub mod sorted_sets;
+pub mod streams;
 pub mod strings;
 pub mod timeout;
 pub mod transactions;
@@ -29,26 +34,31 @@ use crate::error::ClientError;
 
 /// Every row there is; the registry is built from it.
 pub const GROUPS: &[&[Command]] = &[
-    client::COMMANDS,
     acl::COMMANDS,
+    bitmap::COMMANDS,
+    client::COMMANDS,
     command_log::COMMANDS,
     config::COMMANDS,
     connection::COMMANDS,
     debug::COMMANDS,
     expiry::COMMANDS,
+    functions::COMMANDS,
     generic::COMMANDS,
     hashes::COMMANDS,
+    hyperloglog::COMMANDS,
     info::COMMANDS,
     introspection::COMMANDS,
     latency::COMMANDS,
-    memory::COMMANDS,
     lists::COMMANDS,
+    memory::COMMANDS,
     object::COMMANDS,
     pubsub::COMMANDS,
     scan::COMMANDS,
     server::COMMANDS,
     sets::COMMANDS,
+    sort::COMMANDS,
     sorted_sets::COMMANDS,
+    streams::COMMANDS,
     strings::COMMANDS,
     transactions::COMMANDS,
 ];
@@ -57,7 +67,10 @@ pub const GROUPS: &[&[Command]] = &[
 pub fn help(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let container = args.at(0).to_ascii_lowercase();
     let container = ctx.server.registry.named(&container).map(|id| ctx.server.registry.row(id));
-    let Some(row) = container else { return Ok(ctx.reply.array(0)) };
+    let Some(row) = container else {
+        ctx.reply.array(0);
+        return Ok(());
+    };
     let mut lines = vec![format!(
         "{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         row.name.to_ascii_uppercase()
@@ -75,16 +88,6 @@ pub fn help(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 /// A command that is only its subcommands: alone it has too few arguments.
-/// A command that is only its subcommands: it has no meaning alone.
 pub fn container(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     Err(ClientError::WrongArity { command: ctx.command.name.to_owned() })
-}
-
-/// A subcommand got arguments that it knows nothing of.
-pub fn unknown_subcommand(command: &Command, args: Args<'_>) -> ClientError {
-    let container = command.name.split('|').next().unwrap_or(command.name);
-    ClientError::UnknownSubcommand {
-        command: container.to_ascii_uppercase(),
-        subcommand: String::from_utf8_lossy(args.at(1)).into_owned(),
-    }
 }

@@ -17,6 +17,7 @@ pub mod list;
 pub mod object;
 pub mod set;
 pub mod sorted_set;
+pub mod stream;
 pub mod strings;
 
 pub use crate::config::EventClasses;
@@ -33,19 +34,39 @@ use structures::key_table::{KeyTable, NewValue, Value as Stored};
 use structures::random::Random;
 
 /// Counters that INFO stats shows.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct DbFigures {
     pub hits: u64,
     pub misses: u64,
     pub expired_keys: u64,
     pub evicted_keys: u64,
     pub expire_cycle_cpu_us: u64,
+    /// The share of keys with an expiry that were due when the last searches for such came by, in percent.
+    pub stale_percent: f64,
 }
 
 /// What takes long to free, on its way to whoever frees in the background.
 pub enum Garbage {
     Object(Object),
     Table(KeyTable<Object>),
+}
+
+/// What is freed in the background, if it is large, when it goes for one of these reasons: the `lazyfree-lazy-*`
+/// options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LazyFreeing {
+    pub evicted: bool,
+    pub expired: bool,
+    /// Overwritten, or emptied by taking its last element.
+    pub replaced: bool,
+    /// By DEL.
+    pub deleted: bool,
+}
+
+impl Default for LazyFreeing {
+    fn default() -> Self {
+        LazyFreeing { evicted: true, expired: true, replaced: true, deleted: true }
+    }
 }
 
 impl Garbage {
@@ -66,10 +87,15 @@ pub struct Db {
     now_ms: i64,
     /// Removing due keys may be forbidden for a while (a paused server): they are then only hidden.
     pub keep_due_keys: bool,
+    /// Due keys may even be shown: to a client that brings data in from elsewhere and must see what it has brought.
+    pub show_due_keys: bool,
+    /// While data is brought in (`import-mode`), no key is removed because it is due: whoever sends it decides.
+    pub importing: bool,
     pub journal: Journal,
     pub access: AccessPolicy,
     pub figures: DbFigures,
     pub limits: EncodingLimits,
+    pub lazy_freeing: LazyFreeing,
     /// The collection changed last is empty and gone: saying the change says that too.
     emptied: bool,
     pub random: Random,
@@ -88,10 +114,13 @@ impl Db {
             selected: 0,
             now_ms: 0,
             keep_due_keys: false,
+            show_due_keys: false,
+            importing: false,
             journal: Journal::default(),
             access: AccessPolicy::default(),
             figures: DbFigures::default(),
             limits: EncodingLimits::of(&crate::config::Config::default()),
+            lazy_freeing: LazyFreeing::default(),
             emptied: false,
             random: Random::new(random_seed),
             seed,
@@ -294,36 +323,46 @@ impl Db {
     pub fn put(&mut self, key: &[u8], value: NewValue<'_, Object>, expiry_ms: Option<i64>) {
         let hash = self.table().hash(key);
         let access = self.access.initial(self.now_ms);
+        let keys_before = self.len();
         let previous = self.table_mut().put(hash, key, value, expiry_ms, access);
-        match previous {
-            None => self.event(EventClasses::NEW, "new", key),
-            Some(removed) => {
-                if let Some(object) = removed.into_object() {
-                    self.discard(object);
-                }
-            }
+        if self.len() > keys_before {
+            self.event(EventClasses::NEW, "new", key);
+        }
+        if let Some(object) = previous.and_then(|removed| removed.into_object()) {
+            self.discard(object, self.lazy_freeing.replaced);
         }
         self.journal.mutated();
     }
 
-    /// Removes the key; whether it was there.
+    /// Removes the key as a client has asked for; whether it was there.
     pub fn remove(&mut self, key: &[u8]) -> bool {
-        let hash = self.table().hash(key);
-        !self.remove_if_due(hash, key) && self.remove_hashed(hash, key)
+        let in_background = self.lazy_freeing.deleted;
+        self.remove_freeing(key, in_background)
     }
 
-    fn remove_hashed(&mut self, hash: u64, key: &[u8]) -> bool {
+    /// As [`Db::remove`], but what takes long to free is always freed in the background.
+    pub fn unlink(&mut self, key: &[u8]) -> bool {
+        self.remove_freeing(key, true)
+    }
+
+    fn remove_freeing(&mut self, key: &[u8], in_background: bool) -> bool {
+        let hash = self.table().hash(key);
+        !self.remove_if_due(hash, key) && self.remove_hashed(hash, key, in_background)
+    }
+
+    fn remove_hashed(&mut self, hash: u64, key: &[u8], in_background: bool) -> bool {
         let Some(removed) = self.table_mut().remove(hash, key) else { return false };
         self.journal.mutated();
         if let Some(object) = removed.into_object() {
-            self.discard(object);
+            self.discard(object, in_background);
         }
         true
     }
 
-    /// Drops an object, now if it is small, else by handing it to whoever frees in the background.
-    fn discard(&mut self, object: Object) {
-        if object.is_large() {
+    /// Drops an object, now or, if that would take long and is so wanted, by handing it to whoever frees in the
+    /// background.
+    fn discard(&mut self, object: Object, in_background: bool) {
+        if in_background && object.is_large() {
             self.discarded.push(Garbage::Object(object));
         }
     }

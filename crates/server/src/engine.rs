@@ -17,10 +17,10 @@ pub mod transaction;
 
 use crate::clock::Clock;
 use crate::command::registry::Registry;
-use crate::config::Config;
-use crate::db::Db;
+use crate::config::{Config, MaxmemoryPolicy};
 use crate::db::evict::EvictionPool;
 use crate::db::expire::ExpireCursor;
+use crate::db::{Db, LazyFreeing};
 use crate::server::{Identity, Server};
 use crate::session::client::ConnectionFigures;
 use crate::session::{Client, ClientSlot};
@@ -34,6 +34,10 @@ pub struct Executor {
     pub clock: Clock,
     pub(crate) expire_cursor: ExpireCursor,
     pub(crate) eviction_pool: EvictionPool,
+    /// What the pool's candidates were chosen by.
+    eviction_policy: MaxmemoryPolicy,
+    /// Eviction has run out of time and goes on as soon as there is nothing else to do.
+    pub(crate) evicting: bool,
     pub(crate) cron: cron::Cron,
     reclaimer: reclaim::Reclaimer,
     commands_before_tick: u64,
@@ -59,6 +63,8 @@ impl Executor {
             clock,
             expire_cursor: ExpireCursor::default(),
             eviction_pool: EvictionPool::default(),
+            eviction_policy: MaxmemoryPolicy::NoEviction,
+            evicting: false,
             cron: cron::Cron::default(),
             reclaimer,
             commands_before_tick: 0,
@@ -74,6 +80,17 @@ impl Executor {
         self.server.config_changed = false;
         let config = &self.server.config;
         self.db.limits = crate::db::collection::EncodingLimits::of(config);
+        if self.eviction_policy != config.maxmemory_policy {
+            self.eviction_policy = config.maxmemory_policy;
+            self.eviction_pool.clear();
+        }
+        self.db.importing = config.import_mode;
+        self.db.lazy_freeing = LazyFreeing {
+            evicted: config.lazyfree_lazy_eviction,
+            expired: config.lazyfree_lazy_expire,
+            replaced: config.lazyfree_lazy_server_del,
+            deleted: config.lazyfree_lazy_user_del,
+        };
         self.db.access.lfu = config.maxmemory_policy.is_lfu();
         self.db.access.lfu_log_factor = config.lfu_log_factor;
         self.db.access.lfu_decay_minutes = config.lfu_decay_time_minutes;

@@ -171,6 +171,16 @@ impl Server {
         self.resumed.push_back(slot);
     }
 
+    /// A blocked client gives up, because its time is over or because it was told to: notes the command as run.
+    pub fn note_given_up(&mut self, slot: ClientSlot, refused: bool) {
+        let Some(blocked) = &self.clients[slot].blocked else { return };
+        let figures = &mut self.observed.commands[blocked.command.0 as usize];
+        figures.count(0, false, self.config.latency_tracking);
+        figures.rejected += u64::from(refused);
+        self.observed.statistics.commands_processed += 1;
+        self.clients[slot].commands_total += 1;
+    }
+
     /// Whether changes to keys interest anybody.
     #[inline]
     pub fn listens_to_changes(&self) -> bool {

@@ -3,8 +3,10 @@
 //! No I/O, no clock, no configuration, no globals: time, seeds and randomness are arguments. This crate is
 //! the only home of clever `unsafe`; each block cites the invariant that makes it sound.
 
+pub mod bits;
 pub mod decimal;
 pub mod hash;
+pub mod hyperloglog;
 pub mod integer_set;
 pub mod key_table;
 pub mod listpack;

@@ -26,8 +26,20 @@
 //! 7. The tree of earliest expiries exists exactly while something expires, and agrees with the pages.
 //!
 //! # What was weighed
-//! - Linear hashing against an extendible directory: see [`directory`].
-//! - A column of 1-byte lengths against 2-byte offsets: see [`page`].
+//! Measured with `cargo bench -p warmline-structures --bench packed_map`; fields and values of 10 bytes.
+//! - Linear hashing against an extendible directory, whose pages all split at about the same count: pages grow
+//!   through the allocator's classes and at any time have sizes over a whole doubling, so a field takes 25.3
+//!   to 26.2 bytes and a member 13.3 to 13.9 at any count from 250 to 1.4 million, directory included.
+//! - A column of 1-byte lengths, summed, against one of 2-byte offsets: a byte less an element, the value's
+//!   length and a set's member length for free, and removal shifts columns instead of adjusting offsets.
+//!   Summing without branches cost less than a loop over the lanes wanted (hot hit 32 against 38 ns).
+//! - 24, 32 and 48 elements a page on average: 25.9, 25.7 and 25.5 bytes a field, lookups alike within the
+//!   noise. 32 it is: more would spread the columns over more lines, fewer would grow the directory.
+//! - Integers in compact form: not done. 10,000 integer fields and values take 12.3 bytes each as they are,
+//!   and a reply is written from the page as it lies there.
+//! - Against a table of boxed slices (101 bytes a field): a hot hit takes twice as long, 32 against 16 ns; at
+//!   2 million fields one lookup after the other is faster (500 against 570 ns), and 16 interleaved by
+//!   [`Probe`] take 100 ns each.
 
 mod columns;
 mod directory;

@@ -220,6 +220,21 @@ impl<V> RadixTree<V> {
         children + self.inner.memory_bytes() + self.leaves.memory_bytes()
     }
 
+    /// How many nodes a tree has that gives each branch, each run of bytes without one, and each key a node of
+    /// its own: what XINFO calls nodes. An empty one has its root. Visits every inner node.
+    pub fn plain_node_count(&self) -> usize {
+        let Some(root) = self.root else { return 1 };
+        let depth = |link: Link| match link.target() {
+            Target::Leaf(_) => KEY_BYTES,
+            Target::Inner(number) => self.inner.get(number).depth(),
+        };
+        let runs_below = |inner: &Inner| {
+            (0..inner.count()).filter(|&child| depth(inner.link(child)) > inner.depth() + 1).count()
+        };
+        let runs: usize = self.inner.iter().map(runs_below).sum();
+        self.leaves.len() + self.inner.len() + runs + usize::from(depth(root) > 0)
+    }
+
     /// All values in no particular order.
     pub fn values(&self) -> impl Iterator<Item = &V> {
         self.leaves.iter().map(|leaf| &leaf.value)

@@ -354,6 +354,11 @@ impl Stream {
         self.nodes.len()
     }
 
+    /// Nodes of the index over the nodes, as XINFO counts them; see [`RadixTree::plain_node_count`].
+    pub fn index_node_count(&self) -> usize {
+        self.nodes.plain_node_count()
+    }
+
     /// Bytes held from the allocator, without the value itself.
     pub fn memory_bytes(&self) -> usize {
         let listpacks: usize = self.nodes.values().map(Listpack::memory_bytes).sum();

@@ -115,6 +115,12 @@ pub fn parse(syntax: &str) -> Vec<Argument> {
     arguments
 }
 
+/// What may stand there several times: the last few arguments, each time with their first word or without it.
+struct Repetition {
+    arguments: usize,
+    with_token: bool,
+}
+
 struct Parser<'a> {
     words: &'a [&'a str],
     at: usize,
@@ -148,15 +154,21 @@ impl Parser<'_> {
         arguments
     }
 
-    /// If `[x y ...]` stands here and repeats the words just read, how many of the arguments it repeats; skips it.
-    fn repetition(&mut self, begins: &[usize]) -> Option<usize> {
+    /// If `[x y ...]` stands here and repeats the words just read, what it repeats; skips it.
+    fn repetition(&mut self, begins: &[usize]) -> Option<Repetition> {
         let rest = &self.words[self.at..];
         let inner = rest.strip_prefix(&["["])?;
         let end = inner.iter().position(|word| *word == "...")?;
         let inner = &inner[..end];
-        let first = begins.iter().rposition(|&begin| self.words[begin..self.at] == *inner)?;
+        let read = |begin: usize| &self.words[begin..self.at];
+        let last = *begins.last()?;
+        let repetition = match begins.iter().rposition(|&begin| read(begin) == inner) {
+            Some(first) => Repetition { arguments: begins.len() - first, with_token: is_token(inner[0]) },
+            None if read(last + 1) == inner => Repetition { arguments: 1, with_token: false },
+            None => return None,
+        };
         self.at += inner.len() + 3;
-        Some(begins.len() - first)
+        Some(repetition)
     }
 
     fn argument(&mut self) -> Argument {
@@ -195,6 +207,7 @@ impl Parser<'_> {
     /// A token, a token with its value, or a value.
     fn word(&mut self) -> Argument {
         let word = self.words[self.at].to_owned();
+        assert!(word != "...", "what is repeated does not stand before its repetition in {:?}", self.words);
         self.at += 1;
         if !is_token(&word) {
             let kind = ArgumentKind::of_value(&word);
@@ -233,30 +246,29 @@ fn is_token(word: &str) -> bool {
     matches!(word, "*" | "=" | "~" | "$") || !word.contains(|c: char| c.is_ascii_lowercase()) && word != "..."
 }
 
-/// Several arguments as one: a block, which bears its first word if it begins with one.
+/// Several arguments as one: a block, behind the word that stands before the first of them.
 fn together(mut arguments: Vec<Argument>) -> Argument {
     if arguments.len() == 1 {
         return arguments.remove(0);
     }
-    Argument {
-        name: joined_name(&arguments, "-"),
-        parts: arguments,
-        ..plain(String::new(), ArgumentKind::Block)
-    }
+    let leads = arguments.first().is_some_and(|first| first.kind != ArgumentKind::PureToken);
+    let only = arguments.iter().skip(1).all(|argument| argument.token.is_none());
+    let token = if leads && only { arguments[0].token.take() } else { None };
+    Argument { token, parts: arguments.clone(), ..plain(joined_name(&arguments, "-"), ArgumentKind::Block) }
 }
 
 fn joined_name(arguments: &[Argument], separator: &str) -> String {
     arguments.iter().map(|argument| argument.name.as_str()).collect::<Vec<_>>().join(separator)
 }
 
-/// Marks the last `count` arguments as what may stand there several times.
-fn fold_repeated(arguments: &mut Vec<Argument>, begins: &mut Vec<usize>, count: usize) {
-    let first = arguments.len() - count;
+/// Marks arguments as what may stand there several times.
+fn fold_repeated(arguments: &mut Vec<Argument>, begins: &mut Vec<usize>, repetition: Repetition) {
+    let first = arguments.len() - repetition.arguments;
     let begin = begins[first];
     let mut repeated = together(arguments.split_off(first));
     begins.truncate(first);
     repeated.multiple = true;
-    repeated.token_each_time = repeated.token.is_some() && repeated.kind != ArgumentKind::PureToken;
+    repeated.token_each_time = repetition.with_token && repeated.kind != ArgumentKind::PureToken;
     arguments.push(repeated);
     begins.push(begin);
 }
@@ -295,6 +307,8 @@ mod tests {
                 "key:key seconds-or-keepttl:oneof?(seconds:integer=EX keepttl:pure-token=KEEPTTL)",
             ),
             ("[GET pattern [GET pattern ...]]", "pattern:pattern=GET?+t"),
+            ("[WEIGHTS weight [weight ...]]", "weight:double=WEIGHTS?+"),
+            ("key FIELDS numfields field [field ...]", "key:key numfields:integer=FIELDS field:string+"),
             ("[LIMIT offset count]", "offset-count:block=LIMIT?(offset:integer count:integer)"),
             ("count <slow | large>", "count:integer slow-or-large:oneof(slow:string large:string)"),
             ("[command [command ...]]", "command:string?+"),

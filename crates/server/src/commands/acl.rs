@@ -101,9 +101,9 @@ fn get_user(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     reply.map(7);
     reply.bulk(b"flags");
     reply.set(if digest.is_some() { 1 } else { 2 });
-    reply.simple("on");
+    reply.bulk(b"on");
     if digest.is_none() {
-        reply.simple("nopass");
+        reply.bulk(b"nopass");
     }
     reply.bulk(b"passwords");
     reply.array(digest.iter().len());
@@ -137,7 +137,10 @@ fn cat(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             names.iter().for_each(|name| ctx.reply.bulk(name.as_bytes()));
         }
         _ => {
-            return Err(ClientError::SubcommandSyntax { command: "ACL", subcommand: "cat".to_owned() });
+            return Err(ClientError::SubcommandSyntax {
+                command: "ACL",
+                subcommand: String::from_utf8_lossy(args.at(1)).into_owned(),
+            });
         }
     }
     Ok(())

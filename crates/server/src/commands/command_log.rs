@@ -94,7 +94,10 @@ fn slow_get(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         2 => SHOWN_BY_DEFAULT,
         3 => count_at(args, 2)?.unwrap_or(usize::MAX),
         _ => {
-            return Err(ClientError::SubcommandSyntax { command: "SLOWLOG", subcommand: "get".to_owned() });
+            return Err(ClientError::SubcommandSyntax {
+                command: "SLOWLOG",
+                subcommand: String::from_utf8_lossy(args.at(1)).into_owned(),
+            });
         }
     };
     show(ctx, LogKind::Slow, count);

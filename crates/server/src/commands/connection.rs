@@ -230,6 +230,7 @@ fn reset_client(ctx: &mut Context<'_>, slot: ClientSlot) {
     client.is_monitor = false;
     client.no_evict = false;
     client.no_touch = false;
+    client.reads_replicas = false;
     client.import_source = false;
     client.authenticated = server.config.requirepass.is_none();
 }

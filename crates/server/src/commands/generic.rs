@@ -3,7 +3,7 @@
 use super::timeout::milliseconds;
 use crate::command::flag::{BLOCKING, DENY_OOM, FAST, READONLY, TOUCHES_ARBITRARY_KEYS, WRITE};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
-use crate::db::{EventClasses, Taken};
+use crate::db::{Db, EventClasses, Taken};
 use crate::error::ClientError;
 use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
 
@@ -91,7 +91,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(&[KeySpec::one(1, access::RO)])
         .since("1.0.0", "O(1)")
         .doc("Names the type of the value at a key.", "key"),
-    Command::new("unlink", -2, Group::Generic, del)
+    Command::new("unlink", -2, Group::Generic, unlink)
         .flags(WRITE | FAST)
         .keys(&ALL_KEYS_REMOVED)
         .since("4.0.0", "O(1) for each key; memory is freed in the background")
@@ -115,9 +115,17 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 fn del(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    remove_all(ctx, args, Db::remove)
+}
+
+fn unlink(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    remove_all(ctx, args, Db::unlink)
+}
+
+fn remove_all(ctx: &mut Context<'_>, args: Args<'_>, remove: fn(&mut Db, &[u8]) -> bool) -> Outcome {
     let mut removed = 0;
     for key in args.from(1).iter() {
-        if ctx.db.remove(key) {
+        if remove(ctx.db, key) {
             ctx.db.changed(EventClasses::GENERIC, "del", key);
             removed += 1;
         }

@@ -24,12 +24,11 @@ pub const COMMANDS: &[Command] = &[
 
 fn keys(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let pattern = args.at(1);
-    let now_ms = ctx.db.now_ms();
     let mark = ctx.reply.begin_array();
     let mut found = 0;
     for entry in ctx.db.table().iter() {
-        let due = entry.expiry_ms().is_some_and(|expiry_ms| expiry_ms <= now_ms);
-        if !due && (pattern == b"*" || wire::glob::matches(pattern, entry.key())) {
+        if !ctx.db.hides(entry.expiry_ms()) && (pattern == b"*" || wire::glob::matches(pattern, entry.key()))
+        {
             ctx.reply.bulk(entry.key());
             found += 1;
         }
@@ -135,13 +134,12 @@ const STEPS_PER_ELEMENT_MAX: usize = 10;
 fn scan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let mut cursor = parse_cursor(args.at(1))?;
     let options = ScanOptions::parse(args, 2, Walked::Keys)?;
-    let now_ms = ctx.db.now_ms();
     let (mut names, mut due): (Vec<Box<[u8]>>, Vec<Box<[u8]>>) = Default::default();
     cursor = options.walk(cursor, |cursor| {
         let mut visited = 0;
         let next = ctx.db.table().scan(cursor, &mut |entry| {
             visited += 1;
-            if entry.expiry_ms().is_some_and(|expiry_ms| expiry_ms <= now_ms) {
+            if ctx.db.hides(entry.expiry_ms()) {
                 due.push(entry.key().into());
             } else if options.matches(entry.key())
                 && options.kind.is_none_or(|kind| crate::db::Value::new(entry).kind() == kind)

@@ -47,6 +47,16 @@ pub const COMMANDS: &[Command] = &[
         .flags(ADMIN | NO_SCRIPT | LOADING | STALE)
         .since("1.0.0", "")
         .doc("Shows every command that the server runs from now on.", ""),
+    Command::new("readonly", 1, Group::Cluster, read_only)
+        .flags(FAST | LOADING | STALE)
+        .categories(&["connection"])
+        .since("3.0.0", "O(1)")
+        .doc("Lets the connection read from a replica of a cluster.", ""),
+    Command::new("readwrite", 1, Group::Cluster, read_write)
+        .flags(FAST | LOADING | STALE)
+        .categories(&["connection"])
+        .since("3.0.0", "O(1)")
+        .doc("Takes READONLY back.", ""),
     Command::new("role", 1, Group::Server, role)
         .flags(NO_SCRIPT | LOADING | STALE | FAST)
         .categories(&["admin", "dangerous"])
@@ -68,6 +78,18 @@ pub const COMMANDS: &[Command] = &[
 
 fn cluster_disabled(_ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     Err(ClientError::text("ERR This instance has cluster support disabled"))
+}
+
+fn read_only(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    ctx.server.clients[ctx.client].reads_replicas = true;
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn read_write(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    ctx.server.clients[ctx.client].reads_replicas = false;
+    ctx.reply.ok();
+    Ok(())
 }
 
 fn time(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {

@@ -6,6 +6,7 @@ use super::scan::{ScanOptions, Walked, parse_cursor};
 use crate::command::flag::{DENY_OOM, FAST, READONLY, WRITE};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
 use crate::db::EventClasses;
+use crate::db::collection::Collection;
 use crate::db::set::Set;
 use crate::error::ClientError;
 
@@ -118,6 +119,9 @@ pub const COMMANDS: &[Command] = &[
 fn sadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let key = args.at(1);
     let added = ctx.db.change_or_create(key, |set: &mut Set, means| {
+        if set.is_empty() {
+            set.expect(args.at(2), args.len() - 2, &means);
+        }
         args.from(2).iter().filter(|member| set.add(member, &means)).count()
     })?;
     if added > 0 {
@@ -264,6 +268,9 @@ fn srandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         Some(count) => {
             reply.array(count.unsigned_abs() as usize);
             for _ in 0..count.unsigned_abs() {
+                if reply.is_overflowed() {
+                    break;
+                }
                 if let Some(member) = set.random(means.random) {
                     member.reply(reply);
                 }

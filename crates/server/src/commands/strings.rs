@@ -6,7 +6,7 @@ pub mod options;
 use crate::command::flag::{DENY_OOM, FAST, READONLY, WRITE};
 use crate::command::key_spec::{Begin, Find};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
-use crate::db::EventClasses;
+use crate::db::{EventClasses, strings};
 use crate::error::ClientError;
 use options::{Condition, ExpiryOption, ExpiryUnit, For, Options};
 use wire::number::Extended;
@@ -125,6 +125,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("set", -3, Group::String, set)
         .flags(WRITE | DENY_OOM)
         .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::UPDATE | access::VARIABLE_FLAGS)])
+        .finds_keys(set_key)
         .since("1.0.0", "O(1)")
         .doc(
             "Stores a string, whatever was there.",
@@ -422,7 +423,10 @@ fn append(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         Some(text) => {
             let length = text.len();
             check_length(ctx, length as i64, value.len())?;
-            ctx.db.edit_text(key, |text| text.extend_from_slice(value))?;
+            ctx.db.edit_text(key, |text| {
+                strings::reserve(text, value.len());
+                text.extend_from_slice(value);
+            })?;
             length + value.len()
         }
         None => {
@@ -458,9 +462,7 @@ fn setrange(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     check_length(ctx, offset, value.len())?;
     let offset = offset as usize;
     let length = ctx.db.edit_text(key, |text| {
-        if text.len() < offset + value.len() {
-            text.resize(offset + value.len(), 0);
-        }
+        strings::grow(text, offset + value.len());
         text[offset..offset + value.len()].copy_from_slice(value);
         text.len()
     })?;
@@ -494,4 +496,11 @@ fn strlen(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let length = ctx.db.read_text(args.at(1))?.map_or(0, |text| text.len());
     ctx.reply.integer(length as i64);
     Ok(())
+}
+
+/// With GET, SET reads what it overwrites.
+fn set_key(args: Args<'_>) -> Vec<(usize, access::Access)> {
+    let reads = (3..args.len()).any(|at| args.is(at, "GET"));
+    let bits = if reads { access::RW | access::ACCESS } else { access::OW };
+    vec![(1, bits | access::UPDATE)]
 }

@@ -2,11 +2,20 @@
 
 use crate::command::Args;
 use crate::error::ClientError;
+use wire::number::Extended;
 
 /// A timeout in seconds with a fraction, in microseconds rounded up to whole milliseconds; `None` (from 0) is for
 /// ever.
 pub fn seconds(args: Args<'_>, index: usize) -> Result<Option<u64>, ClientError> {
-    let seconds = wire::number::parse_f64(args.at(index)).ok_or(ClientError::TimeoutNotFloat)?;
+    let text = args.at(index);
+    let Some(seconds) = wire::number::parse_f64(text) else {
+        // A number all the same, but one that only a wider float can hold.
+        return Err(match Extended::parse(text) {
+            None => ClientError::TimeoutNotFloat,
+            Some(_) if text.starts_with(b"-") => ClientError::TimeoutNegative,
+            Some(_) => ClientError::TimeoutOutOfRange,
+        });
+    };
     let ms = (seconds * 1000.0).ceil();
     if ms >= i64::MAX as f64 {
         return Err(ClientError::TimeoutOutOfRange);

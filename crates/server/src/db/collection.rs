@@ -138,7 +138,7 @@ impl Db {
         let collection = entry.object_mut().and_then(C::of_mut).ok_or(ClientError::WrongType)?;
         let result = change(collection, means);
         if collection.is_empty() {
-            self.remove_hashed(hash, key);
+            self.remove_hashed(hash, key, self.lazy_freeing.replaced);
             self.emptied = true;
         }
         Ok(Some(result))

@@ -2,6 +2,7 @@
 //! however they are encoded. Byte for byte that of the reference, so that two servers can be compared.
 
 use super::object::{Kind, Object, Text, Value};
+use super::sorted_set::SortedSet;
 use super::{Db, Hash, Set};
 use sha1::{Digest as _, Sha1};
 use structures::key_table::Value as Stored;
@@ -93,8 +94,15 @@ fn add_object(digest: &mut Digest, object: &Object) {
         Object::Text(text) => digest.mix(text),
         Object::Hash(hash) => add_hash(digest, hash),
         Object::Set(set) => add_set(digest, set),
-        Object::SortedSet(set) => add_sorted_set(digest, set),
         Object::List(list) => list.for_each(0, list.len(), &mut |element| digest.mix_text(element)),
+        Object::SortedSet(set) => add_sorted_set(digest, set),
+        Object::Stream(stream) => stream.for_each(&mut |id, fields| {
+            digest.mix(&id.to_key());
+            for (field, value) in fields {
+                digest.mix_text(field);
+                digest.mix_text(value);
+            }
+        }),
     }
 }
 
@@ -111,7 +119,7 @@ fn add_sorted_set(digest: &mut Digest, set: &SortedSet) {
     set.for_range(0..set.len(), false, &mut |member, score| {
         let mut pair = Digest::default();
         pair.mix_text(member);
-        pair.mix(&wire::number::f64_text_17_digits(score));
+        pair.mix(&wire::number::f64_text(score));
         digest.xor(&pair.0);
         true
     });

@@ -38,7 +38,7 @@ impl Db {
         };
         let hash = self.databases[db_index].hash(&key);
         self.with_database(db_index, |db| {
-            if db.remove_hashed(hash, &key) {
+            if db.remove_hashed(hash, &key, db.lazy_freeing.evicted) {
                 db.figures.evicted_keys += 1;
                 db.changed(EventClasses::EVICTED, "evicted", &key);
             }
@@ -108,6 +108,11 @@ impl Db {
 }
 
 impl EvictionPool {
+    /// Forgets all candidates: what made one a good one has changed.
+    pub fn clear(&mut self) {
+        self.candidates.clear();
+    }
+
     fn offer(&mut self, merit: u64, db_index: usize, key: &[u8]) {
         let full = self.candidates.len() == POOL_LEN_MAX;
         if full && merit <= self.candidates[0].merit

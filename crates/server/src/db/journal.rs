@@ -25,6 +25,11 @@ pub enum Change {
         db_index: usize,
         key: Box<[u8]>,
     },
+    /// Clients that wait for the key must look again, though its value has not changed.
+    Ready {
+        db_index: usize,
+        key: Box<[u8]>,
+    },
     /// A database was emptied; `None` is all of them.
     Flushed {
         db_index: Option<usize>,
@@ -74,6 +79,13 @@ impl Journal {
         self.said += 1;
         if self.listening {
             self.changes.push(Change::Touched { db_index, key: key.into() });
+        }
+    }
+
+    /// Makes clients that wait for the key look again, without a change that watchers would care about.
+    pub fn ready(&mut self, db_index: usize, key: &[u8]) {
+        if self.listening {
+            self.changes.push(Change::Ready { db_index, key: key.into() });
         }
     }
 

@@ -4,6 +4,7 @@ use super::hash::Hash;
 use super::list::List;
 use super::set::Set;
 use super::sorted_set::SortedSet;
+use super::stream::Stream;
 use structures::key_table::{self, EntryRef};
 use structures::size_class::size_class;
 
@@ -40,6 +41,7 @@ pub enum Object {
     SortedSet(SortedSet),
     List(List),
     Set(Set),
+    Stream(Stream),
 }
 
 /// Freeing more than this at once is left to the background, in bytes of text or in elements.
@@ -54,6 +56,7 @@ impl Object {
             Object::SortedSet(_) => Kind::SortedSet,
             Object::List(_) => Kind::List,
             Object::Set(_) => Kind::Set,
+            Object::Stream(_) => Kind::Stream,
         }
     }
 
@@ -62,9 +65,10 @@ impl Object {
         match self {
             Object::Text(text) => size_class(text.capacity()),
             Object::Hash(hash) => hash.memory_bytes(),
-            Object::SortedSet(set) => set.memory_bytes(),
             Object::Set(set) => set.memory_bytes(),
             Object::List(list) => list.memory_bytes(),
+            Object::SortedSet(set) => set.memory_bytes(),
+            Object::Stream(stream) => stream.boxed_memory_bytes(),
         }
     }
 
@@ -73,9 +77,10 @@ impl Object {
         match self {
             Object::Text(_) => None,
             Object::Hash(hash) => Some(hash.len()),
-            Object::SortedSet(set) => Some(set.len()),
             Object::Set(set) => Some(set.len()),
             Object::List(list) => Some(list.len()),
+            Object::SortedSet(set) => Some(set.len()),
+            Object::Stream(stream) => Some(stream.len() as usize),
         }
     }
 
@@ -87,6 +92,7 @@ impl Object {
             Object::SortedSet(set) => set.len() > LARGE_ELEMENTS,
             Object::List(list) => list.len() > LARGE_ELEMENTS,
             Object::Set(set) => set.len() > LARGE_ELEMENTS,
+            Object::Stream(stream) => stream.freeing_steps() > LARGE_ELEMENTS,
         }
     }
 }
@@ -188,6 +194,7 @@ impl<'a> Value<'a> {
             key_table::Value::Object(Object::SortedSet(set)) => set.encoding_name(),
             key_table::Value::Object(Object::List(list)) => list.encoding_name(),
             key_table::Value::Object(Object::Set(set)) => set.encoding_name(),
+            key_table::Value::Object(Object::Stream(_)) => "stream",
         }
     }
 }

@@ -108,7 +108,6 @@ impl Set {
                 Some(value) => {
                     let added = set.insert(value);
                     *outgrown |= set.len() as usize > means.limits.set_intset_entries_max;
-                    self.prefer_compact(means);
                     return added;
                 }
                 None => self.leave_integers(member.len(), means),
@@ -133,21 +132,27 @@ impl Set {
         }
     }
 
-    /// An integer set past its limit but within the compact list's becomes a list, as a reference server's does.
-    fn prefer_compact(&mut self, means: &Means<'_>) {
-        if let Form::Integers { set, outgrown: true } = &self.form
-            && set.len() as usize <= means.limits.set_listpack_entries_max
-            && set.len() as usize == means.limits.set_intset_entries_max + 1
-        {
-            self.form = Form::Compact(integers_as_list(set));
+    /// Chooses the form of a new set that is about to get `count` members, `first` among them.
+    pub fn expect(&mut self, first: &[u8], count: usize, means: &Means<'_>) {
+        assert!(self.len() == 0, "only a new set is free to choose");
+        let limits = means.limits;
+        let integers = wire::number::parse_i64(first).is_some();
+        if integers && count <= limits.set_intset_entries_max {
+            return;
+        }
+        if count <= limits.set_listpack_entries_max {
+            self.form = Form::Compact(Listpack::new());
+        } else if let Form::Integers { outgrown, .. } = &mut self.form {
+            *outgrown = true;
         }
     }
 
     /// A member of `len` bytes that is no integer is about to be added.
     fn leave_integers(&mut self, len: usize, means: &Means<'_>) {
-        let Form::Integers { set, .. } = &self.form else { return };
+        let Form::Integers { set, outgrown } = &self.form else { return };
         let limits = means.limits;
-        let compact = (set.len() as usize) < limits.set_listpack_entries_max
+        let compact = !outgrown
+            && (set.len() as usize) < limits.set_listpack_entries_max
             && len <= limits.set_listpack_value_bytes_max;
         if compact {
             self.form = Form::Compact(integers_as_list(set));

@@ -1,7 +1,7 @@
 //! Strings: chosen to sit in the entry, as an integer, or in a buffer of their own.
 
 use super::object::Text;
-use super::{Db, Kind, Object};
+use super::{Db, Kind, Object, Value};
 use crate::error::ClientError;
 use structures::key_table::{NewValue, Value as Stored};
 
@@ -63,13 +63,25 @@ impl Db {
         key: &[u8],
         edit: impl FnOnce(&mut Vec<u8>) -> R,
     ) -> Result<R, ClientError> {
+        self.edit_text_if(key, |text| (edit(text), true))
+    }
+
+    /// As [`Db::edit_text`], for edits that may turn out to change nothing: `edit` answers with its result whether
+    /// it has, and if not the key stays as it was.
+    pub fn edit_text_if<R>(
+        &mut self,
+        key: &[u8],
+        edit: impl FnOnce(&mut Vec<u8>) -> (R, bool),
+    ) -> Result<R, ClientError> {
         self.expect_kind(key, Kind::String)?;
         let hash = self.table().hash(key);
         let (mut text, mut expiry_ms) = (Vec::new(), None);
         if let Some(mut entry) = self.table_mut().get_mut(hash, key) {
             if let Some(Object::Text(text)) = entry.object_mut() {
-                let result = edit(text);
-                self.journal.mutated();
+                let (result, changed) = edit(text);
+                if changed {
+                    self.journal.mutated();
+                }
                 return Ok(result);
             }
             expiry_ms = entry.as_ref().expiry_ms();
@@ -79,10 +91,52 @@ impl Db {
                 Stored::Object(_) => unreachable!("an object that is a string is a Text"),
             };
         }
-        let result = edit(&mut text);
-        self.put(key, NewValue::Object(Object::Text(text)), expiry_ms);
+        let (result, changed) = edit(&mut text);
+        if changed {
+            self.put_buffer(key, text, expiry_ms);
+        }
         Ok(result)
     }
+
+    /// Stores a string as a growable buffer, as edited ones are.
+    pub fn put_buffer(&mut self, key: &[u8], text: Vec<u8>, expiry_ms: Option<i64>) {
+        self.put(key, NewValue::Object(Object::Text(text)), expiry_ms);
+    }
+
+    /// The strings at several keys, all at once, for commands that combine them.
+    pub fn read_texts<'a, 'k>(
+        &'a mut self,
+        keys: impl Iterator<Item = &'k [u8]> + Clone,
+    ) -> Result<Vec<Option<Text<'a>>>, ClientError> {
+        let mut present = Vec::new();
+        for key in keys.clone() {
+            present.push(self.read_text(key)?.is_some());
+        }
+        let table = self.table();
+        let find = |key: &[u8]| table.get(table.hash(key), key).and_then(|entry| Value::new(entry).text());
+        Ok(keys.zip(present).map(|(key, present)| if present { find(key) } else { None }).collect())
+    }
+}
+
+/// A string that grows gets room for as much again, so that growing step by step is not quadratic, but no more
+/// than this much.
+const SPARE_BYTES_MAX: usize = 1 << 20;
+
+/// Grows the string to `len` bytes with zeros, if it is shorter.
+pub fn grow(text: &mut Vec<u8>, len: usize) {
+    if len > text.len() {
+        reserve(text, len - text.len());
+        text.resize(len, 0);
+    }
+}
+
+/// Makes room for `more` bytes at the string's end. A new string gets exactly its room: most never grow again.
+pub fn reserve(text: &mut Vec<u8>, more: usize) {
+    if text.capacity() - text.len() >= more {
+        return;
+    }
+    let spare = if text.is_empty() { 0 } else { (text.len() + more).min(SPARE_BYTES_MAX) };
+    text.reserve_exact(more + spare);
 }
 
 fn bytes_value(text: &[u8]) -> NewValue<'_, Object> {

@@ -9,6 +9,7 @@ use crate::session::{BlockRequest, BlockedOn, ClientSlot, TimeoutReply};
 impl Executor {
     pub(super) fn block(&mut self, slot: ClientSlot, id: CommandId, args: Args<'_>, request: BlockRequest) {
         let now_us = self.server.now.monotonic_us;
+        let row = self.server.registry.row(id);
         let blocked = Blocked {
             on: request.on,
             timeout_reply: request.timeout_reply,
@@ -16,8 +17,8 @@ impl Executor {
             since_us: now_us,
             command: id,
             args: args.to_owned(),
-            // Of all that wait for keys, only a consumer of a stream has to hear that it was removed.
-            wants_absence: self.server.registry.row(id).group == Group::Stream,
+            // Of all that wait for keys, only a group's consumer has to hear that it was removed.
+            wants_absence: row.group == Group::Stream && row.is(flag::WRITE),
             arrival: Arrival::default(),
         };
         self.server.blocked.block(&mut self.server.clients, slot, blocked);
@@ -42,7 +43,7 @@ impl Executor {
         let origin = Origin { in_transaction: false, retried: true };
         let next = self.call(slot, blocked.command, blocked.args.view(), &mut reply, origin);
         self.server.clients[slot].blocked = Some(blocked);
-        let still_waits = matches!(next, Next::Block(_));
+        let still_waits = matches!(next, Next::Block(_) | Next::BlockAs(..));
         if !still_waits {
             self.after_command(slot, start, &mut reply);
         }
@@ -57,6 +58,7 @@ impl Executor {
         let now_us = self.server.now.monotonic_us;
         while let Some(slot) = self.server.blocked.expired(now_us) {
             let answer = self.server.clients[slot].blocked.as_ref().map(|blocked| blocked.timeout_reply);
+            self.server.note_given_up(slot, false);
             self.server.wake(slot, |reply| answer.unwrap_or(TimeoutReply::Null).write(reply));
         }
     }

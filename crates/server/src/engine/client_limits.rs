@@ -25,11 +25,14 @@ impl Executor {
     }
 
     /// How long the client's output may become before it is certain that a limit is passed: what stops a reply that
-    /// would fill the memory.
+    /// would fill the memory. Where no limit is set, half of the machine's memory is one.
     #[inline]
     pub(super) fn output_len_max(&self, slot: ClientSlot) -> Option<NonZeroUsize> {
         let client = &self.server.clients[slot];
-        let hard_bytes = self.output_limit(client).hard_bytes as usize;
+        let hard_bytes = match self.output_limit(client).hard_bytes {
+            0 => self.server.observed.memory.system_bytes / 2,
+            limit => limit,
+        } as usize;
         if hard_bytes == 0 {
             return None;
         }

@@ -1,9 +1,10 @@
 //! What happens when nobody asks: timeouts, expiry, table growth and shrinking, `hz` times a second.
 
 use super::Executor;
+use crate::db::expire::ExpireEffort;
 
-/// Part of the time between two calls that the search for due keys may take, in percent.
-const EXPIRE_TIME_PERCENT: u64 = 25;
+/// Between two short searches for due keys, where the last regular one was not done in time.
+const SHORT_SEARCH_PERIOD_US: u64 = 2000;
 /// Buckets that one call may rearrange in each table that is growing or shrinking.
 const TABLE_STEP_BUCKETS: usize = 1024;
 /// Between two samples of rates and memory.
@@ -14,6 +15,8 @@ pub struct Cron {
     /// On the monotonic clock.
     next_us: u64,
     next_sample_us: u64,
+    /// When the search for due keys goes on before its time.
+    next_short_search_us: Option<u64>,
 }
 
 impl Executor {
@@ -26,6 +29,12 @@ impl Executor {
         if let Some(pause) = self.server.pause {
             next_us = next_us.min(pause.until_us);
         }
+        if let Some(search_us) = self.cron.next_short_search_us {
+            next_us = next_us.min(search_us);
+        }
+        if self.evicting {
+            next_us = 0;
+        }
         next_us
     }
 
@@ -33,8 +42,12 @@ impl Executor {
     pub fn run_timers(&mut self) {
         self.time_out_blocked();
         self.end_pause_if_due();
+        self.go_on_evicting();
         let now_us = self.server.now.monotonic_us;
         if now_us < self.cron.next_us {
+            if self.cron.next_short_search_us.is_some_and(|search_us| search_us <= now_us) {
+                self.expire_some(self.expire_effort().short_search_us());
+            }
             return;
         }
         let started_us = self.clock.read().monotonic_us;
@@ -45,7 +58,7 @@ impl Executor {
             return;
         }
         if switches.active_expire {
-            self.expire_some(period_us * EXPIRE_TIME_PERCENT / 100);
+            self.expire_some(period_us * self.expire_effort().time_percent_max() / 100);
         }
         if switches.table_steps {
             self.db.step_tables(TABLE_STEP_BUCKETS);
@@ -58,22 +71,30 @@ impl Executor {
         self.server.observed.statistics.cron_us += elapsed_us;
     }
 
+    fn expire_effort(&self) -> ExpireEffort {
+        ExpireEffort(self.server.config.active_expire_effort)
+    }
+
     fn expire_some(&mut self, budget_us: u64) {
+        self.cron.next_short_search_us = None;
+        // Neither a paused server nor one that data is brought into removes keys on its own account.
+        if self.server.pause.is_some() || self.server.config.import_mode {
+            return;
+        }
         let started_us = self.clock.read().monotonic_us;
         let deadline_us = started_us + budget_us;
         self.db.begin(0, self.server.now.unix_ms());
         self.db.journal.listening = self.server.listens_to_changes();
-        if self.server.pause.is_some() {
-            return;
-        }
-        let clock = &self.clock;
-        self.db.expire_cycle(&mut self.expire_cursor, &mut || clock.read().monotonic_us >= deadline_us);
+        let (clock, effort) = (&self.clock, self.expire_effort());
+        let mut out_of_time = || clock.read().monotonic_us >= deadline_us;
+        let interrupted = self.db.expire_cycle(&mut self.expire_cursor, effort, &mut out_of_time);
         let ended_us = self.clock.read().monotonic_us;
+        if interrupted {
+            self.cron.next_short_search_us = Some(ended_us + SHORT_SEARCH_PERIOD_US);
+            self.server.observed.statistics.expire_time_cap_reached += 1;
+        }
         self.db.figures.expire_cycle_cpu_us += ended_us - started_us;
-        let (now_s, threshold_ms) =
-            (self.server.now.unix_us / 1_000_000, self.server.config.latency_monitor_threshold_ms);
-        self.server.observed.latency.note("expire-cycle", ended_us - started_us, threshold_ms, now_s);
-        self.server.observed.statistics.expire_time_cap_reached += u64::from(ended_us >= deadline_us);
+        self.note_latency("expire-cycle", started_us);
         self.apply_effects(None);
         if self.server.blocked.has_ready() {
             self.serve_blocked();

@@ -32,6 +32,7 @@ impl Executor {
             Change::Event { db_index, class, event, key } => {
                 publish_event(server, *db_index, *class, event, key);
             }
+            Change::Ready { db_index, key } => server.blocked.key_changed(*db_index, key),
             Change::Flushed { db_index } => self.flushed(*db_index),
             Change::Swapped { a, b } => self.swapped(*a, *b),
         }

@@ -130,6 +130,7 @@ impl Executor {
         match self.call(slot, id, args, reply, Origin::default()) {
             Next::Reply | Next::NoReply => {}
             Next::Block(request) => self.block(slot, id, args, request),
+            Next::BlockAs(request, args) => self.block(slot, id, args.view(), request),
             Next::RunTransaction => self.exec(slot, id, args, reply),
         }
         if self.server.blocked.has_ready() {
@@ -159,7 +160,9 @@ impl Executor {
         self.db.journal.listening = self.server.listens_to_changes();
         let client = &self.server.clients[slot];
         self.db.access.no_touch = client.no_touch;
-        self.db.keep_due_keys = self.server.pause.is_some();
+        let importing = self.server.config.import_mode;
+        self.db.keep_due_keys = self.server.pause.is_some() || importing;
+        self.db.show_due_keys = importing && self.server.clients[slot].import_source;
         self.db.begin(client.db_index, self.server.now.unix_ms());
         let (started_ns, start) = (self.clock.monotonic_ns(), reply.len());
         let mut context = Context {
@@ -179,7 +182,7 @@ impl Executor {
             self.server.observed.statistics.count_error(&line);
             reply.error(&line);
         }
-        self.remember_read_keys(slot, command, args);
+        self.remember_read_keys(slot, command, args, origin);
         self.apply_effects(Some(slot));
         if self.server.config_changed {
             self.reconfigured();
@@ -190,7 +193,7 @@ impl Executor {
                 let reply_bytes = reply.len().saturating_sub(start);
                 self.observe_call(Finished { slot, id, args, elapsed_ns, reply_bytes, failed });
             }
-            Next::Block(_) => {}
+            Next::Block(_) | Next::BlockAs(..) => {}
             // Is noted when all that was queued has run.
             Next::RunTransaction => return next,
         }
@@ -230,7 +233,7 @@ impl Executor {
 
     /// A tracking client's reads are remembered, so that it can be told when they are stale.
     #[inline]
-    fn remember_read_keys(&mut self, slot: ClientSlot, command: &Command, args: Args<'_>) {
+    fn remember_read_keys(&mut self, slot: ClientSlot, command: &Command, args: Args<'_>, origin: Origin) {
         if self.server.tracking.clients == 0 {
             return;
         }
@@ -242,7 +245,8 @@ impl Executor {
             }
         }
         // CLIENT CACHING is about one command, or one transaction.
-        if client.transaction.is_none() && !command.name.starts_with("client|") {
+        let in_transaction = origin.in_transaction || client.transaction.is_some();
+        if !in_transaction && !command.name.starts_with("client|") {
             tracking.caching_given = false;
         }
     }

@@ -2,6 +2,7 @@
 //! on them.
 
 use super::Executor;
+use super::memory::Room;
 use crate::command::{Args, Command, flag};
 use crate::error::ClientError;
 use crate::session::ClientSlot;
@@ -58,7 +59,7 @@ impl Executor {
     }
 
     fn memory_shortage(&mut self, slot: ClientSlot, row: &Command) -> Result<(), ClientError> {
-        if self.server.config.maxmemory_bytes == 0 || self.make_room() {
+        if self.server.config.maxmemory_bytes == 0 || self.make_room() != Room::None {
             return Ok(());
         }
         let transaction = self.server.clients[slot].transaction.as_ref().filter(|_| row.name == "exec");

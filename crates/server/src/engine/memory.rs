@@ -1,32 +1,116 @@
 //! Keeping within `maxmemory`.
 
 use super::Executor;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-/// Keys evicted for one command before it is let through anyway; the next command goes on.
-const EVICTIONS_PER_COMMAND_MAX: usize = 1000;
+/// Keys evicted between two looks at the clock.
+const EVICTIONS_PER_ROUND: usize = 16;
+/// How long to wait at a time for memory that is being freed in the background.
+const WAIT_US_MAX: u64 = 1000;
+
+/// What has come of making room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// Memory is within its limit.
+    Enough,
+    /// Not yet, but keys are being evicted: commands may run meanwhile.
+    Soon,
+    /// Nothing can be evicted.
+    None,
+}
 
 impl Executor {
-    /// Evicts until memory is within its limit; whether it is.
-    pub(super) fn make_room(&mut self) -> bool {
-        let config = &self.server.config;
-        let (maxmemory, policy) = (config.maxmemory_bytes, config.maxmemory_policy);
-        let samples = config.maxmemory_samples as usize;
+    fn is_within_limit(&self) -> bool {
+        self.server.observed.memory.used_bytes() <= self.server.config.maxmemory_bytes
+    }
+
+    /// Evicts until memory is within its limit, or the time for that is up.
+    pub(super) fn make_room(&mut self) -> Room {
+        let within_limit = self.is_within_limit();
         // A paused server changes no data, on its own account least of all.
-        if self.server.observed.memory.used_bytes() <= maxmemory || self.server.pause.is_some() {
-            return true;
+        let room = if within_limit || self.server.pause.is_some() { Room::Enough } else { self.evict() };
+        self.evicting = room == Room::Soon;
+        let statistics = &mut self.server.observed.statistics;
+        if !within_limit || statistics.over_memory_since_us.is_some() {
+            statistics.note_memory(room == Room::Enough, self.clock.read().monotonic_us);
         }
+        room
+    }
+
+    fn evict(&mut self) -> Room {
+        let config = &self.server.config;
+        let (policy, samples) = (config.maxmemory_policy, config.maxmemory_samples as usize);
+        // Whoever brings data in decides what goes.
+        let policy = if config.import_mode { crate::config::MaxmemoryPolicy::NoEviction } else { policy };
+        let started_us = self.clock.read().monotonic_us;
+        let deadline_us = started_us.saturating_add(time_limit_us(config.maxmemory_eviction_tenacity));
         self.db.begin(0, self.server.now.unix_ms());
-        for _ in 0..EVICTIONS_PER_COMMAND_MAX {
-            self.db.journal.listening = self.server.listens_to_changes();
-            if self.db.evict_one(policy, samples, &mut self.eviction_pool).is_none() {
-                return false;
+        self.db.journal.listening = self.server.listens_to_changes();
+        let room = loop {
+            let mut all_evicted = false;
+            for _ in 0..EVICTIONS_PER_ROUND {
+                all_evicted = self.db.evict_one(policy, samples, &mut self.eviction_pool).is_none();
+                if all_evicted || self.is_within_limit() {
+                    break;
+                }
             }
             self.apply_effects(None);
             self.free_discarded();
-            if self.server.observed.memory.used_bytes() <= maxmemory {
-                return true;
+            if self.is_within_limit() {
+                break Room::Enough;
             }
+            if all_evicted {
+                break self.wait_for_background(deadline_us);
+            }
+            if self.clock.read().monotonic_us > deadline_us {
+                break Room::Soon;
+            }
+        };
+        self.note_latency("eviction-cycle", started_us);
+        room
+    }
+
+    /// Nothing is left to evict, but what has been evicted may still be in the hands of the thread that frees.
+    fn wait_for_background(&mut self, deadline_us: u64) -> Room {
+        let started_us = self.clock.read().monotonic_us;
+        let mut now_us = started_us;
+        let freeing = || self.server.observed.memory.reclaiming.pending.load(Ordering::Relaxed) > 0;
+        while freeing() && now_us < deadline_us {
+            if self.is_within_limit() {
+                return Room::Enough;
+            }
+            std::thread::sleep(Duration::from_micros(WAIT_US_MAX.min(deadline_us - now_us)));
+            now_us = self.clock.read().monotonic_us;
         }
-        true
+        let room = if self.is_within_limit() { Room::Enough } else { Room::None };
+        self.note_latency("eviction-lazyfree", started_us);
+        room
+    }
+
+    /// Goes on with eviction that has run out of time.
+    pub(super) fn go_on_evicting(&mut self) {
+        if self.evicting && self.server.config.maxmemory_bytes > 0 {
+            self.make_room();
+        } else {
+            self.evicting = false;
+        }
+    }
+
+    pub(super) fn note_latency(&mut self, event: &'static str, started_us: u64) {
+        let elapsed_us = self.clock.read().monotonic_us - started_us;
+        let now_s = self.server.now.unix_us / 1_000_000;
+        let threshold_ms = self.server.config.latency_monitor_threshold_ms;
+        self.server.observed.latency.note(event, elapsed_us, threshold_ms, now_s);
+    }
+}
+
+/// How long one command may have to wait for eviction: from nothing (0) over half a millisecond (10) in steps of 15
+/// percent to two minutes (99) and for ever (100).
+fn time_limit_us(tenacity: u32) -> u64 {
+    match tenacity {
+        0..=10 => 50 * u64::from(tenacity),
+        11..=99 => (500.0 * 1.15f64.powi(tenacity as i32 - 10)) as u64,
+        _ => u64::MAX,
     }
 }

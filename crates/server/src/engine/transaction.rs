@@ -53,7 +53,14 @@ impl Executor {
         let origin = Origin { in_transaction: true, retried: false };
         for (id, args) in &transaction.queued {
             let next = self.call(slot, *id, args.view(), reply, origin);
-            assert!(!matches!(next, Next::Block(_) | Next::RunTransaction), "nothing waits inside EXEC");
+            assert!(
+                !matches!(next, Next::Block(_) | Next::BlockAs(..) | Next::RunTransaction),
+                "nothing waits inside EXEC"
+            );
+        }
+        // CLIENT CACHING before MULTI was about all of it.
+        if let Some(tracking) = &mut self.server.clients[slot].tracking {
+            tracking.caching_given = false;
         }
     }
 }

@@ -306,12 +306,8 @@ impl Host {
 
     /// Does what commands have asked of the process; `false` when it is to stop.
     fn host_requests(&mut self) -> bool {
-        for request in std::mem::take(&mut self.executor.server.host_requests) {
-            match request {
-                HostRequest::Shutdown => return false,
-            }
-        }
-        true
+        let requests = std::mem::take(&mut self.executor.server.host_requests);
+        !requests.contains(&HostRequest::Shutdown)
     }
 }
 

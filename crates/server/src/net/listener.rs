@@ -42,6 +42,15 @@ pub struct Accepted {
     pub peer: Option<IpAddr>,
 }
 
+/// Who may connect to a Unix socket.
+#[derive(Clone, Copy, Debug)]
+pub struct SocketOwners<'a> {
+    /// `None`: what the process's umask leaves.
+    pub permissions: Option<u32>,
+    /// The name or number of the group that the socket shall belong to.
+    pub group: Option<&'a [u8]>,
+}
+
 /// How accepted TCP sockets are set up.
 #[derive(Clone, Copy, Debug)]
 pub struct SocketOptions {
@@ -70,8 +79,8 @@ impl Listener {
     }
 
     /// Listens on a path; a socket left there by an earlier process is replaced.
-    pub fn unix(path: &Path, permissions: Option<u32>, backlog: i32) -> Result<Self, ListenError> {
-        listen_unix(path, permissions, backlog)
+    pub fn unix(path: &Path, owners: SocketOwners<'_>, backlog: i32) -> Result<Self, ListenError> {
+        listen_unix(path, owners, backlog)
             .map_err(|source| ListenError::Listen { address: path.display().to_string(), source })
     }
 
@@ -135,19 +144,36 @@ fn listen_tcp(address: SocketAddr, backlog: i32) -> io::Result<Listener> {
     Ok(Listener { socket, path: None })
 }
 
-fn listen_unix(path: &Path, permissions: Option<u32>, backlog: i32) -> io::Result<Listener> {
+fn listen_unix(path: &Path, owners: SocketOwners<'_>, backlog: i32) -> io::Result<Listener> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.bind(&SockAddr::unix(path)?)?;
-    if let Some(mode) = permissions {
+    if let Some(group) = owners.group {
+        let id = group_id(group, &fs::read("/etc/group")?);
+        let id = id.ok_or_else(|| {
+            io::Error::other(format!("there is no group '{}'", String::from_utf8_lossy(group)))
+        })?;
+        std::os::unix::fs::chown(path, None, Some(id))?;
+    }
+    if let Some(mode) = owners.permissions {
         fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode))?;
     }
     socket.listen(backlog)?;
     socket.set_nonblocking(true)?;
     Ok(Listener { socket, path: Some(path.to_owned()) })
+}
+
+/// The number of a group in the system's table of groups: lines of `name:password:number:members`.
+fn group_id(group: &[u8], table: &[u8]) -> Option<u32> {
+    let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse().ok();
+    let named = table.split(|&byte| byte == b'\n').find_map(|line| {
+        let mut fields = line.split(|&byte| byte == b':');
+        (fields.next() == Some(group)).then(|| fields.nth(1)).flatten()
+    });
+    named.and_then(number).or_else(|| number(group))
 }
 
 /// The first probe after `idle_s`, then every third of that, three times.
@@ -158,4 +184,19 @@ fn keep_alive(socket: &Socket, idle_s: u64) -> io::Result<()> {
         .with_interval(std::time::Duration::from_secs(interval_s))
         .with_retries(3);
     socket.set_tcp_keepalive(&settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::group_id;
+
+    #[test]
+    fn groups_are_found_by_name_and_number() {
+        let table = b"root:x:0:\nwheel:x:10:alice,bob\nempty::77:\n";
+        assert_eq!(group_id(b"wheel", table), Some(10));
+        assert_eq!(group_id(b"empty", table), Some(77));
+        assert_eq!(group_id(b"1234", table), Some(1234));
+        assert_eq!(group_id(b"whee", table), None);
+        assert_eq!(group_id(b"", table), None);
+    }
 }

@@ -1,6 +1,6 @@
 //! What CONFIG SET changes in the world around the executor.
 
-use super::listener::{ListenError, Listener};
+use super::listener::{ListenError, Listener, SocketOwners};
 use crate::config::{Change, Config, OptionId, SetError};
 use crate::observe::log as server_log;
 use crate::server::Surroundings;
@@ -17,7 +17,8 @@ const OTHER_FILES: u64 = 32;
 /// The sockets that accept clients. Shared by the loop that serves them and by CONFIG SET, which exchanges them.
 #[derive(Default)]
 pub struct Listeners {
-    open: Vec<Listener>,
+    unix: Option<Listener>,
+    tcp: Vec<Listener>,
     /// They have been exchanged since the loop last looked.
     pub changed: bool,
 }
@@ -31,52 +32,60 @@ struct Wanted {
 
 impl Listeners {
     pub fn iter(&self) -> impl Iterator<Item = &Listener> {
-        self.open.iter()
+        self.unix.iter().chain(&self.tcp)
     }
 
     pub fn get(&self, index: usize) -> Option<&Listener> {
-        self.open.get(index)
+        self.iter().nth(index)
     }
 
-    /// Opens the sockets that `config` names, in place of those open now. On failure these stay.
+    /// Opens the sockets that `config` names, in place of those open now. On failure these stay. The Unix socket is
+    /// opened once and stays: its path cannot be changed, and a second one there would take the place of the first.
     pub fn exchange(&mut self, current: &Config, config: &Config) -> Result<(), ListenError> {
-        let opened = match open_all(config) {
+        if self.unix.is_none() {
+            self.unix = open_unix(config)?;
+        }
+        let opened = match open_tcp(config) {
             Ok(opened) => opened,
             // The new addresses may overlap with the old ones.
-            Err(_) if !self.open.is_empty() => {
-                self.open.clear();
-                match open_all(config) {
+            Err(_) if !self.tcp.is_empty() => {
+                self.tcp.clear();
+                self.changed = true;
+                match open_tcp(config) {
                     Ok(opened) => opened,
                     Err(error) => {
-                        self.open = open_all(current)?;
-                        self.changed = true;
+                        self.tcp = open_tcp(current)?;
                         return Err(error);
                     }
                 }
             }
             Err(error) => return Err(error),
         };
-        self.open = opened;
+        self.tcp = opened;
         self.changed = true;
         Ok(())
     }
 }
 
-fn open_all(config: &Config) -> Result<Vec<Listener>, ListenError> {
-    let backlog = config.tcp_backlog as i32;
+fn open_tcp(config: &Config) -> Result<Vec<Listener>, ListenError> {
     let mut listeners = Vec::new();
     for Wanted { host, optional } in wanted(config) {
-        match Listener::tcp(&host, config.port, backlog) {
+        match Listener::tcp(&host, config.port, config.tcp_backlog as i32) {
             Ok(opened) => listeners.extend(opened),
             Err(error) if optional => log::warn!("{error}; going on without it"),
             Err(error) => return Err(error),
         }
     }
-    if let Some(path) = &config.unixsocket {
-        let mode = (config.unixsocketperm != 0).then_some(config.unixsocketperm);
-        listeners.push(Listener::unix(Path::new(OsStr::from_bytes(path)), mode, backlog)?);
-    }
     Ok(listeners)
+}
+
+fn open_unix(config: &Config) -> Result<Option<Listener>, ListenError> {
+    let Some(path) = &config.unixsocket else { return Ok(None) };
+    let owners = SocketOwners {
+        permissions: (config.unixsocketperm != 0).then_some(config.unixsocketperm),
+        group: config.unixsocketgroup.as_deref(),
+    };
+    Listener::unix(Path::new(OsStr::from_bytes(path)), owners, config.tcp_backlog as i32).map(Some)
 }
 
 fn wanted(config: &Config) -> Vec<Wanted> {
@@ -122,6 +131,9 @@ impl ProcessSurroundings {
             OptionId::maxclients => allow_clients(next.maxclients),
             OptionId::appendonly if next.appendonly => {
                 Err("the append-only file does not exist yet".to_owned())
+            }
+            OptionId::activedefrag if next.activedefrag => {
+                Err("active defragmentation does not exist yet".to_owned())
             }
             OptionId::tls_port if next.tls_port != 0 => Err("TLS does not exist yet".to_owned()),
             _ => Ok(()),

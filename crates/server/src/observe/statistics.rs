@@ -47,8 +47,9 @@ fn new_histogram() -> Box<Histogram<u64>> {
     Box::new(bounds.expect("the bounds are constants that the crate accepts"))
 }
 
-/// Distinct error codes counted; a script can invent more, and counting by code then ends.
+/// Distinct error codes that scripts may add to; what they invent beyond is counted together.
 const ERROR_CODES_MAX: usize = 128;
+const OTHER_ERRORS: &str = "ERRORSTATS_OVERFLOW";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
@@ -70,6 +71,10 @@ pub struct Statistics {
     /// In periodic work.
     pub cron_us: u64,
     pub expire_time_cap_reached: u64,
+    /// Since when more memory is used than may be, on the monotonic clock.
+    pub over_memory_since_us: Option<u64>,
+    /// How long that was so, but for the time since then.
+    pub over_memory_before_us: u64,
     pub evicted_clients: u64,
     pub query_buffer_limit_disconnections: u64,
     pub output_buffer_limit_disconnections: u64,
@@ -77,6 +82,28 @@ pub struct Statistics {
 }
 
 impl Statistics {
+    /// Notes whether the memory in use is within its limit.
+    pub fn note_memory(&mut self, within_limit: bool, now_us: u64) {
+        match self.over_memory_since_us {
+            Some(since_us) if within_limit => {
+                self.over_memory_before_us += now_us.saturating_sub(since_us);
+                self.over_memory_since_us = None;
+            }
+            None if !within_limit => self.over_memory_since_us = Some(now_us),
+            Some(_) | None => {}
+        }
+    }
+
+    /// How long too much memory has been in use without a break until now.
+    pub fn over_memory_now_us(&self, now_us: u64) -> u64 {
+        self.over_memory_since_us.map_or(0, |since_us| now_us.saturating_sub(since_us))
+    }
+
+    /// How long too much memory has been in use, all in all.
+    pub fn over_memory_us(&self, now_us: u64) -> u64 {
+        self.over_memory_before_us + self.over_memory_now_us(now_us)
+    }
+
     /// Notes a turn of the loop in which `commands` ran.
     pub fn count_loop(&mut self, elapsed_us: u64, commands: u64) {
         self.loops += 1;
@@ -87,12 +114,37 @@ impl Statistics {
 
     /// Counts an error reply; `line` is its text, code first.
     pub fn count_error(&mut self, line: &str) {
-        self.errors += 1;
+        self.count_code(crate::error::ClientError::code(line));
+    }
+
+    /// Counts an error that a script made up: its code may be anything.
+    pub fn count_script_error(&mut self, line: &str) {
         let code = crate::error::ClientError::code(line);
-        if let Some(count) = self.errors_by_code.get_mut(code) {
-            *count += 1;
-        } else if self.errors_by_code.len() < ERROR_CODES_MAX {
-            self.errors_by_code.insert(code.to_owned(), 1);
+        let room = self.errors_by_code.len() < ERROR_CODES_MAX || self.errors_by_code.contains_key(code);
+        self.count_code(if room { code } else { OTHER_ERRORS });
+    }
+
+    fn count_code(&mut self, code: &str) {
+        self.errors += 1;
+        match self.errors_by_code.get_mut(code) {
+            Some(count) => *count += 1,
+            None => drop(self.errors_by_code.insert(code.to_owned(), 1)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_that_scripts_invent_are_limited() {
+        let mut statistics = Statistics::default();
+        (0..300).for_each(|i| statistics.count_script_error(&format!("{i} text")));
+        statistics.count_error("ERR text");
+        statistics.count_script_error("5 text");
+        assert_eq!(statistics.errors, 302);
+        assert_eq!(statistics.errors_by_code[OTHER_ERRORS], 300 - ERROR_CODES_MAX as u64);
+        assert_eq!((statistics.errors_by_code["ERR"], statistics.errors_by_code["5"]), (1, 2));
     }
 }

@@ -153,6 +153,8 @@ pub struct Client {
     pub is_monitor: bool,
     pub no_evict: bool,
     pub no_touch: bool,
+    /// Would be content with a replica's data (READONLY).
+    pub reads_replicas: bool,
     pub import_source: bool,
     pub capabilities_redirect: bool,
     /// Nothing blocks for this client: a script's or a transaction's commands.
@@ -205,6 +207,7 @@ impl Client {
             is_monitor: false,
             no_evict: false,
             no_touch: false,
+            reads_replicas: false,
             import_source: false,
             capabilities_redirect: false,
             deny_blocking: false,

@@ -448,7 +448,7 @@ fn a_scan_of_a_table_at_rest_visits_everything_once_and_any_cursor_is_accepted()
 
 #[test]
 fn scanning_for_expiry_skips_to_the_one_entry_that_has_it() {
-    let count = scaled(50_000, 500) as u64;
+    let count = scaled(50_000, 250) as u64;
     let mut table = KeyTable::<u64>::new(HashSeed::new(5, 6));
     for i in 0..count {
         let expiry_ms = (i == count / 2).then_some(77);
@@ -512,7 +512,7 @@ fn random_entries_are_uniform() {
 fn samples_have_the_wanted_number_of_distinct_entries() {
     let mut table = KeyTable::<u64>::new(HashSeed::new(6, 7));
     let mut random = Random::new(8);
-    for size in 0..scaled(2_000, 100) as u64 {
+    for size in 0..scaled(2_000, 40) as u64 {
         let expiry_ms = (size % 2 == 0).then_some(1);
         table.put(table.hash(&size.to_le_bytes()), &size.to_le_bytes(), NewValue::Integer(0), expiry_ms, 0);
         for only_expiring in [false, true] {

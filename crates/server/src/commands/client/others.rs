@@ -84,6 +84,7 @@ pub fn unblock(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return Ok(());
     };
     let timeout_reply = server.clients[slot].blocked.as_ref().map(|blocked| blocked.timeout_reply);
+    server.note_given_up(slot, with_error);
     if with_error {
         let line = ClientError::UnblockedByClient.to_string();
         server.observed.statistics.count_error(&line);

@@ -114,8 +114,9 @@ fn traffic(sources: &Sources<'_>, lines: &mut Lines) {
 
 fn data(sources: &Sources<'_>, lines: &mut Lines) {
     let (figures, statistics) = (&sources.db.figures, &sources.server.observed.statistics);
+    let now_us = sources.server.now.monotonic_us;
     lines.fields(&[("expired_keys", figures.expired_keys), ("expired_fields", 0)]);
-    lines.field("expired_stale_perc", "0.00");
+    lines.field("expired_stale_perc", format!("{:.2}", figures.stale_percent));
     lines.field("expired_keys_with_volatile_items_stale_perc", "0.00");
     lines.fields(&[
         ("expired_time_cap_reached_count", statistics.expire_time_cap_reached),
@@ -123,8 +124,8 @@ fn data(sources: &Sources<'_>, lines: &mut Lines) {
         ("evicted_keys", figures.evicted_keys),
         ("evicted_clients", statistics.evicted_clients),
         ("evicted_scripts", 0),
-        ("total_eviction_exceeded_time", 0),
-        ("current_eviction_exceeded_time", 0),
+        ("total_eviction_exceeded_time", statistics.over_memory_us(now_us) / 1000),
+        ("current_eviction_exceeded_time", statistics.over_memory_now_us(now_us) / 1000),
         ("keyspace_hits", figures.hits),
         ("keyspace_misses", figures.misses),
     ]);

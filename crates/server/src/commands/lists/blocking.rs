@@ -8,21 +8,15 @@ use crate::db::list::{End, List};
 use crate::error::ClientError;
 use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
 
-/// Waits for any of the keys; answers `reply` at once where nothing may wait.
+/// Waits for any of the keys, unless nothing may wait here: then it is up to the caller to answer at once.
+#[must_use]
 fn wait_for<'a>(
     ctx: &mut Context<'_>,
     keys: impl Iterator<Item = &'a [u8]>,
     timeout_us: Option<u64>,
-    timeout_reply: TimeoutReply,
-) {
+) -> bool {
     let on = BlockedOn::Keys { db_index: ctx.db.selected(), keys: keys.map(Box::from).collect() };
-    if ctx.block(BlockRequest { on, timeout_us, timeout_reply }) {
-        return;
-    }
-    match timeout_reply {
-        TimeoutReply::NullArray => ctx.reply.null_array(),
-        _ => ctx.reply.null(),
-    }
+    ctx.block(BlockRequest { on, timeout_us, timeout_reply: TimeoutReply::NullArray })
 }
 
 pub(super) fn blpop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -48,15 +42,17 @@ fn pop_first(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
         ctx.reply.bulk_or_null(element.as_deref());
         return Ok(());
     }
-    wait_for(ctx, keys.iter(), timeout_us, TimeoutReply::NullArray);
+    if !wait_for(ctx, keys.iter(), timeout_us) {
+        ctx.reply.null_array();
+    }
     Ok(())
 }
 
 pub(super) fn blmpop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let timeout_us = seconds(args, 1)?;
     let wanted = MultiPop::parse(args, 2)?;
-    if !wanted.run(ctx, ctx.origin.retried)? {
-        wait_for(ctx, wanted.keys.iter(), timeout_us, TimeoutReply::NullArray);
+    if !wanted.run(ctx, ctx.origin.retried)? && !wait_for(ctx, wanted.keys.iter(), timeout_us) {
+        ctx.reply.null_array();
     }
     Ok(())
 }
@@ -78,8 +74,11 @@ fn move_or_wait(ctx: &mut Context<'_>, args: Args<'_>, ends: (End, End), timeout
     if source_is_other && !ctx.origin.retried {
         return Err(ClientError::WrongType);
     }
-    if source_is_other || !move_element(ctx, from, to, ends)? {
-        wait_for(ctx, std::iter::once(from), timeout_us, TimeoutReply::Null);
+    if !source_is_other && move_element(ctx, from, to, ends)? {
+        return Ok(());
+    }
+    if !wait_for(ctx, std::iter::once(from), timeout_us) {
+        ctx.reply.null();
     }
     Ok(())
 }

@@ -45,15 +45,19 @@ fn answer_several(ctx: &mut Context<'_>, key: &[u8], count: i64, with_scores: bo
         let wanted = if count < 0 { count.unsigned_abs() as usize } else { (count as usize).min(set.len()) };
         reply.array(wanted * if flat { 2 } else { 1 });
         let mut answer = |rank: usize| {
+            if reply.is_overflowed() {
+                return false;
+            }
             set.for_range(rank..rank + 1, false, &mut |member, score| {
                 answer_member(reply, member, with_scores.then_some(score));
                 true
             });
+            true
         };
         if count < 0 {
-            (0..wanted).for_each(|_| answer(means.random.below(set.len() as u64) as usize));
+            (0..wanted).all(|_| answer(means.random.below(set.len() as u64) as usize));
         } else {
-            distinct_ranks(set.len(), wanted, means.random).into_iter().for_each(answer);
+            distinct_ranks(set.len(), wanted, means.random).into_iter().all(answer);
         }
     })?;
     if found.is_none() {

@@ -230,6 +230,7 @@ mod tests {
     use crate::random::Random;
 
     fn available() -> Vec<Simd> {
+        #[cfg_attr(not(target_arch = "x86_64"), allow(unused_mut))]
         let mut all = vec![Simd::Plain, Simd::detect()];
         #[cfg(target_arch = "x86_64")]
         all.push(Simd::Sse2);

@@ -363,6 +363,7 @@ fn tall_trees_grow_and_shrink() {
 
 #[test]
 fn every_instruction_set_builds_the_same_set() {
+    #[cfg_attr(not(target_arch = "x86_64"), allow(unused_mut))]
     let mut trees = vec![Simd::Plain, Simd::detect()];
     #[cfg(target_arch = "x86_64")]
     trees.push(Simd::Sse2);

@@ -1,0 +1,241 @@
+//! Strings as bits: single bits, ranges of them, whole strings combined, and integer fields.
+
+mod field;
+
+use crate::command::flag::{DENY_OOM, FAST, READONLY, WRITE};
+use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
+use crate::db::{EventClasses, Text, strings};
+use crate::error::ClientError;
+use structures::bits;
+
+const READS: [KeySpec; 1] = [KeySpec::one(1, access::RO | access::ACCESS)];
+
+pub const COMMANDS: &[Command] = &[
+    Command::new("bitcount", -2, Group::Bitmap, bitcount)
+        .flags(READONLY)
+        .keys(&READS)
+        .since("2.6.0", "O(N)")
+        .doc("Counts the bits that are set, in a range or in the whole string.", "key [start [end [BYTE | BIT]]]"),
+    Command::new("bitfield", -2, Group::Bitmap, field::bitfield)
+        .flags(WRITE | DENY_OOM)
+        .keys(&[KeySpec::one(1, access::RW | access::UPDATE | access::ACCESS | access::VARIABLE_FLAGS)])
+        .since("3.2.0", "O(1) for each subcommand")
+        .doc(
+            "Reads and changes integers of any width at any bit of a string.",
+            "key [GET encoding offset | [OVERFLOW WRAP | SAT | FAIL] <SET encoding offset value | INCRBY encoding offset increment> [GET encoding offset | [OVERFLOW WRAP | SAT | FAIL] <SET encoding offset value | INCRBY encoding offset increment> ...]]",
+        ),
+    Command::new("bitfield_ro", -2, Group::Bitmap, field::bitfield_ro)
+        .flags(READONLY | FAST)
+        .keys(&READS)
+        .since("6.0.0", "O(1) for each subcommand")
+        .doc(
+            "Reads integers of any width at any bit of a string.",
+            "key [GET encoding offset [GET encoding offset ...]]",
+        ),
+    Command::new("bitop", -4, Group::Bitmap, bitop)
+        .flags(WRITE | DENY_OOM)
+        .keys(&[
+            KeySpec::one(2, access::OW | access::UPDATE),
+            KeySpec::range(3, -1, 1, access::RO | access::ACCESS),
+        ])
+        .since("2.6.0", "O(N)")
+        .doc("Combines strings bit by bit and stores the result.", "<AND | OR | XOR | NOT> destkey key [key ...]"),
+    Command::new("bitpos", -3, Group::Bitmap, bitpos)
+        .flags(READONLY)
+        .keys(&READS)
+        .since("2.8.7", "O(N)")
+        .doc("Finds the first bit that is set, or clear.", "key bit [start [end [BYTE | BIT]]]"),
+    Command::new("getbit", 3, Group::Bitmap, getbit)
+        .flags(READONLY | FAST)
+        .keys(&READS)
+        .since("2.2.0", "O(1)")
+        .doc("Answers one bit of a string.", "key offset"),
+    Command::new("setbit", 4, Group::Bitmap, setbit)
+        .flags(WRITE | DENY_OOM)
+        .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::UPDATE)])
+        .since("2.2.0", "O(1)")
+        .doc("Sets or clears one bit of a string and answers what it was.", "key offset value"),
+];
+
+/// A bit's position, which must lie within the longest string there may be; `#n` stands for the `n`-th field of
+/// `width` bits, where fields are meant.
+fn bit_offset(ctx: &Context<'_>, word: &[u8], width: Option<u32>) -> Result<u64, ClientError> {
+    let (digits, unit) = match (word, width) {
+        ([b'#', digits @ ..], Some(width)) => (digits, i64::from(width)),
+        _ => (word, 1),
+    };
+    wire::number::parse_i64(digits)
+        .and_then(|number| number.checked_mul(unit))
+        .and_then(|offset| u64::try_from(offset).ok())
+        .filter(|offset| offset / 8 < ctx.server.config.proto_max_bulk_len_bytes)
+        .ok_or(ClientError::BitOffset)
+}
+
+fn setbit(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let key = args.at(1);
+    let offset = bit_offset(ctx, args.at(2), None)?;
+    let on = args.integer_in(3, 0, 1, ClientError::BitValue)? == 1;
+    let (was, changed) = ctx.db.edit_text_if(key, |text| {
+        let grows = offset / 8 >= text.len() as u64;
+        let was = bits::read_field(text, offset, 1) == 1;
+        if grows {
+            strings::grow(text, (offset / 8) as usize + 1);
+        }
+        if was != on {
+            bits::write_field(text, offset, 1, on.into());
+        }
+        let changed = grows || was != on;
+        ((was, changed), changed)
+    })?;
+    if changed {
+        ctx.db.changed(EventClasses::STRING, "setbit", key);
+    }
+    ctx.reply.integer(was.into());
+    Ok(())
+}
+
+fn getbit(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let offset = bit_offset(ctx, args.at(2), None)?;
+    let text = ctx.db.read_text(args.at(1))?;
+    let bit = text.map_or(0, |text| text.with_bytes(|bytes| bits::read_field(bytes, offset, 1)));
+    ctx.reply.integer(bit as i64);
+    Ok(())
+}
+
+/// The range that BITCOUNT and BITPOS look at, as given.
+#[derive(Clone, Copy, Default)]
+struct Range {
+    start: i64,
+    /// To the end of the string if not given.
+    end: Option<i64>,
+    in_bits: bool,
+}
+
+impl Range {
+    /// The arguments from `first` on: `[start [end [BYTE | BIT]]]`.
+    fn parse(args: Args<'_>, first: usize) -> Result<Range, ClientError> {
+        let mut range = Range::default();
+        let given = args.len() - first;
+        if given > 3 {
+            return Err(ClientError::Syntax);
+        }
+        if given >= 1 {
+            range.start = args.integer(first)?;
+        }
+        if given == 3 {
+            range.in_bits = args.is(first + 2, "BIT");
+            if !range.in_bits && !args.is(first + 2, "BYTE") {
+                return Err(ClientError::Syntax);
+            }
+        }
+        if given >= 2 {
+            range.end = Some(args.integer(first + 1)?);
+        }
+        Ok(range)
+    }
+
+    /// First and last bit in a string of `len` bytes, or `None` if the range is empty.
+    fn bits(&self, len: usize) -> Option<(u64, u64)> {
+        let (unit, total) = if self.in_bits { (1, len as i64 * 8) } else { (8, len as i64) };
+        let from_end = |at: i64| if at < 0 { at.saturating_add(total).max(0) } else { at };
+        let start = from_end(self.start);
+        let end = from_end(self.end.unwrap_or(i64::MAX)).min(total - 1);
+        (start <= end).then(|| (start as u64 * unit, end as u64 * unit + unit - 1))
+    }
+}
+
+fn bitcount(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let range = Range::parse(args, 2)?;
+    let text = ctx.db.read_text(args.at(1))?;
+    // Both before the string's beginning, and the wrong way round: not the first element, as it is otherwise.
+    let backwards = range.end.is_some_and(|end| range.start < 0 && end < 0 && range.start > end);
+    let count = text.filter(|_| !backwards).map_or(0, |text| {
+        text.with_bytes(|bytes| {
+            range.bits(bytes.len()).map_or(0, |(first, last)| bits::count_ones_between(bytes, first, last))
+        })
+    });
+    ctx.reply.integer(count as i64);
+    Ok(())
+}
+
+fn bitpos(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let wanted = match args.integer(2)? {
+        0 => false,
+        1 => true,
+        _ => return Err(ClientError::text("ERR The bit argument must be 1 or 0.")),
+    };
+    let range = Range::parse(args, 3)?;
+    let position = match ctx.db.read_text(args.at(1))? {
+        // What does not exist is zeros without end.
+        None if wanted => None,
+        None => Some(0),
+        Some(text) => text.with_bytes(|bytes| position(bytes, wanted, range)),
+    };
+    ctx.reply.integer(position.map_or(-1, |position| position as i64));
+    Ok(())
+}
+
+fn position(bytes: &[u8], wanted: bool, range: Range) -> Option<u64> {
+    let (first, last) = range.bits(bytes.len())?;
+    let found = bits::position_between(bytes, wanted, first, last);
+    // Without an end, what follows the string counts as zeros.
+    found.or((!wanted && range.end.is_none()).then_some(last + 1))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Combination {
+    And,
+    Or,
+    Xor,
+    Not,
+}
+
+fn bitop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    use Combination::{And, Not, Or, Xor};
+    let words = [("AND", And), ("OR", Or), ("XOR", Xor), ("NOT", Not)];
+    let combination = words.into_iter().find(|(word, _)| args.is(1, word)).ok_or(ClientError::Syntax)?.1;
+    if combination == Not && args.len() != 4 {
+        return Err(ClientError::text("ERR BITOP NOT must be called with a single source key."));
+    }
+    let (destination, sources) = (args.at(2), args.from(3));
+    let result = combine(combination, &ctx.db.read_texts(sources.iter())?);
+    let len = result.len();
+    if len > 0 {
+        ctx.db.put_buffer(destination, result, None);
+        ctx.db.changed(EventClasses::STRING, "set", destination);
+    } else if ctx.db.remove(destination) {
+        ctx.db.changed(EventClasses::GENERIC, "del", destination);
+    }
+    ctx.reply.integer(len as i64);
+    Ok(())
+}
+
+/// As long as the longest of the strings; shorter ones count as followed by zeros.
+fn combine(combination: Combination, texts: &[Option<Text<'_>>]) -> Vec<u8> {
+    let len = texts.iter().flatten().map(Text::len).max().unwrap_or(0);
+    let mut result = vec![0; len];
+    for (index, text) in texts.iter().enumerate() {
+        let mut apply = |bytes: &[u8]| {
+            let (shared, beyond) = result.split_at_mut(bytes.len());
+            let pairs = shared.iter_mut().zip(bytes);
+            match combination {
+                _ if index == 0 => shared.copy_from_slice(bytes),
+                Combination::And => {
+                    pairs.for_each(|(a, b)| *a &= b);
+                    beyond.fill(0);
+                }
+                Combination::Or => pairs.for_each(|(a, b)| *a |= b),
+                Combination::Xor => pairs.for_each(|(a, b)| *a ^= b),
+                Combination::Not => unreachable!("NOT has one source"),
+            }
+        };
+        match text {
+            Some(text) => text.with_bytes(apply),
+            None => apply(b""),
+        }
+    }
+    if combination == Combination::Not {
+        result.iter_mut().for_each(|byte| *byte = !*byte);
+    }
+    result
+}

@@ -1,0 +1,325 @@
+//! SORT: the elements of a list, set or sorted set in order, of themselves or of other keys that they lead to.
+
+mod pattern;
+
+use crate::command::flag::{DENY_OOM, READONLY, WRITE};
+use crate::command::key_spec::{Begin, Find};
+use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
+use crate::db::collection::Collection;
+use crate::db::list::{End, List};
+use crate::db::set::Set;
+use crate::db::sorted_set::SortedSet;
+use crate::db::{EventClasses, Kind, Text};
+use crate::error::ClientError;
+use pattern::Pattern;
+use std::cmp::Ordering;
+use std::ops::Range;
+
+/// Keys that depend on what is sorted.
+const LED_TO: KeySpec =
+    KeySpec { access: access::RO | access::ACCESS, begin: Begin::Unknown, find: Find::Unknown };
+const STORED: KeySpec =
+    KeySpec { access: access::OW | access::UPDATE, begin: Begin::Unknown, find: Find::Unknown };
+const CATEGORIES: &[&str] = &["set", "sortedset", "list", "dangerous"];
+const COMPLEXITY: &str =
+    "O(N+M*log(M)) where N is the number of elements and M the number of those that are answered";
+
+pub const COMMANDS: &[Command] = &[
+    Command::new("sort", -2, Group::Generic, sort)
+        .flags(WRITE | DENY_OOM)
+        .keys(&[KeySpec::one(1, access::RO | access::ACCESS), LED_TO, STORED])
+        .categories(CATEGORIES)
+        .since("1.0.0", COMPLEXITY)
+        .doc(
+            "Sorts the elements of a list, set or sorted set, and answers or stores them.",
+            "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA] [STORE destination]",
+        ),
+    Command::new("sort_ro", -2, Group::Generic, sort_ro)
+        .flags(READONLY)
+        .keys(&[KeySpec::one(1, access::RO | access::ACCESS), LED_TO])
+        .categories(CATEGORIES)
+        .since("7.0.0", COMPLEXITY)
+        .doc(
+            "Sorts the elements of a list, set or sorted set and answers them.",
+            "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]",
+        ),
+];
+
+fn sort(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let options = Options::parse(args, true)?;
+    sort_with(ctx, args.at(1), options)
+}
+
+fn sort_ro(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let options = Options::parse(args, false)?;
+    sort_with(ctx, args.at(1), options)
+}
+
+#[derive(Default)]
+struct Options<'a> {
+    descending: bool,
+    alphabetical: bool,
+    /// Offset and count, as given.
+    limit: Option<(i64, i64)>,
+    by: Option<Pattern<'a>>,
+    get: Vec<Pattern<'a>>,
+    store: Option<&'a [u8]>,
+}
+
+impl<'a> Options<'a> {
+    fn parse(args: Args<'a>, may_store: bool) -> Result<Self, ClientError> {
+        let mut options = Options::default();
+        let mut at = 2;
+        while at < args.len() {
+            let following = args.len() - at - 1;
+            if args.is(at, "ASC") {
+                options.descending = false;
+            } else if args.is(at, "DESC") {
+                options.descending = true;
+            } else if args.is(at, "ALPHA") {
+                options.alphabetical = true;
+            } else if args.is(at, "LIMIT") && following >= 2 {
+                options.limit = Some((args.integer(at + 1)?, args.integer(at + 2)?));
+                at += 2;
+            } else if may_store && args.is(at, "STORE") && following >= 1 {
+                options.store = Some(args.at(at + 1));
+                at += 1;
+            } else if args.is(at, "BY") && following >= 1 {
+                options.by = Some(Pattern::new(args.at(at + 1)));
+                at += 1;
+            } else if args.is(at, "GET") && following >= 1 {
+                options.get.push(Pattern::new(args.at(at + 1)));
+                at += 1;
+            } else {
+                return Err(ClientError::Syntax);
+            }
+            at += 1;
+        }
+        Ok(options)
+    }
+
+    /// Whether elements keep the order they have: BY a pattern that leads nowhere.
+    fn keeps_order(&self) -> bool {
+        self.by.as_ref().is_some_and(Pattern::is_constant)
+    }
+
+    /// Which of `len` sorted elements are wanted.
+    fn range(&self, len: usize) -> Range<usize> {
+        let (offset, count) = self.limit.unwrap_or((0, -1));
+        let start = usize::try_from(offset.max(0)).unwrap_or(usize::MAX).min(len);
+        // A negative count is no limit.
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        start..start.saturating_add(count).min(len)
+    }
+}
+
+/// What an element is sorted by.
+enum Weight {
+    Score(f64),
+    /// A part of the arena.
+    Text(Range<usize>),
+    /// The element leads to nothing.
+    Missing,
+}
+
+struct Item {
+    /// A part of the arena.
+    element: Range<usize>,
+    weight: Weight,
+}
+
+/// The elements in the making of the answer, all their bytes in one buffer.
+#[derive(Default)]
+struct Sorting {
+    arena: Vec<u8>,
+    items: Vec<Item>,
+}
+
+impl Sorting {
+    fn keep(&mut self, text: Text<'_>) -> Range<usize> {
+        let start = self.arena.len();
+        text.with_bytes(|bytes| self.arena.extend_from_slice(bytes));
+        start..self.arena.len()
+    }
+
+    fn push(&mut self, text: Text<'_>) {
+        let element = self.keep(text);
+        self.items.push(Item { element, weight: Weight::Score(0.0) });
+    }
+
+    fn element(&self, index: usize) -> &[u8] {
+        &self.arena[self.items[index].element.clone()]
+    }
+}
+
+fn sort_with(ctx: &mut Context<'_>, key: &[u8], mut options: Options<'_>) -> Outcome {
+    let kind = ctx.db.read(key).map(|value| value.kind());
+    let mut sorts = !options.keeps_order();
+    if !sorts && kind == Some(Kind::Set) && options.store.is_some() {
+        // A set has no order of its own that could be stored.
+        (sorts, options.by, options.alphabetical) = (true, None, true);
+    }
+    let mut sorting = Sorting::default();
+    if sorts {
+        load(ctx, key, kind, &|len| 0..len, &mut sorting)?;
+        weigh(ctx, &mut sorting, &options)?;
+        let range = options.range(sorting.items.len());
+        order(&mut sorting, &options, range.end);
+        sorting.items.drain(..range.start);
+        sorting.items.truncate(range.len());
+    } else {
+        let backwards = options.descending && kind != Some(Kind::Set);
+        let wanted = |len| {
+            let range = options.range(len);
+            if backwards { len - range.end..len - range.start } else { range }
+        };
+        load(ctx, key, kind, &wanted, &mut sorting)?;
+        if backwards {
+            sorting.items.reverse();
+        }
+    }
+    match options.store {
+        Some(destination) => store(ctx, &sorting, &options, destination),
+        None => answer(ctx, &sorting, &options),
+    }
+    Ok(())
+}
+
+/// The elements at a key, in the order they have there; of all `len` only those that `wanted` names.
+fn load(
+    ctx: &mut Context<'_>,
+    key: &[u8],
+    kind: Option<Kind>,
+    wanted: &dyn Fn(usize) -> Range<usize>,
+    sorting: &mut Sorting,
+) -> Result<(), ClientError> {
+    match kind {
+        None => {}
+        Some(Kind::List) => {
+            if let Some(list) = ctx.db.peek_collection::<List>(key)? {
+                let range = wanted(list.len());
+                list.for_each(range.start, range.len(), &mut |element| sorting.push(element));
+            }
+        }
+        Some(Kind::Set) => {
+            if let Some(set) = ctx.db.peek_collection::<Set>(key)? {
+                let (range, mut index) = (wanted(set.len()), 0);
+                set.any(&mut |member| {
+                    if range.contains(&index) {
+                        sorting.push(member);
+                    }
+                    index += 1;
+                    index >= range.end
+                });
+            }
+        }
+        Some(Kind::SortedSet) => {
+            if let Some(set) = ctx.db.peek_collection::<SortedSet>(key)? {
+                set.for_range(wanted(set.len()), false, &mut |member, _| {
+                    sorting.push(member);
+                    true
+                });
+            }
+        }
+        Some(Kind::String | Kind::Hash | Kind::Stream) => return Err(ClientError::WrongType),
+    }
+    Ok(())
+}
+
+/// Finds out what each element is sorted by.
+fn weigh(ctx: &mut Context<'_>, sorting: &mut Sorting, options: &Options<'_>) -> Result<(), ClientError> {
+    if options.alphabetical && options.by.is_none() {
+        return Ok(());
+    }
+    let mut all_numbers = true;
+    for index in 0..sorting.items.len() {
+        let weight = match &options.by {
+            None => wire::number::parse_f64(sorting.element(index)).map(Weight::Score),
+            Some(by) => {
+                let element = sorting.arena[sorting.items[index].element.clone()].to_vec();
+                by.follow(ctx.db, &element, |found| match found {
+                    None if options.alphabetical => Some(Weight::Missing),
+                    None => Some(Weight::Score(0.0)),
+                    Some(text) if options.alphabetical => Some(Weight::Text(sorting.keep(text))),
+                    Some(text) => text.with_bytes(wire::number::parse_f64).map(Weight::Score),
+                })
+            }
+        };
+        match weight {
+            Some(weight) => sorting.items[index].weight = weight,
+            None => all_numbers = false,
+        }
+    }
+    if all_numbers {
+        return Ok(());
+    }
+    Err(ClientError::text("ERR One or more scores can't be converted into double"))
+}
+
+/// Puts the first `wanted` elements in order.
+fn order(sorting: &mut Sorting, options: &Options<'_>, wanted: usize) {
+    let Sorting { arena, items } = sorting;
+    let text = |range: &Range<usize>| &arena[range.clone()];
+    let by_weight = !options.alphabetical || options.by.is_some();
+    let compare = |a: &Item, b: &Item| {
+        let elements = || text(&a.element).cmp(text(&b.element));
+        let ordering = match (&a.weight, &b.weight) {
+            _ if !by_weight => elements(),
+            (Weight::Score(a), Weight::Score(b)) => {
+                a.partial_cmp(b).unwrap_or(Ordering::Equal).then_with(elements)
+            }
+            (Weight::Text(a), Weight::Text(b)) => text(a).cmp(text(b)),
+            (Weight::Missing, Weight::Missing) => Ordering::Equal,
+            (Weight::Missing, _) => Ordering::Less,
+            (_, Weight::Missing) => Ordering::Greater,
+            (Weight::Score(_), Weight::Text(_)) | (Weight::Text(_), Weight::Score(_)) => {
+                unreachable!("all are weighed alike")
+            }
+        };
+        if options.descending { ordering.reverse() } else { ordering }
+    };
+    if wanted > 0 && wanted < items.len() {
+        items.select_nth_unstable_by(wanted - 1, compare);
+        items.truncate(wanted);
+    }
+    items.sort_by(compare);
+}
+
+fn answer(ctx: &mut Context<'_>, sorting: &Sorting, options: &Options<'_>) {
+    ctx.reply.array(sorting.items.len() * options.get.len().max(1));
+    for index in 0..sorting.items.len() {
+        let element = sorting.element(index);
+        if options.get.is_empty() {
+            ctx.reply.bulk(element);
+        }
+        let reply = &mut *ctx.reply;
+        for get in &options.get {
+            get.follow(ctx.db, element, |found| match found {
+                Some(text) => text.reply(reply),
+                None => reply.null(),
+            });
+        }
+    }
+}
+
+fn store(ctx: &mut Context<'_>, sorting: &Sorting, options: &Options<'_>, destination: &[u8]) {
+    let mut list = List::new(&ctx.db.limits, ctx.db.seed());
+    for index in 0..sorting.items.len() {
+        let element = sorting.element(index);
+        if options.get.is_empty() {
+            list.push(End::Right, element);
+        }
+        for get in &options.get {
+            get.follow(ctx.db, element, |found| match found {
+                Some(text) => text.with_bytes(|bytes| list.push(End::Right, bytes)),
+                None => list.push(End::Right, b""),
+            });
+        }
+    }
+    let len = list.len();
+    if ctx.db.store_collection(destination, list) {
+        ctx.db.changed(EventClasses::LIST, "sortstore", destination);
+        ctx.db.journal.add_dirty(len as u64 - 1);
+    }
+    ctx.reply.integer(len as i64);
+}

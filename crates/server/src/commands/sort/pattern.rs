@@ -1,0 +1,78 @@
+//! Where an element leads: `weight_*` is the string at the key with the element for the star, `user_*->age` a field
+//! of the hash there, and `#` the element itself.
+
+use crate::db::hash::Hash;
+use crate::db::{Db, Text};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern<'a> {
+    Itself,
+    /// Without a star it leads nowhere.
+    Constant,
+    Key {
+        before: &'a [u8],
+        after: &'a [u8],
+        field: Option<&'a [u8]>,
+    },
+}
+
+impl<'a> Pattern<'a> {
+    pub fn new(pattern: &'a [u8]) -> Self {
+        if pattern == b"#" {
+            return Pattern::Itself;
+        }
+        let Some(star) = pattern.iter().position(|&byte| byte == b'*') else { return Pattern::Constant };
+        let (before, rest) = (&pattern[..star], &pattern[star + 1..]);
+        match rest.windows(2).position(|pair| pair == b"->") {
+            Some(arrow) if arrow + 2 < rest.len() => {
+                Pattern::Key { before, after: &rest[..arrow], field: Some(&rest[arrow + 2..]) }
+            }
+            _ => Pattern::Key { before, after: rest, field: None },
+        }
+    }
+
+    /// Whether all elements lead to the same, as far as sorting is concerned.
+    pub fn is_constant(&self) -> bool {
+        !matches!(self, Pattern::Key { .. })
+    }
+
+    /// Hands over the string that `element` leads to, if there is one.
+    pub fn follow<R>(&self, db: &mut Db, element: &[u8], found: impl FnOnce(Option<Text<'_>>) -> R) -> R {
+        match self {
+            Pattern::Itself => found(Some(Text::Bytes(element))),
+            Pattern::Constant => found(None),
+            Pattern::Key { before, after, field } => {
+                let key = [before, element, after].concat();
+                match field {
+                    None => found(db.read_text(&key).ok().flatten()),
+                    Some(field) => {
+                        let hash = db.read_collection::<Hash>(&key).ok().flatten();
+                        found(hash.and_then(|hash| hash.get(field)))
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_cut_at_star_and_arrow() {
+        let key = |before, after, field| Pattern::Key { before, after, field };
+        let cases: [(&[u8], Pattern<'_>); 7] = [
+            (b"#", Pattern::Itself),
+            (b"nosort", Pattern::Constant),
+            (b"w_*", key(b"w_", b"", None)),
+            (b"a*b*c", key(b"a", b"b*c", None)),
+            (b"u*->f", key(b"u", b"", Some(b"f"))),
+            (b"u*x->f->g", key(b"u", b"x", Some(b"f->g"))),
+            (b"u*->", key(b"u", b"->", None)),
+        ];
+        for (pattern, expected) in cases {
+            assert_eq!(Pattern::new(pattern), expected, "{}", String::from_utf8_lossy(pattern));
+        }
+    }
+}

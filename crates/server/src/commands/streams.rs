@@ -1,0 +1,276 @@
+//! Streams: appending and trimming, reading and waiting, groups of consumers.
+
+mod appending;
+mod claiming;
+mod groups;
+mod ids;
+mod inspecting;
+mod reading;
+
+use crate::command::flag::{BLOCKING, DENY_OOM, FAST, LOADING, READONLY, STALE, WRITE};
+use crate::command::key_spec::{Begin, Find};
+use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
+use crate::db::EventClasses;
+use crate::db::stream::{Direction, Stream, reply_entry};
+use crate::error::ClientError;
+
+const LOOKS: [KeySpec; 1] = [KeySpec::one(1, access::RO)];
+const READS: [KeySpec; 1] = [KeySpec::one(1, access::RO | access::ACCESS)];
+const UPDATES: [KeySpec; 1] = [KeySpec::one(1, access::RW | access::UPDATE)];
+const DELETES: [KeySpec; 1] = [KeySpec::one(1, access::RW | access::DELETE)];
+const GROUP_INSERTS: [KeySpec; 1] = [KeySpec::one(2, access::RW | access::INSERT)];
+const GROUP_UPDATES: [KeySpec; 1] = [KeySpec::one(2, access::RW | access::UPDATE)];
+const GROUP_DELETES: [KeySpec; 1] = [KeySpec::one(2, access::RW | access::DELETE)];
+const INSPECTS: [KeySpec; 1] = [KeySpec::one(2, access::RO | access::ACCESS)];
+const CHANGING: &[&str] = &["nondeterministic_output"];
+
+/// The first half of what follows STREAMS.
+const fn listed_streams(from: i32) -> KeySpec {
+    KeySpec {
+        access: access::RO | access::ACCESS,
+        begin: Begin::Keyword { word: "STREAMS", from },
+        find: Find::Range { last: -1, step: 1, limit: 2 },
+    }
+}
+
+const LISTED: [KeySpec; 1] = [listed_streams(1)];
+const LISTED_AFTER_GROUP: [KeySpec; 1] = [listed_streams(4)];
+
+pub const COMMANDS: &[Command] = &[
+    Command::new("xack", -4, Group::Stream, claiming::xack)
+        .flags(WRITE | FAST)
+        .keys(&UPDATES)
+        .since("5.0.0", "O(1) for each id")
+        .doc("Acknowledges entries: they are no longer pending.", "key group ID [ID ...]"),
+    Command::new("xadd", -5, Group::Stream, appending::xadd)
+        .flags(WRITE | DENY_OOM | FAST)
+        .keys(&UPDATES)
+        .since("5.0.0", "O(1), and O(N) for trimming where N is the number of entries removed")
+        .doc(
+            "Appends an entry.",
+            "key [NOMKSTREAM] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]",
+        )
+        .tips(CHANGING),
+    Command::new("xautoclaim", -6, Group::Stream, claiming::xautoclaim)
+        .flags(WRITE | FAST)
+        .keys(&DELETES)
+        .since("6.2.0", "O(1) if COUNT is small")
+        .doc(
+            "Gives a consumer whatever has been pending for long, whoever had it.",
+            "key group consumer min-idle-time start [COUNT count] [JUSTID]",
+        )
+        .tips(CHANGING),
+    Command::new("xclaim", -6, Group::Stream, claiming::xclaim)
+        .flags(WRITE | FAST)
+        .keys(&UPDATES)
+        .since("5.0.0", "O(log N) where N is the number of entries pending for the group")
+        .doc(
+            "Gives a consumer pending entries, whoever had them.",
+            "key group consumer min-idle-time ID [ID ...] [IDLE ms] [TIME unix-time-milliseconds] [RETRYCOUNT count] [FORCE] [JUSTID] [LASTID lastid]",
+        )
+        .tips(CHANGING),
+    Command::new("xdel", -3, Group::Stream, xdel)
+        .flags(WRITE | FAST)
+        .keys(&DELETES)
+        .since("5.0.0", "O(1) for each entry, however long the stream")
+        .doc("Deletes entries and counts them.", "key ID [ID ...]"),
+    Command::new("xgroup", -2, Group::Stream, super::container)
+        .since("5.0.0", "Depends on the subcommand")
+        .doc("Groups of consumers that read a stream together.", "")
+        .subcommands(GROUP_COMMANDS),
+    Command::new("xinfo", -2, Group::Stream, super::container)
+        .since("5.0.0", "Depends on the subcommand")
+        .doc("What there is to know of a stream.", "")
+        .subcommands(INFO_COMMANDS),
+    Command::new("xlen", 2, Group::Stream, xlen)
+        .flags(READONLY | FAST)
+        .keys(&LOOKS)
+        .since("5.0.0", "O(1)")
+        .doc("Counts the entries.", "key"),
+    Command::new("xpending", -3, Group::Stream, claiming::xpending)
+        .flags(READONLY)
+        .keys(&READS)
+        .since("5.0.0", "O(N) where N is the number of entries answered")
+        .doc(
+            "Tells what was delivered to a group's consumers and not acknowledged.",
+            "key group [[IDLE min-idle-time] start end count [consumer]]",
+        )
+        .tips(CHANGING),
+    Command::new("xrange", -4, Group::Stream, xrange)
+        .flags(READONLY)
+        .keys(&READS)
+        .since("5.0.0", "O(N) where N is the number of entries answered")
+        .doc("Answers the entries between two ids.", "key start end [COUNT count]"),
+    Command::new("xread", -4, Group::Stream, reading::xread)
+        .flags(BLOCKING | READONLY)
+        .keys(&LISTED)
+        .since("5.0.0", "O(N) where N is the number of entries answered")
+        .doc(
+            "Answers entries of several streams above given ids, waiting for some if asked to.",
+            "[COUNT count] [BLOCK milliseconds] STREAMS key [key ...] ID [ID ...]",
+        ),
+    Command::new("xreadgroup", -7, Group::Stream, reading::xreadgroup)
+        .flags(BLOCKING | WRITE)
+        .keys(&LISTED_AFTER_GROUP)
+        .since("5.0.0", "O(M) for each stream where M is the number of entries answered")
+        .doc(
+            "Delivers entries to one consumer of a group, waiting for some if asked to.",
+            "GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key [key ...] ID [ID ...]",
+        ),
+    Command::new("xrevrange", -4, Group::Stream, xrevrange)
+        .flags(READONLY)
+        .keys(&READS)
+        .since("5.0.0", "O(N) where N is the number of entries answered")
+        .doc("Answers the entries between two ids, the last first.", "key end start [COUNT count]"),
+    Command::new("xsetid", -3, Group::Stream, groups::xsetid)
+        .flags(WRITE | DENY_OOM | FAST)
+        .keys(&UPDATES)
+        .since("5.0.0", "O(1)")
+        .doc(
+            "Sets the counters of a stream; for copies of streams.",
+            "key last-id [ENTRIESADDED entries-added] [MAXDELETEDID max-deleted-id]",
+        ),
+    Command::new("xtrim", -4, Group::Stream, appending::xtrim)
+        .flags(WRITE)
+        .keys(&DELETES)
+        .since("5.0.0", "O(N) where N is the number of entries removed")
+        .doc("Removes entries from the front.", "key <MAXLEN | MINID> [= | ~] threshold [LIMIT count]")
+        .tips(CHANGING),
+];
+
+const GROUP_COMMANDS: &[Command] = &[
+    Command::new("xgroup|create", -5, Group::Stream, groups::create)
+        .flags(WRITE | DENY_OOM)
+        .keys(&GROUP_INSERTS)
+        .since("5.0.0", "O(1)")
+        .doc(
+            "Makes a group that reads from an id on.",
+            "key group <id | $> [MKSTREAM] [ENTRIESREAD entries-read]",
+        ),
+    Command::new("xgroup|createconsumer", 5, Group::Stream, groups::create_consumer)
+        .flags(WRITE | DENY_OOM)
+        .keys(&GROUP_INSERTS)
+        .since("6.2.0", "O(1)")
+        .doc("Makes a consumer in a group.", "key group consumer"),
+    Command::new("xgroup|delconsumer", 5, Group::Stream, groups::delete_consumer)
+        .flags(WRITE)
+        .keys(&GROUP_DELETES)
+        .since("5.0.0", "O(1)")
+        .doc("Removes a consumer with all that is pending for it.", "key group consumer"),
+    Command::new("xgroup|destroy", 4, Group::Stream, groups::destroy)
+        .flags(WRITE)
+        .keys(&GROUP_DELETES)
+        .since("5.0.0", "O(N) where N is the number of entries pending for the group")
+        .doc("Removes a group.", "key group"),
+    Command::new("xgroup|help", 2, Group::Stream, super::help)
+        .flags(LOADING | STALE)
+        .since("5.0.0", "O(1)")
+        .doc("Lists the subcommands.", ""),
+    Command::new("xgroup|setid", -5, Group::Stream, groups::set_id)
+        .flags(WRITE)
+        .keys(&GROUP_UPDATES)
+        .since("5.0.0", "O(1)")
+        .doc("Sets how far a group has read.", "key group <id | $> [ENTRIESREAD entries-read]"),
+];
+
+const INFO_COMMANDS: &[Command] = &[
+    Command::new("xinfo|consumers", 4, Group::Stream, inspecting::consumers)
+        .flags(READONLY)
+        .keys(&INSPECTS)
+        .since("5.0.0", "O(1)")
+        .doc("Lists the consumers of a group.", "key group")
+        .tips(CHANGING),
+    Command::new("xinfo|groups", 3, Group::Stream, inspecting::groups)
+        .flags(READONLY)
+        .keys(&INSPECTS)
+        .since("5.0.0", "O(1)")
+        .doc("Lists the groups of a stream.", "key"),
+    Command::new("xinfo|help", 2, Group::Stream, super::help)
+        .flags(LOADING | STALE)
+        .since("5.0.0", "O(1)")
+        .doc("Lists the subcommands.", ""),
+    Command::new("xinfo|stream", -3, Group::Stream, inspecting::stream)
+        .flags(READONLY)
+        .keys(&INSPECTS)
+        .since("5.0.0", "O(1)")
+        .doc("Tells the counters of a stream, or all about it.", "key [FULL [COUNT count]]"),
+];
+
+/// Subcommands with too many arguments or wrong options are refused with this.
+fn wrong_subcommand(args: Args<'_>) -> ClientError {
+    let container = String::from_utf8_lossy(args.at(0)).to_ascii_uppercase();
+    let shown = &args.at(1)[..args.at(1).len().min(128)];
+    let shown = String::from_utf8_lossy(shown);
+    ClientError::formatted(format!(
+        "ERR unknown subcommand or wrong number of arguments for '{shown}'. Try {container} HELP."
+    ))
+}
+
+/// `NOGROUP` with the rest of the sentence.
+fn no_group(sentence: std::fmt::Arguments<'_>) -> ClientError {
+    ClientError::formatted(format!("NOGROUP No such {sentence}"))
+}
+
+fn xlen(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let len = ctx.db.read_collection::<Stream>(args.at(1))?.map_or(0, |stream| stream.len());
+    ctx.reply.integer(len as i64);
+    Ok(())
+}
+
+fn xrange(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    range(ctx, args, (2, 3), Direction::Forward)
+}
+
+fn xrevrange(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    range(ctx, args, (3, 2), Direction::Backward)
+}
+
+/// `bounds`: which arguments are the lower and the upper end.
+fn range(ctx: &mut Context<'_>, args: Args<'_>, bounds: (usize, usize), direction: Direction) -> Outcome {
+    let start = ids::lower_end(args.at(bounds.0))?;
+    let end = ids::upper_end(args.at(bounds.1))?;
+    let mut count = None;
+    let mut at = 4;
+    while at < args.len() {
+        if !args.is(at, "COUNT") || at + 1 >= args.len() {
+            return Err(ClientError::Syntax);
+        }
+        count = Some(args.integer(at + 1)?.max(0) as usize);
+        at += 2;
+    }
+    let Some(stream) = ctx.db.read_collection::<Stream>(args.at(1))? else {
+        ctx.reply.array(0);
+        return Ok(());
+    };
+    if count == Some(0) {
+        ctx.reply.null_array();
+        return Ok(());
+    }
+    let mark = ctx.reply.begin_array();
+    let mut answered = 0;
+    for entry in stream.range(start, end, direction).take(count.unwrap_or(usize::MAX)) {
+        reply_entry(&entry, ctx.reply);
+        answered += 1;
+    }
+    ctx.reply.end_array(mark, answered);
+    Ok(())
+}
+
+fn xdel(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let key = args.at(1);
+    if ctx.db.peek_collection::<Stream>(key)?.is_none() {
+        ctx.reply.integer(0);
+        return Ok(());
+    }
+    let wanted = ids::all(args.from(2))?;
+    let deleted = ctx
+        .db
+        .change(key, |stream: &mut Stream, _| wanted.into_iter().filter(|&id| stream.delete(id)).count())?;
+    let deleted = deleted.unwrap_or(0);
+    if deleted > 0 {
+        ctx.db.changed(EventClasses::STREAM, "xdel", key);
+        ctx.db.journal.add_dirty(deleted as u64 - 1);
+    }
+    ctx.reply.integer(deleted as i64);
+    Ok(())
+}

@@ -1,0 +1,220 @@
+//! XADD and XTRIM.
+
+use super::ids::{self, PartialId};
+use crate::command::{Args, Context, Outcome};
+use crate::db::EventClasses;
+use crate::db::collection::Means;
+use crate::db::stream::{AppendError, Stream, StreamId, TrimTo, reply_id};
+use crate::error::ClientError;
+
+/// Entries that an approximate trim without LIMIT removes at most: so many nodes' worth, within bounds.
+const NODES_TRIMMED_MAX: u64 = 100;
+const TRIMMED_MAX_WITHOUT_NODE_LIMIT: u64 = 10_000;
+const TRIMMED_MAX: u64 = 1_000_000;
+
+const BOTH_STRATEGIES: ClientError =
+    ClientError::text("ERR syntax error, MAXLEN and MINID options at the same time are not compatible");
+const LIMIT_WITHOUT_APPROXIMATION: ClientError =
+    ClientError::text("ERR syntax error, LIMIT cannot be used without the special ~ option");
+
+/// MAXLEN or MINID with what belongs to it.
+#[derive(Clone, Copy)]
+struct Trim {
+    to: TrimTo,
+    approximate: bool,
+    /// 0 is no limit.
+    limit: u64,
+}
+
+/// What stands before the id of XADD, and the whole of XTRIM.
+#[derive(Default)]
+struct Options {
+    trim: Option<Trim>,
+    limit: Option<u64>,
+    only_if_there: bool,
+}
+
+impl Options {
+    /// Reads MAXLEN or MINID at `at`; returns the position behind it.
+    fn parse_trim(&mut self, args: Args<'_>, mut at: usize) -> Result<usize, ClientError> {
+        if self.trim.is_some() {
+            return Err(BOTH_STRATEGIES);
+        }
+        let by_length = args.is(at, "MAXLEN");
+        at += 1;
+        let has_sign = at + 1 < args.len() && matches!(args.at(at), b"~" | b"=");
+        let approximate = has_sign && args.at(at) == b"~";
+        at += usize::from(has_sign);
+        let to = if by_length {
+            let length = u64::try_from(args.integer(at)?)
+                .map_err(|_| ClientError::text("ERR The MAXLEN argument must be >= 0."))?;
+            TrimTo::Length(length)
+        } else {
+            TrimTo::Id(ids::strict(args.at(at), 0)?)
+        };
+        self.trim = Some(Trim { to, approximate, limit: 0 });
+        Ok(at + 1)
+    }
+
+    /// Reads one option at `at`, if there is one that both commands have; returns the position behind it.
+    fn parse_one(&mut self, args: Args<'_>, at: usize) -> Result<Option<usize>, ClientError> {
+        let has_value = at + 1 < args.len();
+        if has_value && (args.is(at, "MAXLEN") || args.is(at, "MINID")) {
+            return self.parse_trim(args, at).map(Some);
+        }
+        if has_value && args.is(at, "LIMIT") {
+            let limit = u64::try_from(args.integer(at + 1)?)
+                .map_err(|_| ClientError::text("ERR The LIMIT argument must be >= 0."))?;
+            self.limit = Some(limit);
+            return Ok(Some(at + 2));
+        }
+        Ok(None)
+    }
+
+    /// Settles how much a trim may remove.
+    fn finish(&mut self, node_entries_max: u64) -> Result<(), ClientError> {
+        let Some(trim) = &mut self.trim else {
+            return match self.limit {
+                None => Ok(()),
+                Some(0) => Err(LIMIT_WITHOUT_APPROXIMATION),
+                Some(_) => Err(ClientError::text(
+                    "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy",
+                )),
+            };
+        };
+        trim.limit = match self.limit {
+            Some(_) if !trim.approximate => return Err(LIMIT_WITHOUT_APPROXIMATION),
+            Some(limit) => limit,
+            None if !trim.approximate => 0,
+            None if node_entries_max == 0 => TRIMMED_MAX_WITHOUT_NODE_LIMIT,
+            None => node_entries_max.saturating_mul(NODES_TRIMMED_MAX).min(TRIMMED_MAX),
+        };
+        Ok(())
+    }
+}
+
+/// XADD's options and id; the id is `None` for `*`.
+struct Addition {
+    options: Options,
+    id: Option<PartialId>,
+    /// Where the first field is.
+    items_at: usize,
+}
+
+impl Addition {
+    fn parse(args: Args<'_>) -> Result<Self, ClientError> {
+        let mut options = Options::default();
+        let mut at = 2;
+        while at < args.len() {
+            if args.at(at) == b"*" {
+                return Ok(Addition { options, id: None, items_at: at + 1 });
+            }
+            if let Some(next) = options.parse_one(args, at)? {
+                at = next;
+            } else if args.is(at, "NOMKSTREAM") {
+                options.only_if_there = true;
+                at += 1;
+            } else {
+                let id = Some(ids::partial(args.at(at))?);
+                return Ok(Addition { options, id, items_at: at + 1 });
+            }
+        }
+        // No id at all: what follows is too little, and that is said.
+        Ok(Addition { options, id: None, items_at: args.len() })
+    }
+}
+
+/// The id that the new entry gets.
+fn resolve(stream: &Stream, id: Option<PartialId>, now_ms: i64) -> Result<StreamId, ClientError> {
+    let taken =
+        ClientError::text("ERR The ID specified in XADD is equal or smaller than the target stream top item");
+    if stream.state().last_id == StreamId::MAX {
+        return Err(ClientError::text(
+            "ERR The stream has exhausted the last possible ID, unable to add more items",
+        ));
+    }
+    match id {
+        None => stream.next_id(now_ms as u64).ok_or(taken),
+        Some(PartialId::Milliseconds(ms)) => stream.next_id_in(ms).ok_or(taken),
+        Some(PartialId::Whole(id)) if id > stream.state().last_id => Ok(id),
+        Some(PartialId::Whole(_)) => Err(taken),
+    }
+}
+
+fn add(
+    stream: &mut Stream,
+    id: Option<PartialId>,
+    items: Args<'_>,
+    means: &Means<'_>,
+) -> Result<StreamId, ClientError> {
+    let id = resolve(stream, id, means.now_ms)?;
+    let items: Vec<&[u8]> = items.iter().collect();
+    stream.add(id, &items, means.limits).map_err(|error| match error {
+        AppendError::TooLarge => ClientError::text("ERR Elements are too large to be stored"),
+        AppendError::NotAboveLast => unreachable!("the id was resolved to one above the last"),
+    })?;
+    Ok(id)
+}
+
+pub(super) fn xadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let mut addition = Addition::parse(args)?;
+    addition.options.finish(ctx.db.limits.stream_node_entries_max)?;
+    let items = args.from(addition.items_at);
+    if items.len() < 2 || items.len() % 2 == 1 {
+        return Err(ClientError::WrongArity { command: "xadd".to_owned() });
+    }
+    if addition.id == Some(PartialId::Whole(StreamId::MIN)) {
+        return Err(ClientError::text("ERR The ID specified in XADD must be greater than 0-0"));
+    }
+    let key = args.at(1);
+    let is_new = ctx.db.peek_collection::<Stream>(key)?.is_none();
+    if is_new && addition.options.only_if_there {
+        ctx.reply.null();
+        return Ok(());
+    }
+    let trim = addition.options.trim;
+    let added = ctx.db.change_or_create(key, |stream: &mut Stream, means| {
+        let id = add(stream, addition.id, items, &means)?;
+        let trimmed = trim.map_or(0, |trim| stream.trim(trim.to, trim.approximate, trim.limit));
+        Ok((id, trimmed))
+    })?;
+    let (id, trimmed) = match added {
+        Ok(added) => added,
+        Err(error) => {
+            if is_new && ctx.db.remove(key) {
+                ctx.db.journal.touched(ctx.db.selected(), key);
+            }
+            return Err(error);
+        }
+    };
+    ctx.db.changed(EventClasses::STREAM, "xadd", key);
+    if trimmed > 0 {
+        ctx.db.event(EventClasses::STREAM, "xtrim", key);
+    }
+    reply_id(id, ctx.reply);
+    Ok(())
+}
+
+pub(super) fn xtrim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let mut options = Options::default();
+    let mut at = 2;
+    while at < args.len() {
+        at = options.parse_one(args, at)?.ok_or(ClientError::Syntax)?;
+    }
+    if options.trim.is_none() && matches!(options.limit, None | Some(0)) {
+        return Err(ClientError::text("ERR syntax error, XTRIM must be called with a trimming strategy"));
+    }
+    options.finish(ctx.db.limits.stream_node_entries_max)?;
+    let Some(trim) = options.trim else { return Err(ClientError::Syntax) };
+    let key = args.at(1);
+    let trimmed = ctx
+        .db
+        .change(key, |stream: &mut Stream, _| stream.trim(trim.to, trim.approximate, trim.limit))?
+        .unwrap_or(0);
+    if trimmed > 0 {
+        ctx.db.changed(EventClasses::STREAM, "xtrim", key);
+        ctx.db.journal.add_dirty(trimmed - 1);
+    }
+    ctx.reply.integer(trimmed as i64);
+    Ok(())
+}

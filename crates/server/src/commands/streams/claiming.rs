@@ -1,0 +1,356 @@
+//! What is pending: XACK, XPENDING, XCLAIM, XAUTOCLAIM.
+
+use super::reading::see_consumer;
+use super::{ids, no_group};
+use crate::command::{Args, Context, Outcome};
+use crate::db::stream::{Pending, Stream, StreamId, reply_entry, reply_id};
+use crate::error::ClientError;
+use wire::reply::ReplyBuffer;
+
+fn no_key_or_group(args: Args<'_>) -> ClientError {
+    no_group(format_args!(
+        "key '{}' or consumer group '{}'",
+        String::from_utf8_lossy(args.at(1)),
+        String::from_utf8_lossy(args.at(2))
+    ))
+}
+
+/// The group named by the first two arguments exists.
+fn has_group(ctx: &mut Context<'_>, args: Args<'_>) -> Result<bool, ClientError> {
+    let stream = ctx.db.read_collection::<Stream>(args.at(1))?;
+    Ok(stream.and_then(|stream| stream.group(args.at(2))).is_some())
+}
+
+pub(super) fn xack(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if !has_group(ctx, args)? {
+        ctx.reply.integer(0);
+        return Ok(());
+    }
+    let acknowledged = ids::all(args.from(3))?;
+    let count = ctx.db.change(args.at(1), |stream: &mut Stream, _| {
+        let group = stream.group_mut(args.at(2))?;
+        Some(acknowledged.into_iter().filter(|&id| group.acknowledge(id)).count())
+    })?;
+    let count = count.flatten().unwrap_or(0);
+    ctx.db.journal.add_dirty(count as u64);
+    ctx.reply.integer(count as i64);
+    Ok(())
+}
+
+/// Which pending entries XPENDING lists.
+struct PendingRange<'a> {
+    idle_ms_min: i64,
+    start: StreamId,
+    end: StreamId,
+    count: usize,
+    consumer: Option<&'a [u8]>,
+}
+
+impl<'a> PendingRange<'a> {
+    /// `None` for the form that only sums up.
+    fn parse(args: Args<'a>) -> Result<Option<Self>, ClientError> {
+        if args.len() == 3 {
+            return Ok(None);
+        }
+        if !(6..=9).contains(&args.len()) {
+            return Err(ClientError::Syntax);
+        }
+        let (mut idle_ms_min, mut at) = (0, 3);
+        if args.is(3, "IDLE") {
+            idle_ms_min = args.integer(4)?;
+            if args.len() < 8 {
+                return Err(ClientError::Syntax);
+            }
+            at = 5;
+        }
+        let count = args.integer(at + 2)?.max(0) as usize;
+        let (start, end) = (ids::lower_end(args.at(at))?, ids::upper_end(args.at(at + 1))?);
+        Ok(Some(PendingRange { idle_ms_min, start, end, count, consumer: args.get(at + 3) }))
+    }
+}
+
+pub(super) fn xpending(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let range = PendingRange::parse(args)?;
+    let now_ms = ctx.db.now_ms();
+    let stream = ctx.db.read_collection::<Stream>(args.at(1))?;
+    let group = stream.and_then(|stream| stream.group(args.at(2))).ok_or_else(|| no_key_or_group(args))?;
+    let Some(range) = range else {
+        sum_up(group, ctx.reply);
+        return Ok(());
+    };
+    let all: Box<dyn Iterator<Item = (StreamId, Pending)>> = match range.consumer {
+        None => Box::new(group.pending_from(range.start)),
+        Some(name) => {
+            let Some(consumer) = group.find_consumer(name) else {
+                ctx.reply.array(0);
+                return Ok(());
+            };
+            let own = group.consumer(consumer).pending_from(range.start);
+            Box::new(own.filter_map(|id| group.pending(id).map(|pending| (id, pending))))
+        }
+    };
+    let listed = all
+        .take_while(|&(id, _)| id <= range.end)
+        .filter(|(_, pending)| {
+            range.idle_ms_min == 0 || now_ms.wrapping_sub(pending.delivered_ms) >= range.idle_ms_min
+        })
+        .take(range.count);
+    let mark = ctx.reply.begin_array();
+    let mut count = 0;
+    for (id, pending) in listed {
+        count += 1;
+        ctx.reply.array(4);
+        reply_id(id, ctx.reply);
+        ctx.reply.bulk(group.consumer(pending.consumer).name());
+        ctx.reply.integer((now_ms - pending.delivered_ms).max(0));
+        ctx.reply.integer(pending.deliveries as i64);
+    }
+    ctx.reply.end_array(mark, count);
+    Ok(())
+}
+
+/// How many are pending, between which ids, and for whom.
+fn sum_up(group: &crate::db::stream::Group, reply: &mut ReplyBuffer) {
+    reply.array(4);
+    reply.integer(group.pending_len() as i64);
+    let Some((first, last)) = group.pending_bounds() else {
+        reply.null();
+        reply.null();
+        reply.null_array();
+        return;
+    };
+    reply_id(first, reply);
+    reply_id(last, reply);
+    let mark = reply.begin_array();
+    let mut count = 0;
+    for (_, consumer) in group.consumers().filter(|(_, consumer)| consumer.pending_len() > 0) {
+        count += 1;
+        reply.array(2);
+        reply.bulk(consumer.name());
+        reply.bulk_integer(consumer.pending_len() as i64);
+    }
+    reply.end_array(mark, count);
+}
+
+/// How XCLAIM and XAUTOCLAIM make an entry the consumer's.
+#[derive(Default)]
+struct Claim {
+    idle_ms_min: i64,
+    /// `None` is now.
+    delivered_ms: Option<i64>,
+    /// What the count of deliveries becomes; `None` is one more, or with `only_ids` the same.
+    deliveries: Option<u64>,
+    /// Entries that were not pending become so too.
+    force: bool,
+    only_ids: bool,
+}
+
+/// What became of an entry that was to be claimed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Claimed {
+    /// Nothing: it is not pending, or not for long enough.
+    Left,
+    Taken,
+    /// It was pending but does not exist: it is pending no more.
+    Gone,
+}
+
+impl Claim {
+    /// Claims one entry for the consumer, who is there, and answers it.
+    fn take(
+        &self,
+        stream: &mut Stream,
+        names: (&[u8], &[u8]),
+        id: StreamId,
+        now_ms: i64,
+        reply: &mut ReplyBuffer,
+    ) -> Option<Claimed> {
+        let (group_name, consumer_name) = names;
+        let group = stream.group(group_name)?;
+        let consumer = group.find_consumer(consumer_name)?;
+        let pending = group.pending(id);
+        let entry = stream.get(id);
+        if entry.is_none() {
+            let was_pending = stream.group_mut(group_name)?.acknowledge(id);
+            return Some(if was_pending { Claimed::Gone } else { Claimed::Left });
+        }
+        let before = match pending {
+            Some(pending) if self.is_idle(&pending, now_ms) => pending,
+            None if self.force => Pending { consumer, delivered_ms: now_ms, deliveries: 1 },
+            _ => return Some(Claimed::Left),
+        };
+        match entry {
+            Some(entry) if !self.only_ids => reply_entry(&entry, reply),
+            _ => reply_id(id, reply),
+        }
+        let deliveries = match self.deliveries {
+            Some(deliveries) => deliveries,
+            None => before.deliveries + u64::from(!self.only_ids),
+        };
+        let delivered_ms = self.delivered_ms.unwrap_or(now_ms);
+        let group = stream.group_mut(group_name)?;
+        group.assign(id, Pending { consumer, delivered_ms, deliveries });
+        group.consumer_mut(consumer).active_ms = Some(now_ms);
+        Some(Claimed::Taken)
+    }
+
+    fn is_idle(&self, pending: &Pending, now_ms: i64) -> bool {
+        self.idle_ms_min == 0 || now_ms.wrapping_sub(pending.delivered_ms) >= self.idle_ms_min
+    }
+
+    /// Reads XCLAIM's options from `at` on; also LASTID.
+    fn parse_options(
+        &mut self,
+        args: Args<'_>,
+        mut at: usize,
+        now_ms: i64,
+    ) -> Result<Option<StreamId>, ClientError> {
+        let mut last_id = None;
+        while at < args.len() {
+            let has_value = at + 1 < args.len();
+            let number =
+                |error: &'static str| args.integer_in(at + 1, i64::MIN, i64::MAX, ClientError::text(error));
+            if args.is(at, "FORCE") {
+                self.force = true;
+            } else if args.is(at, "JUSTID") {
+                self.only_ids = true;
+            } else if args.is(at, "IDLE") && has_value {
+                let idle_ms = number("ERR Invalid IDLE option argument for XCLAIM")?;
+                self.delivered_ms = Some(now_ms.wrapping_sub(idle_ms));
+                at += 1;
+            } else if args.is(at, "TIME") && has_value {
+                self.delivered_ms = Some(number("ERR Invalid TIME option argument for XCLAIM")?);
+                at += 1;
+            } else if args.is(at, "RETRYCOUNT") && has_value {
+                let count = number("ERR Invalid RETRYCOUNT option argument for XCLAIM")?;
+                self.deliveries = u64::try_from(count).ok();
+                at += 1;
+            } else if args.is(at, "LASTID") && has_value {
+                last_id = Some(ids::strict(args.at(at + 1), 0)?);
+                at += 1;
+            } else {
+                let option = String::from_utf8_lossy(args.at(at));
+                return Err(ClientError::formatted(format!("ERR Unrecognized XCLAIM option '{option}'")));
+            }
+            at += 1;
+        }
+        // A time that makes no sense counts as now: clients reckon it from clocks of their own.
+        self.delivered_ms = self.delivered_ms.filter(|ms| (0..=now_ms).contains(ms));
+        Ok(last_id)
+    }
+}
+
+pub(super) fn xclaim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if !has_group(ctx, args)? {
+        return Err(no_key_or_group(args));
+    }
+    let now_ms = ctx.db.now_ms();
+    let invalid = ClientError::text("ERR Invalid min-idle-time argument for XCLAIM");
+    let idle_ms_min = args.integer_in(4, i64::MIN, i64::MAX, invalid)?.max(0);
+    let claimed_ids: Vec<StreamId> =
+        args.from(5).iter().map_while(|text| ids::strict(text, 0).ok()).collect();
+    let mut claim = Claim { idle_ms_min, ..Claim::default() };
+    let last_id = claim.parse_options(args, 5 + claimed_ids.len(), now_ms)?;
+    let (key, group, consumer) = (args.at(1), args.at(2), args.at(3));
+    see_consumer(ctx, key, group, consumer)?;
+    let mark = ctx.reply.begin_array();
+    let reply = &mut *ctx.reply;
+    let (mut taken, mut changed) = (0, 0);
+    ctx.db.change(key, |stream: &mut Stream, _| {
+        let group_state = stream.group_mut(group)?;
+        let advances = last_id.filter(|&last_id| last_id > group_state.last_id);
+        group_state.last_id = advances.unwrap_or(group_state.last_id);
+        for id in claimed_ids {
+            let outcome = claim.take(stream, (group, consumer), id, now_ms, reply)?;
+            taken += usize::from(outcome == Claimed::Taken);
+            changed += u64::from(outcome != Claimed::Left);
+        }
+        changed = changed.max(u64::from(advances.is_some()));
+        Some(())
+    })?;
+    ctx.reply.end_array(mark, taken);
+    ctx.db.journal.add_dirty(changed);
+    Ok(())
+}
+
+/// Pending entries that XAUTOCLAIM looks at for each that it may claim.
+const LOOKED_AT_FOR_EACH: usize = 10;
+const AUTOCLAIM_COUNT_DEFAULT: usize = 100;
+const AUTOCLAIM_COUNT_MAX: i64 = i64::MAX / 16;
+
+/// XAUTOCLAIM's arguments beyond the names.
+struct AutoClaim {
+    claim: Claim,
+    start: StreamId,
+    count: usize,
+}
+
+impl AutoClaim {
+    fn parse(args: Args<'_>) -> Result<Self, ClientError> {
+        let invalid = ClientError::text("ERR Invalid min-idle-time argument for XAUTOCLAIM");
+        let idle_ms_min = args.integer_in(4, i64::MIN, i64::MAX, invalid)?.max(0);
+        let start = ids::lower_end(args.at(5))?;
+        let mut count = AUTOCLAIM_COUNT_DEFAULT;
+        let mut only_ids = false;
+        let mut at = 6;
+        while at < args.len() {
+            if args.is(at, "COUNT") && at + 1 < args.len() {
+                let error = ClientError::text("ERR COUNT must be > 0");
+                count = args.integer_in(at + 1, 1, AUTOCLAIM_COUNT_MAX, error)? as usize;
+                at += 1;
+            } else if args.is(at, "JUSTID") {
+                only_ids = true;
+            } else {
+                return Err(ClientError::Syntax);
+            }
+            at += 1;
+        }
+        Ok(AutoClaim { claim: Claim { idle_ms_min, only_ids, ..Claim::default() }, start, count })
+    }
+
+    /// The entries to claim, those that are gone left in, and where the next call is to go on.
+    fn choose(&self, stream: &Stream, group: &[u8], now_ms: i64) -> Option<(Vec<StreamId>, StreamId)> {
+        let mut pending = stream.group(group)?.pending_from(self.start);
+        let mut chosen = Vec::new();
+        for (id, pending) in pending.by_ref().take(self.count.saturating_mul(LOOKED_AT_FOR_EACH)) {
+            if self.claim.is_idle(&pending, now_ms) || stream.get(id).is_none() {
+                chosen.push(id);
+            }
+            if chosen.len() == self.count {
+                break;
+            }
+        }
+        Some((chosen, pending.next().map_or(StreamId::MIN, |(id, _)| id)))
+    }
+}
+
+pub(super) fn xautoclaim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let wanted = AutoClaim::parse(args)?;
+    if !has_group(ctx, args)? {
+        return Err(no_key_or_group(args));
+    }
+    let now_ms = ctx.db.now_ms();
+    let (key, group, consumer) = (args.at(1), args.at(2), args.at(3));
+    see_consumer(ctx, key, group, consumer)?;
+    let reply = &mut *ctx.reply;
+    let changed = ctx.db.change(key, |stream: &mut Stream, _| {
+        let (chosen, next) = wanted.choose(stream, group, now_ms)?;
+        reply.array(3);
+        reply_id(next, reply);
+        let mark = reply.begin_array();
+        let (mut taken, mut gone) = (0, Vec::new());
+        for id in chosen {
+            match wanted.claim.take(stream, (group, consumer), id, now_ms, reply)? {
+                Claimed::Taken => taken += 1,
+                Claimed::Gone => gone.push(id),
+                Claimed::Left => {}
+            }
+        }
+        reply.end_array(mark, taken);
+        reply.array(gone.len());
+        gone.iter().for_each(|&id| reply_id(id, reply));
+        Some(taken + gone.len())
+    })?;
+    ctx.db.journal.add_dirty(changed.flatten().unwrap_or(0) as u64);
+    Ok(())
+}

@@ -1,0 +1,360 @@
+//! XREAD and XREADGROUP: several streams at once, waiting if asked to.
+
+use super::{ids, no_group};
+use crate::command::args::OwnedArgs;
+use crate::command::{Args, Context, Outcome};
+use crate::commands::timeout::milliseconds;
+use crate::db::EventClasses;
+use crate::db::stream::{Direction, Stream, StreamId, reply_entry, reply_id};
+use crate::error::ClientError;
+use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
+
+/// The options of both commands.
+struct Reading<'a> {
+    /// Entries of each stream.
+    count: usize,
+    /// `None` without BLOCK; `Some(None)` waits for ever.
+    timeout_us: Option<Option<u64>>,
+    no_acknowledge: bool,
+    /// The group's name and the consumer's.
+    group: Option<(&'a [u8], &'a [u8])>,
+    /// Where the keys begin; ids follow them.
+    streams_at: usize,
+    keys: Args<'a>,
+    ids: Args<'a>,
+}
+
+fn only_with_group(option: &str) -> ClientError {
+    ClientError::formatted(format!(
+        "ERR The {option} option is only supported by XREADGROUP. You called XREAD instead."
+    ))
+}
+
+impl<'a> Reading<'a> {
+    fn parse(args: Args<'a>, with_group: bool) -> Result<Self, ClientError> {
+        let mut reading = Reading {
+            count: 0,
+            timeout_us: None,
+            no_acknowledge: false,
+            group: None,
+            streams_at: 0,
+            keys: args.first(0),
+            ids: args.first(0),
+        };
+        let mut at = 1;
+        while at < args.len() && reading.streams_at == 0 {
+            at = reading.parse_option(args, at, with_group)?;
+        }
+        if reading.streams_at == 0 {
+            return Err(ClientError::Syntax);
+        }
+        if with_group && reading.group.is_none() {
+            return Err(ClientError::text("ERR Missing GROUP option for XREADGROUP"));
+        }
+        Ok(reading)
+    }
+
+    /// Reads the option at `at`; returns the position behind it.
+    fn parse_option(&mut self, args: Args<'a>, at: usize, with_group: bool) -> Result<usize, ClientError> {
+        let values = args.len() - at - 1;
+        if args.is(at, "BLOCK") && values >= 1 {
+            self.timeout_us = Some(milliseconds(args, at + 1)?);
+            return Ok(at + 2);
+        }
+        if args.is(at, "COUNT") && values >= 1 {
+            self.count = args.integer(at + 1)?.max(0) as usize;
+            return Ok(at + 2);
+        }
+        if args.is(at, "STREAMS") && values >= 1 {
+            self.take_streams(args, at + 1, with_group)?;
+            return Ok(args.len());
+        }
+        if args.is(at, "GROUP") && values >= 2 {
+            if !with_group {
+                return Err(only_with_group("GROUP"));
+            }
+            self.group = Some((args.at(at + 1), args.at(at + 2)));
+            return Ok(at + 3);
+        }
+        if args.is(at, "NOACK") {
+            if !with_group {
+                return Err(only_with_group("NOACK"));
+            }
+            self.no_acknowledge = true;
+            return Ok(at + 1);
+        }
+        Err(ClientError::Syntax)
+    }
+
+    fn take_streams(&mut self, args: Args<'a>, first: usize, with_group: bool) -> Result<(), ClientError> {
+        let listed = args.from(first);
+        if listed.len() % 2 == 1 {
+            let (name, symbol) = if with_group { ("xreadgroup", '>') } else { ("xread", '$') };
+            return Err(ClientError::formatted(format!(
+                "ERR Unbalanced '{name}' list of streams: for each stream key an ID or '{symbol}' must be specified."
+            )));
+        }
+        self.streams_at = first;
+        self.keys = listed.first(listed.len() / 2);
+        self.ids = listed.from(listed.len() / 2);
+        Ok(())
+    }
+
+    /// How many entries of a stream at most.
+    fn count_max(&self) -> usize {
+        if self.count == 0 { usize::MAX } else { self.count }
+    }
+
+    /// Nothing to answer: waits if asked to and allowed, else says so. `args` run again once something changes.
+    fn wait(&self, ctx: &mut Context<'_>, args: Option<OwnedArgs>) {
+        let waits = self.timeout_us.is_some_and(|timeout_us| {
+            let keys = self.keys.iter().map(Box::from).collect();
+            let request = BlockRequest {
+                on: BlockedOn::Keys { db_index: ctx.db.selected(), keys },
+                timeout_us,
+                timeout_reply: TimeoutReply::NullArray,
+            };
+            match args {
+                Some(args) => ctx.block_as(request, args),
+                None => ctx.block(request),
+            }
+        });
+        if !waits {
+            ctx.reply.null_array();
+        }
+    }
+}
+
+/// The entries of several streams, begun with the first that has any.
+#[derive(Default)]
+struct Answer {
+    mark: Option<wire::reply::Mark>,
+    streams: usize,
+}
+
+impl Answer {
+    /// Begins the entries of one stream.
+    fn stream(&mut self, ctx: &mut Context<'_>, key: &[u8]) {
+        self.mark.get_or_insert_with(|| ctx.reply.begin());
+        self.streams += 1;
+        if ctx.reply.protocol == wire::reply::Protocol::Resp2 {
+            ctx.reply.array(2);
+        }
+        ctx.reply.bulk(key);
+    }
+
+    /// Whether there was anything.
+    fn finish(self, ctx: &mut Context<'_>) -> bool {
+        let Some(mark) = self.mark else { return false };
+        if ctx.reply.protocol == wire::reply::Protocol::Resp2 {
+            ctx.reply.end_array(mark, self.streams);
+        } else {
+            ctx.reply.end_map(mark, self.streams);
+        }
+        true
+    }
+}
+
+/// The id above which XREAD answers entries, and whether it stands for the last one (`$`).
+fn read_after(stream: Option<&Stream>, text: &[u8]) -> Result<StreamId, ClientError> {
+    match text {
+        b"$" => Ok(stream.map_or(StreamId::MIN, |stream| stream.state().last_id)),
+        b"+" => Ok(stream
+            .filter(|stream| stream.last_live_id().is_some())
+            .and_then(|stream| stream.state().last_id.previous())
+            .unwrap_or(StreamId::MIN)),
+        b">" => Err(ClientError::text(
+            "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.",
+        )),
+        text => ids::strict(text, 0),
+    }
+}
+
+pub(super) fn xread(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let reading = Reading::parse(args, false)?;
+    let mut after = Vec::with_capacity(reading.keys.len());
+    for (key, id) in reading.keys.iter().zip(reading.ids.iter()) {
+        let stream = match ctx.db.read_collection::<Stream>(key) {
+            // Something else has taken the place of what was waited for.
+            Err(ClientError::WrongType) if ctx.origin.retried => None,
+            found => found?,
+        };
+        after.push(read_after(stream, id)?);
+    }
+    let mut answer = Answer::default();
+    for (key, &after) in reading.keys.iter().zip(&after) {
+        let Ok(Some(stream)) = ctx.db.peek_collection::<Stream>(key) else { continue };
+        let above = after.next().filter(|_| stream.last_live_id().is_some_and(|last| last > after));
+        let Some(start) = above else { continue };
+        answer.stream(ctx, key);
+        answer_range(ctx, key, start, reading.count_max())?;
+    }
+    if !answer.finish(ctx) {
+        reading.wait(ctx, with_last_ids(args, &reading, &after));
+    }
+    Ok(())
+}
+
+/// Answers a stream's entries from `start` on.
+fn answer_range(ctx: &mut Context<'_>, key: &[u8], start: StreamId, count_max: usize) -> Outcome {
+    let Some(stream) = ctx.db.peek_collection::<Stream>(key)? else { return Ok(()) };
+    let mark = ctx.reply.begin_array();
+    let mut answered = 0;
+    for entry in stream.range(start, StreamId::MAX, Direction::Forward).take(count_max) {
+        reply_entry(&entry, ctx.reply);
+        answered += 1;
+    }
+    ctx.reply.end_array(mark, answered);
+    Ok(())
+}
+
+/// The arguments with every `$` replaced by what it stands for now, if there is any.
+fn with_last_ids(args: Args<'_>, reading: &Reading<'_>, after: &[StreamId]) -> Option<OwnedArgs> {
+    if !reading.ids.iter().any(|id| id == b"$") {
+        return None;
+    }
+    let mut owned = OwnedArgs::new(args.first(reading.streams_at + reading.keys.len()).iter());
+    for (id, after) in reading.ids.iter().zip(after) {
+        if id == b"$" {
+            owned.push(after.to_string().as_bytes());
+        } else {
+            owned.push(id);
+        }
+    }
+    Some(owned)
+}
+
+/// What XREADGROUP reads of a stream.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// `>`
+    New,
+    /// What is pending for the consumer above an id.
+    PendingAfter(StreamId),
+}
+
+fn wanted(text: &[u8]) -> Result<Wanted, ClientError> {
+    let meaningless = |symbol: &str| {
+        ClientError::formatted(format!(
+            "ERR The {symbol} ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The {symbol} ID would just return an empty result set."
+        ))
+    };
+    match text {
+        b"$" => Err(meaningless("$")),
+        b"+" => Err(meaningless("+")),
+        b">" => Ok(Wanted::New),
+        text => Ok(match ids::strict(text, 0)? {
+            // The greatest id is how `>` used to be told apart, and still means it.
+            StreamId::MAX => Wanted::New,
+            id => Wanted::PendingAfter(id),
+        }),
+    }
+}
+
+pub(super) fn xreadgroup(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let reading = Reading::parse(args, true)?;
+    let Some((group, consumer)) = reading.group else { return Err(ClientError::Syntax) };
+    let mut all_wanted = Vec::with_capacity(reading.keys.len());
+    for (key, id) in reading.keys.iter().zip(reading.ids.iter()) {
+        let stream = ctx.db.read_collection::<Stream>(key)?;
+        if stream.and_then(|stream| stream.group(group)).is_none() {
+            return Err(no_group(format_args!(
+                "key '{}' or consumer group '{}' in XREADGROUP with GROUP option",
+                String::from_utf8_lossy(key),
+                String::from_utf8_lossy(group)
+            )));
+        }
+        all_wanted.push(wanted(id)?);
+    }
+    let mut answer = Answer::default();
+    for (key, wanted) in reading.keys.iter().zip(all_wanted) {
+        let has_any = see_consumer(ctx, key, group, consumer)?;
+        match wanted {
+            Wanted::New if !has_any => {}
+            Wanted::New => {
+                answer.stream(ctx, key);
+                answer_new(ctx, key, (group, consumer), &reading)?;
+            }
+            Wanted::PendingAfter(after) => {
+                answer.stream(ctx, key);
+                answer_pending(ctx, key, (group, consumer), after, reading.count_max())?;
+            }
+        }
+    }
+    if !answer.finish(ctx) {
+        reading.wait(ctx, None);
+    }
+    Ok(())
+}
+
+/// Notes that the consumer was here, making it if it is new; whether its group has entries to read.
+pub(super) fn see_consumer(
+    ctx: &mut Context<'_>,
+    key: &[u8],
+    group: &[u8],
+    consumer: &[u8],
+) -> Result<bool, ClientError> {
+    let seen = ctx.db.change(key, |stream: &mut Stream, means| {
+        let last = stream.last_live_id();
+        let group = stream.group_mut(group)?;
+        let has_any = last.is_some_and(|last| last > group.last_id);
+        if let Some(known) = group.find_consumer(consumer) {
+            group.consumer_mut(known).seen_ms = means.now_ms;
+            return Some((has_any, false));
+        }
+        group.create_consumer(consumer, means.now_ms);
+        Some((has_any, true))
+    })?;
+    let (has_any, is_new) = seen.flatten().unwrap_or_default();
+    if is_new {
+        ctx.db.event(EventClasses::STREAM, "xgroup-createconsumer", key);
+        ctx.db.journal.add_dirty(1);
+    }
+    Ok(has_any)
+}
+
+/// Answers entries that the group has not read yet.
+fn answer_new(ctx: &mut Context<'_>, key: &[u8], who: (&[u8], &[u8]), reading: &Reading<'_>) -> Outcome {
+    let mark = ctx.reply.begin_array();
+    let reply = &mut *ctx.reply;
+    let (group, consumer) = who;
+    let answered = ctx.db.change(key, |stream: &mut Stream, means| {
+        let consumer = stream.group(group)?.find_consumer(consumer)?;
+        let (count_max, no_acknowledge) = (reading.count_max() as u64, reading.no_acknowledge);
+        stream.read_new(group, consumer, count_max, no_acknowledge, means.now_ms, |_, entry, _| {
+            reply_entry(&entry, reply);
+        })
+    })?;
+    let answered = answered.flatten().unwrap_or(0);
+    ctx.reply.end_array(mark, answered as usize);
+    ctx.db.journal.add_dirty(1);
+    Ok(())
+}
+
+/// Answers again what is pending for the consumer; entries that are gone have no fields.
+fn answer_pending(
+    ctx: &mut Context<'_>,
+    key: &[u8],
+    who: (&[u8], &[u8]),
+    after: StreamId,
+    count_max: usize,
+) -> Outcome {
+    let mark = ctx.reply.begin_array();
+    let reply = &mut *ctx.reply;
+    let (group, consumer) = who;
+    let answered = ctx.db.change(key, |stream: &mut Stream, means| {
+        let consumer = stream.group(group)?.find_consumer(consumer)?;
+        stream.read_pending(group, consumer, after, count_max as u64, means.now_ms, |id, entry| match entry {
+            Some(entry) => reply_entry(&entry, reply),
+            None => {
+                reply.array(2);
+                reply_id(id, reply);
+                reply.null_array();
+            }
+        })
+    })?;
+    let answered = answered.flatten().unwrap_or(0);
+    ctx.reply.end_array(mark, answered as usize);
+    ctx.db.journal.add_dirty(1);
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! Streams: a log of entries and the groups that read it. The one type that may be empty and stay: its counters
+//! and groups outlive its entries.
+
+use super::collection::{Collection, EncodingLimits};
+use super::object::{Kind, Object, Text};
+use std::ops::{Deref, DerefMut};
+use structures::hash::HashSeed;
+use structures::listpack::Element;
+use structures::size_class::size_class;
+use structures::stream::{self as log, NodeLimits};
+use wire::reply::ReplyBuffer;
+
+pub use structures::stream::{
+    AppendError, Consumer, ConsumerId, Direction, Entry, Group, Pending, StreamId, TrimTo,
+};
+
+#[derive(Clone)]
+pub struct Stream {
+    log: Box<log::Stream>,
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Stream of {}", self.log.len())
+    }
+}
+
+impl Deref for Stream {
+    type Target = log::Stream;
+
+    fn deref(&self) -> &log::Stream {
+        &self.log
+    }
+}
+
+impl DerefMut for Stream {
+    fn deref_mut(&mut self) -> &mut log::Stream {
+        &mut self.log
+    }
+}
+
+impl Collection for Stream {
+    const KIND: Kind = Kind::Stream;
+
+    fn new(_limits: &EncodingLimits, _seed: HashSeed) -> Self {
+        Stream { log: Box::new(log::Stream::new()) }
+    }
+
+    fn of(object: &Object) -> Option<&Self> {
+        if let Object::Stream(stream) = object { Some(stream) } else { None }
+    }
+
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        if let Object::Stream(stream) = object { Some(stream) } else { None }
+    }
+
+    fn into_object(self) -> Object {
+        Object::Stream(self)
+    }
+
+    /// Never, as far as the database goes: what `is_empty` is asked for is whether the key may go.
+    fn is_empty(&self) -> bool {
+        false
+    }
+}
+
+impl Stream {
+    /// Adds an entry; `items` are field, value, field, value...
+    pub fn add(&mut self, id: StreamId, items: &[&[u8]], limits: &EncodingLimits) -> Result<(), AppendError> {
+        let limits =
+            NodeLimits { bytes: limits.stream_node_bytes_max, entries: limits.stream_node_entries_max };
+        self.log.append(id, items, limits)
+    }
+
+    /// Bytes held from the allocator, this value itself left out.
+    pub fn boxed_memory_bytes(&self) -> usize {
+        size_class(size_of::<log::Stream>()) + self.log.memory_bytes()
+    }
+
+    /// All entries, each field and value as it is.
+    pub fn for_each(&self, visit: &mut dyn FnMut(StreamId, &mut dyn Iterator<Item = (Text<'_>, Text<'_>)>)) {
+        for entry in self.log.range(StreamId::MIN, StreamId::MAX, Direction::Forward) {
+            visit(entry.id, &mut entry.fields().map(|(field, value)| (text(field), text(value))));
+        }
+    }
+
+    /// What freeing it takes, in entries and pending ones.
+    pub fn freeing_steps(&self) -> usize {
+        let pending: usize = self.log.groups().map(|(_, group)| group.pending_len()).sum();
+        self.log.node_count() + pending
+    }
+
+    /// The id of the last live entry, which may lie below the last id ever given.
+    pub fn last_live_id(&self) -> Option<StreamId> {
+        self.log.last().map(|entry| entry.id)
+    }
+}
+
+/// Answers an id.
+pub fn reply_id(id: StreamId, reply: &mut ReplyBuffer) {
+    let mut text = [0u8; ID_TEXT_LEN_MAX];
+    let mut rest = &mut text[..];
+    std::io::Write::write_fmt(&mut rest, format_args!("{id}")).expect("two numbers and a dash fit");
+    let unused = rest.len();
+    reply.bulk(&text[..ID_TEXT_LEN_MAX - unused]);
+}
+
+/// Two numbers of 20 digits and a dash.
+const ID_TEXT_LEN_MAX: usize = 41;
+
+/// Answers an entry: its id, and its fields and values in turn.
+pub fn reply_entry(entry: &Entry<'_>, reply: &mut ReplyBuffer) {
+    reply.array(2);
+    reply_id(entry.id, reply);
+    let fields = entry.fields();
+    reply.array(fields.len() * 2);
+    for (field, value) in fields {
+        text(field).reply(reply);
+        text(value).reply(reply);
+    }
+}
+
+fn text(element: Element<'_>) -> Text<'_> {
+    match element {
+        Element::Integer(n) => Text::Integer(n),
+        Element::Bytes(bytes) => Text::Bytes(bytes),
+    }
+}

@@ -1,0 +1,189 @@
+//! Sockets, signals and limits of a real server process.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod process;
+
+use process::{Client, Process, eventually};
+use rustix::process::Signal;
+use std::io::Write;
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+
+#[test]
+fn sigterm_and_sigint_stop_cleanly() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let path = std::env::temp_dir().join(format!("warmline-signal-{}.sock", std::process::id()));
+        let mut process = Process::start(&["--unixsocket", path.to_str().unwrap()]);
+        let mut client = process.connect();
+        assert_eq!(client.ask("SET a 1"), "OK");
+        assert!(path.exists());
+        process.signal(signal);
+        assert!(process.wait().success());
+        assert!(client.is_closed_by_server());
+        assert!(!path.exists(), "the socket's file is removed");
+        assert!(TcpStream::connect(("127.0.0.1", process.port)).is_err());
+    }
+}
+
+#[test]
+fn shutdown_answers_nothing_and_ends_the_process() {
+    let mut process = Process::start(&[]);
+    let mut client = process.connect();
+    client.send(&[b"SHUTDOWN", b"NOSAVE"]);
+    assert!(client.receive().is_none());
+    assert!(process.wait().success());
+}
+
+#[test]
+fn unix_sockets_are_local_and_have_the_permissions_asked_for() {
+    let path = std::env::temp_dir().join(format!("warmline-unix-{}.sock", std::process::id()));
+    let name = path.to_str().unwrap();
+    let process = Process::start(&["--unixsocket", name, "--unixsocketperm", "700"]);
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+    let mut client = Client::new(UnixStream::connect(&path).unwrap());
+    let info = client.ask("CLIENT INFO");
+    assert!(info.contains(&format!("addr={name}:0 laddr={name}:0")), "{info}");
+    assert!(info.contains(" flags=U "), "{info}");
+    // A change of the port leaves the path alone.
+    let port = process::free_port();
+    assert_eq!(client.ask(&format!("CONFIG SET port {port}")), "OK");
+    assert!(UnixStream::connect(&path).is_ok());
+    assert!(TcpStream::connect(("127.0.0.1", port)).is_ok());
+    assert!(TcpStream::connect(("127.0.0.1", process.port)).is_err());
+}
+
+#[test]
+fn several_addresses_are_listened_on() {
+    let process = Process::start(&["--bind", "127.0.0.1 -::1 127.0.0.2"]);
+    for host in ["127.0.0.1", "127.0.0.2"] {
+        let mut client = Client::new(TcpStream::connect((host, process.port)).unwrap());
+        assert!(client.ask("CLIENT INFO").contains(&format!("laddr={host}:{}", process.port)));
+    }
+    if let Ok(stream) = TcpStream::connect(("::1", process.port)) {
+        let info = Client::new(stream).ask("CLIENT INFO");
+        assert!(info.contains(&format!("laddr=[::1]:{}", process.port)), "{info}");
+    }
+    let mut client = process.connect();
+    assert_eq!(
+        client.ask("CONFIG SET bind 999.999.999.999"),
+        "ERR CONFIG SET failed (possibly related to argument 'bind') - Failed to bind to specified addresses."
+    );
+    assert_eq!(process.connect().ask("PING"), "PONG");
+}
+
+#[test]
+fn one_client_too_many_is_told_so() {
+    let process = Process::start(&["--maxclients", "3"]);
+    let mut clients: Vec<_> = (0..3).map(|_| process.connect()).collect();
+    // The connection that waited for the server to start may still be closing.
+    eventually("three clients are in", || {
+        clients.retain_mut(|client| {
+            client.stream.write_all(b"PING\r\n").is_ok() && client.receive().is_some_and(|r| !r.is_error())
+        });
+        while clients.len() < 3 {
+            clients.push(process.connect());
+        }
+        clients.iter_mut().all(|client| client.ask("PING") == "PONG")
+    });
+    let mut fourth = process.connect();
+    assert_eq!(process::shown(&fourth.receive().unwrap()), "ERR max number of clients reached");
+    assert!(fourth.is_closed_by_server());
+    assert_eq!(clients[0].ask("CONFIG SET maxclients 4"), "OK");
+    assert_eq!(process.connect().ask("PING"), "PONG");
+}
+
+#[test]
+fn replies_beyond_the_limit_close_the_connection_and_are_not_sent() {
+    let process = Process::start(&["--client-output-buffer-limit", "normal 1mb 0 0"]);
+    let mut control = process.connect();
+    let value = "v".repeat(100_000);
+    assert_eq!(control.ask(&format!("SET k {value}")), "OK");
+    // One pipeline whose replies are more than the limit, before any is written.
+    let mut client = process.connect();
+    let pipeline = "GET k\r\n".repeat(50);
+    client.stream.write_all(pipeline.as_bytes()).unwrap();
+    assert!(client.receive().is_none());
+    // A client that does not read while others publish to it.
+    assert_eq!(
+        control.ask("CONFIG SET client-output-buffer-limit pubsub 1mb 0 0").split(' ').next(),
+        Some("ERR")
+    );
+    control.send(&[b"CONFIG", b"SET", b"client-output-buffer-limit", b"pubsub 1mb 0 0"]);
+    assert_eq!(process::shown(&control.receive().unwrap()), "OK");
+    let mut subscriber = process.connect();
+    assert_eq!(subscriber.ask("SUBSCRIBE c"), "[subscribe c 1]");
+    eventually("the subscriber is closed", || control.ask(&format!("PUBLISH c {value}")) == "0");
+    assert!(subscriber.is_closed_by_server());
+    let info = control.ask("INFO stats");
+    assert!(info.contains("client_output_buffer_limit_disconnections:2"), "{info}");
+}
+
+#[test]
+fn unread_input_has_a_limit() {
+    let process = Process::start(&["--client-query-buffer-limit", "1mb"]);
+    let mut client = process.connect();
+    // More than the limit, and the command is not whole: the server closes before it has read all.
+    let _ = client
+        .stream
+        .write_all(format!("*2\r\n$4\r\nECHO\r\n$3000000\r\n{}", "x".repeat(2_900_000)).as_bytes());
+    assert!(client.is_closed_by_server());
+    // What MULTI has queued counts as well.
+    let mut client = process.connect();
+    assert_eq!(client.ask("MULTI"), "OK");
+    let value = "v".repeat(400_000);
+    client.stream.write_all(format!("SET a {value}\r\n").repeat(4).as_bytes()).ok();
+    assert!(client.is_closed_by_server());
+    assert_eq!(process.connect().ask("PING"), "PONG");
+}
+
+#[test]
+fn idle_clients_are_closed_and_waiting_ones_stay() {
+    let process = Process::start(&["--timeout", "1"]);
+    let mut idle = process.connect();
+    assert_eq!(idle.ask("PING"), "PONG");
+    let mut subscriber = process.connect();
+    assert_eq!(subscriber.ask("SUBSCRIBE c"), "[subscribe c 1]");
+    assert!(idle.is_closed_by_server());
+    assert_eq!(subscriber.ask("PING"), "[pong ]");
+}
+
+#[test]
+fn the_largest_clients_go_when_all_together_are_too_large() {
+    let process = Process::start(&["--maxmemory-clients", "4mb"]);
+    let mut control = process.connect();
+    assert_eq!(control.ask("CLIENT NO-EVICT ON"), "OK");
+    let mut small = process.connect();
+    small.stream.write_all(format!("*1\r\n$900000\r\n{}", "x".repeat(800_000)).as_bytes()).unwrap();
+    let mut large = process.connect();
+    let _ = large.stream.write_all(format!("*1\r\n$6000000\r\n{}", "x".repeat(5_000_000)).as_bytes());
+    assert!(large.is_closed_by_server());
+    assert_eq!(control.ask("CLIENT LIST").lines().count(), 2);
+    assert!(control.ask("INFO stats").contains("evicted_clients:1"));
+}
+
+#[test]
+fn the_last_reply_arrives_although_more_was_sent() {
+    let process = Process::start(&[]);
+    let mut client = process.connect();
+    client.stream.write_all(b"QUIT\r\n").unwrap();
+    let _ = client.stream.write_all(&[b'x'; 100_000]);
+    assert_eq!(process::shown(&client.receive().unwrap()), "OK");
+    assert!(client.is_closed_by_server());
+}
+
+#[test]
+fn memory_of_idle_connections_is_given_back() {
+    let process = Process::start(&[]);
+    let mut clients: Vec<_> = (0..50).map(|_| process.connect()).collect();
+    for client in &mut clients {
+        assert_eq!(client.ask("ECHO hello"), "hello");
+    }
+    let list = clients[0].ask("CLIENT LIST");
+    let memory: Vec<u64> = list
+        .lines()
+        .filter_map(|line| line.split(" tot-mem=").nth(1)?.split(' ').next()?.parse().ok())
+        .collect();
+    assert_eq!(memory.len(), 50);
+    assert!(memory.iter().all(|&bytes| bytes < 4096), "{memory:?}");
+}

@@ -1,0 +1,164 @@
+//! A server in a process of its own, and clients that speak to it over real sockets.
+
+// Each file of tests uses its part of this.
+#![allow(dead_code)]
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use wire::response::{Reader, Value};
+
+/// Longer than anything takes on a machine that is merely busy.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running server; it is killed when this is dropped.
+pub struct Process {
+    child: Child,
+    pub port: u16,
+    pub directory: PathBuf,
+}
+
+/// A port that nobody listened on a moment ago.
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+static DIRECTORIES: AtomicUsize = AtomicUsize::new(0);
+
+impl Process {
+    /// Starts a server on a free port with further options, and waits until it answers.
+    pub fn start(options: &[&str]) -> Process {
+        let port = free_port();
+        let name = format!("warmline-{}-{}", std::process::id(), DIRECTORIES.fetch_add(1, Ordering::Relaxed));
+        let directory = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&directory).unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_warmline-server"))
+            .args(["--port", &port.to_string(), "--save", ""])
+            .args(options)
+            .current_dir(&directory)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut process = Process { child, port, directory };
+        let started = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(process.child.try_wait().unwrap().is_none(), "the server ended instead of starting");
+            assert!(started.elapsed() < PATIENCE, "the server does not listen");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        process
+    }
+
+    pub fn connect(&self) -> Client<TcpStream> {
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Client::new(stream)
+    }
+
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits for the process to end by itself.
+    pub fn wait(&mut self) -> ExitStatus {
+        let started = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(started.elapsed() < PATIENCE, "the server does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Words as an array of bulks.
+pub fn encode(words: &[&[u8]]) -> Vec<u8> {
+    let mut request = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        request.extend(format!("${}\r\n", word.len()).as_bytes());
+        request.extend_from_slice(word);
+        request.extend(b"\r\n");
+    }
+    request
+}
+
+pub struct Client<S> {
+    pub stream: S,
+    reader: Reader,
+    received: Vec<u8>,
+    position: usize,
+}
+
+impl<S: Read + Write> Client<S> {
+    pub fn new(stream: S) -> Self {
+        Client { stream, reader: Reader::new(), received: Vec::new(), position: 0 }
+    }
+
+    pub fn send(&mut self, words: &[&[u8]]) {
+        self.stream.write_all(&encode(words)).unwrap();
+    }
+
+    /// The next reply; `None` when the server has closed the connection.
+    pub fn receive(&mut self) -> Option<Value> {
+        loop {
+            if let Some(value) = self.reader.read(&self.received, &mut self.position).unwrap() {
+                return Some(value);
+            }
+            let mut chunk = [0; 65536];
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return None,
+                Ok(n) => self.received.extend_from_slice(&chunk[..n]),
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
+                Err(error) => panic!("no reply: {error}"),
+            }
+        }
+    }
+
+    /// Sends one command, given as words between blanks, and returns its reply as text.
+    pub fn ask(&mut self, command: &str) -> String {
+        let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+        self.send(&words);
+        shown(&self.receive().expect("the server answers"))
+    }
+
+    /// Whether the server closes the connection; what it sends before that is ignored.
+    pub fn is_closed_by_server(&mut self) -> bool {
+        while self.receive().is_some() {}
+        true
+    }
+}
+
+/// A reply in short: texts as they are, lists in brackets.
+pub fn shown(value: &Value) -> String {
+    match (value.as_bytes(), value.as_list()) {
+        (Some(bytes), _) => String::from_utf8_lossy(bytes).into_owned(),
+        (_, Some(list)) => format!("[{}]", list.iter().map(shown).collect::<Vec<_>>().join(" ")),
+        (None, None) => match value {
+            Value::Integer(n) => n.to_string(),
+            other => format!("{other:?}"),
+        },
+    }
+}
+
+/// Tries until something is so.
+pub fn eventually(what: &str, mut check: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !check() {
+        assert!(started.elapsed() < PATIENCE, "{what} does not come true");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,445 @@
+//! HyperLogLog: how many different elements there were, to within 0.81 %, in at most 12 KB. The sketch is a plain
+//! string in the format that clients may read, store and bring back, so nothing in one is trusted.
+//!
+//! ```text
+//!   0      4    5      8              16
+//!   | HYLL | e  | 0 0 0 | cardinality | registers ...
+//! ```
+//! `e` is 0 for dense registers and 1 for sparse ones. The cardinality is the last one computed, little endian; its
+//! highest bit says that it is stale. There are 16384 registers; an element's hash picks one with its lowest 14
+//! bits, and the register keeps the longest run of zeros (and the one that ends it) seen in the bits above.
+//!
+//! Dense: register `i` is the six bits from bit `6 i` on, counted from the lowest bit of the first byte.
+//! Sparse: a sequence of runs of equal registers that covers all of them:
+//! ```text
+//!   00llllll            l + 1 registers of 0
+//!   01llllll llllllll   l + 1 registers of 0
+//!   1vvvvvll            l + 1 registers of v + 1
+//! ```
+//! Invariants of a sound sketch: (1) a dense one has exactly 12304 bytes; (2) the lengths of a sparse one's runs sum
+//! up to 16384. [`encoding_of`] checks what a look at the header and the length can tell; whatever walks sparse runs
+//! checks (2) and answers [`Corrupt`] when it does not hold.
+//!
+//! The estimator is Ertl's (arXiv:1702.01284), which needs only the registers' histogram. Dense registers are
+//! widened to bytes eight at a time, by three shifts of a 64-bit word, before they are counted or merged.
+
+use std::array;
+
+/// Registers of every sketch.
+pub const REGISTERS: usize = 1 << INDEX_BITS;
+pub const HEADER_BYTES: usize = 16;
+pub const DENSE_BYTES: usize = HEADER_BYTES + REGISTERS * 6 / 8;
+const INDEX_BITS: u32 = 14;
+/// Bits of the hash that are searched for zeros.
+const RANK_BITS: u32 = 64 - INDEX_BITS;
+const HASH_SEED: u64 = 0xadc8_3b19;
+const MAGIC: &[u8; 4] = b"HYLL";
+const DENSE: u8 = 0;
+const SPARSE: u8 = 1;
+const ENCODING_AT: usize = 4;
+const CARDINALITY_AT: usize = 8;
+/// In the last byte of the cardinality.
+const STALE_BIT: u8 = 0x80;
+
+const ZERO_LEN_MAX: usize = 64;
+const VALUE_MAX: u8 = 32;
+const VALUE_LEN_MAX: usize = 4;
+/// Opcodes looked at for a merge after a change, from the one before it on.
+const MERGE_SCAN: usize = 5;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    Dense,
+    Sparse,
+}
+
+/// The runs of a sparse sketch do not cover its registers exactly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Corrupt;
+
+/// One byte for each register, for sketches in the making.
+pub type Registers = [u8; REGISTERS];
+
+/// How the sketch is encoded, or `None` if the string is no sketch.
+pub fn encoding_of(sketch: &[u8]) -> Option<Encoding> {
+    let header: &[u8; HEADER_BYTES] = sketch.first_chunk()?;
+    match header[ENCODING_AT] {
+        _ if header[..4] != *MAGIC => None,
+        DENSE => (sketch.len() == DENSE_BYTES).then_some(Encoding::Dense),
+        SPARSE => Some(Encoding::Sparse),
+        _ => None,
+    }
+}
+
+fn encoding(sketch: &[u8]) -> Encoding {
+    encoding_of(sketch).expect("callers have checked that it is a sketch")
+}
+
+/// A sketch of nothing.
+pub fn empty() -> Vec<u8> {
+    let mut sketch = vec![0; HEADER_BYTES];
+    sketch[..4].copy_from_slice(MAGIC);
+    sketch[ENCODING_AT] = SPARSE;
+    push_zeros(&mut sketch, REGISTERS);
+    sketch
+}
+
+/// The cardinality computed last, unless the sketch has changed since.
+pub fn cached_cardinality(sketch: &[u8]) -> Option<u64> {
+    let cached = sketch[CARDINALITY_AT..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes))?;
+    (cached >> 63 == 0).then_some(cached)
+}
+
+pub fn cache_cardinality(sketch: &mut [u8], cardinality: u64) {
+    sketch[CARDINALITY_AT..][..8].copy_from_slice(&cardinality.to_le_bytes());
+}
+
+pub fn mark_stale(sketch: &mut [u8]) {
+    sketch[CARDINALITY_AT + 7] |= STALE_BIT;
+}
+
+/// Adds an element; whether a register changed. A sparse sketch that would outgrow `sparse_bytes_max` becomes dense.
+pub fn add(sketch: &mut Vec<u8>, element: &[u8], sparse_bytes_max: usize) -> Result<bool, Corrupt> {
+    let (index, rank) = place(element);
+    raise(sketch, index, rank, sparse_bytes_max)
+}
+
+/// Raises a register to `rank` if it is below; whether it was. Marks a sparse sketch that changed as stale.
+pub fn raise(sketch: &mut Vec<u8>, index: usize, rank: u8, sparse_bytes_max: usize) -> Result<bool, Corrupt> {
+    match encoding(sketch) {
+        Encoding::Dense => Ok(raise_dense(sketch, index, rank)),
+        Encoding::Sparse => raise_sparse(sketch, index, rank, sparse_bytes_max),
+    }
+}
+
+/// The register that an element belongs to, and how long a run of zeros its hash shows.
+fn place(element: &[u8]) -> (usize, u8) {
+    let hash = murmur64a(element, HASH_SEED);
+    let index = hash as usize % REGISTERS;
+    let above = hash >> INDEX_BITS | 1 << RANK_BITS;
+    (index, above.trailing_zeros() as u8 + 1)
+}
+
+/// MurmurHash2, 64 bits, variant A.
+pub fn murmur64a(bytes: &[u8], seed: u64) -> u64 {
+    const M: u64 = 0xc6a4_a793_5bd1_e995;
+    const R: u32 = 47;
+    let mut hash = seed ^ (bytes.len() as u64).wrapping_mul(M);
+    let (words, rest) = bytes.as_chunks::<8>();
+    for word in words {
+        let mut word = u64::from_le_bytes(*word).wrapping_mul(M);
+        word ^= word >> R;
+        hash = (hash ^ word.wrapping_mul(M)).wrapping_mul(M);
+    }
+    if !rest.is_empty() {
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        hash = (hash ^ u64::from_le_bytes(last)).wrapping_mul(M);
+    }
+    hash = (hash ^ hash >> R).wrapping_mul(M);
+    hash ^ hash >> R
+}
+
+/// One run of equal registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Where its opcode begins in the sketch.
+    at: usize,
+    opcode_bytes: usize,
+    pub value: u8,
+    pub len: usize,
+}
+
+impl Run {
+    /// The run whose opcode is at `at`, if the sketch does not end there.
+    fn at(sketch: &[u8], at: usize) -> Option<Run> {
+        let opcode = *sketch.get(at)?;
+        let low = usize::from(opcode & 0x3f);
+        Some(match opcode >> 6 {
+            0 => Run { at, opcode_bytes: 1, value: 0, len: low + 1 },
+            1 => match sketch.get(at + 1) {
+                Some(&second) => {
+                    Run { at, opcode_bytes: 2, value: 0, len: (low << 8 | usize::from(second)) + 1 }
+                }
+                // Cut off in the middle: longer than any sketch, so that no sum comes out right.
+                None => Run { at, opcode_bytes: 1, value: 0, len: REGISTERS + 1 },
+            },
+            _ => {
+                Run { at, opcode_bytes: 1, value: (opcode >> 2 & 0x1f) + 1, len: usize::from(opcode & 3) + 1 }
+            }
+        })
+    }
+
+    fn end(&self) -> usize {
+        self.at + self.opcode_bytes
+    }
+
+    pub fn is_long_zero(&self) -> bool {
+        self.opcode_bytes == 2
+    }
+}
+
+/// The runs of a sparse sketch, as they are.
+pub fn runs(sketch: &[u8]) -> impl Iterator<Item = Run> {
+    let first = Run::at(sketch, HEADER_BYTES);
+    std::iter::successors(first, |run| Run::at(sketch, run.end()))
+}
+
+/// Visits the runs of a sparse sketch with the index of each one's first register.
+fn for_each_run(sketch: &[u8], mut visit: impl FnMut(usize, Run)) -> Result<(), Corrupt> {
+    let mut covered = 0;
+    for run in runs(sketch) {
+        if covered + run.len > REGISTERS {
+            return Err(Corrupt);
+        }
+        visit(covered, run);
+        covered += run.len;
+    }
+    if covered == REGISTERS { Ok(()) } else { Err(Corrupt) }
+}
+
+fn push_value(sketch: &mut Vec<u8>, value: u8, len: usize) {
+    assert!((1..=VALUE_MAX).contains(&value) && (1..=VALUE_LEN_MAX).contains(&len), "fits an opcode");
+    sketch.push(0x80 | (value - 1) << 2 | (len - 1) as u8);
+}
+
+/// Nothing for a run without registers.
+fn push_zeros(sketch: &mut Vec<u8>, len: usize) {
+    match len {
+        0 => {}
+        1..=ZERO_LEN_MAX => sketch.push((len - 1) as u8),
+        _ => sketch.extend([0x40 | ((len - 1) >> 8) as u8, (len - 1) as u8]),
+    }
+}
+
+fn raise_sparse(
+    sketch: &mut Vec<u8>,
+    index: usize,
+    rank: u8,
+    sparse_bytes_max: usize,
+) -> Result<bool, Corrupt> {
+    if rank > VALUE_MAX {
+        return raise_promoted(sketch, index, rank);
+    }
+    let (mut first, mut previous, mut found) = (0, None, None);
+    for run in runs(sketch) {
+        if index < first + run.len {
+            found = Some(run);
+            break;
+        }
+        first += run.len;
+        previous = Some(run.at);
+    }
+    let run = found.filter(|run| run.len <= REGISTERS).ok_or(Corrupt)?;
+    if run.value >= rank {
+        return Ok(false);
+    }
+    let split = split(run, index - first, rank);
+    let grows = split.len() > run.opcode_bytes;
+    if grows && sketch.len() + split.len() - run.opcode_bytes > sparse_bytes_max {
+        return raise_promoted(sketch, index, rank);
+    }
+    sketch.splice(run.at..run.end(), split);
+    merge_values(sketch, previous.unwrap_or(HEADER_BYTES));
+    mark_stale(sketch);
+    Ok(true)
+}
+
+/// The opcodes that replace a run of which one register gets another value.
+fn split(run: Run, position: usize, rank: u8) -> Vec<u8> {
+    let after = run.len - position - 1;
+    let mut opcodes = Vec::with_capacity(5);
+    if run.value == 0 {
+        push_zeros(&mut opcodes, position);
+        push_value(&mut opcodes, rank, 1);
+        push_zeros(&mut opcodes, after);
+        return opcodes;
+    }
+    if position > 0 {
+        push_value(&mut opcodes, run.value, position);
+    }
+    push_value(&mut opcodes, rank, 1);
+    if after > 0 {
+        push_value(&mut opcodes, run.value, after);
+    }
+    opcodes
+}
+
+/// Makes one run of neighbours with the same value, near where something changed.
+fn merge_values(sketch: &mut Vec<u8>, from: usize) {
+    let mut at = from;
+    for _ in 0..MERGE_SCAN {
+        let Some(run) = Run::at(sketch, at) else { break };
+        let next = Run::at(sketch, run.end());
+        if let Some(next) = next
+            && run.value > 0
+            && next.value == run.value
+            && run.len + next.len <= VALUE_LEN_MAX
+        {
+            sketch.remove(at);
+            sketch[at] = 0x80 | (run.value - 1) << 2 | (run.len + next.len - 1) as u8;
+            continue;
+        }
+        at = run.end();
+    }
+}
+
+fn raise_promoted(sketch: &mut Vec<u8>, index: usize, rank: u8) -> Result<bool, Corrupt> {
+    make_dense(sketch)?;
+    let raised = raise_dense(sketch, index, rank);
+    Ok(raised)
+}
+
+/// Turns a sparse sketch into a dense one; whether it was sparse.
+pub fn make_dense(sketch: &mut Vec<u8>) -> Result<bool, Corrupt> {
+    if encoding(sketch) == Encoding::Dense {
+        return Ok(false);
+    }
+    let mut registers = Box::new([0; REGISTERS]);
+    merge_into(&mut registers, sketch)?;
+    sketch.truncate(HEADER_BYTES);
+    sketch.reserve_exact(DENSE_BYTES - HEADER_BYTES);
+    sketch.resize(DENSE_BYTES, 0);
+    sketch[ENCODING_AT] = DENSE;
+    store_dense(sketch, &registers);
+    Ok(true)
+}
+
+/// The register's lowest byte and its shift within the two bytes from there on.
+fn dense_position(index: usize) -> (usize, u32) {
+    (HEADER_BYTES + index * 6 / 8, (index * 6 % 8) as u32)
+}
+
+fn raise_dense(sketch: &mut [u8], index: usize, rank: u8) -> bool {
+    let (at, shift) = dense_position(index);
+    let next = sketch.get(at + 1).copied().unwrap_or(0);
+    let pair = u16::from_le_bytes([sketch[at], next]);
+    if (pair >> shift & 0x3f) as u8 >= rank {
+        return false;
+    }
+    let pair = pair & !(0x3f << shift) | u16::from(rank) << shift;
+    let [low, high] = pair.to_le_bytes();
+    sketch[at] = low;
+    if let Some(next) = sketch.get_mut(at + 1) {
+        *next = high;
+    }
+    true
+}
+
+/// Writes all registers of a dense sketch.
+pub fn store_dense(sketch: &mut [u8], registers: &Registers) {
+    let (packed, _) = sketch[HEADER_BYTES..].as_chunks_mut::<6>();
+    let (wide, _) = registers.as_chunks::<8>();
+    for (packed, wide) in packed.iter_mut().zip(wide) {
+        let x = u64::from_le_bytes(*wide);
+        let x = x & 0x003f_003f_003f_003f | (x & 0x3f00_3f00_3f00_3f00) >> 2;
+        let x = x & 0x0000_0fff_0000_0fff | (x & 0x0fff_0000_0fff_0000) >> 4;
+        let x = x & 0x00ff_ffff | (x >> 32) << 24;
+        packed.copy_from_slice(&x.to_le_bytes()[..6]);
+    }
+}
+
+/// Eight dense registers, a byte for each.
+#[inline(always)]
+fn widen(packed: &[u8; 6]) -> [u8; 8] {
+    let [a, b, c, d, e, f] = *packed;
+    let x = u64::from_le_bytes([a, b, c, 0, d, e, f, 0]);
+    let x = x & 0x0000_0fff_0000_0fff | (x & 0x00ff_f000_00ff_f000) << 4;
+    let x = x & 0x003f_003f_003f_003f | (x & 0x0fc0_0fc0_0fc0_0fc0) << 2;
+    x.to_le_bytes()
+}
+
+/// Raises each of `registers` to the sketch's.
+pub fn merge_into(registers: &mut Registers, sketch: &[u8]) -> Result<(), Corrupt> {
+    if encoding(sketch) == Encoding::Sparse {
+        return for_each_run(sketch, |first, run| {
+            if run.value > 0 {
+                registers[first..first + run.len].iter_mut().for_each(|r| *r = (*r).max(run.value));
+            }
+        });
+    }
+    let (packed, _) = sketch[HEADER_BYTES..].as_chunks::<6>();
+    let (wide, _) = registers.as_chunks_mut::<8>();
+    for (wide, packed) in wide.iter_mut().zip(packed) {
+        let other = widen(packed);
+        *wide = array::from_fn(|i| wide[i].max(other[i]));
+    }
+    Ok(())
+}
+
+/// How many registers have each value.
+type Histogram = [u32; 64];
+
+/// The estimate of how many different elements were added, without regard to what is cached.
+pub fn cardinality(sketch: &[u8]) -> Result<u64, Corrupt> {
+    let mut histogram: Histogram = [0; 64];
+    if encoding(sketch) == Encoding::Sparse {
+        for_each_run(sketch, |_, run| histogram[usize::from(run.value)] += run.len as u32)?;
+        return Ok(estimate(&histogram));
+    }
+    let mut registers = [0; REGISTERS];
+    merge_into(&mut registers, sketch)?;
+    Ok(cardinality_of(&registers))
+}
+
+/// The estimate for registers in the making.
+pub fn cardinality_of(registers: &Registers) -> u64 {
+    // Four histograms: an increment need not wait for the one before it.
+    let mut parts: [Histogram; 4] = [[0; 64]; 4];
+    let (quads, _) = registers.as_chunks::<4>();
+    for quad in quads {
+        for (part, &value) in parts.iter_mut().zip(quad) {
+            part[usize::from(value & 0x3f)] += 1;
+        }
+    }
+    estimate(&array::from_fn(|value| parts.iter().map(|part| part[value]).sum()))
+}
+
+fn estimate(histogram: &Histogram) -> u64 {
+    const HALF_PER_LN_2: f64 = 0.721_347_520_444_481_7;
+    let m = REGISTERS as f64;
+    let full = histogram[RANK_BITS as usize + 1];
+    let mut z = m * tau((m - f64::from(full)) / m);
+    for &count in histogram[1..=RANK_BITS as usize].iter().rev() {
+        z = (z + f64::from(count)) * 0.5;
+    }
+    z += m * sigma(f64::from(histogram[0]) / m);
+    let estimate = (HALF_PER_LN_2 * m * m / z).round();
+    // Only registers that no hash can produce let the sum vanish.
+    if estimate.is_finite() { estimate as u64 } else { 1 << 63 }
+}
+
+fn sigma(mut x: f64) -> f64 {
+    if x == 1.0 {
+        return f64::INFINITY;
+    }
+    let (mut y, mut z) = (1.0, x);
+    loop {
+        x *= x;
+        let before = z;
+        z += x * y;
+        y += y;
+        if z == before {
+            return z;
+        }
+    }
+}
+
+fn tau(mut x: f64) -> f64 {
+    if x == 0.0 || x == 1.0 {
+        return 0.0;
+    }
+    let (mut y, mut z) = (1.0, 1.0 - x);
+    loop {
+        x = x.sqrt();
+        let before = z;
+        y *= 0.5;
+        z -= (1.0 - x) * (1.0 - x) * y;
+        if z == before {
+            return z / 3.0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
