@@ -274,7 +274,7 @@ fn separate(seed: u64) -> SkipList<SeparateHeader> {
 }
 
 fn main() {
-    for size in sizes() {
+    for size in std::iter::repeat_n(sizes(), measuring::passes()).flatten() {
         for cold in [false, true] {
             measure("fbtree", fbtree, size, cold);
             measure("skip list", embedded, size, cold);

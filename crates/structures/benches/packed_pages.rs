@@ -272,7 +272,7 @@ fn measure<T: Table>(size: usize, cold: bool) {
 }
 
 fn main() {
-    for size in sizes() {
+    for size in std::iter::repeat_n(sizes(), measuring::passes()).flatten() {
         for cold in [false, true] {
             measure::<PackedMap>(size, cold);
             measure::<Chained<20>>(size, cold);
