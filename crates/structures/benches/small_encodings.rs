@@ -1,12 +1,13 @@
 //! Bytes an element and nanoseconds an operation of the small and special encodings.
 //!
 //! `cargo bench -p warmline-structures --bench small_encodings [name]`. Memory is what the allocator hands
-//! out: an allocator around the system's counts size classes.
+//! out, in its size classes.
 
-use std::alloc::{GlobalAlloc, Layout, System};
+mod measuring;
+
+use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::sync::Mutex;
 
 use structures::integer_set::IntegerSet;
 use structures::listpack::{Element, Listpack};
@@ -14,61 +15,45 @@ use structures::lzf::{Compressor, compress_small, decompress_into};
 use structures::packed_list::{Direction, PackedList};
 use structures::radix_tree::RadixTree;
 use structures::random::Random;
-use structures::size_class::size_class;
 use structures::stream::{self, NodeLimits, Stream, StreamId, TrimTo};
 
-struct Counting;
+/// What is being measured, for the results.
+static SECTION: Mutex<String> = Mutex::new(String::new());
 
-static HELD_BYTES: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call goes to the system's allocator unchanged; only sizes are counted beside it.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        HELD_BYTES.fetch_add(size_class(layout.size()), Ordering::Relaxed);
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        HELD_BYTES.fetch_sub(size_class(layout.size()), Ordering::Relaxed);
-        // SAFETY: the caller's promise, passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
+fn section() -> String {
+    SECTION.lock().expect("no section panics").clone()
 }
 
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-fn held() -> usize {
-    HELD_BYTES.load(Ordering::Relaxed)
+fn begin_section(name: impl ToString) {
+    *SECTION.lock().expect("no section panics") = name.to_string();
 }
 
-/// Nanoseconds this thread has run, where the system tells, so that a busy machine does not count.
-fn running_ns() -> Option<u64> {
-    std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split(' ').next()?.parse().ok()
+/// Nanoseconds this thread has run, so that a busy machine does not count.
+fn running_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Runs `work`, which does `operations`, and prints the time of one.
+/// Runs `work`, which does `operations`, and notes the time of one.
 fn time<R>(name: &str, operations: u64, work: impl FnOnce() -> R) -> R {
-    let (start, wall) = (running_ns(), Instant::now());
+    let start = running_ns();
     let result = black_box(work());
-    let ran = running_ns().zip(start).map(|(end, start)| end - start);
-    let nanoseconds = ran.unwrap_or(wall.elapsed().as_nanos() as u64) as f64 / operations as f64;
-    println!("  {name:<46} {nanoseconds:8.1} ns");
+    let nanoseconds = (running_ns() - start) as f64 / operations as f64;
+    measuring::note_time(&section(), name, operations as usize, "hot", nanoseconds);
     result
 }
 
-/// Prints what `make` leaves allocated for each of `elements`.
+/// Notes what `make` leaves allocated for each of `elements`.
 fn memory<R>(name: &str, elements: u64, make: impl FnOnce() -> R) -> R {
-    let before = held();
+    let before = measuring::allocated_bytes();
     let made = make();
-    let bytes = (held() - before) as f64 / elements as f64;
-    println!("  {name:<46} {bytes:8.2} B");
+    let bytes = (measuring::allocated_bytes() - before) as f64 / elements as f64;
+    measuring::note_memory(&section(), name, elements as usize, bytes);
     made
 }
 
 fn listpack() {
-    println!("listpack");
+    begin_section("listpack");
     let texts: Vec<String> = (0..128).map(|i| format!("value:{i:04}")).collect();
     time("push_back, 128 elements of 10 B", 128 * 10_000, || {
         for _ in 0..10_000 {
@@ -78,7 +63,7 @@ fn listpack() {
         }
     });
     let full: Listpack = texts.iter().map(|text| Element::Bytes(text.as_bytes())).collect();
-    println!("  {} bytes, {} allocated", full.total_bytes(), full.memory_bytes());
+    measuring::note_memory(&section(), "128 elements", 128, full.memory_bytes() as f64 / 128.0);
     let first = full.first().expect("not empty");
     time("find the last of 128", 100_000, || {
         (0..100_000).filter(|_| full.find(black_box(first), b"value:0127", 0).is_some()).count()
@@ -89,7 +74,7 @@ fn listpack() {
 }
 
 fn packed_list() {
-    println!("packed list, 1M elements of 10 B, nodes of 8 KiB");
+    begin_section("packed list");
     const COUNT: u64 = 1_000_000;
     let texts: Vec<String> = (0..COUNT).map(|i| format!("e{i:09}")).collect();
     time("for comparison: a length and the bytes to a Vec", COUNT, || {
@@ -125,7 +110,12 @@ fn packed_list() {
     time("insert at a random index", 20_000, || {
         (0..20_000).for_each(|_| _ = list.insert(random.below(COUNT), b"e000000000"));
     });
-    println!("  then {:.2} B", list.memory_bytes() as f64 / list.len() as f64);
+    measuring::note_memory(
+        &section(),
+        "after those inserts",
+        COUNT as usize,
+        list.memory_bytes() as f64 / list.len() as f64,
+    );
     time("pop_back", 500_000, || (0..500_000).for_each(|_| _ = list.pop_back(|e| e.text_len())));
     time("pop_front", 500_000, || (0..500_000).for_each(|_| _ = list.pop_front(|e| e.text_len())));
     let mut list = memory("push_front", COUNT, || {
@@ -149,7 +139,7 @@ fn packed_list() {
 }
 
 fn lzf() {
-    println!("LZF, 8 KiB of records like those of a list, a byte");
+    begin_section("LZF");
     let input: Vec<u8> = (0..1024).flat_map(|i| format!("e{i:07}").into_bytes()).collect();
     let mut output = vec![0; input.len()];
     let mut compressor = Compressor::new();
@@ -178,17 +168,12 @@ fn integer_set() {
         ("all 64 bits", (0..COUNT).map(|_| random.next_u64() as i64).collect()),
     ];
     for (name, values) in shapes {
-        println!("integer set, 1M inserts, {name}");
-        let before = held();
+        begin_section(format!("integer set, {name}"));
+        let before = measuring::allocated_bytes();
         let mut set = IntegerSet::new();
         time("insert", COUNT, || values.iter().for_each(|&value| _ = set.insert(value)));
-        let bytes = held() - before;
-        println!(
-            "  {:<46} {:8.2} B ({} said)",
-            "memory",
-            bytes as f64 / set.len() as f64,
-            set.memory_bytes()
-        );
+        let bytes = measuring::allocated_bytes() - before;
+        measuring::note_memory(&section(), "insert", COUNT as usize, bytes as f64 / set.len() as f64);
         time("contains", COUNT, || {
             (0..COUNT).filter(|_| set.contains(values[random.below(COUNT) as usize])).count()
         });
@@ -198,7 +183,7 @@ fn integer_set() {
         time("iterate", set.len(), || set.iter().fold(0i64, i64::wrapping_add));
         time("remove", COUNT, || values.iter().for_each(|&value| _ = set.remove(value)));
     }
-    println!("integer set, small");
+    begin_section("integer set, small");
     time("insert 128 descending into a new set", 128 * 10_000, || {
         for _ in 0..10_000 {
             let mut set = IntegerSet::new();
@@ -209,7 +194,7 @@ fn integer_set() {
 }
 
 fn radix_tree() {
-    println!("radix tree, 1M keys like ids, one a millisecond");
+    begin_section("radix tree");
     const COUNT: u64 = 1_000_000;
     let id = |i: u64| StreamId::new(1_700_000_000_000 + i, 0).to_key();
     let mut tree = RadixTree::new();
@@ -225,7 +210,7 @@ fn radix_tree() {
 }
 
 fn stream() {
-    println!("stream, 1M entries of one field and a value of 10 B, nodes of 4 KiB and 100 entries");
+    begin_section("stream");
     const COUNT: u64 = 1_000_000;
     let limits = NodeLimits { bytes: 4096, entries: 100 };
     let mut stream = Stream::new();
@@ -240,7 +225,6 @@ fn stream() {
             }
         });
     });
-    println!("  {:<46} {:8.2} B", "said", stream.memory_bytes() as f64 / COUNT as f64);
     for direction in [stream::Direction::Forward, stream::Direction::Backward] {
         time(&format!("range {direction:?}, an entry"), COUNT, || {
             let range = stream.range(StreamId::MIN, StreamId::MAX, direction);
@@ -285,4 +269,5 @@ fn main() {
             run();
         }
     }
+    measuring::save("small_encodings");
 }

@@ -7,6 +7,7 @@ mod sorted_model;
 use sorted_model::SortedModel;
 use std::collections::BTreeMap;
 use structures::hash::HashSeed;
+use structures::ordered_set::fbtree::FbTree;
 use structures::ordered_set::skip_list::SkipList;
 use structures::ordered_set::{LexBound, OrderedSet, ScoreBound};
 use structures::random::Random;
@@ -156,6 +157,18 @@ impl<A: OrderedSet, B: OrderedSet> Mirror<'_, A, B> {
         assert_eq!(self.left.score(&member), None);
     }
 
+    fn pop(&mut self) {
+        let (mut from_left, mut from_right) = (None, None);
+        let mut keep_left = |member: &[u8], score| from_left = Some((member.to_vec(), score));
+        let mut keep_right = |member: &[u8], score| from_right = Some((member.to_vec(), score));
+        if self.random.below(2) == 0 {
+            assert_eq!(self.left.pop_min(&mut keep_left), self.right.pop_min(&mut keep_right));
+        } else {
+            assert_eq!(self.left.pop_max(&mut keep_left), self.right.pop_max(&mut keep_right));
+        }
+        assert_eq!(from_left, from_right);
+    }
+
     fn remove_range(&mut self) {
         let start = self.rank();
         let longest = if self.random.below(8) == 0 { self.right.len() as u64 + 1 } else { 20 };
@@ -175,6 +188,27 @@ impl<A: OrderedSet, B: OrderedSet> Mirror<'_, A, B> {
         assert_eq!(self.left.score(&member), self.right.score(&member));
         assert_eq!(self.left.rank(&member), self.right.rank(&member));
         assert_eq!(self.left.at(rank), self.right.at(rank));
+        let mut probe = self.left.probe(&member);
+        let steps = (0..1_000).take_while(|_| self.left.probe_step(&mut probe, &member)).count();
+        assert!(steps < 1_000, "a probe ends");
+        if let Some((member, score)) = self.left.random_member(&mut self.random) {
+            assert_eq!(self.right.score(member), Some(score), "a random member is a member");
+        }
+    }
+
+    /// One pass of defragmentation that moves some or all allocations.
+    fn defragment(&mut self) {
+        let one_in = 1 + self.random.below(3);
+        let (mut cursor, mut steps) = (0, 0);
+        loop {
+            cursor = self.left.defragment(cursor, &mut |_| self.random.below(one_in) == 0);
+            steps += 1;
+            if cursor == 0 {
+                break;
+            }
+            assert!(steps < 1_000_000, "a pass of defragmentation ends");
+        }
+        self.compare_whole();
     }
 
     fn walk(&mut self) {
@@ -265,6 +299,8 @@ impl<A: OrderedSet, B: OrderedSet> Mirror<'_, A, B> {
             90..94 if self.has_equal_scores() => self.lex_range(),
             90..97 => self.walk(),
             97 if self.random.below(3) == 0 => self.remove_range(),
+            98 => self.pop(),
+            99 if self.random.below(100) == 0 => self.defragment(),
             _ => {}
         }
         assert_eq!(self.left.len(), self.right.len());
@@ -285,6 +321,23 @@ impl<A: OrderedSet, B: OrderedSet> Mirror<'_, A, B> {
             let (member, score) = ((self.profile.member)(number), self.score());
             assert_eq!(self.left.insert(&member, score), self.right.insert(&member, score));
         }
+    }
+
+    /// Sorted members at once, one in a hundred of them out of order.
+    fn load_sorted(&mut self, size: usize) {
+        let mut model = SortedModel::default();
+        for _ in 0..size {
+            let (member, score) = (self.member(), self.score());
+            model.insert(&member, score).expect("sizes are small");
+        }
+        let mut sorted: Vec<_> = model.ascending(0).collect();
+        for _ in 0..sorted.len() / 100 {
+            let (a, b) = (self.random.below(sorted.len() as u64), self.random.below(sorted.len() as u64));
+            sorted.swap(a as usize, b as usize);
+        }
+        assert_eq!(self.left.load_sorted(sorted.iter().copied()), Ok(()));
+        assert_eq!(self.right.load_sorted(sorted.iter().copied()), Ok(()));
+        self.compare_whole();
     }
 
     /// Whether lex ranges mean anything.
@@ -329,6 +382,9 @@ fn mirror<A: OrderedSet, B: OrderedSet>(
             if step % phase == 0 {
                 let whole = profile.members as usize;
                 target = [whole * 3 / 4, 30, whole / 4, 0, whole, 5][step / phase % 6];
+                if pair.right.is_empty() && pair.random.below(2) == 0 {
+                    pair.load_sorted(target / 2);
+                }
                 pair.fill(target / 2);
                 pair.scan();
             }
@@ -353,7 +409,21 @@ fn model(_: HashSeed) -> SortedModel {
     SortedModel::default()
 }
 
+fn fbtree(seed: HashSeed) -> FbTree {
+    FbTree::new(seed)
+}
+
 #[test]
 fn skip_list_against_the_model() {
     mirror(skip_list, model, 1);
+}
+
+#[test]
+fn fbtree_against_the_model() {
+    mirror(fbtree, model, 2);
+}
+
+#[test]
+fn fbtree_against_the_skip_list() {
+    mirror(fbtree, skip_list, 3);
 }

@@ -67,7 +67,7 @@ impl OrderedSet for SortedModel {
     }
 
     fn descending(&self, rank: usize) -> Self::Descending<'_> {
-        let rest = if rank < self.len() { &self.order[..=rank] } else { &[] };
+        let rest = &self.order[..self.len().min(rank.saturating_add(1))];
         Box::new(rest.iter().rev().map(|(score, member)| (&member[..], *score)))
     }
 
