@@ -12,6 +12,7 @@ pub mod execute;
 pub mod gate;
 pub mod memory;
 mod observation;
+pub mod prefetch;
 pub mod reclaim;
 pub mod transaction;
 

@@ -8,7 +8,8 @@ use super::object::{Kind, Object, Text};
 use std::collections::HashSet;
 use structures::hash::HashSeed;
 use structures::listpack::{Element, Listpack, Position};
-use structures::packed_map::{Expiry, PackedMap};
+use structures::packed_map::{Expiry, PackedMap, Probe};
+use structures::prefetch::prefetch_object;
 use structures::random::Random;
 
 /// A field's value, or a field: as its bytes or as the integer they spell.
@@ -115,6 +116,30 @@ impl Hash {
         match &self.form {
             Form::Compact(list) => list.memory_bytes(),
             Form::Packed(map) => size_of::<PackedMap>() + map.memory_bytes(),
+        }
+    }
+
+    /// Asks for what the value points at; whether more can be fetched once that has come.
+    #[inline]
+    pub fn prefetch_head(&self) -> bool {
+        match &self.form {
+            Form::Compact(list) => {
+                list.prefetch();
+                false
+            }
+            Form::Packed(map) => {
+                prefetch_object(&**map);
+                true
+            }
+        }
+    }
+
+    /// A lookup of the field in steps; none where the head is all there is to fetch.
+    #[inline]
+    pub fn probe(&self, field: &[u8]) -> Option<Probe<'_>> {
+        match &self.form {
+            Form::Compact(_) => None,
+            Form::Packed(map) => Some(map.probe(map.hash(field))),
         }
     }
 

@@ -5,6 +5,7 @@ use super::object::{Kind, Object, Text};
 use structures::hash::HashSeed;
 use structures::listpack::Element;
 use structures::packed_list::{Direction, PackedList};
+use structures::prefetch::prefetch_object;
 
 /// Which end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +67,19 @@ impl List {
     /// Bytes held from the allocator, this value itself left out.
     pub fn memory_bytes(&self) -> usize {
         size_of::<PackedList>() + self.packed.memory_bytes()
+    }
+
+    /// Asks for what the value points at; whether more can be fetched once that has come.
+    #[inline]
+    pub fn prefetch_head(&self) -> bool {
+        prefetch_object(&*self.packed);
+        true
+    }
+
+    /// Asks for what an operation at an end touches, a fetch at a step from 0 on; whether there is more.
+    #[inline]
+    pub fn prefetch_end(&self, end: End, step: u32) -> bool {
+        self.packed.prefetch_end(end == End::Left, step)
     }
 
     pub fn encoding_name(&self) -> &'static str {

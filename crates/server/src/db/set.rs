@@ -6,7 +6,8 @@ use super::object::{Kind, Object, Text};
 use structures::hash::HashSeed;
 use structures::integer_set::IntegerSet;
 use structures::listpack::{Element, Listpack, Position};
-use structures::packed_map::PackedSet;
+use structures::packed_map::{PackedSet, Probe};
+use structures::prefetch::prefetch_object;
 use structures::random::Random;
 
 #[derive(Clone, Debug)]
@@ -71,6 +72,46 @@ impl Set {
             Form::Integers { set, .. } => set.memory_bytes(),
             Form::Compact(list) => list.memory_bytes(),
             Form::Packed(set) => size_of::<PackedSet>() + set.memory_bytes(),
+        }
+    }
+
+    /// Asks for what the value points at; whether more can be fetched once that has come.
+    #[inline]
+    pub fn prefetch_head(&self) -> bool {
+        match &self.form {
+            Form::Compact(list) => {
+                list.prefetch();
+                false
+            }
+            Form::Integers { set: IntegerSet::Large(pages), .. } => {
+                prefetch_object(&**pages);
+                true
+            }
+            Form::Integers { set: IntegerSet::Small(sorted), .. } => {
+                sorted.prefetch();
+                false
+            }
+            Form::Packed(set) => {
+                prefetch_object(&**set);
+                true
+            }
+        }
+    }
+
+    /// A lookup of the member in steps, where members are found by their hashes.
+    #[inline]
+    pub fn probe(&self, member: &[u8]) -> Option<Probe<'_>> {
+        match &self.form {
+            Form::Integers { .. } | Form::Compact(_) => None,
+            Form::Packed(set) => Some(set.probe(set.hash(member))),
+        }
+    }
+
+    /// Asks for what a lookup among integers touches, a fetch at a step from 0 on; whether there is more.
+    pub fn prefetch_integer(&self, member: &[u8], step: u32) -> bool {
+        match (&self.form, wire::number::parse_i64(member)) {
+            (Form::Integers { set, .. }, Some(value)) => set.prefetch(value, step + 1),
+            _ => false,
         }
     }
 

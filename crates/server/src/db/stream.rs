@@ -6,6 +6,7 @@ use super::object::{Kind, Object, Text};
 use std::ops::{Deref, DerefMut};
 use structures::hash::HashSeed;
 use structures::listpack::Element;
+use structures::prefetch::prefetch_object;
 use structures::size_class::size_class;
 use structures::stream::{self as log, NodeLimits};
 use wire::reply::ReplyBuffer;
@@ -70,6 +71,13 @@ impl Stream {
         let limits =
             NodeLimits { bytes: limits.stream_node_bytes_max, entries: limits.stream_node_entries_max };
         self.log.append(id, items, limits)
+    }
+
+    /// Asks for what the value points at; whether more can be fetched once that has come.
+    #[inline]
+    pub fn prefetch_head(&self) -> bool {
+        prefetch_object(&*self.log);
+        true
     }
 
     /// Bytes held from the allocator, this value itself left out.

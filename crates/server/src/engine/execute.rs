@@ -22,7 +22,8 @@ impl Executor {
     /// Runs one request of a client; the reply is appended to its output.
     pub fn execute(&mut self, slot: ClientSlot, args: Args<'_>) -> Flow {
         let mut reply = self.borrow_output(slot);
-        let flow = self.execute_into(slot, args, &mut reply);
+        let id = self.server.registry.find(args).ok();
+        let flow = self.execute_into(slot, id, args, &mut reply);
         self.return_output(slot, reply);
         flow
     }
@@ -51,10 +52,17 @@ impl Executor {
     }
 
     /// As [`Self::execute`], into an output taken with [`Self::borrow_output`]: what a pipeline runs.
-    pub fn execute_into(&mut self, slot: ClientSlot, args: Args<'_>, reply: &mut ReplyBuffer) -> Flow {
+    /// `id` is what the registry has found for `args`, if anything.
+    pub fn execute_into(
+        &mut self,
+        slot: ClientSlot,
+        id: Option<CommandId>,
+        args: Args<'_>,
+        reply: &mut ReplyBuffer,
+    ) -> Flow {
         let start = reply.len();
         self.server.clients[slot].last_interaction = self.server.now;
-        let admitted = self.admit(slot, args);
+        let admitted = self.admit(slot, id, args);
         // What eviction told the client is about values from before its command.
         self.let_through_deferred(slot, reply);
         let start = start.max(reply.len());
@@ -85,10 +93,14 @@ impl Executor {
 
     /// Look-up, refusals, pause, and the queue of an open transaction.
     #[inline]
-    fn admit(&mut self, slot: ClientSlot, args: Args<'_>) -> Result<Admitted, ClientError> {
-        let found = self.server.registry.find(args);
-        self.server.clients[slot].last_command = found.as_ref().ok().copied();
-        let row = found.as_ref().ok().map(|&id| self.server.registry.row(id));
+    fn admit(
+        &mut self,
+        slot: ClientSlot,
+        id: Option<CommandId>,
+        args: Args<'_>,
+    ) -> Result<Admitted, ClientError> {
+        self.server.clients[slot].last_command = id;
+        let row = id.map(|id| self.server.registry.row(id));
         if row.is_none() && is_http(args) {
             log::warn!(
                 "A client sent what looks like HTTP, from {}: a web page may be trying to reach this server. \
@@ -99,7 +111,7 @@ impl Executor {
             return Ok(Admitted::Closed);
         }
         self.authentication(slot, row)?;
-        let id = found?;
+        let id = id.map_or_else(|| self.server.registry.find(args), Ok)?;
         let row = self.server.registry.row(id);
         self.refusal(slot, row, args)?;
         if self.server.pause.is_some() && self.hold_back(slot, id, row, args) {
@@ -164,6 +176,7 @@ impl Executor {
         self.db.keep_due_keys = self.server.pause.is_some() || importing;
         self.db.show_due_keys = importing && self.server.clients[slot].import_source;
         self.db.begin(client.db_index, self.server.now.unix_ms());
+        self.announce_keys(command, args);
         let (started_ns, start) = (self.clock.monotonic_ns(), reply.len());
         let mut context = Context {
             db: &mut self.db,
@@ -182,6 +195,7 @@ impl Executor {
             self.server.observed.statistics.count_error(&line);
             reply.error(&line);
         }
+        self.db.forget_announced();
         self.remember_read_keys(slot, command, args, origin);
         self.apply_effects(Some(slot));
         if self.server.config_changed {

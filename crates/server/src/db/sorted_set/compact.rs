@@ -34,6 +34,11 @@ impl Compact {
         self.list.memory_bytes()
     }
 
+    /// Asks for the first line.
+    pub fn prefetch(&self) {
+        self.list.prefetch();
+    }
+
     /// Whether the list's format can take another pair.
     pub fn has_room_for(&self, member: &[u8]) -> bool {
         self.list.fits(member.len() + 64, 2)
