@@ -42,6 +42,9 @@ pub struct Executor {
     pub(crate) cron: cron::Cron,
     reclaimer: reclaim::Reclaimer,
     commands_before_tick: u64,
+    /// When the last command ended, or the work on a client's requests began, on the monotonic clock: the next
+    /// command begins then. One reading of the clock a command is 5 % of a GET's time less than two.
+    stopwatch_ns: u64,
 }
 
 /// Randomness that the process draws once; tests pass constants.
@@ -69,6 +72,7 @@ impl Executor {
             cron: cron::Cron::default(),
             reclaimer,
             commands_before_tick: 0,
+            stopwatch_ns: 0,
         };
         executor.reconfigured();
         let memory = &mut executor.server.observed.memory;
@@ -106,13 +110,26 @@ impl Executor {
         self.commands_before_tick = self.server.observed.statistics.commands_processed;
     }
 
+    /// The next command begins now.
+    #[inline]
+    pub(super) fn start_stopwatch(&mut self) {
+        self.stopwatch_ns = self.clock.monotonic_ns();
+    }
+
+    /// Nanoseconds since the command at hand began; the next one begins now.
+    #[inline]
+    pub(super) fn lap_ns(&mut self) -> u64 {
+        let now_ns = self.clock.monotonic_ns();
+        now_ns - std::mem::replace(&mut self.stopwatch_ns, now_ns)
+    }
+
     /// What is due once all commands at hand have run.
     pub fn end_tick(&mut self) {
         self.server.tracking.flush_broadcasts(&mut self.server.clients);
         self.free_discarded();
         let statistics = &mut self.server.observed.statistics;
         let commands = statistics.commands_processed.saturating_sub(self.commands_before_tick);
-        statistics.count_loop(self.clock.read().monotonic_us - self.server.now.monotonic_us, commands);
+        statistics.count_loop(self.clock.monotonic_us() - self.server.now.monotonic_us, commands);
         self.evict_clients();
     }
 

@@ -37,6 +37,7 @@ impl Executor {
         let mut reply = std::mem::replace(&mut client.output, ReplyBuffer::new(protocol));
         self.server.clients.lend_output(&mut reply);
         reply.set_limit(self.output_len_max(slot));
+        self.start_stopwatch();
         reply
     }
 
@@ -151,9 +152,10 @@ impl Executor {
     }
 
     fn exec(&mut self, slot: ClientSlot, id: CommandId, args: Args<'_>, reply: &mut ReplyBuffer) {
-        let (started_ns, start) = (self.clock.monotonic_ns(), reply.len());
+        let (started_ns, start) = (self.stopwatch_ns, reply.len());
         self.run_transaction(slot, reply);
-        let elapsed_ns = self.clock.monotonic_ns() - started_ns;
+        self.start_stopwatch();
+        let elapsed_ns = self.stopwatch_ns - started_ns;
         let reply_bytes = reply.len().saturating_sub(start);
         self.observe_call(Finished { slot, id, args, elapsed_ns, reply_bytes, failed: false });
         self.feed_monitors(slot, self.server.registry.row(id), args);
@@ -177,7 +179,7 @@ impl Executor {
         self.db.show_due_keys = importing && self.server.clients[slot].import_source;
         self.db.begin(client.db_index, self.server.now.unix_ms());
         self.announce_keys(command, args);
-        let (started_ns, start) = (self.clock.monotonic_ns(), reply.len());
+        let start = reply.len();
         let mut context = Context {
             db: &mut self.db,
             server: &mut self.server,
@@ -203,7 +205,7 @@ impl Executor {
         }
         match next {
             Next::Reply | Next::NoReply => {
-                let elapsed_ns = self.clock.monotonic_ns() - started_ns;
+                let elapsed_ns = self.lap_ns();
                 let reply_bytes = reply.len().saturating_sub(start);
                 self.observe_call(Finished { slot, id, args, elapsed_ns, reply_bytes, failed });
             }

@@ -35,6 +35,7 @@ impl Executor {
         if window.wanted.len() >= KEYS_MIN {
             self.db.prefetch(&window.wanted);
             self.db.figures.count_prefetch(window.wanted.len());
+            self.start_stopwatch();
         }
     }
 

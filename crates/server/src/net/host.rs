@@ -118,7 +118,7 @@ impl Host {
     }
 
     fn wait(&mut self) -> io::Result<()> {
-        let now_us = self.executor.clock.read().monotonic_us;
+        let now_us = self.executor.clock.monotonic_us();
         let timeout_us = self.executor.next_timer_us().saturating_sub(now_us);
         self.poller.wait(Duration::from_micros(timeout_us), &mut self.ready)
     }
