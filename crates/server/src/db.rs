@@ -14,6 +14,7 @@ pub mod expire;
 pub mod field_expiry;
 pub mod hash;
 pub mod journal;
+pub mod layout;
 pub mod list;
 pub mod object;
 pub mod prefetch;

@@ -6,7 +6,7 @@ use super::set::Set;
 use super::sorted_set::SortedSet;
 use super::stream::Stream;
 use structures::key_table::{self, EntryRef};
-use structures::size_class::size_class;
+use structures::size_class::usable_size;
 
 /// The type of a value, as TYPE names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl Object {
     /// Bytes held from the allocator, this value itself left out.
     pub fn memory_bytes(&self) -> usize {
         match self {
-            Object::Text(text) => size_class(text.capacity()),
+            Object::Text(text) => usable_size(text.capacity()),
             Object::Hash(hash) => hash.memory_bytes(),
             Object::Set(set) => set.memory_bytes(),
             Object::List(list) => list.memory_bytes(),
