@@ -234,7 +234,8 @@ impl Db {
     pub fn changed(&mut self, class: EventClasses, event: &'static str, key: &[u8]) {
         self.journal.changed(self.selected, class, event, key);
         if std::mem::take(&mut self.emptied) {
-            self.journal.changed(self.selected, EventClasses::GENERIC, "del", key);
+            // That the key is gone is part of the change, which counts once.
+            self.journal.event(self.selected, EventClasses::GENERIC, "del", key);
         }
     }
 

@@ -70,6 +70,14 @@ impl Script {
         Ok(Script { not_for_reference: text.starts_with("# not for the reference"), steps })
     }
 
+    /// The arguments of every command in it.
+    pub fn commands(&self) -> impl Iterator<Item = &[Vec<u8>]> {
+        self.steps.iter().flat_map(|step| &step.actions).filter_map(|action| match action {
+            Action::Command { args, .. } => Some(args.as_slice()),
+            Action::Advance { .. } => None,
+        })
+    }
+
     /// Runs all steps; the script with the replies that were seen, and how they differ from those written.
     pub fn play(&self, player: &mut Player) -> (String, Vec<String>) {
         let (mut seen_script, mut differences) = (String::new(), Vec::new());
@@ -132,7 +140,7 @@ pub enum Player {
 const START_UNIX_MS: i64 = 1_767_225_600_000;
 
 impl Player {
-    pub fn in_process() -> Self {
+    pub fn in_process(config: Config) -> Self {
         let identity = Identity {
             run_id: "0123456789abcdef0123456789abcdef01234567".into(),
             replication_id: "0123456789abcdef0123456789abcdef01234567".into(),
@@ -141,8 +149,7 @@ impl Player {
             config_file: String::new(),
             started: Default::default(),
         };
-        let config =
-            Config { enable_debug_command: server::config::ProtectedAction::Yes, ..Config::default() };
+        let config = Config { enable_debug_command: server::config::ProtectedAction::Yes, ..config };
         let seeds = Seeds { hash: HashSeed::new(1, 2), random: 3 };
         let executor = Executor::new(config, Clock::standing_at(START_UNIX_MS), identity, seeds);
         Player::InProcess { executor: Box::new(executor), clients: HashMap::new() }
