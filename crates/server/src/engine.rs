@@ -101,6 +101,8 @@ impl Executor {
         self.db.access.lfu_decay_minutes = config.lfu_decay_time_minutes;
         self.db.journal.listening_to_misses =
             config.notify_keyspace_events.has(crate::config::EventClasses::KEY_MISS);
+        // A limit that has become lower than what is in use holds at once, not from the next command on.
+        self.evicting |= self.server.config.maxmemory_bytes > 0;
         self.count_all_memory();
     }
 

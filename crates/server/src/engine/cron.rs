@@ -60,6 +60,7 @@ impl Executor {
         if switches.active_expire {
             self.expire_some(period_us * self.expire_effort().time_percent_max() / 100);
         }
+        self.limit_tracking();
         if switches.table_steps {
             self.db.step_tables(TABLE_STEP_BUCKETS);
         }
