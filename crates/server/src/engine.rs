@@ -4,6 +4,7 @@
 //! queue it if a transaction is open, [`execute`], [`effects`] (what follows from what it changed), and
 //! [`blocked`] (whose waiting that ends). [`cron`] is what happens when nobody asks.
 
+pub mod append_log;
 pub mod blocked;
 pub mod client_limits;
 pub mod cron;
@@ -12,6 +13,7 @@ pub mod execute;
 pub mod gate;
 pub mod memory;
 mod observation;
+pub mod persistence;
 pub mod reclaim;
 pub mod transaction;
 
@@ -40,6 +42,7 @@ pub struct Executor {
     pub(crate) evicting: bool,
     pub(crate) cron: cron::Cron,
     reclaimer: reclaim::Reclaimer,
+    pub(crate) disk: persistence::Disk,
     commands_before_tick: u64,
 }
 
@@ -67,6 +70,7 @@ impl Executor {
             evicting: false,
             cron: cron::Cron::default(),
             reclaimer,
+            disk: persistence::Disk::default(),
             commands_before_tick: 0,
         };
         executor.reconfigured();
