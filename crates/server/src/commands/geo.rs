@@ -136,7 +136,7 @@ fn geoadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         first += 1;
     }
     let places = args.from(first);
-    if places.is_empty() || places.len() % 3 != 0 || options.only_new && options.only_present {
+    if places.is_empty() || !places.len().is_multiple_of(3) || options.only_new && options.only_present {
         return Err(ClientError::Syntax);
     }
     let members = (0..places.len()).step_by(3).map(|at| {
