@@ -19,6 +19,7 @@ pub mod latency;
 pub mod lists;
 pub mod memory;
 pub mod object;
+pub mod persistence;
 pub mod pubsub;
 pub mod scan;
 pub mod server;
@@ -54,6 +55,7 @@ pub const GROUPS: &[&[Command]] = &[
     lists::COMMANDS,
     memory::COMMANDS,
     object::COMMANDS,
+    persistence::COMMANDS,
     pubsub::COMMANDS,
     scan::COMMANDS,
     server::COMMANDS,

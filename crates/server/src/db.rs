@@ -18,6 +18,7 @@ pub mod layout;
 pub mod list;
 pub mod object;
 pub mod prefetch;
+pub mod rdb;
 pub mod set;
 pub mod sorted_set;
 pub mod stream;
@@ -192,6 +193,11 @@ impl Db {
     /// The table of the selected database, for what walks all keys. Due keys are still in it.
     pub fn table(&self) -> &KeyTable<Object> {
         &self.databases[self.selected]
+    }
+
+    /// The table of a database, for what walks all of them.
+    pub fn database(&self, index: usize) -> &KeyTable<Object> {
+        &self.databases[index]
     }
 
     fn table_mut(&mut self) -> &mut KeyTable<Object> {

@@ -4,6 +4,7 @@
 //! queue it if a transaction is open, [`execute`], [`effects`] (what follows from what it changed), and
 //! [`blocked`] (whose waiting that ends). [`cron`] is what happens when nobody asks.
 
+pub mod append_log;
 pub mod blocked;
 pub mod client_limits;
 pub mod cron;
@@ -12,6 +13,7 @@ pub mod execute;
 pub mod gate;
 pub mod memory;
 mod observation;
+pub mod persistence;
 pub mod prefetch;
 pub mod reclaim;
 pub mod transaction;
@@ -41,6 +43,7 @@ pub struct Executor {
     pub(crate) evicting: bool,
     pub(crate) cron: cron::Cron,
     reclaimer: reclaim::Reclaimer,
+    pub(crate) disk: persistence::Disk,
     commands_before_tick: u64,
     /// When the last command ended, or the work on a client's requests began, on the monotonic clock: the next
     /// command begins then. One reading of the clock a command is 5 % of a GET's time less than two.
@@ -71,6 +74,7 @@ impl Executor {
             evicting: false,
             cron: cron::Cron::default(),
             reclaimer,
+            disk: persistence::Disk::default(),
             commands_before_tick: 0,
             stopwatch_ns: 0,
         };

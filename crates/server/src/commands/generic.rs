@@ -2,9 +2,10 @@
 
 use super::timeout::milliseconds;
 use crate::command::flag::{BLOCKING, DENY_OOM, FAST, READONLY, TOUCHES_ARBITRARY_KEYS, WRITE};
-use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
+use crate::command::{Args, Command, Context, Group, KeySpec, Next, Outcome, access};
 use crate::db::{Db, EventClasses, Taken};
 use crate::error::ClientError;
+use crate::server::PersistRequest;
 use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
 
 const ALL_KEYS: [KeySpec; 1] = [KeySpec::range(1, -1, 1, access::RO)];
@@ -303,7 +304,7 @@ fn flushall(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         ctx.db.with_database(index, |db| db.clear(in_background));
     }
     ctx.db.journal.flushed(None);
-    ctx.reply.ok();
+    ctx.next = Next::Persist(PersistRequest::AllFlushed);
     Ok(())
 }
 

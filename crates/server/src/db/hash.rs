@@ -3,6 +3,8 @@
 //! A field whose time has come stays until the search for due fields or a write removes it, and until then no
 //! reader sees it: readers say which fields count as gone, those that expire before `now_ms`. `len` counts them.
 
+mod rdb;
+
 use super::collection::{Collection, EncodingLimits, Means};
 use super::layout::Layout;
 use super::object::{Kind, Object, Text};

@@ -1,5 +1,7 @@
 //! Lists: packed nodes in a row.
 
+mod rdb;
+
 use super::collection::{Collection, EncodingLimits};
 use super::layout::Layout;
 use super::object::{Kind, Object, Text};

@@ -1,6 +1,8 @@
 //! Sets: members without order. Integers as long as all members are, a compact list while small, packed pages
 //! beyond.
 
+mod rdb;
+
 use super::collection::{Collection, EncodingLimits, Means};
 use super::layout::Layout;
 use super::object::{Kind, Object, Text};

@@ -2,6 +2,7 @@
 //! `zset-index skiplist`) a skip list.
 
 mod compact;
+mod rdb;
 
 use super::collection::{Collection, EncodingLimits, Means};
 use super::layout::Layout;

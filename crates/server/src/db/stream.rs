@@ -1,6 +1,8 @@
 //! Streams: a log of entries and the groups that read it. The one type that may be empty and stay: its counters
 //! and groups outlive its entries.
 
+mod rdb;
+
 use super::collection::{Collection, EncodingLimits};
 use super::layout::Layout;
 use super::object::{Kind, Object, Text};

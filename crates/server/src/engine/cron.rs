@@ -40,6 +40,9 @@ impl Executor {
 
     /// Does what is due at the tick's instant. Safe to call at any time.
     pub fn run_timers(&mut self) {
+        if self.is_loading() {
+            return;
+        }
         self.time_out_blocked();
         self.end_pause_if_due();
         self.go_on_evicting();
@@ -57,6 +60,7 @@ impl Executor {
         if !switches.cron {
             return;
         }
+        self.persist_cron();
         if switches.active_expire {
             self.expire_some(period_us * self.expire_effort().time_percent_max() / 100);
         }

@@ -20,8 +20,10 @@ impl Executor {
         self.protected(slot, row)?;
         self.inside_transaction(slot, row)?;
         self.memory_shortage(slot, row)?;
+        self.disk_trouble(slot, row)?;
         self.limit_tracking();
-        self.subscribed_context(slot, row)
+        self.subscribed_context(slot, row)?;
+        self.loading(row)
     }
 
     /// Before anything else is said of a command, even that there is none of its name.
@@ -68,6 +70,40 @@ impl Executor {
             return Ok(());
         }
         Err(ClientError::OutOfMemory)
+    }
+
+    /// Writes that could be lost are not accepted.
+    fn disk_trouble(&self, slot: ClientSlot, row: &Command) -> Result<(), ClientError> {
+        let (config, figures) = (&self.server.config, &self.server.observed.persistence);
+        let saves_fail =
+            !figures.last_save_ok && config.stop_writes_on_bgsave_error && !config.save.is_empty();
+        if !saves_fail && figures.log.last_write_error.is_none() {
+            return Ok(());
+        }
+        let transaction = self.server.clients[slot].transaction.as_ref().filter(|_| row.name == "exec");
+        let flags = row.flags | transaction.map_or(0, |transaction| transaction.flags);
+        if flags & flag::WRITE == 0 && row.name != "ping" {
+            return Ok(());
+        }
+        Err(match &figures.log.last_write_error {
+            Some(error) if !saves_fail => {
+                ClientError::formatted(format!("MISCONF Errors writing to the AOF file: {error}"))
+            }
+            _ => ClientError::saves_fail(self.server_name()),
+        })
+    }
+
+    /// Only commands that need no data run while it is being loaded.
+    fn loading(&self, row: &Command) -> Result<(), ClientError> {
+        if self.server.observed.persistence.loading.is_none() || row.is(flag::LOADING) {
+            return Ok(());
+        }
+        Err(ClientError::loading(self.server_name()))
+    }
+
+    /// What clients know this server as.
+    fn server_name(&self) -> &'static str {
+        if self.server.config.extended_redis_compatibility { "Redis" } else { "Valkey" }
     }
 
     /// What is remembered of clients' caches must not fill the memory.

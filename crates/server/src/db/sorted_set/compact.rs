@@ -27,6 +27,16 @@ fn number(element: Element<'_>) -> f64 {
 }
 
 impl Compact {
+    /// Takes a list that is as this type keeps it: in order, each score a number.
+    pub fn of_listpack(list: Listpack) -> Self {
+        Compact { list }
+    }
+
+    /// The list as files have it.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.list.as_bytes()
+    }
+
     pub fn len(&self) -> usize {
         self.list.len() / 2
     }
