@@ -14,7 +14,9 @@ pub mod gate;
 pub mod memory;
 mod observation;
 pub mod persistence;
+mod propagation;
 pub mod reclaim;
+mod replay;
 pub mod transaction;
 
 use crate::clock::Clock;
@@ -43,6 +45,8 @@ pub struct Executor {
     pub(crate) cron: cron::Cron,
     reclaimer: reclaim::Reclaimer,
     pub(crate) disk: persistence::Disk,
+    /// What the command, transaction or script at hand has done so far, for those who copy the data.
+    unit: Vec<crate::db::Effect>,
     commands_before_tick: u64,
 }
 
@@ -71,6 +75,7 @@ impl Executor {
             cron: cron::Cron::default(),
             reclaimer,
             disk: persistence::Disk::default(),
+            unit: Vec::new(),
             commands_before_tick: 0,
         };
         executor.reconfigured();
@@ -113,6 +118,7 @@ impl Executor {
     pub fn end_tick(&mut self) {
         self.server.tracking.flush_broadcasts(&mut self.server.clients);
         self.free_discarded();
+        self.write_log();
         let statistics = &mut self.server.observed.statistics;
         let commands = statistics.commands_processed.saturating_sub(self.commands_before_tick);
         statistics.count_loop(self.clock.read().monotonic_us - self.server.now.monotonic_us, commands);
