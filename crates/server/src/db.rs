@@ -26,7 +26,7 @@ pub mod strings;
 
 pub use crate::config::EventClasses;
 pub use hash::Hash;
-pub use journal::{Change, Journal};
+pub use journal::{Change, Effect, Journal};
 pub use object::{Kind, Object, Taken, TakenValue, Text, Value};
 pub use set::Set;
 
@@ -251,6 +251,16 @@ impl Db {
             // That the key is gone is part of the change, which counts once.
             self.journal.event(self.selected, EventClasses::GENERIC, "del", key);
         }
+    }
+
+    /// Notes an effect beside that of the command at hand; see [`Journal::also`].
+    pub fn also(&mut self, arguments: &[&[u8]]) {
+        self.journal.also(self.selected, arguments);
+    }
+
+    /// Notes an effect that stands for the command at hand; see [`Journal::instead`].
+    pub fn instead(&mut self, arguments: &[&[u8]]) {
+        self.journal.instead(self.selected, arguments);
     }
 
     /// Announces an event that goes with a change already said.

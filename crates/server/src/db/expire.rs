@@ -117,6 +117,7 @@ impl Db {
     fn expire(&mut self, hash: u64, key: &[u8]) {
         if self.remove_hashed(hash, key, self.lazy_freeing.expired) {
             self.figures.expired_keys += 1;
+            self.also(&[if self.lazy_freeing.expired { b"UNLINK" } else { b"DEL" }, key]);
             self.changed(EventClasses::EXPIRED, "expired", key);
         }
     }

@@ -42,7 +42,7 @@ impl Executor {
         let blocked = self.server.clients[slot].blocked.take().expect("those who wait are blocked");
         let mut reply = self.borrow_output(slot);
         let start = reply.len();
-        let origin = Origin { in_transaction: false, retried: true };
+        let origin = Origin { retried: true, ..Origin::default() };
         let next = self.call(slot, blocked.command, blocked.args.view(), &mut reply, origin);
         self.server.clients[slot].blocked = Some(blocked);
         let still_waits = matches!(next, Next::Block(_) | Next::BlockAs(..));

@@ -174,9 +174,11 @@ impl Executor {
         self.db.journal.listening = self.server.listens_to_changes();
         let client = &self.server.clients[slot];
         self.db.access.no_touch = client.no_touch;
-        let importing = self.server.config.import_mode;
+        let importing = self.server.config.import_mode || origin.replayed;
+        self.db.journal.recording = self.disk.log.is_some() && !origin.replayed;
+        let dirty_before = self.db.journal.dirty;
         self.db.keep_due_keys = self.server.pause.is_some() || importing;
-        self.db.show_due_keys = importing && self.server.clients[slot].import_source;
+        self.db.show_due_keys = importing && (origin.replayed || self.server.clients[slot].import_source);
         self.db.begin(client.db_index, self.server.now.unix_ms());
         self.announce_keys(command, args);
         let start = reply.len();
@@ -203,9 +205,14 @@ impl Executor {
         }
         self.db.forget_announced();
         self.remember_read_keys(slot, command, args, origin);
+        self.propagate(command, args, origin, self.db.journal.dirty.saturating_sub(dirty_before));
         self.apply_effects(Some(slot));
         if self.server.config_changed {
             self.reconfigured();
+            if let Err(error) = self.follow_appendonly() {
+                reply.truncate(start);
+                reply.error(&error.to_string());
+            }
         }
         match next {
             Next::Reply | Next::NoReply | Next::Persist(_) => {

@@ -50,7 +50,7 @@ impl Executor {
         let transaction = client.transaction.take().expect("EXEC found a transaction");
         self.server.watch.unwatch_all(&mut self.server.clients, slot);
         reply.array(transaction.queued.len());
-        let origin = Origin { in_transaction: true, retried: false };
+        let origin = Origin { in_transaction: true, ..Origin::default() };
         for (id, args) in &transaction.queued {
             let next = self.call(slot, *id, args.view(), reply, origin);
             assert!(
@@ -58,6 +58,7 @@ impl Executor {
                 "nothing waits inside EXEC"
             );
         }
+        self.end_unit();
         // CLIENT CACHING before MULTI was about all of it.
         if let Some(tracking) = &mut self.server.clients[slot].tracking {
             tracking.caching_given = false;
