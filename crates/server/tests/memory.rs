@@ -30,7 +30,7 @@ fn list(db: &mut Db, i: usize) {
     db.change_or_create(KEY, |list: &mut List, means| {
         let element = text(scattered(i));
         list.expect(1, element.len(), means.limits);
-        list.push(if i % 3 == 0 { End::Left } else { End::Right }, &element);
+        list.push(if i.is_multiple_of(3) { End::Left } else { End::Right }, &element);
     })
     .unwrap();
 }
@@ -124,7 +124,8 @@ fn remove_field(db: &mut Db, i: usize) {
 }
 
 fn pop(db: &mut Db, i: usize) {
-    db.change(KEY, |list: &mut List, _| list.pop(if i % 2 == 0 { End::Left } else { End::Right })).unwrap();
+    db.change(KEY, |list: &mut List, _| list.pop(if i.is_multiple_of(2) { End::Left } else { End::Right }))
+        .unwrap();
 }
 
 fn delete_entry(db: &mut Db, i: usize) {
