@@ -191,6 +191,8 @@ pub enum Next {
     BlockAs(BlockRequest, OwnedArgs),
     /// EXEC: run what the client has queued.
     RunTransaction,
+    /// EVAL, FCALL: run this.
+    RunScript(crate::script::Call),
     /// Reply to nobody now: some later event will (SHUTDOWN has begun, the client was paused).
     NoReply,
 }
@@ -202,6 +204,8 @@ pub struct Origin {
     pub in_transaction: bool,
     /// Again, after it had blocked and something it waits for changed.
     pub retried: bool,
+    /// From a script.
+    pub in_script: bool,
 }
 
 /// Everything a handler may touch.

@@ -20,6 +20,7 @@ pub mod memory;
 pub mod object;
 pub mod pubsub;
 pub mod scan;
+pub mod scripting;
 pub mod server;
 pub mod sets;
 pub mod sort;
@@ -54,6 +55,7 @@ pub const GROUPS: &[&[Command]] = &[
     object::COMMANDS,
     pubsub::COMMANDS,
     scan::COMMANDS,
+    scripting::COMMANDS,
     server::COMMANDS,
     sets::COMMANDS,
     sort::COMMANDS,

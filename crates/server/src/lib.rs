@@ -26,6 +26,7 @@ pub mod engine;
 pub mod error;
 pub mod net;
 pub mod observe;
+pub mod script;
 pub mod server;
 pub mod session;
 pub mod start;

@@ -2,4 +2,5 @@
 //! call, checks its arguments by their types, and keeps no pointer.
 
 pub mod allocator;
+pub mod lua;
 pub mod process;

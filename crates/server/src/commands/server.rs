@@ -141,6 +141,12 @@ fn shutdown(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         log::warn!("SHUTDOWN SAVE is refused: this server cannot save its data yet");
         return Err(ClientError::text("ERR Errors trying to SHUTDOWN. Check logs."));
     }
+    // A script that has written may only be ended together with all that was not saved.
+    if !has("nosave")
+        && let Some(error) = ctx.server.slow_script_error()
+    {
+        return Err(error);
+    }
     log::info!("User requested shutdown...");
     ctx.server.host_requests.push(HostRequest::Shutdown);
     // Nothing that the client has sent behind it may run; it learns of the end by the connection's end.

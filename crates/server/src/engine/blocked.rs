@@ -42,7 +42,7 @@ impl Executor {
         let blocked = self.server.clients[slot].blocked.take().expect("those who wait are blocked");
         let mut reply = self.borrow_output(slot);
         let start = reply.len();
-        let origin = Origin { in_transaction: false, retried: true };
+        let origin = Origin { retried: true, ..Origin::default() };
         let next = self.call(slot, blocked.command, blocked.args.view(), &mut reply, origin);
         self.server.clients[slot].blocked = Some(blocked);
         let still_waits = matches!(next, Next::Block(_) | Next::BlockAs(..));
@@ -75,7 +75,7 @@ impl Executor {
     ) -> bool {
         let Some(pause) = self.server.pause else { return false };
         let transaction = self.server.clients[slot].transaction.as_ref().filter(|_| row.name == "exec");
-        let flags = row.flags | transaction.map_or(0, |transaction| transaction.flags);
+        let flags = self.flags_of(row, args) | transaction.map_or(0, |transaction| transaction.flags);
         if !pause.all && flags & (flag::WRITE | flag::MAY_REPLICATE) == 0 {
             return false;
         }

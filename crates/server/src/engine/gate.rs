@@ -19,9 +19,10 @@ impl Executor {
         arity(row, args)?;
         self.protected(slot, row)?;
         self.inside_transaction(slot, row)?;
-        self.memory_shortage(slot, row)?;
+        self.memory_shortage(slot, row, args)?;
         self.limit_tracking();
-        self.subscribed_context(slot, row)
+        self.subscribed_context(slot, row)?;
+        self.beside_slow_script(row)
     }
 
     /// Before anything else is said of a command, even that there is none of its name.
@@ -58,12 +59,19 @@ impl Executor {
         )))
     }
 
-    fn memory_shortage(&mut self, slot: ClientSlot, row: &Command) -> Result<(), ClientError> {
-        if self.server.config.maxmemory_bytes == 0 || self.make_room() != Room::None {
+    fn memory_shortage(
+        &mut self,
+        slot: ClientSlot,
+        row: &Command,
+        args: Args<'_>,
+    ) -> Result<(), ClientError> {
+        let limited = self.server.config.maxmemory_bytes != 0 && !self.is_busy();
+        self.server.short_of_memory = limited && self.make_room() == Room::None;
+        if !self.server.short_of_memory {
             return Ok(());
         }
         let transaction = self.server.clients[slot].transaction.as_ref().filter(|_| row.name == "exec");
-        let flags = row.flags | transaction.map_or(0, |transaction| transaction.flags);
+        let flags = self.flags_of(row, args) | transaction.map_or(0, |transaction| transaction.flags);
         if flags & flag::DENY_OOM == 0 {
             return Ok(());
         }
