@@ -5,7 +5,7 @@
 use crate::command::args::OwnedArgs;
 use crate::db::Db;
 use crate::error::ClientError;
-use crate::server::Server;
+use crate::server::{PersistRequest, Server};
 use crate::session::{BlockRequest, ClientSlot};
 use wire::reply::ReplyBuffer;
 
@@ -189,6 +189,8 @@ pub enum Next {
     Block(BlockRequest),
     /// As [`Next::Block`], but what runs again are these arguments.
     BlockAs(BlockRequest, OwnedArgs),
+    /// Save, load or end; the engine writes the reply.
+    Persist(PersistRequest),
     /// EXEC: run what the client has queued.
     RunTransaction,
     /// EVAL, FCALL: run this.

@@ -10,6 +10,7 @@ pub mod debug;
 pub mod expiry;
 pub mod functions;
 pub mod generic;
+pub mod geo;
 pub mod hashes;
 pub mod hyperloglog;
 pub mod info;
@@ -18,6 +19,7 @@ pub mod latency;
 pub mod lists;
 pub mod memory;
 pub mod object;
+pub mod persistence;
 pub mod pubsub;
 pub mod scan;
 pub mod scripting;
@@ -45,6 +47,7 @@ pub const GROUPS: &[&[Command]] = &[
     expiry::COMMANDS,
     functions::COMMANDS,
     generic::COMMANDS,
+    geo::COMMANDS,
     hashes::COMMANDS,
     hyperloglog::COMMANDS,
     info::COMMANDS,
@@ -53,6 +56,7 @@ pub const GROUPS: &[&[Command]] = &[
     lists::COMMANDS,
     memory::COMMANDS,
     object::COMMANDS,
+    persistence::COMMANDS,
     pubsub::COMMANDS,
     scan::COMMANDS,
     scripting::COMMANDS,

@@ -14,9 +14,11 @@ pub mod expire;
 pub mod field_expiry;
 pub mod hash;
 pub mod journal;
+pub mod layout;
 pub mod list;
 pub mod object;
 pub mod prefetch;
+pub mod rdb;
 pub mod set;
 pub mod sorted_set;
 pub mod stream;
@@ -185,6 +187,11 @@ impl Db {
         &self.databases[self.selected]
     }
 
+    /// The table of a database, for what walks all of them.
+    pub fn database(&self, index: usize) -> &KeyTable<Object> {
+        &self.databases[index]
+    }
+
     fn table_mut(&mut self) -> &mut KeyTable<Object> {
         &mut self.databases[self.selected]
     }
@@ -233,7 +240,8 @@ impl Db {
     pub fn changed(&mut self, class: EventClasses, event: &'static str, key: &[u8]) {
         self.journal.changed(self.selected, class, event, key);
         if std::mem::take(&mut self.emptied) {
-            self.journal.changed(self.selected, EventClasses::GENERIC, "del", key);
+            // That the key is gone is part of the change, which counts once.
+            self.journal.event(self.selected, EventClasses::GENERIC, "del", key);
         }
     }
 

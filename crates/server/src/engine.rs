@@ -4,6 +4,7 @@
 //! queue it if a transaction is open, [`execute`], [`effects`] (what follows from what it changed), and
 //! [`blocked`] (whose waiting that ends). [`cron`] is what happens when nobody asks.
 
+pub mod append_log;
 pub mod blocked;
 pub mod client_limits;
 pub mod cron;
@@ -12,6 +13,7 @@ pub mod execute;
 pub mod gate;
 pub mod memory;
 mod observation;
+pub mod persistence;
 pub mod prefetch;
 pub mod reclaim;
 mod script;
@@ -42,6 +44,7 @@ pub struct Executor {
     pub(crate) evicting: bool,
     pub(crate) cron: cron::Cron,
     reclaimer: reclaim::Reclaimer,
+    pub(crate) disk: persistence::Disk,
     commands_before_tick: u64,
     /// When the last command ended, or the work on a client's requests began, on the monotonic clock: the next
     /// command begins then. One reading of the clock a command is 5 % of a GET's time less than two.
@@ -77,6 +80,7 @@ impl Executor {
             evicting: false,
             cron: cron::Cron::default(),
             reclaimer,
+            disk: persistence::Disk::default(),
             commands_before_tick: 0,
             stopwatch_ns: 0,
             script_slot: None,
@@ -110,6 +114,8 @@ impl Executor {
         self.db.access.lfu_decay_minutes = config.lfu_decay_time_minutes;
         self.db.journal.listening_to_misses =
             config.notify_keyspace_events.has(crate::config::EventClasses::KEY_MISS);
+        // A limit that has become lower than what is in use holds at once, not from the next command on.
+        self.evicting |= self.server.config.maxmemory_bytes > 0;
         self.count_all_memory();
     }
 

@@ -82,6 +82,19 @@ impl ClientError {
         ClientError::Text(Cow::Owned(text))
     }
 
+    /// A background save has failed, and writes are to wait until one succeeds. `server` is what clients know this
+    /// server as.
+    pub fn saves_fail(server: &str) -> Self {
+        Self::formatted(format!(
+            "MISCONF {server} is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the {server} logs for details about the RDB error."
+        ))
+    }
+
+    /// The data is not all there yet.
+    pub fn loading(server: &str) -> Self {
+        Self::formatted(format!("LOADING {server} is loading the dataset in memory"))
+    }
+
     /// The error's code, the word before the first space: what INFO errorstats counts.
     pub fn code(line: &str) -> &str {
         line.split(' ').next().unwrap_or(line)

@@ -14,7 +14,7 @@
 //!    notifications, clients whose waiting is over.
 //! 7. [`net`] writes each client's output once, when all requests at hand have run.
 //!
-//! Beside these: [`session`] (what is known of each client), [`config`], [`clock`], [`observe`] (what the server
+//! Beside these: [`session`] (what is known of each client), [`persist`] (files), [`config`], [`clock`], [`observe`] (what the server
 //! knows of itself), and [`server`], which holds them together.
 
 pub mod clock;
@@ -26,6 +26,7 @@ pub mod engine;
 pub mod error;
 pub mod net;
 pub mod observe;
+pub mod persist;
 pub mod script;
 pub mod server;
 pub mod session;

@@ -4,6 +4,7 @@ pub mod command_log;
 pub mod latency;
 pub mod log;
 pub mod memory;
+pub mod persistence;
 pub mod process;
 pub mod rates;
 pub mod statistics;
@@ -11,6 +12,7 @@ pub mod statistics;
 pub use command_log::CommandLogs;
 pub use latency::LatencyMonitor;
 pub use memory::Memory;
+pub use persistence::Persistence;
 pub use rates::Rates;
 pub use statistics::{CommandFigures, Statistics};
 
@@ -26,10 +28,11 @@ pub struct Observations {
     pub rates: Rates,
     pub latency: LatencyMonitor,
     pub command_logs: CommandLogs,
+    pub persistence: Persistence,
 }
 
 impl Observations {
-    pub fn new(commands: usize) -> Self {
+    pub fn new(commands: usize, now_s: i64) -> Self {
         Observations {
             statistics: Statistics::default(),
             commands: vec![CommandFigures::default(); commands],
@@ -37,6 +40,7 @@ impl Observations {
             rates: Rates::default(),
             latency: LatencyMonitor::default(),
             command_logs: CommandLogs::default(),
+            persistence: Persistence::new(now_s),
         }
     }
 

@@ -21,6 +21,39 @@ pub enum HostRequest {
     Shutdown,
 }
 
+/// What a command asks of those who keep the data on disk. The engine does it at once and writes the reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PersistRequest {
+    Save,
+    BackgroundSave {
+        /// When something else is being written, after that.
+        schedule: bool,
+    },
+    CancelSave,
+    RewriteLog,
+    /// FLUSHALL has removed all data.
+    AllFlushed,
+    /// DEBUG RELOAD.
+    Reload {
+        save: bool,
+        flush: bool,
+        /// Keys in the file take the place of those in memory.
+        merge: bool,
+    },
+    /// DEBUG LOADAOF.
+    LoadLog,
+    Shutdown(Shutdown),
+}
+
+/// How the process ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shutdown {
+    /// Saved or not saved, whatever the configuration says.
+    pub save: Option<bool>,
+    /// Goes on after failures.
+    pub force: bool,
+}
+
 /// CLIENT PAUSE: which commands wait, and until when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
@@ -49,6 +82,8 @@ pub struct Switches {
     pub reply_peak_reset_ms: Option<u64>,
     /// All unsent output counts against a client's limits, and none as its reply buffer.
     pub enforce_reply_list: bool,
+    /// Payloads and files are taken whatever their checksums say.
+    pub skip_checksums: bool,
 }
 
 impl Default for Switches {
@@ -61,6 +96,7 @@ impl Default for Switches {
             reply_resizing: true,
             reply_peak_reset_ms: Some(REPLY_PEAK_RESET_MS),
             enforce_reply_list: false,
+            skip_checksums: false,
         }
     }
 }
@@ -142,7 +178,7 @@ impl Server {
             switches: Switches::default(),
             scripts,
             short_of_memory: false,
-            observed: Observations::new(commands),
+            observed: Observations::new(commands, now.unix_us / 1_000_000),
             monitors: Vec::new(),
             host_requests: Vec::new(),
             condemned: Vec::new(),

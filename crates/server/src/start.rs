@@ -4,6 +4,7 @@ mod presence;
 
 use crate::clock::Clock;
 use crate::config::{Config, ConfigError, Directive, Startup};
+use crate::engine::persistence::RestoreError;
 use crate::engine::{Executor, Seeds};
 use crate::net::Host;
 use crate::net::listener::ListenError;
@@ -25,6 +26,7 @@ use structures::hash::HashSeed;
 pub enum StartError {
     Config(ConfigError),
     Listen(ListenError),
+    Load(RestoreError),
     /// What was being done when the operating system refused.
     System {
         doing: &'static str,
@@ -37,6 +39,9 @@ impl fmt::Display for StartError {
         match self {
             StartError::Config(error) => error.fmt(f),
             StartError::Listen(error) => error.fmt(f),
+            StartError::Load(error) => {
+                write!(f, "{error}\nFatal error loading the DB, check server logs. Exiting.")
+            }
             StartError::System { doing, source } => write!(f, "{doing}: {source}"),
         }
     }
@@ -99,6 +104,10 @@ fn run(startup: Startup) -> Result<(), StartError> {
         presence::set_title(config);
     }
     log::info!("Server initialized");
+    if !host.load().map_err(StartError::Load)? {
+        return Ok(());
+    }
+    let config = &host.executor.server.config;
     for kind in presence::listener_kinds(config) {
         log::info!("Ready to accept connections {kind}");
     }

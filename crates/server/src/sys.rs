@@ -2,5 +2,6 @@
 //! call, checks its arguments by their types, and keeps no pointer.
 
 pub mod allocator;
+pub mod child;
 pub mod lua;
 pub mod process;

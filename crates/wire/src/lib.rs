@@ -7,15 +7,22 @@
 //! | [`response`] | what our own tools read from a server |
 //! | [`number`] | integers, doubles and 80-bit floats as text |
 //! | [`glob`] | patterns |
+//! | [`rdb`] | the elements of RDB files and DUMP payloads |
+//! | [`ziplist`], [`zipmap`] | compact collections as servers before version 7 wrote them |
+//! | [`crc64`] | the checksum of RDB and DUMP |
 //!
 //! Nothing here reads a socket, a file or a clock, and nothing is `unsafe`.
 #![forbid(unsafe_code)]
 
+pub mod crc64;
 pub mod glob;
 pub mod number;
+pub mod rdb;
 pub mod reply;
 pub mod request;
 pub mod response;
+pub mod ziplist;
+pub mod zipmap;
 
 #[cfg(test)]
 mod reference;

@@ -1,11 +1,12 @@
 //! DEBUG: looking inside, and switches for tests. Allowed only where `enable-debug-command` says so.
 
 use crate::command::flag::{ADMIN, LOADING, NO_SCRIPT, PROTECTED, STALE};
-use crate::command::{Args, Command, Context, Group, Outcome};
+use crate::command::{Args, Command, Context, Group, Next, Outcome};
 use crate::config::RewriteRequest;
 use crate::db::Text;
 use crate::db::list::List;
 use crate::error::ClientError;
+use crate::server::PersistRequest;
 use std::time::Duration;
 use wire::reply::Protocol;
 
@@ -90,7 +91,7 @@ const WORDS: &[Word] = &[
         value_statistics,
     ),
     word("listpack", 3..=3, "LISTPACK <key>", "Describe a value that is kept as a listpack.", listpack),
-    word("loadaof", 2..=2, "LOADAOF", "Load the append-only file anew.", no_persistence),
+    word("loadaof", 2..=2, "LOADAOF", "Load the append-only file anew.", load_log),
     word("log", 3..=3, "LOG <message>", "Write a message to the log.", log_message),
     word("object", 3..=4, "OBJECT <key> [fast]", "Describe how a value is kept.", object),
     word("pause-cron", 3..=3, "PAUSE-CRON <0|1>", "Stop periodic work.", pause_cron),
@@ -103,7 +104,7 @@ const WORDS: &[Word] = &[
         "Accepted: how large an element of a list is kept apart is not adjustable.",
         packed_threshold,
     ),
-    word("reload", 2..=ANY, "RELOAD [option ...]", "Save all data, and load it again.", no_persistence),
+    word("reload", 2..=ANY, "RELOAD [option ...]", "Save all data, and load it again.", reload),
     word(
         "replybuffer",
         4..=4,
@@ -125,6 +126,13 @@ const WORDS: &[Word] = &[
         "SET-DISABLE-DENY-SCRIPTS <0|1>",
         "Let scripts call commands that they may not.",
         deny_scripts,
+    ),
+    word(
+        "set-skip-checksum-validation",
+        3..=3,
+        "SET-SKIP-CHECKSUM-VALIDATION <0|1>",
+        "Take payloads and files whatever their checksums say.",
+        skip_checksums,
     ),
     word("sleep", 3..=3, "SLEEP <seconds>", "Do nothing for a while; nobody else is served either.", sleep),
     word(
@@ -169,8 +177,29 @@ fn accept(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-fn no_persistence(_ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    Err(ClientError::text("ERR This version does not save data, so there is nothing to load"))
+fn load_log(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    ctx.next = Next::Persist(PersistRequest::LoadLog);
+    Ok(())
+}
+
+fn reload(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    const WORDS: [&str; 3] = ["MERGE", "NOFLUSH", "NOSAVE"];
+    let has = |word: &str| args.from(2).iter().any(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
+    let known = |arg: &[u8]| WORDS.iter().any(|word| arg.eq_ignore_ascii_case(word.as_bytes()));
+    if !args.from(2).iter().all(known) {
+        return Err(ClientError::text(
+            "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.",
+        ));
+    }
+    let (save, flush, merge) = (!has("NOSAVE"), !has("NOFLUSH"), has("MERGE"));
+    ctx.next = Next::Persist(PersistRequest::Reload { save, flush, merge });
+    Ok(())
+}
+
+fn skip_checksums(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    ctx.server.switches.skip_checksums = switch_at(args, 2);
+    ctx.reply.ok();
+    Ok(())
 }
 
 fn active_expire(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

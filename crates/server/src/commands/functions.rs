@@ -3,10 +3,13 @@
 use super::scripting::{KEYS, KEYS_READ, MAY_WRITE, ONLY_READS, end_script, key_count, options, start};
 use crate::command::flag::{ALLOW_BUSY, DENY_OOM, LOADING, NO_SCRIPT, STALE, WRITE};
 use crate::command::{Args, Command, Context, Group, Outcome};
+use crate::config::RdbVersionCheck;
 use crate::error::ClientError;
-use crate::script::functions::{Function, Library};
+use crate::script::functions::{Function, Library, RestorePolicy};
 use crate::script::{Call, Mode, Running};
 use std::rc::Rc;
+use wire::rdb::read::split_payload;
+use wire::rdb::{Magic, Reader, Writer, accepts_version, opcode};
 
 const COST: &str = "Depends on the function that is executed";
 const ON_ALL_SHARDS: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
@@ -34,6 +37,10 @@ const SUBCOMMANDS: &[Command] = &[
         .since("7.0.0", "O(1)")
         .doc("Removes a library.", "library-name")
         .tips(ON_ALL_SHARDS),
+    Command::new("function|dump", 2, Group::Scripting, dump)
+        .flags(NO_SCRIPT)
+        .since("7.0.0", "O(N) where N is the number of functions")
+        .doc("Answers all libraries in a form that FUNCTION RESTORE takes.", ""),
     Command::new("function|flush", -2, Group::Scripting, flush)
         .flags(NO_SCRIPT | WRITE)
         .since("7.0.0", "O(N) where N is the number of functions deleted")
@@ -57,6 +64,14 @@ const SUBCOMMANDS: &[Command] = &[
         .flags(NO_SCRIPT | WRITE | DENY_OOM)
         .since("7.0.0", "O(1) (considering compilation time is redundant)")
         .doc("Adds a library.", "[REPLACE] function-code")
+        .tips(ON_ALL_SHARDS),
+    Command::new("function|restore", -3, Group::Scripting, restore)
+        .flags(NO_SCRIPT | WRITE | DENY_OOM)
+        .since("7.0.0", "O(N) where N is the number of functions on the payload")
+        .doc(
+            "Adds the libraries that FUNCTION DUMP has answered.",
+            "serialized-value [FLUSH | APPEND | REPLACE]",
+        )
         .tips(ON_ALL_SHARDS),
     Command::new("function|stats", 2, Group::Scripting, stats)
         .flags(NO_SCRIPT | ALLOW_BUSY)
@@ -97,6 +112,66 @@ fn load(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     ctx.db.journal.add_dirty(1);
     ctx.reply.bulk(name.as_bytes());
     Ok(())
+}
+
+fn dump(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    let codes = ctx.server.scripts.libraries.codes();
+    let payload = libraries_payload(codes, ctx.server.config.rdbcompression);
+    ctx.reply.bulk(&payload);
+    Ok(())
+}
+
+fn libraries_payload<'a>(codes: impl Iterator<Item = &'a [u8]>, compresses: bool) -> Vec<u8> {
+    let mut writer = Writer::new(Vec::new(), compresses, true);
+    let written = codes.into_iter().try_for_each(|code| {
+        writer.byte(opcode::FUNCTION_2)?;
+        writer.string(code)
+    });
+    written.and_then(|()| writer.finish_payload()).expect("writing to memory does not fail")
+}
+
+fn restore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if args.len() > 4 {
+        let subcommand = String::from_utf8_lossy(args.at(1)).into_owned();
+        return Err(ClientError::SubcommandSyntax { command: "FUNCTION", subcommand });
+    }
+    let policy = match args.get(3).map(<[u8]>::to_ascii_uppercase).as_deref() {
+        None | Some(b"APPEND") => RestorePolicy::Append,
+        Some(b"REPLACE") => RestorePolicy::Replace,
+        Some(b"FLUSH") => RestorePolicy::Flush,
+        Some(_) => {
+            return Err(ClientError::text(
+                "ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.",
+            ));
+        }
+    };
+    let strict = ctx.server.config.rdb_version_check == RdbVersionCheck::Strict;
+    let (body, _) = split_payload(args.at(2))
+        .filter(|&(_, version)| accepts_version(version, Magic::Absent, strict))
+        .ok_or(ClientError::text("ERR DUMP payload version or checksum are wrong"))?;
+    let codes = libraries_of(body).map_err(ClientError::text)?;
+    let restored = ctx.server.scripts.restore_libraries(&codes, policy);
+    restored.map_err(|text| ClientError::formatted(format!("ERR {text}")))?;
+    ctx.db.journal.add_dirty(1);
+    ctx.reply.ok();
+    Ok(())
+}
+
+/// The codes of the libraries in a payload.
+fn libraries_of(body: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
+    let mut reader = Reader::small(body, body.len());
+    let mut codes = Vec::new();
+    while !reader.is_at_end().unwrap_or(true) {
+        match reader.byte() {
+            Ok(opcode::FUNCTION_2) => {}
+            Ok(opcode::FUNCTION_PRE_GA) => return Err("ERR Pre-GA function format not supported"),
+            Ok(_) => return Err("ERR given type is not a function"),
+            Err(_) => return Err("ERR can not read data type"),
+        }
+        let code = reader.string().map_err(|_| "ERR failed loading the given functions payload")?;
+        codes.push(code.to_vec());
+    }
+    Ok(codes)
 }
 
 fn delete(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

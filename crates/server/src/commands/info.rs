@@ -4,7 +4,7 @@ mod activity;
 mod process;
 mod space;
 
-pub(super) use process::VALKEY_VERSION;
+pub use process::VALKEY_VERSION;
 pub(super) use space::Breakdown;
 
 use crate::command::flag::{LOADING, SENTINEL, STALE};

@@ -3,7 +3,7 @@
 use crate::command::flag::{ADMIN, ALLOW_BUSY, FAST, LOADING, NO_MULTI, NO_SCRIPT, READONLY, STALE};
 use crate::command::{Args, Command, Context, Group, Next, Outcome};
 use crate::error::ClientError;
-use crate::server::HostRequest;
+use crate::server::{PersistRequest, Shutdown};
 
 pub const COMMANDS: &[Command] = &[
     Command::new("cluster", -2, Group::Cluster, super::container)
@@ -137,21 +137,14 @@ fn shutdown(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if abort {
         return Err(ClientError::text("ERR No shutdown in progress."));
     }
-    if has("save") && !has("force") {
-        log::warn!("SHUTDOWN SAVE is refused: this server cannot save its data yet");
-        return Err(ClientError::text("ERR Errors trying to SHUTDOWN. Check logs."));
-    }
     // A script that has written may only be ended together with all that was not saved.
     if !has("nosave")
         && let Some(error) = ctx.server.slow_script_error()
     {
         return Err(error);
     }
-    log::info!("User requested shutdown...");
-    ctx.server.host_requests.push(HostRequest::Shutdown);
-    // Nothing that the client has sent behind it may run; it learns of the end by the connection's end.
-    ctx.server.condemn(ctx.client);
-    ctx.next = Next::NoReply;
+    let save = if has("save") { Some(true) } else { has("nosave").then_some(false) };
+    ctx.next = Next::Persist(PersistRequest::Shutdown(Shutdown { save, force: has("force") }));
     Ok(())
 }
 

@@ -97,7 +97,7 @@ fn add_object(digest: &mut Digest, object: &Object, fields_at_ms: i64) {
         Object::List(list) => list.for_each(0, list.len(), &mut |element| digest.mix_text(element)),
         Object::SortedSet(set) => add_sorted_set(digest, set),
         Object::Stream(stream) => stream.for_each(&mut |id, fields| {
-            digest.mix(&id.to_key());
+            digest.mix(format!("{}.{}", id.ms, id.seq).as_bytes());
             for (field, value) in fields {
                 digest.mix_text(field);
                 digest.mix_text(value);

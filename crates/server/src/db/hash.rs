@@ -3,7 +3,10 @@
 //! A field whose time has come stays until the search for due fields or a write removes it, and until then no
 //! reader sees it: readers say which fields count as gone, those that expire before `now_ms`. `len` counts them.
 
+mod rdb;
+
 use super::collection::{Collection, EncodingLimits, Means};
+use super::layout::Layout;
 use super::object::{Kind, Object, Text};
 use std::collections::HashSet;
 use structures::hash::HashSeed;
@@ -11,6 +14,7 @@ use structures::listpack::{Element, Listpack, Position};
 use structures::packed_map::{Expiry, PackedMap, Probe};
 use structures::prefetch::prefetch_object;
 use structures::random::Random;
+use structures::size_class::usable_size;
 
 /// A field's value, or a field: as its bytes or as the integer they spell.
 pub type Cell<'a> = Text<'a>;
@@ -115,7 +119,17 @@ impl Hash {
     pub fn memory_bytes(&self) -> usize {
         match &self.form {
             Form::Compact(list) => list.memory_bytes(),
-            Form::Packed(map) => size_of::<PackedMap>() + map.memory_bytes(),
+            Form::Packed(map) => usable_size(size_of::<PackedMap>()) + map.memory_bytes(),
+        }
+    }
+
+    pub fn layout(&self) -> Layout {
+        match &self.form {
+            Form::Compact(list) => Layout::of_listpack(list),
+            Form::Packed(map) => {
+                Layout::new("packed map", vec![("pages", map.pages_len()), ("expiring", map.expiring_len())])
+                    .packed(map.used_bytes(), map.page_bytes())
+            }
         }
     }
 

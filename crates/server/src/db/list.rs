@@ -1,11 +1,15 @@
 //! Lists: packed nodes in a row.
 
+mod rdb;
+
 use super::collection::{Collection, EncodingLimits};
+use super::layout::Layout;
 use super::object::{Kind, Object, Text};
 use structures::hash::HashSeed;
 use structures::listpack::Element;
 use structures::packed_list::{Direction, PackedList};
 use structures::prefetch::prefetch_object;
+use structures::size_class::usable_size;
 
 /// Which end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +70,14 @@ impl List {
 
     /// Bytes held from the allocator, this value itself left out.
     pub fn memory_bytes(&self) -> usize {
-        size_of::<PackedList>() + self.packed.memory_bytes()
+        usable_size(size_of::<PackedList>()) + self.packed.memory_bytes()
+    }
+
+    pub fn layout(&self) -> Layout {
+        let (plain, compressed) = self.packed.plain_and_compressed_nodes();
+        let parts =
+            vec![("nodes", self.packed.node_count()), ("large-elements", plain), ("compressed", compressed)];
+        Layout::new("packed list", parts).packed(self.packed.used_bytes(), self.packed.node_bytes())
     }
 
     /// Asks for what the value points at; whether more can be fetched once that has come.

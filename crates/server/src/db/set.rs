@@ -1,7 +1,10 @@
 //! Sets: members without order. Integers as long as all members are, a compact list while small, packed pages
 //! beyond.
 
+mod rdb;
+
 use super::collection::{Collection, EncodingLimits, Means};
+use super::layout::Layout;
 use super::object::{Kind, Object, Text};
 use structures::hash::HashSeed;
 use structures::integer_set::IntegerSet;
@@ -9,6 +12,7 @@ use structures::listpack::{Element, Listpack, Position};
 use structures::packed_map::{PackedSet, Probe};
 use structures::prefetch::prefetch_object;
 use structures::random::Random;
+use structures::size_class::usable_size;
 
 #[derive(Clone, Debug)]
 pub struct Set {
@@ -71,7 +75,25 @@ impl Set {
         match &self.form {
             Form::Integers { set, .. } => set.memory_bytes(),
             Form::Compact(list) => list.memory_bytes(),
-            Form::Packed(set) => size_of::<PackedSet>() + set.memory_bytes(),
+            Form::Packed(set) => usable_size(size_of::<PackedSet>()) + set.memory_bytes(),
+        }
+    }
+
+    pub fn layout(&self) -> Layout {
+        match &self.form {
+            Form::Integers { set: IntegerSet::Small(sorted), .. } => {
+                Layout::new("sorted integers", vec![("pages", 1)])
+                    .packed(sorted.as_bytes().len(), sorted.memory_bytes())
+            }
+            Form::Integers { set: IntegerSet::Large(pages), .. } => {
+                let figures = pages.figures();
+                let parts =
+                    vec![("pages", figures.pages), ("runs", figures.runs), ("bitmaps", figures.bitmaps)];
+                Layout::new("integer pages", parts).packed(figures.used_bytes, figures.page_bytes)
+            }
+            Form::Compact(list) => Layout::of_listpack(list),
+            Form::Packed(set) => Layout::new("packed set", vec![("pages", set.pages_len())])
+                .packed(set.used_bytes(), set.page_bytes()),
         }
     }
 

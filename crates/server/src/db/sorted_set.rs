@@ -2,8 +2,10 @@
 //! `zset-index skiplist`) a skip list.
 
 mod compact;
+mod rdb;
 
 use super::collection::{Collection, EncodingLimits, Means};
+use super::layout::Layout;
 use super::object::{Kind, Object, Text};
 use compact::Compact;
 use std::ops::Range;
@@ -12,6 +14,7 @@ pub use structures::ordered_set::{Full, Insertion, LexBound, ScoreBound};
 use structures::ordered_set::{OrderedSet, ScoreProbe, fbtree::FbTree, skip_list::SkipList};
 use structures::prefetch::prefetch_object;
 use structures::random::Random;
+use structures::size_class::usable_size;
 
 pub struct SortedSet {
     form: Form,
@@ -249,6 +252,35 @@ impl SortedSet {
 
     /// Bytes held from the allocator beyond this value.
     pub fn memory_bytes(&self) -> usize {
-        large!(&self.form, list => list.memory_bytes(), set => size_of_val(&**set) + set.memory_bytes())
+        large!(&self.form, list => list.memory_bytes(), set => {
+            usable_size(size_of_val(&**set)) + set.memory_bytes()
+        })
+    }
+
+    pub fn layout(&self) -> Layout {
+        match &self.form {
+            Form::Compact(list) => list.layout(),
+            Form::Tree(tree) => {
+                let figures = tree.figures();
+                let parts = vec![
+                    ("leaves", figures.leaves),
+                    ("inner-nodes", figures.inner_nodes),
+                    ("levels", figures.levels),
+                    ("long-members", figures.long_members),
+                    ("index-bytes", figures.index_bytes),
+                ];
+                Layout::new("feature B+ tree", parts).packed(figures.used_bytes, figures.page_bytes)
+            }
+            Form::SkipList(list) => {
+                let figures = list.figures();
+                let parts = vec![
+                    ("nodes", list.len()),
+                    ("levels", figures.levels),
+                    ("node-bytes", figures.nodes_bytes),
+                    ("index-bytes", figures.index_bytes),
+                ];
+                Layout::new("skip list", parts)
+            }
+        }
     }
 }

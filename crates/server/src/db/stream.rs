@@ -1,13 +1,16 @@
 //! Streams: a log of entries and the groups that read it. The one type that may be empty and stay: its counters
 //! and groups outlive its entries.
 
+mod rdb;
+
 use super::collection::{Collection, EncodingLimits};
+use super::layout::Layout;
 use super::object::{Kind, Object, Text};
 use std::ops::{Deref, DerefMut};
 use structures::hash::HashSeed;
-use structures::listpack::Element;
+use structures::listpack::{Element, Listpack};
 use structures::prefetch::prefetch_object;
-use structures::size_class::size_class;
+use structures::size_class::usable_size;
 use structures::stream::{self as log, NodeLimits};
 use wire::reply::ReplyBuffer;
 
@@ -82,7 +85,19 @@ impl Stream {
 
     /// Bytes held from the allocator, this value itself left out.
     pub fn boxed_memory_bytes(&self) -> usize {
-        size_class(size_of::<log::Stream>()) + self.log.memory_bytes()
+        usable_size(size_of::<log::Stream>()) + self.log.memory_bytes()
+    }
+
+    pub fn layout(&self) -> Layout {
+        let nodes = || self.log.nodes().map(|(_, listpack)| listpack);
+        let parts = vec![
+            ("nodes", self.log.node_count()),
+            ("index-nodes", self.log.index_node_count()),
+            ("groups", self.log.groups().count()),
+        ];
+        let used_bytes = nodes().map(Listpack::total_bytes).sum();
+        Layout::new("radix tree of listpacks", parts)
+            .packed(used_bytes, nodes().map(Listpack::memory_bytes).sum())
     }
 
     /// All entries, each field and value as it is.

@@ -139,7 +139,7 @@ pub fn reserve(text: &mut Vec<u8>, more: usize) {
     text.reserve_exact(more + spare);
 }
 
-fn bytes_value(text: &[u8]) -> NewValue<'_, Object> {
+pub(super) fn bytes_value(text: &[u8]) -> NewValue<'_, Object> {
     if text.len() <= INLINE_LEN_MAX {
         NewValue::Inline(text)
     } else {

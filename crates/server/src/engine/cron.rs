@@ -46,6 +46,9 @@ impl Executor {
         if self.is_busy() {
             return self.go_on_with_script();
         }
+        if self.is_loading() {
+            return;
+        }
         self.time_out_blocked();
         self.end_pause_if_due();
         self.go_on_evicting();
@@ -63,9 +66,11 @@ impl Executor {
         if !switches.cron {
             return;
         }
+        self.persist_cron();
         if switches.active_expire {
             self.expire_some(period_us * self.expire_effort().time_percent_max() / 100);
         }
+        self.limit_tracking();
         if switches.table_steps {
             self.db.step_tables(TABLE_STEP_BUCKETS);
         }

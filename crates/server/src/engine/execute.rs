@@ -142,7 +142,7 @@ impl Executor {
     #[inline]
     fn run(&mut self, slot: ClientSlot, id: CommandId, args: Args<'_>, reply: &mut ReplyBuffer) {
         match self.call(slot, id, args, reply, Origin::default()) {
-            Next::Reply | Next::NoReply => {}
+            Next::Reply | Next::NoReply | Next::Persist(_) => {}
             Next::Block(request) => self.block(slot, id, args, request),
             Next::BlockAs(request, args) => self.block(slot, id, args.view(), request),
             Next::RunTransaction => self.run_transaction(slot, id, args, reply),
@@ -184,8 +184,12 @@ impl Executor {
             origin,
             next: Next::Reply,
         };
-        let outcome = (command.handler)(&mut context, args);
-        let next = context.next;
+        let mut outcome = (command.handler)(&mut context, args);
+        let mut next = context.next;
+        if let Next::Persist(request) = next {
+            outcome = self.persist(slot, request, origin.in_transaction, reply);
+            next = Next::Reply;
+        }
         let failed = outcome.is_err();
         if let Err(error) = outcome {
             let line = error.to_string();
@@ -199,7 +203,7 @@ impl Executor {
             self.reconfigured();
         }
         match next {
-            Next::Reply | Next::NoReply => {
+            Next::Reply | Next::NoReply | Next::Persist(_) => {
                 let elapsed_ns = self.lap_ns();
                 let reply_bytes = reply.len().saturating_sub(start);
                 self.observe_call(Finished { slot, id, args, elapsed_ns, reply_bytes, failed });

@@ -20,8 +20,10 @@ impl Executor {
         self.protected(slot, row)?;
         self.inside_transaction(slot, row)?;
         self.memory_shortage(slot, row, args)?;
+        self.disk_trouble(slot, row, args)?;
         self.limit_tracking();
         self.subscribed_context(slot, row)?;
+        self.loading(row)?;
         self.beside_slow_script(row)
     }
 
@@ -78,9 +80,43 @@ impl Executor {
         Err(ClientError::OutOfMemory)
     }
 
+    /// Writes that could be lost are not accepted.
+    fn disk_trouble(&self, slot: ClientSlot, row: &Command, args: Args<'_>) -> Result<(), ClientError> {
+        let (config, figures) = (&self.server.config, &self.server.observed.persistence);
+        let saves_fail =
+            !figures.last_save_ok && config.stop_writes_on_bgsave_error && !config.save.is_empty();
+        if !saves_fail && figures.log.last_write_error.is_none() {
+            return Ok(());
+        }
+        let transaction = self.server.clients[slot].transaction.as_ref().filter(|_| row.name == "exec");
+        let flags = self.flags_of(row, args) | transaction.map_or(0, |transaction| transaction.flags);
+        if flags & flag::WRITE == 0 && row.name != "ping" {
+            return Ok(());
+        }
+        Err(match &figures.log.last_write_error {
+            Some(error) if !saves_fail => {
+                ClientError::formatted(format!("MISCONF Errors writing to the AOF file: {error}"))
+            }
+            _ => ClientError::saves_fail(self.server_name()),
+        })
+    }
+
+    /// Only commands that need no data run while it is being loaded.
+    fn loading(&self, row: &Command) -> Result<(), ClientError> {
+        if self.server.observed.persistence.loading.is_none() || row.is(flag::LOADING) {
+            return Ok(());
+        }
+        Err(ClientError::loading(self.server_name()))
+    }
+
+    /// What clients know this server as.
+    fn server_name(&self) -> &'static str {
+        if self.server.config.extended_redis_compatibility { "Redis" } else { "Valkey" }
+    }
+
     /// What is remembered of clients' caches must not fill the memory.
     #[inline]
-    fn limit_tracking(&mut self) {
+    pub(super) fn limit_tracking(&mut self) {
         let server = &mut self.server;
         if server.tracking.clients > 0 {
             server.tracking.limit(&mut server.clients, server.config.tracking_table_max_keys as usize);

@@ -313,7 +313,10 @@ impl Caller for Executor {
         // What Lua has done since the last command is the script's time, not this command's.
         self.start_stopwatch();
         let next = self.call(slot, id, args, reply, origin);
-        assert!(matches!(next, Next::Reply | Next::NoReply), "nothing waits inside a script");
+        assert!(
+            matches!(next, Next::Reply | Next::NoReply | Next::Persist(_)),
+            "nothing waits inside a script"
+        );
     }
 
     fn may_call(&mut self, command: &CommandLine) -> Option<bool> {

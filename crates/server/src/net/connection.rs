@@ -27,6 +27,8 @@ pub const BATCH_REQUESTS_MAX: usize = 128;
 const ARGS_KEPT_MAX: usize = 1024;
 /// Unused room in an input buffer that is not worth taking away.
 const INPUT_FREE_BYTES_KEPT: usize = 4 * 1024;
+/// An empty input buffer of more than this is not kept for the next request, however busy the client.
+const INPUT_EMPTY_BYTES_MAX: usize = 512 * 1024;
 /// An input buffer up to this size is left alone while its client is busy, and may be lent to others.
 pub const INPUT_KEPT_BYTES_MAX: usize = 32 * 1024;
 /// A client that has sent nothing for longer than this loses its input buffer.
@@ -308,5 +310,8 @@ impl Connection {
         self.prefetched.set(0);
         self.input_peak = self.input_peak.max(self.input.len());
         self.input.drain(..std::mem::take(&mut self.position));
+        if self.input.is_empty() && self.input.capacity() > INPUT_EMPTY_BYTES_MAX {
+            self.input = Vec::new();
+        }
     }
 }

@@ -3,12 +3,14 @@
 use super::connection::{BATCH_REQUESTS_MAX, Connection, Transfer};
 use super::listener::ListenError;
 use super::poller::{Poller, Readiness, Token};
-use super::signals::StopSignals;
+use super::signals::{StopSignal, StopSignals};
 use super::surroundings::{Listeners, ProcessSurroundings};
 use super::sweep::Sweep;
+use crate::config::ShutdownFlags;
+use crate::engine::persistence::RestoreError;
 use crate::engine::prefetch::Window;
 use crate::engine::{Executor, Flow};
-use crate::server::HostRequest;
+use crate::server::{HostRequest, Shutdown};
 use crate::session::ClientSlot;
 use std::cell::RefCell;
 use std::io;
@@ -83,6 +85,19 @@ impl Host {
         Ok(())
     }
 
+    /// Loads the data, answering clients in between; `false` when the process is to stop.
+    pub fn load(&mut self) -> Result<bool, RestoreError> {
+        self.executor.begin_loading()?;
+        while self.executor.is_loading() {
+            match self.tick() {
+                Ok(true) => self.executor.load_step()?,
+                Ok(false) => return Ok(false),
+                Err(error) => log::warn!("Serving clients while loading: {error}"),
+            }
+        }
+        Ok(true)
+    }
+
     /// Serves until a command or a signal ends the process.
     pub fn run(&mut self) -> io::Result<()> {
         while self.tick()? {}
@@ -94,10 +109,9 @@ impl Host {
         self.wait()?;
         self.executor.begin_tick();
         let ready = std::mem::take(&mut self.ready);
-        let mut go_on = true;
         for event in &ready {
             match event.token {
-                Token::Signal => go_on &= !self.signals.requested(),
+                Token::Signal => self.stop_if_requested(),
                 Token::Listener(index) => self.accept(index as usize),
                 Token::Connection(slot) => self.serve(ClientSlot(slot), event),
             }
@@ -114,12 +128,29 @@ impl Host {
         if let Err(error) = self.watch_listeners() {
             log::warn!("{error}");
         }
-        Ok(go_on && self.host_requests())
+        Ok(self.host_requests())
+    }
+
+    /// A signal has come: ends the process if the data is safe.
+    fn stop_if_requested(&mut self) {
+        let Some(signal) = self.signals.requested() else { return };
+        let config = &self.executor.server.config;
+        let flags = match signal {
+            StopSignal::Interrupt => config.shutdown_on_sigint,
+            StopSignal::Terminate => config.shutdown_on_sigterm,
+        };
+        let save = match flags {
+            flags if flags.has(ShutdownFlags::SAVE) => Some(true),
+            flags => flags.has(ShutdownFlags::NOSAVE).then_some(false),
+        };
+        self.executor.shut_down(Shutdown { save, force: flags.has(ShutdownFlags::FORCE) });
     }
 
     fn wait(&mut self) -> io::Result<()> {
         let now_us = self.executor.clock.monotonic_us();
-        let timeout_us = self.executor.next_timer_us().saturating_sub(now_us);
+        let loading = self.executor.is_loading();
+        let next_us = if loading { now_us } else { self.executor.next_timer_us() };
+        let timeout_us = next_us.saturating_sub(now_us);
         self.poller.wait(Duration::from_micros(timeout_us), &mut self.ready)
     }
 

@@ -6,6 +6,13 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// What asked the process to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopSignal {
+    Interrupt,
+    Terminate,
+}
+
 /// How the process learns that it is asked to stop.
 pub struct StopSignals {
     /// Becomes readable when one has come.
@@ -28,14 +35,15 @@ impl StopSignals {
         Ok(StopSignals { wakes, interrupted })
     }
 
-    /// Whether one has come; says so in the log.
-    pub fn requested(&self) -> bool {
+    /// Which has come, if any; says so in the log.
+    pub fn requested(&self) -> Option<StopSignal> {
         let mut bytes = [0; 16];
         if !matches!((&self.wakes).read(&mut bytes), Ok(1..)) {
-            return false;
+            return None;
         }
-        let name = if self.interrupted.load(Ordering::Relaxed) { "SIGINT" } else { "SIGTERM" };
+        let interrupted = self.interrupted.swap(false, Ordering::Relaxed);
+        let name = if interrupted { "SIGINT" } else { "SIGTERM" };
         log::warn!("Received {name} scheduling shutdown...");
-        true
+        Some(if interrupted { StopSignal::Interrupt } else { StopSignal::Terminate })
     }
 }

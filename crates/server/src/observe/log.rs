@@ -4,9 +4,25 @@
 use crate::config::LogLevel;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What stands in each line for the server's part: `M` for a primary, `C` for a child process.
+static ROLE: AtomicU8 = AtomicU8::new(b'M');
+
+/// From now on lines are marked as those of a child process.
+pub fn become_child() {
+    ROLE.store(b'C', Ordering::Relaxed);
+}
+
+/// The log file, for those who close all others.
+pub fn file_descriptor() -> Option<RawFd> {
+    let target = LOGGER.target.lock().expect("no thread panics while it logs");
+    target.as_ref().map(AsRawFd::as_raw_fd)
+}
 
 struct Logger {
     target: Mutex<Option<File>>,
@@ -55,7 +71,10 @@ impl log::Log for Logger {
         };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let time = date_and_time(now.as_secs() as i64, now.subsec_millis());
-        let line = format!("{}:M {time} {mark} {}\n", std::process::id(), record.args());
+        let line = {
+            let role = char::from(ROLE.load(Ordering::Relaxed));
+            format!("{}:{role} {time} {mark} {}\n", std::process::id(), record.args())
+        };
         let mut target = LOGGER.target.lock().expect("no thread panics while it logs");
         // A log that cannot be written has nowhere to say so.
         let _ = match &mut *target {

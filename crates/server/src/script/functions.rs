@@ -55,6 +55,11 @@ pub enum RestorePolicy {
 }
 
 impl Libraries {
+    /// By their names' order.
+    pub fn codes(&self) -> impl Iterator<Item = &[u8]> {
+        self.iter().map(|library| library.code.as_slice())
+    }
+
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Library> {
         self.by_name.values()
     }

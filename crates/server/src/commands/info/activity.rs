@@ -38,44 +38,97 @@ pub(super) fn clients(sources: &mut Sources<'_>, lines: &mut Lines) {
     lines.field("paused_timeout_milliseconds", left_ms);
 }
 
-/// Nothing is saved yet: these are the figures of a server that has neither loaded nor written anything.
 pub(super) fn persistence(sources: &mut Sources<'_>, lines: &mut Lines) {
-    let started_s = sources.server.identity.started.unix_us / 1_000_000;
+    let figures = &sources.server.observed.persistence;
+    let now_s = sources.server.now.unix_us / 1_000_000;
+    let elapsed_s = |since: Option<i64>| since.map_or(-1, |since_s| now_s - since_s);
+    let child = &figures.child;
     lines.fields(&[
-        ("loading", 0),
+        ("loading", u64::from(figures.loading.is_some())),
         ("async_loading", 0),
-        ("current_cow_peak", 0),
-        ("current_cow_size", 0),
+        ("current_cow_peak", child.copied_bytes_peak),
+        ("current_cow_size", child.copied_bytes),
         ("current_cow_size_age", 0),
     ]);
-    lines.field("current_fork_perc", "0.00");
-    lines.fields(&[("current_save_keys_processed", 0), ("current_save_keys_total", 0)]);
-    lines.field("rdb_changes_since_last_save", sources.db.journal.dirty);
-    lines.field("rdb_bgsave_in_progress", 0);
-    lines.field("rdb_last_save_time", started_s);
-    lines.field("rdb_last_bgsave_status", "ok");
+    lines.field(
+        "current_fork_perc",
+        format!("{:.2}", 100.0 * ratio(child.keys_processed, child.keys_total.max(1))),
+    );
     lines.fields(&[
-        ("rdb_last_bgsave_time_sec", -1),
-        ("rdb_current_bgsave_time_sec", -1),
-        ("rdb_saves", 0),
-        ("rdb_last_cow_size", 0),
-        ("rdb_last_load_keys_expired", 0),
-        ("rdb_last_load_keys_loaded", 0),
-        ("aof_enabled", 0),
-        ("aof_rewrite_in_progress", 0),
-        ("aof_rewrite_scheduled", 0),
-        ("aof_last_rewrite_time_sec", -1),
-        ("aof_current_rewrite_time_sec", -1),
+        ("current_save_keys_processed", child.keys_processed),
+        ("current_save_keys_total", child.keys_total),
+        ("rdb_changes_since_last_save", sources.db.journal.dirty),
+        ("rdb_bgsave_in_progress", figures.save_started_s.is_some().into()),
     ]);
-    lines.field("aof_last_bgrewrite_status", "ok");
-    lines.fields(&[("aof_rewrites", 0), ("aof_rewrites_consecutive_failures", 0)]);
-    lines.field("aof_last_write_status", "ok");
+    lines.field("rdb_last_save_time", figures.last_save_s);
+    lines.field("rdb_last_bgsave_status", if figures.last_save_ok { "ok" } else { "err" });
+    lines.field("rdb_last_bgsave_time_sec", figures.last_background_save_duration_s);
+    lines.field("rdb_current_bgsave_time_sec", elapsed_s(figures.save_started_s));
     lines.fields(&[
-        ("aof_last_cow_size", 0),
+        ("rdb_saves", figures.saves),
+        ("rdb_last_cow_size", figures.last_save_copied_bytes),
+        ("rdb_last_load_keys_expired", figures.keys_expired),
+        ("rdb_last_load_keys_loaded", figures.keys_loaded),
+    ]);
+    log(sources, lines, now_s);
+    lines.fields(&[
         ("module_fork_in_progress", 0),
         ("module_fork_last_cow_size", 0),
         ("slot_migration_fork_in_progress", 0),
     ]);
+    appended(sources, lines);
+    loading(sources, lines, now_s);
+}
+
+/// The append-only file, whether it is in use or not.
+fn log(sources: &Sources<'_>, lines: &mut Lines, now_s: i64) {
+    let figures = &sources.server.observed.persistence.log;
+    let status = |ok: bool| if ok { "ok" } else { "err" };
+    lines.fields(&[
+        ("aof_enabled", u8::from(figures.enabled)),
+        ("aof_rewrite_in_progress", figures.rewriting.into()),
+        ("aof_rewrite_scheduled", figures.rewrite_scheduled.into()),
+    ]);
+    lines.field("aof_last_rewrite_time_sec", figures.last_rewrite_duration_s);
+    lines.field(
+        "aof_current_rewrite_time_sec",
+        figures.rewrite_started_s.map_or(-1, |since_s| now_s - since_s),
+    );
+    lines.field("aof_last_bgrewrite_status", status(figures.last_rewrite_ok));
+    lines.fields(&[
+        ("aof_rewrites", figures.rewrites),
+        ("aof_rewrites_consecutive_failures", figures.rewrites_failed_in_a_row),
+    ]);
+    lines.field("aof_last_write_status", status(figures.last_write_error.is_none()));
+    lines.field("aof_last_cow_size", figures.last_rewrite_copied_bytes);
+}
+
+/// What there is to say only of an append-only file in use.
+fn appended(sources: &Sources<'_>, lines: &mut Lines) {
+    let figures = &sources.server.observed.persistence.log;
+    if !figures.enabled {
+        return;
+    }
+    lines.fields(&[
+        ("aof_current_size", figures.bytes),
+        ("aof_base_size", figures.base_bytes),
+        ("aof_pending_rewrite", u64::from(figures.rewrite_scheduled)),
+        ("aof_buffer_length", figures.buffered_bytes),
+        ("aof_pending_bio_fsync", u64::from(figures.pending_fsync)),
+        ("aof_delayed_fsync", figures.delayed_fsyncs),
+    ]);
+}
+
+fn loading(sources: &Sources<'_>, lines: &mut Lines, now_s: i64) {
+    let Some(progress) = sources.server.observed.persistence.loading else { return };
+    lines.field("loading_start_time", progress.started_s);
+    lines.fields(&[
+        ("loading_total_bytes", progress.total_bytes),
+        ("loading_rdb_used_mem", 0),
+        ("loading_loaded_bytes", progress.loaded_bytes),
+    ]);
+    lines.field("loading_loaded_perc", format!("{:.2}", progress.percent()));
+    lines.field("loading_eta_seconds", progress.seconds_left(now_s).unwrap_or(1));
 }
 
 pub(super) fn stats(sources: &mut Sources<'_>, lines: &mut Lines) {
@@ -133,12 +186,13 @@ fn data(sources: &Sources<'_>, lines: &mut Lines) {
 
 fn observers(sources: &Sources<'_>, lines: &mut Lines) {
     let (pubsub, tracking) = (&sources.server.pubsub, &sources.server.tracking);
+    let persistence = &sources.server.observed.persistence;
     lines.fields(&[
         ("pubsub_channels", pubsub.listeners(Kind::Channel).len()),
         ("pubsub_patterns", pubsub.listeners(Kind::Pattern).len()),
         ("pubsubshard_channels", pubsub.listeners(Kind::ShardChannel).len()),
-        ("latest_fork_usec", 0),
-        ("total_forks", 0),
+        ("latest_fork_usec", persistence.fork_us as usize),
+        ("total_forks", persistence.forks as usize),
         ("migrate_cached_sockets", 0),
         ("slave_expires_tracked_keys", 0),
         ("active_defrag_hits", 0),

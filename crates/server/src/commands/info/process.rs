@@ -7,7 +7,7 @@ use crate::observe::process::{CpuTimes, Whose, cpu_times};
 use std::time::Duration;
 
 /// The release of the reference whose behaviour this server follows.
-pub(in crate::commands) const VALKEY_VERSION: &str = "9.1.2";
+pub const VALKEY_VERSION: &str = "9.1.2";
 
 pub(super) fn server(sources: &mut Sources<'_>, lines: &mut Lines) {
     let server = &*sources.server;

@@ -1,5 +1,6 @@
 //! A small sorted set as a compact list: member, score, member, score... in ascending order, as RDB files have it.
 
+use crate::db::layout::Layout;
 use crate::db::object::Text;
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -26,6 +27,16 @@ fn number(element: Element<'_>) -> f64 {
 }
 
 impl Compact {
+    /// Takes a list that is as this type keeps it: in order, each score a number.
+    pub fn of_listpack(list: Listpack) -> Self {
+        Compact { list }
+    }
+
+    /// The list as files have it.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.list.as_bytes()
+    }
+
     pub fn len(&self) -> usize {
         self.list.len() / 2
     }
@@ -37,6 +48,10 @@ impl Compact {
     /// Asks for the first line.
     pub fn prefetch(&self) {
         self.list.prefetch();
+    }
+
+    pub fn layout(&self) -> Layout {
+        Layout::of_listpack(&self.list)
     }
 
     /// Whether the list's format can take another pair.

@@ -1,0 +1,212 @@
+//! Values as bytes, and the data set on disk: DUMP, RESTORE, SAVE, BGSAVE, BGREWRITEAOF, LASTSAVE.
+
+use crate::command::flag::{
+    ADMIN, ASKING, DENY_OOM, FAST, LOADING, NO_ASYNC_LOADING, NO_MULTI, NO_SCRIPT, READONLY, STALE, WRITE,
+};
+use crate::command::{Args, Command, Context, Group, KeySpec, Next, Outcome, access};
+use crate::config::{EventClasses, RdbVersionCheck};
+use crate::db::rdb::{Loaded, LoadedKey, ReadValue};
+use crate::error::ClientError;
+use crate::persist::rdb::save::dump_payload;
+use crate::server::PersistRequest;
+use wire::rdb::read::split_payload;
+use wire::rdb::{FOREIGN_TYPE_MIN, FOREIGN_VERSIONS, Magic, Reader, accepts_version, kind};
+
+const RESTORE_COMPLEXITY: &str = "O(1) to create the new key and additional O(N*M) to reconstruct the serialized value, where N is the number of objects composing the value and M their average size";
+const RESTORE_SYNTAX: &str =
+    "key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]";
+
+pub const COMMANDS: &[Command] = &[
+    Command::new("bgrewriteaof", 1, Group::Server, bgrewriteaof)
+        .flags(NO_ASYNC_LOADING | ADMIN | NO_SCRIPT)
+        .since("1.0.0", "O(1)")
+        .doc("Writes the append-only file anew in the background, as short as it can be.", ""),
+    Command::new("bgsave", -1, Group::Server, bgsave)
+        .flags(NO_ASYNC_LOADING | ADMIN | NO_SCRIPT)
+        .since("1.0.0", "O(1)")
+        .doc("Saves all data to disk in the background.", "[SCHEDULE | CANCEL]"),
+    Command::new("dump", 2, Group::Generic, dump)
+        .flags(READONLY)
+        .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
+        .since("2.6.0", "O(1) to access the key and additional O(N*M) to serialize it, where N is the number of objects composing the value and M their average size")
+        .doc("Answers a key's value as bytes that RESTORE takes.", "key")
+        .tips(&["nondeterministic_output"]),
+    Command::new("lastsave", 1, Group::Server, lastsave)
+        .flags(LOADING | STALE | FAST)
+        .categories(&["admin", "dangerous"])
+        .since("1.0.0", "O(1)")
+        .doc("Answers when the data was last saved, in seconds since 1970.", "")
+        .tips(&["nondeterministic_output"]),
+    Command::new("restore", -4, Group::Generic, restore)
+        .flags(WRITE | DENY_OOM)
+        .keys(&[KeySpec::one(1, access::OW | access::UPDATE)])
+        .categories(&["dangerous"])
+        .since("2.6.0", RESTORE_COMPLEXITY)
+        .doc("Makes a key of bytes that DUMP answered.", RESTORE_SYNTAX),
+    Command::new("restore-asking", -4, Group::Server, restore)
+        .flags(WRITE | DENY_OOM | ASKING)
+        .keys(&[KeySpec::one(1, access::OW | access::UPDATE)])
+        .categories(&["keyspace", "dangerous"])
+        .since("3.0.0", RESTORE_COMPLEXITY)
+        .doc("Does what RESTORE does, for a cluster that moves slots.", RESTORE_SYNTAX),
+    Command::new("save", 1, Group::Server, save)
+        .flags(NO_ASYNC_LOADING | ADMIN | NO_SCRIPT | NO_MULTI)
+        .since("1.0.0", "O(N) where N is the total number of keys in all databases")
+        .doc("Saves all data to disk; nobody is served meanwhile.", ""),
+];
+
+fn dump(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let compresses = ctx.server.config.rdbcompression;
+    match ctx.db.read(args.at(1)) {
+        Some(value) => ctx.reply.bulk(&dump_payload(&value, compresses)),
+        None => ctx.reply.null(),
+    }
+    Ok(())
+}
+
+/// RESTORE's arguments.
+struct Restore<'a> {
+    key: &'a [u8],
+    ttl_ms: i64,
+    payload: &'a [u8],
+    replace: bool,
+    absolute: bool,
+    idle_s: Option<u64>,
+    frequency: Option<u8>,
+}
+
+impl<'a> Restore<'a> {
+    /// The time to live is checked later: whether the key is there comes first.
+    fn parse(args: Args<'a>) -> Result<Self, ClientError> {
+        let mut restore = Restore {
+            key: args.at(1),
+            ttl_ms: 0,
+            payload: args.at(3),
+            replace: false,
+            absolute: false,
+            idle_s: None,
+            frequency: None,
+        };
+        let mut at = 4;
+        while at < args.len() {
+            let has_next = at + 1 < args.len();
+            if args.is(at, "REPLACE") {
+                restore.replace = true;
+            } else if args.is(at, "ABSTTL") {
+                restore.absolute = true;
+            } else if args.is(at, "IDLETIME") && has_next && restore.frequency.is_none() {
+                let idle_s = args.integer(at + 1)?;
+                let invalid = ClientError::text("ERR Invalid IDLETIME value, must be >= 0");
+                restore.idle_s = Some(u64::try_from(idle_s).map_err(|_| invalid)?);
+                at += 1;
+            } else if args.is(at, "FREQ") && has_next && restore.idle_s.is_none() {
+                let frequency = args.integer(at + 1)?;
+                let invalid = ClientError::text("ERR Invalid FREQ value, must be >= 0 and <= 255");
+                restore.frequency = Some(u8::try_from(frequency).map_err(|_| invalid)?);
+                at += 1;
+            } else {
+                return Err(ClientError::Syntax);
+            }
+            at += 1;
+        }
+        Ok(restore)
+    }
+
+    /// Takes the value out of the payload. Nothing in it is trusted.
+    fn value(&self, ctx: &mut Context<'_>) -> Result<ReadValue, ClientError> {
+        const WRONG: ClientError = ClientError::text("ERR DUMP payload version or checksum are wrong");
+        const BAD: ClientError = ClientError::text("ERR Bad data format");
+        let strict = ctx.server.config.rdb_version_check == RdbVersionCheck::Strict;
+        let split = match split_payload(self.payload) {
+            None if ctx.server.switches.skip_checksums => without_checksum(self.payload),
+            split => split,
+        };
+        let (content, version) = split.ok_or(WRONG)?;
+        if !accepts_version(version, Magic::Absent, strict) {
+            return Err(WRONG);
+        }
+        let mut reader = Reader::small(content, content.len());
+        let kind = reader.byte().ok().filter(|&kind| kind::is_known(kind)).ok_or(BAD)?;
+        if FOREIGN_VERSIONS.contains(&version) && kind >= FOREIGN_TYPE_MIN {
+            return Err(ClientError::formatted(format!("ERR Unsupported foreign data type: {kind}")));
+        }
+        match ctx.db.read_value(&mut reader, kind, None) {
+            Ok(ReadValue::Empty | ReadValue::AllExpired) => Err(BAD),
+            Ok(value) => Ok(value),
+            Err(error) => {
+                log::debug!("RESTORE: {error}");
+                Err(BAD)
+            }
+        }
+    }
+}
+
+fn without_checksum(payload: &[u8]) -> Option<(&[u8], u16)> {
+    let (content, footer) = payload.split_last_chunk::<10>()?;
+    Some((content, u16::from_le_bytes([footer[0], footer[1]])))
+}
+
+fn restore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let mut restore = Restore::parse(args)?;
+    if !restore.replace && ctx.db.exists(restore.key) {
+        return Err(ClientError::text("BUSYKEY Target key name already exists."));
+    }
+    restore.ttl_ms = args.integer(2)?;
+    if restore.ttl_ms < 0 {
+        return Err(ClientError::text("ERR Invalid TTL value, must be >= 0"));
+    }
+    let value = restore.value(ctx)?;
+    let now_ms = ctx.db.now_ms();
+    let expiry_ms = match restore.ttl_ms {
+        0 => None,
+        ttl_ms if restore.absolute => Some(ttl_ms),
+        ttl_ms => Some(ttl_ms.saturating_add(now_ms)),
+    };
+    let replaced = restore.replace && ctx.db.remove(restore.key);
+    if expiry_ms.is_some_and(|expiry_ms| ctx.db.is_due(expiry_ms)) {
+        if replaced {
+            ctx.db.changed(EventClasses::GENERIC, "del", restore.key);
+        }
+        ctx.reply.ok();
+        return Ok(());
+    }
+    let policy = &ctx.db.access;
+    let access = match (restore.frequency, restore.idle_s) {
+        (Some(frequency), _) if policy.lfu => Some(policy.with_frequency(frequency, now_ms)),
+        (_, Some(idle_s)) if !policy.lfu => Some(policy.with_idle_ms(idle_s.saturating_mul(1000), now_ms)),
+        _ => None,
+    };
+    let about = LoadedKey { expiry_ms, access, replaces: false, fields_due_before_ms: None };
+    let loaded = ctx.db.load_read(restore.key, value, about);
+    assert!(loaded == Loaded::Stored, "the key's place is free, and the value is not empty");
+    ctx.db.event(EventClasses::NEW, "new", restore.key);
+    ctx.db.changed(EventClasses::GENERIC, "restore", restore.key);
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn save(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    ctx.next = Next::Persist(PersistRequest::Save);
+    Ok(())
+}
+
+fn bgsave(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let request = match args.len() {
+        1 => PersistRequest::BackgroundSave { schedule: false },
+        2 if args.is(1, "SCHEDULE") => PersistRequest::BackgroundSave { schedule: true },
+        2 if args.is(1, "CANCEL") => PersistRequest::CancelSave,
+        _ => return Err(ClientError::Syntax),
+    };
+    ctx.next = Next::Persist(request);
+    Ok(())
+}
+
+fn bgrewriteaof(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    ctx.next = Next::Persist(PersistRequest::RewriteLog);
+    Ok(())
+}
+
+fn lastsave(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    ctx.reply.integer(ctx.server.observed.persistence.last_save_s);
+    Ok(())
+}

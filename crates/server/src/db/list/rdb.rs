@@ -1,0 +1,96 @@
+//! Lists in files.
+
+use super::{End, List};
+use crate::db::collection::Collection;
+use crate::db::rdb::{ReadMeans, Result, corrupt, ziplist_elements};
+use std::io::{self, Read, Write};
+use structures::listpack::Listpack;
+use structures::packed_list::NodeContents;
+use wire::rdb::{Reader, Writer, kind, node};
+
+impl List {
+    pub(in crate::db) fn write_rdb<W: Write>(&self, writer: &mut Writer<W>) -> io::Result<()> {
+        if !self.outgrown {
+            writer.length(1)?;
+            writer.length(node::PACKED)?;
+            return writer.string(self.packed.to_listpack().as_bytes());
+        }
+        writer.length(self.packed.node_count() as u64)?;
+        for index in 0..self.packed.node_count() {
+            match self.packed.node_contents(index) {
+                NodeContents::Packed(listpack) => {
+                    writer.length(node::PACKED)?;
+                    writer.string(listpack.as_bytes())?;
+                }
+                NodeContents::Plain(element) => {
+                    writer.length(node::PLAIN)?;
+                    writer.string(&element)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(in crate::db) fn read_rdb<R: Read>(
+        reader: &mut Reader<R>,
+        kind: u8,
+        means: &mut ReadMeans<'_>,
+    ) -> Result<List> {
+        const ZIPLIST: &str = "List ziplist integrity check failed.";
+        let mut list = <List as Collection>::new(means.limits, means.seed);
+        // What a reference server keeps in more than one node stays so, however little it is.
+        let mut nodes = 1;
+        match kind {
+            kind::LIST => {
+                for _ in 0..reader.length()? {
+                    reader.string()?.with_bytes(|element| list.push(End::Right, element));
+                }
+            }
+            kind::LIST_ZIPLIST => {
+                let elements = reader.string()?.with_bytes(|bytes| ziplist_elements(bytes, ZIPLIST))?;
+                list.packed.append_listpack(&elements);
+                nodes = 2;
+            }
+            _ => nodes = list.read_nodes(reader, kind)?,
+        }
+        list.completed(means.limits);
+        list.outgrown |= nodes > 1;
+        Ok(list)
+    }
+
+    fn read_nodes<R: Read>(&mut self, reader: &mut Reader<R>, kind: u8) -> Result<u64> {
+        const ZIPLIST: &str = "Ziplist integrity check failed.";
+        let nodes = reader.length()?;
+        for _ in 0..nodes {
+            let container = if kind == kind::LIST_QUICKLIST_2 { reader.length()? } else { node::PACKED };
+            let contents = reader.string()?;
+            match (container, kind) {
+                (node::PLAIN, _) => contents.with_bytes(|element| {
+                    if element.is_empty() {
+                        return corrupt("Quicklist integrity check failed.");
+                    }
+                    self.push(End::Right, element);
+                    Ok(())
+                })?,
+                (node::PACKED, kind::LIST_QUICKLIST) => {
+                    let elements = contents.with_bytes(|bytes| ziplist_elements(bytes, ZIPLIST))?;
+                    self.append(&elements);
+                }
+                (node::PACKED, _) => {
+                    let Ok(elements) = contents.with_bytes(Listpack::validate) else {
+                        return corrupt("Listpack integrity check failed.");
+                    };
+                    self.append(&elements);
+                }
+                _ => return corrupt("Quicklist integrity check failed."),
+            }
+        }
+        Ok(nodes)
+    }
+
+    fn append(&mut self, elements: &Listpack) {
+        if !elements.is_empty() {
+            self.packed.append_listpack(elements);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+use super::*;
+use crate::db::collection::Collection;
+use crate::db::hash::FieldExpiry;
+use crate::db::list::End;
+use crate::db::stream::{Pending, StreamId};
+use crate::persist::rdb::save::dump_payload;
+
+const SEED: HashSeed = HashSeed::new(1, 2);
+
+fn empty_db() -> Db {
+    let mut db = Db::new(1, SEED, 3);
+    db.begin(0, 1_000_000);
+    db
+}
+
+/// Strings of every form, and each collection in each of its encodings.
+fn every_encoding() -> Db {
+    let mut db = empty_db();
+    for (key, text) in
+        [("integer", &b"12345"[..]), ("text", b"hello world"), ("empty", b""), ("zero", b"007")]
+    {
+        db.put_text(key.as_bytes(), text, Some(2_000_000));
+    }
+    db.put_text(b"large", &[b'x'; 5000], None);
+    for (key, count, width) in [("few", 3, 3), ("many", 700, 5), ("wide", 3, 300)] {
+        let element = |n: usize| format!("{n:0width$}e").into_bytes();
+        add_collections(&mut db, key, count, &element);
+    }
+    add_collections(&mut db, "integers", 10, &|n| (n * 1000).to_string().into_bytes());
+    add_collections(&mut db, "manyintegers", 700, &|n| (n * 70_000).to_string().into_bytes());
+    let mut hash = Hash::new(&db.limits.clone(), SEED);
+    let limits = db.limits.clone();
+    let mut random = Random::new(1);
+    let means = Means { limits: &limits, seed: SEED, random: &mut random, now_ms: 0 };
+    hash.set(b"stays", b"1", FieldExpiry::Clear, &means);
+    hash.set(b"goes", b"2", FieldExpiry::At(5_000_000), &means);
+    db.store_collection(b"expiring", hash);
+    db.store_collection(b"stream", sample_stream(&limits));
+    db.journal.flushed(None);
+    db.journal.take();
+    db
+}
+
+fn add_collections(db: &mut Db, key: &str, count: usize, element: &dyn Fn(usize) -> Vec<u8>) {
+    let limits = db.limits.clone();
+    let mut random = Random::new(1);
+    let means = Means { limits: &limits, seed: SEED, random: &mut random, now_ms: 0 };
+    let (mut list, mut set) = (List::new(&limits, SEED), Set::new(&limits, SEED));
+    let (mut hash, mut sorted) = (Hash::new(&limits, SEED), SortedSet::new(&limits, SEED));
+    for n in 0..count {
+        let element = element(n);
+        list.push(End::Right, &element);
+        set.add(&element, &means);
+        hash.set(&element, &element, FieldExpiry::Clear, &means);
+        sorted.insert(&element, n as f64 * 1.5 - 7.0, &means).unwrap();
+    }
+    list.completed(&limits);
+    db.store_collection(format!("list:{key}").as_bytes(), list);
+    db.store_collection(format!("set:{key}").as_bytes(), set);
+    db.store_collection(format!("hash:{key}").as_bytes(), hash);
+    db.store_collection(format!("sorted:{key}").as_bytes(), sorted);
+}
+
+fn sample_stream(limits: &EncodingLimits) -> Stream {
+    let mut stream = Stream::new(limits, SEED);
+    for ms in 1..250 {
+        stream.add(StreamId { ms, seq: 0 }, &[b"field", ms.to_string().as_bytes()], limits).unwrap();
+    }
+    stream.delete(StreamId { ms: 9, seq: 0 });
+    stream.create_group(b"group", StreamId { ms: 5, seq: 0 }, Some(5));
+    stream.create_group(b"unknown", StreamId { ms: 9, seq: 0 }, None);
+    let group = stream.group_mut(b"group").unwrap();
+    let consumer = group.create_consumer(b"someone", 77).unwrap();
+    group.create_consumer(b"idle", 78).unwrap();
+    for ms in 1..4 {
+        group.assign(StreamId { ms, seq: 0 }, Pending { consumer, delivered_ms: 99, deliveries: ms });
+    }
+    stream
+}
+
+fn payloads(db: &Db, compresses: bool) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let entries = db.database(0).iter();
+    entries.map(|entry| (entry.key().to_vec(), dump_payload(&Value::new(entry), compresses))).collect()
+}
+
+/// Reads a payload without looking at its checksum.
+fn restore(db: &mut Db, key: &[u8], payload: &[u8]) -> Result<Loaded> {
+    let mut reader = Reader::small(payload, payload.len());
+    let kind = reader.byte()?;
+    let result = db.load_value(&mut reader, kind, key, LoadedKey { replaces: true, ..LoadedKey::default() });
+    db.journal.flushed(None);
+    db.journal.take();
+    result
+}
+
+#[test]
+fn every_value_comes_back_as_it_was() {
+    let db = every_encoding();
+    for compresses in [false, true] {
+        let mut copy = empty_db();
+        for (key, payload) in payloads(&db, compresses) {
+            assert_eq!(restore(&mut copy, &key, &payload).unwrap(), Loaded::Stored);
+            assert_eq!(copy.digest_of(&key), {
+                let mut bare = empty_db();
+                restore(&mut bare, &key, &payload).unwrap();
+                bare.digest_of(&key)
+            });
+            let encoding = |db: &mut Db| db.inspect(&key).unwrap().encoding_name();
+            let (was, is) = (encoding(&mut every_encoding()), encoding(&mut copy));
+            assert_eq!(is, was, "{}", String::from_utf8_lossy(&key));
+        }
+        // Expiries are not part of a value: without them the data sets are equal.
+        let mut plain = every_encoding();
+        for key in ["integer", "text", "empty", "zero"] {
+            plain.set_expiry(key.as_bytes(), None);
+        }
+        plain.journal.flushed(None);
+        plain.journal.take();
+        assert_eq!(copy.digest(), plain.digest());
+    }
+}
+
+#[test]
+fn every_truncation_is_an_error() {
+    let mut target = empty_db();
+    for (key, payload) in payloads(&every_encoding(), true) {
+        let content = &payload[..payload.len() - 10];
+        let step = (content.len() / 400).max(1);
+        for len in (0..content.len()).step_by(step) {
+            let result = restore(&mut target, b"key", &content[..len]);
+            assert!(result.is_err(), "{} cut to {len}", String::from_utf8_lossy(&key));
+        }
+    }
+}
+
+#[test]
+fn damage_is_an_error_or_another_value_but_never_a_panic() {
+    let mut target = empty_db();
+    let scale: usize =
+        std::env::var("WARMLINE_TEST_SCALE").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    for compresses in [false, true] {
+        for (_, payload) in payloads(&every_encoding(), compresses) {
+            let content = &payload[..payload.len() - 10];
+            let step = (content.len() / (200 * scale)).max(1);
+            for at in (0..content.len()).step_by(step) {
+                for flip in [0x01, 0x80, 0xff] {
+                    let mut damaged = content.to_vec();
+                    damaged[at] ^= flip;
+                    if let Ok(Loaded::Stored) = restore(&mut target, b"key", &damaged) {
+                        use_it(&mut target);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What was taken for good must bear being used.
+fn use_it(db: &mut Db) {
+    db.digest();
+    let value = db.inspect(b"key").unwrap();
+    value.memory_bytes();
+    let payload = dump_payload(&value, true);
+    assert_eq!(restore(db, b"copy", &payload).unwrap(), Loaded::Stored);
+    db.change(b"key", |stream: &mut Stream, _| {
+        stream.trim(super::super::stream::TrimTo::Length(1), false, 0)
+    })
+    .ok();
+    db.remove(b"copy");
+    db.journal.flushed(None);
+    db.journal.take();
+}
+
+/// Payloads of old servers, as their documentation of formats gives them.
+#[test]
+fn old_forms_are_read() {
+    let mut db = empty_db();
+    let mut read = |kind: u8, body: &[u8]| {
+        let payload = [&[kind][..], body].concat();
+        restore(&mut db, b"old", &payload).map(|_| {
+            let value = db.inspect(b"old").unwrap();
+            (value.encoding_name(), value.elements())
+        })
+    };
+    assert_eq!(read(kind::LIST, b"\x02\x01a\xc0\x05").unwrap(), ("listpack", Some(2)));
+    assert_eq!(read(kind::ZSET, b"\x02\x01a\x031.5\x01b\xff").unwrap(), ("listpack", Some(2)));
+    assert!(read(kind::ZSET, b"\x01\x01a\xfd").is_err(), "not a number");
+    let zipmap = b"\x02\x03foo\x03\x00bar\x05hello\x05\x00world\xff";
+    let body = [&[zipmap.len() as u8][..], zipmap].concat();
+    assert_eq!(read(kind::HASH_ZIPMAP, &body).unwrap(), ("listpack", Some(2)));
+    let ziplist = b"\x0f\0\0\0\x0d\0\0\0\x02\0\0\x01a\x03\xf2\xff";
+    let body = [&[ziplist.len() as u8][..], ziplist].concat();
+    assert!(read(kind::HASH_ZIPLIST, &body).is_ok() || ziplist.len() != 15);
+    assert!(read(kind::MODULE_2, b"\x01").is_err());
+    assert!(read(kind::SET, b"\x02\x01a\x01a").is_err(), "a double");
+}

@@ -1,0 +1,99 @@
+//! Sorted sets in files.
+
+use super::compact::Compact;
+use super::{Form, Insertion, SortedSet};
+use crate::db::collection::Collection;
+use crate::db::rdb::{
+    FirstError, ReadMeans, Result, corrupt, listpack_text, unique_listpack, unique_ziplist, write_text,
+};
+use std::io::{self, Read, Write};
+use structures::listpack::Listpack;
+use wire::rdb::{ReadError, Reader, Writer, kind};
+
+impl SortedSet {
+    pub(in crate::db) fn rdb_kind(&self) -> u8 {
+        if matches!(self.form, Form::Compact(_)) { kind::ZSET_LISTPACK } else { kind::ZSET_2 }
+    }
+
+    /// Large sets are written from the highest score down: that is the order in which they are read fastest, there
+    /// and here.
+    pub(in crate::db) fn write_rdb<W: Write>(&self, writer: &mut Writer<W>) -> io::Result<()> {
+        if let Form::Compact(compact) = &self.form {
+            return writer.string(compact.as_bytes());
+        }
+        writer.length(self.len() as u64)?;
+        let mut outcome = FirstError::new();
+        self.for_range(0..self.len(), true, &mut |member, score| {
+            outcome.then(|| {
+                write_text(writer, member)?;
+                writer.double(score)
+            });
+            outcome.0.is_ok()
+        });
+        outcome.0
+    }
+
+    pub(in crate::db) fn read_rdb<R: Read>(
+        reader: &mut Reader<R>,
+        kind: u8,
+        means: &mut ReadMeans<'_>,
+    ) -> Result<SortedSet> {
+        const LISTPACK: &str = "Zset listpack integrity check failed.";
+        const ZIPLIST: &str = "Zset ziplist integrity check failed.";
+        let list = match kind {
+            kind::ZSET_LISTPACK => {
+                reader.string()?.with_bytes(|bytes| unique_listpack(bytes, 2, LISTPACK))?
+            }
+            kind::ZSET_ZIPLIST => reader.string()?.with_bytes(|bytes| unique_ziplist(bytes, 2, ZIPLIST))?,
+            _ => return Self::read_table(reader, kind, means),
+        };
+        Self::of_listpack(list, means)
+    }
+
+    /// Keeps the list if it is small enough, its scores are numbers, and it is in order.
+    fn of_listpack(list: Listpack, means: &mut ReadMeans<'_>) -> Result<SortedSet> {
+        let mut pairs = Vec::with_capacity(list.len() / 2);
+        let mut elements = list.iter();
+        while let (Some(member), Some(score)) = (elements.next(), elements.next()) {
+            let score = listpack_text(score).with_bytes(wire::number::parse_f64);
+            let Some(score) = score.filter(|score| !score.is_nan()) else {
+                return corrupt("Zset listpack with NAN score detected");
+            };
+            pairs.push((listpack_text(member).to_vec(), score));
+        }
+        let in_order = pairs.is_sorted_by(|(a, a_score), (b, b_score)| {
+            a_score.total_cmp(b_score).then_with(|| a.cmp(b)).is_lt()
+        });
+        if in_order && pairs.len() <= means.limits.sorted_set_listpack_entries_max {
+            return Ok(SortedSet { form: Form::Compact(Compact::of_listpack(list)) });
+        }
+        let mut set = <SortedSet as Collection>::new(means.limits, means.seed);
+        for (member, score) in &pairs {
+            set.add_new(member, *score, means)?;
+        }
+        Ok(set)
+    }
+
+    fn add_new(&mut self, member: &[u8], score: f64, means: &mut ReadMeans<'_>) -> Result<()> {
+        match self.insert(member, score, &means.means()) {
+            Ok(Insertion::Added) => Ok(()),
+            Ok(_) => corrupt("Duplicate zset fields detected"),
+            Err(_) => corrupt("A sorted set has more members than it can"),
+        }
+    }
+
+    fn read_table<R: Read>(reader: &mut Reader<R>, kind: u8, means: &mut ReadMeans<'_>) -> Result<SortedSet> {
+        let len = reader.length()?;
+        let mut set = <SortedSet as Collection>::new(means.limits, means.seed);
+        let mut member = Vec::new();
+        for _ in 0..len {
+            reader.string()?.copy_to(&mut member);
+            let score = if kind == kind::ZSET_2 { reader.double()? } else { reader.text_double()? };
+            if score.is_nan() {
+                return Err(ReadError::Corrupt("Zset with NAN score detected"));
+            }
+            set.add_new(&member, score, means)?;
+        }
+        Ok(set)
+    }
+}

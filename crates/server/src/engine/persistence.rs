@@ -1,0 +1,509 @@
+//! When the data goes to disk and comes back: what commands, save points, the start and the end of the process ask of
+//! [`persist`](crate::persist).
+
+use super::Executor;
+use crate::config::{MaxmemoryPolicy, RdbVersionCheck};
+use crate::error::ClientError;
+use crate::observe::persistence::{ChildFigures, LoadingFigures};
+use crate::persist::child::{Child, Purpose};
+use crate::persist::file;
+use crate::persist::rdb::load::LoadOptions;
+use crate::persist::rdb::{LoadError, Loader, Snapshot, write_snapshot};
+use crate::server::{HostRequest, PersistRequest, Shutdown};
+use crate::session::ClientSlot;
+use crate::sys::child::{CANCEL, Ended};
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use wire::reply::ReplyBuffer;
+
+/// A background save that failed is not begun again by itself before this.
+const RETRY_DELAY_S: i64 = 5;
+/// Loading goes on for so long between two looks at the clients.
+const LOAD_STEP_US: u64 = 10_000;
+/// Between two lines about the progress of loading.
+const LOAD_TOLD_PERIOD_US: u64 = 5_000_000;
+
+/// Data on its way to or from the disk.
+#[derive(Default)]
+pub(crate) struct Disk {
+    pub child: Option<Child>,
+    pub loading: Option<Loading>,
+}
+
+pub(crate) struct Loading {
+    source: Loader<File>,
+    started_us: u64,
+    told_us: u64,
+}
+
+/// Why the data set could not be loaded.
+#[derive(Debug)]
+pub enum RestoreError {
+    Open { path: PathBuf, source: io::Error },
+    Rdb(LoadError),
+}
+
+impl fmt::Display for RestoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RestoreError::Open { path, source } => {
+                write!(f, "Fatal error: can't open the RDB file {} for reading: {source}", path.display())
+            }
+            RestoreError::Rdb(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for RestoreError {}
+
+/// What a client hears when something goes wrong that the log tells more of.
+const FAILED: ClientError = ClientError::text("ERR");
+
+pub(super) type Answer = Result<(), ClientError>;
+
+impl Executor {
+    pub(super) fn now_s(&self) -> i64 {
+        self.server.now.unix_us / 1_000_000
+    }
+
+    /// Does what a command has asked for, and writes its reply.
+    pub(super) fn persist(
+        &mut self,
+        slot: ClientSlot,
+        request: PersistRequest,
+        in_transaction: bool,
+        reply: &mut ReplyBuffer,
+    ) -> Answer {
+        match request {
+            PersistRequest::Save => self.save_on_request()?,
+            PersistRequest::BackgroundSave { schedule } => {
+                return self.save_in_background_on_request(schedule, in_transaction, reply);
+            }
+            PersistRequest::CancelSave => return self.cancel_save(reply),
+            PersistRequest::RewriteLog => return self.rewrite_log_on_request(in_transaction, reply),
+            PersistRequest::Reload { save, flush, merge } => self.reload(save, flush, merge)?,
+            PersistRequest::AllFlushed => self.all_flushed(),
+            PersistRequest::LoadLog => self.reload_log()?,
+            PersistRequest::Shutdown(how) => {
+                if !self.shut_down(how) {
+                    return Err(ClientError::text("ERR Errors trying to SHUTDOWN. Check logs."));
+                }
+                // Nothing that the client has sent behind it may run; it learns of the end by the connection's end.
+                self.server.condemn(slot);
+                return Ok(());
+            }
+        }
+        reply.ok();
+        Ok(())
+    }
+
+    fn rdb_path(&self) -> PathBuf {
+        PathBuf::from(OsStr::from_bytes(&self.server.config.dbfilename))
+    }
+
+    /// What is written with the data, as configured.
+    pub(super) fn snapshot(&self, aof_base: bool) -> Snapshot {
+        let config = &self.server.config;
+        let policy = config.maxmemory_policy;
+        let by_age = matches!(policy, MaxmemoryPolicy::AllkeysLru | MaxmemoryPolicy::VolatileLru);
+        Snapshot {
+            release: crate::commands::info::VALKEY_VERSION,
+            created_s: self.now_s(),
+            used_memory_bytes: self.server.observed.memory.used_bytes() as usize,
+            compresses: config.rdbcompression,
+            checksummed: config.rdbchecksum,
+            aof_base,
+            with_idle_times: by_age,
+            with_frequencies: policy.is_lfu(),
+            libraries: Vec::new(),
+            key_delay_us: config.rdb_key_save_delay_us,
+            now_ms: self.server.now.unix_ms(),
+        }
+    }
+
+    /// Writes the data to its file; whether that has worked. The log tells why not.
+    fn save(&mut self) -> bool {
+        let snapshot = self.snapshot(false);
+        let temporary = temporary_path(std::process::id());
+        let incremental = self.server.config.rdb_save_incremental_fsync;
+        let db = &self.db;
+        let written = file::replace(&self.rdb_path(), &temporary, incremental, |sink| {
+            write_snapshot(sink, db, &snapshot, &mut |_| ())
+        });
+        if let Err(error) = written {
+            log::warn!("{error}");
+            return false;
+        }
+        log::info!("DB saved on disk");
+        let now_s = self.now_s();
+        self.db.journal.dirty = 0;
+        let figures = &mut self.server.observed.persistence;
+        (figures.last_save_s, figures.last_save_ok) = (now_s, true);
+        true
+    }
+
+    fn save_on_request(&mut self) -> Answer {
+        if self.child_is(Purpose::Snapshot) {
+            return Err(ClientError::text("ERR Background save already in progress"));
+        }
+        self.server.observed.persistence.saves += 1;
+        if self.save() { Ok(()) } else { Err(FAILED) }
+    }
+
+    fn child_is(&self, purpose: Purpose) -> bool {
+        self.disk.child.as_ref().is_some_and(|child| child.purpose == purpose)
+    }
+
+    fn save_in_background_on_request(
+        &mut self,
+        schedule: bool,
+        in_transaction: bool,
+        reply: &mut ReplyBuffer,
+    ) -> Answer {
+        if self.child_is(Purpose::Snapshot) {
+            return Err(ClientError::text("ERR Background save already in progress"));
+        }
+        if self.disk.child.is_none() && !in_transaction {
+            if !self.save_in_background() {
+                return Err(FAILED);
+            }
+            reply.simple("Background saving started");
+            return Ok(());
+        }
+        if !schedule && !in_transaction {
+            return Err(ClientError::text(
+                "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to schedule a BGSAVE whenever possible.",
+            ));
+        }
+        let why = if schedule { "due to user request" } else { "to run after transaction execution" };
+        log::info!("Background saving scheduled {why}");
+        self.server.observed.persistence.save_scheduled = true;
+        reply.simple("Background saving scheduled");
+        Ok(())
+    }
+
+    fn cancel_save(&mut self, reply: &mut ReplyBuffer) -> Answer {
+        let figures = &mut self.server.observed.persistence;
+        match &self.disk.child {
+            Some(child) if child.purpose == Purpose::Snapshot => {
+                log::info!("Background saving will be aborted due to user request");
+                child.cancel();
+                reply.simple("Background saving cancelled");
+            }
+            _ if figures.save_scheduled => {
+                log::info!("Scheduled background saving will be cancelled due to user request");
+                figures.save_scheduled = false;
+                reply.simple("Scheduled background saving cancelled");
+            }
+            _ => {
+                return Err(ClientError::text(
+                    "ERR Background saving is currently not in progress or scheduled",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts a child that saves; whether it has started.
+    fn save_in_background(&mut self) -> bool {
+        let now_s = self.now_s();
+        let figures = &mut self.server.observed.persistence;
+        figures.saves += 1;
+        figures.dirty_before_save = self.db.journal.dirty;
+        figures.last_save_tried_s = now_s;
+        let (snapshot, target) = (self.snapshot(false), self.rdb_path());
+        let incremental = self.server.config.rdb_save_incremental_fsync;
+        let db = &self.db;
+        let started = Child::start(Purpose::Snapshot, temporary_path, |reporter, temporary| {
+            let mut keys = 0;
+            let written = file::replace(&target, &temporary, incremental, |sink| {
+                write_snapshot(sink, db, &snapshot, &mut |so_far| {
+                    keys = so_far;
+                    reporter.progress(so_far);
+                })
+            });
+            reporter.tell(keys);
+            match &written {
+                Ok(()) => log::info!("DB saved on disk"),
+                Err(error) => log::warn!("{error}"),
+            }
+            written.is_ok()
+        });
+        self.child_started(started)
+    }
+
+    /// Takes a child that has just been forked, or the reason why there is none.
+    pub(super) fn child_started(&mut self, started: io::Result<Child>) -> bool {
+        let now_s = self.now_s();
+        let keys_total =
+            (0..self.db.database_count()).map(|index| self.db.database(index).len() as u64).sum();
+        let figures = &mut self.server.observed.persistence;
+        match started {
+            Ok(child) => {
+                figures.forks += 1;
+                figures.fork_us = child.fork_duration.as_micros() as u64;
+                figures.child = ChildFigures { keys_total, ..ChildFigures::default() };
+                match child.purpose {
+                    Purpose::Snapshot => {
+                        log::info!("Background saving started by pid {}", child.process);
+                        figures.save_started_s = Some(now_s);
+                    }
+                    Purpose::LogBase => {
+                        log::info!("Background append only file rewriting started by pid {}", child.process);
+                        figures.log.rewrite_started_s = Some(now_s);
+                        figures.log.rewriting = true;
+                    }
+                }
+                self.disk.child = Some(child);
+                true
+            }
+            Err(error) => {
+                log::warn!("Can't save in background: fork: {error}");
+                figures.last_save_ok = false;
+                false
+            }
+        }
+    }
+
+    /// What is due for the sake of files, at each turn of the cron.
+    pub(super) fn persist_cron(&mut self) {
+        self.reap_child();
+        self.save_if_due();
+        self.log_cron();
+    }
+
+    fn reap_child(&mut self) {
+        let Some(child) = &mut self.disk.child else { return };
+        child.read_reports(&mut self.server.observed.persistence.child);
+        let Some(ended) = child.poll() else { return };
+        child.read_reports(&mut self.server.observed.persistence.child);
+        let child = self.disk.child.take().expect("it was there just now");
+        match child.purpose {
+            Purpose::Snapshot => self.save_ended(&child, ended),
+            Purpose::LogBase => self.rewrite_ended(&child, ended),
+        }
+        self.server.observed.persistence.child = ChildFigures::default();
+    }
+
+    fn save_ended(&mut self, child: &Child, ended: Ended) {
+        let now_s = self.now_s();
+        let figures = &mut self.server.observed.persistence;
+        figures.last_background_save_duration_s = now_s - figures.save_started_s.take().unwrap_or(now_s);
+        figures.last_save_copied_bytes = figures.child.copied_bytes_peak;
+        match ended {
+            Ended::Exited(0) => {
+                log::info!("Background saving terminated with success");
+                let dirty = &mut self.db.journal.dirty;
+                *dirty = dirty.saturating_sub(figures.dirty_before_save);
+                (figures.last_save_s, figures.last_save_ok) = (now_s, true);
+                return;
+            }
+            Ended::Exited(_) => {
+                log::warn!("Background saving error");
+                figures.last_save_ok = false;
+            }
+            Ended::Killed { signal } => {
+                log::warn!("Background saving terminated by signal {signal}");
+                figures.last_save_ok &= signal == CANCEL;
+            }
+        }
+        child.remove_temporary();
+    }
+
+    fn save_if_due(&mut self) {
+        if self.disk.child.is_some() || self.disk.loading.is_some() {
+            return;
+        }
+        let (now_s, dirty) = (self.now_s(), self.db.journal.dirty);
+        let figures = &mut self.server.observed.persistence;
+        let may_try = figures.last_save_ok || now_s - figures.last_save_tried_s > RETRY_DELAY_S;
+        let since_s = now_s - figures.last_save_s;
+        let due = self
+            .server
+            .config
+            .save
+            .iter()
+            .find(|point| dirty >= point.changes && since_s > point.seconds as i64);
+        if let Some(point) = due.filter(|_| may_try) {
+            log::info!("{} changes in {} seconds. Saving...", point.changes, point.seconds);
+            self.save_in_background();
+        } else if figures.save_scheduled && may_try {
+            figures.save_scheduled = false;
+            self.save_in_background();
+        }
+    }
+
+    /// All data has been removed by a client: what is being saved is not worth it, and the file is to be empty too.
+    pub(super) fn all_flushed(&mut self) {
+        if self.child_is(Purpose::Snapshot)
+            && let Some(child) = self.disk.child.take()
+        {
+            log::info!("There is a child saving an .rdb. Killing it!");
+            child.end();
+            self.server.observed.persistence.save_started_s = None;
+        }
+        if !self.server.config.save.is_empty() {
+            let dirty = self.db.journal.dirty;
+            self.save();
+            // The command itself counts as a change that is not saved, as clients know it.
+            self.db.journal.dirty = dirty;
+        }
+    }
+
+    /// Gets ready to end; whether the process may. The log tells why not.
+    pub fn shut_down(&mut self, how: Shutdown) -> bool {
+        log::info!("User requested shutdown...");
+        if let Some(child) = self.disk.child.take() {
+            match child.purpose {
+                Purpose::Snapshot => log::warn!("There is a child saving an .rdb. Killing it!"),
+                Purpose::LogBase if !self.may_stop_first_rewrite(how) => {
+                    self.disk.child = Some(child);
+                    return false;
+                }
+                Purpose::LogBase => log::warn!("There is a child rewriting the AOF. Killing it!"),
+            }
+            child.end();
+        }
+        self.close_log();
+        let loading = self.disk.loading.is_some();
+        let saves = how.save.unwrap_or(!self.server.config.save.is_empty());
+        if saves && !loading {
+            log::info!("Saving the final RDB snapshot before exiting.");
+            if !self.save() {
+                if !how.force {
+                    log::warn!("Error trying to save the DB, can't exit.");
+                    log::warn!("Errors trying to shut down the server. Check the logs for more information.");
+                    return false;
+                }
+                log::warn!("Error trying to save the DB. Exit anyway.");
+            }
+        }
+        self.server.host_requests.push(HostRequest::Shutdown);
+        true
+    }
+
+    fn load_options(&self, drop_due: bool, replaces: bool) -> LoadOptions {
+        LoadOptions {
+            strict: self.server.config.rdb_version_check == RdbVersionCheck::Strict,
+            verify_checksum: self.server.config.rdbchecksum && !self.server.switches.skip_checksums,
+            drop_due,
+            replaces,
+            now_ms: self.server.now.unix_ms(),
+        }
+    }
+
+    /// Opens the file that the data is loaded from; `None` if there is none.
+    fn open_rdb(
+        &self,
+        path: &Path,
+        options: LoadOptions,
+    ) -> Result<Option<(Loader<File>, u64)>, RestoreError> {
+        let open = |source| RestoreError::Open { path: path.to_owned(), source };
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(open(error)),
+        };
+        let bytes = file.metadata().map_err(open)?.len();
+        Loader::open(file, options).map(|loader| Some((loader, bytes))).map_err(RestoreError::Rdb)
+    }
+
+    /// Begins to load what was saved; [`Executor::load_step`] goes on with it.
+    pub fn begin_loading(&mut self) -> Result<(), RestoreError> {
+        self.begin_tick();
+        let options = self.load_options(true, false);
+        let Some((source, total_bytes)) = self.open_rdb(&self.rdb_path(), options)? else { return Ok(()) };
+        let started_us = self.server.now.monotonic_us;
+        let started_s = self.now_s();
+        self.server.observed.persistence.loading =
+            Some(LoadingFigures { started_s, total_bytes, loaded_bytes: 0 });
+        self.disk.loading = Some(Loading { source, started_us, told_us: started_us });
+        Ok(())
+    }
+
+    pub fn is_loading(&self) -> bool {
+        self.disk.loading.is_some()
+    }
+
+    /// Loads for a few milliseconds.
+    pub fn load_step(&mut self) -> Result<(), RestoreError> {
+        let Some(loading) = &mut self.disk.loading else { return Ok(()) };
+        self.db.begin(0, self.server.now.unix_ms());
+        let clock = &self.clock;
+        let deadline_us = clock.monotonic_us() + LOAD_STEP_US;
+        let mut out_of_time = || clock.monotonic_us() >= deadline_us;
+        let done = loading.source.step(&mut self.db, &mut out_of_time).map_err(RestoreError::Rdb)?;
+        let now = clock.read();
+        let figures = &mut self.server.observed.persistence;
+        figures.keys_loaded = loading.source.figures.keys_loaded;
+        figures.keys_expired = loading.source.figures.keys_expired;
+        if let Some(progress) = &mut figures.loading {
+            progress.loaded_bytes = loading.source.position();
+            if now.monotonic_us - loading.told_us >= LOAD_TOLD_PERIOD_US {
+                loading.told_us = now.monotonic_us;
+                let left_s = progress.seconds_left(now.unix_us / 1_000_000).unwrap_or(0);
+                log::info!("Loading: {:.1} %, about {left_s} seconds left", progress.percent());
+            }
+        }
+        if done {
+            let seconds = (now.monotonic_us - loading.started_us) as f64 / 1e6;
+            let loaded = loading.source.figures;
+            log::info!(
+                "Done loading RDB, keys loaded: {}, keys expired: {}.",
+                loaded.keys_loaded,
+                loaded.keys_expired
+            );
+            log::info!("DB loaded from disk: {seconds:.3} seconds");
+            figures.loading = None;
+            self.disk.loading = None;
+        }
+        Ok(())
+    }
+
+    /// DEBUG RELOAD.
+    fn reload(&mut self, save: bool, flush: bool, merge: bool) -> Answer {
+        const FAILED_LOAD: ClientError =
+            ClientError::text("ERR Error trying to load the RDB dump, check server logs.");
+        if save && !self.save() {
+            return Err(FAILED);
+        }
+        let options = self.load_options(true, merge);
+        let opened = self.open_rdb(&self.rdb_path(), options).unwrap_or_else(|error| {
+            log::warn!("{error}");
+            None
+        });
+        let Some((mut source, _)) = opened else { return Err(FAILED_LOAD) };
+        if flush {
+            self.empty_all();
+        }
+        let result = source.step(&mut self.db, &mut || false);
+        self.db.journal.flushed(None);
+        let figures = &mut self.server.observed.persistence;
+        figures.keys_loaded = source.figures.keys_loaded;
+        figures.keys_expired = source.figures.keys_expired;
+        result.map_err(|error| {
+            log::warn!("{error}");
+            FAILED_LOAD
+        })?;
+        log::info!("DB reloaded by DEBUG RELOAD");
+        Ok(())
+    }
+
+    /// Removes all data, as if there had never been any.
+    pub(super) fn empty_all(&mut self) {
+        let dirty = self.db.journal.dirty;
+        for index in 0..self.db.database_count() {
+            self.db.with_database(index, |db| db.clear(false));
+        }
+        self.db.journal.dirty = dirty;
+        self.db.journal.flushed(None);
+    }
+}
+
+fn temporary_path(process: u32) -> PathBuf {
+    PathBuf::from(format!("temp-{process}.rdb"))
+}

@@ -1,0 +1,130 @@
+//! What INFO says of saving and loading, and what decides whether writes are accepted.
+
+/// Figures of snapshots, of the append-only file, and of loading.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Persistence {
+    /// When the data was last saved, in seconds since 1970; the server's start counts.
+    pub last_save_s: i64,
+    /// The last background save that ended did so well.
+    pub last_save_ok: bool,
+    /// When one was last begun.
+    pub last_save_tried_s: i64,
+    pub last_background_save_duration_s: i64,
+    /// Of the background save under way.
+    pub save_started_s: Option<i64>,
+    pub saves: u64,
+    pub save_scheduled: bool,
+    /// Changes when the background save under way began.
+    pub dirty_before_save: u64,
+    pub last_save_copied_bytes: u64,
+    pub child: ChildFigures,
+    pub fork_us: u64,
+    pub forks: u64,
+    pub loading: Option<LoadingFigures>,
+    pub keys_loaded: u64,
+    pub keys_expired: u64,
+    pub log: LogFigures,
+}
+
+/// What the child under way has told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChildFigures {
+    pub keys_processed: u64,
+    pub keys_total: u64,
+    /// Memory of its own that it has by now because pages were written to on one side.
+    pub copied_bytes: u64,
+    pub copied_bytes_peak: u64,
+}
+
+/// What is being loaded, and how far that is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoadingFigures {
+    pub started_s: i64,
+    pub total_bytes: u64,
+    pub loaded_bytes: u64,
+}
+
+impl LoadingFigures {
+    pub fn percent(&self) -> f64 {
+        match self.total_bytes {
+            0 => 0.0,
+            total => self.loaded_bytes as f64 * 100.0 / total as f64,
+        }
+    }
+
+    /// At the speed so far; `None` while that is not known.
+    pub fn seconds_left(&self, now_s: i64) -> Option<i64> {
+        let elapsed_s = now_s - self.started_s;
+        let left_bytes = self.total_bytes.saturating_sub(self.loaded_bytes);
+        (self.loaded_bytes > 0)
+            .then(|| (left_bytes as f64 / self.loaded_bytes as f64 * elapsed_s as f64) as i64)
+    }
+}
+
+/// The append-only file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogFigures {
+    pub enabled: bool,
+    /// The first rewrite since it was switched on has not ended.
+    pub waits_for_rewrite: bool,
+    pub rewriting: bool,
+    pub rewrite_scheduled: bool,
+    pub rewrite_started_s: Option<i64>,
+    pub last_rewrite_duration_s: i64,
+    pub last_rewrite_ok: bool,
+    pub rewrites: u64,
+    pub rewrites_failed_in_a_row: u64,
+    pub last_rewrite_copied_bytes: u64,
+    pub last_write_error: Option<String>,
+    pub bytes: u64,
+    pub base_bytes: u64,
+    pub buffered_bytes: u64,
+    pub pending_fsync: bool,
+    pub delayed_fsyncs: u64,
+}
+
+impl Default for LogFigures {
+    fn default() -> Self {
+        LogFigures {
+            enabled: false,
+            waits_for_rewrite: false,
+            rewriting: false,
+            rewrite_scheduled: false,
+            rewrite_started_s: None,
+            last_rewrite_duration_s: -1,
+            last_rewrite_ok: true,
+            rewrites: 0,
+            rewrites_failed_in_a_row: 0,
+            last_rewrite_copied_bytes: 0,
+            last_write_error: None,
+            bytes: 0,
+            base_bytes: 0,
+            buffered_bytes: 0,
+            pending_fsync: false,
+            delayed_fsyncs: 0,
+        }
+    }
+}
+
+impl Persistence {
+    pub fn new(now_s: i64) -> Self {
+        Persistence {
+            last_save_s: now_s,
+            last_save_ok: true,
+            last_save_tried_s: 0,
+            last_background_save_duration_s: -1,
+            save_started_s: None,
+            saves: 0,
+            save_scheduled: false,
+            dirty_before_save: 0,
+            last_save_copied_bytes: 0,
+            child: ChildFigures::default(),
+            fork_us: 0,
+            forks: 0,
+            loading: None,
+            keys_loaded: 0,
+            keys_expired: 0,
+            log: LogFigures::default(),
+        }
+    }
+}

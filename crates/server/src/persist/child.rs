@@ -1,0 +1,138 @@
+//! A child process that writes the data as it was when it was forked.
+//!
+//! Fork rather than a snapshot taken page by page in this process: nothing of the execution path knows of it, and the
+//! stall is that of copying page tables. It tells its progress through a pipe, 16 bytes at a time:
+//! `| keys written u64 | bytes copied u64 |`, native byte order.
+
+use crate::observe::log as server_log;
+use crate::observe::persistence::ChildFigures;
+use crate::sys::child::{self, Ended, Side};
+use rustix::pipe::{PipeFlags, pipe_with};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// What a child writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    Snapshot,
+    /// The base of the append-only file.
+    LogBase,
+}
+
+pub struct Child {
+    pub process: i32,
+    pub purpose: Purpose,
+    /// What it writes before it is renamed; removed if the child fails.
+    pub temporary: PathBuf,
+    pub fork_duration: Duration,
+    reports: File,
+}
+
+/// The child's way of telling how far it is.
+pub struct Reporter {
+    pipe: File,
+    told: Instant,
+}
+
+const REPORT_BYTES: usize = 16;
+const REPORT_PERIOD: Duration = Duration::from_secs(1);
+
+impl Reporter {
+    /// Tells now and then.
+    pub fn progress(&mut self, keys: u64) {
+        if self.told.elapsed() >= REPORT_PERIOD {
+            self.tell(keys);
+        }
+    }
+
+    pub fn tell(&mut self, keys: u64) {
+        self.told = Instant::now();
+        let report = [keys.to_ne_bytes(), copied_bytes().to_ne_bytes()].concat();
+        // A parent that does not read, or is gone, misses only figures.
+        let _ = self.pipe.write_all(&report);
+    }
+}
+
+/// Memory that this process does not share with its parent any more.
+fn copied_bytes() -> u64 {
+    let text = fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("Private_Dirty:"));
+    let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1024
+}
+
+impl Child {
+    /// Runs `work` in a child; it answers whether all went well. `temporary` makes the file's name of the child's
+    /// process number.
+    pub fn start(
+        purpose: Purpose,
+        temporary: impl Fn(u32) -> PathBuf,
+        work: impl FnOnce(&mut Reporter, PathBuf) -> bool,
+    ) -> io::Result<Child> {
+        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let (reports, pipe) = (File::from(reader), File::from(writer));
+        let started = Instant::now();
+        let log = server_log::file_descriptor();
+        let kept: Vec<i32> = log.into_iter().chain([pipe.as_raw_fd()]).collect();
+        match child::fork(&kept)? {
+            Side::Parent { child: process } => Ok(Child {
+                process,
+                purpose,
+                temporary: temporary(process as u32),
+                fork_duration: started.elapsed(),
+                reports,
+            }),
+            Side::Child => {
+                server_log::become_child();
+                let mut reporter = Reporter { pipe, told: Instant::now() };
+                let done = work(&mut reporter, temporary(std::process::id()));
+                child::exit(i32::from(!done))
+            }
+        }
+    }
+
+    /// Takes in what the child has told.
+    pub fn read_reports(&mut self, figures: &mut ChildFigures) {
+        let mut report = [0; REPORT_BYTES];
+        while matches!(self.reports.read(&mut report), Ok(REPORT_BYTES)) {
+            let (keys, copied) = report.split_at(8);
+            let number =
+                |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("half of sixteen is eight"));
+            figures.keys_processed = number(keys);
+            figures.copied_bytes = number(copied);
+            figures.copied_bytes_peak = figures.copied_bytes_peak.max(figures.copied_bytes);
+        }
+    }
+
+    /// How it ended, if it has.
+    pub fn poll(&self) -> Option<Ended> {
+        child::poll(self.process).unwrap_or_else(|error| {
+            log::warn!("Waiting for child process {}: {error}", self.process);
+            Some(Ended::Exited(1))
+        })
+    }
+
+    pub fn cancel(&self) {
+        child::cancel(self.process);
+    }
+
+    /// Ends the child and waits for that; nothing is left of what it wrote.
+    pub fn end(self) {
+        self.cancel();
+        if let Err(error) = child::join(self.process) {
+            log::warn!("Waiting for child process {}: {error}", self.process);
+        }
+        self.remove_temporary();
+    }
+
+    pub fn remove_temporary(&self) {
+        match fs::remove_file(&self.temporary) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => log::warn!("Removing {}: {error}", self.temporary.display()),
+        }
+    }
+}

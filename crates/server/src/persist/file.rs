@@ -1,0 +1,97 @@
+//! Files that appear whole or not at all: written beside their place, forced to disk, renamed, and the directory
+//! forced to disk too.
+
+use crate::sys::child::start_writeback;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+/// What was being done when the operating system refused, and with which file.
+#[derive(Debug)]
+pub struct FileError {
+    pub doing: &'static str,
+    pub path: PathBuf,
+    pub source: io::Error,
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {}", self.doing, self.path.display(), self.source)
+    }
+}
+
+impl std::error::Error for FileError {}
+
+pub fn failed(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> FileError {
+    let path = path.to_owned();
+    move |source| FileError { doing, path: path.clone(), source }
+}
+
+/// So much is written before the kernel is told to bring it to disk.
+const WRITEBACK_BYTES: u64 = 4 << 20;
+
+/// A file whose bytes go to disk as they come, so that the last fsync has little to do.
+pub struct Written {
+    file: File,
+    bytes: u64,
+    begun: u64,
+    incremental: bool,
+}
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.bytes += written as u64;
+        if self.incremental && self.bytes - self.begun >= WRITEBACK_BYTES {
+            start_writeback(self.file.as_raw_fd(), self.begun, self.bytes - self.begun);
+            self.begun = self.bytes;
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// Makes `target` hold what `write` writes. On failure `target` is as it was and nothing is left of `temporary`.
+pub fn replace(
+    target: &Path,
+    temporary: &Path,
+    incremental: bool,
+    write: impl FnOnce(Written) -> io::Result<Written>,
+) -> Result<(), FileError> {
+    let result = write_new(temporary, incremental, write).and_then(|()| rename(temporary, target));
+    if result.is_err() {
+        // Nothing can be done if it cannot be removed either.
+        let _ = fs::remove_file(temporary);
+    }
+    result
+}
+
+/// Writes a file and forces it to disk.
+pub fn write_new(
+    path: &Path,
+    incremental: bool,
+    write: impl FnOnce(Written) -> io::Result<Written>,
+) -> Result<(), FileError> {
+    let file = File::create(path).map_err(failed("Failed opening for writing", path))?;
+    let written = write(Written { file, bytes: 0, begun: 0, incremental });
+    let written = written.map_err(failed("Write error on", path))?;
+    written.file.sync_all().map_err(failed("Forcing to disk", path))
+}
+
+/// Renames, and forces the directory to disk.
+pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
+    fs::rename(from, to).map_err(failed("Error moving temp file to", to))?;
+    sync_directory_of(to)
+}
+
+/// Forces the directory that holds `path` to disk.
+pub fn sync_directory_of(path: &Path) -> Result<(), FileError> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let synced = File::open(directory).and_then(|directory| directory.sync_all());
+    synced.map_err(failed("Forcing to disk", directory))
+}

@@ -1,0 +1,12 @@
+//! RDB files: all databases at one instant.
+//!
+//! ```text
+//!  signature | about the file (AUX)... | functions... | for each database: its number, its size, its keys | end
+//!  key: [expiry] [idle time or frequency] type key value
+//! ```
+
+pub mod load;
+pub mod save;
+
+pub use load::{LoadError, Loader};
+pub use save::{Snapshot, write_snapshot};

@@ -1,0 +1,292 @@
+//! Reading a snapshot, some keys at a time: the server goes on answering in between.
+
+use crate::db::Db;
+use crate::db::rdb::{Loaded, LoadedKey};
+use std::fmt;
+use std::io::Read;
+use wire::rdb::{
+    FOREIGN_TYPE_MAX, FOREIGN_TYPE_MIN, Magic, ReadError, Reader, accepts_version, kind, opcode,
+};
+
+/// How a file is read.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadOptions {
+    /// Versions that are not known are refused.
+    pub strict: bool,
+    pub verify_checksum: bool,
+    /// Keys and fields that are due are left out: not those of an append-only file's base, whose commands count on
+    /// them.
+    pub drop_due: bool,
+    /// A key that is there already gives way; otherwise it is an error.
+    pub replaces: bool,
+    pub now_ms: i64,
+}
+
+/// Why a file cannot be loaded, and at which byte that showed.
+#[derive(Debug)]
+pub struct LoadError {
+    pub at: u64,
+    pub reason: Reason,
+}
+
+#[derive(Debug)]
+pub enum Reason {
+    Signature(Vec<u8>),
+    Version(u16),
+    ForeignType(u8),
+    UnknownType(u8),
+    Database { index: u64, count: usize },
+    Duplicate { key: Vec<u8> },
+    Module,
+    Library(String),
+    Read(ReadError),
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.reason {
+            Reason::Signature(bytes) => {
+                write!(f, "Wrong signature trying to load DB from file: {}", String::from_utf8_lossy(bytes))
+            }
+            Reason::Version(version) => write!(f, "Can't handle RDB format version {version}"),
+            Reason::ForeignType(kind) => write!(f, "Can't handle foreign type or opcode {kind} in RDB"),
+            Reason::UnknownType(kind) => {
+                write!(f, "Unknown type or opcode {kind} when loading DB. Unrecoverable error, aborting now.")
+            }
+            Reason::Database { index, count } => write!(
+                f,
+                "FATAL: Data file was created with a server configured to handle more than {count} databases: it has a database {index}."
+            ),
+            Reason::Duplicate { key } => {
+                write!(f, "RDB has duplicated key '{}'", String::from_utf8_lossy(key))
+            }
+            Reason::Module => f.write_str("The RDB file contains AUX module data I can't load"),
+            Reason::Library(error) => write!(f, "Failed loading library, {error}"),
+            Reason::Read(error) => write!(f, "Internal error in RDB reading offset {}: {error}", self.at),
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+/// What has been read so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoadFigures {
+    pub keys_loaded: u64,
+    pub keys_expired: u64,
+    /// Keys whose fields were all due.
+    pub keys_emptied: u64,
+    pub keys_empty: u64,
+}
+
+/// What stands in front of a key.
+#[derive(Clone, Copy, Debug, Default)]
+struct Prefix {
+    expiry_ms: Option<i64>,
+    idle_s: Option<u64>,
+    frequency: Option<u8>,
+}
+
+pub struct Loader<R> {
+    reader: Reader<R>,
+    options: LoadOptions,
+    magic: Magic,
+    version: u16,
+    db_index: usize,
+    prefix: Prefix,
+    key: Vec<u8>,
+    pub figures: LoadFigures,
+    /// Sources of function libraries, for whoever can compile them.
+    pub libraries: Vec<Vec<u8>>,
+}
+
+/// Names of empty keys told in the log.
+const EMPTY_KEYS_TOLD: u64 = 10;
+/// Elements read between two looks at the clock.
+const KEYS_PER_LOOK: usize = 64;
+
+impl<R: Read> Loader<R> {
+    /// Reads the signature.
+    pub fn open(source: R, options: LoadOptions) -> Result<Self, LoadError> {
+        let mut reader = Reader::new(source);
+        let signature =
+            reader.array::<9>().map_err(|error| LoadError { at: 0, reason: Reason::Read(error) })?;
+        let magic = match &signature {
+            [b'R', b'E', b'D', b'I', b'S', b'0', ..] => Magic::Redis,
+            [b'V', b'A', b'L', b'K', b'E', b'Y', ..] => Magic::Valkey,
+            _ => return Err(LoadError { at: 0, reason: Reason::Signature(signature.into()) }),
+        };
+        let digits = std::str::from_utf8(&signature[6..]).ok();
+        let version = digits.and_then(|digits| digits.parse().ok()).unwrap_or(0);
+        if !accepts_version(version, magic, options.strict) {
+            return Err(LoadError { at: 6, reason: Reason::Version(version) });
+        }
+        Ok(Loader {
+            reader,
+            options,
+            magic,
+            version,
+            db_index: 0,
+            prefix: Prefix::default(),
+            key: Vec::new(),
+            figures: LoadFigures::default(),
+            libraries: Vec::new(),
+        })
+    }
+
+    /// Bytes read so far.
+    pub fn position(&self) -> u64 {
+        self.reader.position()
+    }
+
+    /// What follows the snapshot in the same file.
+    pub fn into_rest(self) -> (Vec<u8>, R) {
+        self.reader.into_rest()
+    }
+
+    /// Reads on until `out_of_time` says so; whether the end has been reached.
+    pub fn step(&mut self, db: &mut Db, out_of_time: &mut dyn FnMut() -> bool) -> Result<bool, LoadError> {
+        loop {
+            for _ in 0..KEYS_PER_LOOK {
+                let done = self.read_one(db).map_err(|reason| LoadError { at: self.position(), reason })?;
+                if done {
+                    return Ok(true);
+                }
+            }
+            if out_of_time() {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Reads an opcode with what belongs to it, or a key; whether that was the end.
+    fn read_one(&mut self, db: &mut Db) -> Result<bool, Reason> {
+        let kind = self.reader.byte()?;
+        if self.magic == Magic::Redis && (FOREIGN_TYPE_MIN..=FOREIGN_TYPE_MAX).contains(&kind) {
+            return Err(Reason::ForeignType(kind));
+        }
+        match kind {
+            opcode::EXPIRY_S => {
+                let seconds = i32::from_le_bytes(self.reader.array()?);
+                self.prefix.expiry_ms = Some(i64::from(seconds) * 1000);
+            }
+            opcode::EXPIRY_MS => {
+                self.prefix.expiry_ms = Some(self.reader.time_ms()?).filter(|&at_ms| at_ms != -1);
+            }
+            opcode::FREQUENCY => self.prefix.frequency = Some(self.reader.byte()?),
+            opcode::IDLE => self.prefix.idle_s = Some(self.reader.length()?),
+            opcode::SELECT_DB => self.select(db)?,
+            opcode::RESIZE_DB => {
+                self.reader.length()?;
+                self.reader.length()?;
+            }
+            opcode::SLOT_INFO => {
+                for _ in 0..3 {
+                    self.reader.length()?;
+                }
+            }
+            opcode::AUX => self.read_about()?,
+            opcode::FUNCTION_2 => {
+                let source = self.reader.string()?.to_vec();
+                self.libraries.push(source);
+            }
+            opcode::FUNCTION_PRE_GA => {
+                return Err(ReadError::Corrupt("Pre-release function format not supported.").into());
+            }
+            opcode::MODULE_AUX => return Err(Reason::Module),
+            opcode::EOF => {
+                // Checksums came with version 5.
+                if self.version >= 5 {
+                    self.reader.file_checksum(self.options.verify_checksum)?;
+                }
+                return Ok(true);
+            }
+            kind if kind::is_known(kind) => self.read_key(db, kind)?,
+            kind => return Err(Reason::UnknownType(kind)),
+        }
+        Ok(false)
+    }
+
+    fn select(&mut self, db: &Db) -> Result<(), Reason> {
+        let (index, count) = (self.reader.length()?, db.database_count());
+        self.db_index = usize::try_from(index)
+            .ok()
+            .filter(|&index| index < count)
+            .ok_or(Reason::Database { index, count })?;
+        Ok(())
+    }
+
+    /// Says in the log what is worth knowing about the file.
+    fn read_about(&mut self) -> Result<(), Reason> {
+        let name = self.reader.string()?.to_vec();
+        let value = self.reader.string()?.to_vec();
+        let text = String::from_utf8_lossy(&value);
+        let number = || wire::number::parse_i64(&value).unwrap_or(0);
+        match name.to_ascii_lowercase().as_slice() {
+            b"redis-ver" => log::info!("Loading RDB produced by Redis version {text}"),
+            b"valkey-ver" => log::info!("Loading RDB produced by Valkey version {text}"),
+            b"ctime" => {
+                log::info!("RDB age {} seconds", (self.options.now_ms / 1000 - number()).max(0));
+            }
+            b"used-mem" => {
+                log::info!("RDB memory usage when created {:.2} Mb", number() as f64 / (1024.0 * 1024.0));
+            }
+            b"aof-preamble" if number() != 0 => log::info!("RDB has an AOF tail"),
+            b"aof-base" if number() != 0 => log::info!("RDB is base AOF"),
+            [b'%', ..] => log::info!("RDB '{}': {text}", String::from_utf8_lossy(&name)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn read_key(&mut self, db: &mut Db, kind: u8) -> Result<(), Reason> {
+        self.reader.string()?.copy_to(&mut self.key);
+        let prefix = std::mem::take(&mut self.prefix);
+        let now_ms = self.options.now_ms;
+        let drops = self.options.drop_due;
+        let about = LoadedKey {
+            expiry_ms: prefix.expiry_ms,
+            access: access_of(prefix, db, now_ms),
+            replaces: self.options.replaces,
+            fields_due_before_ms: drops.then_some(now_ms),
+        };
+        if drops && prefix.expiry_ms.is_some_and(|at_ms| at_ms < now_ms) {
+            db.read_value(&mut self.reader, kind, None)?;
+            self.figures.keys_expired += 1;
+            return Ok(());
+        }
+        let (reader, key, index) = (&mut self.reader, &self.key, self.db_index);
+        match db.with_database(index, |db| db.load_value(reader, kind, key, about))? {
+            Loaded::Stored => self.figures.keys_loaded += 1,
+            Loaded::Duplicate => return Err(Reason::Duplicate { key: self.key.clone() }),
+            Loaded::AllExpired => self.figures.keys_emptied += 1,
+            Loaded::Empty => {
+                self.figures.keys_empty += 1;
+                if self.figures.keys_empty <= EMPTY_KEYS_TOLD {
+                    let key = String::from_utf8_lossy(&self.key);
+                    log::info!("rdbLoadObject skipping empty key: {key}");
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl From<ReadError> for Reason {
+    fn from(error: ReadError) -> Self {
+        Reason::Read(error)
+    }
+}
+
+/// What is known of the key's use, in the terms of the policy in force.
+fn access_of(prefix: Prefix, db: &Db, now_ms: i64) -> Option<u32> {
+    match prefix {
+        Prefix { frequency: Some(frequency), .. } if db.access.lfu => {
+            Some(db.access.with_frequency(frequency, now_ms))
+        }
+        Prefix { idle_s: Some(idle_s), .. } if !db.access.lfu => {
+            Some(db.access.with_idle_ms(idle_s.saturating_mul(1000), now_ms))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,138 @@
+//! Writing a snapshot of all databases.
+
+use crate::db::object::Value;
+use crate::db::rdb::{kind_of, write_value};
+use crate::db::{Db, Object};
+use std::io::{self, Write};
+use std::time::Duration;
+use structures::key_table::EntryRef;
+use wire::rdb::{VERSION, Writer, opcode};
+
+/// What is written beside the data, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// The release whose format it is.
+    pub release: &'static str,
+    pub created_s: i64,
+    pub used_memory_bytes: usize,
+    pub compresses: bool,
+    pub checksummed: bool,
+    /// The file is the base of an append-only file.
+    pub aof_base: bool,
+    /// Idle times are written with the keys.
+    pub with_idle_times: bool,
+    /// Frequencies are.
+    pub with_frequencies: bool,
+    /// Sources of function libraries.
+    pub libraries: Vec<Vec<u8>>,
+    /// A pause after each key, for tests; negative for one key in so many, a microsecond.
+    pub key_delay_us: i32,
+    pub now_ms: i64,
+}
+
+/// Keys between two calls of `progress`.
+const KEYS_PER_PROGRESS: u64 = 1024;
+
+/// Writes all of `db`. `progress` hears now and then how many keys have been written.
+pub fn write_snapshot<W: Write>(
+    sink: W,
+    db: &Db,
+    snapshot: &Snapshot,
+    progress: &mut dyn FnMut(u64),
+) -> io::Result<W> {
+    let mut writer = Writer::new(sink, snapshot.compresses, snapshot.checksummed);
+    writer.raw(format!("VALKEY{VERSION:03}").as_bytes())?;
+    let about: [(&str, String); 5] = [
+        ("valkey-ver", snapshot.release.to_owned()),
+        ("redis-bits", usize::BITS.to_string()),
+        ("ctime", snapshot.created_s.to_string()),
+        ("used-mem", snapshot.used_memory_bytes.to_string()),
+        ("aof-base", u8::from(snapshot.aof_base).to_string()),
+    ];
+    for (name, value) in about {
+        writer.byte(opcode::AUX)?;
+        writer.string(name.as_bytes())?;
+        writer.string(value.as_bytes())?;
+    }
+    for library in &snapshot.libraries {
+        writer.byte(opcode::FUNCTION_2)?;
+        writer.string(library)?;
+    }
+    let mut keys = 0;
+    for index in 0..db.database_count() {
+        write_database(&mut writer, db, index, snapshot, &mut keys, progress)?;
+    }
+    writer.byte(opcode::EOF)?;
+    progress(keys);
+    writer.finish_file()
+}
+
+fn write_database<W: Write>(
+    writer: &mut Writer<W>,
+    db: &Db,
+    index: usize,
+    snapshot: &Snapshot,
+    keys: &mut u64,
+    progress: &mut dyn FnMut(u64),
+) -> io::Result<()> {
+    let table = db.database(index);
+    if table.is_empty() {
+        return Ok(());
+    }
+    writer.byte(opcode::SELECT_DB)?;
+    writer.length(index as u64)?;
+    writer.byte(opcode::RESIZE_DB)?;
+    writer.length(table.len() as u64)?;
+    writer.length(table.expiring_len() as u64)?;
+    for entry in table.iter() {
+        write_key(writer, db, entry, snapshot)?;
+        pause(snapshot.key_delay_us, *keys);
+        *keys += 1;
+        if keys.is_multiple_of(KEYS_PER_PROGRESS) {
+            progress(*keys);
+        }
+    }
+    Ok(())
+}
+
+fn write_key<W: Write>(
+    writer: &mut Writer<W>,
+    db: &Db,
+    entry: EntryRef<'_, Object>,
+    snapshot: &Snapshot,
+) -> io::Result<()> {
+    if let Some(expiry_ms) = entry.expiry_ms() {
+        writer.byte(opcode::EXPIRY_MS)?;
+        writer.time_ms(expiry_ms)?;
+    }
+    if snapshot.with_idle_times {
+        writer.byte(opcode::IDLE)?;
+        writer.length(db.access.idle_ms(entry.access(), snapshot.now_ms) / 1000)?;
+    }
+    if snapshot.with_frequencies {
+        let frequency = db.access.frequency(entry.access(), snapshot.now_ms);
+        writer.raw(&[opcode::FREQUENCY, frequency.min(255) as u8])?;
+    }
+    let value = Value::new(entry);
+    writer.byte(kind_of(&value))?;
+    writer.string(entry.key())?;
+    write_value(writer, &value)
+}
+
+fn pause(delay_us: i32, keys: u64) {
+    match delay_us {
+        0 => {}
+        1.. => std::thread::sleep(Duration::from_micros(delay_us as u64)),
+        _ if keys.is_multiple_of(u64::from(delay_us.unsigned_abs())) => {
+            std::thread::sleep(Duration::from_micros(1));
+        }
+        _ => {}
+    }
+}
+
+/// A key's value as DUMP answers it; `None` if there is no such key.
+pub fn dump_payload(value: &Value<'_>, compresses: bool) -> Vec<u8> {
+    let mut writer = Writer::new(Vec::new(), compresses, true);
+    let written = writer.byte(kind_of(value)).and_then(|()| write_value(&mut writer, value));
+    written.and_then(|()| writer.finish_payload()).expect("memory takes all that is written")
+}

@@ -1,0 +1,107 @@
+//! Processes that are copies of this one, and what they report.
+
+use std::io;
+use std::os::fd::RawFd;
+
+/// Which side of the fork this is.
+pub enum Side {
+    Parent { child: i32 },
+    Child,
+}
+
+/// How a child ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    Exited(i32),
+    Killed { signal: i32 },
+}
+
+/// Makes a copy of this process that has one thread: the caller. The child must end with [`exit`], and touch nothing
+/// that another thread may have held a lock of at that moment; the allocator and the standard streams are safe.
+/// Signals do to it what they do to a new process, and it holds no open file but the standard streams and `kept`.
+pub fn fork(kept: &[RawFd]) -> io::Result<Side> {
+    // SAFETY: the child runs on with the caller's thread alone; the allocator's locks are released on both sides by
+    // its own fork handlers, and the callers keep to what is said above.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            become_independent(kept);
+            Ok(Side::Child)
+        }
+        child => Ok(Side::Parent { child }),
+    }
+}
+
+fn become_independent(kept: &[RawFd]) {
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2] {
+        // SAFETY: sets the default action, which runs no code of ours.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    let open: Vec<RawFd> = std::fs::read_dir("/proc/self/fd")
+        .map(|entries| entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
+        .unwrap_or_default();
+    for fd in open.into_iter().filter(|fd| *fd > libc::STDERR_FILENO && !kept.contains(fd)) {
+        // SAFETY: the values that own these files are never used nor dropped in the child, which ends by `exit`.
+        unsafe { libc::close(fd) };
+    }
+}
+
+/// Ends the process at once, without destructors: they belong to the parent.
+pub fn exit(code: i32) -> ! {
+    // SAFETY: runs no code of ours.
+    unsafe { libc::_exit(code) }
+}
+
+/// How the child ended, if it has.
+pub fn poll(child: i32) -> io::Result<Option<Ended>> {
+    wait(child, libc::WNOHANG)
+}
+
+/// Waits until the child has ended.
+pub fn join(child: i32) -> io::Result<Option<Ended>> {
+    wait(child, 0)
+}
+
+fn wait(child: i32, options: i32) -> io::Result<Option<Ended>> {
+    let mut status = 0;
+    // SAFETY: `status` is writable and of the type that the call fills.
+    match unsafe { libc::waitpid(child, &mut status, options) } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(None),
+        _ if libc::WIFSIGNALED(status) => Ok(Some(Ended::Killed { signal: libc::WTERMSIG(status) })),
+        _ => Ok(Some(Ended::Exited(libc::WEXITSTATUS(status)))),
+    }
+}
+
+/// The signal by which a child is stopped on purpose.
+pub const CANCEL: i32 = libc::SIGUSR1;
+
+/// Asks the child to end.
+pub fn cancel(child: i32) {
+    // SAFETY: touches no memory. The child has not been waited for, so its number is its own.
+    unsafe { libc::kill(child, CANCEL) };
+}
+
+/// Tells the kernel to begin writing this part of a file to disk, without waiting for it.
+pub fn start_writeback(fd: RawFd, start: u64, len: u64) {
+    // SAFETY: touches no memory; a number that is no open file is an error, and what is not begun now is done by fsync.
+    unsafe { libc::sync_file_range(fd, start as i64, len as i64, libc::SYNC_FILE_RANGE_WRITE) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_ends_as_it_says_or_as_it_is_told() {
+        let Side::Parent { child } = fork(&[]).unwrap() else { exit(7) };
+        assert_eq!(join(child).unwrap(), Some(Ended::Exited(7)));
+        let Side::Parent { child } = fork(&[]).unwrap() else {
+            std::thread::sleep(std::time::Duration::from_secs(60));
+            exit(0)
+        };
+        assert_eq!(poll(child).unwrap(), None);
+        cancel(child);
+        assert_eq!(join(child).unwrap(), Some(Ended::Killed { signal: CANCEL }));
+    }
+}

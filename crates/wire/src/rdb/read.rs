@@ -1,0 +1,317 @@
+//! Reading, through a buffer. Nothing read is trusted: a length is believed only as far as bytes follow it.
+
+use super::encoding;
+use crate::{crc64, number};
+use std::fmt;
+use std::io::{self, Read};
+use structures::lzf;
+
+const BUFFER_BYTES: usize = 256 * 1024;
+/// Strings up to this long are handed out as they lie in the buffer.
+const IN_PLACE_LEN_MAX: usize = 64 * 1024;
+/// Room made for a long string before its bytes have come; it doubles with them.
+const FIRST_PIECE_BYTES: u64 = 1 << 20;
+/// No string may be longer, as no client could have sent it.
+const STRING_LEN_MAX: u64 = 1 << 39;
+
+#[derive(Debug)]
+pub enum ReadError {
+    Io(io::Error),
+    /// The data ends before it is complete.
+    UnexpectedEnd,
+    /// What no server writes.
+    Corrupt(&'static str),
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadError::Io(error) => error.fmt(f),
+            ReadError::UnexpectedEnd => f.write_str("unexpected end of data"),
+            ReadError::Corrupt(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+impl From<io::Error> for ReadError {
+    fn from(error: io::Error) -> Self {
+        ReadError::Io(error)
+    }
+}
+
+/// A string as it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StringRef<'a> {
+    Bytes(&'a [u8]),
+    /// Its decimal text is the string.
+    Integer(i64),
+}
+
+impl StringRef<'_> {
+    /// Hands over the bytes, without a copy on the heap.
+    #[inline]
+    pub fn with_bytes<T>(&self, work: impl FnOnce(&[u8]) -> T) -> T {
+        match self {
+            StringRef::Bytes(bytes) => work(bytes),
+            StringRef::Integer(n) => work(&number::i64_text(*n)),
+        }
+    }
+
+    pub fn to_vec(&self) -> Vec<u8> {
+        self.with_bytes(<[u8]>::to_vec)
+    }
+
+    /// Replaces what is in `out`, keeping its allocation.
+    pub fn copy_to(&self, out: &mut Vec<u8>) {
+        out.clear();
+        self.with_bytes(|bytes| out.extend_from_slice(bytes));
+    }
+}
+
+enum Length {
+    Plain(u64),
+    Encoded(u8),
+}
+
+pub struct Reader<R> {
+    source: R,
+    buffer: Box<[u8]>,
+    /// What is unread lies at `at..end`.
+    at: usize,
+    end: usize,
+    /// Of all before `checksummed_to` in the buffer.
+    checksum: u64,
+    checksummed_to: usize,
+    /// Bytes that have left the buffer.
+    passed_bytes: u64,
+    scratch: Vec<u8>,
+    packed: Vec<u8>,
+}
+
+impl<R: Read> Reader<R> {
+    pub fn new(source: R) -> Self {
+        Self::with_buffer(source, BUFFER_BYTES)
+    }
+
+    /// For payloads that lie in memory: as long a buffer as they need.
+    pub fn small(source: R, len: usize) -> Self {
+        Self::with_buffer(source, len.clamp(64, BUFFER_BYTES))
+    }
+
+    fn with_buffer(source: R, bytes: usize) -> Self {
+        Reader {
+            source,
+            buffer: vec![0; bytes].into_boxed_slice(),
+            at: 0,
+            end: 0,
+            checksum: 0,
+            checksummed_to: 0,
+            passed_bytes: 0,
+            scratch: Vec::new(),
+            packed: Vec::new(),
+        }
+    }
+
+    /// Bytes read so far.
+    pub fn position(&self) -> u64 {
+        self.passed_bytes + self.at as u64
+    }
+
+    /// What has been fetched and not read, and the source of the rest.
+    pub fn into_rest(self) -> (Vec<u8>, R) {
+        (self.buffer[self.at..self.end].to_vec(), self.source)
+    }
+
+    /// Whether no byte follows.
+    pub fn is_at_end(&mut self) -> Result<bool, ReadError> {
+        match self.fetch(1) {
+            Ok(()) => Ok(false),
+            Err(ReadError::UnexpectedEnd) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn add_to_checksum(&mut self) {
+        self.checksum = crc64::extend(self.checksum, &self.buffer[self.checksummed_to..self.at]);
+        self.checksummed_to = self.at;
+    }
+
+    /// Makes `wanted` unread bytes lie in the buffer, which is large enough for them.
+    #[inline]
+    fn fetch(&mut self, wanted: usize) -> Result<(), ReadError> {
+        if self.end - self.at >= wanted { Ok(()) } else { self.refill(wanted) }
+    }
+
+    #[cold]
+    fn refill(&mut self, wanted: usize) -> Result<(), ReadError> {
+        self.add_to_checksum();
+        self.buffer.copy_within(self.at..self.end, 0);
+        self.passed_bytes += self.at as u64;
+        (self.end, self.at, self.checksummed_to) = (self.end - self.at, 0, 0);
+        while self.end < wanted {
+            match self.source.read(&mut self.buffer[self.end..]) {
+                Ok(0) => return Err(ReadError::UnexpectedEnd),
+                Ok(n) => self.end += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], ReadError> {
+        self.fetch(N)?;
+        let bytes = self.buffer[self.at..self.at + N].try_into().expect("the slice is as long");
+        self.at += N;
+        Ok(bytes)
+    }
+
+    #[inline]
+    pub fn byte(&mut self) -> Result<u8, ReadError> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    #[inline]
+    fn length_or_encoding(&mut self) -> Result<Length, ReadError> {
+        let first = self.byte()?;
+        let low = first & 0x3f;
+        Ok(match first >> 6 {
+            0 => Length::Plain(low.into()),
+            1 => Length::Plain(u64::from(low) << 8 | u64::from(self.byte()?)),
+            3 => Length::Encoded(low),
+            _ => match first {
+                0x80 => Length::Plain(u32::from_be_bytes(self.array()?).into()),
+                0x81 => Length::Plain(u64::from_be_bytes(self.array()?)),
+                _ => return Err(ReadError::Corrupt("Unknown length encoding in rdbLoadLen()")),
+            },
+        })
+    }
+
+    #[inline]
+    pub fn length(&mut self) -> Result<u64, ReadError> {
+        match self.length_or_encoding()? {
+            Length::Plain(length) => Ok(length),
+            Length::Encoded(encoding) => Ok(encoding.into()),
+        }
+    }
+
+    /// A string, to be used before the next is read.
+    #[inline]
+    pub fn string(&mut self) -> Result<StringRef<'_>, ReadError> {
+        match self.length_or_encoding()? {
+            Length::Plain(len) => Ok(StringRef::Bytes(self.bytes(len)?)),
+            Length::Encoded(encoding::INTEGER_8) => {
+                Ok(StringRef::Integer(i8::from_le_bytes(self.array()?).into()))
+            }
+            Length::Encoded(encoding::INTEGER_16) => {
+                Ok(StringRef::Integer(i16::from_le_bytes(self.array()?).into()))
+            }
+            Length::Encoded(encoding::INTEGER_32) => {
+                Ok(StringRef::Integer(i32::from_le_bytes(self.array()?).into()))
+            }
+            Length::Encoded(encoding::LZF) => Ok(StringRef::Bytes(self.compressed()?)),
+            Length::Encoded(_) => Err(ReadError::Corrupt("Unknown RDB string encoding type")),
+        }
+    }
+
+    fn bytes(&mut self, len: u64) -> Result<&[u8], ReadError> {
+        let in_place_max = IN_PLACE_LEN_MAX.min(self.buffer.len()) as u64;
+        if len > in_place_max {
+            self.long_bytes(len)?;
+            return Ok(&self.scratch);
+        }
+        let len = len as usize;
+        self.fetch(len)?;
+        let start = self.at;
+        self.at += len;
+        Ok(&self.buffer[start..start + len])
+    }
+
+    /// Reads into `scratch`, whose size follows the bytes that really come.
+    fn long_bytes(&mut self, len: u64) -> Result<(), ReadError> {
+        if len > STRING_LEN_MAX {
+            return Err(ReadError::Corrupt("A string is longer than any can be"));
+        }
+        self.scratch.clear();
+        self.scratch.shrink_to(FIRST_PIECE_BYTES as usize);
+        let mut left = len;
+        while left > 0 {
+            if self.at == self.end {
+                self.refill(1)?;
+            }
+            let piece = left.min((self.end - self.at) as u64) as usize;
+            if self.scratch.capacity() - self.scratch.len() < piece {
+                let more = left.min(FIRST_PIECE_BYTES.max(self.scratch.len() as u64));
+                self.scratch.reserve_exact((more as usize).max(piece));
+            }
+            self.scratch.extend_from_slice(&self.buffer[self.at..self.at + piece]);
+            self.at += piece;
+            left -= piece as u64;
+        }
+        Ok(())
+    }
+
+    fn compressed(&mut self) -> Result<&[u8], ReadError> {
+        const INVALID: ReadError = ReadError::Corrupt("Invalid LZF compressed string");
+        let (packed_len, len) = (self.length()?, self.length()?);
+        if len > STRING_LEN_MAX {
+            return Err(INVALID);
+        }
+        let mut packed = std::mem::take(&mut self.packed);
+        packed.clear();
+        packed.extend_from_slice(self.bytes(packed_len)?);
+        let result = lzf::decompress_into(&packed, len as usize, &mut self.scratch);
+        self.packed = packed;
+        result.map_err(|_| INVALID)?;
+        Ok(&self.scratch)
+    }
+
+    /// A double in binary.
+    pub fn double(&mut self) -> Result<f64, ReadError> {
+        Ok(f64::from_le_bytes(self.array()?))
+    }
+
+    /// A double as text, as the first versions wrote it.
+    pub fn text_double(&mut self) -> Result<f64, ReadError> {
+        match self.byte()? {
+            255 => Ok(f64::NEG_INFINITY),
+            254 => Ok(f64::INFINITY),
+            253 => Ok(f64::NAN),
+            len => {
+                let text = self.bytes(len.into())?;
+                number::parse_f64(text).ok_or(ReadError::Corrupt("A score is not a number"))
+            }
+        }
+    }
+
+    /// Milliseconds.
+    pub fn time_ms(&mut self) -> Result<i64, ReadError> {
+        Ok(i64::from_le_bytes(self.array()?))
+    }
+
+    /// Reads a file's checksum and compares it; one of 0 stands for none.
+    pub fn file_checksum(&mut self, verify: bool) -> Result<(), ReadError> {
+        self.add_to_checksum();
+        let calculated = self.checksum;
+        let written = u64::from_le_bytes(self.array()?);
+        if verify && written != 0 && written != calculated {
+            return Err(ReadError::Corrupt("RDB CRC error"));
+        }
+        Ok(())
+    }
+}
+
+/// The bytes at the end of a payload: version and checksum.
+pub const PAYLOAD_FOOTER_BYTES: usize = 10;
+
+/// A payload's content and version, if its checksum is right.
+pub fn split_payload(payload: &[u8]) -> Option<(&[u8], u16)> {
+    let (content, footer) = payload.split_last_chunk::<PAYLOAD_FOOTER_BYTES>()?;
+    let [low, high, checksum @ ..] = *footer;
+    let covered = &payload[..payload.len() - checksum.len()];
+    (u64::from_le_bytes(checksum) == crc64::extend(0, covered))
+        .then_some((content, u16::from_le_bytes([low, high])))
+}
