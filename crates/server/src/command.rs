@@ -193,6 +193,8 @@ pub enum Next {
     Persist(PersistRequest),
     /// EXEC: run what the client has queued.
     RunTransaction,
+    /// EVAL, FCALL: run this.
+    RunScript(crate::script::Call),
     /// Reply to nobody now: some later event will (SHUTDOWN has begun, the client was paused).
     NoReply,
 }
@@ -206,6 +208,8 @@ pub struct Origin {
     pub retried: bool,
     /// Out of the append-only file, as the data is loaded.
     pub replayed: bool,
+    /// From a script.
+    pub in_script: bool,
 }
 
 /// Everything a handler may touch.

@@ -22,6 +22,7 @@ pub mod object;
 pub mod persistence;
 pub mod pubsub;
 pub mod scan;
+pub mod scripting;
 pub mod server;
 pub mod sets;
 pub mod sort;
@@ -58,6 +59,7 @@ pub const GROUPS: &[&[Command]] = &[
     persistence::COMMANDS,
     pubsub::COMMANDS,
     scan::COMMANDS,
+    scripting::COMMANDS,
     server::COMMANDS,
     sets::COMMANDS,
     sort::COMMANDS,

@@ -18,6 +18,7 @@ pub mod prefetch;
 mod propagation;
 pub mod reclaim;
 mod replay;
+mod script;
 pub mod transaction;
 
 use crate::clock::Clock;
@@ -52,6 +53,11 @@ pub struct Executor {
     /// When the last command ended, or the work on a client's requests began, on the monotonic clock: the next
     /// command begins then. One reading of the clock a command is 5 % of a GET's time less than two.
     stopwatch_ns: u64,
+    /// For whom a script runs.
+    script_slot: Option<ClientSlot>,
+    /// Until when a script that takes long has its turn, on the monotonic clock.
+    script_slice_until_us: u64,
+    suspended: Option<Box<script::SuspendedScript>>,
 }
 
 /// Randomness that the process draws once; tests pass constants.
@@ -82,6 +88,9 @@ impl Executor {
             unit: Vec::new(),
             commands_before_tick: 0,
             stopwatch_ns: 0,
+            script_slot: None,
+            script_slice_until_us: 0,
+            suspended: None,
         };
         executor.reconfigured();
         let memory = &mut executor.server.observed.memory;
@@ -162,6 +171,11 @@ impl Executor {
     /// A client is gone: forgets it everywhere.
     pub fn disconnect(&mut self, slot: ClientSlot) {
         let server = &mut self.server;
+        if let Some(suspended) = self.suspended.as_mut().filter(|suspended| suspended.is_of(slot)) {
+            // What it has begun goes on; it is forgotten when that ends.
+            suspended.abandon();
+            return server.detach(slot);
+        }
         server.detach(slot);
         server.condemned.retain(|&other| other != slot);
         server.resumed.retain(|&other| other != slot);

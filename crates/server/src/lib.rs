@@ -27,6 +27,7 @@ pub mod error;
 pub mod net;
 pub mod observe;
 pub mod persist;
+pub mod script;
 pub mod server;
 pub mod session;
 pub mod start;

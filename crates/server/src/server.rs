@@ -4,7 +4,9 @@
 use crate::clock::Reading;
 use crate::command::registry::Registry;
 use crate::config::{Change, Config, SetError};
+use crate::error::ClientError;
 use crate::observe::Observations;
+use crate::script::{Mode, Scripts, environment};
 use crate::session::blocked::BlockedTable;
 use crate::session::pubsub::PubSub;
 use crate::session::tracking::TrackingTable;
@@ -143,6 +145,9 @@ pub struct Server {
     pub blocked: BlockedTable,
     pub pause: Option<Pause>,
     pub switches: Switches,
+    pub scripts: Scripts,
+    /// There was no room for the command at hand: what may need more is refused.
+    pub short_of_memory: bool,
     pub observed: Observations,
     /// Clients that watch every command (MONITOR); one that has stopped is dropped at the next command.
     pub monitors: Vec<ClientSlot>,
@@ -156,6 +161,7 @@ pub struct Server {
 impl Server {
     pub fn new(config: Config, registry: Registry, identity: Identity, now: Reading) -> Self {
         let commands = registry.len();
+        let scripts = Scripts::new(environment::Options { insecure: config.lua_enable_insecure_api });
         Server {
             config,
             config_changed: false,
@@ -170,6 +176,8 @@ impl Server {
             blocked: BlockedTable::default(),
             pause: None,
             switches: Switches::default(),
+            scripts,
+            short_of_memory: false,
             observed: Observations::new(commands, now.unix_us / 1_000_000),
             monitors: Vec::new(),
             host_requests: Vec::new(),
@@ -215,6 +223,16 @@ impl Server {
         figures.rejected += u64::from(refused);
         self.observed.statistics.commands_processed += 1;
         self.clients[slot].commands_total += 1;
+    }
+
+    /// What others are told while a script takes long.
+    pub fn slow_script_error(&self) -> Option<ClientError> {
+        let running = self.scripts.slow()?;
+        let name = if self.config.extended_redis_compatibility { "Redis" } else { "Valkey" };
+        let kill = if running.call.mode == Mode::Eval { "SCRIPT KILL" } else { "FUNCTION KILL" };
+        Some(ClientError::formatted(format!(
+            "BUSY {name} is busy running a script. You can only call {kill} or SHUTDOWN NOSAVE."
+        )))
     }
 
     /// Whether changes to keys interest anybody.

@@ -3,4 +3,5 @@
 
 pub mod allocator;
 pub mod child;
+pub mod lua;
 pub mod process;

@@ -130,8 +130,8 @@ fn totals(server: &Server, breakdown: &Breakdown) -> Figures {
         ("cluster.slot_import", bytes(0)),
         ("cluster.slot_export", bytes(0)),
         ("aof.buffer", bytes(0)),
-        ("lua.caches", bytes(0)),
-        ("functions.caches", bytes(0)),
+        ("lua.caches", bytes(server.scripts.cache.used_bytes() as u64)),
+        ("functions.caches", bytes(server.scripts.libraries.used_bytes() as u64)),
     ]
 }
 

@@ -137,6 +137,12 @@ fn shutdown(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if abort {
         return Err(ClientError::text("ERR No shutdown in progress."));
     }
+    // A script that has written may only be ended together with all that was not saved.
+    if !has("nosave")
+        && let Some(error) = ctx.server.slow_script_error()
+    {
+        return Err(error);
+    }
     let save = if has("save") { Some(true) } else { has("nosave").then_some(false) };
     ctx.next = Next::Persist(PersistRequest::Shutdown(Shutdown { save, force: has("force") }));
     Ok(())

@@ -75,7 +75,7 @@ impl Executor {
     ) -> bool {
         let Some(pause) = self.server.pause else { return false };
         let transaction = self.server.clients[slot].transaction.as_ref().filter(|_| row.name == "exec");
-        let flags = row.flags | transaction.map_or(0, |transaction| transaction.flags);
+        let flags = self.flags_of(row, args) | transaction.map_or(0, |transaction| transaction.flags);
         if !pause.all && flags & (flag::WRITE | flag::MAY_REPLICATE) == 0 {
             return false;
         }

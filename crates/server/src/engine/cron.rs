@@ -22,6 +22,9 @@ pub struct Cron {
 impl Executor {
     /// When [`Executor::cron`] wants to run next, on the monotonic clock.
     pub fn next_timer_us(&self) -> u64 {
+        if self.is_busy() {
+            return 0;
+        }
         let mut next_us = self.cron.next_us;
         if let Some(deadline_us) = self.server.blocked.next_deadline_us() {
             next_us = next_us.min(deadline_us);
@@ -40,6 +43,9 @@ impl Executor {
 
     /// Does what is due at the tick's instant. Safe to call at any time.
     pub fn run_timers(&mut self) {
+        if self.is_busy() {
+            return self.go_on_with_script();
+        }
         if self.is_loading() {
             return;
         }

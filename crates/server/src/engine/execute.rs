@@ -2,6 +2,7 @@
 
 use super::Executor;
 use super::observation::Finished;
+use super::script::ScriptEnd;
 use crate::command::registry::CommandId;
 use crate::command::{Args, Command, Context, Next, Origin, flag};
 use crate::error::ClientError;
@@ -81,7 +82,8 @@ impl Executor {
     #[inline]
     pub fn accepts_requests(&self, slot: ClientSlot) -> bool {
         let client = &self.server.clients[slot];
-        client.blocked.is_none() && !client.close_asap && !client.close_after_reply
+        let is_suspended = self.suspended.as_ref().is_some_and(|suspended| suspended.is_of(slot));
+        client.blocked.is_none() && !is_suspended && !client.close_asap && !client.close_after_reply
     }
 
     /// The client's bytes make no sense: tells it why and closes once that is sent.
@@ -144,21 +146,17 @@ impl Executor {
             Next::Reply | Next::NoReply | Next::Persist(_) => {}
             Next::Block(request) => self.block(slot, id, args, request),
             Next::BlockAs(request, args) => self.block(slot, id, args.view(), request),
-            Next::RunTransaction => self.exec(slot, id, args, reply),
+            Next::RunTransaction => self.run_transaction(slot, id, args, reply),
+            Next::RunScript(call) => {
+                // When it is put aside, the reply follows with its end.
+                if self.run_script(slot, id, args, call, reply) == ScriptEnd::Done {
+                    self.end_unit();
+                }
+            }
         }
         if self.server.blocked.has_ready() {
             self.serve_blocked();
         }
-    }
-
-    fn exec(&mut self, slot: ClientSlot, id: CommandId, args: Args<'_>, reply: &mut ReplyBuffer) {
-        let (started_ns, start) = (self.stopwatch_ns, reply.len());
-        self.run_transaction(slot, reply);
-        self.start_stopwatch();
-        let elapsed_ns = self.stopwatch_ns - started_ns;
-        let reply_bytes = reply.len().saturating_sub(start);
-        self.observe_call(Finished { slot, id, args, elapsed_ns, reply_bytes, failed: false });
-        self.feed_monitors(slot, self.server.registry.row(id), args);
     }
 
     /// Calls the handler and does what follows from every single command, inside transactions too.
@@ -222,10 +220,10 @@ impl Executor {
             }
             Next::Block(_) | Next::BlockAs(..) => {}
             // Is noted when all that was queued has run.
-            Next::RunTransaction => return next,
+            Next::RunTransaction | Next::RunScript(_) => return next,
         }
         if !origin.retried {
-            self.feed_monitors(slot, command, args);
+            self.feed_monitors(slot, command, args, origin);
         }
         next
     }

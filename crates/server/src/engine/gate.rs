@@ -19,11 +19,12 @@ impl Executor {
         arity(row, args)?;
         self.protected(slot, row)?;
         self.inside_transaction(slot, row)?;
-        self.memory_shortage(slot, row)?;
-        self.disk_trouble(slot, row)?;
+        self.memory_shortage(slot, row, args)?;
+        self.disk_trouble(slot, row, args)?;
         self.limit_tracking();
         self.subscribed_context(slot, row)?;
-        self.loading(row)
+        self.loading(row)?;
+        self.beside_slow_script(row)
     }
 
     /// Before anything else is said of a command, even that there is none of its name.
@@ -60,12 +61,19 @@ impl Executor {
         )))
     }
 
-    fn memory_shortage(&mut self, slot: ClientSlot, row: &Command) -> Result<(), ClientError> {
-        if self.server.config.maxmemory_bytes == 0 || self.make_room() != Room::None {
+    fn memory_shortage(
+        &mut self,
+        slot: ClientSlot,
+        row: &Command,
+        args: Args<'_>,
+    ) -> Result<(), ClientError> {
+        let limited = self.server.config.maxmemory_bytes != 0 && !self.is_busy();
+        self.server.short_of_memory = limited && self.make_room() == Room::None;
+        if !self.server.short_of_memory {
             return Ok(());
         }
         let transaction = self.server.clients[slot].transaction.as_ref().filter(|_| row.name == "exec");
-        let flags = row.flags | transaction.map_or(0, |transaction| transaction.flags);
+        let flags = self.flags_of(row, args) | transaction.map_or(0, |transaction| transaction.flags);
         if flags & flag::DENY_OOM == 0 {
             return Ok(());
         }
@@ -73,7 +81,7 @@ impl Executor {
     }
 
     /// Writes that could be lost are not accepted.
-    fn disk_trouble(&self, slot: ClientSlot, row: &Command) -> Result<(), ClientError> {
+    fn disk_trouble(&self, slot: ClientSlot, row: &Command, args: Args<'_>) -> Result<(), ClientError> {
         let (config, figures) = (&self.server.config, &self.server.observed.persistence);
         let saves_fail =
             !figures.last_save_ok && config.stop_writes_on_bgsave_error && !config.save.is_empty();
@@ -81,7 +89,7 @@ impl Executor {
             return Ok(());
         }
         let transaction = self.server.clients[slot].transaction.as_ref().filter(|_| row.name == "exec");
-        let flags = row.flags | transaction.map_or(0, |transaction| transaction.flags);
+        let flags = self.flags_of(row, args) | transaction.map_or(0, |transaction| transaction.flags);
         if flags & flag::WRITE == 0 && row.name != "ping" {
             return Ok(());
         }

@@ -3,7 +3,7 @@
 
 use super::Executor;
 use crate::command::registry::CommandId;
-use crate::command::{Args, Command, flag};
+use crate::command::{Args, Command, Origin, flag};
 use crate::observe::REDACTED;
 use crate::observe::command_log::{Entry, LogKind, shortened};
 use crate::session::ClientSlot;
@@ -87,21 +87,34 @@ impl Executor {
     }
 
     #[inline]
-    pub(super) fn feed_monitors(&mut self, slot: ClientSlot, command: &Command, args: Args<'_>) {
+    pub(super) fn feed_monitors(
+        &mut self,
+        slot: ClientSlot,
+        command: &Command,
+        args: Args<'_>,
+        origin: Origin,
+    ) {
         if !self.server.monitors.is_empty() && !command.is(flag::SKIP_MONITOR | flag::ADMIN) {
-            self.tell_monitors(slot, command, args);
+            self.tell_monitors(slot, command, args, origin);
         }
     }
 
     #[cold]
-    fn tell_monitors(&mut self, slot: ClientSlot, command: &Command, args: Args<'_>) {
+    pub(super) fn tell_monitors(
+        &mut self,
+        slot: ClientSlot,
+        command: &Command,
+        args: Args<'_>,
+        origin: Origin,
+    ) {
         let server = &mut self.server;
         let now_us = self.clock.read().unix_us;
         let client = &server.clients[slot];
         let (db_index, connection) = (client.db_index, &client.connection);
         let unix = if connection.is_unix_socket { "unix:" } else { "" };
         let address = connection.address.strip_suffix(":0").filter(|_| connection.is_unix_socket);
-        let address = address.unwrap_or(&connection.address);
+        let address: &str = address.unwrap_or(&connection.address);
+        let (unix, address) = if origin.in_script { ("", "lua") } else { (unix, address) };
         let (seconds, microseconds) = (now_us / 1_000_000, now_us % 1_000_000);
         let mut line = format!("+{seconds}.{microseconds:06} [{db_index} {unix}{address}]").into_bytes();
         let hidden = hidden_arguments(command, args);

@@ -37,7 +37,7 @@ impl Executor {
             };
             self.unit.extend(own.map(|arguments| Effect { db_index, arguments }));
         }
-        if !origin.in_transaction {
+        if !origin.in_transaction && self.suspended.is_none() {
             self.end_unit();
         }
     }

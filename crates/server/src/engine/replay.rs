@@ -241,7 +241,7 @@ impl Executor {
     fn replay_one(&mut self, client: ClientSlot, id: CommandId, args: &OwnedArgs) {
         let protocol = self.server.clients[client].output.protocol;
         let mut reply = ReplyBuffer::new(protocol);
-        let origin = Origin { in_transaction: true, retried: false, replayed: true };
+        let origin = Origin { in_transaction: true, replayed: true, ..Origin::default() };
         let next = self.call(client, id, args.view(), &mut reply, origin);
         debug_assert!(matches!(next, Next::Reply | Next::NoReply), "nothing waits while data is loaded");
         self.free_discarded();

@@ -1,10 +1,14 @@
 //! MULTI's queue and EXEC.
 
 use super::Executor;
+use super::observation::Finished;
+use super::script::ScriptEnd;
+use crate::command::args::OwnedArgs;
 use crate::command::registry::CommandId;
 use crate::command::{Args, Next, Origin};
 use crate::error::ClientError;
 use crate::session::ClientSlot;
+use crate::session::client::Transaction;
 use wire::reply::ReplyBuffer;
 
 impl Executor {
@@ -44,24 +48,74 @@ impl Executor {
     }
 
     /// Runs all that the client has queued, as one: nothing else runs in between, and what it changes wakes
-    /// nobody until it is done.
-    pub(super) fn run_transaction(&mut self, slot: ClientSlot, reply: &mut ReplyBuffer) {
+    /// nobody until it is done. `id` and `args` are EXEC's.
+    pub(super) fn run_transaction(
+        &mut self,
+        slot: ClientSlot,
+        id: CommandId,
+        args: Args<'_>,
+        reply: &mut ReplyBuffer,
+    ) {
+        let started_ns = self.stopwatch_ns;
         let client = &mut self.server.clients[slot];
         let transaction = client.transaction.take().expect("EXEC found a transaction");
         self.server.watch.unwatch_all(&mut self.server.clients, slot);
+        let start = reply.len();
         reply.array(transaction.queued.len());
+        let run = TransactionRun { transaction, next: 0, id, args: args.to_owned(), started_ns };
+        // When a script is put aside, the rest follows with its end.
+        let _ = self.go_on_with_transaction(slot, run, start, reply);
+    }
+
+    /// Runs what is left of a transaction. When a script in it is put aside, the reply, which begins at `start`, is
+    /// kept with it.
+    pub(super) fn go_on_with_transaction(
+        &mut self,
+        slot: ClientSlot,
+        mut run: TransactionRun,
+        start: usize,
+        reply: &mut ReplyBuffer,
+    ) -> ScriptEnd {
         let origin = Origin { in_transaction: true, ..Origin::default() };
-        for (id, args) in &transaction.queued {
-            let next = self.call(slot, *id, args.view(), reply, origin);
-            assert!(
-                !matches!(next, Next::Block(_) | Next::BlockAs(..) | Next::RunTransaction),
-                "nothing waits inside EXEC"
-            );
+        while let Some((id, args)) = run.transaction.queued.get(run.next) {
+            run.next += 1;
+            match self.call(slot, *id, args.view(), reply, origin) {
+                Next::Reply | Next::NoReply | Next::Persist(_) => {}
+                Next::RunScript(call) => {
+                    let end = self.run_script(slot, *id, args.view(), call, reply);
+                    if end == ScriptEnd::Suspended {
+                        self.keep_with_suspended(&reply[start..], Some(run));
+                        reply.truncate(start);
+                        return end;
+                    }
+                }
+                Next::Block(_) | Next::BlockAs(..) | Next::RunTransaction => {
+                    unreachable!("nothing waits inside EXEC")
+                }
+            }
         }
         self.end_unit();
         // CLIENT CACHING before MULTI was about all of it.
         if let Some(tracking) = &mut self.server.clients[slot].tracking {
             tracking.caching_given = false;
         }
+        self.start_stopwatch();
+        let elapsed_ns = self.stopwatch_ns - run.started_ns;
+        let reply_bytes = reply.len().saturating_sub(start);
+        let (id, args) = (run.id, run.args.view());
+        self.observe_call(Finished { slot, id, args, elapsed_ns, reply_bytes, failed: false });
+        self.feed_monitors(slot, self.server.registry.row(id), args, Origin::default());
+        ScriptEnd::Done
     }
+}
+
+/// A transaction that is being run.
+pub(super) struct TransactionRun {
+    transaction: Box<Transaction>,
+    /// The next of the queued commands.
+    next: usize,
+    /// Of EXEC, for when it is noted as run.
+    id: CommandId,
+    args: OwnedArgs,
+    started_ns: u64,
 }

@@ -176,7 +176,7 @@ fn data(sources: &Sources<'_>, lines: &mut Lines) {
         ("expire_cycle_cpu_milliseconds", figures.expire_cycle_cpu_us / 1000),
         ("evicted_keys", figures.evicted_keys),
         ("evicted_clients", statistics.evicted_clients),
-        ("evicted_scripts", 0),
+        ("evicted_scripts", sources.server.scripts.evicted),
         ("total_eviction_exceeded_time", statistics.over_memory_us(now_us) / 1000),
         ("current_eviction_exceeded_time", statistics.over_memory_now_us(now_us) / 1000),
         ("keyspace_hits", figures.hits),

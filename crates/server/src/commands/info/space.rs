@@ -76,7 +76,7 @@ pub(super) fn memory(sources: &mut Sources<'_>, lines: &mut Lines) {
     lines.field("allocator_resident", memory.sample.resident_bytes);
     lines.field("allocator_muzzy", memory.sample.muzzy_bytes);
     with_human(lines, "total_system_memory", memory.system_bytes);
-    scripts(lines);
+    scripts(sources.server, lines);
     with_human(lines, "maxmemory", sources.server.config.maxmemory_bytes);
     lines.field("maxmemory_policy", sources.server.config.maxmemory_policy.name());
     fragmentation(sources.server, lines);
@@ -86,21 +86,25 @@ pub(super) fn memory(sources: &mut Sources<'_>, lines: &mut Lines) {
     lines.field("lazyfreed_objects", reclaiming.freed.load(Ordering::Relaxed));
 }
 
-/// There are no scripts yet.
-fn scripts(lines: &mut Lines) {
-    lines.fields(&[("used_memory_lua", 0), ("used_memory_vm_eval", 0)]);
-    lines.field("used_memory_lua_human", "0B");
+fn scripts(server: &Server, lines: &mut Lines) {
+    let scripts = &server.scripts;
+    let (eval_bytes, function_bytes) = scripts.interpreter_bytes();
+    let (cached_bytes, library_bytes) =
+        (scripts.cache.used_bytes() as u64, scripts.libraries.used_bytes() as u64);
+    lines.fields(&[("used_memory_lua", eval_bytes), ("used_memory_vm_eval", eval_bytes)]);
+    lines.field("used_memory_lua_human", human_bytes(eval_bytes));
     lines.fields(&[
-        ("used_memory_scripts_eval", 0),
-        ("number_of_cached_scripts", 0),
-        ("number_of_functions", 0),
-        ("number_of_libraries", 0),
-        ("used_memory_vm_functions", 0),
-        ("used_memory_vm_total", 0),
+        ("used_memory_scripts_eval", cached_bytes),
+        ("number_of_cached_scripts", scripts.cache.len() as u64),
+        ("number_of_functions", scripts.libraries.functions_len() as u64),
+        ("number_of_libraries", scripts.libraries.len() as u64),
+        ("used_memory_vm_functions", function_bytes),
+        ("used_memory_vm_total", eval_bytes + function_bytes),
     ]);
-    lines.field("used_memory_vm_total_human", "0B");
-    lines.fields(&[("used_memory_functions", 0), ("used_memory_scripts", 0)]);
-    lines.field("used_memory_scripts_human", "0B");
+    lines.field("used_memory_vm_total_human", human_bytes(eval_bytes + function_bytes));
+    let scripts_bytes = cached_bytes + library_bytes;
+    lines.fields(&[("used_memory_functions", library_bytes), ("used_memory_scripts", scripts_bytes)]);
+    lines.field("used_memory_scripts_human", human_bytes(scripts_bytes));
 }
 
 fn fragmentation(server: &Server, lines: &mut Lines) {

@@ -1,0 +1,382 @@
+//! Scripts as the executor runs them: the commands they call take the same path as any other, and one that takes long
+//! is put aside between slices, so that others can be told so and somebody can end it.
+
+use super::Executor;
+use super::observation::Finished;
+use super::transaction::TransactionRun;
+use crate::command::args::OwnedArgs;
+use crate::command::registry::CommandId;
+use crate::command::{Args, Command, Group, Next, Origin, flag};
+use crate::error::ClientError;
+use crate::script::numbers::Random48;
+use crate::script::values::{self, Written};
+use crate::script::{
+    self, Caller, CommandLine, Fiber, Interpreter, Interrupt, Mode, Progress, Running, Scratch, Settings,
+    environment, functions,
+};
+use crate::session::ClientSlot;
+use wire::reply::ReplyBuffer;
+
+/// A command that runs a script, while it runs.
+pub(super) struct ScriptRun {
+    slot: ClientSlot,
+    id: CommandId,
+    /// The client's database: a script's SELECT is the script's alone.
+    db_index: usize,
+    started_ns: u64,
+}
+
+/// A script that was put aside.
+pub(super) struct SuspendedScript {
+    fiber: Fiber,
+    rest: SuspendedCommand,
+}
+
+/// The command that a script is, for when it goes on.
+struct SuspendedCommand {
+    run: ScriptRun,
+    args: OwnedArgs,
+    /// What the client was to be answered before the script's result.
+    partial_reply: Vec<u8>,
+    /// The transaction that the script is part of.
+    transaction: Option<TransactionRun>,
+    /// The client's connection is closed.
+    abandoned: bool,
+}
+
+impl SuspendedScript {
+    /// Whether the client waits for this script.
+    pub(super) fn is_of(&self, slot: ClientSlot) -> bool {
+        self.rest.run.slot == slot
+    }
+
+    /// The client's connection is closed: the client is forgotten when the script ends.
+    pub(super) fn abandon(&mut self) {
+        self.rest.abandoned = true;
+    }
+}
+
+/// How a script came to an end for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum ScriptEnd {
+    Done,
+    /// The client is answered when it goes on and ends.
+    Suspended,
+}
+
+impl Executor {
+    /// Runs a script. Its result is the reply; when it is put aside, `reply` is left as it was.
+    pub(super) fn run_script(
+        &mut self,
+        slot: ClientSlot,
+        id: CommandId,
+        args: Args<'_>,
+        call: script::Call,
+        reply: &mut ReplyBuffer,
+    ) -> ScriptEnd {
+        if !self.server.monitors.is_empty() {
+            self.tell_monitors(slot, self.server.registry.row(id), args, Origin::default());
+        }
+        let client = &self.server.clients[slot];
+        let run = ScriptRun { slot, id, db_index: client.db_index, started_ns: self.stopwatch_ns };
+        let scripts = &mut self.server.scripts;
+        let mut interpreter = scripts.take(call.mode);
+        let arguments = push_call(&mut interpreter, &call, args);
+        scripts.running = Some(Running::new(call, run.started_ns / 1000));
+        self.script_slot = Some(slot);
+        let progress = interpreter.run(arguments, 1, self as &mut (dyn Caller + 'static));
+        match progress {
+            Progress::Done { interpreter, failed } => {
+                self.finish_script(&run, args, interpreter, failed, reply);
+                ScriptEnd::Done
+            }
+            Progress::Suspended(fiber) => {
+                if let Some(running) = &mut self.server.scripts.running {
+                    running.command = args.iter().map(<[u8]>::to_vec).collect();
+                }
+                let (args, partial_reply) = (args.to_owned(), Vec::new());
+                let rest = SuspendedCommand { run, args, partial_reply, transaction: None, abandoned: false };
+                self.suspended = Some(Box::new(SuspendedScript { fiber, rest }));
+                ScriptEnd::Suspended
+            }
+        }
+    }
+
+    /// The script put aside is part of a transaction, or behind what its client was already to be answered.
+    pub(super) fn keep_with_suspended(&mut self, partial_reply: &[u8], transaction: Option<TransactionRun>) {
+        let suspended = self.suspended.as_mut().expect("a script has just been put aside");
+        suspended.rest.partial_reply = partial_reply.to_vec();
+        suspended.rest.transaction = transaction;
+    }
+
+    /// Writes what the script has come to, and notes its command as run.
+    fn finish_script(
+        &mut self,
+        run: &ScriptRun,
+        args: Args<'_>,
+        mut interpreter: Interpreter,
+        failed: bool,
+        reply: &mut ReplyBuffer,
+    ) {
+        let running = self.server.scripts.running.take().expect("it was running until now");
+        self.script_slot = None;
+        let start = reply.len();
+        let mut stack = interpreter.stack();
+        let written = match failed {
+            true => write_failure(&mut stack, reply),
+            false => values::write(&mut stack, reply, running.settings.protocol),
+        };
+        stack.set_top(0);
+        self.server.scripts.give_back(running.call.mode, interpreter);
+        written.errors.iter().for_each(|line| self.server.observed.statistics.count_error(line));
+        self.server.clients[run.slot].db_index = run.db_index;
+        self.start_stopwatch();
+        let elapsed_ns = self.stopwatch_ns - run.started_ns;
+        let reply_bytes = reply.len().saturating_sub(start);
+        let (slot, id, failed) = (run.slot, run.id, !written.errors.is_empty());
+        self.observe_call(Finished { slot, id, args, elapsed_ns, reply_bytes, failed });
+    }
+
+    /// Whether a script is put aside: nothing but it changes data meanwhile.
+    pub fn is_busy(&self) -> bool {
+        self.suspended.is_some()
+    }
+
+    /// Goes on with a script that was put aside, for a slice.
+    pub(super) fn go_on_with_script(&mut self) {
+        let Some(mut suspended) = self.suspended.take() else { return };
+        match suspended.fiber.resume(self as &mut (dyn Caller + 'static)) {
+            Progress::Suspended(fiber) => {
+                suspended.fiber = fiber;
+                self.suspended = Some(suspended);
+            }
+            Progress::Done { interpreter, failed } => self.end_suspended(suspended.rest, interpreter, failed),
+        }
+    }
+
+    /// Ends the command that the script was, and what it was part of, and lets its client go on.
+    fn end_suspended(&mut self, rest: SuspendedCommand, interpreter: Interpreter, failed: bool) {
+        let SuspendedCommand { run, args, partial_reply, transaction, abandoned } = rest;
+        let slot = run.slot;
+        let mut reply = self.borrow_output(slot);
+        let start = reply.len();
+        reply.raw(&partial_reply);
+        self.finish_script(&run, args.view(), interpreter, failed, &mut reply);
+        let end = match transaction {
+            Some(transaction) => self.go_on_with_transaction(slot, transaction, start, &mut reply),
+            None => {
+                self.end_unit();
+                ScriptEnd::Done
+            }
+        };
+        if end == ScriptEnd::Suspended {
+            if let Some(suspended) = &mut self.suspended {
+                suspended.rest.abandoned = abandoned;
+            }
+            return self.return_output(slot, reply);
+        }
+        self.after_command(slot, start, &mut reply);
+        self.return_output(slot, reply);
+        if abandoned {
+            self.disconnect(slot);
+        } else {
+            self.server.clients.push(slot, |_| ());
+            self.server.resumed.push_back(slot);
+        }
+        if self.server.blocked.has_ready() {
+            self.serve_blocked();
+        }
+    }
+
+    /// Refuses what may not run beside a script that takes long.
+    pub(super) fn beside_slow_script(&self, row: &Command) -> Result<(), ClientError> {
+        match self.server.slow_script_error() {
+            Some(error) if !row.is(flag::ALLOW_BUSY) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// A command's flags; of one that runs a script, as the script itself has declared them.
+    pub(super) fn flags_of(&self, row: &Command, args: Args<'_>) -> flag::Flags {
+        if row.group != Group::Scripting || !row.is(flag::NO_MANDATORY_KEYS) || args.len() < 2 {
+            return row.flags;
+        }
+        let scripts = &self.server.scripts;
+        let declared = match row.name {
+            "eval" | "eval_ro" => scripts.flags_of_body(args.at(1)),
+            "evalsha" | "evalsha_ro" => {
+                scripts.cache.find_digest(args.at(1)).and_then(|at| scripts.cache.get(at).flags)
+            }
+            _ => scripts.libraries.function(args.at(1)).map(|function| function.flags),
+        };
+        let Some(declared) = declared else { return row.flags };
+        use crate::script::flags::ScriptFlags;
+        let mut flags = row.flags & !(flag::STALE | flag::DENY_OOM | flag::WRITE | flag::MAY_REPLICATE);
+        if !declared.has(ScriptFlags::ALLOW_OOM) && !declared.has(ScriptFlags::NO_WRITES) {
+            flags |= flag::DENY_OOM;
+        }
+        if !declared.has(ScriptFlags::NO_WRITES) {
+            flags |= flag::WRITE;
+        }
+        if declared.has(ScriptFlags::ALLOW_STALE) {
+            flags |= flag::STALE;
+        }
+        flags
+    }
+
+    /// Whether a script may call the command now. `Err` is the line it is told; the texts are those that scripts know.
+    fn script_refusal(&mut self, row: &Command, args: Args<'_>) -> Result<(), &'static str> {
+        if !row.accepts(args.len()) {
+            return Err("ERR Wrong number of args calling command from script");
+        }
+        if row.is(flag::NO_SCRIPT) && self.server.switches.deny_scripts {
+            return Err("ERR This Valkey command is not allowed from script");
+        }
+        let short_of_memory = self.server.short_of_memory && self.server.config.maxmemory_bytes > 0;
+        let running = self.server.scripts.running.as_mut().expect("a script asks");
+        if short_of_memory && row.is(flag::DENY_OOM) && !running.wrote && !running.call.allows_oom {
+            return Err("OOM command not allowed when used memory > 'maxmemory'.");
+        }
+        if running.call.read_only && row.is(flag::WRITE | flag::MAY_REPLICATE) {
+            return Err("ERR Write commands are not allowed from read-only scripts.");
+        }
+        running.wrote |= row.is(flag::WRITE);
+        Ok(())
+    }
+}
+
+/// Puts the error handler, the function and its arguments on the stack; answers how many arguments there are.
+fn push_call(interpreter: &mut Interpreter, call: &script::Call, args: Args<'_>) -> usize {
+    let mut stack = interpreter.stack();
+    environment::push_error_handler(&mut stack);
+    stack.push_kept(call.function);
+    let (keys, values) = (args.from(3).first(call.keys), args.from(3 + call.keys));
+    if call.mode == Mode::Function {
+        push_array(&mut stack, keys);
+        push_array(&mut stack, values);
+        return 2;
+    }
+    stack.push_globals();
+    stack.set_readonly(-1, false);
+    push_array(&mut stack, keys);
+    stack.set_field(-2, "KEYS");
+    push_array(&mut stack, values);
+    stack.set_field(-2, "ARGV");
+    stack.set_readonly(-1, true);
+    stack.pop(1);
+    0
+}
+
+fn push_array(stack: &mut script::Stack<'_>, args: Args<'_>) {
+    stack.push_table(args.len(), 0);
+    for (number, arg) in (1..).zip(args.iter()) {
+        stack.push_bytes(arg);
+        stack.set_element(-2, number);
+    }
+}
+
+/// The reply of a script that ended with the error on top of the stack.
+fn write_failure(stack: &mut script::Stack<'_>, reply: &mut ReplyBuffer) -> Written {
+    let (line, counted) = if stack.kind(-1) == script::Kind::Table {
+        let error = values::error_information(stack);
+        let mut line = values::until_nul(&error.message).to_vec();
+        if let Some((source, number)) = error.place {
+            line.extend([b" script: on ", source.as_slice(), b":", &number, b"."].concat());
+        }
+        (line, error.counted)
+    } else {
+        let text = stack.text(-1).unwrap_or_else(|| b"execution failure".to_vec());
+        let text = values::until_nul(&text);
+        ([b"ERR Error running script, ", &text[..text.len().min(100)]].concat(), false)
+    };
+    reply.error(&line);
+    let errors = if counted { Vec::new() } else { vec![String::from_utf8_lossy(&line).into_owned()] };
+    Written { errors, failed: true }
+}
+
+impl Caller for Executor {
+    fn call(&mut self, command: &CommandLine, reply: &mut ReplyBuffer) {
+        let args = Args::new(&command.buffer, &command.ranges);
+        let slot = self.script_slot.expect("a script runs for a client");
+        let found = self.server.registry.find(args);
+        let refused = match &found {
+            Ok(id) => self.script_refusal(self.server.registry.row(*id), args).err(),
+            Err(_) => Some("ERR Unknown command called from script"),
+        };
+        if let Some(line) = refused {
+            if let Ok(id) = found {
+                self.server.observed.commands[id.0 as usize].rejected += 1;
+            }
+            self.server.observed.statistics.count_error(line);
+            return reply.error(line);
+        }
+        let Ok(id) = found else { return };
+        let origin = Origin { in_transaction: true, in_script: true, ..Origin::default() };
+        // What Lua has done since the last command is the script's time, not this command's.
+        self.start_stopwatch();
+        let next = self.call(slot, id, args, reply, origin);
+        assert!(
+            matches!(next, Next::Reply | Next::NoReply | Next::Persist(_)),
+            "nothing waits inside a script"
+        );
+    }
+
+    fn may_call(&mut self, command: &CommandLine) -> Option<bool> {
+        let args = Args::new(&command.buffer, &command.ranges);
+        let id = self.server.registry.find(args).ok()?;
+        self.server.registry.row(id).accepts(args.len()).then_some(true)
+    }
+
+    fn register(&mut self, _: functions::NewFunction) -> Result<(), &'static str> {
+        Err(functions::REGISTERED_TOO_LATE)
+    }
+
+    fn interrupt(&mut self) -> Interrupt {
+        let now_us = self.clock.monotonic_us();
+        let threshold_ms = self.server.config.busy_reply_threshold_ms;
+        let Some(running) = &mut self.server.scripts.running else { return Interrupt::GoOn };
+        if running.killed {
+            let (text, command) = match running.call.mode {
+                Mode::Eval => ("ERR Script killed by user with SCRIPT KILL.", "SCRIPT KILL"),
+                Mode::Function => ("ERR Script killed by user with FUNCTION KILL.", "FUNCTION KILL"),
+            };
+            log::info!("Script killed by user with {command}.");
+            return Interrupt::Kill(text);
+        }
+        if running.is_slow {
+            // Once a slice, the rest of the server has its turn.
+            let over = now_us >= self.script_slice_until_us;
+            self.script_slice_until_us = now_us + SLICE_US;
+            return if over { Interrupt::Suspend } else { Interrupt::GoOn };
+        }
+        let elapsed_ms = now_us.saturating_sub(running.started_us) / 1000;
+        if threshold_ms == 0 || elapsed_ms < threshold_ms {
+            return Interrupt::GoOn;
+        }
+        running.is_slow = true;
+        self.script_slice_until_us = now_us + SLICE_US;
+        let command = if running.call.mode == Mode::Eval { "SCRIPT KILL" } else { "FUNCTION KILL" };
+        log::warn!(
+            "Slow script detected: still in execution after {elapsed_ms} milliseconds. You can try killing the script \
+             using the {command} command. Script name is: {}.",
+            running.call.name
+        );
+        Interrupt::Suspend
+    }
+
+    fn settings(&mut self) -> &mut Settings {
+        &mut self.server.scripts.running.as_mut().expect("a script asks").settings
+    }
+
+    fn scratch(&mut self) -> &mut Scratch {
+        &mut self.server.scripts.scratch
+    }
+
+    fn random(&mut self) -> &mut Random48 {
+        &mut self.server.scripts.random
+    }
+}
+
+/// How long a script that takes long goes on before others are looked after.
+const SLICE_US: u64 = 1000;

@@ -1,0 +1,265 @@
+//! The functions of the `server` table (and `redis`, which is the same), and those of Lua's own that are replaced.
+
+use super::functions::NewFunction;
+use super::numbers::{RANDOM_MAX, push_argument_text};
+use super::values::{push_error, push_reply, until_nul};
+use super::{CommandLine, Kind, REPLICATE_ALL, Raise, Stack, cache};
+use crate::sys::lua::{Native, truncated};
+use wire::reply::Protocol;
+
+type Functions = &'static [(&'static str, Native<dyn super::Caller>)];
+
+/// What scripts and functions have.
+pub const FUNCTIONS: Functions = &[
+    ("call", call),
+    ("pcall", call_protected),
+    ("setresp", set_protocol),
+    ("sha1hex", sha1),
+    ("error_reply", error_reply),
+    ("status_reply", status_reply),
+    ("set_repl", set_replication),
+    ("acl_check_cmd", check_command),
+];
+
+/// What only scripts of EVAL have, and that is there for scripts that call it: there is nothing left for it to do.
+pub const EVAL_FUNCTIONS: Functions = &[
+    ("breakpoint", |stack| answer(stack, false)),
+    ("debug", |_| Ok(0)),
+    ("replicate_commands", |stack| answer(stack, true)),
+];
+
+pub const REPLICATION_FLAGS: &[(&str, u8)] =
+    &[("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_SLAVE", 2), ("REPL_REPLICA", 2), ("REPL_ALL", REPLICATE_ALL)];
+
+pub const LOG_LEVELS: &[(&str, u8)] =
+    &[("LOG_DEBUG", 0), ("LOG_VERBOSE", 1), ("LOG_NOTICE", 2), ("LOG_WARNING", 3)];
+
+fn answer(stack: &mut Stack<'_>, value: bool) -> Result<usize, Raise> {
+    stack.push_boolean(value);
+    Ok(1)
+}
+
+/// Pushes an error's table and raises it.
+fn fail(stack: &mut Stack<'_>, text: &str) -> Raise {
+    push_error(stack, text.as_bytes());
+    Raise::Value
+}
+
+fn call(stack: &mut Stack<'_>) -> Result<usize, Raise> {
+    run_command(stack, true)
+}
+
+fn call_protected(stack: &mut Stack<'_>) -> Result<usize, Raise> {
+    run_command(stack, false)
+}
+
+/// Runs the command that the arguments are. Its error is raised, or is the result.
+fn run_command(stack: &mut Stack<'_>, raises: bool) -> Result<usize, Raise> {
+    let mut scratch = std::mem::take(stack.host().scratch());
+    let failed = match read_arguments(stack, &mut scratch.command) {
+        Ok(()) => {
+            stack.set_top(0);
+            scratch.reply.clear();
+            let host = stack.host();
+            scratch.reply.protocol = host.settings().protocol;
+            host.call(&scratch.command, &mut scratch.reply);
+            push_reply(stack, &scratch.reply);
+            scratch.reply.first() == Some(&b'-')
+        }
+        Err(text) => {
+            push_error(stack, text.as_bytes());
+            true
+        }
+    };
+    *stack.host().scratch() = scratch;
+    if failed && raises { Err(Raise::Value) } else { Ok(1) }
+}
+
+fn read_arguments(stack: &mut Stack<'_>, command: &mut CommandLine) -> Result<(), &'static str> {
+    command.clear();
+    let count = stack.top();
+    if count == 0 {
+        return Err("Please specify at least one argument for this call");
+    }
+    for index in 1..=count {
+        match stack.kind(index) {
+            Kind::Number => {
+                let start = command.buffer.len();
+                push_argument_text(&mut command.buffer, stack.number(index).unwrap_or_default());
+                command.close_argument(start);
+            }
+            _ => match stack.bytes(index) {
+                Some(argument) => command.push(argument),
+                None => return Err("Command arguments must be strings or integers"),
+            },
+        }
+    }
+    Ok(())
+}
+
+fn check_command(stack: &mut Stack<'_>) -> Result<usize, Raise> {
+    let mut command = CommandLine::default();
+    if let Err(text) = read_arguments(stack, &mut command) {
+        drop(command);
+        return Err(fail(stack, text));
+    }
+    match stack.host().may_call(&command) {
+        Some(allowed) => answer(stack, allowed),
+        None => Err(fail(stack, "Invalid command passed to server.acl_check_cmd()")),
+    }
+}
+
+fn set_protocol(stack: &mut Stack<'_>) -> Result<usize, Raise> {
+    if stack.top() != 1 {
+        return Err(fail(stack, "server.setresp() requires one argument."));
+    }
+    stack.host().settings().protocol = match truncated(stack.number(1).unwrap_or_default()) {
+        2 => Protocol::Resp2,
+        3 => Protocol::Resp3,
+        _ => return Err(fail(stack, "RESP version must be 2 or 3.")),
+    };
+    Ok(0)
+}
+
+fn sha1(stack: &mut Stack<'_>) -> Result<usize, Raise> {
+    if stack.top() != 1 {
+        return Err(fail(stack, "wrong number of arguments"));
+    }
+    let text = stack.text(1).unwrap_or_default();
+    stack.push_bytes(&cache::sha1_text(&text));
+    Ok(1)
+}
+
+fn error_reply(stack: &mut Stack<'_>) -> Result<usize, Raise> {
+    let Some(text) = only_string(stack) else { return Ok(1) };
+    let text = until_nul(&text);
+    match text.starts_with(b"-") {
+        true => push_error(stack, text),
+        false => push_error(stack, &[b"-", text].concat()),
+    }
+    Ok(1)
+}
+
+fn status_reply(stack: &mut Stack<'_>) -> Result<usize, Raise> {
+    let Some(text) = only_string(stack) else { return Ok(1) };
+    stack.push_table(0, 1);
+    stack.push_bytes(&text);
+    stack.set_field(-2, "ok");
+    Ok(1)
+}
+
+/// The one argument; else pushes an error's table.
+fn only_string(stack: &mut Stack<'_>) -> Option<Vec<u8>> {
+    let text = if stack.top() == 1 { stack.bytes(1).map(<[u8]>::to_vec) } else { None };
+    if text.is_none() {
+        push_error(stack, b"wrong number or type of arguments");
+    }
+    text
+}
+
+fn set_replication(stack: &mut Stack<'_>) -> Result<usize, Raise> {
+    if stack.top() != 1 {
+        return Err(fail(stack, "server.set_repl() requires one argument."));
+    }
+    let flags = truncated(stack.number(1).unwrap_or_default());
+    if flags & !i64::from(REPLICATE_ALL) != 0 {
+        let text = "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";
+        return Err(fail(stack, text));
+    }
+    stack.host().settings().replication = flags as u8;
+    Ok(0)
+}
+
+/// `server.log(level, text, ...)`.
+pub fn log(stack: &mut Stack<'_>) -> Result<usize, Raise> {
+    let count = stack.top();
+    if count < 2 {
+        return Err(fail(stack, "server.log() requires two arguments or more."));
+    }
+    let Some(level) = stack.number(1) else {
+        return Err(fail(stack, "First argument must be a number (log level)."));
+    };
+    let level = match truncated(level) {
+        0 => log::Level::Trace,
+        1 => log::Level::Debug,
+        2 => log::Level::Info,
+        3 => log::Level::Warn,
+        _ => return Err(fail(stack, "Invalid log level.")),
+    };
+    let texts: Vec<_> = (2..=count).filter_map(|index| stack.text(index)).collect();
+    log::log!(level, "{}", String::from_utf8_lossy(&texts.join(&b' ')));
+    Ok(0)
+}
+
+/// Lua's `pcall`, but that an error's table is answered as its text: that is what errors once were.
+pub fn protected_call(stack: &mut Stack<'_>) -> Result<usize, Raise> {
+    let arguments = stack.top() - 1;
+    if arguments < 0 {
+        return Err(stack.argument_error(1, "value expected"));
+    }
+    let succeeded = stack.call(arguments);
+    if !succeeded && stack.kind(-1) == Kind::Table {
+        stack.get_field(-1, "err");
+        if matches!(stack.kind(-1), Kind::String | Kind::Number) {
+            stack.remove(-2);
+        } else {
+            stack.pop(1);
+        }
+    }
+    if !stack.reserve(2) {
+        stack.set_top(0);
+        return Err(stack.error("too many results to pcall"));
+    }
+    stack.push_boolean(succeeded);
+    stack.insert(1);
+    Ok(stack.top() as usize)
+}
+
+/// `math.random`, of a generator that is the same everywhere.
+pub fn random(stack: &mut Stack<'_>) -> Result<usize, Raise> {
+    let drawn = f64::from(stack.host().random().draw() % RANDOM_MAX) / f64::from(RANDOM_MAX);
+    let int = |stack: &mut Stack<'_>, argument| stack.integer_argument(argument).map(|value| value as i32);
+    let number = match stack.top() {
+        0 => drawn,
+        1 => {
+            let max = int(stack, 1)?;
+            if max < 1 {
+                return Err(stack.argument_error(1, "interval is empty"));
+            }
+            (drawn * f64::from(max)).floor() + 1.0
+        }
+        2 => {
+            let (min, max) = (int(stack, 1)?, int(stack, 2)?);
+            if min > max {
+                return Err(stack.argument_error(2, "interval is empty"));
+            }
+            (drawn * f64::from(max.wrapping_sub(min).wrapping_add(1))).floor() + f64::from(min)
+        }
+        _ => return Err(stack.error("wrong number of arguments")),
+    };
+    stack.push_number(number);
+    Ok(1)
+}
+
+/// `math.randomseed`.
+pub fn random_seed(stack: &mut Stack<'_>) -> Result<usize, Raise> {
+    let seed = stack.integer_argument(1)? as i32;
+    stack.host().random().seed(seed);
+    Ok(0)
+}
+
+/// `server.register_function`, with named arguments in one table or with a name and a function.
+pub fn register_function(stack: &mut Stack<'_>) -> Result<usize, Raise> {
+    let new = match super::functions::read_registration(stack) {
+        Ok(new) => new,
+        Err(text) => return Err(fail(stack, text)),
+    };
+    let NewFunction { function, .. } = new;
+    match stack.host().register(new) {
+        Ok(()) => Ok(0),
+        Err(text) => {
+            stack.forget(function);
+            Err(fail(stack, text))
+        }
+    }
+}

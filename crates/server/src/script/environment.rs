@@ -1,0 +1,272 @@
+//! The globals that scripts find. They are the same for all scripts of an interpreter, and locked: no script can leave
+//! anything behind for the next, nor change a library under it.
+
+use super::{Interpreter, Kind, Mode, Raise, Stack, api, libraries};
+use std::time::Duration;
+
+/// What scripts may fill; one that wants more is told that there is no memory.
+pub const BYTES_MAX: usize = 1 << 30;
+
+/// What an environment depends on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// `newproxy`, `getfenv` and `setfenv` are there (lua-enable-insecure-api).
+    pub insecure: bool,
+}
+
+/// What Lua's base library has and scripts have not.
+const REFUSED: [&str; 3] = ["dofile", "loadfile", "print"];
+const INSECURE: [&str; 3] = ["newproxy", "setfenv", "getfenv"];
+
+/// Where the table of globals while a library is being loaded is kept, and that of functions while they run.
+const ERROR_HANDLER: &str = "error handler";
+const LOADING: &str = "globals while loading";
+const RUNNING: &str = "globals while running";
+
+/// An interpreter for scripts of this kind.
+pub fn interpreter(mode: Mode, options: Options) -> Interpreter {
+    let mut interpreter = Interpreter::new(BYTES_MAX, |caller| caller.interrupt());
+    interpreter.open_libraries();
+    let mut stack = interpreter.stack();
+    stack.push_globals();
+    let removed = REFUSED.iter().chain(INSECURE.iter().filter(|_| !options.insecure));
+    for name in removed {
+        stack.push_nil();
+        stack.set_field(1, name);
+    }
+    stack.push_native(api::protected_call);
+    stack.set_field(1, "pcall");
+    push_os(&mut stack);
+    stack.set_field(1, "os");
+    libraries::open(&mut stack);
+    replace_chance(&mut stack);
+    push_server(&mut stack, mode);
+    stack.push_value(-1);
+    stack.set_field(1, "server");
+    stack.set_field(1, "redis");
+    if mode == Mode::Eval {
+        for name in ["__server__err__handler", "__redis__err__handler"] {
+            stack.push_native(handle_error);
+            stack.set_field(1, name);
+        }
+    }
+    refuse_unknown_fields(&mut stack);
+    lock(&mut stack);
+    lock_metatables(&mut stack);
+    if mode == Mode::Function {
+        set_globals_of_functions(&mut stack);
+    }
+    keep_error_handler(&mut stack);
+    stack.set_top(0);
+    interpreter
+}
+
+/// Pushes what makes a table of an error, with the place in the script.
+pub fn push_error_handler(stack: &mut Stack<'_>) {
+    push_registered(stack, ERROR_HANDLER);
+}
+
+fn keep_error_handler(stack: &mut Stack<'_>) {
+    stack.push_native(handle_error);
+    register(stack, ERROR_HANDLER);
+}
+
+/// Keeps the value on top under a name that no script can know.
+fn register(stack: &mut Stack<'_>, name: &str) {
+    stack.push_registry();
+    stack.insert(-2);
+    stack.set_field(-2, name);
+    stack.pop(1);
+}
+
+fn push_registered(stack: &mut Stack<'_>, name: &str) {
+    stack.push_registry();
+    stack.get_field(-1, name);
+    stack.remove(-2);
+}
+
+/// An error's table, with the place where it was raised; the caller's, if a native function raised it.
+fn handle_error(stack: &mut Stack<'_>) -> Result<usize, Raise> {
+    stack.set_top(1);
+    let place = stack.caller(1).and_then(|place| match place.is_native {
+        true => stack.caller(2),
+        false => Some(place),
+    });
+    if stack.kind(1) != Kind::Table {
+        let text = stack.text(1).unwrap_or_else(|| stack.kind(1).name().into());
+        stack.push_table(0, 3);
+        stack.push_bytes(&[b"ERR ", text.as_slice()].concat());
+        stack.set_field(-2, "err");
+    }
+    let locked = stack.is_readonly(-1);
+    if let Some(place) = place.filter(|_| !locked) {
+        stack.push_bytes(place.source.as_bytes());
+        stack.set_field(-2, "source");
+        stack.push_number(f64::from(place.line));
+        stack.set_field(-2, "line");
+    }
+    Ok(1)
+}
+
+/// Of the operating system, scripts see how long the process has computed.
+fn push_os(stack: &mut Stack<'_>) {
+    stack.push_table(0, 1);
+    stack.push_native(clock);
+    stack.set_field(-2, "clock");
+}
+
+fn clock(stack: &mut Stack<'_>) -> Result<usize, Raise> {
+    let times = crate::sys::process::cpu_times(crate::sys::process::Whose::Process);
+    let spent: Duration = times.user + times.system;
+    stack.push_number(spent.as_secs_f64());
+    Ok(1)
+}
+
+fn replace_chance(stack: &mut Stack<'_>) {
+    stack.get_field(1, "math");
+    stack.push_native(api::random);
+    stack.set_field(-2, "random");
+    stack.push_native(api::random_seed);
+    stack.set_field(-2, "randomseed");
+    stack.pop(1);
+}
+
+fn push_server(stack: &mut Stack<'_>, mode: Mode) {
+    stack.push_table(0, 32);
+    for (name, native) in api::FUNCTIONS {
+        stack.push_native(*native);
+        stack.set_field(-2, name);
+    }
+    if mode == Mode::Eval {
+        for (name, native) in api::EVAL_FUNCTIONS {
+            stack.push_native(*native);
+            stack.set_field(-2, name);
+        }
+    }
+    push_log(stack);
+    push_versions(stack);
+    for (name, value) in api::REPLICATION_FLAGS {
+        stack.push_number(f64::from(*value));
+        stack.set_field(-2, name);
+    }
+}
+
+fn push_log(stack: &mut Stack<'_>) {
+    stack.push_native(api::log);
+    stack.set_field(-2, "log");
+    for (name, level) in api::LOG_LEVELS {
+        stack.push_number(f64::from(*level));
+        stack.set_field(-2, name);
+    }
+}
+
+fn push_versions(stack: &mut Stack<'_>) {
+    for (name, version) in [("REDIS", super::REDIS_VERSION), ("VALKEY", super::VALKEY_VERSION)] {
+        stack.push_bytes(version.as_bytes());
+        stack.set_field(-2, &format!("{name}_VERSION"));
+        let digits = version.split('.').map(|part| part.parse().unwrap_or(0));
+        stack.push_number(f64::from(digits.fold(0u32, |number, digit: u32| number << 8 | digit)));
+        stack.set_field(-2, &format!("{name}_VERSION_NUM"));
+    }
+    stack.push_bytes(b"valkey");
+    stack.set_field(-2, "SERVER_NAME");
+}
+
+/// Makes reading a field that the table on top has not an error.
+fn refuse_unknown_fields(stack: &mut Stack<'_>) {
+    stack.push_table(0, 1);
+    stack.push_native(unknown_field);
+    stack.set_field(-2, "__index");
+    stack.set_metatable(-2);
+}
+
+fn unknown_field(stack: &mut Stack<'_>) -> Result<usize, Raise> {
+    if stack.top() != 2 {
+        return Err(stack.error("Wrong number of arguments to luaProtectedTableError"));
+    }
+    let Some(name) = stack.text(2) else {
+        return Err(stack.error("Second argument to luaProtectedTableError must be a string or number"));
+    };
+    let name = String::from_utf8_lossy(&name).into_owned();
+    Err(stack.error(&format!("Script attempted to access nonexistent global variable '{name}'")))
+}
+
+/// Locks the table on top, and all that can be reached from it.
+fn lock(stack: &mut Stack<'_>) {
+    if stack.is_readonly(-1) {
+        return;
+    }
+    stack.set_readonly(-1, true);
+    stack.reserve(8);
+    stack.push_nil();
+    while stack.next(-2) {
+        if stack.kind(-1) == Kind::Table {
+            lock(stack);
+        }
+        stack.pop(1);
+    }
+    if stack.push_metatable(-1) {
+        lock(stack);
+        stack.pop(1);
+    }
+}
+
+/// Locks what strings and other values that are no tables have in common.
+fn lock_metatables(stack: &mut Stack<'_>) {
+    let pushes: [fn(&mut Stack<'_>); 6] = [
+        |stack| stack.push_bytes(b""),
+        |stack| stack.push_number(0.0),
+        |stack| stack.push_boolean(false),
+        |stack| stack.push_nil(),
+        |stack| stack.push_native(clock),
+        |stack| stack.push_null_pointer(),
+    ];
+    for push in pushes {
+        push(stack);
+        if stack.push_metatable(-1) {
+            lock(stack);
+            stack.pop(1);
+        }
+        stack.pop(1);
+    }
+}
+
+/// Functions see an empty table whose metatable leads to the globals proper, so that these can be exchanged while a
+/// library is loaded.
+fn set_globals_of_functions(stack: &mut Stack<'_>) {
+    stack.push_table(0, 2);
+    stack.push_table(0, 16);
+    stack.push_native(api::register_function);
+    stack.set_field(-2, "register_function");
+    push_log(stack);
+    push_versions(stack);
+    refuse_unknown_fields(stack);
+    stack.push_value(-1);
+    stack.set_field(-3, "server");
+    stack.set_field(-2, "redis");
+    refuse_unknown_fields(stack);
+    lock(stack);
+    register(stack, LOADING);
+    stack.push_globals();
+    register(stack, RUNNING);
+    stack.push_table(0, 0);
+    stack.push_table(0, 1);
+    stack.push_globals();
+    stack.set_field(-2, "__index");
+    stack.set_readonly(-1, true);
+    stack.set_metatable(-2);
+    stack.set_readonly(-1, true);
+    stack.replace_globals();
+}
+
+/// Lets chunks of the interpreter of functions see the globals of a library that is being loaded, or those of
+/// functions again.
+pub fn exchange_globals(stack: &mut Stack<'_>, loading: bool) {
+    stack.push_globals();
+    assert!(stack.push_metatable(-1), "the globals of functions have a metatable");
+    stack.set_readonly(-1, false);
+    push_registered(stack, if loading { LOADING } else { RUNNING });
+    stack.set_field(-2, "__index");
+    stack.set_readonly(-1, true);
+    stack.pop(2);
+}

@@ -1,0 +1,124 @@
+//! What a script says of itself: the flags in its first line, or those that a function was registered with.
+
+/// A set of the constants below.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScriptFlags(u8);
+
+impl ScriptFlags {
+    pub const NO_WRITES: ScriptFlags = ScriptFlags(1);
+    pub const ALLOW_OOM: ScriptFlags = ScriptFlags(2);
+    pub const ALLOW_STALE: ScriptFlags = ScriptFlags(4);
+    pub const NO_CLUSTER: ScriptFlags = ScriptFlags(8);
+    pub const ALLOW_CROSS_SLOT: ScriptFlags = ScriptFlags(16);
+
+    /// Names in the order in which FUNCTION LIST gives them.
+    pub const NAMES: [(ScriptFlags, &'static str); 5] = [
+        (Self::NO_WRITES, "no-writes"),
+        (Self::ALLOW_OOM, "allow-oom"),
+        (Self::ALLOW_STALE, "allow-stale"),
+        (Self::NO_CLUSTER, "no-cluster"),
+        (Self::ALLOW_CROSS_SLOT, "allow-cross-slot-keys"),
+    ];
+
+    pub fn has(self, flag: ScriptFlags) -> bool {
+        self.0 & flag.0 != 0
+    }
+
+    #[must_use]
+    pub fn with(self, flag: ScriptFlags) -> Self {
+        ScriptFlags(self.0 | flag.0)
+    }
+
+    pub fn names(self) -> impl Iterator<Item = &'static str> + Clone {
+        Self::NAMES.into_iter().filter(move |&(flag, _)| self.has(flag)).map(|(_, name)| name)
+    }
+}
+
+/// The first line of a script for EVAL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EvalHead {
+    /// Bytes before the code.
+    pub len: usize,
+    /// `None` without a first line that says so: the script may do what its commands may.
+    pub flags: Option<ScriptFlags>,
+}
+
+/// Reads `#!lua flags=...`.
+pub fn eval_head(body: &[u8]) -> Result<EvalHead, String> {
+    if !body.starts_with(b"#!") {
+        return Ok(EvalHead { len: 0, flags: None });
+    }
+    let Some(len) = body.iter().position(|&byte| byte == b'\n') else {
+        return Err("Invalid script shebang".into());
+    };
+    let words = words(&body[..len]).filter(|words| words.first().is_some_and(|word| word.len() >= 2));
+    let Some(words) = words else { return Err("Invalid engine in script shebang".into()) };
+    let mut flags = ScriptFlags::default();
+    for word in &words[1..] {
+        let Some(list) = word.strip_prefix(b"flags=") else {
+            return Err(format!("Unknown lua shebang option: {}", String::from_utf8_lossy(word)));
+        };
+        for name in list.split(|&byte| byte == b',').filter(|_| !list.is_empty()) {
+            let known = ScriptFlags::NAMES.iter().find(|(_, known)| known.as_bytes() == name);
+            let Some(&(flag, _)) = known else {
+                let name = String::from_utf8_lossy(name);
+                return Err(format!("Unexpected flag in script shebang: {name}"));
+            };
+            flags = flags.with(flag);
+        }
+    }
+    if !words[0][2..].eq_ignore_ascii_case(b"lua") {
+        let engine = String::from_utf8_lossy(&words[0][2..]).into_owned();
+        return Err(format!("Could not find scripting engine '{engine}'"));
+    }
+    Ok(EvalHead { len, flags: Some(flags) })
+}
+
+/// The first line of a library: its name, and the bytes before its code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LibraryHead {
+    pub len: usize,
+    pub name: Vec<u8>,
+}
+
+/// Reads `#!lua name=...`.
+pub fn library_head(code: &[u8]) -> Result<LibraryHead, String> {
+    if !code.starts_with(b"#!") {
+        return Err("Missing library metadata".into());
+    }
+    let len = code.iter().position(|&byte| byte == b'\n').ok_or("Invalid library metadata")?;
+    let words = words(&code[..len]).filter(|words| !words.is_empty()).ok_or("Invalid library metadata")?;
+    let mut name = None;
+    for word in &words[1..] {
+        let value =
+            word.get(..5).filter(|key| key.eq_ignore_ascii_case(b"name=")).map(|_| word[5..].to_vec());
+        match value {
+            Some(_) if name.is_some() => {
+                return Err("Invalid metadata value, name argument was given multiple times".into());
+            }
+            Some(value) => name = Some(value),
+            None => return Err(format!("Invalid metadata value given: {}", String::from_utf8_lossy(word))),
+        }
+    }
+    let name = name.ok_or("Library name was not given")?;
+    if !is_name(&name) {
+        return Err(
+            "Library names can only contain letters, numbers, or underscores(_) and must be at least one character long"
+                .into(),
+        );
+    }
+    if !words[0][2..].eq_ignore_ascii_case(b"lua") {
+        return Err(format!("Engine '{}' not found", String::from_utf8_lossy(&words[0][2..])));
+    }
+    Ok(LibraryHead { len, name })
+}
+
+/// Whether libraries and functions can be called so.
+pub fn is_name(name: &[u8]) -> bool {
+    !name.is_empty() && name.iter().all(|&byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// Words of a line as the inline protocol cuts them; `None` if its quotes do not match.
+fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
+    wire::request::split_args(line).ok()
+}

@@ -1,0 +1,83 @@
+//! A chunk on a stack of its own: it can be left in the middle of whatever it does and gone on with later.
+
+use super::{Interpreter, Shared};
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult};
+use mlua_sys as ffi;
+use std::ffi::c_int;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+
+/// Address space, of which only what is touched is memory. Lua nests 200 C calls, each with up to 9 KB of buffers;
+/// patterns nest 10,000 times 150 bytes; what remains is for the commands that scripts call.
+const STACK_BYTES: usize = 8 << 20;
+
+pub(super) type Yielder = corosensei::Yielder<(), ()>;
+pub(super) type OwnStack = DefaultStack;
+
+/// A call that has begun and not ended. One that is dropped in the middle leaks its memory: there is no way to end
+/// it but to let it run.
+pub struct Fiber<H: ?Sized + 'static> {
+    parts: ManuallyDrop<(Interpreter<H>, Coroutine<(), (), c_int, OwnStack>)>,
+}
+
+/// How far a call has come.
+pub enum Progress<H: ?Sized + 'static> {
+    /// It has ended; its one result, or the error, is on top of the interpreter's stack.
+    Done {
+        interpreter: Interpreter<H>,
+        failed: bool,
+    },
+    Suspended(Fiber<H>),
+}
+
+impl<H: ?Sized + 'static> Interpreter<H> {
+    /// Calls the function below its `arguments` on the stack, for one result. `handler` is the stack index of what
+    /// makes an error value of an error.
+    pub fn run(mut self, arguments: usize, handler: i32, host: &mut H) -> Progress<H> {
+        assert!((1..=self.stack().top()).contains(&handler), "the handler is on the stack");
+        assert!(self.stack().top() as usize > arguments, "a function and its arguments are on the stack");
+        let (state, shared) = (self.state, self.shared);
+        let stack = self.spare_stack.take().or_else(|| OwnStack::new(STACK_BYTES).ok());
+        let stack = stack.expect("address space for a script's stack");
+        let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder, ()| {
+            // SAFETY: the interpreter is owned by the fiber that runs this; it is entered protected, so that no jump
+            // leaves this frame; `yielder` lives as long as this call.
+            unsafe {
+                (*shared.as_ptr()).yielder = Some(NonNull::from(yielder));
+                (*shared.as_ptr()).memory.limited = true;
+                let status = ffi::lua_pcall(state.as_ptr(), arguments as c_int, 1, handler);
+                (*shared.as_ptr()).memory.limited = false;
+                (*shared.as_ptr()).yielder = None;
+                status
+            }
+        });
+        Fiber { parts: ManuallyDrop::new((self, coroutine)) }.resume(host)
+    }
+}
+
+impl<H: ?Sized + 'static> Fiber<H> {
+    /// Goes on until the call ends or is put aside again.
+    pub fn resume(mut self, host: &mut H) -> Progress<H> {
+        let shared: *mut Shared<H> = self.parts.0.shared.as_ptr();
+        // SAFETY: `shared` lives as long as the interpreter. The host is borrowed for all of this call and is taken
+        // back before it ends.
+        unsafe { (*shared).host = Some(NonNull::from(host)) };
+        let result = self.parts.1.resume(());
+        // SAFETY: as above.
+        unsafe { (*shared).host = None };
+        match result {
+            CoroutineResult::Yield(()) => Progress::Suspended(self),
+            CoroutineResult::Return(status) => {
+                // SAFETY: the parts are taken once: `self` is gone after this, and dropping it does nothing.
+                let (mut interpreter, coroutine) = unsafe { ManuallyDrop::take(&mut self.parts) };
+                interpreter.spare_stack = Some(coroutine.into_stack());
+                // SAFETY: as above.
+                if std::mem::take(unsafe { &mut (*shared).kills }) {
+                    interpreter.set_hook(ffi::LUA_MASKCOUNT);
+                }
+                Progress::Done { interpreter, failed: status != ffi::LUA_OK }
+            }
+        }
+    }
+}

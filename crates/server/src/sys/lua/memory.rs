@@ -1,0 +1,46 @@
+//! What a Lua state allocates: counted, and limited while scripts run.
+
+use std::ffi::c_void;
+
+pub(super) struct Memory {
+    pub used_bytes: usize,
+    bytes_max: usize,
+    /// A script runs: it gets no more than `bytes_max`, and an error of its own instead. Native code is not limited,
+    /// for it could not be jumped out of.
+    pub limited: bool,
+}
+
+impl Memory {
+    pub fn new(bytes_max: usize) -> Self {
+        Memory { used_bytes: 0, bytes_max, limited: false }
+    }
+}
+
+/// Lua's allocator: `new_len` of 0 frees, any other allocates, grows or shrinks.
+pub(super) unsafe extern "C" fn allocate(
+    memory: *mut c_void,
+    block: *mut c_void,
+    old_len: usize,
+    new_len: usize,
+) -> *mut c_void {
+    let memory: *mut Memory = memory.cast();
+    // SAFETY: Lua passes what the state was made with, a Memory at the beginning of its Shared, and blocks with the
+    // lengths that it got them with; `realloc` and `free` take what they gave.
+    unsafe {
+        if new_len == 0 {
+            (*memory).used_bytes -= old_len;
+            tikv_jemalloc_sys::free(block);
+            return std::ptr::null_mut();
+        }
+        let grows = new_len > old_len;
+        let used_bytes = (*memory).used_bytes - old_len + new_len;
+        if grows && (*memory).limited && used_bytes > (*memory).bytes_max {
+            return std::ptr::null_mut();
+        }
+        let block = tikv_jemalloc_sys::realloc(block, new_len);
+        if !block.is_null() {
+            (*memory).used_bytes = used_bytes;
+        }
+        block
+    }
+}

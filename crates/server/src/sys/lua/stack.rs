@@ -1,0 +1,552 @@
+//! The values of a Lua state, by their place on its stack.
+
+use super::{CStr, PhantomData, c_char, c_int, ffi};
+use super::{Native, Reference, lua_isreadonly, lua_setreadonly, shared_of, trampoline};
+
+/// Values that a native function may push without asking.
+const ROOM_AT_FIRST: u32 = ffi::LUA_MINSTACK as u32;
+
+/// The type of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// There is no value at this place.
+    None,
+    Nil,
+    Boolean,
+    /// An address; this server uses only the null one, which is `cjson.null`.
+    Pointer,
+    Number,
+    String,
+    Table,
+    Function,
+    Userdata,
+    Thread,
+}
+
+impl Kind {
+    fn of(kind: c_int) -> Self {
+        match kind {
+            ffi::LUA_TNIL => Kind::Nil,
+            ffi::LUA_TBOOLEAN => Kind::Boolean,
+            ffi::LUA_TLIGHTUSERDATA => Kind::Pointer,
+            ffi::LUA_TNUMBER => Kind::Number,
+            ffi::LUA_TSTRING => Kind::String,
+            ffi::LUA_TTABLE => Kind::Table,
+            ffi::LUA_TFUNCTION => Kind::Function,
+            ffi::LUA_TUSERDATA => Kind::Userdata,
+            ffi::LUA_TTHREAD => Kind::Thread,
+            _ => Kind::None,
+        }
+    }
+
+    /// As Lua's `type` names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::None => "no value",
+            Kind::Nil => "nil",
+            Kind::Boolean => "boolean",
+            Kind::Pointer | Kind::Userdata => "userdata",
+            Kind::Number => "number",
+            Kind::String => "string",
+            Kind::Table => "table",
+            Kind::Function => "function",
+            Kind::Thread => "thread",
+        }
+    }
+}
+
+/// What a native function fails with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "an error is raised by returning it"]
+pub enum Raise {
+    /// The value on top of the stack.
+    Value,
+    /// The text on top of the stack is about this argument.
+    Argument(i32),
+}
+
+/// Where a function was called from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    pub source: String,
+    pub line: i32,
+    pub is_native: bool,
+}
+
+/// A view of the stack: values from 1 on, or from -1 down from the top.
+pub struct Stack<'a, H: ?Sized + 'static> {
+    state: *mut ffi::lua_State,
+    room: u32,
+    _borrowed: PhantomData<(&'a mut (), fn(&mut H))>,
+}
+
+impl<H: ?Sized + 'static> Stack<'_, H> {
+    pub(super) fn new(state: *mut ffi::lua_State) -> Self {
+        Stack { state, room: ROOM_AT_FIRST, _borrowed: PhantomData }
+    }
+
+    pub fn top(&self) -> i32 {
+        // SAFETY: reads a number of a state that is alive.
+        unsafe { ffi::lua_gettop(self.state) }
+    }
+
+    /// Checks an index, as invariant 1 asks.
+    #[inline]
+    fn at(&self, index: i32) -> c_int {
+        assert!(index > 0 || index < 0 && -index <= self.top(), "no value at {index}");
+        index
+    }
+
+    #[inline]
+    fn table_at(&self, index: i32) -> c_int {
+        assert!(self.kind(index) == Kind::Table, "no table at {index}");
+        index
+    }
+
+    /// Makes sure that `values` can be pushed; `false` if the stack may not become that large.
+    pub fn reserve(&mut self, values: u32) -> bool {
+        // SAFETY: either makes the room or answers 0.
+        let granted = unsafe { ffi::lua_checkstack(self.state, (values + 1) as c_int) } != 0;
+        if granted {
+            self.room = self.room.max(values + 1);
+        }
+        granted
+    }
+
+    #[inline]
+    fn about_to_push(&mut self) {
+        if self.room <= 1 {
+            assert!(self.reserve(ROOM_AT_FIRST) || self.reserve(1), "whoever pushes much has reserved room");
+        }
+        self.room -= 1;
+    }
+
+    /// Drops values above `top`, or fills up with nils.
+    pub fn set_top(&mut self, top: i32) {
+        let missing = top - self.top();
+        assert!(top >= 0 && (missing <= 0 || self.reserve(missing as u32)), "the stack has room");
+        // SAFETY: the new top is within the stack.
+        unsafe { ffi::lua_settop(self.state, top) };
+    }
+
+    #[inline]
+    pub fn pop(&mut self, values: i32) {
+        let top = self.top() - values;
+        assert!(values >= 0 && top >= 0, "no more values to pop");
+        // SAFETY: as in `set_top`.
+        unsafe { ffi::lua_settop(self.state, top) };
+    }
+
+    #[inline]
+    pub fn kind(&self, index: i32) -> Kind {
+        // SAFETY: the index is checked; one beyond the top is answered for.
+        Kind::of(unsafe { ffi::lua_type(self.state, self.at(index)) })
+    }
+
+    pub fn push_nil(&mut self) {
+        self.about_to_push();
+        // SAFETY: there is room.
+        unsafe { ffi::lua_pushnil(self.state) };
+    }
+
+    pub fn push_boolean(&mut self, value: bool) {
+        self.about_to_push();
+        // SAFETY: there is room.
+        unsafe { ffi::lua_pushboolean(self.state, c_int::from(value)) };
+    }
+
+    #[inline]
+    pub fn push_number(&mut self, value: f64) {
+        self.about_to_push();
+        // SAFETY: there is room.
+        unsafe { ffi::lua_pushnumber(self.state, value) };
+    }
+
+    #[inline]
+    pub fn push_bytes(&mut self, bytes: &[u8]) {
+        self.about_to_push();
+        // SAFETY: there is room; Lua copies the bytes.
+        unsafe { ffi::lua_pushlstring_(self.state, bytes.as_ptr().cast(), bytes.len()) };
+    }
+
+    pub fn push_null_pointer(&mut self) {
+        self.about_to_push();
+        // SAFETY: there is room; the address is never looked at.
+        unsafe { ffi::lua_pushlightuserdata(self.state, std::ptr::null_mut()) };
+    }
+
+    pub fn push_native(&mut self, native: Native<H>) {
+        self.about_to_push();
+        self.about_to_push();
+        // SAFETY: there is room; the trampoline of this type of host expects exactly this value.
+        unsafe {
+            ffi::lua_pushlightuserdata(self.state, native as *mut _);
+            ffi::lua_pushcclosure(self.state, trampoline::<H>, 1);
+        }
+    }
+
+    /// As [`Self::push_native`], for a function that has the value on top with it.
+    pub fn push_native_with(&mut self, native: Native<H>) {
+        self.at(-1);
+        self.about_to_push();
+        self.about_to_push();
+        // SAFETY: there is room; the trampoline finds the function first, and `push_companion` the value second.
+        unsafe {
+            ffi::lua_pushlightuserdata(self.state, native as *mut _);
+            ffi::lua_insert(self.state, -2);
+            ffi::lua_pushcclosure(self.state, trampoline::<H>, 2);
+        }
+    }
+
+    /// Pushes the value that the native function has with it; nil if it has none.
+    pub fn push_companion(&mut self) {
+        self.about_to_push();
+        // SAFETY: there is room; Lua answers nil for a value that the function has not.
+        unsafe { ffi::lua_pushvalue(self.state, ffi::lua_upvalueindex(2)) };
+    }
+
+    /// Pushes a copy of a value.
+    pub fn push_value(&mut self, index: i32) {
+        let index = self.at(index);
+        self.about_to_push();
+        // SAFETY: the index is checked and there is room.
+        unsafe { ffi::lua_pushvalue(self.state, index) };
+    }
+
+    pub fn push_globals(&mut self) {
+        self.about_to_push();
+        // SAFETY: there is room.
+        unsafe { ffi::lua_pushvalue(self.state, ffi::LUA_GLOBALSINDEX) };
+    }
+
+    /// Pushes the table in which Lua keeps what scripts cannot reach.
+    pub fn push_registry(&mut self) {
+        self.about_to_push();
+        // SAFETY: there is room.
+        unsafe { ffi::lua_pushvalue(self.state, ffi::LUA_REGISTRYINDEX) };
+    }
+
+    /// Makes the table on top the table of globals of chunks that are loaded from now on.
+    pub fn replace_globals(&mut self) {
+        self.table_at(-1);
+        // SAFETY: the value is a table.
+        unsafe { ffi::lua_replace(self.state, ffi::LUA_GLOBALSINDEX) };
+    }
+
+    /// Moves the value on top to `index`.
+    pub fn insert(&mut self, index: i32) {
+        assert!(self.kind(index) != Kind::None, "no value at {index}");
+        // SAFETY: the index is of a value.
+        unsafe { ffi::lua_insert(self.state, index) };
+    }
+
+    pub fn remove(&mut self, index: i32) {
+        assert!(self.kind(index) != Kind::None, "no value at {index}");
+        // SAFETY: the index is of a value.
+        unsafe { ffi::lua_remove(self.state, index) };
+    }
+
+    /// The bytes of a string; numbers are not strings here.
+    #[inline]
+    pub fn bytes(&self, index: i32) -> Option<&[u8]> {
+        if self.kind(index) != Kind::String {
+            return None;
+        }
+        let mut len = 0;
+        // SAFETY: the value is a string, so it is not converted. Its bytes stay while it is on the stack, and the
+        // borrow keeps everything on it.
+        unsafe {
+            let bytes = ffi::lua_tolstring(self.state, index, &mut len);
+            Some(std::slice::from_raw_parts(bytes.cast(), len))
+        }
+    }
+
+    /// What `tostring` makes of a number, or a string's bytes.
+    pub fn text(&mut self, index: i32) -> Option<Vec<u8>> {
+        match self.kind(index) {
+            Kind::String => self.bytes(index).map(<[u8]>::to_vec),
+            Kind::Number => {
+                self.push_value(index);
+                // SAFETY: converts the copy on top of the stack, which nobody iterates over.
+                unsafe { ffi::lua_tolstring(self.state, -1, std::ptr::null_mut()) };
+                let text = self.bytes(-1).map(<[u8]>::to_vec);
+                self.pop(1);
+                text
+            }
+            _ => None,
+        }
+    }
+
+    /// A number, or the number that a string is the text of.
+    #[inline]
+    pub fn number(&self, index: i32) -> Option<f64> {
+        let index = self.at(index);
+        // SAFETY: the index is checked, and reading converts nothing in place.
+        unsafe {
+            let number = ffi::lua_tonumber(self.state, index);
+            (number != 0.0 || ffi::lua_isnumber(self.state, index) != 0).then_some(number)
+        }
+    }
+
+    /// Whether the value counts as true.
+    pub fn truth(&self, index: i32) -> bool {
+        // SAFETY: the index is checked.
+        unsafe { ffi::lua_toboolean(self.state, self.at(index)) != 0 }
+    }
+
+    pub fn is_null_pointer(&self, index: i32) -> bool {
+        // SAFETY: the index is checked.
+        self.kind(index) == Kind::Pointer && unsafe { ffi::lua_touserdata(self.state, index) }.is_null()
+    }
+
+    /// Pushes a table with room for elements in order and for others.
+    pub fn push_table(&mut self, elements: usize, others: usize) {
+        self.about_to_push();
+        let (elements, others) = (elements.min(1 << 26), others.min(1 << 26));
+        // SAFETY: there is room on the stack; the sizes are within what Lua can count.
+        unsafe { ffi::lua_createtable(self.state, elements as c_int, others as c_int) };
+    }
+
+    /// Replaces the key on top by its value in the table, raw.
+    pub fn get(&mut self, table: i32) {
+        self.table_at(table);
+        // SAFETY: the value is a table, and a key is on top of it.
+        unsafe { ffi::lua_rawget_(self.state, table) };
+    }
+
+    /// Pushes the table's element of this number, raw.
+    pub fn get_element(&mut self, table: i32, number: i32) {
+        self.table_at(table);
+        self.about_to_push();
+        // SAFETY: the value is a table and there is room.
+        unsafe { ffi::lua_rawgeti_(self.state, table, number) };
+    }
+
+    /// Pushes the table's field of this name, raw.
+    pub fn get_field(&mut self, table: i32, name: &str) {
+        self.push_bytes(name.as_bytes());
+        self.get(if table < 0 { table - 1 } else { table });
+    }
+
+    fn may_change(&mut self, table: i32) {
+        // SAFETY: `table_at` has seen that the value is a table.
+        let readonly = unsafe { lua_isreadonly(self.state, self.table_at(table)) } != 0;
+        assert!(!readonly, "the server changes no table that it has locked");
+    }
+
+    /// Takes the key and the value on top of it, and puts them into the table, raw. A key that no table can have is
+    /// an error.
+    pub fn set(&mut self, table: i32) -> Result<(), Raise> {
+        self.may_change(table);
+        match self.kind(-2) {
+            Kind::Nil => {
+                self.push_bytes(b"table index is nil");
+                return Err(Raise::Value);
+            }
+            Kind::Number if self.number(-2).is_some_and(f64::is_nan) => {
+                self.push_bytes(b"table index is NaN");
+                return Err(Raise::Value);
+            }
+            _ => {}
+        }
+        // SAFETY: the value is a table that may be changed, and the key is one that it can have.
+        unsafe { ffi::lua_rawset(self.state, table) };
+        Ok(())
+    }
+
+    /// Takes the value on top and makes it the table's element of this number.
+    pub fn set_element(&mut self, table: i32, number: i32) {
+        self.may_change(table);
+        // SAFETY: the value is a table that may be changed.
+        unsafe { ffi::lua_rawseti(self.state, table, number.into()) };
+    }
+
+    /// Takes the value on top and makes it the table's field of this name.
+    pub fn set_field(&mut self, table: i32, name: &str) {
+        self.may_change(table);
+        self.push_bytes(name.as_bytes());
+        self.insert(-2);
+        // SAFETY: the value is a table that may be changed, and a string is a key.
+        unsafe { ffi::lua_rawset(self.state, if table < 0 { table - 1 } else { table }) };
+    }
+
+    /// The border of the table's sequence.
+    pub fn len(&self, table: i32) -> usize {
+        // SAFETY: the value is a table.
+        unsafe { ffi::lua_objlen(self.state, self.table_at(table)) }
+    }
+
+    /// Replaces the key on top by the next key and its value; `false`, with neither, behind the last. The table must
+    /// not be given new keys meanwhile.
+    pub fn next(&mut self, table: i32) -> bool {
+        self.table_at(table);
+        self.about_to_push();
+        // SAFETY: the value is a table, and the key on top came from it (or is nil, for the first).
+        unsafe { ffi::lua_next(self.state, table) != 0 }
+    }
+
+    /// Pushes the metatable of a value, if it has one.
+    pub fn push_metatable(&mut self, index: i32) -> bool {
+        let index = self.at(index);
+        self.about_to_push();
+        // SAFETY: the index is checked and there is room.
+        unsafe { ffi::lua_getmetatable(self.state, index) != 0 }
+    }
+
+    /// Takes the table on top and makes it the metatable of a table.
+    pub fn set_metatable(&mut self, table: i32) {
+        self.may_change(table);
+        self.table_at(-1);
+        // SAFETY: both are tables, and the one may be changed.
+        unsafe { ffi::lua_setmetatable(self.state, table) };
+    }
+
+    /// Whether scripts may change the table.
+    pub fn is_readonly(&self, table: i32) -> bool {
+        // SAFETY: the value is a table.
+        unsafe { lua_isreadonly(self.state, self.table_at(table)) != 0 }
+    }
+
+    pub fn set_readonly(&mut self, table: i32, readonly: bool) {
+        // SAFETY: the value is a table.
+        unsafe { lua_setreadonly(self.state, self.table_at(table), c_int::from(readonly)) };
+    }
+
+    /// Compiles source and pushes the function, or else a message that says why it is none.
+    pub fn load(&mut self, source: &[u8], chunk_name: &CStr) -> bool {
+        self.about_to_push();
+        // SAFETY: Lua reads the bytes while it compiles, and does so protected; bytecode is refused as bad source.
+        unsafe {
+            let bytes: *const c_char = source.as_ptr().cast();
+            ffi::luaL_loadbuffer(self.state, bytes, source.len(), chunk_name.as_ptr()) == ffi::LUA_OK
+        }
+    }
+
+    /// Calls the function below its `arguments`; all its results take their place, or one error value. `false` if
+    /// it failed.
+    pub fn call(&mut self, arguments: i32) -> bool {
+        assert!(self.kind(-1 - arguments) != Kind::None, "a function and its arguments are on the stack");
+        // SAFETY: the function is entered protected. It is a script, so the memory limit holds for it.
+        unsafe {
+            let shared = shared_of::<H>(self.state);
+            (*shared).memory.limited = true;
+            let status = ffi::lua_pcall(self.state, arguments, ffi::LUA_MULTRET, 0);
+            (*shared).memory.limited = false;
+            self.room = 0;
+            status == ffi::LUA_OK
+        }
+    }
+
+    /// Takes the value on top and keeps it.
+    pub fn keep(&mut self) -> Reference {
+        assert!(self.top() > 0, "a value is on the stack");
+        // SAFETY: the registry is a table that only this module changes.
+        Reference(unsafe { ffi::luaL_ref(self.state, ffi::LUA_REGISTRYINDEX) })
+    }
+
+    pub fn push_kept(&mut self, reference: Reference) {
+        self.about_to_push();
+        // SAFETY: there is room; an unknown number finds nil.
+        unsafe { ffi::lua_rawgeti_(self.state, ffi::LUA_REGISTRYINDEX, reference.0) };
+    }
+
+    pub fn forget(&mut self, reference: Reference) {
+        // SAFETY: frees a slot of the registry.
+        unsafe { ffi::luaL_unref(self.state, ffi::LUA_REGISTRYINDEX, reference.0) };
+    }
+
+    /// What the script is run for.
+    ///
+    /// # Panics
+    /// Outside of a run.
+    pub fn host(&mut self) -> &mut H {
+        // SAFETY: whoever runs the script has lent the host mutably for that long, and the result borrows the stack,
+        // so that there is one such reference at a time.
+        unsafe {
+            let shared = shared_of::<H>(self.state);
+            (*shared).host.expect("native functions that need a host are called by scripts").as_mut()
+        }
+    }
+
+    /// The function at this level of the calls under way: 0 is the one that asks, 1 its caller.
+    pub fn caller(&self, level: i32) -> Option<Caller> {
+        // SAFETY: lua_Debug is numbers, pointers and bytes, for which zero is a value; Lua fills the fields asked for,
+        // with strings that live as long as the function does.
+        unsafe {
+            let mut debug: ffi::lua_Debug = std::mem::zeroed();
+            if ffi::lua_getstack(self.state, level, &mut debug) == 0 {
+                return None;
+            }
+            ffi::lua_getinfo(self.state, c"Sl".as_ptr(), &mut debug);
+            Some(Caller {
+                source: CStr::from_ptr(debug.source).to_string_lossy().into_owned(),
+                line: debug.currentline,
+                is_native: CStr::from_ptr(debug.what) == c"C",
+            })
+        }
+    }
+
+    /// An error with a text that says where in the script it happened.
+    pub fn error(&mut self, text: &str) -> Raise {
+        let place = match self.caller(1) {
+            Some(caller) if caller.line > 0 => {
+                let source = caller.source.strip_prefix(['@', '=']).unwrap_or(&caller.source);
+                format!("{source}:{}: ", caller.line)
+            }
+            _ => String::new(),
+        };
+        self.push_bytes([place.as_bytes(), text.as_bytes()].concat().as_slice());
+        Raise::Value
+    }
+
+    /// An error about one of the function's arguments.
+    pub fn argument_error(&mut self, argument: i32, text: &str) -> Raise {
+        self.push_bytes(text.as_bytes());
+        Raise::Argument(argument)
+    }
+
+    /// An error about the type of one of the function's arguments.
+    pub fn type_error(&mut self, argument: i32, expected: &str) -> Raise {
+        let got = self.kind(argument).name();
+        self.argument_error(argument, &format!("{expected} expected, got {got}"))
+    }
+
+    /// An argument that must be a number, or the text of one.
+    pub fn number_argument(&mut self, argument: i32) -> Result<f64, Raise> {
+        self.number(argument).ok_or_else(|| self.type_error(argument, "number"))
+    }
+
+    /// As [`Self::number_argument`], as an integer the way C makes one of it.
+    pub fn integer_argument(&mut self, argument: i32) -> Result<i64, Raise> {
+        self.number_argument(argument).map(truncated)
+    }
+
+    /// An argument that may be missing or nil.
+    pub fn integer_argument_or(&mut self, argument: i32, default: i64) -> Result<i64, Raise> {
+        match self.kind(argument) {
+            Kind::None | Kind::Nil => Ok(default),
+            _ => self.integer_argument(argument),
+        }
+    }
+
+    /// Joins the values on top, strings all, into one.
+    pub fn concatenate(&mut self, values: i32) {
+        assert!((1..=values).all(|back| self.kind(-back) == Kind::String), "strings are joined");
+        // SAFETY: the values are on the stack, and strings need no metamethod to be joined.
+        unsafe { ffi::lua_concat(self.state, values) };
+    }
+
+    /// An argument that must be a string, or a number's text.
+    pub fn text_argument(&mut self, argument: i32) -> Result<Vec<u8>, Raise> {
+        self.text(argument).ok_or_else(|| self.type_error(argument, "string"))
+    }
+}
+
+/// A float as the processor makes an integer of it: what no integer is becomes the least one.
+pub fn truncated(value: f64) -> i64 {
+    if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value) {
+        value as i64
+    } else {
+        i64::MIN
+    }
+}
