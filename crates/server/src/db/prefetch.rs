@@ -55,8 +55,9 @@ const ANNOUNCED_KEPT_MAX: usize = 4096;
 /// Of a long text, as much is asked for; the hardware sees the pattern and fetches the rest.
 const TEXT_BYTES_FETCHED_MAX: usize = 256;
 
-/// A table of fewer buckets stays in the caches near the processor.
-const BUCKETS_CACHED_MAX: usize = 0;
+/// A table of fewer buckets, with about 12,000 keys, stays in the caches near the processor. GET at pipeline 16 with
+/// prefetch takes, of the time without: 1.10 with 100 keys, 1.02 with 10,000, 0.81 with 30,000, 0.74 with 300,000.
+const BUCKETS_CACHED_MAX: usize = 2048;
 
 /// A lookup that has found its object.
 enum Inside<'a> {
@@ -84,7 +85,8 @@ impl Db {
         self.seed.hash(key)
     }
 
-    /// Whether the data is so little that the processor's caches hold it and asking ahead only costs.
+    /// Whether there are so few keys that the processor's caches hold their table and asking ahead only costs. A
+    /// collection among them may be large all the same.
     #[inline]
     pub fn fits_in_cache(&self, db_index: usize) -> bool {
         self.databases.get(db_index).is_none_or(|table| table.buckets() < BUCKETS_CACHED_MAX)

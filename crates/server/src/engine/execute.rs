@@ -4,7 +4,7 @@ use super::Executor;
 use super::observation::Finished;
 use super::script::ScriptEnd;
 use crate::command::registry::CommandId;
-use crate::command::{Args, Command, Context, Next, Origin, flag};
+use crate::command::{Args, Command, Context, Group, Next, Origin, flag};
 use crate::error::ClientError;
 use crate::session::client::REPLY_BUFFER_BYTES_MIN;
 use crate::session::{ClientSlot, ReplyMode};
@@ -209,7 +209,7 @@ impl Executor {
             self.reconfigured();
             if let Err(error) = self.follow_appendonly() {
                 reply.truncate(start);
-                reply.error(&error.to_string());
+                reply.error(error.to_string());
             }
         }
         match next {
@@ -265,14 +265,17 @@ impl Executor {
         }
         let client = &mut self.server.clients[slot];
         let Some(tracking) = &mut client.tracking else { return };
-        if command.is(flag::READONLY) && !command.is(flag::PUBSUB) && tracking.remembers_reads() {
+        // Of a script, the keys that its commands read count, not those that it names.
+        let is_script = command.group == Group::Scripting;
+        let reads = command.is(flag::READONLY) && !command.is(flag::PUBSUB) && !is_script;
+        if reads && tracking.remembers_reads() {
             for spec in command.keys {
                 spec.positions(args, &mut |at| self.server.tracking.remember(client.id, &args[at]));
             }
         }
         // CLIENT CACHING is about one command, or one transaction.
         let in_transaction = origin.in_transaction || client.transaction.is_some();
-        if !in_transaction && !command.name.starts_with("client|") {
+        if !in_transaction && !is_script && !command.name.starts_with("client|") {
             tracking.caching_given = false;
         }
     }

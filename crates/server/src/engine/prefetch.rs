@@ -67,7 +67,8 @@ impl<'a> Window<'a> {
             return false;
         }
         let db_index = executor.server.clients[slot].db_index;
-        if executor.db.fits_in_cache(db_index) {
+        let looks_inside = matches!(command.looks_at, Look::Element(_));
+        if !looks_inside && executor.db.fits_in_cache(db_index) {
             return true;
         }
         let element = match command.looks_at {

@@ -130,7 +130,11 @@ impl Executor {
         stack.set_top(0);
         self.server.scripts.give_back(running.call.mode, interpreter);
         written.errors.iter().for_each(|line| self.server.observed.statistics.count_error(line));
-        self.server.clients[run.slot].db_index = run.db_index;
+        let client = &mut self.server.clients[run.slot];
+        client.db_index = run.db_index;
+        if let Some(tracking) = &mut client.tracking {
+            tracking.caching_given = false;
+        }
         self.start_stopwatch();
         let elapsed_ns = self.stopwatch_ns - run.started_ns;
         let reply_bytes = reply.len().saturating_sub(start);
