@@ -96,7 +96,10 @@ fn payloads_carry_version_and_checksum() {
     let payload = writer.finish_payload().unwrap();
     assert_eq!(payload, b"\x00\x05value\x50\x00N\xdc\x08\xa9_\xf8\xfc\x9a".as_slice());
     assert_eq!(read::split_payload(&payload), Some((&payload[..7], VERSION)));
-    assert_eq!(read::split_payload(&payload[1..]), None);
+    let mut changed = payload.clone();
+    changed[3] ^= 1;
+    assert_eq!(read::split_payload(&changed), None);
+    assert_eq!(read::split_payload(&payload[2..]), None);
     assert_eq!(read::split_payload(b""), None);
 }
 
