@@ -46,6 +46,12 @@ impl Clock {
         }
     }
 
+    /// Microseconds on the monotonic clock.
+    #[inline]
+    pub fn monotonic_us(&self) -> u64 {
+        self.monotonic_ns() / 1000
+    }
+
     /// Nanoseconds on the monotonic clock, for measuring how long something takes.
     #[inline]
     pub fn monotonic_ns(&self) -> u64 {

@@ -50,6 +50,8 @@ pub struct Command {
     pub subcommands: &'static [Command],
     /// The positions of arguments that no log and no monitor may show.
     pub hidden: Option<fn(Args<'_>) -> Vec<usize>>,
+    /// Where in the value of its first key the command looks.
+    pub looks_at: Look,
     /// Finds keys and what is done with them where that depends on more than `keys` can say (SET with GET, SORT
     /// with STORE).
     pub key_finder: Option<KeyFinder>,
@@ -75,6 +77,7 @@ impl Command {
             tips: &[],
             subcommands: &[],
             hidden: None,
+            looks_at: Look::Value,
             key_finder: None,
         }
     }
@@ -123,6 +126,12 @@ impl Command {
         self
     }
 
+    /// See [`Command::looks_at`].
+    pub const fn looks_at(mut self, look: Look) -> Self {
+        self.looks_at = look;
+        self
+    }
+
     /// See [`Command::key_finder`].
     pub const fn finds_keys(mut self, finder: KeyFinder) -> Self {
         self.key_finder = Some(finder);
@@ -156,6 +165,19 @@ impl Command {
             count >= self.arity.unsigned_abs() as usize
         }
     }
+}
+
+/// The place in a collection that a command goes to first, so that its memory can be fetched ahead of the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// The value's head, or no place in particular.
+    Value,
+    /// The field or member that is the argument at this index.
+    Element(usize),
+    /// The first element of a list.
+    Front,
+    /// The last one.
+    Back,
 }
 
 /// What is to follow a handler that returned `Ok`, beyond sending its reply. The engine does it.

@@ -10,6 +10,7 @@ pub mod debug;
 pub mod expiry;
 pub mod functions;
 pub mod generic;
+pub mod geo;
 pub mod hashes;
 pub mod hyperloglog;
 pub mod info;
@@ -45,6 +46,7 @@ pub const GROUPS: &[&[Command]] = &[
     expiry::COMMANDS,
     functions::COMMANDS,
     generic::COMMANDS,
+    geo::COMMANDS,
     hashes::COMMANDS,
     hyperloglog::COMMANDS,
     info::COMMANDS,

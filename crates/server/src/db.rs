@@ -14,8 +14,10 @@ pub mod expire;
 pub mod field_expiry;
 pub mod hash;
 pub mod journal;
+pub mod layout;
 pub mod list;
 pub mod object;
+pub mod prefetch;
 pub mod rdb;
 pub mod set;
 pub mod sorted_set;
@@ -32,6 +34,7 @@ use crate::error::ClientError;
 use access::AccessPolicy;
 use collection::EncodingLimits;
 use field_expiry::{ExpiringFields, earliest_expiry_ms};
+use prefetch::Announced;
 use structures::hash::HashSeed;
 use structures::key_table::{KeyTable, NewValue, Value as Stored};
 use structures::random::Random;
@@ -44,9 +47,19 @@ pub struct DbFigures {
     pub expired_keys: u64,
     pub expired_fields: u64,
     pub evicted_keys: u64,
+    /// Batches of keys fetched ahead of their commands, and the keys in them.
+    pub prefetch_batches: u64,
+    pub prefetched_keys: u64,
     pub expire_cycle_cpu_us: u64,
     /// The share of keys with an expiry that were due when the last searches for such came by, in percent.
     pub stale_percent: f64,
+}
+
+impl DbFigures {
+    pub fn count_prefetch(&mut self, keys: usize) {
+        self.prefetch_batches += 1;
+        self.prefetched_keys += keys as u64;
+    }
 }
 
 /// What takes long to free, on its way to whoever frees in the background.
@@ -106,6 +119,7 @@ pub struct Db {
     emptied: bool,
     pub random: Random,
     seed: HashSeed,
+    announced: Announced,
     /// Where large objects go to be freed; the engine drains it.
     pub discarded: Vec<Garbage>,
     /// What was in databases that the last command has emptied, until its effects have been seen to; and whether it
@@ -131,6 +145,7 @@ impl Db {
             emptied: false,
             random: Random::new(random_seed),
             seed,
+            announced: Announced::default(),
             discarded: Vec::new(),
             cleared: Vec::new(),
         }
@@ -225,7 +240,8 @@ impl Db {
     pub fn changed(&mut self, class: EventClasses, event: &'static str, key: &[u8]) {
         self.journal.changed(self.selected, class, event, key);
         if std::mem::take(&mut self.emptied) {
-            self.journal.changed(self.selected, EventClasses::GENERIC, "del", key);
+            // That the key is gone is part of the change, which counts once.
+            self.journal.event(self.selected, EventClasses::GENERIC, "del", key);
         }
     }
 
@@ -248,7 +264,7 @@ impl Db {
     /// The value at `key` for a read: counts a hit or miss, notes the access, hides and removes what is due.
     #[inline]
     pub fn read(&mut self, key: &[u8]) -> Option<Value<'_>> {
-        let hash = self.table().hash(key);
+        let hash = self.hash_of(key);
         if !self.remove_if_due(hash, key) {
             let now_ms = self.now_ms;
             if let Some(mut entry) = self.databases[self.selected].get_mut(hash, key) {
@@ -275,7 +291,7 @@ impl Db {
 
     #[inline]
     fn lookup(&mut self, key: &[u8], touch: bool) -> Option<Value<'_>> {
-        let hash = self.table().hash(key);
+        let hash = self.hash_of(key);
         if self.remove_if_due(hash, key) {
             return None;
         }
@@ -317,7 +333,7 @@ impl Db {
 
     /// Takes the key with its value and expiry out of the selected database.
     pub fn take(&mut self, key: &[u8]) -> Option<Taken> {
-        let hash = self.table().hash(key);
+        let hash = self.hash_of(key);
         if self.remove_if_due(hash, key) {
             return None;
         }
@@ -347,7 +363,7 @@ impl Db {
 
     /// Puts a value, replacing what was there, expiry included. Says nothing: the handler knows the event.
     pub fn put(&mut self, key: &[u8], value: NewValue<'_, Object>, expiry_ms: Option<i64>) {
-        let hash = self.table().hash(key);
+        let hash = self.hash_of(key);
         let access = self.access.initial(self.now_ms);
         let fields_expire_ms = match &value {
             NewValue::Object(object) => earliest_expiry_ms(Some(object)),
@@ -378,7 +394,7 @@ impl Db {
     }
 
     fn remove_freeing(&mut self, key: &[u8], in_background: bool) -> bool {
-        let hash = self.table().hash(key);
+        let hash = self.hash_of(key);
         !self.remove_if_due(hash, key) && self.remove_hashed(hash, key, in_background)
     }
 

@@ -14,6 +14,7 @@ pub mod gate;
 pub mod memory;
 mod observation;
 pub mod persistence;
+pub mod prefetch;
 mod propagation;
 pub mod reclaim;
 mod replay;
@@ -48,6 +49,9 @@ pub struct Executor {
     /// What the command, transaction or script at hand has done so far, for those who copy the data.
     unit: Vec<crate::db::Effect>,
     commands_before_tick: u64,
+    /// When the last command ended, or the work on a client's requests began, on the monotonic clock: the next
+    /// command begins then. One reading of the clock a command is 5 % of a GET's time less than two.
+    stopwatch_ns: u64,
 }
 
 /// Randomness that the process draws once; tests pass constants.
@@ -77,6 +81,7 @@ impl Executor {
             disk: persistence::Disk::default(),
             unit: Vec::new(),
             commands_before_tick: 0,
+            stopwatch_ns: 0,
         };
         executor.reconfigured();
         let memory = &mut executor.server.observed.memory;
@@ -105,6 +110,8 @@ impl Executor {
         self.db.access.lfu_decay_minutes = config.lfu_decay_time_minutes;
         self.db.journal.listening_to_misses =
             config.notify_keyspace_events.has(crate::config::EventClasses::KEY_MISS);
+        // A limit that has become lower than what is in use holds at once, not from the next command on.
+        self.evicting |= self.server.config.maxmemory_bytes > 0;
         self.count_all_memory();
     }
 
@@ -114,6 +121,19 @@ impl Executor {
         self.commands_before_tick = self.server.observed.statistics.commands_processed;
     }
 
+    /// The next command begins now.
+    #[inline]
+    pub(super) fn start_stopwatch(&mut self) {
+        self.stopwatch_ns = self.clock.monotonic_ns();
+    }
+
+    /// Nanoseconds since the command at hand began; the next one begins now.
+    #[inline]
+    pub(super) fn lap_ns(&mut self) -> u64 {
+        let now_ns = self.clock.monotonic_ns();
+        now_ns - std::mem::replace(&mut self.stopwatch_ns, now_ns)
+    }
+
     /// What is due once all commands at hand have run.
     pub fn end_tick(&mut self) {
         self.server.tracking.flush_broadcasts(&mut self.server.clients);
@@ -121,7 +141,7 @@ impl Executor {
         self.write_log();
         let statistics = &mut self.server.observed.statistics;
         let commands = statistics.commands_processed.saturating_sub(self.commands_before_tick);
-        statistics.count_loop(self.clock.read().monotonic_us - self.server.now.monotonic_us, commands);
+        statistics.count_loop(self.clock.monotonic_us() - self.server.now.monotonic_us, commands);
         self.evict_clients();
     }
 

@@ -5,6 +5,7 @@
 //! cargo test -p warmline-server --test golden                          in process
 //! UPDATE=1 cargo test -p warmline-server --test golden                 write the replies that were seen
 //! REFERENCE=127.0.0.1:7000 cargo test -p warmline-server --test golden against a server, flushed for each script
+//! RESP3=1 REFERENCE=... cargo test ...                                 live against a server, all in protocol 3
 //! GOLDEN=strings cargo test ...                                        only scripts whose name contains a word
 //! ```
 //!
@@ -27,13 +28,15 @@
 mod script;
 
 use script::{Player, Script};
-use std::path::Path;
+use server::commands::GROUPS;
+use server::config::{Config, ZsetIndex};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
-#[test]
-fn golden_scripts() {
+/// The scripts whose name contains `GOLDEN`, by path.
+fn scripts() -> Vec<(PathBuf, Script)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let wanted = std::env::var("GOLDEN").unwrap_or_default();
-    let reference = std::env::var("REFERENCE").ok();
     let mut files: Vec<_> = std::fs::read_dir(&directory)
         .expect("the folder of scripts is part of the source")
         .map(|entry| entry.unwrap().path())
@@ -42,16 +45,32 @@ fn golden_scripts() {
         .collect();
     files.sort();
     assert!(!files.is_empty(), "no golden script matches {wanted:?}");
-    let mut failures = Vec::new();
-    for path in &files {
-        let text = std::fs::read_to_string(path).unwrap();
+    let parse = |path: PathBuf| {
+        let text = std::fs::read_to_string(&path).unwrap();
         let script = Script::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        (path, script)
+    };
+    files.into_iter().map(parse).collect()
+}
+
+#[test]
+fn golden_scripts() {
+    let reference = std::env::var("REFERENCE").ok();
+    let mut failures = Vec::new();
+    for (path, script) in scripts() {
         if reference.is_some() && script.not_for_reference {
+            continue;
+        }
+        if let (Some(address), true) = (&reference, std::env::var("RESP3").is_ok()) {
+            let mut here = Player::in_process(Config::default()).in_resp3();
+            let mut there = Player::against_server(address).in_resp3();
+            let differences = script.compare(&mut here, &mut there);
+            failures.extend(differences.into_iter().map(|d| format!("{}:{d}", path.display())));
             continue;
         }
         let mut player = match &reference {
             Some(address) => Player::against_server(address),
-            None => Player::in_process(),
+            None => Player::in_process(Config::default()),
         };
         let (seen, differences) = script.play(&mut player);
         if std::env::var("UPDATE").is_ok() {
@@ -61,4 +80,51 @@ fn golden_scripts() {
         }
     }
     assert!(failures.is_empty(), "{} differences:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// What a sorted set answers does not depend on how it is kept; only OBJECT LAYOUT tells.
+#[test]
+fn golden_scripts_with_skip_lists() {
+    let mut failures = Vec::new();
+    for (path, script) in scripts() {
+        if path.ends_with("object_layout.golden") {
+            continue;
+        }
+        let config = Config { zset_index: ZsetIndex::Skiplist, ..Config::default() };
+        let (_, differences) = script.play(&mut Player::in_process(config));
+        failures.extend(differences.into_iter().map(|d| format!("{}:{d}", path.display())));
+    }
+    assert!(failures.is_empty(), "{} differences:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// Commands that no script can hold, and why.
+const NOT_IN_SCRIPTS: &[(&str, &str)] = &[
+    ("acl|deluser", "there is one user only"),
+    ("acl|setuser", "there is one user only"),
+    ("memory|malloc-stats", "the allocator's report has other lines each time"),
+];
+
+#[test]
+fn every_command_is_in_a_golden_script() {
+    if std::env::var("GOLDEN").is_ok() {
+        return;
+    }
+    let mut played = BTreeSet::new();
+    for (_, script) in scripts() {
+        for args in script.commands() {
+            let word = |at: usize| args.get(at).map(|arg| String::from_utf8_lossy(arg).to_lowercase());
+            let name = word(0).unwrap_or_default();
+            played.extend(word(1).map(|sub| format!("{name}|{sub}")));
+            played.insert(name);
+        }
+    }
+    let rows = GROUPS.iter().flat_map(|group| group.iter());
+    let names =
+        rows.flat_map(|row| std::iter::once(row.name).chain(row.subcommands.iter().map(|sub| sub.name)));
+    let excused = |name: &str| NOT_IN_SCRIPTS.iter().any(|(excused, _)| *excused == name);
+    let missing: Vec<&str> = names.clone().filter(|name| !played.contains(*name) && !excused(name)).collect();
+    assert!(missing.is_empty(), "in no golden script: {}", missing.join(", "));
+    for (name, why) in NOT_IN_SCRIPTS {
+        assert!(names.clone().any(|row| row == *name), "{name} is no command (any more): {why}");
+    }
 }

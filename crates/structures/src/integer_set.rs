@@ -21,7 +21,7 @@ mod sorted;
 #[cfg(test)]
 mod tests;
 
-pub use pages::IntegerPages;
+pub use pages::{IntegerFigures, IntegerPages};
 pub use sorted::{Invalid, SortedIntegers};
 
 /// A small set becomes large when it would exceed this many values.
@@ -161,7 +161,7 @@ impl IntegerSet {
         match self {
             IntegerSet::Small(set) => set.memory_bytes(),
             IntegerSet::Large(set) => {
-                crate::size_class::size_class(size_of::<IntegerPages>()) + set.memory_bytes()
+                crate::size_class::usable_size(size_of::<IntegerPages>()) + set.memory_bytes()
             }
         }
     }

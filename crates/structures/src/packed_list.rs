@@ -30,7 +30,7 @@ use std::collections::VecDeque;
 use crate::listpack::encoding::Encoded;
 use crate::listpack::{Element, Listpack};
 use crate::prefetch;
-use crate::size_class::size_class;
+use crate::size_class::usable_size;
 use node::{Limits, Node, View};
 pub use walk::{Direction, Walk};
 
@@ -101,6 +101,19 @@ impl PackedList {
         (plain, self.nodes.iter().filter(|node| node.is_compressed()).count())
     }
 
+    /// Bytes of the nodes' buffers that elements take, for OBJECT LAYOUT.
+    pub fn used_bytes(&self) -> usize {
+        self.nodes
+            .iter()
+            .map(|node| if node.is_compressed() { node.memory_bytes() } else { node.used() })
+            .sum()
+    }
+
+    /// Bytes of the nodes' buffers, for OBJECT LAYOUT.
+    pub fn node_bytes(&self) -> usize {
+        self.nodes.iter().map(Node::memory_bytes).sum()
+    }
+
     /// Bytes that the elements of the first node fill.
     pub fn first_node_bytes(&self) -> usize {
         self.nodes.front().map_or(0, Node::used)
@@ -109,7 +122,7 @@ impl PackedList {
     /// Bytes held from the allocator, without the value itself.
     pub fn memory_bytes(&self) -> usize {
         let nodes: usize = self.nodes.iter().map(Node::memory_bytes).sum();
-        nodes + size_class(self.nodes.capacity() * size_of::<Node>())
+        nodes + usable_size(self.nodes.capacity() * size_of::<Node>())
     }
 
     /// New limits for nodes that are written from now on.

@@ -306,6 +306,11 @@ impl PackedMap {
         self.table.used_bytes()
     }
 
+    /// Bytes of the pages, for OBJECT LAYOUT.
+    pub fn page_bytes(&self) -> usize {
+        self.table.page_bytes()
+    }
+
     /// Verifies every documented invariant; panics naming the one that fails. For tests.
     pub fn check(&self) {
         self.table.check();

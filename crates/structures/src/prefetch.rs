@@ -1,5 +1,23 @@
 //! One cache line asked for ahead of its use.
 
+/// Starts fetching all lines of `bytes`.
+#[inline]
+pub fn prefetch_bytes(bytes: &[u8]) {
+    for line in bytes.chunks(LINE_BYTES) {
+        prefetch(line.as_ptr());
+    }
+}
+
+/// Starts fetching all lines of a value itself, not what it points at.
+#[inline]
+pub fn prefetch_object<T>(object: &T) {
+    for offset in (0..size_of::<T>()).step_by(LINE_BYTES) {
+        prefetch((&raw const *object).cast::<u8>().wrapping_add(offset));
+    }
+}
+
+const LINE_BYTES: usize = 64;
+
 /// Starts fetching the line at `address` into every cache level. A hint: any address is allowed, none faults.
 #[inline(always)]
 pub fn prefetch<T>(address: *const T) {

@@ -23,7 +23,7 @@ mod slab;
 #[cfg(test)]
 mod tests;
 
-use crate::size_class::size_class;
+use crate::size_class::{size_class, usable_size};
 use slab::Slab;
 
 pub const KEY_BYTES: usize = 16;
@@ -216,7 +216,7 @@ impl<V> RadixTree<V> {
 
     /// Bytes held from the allocator, without what the values hold themselves.
     pub fn memory_bytes(&self) -> usize {
-        let children: usize = self.inner.iter().map(|inner| size_class(inner.children.len())).sum();
+        let children: usize = self.inner.iter().map(|inner| usable_size(inner.children.len())).sum();
         children + self.inner.memory_bytes() + self.leaves.memory_bytes()
     }
 

@@ -24,7 +24,7 @@ use std::fmt;
 
 use crate::listpack::Listpack;
 use crate::radix_tree::{Cursor, Key, RadixTree};
-use crate::size_class::size_class;
+use crate::size_class::usable_size;
 pub use group::{Consumer, ConsumerId, Group, Pending};
 pub use node::{Entry, Fields, InvalidNode};
 use node::{NodeEntries, NodeView};
@@ -363,9 +363,9 @@ impl Stream {
     pub fn memory_bytes(&self) -> usize {
         let listpacks: usize = self.nodes.values().map(Listpack::memory_bytes).sum();
         let groups = self.groups.iter().map(|(name, group)| {
-            size_class(name.len()) + size_class(size_of::<Group>()) + group.memory_bytes()
+            usable_size(name.len()) + usable_size(size_of::<Group>()) + group.memory_bytes()
         });
-        let places = size_class(self.groups.capacity() * size_of::<(Box<[u8]>, Box<Group>)>());
+        let places = usable_size(self.groups.capacity() * size_of::<(Box<[u8]>, Box<Group>)>());
         self.nodes.memory_bytes() + listpacks + groups.sum::<usize>() + places
     }
 

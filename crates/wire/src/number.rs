@@ -6,6 +6,7 @@
 //! | integers | [`parse_i64`] | [`i64_text`] |
 //! | scores, replies | [`parse_f64`], [`parse_f64_saturating`] for range ends | [`f64_text`] |
 //! | ZSCAN over a large set | | [`f64_text_17_digits`] |
+//! | geographic coordinates | | [`coordinate_text`] |
 //! | `INCRBYFLOAT`, `HINCRBYFLOAT` | [`Extended::parse`] | [`Extended::text`] |
 
 use std::io::Write as _;
@@ -243,6 +244,21 @@ pub fn f64_text_17_digits(value: f64) -> NumberText {
         push_with_exponent(&mut out, digits, exponent, 2);
     }
     out
+}
+
+/// A coordinate in degrees as C's `%.17Lf` shows it: 17 digits behind the point, trailing zeros dropped. Its magnitude
+/// must be below a million.
+pub fn coordinate_text(value: f64) -> NumberText {
+    assert!(value.abs() < 1e6, "degrees are at most 360");
+    let mut out = NumberText::new();
+    let mut rest = out.bytes.as_mut_slice();
+    write!(rest, "{value:.17}").expect("a sign, six digits, a point and 17 digits fit");
+    let len = NUMBER_TEXT_LEN_MAX - rest.len();
+    let text = &out.bytes[..len];
+    let zeros = text.iter().rev().take_while(|&&byte| byte == b'0').count();
+    let point = usize::from(text[len - zeros - 1] == b'.');
+    out.len = (len - zeros - point) as u8;
+    if &*out == b"-0" { NumberText::of(b"0") } else { out }
 }
 
 #[cfg(test)]

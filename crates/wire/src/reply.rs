@@ -15,7 +15,7 @@
 use std::num::NonZeroUsize;
 use std::ops::Deref;
 
-use crate::number::{Extended, f64_text};
+use crate::number::{Extended, coordinate_text, f64_text};
 
 /// The version of the protocol on a connection: 2 until the client says HELLO 3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -236,6 +236,11 @@ impl ReplyBuffer {
     /// An 80-bit float without exponent.
     pub fn extended(&mut self, value: Extended) {
         self.number(&value.text());
+    }
+
+    /// A double rounded to 17 digits behind the point, without exponent; zeros at its end are dropped.
+    pub fn coordinate(&mut self, value: f64) {
+        self.number(&coordinate_text(value));
     }
 
     /// The text of a number with fraction.

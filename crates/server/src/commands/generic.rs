@@ -158,18 +158,21 @@ fn dbsize(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Tries before RANDOMKEY puts up with a key that is due (and, being hidden, answers null).
+/// Tries before RANDOMKEY stops looking for a key that is not due: while none may be removed, there may be no other.
 const RANDOM_KEY_TRIES_MAX: usize = 100;
 
 fn randomkey(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    let mut found = None;
     for _ in 0..RANDOM_KEY_TRIES_MAX {
-        let Some(key) = ctx.db.random_key() else { break };
-        if ctx.db.exists(&key) {
-            ctx.reply.bulk(&key);
-            return Ok(());
+        found = ctx.db.random_key();
+        if found.as_ref().is_none_or(|key| ctx.db.exists(key)) {
+            break;
         }
     }
-    ctx.reply.null();
+    match found {
+        Some(key) => ctx.reply.bulk(&key),
+        None => ctx.reply.null(),
+    }
     Ok(())
 }
 

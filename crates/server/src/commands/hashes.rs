@@ -6,7 +6,7 @@ mod expiring;
 mod sampling;
 
 use crate::command::flag::{DENY_OOM, FAST, READONLY, WRITE};
-use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
+use crate::command::{Args, Command, Context, Group, KeySpec, Look, Outcome, access};
 use crate::db::EventClasses;
 use crate::db::hash::{Cell, FieldExpiry, Hash, Written};
 use crate::error::ClientError;
@@ -23,11 +23,13 @@ pub const COMMANDS: &[Command] = &[
     Command::new("hdel", -3, Group::Hash, hdel)
         .flags(WRITE | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::DELETE)])
+        .looks_at(Look::Element(2))
         .since("2.0.0", "O(N) where N is the number of fields")
         .doc("Removes fields.", "key field [field ...]"),
     Command::new("hexists", 3, Group::Hash, hexists)
         .flags(READONLY | FAST)
         .keys(&LOOKS)
+        .looks_at(Look::Element(2))
         .since("2.0.0", "O(1)")
         .doc("Tells whether a field exists.", "key field"),
     Command::new("hexpire", -6, Group::Hash, expiring::hexpire)
@@ -48,6 +50,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("hget", 3, Group::Hash, hget)
         .flags(READONLY | FAST)
         .keys(&READS)
+        .looks_at(Look::Element(2))
         .since("2.0.0", "O(1)")
         .doc("Answers the value of a field.", "key field"),
     Command::new("hgetall", 2, Group::Hash, hgetall)
@@ -69,11 +72,13 @@ pub const COMMANDS: &[Command] = &[
     Command::new("hincrby", 4, Group::Hash, counting::hincrby)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&READS_AND_UPDATES)
+        .looks_at(Look::Element(2))
         .since("2.0.0", "O(1)")
         .doc("Adds to the integer in a field.", "key field increment"),
     Command::new("hincrbyfloat", 4, Group::Hash, counting::hincrbyfloat)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&READS_AND_UPDATES)
+        .looks_at(Look::Element(2))
         .since("2.6.0", "O(1)")
         .doc("Adds to the number in a field.", "key field increment"),
     Command::new("hkeys", 2, Group::Hash, hkeys)
@@ -90,11 +95,13 @@ pub const COMMANDS: &[Command] = &[
     Command::new("hmget", -3, Group::Hash, hmget)
         .flags(READONLY | FAST)
         .keys(&READS)
+        .looks_at(Look::Element(2))
         .since("2.0.0", "O(N) where N is the number of fields asked for")
         .doc("Answers the values of several fields.", "key field [field ...]"),
     Command::new("hmset", -4, Group::Hash, hmset)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&UPDATES)
+        .looks_at(Look::Element(2))
         .since("2.0.0", "O(N) where N is the number of fields set")
         .doc("Sets several fields; an older form of HSET.", "key field value [field value ...]"),
     Command::new("hpersist", -5, Group::Hash, expiring::hpersist)
@@ -137,6 +144,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("hset", -4, Group::Hash, hset)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&UPDATES)
+        .looks_at(Look::Element(2))
         .since("2.0.0", "O(1) for each field")
         .doc("Sets fields and counts the new ones.", "key field value [field value ...]"),
     Command::new("hsetex", -6, Group::Hash, expiring::hsetex)
@@ -147,11 +155,13 @@ pub const COMMANDS: &[Command] = &[
     Command::new("hsetnx", 4, Group::Hash, hsetnx)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&INSERTS)
+        .looks_at(Look::Element(2))
         .since("2.0.0", "O(1)")
         .doc("Sets a field that does not exist.", "key field value"),
     Command::new("hstrlen", 3, Group::Hash, hstrlen)
         .flags(READONLY | FAST)
         .keys(&LOOKS)
+        .looks_at(Look::Element(2))
         .since("3.2.0", "O(1)")
         .doc("Answers the length of a field's value.", "key field"),
     Command::new("httl", -5, Group::Hash, expiring::httl)

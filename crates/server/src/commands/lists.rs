@@ -4,7 +4,7 @@ mod blocking;
 mod popping;
 
 use crate::command::flag::{BLOCKING, DENY_OOM, FAST, READONLY, WRITE};
-use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
+use crate::command::{Args, Command, Context, Group, KeySpec, Look, Outcome, access};
 use crate::db::EventClasses;
 use crate::db::list::{End, List, resolve_range};
 use crate::error::ClientError;
@@ -96,6 +96,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("lpop", -2, Group::List, popping::lpop)
         .flags(WRITE | FAST)
         .keys(&POPS)
+        .looks_at(Look::Front)
         .since("1.0.0", "O(N) where N is the number of elements")
         .doc("Removes the first elements and answers them.", "key [count]"),
     Command::new("lpos", -3, Group::List, lpos)
@@ -106,16 +107,19 @@ pub const COMMANDS: &[Command] = &[
     Command::new("lpush", -3, Group::List, lpush)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&INSERTS)
+        .looks_at(Look::Front)
         .since("1.0.0", "O(1) for each element")
         .doc("Adds elements at the front.", "key element [element ...]"),
     Command::new("lpushx", -3, Group::List, lpushx)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&INSERTS)
+        .looks_at(Look::Front)
         .since("2.2.0", "O(1) for each element")
         .doc("Adds elements at the front of a list that exists.", "key element [element ...]"),
     Command::new("lrange", 4, Group::List, lrange)
         .flags(READONLY)
         .keys(&READS)
+        .looks_at(Look::Front)
         .since("1.0.0", "O(S+N) where S is the number of nodes to pass and N the number of elements")
         .doc("Answers a range of elements.", "key start stop"),
     Command::new("lrem", 4, Group::List, lrem)
@@ -136,21 +140,25 @@ pub const COMMANDS: &[Command] = &[
     Command::new("rpop", -2, Group::List, popping::rpop)
         .flags(WRITE | FAST)
         .keys(&POPS)
+        .looks_at(Look::Back)
         .since("1.0.0", "O(N) where N is the number of elements")
         .doc("Removes the last elements and answers them.", "key [count]"),
     Command::new("rpoplpush", 3, Group::List, popping::rpoplpush)
         .flags(WRITE | DENY_OOM)
         .keys(&MOVES)
+        .looks_at(Look::Back)
         .since("1.2.0", "O(1)")
         .doc("Moves the last element of a list to the front of another.", "source destination"),
     Command::new("rpush", -3, Group::List, rpush)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&INSERTS)
+        .looks_at(Look::Back)
         .since("1.0.0", "O(1) for each element")
         .doc("Adds elements at the end.", "key element [element ...]"),
     Command::new("rpushx", -3, Group::List, rpushx)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&INSERTS)
+        .looks_at(Look::Back)
         .since("2.2.0", "O(1) for each element")
         .doc("Adds elements at the end of a list that exists.", "key element [element ...]"),
 ];

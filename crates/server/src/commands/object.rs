@@ -29,6 +29,11 @@ pub const COMMANDS: &[Command] = &[Command::new("object", -2, Group::Generic, he
             .keys(&LOOKS)
             .since("2.2.3", "O(1)")
             .doc("Answers how many seconds ago a key was last used.", "key"),
+        Command::new("object|layout", 3, Group::Generic, layout)
+            .flags(READONLY)
+            .keys(&LOOKS)
+            .since("9.1.0", "O(N) where N is the number of pages or nodes")
+            .doc("Tells how a value truly lies in memory: its structure, pages, fill and bytes.", "key"),
         Command::new("object|refcount", 3, Group::Generic, refcount)
             .flags(READONLY)
             .keys(&LOOKS)
@@ -63,6 +68,46 @@ enum Shown {
 
 fn encoding(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     look(ctx, args, |value| Ok(Shown::Word(value.encoding_name())))
+}
+
+/// Figures of a ratio: four digits behind the point say enough.
+fn rounded(value: f64) -> f64 {
+    (value * 10_000.0).round() / 10_000.0
+}
+
+fn layout(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let Some(value) = ctx.db.inspect(args.at(2)) else {
+        ctx.reply.null();
+        return Ok(());
+    };
+    let (layout, elements, bytes) = (value.layout(), value.elements(), value.memory_bytes());
+    let reply = &mut *ctx.reply;
+    let pairs = 2
+        + layout.parts.len()
+        + usize::from(layout.packed.is_some())
+        + if elements.is_some() { 2 } else { 0 };
+    reply.map(pairs);
+    reply.bulk(b"structure");
+    reply.bulk(layout.structure.as_bytes());
+    if let Some(elements) = elements {
+        reply.bulk(b"elements");
+        reply.integer(elements as i64);
+    }
+    for (name, count) in &layout.parts {
+        reply.bulk(name.as_bytes());
+        reply.integer(*count as i64);
+    }
+    if let Some(packed) = layout.packed {
+        reply.bulk(b"fill");
+        reply.double(rounded(packed.fill()));
+    }
+    if let Some(elements) = elements {
+        reply.bulk(b"bytes-per-element");
+        reply.double(rounded(bytes as f64 / elements.max(1) as f64));
+    }
+    reply.bulk(b"total-bytes");
+    reply.integer(bytes as i64);
+    Ok(())
 }
 
 fn refcount(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

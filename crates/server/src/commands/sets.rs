@@ -4,7 +4,7 @@ mod algebra;
 
 use super::scan::{ScanOptions, Walked, parse_cursor};
 use crate::command::flag::{DENY_OOM, FAST, READONLY, WRITE};
-use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
+use crate::command::{Args, Command, Context, Group, KeySpec, Look, Outcome, access};
 use crate::db::collection::Collection;
 use crate::db::set::Set;
 use crate::db::{Db, EventClasses};
@@ -22,6 +22,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("sadd", -3, Group::Set, sadd)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::INSERT)])
+        .looks_at(Look::Element(2))
         .since("1.0.0", "O(1) for each member")
         .doc("Adds members and counts the new ones.", "key member [member ...]"),
     Command::new("scard", 2, Group::Set, scard)
@@ -59,6 +60,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("sismember", 3, Group::Set, sismember)
         .flags(READONLY | FAST)
         .keys(&LOOKS)
+        .looks_at(Look::Element(2))
         .since("1.0.0", "O(1)")
         .doc("Tells whether something is a member.", "key member"),
     Command::new("smembers", 2, Group::Set, smembers)
@@ -70,6 +72,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("smismember", -3, Group::Set, smismember)
         .flags(READONLY | FAST)
         .keys(&READS)
+        .looks_at(Look::Element(2))
         .since("6.2.0", "O(N) where N is the number of members asked for")
         .doc("Tells which of several are members.", "key member [member ...]"),
     Command::new("smove", 4, Group::Set, smove)
@@ -95,6 +98,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("srem", -3, Group::Set, srem)
         .flags(WRITE | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::DELETE)])
+        .looks_at(Look::Element(2))
         .since("1.0.0", "O(N) where N is the number of members to remove")
         .doc("Removes members.", "key member [member ...]"),
     Command::new("sscan", -3, Group::Set, sscan)

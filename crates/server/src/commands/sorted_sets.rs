@@ -16,7 +16,7 @@ use crate::error::ClientError;
 use wire::reply::{Protocol, ReplyBuffer};
 
 /// A set of 2^32-1 members takes no more.
-fn full(_: Full) -> ClientError {
+pub(super) fn full(_: Full) -> ClientError {
     ClientError::text("ERR sorted set holds its maximum of 4294967295 members")
 }
 
@@ -38,13 +38,13 @@ fn answer_member(reply: &mut ReplyBuffer, member: Text<'_>, score: Option<f64>) 
 
 /// The words of ZADD.
 #[derive(Clone, Copy, Debug, Default)]
-struct AddOptions {
-    only_new: bool,
-    only_present: bool,
-    only_greater: bool,
-    only_less: bool,
-    count_changed: bool,
-    increment: bool,
+pub(super) struct AddOptions {
+    pub only_new: bool,
+    pub only_present: bool,
+    pub only_greater: bool,
+    pub only_less: bool,
+    pub count_changed: bool,
+    pub increment: bool,
 }
 
 /// What became of one member.
@@ -134,22 +134,34 @@ impl AddOptions {
 
 fn zadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (options, first) = AddOptions::parse(args)?;
-    add(ctx, args, options, first)
+    add(ctx, args.at(1), options, scored(args.from(first)))
 }
 
 fn zincrby(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    add(ctx, args, AddOptions { increment: true, ..AddOptions::default() }, 2)
+    add(ctx, args.at(1), AddOptions { increment: true, ..AddOptions::default() }, scored(args.from(2)))
 }
 
-fn add(ctx: &mut Context<'_>, args: Args<'_>, options: AddOptions, first: usize) -> Outcome {
-    let key = args.at(1);
-    for at in (first..args.len()).step_by(2) {
-        args.float(at)?;
+/// Arguments as `score member` pairs.
+fn scored<'a>(
+    args: Args<'a>,
+) -> impl Iterator<Item = Result<(f64, &'a [u8]), ClientError>> + Clone + use<'a> {
+    (0..args.len()).step_by(2).map(move |at| Ok((args.float(at)?, args.at(at + 1))))
+}
+
+/// Adds members as ZADD does; nothing is added if one of the scores is not a number.
+pub(super) fn add<'a>(
+    ctx: &mut Context<'_>,
+    key: &[u8],
+    options: AddOptions,
+    members: impl Iterator<Item = Result<(f64, &'a [u8]), ClientError>> + Clone,
+) -> Outcome {
+    for member in members.clone() {
+        member?;
     }
     let (mut new, mut changed, mut error, mut result) = (0, 0, None, None);
     let mut run = |set: &mut SortedSet, means: crate::db::collection::Means<'_>| {
-        for at in (first..args.len()).step_by(2) {
-            let added = args.float(at).and_then(|score| options.add(set, args.at(at + 1), score, &means));
+        for member in members.clone() {
+            let added = member.and_then(|(score, member)| options.add(set, member, score, &means));
             match added {
                 Ok(Added::No) => {}
                 Ok(Added::New(score)) => (new, result) = (new + 1, Some(score)),

@@ -81,7 +81,7 @@ options! {
     io_threads: u32 = 1, "io-threads", Integer(1, 256);
     io_threads_always_active: bool = false, "io-threads-always-active", YesNo, HIDDEN;
     /// 0: no prefetch.
-    prefetch_batch_max_size: u32 = 16, "prefetch-batch-max-size", Integer(0, 128);
+    prefetch_batch_max_size: u32 = 32, "prefetch-batch-max-size", Integer(0, 128);
     min_io_threads_avoid_copy_reply: u32 = 7, "min-io-threads-avoid-copy-reply", Integer(0, INT_MAX), HIDDEN, NO_EFFECT;
     min_string_size_avoid_copy_reply_bytes: u32 = 16384, "min-string-size-avoid-copy-reply",
         Integer(0, INT_MAX), HIDDEN, NO_EFFECT;

@@ -172,6 +172,11 @@ impl Db {
         Ok(result)
     }
 
+    /// Makes something, say a collection that is [stored](Db::store_collection) next, with what a change has at hand.
+    pub fn build<R>(&mut self, make: impl FnOnce(Means<'_>) -> R) -> R {
+        make(Means { limits: &self.limits, seed: self.seed, random: &mut self.random, now_ms: self.now_ms })
+    }
+
     /// Stores a whole collection, or removes the key if it is empty; whether it is stored. Says the removal, not
     /// the storing.
     pub fn store_collection<C: Collection>(&mut self, key: &[u8], collection: C) -> bool {

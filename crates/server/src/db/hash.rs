@@ -6,12 +6,15 @@
 mod rdb;
 
 use super::collection::{Collection, EncodingLimits, Means};
+use super::layout::Layout;
 use super::object::{Kind, Object, Text};
 use std::collections::HashSet;
 use structures::hash::HashSeed;
 use structures::listpack::{Element, Listpack, Position};
-use structures::packed_map::{Expiry, PackedMap};
+use structures::packed_map::{Expiry, PackedMap, Probe};
+use structures::prefetch::prefetch_object;
 use structures::random::Random;
+use structures::size_class::usable_size;
 
 /// A field's value, or a field: as its bytes or as the integer they spell.
 pub type Cell<'a> = Text<'a>;
@@ -116,7 +119,41 @@ impl Hash {
     pub fn memory_bytes(&self) -> usize {
         match &self.form {
             Form::Compact(list) => list.memory_bytes(),
-            Form::Packed(map) => size_of::<PackedMap>() + map.memory_bytes(),
+            Form::Packed(map) => usable_size(size_of::<PackedMap>()) + map.memory_bytes(),
+        }
+    }
+
+    pub fn layout(&self) -> Layout {
+        match &self.form {
+            Form::Compact(list) => Layout::of_listpack(list),
+            Form::Packed(map) => {
+                Layout::new("packed map", vec![("pages", map.pages_len()), ("expiring", map.expiring_len())])
+                    .packed(map.used_bytes(), map.page_bytes())
+            }
+        }
+    }
+
+    /// Asks for what the value points at; whether more can be fetched once that has come.
+    #[inline]
+    pub fn prefetch_head(&self) -> bool {
+        match &self.form {
+            Form::Compact(list) => {
+                list.prefetch();
+                false
+            }
+            Form::Packed(map) => {
+                prefetch_object(&**map);
+                true
+            }
+        }
+    }
+
+    /// A lookup of the field in steps; none where the head is all there is to fetch.
+    #[inline]
+    pub fn probe(&self, field: &[u8]) -> Option<Probe<'_>> {
+        match &self.form {
+            Form::Compact(_) => None,
+            Form::Packed(map) => Some(map.probe(map.hash(field))),
         }
     }
 

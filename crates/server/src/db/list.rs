@@ -3,10 +3,13 @@
 mod rdb;
 
 use super::collection::{Collection, EncodingLimits};
+use super::layout::Layout;
 use super::object::{Kind, Object, Text};
 use structures::hash::HashSeed;
 use structures::listpack::Element;
 use structures::packed_list::{Direction, PackedList};
+use structures::prefetch::prefetch_object;
+use structures::size_class::usable_size;
 
 /// Which end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +70,27 @@ impl List {
 
     /// Bytes held from the allocator, this value itself left out.
     pub fn memory_bytes(&self) -> usize {
-        size_of::<PackedList>() + self.packed.memory_bytes()
+        usable_size(size_of::<PackedList>()) + self.packed.memory_bytes()
+    }
+
+    pub fn layout(&self) -> Layout {
+        let (plain, compressed) = self.packed.plain_and_compressed_nodes();
+        let parts =
+            vec![("nodes", self.packed.node_count()), ("large-elements", plain), ("compressed", compressed)];
+        Layout::new("packed list", parts).packed(self.packed.used_bytes(), self.packed.node_bytes())
+    }
+
+    /// Asks for what the value points at; whether more can be fetched once that has come.
+    #[inline]
+    pub fn prefetch_head(&self) -> bool {
+        prefetch_object(&*self.packed);
+        true
+    }
+
+    /// Asks for what an operation at an end touches, a fetch at a step from 0 on; whether there is more.
+    #[inline]
+    pub fn prefetch_end(&self, end: End, step: u32) -> bool {
+        self.packed.prefetch_end(end == End::Left, step)
     }
 
     pub fn encoding_name(&self) -> &'static str {

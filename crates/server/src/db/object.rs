@@ -6,7 +6,7 @@ use super::set::Set;
 use super::sorted_set::SortedSet;
 use super::stream::Stream;
 use structures::key_table::{self, EntryRef};
-use structures::size_class::size_class;
+use structures::size_class::usable_size;
 
 /// The type of a value, as TYPE names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,9 +44,12 @@ pub enum Object {
     Stream(Stream),
 }
 
-/// Freeing more than this at once is left to the background, in bytes of text or in elements.
-const LARGE_TEXT_BYTES: usize = 1 << 20;
-const LARGE_ELEMENTS: usize = 4096;
+/// Freeing more than this at once is left to the background: it takes a good part of a millisecond, which one command
+/// must not take. Each of so many elements may be an allocation of its own, and each of so many bytes cold.
+const LARGE_ELEMENTS: usize = 1024;
+const LARGE_BYTES: usize = 1 << 20;
+/// Fewer elements than this are freed fast whatever they are.
+const SMALL_ELEMENTS: usize = 64;
 
 impl Object {
     pub fn kind(&self) -> Kind {
@@ -63,7 +66,7 @@ impl Object {
     /// Bytes held from the allocator, this value itself left out.
     pub fn memory_bytes(&self) -> usize {
         match self {
-            Object::Text(text) => size_class(text.capacity()),
+            Object::Text(text) => usable_size(text.capacity()),
             Object::Hash(hash) => hash.memory_bytes(),
             Object::Set(set) => set.memory_bytes(),
             Object::List(list) => list.memory_bytes(),
@@ -87,12 +90,12 @@ impl Object {
     /// Whether freeing it takes long enough to be noticed.
     pub fn is_large(&self) -> bool {
         match self {
-            Object::Text(text) => text.capacity() > LARGE_TEXT_BYTES,
-            Object::Hash(hash) => hash.len() > LARGE_ELEMENTS,
-            Object::SortedSet(set) => set.len() > LARGE_ELEMENTS,
-            Object::List(list) => list.len() > LARGE_ELEMENTS,
-            Object::Set(set) => set.len() > LARGE_ELEMENTS,
+            Object::Text(text) => text.capacity() > LARGE_BYTES,
             Object::Stream(stream) => stream.freeing_steps() > LARGE_ELEMENTS,
+            Object::Hash(_) | Object::SortedSet(_) | Object::List(_) | Object::Set(_) => {
+                let elements = self.elements().unwrap_or(0);
+                elements > LARGE_ELEMENTS || elements > SMALL_ELEMENTS && self.memory_bytes() > LARGE_BYTES
+            }
         }
     }
 }

@@ -4,12 +4,15 @@
 mod rdb;
 
 use super::collection::{Collection, EncodingLimits, Means};
+use super::layout::Layout;
 use super::object::{Kind, Object, Text};
 use structures::hash::HashSeed;
 use structures::integer_set::IntegerSet;
 use structures::listpack::{Element, Listpack, Position};
-use structures::packed_map::PackedSet;
+use structures::packed_map::{PackedSet, Probe};
+use structures::prefetch::prefetch_object;
 use structures::random::Random;
+use structures::size_class::usable_size;
 
 #[derive(Clone, Debug)]
 pub struct Set {
@@ -72,7 +75,65 @@ impl Set {
         match &self.form {
             Form::Integers { set, .. } => set.memory_bytes(),
             Form::Compact(list) => list.memory_bytes(),
-            Form::Packed(set) => size_of::<PackedSet>() + set.memory_bytes(),
+            Form::Packed(set) => usable_size(size_of::<PackedSet>()) + set.memory_bytes(),
+        }
+    }
+
+    pub fn layout(&self) -> Layout {
+        match &self.form {
+            Form::Integers { set: IntegerSet::Small(sorted), .. } => {
+                Layout::new("sorted integers", vec![("pages", 1)])
+                    .packed(sorted.as_bytes().len(), sorted.memory_bytes())
+            }
+            Form::Integers { set: IntegerSet::Large(pages), .. } => {
+                let figures = pages.figures();
+                let parts =
+                    vec![("pages", figures.pages), ("runs", figures.runs), ("bitmaps", figures.bitmaps)];
+                Layout::new("integer pages", parts).packed(figures.used_bytes, figures.page_bytes)
+            }
+            Form::Compact(list) => Layout::of_listpack(list),
+            Form::Packed(set) => Layout::new("packed set", vec![("pages", set.pages_len())])
+                .packed(set.used_bytes(), set.page_bytes()),
+        }
+    }
+
+    /// Asks for what the value points at; whether more can be fetched once that has come.
+    #[inline]
+    pub fn prefetch_head(&self) -> bool {
+        match &self.form {
+            Form::Compact(list) => {
+                list.prefetch();
+                false
+            }
+            Form::Integers { set: IntegerSet::Large(pages), .. } => {
+                prefetch_object(&**pages);
+                true
+            }
+            Form::Integers { set: IntegerSet::Small(sorted), .. } => {
+                sorted.prefetch();
+                false
+            }
+            Form::Packed(set) => {
+                prefetch_object(&**set);
+                true
+            }
+        }
+    }
+
+    /// A lookup of the member in steps, where members are found by their hashes.
+    #[inline]
+    pub fn probe(&self, member: &[u8]) -> Option<Probe<'_>> {
+        match &self.form {
+            Form::Integers { .. } | Form::Compact(_) => None,
+            Form::Packed(set) => Some(set.probe(set.hash(member))),
+        }
+    }
+
+    /// Asks for what a lookup among integers touches, a fetch at a step from 0 on; whether there is more.
+    pub fn prefetch_integer(&self, member: &[u8], step: u32) -> bool {
+        match (&self.form, wire::number::parse_i64(member)) {
+            (Form::Integers { set, .. }, Some(value)) => set.prefetch(value, step + 1),
+            _ => false,
         }
     }
 

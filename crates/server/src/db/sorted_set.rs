@@ -5,13 +5,16 @@ mod compact;
 mod rdb;
 
 use super::collection::{Collection, EncodingLimits, Means};
+use super::layout::Layout;
 use super::object::{Kind, Object, Text};
 use compact::Compact;
 use std::ops::Range;
 use structures::hash::HashSeed;
 pub use structures::ordered_set::{Full, Insertion, LexBound, ScoreBound};
-use structures::ordered_set::{OrderedSet, fbtree::FbTree, skip_list::SkipList};
+use structures::ordered_set::{OrderedSet, ScoreProbe, fbtree::FbTree, skip_list::SkipList};
+use structures::prefetch::prefetch_object;
 use structures::random::Random;
+use structures::size_class::usable_size;
 
 pub struct SortedSet {
     form: Form,
@@ -32,6 +35,21 @@ macro_rules! large {
             Form::SkipList($set) => $work,
         }
     };
+}
+
+/// A lookup of a member, taken apart at its cache misses.
+pub struct Probe<'a> {
+    set: &'a SortedSet,
+    member: &'a [u8],
+    probe: ScoreProbe,
+}
+
+impl Probe<'_> {
+    /// Asks for the next line; whether there are more.
+    #[inline]
+    pub fn step(&mut self) -> bool {
+        large!(&self.set.form, _ => false, set => set.probe_step(&mut self.probe, self.member))
+    }
 }
 
 impl std::fmt::Debug for SortedSet {
@@ -87,6 +105,32 @@ impl SortedSet {
     #[inline]
     pub fn len(&self) -> usize {
         large!(&self.form, list => list.len(), set => set.len())
+    }
+
+    /// Asks for what the value points at; whether more can be fetched once that has come.
+    #[inline]
+    pub fn prefetch_head(&self) -> bool {
+        match &self.form {
+            Form::Compact(list) => {
+                list.prefetch();
+                false
+            }
+            Form::Tree(set) => {
+                prefetch_object(&**set);
+                true
+            }
+            Form::SkipList(set) => {
+                prefetch_object(&**set);
+                true
+            }
+        }
+    }
+
+    /// A lookup of the member in steps; none where the head is all there is to fetch.
+    #[inline]
+    pub fn probe<'a>(&'a self, member: &'a [u8]) -> Option<Probe<'a>> {
+        let probe = large!(&self.form, _ => return None, set => set.probe(member));
+        Some(Probe { set: self, member, probe })
     }
 
     pub fn encoding_name(&self) -> &'static str {
@@ -208,6 +252,35 @@ impl SortedSet {
 
     /// Bytes held from the allocator beyond this value.
     pub fn memory_bytes(&self) -> usize {
-        large!(&self.form, list => list.memory_bytes(), set => size_of_val(&**set) + set.memory_bytes())
+        large!(&self.form, list => list.memory_bytes(), set => {
+            usable_size(size_of_val(&**set)) + set.memory_bytes()
+        })
+    }
+
+    pub fn layout(&self) -> Layout {
+        match &self.form {
+            Form::Compact(list) => list.layout(),
+            Form::Tree(tree) => {
+                let figures = tree.figures();
+                let parts = vec![
+                    ("leaves", figures.leaves),
+                    ("inner-nodes", figures.inner_nodes),
+                    ("levels", figures.levels),
+                    ("long-members", figures.long_members),
+                    ("index-bytes", figures.index_bytes),
+                ];
+                Layout::new("feature B+ tree", parts).packed(figures.used_bytes, figures.page_bytes)
+            }
+            Form::SkipList(list) => {
+                let figures = list.figures();
+                let parts = vec![
+                    ("nodes", list.len()),
+                    ("levels", figures.levels),
+                    ("node-bytes", figures.nodes_bytes),
+                    ("index-bytes", figures.index_bytes),
+                ];
+                Layout::new("skip list", parts)
+            }
+        }
     }
 }

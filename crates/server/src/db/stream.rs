@@ -4,11 +4,13 @@
 mod rdb;
 
 use super::collection::{Collection, EncodingLimits};
+use super::layout::Layout;
 use super::object::{Kind, Object, Text};
 use std::ops::{Deref, DerefMut};
 use structures::hash::HashSeed;
-use structures::listpack::Element;
-use structures::size_class::size_class;
+use structures::listpack::{Element, Listpack};
+use structures::prefetch::prefetch_object;
+use structures::size_class::usable_size;
 use structures::stream::{self as log, NodeLimits};
 use wire::reply::ReplyBuffer;
 
@@ -74,9 +76,28 @@ impl Stream {
         self.log.append(id, items, limits)
     }
 
+    /// Asks for what the value points at; whether more can be fetched once that has come.
+    #[inline]
+    pub fn prefetch_head(&self) -> bool {
+        prefetch_object(&*self.log);
+        true
+    }
+
     /// Bytes held from the allocator, this value itself left out.
     pub fn boxed_memory_bytes(&self) -> usize {
-        size_class(size_of::<log::Stream>()) + self.log.memory_bytes()
+        usable_size(size_of::<log::Stream>()) + self.log.memory_bytes()
+    }
+
+    pub fn layout(&self) -> Layout {
+        let nodes = || self.log.nodes().map(|(_, listpack)| listpack);
+        let parts = vec![
+            ("nodes", self.log.node_count()),
+            ("index-nodes", self.log.index_node_count()),
+            ("groups", self.log.groups().count()),
+        ];
+        let used_bytes = nodes().map(Listpack::total_bytes).sum();
+        Layout::new("radix tree of listpacks", parts)
+            .packed(used_bytes, nodes().map(Listpack::memory_bytes).sum())
     }
 
     /// All entries, each field and value as it is.

@@ -53,7 +53,7 @@ impl Executor {
             }
             return;
         }
-        let started_us = self.clock.read().monotonic_us;
+        let started_us = self.clock.monotonic_us();
         let period_us = 1_000_000 / self.server.config.hz as u64;
         self.cron.next_us = now_us + period_us;
         let switches = self.server.switches;
@@ -64,6 +64,7 @@ impl Executor {
         if switches.active_expire {
             self.expire_some(period_us * self.expire_effort().time_percent_max() / 100);
         }
+        self.limit_tracking();
         if switches.table_steps {
             self.db.step_tables(TABLE_STEP_BUCKETS);
         }
@@ -71,7 +72,7 @@ impl Executor {
             self.cron.next_sample_us = now_us + SAMPLE_PERIOD_US;
             self.server.observed.sample(now_us);
         }
-        let elapsed_us = self.clock.read().monotonic_us - started_us;
+        let elapsed_us = self.clock.monotonic_us() - started_us;
         self.server.observed.statistics.cron_us += elapsed_us;
     }
 
@@ -85,15 +86,15 @@ impl Executor {
         if self.server.pause.is_some() || self.server.config.import_mode {
             return;
         }
-        let started_us = self.clock.read().monotonic_us;
+        let started_us = self.clock.monotonic_us();
         let deadline_us = started_us + budget_us;
         self.db.begin(0, self.server.now.unix_ms());
         self.db.journal.listening = self.server.listens_to_changes();
         self.db.journal.recording = self.disk.log.is_some();
         let (clock, effort) = (&self.clock, self.expire_effort());
-        let mut out_of_time = || clock.read().monotonic_us >= deadline_us;
+        let mut out_of_time = || clock.monotonic_us() >= deadline_us;
         let interrupted = self.db.expire_cycle(&mut self.expire_cursor, effort, &mut out_of_time);
-        let ended_us = self.clock.read().monotonic_us;
+        let ended_us = self.clock.monotonic_us();
         if interrupted {
             self.cron.next_short_search_us = Some(ended_us + SHORT_SEARCH_PERIOD_US);
             self.server.observed.statistics.expire_time_cap_reached += 1;

@@ -22,7 +22,8 @@ impl Executor {
     /// Runs one request of a client; the reply is appended to its output.
     pub fn execute(&mut self, slot: ClientSlot, args: Args<'_>) -> Flow {
         let mut reply = self.borrow_output(slot);
-        let flow = self.execute_into(slot, args, &mut reply);
+        let id = self.server.registry.find(args).ok();
+        let flow = self.execute_into(slot, id, args, &mut reply);
         self.return_output(slot, reply);
         flow
     }
@@ -36,6 +37,7 @@ impl Executor {
         let mut reply = std::mem::replace(&mut client.output, ReplyBuffer::new(protocol));
         self.server.clients.lend_output(&mut reply);
         reply.set_limit(self.output_len_max(slot));
+        self.start_stopwatch();
         reply
     }
 
@@ -51,10 +53,17 @@ impl Executor {
     }
 
     /// As [`Self::execute`], into an output taken with [`Self::borrow_output`]: what a pipeline runs.
-    pub fn execute_into(&mut self, slot: ClientSlot, args: Args<'_>, reply: &mut ReplyBuffer) -> Flow {
+    /// `id` is what the registry has found for `args`, if anything.
+    pub fn execute_into(
+        &mut self,
+        slot: ClientSlot,
+        id: Option<CommandId>,
+        args: Args<'_>,
+        reply: &mut ReplyBuffer,
+    ) -> Flow {
         let start = reply.len();
         self.server.clients[slot].last_interaction = self.server.now;
-        let admitted = self.admit(slot, args);
+        let admitted = self.admit(slot, id, args);
         // What eviction told the client is about values from before its command.
         self.let_through_deferred(slot, reply);
         let start = start.max(reply.len());
@@ -85,10 +94,14 @@ impl Executor {
 
     /// Look-up, refusals, pause, and the queue of an open transaction.
     #[inline]
-    fn admit(&mut self, slot: ClientSlot, args: Args<'_>) -> Result<Admitted, ClientError> {
-        let found = self.server.registry.find(args);
-        self.server.clients[slot].last_command = found.as_ref().ok().copied();
-        let row = found.as_ref().ok().map(|&id| self.server.registry.row(id));
+    fn admit(
+        &mut self,
+        slot: ClientSlot,
+        id: Option<CommandId>,
+        args: Args<'_>,
+    ) -> Result<Admitted, ClientError> {
+        self.server.clients[slot].last_command = id;
+        let row = id.map(|id| self.server.registry.row(id));
         if row.is_none() && is_http(args) {
             log::warn!(
                 "A client sent what looks like HTTP, from {}: a web page may be trying to reach this server. \
@@ -99,7 +112,7 @@ impl Executor {
             return Ok(Admitted::Closed);
         }
         self.authentication(slot, row)?;
-        let id = found?;
+        let id = id.map_or_else(|| self.server.registry.find(args), Ok)?;
         let row = self.server.registry.row(id);
         self.refusal(slot, row, args)?;
         if self.server.pause.is_some() && self.hold_back(slot, id, row, args) {
@@ -139,9 +152,10 @@ impl Executor {
     }
 
     fn exec(&mut self, slot: ClientSlot, id: CommandId, args: Args<'_>, reply: &mut ReplyBuffer) {
-        let (started_ns, start) = (self.clock.monotonic_ns(), reply.len());
+        let (started_ns, start) = (self.stopwatch_ns, reply.len());
         self.run_transaction(slot, reply);
-        let elapsed_ns = self.clock.monotonic_ns() - started_ns;
+        self.start_stopwatch();
+        let elapsed_ns = self.stopwatch_ns - started_ns;
         let reply_bytes = reply.len().saturating_sub(start);
         self.observe_call(Finished { slot, id, args, elapsed_ns, reply_bytes, failed: false });
         self.feed_monitors(slot, self.server.registry.row(id), args);
@@ -166,7 +180,8 @@ impl Executor {
         self.db.keep_due_keys = self.server.pause.is_some() || importing;
         self.db.show_due_keys = importing && (origin.replayed || self.server.clients[slot].import_source);
         self.db.begin(client.db_index, self.server.now.unix_ms());
-        let (started_ns, start) = (self.clock.monotonic_ns(), reply.len());
+        self.announce_keys(command, args);
+        let start = reply.len();
         let mut context = Context {
             db: &mut self.db,
             server: &mut self.server,
@@ -188,6 +203,7 @@ impl Executor {
             self.server.observed.statistics.count_error(&line);
             reply.error(&line);
         }
+        self.db.forget_announced();
         self.remember_read_keys(slot, command, args, origin);
         self.propagate(command, args, origin, self.db.journal.dirty.saturating_sub(dirty_before));
         self.apply_effects(Some(slot));
@@ -200,7 +216,7 @@ impl Executor {
         }
         match next {
             Next::Reply | Next::NoReply | Next::Persist(_) => {
-                let elapsed_ns = self.clock.monotonic_ns() - started_ns;
+                let elapsed_ns = self.lap_ns();
                 let reply_bytes = reply.len().saturating_sub(start);
                 self.observe_call(Finished { slot, id, args, elapsed_ns, reply_bytes, failed });
             }

@@ -108,7 +108,7 @@ impl Executor {
 
     /// What is remembered of clients' caches must not fill the memory.
     #[inline]
-    fn limit_tracking(&mut self) {
+    pub(super) fn limit_tracking(&mut self) {
         let server = &mut self.server;
         if server.tracking.clients > 0 {
             server.tracking.limit(&mut server.clients, server.config.tracking_table_max_keys as usize);

@@ -31,9 +31,13 @@ impl Executor {
         // A paused server changes no data, on its own account least of all.
         let room = if within_limit || self.server.pause.is_some() { Room::Enough } else { self.evict() };
         self.evicting = room == Room::Soon;
+        if !within_limit {
+            // Evicting is nobody's command.
+            self.start_stopwatch();
+        }
         let statistics = &mut self.server.observed.statistics;
         if !within_limit || statistics.over_memory_since_us.is_some() {
-            statistics.note_memory(room == Room::Enough, self.clock.read().monotonic_us);
+            statistics.note_memory(room == Room::Enough, self.clock.monotonic_us());
         }
         room
     }
@@ -43,7 +47,7 @@ impl Executor {
         let (policy, samples) = (config.maxmemory_policy, config.maxmemory_samples as usize);
         // Whoever brings data in decides what goes.
         let policy = if config.import_mode { crate::config::MaxmemoryPolicy::NoEviction } else { policy };
-        let started_us = self.clock.read().monotonic_us;
+        let started_us = self.clock.monotonic_us();
         let deadline_us = started_us.saturating_add(time_limit_us(config.maxmemory_eviction_tenacity));
         self.db.begin(0, self.server.now.unix_ms());
         self.db.journal.listening = self.server.listens_to_changes();
@@ -65,7 +69,7 @@ impl Executor {
             if all_evicted {
                 break self.wait_for_background(deadline_us);
             }
-            if self.clock.read().monotonic_us > deadline_us {
+            if self.clock.monotonic_us() > deadline_us {
                 break Room::Soon;
             }
         };
@@ -75,7 +79,7 @@ impl Executor {
 
     /// Nothing is left to evict, but what has been evicted may still be in the hands of the thread that frees.
     fn wait_for_background(&mut self, deadline_us: u64) -> Room {
-        let started_us = self.clock.read().monotonic_us;
+        let started_us = self.clock.monotonic_us();
         let mut now_us = started_us;
         let freeing = || self.server.observed.memory.reclaiming.pending.load(Ordering::Relaxed) > 0;
         while freeing() && now_us < deadline_us {
@@ -83,7 +87,7 @@ impl Executor {
                 return Room::Enough;
             }
             std::thread::sleep(Duration::from_micros(WAIT_US_MAX.min(deadline_us - now_us)));
-            now_us = self.clock.read().monotonic_us;
+            now_us = self.clock.monotonic_us();
         }
         let room = if self.is_within_limit() { Room::Enough } else { Room::None };
         self.note_latency("eviction-lazyfree", started_us);
@@ -100,7 +104,7 @@ impl Executor {
     }
 
     pub(super) fn note_latency(&mut self, event: &'static str, started_us: u64) {
-        let elapsed_us = self.clock.read().monotonic_us - started_us;
+        let elapsed_us = self.clock.monotonic_us() - started_us;
         let now_s = self.server.now.unix_us / 1_000_000;
         let threshold_ms = self.server.config.latency_monitor_threshold_ms;
         self.server.observed.latency.note(event, elapsed_us, threshold_ms, now_s);

@@ -17,7 +17,7 @@ use crate::session::ClientSlot;
 use crate::sys::child::{CANCEL, Ended};
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -456,6 +456,7 @@ impl Executor {
     /// Begins to load what was saved; [`Executor::load_step`] goes on with it.
     pub fn begin_loading(&mut self) -> Result<(), RestoreError> {
         self.begin_tick();
+        remove_abandoned_files();
         if self.server.config.appendonly {
             return self.begin_log_loading();
         }
@@ -482,8 +483,8 @@ impl Executor {
     pub fn load_step(&mut self) -> Result<(), RestoreError> {
         self.db.begin(0, self.server.now.unix_ms());
         let clock = self.clock.clone();
-        let deadline_us = clock.read().monotonic_us + LOAD_STEP_US;
-        let mut out_of_time = || clock.read().monotonic_us >= deadline_us;
+        let deadline_us = clock.monotonic_us() + LOAD_STEP_US;
+        let mut out_of_time = || clock.monotonic_us() >= deadline_us;
         if let Some(mut loading) = self.disk.loading.take() {
             let done = loading.source.step(&mut self.db, &mut out_of_time).map_err(RestoreError::Rdb)?;
             self.note_loaded(loading.source.figures);
@@ -581,4 +582,21 @@ impl Executor {
 
 fn temporary_path(process: u32) -> PathBuf {
     PathBuf::from(format!("temp-{process}.rdb"))
+}
+
+/// Removes what children of servers that were killed have left half-written in the working directory.
+fn remove_abandoned_files() {
+    let Ok(entries) = fs::read_dir(".") else { return };
+    for name in entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
+        let rewritten = name.strip_prefix("temp-rewriteaof-bg-").and_then(|rest| rest.strip_suffix(".aof"));
+        let saved = name.strip_prefix("temp-").and_then(|rest| rest.strip_suffix(".rdb"));
+        let Some(process) = rewritten.or(saved).and_then(|digits| digits.parse::<u32>().ok()) else {
+            continue;
+        };
+        if !Path::new("/proc").join(process.to_string()).exists() {
+            log::info!("Removing {name}, which a process that is gone has left");
+            // What cannot be removed takes room and does no other harm.
+            let _ = fs::remove_file(&name);
+        }
+    }
 }

@@ -4,10 +4,13 @@
 //! that an idle client holds none and the few buffers in use stay in the cache. One that is left with half a request
 //! keeps the buffer as its own; [`Connection::shrink_input`] takes it away again once the client is idle.
 
+use crate::command::Args;
+use crate::command::registry::{CommandId, Registry};
 use crate::session::ClientSlot;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown};
+use std::cell::Cell;
 use wire::request::{ArgRange, Limits, Parser, Progress, ProtocolError};
 
 /// Bytes read from one connection in one turn, so that none starves the others.
@@ -24,6 +27,8 @@ pub const BATCH_REQUESTS_MAX: usize = 128;
 const ARGS_KEPT_MAX: usize = 1024;
 /// Unused room in an input buffer that is not worth taking away.
 const INPUT_FREE_BYTES_KEPT: usize = 4 * 1024;
+/// An empty input buffer of more than this is not kept for the next request, however busy the client.
+const INPUT_EMPTY_BYTES_MAX: usize = 512 * 1024;
 /// An input buffer up to this size is left alone while its client is busy, and may be lent to others.
 pub const INPUT_KEPT_BYTES_MAX: usize = 32 * 1024;
 /// A client that has sent nothing for longer than this loses its input buffer.
@@ -63,15 +68,23 @@ pub struct Connection {
     broken: Option<ProtocolError>,
     /// Arguments of the parsed requests, and where each request ends among them.
     args: Vec<ArgRange>,
-    ends: Vec<u32>,
+    requests: Vec<Request>,
     /// The first parsed request not yet executed.
     next_request: usize,
+    /// The requests before this one have had their keys fetched.
+    prefetched: Cell<usize>,
     pub watches_writable: bool,
     pub watches_readable: bool,
 }
 
-/// Which arguments belong to one request.
-pub type RequestRange = std::ops::Range<usize>;
+/// A request that has arrived whole.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    /// Where its arguments end among all of them.
+    args_end: u32,
+    /// `None` if no command has such a name.
+    command: Option<CommandId>,
+}
 
 impl Connection {
     pub fn new(slot: ClientSlot, socket: OwnedFd) -> Self {
@@ -85,8 +98,9 @@ impl Connection {
             parser: Parser::new(),
             broken: None,
             args: Vec::new(),
-            ends: Vec::new(),
+            requests: Vec::new(),
             next_request: 0,
+            prefetched: Cell::new(0),
             watches_writable: false,
             watches_readable: true,
         }
@@ -118,7 +132,7 @@ impl Connection {
             + self.input.capacity()
             + self.parser.memory_bytes()
             + self.args.capacity() * size_of::<ArgRange>()
-            + self.ends.capacity() * size_of::<u32>()
+            + self.requests.capacity() * size_of::<Request>()
     }
 
     /// Whether it has to be lent a buffer before it can read.
@@ -154,8 +168,9 @@ impl Connection {
         let announced = self.parser.wanted_bytes().min(ANNOUNCED_BYTES_MAX);
         self.input_peak = len + announced;
         if idle_us > IDLE_US && !self.has_requests() {
-            (self.args, self.ends) = (Vec::new(), Vec::new());
+            (self.args, self.requests) = (Vec::new(), Vec::new());
             self.next_request = 0;
+            self.prefetched.set(0);
         }
     }
 
@@ -209,17 +224,20 @@ impl Connection {
 
     /// Parses requests that have arrived whole, up to [`BATCH_REQUESTS_MAX`] ahead. A client that has yet to
     /// authenticate gets them one by one, for the limits may be others after each.
-    pub fn parse(&mut self, limits: &Limits) {
+    pub fn parse(&mut self, limits: &Limits, registry: &Registry) {
         let ahead_max = if limits.authenticated { BATCH_REQUESTS_MAX } else { 1 };
         while self.broken.is_none()
-            && self.ends.len() - self.next_request < ahead_max
+            && self.requests.len() - self.next_request < ahead_max
             && self.position < self.input.len()
         {
             let before = self.args.len();
             match self.parser.parse(&mut self.input, &mut self.position, limits, &mut self.args) {
                 Ok(Progress::Incomplete) => break,
                 Ok(Progress::Complete) if self.args.len() == before => {}
-                Ok(Progress::Complete) => self.ends.push(self.args.len() as u32),
+                Ok(Progress::Complete) => {
+                    let command = registry.find(Args::new(&self.input, &self.args[before..])).ok();
+                    self.requests.push(Request { args_end: self.args.len() as u32, command });
+                }
                 Err(error) => self.broken = Some(error),
             }
         }
@@ -230,20 +248,52 @@ impl Connection {
         self.broken
     }
 
-    /// The next parsed request's arguments, if there is one.
-    pub fn next_request(&mut self) -> Option<RequestRange> {
-        let end = *self.ends.get(self.next_request)? as usize;
-        let start = self.next_request.checked_sub(1).map_or(0, |previous| self.ends[previous] as usize);
-        self.next_request += 1;
-        Some(start..end)
+    fn request(&self, index: usize) -> Option<(Option<CommandId>, Args<'_>)> {
+        let request = self.requests.get(index)?;
+        let start = index.checked_sub(1).map_or(0, |previous| self.requests[previous].args_end as usize);
+        let args = Args::new(&self.input, &self.args[start..request.args_end as usize]);
+        Some((request.command, args))
+    }
+
+    /// The next parsed request, if there is one: what the registry has found for it, and its arguments.
+    #[inline]
+    pub fn next_request(&mut self) -> Option<(Option<CommandId>, Args<'_>)> {
+        let index = self.next_request;
+        self.next_request += (index < self.requests.len()) as usize;
+        self.request(index)
+    }
+
+    /// Parsed requests that have not run.
+    pub fn request_count(&self) -> usize {
+        self.requests.len() - self.next_request
+    }
+
+    /// Whether the next request's keys have not been fetched.
+    #[inline]
+    pub fn is_cold(&self) -> bool {
+        self.prefetched.get() <= self.next_request
+    }
+
+    /// Lets `take` see the requests whose keys have not been fetched, in order, until it answers with `false`;
+    /// returns how many it took, for [`Connection::note_prefetched`].
+    #[inline]
+    pub fn offer_cold<'a>(&'a self, mut take: impl FnMut(Option<CommandId>, Args<'a>) -> bool) -> usize {
+        let first = self.prefetched.get().max(self.next_request);
+        let requests = (first..).map_while(|index| self.request(index));
+        requests.take_while(|&(id, args)| take(id, args)).count()
+    }
+
+    /// Parsed requests whose keys have not been fetched.
+    pub fn cold_requests(&self) -> usize {
+        self.requests.len() - self.prefetched.get().max(self.next_request)
+    }
+
+    pub fn note_prefetched(&self, requests: usize) {
+        self.prefetched.set(self.prefetched.get().max(self.next_request) + requests);
     }
 
     pub fn has_requests(&self) -> bool {
-        self.next_request < self.ends.len()
-    }
-
-    pub fn args(&self) -> &[ArgRange] {
-        &self.args
+        self.next_request < self.requests.len()
     }
 
     /// Once all parsed requests have run: forgets them and the bytes they were in.
@@ -252,12 +302,16 @@ impl Connection {
             return;
         }
         self.args.clear();
-        self.ends.clear();
+        self.requests.clear();
         if self.args.capacity() > ARGS_KEPT_MAX {
             self.args = Vec::new();
         }
         self.next_request = 0;
+        self.prefetched.set(0);
         self.input_peak = self.input_peak.max(self.input.len());
         self.input.drain(..std::mem::take(&mut self.position));
+        if self.input.is_empty() && self.input.capacity() > INPUT_EMPTY_BYTES_MAX {
+            self.input = Vec::new();
+        }
     }
 }

@@ -1,14 +1,14 @@
 //! The loop that connects sockets to the executor: wait, read, parse, run in order, write once.
 
-use super::connection::{Connection, Transfer};
+use super::connection::{BATCH_REQUESTS_MAX, Connection, Transfer};
 use super::listener::ListenError;
 use super::poller::{Poller, Readiness, Token};
 use super::signals::{StopSignal, StopSignals};
 use super::surroundings::{Listeners, ProcessSurroundings};
 use super::sweep::Sweep;
-use crate::command::Args;
 use crate::config::ShutdownFlags;
 use crate::engine::persistence::RestoreError;
+use crate::engine::prefetch::Window;
 use crate::engine::{Executor, Flow};
 use crate::server::{HostRequest, Shutdown};
 use crate::session::ClientSlot;
@@ -34,6 +34,9 @@ pub struct Host {
     pub(super) sweep: Sweep,
     signals: StopSignals,
     ready: Vec<Readiness>,
+    /// Connections whose requests wait for others to be parsed, so that all run as one batch; and how many requests.
+    batch: Vec<ClientSlot>,
+    batch_requests: usize,
     /// Connections that may have output to write at the end of the tick.
     touched: Vec<ClientSlot>,
 }
@@ -53,6 +56,8 @@ impl Host {
             sweep: Sweep::default(),
             signals,
             ready: Vec::new(),
+            batch: Vec::new(),
+            batch_requests: 0,
             touched: Vec::new(),
         })
     }
@@ -113,6 +118,7 @@ impl Host {
         }
         self.ready = ready;
         self.ready.clear();
+        self.run_batch();
         self.executor.run_timers();
         self.resume();
         self.sweep_if_due();
@@ -141,7 +147,7 @@ impl Host {
     }
 
     fn wait(&mut self) -> io::Result<()> {
-        let now_us = self.executor.clock.read().monotonic_us;
+        let now_us = self.executor.clock.monotonic_us();
         let loading = self.executor.is_loading();
         let next_us = if loading { now_us } else { self.executor.next_timer_us() };
         let timeout_us = next_us.saturating_sub(now_us);
@@ -172,7 +178,41 @@ impl Host {
                 client.last_interaction = self.executor.server.now;
             }
         }
-        self.run_requests(slot);
+        self.collect(slot);
+    }
+
+    /// Parses what has come and leaves it for the batch, which runs when it is full or when all have been read.
+    fn collect(&mut self, slot: ClientSlot) {
+        let Some(connection) = self.connections[slot.0 as usize].as_deref_mut() else { return };
+        if self.executor.accepts_requests(slot) && !connection.has_requests() {
+            connection.consume();
+            connection.parse(&limits_of(&self.executor, slot), &self.executor.server.registry);
+        }
+        self.batch_requests += connection.request_count().max(1);
+        self.batch.push(slot);
+        if self.batch_requests >= BATCH_REQUESTS_MAX {
+            self.run_batch();
+        }
+    }
+
+    /// Fetches what the collected requests will look up, then runs them in order.
+    fn run_batch(&mut self) {
+        let mut batch = std::mem::take(&mut self.batch);
+        self.batch_requests = 0;
+        if let Some(mut window) = self.executor.open_window() {
+            let executor = &self.executor;
+            for &slot in &batch {
+                let Some(connection) = self.connections[slot.0 as usize].as_deref() else { continue };
+                if !connection.fill(&mut window, executor) {
+                    break;
+                }
+            }
+            self.executor.fetch(&window);
+        }
+        for slot in batch.drain(..) {
+            self.run_requests(slot);
+        }
+        self.batch = batch;
     }
 
     /// Parses and runs what the connection has sent, until it has to wait for more or for something else.
@@ -183,7 +223,7 @@ impl Host {
         while self.executor.accepts_requests(slot) {
             if !connection.has_requests() {
                 connection.consume();
-                connection.parse(&limits_of(&self.executor, slot));
+                connection.parse(&limits_of(&self.executor, slot), &self.executor.server.registry);
             }
             if connection.has_requests() {
                 connection.run_parsed(&mut self.executor, &mut reply);
@@ -340,13 +380,28 @@ impl Host {
 impl Connection {
     /// Runs the parsed requests in order, until one makes the client wait.
     fn run_parsed(&mut self, executor: &mut Executor, reply: &mut wire::reply::ReplyBuffer) {
-        while executor.accepts_requests(self.slot) {
-            let Some(range) = self.next_request() else { return };
-            let args = Args::new(self.input(), &self.args()[range]);
-            if executor.execute_into(self.slot, args, reply) == Flow::Stop {
+        let slot = self.slot;
+        while executor.accepts_requests(slot) {
+            if self.is_cold()
+                && let Some(mut window) = executor.open_window()
+            {
+                self.fill(&mut window, executor);
+                executor.fetch(&window);
+            }
+            let Some((id, args)) = self.next_request() else { return };
+            if executor.execute_into(slot, id, args, reply) == Flow::Stop {
                 return;
             }
         }
+    }
+
+    /// Hands the keys of requests to the window, as many as it takes; whether it took all.
+    fn fill<'a>(&'a self, window: &mut Window<'a>, executor: &Executor) -> bool {
+        let slot = self.slot;
+        let cold = self.cold_requests();
+        let taken = self.offer_cold(|id, args| id.is_none_or(|id| window.add(executor, slot, id, args)));
+        self.note_prefetched(taken);
+        taken == cold
     }
 }
 

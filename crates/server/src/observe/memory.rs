@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use tikv_jemalloc_ctl::{epoch, stats, thread};
 
 #[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+static ALLOCATOR: crate::sys::allocator::Allocator = crate::sys::allocator::Allocator;
 
 /// What INFO calls the allocator.
 pub const ALLOCATOR_NAME: &str = "jemalloc-5.3.1";

@@ -1,6 +1,52 @@
-//! Figures and switches of jemalloc that have no typed interface.
+//! jemalloc as the process's allocator, and those of its figures and switches that have no typed interface.
 
+use std::alloc::{GlobalAlloc, Layout};
 use tikv_jemalloc_ctl::raw;
+use tikv_jemallocator::Jemalloc;
+
+/// jemalloc built with size classes 8 bytes apart. Its crate takes for granted that every block of 16 bytes or more
+/// is aligned to 16, which is not so in classes of 24, 40 or 56 bytes: whoever asks for such an alignment (the
+/// hash tables of the standard library do) gets a size that is a multiple of it, and all classes of that kind are
+/// aligned.
+pub struct Allocator;
+
+/// What every block of jemalloc's is aligned to.
+const QUANTUM: usize = 8;
+
+#[inline]
+fn aligned(layout: Layout) -> Layout {
+    if layout.align() <= QUANTUM { layout } else { layout.pad_to_align() }
+}
+
+// SAFETY: all calls go to jemalloc, with layouts that are as large as asked for or larger; the same layout is padded
+// in the same way each time, so a block is freed with the size that it was made with.
+unsafe impl GlobalAlloc for Allocator {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promises are jemalloc's conditions.
+        unsafe { Jemalloc.alloc(aligned(layout)) }
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as in `alloc`.
+        unsafe { Jemalloc.alloc_zeroed(aligned(layout)) }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: as in `alloc`; the block was made with this layout, padded as here.
+        unsafe { Jemalloc.dealloc(block, aligned(layout)) }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        let align = layout.align();
+        let new_size = if align <= QUANTUM { new_size } else { new_size.next_multiple_of(align) };
+        // SAFETY: as in `dealloc`; a size that fits a layout does so when it is rounded up to the alignment.
+        unsafe { Jemalloc.realloc(block, aligned(layout), new_size) }
+    }
+}
 
 /// The index that stands for all arenas together.
 const ALL_ARENAS: usize = 4096;
@@ -53,6 +99,21 @@ pub fn purge() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::alloc::{alloc, dealloc};
+
+    #[test]
+    fn blocks_are_aligned_as_asked_for_in_every_size_class() {
+        for (align, size) in
+            [8, 16, 32, 64].into_iter().flat_map(|align| (1..300).map(move |size| (align, size)))
+        {
+            let layout = Layout::from_size_align(size, align).unwrap();
+            // SAFETY: the layout is not empty, and each block is freed once with the layout it was made with.
+            let blocks: Vec<*mut u8> = (0..8).map(|_| unsafe { alloc(layout) }).collect();
+            assert!(blocks.iter().all(|block| block.addr() % align == 0), "{size} bytes aligned to {align}");
+            // SAFETY: as above.
+            blocks.into_iter().for_each(|block| unsafe { dealloc(block, layout) });
+        }
+    }
 
     #[test]
     fn figures_exist_in_this_build_of_the_allocator() {

@@ -70,6 +70,33 @@ impl Script {
         Ok(Script { not_for_reference: text.starts_with("# not for the reference"), steps })
     }
 
+    /// Plays it in both places and returns how what was seen differs, whatever is written; steps whose replies are
+    /// patterns are left out.
+    pub fn compare(&self, one: &mut Player, other: &mut Player) -> Vec<String> {
+        let mut differences = Vec::new();
+        for step in self.steps.iter().filter(|step| !step.actions.is_empty()) {
+            let (seen, also_seen) = (one.run(&step.actions), other.run(&step.actions));
+            if seen != also_seen && !step.like {
+                differences.push(format!(
+                    "{}: {}\n  here:\n    {}\n  there:\n    {}",
+                    step.line_number,
+                    step.source.join(" | "),
+                    seen.join("\n    "),
+                    also_seen.join("\n    ")
+                ));
+            }
+        }
+        differences
+    }
+
+    /// The arguments of every command in it.
+    pub fn commands(&self) -> impl Iterator<Item = &[Vec<u8>]> {
+        self.steps.iter().flat_map(|step| &step.actions).filter_map(|action| match action {
+            Action::Command { args, .. } => Some(args.as_slice()),
+            Action::Advance { .. } => None,
+        })
+    }
+
     /// Runs all steps; the script with the replies that were seen, and how they differ from those written.
     pub fn play(&self, player: &mut Player) -> (String, Vec<String>) {
         let (mut seen_script, mut differences) = (String::new(), Vec::new());
@@ -123,7 +150,13 @@ fn parse_action(line: &str) -> Result<Option<Action>, String> {
 }
 
 /// Where a script's commands go.
-pub enum Player {
+pub struct Player {
+    place: Place,
+    /// What each client says first, unrecorded.
+    greeting: Vec<Vec<u8>>,
+}
+
+enum Place {
     InProcess { executor: Box<Executor>, clients: HashMap<String, ClientSlot> },
     Server { address: String, clients: HashMap<String, TcpStream> },
 }
@@ -132,7 +165,7 @@ pub enum Player {
 const START_UNIX_MS: i64 = 1_767_225_600_000;
 
 impl Player {
-    pub fn in_process() -> Self {
+    pub fn in_process(config: Config) -> Self {
         let identity = Identity {
             run_id: "0123456789abcdef0123456789abcdef01234567".into(),
             replication_id: "0123456789abcdef0123456789abcdef01234567".into(),
@@ -142,14 +175,25 @@ impl Player {
             started: Default::default(),
         };
         let config =
-            Config { enable_debug_command: server::config::ProtectedAction::Yes, ..Config::default() };
+            Config { enable_debug_command: server::config::ProtectedAction::Yes, save: Vec::new(), ..config };
         let seeds = Seeds { hash: HashSeed::new(1, 2), random: 3 };
         let executor = Executor::new(config, Clock::standing_at(START_UNIX_MS), identity, seeds);
-        Player::InProcess { executor: Box::new(executor), clients: HashMap::new() }
+        let place = Place::InProcess { executor: Box::new(executor), clients: HashMap::new() };
+        Player { place, greeting: Vec::new() }
+    }
+
+    /// All clients speak the third version of the protocol from the start.
+    pub fn in_resp3(mut self) -> Self {
+        self.greeting = vec![b"HELLO".to_vec(), b"3".to_vec()];
+        if let Place::Server { clients, .. } = &mut self.place {
+            clients.clear();
+        }
+        self
     }
 
     pub fn against_server(address: &str) -> Self {
-        let mut player = Player::Server { address: address.to_owned(), clients: HashMap::new() };
+        let place = Place::Server { address: address.to_owned(), clients: HashMap::new() };
+        let mut player = Player { place, greeting: Vec::new() };
         for words in
             [&["FLUSHALL"][..], &["FUNCTION", "FLUSH"], &["SCRIPT", "FLUSH"], &["CONFIG", "RESETSTAT"]]
         {
@@ -164,31 +208,43 @@ impl Player {
         let mut received: Vec<(String, Vec<u8>)> = Vec::new();
         for action in actions {
             let before = received.clone();
-            match (&mut *self, action) {
-                (Player::InProcess { executor, .. }, Action::Advance { ms }) => advance(executor, *ms),
-                (Player::Server { .. }, Action::Advance { ms }) => {
+            match (&mut self.place, action) {
+                (Place::InProcess { executor, .. }, Action::Advance { ms }) => advance(executor, *ms),
+                (Place::Server { .. }, Action::Advance { ms }) => {
                     std::thread::sleep(Duration::from_millis(*ms))
                 }
-                (Player::InProcess { executor, clients }, Action::Command { client, args, .. }) => {
-                    let slot = *clients.entry(client.clone()).or_insert_with(|| connect(executor));
+                (Place::InProcess { executor, clients }, Action::Command { client, args, .. }) => {
+                    let slot = *clients.entry(client.clone()).or_insert_with(|| {
+                        let slot = connect(executor);
+                        if !self.greeting.is_empty() {
+                            send_in_process(executor, slot, &self.greeting);
+                            executor.server.clients[slot].output.take();
+                        }
+                        slot
+                    });
                     send_in_process(executor, slot, args);
                 }
-                (Player::Server { address, clients }, Action::Command { client, args, .. }) => {
+                (Place::Server { address, clients }, Action::Command { client, args, .. }) => {
                     let stream = clients.entry(client.clone()).or_insert_with(|| {
-                        TcpStream::connect(address.as_str()).expect("the reference answers")
+                        let mut stream = TcpStream::connect(address.as_str()).expect("the reference answers");
+                        if !self.greeting.is_empty() {
+                            stream.write_all(&encode(&self.greeting)).unwrap();
+                            read_until_silent(&mut stream);
+                        }
+                        stream
                     });
                     stream.write_all(&encode(args)).unwrap();
                     collect_from_server(clients, &mut received);
                 }
             }
-            if let Player::InProcess { executor, clients } = self {
+            if let Place::InProcess { executor, clients } = &mut self.place {
                 collect_in_process(executor, clients, &mut received);
             }
             if matches!(action, Action::Command { shown: false, .. }) {
                 received = before;
             }
         }
-        if let Player::Server { clients, .. } = self {
+        if let Place::Server { clients, .. } = &mut self.place {
             collect_from_server(clients, &mut received);
         }
         render(received)
@@ -243,14 +299,18 @@ fn collect_from_server(clients: &mut HashMap<String, TcpStream>, received: &mut 
     let mut names: Vec<_> = clients.iter_mut().collect();
     names.sort_by(|a, b| a.0.cmp(b.0));
     for (name, stream) in names {
-        stream.set_read_timeout(Some(Duration::from_millis(15))).unwrap();
-        let mut bytes = Vec::new();
-        let mut buffer = [0; 65536];
-        while let Ok(n @ 1..) = stream.read(&mut buffer) {
-            bytes.extend_from_slice(&buffer[..n]);
-        }
-        append(received, name, bytes);
+        append(received, name, read_until_silent(stream));
     }
+}
+
+fn read_until_silent(stream: &mut TcpStream) -> Vec<u8> {
+    stream.set_read_timeout(Some(Duration::from_millis(15))).unwrap();
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 65536];
+    while let Ok(n @ 1..) = stream.read(&mut buffer) {
+        bytes.extend_from_slice(&buffer[..n]);
+    }
+    bytes
 }
 
 fn append(received: &mut Vec<(String, Vec<u8>)>, name: &str, bytes: Vec<u8>) {

@@ -15,7 +15,7 @@
 //!    only when it would halve, so that a value that comes and goes does not convert the page each time.
 
 use crate::prefetch::prefetch;
-use crate::size_class::size_class;
+use crate::size_class::{size_class, usable_size};
 
 /// Values in a page: inserting moves at most 2 KiB or so, and the 32 bytes of the page itself are 0.07 of a
 /// byte for each value.
@@ -126,7 +126,20 @@ impl Page {
     }
 
     pub fn memory_bytes(&self) -> usize {
-        size_class(self.contents.len())
+        usable_size(self.contents.len())
+    }
+
+    /// Bytes of the contents that values take.
+    pub fn used_bytes(&self) -> usize {
+        match self.form {
+            Form::Run => 0,
+            Form::Offsets(width) => self.count() * usize::from(width),
+            Form::Bitmap => self.contents.len(),
+        }
+    }
+
+    pub fn is_bitmap(&self) -> bool {
+        self.form == Form::Bitmap
     }
 
     #[inline]
@@ -268,7 +281,7 @@ impl Page {
         true
     }
 
-    fn is_run(&self) -> bool {
+    pub fn is_run(&self) -> bool {
         self.last().wrapping_sub(self.at(0)) as u64 == self.count as u64 - 1
     }
 

@@ -12,7 +12,7 @@
 
 use super::page::{PAGE_MAX, Page};
 use crate::prefetch::prefetch;
-use crate::size_class::size_class;
+use crate::size_class::usable_size;
 
 const GROUP_MAX: usize = 128;
 
@@ -28,6 +28,18 @@ impl Group {
         let count = pages.iter().map(|page| page.count() as u64).sum();
         Group { first: pages[0].base, count, pages }
     }
+}
+
+/// What a large set is made of, for OBJECT LAYOUT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IntegerFigures {
+    pub pages: usize,
+    /// Pages of consecutive values, which have no contents.
+    pub runs: usize,
+    pub bitmaps: usize,
+    /// Bytes of the pages, headers included, and those among them that values take.
+    pub page_bytes: usize,
+    pub used_bytes: usize,
 }
 
 #[derive(Clone, Default)]
@@ -217,9 +229,21 @@ impl IntegerPages {
     pub fn memory_bytes(&self) -> usize {
         let groups = self.groups.iter().map(|group| {
             let pages: usize = group.pages.iter().map(Page::memory_bytes).sum();
-            pages + size_class(group.pages.capacity() * size_of::<Page>())
+            pages + usable_size(group.pages.capacity() * size_of::<Page>())
         });
-        groups.sum::<usize>() + size_class(self.groups.capacity() * size_of::<Group>())
+        groups.sum::<usize>() + usable_size(self.groups.capacity() * size_of::<Group>())
+    }
+
+    /// Visits every page.
+    pub fn figures(&self) -> IntegerFigures {
+        let pages = || self.groups.iter().flat_map(|group| &group.pages);
+        IntegerFigures {
+            pages: pages().count(),
+            runs: pages().filter(|page| page.is_run()).count(),
+            bitmaps: pages().filter(|page| page.is_bitmap()).count(),
+            page_bytes: pages().map(|page| size_of::<Page>() + page.memory_bytes()).sum(),
+            used_bytes: pages().map(|page| size_of::<Page>() + page.used_bytes()).sum(),
+        }
     }
 
     /// Frees up to `pages_max` pages from the end; true when nothing is left.

@@ -6,6 +6,11 @@ use super::entry::Entry;
 use super::slot::{Slot, filter_bit};
 use crate::prefetch::prefetch;
 
+const LINE_BYTES: usize = 64;
+/// Of an entry, whose length is not known before it has come, at least this much is fetched. Taking only the first
+/// line left a tenth of a GET's time in the comparison of keys.
+const ENTRY_BYTES_FETCHED: usize = 40;
+
 /// A lookup that only prefetches. It holds no reference: each step looks at the table as it is then.
 #[derive(Clone, Copy, Debug)]
 pub struct Probe {
@@ -73,6 +78,10 @@ impl Probe {
             return ProbeState::Object(unsafe { Entry::from_address(slot.address()).object().as_ref() });
         }
         prefetch(slot.address());
+        // A short entry that begins late in its line ends in the next one.
+        if slot.address() as usize % LINE_BYTES > LINE_BYTES - ENTRY_BYTES_FETCHED {
+            prefetch(slot.address().wrapping_add(ENTRY_BYTES_FETCHED));
+        }
         if slot.holds_object() {
             self.stage = Stage::Object;
             return ProbeState::More;

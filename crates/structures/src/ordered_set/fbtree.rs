@@ -58,6 +58,7 @@ pub use walk::{Ascending, Descending};
 
 use super::{Full, Insertion, LexBound, OrderedSet, RankRange, ScoreBound, ScoreProbe};
 use crate::hash::HashSeed;
+use crate::size_class::usable_size;
 use feature::Simd;
 use inner::{FANOUT, Inner};
 use key::{Key, bits_to_score, score_to_bits};
@@ -163,7 +164,7 @@ impl Pages {
     /// Frees the bytes of a long member of a leaf that is about to lose it.
     fn free_long(&mut self, leaf: u32, slot: usize) {
         if let Some(id) = self.leaves[leaf].long_id(slot) {
-            self.long_bytes -= self.longs.take(id).len();
+            self.long_bytes -= usable_size(self.longs.take(id).len());
         }
     }
 }
@@ -216,6 +217,43 @@ impl FbTree {
 
     fn node_max(&self) -> usize {
         self.shape.node_children_max as usize
+    }
+}
+
+/// What a tree is made of, for OBJECT LAYOUT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TreeFigures {
+    pub leaves: usize,
+    pub inner_nodes: usize,
+    /// Levels of nodes above the leaves.
+    pub levels: usize,
+    /// Members too long for a page.
+    pub long_members: usize,
+    /// Bytes of the leaves' pages, and those among them that members take.
+    pub page_bytes: usize,
+    pub used_bytes: usize,
+    /// Bytes of the member index.
+    pub index_bytes: usize,
+}
+
+impl FbTree {
+    /// Visits every leaf.
+    pub fn figures(&self) -> TreeFigures {
+        let mut leaf = self.first;
+        let leaves = std::iter::from_fn(|| {
+            let found = (leaf != leaf::NO_LEAF).then(|| &self.pages.leaves[leaf])?;
+            leaf = found.next;
+            Some(found)
+        });
+        TreeFigures {
+            leaves: self.pages.leaves.live(),
+            inner_nodes: self.inners.0.live(),
+            levels: usize::from(self.height),
+            long_members: self.pages.longs.live(),
+            page_bytes: self.pages.page_bytes,
+            used_bytes: leaves.map(Leaf::used_bytes).sum(),
+            index_bytes: self.index.as_ref().map_or(0, |index| index.memory_bytes()),
+        }
     }
 }
 
@@ -336,7 +374,7 @@ impl OrderedSet for FbTree {
             + self.pages.longs.table_bytes()
             + self.pages.long_bytes
             + self.inners.0.table_bytes()
-            + self.inners.0.live() * size_of::<Inner>()
+            + self.inners.0.live() * usable_size(size_of::<Inner>())
             + self.index.as_ref().map_or(0, |index| index.memory_bytes())
     }
 

@@ -384,6 +384,25 @@ impl<H: HeaderPlace> SkipList<H> {
     }
 }
 
+/// What a list is made of, for OBJECT LAYOUT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SkipListFigures {
+    pub levels: usize,
+    pub nodes_bytes: usize,
+    /// Of the table from members to nodes.
+    pub index_bytes: usize,
+}
+
+impl<H: HeaderPlace> SkipList<H> {
+    pub fn figures(&self) -> SkipListFigures {
+        SkipListFigures {
+            levels: self.header.height(),
+            nodes_bytes: self.nodes_bytes,
+            index_bytes: self.index.memory_bytes(),
+        }
+    }
+}
+
 impl<H: HeaderPlace> OrderedSet for SkipList<H> {
     type Ascending<'a>
         = Ascending<'a>

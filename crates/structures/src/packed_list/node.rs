@@ -26,7 +26,7 @@ use crate::listpack::Element;
 use crate::listpack::encoding::{Encoded, decode, element_size};
 use crate::lzf;
 use crate::prefetch::prefetch;
-use crate::size_class::size_class;
+use crate::size_class::{size_class, usable_size};
 
 /// Records from one mark to the next.
 pub(super) const MARK_EVERY: usize = 32;
@@ -171,7 +171,7 @@ impl Node {
     }
 
     pub fn memory_bytes(&self) -> usize {
-        size_class(self.bytes.len())
+        usable_size(self.bytes.len())
     }
 
     /// Asks for the line where the first record starts or the last one ends.

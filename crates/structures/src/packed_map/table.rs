@@ -499,6 +499,10 @@ impl<F: Format> Table<F> {
         self.used_bytes
     }
 
+    pub(super) fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+
     /// Panics naming the invariant that fails, of the table or of a page.
     pub(super) fn check(&self) {
         let (mut len, mut used, mut capacity, mut large, mut expiring) = (0, 0, 0, 0, 0);

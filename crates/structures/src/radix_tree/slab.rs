@@ -1,7 +1,7 @@
 //! Values in chunks, addressed by dense numbers: growing never moves more than one chunk, and there are no
 //! holes because the last value takes the place of a removed one.
 
-use crate::size_class::size_class;
+use crate::size_class::usable_size;
 
 const CHUNK: usize = 128;
 
@@ -70,7 +70,7 @@ impl<T> Slab<T> {
     }
 
     pub fn memory_bytes(&self) -> usize {
-        let chunks = self.chunks.iter().map(|chunk| size_class(chunk.capacity() * size_of::<T>()));
-        chunks.sum::<usize>() + size_class(self.chunks.capacity() * size_of::<Vec<T>>())
+        let chunks = self.chunks.iter().map(|chunk| usable_size(chunk.capacity() * size_of::<T>()));
+        chunks.sum::<usize>() + usable_size(self.chunks.capacity() * size_of::<Vec<T>>())
     }
 }

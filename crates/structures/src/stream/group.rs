@@ -7,7 +7,7 @@
 
 use super::{Direction, Entries, Entry, State, Stream, StreamId};
 use crate::radix_tree::RadixTree;
-use crate::size_class::size_class;
+use crate::size_class::usable_size;
 
 /// A consumer within its group. Stays valid until the consumer is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -201,10 +201,11 @@ impl Group {
     /// Bytes held from the allocator, without the value itself.
     pub fn memory_bytes(&self) -> usize {
         let consumers = self.consumers.iter().flatten();
-        let own: usize =
-            consumers.map(|consumer| size_class(consumer.name.len()) + consumer.pending.memory_bytes()).sum();
-        let places = size_class(self.consumers.capacity() * size_of::<Option<Consumer>>());
-        let names = size_class(self.by_name.capacity() * size_of::<ConsumerId>());
+        let own: usize = consumers
+            .map(|consumer| usable_size(consumer.name.len()) + consumer.pending.memory_bytes())
+            .sum();
+        let places = usable_size(self.consumers.capacity() * size_of::<Option<Consumer>>());
+        let names = usable_size(self.by_name.capacity() * size_of::<ConsumerId>());
         own + self.pending.memory_bytes() + places + names
     }
 

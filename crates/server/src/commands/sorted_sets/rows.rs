@@ -2,7 +2,7 @@
 
 use super::{algebra, popping, range, sampling};
 use crate::command::flag::{BLOCKING, DENY_OOM, FAST, READONLY, WRITE};
-use crate::command::{Command, Group, KeySpec, access};
+use crate::command::{Command, Group, KeySpec, Look, access};
 
 pub const COMMANDS: &[Command] = &[
     Command::new("bzmpop", -5, Group::SortedSet, popping::bzmpop)
@@ -32,6 +32,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("zadd", -4, Group::SortedSet, super::zadd)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::UPDATE)])
+        .looks_at(Look::Element(3))
         .since("1.2.0", "O(log(N)) for each member")
         .doc(
             "Adds members or changes their scores.",
@@ -69,6 +70,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("zincrby", 4, Group::SortedSet, super::zincrby)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::UPDATE)])
+        .looks_at(Look::Element(3))
         .since("1.2.0", "O(log(N))")
         .doc("Raises the score of a member.", "key increment member"),
     Command::new("zinter", -3, Group::SortedSet, algebra::zinter)
@@ -111,6 +113,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("zmscore", -3, Group::SortedSet, super::zmscore)
         .flags(READONLY | FAST)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
+        .looks_at(Look::Element(2))
         .since("6.2.0", "O(N) where N is the number of members asked for")
         .doc("Answers the scores of several members.", "key member [member ...]"),
     Command::new("zpopmax", -2, Group::SortedSet, popping::zpopmax)
@@ -158,11 +161,13 @@ pub const COMMANDS: &[Command] = &[
     Command::new("zrank", -3, Group::SortedSet, super::zrank)
         .flags(READONLY | FAST)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
+        .looks_at(Look::Element(2))
         .since("2.0.0", "O(log(N))")
         .doc("Answers how many members have a lower score.", "key member [WITHSCORE]"),
     Command::new("zrem", -3, Group::SortedSet, super::zrem)
         .flags(WRITE | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::DELETE)])
+        .looks_at(Look::Element(2))
         .since("1.2.0", "O(log(N))")
         .doc("Removes members.", "key member [member ...]"),
     Command::new("zremrangebylex", 4, Group::SortedSet, range::zremrangebylex)
@@ -201,6 +206,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("zrevrank", -3, Group::SortedSet, super::zrevrank)
         .flags(READONLY | FAST)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
+        .looks_at(Look::Element(2))
         .since("2.0.0", "O(log(N))")
         .doc("Answers how many members have a higher score.", "key member [WITHSCORE]"),
     Command::new("zscan", -3, Group::SortedSet, sampling::zscan)
@@ -212,6 +218,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("zscore", 3, Group::SortedSet, super::zscore)
         .flags(READONLY | FAST)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
+        .looks_at(Look::Element(2))
         .since("1.2.0", "O(1)")
         .doc("Answers the score of a member.", "key member"),
     Command::new("zunion", -3, Group::SortedSet, algebra::zunion)

@@ -1,5 +1,6 @@
 //! A small sorted set as a compact list: member, score, member, score... in ascending order, as RDB files have it.
 
+use crate::db::layout::Layout;
 use crate::db::object::Text;
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -42,6 +43,15 @@ impl Compact {
 
     pub fn memory_bytes(&self) -> usize {
         self.list.memory_bytes()
+    }
+
+    /// Asks for the first line.
+    pub fn prefetch(&self) {
+        self.list.prefetch();
+    }
+
+    pub fn layout(&self) -> Layout {
+        Layout::of_listpack(&self.list)
     }
 
     /// Whether the list's format can take another pair.

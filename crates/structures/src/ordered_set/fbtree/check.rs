@@ -4,6 +4,7 @@ use super::descend::tag;
 use super::key::Key;
 use super::leaf::NO_LEAF;
 use super::{FbTree, OrderedSet};
+use crate::size_class::usable_size;
 
 impl FbTree {
     pub(super) fn check_all(&self) {
@@ -76,7 +77,7 @@ impl FbTree {
         longs.sort_unstable();
         longs.dedup();
         assert_eq!(longs.len(), self.pages.longs.live(), "tree invariant 5: long members");
-        let long_bytes: usize = longs.iter().map(|&id| self.pages.longs[id].len()).sum();
+        let long_bytes: usize = longs.iter().map(|&id| usable_size(self.pages.longs[id].len())).sum();
         assert_eq!(long_bytes, self.pages.long_bytes, "bytes of long members miscounted");
     }
 

@@ -6,6 +6,7 @@ use super::key::{Key, bits_to_score};
 use super::leaf::{Leaf, NO_LEAF, Record};
 use super::member_index::MemberIndex;
 use super::{FbTree, Insertion};
+use crate::size_class::usable_size;
 use std::ops::Range;
 
 impl FbTree {
@@ -14,7 +15,7 @@ impl FbTree {
     pub(super) fn insert_new(&mut self, key: &Key<'_>, hash: u64, indexed: Option<u32>) {
         let record = Record::new(key.member, &mut self.pages.longs);
         if record.is_long() {
-            self.pages.long_bytes += key.member.len();
+            self.pages.long_bytes += usable_size(key.member.len());
         }
         let page_max = self.page_max();
         let mut may_share = true;

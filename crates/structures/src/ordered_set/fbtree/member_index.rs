@@ -28,6 +28,7 @@
 //! overflowing it takes over 6 bytes a member, and it cannot grow in small steps without hashing members again.
 
 use crate::prefetch::prefetch;
+use crate::size_class::usable_size;
 
 /// Entries a segment has on average before the table grows. Smaller ones move less on insertion, larger ones
 /// need fewer segment headers.
@@ -117,7 +118,7 @@ impl Segment {
     }
 
     fn bytes(&self) -> usize {
-        self.entries.capacity() * size_of::<u32>()
+        usable_size(self.entries.capacity() * size_of::<u32>())
     }
 
     /// Makes ids of `bits` bits fit, at the cost of the tags' last bits.
@@ -164,11 +165,12 @@ impl MemberIndex {
     }
 
     pub fn memory_bytes(&self) -> usize {
-        let segments: usize = self.chunks.iter().map(Vec::capacity).sum();
-        size_of::<Self>()
+        let segments: usize =
+            self.chunks.iter().map(|chunk| usable_size(chunk.capacity() * size_of::<Segment>())).sum();
+        usable_size(size_of::<Self>())
             + self.entries_bytes
-            + segments * size_of::<Segment>()
-            + self.chunks.capacity() * size_of::<Vec<Segment>>()
+            + segments
+            + usable_size(self.chunks.capacity() * size_of::<Vec<Segment>>())
     }
 
     fn segments(&self) -> usize {

@@ -1,6 +1,7 @@
 //! Things found by a 32-bit id: pages, nodes and long members. Chunked, so that growing never copies more than
 //! one chunk.
 
+use crate::size_class::usable_size;
 use std::ops::{Index, IndexMut};
 
 const CHUNK: usize = 256;
@@ -60,10 +61,11 @@ impl<T: Default> Slab<T> {
 
     /// Bytes of the table itself, without what the values own.
     pub fn table_bytes(&self) -> usize {
-        let values: usize = self.chunks.iter().map(Vec::capacity).sum();
-        values * size_of::<T>()
-            + self.chunks.capacity() * size_of::<Vec<T>>()
-            + self.free.capacity() * size_of::<u32>()
+        let values: usize =
+            self.chunks.iter().map(|chunk| usable_size(chunk.capacity() * size_of::<T>())).sum();
+        values
+            + usable_size(self.chunks.capacity() * size_of::<Vec<T>>())
+            + usable_size(self.free.capacity() * size_of::<u32>())
     }
 }
 

@@ -17,6 +17,8 @@
 //! 3. Each overflow bucket is in one chain or in the free list.
 //! 4. There is at least one bucket; `len` entries, at most `LOAD_MAX_HALVES / 2` a bucket.
 
+use crate::size_class::usable_size;
+
 const ENTRIES_A_BUCKET: usize = 6;
 /// Average entries a bucket, in halves, above which a bucket is added. Simulated, overflow buckets counted:
 /// 17.2 bytes an entry at 4.5 with every fifth bucket overflowing, 15.6 at 5.5 with every third, 14.7 at 6.5
@@ -183,7 +185,8 @@ impl<T: Copy> MemberIndex<T> {
     }
 
     pub fn memory_bytes(&self) -> usize {
-        (self.buckets.capacity() + self.overflow.capacity()) * size_of::<Bucket<T>>()
+        usable_size(self.buckets.capacity() * size_of::<Bucket<T>>())
+            + usable_size(self.overflow.capacity() * size_of::<Bucket<T>>())
     }
 
     /// Bucket `first`, or the overflow bucket `link - 1` of its chain.

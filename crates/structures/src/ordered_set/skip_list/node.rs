@@ -3,6 +3,7 @@
 //! Every function here that takes a node requires it to be alive, and a level to be below its height.
 
 use super::LEVELS_MAX;
+use crate::size_class::usable_size;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::{self, NonNull};
 
@@ -154,5 +155,5 @@ pub unsafe fn free(node: *mut Node) {
 /// What `allocate` asked for.
 pub unsafe fn allocation_bytes(node: *const Node) -> usize {
     // SAFETY: the module's contract.
-    unsafe { layout(height(node), member(node).len()).size() }
+    unsafe { usable_size(layout(height(node), member(node).len()).size()) }
 }

@@ -1,0 +1,189 @@
+//! Places on earth: members of a sorted set whose scores are positions ([`geohash`]).
+
+mod area;
+mod arguments;
+mod geohash;
+mod query;
+mod search;
+
+use super::sorted_sets::{self, AddOptions};
+use crate::command::flag::{DENY_OOM, READONLY, WRITE};
+use crate::command::key_spec::{Begin, Find};
+use crate::command::{Access, Args, Command, Context, Group, KeySpec, Outcome, access};
+use crate::db::sorted_set::SortedSet;
+use crate::error::ClientError;
+use geohash::Position;
+use search::{answer_distance, answer_position};
+
+const READ_KEY: KeySpec = KeySpec::one(1, access::RO | access::ACCESS);
+const READS: &[KeySpec] = &[READ_KEY];
+
+/// The key behind a word that may come anywhere from `from` on.
+const fn stored_after(word: &'static str, from: i32) -> KeySpec {
+    KeySpec {
+        access: access::OW | access::UPDATE | access::VARIABLE_FLAGS,
+        begin: Begin::Keyword { word, from },
+        find: Find::Range { last: 0, step: 1, limit: 0 },
+    }
+}
+
+const RADIUS_COMPLEXITY: &str =
+    "O(N+log(M)) where N is the number of members near the circle and M that of all members";
+const SEARCH_COMPLEXITY: &str =
+    "O(N+log(M)) where N is the number of members near the shape and M that of all members";
+
+pub const COMMANDS: &[Command] = &[
+    Command::new("geoadd", -5, Group::Geo, geoadd)
+        .flags(WRITE | DENY_OOM)
+        .keys(&[KeySpec::one(1, access::RW | access::UPDATE)])
+        .since("3.2.0", "O(log(N)) for each place, where N is the number of members")
+        .doc(
+            "Adds places or moves them.",
+            "key [NX | XX] [CH] longitude latitude member [longitude latitude member ...]",
+        ),
+    Command::new("geodist", -4, Group::Geo, geodist)
+        .flags(READONLY)
+        .keys(READS)
+        .since("3.2.0", "O(1)")
+        .doc("Answers how far apart two places are.", "key member1 member2 [m | km | ft | mi]"),
+    Command::new("geohash", -2, Group::Geo, geohash)
+        .flags(READONLY)
+        .keys(READS)
+        .since("3.2.0", "O(1) for each member")
+        .doc("Answers the geohashes of places.", "key [member [member ...]]"),
+    Command::new("geopos", -2, Group::Geo, geopos)
+        .flags(READONLY)
+        .keys(READS)
+        .since("3.2.0", "O(1) for each member")
+        .doc("Answers the coordinates of places.", "key [member [member ...]]"),
+    Command::new("georadius", -6, Group::Geo, search::georadius)
+        .flags(WRITE | DENY_OOM)
+        .keys(&[READ_KEY, stored_after("STORE", 6), stored_after("STOREDIST", 6)])
+        .finds_keys(find_keys)
+        .since("3.2.0", RADIUS_COMPLEXITY)
+        .doc(
+            "Finds the places within a circle, and answers or stores them.",
+            "key longitude latitude radius <m | km | ft | mi> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC] [STORE key | STOREDIST key]",
+        ),
+    Command::new("georadius_ro", -6, Group::Geo, search::georadius_ro)
+        .flags(READONLY)
+        .keys(READS)
+        .since("3.2.10", RADIUS_COMPLEXITY)
+        .doc(
+            "Finds the places within a circle.",
+            "key longitude latitude radius <m | km | ft | mi> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC]",
+        ),
+    Command::new("georadiusbymember", -5, Group::Geo, search::georadiusbymember)
+        .flags(WRITE | DENY_OOM)
+        .keys(&[READ_KEY, stored_after("STORE", 5), stored_after("STOREDIST", 5)])
+        .finds_keys(find_keys)
+        .since("3.2.0", RADIUS_COMPLEXITY)
+        .doc(
+            "Finds the places within a circle around one of them, and answers or stores them.",
+            "key member radius <m | km | ft | mi> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC] [STORE key | STOREDIST key]",
+        ),
+    Command::new("georadiusbymember_ro", -5, Group::Geo, search::georadiusbymember_ro)
+        .flags(READONLY)
+        .keys(READS)
+        .since("3.2.10", RADIUS_COMPLEXITY)
+        .doc(
+            "Finds the places within a circle around one of them.",
+            "key member radius <m | km | ft | mi> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC]",
+        ),
+    Command::new("geosearch", -7, Group::Geo, search::geosearch)
+        .flags(READONLY)
+        .keys(READS)
+        .since("6.2.0", SEARCH_COMPLEXITY)
+        .doc(
+            "Finds the places within a circle, a rectangle or a polygon.",
+            "key [FROMMEMBER member | FROMLONLAT longitude latitude] <BYRADIUS radius <m | km | ft | mi> | BYBOX width height <m | km | ft | mi> | BYPOLYGON num-vertices longitude latitude [longitude latitude ...]> [ASC | DESC] [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]",
+        ),
+    Command::new("geosearchstore", -8, Group::Geo, search::geosearchstore)
+        .flags(WRITE | DENY_OOM)
+        .keys(&[KeySpec::one(1, access::OW | access::UPDATE), KeySpec::one(2, access::RO | access::ACCESS)])
+        .since("6.2.0", SEARCH_COMPLEXITY)
+        .doc(
+            "Stores the places within a circle, a rectangle or a polygon.",
+            "destination source [FROMMEMBER member | FROMLONLAT longitude latitude] <BYRADIUS radius <m | km | ft | mi> | BYBOX width height <m | km | ft | mi> | BYPOLYGON num-vertices longitude latitude [longitude latitude ...]> [ASC | DESC] [COUNT count [ANY]] [STOREDIST]",
+        ),
+];
+
+/// The set, and the target named last.
+fn find_keys(args: Args<'_>) -> Vec<(usize, Access)> {
+    let mut found = vec![(1, access::RO | access::ACCESS)];
+    let mut at = 5;
+    while at + 1 < args.len() {
+        if args.is(at, "STORE") || args.is(at, "STOREDIST") {
+            at += 1;
+            found.truncate(1);
+            found.push((at, access::OW | access::UPDATE));
+        }
+        at += 1;
+    }
+    found
+}
+
+fn geoadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let mut options = AddOptions::default();
+    let mut first = 2;
+    loop {
+        match () {
+            () if args.is(first, "NX") => options.only_new = true,
+            () if args.is(first, "XX") => options.only_present = true,
+            () if args.is(first, "CH") => options.count_changed = true,
+            () => break,
+        }
+        first += 1;
+    }
+    let places = args.from(first);
+    if places.is_empty() || !places.len().is_multiple_of(3) || options.only_new && options.only_present {
+        return Err(ClientError::Syntax);
+    }
+    let members = (0..places.len()).step_by(3).map(|at| {
+        let position = arguments::position(places, at)?;
+        Ok((position.score(), places.at(at + 2)))
+    });
+    sorted_sets::add(ctx, args.at(1), options, members)
+}
+
+fn geodist(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let unit_m = match args.len() {
+        4 => 1.0,
+        5 => arguments::unit_m(args, 4)?,
+        _ => return Err(ClientError::Syntax),
+    };
+    let set = ctx.db.read_collection::<SortedSet>(args.at(1))?;
+    let places = set.and_then(|set| Some((set.score(args.at(2))?, set.score(args.at(3))?)));
+    match places {
+        None => ctx.reply.null(),
+        Some((a, b)) => {
+            let distance_m = area::distance_m(Position::of_score(a), Position::of_score(b));
+            answer_distance(ctx.reply, distance_m / unit_m);
+        }
+    }
+    Ok(())
+}
+
+fn geohash(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let set = ctx.db.read_collection::<SortedSet>(args.at(1))?;
+    ctx.reply.array(args.len() - 2);
+    for member in args.from(2).iter() {
+        match set.and_then(|set| set.score(member)) {
+            Some(score) => ctx.reply.bulk(&Position::of_score(score).text()),
+            None => ctx.reply.null(),
+        }
+    }
+    Ok(())
+}
+
+fn geopos(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let set = ctx.db.read_collection::<SortedSet>(args.at(1))?;
+    ctx.reply.array(args.len() - 2);
+    for member in args.from(2).iter() {
+        match set.and_then(|set| set.score(member)) {
+            Some(score) => answer_position(ctx.reply, Position::of_score(score)),
+            None => ctx.reply.null_array(),
+        }
+    }
+    Ok(())
+}

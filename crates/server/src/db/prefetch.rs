@@ -1,0 +1,222 @@
+//! Lookups of a batch of commands, interleaved: each is taken apart at its cache misses, and while one waits for
+//! memory the others go on. It only asks for lines; a command that runs later looks everything up itself, so a key
+//! that vanishes in between, or one that shares its tag with another, costs a fetch and nothing else.
+//!
+//! ```text
+//!   round 1    bucket of A    bucket of B    bucket of C   ...
+//!   round 2    entry of A     entry of B     entry of C    ...      strings are done here
+//!   round 3    collection     (text)         collection    ...
+//!   round 4..  index, columns, record of the element that the command names
+//! ```
+//!
+//! A command with more keys than a batch holds has the rest of them *announced*: when the command comes to the first
+//! key of the next piece, that piece is fetched as a batch of its own.
+
+use super::list::End;
+use super::{Db, Object};
+use std::ops::Range;
+use structures::key_table::{Probe, ProbeState};
+use structures::packed_map;
+use structures::prefetch::prefetch_bytes;
+
+/// What a command looks at inside the value of its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sought<'a> {
+    /// The value's head.
+    Value,
+    /// A field or a member.
+    Element(&'a [u8]),
+    /// The first element, or the last.
+    Front,
+    Back,
+}
+
+/// One key that a command of the batch will look up.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    pub db_index: usize,
+    pub hash: u64,
+    pub sought: Sought<'a>,
+}
+
+/// Keys of the command at hand beyond those that its batch has fetched.
+#[derive(Debug, Default)]
+pub(super) struct Announced {
+    hashes: Vec<u64>,
+    /// The hashes before this one are fetched.
+    next: usize,
+    piece_keys: usize,
+    /// The first key of the next piece; any value while nothing is announced.
+    trigger: u64,
+}
+
+/// Announced hashes that are kept room for between commands.
+const ANNOUNCED_KEPT_MAX: usize = 4096;
+/// Of a long text, as much is asked for; the hardware sees the pattern and fetches the rest.
+const TEXT_BYTES_FETCHED_MAX: usize = 256;
+
+/// A table of fewer buckets stays in the caches near the processor.
+const BUCKETS_CACHED_MAX: usize = 0;
+
+/// A lookup that has found its object.
+enum Inside<'a> {
+    /// The object is known to be there, what it points at is on its way.
+    Boxed(&'a Object, Sought<'a>),
+    Record(packed_map::Probe<'a>),
+    Stepwise(&'a Object, Sought<'a>, u32),
+    Ordered(super::sorted_set::Probe<'a>),
+}
+
+impl Db {
+    /// The hash that the selected database's table knows a key by.
+    #[inline]
+    pub(super) fn hash_of(&mut self, key: &[u8]) -> u64 {
+        let hash = self.seed.hash(key);
+        if hash == self.announced.trigger {
+            self.fetch_announced();
+        }
+        hash
+    }
+
+    /// The hash to ask for a key by.
+    #[inline]
+    pub fn key_hash(&self, key: &[u8]) -> u64 {
+        self.seed.hash(key)
+    }
+
+    /// Whether the data is so little that the processor's caches hold it and asking ahead only costs.
+    #[inline]
+    pub fn fits_in_cache(&self, db_index: usize) -> bool {
+        self.databases.get(db_index).is_none_or(|table| table.buckets() < BUCKETS_CACHED_MAX)
+    }
+
+    /// Fetches what the lookups will touch, all of them side by side.
+    pub fn prefetch(&self, wanted: &[Wanted<'_>]) {
+        let mut keys: Vec<(Probe, Wanted<'_>)> = wanted
+            .iter()
+            .map(|&wanted| (Probe::start(&self.databases[wanted.db_index], wanted.hash), wanted))
+            .collect();
+        let mut inside = Vec::new();
+        while !keys.is_empty() {
+            keys.retain_mut(|(probe, wanted)| match probe.step(&self.databases[wanted.db_index]) {
+                ProbeState::More => true,
+                ProbeState::Done => false,
+                ProbeState::Object(object) => {
+                    inside.extend(begin(object, wanted.sought));
+                    false
+                }
+            });
+        }
+        while !inside.is_empty() {
+            inside.retain_mut(step);
+        }
+    }
+
+    /// Says which keys the command at hand will look up after those of its batch, in this order.
+    pub fn announce<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>, piece_keys: usize) {
+        let announced = &mut self.announced;
+        announced.hashes.clear();
+        announced.hashes.extend(keys.map(|key| self.seed.hash(key)));
+        (announced.next, announced.piece_keys) = (0, piece_keys.max(1));
+        announced.trigger = announced.hashes.first().copied().unwrap_or_default();
+    }
+
+    /// The command is over: what it did not come to is not fetched any more.
+    #[inline]
+    pub fn forget_announced(&mut self) {
+        self.announced.hashes.clear();
+        self.announced.next = 0;
+        if self.announced.hashes.capacity() > ANNOUNCED_KEPT_MAX {
+            self.announced.hashes = Vec::new();
+        }
+    }
+
+    #[cold]
+    fn fetch_announced(&mut self) {
+        let Announced { hashes, next, piece_keys, .. } = &self.announced;
+        let piece: Range<usize> = *next..hashes.len().min(next + piece_keys);
+        if piece.is_empty() {
+            return;
+        }
+        let db_index = self.selected;
+        let wanted: Vec<Wanted<'_>> = hashes[piece.clone()]
+            .iter()
+            .map(|&hash| Wanted { db_index, hash, sought: Sought::Value })
+            .collect();
+        self.prefetch(&wanted);
+        self.figures.count_prefetch(wanted.len());
+        self.announced.next = piece.end;
+        self.announced.trigger = self.announced.hashes.get(piece.end).copied().unwrap_or_default();
+    }
+}
+
+/// Asks for what the object points at; `None` if that is all there is to fetch.
+#[inline]
+fn begin<'a>(object: &'a Object, sought: Sought<'a>) -> Option<Inside<'a>> {
+    match object {
+        Object::Text(text) => {
+            prefetch_bytes(&text[..text.len().min(TEXT_BYTES_FETCHED_MAX)]);
+            None
+        }
+        Object::Hash(hash) => hash.prefetch_head().then_some(Inside::Boxed(object, sought)),
+        Object::Set(set) => set.prefetch_head().then_some(Inside::Boxed(object, sought)),
+        Object::SortedSet(set) => set.prefetch_head().then_some(Inside::Boxed(object, sought)),
+        Object::List(list) => list.prefetch_head().then_some(Inside::Boxed(object, sought)),
+        Object::Stream(stream) => stream.prefetch_head().then_some(Inside::Boxed(object, sought)),
+    }
+}
+
+/// Takes a lookup inside a value one fetch further; false when it has come to its end.
+#[inline]
+fn step(inside: &mut Inside<'_>) -> bool {
+    match inside {
+        Inside::Boxed(object, sought) => match enter(object, *sought) {
+            Some(next) => {
+                *inside = next;
+                true
+            }
+            None => false,
+        },
+        Inside::Record(probe) => probe.step(),
+        Inside::Ordered(probe) => probe.step(),
+        Inside::Stepwise(object, sought, done) => {
+            *done += 1;
+            prefetch_step(object, *sought, *done)
+        }
+    }
+}
+
+/// The object's head has come: begins the search for the element.
+fn enter<'a>(object: &'a Object, sought: Sought<'a>) -> Option<Inside<'a>> {
+    match (object, sought) {
+        (Object::Hash(hash), Sought::Element(field)) => hash.probe(field).map(Inside::Record),
+        (Object::SortedSet(set), Sought::Element(member)) => set.probe(member).map(Inside::Ordered),
+        (Object::Set(set), Sought::Element(member)) => match set.probe(member) {
+            Some(probe) => Some(Inside::Record(probe)),
+            None => prefetch_step(object, sought, 0).then_some(Inside::Stepwise(object, sought, 0)),
+        },
+        (Object::List(_) | Object::Stream(_), _) => {
+            prefetch_step(object, sought, 0).then_some(Inside::Stepwise(object, sought, 0))
+        }
+        (Object::Text(_) | Object::Hash(_) | Object::Set(_) | Object::SortedSet(_), _) => None,
+    }
+}
+
+/// Fetches the next of what a lookup that is numbered by steps touches; whether there is more.
+fn prefetch_step(object: &Object, sought: Sought<'_>, step: u32) -> bool {
+    match object {
+        Object::Set(set) => match sought {
+            Sought::Element(member) => set.prefetch_integer(member, step),
+            _ => false,
+        },
+        Object::List(list) => {
+            let end = if sought == Sought::Back { End::Right } else { End::Left };
+            list.prefetch_end(end, step)
+        }
+        Object::Stream(stream) => {
+            stream.prefetch_append();
+            false
+        }
+        Object::Text(_) | Object::Hash(_) | Object::SortedSet(_) => false,
+    }
+}

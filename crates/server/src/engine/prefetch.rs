@@ -1,0 +1,103 @@
+//! Which keys a batch of requests will look up, so that all of them are fetched together before the first one runs.
+//!
+//! A window takes requests in the order in which they will run, from one connection after another, until it holds
+//! `prefetch-batch-max-size` keys. A request of more keys than that gets a window of its own, with its first keys;
+//! the rest are announced to the database when the command runs.
+//!
+//! Nothing here decides anything: a request may turn out to be refused, queued, or about another database, and then
+//! its keys were fetched for nothing.
+
+use super::Executor;
+use crate::command::registry::CommandId;
+use crate::command::{Args, Command, Look, access};
+use crate::db::prefetch::{Sought, Wanted};
+use crate::session::ClientSlot;
+
+/// Fewer lookups than this have nothing to wait for together.
+const KEYS_MIN: usize = 2;
+
+/// The keys of some requests.
+pub struct Window<'a> {
+    wanted: Vec<Wanted<'a>>,
+    keys_max: usize,
+}
+
+impl Executor {
+    /// A window to be filled, unless fetching ahead is turned off.
+    #[inline]
+    pub fn open_window<'a>(&self) -> Option<Window<'a>> {
+        let keys_max = self.server.config.prefetch_batch_max_size as usize;
+        (keys_max > 0).then(|| Window { wanted: Vec::new(), keys_max })
+    }
+
+    /// Fetches what the window's requests will look up.
+    pub fn fetch(&mut self, window: &Window<'_>) {
+        if window.wanted.len() >= KEYS_MIN {
+            self.db.prefetch(&window.wanted);
+            self.db.figures.count_prefetch(window.wanted.len());
+            self.start_stopwatch();
+        }
+    }
+
+    /// Announces the keys of a command that has more of them than a window holds.
+    #[inline]
+    pub(super) fn announce_keys(&mut self, command: &Command, args: Args<'_>) {
+        let keys_max = self.server.config.prefetch_batch_max_size as usize;
+        if args.len() > keys_max && keys_max > 0 && !command.keys.is_empty() {
+            self.announce_beyond(command, args, keys_max);
+        }
+    }
+
+    #[cold]
+    fn announce_beyond(&mut self, command: &Command, args: Args<'_>, keys_max: usize) {
+        let mut positions = Vec::new();
+        for_each_key(command, args, &mut |at| positions.push(at));
+        let beyond = positions.iter().skip(keys_max).map(|&at| args.at(at));
+        self.db.announce(beyond, keys_max);
+    }
+}
+
+impl<'a> Window<'a> {
+    /// Takes the keys of a request in; false if it has to wait for the next window.
+    #[inline]
+    pub fn add(&mut self, executor: &Executor, slot: ClientSlot, id: CommandId, args: Args<'a>) -> bool {
+        let command = executor.server.registry.row(id);
+        let before = self.wanted.len();
+        if before >= self.keys_max {
+            return false;
+        }
+        let db_index = executor.server.clients[slot].db_index;
+        if executor.db.fits_in_cache(db_index) {
+            return true;
+        }
+        let element = match command.looks_at {
+            Look::Value => Sought::Value,
+            Look::Element(at) => args.get(at).map_or(Sought::Value, Sought::Element),
+            Look::Front => Sought::Front,
+            Look::Back => Sought::Back,
+        };
+        if self.wanted.capacity() == 0 {
+            self.wanted.reserve_exact(self.keys_max);
+        }
+        let mut overflows = false;
+        for_each_key(command, args, &mut |at| {
+            if self.wanted.len() < self.keys_max {
+                let sought = if self.wanted.len() == before { element } else { Sought::Value };
+                self.wanted.push(Wanted { db_index, hash: executor.db.key_hash(args.at(at)), sought });
+            } else {
+                overflows = true;
+            }
+        });
+        if overflows && before > 0 {
+            self.wanted.truncate(before);
+            return false;
+        }
+        true
+    }
+}
+
+fn for_each_key(command: &Command, args: Args<'_>, visit: &mut dyn FnMut(usize)) {
+    for spec in command.keys.iter().filter(|spec| spec.access & access::NOT_KEY == 0) {
+        spec.positions(args, visit);
+    }
+}
