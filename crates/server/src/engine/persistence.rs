@@ -73,6 +73,13 @@ pub enum RestoreError {
     },
 }
 
+impl RestoreError {
+    /// Whether it is about an RDB file rather than an append-only one.
+    pub fn is_of_snapshot(&self) -> bool {
+        matches!(self, RestoreError::Open { .. } | RestoreError::Rdb(_))
+    }
+}
+
 impl fmt::Display for RestoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -433,6 +440,7 @@ impl Executor {
             verify_checksum: self.server.config.rdbchecksum && !self.server.switches.skip_checksums,
             drop_due,
             replaces,
+            discards: false,
             now_ms: self.server.now.unix_ms(),
         }
     }
@@ -520,10 +528,15 @@ impl Executor {
 
     fn rdb_loaded(&mut self, loaded: LoadFigures) {
         self.server.observed.persistence.loading = None;
+        let empty = match loaded.keys_empty {
+            0 => String::new(),
+            empty => format!("empty keys skipped: {empty}, "),
+        };
         log::info!(
-            "Done loading RDB, keys loaded: {}, keys expired: {}.",
+            "Done loading RDB, keys loaded: {}, keys expired: {}, {empty}all fields expired hashes: {}.",
             loaded.keys_loaded,
-            loaded.keys_expired
+            loaded.keys_expired,
+            loaded.keys_emptied
         );
         log::info!("DB loaded from disk: {:.3} seconds", self.loading_seconds());
     }

@@ -19,6 +19,8 @@ pub struct LoadOptions {
     pub drop_due: bool,
     /// A key that is there already gives way; otherwise it is an error.
     pub replaces: bool,
+    /// Nothing is kept: the file is only checked.
+    pub discards: bool,
     pub now_ms: i64,
 }
 
@@ -74,6 +76,7 @@ impl std::error::Error for LoadError {}
 pub struct LoadFigures {
     pub keys_loaded: u64,
     pub keys_expired: u64,
+    pub keys_expiring: u64,
     /// Keys whose fields were all due.
     pub keys_emptied: u64,
     pub keys_empty: u64,
@@ -95,6 +98,7 @@ pub struct Loader<R> {
     db_index: usize,
     prefix: Prefix,
     key: Vec<u8>,
+    kind: u8,
     pub figures: LoadFigures,
     /// Sources of function libraries, for whoever can compile them.
     pub libraries: Vec<Vec<u8>>,
@@ -129,6 +133,7 @@ impl<R: Read> Loader<R> {
             db_index: 0,
             prefix: Prefix::default(),
             key: Vec::new(),
+            kind: 0,
             figures: LoadFigures::default(),
             libraries: Vec::new(),
         })
@@ -137,6 +142,11 @@ impl<R: Read> Loader<R> {
     /// Bytes read so far.
     pub fn position(&self) -> u64 {
         self.reader.position()
+    }
+
+    /// The key read last, and its type.
+    pub fn last_key(&self) -> Option<(&[u8], u8)> {
+        (!self.key.is_empty()).then_some((&self.key, self.kind))
     }
 
     /// What follows the snapshot in the same file.
@@ -241,6 +251,7 @@ impl<R: Read> Loader<R> {
 
     fn read_key(&mut self, db: &mut Db, kind: u8) -> Result<(), Reason> {
         self.reader.string()?.copy_to(&mut self.key);
+        self.kind = kind;
         let prefix = std::mem::take(&mut self.prefix);
         let now_ms = self.options.now_ms;
         let drops = self.options.drop_due;
@@ -250,6 +261,14 @@ impl<R: Read> Loader<R> {
             replaces: self.options.replaces,
             fields_due_before_ms: drops.then_some(now_ms),
         };
+        self.figures.keys_expiring += u64::from(prefix.expiry_ms.is_some());
+        if self.options.discards {
+            db.read_value(&mut self.reader, kind, None)?;
+            self.figures.keys_loaded += 1;
+            let due = prefix.expiry_ms.is_some_and(|at_ms| at_ms < now_ms);
+            self.figures.keys_expired += u64::from(due);
+            return Ok(());
+        }
         if drops && prefix.expiry_ms.is_some_and(|at_ms| at_ms < now_ms) {
             db.read_value(&mut self.reader, kind, None)?;
             self.figures.keys_expired += 1;
