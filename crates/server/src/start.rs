@@ -91,8 +91,9 @@ pub fn serve(arguments: &[OsString]) -> Result<(), StartError> {
         // The log is where operators look for what is wrong with their data, wherever it goes.
         Err(StartError::Load(error)) => {
             log::warn!("{error}");
-            if error.is_of_snapshot() {
+            if error.is_within_snapshot() {
                 log::warn!("Terminating server after rdb file reading failure.");
+            } else if error.is_of_snapshot() {
                 log::warn!("Fatal error loading the DB, check server logs. Exiting.");
             }
         }

@@ -10,7 +10,7 @@ use crate::observe::persistence::{ChildFigures, LoadingFigures};
 use crate::persist::aof::manifest::ManifestError;
 use crate::persist::child::{Child, Purpose};
 use crate::persist::file::{self, FileError};
-use crate::persist::rdb::load::{LoadFigures, LoadOptions};
+use crate::persist::rdb::load::{LoadFigures, LoadOptions, Reason};
 use crate::persist::rdb::{LoadError, Loader, Snapshot, write_snapshot};
 use crate::server::{HostRequest, PersistRequest, Shutdown};
 use crate::session::ClientSlot;
@@ -62,6 +62,10 @@ pub enum RestoreError {
         path: PathBuf,
         at: u64,
     },
+    /// The manifest names it, and it is not there.
+    LogMissing {
+        path: PathBuf,
+    },
     /// The file ends too early.
     LogEnd {
         path: PathBuf,
@@ -78,6 +82,11 @@ impl RestoreError {
     pub fn is_of_snapshot(&self) -> bool {
         matches!(self, RestoreError::Open { .. } | RestoreError::Rdb(_))
     }
+
+    /// Whether the bytes of an RDB file make no sense, rather than the file as a whole.
+    pub fn is_within_snapshot(&self) -> bool {
+        matches!(self, RestoreError::Rdb(LoadError { reason: Reason::Read(_), .. }))
+    }
 }
 
 impl fmt::Display for RestoreError {
@@ -92,6 +101,11 @@ impl fmt::Display for RestoreError {
             RestoreError::LogFormat { path, at } => write!(
                 f,
                 "Bad file format reading the append only file {} at byte {at}: make a backup of your AOF file, then use ./valkey-check-aof --fix <filename.manifest>",
+                path.display()
+            ),
+            RestoreError::LogMissing { path } => write!(
+                f,
+                "Unable to obtain the AOF file {} length. stat: No such file or directory",
                 path.display()
             ),
             RestoreError::LogEnd { path } => write!(
@@ -441,6 +455,7 @@ impl Executor {
             drop_due,
             replaces,
             discards: false,
+            key_delay_us: self.server.config.key_load_delay_us,
             now_ms: self.server.now.unix_ms(),
         }
     }

@@ -89,8 +89,7 @@ impl Executor {
     ) -> Result<LogLoading, RestoreError> {
         let paths: VecDeque<PathBuf> = manifest.parts().map(|part| names.path(&part.name)).collect();
         if let Some(missing) = paths.iter().find(|path| !path.exists()) {
-            let source = io::ErrorKind::NotFound.into();
-            return Err(RestoreError::File(failed("The AOF manifest names", missing)(source)));
+            return Err(RestoreError::LogMissing { path: missing.clone() });
         }
         let client = self.connect(ConnectionFigures::default());
         self.db.importing = true;

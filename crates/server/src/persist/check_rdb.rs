@@ -29,6 +29,7 @@ pub fn check(path: &Path) -> bool {
         drop_due: false,
         replaces: false,
         discards: true,
+        key_delay_us: 0,
         now_ms,
     };
     let mut db = Db::new(DATABASES_MAX, HashSeed::new(0, 0), 0);

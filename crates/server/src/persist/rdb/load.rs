@@ -1,5 +1,6 @@
 //! Reading a snapshot, some keys at a time: the server goes on answering in between.
 
+use super::save::pause;
 use crate::db::Db;
 use crate::db::rdb::{Loaded, LoadedKey};
 use std::fmt;
@@ -21,6 +22,8 @@ pub struct LoadOptions {
     pub replaces: bool,
     /// Nothing is kept: the file is only checked.
     pub discards: bool,
+    /// As [`super::Snapshot::key_delay_us`].
+    pub key_delay_us: i32,
     pub now_ms: i64,
 }
 
@@ -35,8 +38,8 @@ pub struct LoadError {
 pub enum Reason {
     Signature(Vec<u8>),
     Version(u16),
-    ForeignType(u8),
-    UnknownType(u8),
+    ForeignType { kind: u8, version: u16 },
+    UnknownType,
     Database { index: u64, count: usize },
     Duplicate { key: Vec<u8> },
     Module,
@@ -51,9 +54,11 @@ impl fmt::Display for LoadError {
                 write!(f, "Wrong signature trying to load DB from file: {}", String::from_utf8_lossy(bytes))
             }
             Reason::Version(version) => write!(f, "Can't handle RDB format version {version}"),
-            Reason::ForeignType(kind) => write!(f, "Can't handle foreign type or opcode {kind} in RDB"),
-            Reason::UnknownType(kind) => {
-                write!(f, "Unknown type or opcode {kind} when loading DB. Unrecoverable error, aborting now.")
+            Reason::ForeignType { kind, version } => {
+                write!(f, "Can't handle foreign type or opcode {kind} in RDB with version {version}")
+            }
+            Reason::UnknownType => {
+                f.write_str("Unknown type or opcode when loading DB. Unrecoverable error, aborting now.")
             }
             Reason::Database { index, count } => write!(
                 f,
@@ -157,7 +162,9 @@ impl<R: Read> Loader<R> {
     /// Reads on until `out_of_time` says so; whether the end has been reached.
     pub fn step(&mut self, db: &mut Db, out_of_time: &mut dyn FnMut() -> bool) -> Result<bool, LoadError> {
         loop {
-            for _ in 0..KEYS_PER_LOOK {
+            let keys = if self.options.key_delay_us == 0 { KEYS_PER_LOOK } else { 1 };
+            for _ in 0..keys {
+                pause(self.options.key_delay_us, self.figures.keys_loaded);
                 let done = self.read_one(db).map_err(|reason| LoadError { at: self.position(), reason })?;
                 if done {
                     return Ok(true);
@@ -173,7 +180,7 @@ impl<R: Read> Loader<R> {
     fn read_one(&mut self, db: &mut Db) -> Result<bool, Reason> {
         let kind = self.reader.byte()?;
         if self.magic == Magic::Redis && (FOREIGN_TYPE_MIN..=FOREIGN_TYPE_MAX).contains(&kind) {
-            return Err(Reason::ForeignType(kind));
+            return Err(Reason::ForeignType { kind, version: self.version });
         }
         match kind {
             opcode::EXPIRY_S => {
@@ -212,7 +219,7 @@ impl<R: Read> Loader<R> {
                 return Ok(true);
             }
             kind if kind::is_known(kind) => self.read_key(db, kind)?,
-            kind => return Err(Reason::UnknownType(kind)),
+            _ => return Err(Reason::UnknownType),
         }
         Ok(false)
     }
