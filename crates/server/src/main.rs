@@ -1,10 +1,23 @@
-//! The server's binary: `warmline-server [file | -] [--option value ...]`.
+//! The server's binary, `warmline-server [file | -] [--option value ...]`; under names that end so, also the tools
+//! `check-rdb` and `check-aof`.
 
+use server::persist::{check_aof, check_rdb};
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let mut arguments = std::env::args_os();
+    let called = arguments.next().unwrap_or_default();
+    let arguments: Vec<OsString> = arguments.collect();
+    let name = Path::new(&called).file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if name.ends_with("check-rdb") {
+        return tool(name, "<rdb-file-name>", check_rdb_of(&arguments));
+    }
+    if name.ends_with("check-aof") {
+        let usage = "[--fix|--truncate-to-timestamp $timestamp] <file.manifest|file.aof>";
+        return tool(name, usage, check_aof_of(&arguments));
+    }
     match arguments.first().and_then(|first| first.to_str()) {
         Some("-v" | "--version") => println!("{}", server::start::version_line()),
         Some("-h" | "--help") => print!("{}", server::start::USAGE),
@@ -16,4 +29,44 @@ fn main() -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+/// `None`: the arguments make no sense.
+fn tool(name: &str, usage: &str, sound: Option<bool>) -> ExitCode {
+    match sound {
+        Some(true) => ExitCode::SUCCESS,
+        Some(false) => ExitCode::FAILURE,
+        None => {
+            eprintln!("Usage: {name} {usage}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn check_rdb_of(arguments: &[OsString]) -> Option<bool> {
+    match arguments {
+        [option] if option == "-v" || option == "--version" => {
+            println!("{}", server::start::version_line());
+            Some(true)
+        }
+        [path] => Some(check_rdb::check(Path::new(path))),
+        _ => None,
+    }
+}
+
+fn check_aof_of(arguments: &[OsString]) -> Option<bool> {
+    let (path, wishes) = match arguments {
+        [option] if option == "-v" || option == "--version" => {
+            println!("{}", server::start::version_line());
+            return Some(true);
+        }
+        [path] => (path, check_aof::Wishes::default()),
+        [option, path] if option == "--fix" => (path, check_aof::Wishes { fix: true, until_s: None }),
+        [option, until_s, path] if option == "--truncate-to-timestamp" => {
+            let until_s = until_s.to_str().and_then(|digits| digits.parse().ok())?;
+            (path, check_aof::Wishes { fix: false, until_s: Some(until_s) })
+        }
+        _ => return None,
+    };
+    Some(check_aof::check(Path::new(path), wishes))
 }

@@ -39,9 +39,7 @@ impl fmt::Display for StartError {
         match self {
             StartError::Config(error) => error.fmt(f),
             StartError::Listen(error) => error.fmt(f),
-            StartError::Load(error) => {
-                write!(f, "{error}\nFatal error loading the DB, check server logs. Exiting.")
-            }
+            StartError::Load(error) => error.fmt(f),
             StartError::System { doing, source } => write!(f, "{doing}: {source}"),
         }
     }
@@ -90,6 +88,15 @@ pub fn serve(arguments: &[OsString]) -> Result<(), StartError> {
     let result = run(startup);
     match &result {
         Ok(()) => log::info!("Warmline stops, bye bye..."),
+        // The log is where operators look for what is wrong with their data, wherever it goes.
+        Err(StartError::Load(error)) => {
+            log::warn!("{error}");
+            if error.is_within_snapshot() {
+                log::warn!("Terminating server after rdb file reading failure.");
+            } else if error.is_of_snapshot() {
+                log::warn!("Fatal error loading the DB, check server logs. Exiting.");
+            }
+        }
         Err(error) if logfile.is_some() => log::warn!("{error}"),
         Err(_) => {}
     }

@@ -294,8 +294,14 @@ fn flushdb(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     ctx.db.clear(in_background);
     let selected = ctx.db.selected();
     ctx.db.journal.flushed(Some(selected));
+    tell_flush(ctx, args);
     ctx.reply.ok();
     Ok(())
+}
+
+/// Is told even if there was nothing to remove, as clients know it.
+fn tell_flush(ctx: &mut Context<'_>, args: Args<'_>) {
+    ctx.db.instead(&args.iter().collect::<Vec<_>>());
 }
 
 fn flushall(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -304,6 +310,7 @@ fn flushall(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         ctx.db.with_database(index, |db| db.clear(in_background));
     }
     ctx.db.journal.flushed(None);
+    tell_flush(ctx, args);
     ctx.next = Next::Persist(PersistRequest::AllFlushed);
     Ok(())
 }

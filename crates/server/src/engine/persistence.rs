@@ -10,14 +10,14 @@ use crate::observe::persistence::{ChildFigures, LoadingFigures};
 use crate::persist::aof::manifest::ManifestError;
 use crate::persist::child::{Child, Purpose};
 use crate::persist::file::{self, FileError};
-use crate::persist::rdb::load::{LoadFigures, LoadOptions};
+use crate::persist::rdb::load::{LoadFigures, LoadOptions, Reason};
 use crate::persist::rdb::{LoadError, Loader, Snapshot, write_snapshot};
 use crate::server::{HostRequest, PersistRequest, Shutdown};
 use crate::session::ClientSlot;
 use crate::sys::child::{CANCEL, Ended};
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -62,6 +62,10 @@ pub enum RestoreError {
         path: PathBuf,
         at: u64,
     },
+    /// The manifest names it, and it is not there.
+    LogMissing {
+        path: PathBuf,
+    },
     /// The file ends too early.
     LogEnd {
         path: PathBuf,
@@ -71,6 +75,18 @@ pub enum RestoreError {
         path: PathBuf,
         reason: String,
     },
+}
+
+impl RestoreError {
+    /// Whether it is about an RDB file rather than an append-only one.
+    pub fn is_of_snapshot(&self) -> bool {
+        matches!(self, RestoreError::Open { .. } | RestoreError::Rdb(_))
+    }
+
+    /// Whether the bytes of an RDB file make no sense, rather than the file as a whole.
+    pub fn is_within_snapshot(&self) -> bool {
+        matches!(self, RestoreError::Rdb(LoadError { reason: Reason::Read(_), .. }))
+    }
 }
 
 impl fmt::Display for RestoreError {
@@ -85,6 +101,11 @@ impl fmt::Display for RestoreError {
             RestoreError::LogFormat { path, at } => write!(
                 f,
                 "Bad file format reading the append only file {} at byte {at}: make a backup of your AOF file, then use ./valkey-check-aof --fix <filename.manifest>",
+                path.display()
+            ),
+            RestoreError::LogMissing { path } => write!(
+                f,
+                "Unable to obtain the AOF file {} length. stat: No such file or directory",
                 path.display()
             ),
             RestoreError::LogEnd { path } => write!(
@@ -433,6 +454,8 @@ impl Executor {
             verify_checksum: self.server.config.rdbchecksum && !self.server.switches.skip_checksums,
             drop_due,
             replaces,
+            discards: false,
+            key_delay_us: self.server.config.key_load_delay_us,
             now_ms: self.server.now.unix_ms(),
         }
     }
@@ -456,6 +479,7 @@ impl Executor {
     /// Begins to load what was saved; [`Executor::load_step`] goes on with it.
     pub fn begin_loading(&mut self) -> Result<(), RestoreError> {
         self.begin_tick();
+        remove_abandoned_files();
         if self.server.config.appendonly {
             return self.begin_log_loading();
         }
@@ -519,10 +543,15 @@ impl Executor {
 
     fn rdb_loaded(&mut self, loaded: LoadFigures) {
         self.server.observed.persistence.loading = None;
+        let empty = match loaded.keys_empty {
+            0 => String::new(),
+            empty => format!("empty keys skipped: {empty}, "),
+        };
         log::info!(
-            "Done loading RDB, keys loaded: {}, keys expired: {}.",
+            "Done loading RDB, keys loaded: {}, keys expired: {}, {empty}all fields expired hashes: {}.",
             loaded.keys_loaded,
-            loaded.keys_expired
+            loaded.keys_expired,
+            loaded.keys_emptied
         );
         log::info!("DB loaded from disk: {:.3} seconds", self.loading_seconds());
     }
@@ -581,4 +610,21 @@ impl Executor {
 
 fn temporary_path(process: u32) -> PathBuf {
     PathBuf::from(format!("temp-{process}.rdb"))
+}
+
+/// Removes what children of servers that were killed have left half-written in the working directory.
+fn remove_abandoned_files() {
+    let Ok(entries) = fs::read_dir(".") else { return };
+    for name in entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
+        let rewritten = name.strip_prefix("temp-rewriteaof-bg-").and_then(|rest| rest.strip_suffix(".aof"));
+        let saved = name.strip_prefix("temp-").and_then(|rest| rest.strip_suffix(".rdb"));
+        let Some(process) = rewritten.or(saved).and_then(|digits| digits.parse::<u32>().ok()) else {
+            continue;
+        };
+        if !Path::new("/proc").join(process.to_string()).exists() {
+            log::info!("Removing {name}, which a process that is gone has left");
+            // What cannot be removed takes room and does no other harm.
+            let _ = fs::remove_file(&name);
+        }
+    }
 }

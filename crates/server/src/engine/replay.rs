@@ -66,13 +66,17 @@ impl Executor {
     /// Servers before version 7 kept one file beside the RDB file: it becomes the base.
     fn take_over_single_file(&mut self, names: &Names, manifest: &mut Manifest) -> Result<(), RestoreError> {
         let single = Path::new(OsStr::from_bytes(&names.file));
-        if !manifest.is_empty() || !single.exists() {
+        // The manifest comes before the file: a crash in between leaves it naming a file that has yet to be moved.
+        let interrupted = manifest.increments.is_empty()
+            && manifest.base.as_ref().is_some_and(|base| base.name == names.file)
+            && !names.path(&names.file).exists();
+        if !single.exists() || !(manifest.is_empty() || interrupted) {
             return Ok(());
         }
         manifest.base = Some(crate::persist::aof::manifest::Part { name: names.file.clone(), sequence: 1 });
         manifest.base_sequence = 1;
         let target = names.path(&names.file);
-        file::rename(single, &target).and_then(|()| manifest.persist(names)).map_err(RestoreError::File)?;
+        manifest.persist(names).and_then(|()| file::rename(single, &target)).map_err(RestoreError::File)?;
         log::info!(
             "Successfully migrated an old-style AOF file ({}) into the AOF directory ({}).",
             single.display(),
@@ -89,8 +93,7 @@ impl Executor {
     ) -> Result<LogLoading, RestoreError> {
         let paths: VecDeque<PathBuf> = manifest.parts().map(|part| names.path(&part.name)).collect();
         if let Some(missing) = paths.iter().find(|path| !path.exists()) {
-            let source = io::ErrorKind::NotFound.into();
-            return Err(RestoreError::File(failed("The AOF manifest names", missing)(source)));
+            return Err(RestoreError::LogMissing { path: missing.clone() });
         }
         let client = self.connect(ConnectionFigures::default());
         self.db.importing = true;

@@ -177,7 +177,12 @@ impl Player {
         // What scripts save and load again is nobody else's.
         let dir = std::env::temp_dir().join(format!("warmline-golden-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
-        let config = Config { enable_debug_command: server::config::ProtectedAction::Yes, dir, ..config };
+        let config = Config {
+            enable_debug_command: server::config::ProtectedAction::Yes,
+            save: Vec::new(),
+            dir,
+            ..config
+        };
         let seeds = Seeds { hash: HashSeed::new(1, 2), random: 3 };
         let executor = Executor::new(config, Clock::standing_at(START_UNIX_MS), identity, seeds);
         let place = Place::InProcess { executor: Box::new(executor), clients: HashMap::new() };

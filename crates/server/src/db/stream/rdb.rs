@@ -161,6 +161,13 @@ fn read_pending<R: Read>(
     for _ in 0..reader.length()? {
         let id = StreamId::from_key(reader.array()?);
         let Some((delivered_ms, deliveries)) = unassigned.remove(&id) else {
+            if let Some(pending) = group.pending(id) {
+                return corrupt(if pending.consumer == consumer {
+                    "Duplicated consumer PEL entry loading a stream consumer group"
+                } else {
+                    "NACK already assigned to a different consumer, shared NACKs across consumers are not valid"
+                });
+            }
             return corrupt("Consumer entry not found in group global PEL");
         };
         group.assign(id, Pending { consumer, delivered_ms, deliveries });

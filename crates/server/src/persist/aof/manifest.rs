@@ -33,6 +33,7 @@ pub struct Part {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
     pub base: Option<Part>,
+    /// The latest first.
     pub history: Vec<(Part, FileKind)>,
     pub increments: Vec<Part>,
     pub base_sequence: u64,
@@ -209,7 +210,9 @@ impl Manifest {
 
     /// Gives the next base its name; what was the base becomes history.
     pub fn next_base(&mut self, names: &Names, is_rdb: bool) -> Vec<u8> {
-        self.history.extend(self.base.take().map(|part| (part, FileKind::Base)));
+        if let Some(part) = self.base.take() {
+            self.history.insert(0, (part, FileKind::Base));
+        }
         self.base_sequence += 1;
         let name = names.base(self.base_sequence, is_rdb);
         self.base = Some(Part { name: name.clone(), sequence: self.base_sequence });
@@ -227,7 +230,9 @@ impl Manifest {
     /// All increments but the last `kept` become history.
     pub fn retire_increments(&mut self, kept: usize) {
         let retired = self.increments.len().saturating_sub(kept);
-        self.history.extend(self.increments.drain(..retired).map(|part| (part, FileKind::Increment)));
+        for part in self.increments.drain(..retired) {
+            self.history.insert(0, (part, FileKind::Increment));
+        }
     }
 
     /// Writes the manifest to disk, whole or not at all.

@@ -1,5 +1,6 @@
 //! Reading a snapshot, some keys at a time: the server goes on answering in between.
 
+use super::save::pause;
 use crate::db::Db;
 use crate::db::rdb::{Loaded, LoadedKey};
 use std::fmt;
@@ -19,6 +20,10 @@ pub struct LoadOptions {
     pub drop_due: bool,
     /// A key that is there already gives way; otherwise it is an error.
     pub replaces: bool,
+    /// Nothing is kept: the file is only checked.
+    pub discards: bool,
+    /// As [`super::Snapshot::key_delay_us`].
+    pub key_delay_us: i32,
     pub now_ms: i64,
 }
 
@@ -33,8 +38,8 @@ pub struct LoadError {
 pub enum Reason {
     Signature(Vec<u8>),
     Version(u16),
-    ForeignType(u8),
-    UnknownType(u8),
+    ForeignType { kind: u8, version: u16 },
+    UnknownType,
     Database { index: u64, count: usize },
     Duplicate { key: Vec<u8> },
     Module,
@@ -49,9 +54,11 @@ impl fmt::Display for LoadError {
                 write!(f, "Wrong signature trying to load DB from file: {}", String::from_utf8_lossy(bytes))
             }
             Reason::Version(version) => write!(f, "Can't handle RDB format version {version}"),
-            Reason::ForeignType(kind) => write!(f, "Can't handle foreign type or opcode {kind} in RDB"),
-            Reason::UnknownType(kind) => {
-                write!(f, "Unknown type or opcode {kind} when loading DB. Unrecoverable error, aborting now.")
+            Reason::ForeignType { kind, version } => {
+                write!(f, "Can't handle foreign type or opcode {kind} in RDB with version {version}")
+            }
+            Reason::UnknownType => {
+                f.write_str("Unknown type or opcode when loading DB. Unrecoverable error, aborting now.")
             }
             Reason::Database { index, count } => write!(
                 f,
@@ -74,6 +81,7 @@ impl std::error::Error for LoadError {}
 pub struct LoadFigures {
     pub keys_loaded: u64,
     pub keys_expired: u64,
+    pub keys_expiring: u64,
     /// Keys whose fields were all due.
     pub keys_emptied: u64,
     pub keys_empty: u64,
@@ -95,6 +103,7 @@ pub struct Loader<R> {
     db_index: usize,
     prefix: Prefix,
     key: Vec<u8>,
+    kind: u8,
     pub figures: LoadFigures,
     /// Sources of function libraries, for whoever can compile them.
     pub libraries: Vec<Vec<u8>>,
@@ -129,6 +138,7 @@ impl<R: Read> Loader<R> {
             db_index: 0,
             prefix: Prefix::default(),
             key: Vec::new(),
+            kind: 0,
             figures: LoadFigures::default(),
             libraries: Vec::new(),
         })
@@ -139,6 +149,11 @@ impl<R: Read> Loader<R> {
         self.reader.position()
     }
 
+    /// The key read last, and its type.
+    pub fn last_key(&self) -> Option<(&[u8], u8)> {
+        (!self.key.is_empty()).then_some((&self.key, self.kind))
+    }
+
     /// What follows the snapshot in the same file.
     pub fn into_rest(self) -> (Vec<u8>, R) {
         self.reader.into_rest()
@@ -147,7 +162,9 @@ impl<R: Read> Loader<R> {
     /// Reads on until `out_of_time` says so; whether the end has been reached.
     pub fn step(&mut self, db: &mut Db, out_of_time: &mut dyn FnMut() -> bool) -> Result<bool, LoadError> {
         loop {
-            for _ in 0..KEYS_PER_LOOK {
+            let keys = if self.options.key_delay_us == 0 { KEYS_PER_LOOK } else { 1 };
+            for _ in 0..keys {
+                pause(self.options.key_delay_us, self.figures.keys_loaded);
                 let done = self.read_one(db).map_err(|reason| LoadError { at: self.position(), reason })?;
                 if done {
                     return Ok(true);
@@ -163,7 +180,7 @@ impl<R: Read> Loader<R> {
     fn read_one(&mut self, db: &mut Db) -> Result<bool, Reason> {
         let kind = self.reader.byte()?;
         if self.magic == Magic::Redis && (FOREIGN_TYPE_MIN..=FOREIGN_TYPE_MAX).contains(&kind) {
-            return Err(Reason::ForeignType(kind));
+            return Err(Reason::ForeignType { kind, version: self.version });
         }
         match kind {
             opcode::EXPIRY_S => {
@@ -202,7 +219,7 @@ impl<R: Read> Loader<R> {
                 return Ok(true);
             }
             kind if kind::is_known(kind) => self.read_key(db, kind)?,
-            kind => return Err(Reason::UnknownType(kind)),
+            _ => return Err(Reason::UnknownType),
         }
         Ok(false)
     }
@@ -241,6 +258,7 @@ impl<R: Read> Loader<R> {
 
     fn read_key(&mut self, db: &mut Db, kind: u8) -> Result<(), Reason> {
         self.reader.string()?.copy_to(&mut self.key);
+        self.kind = kind;
         let prefix = std::mem::take(&mut self.prefix);
         let now_ms = self.options.now_ms;
         let drops = self.options.drop_due;
@@ -250,6 +268,14 @@ impl<R: Read> Loader<R> {
             replaces: self.options.replaces,
             fields_due_before_ms: drops.then_some(now_ms),
         };
+        self.figures.keys_expiring += u64::from(prefix.expiry_ms.is_some());
+        if self.options.discards {
+            db.read_value(&mut self.reader, kind, None)?;
+            self.figures.keys_loaded += 1;
+            let due = prefix.expiry_ms.is_some_and(|at_ms| at_ms < now_ms);
+            self.figures.keys_expired += u64::from(due);
+            return Ok(());
+        }
         if drops && prefix.expiry_ms.is_some_and(|at_ms| at_ms < now_ms) {
             db.read_value(&mut self.reader, kind, None)?;
             self.figures.keys_expired += 1;

@@ -119,7 +119,7 @@ fn write_key<W: Write>(
     write_value(writer, &value)
 }
 
-fn pause(delay_us: i32, keys: u64) {
+pub(super) fn pause(delay_us: i32, keys: u64) {
     match delay_us {
         0 => {}
         1.. => std::thread::sleep(Duration::from_micros(delay_us as u64)),

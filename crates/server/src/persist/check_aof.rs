@@ -1,0 +1,253 @@
+//! `warmline-check-aof`: reads append-only files to their ends, running nothing, and cuts off what a crash has left
+//! half-written.
+
+use super::aof::manifest::{Manifest, Names};
+use super::check_rdb;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use wire::aof::{Item, ReadError, Reader};
+
+/// What is to be done with what is found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wishes {
+    /// Cut off the end that is not sound.
+    pub fix: bool,
+    /// Cut off all that was written after this second.
+    pub until_s: Option<i64>,
+}
+
+/// Why the check ends without a sound file; it has been said.
+struct Unsound;
+
+/// What a check of one file has led to.
+enum Verdict {
+    Valid,
+    Empty,
+    Truncated,
+    TruncatedToTime(i64),
+}
+
+/// Checks a single file, or all that a manifest names; whether they are sound now.
+pub fn check(path: &Path, wishes: Wishes) -> bool {
+    let outcome = if path.extension().is_some_and(|extension| extension == "manifest") {
+        check_manifest(path, wishes)
+    } else {
+        println!("Start checking Old-Style AOF");
+        check_file(path, true, wishes).map(|verdict| report("AOF", path, &verdict))
+    };
+    outcome.is_ok()
+}
+
+fn check_manifest(path: &Path, wishes: Wishes) -> Result<(), Unsound> {
+    println!("Start checking Multi Part AOF");
+    let bytes = std::fs::read(path).map_err(|error| refuse(path, &error))?;
+    let manifest = Manifest::parse(&bytes).map_err(|error| refuse(path, &error))?;
+    let directory = path.parent().map_or(PathBuf::new(), Path::to_owned);
+    let file = path.file_stem().map_or(Vec::new(), |stem| stem.as_bytes().to_vec());
+    let names = Names { directory, file };
+    let total = manifest.parts().count();
+    for (index, part) in manifest.parts().enumerate() {
+        let (path, last) = (names.path(&part.name), index + 1 == total);
+        let is_base = manifest.base.as_ref() == Some(part);
+        if is_base {
+            let format = if is_snapshot(&path) { "RDB" } else { "RESP" };
+            println!("Start to check BASE AOF ({format} format).");
+        } else if index == usize::from(manifest.base.is_some()) {
+            println!("Start to check INCR files.");
+        }
+        let verdict = check_file(&path, last, wishes)?;
+        report(if is_base { "BASE AOF" } else { "INCR AOF" }, &path, &verdict);
+    }
+    println!("All AOF files and manifest are valid");
+    Ok(())
+}
+
+fn refuse(path: &Path, error: &dyn std::fmt::Display) -> Unsound {
+    println!("Cannot open file {}: {error}, aborting...", path.display());
+    Unsound
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+fn report(what: &str, path: &Path, verdict: &Verdict) {
+    let file = name(path);
+    match verdict {
+        Verdict::Valid => println!("{what} {file} is valid"),
+        Verdict::Empty => println!("{what} {file} is empty"),
+        Verdict::Truncated => println!("Successfully truncated AOF {file}"),
+        Verdict::TruncatedToTime(unix_s) => {
+            println!("Successfully truncated AOF {file} to timestamp {unix_s}");
+        }
+    }
+}
+
+fn is_snapshot(path: &Path) -> bool {
+    let mut signature = [0; 6];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut signature));
+    read.is_ok() && (signature.starts_with(b"REDIS") || &signature == b"VALKEY")
+}
+
+/// How far a file is sound.
+struct Analysis {
+    valid_up_to: u64,
+    lines: u64,
+    /// Where what is too late begins.
+    too_late_at: Option<u64>,
+    error: Option<String>,
+}
+
+fn check_file(path: &Path, last: bool, wishes: Wishes) -> Result<Verdict, Unsound> {
+    let mut file = File::options()
+        .read(true)
+        .write(wishes.fix || wishes.until_s.is_some())
+        .open(path)
+        .map_err(|error| refuse(path, &error))?;
+    let size = file.metadata().map_err(|error| refuse(path, &error))?.len();
+    if size == 0 {
+        return Ok(Verdict::Empty);
+    }
+    if is_snapshot(path) {
+        return if check_rdb::check(path) {
+            println!("RDB preamble is OK, proceeding with AOF tail...");
+            Ok(Verdict::Valid)
+        } else {
+            println!("RDB preamble of AOF file is not sane, aborting.");
+            Err(Unsound)
+        };
+    }
+    file.rewind().map_err(|error| refuse(path, &error))?;
+    let analysis = analyse(&mut BufReader::new(&mut file), wishes.until_s);
+    if let (Some(at), Some(until_s)) = (analysis.too_late_at, wishes.until_s) {
+        return truncate_to_time(&file, path, last, at, until_s);
+    }
+    if let Some(error) = &analysis.error {
+        println!("{error}");
+    }
+    let (file_name, ok) = (name(path), analysis.valid_up_to);
+    let diff = size - ok;
+    println!(
+        "AOF analyzed: filename={file_name}, size={size}, ok_up_to={ok}, ok_up_to_line={}, diff={diff}",
+        analysis.lines
+    );
+    if diff == 0 {
+        return Ok(Verdict::Valid);
+    }
+    if !wishes.fix {
+        println!("AOF {file_name} is not valid. Use the --fix option to try fixing it.");
+        return Err(Unsound);
+    }
+    if !last {
+        println!("Failed to truncate AOF {file_name} because it is not the last file");
+        return Err(Unsound);
+    }
+    println!("This will shrink the AOF {file_name} from {size} bytes, with {diff} bytes, to {ok} bytes");
+    confirm()?;
+    file.set_len(ok).map_err(|_| {
+        println!("Failed to truncate AOF {file_name}");
+        Unsound
+    })?;
+    Ok(Verdict::Truncated)
+}
+
+fn confirm() -> Result<(), Unsound> {
+    print!("Continue? [y/N]: ");
+    // Where nobody can be asked, nothing is answered either.
+    let _ = std::io::stdout().flush();
+    let mut answer = String::new();
+    let _ = std::io::stdin().lock().read_line(&mut answer);
+    if answer.to_ascii_lowercase().starts_with('y') {
+        return Ok(());
+    }
+    println!("Aborting...");
+    Err(Unsound)
+}
+
+fn truncate_to_time(file: &File, path: &Path, last: bool, at: u64, until_s: i64) -> Result<Verdict, Unsound> {
+    let file_name = name(path);
+    if at == 0 {
+        println!("AOF {file_name} has nothing before timestamp {until_s}, aborting...");
+        return Err(Unsound);
+    }
+    if !last {
+        println!(
+            "Failed to truncate AOF {file_name} to timestamp {until_s} to offset {at} because it is not the last file."
+        );
+        println!(
+            "If you insist, please delete all files after this file according to the manifest file and delete the corresponding records in manifest file manually. Then re-run valkey-check-aof."
+        );
+        return Err(Unsound);
+    }
+    file.set_len(at).map_err(|_| {
+        println!("Failed to truncate AOF {file_name} to timestamp {until_s}");
+        Unsound
+    })?;
+    Ok(Verdict::TruncatedToTime(until_s))
+}
+
+/// Reads commands up to the first that is not sound, or up to what was written too late.
+fn analyse(source: &mut impl BufRead, until_s: Option<i64>) -> Analysis {
+    let mut reader = Reader::new(source, 0);
+    let mut analysis = Analysis { valid_up_to: 0, lines: 0, too_late_at: None, error: None };
+    let (mut in_transaction, mut lines) = (false, 0);
+    loop {
+        let before = reader.position();
+        let item = reader.read();
+        match &item {
+            Ok(Item::End) if in_transaction => {
+                analysis.error = Some(at(before, "Reached EOF before reading EXEC for MULTI"));
+            }
+            Ok(Item::End) => {}
+            Ok(Item::Timestamp(unix_s)) if until_s.is_some_and(|until_s| *unix_s > until_s) => {
+                analysis.too_late_at = Some(before);
+            }
+            Ok(Item::Timestamp(_) | Item::Comment) => lines += 1,
+            Ok(Item::Command(arguments)) => {
+                lines += 1 + 2 * arguments.len() as u64;
+                let is = |word: &[u8]| arguments.len() == 1 && arguments[0].eq_ignore_ascii_case(word);
+                if is(b"multi") && in_transaction || is(b"exec") && !in_transaction {
+                    analysis.error = Some(at(before, "Unexpected MULTI or EXEC"));
+                }
+                in_transaction = is(b"multi") || in_transaction && !is(b"exec");
+            }
+            Err(ReadError::UnexpectedEnd) => {
+                analysis.error =
+                    Some(at(reader.position(), "Expected to read more bytes, got an unexpected end of file"));
+            }
+            Err(error) => analysis.error = Some(at(reader.position(), &error.to_string())),
+        }
+        let ends = matches!(item, Ok(Item::End) | Err(_));
+        // The line that is not sound is the next one.
+        analysis.lines = lines + u64::from(analysis.error.is_some());
+        if ends || analysis.error.is_some() || analysis.too_late_at.is_some() {
+            return analysis;
+        }
+        if !in_transaction {
+            analysis.valid_up_to = reader.position();
+        }
+    }
+}
+
+fn at(position: u64, what: &str) -> String {
+    format!("0x{position:16x}: {what}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sound_ends_before_what_is_not() {
+        let sound = b"*1\r\n$4\r\nPING\r\n";
+        let analysis = analyse(&mut &sound[..], None);
+        assert!(analysis.error.is_none() && analysis.valid_up_to == sound.len() as u64);
+        let torn = [&sound[..], b"*1\r\n$5\r\nMULTI\r\n", &sound[..]].concat();
+        let analysis = analyse(&mut &torn[..], None);
+        assert!(analysis.error.is_some() && analysis.valid_up_to == sound.len() as u64);
+        let timed = [b"#TS:5\r\n", &sound[..], b"#TS:9\r\n", &sound[..]].concat();
+        assert_eq!(analyse(&mut &timed[..], Some(7)).too_late_at, Some(7 + sound.len() as u64));
+    }
+}
