@@ -8,7 +8,8 @@ use crate::observe::persistence::{ChildFigures, LoadingFigures};
 use crate::persist::child::{Child, Purpose};
 use crate::persist::file;
 use crate::persist::rdb::load::LoadOptions;
-use crate::persist::rdb::{LoadError, Loader, Snapshot, write_snapshot};
+use crate::persist::rdb::{LoadError, Loader, Reason, Snapshot, write_snapshot};
+use crate::script::functions::RestorePolicy;
 use crate::server::{HostRequest, PersistRequest, Shutdown};
 use crate::session::ClientSlot;
 use crate::sys::child::{CANCEL, Ended};
@@ -119,7 +120,7 @@ impl Executor {
             aof_base,
             with_idle_times: by_age,
             with_frequencies: policy.is_lfu(),
-            libraries: Vec::new(),
+            libraries: self.server.scripts.libraries.codes().map(<[u8]>::to_vec).collect(),
             key_delay_us: config.rdb_key_save_delay_us,
             now_ms: self.server.now.unix_ms(),
         }
@@ -450,6 +451,12 @@ impl Executor {
             }
         }
         if done {
+            let libraries = std::mem::take(&mut loading.source.libraries);
+            let at = loading.source.position();
+            let restored = self.server.scripts.restore_libraries(&libraries, RestorePolicy::Flush);
+            restored.map_err(|error| RestoreError::Rdb(LoadError { at, reason: Reason::Library(error) }))?;
+            let Some(loading) = &self.disk.loading else { return Ok(()) };
+            let figures = &mut self.server.observed.persistence;
             let seconds = (now.monotonic_us - loading.started_us) as f64 / 1e6;
             let loaded = loading.source.figures;
             log::info!(
@@ -481,12 +488,18 @@ impl Executor {
             self.empty_all();
         }
         let result = source.step(&mut self.db, &mut || false);
+        let policy = if flush { RestorePolicy::Flush } else { RestorePolicy::Replace };
+        let restored = self.server.scripts.restore_libraries(&source.libraries, policy);
         self.db.journal.flushed(None);
         let figures = &mut self.server.observed.persistence;
         figures.keys_loaded = source.figures.keys_loaded;
         figures.keys_expired = source.figures.keys_expired;
         result.map_err(|error| {
             log::warn!("{error}");
+            FAILED_LOAD
+        })?;
+        restored.map_err(|error| {
+            log::warn!("Failed loading library, {error}");
             FAILED_LOAD
         })?;
         log::info!("DB reloaded by DEBUG RELOAD");
