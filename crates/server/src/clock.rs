@@ -20,7 +20,7 @@ impl Reading {
 }
 
 /// The machine's clock, or one that a test turns.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Clock {
     Machine { start: Instant },
     Virtual { now: Reading },

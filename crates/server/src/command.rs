@@ -206,6 +206,8 @@ pub struct Origin {
     pub in_transaction: bool,
     /// Again, after it had blocked and something it waits for changed.
     pub retried: bool,
+    /// Out of the append-only file, as the data is loaded.
+    pub replayed: bool,
     /// From a script.
     pub in_script: bool,
 }

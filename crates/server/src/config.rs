@@ -23,7 +23,7 @@ pub use buffer_limits::{OutputBufferLimit, OutputBufferLimits};
 pub use choices::*;
 pub use events::EventClasses;
 pub use kinds::{MemoryLimit, parse_memory};
-pub use load::{ConfigError, Directive, Place, Source, Startup};
+pub use load::{ConfigError, Directive, Place, Source, Startup, split_line};
 pub use option::{Flags, Occurrence, Refusal};
 pub use quote::quoted;
 pub use rewrite::{RewriteError, RewriteRequest};

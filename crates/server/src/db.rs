@@ -26,7 +26,7 @@ pub mod strings;
 
 pub use crate::config::EventClasses;
 pub use hash::Hash;
-pub use journal::{Change, Journal};
+pub use journal::{Change, Effect, Journal};
 pub use object::{Kind, Object, Taken, TakenValue, Text, Value};
 pub use set::Set;
 
@@ -65,7 +65,16 @@ impl DbFigures {
 /// What takes long to free, on its way to whoever frees in the background.
 pub enum Garbage {
     Object(Object),
-    Table(KeyTable<Object>),
+    Database(Cleared),
+}
+
+/// What was in a database that has been emptied.
+pub struct Cleared {
+    db_index: usize,
+    table: KeyTable<Object>,
+    #[expect(dead_code, reason = "it goes with the table, and takes as long to free")]
+    expiring_fields: ExpiringFields,
+    in_background: bool,
 }
 
 /// What is freed in the background, if it is large, when it goes for one of these reasons: the `lazyfree-lazy-*`
@@ -91,7 +100,7 @@ impl Garbage {
     pub fn objects(&self) -> usize {
         match self {
             Garbage::Object(_) => 1,
-            Garbage::Table(table) => table.len(),
+            Garbage::Database(cleared) => cleared.table.len(),
         }
     }
 }
@@ -122,9 +131,8 @@ pub struct Db {
     announced: Announced,
     /// Where large objects go to be freed; the engine drains it.
     pub discarded: Vec<Garbage>,
-    /// What was in databases that the last command has emptied, until its effects have been seen to; and whether it
-    /// is to be freed in the background.
-    cleared: Vec<(usize, KeyTable<Object>, bool)>,
+    /// The databases that the last command has emptied, until its effects have been seen to.
+    cleared: Vec<Cleared>,
 }
 
 impl Db {
@@ -243,6 +251,16 @@ impl Db {
             // That the key is gone is part of the change, which counts once.
             self.journal.event(self.selected, EventClasses::GENERIC, "del", key);
         }
+    }
+
+    /// Notes an effect beside that of the command at hand; see [`Journal::also`].
+    pub fn also(&mut self, arguments: &[&[u8]]) {
+        self.journal.also(self.selected, arguments);
+    }
+
+    /// Notes an effect that stands for the command at hand; see [`Journal::instead`].
+    pub fn instead(&mut self, arguments: &[&[u8]]) {
+        self.journal.instead(self.selected, arguments);
     }
 
     /// Announces an event that goes with a change already said.
@@ -409,24 +427,21 @@ impl Db {
     /// Empties the selected database.
     pub fn clear(&mut self, in_background: bool) {
         let empty = KeyTable::new(self.seed);
-        let old = std::mem::replace(self.table_mut(), empty);
-        if old.is_empty() {
+        let table = std::mem::replace(self.table_mut(), empty);
+        if table.is_empty() {
             return;
         }
-        self.expiring_fields[self.selected] = ExpiringFields::default();
+        let expiring_fields = std::mem::take(&mut self.expiring_fields[self.selected]);
         self.journal.mutated();
-        self.journal.add_dirty(old.len() as u64);
-        self.cleared.push((self.selected, old, in_background));
+        self.journal.add_dirty(table.len() as u64);
+        self.cleared.push(Cleared { db_index: self.selected, table, expiring_fields, in_background });
     }
 
     /// The effects of emptying databases have been seen to: what was in them may go.
     #[inline]
     pub fn forget_cleared(&mut self) {
-        for (_, table, in_background) in self.cleared.drain(..) {
-            if in_background {
-                self.discarded.push(Garbage::Table(table));
-            }
-        }
+        let in_background = self.cleared.drain(..).filter(|cleared| cleared.in_background);
+        self.discarded.extend(in_background.map(Garbage::Database));
     }
 
     /// Exchanges two databases whole.

@@ -15,7 +15,9 @@ pub mod memory;
 mod observation;
 pub mod persistence;
 pub mod prefetch;
+mod propagation;
 pub mod reclaim;
+mod replay;
 mod script;
 pub mod transaction;
 
@@ -45,6 +47,8 @@ pub struct Executor {
     pub(crate) cron: cron::Cron,
     reclaimer: reclaim::Reclaimer,
     pub(crate) disk: persistence::Disk,
+    /// What the command, transaction or script at hand has done so far, for those who copy the data.
+    unit: Vec<crate::db::Effect>,
     commands_before_tick: u64,
     /// When the last command ended, or the work on a client's requests began, on the monotonic clock: the next
     /// command begins then. One reading of the clock a command is 5 % of a GET's time less than two.
@@ -81,6 +85,7 @@ impl Executor {
             cron: cron::Cron::default(),
             reclaimer,
             disk: persistence::Disk::default(),
+            unit: Vec::new(),
             commands_before_tick: 0,
             stopwatch_ns: 0,
             script_slot: None,
@@ -142,6 +147,7 @@ impl Executor {
     pub fn end_tick(&mut self) {
         self.server.tracking.flush_broadcasts(&mut self.server.clients);
         self.free_discarded();
+        self.write_log();
         let statistics = &mut self.server.observed.statistics;
         let commands = statistics.commands_processed.saturating_sub(self.commands_before_tick);
         statistics.count_loop(self.clock.monotonic_us() - self.server.now.monotonic_us, commands);

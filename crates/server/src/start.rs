@@ -120,7 +120,6 @@ fn run(startup: Startup) -> Result<(), StartError> {
 /// What the configuration asks for and this version cannot do must not go unnoticed.
 fn warn_of_what_does_not_exist(config: &Config) {
     let asked = [
-        (config.appendonly, "appendonly: the append-only file"),
         (config.cluster_enabled, "cluster-enabled: the cluster"),
         (config.activedefrag, "activedefrag: active defragmentation"),
         (config.tls_port != 0, "tls-port: TLS"),

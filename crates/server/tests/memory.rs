@@ -7,7 +7,7 @@ use server::db::collection::EncodingLimits;
 use server::db::hash::FieldExpiry;
 use server::db::list::{End, List};
 use server::db::sorted_set::SortedSet;
-use server::db::stream::{Stream, StreamId};
+use server::db::stream::{Pending, Stream, StreamId};
 use server::db::{Db, EventClasses, Hash, Set};
 use server::observe::memory::ThreadMemory;
 use structures::hash::HashSeed;
@@ -30,7 +30,7 @@ fn list(db: &mut Db, i: usize) {
     db.change_or_create(KEY, |list: &mut List, means| {
         let element = text(scattered(i));
         list.expect(1, element.len(), means.limits);
-        list.push(if i % 3 == 0 { End::Left } else { End::Right }, &element);
+        list.push(if i.is_multiple_of(3) { End::Left } else { End::Right }, &element);
     })
     .unwrap();
 }
@@ -85,12 +85,67 @@ fn string(db: &mut Db, i: usize) {
     db.put_text(KEY, &vec![b'x'; i * 37], None);
 }
 
+/// A log whose entries are each pending with one of three consumers.
+fn read_entries(db: &mut Db, i: usize) {
+    entries(db, i);
+    db.change(KEY, |stream: &mut Stream, _| {
+        if i == 0 {
+            stream.create_group(b"group", StreamId::MIN, Some(0));
+            let group = stream.group_mut(b"group").unwrap();
+            for name in ["a", "b", "a long name of a consumer"] {
+                group.create_consumer(name.as_bytes(), 0).unwrap();
+            }
+        }
+        let group = stream.group_mut(b"group").unwrap();
+        let (consumer, _) = group.consumers().nth(i % 3).unwrap();
+        let id = StreamId { ms: 1_700_000_000_000 + i as u64, seq: 0 };
+        group.assign(id, Pending { consumer, delivered_ms: i as i64, deliveries: 1 });
+    })
+    .unwrap();
+}
+
+/// Takes element `i` out again.
+type Remove<'a> = &'a dyn Fn(&mut Db, usize);
+
+fn remove_text(db: &mut Db, i: usize) {
+    db.change(KEY, |set: &mut Set, _| set.remove(&text(scattered(i)))).unwrap();
+}
+
+fn remove_integer(db: &mut Db, i: usize) {
+    db.change(KEY, |set: &mut Set, _| set.remove(scattered(i).to_string().as_bytes())).unwrap();
+}
+
+fn remove_member(db: &mut Db, i: usize) {
+    db.change(KEY, |set: &mut SortedSet, _| set.remove(&text(i))).unwrap();
+}
+
+fn remove_field(db: &mut Db, i: usize) {
+    db.change(KEY, |hash: &mut Hash, _| hash.remove(&text(scattered(i)), 0)).unwrap();
+}
+
+fn pop(db: &mut Db, i: usize) {
+    db.change(KEY, |list: &mut List, _| list.pop(if i.is_multiple_of(2) { End::Left } else { End::Right }))
+        .unwrap();
+}
+
+fn delete_entry(db: &mut Db, i: usize) {
+    let id = StreamId { ms: 1_700_000_000_000 + i as u64, seq: 0 };
+    db.change(KEY, |stream: &mut Stream, _| stream.delete(id)).unwrap();
+}
+
 fn forget_changes(db: &mut Db) {
     db.changed(EventClasses::GENERIC, "set", KEY);
     drop(db.journal.take());
 }
 
-fn compare(what: &str, limits: &EncodingLimits, add: Add<'_>, sizes: &[usize]) -> Vec<String> {
+/// A collection is built of each size, and then, if it can be, cut down to a tenth.
+fn compare(
+    what: &str,
+    limits: &EncodingLimits,
+    add: Add<'_>,
+    remove: Option<Remove<'_>>,
+    sizes: &[usize],
+) -> Vec<String> {
     let memory = ThreadMemory::of_this_thread().expect("the allocator counts");
     let mut differences = Vec::new();
     for &size in sizes {
@@ -102,14 +157,21 @@ fn compare(what: &str, limits: &EncodingLimits, add: Add<'_>, sizes: &[usize]) -
         db.remove(KEY);
         forget_changes(&mut db);
         let before = memory.used_bytes();
+        let mut compare_now = |db: &mut Db, when: &str| {
+            forget_changes(db);
+            let allocated = memory.used_bytes() - before;
+            let told = db.memory_bytes(KEY).unwrap() as u64;
+            // The database's own index of hashes with fields that expire has a line for the key.
+            let index_bytes = if what.contains("expiry") { 48 } else { 0 };
+            if told.abs_diff(allocated) > allocated / 100 + index_bytes {
+                differences.push(format!("{what} of {size} {when}: {told} told, {allocated} allocated"));
+            }
+        };
         (0..size).for_each(|i| add(&mut db, i));
-        forget_changes(&mut db);
-        let allocated = memory.used_bytes() - before;
-        let told = db.memory_bytes(KEY).unwrap() as u64;
-        // The database's own index of hashes with fields that expire has a line for the key.
-        let index_bytes = if what.contains("expiry") { 48 } else { 0 };
-        if told.abs_diff(allocated) > allocated / 100 + index_bytes {
-            differences.push(format!("{what} of {size}: {told} told, {allocated} allocated"));
+        compare_now(&mut db, "built");
+        if let Some(remove) = remove {
+            (0..size - size.div_ceil(10)).for_each(|i| remove(&mut db, i));
+            compare_now(&mut db, "cut down");
         }
     }
     differences
@@ -119,28 +181,39 @@ fn compare(what: &str, limits: &EncodingLimits, add: Add<'_>, sizes: &[usize]) -
 fn the_memory_of_collections_is_what_was_allocated() {
     let limits = EncodingLimits::of(&Config::default());
     let skip_list = EncodingLimits { sorted_set_skip_list: true, ..limits.clone() };
+    let compressed = EncodingLimits { list_compress_depth: 1, ..limits.clone() };
     let sizes = [1, 5, 100, 129, 1000, 30_000];
-    let mut differences = Vec::new();
-    differences.extend(compare("string", &limits, &string, &[1, 2, 4, 10, 500, 5000]));
-    differences.extend(compare("list", &limits, &list, &sizes));
-    differences.extend(compare("list of long elements", &limits, &long_list, &[1, 10, 1000]));
-    differences.extend(compare("set", &limits, &texts, &sizes));
-    differences.extend(compare("set of integers", &limits, &integers, &sizes));
-    differences.extend(compare("set of consecutive integers", &limits, &consecutive, &sizes));
-    differences.extend(compare("sorted set", &limits, &scores, &sizes));
-    differences.extend(compare("sorted set of long members", &limits, &long_members, &sizes[..5]));
-    differences.extend(compare("skip list", &skip_list, &scores, &sizes));
-    differences.extend(compare("skip list of long members", &skip_list, &long_members, &sizes[..5]));
-    differences.extend(compare("stream", &limits, &entries, &sizes));
-    let hash = |expiry: FieldExpiry| {
+    let few = &sizes[..5];
+    let add_field = |expiry: FieldExpiry| {
         move |db: &mut Db, i: usize| {
+            let value = format!("value:{i}");
             db.change_or_create(KEY, |hash: &mut Hash, means| {
-                hash.set(&text(scattered(i)), format!("value:{i}").as_bytes(), expiry, &means);
+                hash.set(&text(scattered(i)), value.as_bytes(), expiry, &means);
             })
             .unwrap();
         }
     };
-    differences.extend(compare("hash", &limits, &hash(FieldExpiry::Clear), &sizes));
-    differences.extend(compare("hash with expiry", &limits, &hash(FieldExpiry::At(1 << 40)), &sizes));
+    let (field, expiring_field) = (add_field(FieldExpiry::Clear), add_field(FieldExpiry::At(1 << 40)));
+    let rows: &[(&str, &EncodingLimits, Add<'_>, Option<Remove<'_>>, &[usize])] = &[
+        ("string", &limits, &string, None, &[1, 2, 4, 10, 500, 5000]),
+        ("list", &limits, &list, Some(&pop), &sizes),
+        ("compressed list", &compressed, &list, Some(&pop), &sizes),
+        ("list of long elements", &limits, &long_list, Some(&pop), &[1, 10, 1000]),
+        ("set", &limits, &texts, Some(&remove_text), &sizes),
+        ("set of integers", &limits, &integers, Some(&remove_integer), &sizes),
+        ("set of consecutive integers", &limits, &consecutive, None, &sizes),
+        ("sorted set", &limits, &scores, Some(&remove_member), &sizes),
+        ("sorted set of long members", &limits, &long_members, None, few),
+        ("skip list", &skip_list, &scores, Some(&remove_member), &sizes),
+        ("skip list of long members", &skip_list, &long_members, None, few),
+        ("hash", &limits, &field, Some(&remove_field), &sizes),
+        ("hash with expiry", &limits, &expiring_field, Some(&remove_field), &sizes),
+        ("stream", &limits, &entries, Some(&delete_entry), &sizes),
+        ("stream with readers", &limits, &read_entries, None, &sizes),
+    ];
+    let differences: Vec<String> = rows
+        .iter()
+        .flat_map(|(what, limits, add, remove, sizes)| compare(what, limits, *add, *remove, sizes))
+        .collect();
     assert!(differences.is_empty(), "\n{}", differences.join("\n"));
 }

@@ -7,6 +7,7 @@
 //! | [`response`] | what our own tools read from a server |
 //! | [`number`] | integers, doubles and 80-bit floats as text |
 //! | [`glob`] | patterns |
+//! | [`aof`] | append-only files |
 //! | [`rdb`] | the elements of RDB files and DUMP payloads |
 //! | [`ziplist`], [`zipmap`] | compact collections as servers before version 7 wrote them |
 //! | [`crc64`] | the checksum of RDB and DUMP |
@@ -14,6 +15,7 @@
 //! Nothing here reads a socket, a file or a clock, and nothing is `unsafe`.
 #![forbid(unsafe_code)]
 
+pub mod aof;
 pub mod crc64;
 pub mod glob;
 pub mod number;

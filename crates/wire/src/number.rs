@@ -246,19 +246,41 @@ pub fn f64_text_17_digits(value: f64) -> NumberText {
     out
 }
 
-/// A coordinate in degrees as C's `%.17Lf` shows it: 17 digits behind the point, trailing zeros dropped. Its magnitude
-/// must be below a million.
+/// A coordinate in degrees as C's `%.17Lf` shows it: 17 digits behind the point, the last rounded to even, trailing
+/// zeros dropped. Its magnitude must be below a million.
 pub fn coordinate_text(value: f64) -> NumberText {
-    assert!(value.abs() < 1e6, "degrees are at most 360");
+    const SCALE: u64 = 100_000_000_000_000_000;
+    let magnitude = value.abs();
+    assert!(magnitude < 1e6, "degrees are at most 360");
+    let mut whole = magnitude as u64;
+    let rest = magnitude - whole as f64;
+    // The rest is `significand / 2^shift` exactly: below 1, its exponent is at most -1.
+    let bits = rest.to_bits();
+    let significand = bits & ((1 << 52) - 1) | u64::from(bits >> 52 != 0) << 52;
+    let shift = 1075 - (bits >> 52).max(1) as u32;
+    // 53 bits times 57 bits. What is shifted out whole is too little to be seen.
+    let scaled = u128::from(significand) * u128::from(SCALE);
+    let mut fraction = scaled.checked_shr(shift).unwrap_or(0) as u64;
+    let lost = scaled & 1u128.checked_shl(shift).unwrap_or(0).wrapping_sub(1);
+    let half = 1u128.checked_shl(shift - 1).unwrap_or(u128::MAX);
+    fraction += u64::from(lost > half || lost == half && fraction % 2 == 1);
+    if fraction == SCALE {
+        (whole, fraction) = (whole + 1, 0);
+    }
     let mut out = NumberText::new();
-    let mut rest = out.bytes.as_mut_slice();
-    write!(rest, "{value:.17}").expect("a sign, six digits, a point and 17 digits fit");
-    let len = NUMBER_TEXT_LEN_MAX - rest.len();
-    let text = &out.bytes[..len];
-    let zeros = text.iter().rev().take_while(|&&byte| byte == b'0').count();
-    let point = usize::from(text[len - zeros - 1] == b'.');
-    out.len = (len - zeros - point) as u8;
-    if &*out == b"-0" { NumberText::of(b"0") } else { out }
+    if value < 0.0 && (whole, fraction) != (0, 0) {
+        out.push(b"-");
+    }
+    out.push(itoa::Buffer::new().format(whole).as_bytes());
+    if fraction != 0 {
+        let mut digits = itoa::Buffer::new();
+        // The scale's own leading digit keeps the zeros behind the point; the point takes its place.
+        let digits = digits.format(SCALE + fraction).as_bytes();
+        let zeros = digits.iter().rev().take_while(|&&digit| digit == b'0').count();
+        out.push(b".");
+        out.push(&digits[1..digits.len() - zeros]);
+    }
+    out
 }
 
 #[cfg(test)]

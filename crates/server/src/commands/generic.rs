@@ -210,6 +210,7 @@ fn rename_unless(
         ctx.db.put_taken(to, taken);
         ctx.db.changed(EventClasses::GENERIC, "rename_from", from);
         ctx.db.changed(EventClasses::GENERIC, "rename_to", to);
+        ctx.db.journal.count_together(1);
     }
     Ok(Some(true))
 }
@@ -236,6 +237,7 @@ fn move_key(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             db.put_taken(key, taken);
             db.changed(EventClasses::GENERIC, "move_to", key);
         });
+        ctx.db.journal.count_together(1);
     }
     ctx.reply.integer(movable.into());
     Ok(())

@@ -5,9 +5,9 @@ mod algebra;
 use super::scan::{ScanOptions, Walked, parse_cursor};
 use crate::command::flag::{DENY_OOM, FAST, READONLY, WRITE};
 use crate::command::{Args, Command, Context, Group, KeySpec, Look, Outcome, access};
-use crate::db::EventClasses;
 use crate::db::collection::Collection;
 use crate::db::set::Set;
+use crate::db::{Db, EventClasses};
 use crate::error::ClientError;
 
 const LOOKS: [KeySpec; 1] = [KeySpec::one(1, access::RO)];
@@ -230,6 +230,7 @@ fn spop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     })?;
     let popped = popped.unwrap_or_default();
     if !popped.is_empty() {
+        tell_removed(ctx.db, key, &popped);
         ctx.db.changed(EventClasses::SET, "spop", key);
         ctx.db.journal.add_dirty(popped.len() as u64 - 1);
     }
@@ -240,6 +241,20 @@ fn spop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     ctx.reply.set(popped.len());
     popped.iter().for_each(|member| ctx.reply.bulk(member));
     Ok(())
+}
+
+/// Members named in one command that tells of their removal.
+const REMOVALS_TOLD_TOGETHER: usize = 1024;
+
+/// What was drawn by lot is told by name.
+fn tell_removed(db: &mut Db, key: &[u8], members: &[Vec<u8>]) {
+    if !db.journal.recording {
+        return;
+    }
+    for some in members.chunks(REMOVALS_TOLD_TOGETHER) {
+        let names = some.iter().map(Vec::as_slice);
+        db.instead(&[&b"SREM"[..], key].into_iter().chain(names).collect::<Vec<_>>());
+    }
 }
 
 fn srandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

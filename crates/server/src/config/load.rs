@@ -303,7 +303,7 @@ pub(super) fn trimmed(line: &[u8]) -> &[u8] {
 }
 
 /// The words of a line. What follows a zero byte would be lost silently, so there must be none.
-pub(super) fn split_line(line: &[u8]) -> Result<Vec<Vec<u8>>, Refusal> {
+pub fn split_line(line: &[u8]) -> Result<Vec<Vec<u8>>, Refusal> {
     if line.contains(&0) {
         return Err("Zero byte in configuration line".into());
     }

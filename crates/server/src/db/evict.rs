@@ -40,6 +40,7 @@ impl Db {
         self.with_database(db_index, |db| {
             if db.remove_hashed(hash, &key, db.lazy_freeing.evicted) {
                 db.figures.evicted_keys += 1;
+                db.also(&[if db.lazy_freeing.evicted { b"UNLINK" } else { b"DEL" }, &key]);
                 db.changed(EventClasses::EVICTED, "evicted", &key);
             }
         });

@@ -1,6 +1,6 @@
 //! Keys that are due: removed when met, and sought a little at a time so that unread ones go too.
 
-use super::{Db, DbFigures, EventClasses};
+use super::{Cleared, Db, DbFigures, EventClasses};
 
 /// Buckets walked between two looks at the clock.
 const BUCKETS_PER_ROUND: usize = 64;
@@ -88,8 +88,8 @@ impl Db {
 
     /// Whether the key was stored in a database that the last command has emptied.
     pub fn was_cleared(&self, db_index: usize, key: &[u8]) -> bool {
-        let mut tables = self.cleared.iter().filter(|(index, ..)| *index == db_index);
-        tables.any(|(_, table, _)| table.get(table.hash(key), key).is_some())
+        let mut cleared = self.cleared.iter().filter(|cleared| cleared.db_index == db_index);
+        cleared.any(|Cleared { table, .. }| table.get(table.hash(key), key).is_some())
     }
 
     /// Removes the key if it is due. Whether it must count as absent.
@@ -117,6 +117,7 @@ impl Db {
     fn expire(&mut self, hash: u64, key: &[u8]) {
         if self.remove_hashed(hash, key, self.lazy_freeing.expired) {
             self.figures.expired_keys += 1;
+            self.also(&[if self.lazy_freeing.expired { b"UNLINK" } else { b"DEL" }, key]);
             self.changed(EventClasses::EXPIRED, "expired", key);
         }
     }

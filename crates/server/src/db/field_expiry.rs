@@ -3,7 +3,7 @@
 //! Every place that stores, changes or removes a value tells [`ExpiringFields`] when the value's first field expires,
 //! before and after, so the search for due fields meets only hashes that have some.
 
-use super::collection::Collection;
+use super::collection::{Collection, Means};
 use super::hash::Hash;
 use super::{Db, EventClasses, Object};
 use std::collections::BTreeSet;
@@ -101,12 +101,21 @@ impl Db {
     /// Whether anything was removed.
     fn expire_fields_of(&mut self, key: &[u8]) -> bool {
         let now_ms = self.now_ms;
-        let removed = match self.change(key, |hash: &mut Hash, _| hash.remove_due(FIELDS_PER_ROUND, now_ms)) {
+        let mut fields = Vec::new();
+        let remove = |hash: &mut Hash, _: Means<'_>| {
+            hash.remove_due(FIELDS_PER_ROUND, now_ms, &mut |field| fields.push(field.to_vec()))
+        };
+        let removed = match self.change(key, remove) {
             Ok(Some(removed)) => removed,
             // The key itself was due.
             Ok(None) | Err(_) => return !self.holds(self.selected, key),
         };
         self.count_expired_fields(removed);
+        if removed > 0 {
+            let names = fields.iter().map(Vec::as_slice);
+            let arguments: Vec<&[u8]> = [&b"HDEL"[..], key].into_iter().chain(names).collect();
+            self.also(&arguments);
+        }
         self.event(EventClasses::EXPIRED, "hexpired", key);
         if std::mem::take(&mut self.emptied) {
             self.changed(EventClasses::GENERIC, "del", key);

@@ -244,11 +244,11 @@ impl Hash {
         }
     }
 
-    /// Removes up to `limit` fields that are gone; returns how many.
-    pub fn remove_due(&mut self, limit: usize, now_ms: i64) -> usize {
+    /// Removes up to `limit` fields that are gone, handing each to `removed`; returns how many.
+    pub fn remove_due(&mut self, limit: usize, now_ms: i64, removed: &mut dyn FnMut(&[u8])) -> usize {
         match &mut self.form {
             Form::Compact(_) => 0,
-            Form::Packed(map) => map.expire_due(now_ms, limit, &mut |_, _| ()),
+            Form::Packed(map) => map.expire_due(now_ms, limit, &mut |field, _| removed(field)),
         }
     }
 

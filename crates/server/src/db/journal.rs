@@ -40,6 +40,13 @@ pub enum Change {
     },
 }
 
+/// A command that does to a copy of the data what has been done here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Effect {
+    pub db_index: usize,
+    pub arguments: Vec<Vec<u8>>,
+}
+
 /// Entries are kept only while somebody listens; the count of changes is kept always.
 #[derive(Debug, Default)]
 pub struct Journal {
@@ -48,6 +55,11 @@ pub struct Journal {
     /// Somebody has asked to hear of misses.
     pub listening_to_misses: bool,
     changes: Vec<Change>,
+    /// Somebody copies the data by its effects: the engine keeps this true.
+    pub recording: bool,
+    effects: Vec<Effect>,
+    /// The command at hand is not an effect itself: those noted stand for it.
+    replaced: bool,
     /// Changes since the server started; its difference is INFO's `rdb_changes_since_last_save`.
     pub dirty: u64,
     /// How often the data was mutated and how often that was said, since the last [`Journal::take`].
@@ -120,6 +132,31 @@ impl Journal {
     #[inline]
     pub(super) fn mutated(&mut self) {
         self.mutations += 1;
+    }
+
+    /// Notes an effect beside that of the command at hand.
+    pub fn also(&mut self, db_index: usize, arguments: &[&[u8]]) {
+        if self.recording {
+            let arguments = arguments.iter().map(|argument| argument.to_vec()).collect();
+            self.effects.push(Effect { db_index, arguments });
+        }
+    }
+
+    /// Notes an effect that, with others so noted, stands for the command at hand.
+    pub fn instead(&mut self, db_index: usize, arguments: &[&[u8]]) {
+        self.replaced = self.recording;
+        self.also(db_index, arguments);
+    }
+
+    /// The command at hand has no effect but those noted.
+    pub fn not_verbatim(&mut self) {
+        self.replaced = self.recording;
+    }
+
+    /// Takes the effects noted, and whether they stand for the command too.
+    #[inline]
+    pub fn take_effects(&mut self) -> (Vec<Effect>, bool) {
+        (std::mem::take(&mut self.effects), std::mem::take(&mut self.replaced))
     }
 
     #[inline]

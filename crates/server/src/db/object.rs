@@ -48,6 +48,8 @@ pub enum Object {
 /// must not take. Each of so many elements may be an allocation of its own, and each of so many bytes cold.
 const LARGE_ELEMENTS: usize = 1024;
 const LARGE_BYTES: usize = 1 << 20;
+/// Of a stream: each is an allocation of some kilobytes.
+const LARGE_NODES: usize = 64;
 /// Fewer elements than this are freed fast whatever they are.
 const SMALL_ELEMENTS: usize = 64;
 
@@ -91,7 +93,7 @@ impl Object {
     pub fn is_large(&self) -> bool {
         match self {
             Object::Text(text) => text.capacity() > LARGE_BYTES,
-            Object::Stream(stream) => stream.freeing_steps() > LARGE_ELEMENTS,
+            Object::Stream(stream) => stream.freeing_steps() > LARGE_NODES,
             Object::Hash(_) | Object::SortedSet(_) | Object::List(_) | Object::Set(_) => {
                 let elements = self.elements().unwrap_or(0);
                 elements > LARGE_ELEMENTS || elements > SMALL_ELEMENTS && self.memory_bytes() > LARGE_BYTES

@@ -1,35 +1,560 @@
-//! The append-only file.
+//! The append-only file: when it is written, forced to disk, rewritten and loaded.
 
 use super::Executor;
-use super::persistence::Answer;
+use super::persistence::{Answer, RestoreError};
+use crate::config::{AppendFsync, Config};
+use crate::db::Effect;
 use crate::error::ClientError;
-use crate::persist::child::Child;
+use crate::persist::aof::manifest::{Names, lock_directory};
+use crate::persist::aof::rewrite::write_commands;
+use crate::persist::aof::{Appender, Manifest};
+use crate::persist::child::{Child, Purpose};
+use crate::persist::file::{self, FileError, Written, failed};
+use crate::persist::rdb::{Snapshot, write_snapshot};
 use crate::server::Shutdown;
-use crate::sys::child::Ended;
+use crate::sys::child::{CANCEL, Ended};
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use wire::reply::ReplyBuffer;
 
+/// How often the file is forced to disk by `appendfsync everysec`.
+const SYNC_PERIOD_US: u64 = 1_000_000;
+/// While an fsync is under way, writing waits for so long: the kernel would make it wait anyway.
+const POSTPONED_MAX_US: u64 = 2_000_000;
+/// So many rewrites that fail in a row are begun as soon as they are due; then they wait longer and longer.
+const FAILURES_TOLERATED: u64 = 3;
+const RETRY_DELAY_MAX_S: i64 = 3600;
+
+/// An append-only file in use.
+pub(crate) struct Log {
+    pub names: Names,
+    pub manifest: Manifest,
+    appender: Appender,
+    /// No other process appends to these files while this is open.
+    _directory: File,
+    /// Bytes in the base and in all increments but the last.
+    earlier_bytes: u64,
+    /// It was switched on while the data was there already: until its first base is complete, it is none.
+    waits_for_rewrite: bool,
+    synced_us: u64,
+    postponed_since_us: Option<u64>,
+    rewrite_failed_s: i64,
+}
+
+pub(super) fn names_of(config: &Config) -> Names {
+    Names {
+        directory: PathBuf::from(OsStr::from_bytes(&config.appenddirname)),
+        file: config.appendfilename.clone(),
+    }
+}
+
+fn temporary_base(process: u32) -> PathBuf {
+    PathBuf::from(format!("temp-rewriteaof-bg-{process}.aof"))
+}
+
+fn open_for_appending(path: &Path) -> Result<(File, u64), FileError> {
+    let doing = failed("Can't open the append-only file", path);
+    let file = fs::OpenOptions::new().append(true).create(true).open(path).map_err(&doing)?;
+    let bytes = file.metadata().map_err(&doing)?.len();
+    Ok((file, bytes))
+}
+
+fn bytes_of(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |metadata| metadata.len())
+}
+
 impl Executor {
-    pub(super) fn rewrite_log_on_request(
-        &mut self,
-        _in_transaction: bool,
-        _reply: &mut ReplyBuffer,
-    ) -> Answer {
-        Err(ClientError::text("ERR This version keeps no append-only file"))
+    /// Opens the append-only file for what comes after the data that has just been loaded, making it if there is
+    /// none.
+    pub(super) fn open_log(&mut self, mut manifest: Manifest, directory: File) -> Result<(), FileError> {
+        let names = names_of(&self.server.config);
+        if manifest.is_empty() {
+            let is_rdb = self.server.config.aof_use_rdb_preamble;
+            let name = manifest.next_base(&names, is_rdb);
+            log::info!("Creating AOF base file {} on server start", String::from_utf8_lossy(&name));
+            let snapshot = self.snapshot(true);
+            let path = names.path(&name);
+            let (db, timestamp_s) = (&self.db, self.timestamp_s());
+            file::write_new(&path, false, |sink| {
+                write_base(sink, db, is_rdb, &snapshot, timestamp_s, &mut |_| ())
+            })?;
+        }
+        let known = manifest.increments.last().map(|part| part.name.clone());
+        let doing = if known.is_some() { "Opening" } else { "Creating" };
+        let name = known.unwrap_or_else(|| manifest.next_increment(&names));
+        let (file, bytes) = open_for_appending(&names.path(&name))?;
+        manifest.persist(&names)?;
+        log::info!("{doing} AOF incr file {} on server start", String::from_utf8_lossy(&name));
+        let base_bytes = manifest.base.as_ref().map_or(0, |base| bytes_of(&names.path(&base.name)));
+        let earlier_bytes =
+            manifest.parts().map(|part| bytes_of(&names.path(&part.name))).sum::<u64>() - bytes;
+        let appender =
+            Appender::new(file, bytes).map_err(failed("Starting a thread for", &names.directory))?;
+        self.disk.log = Some(Log {
+            names,
+            manifest,
+            appender,
+            _directory: directory,
+            earlier_bytes,
+            waits_for_rewrite: false,
+            synced_us: self.server.now.monotonic_us,
+            postponed_since_us: None,
+            rewrite_failed_s: 0,
+        });
+        self.server.observed.persistence.log.base_bytes = base_bytes;
+        self.note_log();
+        Ok(())
     }
 
-    pub(super) fn reload_log(&mut self) -> Answer {
-        Err(ClientError::text("ERR This version keeps no append-only file"))
+    fn timestamp_s(&self) -> Option<i64> {
+        self.server.config.aof_timestamp_enabled.then(|| self.now_s())
     }
 
-    pub(super) fn may_stop_first_rewrite(&self, _how: Shutdown) -> bool {
-        true
+    /// Follows `appendonly` as CONFIG SET has changed it. On failure it is as it was.
+    pub(super) fn follow_appendonly(&mut self) -> Answer {
+        let wanted = self.server.config.appendonly;
+        if self.is_loading() || wanted == self.disk.log.is_some() {
+            return Ok(());
+        }
+        if !wanted {
+            self.stop_log();
+            return Ok(());
+        }
+        if let Err(error) = self.start_log() {
+            log::warn!("{error}");
+            self.server.config.appendonly = false;
+            return Err(ClientError::text(
+                "ERR CONFIG SET failed (possibly related to argument 'appendonly') - Unable to turn on AOF. Check server logs.",
+            ));
+        }
+        Ok(())
     }
 
-    pub(super) fn close_log(&mut self) {}
+    /// Switches the log on while there is data: it is valid from the end of the first rewrite on.
+    fn start_log(&mut self) -> Result<(), FileError> {
+        let names = names_of(&self.server.config);
+        let directory = lock_directory(&names.directory)?;
+        let manifest = Manifest::load(&names).map_err(|error| {
+            failed("Reading the manifest in", &names.directory)(io::Error::other(error.to_string()))
+        })?;
+        let temporary = names.temporary_increment();
+        let file = File::create(&temporary).map_err(failed("Can't open the append-only file", &temporary))?;
+        let appender = Appender::new(file, 0).map_err(failed("Starting a thread for", &names.directory))?;
+        self.disk.log = Some(Log {
+            names,
+            manifest,
+            appender,
+            _directory: directory,
+            earlier_bytes: 0,
+            waits_for_rewrite: true,
+            synced_us: self.server.now.monotonic_us,
+            postponed_since_us: None,
+            rewrite_failed_s: 0,
+        });
+        if self.disk.child.is_some() {
+            log::info!(
+                "AOF was enabled but there is already another background operation. An AOF background was scheduled to start when possible."
+            );
+            self.server.observed.persistence.log.rewrite_scheduled = true;
+        } else {
+            self.rewrite_log();
+        }
+        self.note_log();
+        Ok(())
+    }
 
-    pub(super) fn log_cron(&mut self) {}
+    fn stop_log(&mut self) {
+        if self.disk.child.as_ref().is_some_and(|child| child.purpose == Purpose::LogBase)
+            && let Some(child) = self.disk.child.take()
+        {
+            log::info!("Killing AOF child");
+            child.end();
+        }
+        self.close_log();
+        if let Some(log) = self.disk.log.take().filter(|log| log.waits_for_rewrite) {
+            // It holds nothing that anybody would read.
+            let _ = fs::remove_file(log.names.temporary_increment());
+        }
+        let figures = &mut self.server.observed.persistence.log;
+        (figures.rewriting, figures.rewrite_started_s, figures.rewrite_scheduled) = (false, None, false);
+        figures.last_write_error = None;
+        self.note_log();
+    }
 
-    pub(super) fn rewrite_ended(&mut self, child: &Child, _ended: Ended) {
+    /// Adds a change to what is going to be written.
+    pub(super) fn append(&mut self, effect: &Effect) {
+        let timestamp_s = self.timestamp_s();
+        if let Some(log) = &mut self.disk.log {
+            log.appender.add(effect.db_index, timestamp_s, effect.arguments.iter().map(Vec::as_slice));
+        }
+    }
+
+    /// Brings what has been added to the file, before anybody is told that it is done.
+    pub(super) fn write_log(&mut self) {
+        let Some(log) = &mut self.disk.log else { return };
+        let now_us = self.server.now.monotonic_us;
+        let policy = self.server.config.appendfsync;
+        if log.appender.buffered_bytes() > 0 {
+            if policy == AppendFsync::EverySecond && log.appender.is_syncing() {
+                let since_us = *log.postponed_since_us.get_or_insert(now_us);
+                if now_us - since_us < POSTPONED_MAX_US {
+                    return self.note_log();
+                }
+                self.server.observed.persistence.log.delayed_fsyncs += 1;
+                log::info!(
+                    "Asynchronous AOF fsync is taking too long (disk is busy?). Writing the AOF buffer without waiting for fsync to complete, this may slow down the server."
+                );
+            }
+            log.postponed_since_us = None;
+            let result = log.appender.write();
+            self.note_write(result);
+        }
+        self.sync_log(policy, now_us);
+        self.note_log();
+    }
+
+    fn note_write(&mut self, result: io::Result<()>) {
+        let always = self.server.config.appendfsync == AppendFsync::Always;
+        let last_error = &mut self.server.observed.persistence.log.last_write_error;
+        match result {
+            Ok(()) => {
+                if last_error.take().is_some() {
+                    log::warn!("AOF write error looks solved. The server can write again.");
+                }
+            }
+            Err(error) => {
+                if last_error.is_none() {
+                    log::warn!("Error writing to the AOF file: {error}");
+                }
+                if always {
+                    log::warn!(
+                        "Can't recover from AOF write error when the AOF fsync policy is 'always'. Exiting..."
+                    );
+                    std::process::exit(1);
+                }
+                *last_error = Some(error.to_string());
+            }
+        }
+    }
+
+    fn sync_log(&mut self, policy: AppendFsync, now_us: u64) {
+        let Some(log) = &mut self.disk.log else { return };
+        if self.server.config.no_appendfsync_on_rewrite && self.disk.child.is_some() {
+            return;
+        }
+        match policy {
+            AppendFsync::Always => {
+                if let Err(error) = log.appender.sync() {
+                    log::warn!(
+                        "Can't persist AOF for fsync error when the AOF fsync policy is 'always': {error}. Exiting..."
+                    );
+                    std::process::exit(1);
+                }
+            }
+            AppendFsync::EverySecond if now_us - log.synced_us >= SYNC_PERIOD_US => {
+                log.synced_us = now_us;
+                log.appender.sync_in_background();
+            }
+            AppendFsync::EverySecond | AppendFsync::No => {}
+        }
+        if let Some(error) = log.appender.background_error() {
+            self.server.observed.persistence.log.last_write_error = Some(error);
+        }
+    }
+
+    /// Copies what INFO shows.
+    fn note_log(&mut self) {
+        let figures = &mut self.server.observed.persistence.log;
+        figures.enabled = self.disk.log.is_some();
+        if let Some(log) = &self.disk.log {
+            figures.waits_for_rewrite = log.waits_for_rewrite;
+            figures.bytes = log.earlier_bytes + log.appender.file_bytes();
+            figures.buffered_bytes = log.appender.buffered_bytes() as u64;
+            figures.pending_fsync = log.appender.is_syncing();
+        }
+    }
+
+    /// Writes and forces to disk all that there is.
+    pub(super) fn close_log(&mut self) {
+        let Some(log) = &mut self.disk.log else { return };
+        log::info!("Calling fsync() on the AOF file.");
+        if let Err(error) = log.appender.write().and_then(|()| log.appender.sync()) {
+            log::warn!("Fail to fsync the AOF file: {error}.");
+        }
+    }
+
+    pub(super) fn may_stop_first_rewrite(&self, how: Shutdown) -> bool {
+        let waits = self.disk.log.as_ref().is_some_and(|log| log.waits_for_rewrite);
+        if waits {
+            let then = if how.force { "Exit anyway." } else { "can't exit." };
+            log::warn!("Writing initial AOF, {then}");
+        }
+        !waits || how.force
+    }
+
+    pub(super) fn rewrite_log_on_request(&mut self, in_transaction: bool, reply: &mut ReplyBuffer) -> Answer {
+        match &self.disk.child {
+            Some(child) if child.purpose == Purpose::LogBase => {
+                return Err(ClientError::text(
+                    "ERR Background append only file rewriting already in progress",
+                ));
+            }
+            None if !in_transaction => {
+                if !self.rewrite_log() {
+                    return Err(ClientError::text(
+                        "ERR Can't execute an AOF background rewriting. Please check the server logs for more information.",
+                    ));
+                }
+                reply.simple("Background append only file rewriting started");
+            }
+            _ => {
+                let figures = &mut self.server.observed.persistence.log;
+                figures.rewrite_scheduled = true;
+                figures.rewrites_failed_in_a_row = 0;
+                log::info!("Background append only file rewriting scheduled.");
+                reply.simple("Background append only file rewriting scheduled");
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts a child that writes the data as the base of what is appended from now on; whether it has started.
+    fn rewrite_log(&mut self) -> bool {
+        if let Err(error) = self.begin_increment() {
+            log::warn!("{error}");
+            self.server.observed.persistence.log.last_rewrite_ok = false;
+            return false;
+        }
+        let figures = &mut self.server.observed.persistence.log;
+        figures.rewrites += 1;
+        figures.rewrite_scheduled = false;
+        let is_rdb = self.server.config.aof_use_rdb_preamble;
+        let incremental = self.server.config.aof_rewrite_incremental_fsync;
+        let (snapshot, timestamp_s, db) = (self.snapshot(true), self.timestamp_s(), &self.db);
+        let started = Child::start(Purpose::LogBase, temporary_base, |reporter, temporary| {
+            let mut keys = 0;
+            let written = file::write_new(&temporary, incremental, |sink| {
+                write_base(sink, db, is_rdb, &snapshot, timestamp_s, &mut |so_far| {
+                    keys = so_far;
+                    reporter.progress(so_far);
+                })
+            });
+            reporter.tell(keys);
+            match &written {
+                Ok(()) => {
+                    log::info!("Successfully created the temporary AOF base file {}", temporary.display());
+                }
+                Err(error) => log::warn!("{error}"),
+            }
+            written.is_ok()
+        });
+        let started = self.child_started(started);
+        self.disk.rewrites_as_rdb = is_rdb;
+        self.server.observed.persistence.log.last_rewrite_ok &= started;
+        started
+    }
+
+    /// From now on, commands go to an increment of their own: those before will be in the base.
+    fn begin_increment(&mut self) -> Result<(), FileError> {
+        let Some(log) = &mut self.disk.log else { return Ok(()) };
+        let names = log.names.clone();
+        log.appender.write().map_err(failed("Writing to the AOF in", &names.directory))?;
+        if log.waits_for_rewrite {
+            let temporary = names.temporary_increment();
+            let file =
+                File::create(&temporary).map_err(failed("Can't open the append-only file", &temporary))?;
+            log.appender.switch(file);
+            return Ok(());
+        }
+        let mut manifest = log.manifest.clone();
+        let name = manifest.next_increment(&names);
+        let path = names.path(&name);
+        let file = File::create(&path).map_err(failed("Can't open the append-only file", &path))?;
+        manifest.persist(&names)?;
+        log.earlier_bytes += log.appender.file_bytes();
+        log.appender.switch(file);
+        log.manifest = manifest;
+        log::info!("Creating AOF incr file {} on background rewrite", String::from_utf8_lossy(&name));
+        Ok(())
+    }
+
+    pub(super) fn rewrite_ended(&mut self, child: &Child, ended: Ended) {
+        let now_s = self.now_s();
+        let adopted = match ended {
+            Ended::Exited(0) => {
+                log::info!("Background AOF rewrite terminated with success");
+                self.adopt_base(&child.temporary)
+            }
+            Ended::Exited(_) => {
+                log::warn!("Background AOF rewrite terminated with error");
+                Ok(false)
+            }
+            Ended::Killed { signal } => {
+                log::warn!("Background AOF rewrite terminated by signal {signal}");
+                Ok(signal == CANCEL)
+            }
+        };
+        let figures = &mut self.server.observed.persistence;
+        let copied = figures.child.copied_bytes_peak;
+        let figures = &mut figures.log;
+        figures.last_rewrite_duration_s = now_s - figures.rewrite_started_s.take().unwrap_or(now_s);
+        figures.last_rewrite_copied_bytes = copied;
+        figures.rewriting = false;
+        match adopted {
+            Ok(true) => {
+                figures.last_rewrite_ok = true;
+                figures.rewrites_failed_in_a_row = 0;
+                log::info!("Background AOF rewrite finished successfully");
+            }
+            failed => {
+                if let Err(error) = failed {
+                    log::warn!("{error}");
+                }
+                figures.last_rewrite_ok = false;
+                figures.rewrites_failed_in_a_row += 1;
+                if let Some(log) = &mut self.disk.log {
+                    log.rewrite_failed_s = now_s;
+                }
+            }
+        }
         child.remove_temporary();
+        if let Some(log) = self.disk.log.as_ref().filter(|log| log.waits_for_rewrite) {
+            // Without a first base the log is none: another try.
+            figures.rewrite_scheduled |= log.waits_for_rewrite;
+        }
+        self.note_log();
     }
+
+    /// Puts the new base in place of the old one and of the increments that it holds.
+    fn adopt_base(&mut self, temporary: &Path) -> Result<bool, FileError> {
+        let is_rdb = self.disk.rewrites_as_rdb;
+        let aof_on = self.disk.log.is_some();
+        if !aof_on {
+            return self.keep_base_alone(temporary, is_rdb);
+        }
+        let Some(log) = &mut self.disk.log else { return Ok(false) };
+        let names = log.names.clone();
+        let mut manifest = log.manifest.clone();
+        let base = names.path(&manifest.next_base(&names, is_rdb));
+        file::rename(temporary, &base)?;
+        if log.waits_for_rewrite {
+            let increment = names.path(&manifest.next_increment(&names));
+            file::rename(&names.temporary_increment(), &increment)?;
+        }
+        manifest.retire_increments(1);
+        manifest.persist(&names)?;
+        log.manifest = manifest;
+        log.waits_for_rewrite = false;
+        log.earlier_bytes = bytes_of(&base);
+        self.server.observed.persistence.log.base_bytes = log.earlier_bytes + log.appender.file_bytes();
+        if !self.server.config.aof_disable_auto_gc {
+            log.manifest.remove_history(&names)?;
+        }
+        Ok(true)
+    }
+
+    /// The log is off: the base is all there is of it, for a server that is started with it on.
+    fn keep_base_alone(&mut self, temporary: &Path, is_rdb: bool) -> Result<bool, FileError> {
+        let names = names_of(&self.server.config);
+        let _directory = lock_directory(&names.directory)?;
+        let mut manifest = Manifest::load(&names).map_err(|error| {
+            failed("Reading the manifest in", &names.directory)(io::Error::other(error.to_string()))
+        })?;
+        let base = names.path(&manifest.next_base(&names, is_rdb));
+        file::rename(temporary, &base)?;
+        manifest.retire_increments(0);
+        manifest.persist(&names)?;
+        if !self.server.config.aof_disable_auto_gc {
+            manifest.remove_history(&names)?;
+        }
+        Ok(true)
+    }
+
+    /// At each turn of the cron: tries again what has failed, and rewrites what has grown.
+    pub(super) fn log_cron(&mut self) {
+        self.write_log();
+        if self.disk.child.is_some() || self.is_loading() || self.rewrites_pause() {
+            return;
+        }
+        if self.server.observed.persistence.log.rewrite_scheduled {
+            self.rewrite_log();
+            return;
+        }
+        let (config, figures) = (&self.server.config, &self.server.observed.persistence.log);
+        let percent_wanted = u64::from(config.auto_aof_rewrite_percentage);
+        let grown = self.disk.log.is_some() && figures.bytes > config.auto_aof_rewrite_min_size_bytes;
+        if percent_wanted == 0 || !grown {
+            return;
+        }
+        let percent = (figures.bytes * 100 / figures.base_bytes.max(1)).saturating_sub(100);
+        if percent >= percent_wanted {
+            log::info!("Starting automatic rewriting of AOF on {percent}% growth");
+            self.rewrite_log();
+        }
+    }
+
+    /// Rewrites that fail again and again are begun ever more rarely: each leaves an increment behind.
+    fn rewrites_pause(&self) -> bool {
+        let failures = self.server.observed.persistence.log.rewrites_failed_in_a_row;
+        let Some(log) = &self.disk.log else { return false };
+        if failures < FAILURES_TOLERATED {
+            return false;
+        }
+        let delay_s = (60 << (failures - FAILURES_TOLERATED).min(6)).min(RETRY_DELAY_MAX_S);
+        self.now_s() - log.rewrite_failed_s < delay_s
+    }
+
+    /// DEBUG LOADAOF.
+    pub(super) fn reload_log(&mut self) -> Answer {
+        const FAILED: ClientError =
+            ClientError::text("ERR Error trying to load the AOF files, check server logs.");
+        if let Some(log) = &mut self.disk.log
+            && let Err(error) = log.appender.write()
+        {
+            log::warn!("Error writing to the AOF file: {error}");
+            return Err(FAILED);
+        }
+        self.empty_all();
+        let result = self.load_log_now();
+        self.db.journal.flushed(None);
+        result.map_err(|error| {
+            log::warn!("{error}");
+            FAILED
+        })?;
+        log::info!("Append Only File loaded by DEBUG LOADAOF");
+        Ok(())
+    }
+
+    fn load_log_now(&mut self) -> Result<(), RestoreError> {
+        let names = names_of(&self.server.config);
+        let manifest = Manifest::load(&names).map_err(RestoreError::Manifest)?;
+        if manifest.is_empty() {
+            return Ok(());
+        }
+        let mut loading = self.open_parts(&names, &manifest)?;
+        let result = self.load_parts(&mut loading, &mut || false);
+        self.end_replay(loading);
+        result.map(|_| ())
+    }
+}
+
+/// Writes a base, as RDB or as commands.
+fn write_base(
+    sink: Written,
+    db: &crate::db::Db,
+    is_rdb: bool,
+    snapshot: &Snapshot,
+    timestamp_s: Option<i64>,
+    progress: &mut dyn FnMut(u64),
+) -> io::Result<Written> {
+    if is_rdb {
+        return write_snapshot(sink, db, snapshot, progress);
+    }
+    let mut buffered = BufWriter::with_capacity(1 << 16, sink);
+    write_commands(&mut buffered, db, timestamp_s, progress)?;
+    buffered.flush()?;
+    buffered.into_inner().map_err(io::IntoInnerError::into_error)
 }

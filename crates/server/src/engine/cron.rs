@@ -96,6 +96,7 @@ impl Executor {
         let deadline_us = started_us + budget_us;
         self.db.begin(0, self.server.now.unix_ms());
         self.db.journal.listening = self.server.listens_to_changes();
+        self.db.journal.recording = self.disk.log.is_some();
         let (clock, effort) = (&self.clock, self.expire_effort());
         let mut out_of_time = || clock.monotonic_us() >= deadline_us;
         let interrupted = self.db.expire_cycle(&mut self.expire_cursor, effort, &mut out_of_time);
@@ -106,6 +107,7 @@ impl Executor {
         }
         self.db.figures.expire_cycle_cpu_us += ended_us - started_us;
         self.note_latency("expire-cycle", started_us);
+        self.propagate_removals();
         self.apply_effects(None);
         if self.server.blocked.has_ready() {
             self.serve_blocked();

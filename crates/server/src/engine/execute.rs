@@ -2,6 +2,7 @@
 
 use super::Executor;
 use super::observation::Finished;
+use super::script::ScriptEnd;
 use crate::command::registry::CommandId;
 use crate::command::{Args, Command, Context, Next, Origin, flag};
 use crate::error::ClientError;
@@ -148,7 +149,9 @@ impl Executor {
             Next::RunTransaction => self.run_transaction(slot, id, args, reply),
             Next::RunScript(call) => {
                 // When it is put aside, the reply follows with its end.
-                let _ = self.run_script(slot, id, args, call, reply);
+                if self.run_script(slot, id, args, call, reply) == ScriptEnd::Done {
+                    self.end_unit();
+                }
             }
         }
         if self.server.blocked.has_ready() {
@@ -169,9 +172,11 @@ impl Executor {
         self.db.journal.listening = self.server.listens_to_changes();
         let client = &self.server.clients[slot];
         self.db.access.no_touch = client.no_touch;
-        let importing = self.server.config.import_mode;
+        let importing = self.server.config.import_mode || origin.replayed;
+        self.db.journal.recording = self.disk.log.is_some() && !origin.replayed;
+        let dirty_before = self.db.journal.dirty;
         self.db.keep_due_keys = self.server.pause.is_some() || importing;
-        self.db.show_due_keys = importing && self.server.clients[slot].import_source;
+        self.db.show_due_keys = importing && (origin.replayed || self.server.clients[slot].import_source);
         self.db.begin(client.db_index, self.server.now.unix_ms());
         self.announce_keys(command, args);
         let start = reply.len();
@@ -198,9 +203,14 @@ impl Executor {
         }
         self.db.forget_announced();
         self.remember_read_keys(slot, command, args, origin);
+        self.propagate(command, args, origin, self.db.journal.dirty.saturating_sub(dirty_before));
         self.apply_effects(Some(slot));
         if self.server.config_changed {
             self.reconfigured();
+            if let Err(error) = self.follow_appendonly() {
+                reply.truncate(start);
+                reply.error(&error.to_string());
+            }
         }
         match next {
             Next::Reply | Next::NoReply | Next::Persist(_) => {

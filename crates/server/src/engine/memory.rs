@@ -51,6 +51,7 @@ impl Executor {
         let deadline_us = started_us.saturating_add(time_limit_us(config.maxmemory_eviction_tenacity));
         self.db.begin(0, self.server.now.unix_ms());
         self.db.journal.listening = self.server.listens_to_changes();
+        self.db.journal.recording = self.disk.log.is_some();
         let room = loop {
             let mut all_evicted = false;
             for _ in 0..EVICTIONS_PER_ROUND {
@@ -59,6 +60,7 @@ impl Executor {
                     break;
                 }
             }
+            self.propagate_removals();
             self.apply_effects(None);
             self.free_discarded();
             if self.is_within_limit() {

@@ -2,12 +2,15 @@
 //! [`persist`](crate::persist).
 
 use super::Executor;
+use super::append_log::Log;
+use super::replay::LogLoading;
 use crate::config::{MaxmemoryPolicy, RdbVersionCheck};
 use crate::error::ClientError;
 use crate::observe::persistence::{ChildFigures, LoadingFigures};
+use crate::persist::aof::manifest::ManifestError;
 use crate::persist::child::{Child, Purpose};
-use crate::persist::file;
-use crate::persist::rdb::load::LoadOptions;
+use crate::persist::file::{self, FileError};
+use crate::persist::rdb::load::{LoadFigures, LoadOptions};
 use crate::persist::rdb::{LoadError, Loader, Reason, Snapshot, write_snapshot};
 use crate::script::functions::RestorePolicy;
 use crate::server::{HostRequest, PersistRequest, Shutdown};
@@ -33,19 +36,42 @@ const LOAD_TOLD_PERIOD_US: u64 = 5_000_000;
 pub(crate) struct Disk {
     pub child: Option<Child>,
     pub loading: Option<Loading>,
+    pub log_loading: Option<LogLoading>,
+    pub log: Option<Log>,
+    /// The rewrite under way writes its base as RDB.
+    pub rewrites_as_rdb: bool,
+    loading_began_us: u64,
+    loading_told_us: u64,
 }
 
 pub(crate) struct Loading {
     source: Loader<File>,
-    started_us: u64,
-    told_us: u64,
 }
 
 /// Why the data set could not be loaded.
 #[derive(Debug)]
 pub enum RestoreError {
-    Open { path: PathBuf, source: io::Error },
+    Open {
+        path: PathBuf,
+        source: io::Error,
+    },
     Rdb(LoadError),
+    File(FileError),
+    Manifest(ManifestError),
+    /// What no server writes.
+    LogFormat {
+        path: PathBuf,
+        at: u64,
+    },
+    /// The file ends too early.
+    LogEnd {
+        path: PathBuf,
+    },
+    /// A command that there is not.
+    LogCommand {
+        path: PathBuf,
+        reason: String,
+    },
 }
 
 impl fmt::Display for RestoreError {
@@ -55,6 +81,21 @@ impl fmt::Display for RestoreError {
                 write!(f, "Fatal error: can't open the RDB file {} for reading: {source}", path.display())
             }
             RestoreError::Rdb(error) => error.fmt(f),
+            RestoreError::File(error) => error.fmt(f),
+            RestoreError::Manifest(error) => error.fmt(f),
+            RestoreError::LogFormat { path, at } => write!(
+                f,
+                "Bad file format reading the append only file {} at byte {at}: make a backup of your AOF file, then use ./valkey-check-aof --fix <filename.manifest>",
+                path.display()
+            ),
+            RestoreError::LogEnd { path } => write!(
+                f,
+                "Unexpected end of file reading the append only file {}. You can: 1) Make a backup of your AOF file, then use ./valkey-check-aof --fix <filename.manifest>. 2) Alternatively you can set the 'aof-load-truncated' configuration option to yes and restart the server.",
+                path.display()
+            ),
+            RestoreError::LogCommand { path, reason } => {
+                write!(f, "Error reading the append only file {}, error: {reason}", path.display())
+            }
         }
     }
 }
@@ -316,7 +357,7 @@ impl Executor {
     }
 
     fn save_if_due(&mut self) {
-        if self.disk.child.is_some() || self.disk.loading.is_some() {
+        if self.disk.child.is_some() || self.is_loading() {
             return;
         }
         let (now_s, dirty) = (self.now_s(), self.db.journal.dirty);
@@ -370,7 +411,7 @@ impl Executor {
             child.end();
         }
         self.close_log();
-        let loading = self.disk.loading.is_some();
+        let loading = self.is_loading();
         let saves = how.save.unwrap_or(!self.server.config.save.is_empty());
         if saves && !loading {
             log::info!("Saving the final RDB snapshot before exiting.");
@@ -387,7 +428,7 @@ impl Executor {
         true
     }
 
-    fn load_options(&self, drop_due: bool, replaces: bool) -> LoadOptions {
+    pub(super) fn load_options(&self, drop_due: bool, replaces: bool) -> LoadOptions {
         LoadOptions {
             strict: self.server.config.rdb_version_check == RdbVersionCheck::Strict,
             verify_checksum: self.server.config.rdbchecksum && !self.server.switches.skip_checksums,
@@ -416,59 +457,95 @@ impl Executor {
     /// Begins to load what was saved; [`Executor::load_step`] goes on with it.
     pub fn begin_loading(&mut self) -> Result<(), RestoreError> {
         self.begin_tick();
+        if self.server.config.appendonly {
+            return self.begin_log_loading();
+        }
         let options = self.load_options(true, false);
         let Some((source, total_bytes)) = self.open_rdb(&self.rdb_path(), options)? else { return Ok(()) };
-        let started_us = self.server.now.monotonic_us;
-        let started_s = self.now_s();
-        self.server.observed.persistence.loading =
-            Some(LoadingFigures { started_s, total_bytes, loaded_bytes: 0 });
-        self.disk.loading = Some(Loading { source, started_us, told_us: started_us });
+        self.loading_begins(total_bytes);
+        self.disk.loading = Some(Loading { source });
         Ok(())
     }
 
+    pub(super) fn loading_begins(&mut self, total_bytes: u64) {
+        let now = self.clock.read();
+        (self.disk.loading_began_us, self.disk.loading_told_us) = (now.monotonic_us, now.monotonic_us);
+        let started_s = now.unix_us / 1_000_000;
+        self.server.observed.persistence.loading =
+            Some(LoadingFigures { started_s, total_bytes, loaded_bytes: 0 });
+    }
+
     pub fn is_loading(&self) -> bool {
-        self.disk.loading.is_some()
+        self.disk.loading.is_some() || self.disk.log_loading.is_some()
     }
 
     /// Loads for a few milliseconds.
     pub fn load_step(&mut self) -> Result<(), RestoreError> {
-        let Some(loading) = &mut self.disk.loading else { return Ok(()) };
         self.db.begin(0, self.server.now.unix_ms());
-        let clock = &self.clock;
+        let clock = self.clock.clone();
         let deadline_us = clock.monotonic_us() + LOAD_STEP_US;
         let mut out_of_time = || clock.monotonic_us() >= deadline_us;
-        let done = loading.source.step(&mut self.db, &mut out_of_time).map_err(RestoreError::Rdb)?;
-        let now = clock.read();
-        let figures = &mut self.server.observed.persistence;
-        figures.keys_loaded = loading.source.figures.keys_loaded;
-        figures.keys_expired = loading.source.figures.keys_expired;
-        if let Some(progress) = &mut figures.loading {
-            progress.loaded_bytes = loading.source.position();
-            if now.monotonic_us - loading.told_us >= LOAD_TOLD_PERIOD_US {
-                loading.told_us = now.monotonic_us;
-                let left_s = progress.seconds_left(now.unix_us / 1_000_000).unwrap_or(0);
-                log::info!("Loading: {:.1} %, about {left_s} seconds left", progress.percent());
+        if let Some(mut loading) = self.disk.loading.take() {
+            let done = loading.source.step(&mut self.db, &mut out_of_time).map_err(RestoreError::Rdb)?;
+            self.note_loaded(loading.source.figures);
+            self.note_loading_progress(loading.source.position());
+            if done {
+                self.libraries_loaded(&loading.source)?;
+                self.rdb_loaded(loading.source.figures);
+            } else {
+                self.disk.loading = Some(loading);
+            }
+        } else if let Some(mut loading) = self.disk.log_loading.take() {
+            if !self.load_parts(&mut loading, &mut out_of_time)? {
+                self.disk.log_loading = Some(loading);
+                return Ok(());
+            }
+            log::info!("DB loaded from append only file: {:.3} seconds", self.loading_seconds());
+            self.server.observed.persistence.loading = None;
+            self.db.journal.dirty = 0;
+            if let Some((manifest, directory)) = self.end_replay(loading) {
+                self.open_log(manifest, directory).map_err(RestoreError::File)?;
             }
         }
-        if done {
-            let libraries = std::mem::take(&mut loading.source.libraries);
-            let at = loading.source.position();
-            let restored = self.server.scripts.restore_libraries(&libraries, RestorePolicy::Flush);
-            restored.map_err(|error| RestoreError::Rdb(LoadError { at, reason: Reason::Library(error) }))?;
-            let Some(loading) = &self.disk.loading else { return Ok(()) };
-            let figures = &mut self.server.observed.persistence;
-            let seconds = (now.monotonic_us - loading.started_us) as f64 / 1e6;
-            let loaded = loading.source.figures;
-            log::info!(
-                "Done loading RDB, keys loaded: {}, keys expired: {}.",
-                loaded.keys_loaded,
-                loaded.keys_expired
-            );
-            log::info!("DB loaded from disk: {seconds:.3} seconds");
-            figures.loading = None;
-            self.disk.loading = None;
-        }
         Ok(())
+    }
+
+    fn loading_seconds(&self) -> f64 {
+        (self.clock.read().monotonic_us - self.disk.loading_began_us) as f64 / 1e6
+    }
+
+    fn note_loaded(&mut self, loaded: LoadFigures) {
+        let figures = &mut self.server.observed.persistence;
+        (figures.keys_loaded, figures.keys_expired) = (loaded.keys_loaded, loaded.keys_expired);
+    }
+
+    /// Takes in the libraries of functions that a snapshot has brought.
+    pub(super) fn libraries_loaded<R: io::Read>(&mut self, source: &Loader<R>) -> Result<(), RestoreError> {
+        let restored = self.server.scripts.restore_libraries(&source.libraries, RestorePolicy::Replace);
+        let at = source.position();
+        restored.map_err(|error| RestoreError::Rdb(LoadError { at, reason: Reason::Library(error) }))
+    }
+
+    fn rdb_loaded(&mut self, loaded: LoadFigures) {
+        self.server.observed.persistence.loading = None;
+        log::info!(
+            "Done loading RDB, keys loaded: {}, keys expired: {}.",
+            loaded.keys_loaded,
+            loaded.keys_expired
+        );
+        log::info!("DB loaded from disk: {:.3} seconds", self.loading_seconds());
+    }
+
+    /// Takes in how far loading is, and says so in the log now and then.
+    pub(super) fn note_loading_progress(&mut self, loaded_bytes: u64) {
+        let Some(progress) = &mut self.server.observed.persistence.loading else { return };
+        progress.loaded_bytes = loaded_bytes;
+        let now = self.server.now;
+        if now.monotonic_us.saturating_sub(self.disk.loading_told_us) >= LOAD_TOLD_PERIOD_US {
+            self.disk.loading_told_us = now.monotonic_us;
+            let left_s = progress.seconds_left(now.unix_us / 1_000_000).unwrap_or(0);
+            log::info!("Loading: {:.1} %, about {left_s} seconds left", progress.percent());
+        }
     }
 
     /// DEBUG RELOAD.

@@ -165,7 +165,10 @@ impl Executor {
         self.finish_script(&run, args.view(), interpreter, failed, &mut reply);
         let end = match transaction {
             Some(transaction) => self.go_on_with_transaction(slot, transaction, start, &mut reply),
-            None => ScriptEnd::Done,
+            None => {
+                self.end_unit();
+                ScriptEnd::Done
+            }
         };
         if end == ScriptEnd::Suspended {
             if let Some(suspended) = &mut self.suspended {
@@ -316,7 +319,7 @@ impl Caller for Executor {
             return reply.error(line);
         }
         let Ok(id) = found else { return };
-        let origin = Origin { in_transaction: true, retried: false, in_script: true };
+        let origin = Origin { in_transaction: true, in_script: true, ..Origin::default() };
         // What Lua has done since the last command is the script's time, not this command's.
         self.start_stopwatch();
         let next = self.call(slot, id, args, reply, origin);

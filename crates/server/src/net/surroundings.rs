@@ -133,9 +133,6 @@ impl ProcessSurroundings {
                 Ok(())
             }
             OptionId::maxclients => allow_clients(next.maxclients),
-            OptionId::appendonly if next.appendonly => {
-                Err("the append-only file does not exist yet".to_owned())
-            }
             OptionId::activedefrag if next.activedefrag => {
                 Err("active defragmentation does not exist yet".to_owned())
             }

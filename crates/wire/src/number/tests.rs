@@ -412,3 +412,26 @@ fn incrbyfloat_sequences_are_the_references() {
         );
     }
 }
+
+#[test]
+fn coordinates_have_seventeen_digits_behind_the_point() {
+    let expected = |value: f64| {
+        let text = format!("{value:.17}");
+        let text = text.trim_end_matches('0').trim_end_matches('.');
+        if text == "-0" { "0".to_owned() } else { text.to_owned() }
+    };
+    let mut random = Random(3);
+    let mut values =
+        vec![0.0, -0.0, 1.0, -180.0, 0.5, 1e-17, -5e-18, 4.9e-18, 1e-300, 5e-324, 0.1, 999_999.999];
+    values.extend([1.0 - f64::EPSILON / 2.0, 0.000_000_000_000_000_015, 2f64.powi(-18), 2f64.powi(-60)]);
+    for _ in 0..100_000 {
+        let unit = (random.next() >> 11) as f64 / (1u64 << 53) as f64;
+        values.push((unit - 0.5) * 360.0);
+        values.push((unit - 0.5) * 10f64.powi(-(random.below(20) as i32)));
+        // Ties: as many bits as end on a half of the last digit.
+        values.push(random.below(1 << 20) as f64 / 2f64.powi(18 + random.below(4) as i32));
+    }
+    for value in values {
+        assert_eq!(coordinate_text(value).as_str(), expected(value), "{value:e}");
+    }
+}

@@ -21,6 +21,12 @@ pub(super) fn popped(ctx: &mut Context<'_>, key: &[u8], end: End, count: usize) 
     let event = if end == End::Left { "lpop" } else { "rpop" };
     ctx.db.changed(EventClasses::LIST, event, key);
     ctx.db.journal.add_dirty((count as u64).saturating_sub(1));
+    // Told as what it did, whichever keys it was to look at and however long it was to wait.
+    let told = matches!(ctx.command.name, "blpop" | "brpop" | "lmpop" | "blmpop");
+    if told && ctx.db.journal.recording {
+        let name: &[u8] = if end == End::Left { b"LPOP" } else { b"RPOP" };
+        ctx.db.instead(&[name, key, count.to_string().as_bytes()]);
+    }
 }
 
 pub(super) fn lpop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

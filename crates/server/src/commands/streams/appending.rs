@@ -2,9 +2,9 @@
 
 use super::ids::{self, PartialId};
 use crate::command::{Args, Context, Outcome};
-use crate::db::EventClasses;
 use crate::db::collection::Means;
 use crate::db::stream::{AppendError, Stream, StreamId, TrimTo, reply_id};
+use crate::db::{Db, EventClasses};
 use crate::error::ClientError;
 
 /// Entries that an approximate trim without LIMIT removes at most: so many nodes' worth, within bounds.
@@ -187,12 +187,35 @@ pub(super) fn xadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             return Err(error);
         }
     };
+    tell_added(ctx.db, key, id, items);
+    if trimmed > 0 {
+        tell_trimmed(ctx.db, key);
+    }
     ctx.db.changed(EventClasses::STREAM, "xadd", key);
     if trimmed > 0 {
         ctx.db.event(EventClasses::STREAM, "xtrim", key);
     }
     reply_id(id, ctx.reply);
     Ok(())
+}
+
+/// The entry is told with the id that it got.
+fn tell_added(db: &mut Db, key: &[u8], id: StreamId, items: Args<'_>) {
+    if !db.journal.recording {
+        return;
+    }
+    let id = id.to_string();
+    let arguments = [&b"XADD"[..], key, id.as_bytes()].into_iter().chain(items.iter());
+    db.instead(&arguments.collect::<Vec<_>>());
+}
+
+/// A trim is told as what it left: another server's nodes may end elsewhere.
+fn tell_trimmed(db: &mut Db, key: &[u8]) {
+    if !db.journal.recording {
+        return;
+    }
+    let len = db.stored::<Stream>(key).map_or(0, |stream| stream.len());
+    db.instead(&[b"XTRIM", key, b"MAXLEN", b"=", len.to_string().as_bytes()]);
 }
 
 pub(super) fn xtrim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -212,6 +235,7 @@ pub(super) fn xtrim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         .change(key, |stream: &mut Stream, _| stream.trim(trim.to, trim.approximate, trim.limit))?
         .unwrap_or(0);
     if trimmed > 0 {
+        tell_trimmed(ctx.db, key);
         ctx.db.changed(EventClasses::STREAM, "xtrim", key);
         ctx.db.journal.add_dirty(trimmed - 1);
     }

@@ -1,8 +1,9 @@
 //! What is pending: XACK, XPENDING, XCLAIM, XAUTOCLAIM.
 
-use super::reading::see_consumer;
+use super::reading::{see_consumer, tell_pending, tell_position};
 use super::{ids, no_group};
 use crate::command::{Args, Context, Outcome};
+use crate::db::Db;
 use crate::db::stream::{Pending, Stream, StreamId, reply_entry, reply_id};
 use crate::error::ClientError;
 use wire::reply::ReplyBuffer;
@@ -256,12 +257,15 @@ pub(super) fn xclaim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let mark = ctx.reply.begin_array();
     let reply = &mut *ctx.reply;
     let (mut taken, mut changed) = (0, 0);
+    let (mut claimed, mut gone) = (Vec::new(), Vec::new());
     ctx.db.change(key, |stream: &mut Stream, _| {
         let group_state = stream.group_mut(group)?;
         let advances = last_id.filter(|&last_id| last_id > group_state.last_id);
         group_state.last_id = advances.unwrap_or(group_state.last_id);
-        for id in claimed_ids {
+        for &id in &claimed_ids {
             let outcome = claim.take(stream, (group, consumer), id, now_ms, reply)?;
+            gone.extend((outcome == Claimed::Gone).then_some(id));
+            claimed.extend((outcome == Claimed::Taken).then_some(id));
             taken += usize::from(outcome == Claimed::Taken);
             changed += u64::from(outcome != Claimed::Left);
         }
@@ -269,8 +273,18 @@ pub(super) fn xclaim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         Some(())
     })?;
     ctx.reply.end_array(mark, taken);
+    tell_claimed(ctx.db, key, (group, consumer), &claimed, &gone);
+    tell_position(ctx.db, key, group);
     ctx.db.journal.add_dirty(changed);
     Ok(())
+}
+
+/// Tells what has come to be pending for the consumer, and what is pending no more.
+fn tell_claimed(db: &mut Db, key: &[u8], who: (&[u8], &[u8]), taken: &[StreamId], gone: &[StreamId]) {
+    tell_pending(db, key, who, taken);
+    for id in gone {
+        db.instead(&[b"XACK", key, who.0, id.to_string().as_bytes()]);
+    }
 }
 
 /// Pending entries that XAUTOCLAIM looks at for each that it may claim.
@@ -333,15 +347,19 @@ pub(super) fn xautoclaim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (key, group, consumer) = (args.at(1), args.at(2), args.at(3));
     see_consumer(ctx, key, group, consumer)?;
     let reply = &mut *ctx.reply;
+    let (mut claimed, mut gone) = (Vec::new(), Vec::new());
     let changed = ctx.db.change(key, |stream: &mut Stream, _| {
         let (chosen, next) = wanted.choose(stream, group, now_ms)?;
         reply.array(3);
         reply_id(next, reply);
         let mark = reply.begin_array();
-        let (mut taken, mut gone) = (0, Vec::new());
+        let mut taken = 0;
         for id in chosen {
             match wanted.claim.take(stream, (group, consumer), id, now_ms, reply)? {
-                Claimed::Taken => taken += 1,
+                Claimed::Taken => {
+                    claimed.push(id);
+                    taken += 1;
+                }
                 Claimed::Gone => gone.push(id),
                 Claimed::Left => {}
             }
@@ -351,6 +369,7 @@ pub(super) fn xautoclaim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         gone.iter().for_each(|&id| reply_id(id, reply));
         Some(taken + gone.len())
     })?;
+    tell_claimed(ctx.db, key, (group, consumer), &claimed, &gone);
     ctx.db.journal.add_dirty(changed.flatten().unwrap_or(0) as u64);
     Ok(())
 }

@@ -4,9 +4,10 @@ use super::{ids, no_group};
 use crate::command::args::OwnedArgs;
 use crate::command::{Args, Context, Outcome};
 use crate::commands::timeout::milliseconds;
-use crate::db::EventClasses;
 use crate::db::stream::{Direction, Stream, StreamId, reply_entry, reply_id};
+use crate::db::{Db, EventClasses};
 use crate::error::ClientError;
+use crate::persist::aof::rewrite::claim;
 use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
 
 /// The options of both commands.
@@ -308,6 +309,7 @@ pub(super) fn see_consumer(
     let (has_any, is_new) = seen.flatten().unwrap_or_default();
     if is_new {
         ctx.db.event(EventClasses::STREAM, "xgroup-createconsumer", key);
+        ctx.db.instead(&[b"XGROUP", b"CREATECONSUMER", key, group, consumer]);
         ctx.db.journal.add_dirty(1);
     }
     Ok(has_any)
@@ -318,17 +320,48 @@ fn answer_new(ctx: &mut Context<'_>, key: &[u8], who: (&[u8], &[u8]), reading: &
     let mark = ctx.reply.begin_array();
     let reply = &mut *ctx.reply;
     let (group, consumer) = who;
+    let mut read = Vec::new();
     let answered = ctx.db.change(key, |stream: &mut Stream, means| {
         let consumer = stream.group(group)?.find_consumer(consumer)?;
         let (count_max, no_acknowledge) = (reading.count_max() as u64, reading.no_acknowledge);
         stream.read_new(group, consumer, count_max, no_acknowledge, means.now_ms, |_, entry, _| {
+            read.push(entry.id);
             reply_entry(&entry, reply);
         })
     })?;
     let answered = answered.flatten().unwrap_or(0);
     ctx.reply.end_array(mark, answered as usize);
+    tell_pending(ctx.db, key, who, &read);
+    tell_position(ctx.db, key, group);
     ctx.db.journal.add_dirty(1);
     Ok(())
+}
+
+/// Tells for whom entries are pending now, and since when; those that are not, no more are.
+pub(super) fn tell_pending(db: &mut Db, key: &[u8], who: (&[u8], &[u8]), ids: &[StreamId]) {
+    db.journal.not_verbatim();
+    if !db.journal.recording {
+        return;
+    }
+    let (group, consumer) = who;
+    for &id in ids {
+        let pending = db.stored::<Stream>(key).and_then(|stream| stream.group(group)?.pending(id));
+        let Some(pending) = pending else { continue };
+        let claim = claim(key, group, consumer, id, pending.delivered_ms, pending.deliveries);
+        db.instead(&claim.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    }
+}
+
+/// Tells how far a group has read.
+pub(super) fn tell_position(db: &mut Db, key: &[u8], group: &[u8]) {
+    db.journal.not_verbatim();
+    if !db.journal.recording {
+        return;
+    }
+    let Some(state) = db.stored::<Stream>(key).and_then(|stream| stream.group(group)) else { return };
+    let last_id = state.last_id.to_string();
+    let read = state.entries_read.map_or(-1, |read| read as i64).to_string();
+    db.instead(&[b"XGROUP", b"SETID", key, group, last_id.as_bytes(), b"ENTRIESREAD", read.as_bytes()]);
 }
 
 /// Answers again what is pending for the consumer; entries that are gone have no fields.
@@ -342,19 +375,24 @@ fn answer_pending(
     let mark = ctx.reply.begin_array();
     let reply = &mut *ctx.reply;
     let (group, consumer) = who;
+    let mut read = Vec::new();
     let answered = ctx.db.change(key, |stream: &mut Stream, means| {
         let consumer = stream.group(group)?.find_consumer(consumer)?;
-        stream.read_pending(group, consumer, after, count_max as u64, means.now_ms, |id, entry| match entry {
-            Some(entry) => reply_entry(&entry, reply),
-            None => {
-                reply.array(2);
-                reply_id(id, reply);
-                reply.null_array();
+        stream.read_pending(group, consumer, after, count_max as u64, means.now_ms, |id, entry| {
+            read.push(id);
+            match entry {
+                Some(entry) => reply_entry(&entry, reply),
+                None => {
+                    reply.array(2);
+                    reply_id(id, reply);
+                    reply.null_array();
+                }
             }
         })
     })?;
     let answered = answered.flatten().unwrap_or(0);
     ctx.reply.end_array(mark, answered as usize);
+    tell_pending(ctx.db, key, who, &read);
     ctx.db.journal.add_dirty(1);
     Ok(())
 }

@@ -3,7 +3,12 @@ use crate::script::{Interpreter, Mode};
 use structures::random::Random;
 
 /// Calls a library's function with strings; its one result, or the error, as text.
-fn call(interpreter: &mut Interpreter, library: &str, function: &str, arguments: &[&[u8]]) -> (bool, Vec<u8>) {
+fn call(
+    interpreter: &mut Interpreter,
+    library: &str,
+    function: &str,
+    arguments: &[&[u8]],
+) -> (bool, Vec<u8>) {
     let mut stack = interpreter.stack();
     stack.push_globals();
     stack.get_field(-1, library);

@@ -1,0 +1,290 @@
+//! Loading an append-only file: its base, and then its commands, run as they were.
+
+use super::Executor;
+use super::append_log::names_of;
+use super::persistence::RestoreError;
+use crate::command::args::OwnedArgs;
+use crate::command::registry::CommandId;
+use crate::command::{Next, Origin};
+use crate::persist::aof::Manifest;
+use crate::persist::aof::manifest::{Names, lock_directory};
+use crate::persist::file::{self, failed};
+use crate::persist::rdb::Loader;
+use crate::session::ClientSlot;
+use crate::session::client::ConnectionFigures;
+use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use wire::aof::{self, Item, ReadError};
+use wire::reply::ReplyBuffer;
+
+/// Commands run between two looks at the clock.
+const COMMANDS_PER_LOOK: usize = 64;
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// The files of an append-only file, on their way into memory.
+pub(crate) struct LogLoading {
+    client: ClientSlot,
+    /// Those not begun yet.
+    paths: VecDeque<PathBuf>,
+    current: Option<(PathBuf, Source)>,
+    /// An open transaction, and where it began.
+    transaction: Option<(Vec<(CommandId, OwnedArgs)>, u64)>,
+    /// In the current file, whole commands end here.
+    valid_up_to: u64,
+    /// Of the files before the current one.
+    passed_bytes: u64,
+    pub opened: Option<(Manifest, File)>,
+}
+
+enum Source {
+    Snapshot(Box<Loader<File>>),
+    Commands(aof::Reader<BufReader<Box<dyn Read>>>),
+}
+
+impl Executor {
+    /// Begins to load the append-only file; with none to load, opens a new one at once.
+    pub(super) fn begin_log_loading(&mut self) -> Result<(), RestoreError> {
+        let names = names_of(&self.server.config);
+        let directory = lock_directory(&names.directory).map_err(RestoreError::File)?;
+        let mut manifest = Manifest::load(&names).map_err(RestoreError::Manifest)?;
+        self.take_over_single_file(&names, &mut manifest)?;
+        if manifest.is_empty() {
+            return self.open_log(manifest, directory).map_err(RestoreError::File);
+        }
+        let mut loading = self.open_parts(&names, &manifest)?;
+        loading.opened = Some((manifest, directory));
+        let total_bytes = loading.paths.iter().map(|path| bytes_of(path)).sum();
+        self.loading_begins(total_bytes);
+        self.disk.log_loading = Some(loading);
+        Ok(())
+    }
+
+    /// Servers before version 7 kept one file beside the RDB file: it becomes the base.
+    fn take_over_single_file(&mut self, names: &Names, manifest: &mut Manifest) -> Result<(), RestoreError> {
+        let single = Path::new(OsStr::from_bytes(&names.file));
+        if !manifest.is_empty() || !single.exists() {
+            return Ok(());
+        }
+        manifest.base = Some(crate::persist::aof::manifest::Part { name: names.file.clone(), sequence: 1 });
+        manifest.base_sequence = 1;
+        let target = names.path(&names.file);
+        file::rename(single, &target).and_then(|()| manifest.persist(names)).map_err(RestoreError::File)?;
+        log::info!(
+            "Successfully migrated an old-style AOF file ({}) into the AOF directory ({}).",
+            single.display(),
+            names.directory.display()
+        );
+        Ok(())
+    }
+
+    /// Gets ready to read all files that the manifest names.
+    pub(super) fn open_parts(
+        &mut self,
+        names: &Names,
+        manifest: &Manifest,
+    ) -> Result<LogLoading, RestoreError> {
+        let paths: VecDeque<PathBuf> = manifest.parts().map(|part| names.path(&part.name)).collect();
+        if let Some(missing) = paths.iter().find(|path| !path.exists()) {
+            let source = io::ErrorKind::NotFound.into();
+            return Err(RestoreError::File(failed("The AOF manifest names", missing)(source)));
+        }
+        let client = self.connect(ConnectionFigures::default());
+        self.db.importing = true;
+        Ok(LogLoading {
+            client,
+            paths,
+            current: None,
+            transaction: None,
+            valid_up_to: 0,
+            passed_bytes: 0,
+            opened: None,
+        })
+    }
+
+    /// The commands have all been run, or will not be.
+    pub(super) fn end_replay(&mut self, loading: LogLoading) -> Option<(Manifest, File)> {
+        self.db.importing = self.server.config.import_mode;
+        self.disconnect(loading.client);
+        loading.opened
+    }
+
+    /// Loads until `out_of_time` says so; whether that was all.
+    pub(super) fn load_parts(
+        &mut self,
+        loading: &mut LogLoading,
+        out_of_time: &mut dyn FnMut() -> bool,
+    ) -> Result<bool, RestoreError> {
+        loop {
+            if loading.current.is_none() && !self.open_next(loading)? {
+                return Ok(true);
+            }
+            let Some((path, source)) = &mut loading.current else { return Ok(true) };
+            let path = path.clone();
+            let done = match source {
+                Source::Snapshot(loader) => {
+                    let done = loader.step(&mut self.db, out_of_time).map_err(RestoreError::Rdb)?;
+                    self.note_loading_progress(loading.passed_bytes + loader.position());
+                    if done {
+                        self.libraries_loaded(loader)?;
+                        self.go_on_behind_snapshot(loading);
+                        continue;
+                    }
+                    false
+                }
+                Source::Commands(_) => self.replay_some(loading, &path)?,
+            };
+            if done {
+                log::info!("DB loaded from AOF file {}", path.display());
+                loading.passed_bytes += bytes_of(&path);
+                loading.current = None;
+            }
+            if out_of_time() {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn open_next(&mut self, loading: &mut LogLoading) -> Result<bool, RestoreError> {
+        let Some(path) = loading.paths.pop_front() else { return Ok(false) };
+        let open = failed("Can't open the append-only file", &path);
+        let mut file = File::open(&path).map_err(open).map_err(RestoreError::File)?;
+        let mut signature = [0; 6];
+        let read = read_up_to(&mut file, &mut signature)
+            .and_then(|read| io::Seek::rewind(&mut file).map(|()| read))
+            .map_err(failed("Reading the append-only file", &path))
+            .map_err(RestoreError::File)?;
+        let is_snapshot = matches!(&signature[..read], [b'R', b'E', b'D', b'I', b'S', ..] | b"VALKEY");
+        let source = if is_snapshot {
+            let options = self.load_options(false, false);
+            Source::Snapshot(Box::new(Loader::open(file, options).map_err(RestoreError::Rdb)?))
+        } else {
+            Source::Commands(commands_of(Box::new(file), 0))
+        };
+        loading.valid_up_to = 0;
+        loading.current = Some((path, source));
+        Ok(true)
+    }
+
+    /// Servers of versions 4 to 6 wrote commands behind the snapshot, in the same file.
+    fn go_on_behind_snapshot(&mut self, loading: &mut LogLoading) {
+        let Some((path, Source::Snapshot(loader))) = loading.current.take() else { return };
+        let position = loader.position();
+        let (rest, file) = loader.into_rest();
+        let source = commands_of(Box::new(io::Cursor::new(rest).chain(file)), position);
+        loading.valid_up_to = position;
+        loading.current = Some((path, Source::Commands(source)));
+    }
+
+    /// Runs some commands; whether the file is at its end.
+    fn replay_some(&mut self, loading: &mut LogLoading, path: &Path) -> Result<bool, RestoreError> {
+        for _ in 0..COMMANDS_PER_LOOK {
+            let Some((_, Source::Commands(reader))) = &mut loading.current else { return Ok(true) };
+            match reader.read() {
+                Ok(Item::Command(arguments)) => {
+                    let position = reader.position();
+                    self.replay(loading, &arguments, path)?;
+                    if loading.transaction.is_none() {
+                        loading.valid_up_to = position;
+                    }
+                    self.note_loading_progress(loading.passed_bytes + position);
+                }
+                Ok(Item::Timestamp(_) | Item::Comment) => {
+                    if loading.transaction.is_none() {
+                        loading.valid_up_to = reader.position();
+                    }
+                }
+                Ok(Item::End) if loading.transaction.is_none() => return Ok(true),
+                Ok(Item::End) | Err(ReadError::UnexpectedEnd) => {
+                    return self.cut_off(loading, path).map(|()| true);
+                }
+                Err(ReadError::Format) => {
+                    return Err(RestoreError::LogFormat { path: path.to_owned(), at: reader.position() });
+                }
+                Err(ReadError::Io(source)) => {
+                    return Err(RestoreError::Open { path: path.to_owned(), source });
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    fn replay(
+        &mut self,
+        loading: &mut LogLoading,
+        arguments: &[Vec<u8>],
+        path: &Path,
+    ) -> Result<(), RestoreError> {
+        let args = OwnedArgs::new(arguments.iter().map(Vec::as_slice));
+        let refused = |reason: String| RestoreError::LogCommand { path: path.to_owned(), reason };
+        let id = self.server.registry.find(args.view()).map_err(|error| refused(error.to_string()))?;
+        let row = self.server.registry.row(id);
+        if !row.accepts(args.view().len()) {
+            return Err(refused(format!("wrong number of arguments for '{}' command", row.name)));
+        }
+        match (row.name, &mut loading.transaction) {
+            ("multi", _) => loading.transaction = Some((Vec::new(), loading.valid_up_to)),
+            ("exec", open) => {
+                let (queued, _) = open.take().unwrap_or_default();
+                for (id, args) in &queued {
+                    self.replay_one(loading.client, *id, args);
+                }
+            }
+            (_, Some((queued, _))) => queued.push((id, args)),
+            (_, None) => self.replay_one(loading.client, id, &args),
+        }
+        Ok(())
+    }
+
+    fn replay_one(&mut self, client: ClientSlot, id: CommandId, args: &OwnedArgs) {
+        let protocol = self.server.clients[client].output.protocol;
+        let mut reply = ReplyBuffer::new(protocol);
+        let origin = Origin { in_transaction: true, replayed: true, ..Origin::default() };
+        let next = self.call(client, id, args.view(), &mut reply, origin);
+        debug_assert!(matches!(next, Next::Reply | Next::NoReply), "nothing waits while data is loaded");
+        self.free_discarded();
+    }
+
+    /// The file ends within a command or a transaction, as a crash leaves it: that end is cut off, if this is the last
+    /// file and the configuration allows it.
+    fn cut_off(&mut self, loading: &mut LogLoading, path: &Path) -> Result<(), RestoreError> {
+        if loading.transaction.take().is_some() {
+            log::warn!("Revert incomplete MULTI/EXEC transaction in AOF file {}", path.display());
+        }
+        if !loading.paths.is_empty() {
+            log::warn!("Fatal error: the truncated file is not the last file");
+        } else if self.server.config.aof_load_truncated {
+            log::warn!("!!! Warning: short read while loading the AOF file {}!!!", path.display());
+            let at = loading.valid_up_to;
+            log::warn!("!!! Truncating the AOF {} at offset {at} !!!", path.display());
+            let cut = File::options().write(true).open(path).and_then(|file| file.set_len(at));
+            cut.map_err(failed("Error truncating the AOF file", path)).map_err(RestoreError::File)?;
+            log::warn!("AOF {} loaded anyway because aof-load-truncated is enabled", path.display());
+            return Ok(());
+        }
+        Err(RestoreError::LogEnd { path: path.to_owned() })
+    }
+}
+
+fn commands_of(source: Box<dyn Read>, position: u64) -> aof::Reader<BufReader<Box<dyn Read>>> {
+    aof::Reader::new(BufReader::with_capacity(BUFFER_BYTES, source), position)
+}
+
+fn bytes_of(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |metadata| metadata.len())
+}
+
+/// Reads until `buffer` is full or the file ends; how many bytes.
+fn read_up_to(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut len = 0;
+    while len < buffer.len() {
+        match file.read(&mut buffer[len..])? {
+            0 => break,
+            n => len += n,
+        }
+    }
+    Ok(len)
+}

@@ -1,0 +1,157 @@
+//! Appending commands to the last increment.
+
+use super::fsync::Fsyncer;
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::Arc;
+use wire::aof::{write_command, write_timestamp};
+
+/// An increment that is open, and what has not been written to it yet.
+pub struct Appender {
+    file: Arc<File>,
+    /// Bytes of whole commands in the file.
+    file_bytes: u64,
+    buffer: Vec<u8>,
+    /// Bytes appended since the process began, those in the buffer not counted.
+    appended: u64,
+    synced: u64,
+    /// The database of the last command; `None` makes the next one say its own.
+    selected: Option<usize>,
+    noted_s: i64,
+    fsyncer: Fsyncer,
+}
+
+/// More is not kept of an empty buffer.
+const BUFFER_BYTES_KEPT: usize = 1 << 20;
+
+impl Appender {
+    /// Goes on at the end of a file of so many bytes.
+    pub fn new(file: File, file_bytes: u64) -> io::Result<Self> {
+        Ok(Appender {
+            file: Arc::new(file),
+            file_bytes,
+            buffer: Vec::new(),
+            appended: 0,
+            synced: 0,
+            selected: None,
+            noted_s: 0,
+            fsyncer: Fsyncer::start()?,
+        })
+    }
+
+    /// Goes on in another file, which is empty. What is in the buffer must have been written.
+    pub fn switch(&mut self, file: File) {
+        assert!(self.buffer.is_empty(), "commands stay in the file that they were meant for");
+        // The old file's last bytes are forced to disk too, whatever the policy: a crash may not leave a gap.
+        self.fsyncer.sync(&self.file, self.appended);
+        self.file = Arc::new(file);
+        self.file_bytes = 0;
+        self.selected = None;
+    }
+
+    pub fn file_bytes(&self) -> u64 {
+        self.file_bytes
+    }
+
+    pub fn buffered_bytes(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Bytes ever appended, the buffered ones counted.
+    pub fn end(&self) -> u64 {
+        self.appended + self.buffer.len() as u64
+    }
+
+    /// Up to where all is on disk, in the terms of [`Appender::end`].
+    pub fn synced(&self) -> u64 {
+        self.synced.max(self.fsyncer.synced())
+    }
+
+    /// Adds a command to the buffer.
+    pub fn add<'a>(
+        &mut self,
+        db_index: usize,
+        timestamp_s: Option<i64>,
+        arguments: impl ExactSizeIterator<Item = &'a [u8]>,
+    ) {
+        if let Some(unix_s) = timestamp_s.filter(|&unix_s| unix_s > self.noted_s) {
+            self.noted_s = unix_s;
+            write_timestamp(&mut self.buffer, unix_s).expect("memory takes all that is written");
+        }
+        if self.selected != Some(db_index) {
+            self.selected = Some(db_index);
+            let index = db_index.to_string();
+            self.add_plain([&b"SELECT"[..], index.as_bytes()].into_iter());
+        }
+        self.add_plain(arguments);
+    }
+
+    fn add_plain<'a>(&mut self, arguments: impl ExactSizeIterator<Item = &'a [u8]>) {
+        write_command(&mut self.buffer, arguments).expect("memory takes all that is written");
+    }
+
+    /// Writes the buffer to the file. After an error the file ends where it did before, and the buffer stays.
+    pub fn write(&mut self) -> io::Result<()> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let mut written = 0;
+        while written < self.buffer.len() {
+            match (&*self.file).write(&self.buffer[written..]) {
+                Ok(n) => written += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.take_back(written);
+                    return Err(error);
+                }
+            }
+        }
+        self.note_written(written);
+        Ok(())
+    }
+
+    /// A part was written: takes it back, or else counts it as written.
+    fn take_back(&mut self, written: usize) {
+        if written == 0 {
+            return;
+        }
+        if let Err(error) = self.file.set_len(self.file_bytes) {
+            log::warn!("Could not remove short write from the append-only file: {error}");
+            self.note_written(written);
+        }
+    }
+
+    fn note_written(&mut self, written: usize) {
+        self.file_bytes += written as u64;
+        self.appended += written as u64;
+        self.buffer.drain(..written);
+        if self.buffer.is_empty() {
+            self.buffer.shrink_to(BUFFER_BYTES_KEPT);
+        }
+    }
+
+    /// Forces what is written to disk, now.
+    pub fn sync(&mut self) -> io::Result<()> {
+        if self.synced() < self.appended {
+            self.file.sync_data()?;
+            self.synced = self.appended;
+        }
+        Ok(())
+    }
+
+    /// Has what is written forced to disk in the background, if there is anything and nothing of that is under way.
+    pub fn sync_in_background(&mut self) {
+        if self.synced() < self.appended && !self.fsyncer.is_pending() {
+            self.fsyncer.sync(&self.file, self.appended);
+        }
+    }
+
+    pub fn is_syncing(&self) -> bool {
+        self.fsyncer.is_pending()
+    }
+
+    /// Why the last fsync in the background failed, if it did.
+    pub fn background_error(&self) -> Option<String> {
+        self.fsyncer.error()
+    }
+}

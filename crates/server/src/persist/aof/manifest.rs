@@ -1,0 +1,317 @@
+//! Which files an append-only file is made of.
+//!
+//! ```text
+//!  file appendonly.aof.2.base.rdb seq 2 type b
+//!  file appendonly.aof.1.incr.aof seq 1 type h         history: to be removed
+//!  file appendonly.aof.4.incr.aof seq 4 type i
+//! ```
+//! Names with spaces or quotes stand in quotes, with escapes as in configuration files.
+
+use crate::config::{quoted, split_line};
+use crate::persist::file::{self, FileError, failed};
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    Base,
+    History,
+    Increment,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub name: Vec<u8>,
+    pub sequence: u64,
+}
+
+/// The files, as the manifest on disk has them once [`Manifest::persist`] has returned.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Manifest {
+    pub base: Option<Part>,
+    pub history: Vec<(Part, FileKind)>,
+    pub increments: Vec<Part>,
+    pub base_sequence: u64,
+    pub increment_sequence: u64,
+}
+
+/// Why there is no manifest to go by.
+#[derive(Debug)]
+pub enum ManifestError {
+    File(FileError),
+    Line { number: usize, reason: &'static str, line: String },
+}
+
+impl fmt::Display for ManifestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ManifestError::File(error) => error.fmt(f),
+            ManifestError::Line { number, reason, line } => {
+                write!(f, "Reading the manifest file, at line {number}: '{line}': {reason}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ManifestError {}
+
+impl From<FileError> for ManifestError {
+    fn from(error: FileError) -> Self {
+        ManifestError::File(error)
+    }
+}
+
+/// The names that the configuration gives.
+#[derive(Clone, Debug)]
+pub struct Names {
+    pub directory: PathBuf,
+    pub file: Vec<u8>,
+}
+
+impl Names {
+    pub fn path(&self, name: &[u8]) -> PathBuf {
+        self.directory.join(OsStr::from_bytes(name))
+    }
+
+    fn with(&self, suffix: &str) -> Vec<u8> {
+        [&self.file[..], suffix.as_bytes()].concat()
+    }
+
+    fn manifest(&self) -> PathBuf {
+        self.path(&self.with(".manifest"))
+    }
+
+    fn temporary_manifest(&self) -> PathBuf {
+        self.path(&[b"temp-", &self.with(".manifest")[..]].concat())
+    }
+
+    /// Where commands go while the first base is being written.
+    pub fn temporary_increment(&self) -> PathBuf {
+        self.path(&[b"temp-", &self.with(".incr")[..]].concat())
+    }
+
+    pub fn base(&self, sequence: u64, is_rdb: bool) -> Vec<u8> {
+        self.with(&format!(".{sequence}.base.{}", if is_rdb { "rdb" } else { "aof" }))
+    }
+
+    pub fn increment(&self, sequence: u64) -> Vec<u8> {
+        self.with(&format!(".{sequence}.incr.aof"))
+    }
+}
+
+const LINE_BYTES_MAX: usize = 1024;
+
+impl Manifest {
+    /// The manifest on disk; an empty one if there is none.
+    pub fn load(names: &Names) -> Result<Manifest, ManifestError> {
+        let path = names.manifest();
+        match fs::read(&path) {
+            Ok(bytes) => Manifest::parse(&bytes),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Manifest::default()),
+            Err(error) => Err(failed("Opening the AOF manifest", &path)(error).into()),
+        }
+    }
+
+    pub fn parse(bytes: &[u8]) -> Result<Manifest, ManifestError> {
+        let mut manifest = Manifest::default();
+        let refuse = |number, reason, line: &[u8]| ManifestError::Line {
+            number,
+            reason,
+            line: String::from_utf8_lossy(line).into_owned(),
+        };
+        if bytes.is_empty() {
+            return Err(refuse(1, "Found an empty AOF manifest", b""));
+        }
+        let mut lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
+        let unfinished = lines.pop().filter(|rest| !rest.is_empty());
+        for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.starts_with(b"#")) {
+            let parsed = if line.len() >= LINE_BYTES_MAX {
+                Err("The AOF manifest file contains too long line")
+            } else {
+                manifest.add_line(line)
+            };
+            parsed.map_err(|reason| refuse(index + 1, reason, line))?;
+        }
+        match unfinished {
+            Some(rest) if !rest.starts_with(b"#") => {
+                Err(refuse(lines.len() + 1, "The AOF manifest file contains too long line", rest))
+            }
+            _ => Ok(manifest),
+        }
+    }
+
+    fn add_line(&mut self, line: &[u8]) -> Result<(), &'static str> {
+        const INVALID: &str = "Invalid AOF manifest file format";
+        let words = split_line(line).ok().filter(|words| words.len() >= 6 && words.len() % 2 == 0);
+        let (mut name, mut sequence, mut kind) = (None, 0, None);
+        for pair in words.ok_or(INVALID)?.chunks_exact(2) {
+            match pair[0].to_ascii_lowercase().as_slice() {
+                b"file" if pair[1].contains(&b'/') => {
+                    return Err("File can't be a path, just a filename");
+                }
+                b"file" => name = Some(pair[1].clone()),
+                b"seq" => sequence = wire::number::parse_i64(&pair[1]).unwrap_or(0).max(0) as u64,
+                b"type" => kind = pair[1].first().copied(),
+                _ => {}
+            }
+        }
+        let (Some(name), Some(kind), 1..) = (name, kind, sequence) else { return Err(INVALID) };
+        let part = Part { name, sequence };
+        match kind {
+            b'b' if self.base.is_some() => return Err("Found duplicate base file information"),
+            b'b' => {
+                self.base_sequence = sequence;
+                self.base = Some(part);
+            }
+            b'h' => self.history.push((part, FileKind::History)),
+            b'i' if sequence <= self.increment_sequence => {
+                return Err("Found a non-monotonic sequence number");
+            }
+            b'i' => {
+                self.increment_sequence = sequence;
+                self.increments.push(part);
+            }
+            _ => return Err("Unknown AOF file type"),
+        }
+        Ok(())
+    }
+
+    pub fn to_text(&self) -> Vec<u8> {
+        let mut text = Vec::new();
+        let base = self.base.iter().map(|part| (part, 'b'));
+        let history = self.history.iter().map(|(part, _)| (part, 'h'));
+        let increments = self.increments.iter().map(|part| (part, 'i'));
+        for (part, kind) in base.chain(history).chain(increments) {
+            text.extend_from_slice(b"file ");
+            if part.name.iter().all(|&byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\'))
+            {
+                text.extend_from_slice(&part.name);
+            } else {
+                text.extend_from_slice(&quoted(&part.name));
+            }
+            text.extend_from_slice(format!(" seq {} type {kind}\n", part.sequence).as_bytes());
+        }
+        text
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.base.is_none() && self.increments.is_empty()
+    }
+
+    /// All files that hold data, in the order in which they are read.
+    pub fn parts(&self) -> impl Iterator<Item = &Part> {
+        self.base.iter().chain(&self.increments)
+    }
+
+    /// Gives the next base its name; what was the base becomes history.
+    pub fn next_base(&mut self, names: &Names, is_rdb: bool) -> Vec<u8> {
+        self.history.extend(self.base.take().map(|part| (part, FileKind::Base)));
+        self.base_sequence += 1;
+        let name = names.base(self.base_sequence, is_rdb);
+        self.base = Some(Part { name: name.clone(), sequence: self.base_sequence });
+        name
+    }
+
+    /// Gives the next increment its name.
+    pub fn next_increment(&mut self, names: &Names) -> Vec<u8> {
+        self.increment_sequence += 1;
+        let name = names.increment(self.increment_sequence);
+        self.increments.push(Part { name: name.clone(), sequence: self.increment_sequence });
+        name
+    }
+
+    /// All increments but the last `kept` become history.
+    pub fn retire_increments(&mut self, kept: usize) {
+        let retired = self.increments.len().saturating_sub(kept);
+        self.history.extend(self.increments.drain(..retired).map(|part| (part, FileKind::Increment)));
+    }
+
+    /// Writes the manifest to disk, whole or not at all.
+    pub fn persist(&self, names: &Names) -> Result<(), FileError> {
+        let text = self.to_text();
+        file::replace(&names.manifest(), &names.temporary_manifest(), false, |mut sink| {
+            sink.write_all(&text)?;
+            Ok(sink)
+        })
+    }
+
+    /// Removes what is history from the disk and the manifest.
+    pub fn remove_history(&mut self, names: &Names) -> Result<(), FileError> {
+        if self.history.is_empty() {
+            return Ok(());
+        }
+        for (part, _) in self.history.drain(..) {
+            let path = names.path(&part.name);
+            log::info!("Removing the history file {} in the background", path.display());
+            if let Err(error) = fs::remove_file(&path)
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                log::warn!("Removing {}: {error}", path.display());
+            }
+        }
+        self.persist(names)
+    }
+}
+
+/// Makes the directory if it is not there, and takes it for this process alone: no two servers may append to the same
+/// files. It is free again when what this returns is dropped, or the process ends.
+pub fn lock_directory(path: &Path) -> Result<File, FileError> {
+    match fs::create_dir(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(failed("Can't open or create append-only dir", path)(error));
+        }
+        _ => {}
+    }
+    let directory = File::open(path).map_err(failed("Can't open or create append-only dir", path))?;
+    rustix::fs::flock(&directory, rustix::fs::FlockOperation::NonBlockingLockExclusive)
+        .map_err(|error| failed("Another process uses the append-only dir", path)(error.into()))?;
+    Ok(directory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> Names {
+        Names { directory: PathBuf::from("appendonlydir"), file: b"append only.aof".to_vec() }
+    }
+
+    #[test]
+    fn a_manifest_comes_back_as_it_was_written() {
+        let mut manifest = Manifest::default();
+        manifest.next_base(&names(), true);
+        manifest.next_increment(&names());
+        manifest.next_increment(&names());
+        let text = manifest.to_text();
+        assert!(text.starts_with(b"file \"append only.aof.1.base.rdb\" seq 1 type b\n"));
+        assert_eq!(Manifest::parse(&text).unwrap(), manifest);
+        manifest.retire_increments(1);
+        assert_eq!(manifest.next_base(&names(), false), b"append only.aof.2.base.aof");
+        assert_eq!(manifest.history.len(), 2);
+        let read = Manifest::parse(&manifest.to_text()).unwrap();
+        assert_eq!((read.base, read.increments), (manifest.base, manifest.increments));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for text in [
+            "",
+            "\n",
+            "file a seq 1 type b",
+            "file a seq 1\n",
+            "file a/b seq 1 type b\n",
+            "file a seq 0 type b\n",
+            "file a seq 1 type x\n",
+            "file a seq 1 type b\nfile b seq 2 type b\n",
+            "file a seq 2 type i\nfile b seq 2 type i\n",
+        ] {
+            assert!(Manifest::parse(text.as_bytes()).is_err(), "{text:?}");
+        }
+        let forward = "# a comment\nfile a seq 1 type b newkey newvalue\n";
+        assert!(Manifest::parse(forward.as_bytes()).is_ok());
+    }
+}
