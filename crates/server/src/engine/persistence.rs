@@ -565,7 +565,11 @@ impl Executor {
             self.empty_all();
         }
         let result = source.step(&mut self.db, &mut || false);
-        let policy = if flush { RestorePolicy::Flush } else { RestorePolicy::Replace };
+        let policy = match (flush, merge) {
+            (true, _) => RestorePolicy::Flush,
+            (false, true) => RestorePolicy::Replace,
+            (false, false) => RestorePolicy::Append,
+        };
         let restored = self.server.scripts.restore_libraries(&source.libraries, policy);
         self.db.journal.flushed(None);
         let figures = &mut self.server.observed.persistence;
