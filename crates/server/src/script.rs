@@ -204,6 +204,10 @@ impl Scripts {
         if self.runs.is_multiple_of(RUNS_PER_COLLECTION) {
             interpreter.collect(COLLECTION_STEPS);
         }
+        // What one script has filled must not be missing for the next.
+        if interpreter.used_bytes() > environment::BYTES_MAX / 4 {
+            interpreter.collect_all();
+        }
         *self.slot(mode) = Some(interpreter);
     }
 

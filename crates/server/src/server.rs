@@ -15,6 +15,9 @@ use crate::session::{ClientSlot, Clients, ReplyMode};
 use std::collections::VecDeque;
 use wire::reply::ReplyBuffer;
 
+/// What a client is told that may not write because of it.
+pub const TOO_FEW_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
+
 /// What a command asks of the process around the executor, which does it after the tick.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostRequest {
@@ -223,6 +226,11 @@ impl Server {
         figures.rejected += u64::from(refused);
         self.observed.statistics.commands_processed += 1;
         self.clients[slot].commands_total += 1;
+    }
+
+    /// Whether more replicas are asked for than there are: none.
+    pub fn lacks_replicas(&self) -> bool {
+        self.config.min_replicas_to_write > 0 && self.config.min_replicas_max_lag_seconds > 0
     }
 
     /// What others are told while a script takes long.

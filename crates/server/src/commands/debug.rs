@@ -317,6 +317,8 @@ fn digest_values(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 fn object(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (lfu, now_ms) = (ctx.db.access.lfu, ctx.db.now_ms());
     let (policy, limits) = (ctx.db.access.clone(), ctx.db.limits.clone());
+    // What is there is shown, also when its time is up.
+    ctx.db.show_due_keys = true;
     let value = ctx.db.inspect(args.at(2)).ok_or(ClientError::NoSuchKey)?;
     let access = value.entry().access();
     let mut line =

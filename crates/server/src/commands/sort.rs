@@ -175,8 +175,8 @@ impl Sorting {
 fn sort_with(ctx: &mut Context<'_>, key: &[u8], mut options: Options<'_>) -> Outcome {
     let kind = ctx.db.read(key).map(|value| value.kind());
     let mut sorts = !options.keeps_order();
-    if !sorts && kind == Some(Kind::Set) && options.store.is_some() {
-        // A set has no order of its own that could be stored.
+    if !sorts && kind == Some(Kind::Set) && (options.store.is_some() || ctx.origin.in_script) {
+        // A set has no order of its own that could be stored, or that a script could rely on.
         (sorts, options.by, options.alphabetical) = (true, None, true);
     }
     let mut sorting = Sorting::default();

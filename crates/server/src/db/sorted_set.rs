@@ -166,6 +166,14 @@ impl SortedSet {
         large!(&mut self.form, _ => unreachable!("enlarged above"), set => set.insert(member, score))
     }
 
+    /// So many members are about to be added: a new set that would outgrow the compact form with them begins beyond
+    /// it. Filling that form first costs five times the whole.
+    pub fn expect(&mut self, members: usize, means: &Means<'_>) {
+        if self.is_empty() && members > means.limits.sorted_set_listpack_entries_max {
+            self.enlarge(means);
+        }
+    }
+
     fn enlarge(&mut self, means: &Means<'_>) {
         let Form::Compact(list) = &self.form else { return };
         let mut members: Vec<(Vec<u8>, f64)> = Vec::with_capacity(list.len());

@@ -5,6 +5,7 @@ use super::Executor;
 use super::memory::Room;
 use crate::command::{Args, Command, flag};
 use crate::error::ClientError;
+use crate::server::TOO_FEW_REPLICAS;
 use crate::session::ClientSlot;
 
 impl Executor {
@@ -21,6 +22,7 @@ impl Executor {
         self.inside_transaction(slot, row)?;
         self.memory_shortage(slot, row, args)?;
         self.disk_trouble(slot, row, args)?;
+        self.replica_shortage(slot, row, args)?;
         self.limit_tracking();
         self.subscribed_context(slot, row)?;
         self.loading(row)?;
@@ -99,6 +101,15 @@ impl Executor {
             }
             _ => ClientError::saves_fail(self.server_name()),
         })
+    }
+
+    fn replica_shortage(&self, slot: ClientSlot, row: &Command, args: Args<'_>) -> Result<(), ClientError> {
+        if !self.server.lacks_replicas() {
+            return Ok(());
+        }
+        let transaction = self.server.clients[slot].transaction.as_ref().filter(|_| row.name == "exec");
+        let flags = self.flags_of(row, args) | transaction.map_or(0, |transaction| transaction.flags);
+        if flags & flag::WRITE == 0 { Ok(()) } else { Err(ClientError::text(TOO_FEW_REPLICAS)) }
     }
 
     /// Only commands that need no data run while it is being loaded.

@@ -10,8 +10,9 @@ use crate::observe::persistence::{ChildFigures, LoadingFigures};
 use crate::persist::aof::manifest::ManifestError;
 use crate::persist::child::{Child, Purpose};
 use crate::persist::file::{self, FileError};
-use crate::persist::rdb::load::{LoadFigures, LoadOptions, Reason};
-use crate::persist::rdb::{LoadError, Loader, Snapshot, write_snapshot};
+use crate::persist::rdb::load::{LoadFigures, LoadOptions};
+use crate::persist::rdb::{LoadError, Loader, Reason, Snapshot, write_snapshot};
+use crate::script::functions::RestorePolicy;
 use crate::server::{HostRequest, PersistRequest, Shutdown};
 use crate::session::ClientSlot;
 use crate::sys::child::{CANCEL, Ended};
@@ -181,7 +182,7 @@ impl Executor {
             aof_base,
             with_idle_times: by_age,
             with_frequencies: policy.is_lfu(),
-            libraries: Vec::new(),
+            libraries: self.server.scripts.libraries.codes().map(<[u8]>::to_vec).collect(),
             key_delay_us: config.rdb_key_save_delay_us,
             now_ms: self.server.now.unix_ms(),
         }
@@ -513,6 +514,7 @@ impl Executor {
             self.note_loaded(loading.source.figures);
             self.note_loading_progress(loading.source.position());
             if done {
+                self.libraries_loaded(&loading.source)?;
                 self.rdb_loaded(loading.source.figures);
             } else {
                 self.disk.loading = Some(loading);
@@ -539,6 +541,13 @@ impl Executor {
     fn note_loaded(&mut self, loaded: LoadFigures) {
         let figures = &mut self.server.observed.persistence;
         (figures.keys_loaded, figures.keys_expired) = (loaded.keys_loaded, loaded.keys_expired);
+    }
+
+    /// Takes in the libraries of functions that a snapshot has brought.
+    pub(super) fn libraries_loaded<R: io::Read>(&mut self, source: &Loader<R>) -> Result<(), RestoreError> {
+        let restored = self.server.scripts.restore_libraries(&source.libraries, RestorePolicy::Replace);
+        let at = source.position();
+        restored.map_err(|error| RestoreError::Rdb(LoadError { at, reason: Reason::Library(error) }))
     }
 
     fn rdb_loaded(&mut self, loaded: LoadFigures) {
@@ -585,12 +594,22 @@ impl Executor {
             self.empty_all();
         }
         let result = source.step(&mut self.db, &mut || false);
+        let policy = match (flush, merge) {
+            (true, _) => RestorePolicy::Flush,
+            (false, true) => RestorePolicy::Replace,
+            (false, false) => RestorePolicy::Append,
+        };
+        let restored = self.server.scripts.restore_libraries(&source.libraries, policy);
         self.db.journal.flushed(None);
         let figures = &mut self.server.observed.persistence;
         figures.keys_loaded = source.figures.keys_loaded;
         figures.keys_expired = source.figures.keys_expired;
         result.map_err(|error| {
             log::warn!("{error}");
+            FAILED_LOAD
+        })?;
+        restored.map_err(|error| {
+            log::warn!("Failed loading library, {error}");
             FAILED_LOAD
         })?;
         log::info!("DB reloaded by DEBUG RELOAD");

@@ -132,6 +132,7 @@ impl Executor {
                     let done = loader.step(&mut self.db, out_of_time).map_err(RestoreError::Rdb)?;
                     self.note_loading_progress(loading.passed_bytes + loader.position());
                     if done {
+                        self.libraries_loaded(loader)?;
                         self.go_on_behind_snapshot(loading);
                         continue;
                     }

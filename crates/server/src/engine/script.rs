@@ -138,7 +138,7 @@ impl Executor {
         self.start_stopwatch();
         let elapsed_ns = self.stopwatch_ns - run.started_ns;
         let reply_bytes = reply.len().saturating_sub(start);
-        let (slot, id, failed) = (run.slot, run.id, !written.errors.is_empty());
+        let (slot, id, failed) = (run.slot, run.id, written.failed);
         self.observe_call(Finished { slot, id, args, elapsed_ns, reply_bytes, failed });
     }
 
@@ -238,12 +238,16 @@ impl Executor {
             return Err("ERR This Valkey command is not allowed from script");
         }
         let short_of_memory = self.server.short_of_memory && self.server.config.maxmemory_bytes > 0;
+        let lacks_replicas = self.server.lacks_replicas();
         let running = self.server.scripts.running.as_mut().expect("a script asks");
         if short_of_memory && row.is(flag::DENY_OOM) && !running.wrote && !running.call.allows_oom {
             return Err("OOM command not allowed when used memory > 'maxmemory'.");
         }
         if running.call.read_only && row.is(flag::WRITE | flag::MAY_REPLICATE) {
             return Err("ERR Write commands are not allowed from read-only scripts.");
+        }
+        if lacks_replicas && row.is(flag::WRITE) && !running.wrote {
+            return Err(crate::server::TOO_FEW_REPLICAS);
         }
         running.wrote |= row.is(flag::WRITE);
         Ok(())
@@ -295,8 +299,11 @@ fn write_failure(stack: &mut script::Stack<'_>, reply: &mut ReplyBuffer) -> Writ
         ([b"ERR Error running script, ", &text[..text.len().min(100)]].concat(), false)
     };
     reply.error(&line);
-    let errors = if counted { Vec::new() } else { vec![String::from_utf8_lossy(&line).into_owned()] };
-    Written { errors, failed: true }
+    let mut written = Written { failed: true, ..Written::default() };
+    if !counted {
+        written.note_error(&line);
+    }
+    written
 }
 
 impl Caller for Executor {

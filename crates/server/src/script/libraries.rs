@@ -36,3 +36,6 @@ fn push(stack: &mut Stack<'_>, functions: Functions) {
         stack.set_field(-2, name);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -195,10 +195,19 @@ pub struct Written {
     pub failed: bool,
 }
 
+impl Written {
+    /// Notes an error that has not been counted, in the one line that it is on the wire.
+    pub fn note_error(&mut self, message: &[u8]) {
+        self.errors.push(String::from_utf8_lossy(message).replace(['\r', '\n'], " "));
+    }
+}
+
 /// Takes the value on top and writes it as a reply. `protocol` is the script's: it decides what booleans are.
 pub fn write(stack: &mut Stack<'_>, reply: &mut ReplyBuffer, protocol: Protocol) -> Written {
     let mut written = Written::default();
+    let start = reply.len();
     write_value(stack, reply, protocol, &mut written);
+    written.failed = reply.get(start) == Some(&b'-');
     written
 }
 
@@ -251,9 +260,8 @@ fn write_error(stack: &mut Stack<'_>, reply: &mut ReplyBuffer, written: &mut Wri
     stack.pop(1);
     if is_error {
         let error = error_information(stack);
-        written.failed = true;
         if !error.counted {
-            written.errors.push(String::from_utf8_lossy(&error.message).into_owned());
+            written.note_error(until_nul(&error.message));
         }
         reply.error(until_nul(&error.message));
     }

@@ -138,6 +138,14 @@ impl<H: ?Sized + 'static> Interpreter<H> {
     }
 }
 
+impl<H: ?Sized + 'static> Interpreter<H> {
+    /// Collects all garbage.
+    pub fn collect_all(&mut self) {
+        // SAFETY: as in `collect`.
+        unsafe { ffi::lua_gc(self.state.as_ptr(), ffi::LUA_GCCOLLECT, 0) };
+    }
+}
+
 impl<H: ?Sized + 'static> Drop for Interpreter<H> {
     fn drop(&mut self) {
         // SAFETY: nothing of the state runs (invariant 5); `shared` came from a Box and is not used after this.

@@ -1,0 +1,229 @@
+//! Scripts that mean no good, and scripts that take long, against a real server: none of them may end it or keep it
+//! from answering others.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod process;
+
+use process::{Client, Process, eventually, shown};
+use std::net::TcpStream;
+
+fn eval(client: &mut Client<TcpStream>, script: &str) -> String {
+    client.send(&[b"EVAL", script.as_bytes(), b"0"]);
+    shown(&client.receive().expect("the server answers"))
+}
+
+/// Runs a script that must fail with this, and sees that the next one works.
+fn refuses(client: &mut Client<TcpStream>, script: &str, error: &str) {
+    let answer = eval(client, script);
+    assert!(answer.contains(error), "{script} answers {answer}");
+    assert_eq!(eval(client, "return 1"), "1");
+}
+
+#[test]
+fn what_nests_without_end_is_an_error() {
+    let server = Process::start(&[]);
+    let client = &mut server.connect();
+    refuses(client, "local function f() return 1 + f() end return f()", "stack overflow");
+    refuses(client, "local f f = function() return pcall(f) end return {f()}", "");
+    refuses(client, "local s = 'x' return loadstring(string.rep('(', 10000) .. s)()", "attempt to call");
+    refuses(client, "return loadstring('return ' .. string.rep('{', 100000))()", "attempt to call");
+    refuses(
+        client,
+        "local t = setmetatable({}, {}) getmetatable(t).__index = t return t.x",
+        "loop in gettable",
+    );
+    refuses(client, "local f f = function(s) return (string.gsub(s, '.', f)) end return f('x')", "overflow");
+    refuses(client, "local f f = function() return coroutine.wrap(f)() end return f()", "overflow");
+    refuses(client, "return cjson.decode(string.rep('[', 100000))", "too many nested");
+    refuses(
+        client,
+        "cjson.decode_max_depth(2^31 - 1) return cjson.decode(string.rep('[', 100000))",
+        "too many nested",
+    );
+    refuses(
+        client,
+        "cjson.encode_max_depth(2^31 - 1) local t = {} t[1] = t return cjson.encode(t)",
+        "excessive nesting",
+    );
+    refuses(client, "return cmsgpack.unpack(string.rep('\\145', 100000))", "overflow");
+    assert_eq!(eval(client, "local t = {} t[1] = t return #cmsgpack.pack(t)"), "17");
+    client.send(&[b"EVAL", b"local t = {} t[1] = t return t", b"0"]);
+    eventually("the end of a deep reply", || server.connect().ask("PING") == "PONG");
+}
+
+#[test]
+fn what_is_too_large_is_an_error() {
+    let server = Process::start(&[]);
+    let client = &mut server.connect();
+    refuses(client, "local s = string.rep('x', 2^20) while true do s = s .. s end", "not enough memory");
+    refuses(client, "return #string.rep('x', 2^31 - 1)", "not enough memory");
+    refuses(client, "local t = {} for i = 1, 1e9 do t[i] = {} end", "not enough memory");
+    refuses(client, "return {unpack({}, 1, 1000000)}", "too many results to unpack");
+    refuses(client, "return {unpack({}, -2147483648, 2147483647)}", "too many results to unpack");
+    refuses(client, "return {unpack({}, 0, 2147483647)}", "too many results to unpack");
+    refuses(client, "return {string.byte(string.rep('x', 1000000), 1, -1)}", "string slice too long");
+    refuses(client, "return cmsgpack.unpack('\\221\\255\\255\\255\\255')", "Missing bytes");
+    refuses(client, "return cmsgpack.unpack('\\219\\255\\255\\255\\255x')", "Missing bytes");
+    refuses(client, "return struct.unpack('c2147483647', 'x')", "too short");
+    refuses(
+        client,
+        "return struct.unpack(string.rep('b', 10000), string.rep('x', 10000))",
+        "too many results",
+    );
+    assert_eq!(eval(client, "return #string.rep('', 2^31 - 1)"), "0");
+    assert_eq!(eval(client, "collectgarbage() return 1"), "1");
+}
+
+#[test]
+fn bytecode_and_files_are_out_of_reach() {
+    let server = Process::start(&[]);
+    let client = &mut server.connect();
+    assert_eq!(eval(client, "return tostring(loadstring(string.dump(function() return 1 end)))"), "nil");
+    assert_eq!(eval(client, "return tostring(loadstring('\\27Lua'))"), "nil");
+    assert_eq!(
+        eval(
+            client,
+            "local s = string.dump(function() end) return tostring(load(function() local r = s s = nil return r end))"
+        ),
+        "nil"
+    );
+    client.send(&[b"EVAL", b"\x1bLua\x51\x00\x01\x04\x08\x04\x08\x00", b"0"]);
+    assert!(shown(&client.receive().unwrap()).contains("Error compiling script"));
+    for name in
+        ["io", "package", "require", "dofile", "loadfile", "print", "newproxy", "getfenv", "setfenv", "debug"]
+    {
+        refuses(client, &format!("return {name}"), "nonexistent global variable");
+    }
+    for name in ["execute", "exit", "getenv", "remove", "rename", "tmpname"] {
+        refuses(client, &format!("return os.{name}()"), "attempt to call field");
+    }
+    // Long brackets of every length, and names that a collection might take away while they are read.
+    let level = "=".repeat(70_000);
+    refuses(
+        client,
+        &format!("return loadstring('return [{level}[x]{level}]')()  == 'x' and error('fine')"),
+        "fine",
+    );
+    refuses(client, "return [====", "invalid long string delimiter");
+    let names = "local s = string.rep('x', 5000) for i = 1, 200 do loadstring('return ' .. i, s .. i) collectgarbage('step') end return error('fine')";
+    refuses(client, names, "fine");
+}
+
+#[test]
+fn globals_and_metatables_stay_as_they_are() {
+    let server = Process::start(&[]);
+    let client = &mut server.connect();
+    let attempts = [
+        "x = 1",
+        "redis.call = 1",
+        "rawset(_G, 'x', 1)",
+        "rawset(redis, 'call', 1)",
+        "setmetatable(_G, nil)",
+        "setmetatable(string, {})",
+        "getmetatable('').__index = {}",
+        "getmetatable(_G).__index = nil",
+        "table.insert(math, 1)",
+        "string.gsub = nil",
+        "cjson.encode = nil",
+        "KEYS = 1",
+        "__server__err__handler = nil",
+    ];
+    for attempt in attempts {
+        refuses(client, attempt, "Attempt to modify a readonly table");
+    }
+    assert_eq!(eval(client, "return ('abc'):upper()"), "ABC");
+}
+
+/// Waits until other clients are told that a script runs.
+fn until_busy(client: &mut Client<TcpStream>) {
+    eventually("BUSY", || client.ask("PING").starts_with("BUSY"));
+}
+
+#[test]
+fn a_slow_script_is_ended_while_it_has_written_nothing() {
+    let server = Process::start(&["--busy-reply-threshold", "50"]);
+    let (mut slow, mut other) = (server.connect(), server.connect());
+    let endless = [
+        "while true do end",
+        "while true do pcall(function() while true do end end) end",
+        "while true do redis.pcall('get', 'x') end",
+        "local co = coroutine.wrap(function() while true do end end) co()",
+        "return string.find(string.rep('a', 30), string.rep('a?', 30) .. string.rep('a', 30) .. 'b')",
+        "return string.find(string.rep('a', 500000), '.-.-.-.-b')",
+    ];
+    for script in endless {
+        slow.send(&[b"EVAL", script.as_bytes(), b"0"]);
+        until_busy(&mut other);
+        assert!(other.ask("SET k v").starts_with("BUSY"), "only a few commands run beside it");
+        assert!(other.ask("FUNCTION KILL").starts_with("BUSY"));
+        assert!(other.ask("SHUTDOWN").starts_with("BUSY"));
+        assert_eq!(other.ask("SCRIPT KILL"), "OK");
+        let answer = shown(&slow.receive().unwrap());
+        assert!(answer.contains("Script killed by user with SCRIPT KILL"), "{script} answers {answer}");
+        assert_eq!(other.ask("PING"), "PONG");
+        assert!(other.ask("SCRIPT KILL").starts_with("NOTBUSY"));
+    }
+}
+
+#[test]
+fn a_slow_script_in_a_transaction_ends_with_it() {
+    let server = Process::start(&["--busy-reply-threshold", "50"]);
+    let (mut slow, mut other) = (server.connect(), server.connect());
+    slow.ask("MULTI");
+    slow.ask("INCR n");
+    slow.send(&[b"EVAL", b"while true do end", b"0"]);
+    slow.receive().unwrap();
+    slow.ask("INCR n");
+    slow.send(&[b"EXEC"]);
+    slow.send(&[b"GET", b"n"]);
+    until_busy(&mut other);
+    assert_eq!(other.ask("SCRIPT KILL"), "OK");
+    let answer = shown(&slow.receive().unwrap());
+    assert!(answer.starts_with("[1 ERR Script killed by user") && answer.ends_with(" 2]"), "{answer}");
+    assert_eq!(shown(&slow.receive().unwrap()), "2", "what follows waits for its turn");
+    assert_eq!(other.ask("PING"), "PONG");
+}
+
+#[test]
+fn a_slow_script_outlives_its_client() {
+    let server = Process::start(&["--busy-reply-threshold", "50"]);
+    let (mut slow, mut other) = (server.connect(), server.connect());
+    slow.send(&[b"EVAL", b"while true do end", b"0"]);
+    until_busy(&mut other);
+    drop(slow);
+    assert!(other.ask("PING").starts_with("BUSY"));
+    assert_eq!(other.ask("SCRIPT KILL"), "OK");
+    eventually("an answer", || other.ask("PING") == "PONG");
+    assert_eq!(eval(&mut server.connect(), "return 1"), "1");
+}
+
+#[test]
+fn a_script_that_has_written_ends_only_with_the_server() {
+    let mut server = Process::start(&["--busy-reply-threshold", "50"]);
+    let (mut slow, mut other) = (server.connect(), server.connect());
+    slow.send(&[b"EVAL", b"redis.call('set', 'k', 'v') while true do end", b"0"]);
+    until_busy(&mut other);
+    assert!(other.ask("SCRIPT KILL").starts_with("UNKILLABLE"));
+    assert!(other.ask("SHUTDOWN SAVE").starts_with("BUSY"));
+    other.send(&[b"SHUTDOWN", b"NOSAVE"]);
+    assert!(other.is_closed_by_server());
+    assert!(server.wait().success());
+}
+
+#[test]
+fn a_slow_function_is_ended_too() {
+    let server = Process::start(&["--busy-reply-threshold", "50"]);
+    let (mut slow, mut other) = (server.connect(), server.connect());
+    let library = b"#!lua name=l\nredis.register_function('endless', function() while true do end end)";
+    slow.send(&[b"FUNCTION", b"LOAD", library]);
+    slow.receive().unwrap();
+    slow.send(&[b"FCALL", b"endless", b"0"]);
+    until_busy(&mut other);
+    assert!(other.ask("SCRIPT KILL").starts_with("BUSY"));
+    assert!(other.ask("FUNCTION STATS").contains("endless"));
+    assert_eq!(other.ask("FUNCTION KILL"), "OK");
+    assert!(shown(&slow.receive().unwrap()).contains("Script killed by user with FUNCTION KILL"));
+    slow.send(&[b"FUNCTION", b"LOAD", b"#!lua name=m\nwhile true do end"]);
+    assert!(shown(&slow.receive().unwrap()).contains("FUNCTION LOAD timeout"));
+    assert_eq!(other.ask("PING"), "PONG");
+}
