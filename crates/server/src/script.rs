@@ -211,16 +211,22 @@ impl Scripts {
         *self.slot(mode) = Some(interpreter);
     }
 
-    /// Forgets all cached scripts and the interpreter that knew them. `environment` is for the next one.
-    pub fn flush_cache(&mut self, environment: environment::Options) {
-        self.environment = environment;
+    /// Forgets all cached scripts and the interpreter that knew them.
+    pub fn flush_cache(&mut self) {
         self.cache = Cache::default();
         self.eval = None;
     }
 
+    /// Scripts that ran in another environment are forgotten; functions keep theirs until they are flushed.
+    pub fn change_environment(&mut self, environment: environment::Options) {
+        if self.environment != environment {
+            self.environment = environment;
+            self.flush_cache();
+        }
+    }
+
     /// Forgets all functions and the interpreter that knew them.
-    pub fn flush_functions(&mut self, environment: environment::Options) {
-        self.environment = environment;
+    pub fn flush_functions(&mut self) {
         self.libraries = Libraries::default();
         self.function = None;
     }

@@ -207,7 +207,37 @@ fn a_script_that_has_written_ends_only_with_the_server() {
     assert!(other.ask("SHUTDOWN SAVE").starts_with("BUSY"));
     other.send(&[b"SHUTDOWN", b"NOSAVE"]);
     assert!(other.is_closed_by_server());
+    assert!(TcpStream::connect(("127.0.0.1", server.port)).is_err(), "nobody listens any more");
     assert!(server.wait().success());
+}
+
+#[test]
+fn nobody_sees_what_a_slow_script_has_done_so_far() {
+    let server = Process::start(&["--busy-reply-threshold", "20"]);
+    let (mut slow, mut waiting, mut other) = (server.connect(), server.connect(), server.connect());
+    waiting.send(&[b"BLPOP", b"list", b"0"]);
+    eventually("a waiting client", || other.ask("INFO clients").contains("blocked_clients:1"));
+    let script = "redis.call('rpush', KEYS[1], 'first')
+        local function ms() local t = redis.call('time') return t[1] * 1000 + t[2] / 1000 end
+        local until_ms = ms() + 300
+        while ms() < until_ms do end
+        return redis.call('lpush', KEYS[1], 'last')";
+    slow.send(&[b"EVAL", script.as_bytes(), b"1", b"list"]);
+    until_busy(&mut other);
+    assert!(!other.ask("HELLO 2").starts_with("BUSY"), "some commands run beside it");
+    assert_eq!(shown(&slow.receive().unwrap()), "2", "the list is the script's until its end");
+    assert_eq!(shown(&waiting.receive().unwrap()), "[list last]");
+}
+
+#[test]
+fn the_insecure_functions_come_and_go_with_their_option() {
+    let server = Process::start(&["--enable-protected-configs", "yes"]);
+    let client = &mut server.connect();
+    refuses(client, "return type(getfenv)", "nonexistent global variable");
+    assert_eq!(client.ask("CONFIG SET lua-enable-insecure-api yes"), "OK");
+    assert_eq!(eval(client, "return type(getfenv)"), "function");
+    assert_eq!(client.ask("CONFIG SET lua-enable-insecure-api no"), "OK");
+    refuses(client, "return type(getfenv)", "nonexistent global variable");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! FUNCTION and FCALL: libraries of functions that clients call by name.
 
-use super::scripting::{KEYS, KEYS_READ, MAY_WRITE, ONLY_READS, end_script, key_count, options, start};
+use super::scripting::{KEYS, KEYS_READ, MAY_WRITE, ONLY_READS, end_script, key_count, start};
 use crate::command::flag::{ALLOW_BUSY, DENY_OOM, LOADING, NO_SCRIPT, STALE, WRITE};
 use crate::command::{Args, Command, Context, Group, Outcome};
 use crate::config::RdbVersionCheck;
@@ -191,8 +191,7 @@ fn flush(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if args.len() == 3 && !args.is(2, "ASYNC") && !args.is(2, "SYNC") {
         return Err(ClientError::text("ERR FUNCTION FLUSH only supports SYNC|ASYNC option"));
     }
-    let options = options(ctx);
-    ctx.server.scripts.flush_functions(options);
+    ctx.server.scripts.flush_functions();
     ctx.db.journal.add_dirty(1);
     ctx.reply.ok();
     Ok(())

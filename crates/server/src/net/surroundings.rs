@@ -43,6 +43,11 @@ impl Listeners {
         self.iter().nth(index)
     }
 
+    pub fn close(&mut self) {
+        self.unix = None;
+        self.tcp.clear();
+    }
+
     /// Opens the sockets that `config` names, in place of those open now. On failure these stay. The Unix socket is
     /// opened once and stays: its path cannot be changed, and a second one there would take the place of the first.
     pub fn exchange(&mut self, current: &Config, config: &Config) -> Result<(), ListenError> {
