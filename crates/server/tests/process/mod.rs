@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use wire::response::{Reader, Value};
 
 /// Longer than anything takes on a machine that is merely busy.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running server; it is killed when this is dropped.
 pub struct Process {
