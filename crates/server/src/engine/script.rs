@@ -129,7 +129,7 @@ impl Executor {
         };
         stack.set_top(0);
         self.server.scripts.give_back(running.call.mode, interpreter);
-        written.errors.iter().for_each(|line| self.server.observed.statistics.count_error(line));
+        written.errors.iter().for_each(|line| self.server.observed.statistics.count_script_error(line));
         let client = &mut self.server.clients[run.slot];
         client.db_index = run.db_index;
         if let Some(tracking) = &mut client.tracking {
