@@ -87,6 +87,8 @@ pub struct Switches {
     pub enforce_reply_list: bool,
     /// Payloads and files are taken whatever their checksums say.
     pub skip_checksums: bool,
+    /// A pause before each write to the append-only file.
+    pub log_write_delay_us: u64,
 }
 
 impl Default for Switches {
@@ -100,6 +102,7 @@ impl Default for Switches {
             reply_peak_reset_ms: Some(REPLY_PEAK_RESET_MS),
             enforce_reply_list: false,
             skip_checksums: false,
+            log_write_delay_us: 0,
         }
     }
 }

@@ -133,7 +133,7 @@ fn two_servers_do_not_append_to_one_file() {
         .output()
         .unwrap();
     assert!(!second.status.success());
-    assert!(String::from_utf8_lossy(&second.stderr).contains("Another process uses the append-only dir"));
+    assert!(String::from_utf8_lossy(&second.stderr).contains("Another process uses the append-only file"));
 }
 
 /// Commands that make values of every type and encoding.

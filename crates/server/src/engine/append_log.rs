@@ -5,7 +5,7 @@ use super::persistence::{Answer, RestoreError};
 use crate::config::{AppendFsync, Config};
 use crate::db::Effect;
 use crate::error::ClientError;
-use crate::persist::aof::manifest::{Names, lock_directory};
+use crate::persist::aof::manifest::{self, Names};
 use crate::persist::aof::rewrite::write_commands;
 use crate::persist::aof::{Appender, Manifest};
 use crate::persist::child::{Child, Purpose};
@@ -18,6 +18,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use wire::reply::ReplyBuffer;
 
 /// How often the file is forced to disk by `appendfsync everysec`.
@@ -136,7 +137,7 @@ impl Executor {
     /// Switches the log on while there is data: it is valid from the end of the first rewrite on.
     fn start_log(&mut self) -> Result<(), FileError> {
         let names = names_of(&self.server.config);
-        let directory = lock_directory(&names.directory)?;
+        let directory = manifest::lock(&names)?;
         let manifest = Manifest::load(&names).map_err(|error| {
             failed("Reading the manifest in", &names.directory)(io::Error::other(error.to_string()))
         })?;
@@ -180,7 +181,7 @@ impl Executor {
         }
         let figures = &mut self.server.observed.persistence.log;
         (figures.rewriting, figures.rewrite_started_s, figures.rewrite_scheduled) = (false, None, false);
-        figures.last_write_error = None;
+        (figures.last_write_error, figures.last_fsync_error) = (None, None);
         self.note_log();
     }
 
@@ -209,6 +210,10 @@ impl Executor {
                 );
             }
             log.postponed_since_us = None;
+            let delay_us = self.server.switches.log_write_delay_us;
+            if delay_us > 0 {
+                std::thread::sleep(Duration::from_micros(delay_us));
+            }
             let result = log.appender.write();
             self.note_write(result);
         }
@@ -235,7 +240,7 @@ impl Executor {
                     );
                     std::process::exit(1);
                 }
-                *last_error = Some(error.to_string());
+                *last_error = Some(file::system_text(&error));
             }
         }
     }
@@ -260,9 +265,7 @@ impl Executor {
             }
             AppendFsync::EverySecond | AppendFsync::No => {}
         }
-        if let Some(error) = log.appender.background_error() {
-            self.server.observed.persistence.log.last_write_error = Some(error);
-        }
+        self.server.observed.persistence.log.last_fsync_error = log.appender.background_error();
     }
 
     /// Copies what INFO shows.
@@ -361,7 +364,12 @@ impl Executor {
     fn begin_increment(&mut self) -> Result<(), FileError> {
         let Some(log) = &mut self.disk.log else { return Ok(()) };
         let names = log.names.clone();
-        log.appender.write().map_err(failed("Writing to the AOF in", &names.directory))?;
+        let written = log.appender.write().and_then(|()| match self.server.config.appendfsync {
+            // What is in this file is acknowledged once the next one is on disk.
+            AppendFsync::Always => log.appender.sync(),
+            AppendFsync::EverySecond | AppendFsync::No => Ok(()),
+        });
+        written.map_err(failed("Writing to the AOF in", &names.directory))?;
         if log.waits_for_rewrite {
             let temporary = names.temporary_increment();
             let file =
@@ -459,7 +467,7 @@ impl Executor {
     /// The log is off: the base is all there is of it, for a server that is started with it on.
     fn keep_base_alone(&mut self, temporary: &Path, is_rdb: bool) -> Result<bool, FileError> {
         let names = names_of(&self.server.config);
-        let _directory = lock_directory(&names.directory)?;
+        let _directory = manifest::lock(&names)?;
         let mut manifest = Manifest::load(&names).map_err(|error| {
             failed("Reading the manifest in", &names.directory)(io::Error::other(error.to_string()))
         })?;
@@ -554,7 +562,7 @@ fn write_base(
         return write_snapshot(sink, db, snapshot, progress);
     }
     let mut buffered = BufWriter::with_capacity(1 << 16, sink);
-    write_commands(&mut buffered, db, timestamp_s, progress)?;
+    write_commands(&mut buffered, db, &snapshot.libraries, timestamp_s, progress)?;
     buffered.flush()?;
     buffered.into_inner().map_err(io::IntoInnerError::into_error)
 }

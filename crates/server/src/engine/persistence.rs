@@ -455,7 +455,6 @@ impl Executor {
             verify_checksum: self.server.config.rdbchecksum && !self.server.switches.skip_checksums,
             drop_due,
             replaces,
-            discards: false,
             key_delay_us: self.server.config.key_load_delay_us,
             now_ms: self.server.now.unix_ms(),
         }

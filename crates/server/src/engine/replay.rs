@@ -7,7 +7,7 @@ use crate::command::args::OwnedArgs;
 use crate::command::registry::CommandId;
 use crate::command::{Next, Origin};
 use crate::persist::aof::Manifest;
-use crate::persist::aof::manifest::{Names, lock_directory};
+use crate::persist::aof::manifest::{self, Names};
 use crate::persist::file::{self, failed};
 use crate::persist::rdb::Loader;
 use crate::session::ClientSlot;
@@ -49,7 +49,7 @@ impl Executor {
     /// Begins to load the append-only file; with none to load, opens a new one at once.
     pub(super) fn begin_log_loading(&mut self) -> Result<(), RestoreError> {
         let names = names_of(&self.server.config);
-        let directory = lock_directory(&names.directory).map_err(RestoreError::File)?;
+        let directory = manifest::lock(&names).map_err(RestoreError::File)?;
         let mut manifest = Manifest::load(&names).map_err(RestoreError::Manifest)?;
         self.take_over_single_file(&names, &mut manifest)?;
         if manifest.is_empty() {

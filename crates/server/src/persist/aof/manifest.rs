@@ -14,7 +14,7 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
@@ -262,19 +262,24 @@ impl Manifest {
     }
 }
 
-/// Makes the directory if it is not there, and takes it for this process alone: no two servers may append to the same
-/// files. It is free again when what this returns is dropped, or the process ends.
-pub fn lock_directory(path: &Path) -> Result<File, FileError> {
-    match fs::create_dir(path) {
+/// Makes the directory if it is not there, and takes the files of these names in it for this process alone: no two
+/// servers may append to the same ones. They are free again when what this returns is dropped, or the process ends.
+///
+/// The lock is on a file of its own, because all others give way to new ones.
+pub fn lock(names: &Names) -> Result<File, FileError> {
+    match fs::create_dir(&names.directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            return Err(failed("Can't open or create append-only dir", path)(error));
+            return Err(failed("Can't open or create append-only dir", &names.directory)(error));
         }
         _ => {}
     }
-    let directory = File::open(path).map_err(failed("Can't open or create append-only dir", path))?;
-    rustix::fs::flock(&directory, rustix::fs::FlockOperation::NonBlockingLockExclusive)
-        .map_err(|error| failed("Another process uses the append-only dir", path)(error.into()))?;
-    Ok(directory)
+    let path = names.path(&names.with(".lock"));
+    let opened = fs::OpenOptions::new().create(true).append(true).open(&path);
+    let file = opened.map_err(failed("Can't open or create", &path))?;
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(|error| {
+        failed("Another process uses the append-only file; it holds", &path)(error.into())
+    })?;
+    Ok(file)
 }
 
 #[cfg(test)]
