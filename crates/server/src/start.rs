@@ -148,6 +148,7 @@ fn warn_of_what_does_not_exist(config: &Config) {
 fn open(startup: Startup) -> Result<Host, StartError> {
     let config = startup.config;
     std::env::set_current_dir(&config.dir).map_err(system("Changing to the working directory"))?;
+    process::report_file_size_limits();
     let signals = StopSignals::new().map_err(system("Setting up signals"))?;
     let clock = Clock::machine();
     let identity = identity(&config, &clock).map_err(system("Reading random bytes"))?;

@@ -118,6 +118,7 @@ impl Executor {
     pub(super) fn follow_appendonly(&mut self) -> Answer {
         let wanted = self.server.config.appendonly;
         if self.is_loading() || wanted == self.disk.log.is_some() {
+            self.remove_history_if_wanted();
             return Ok(());
         }
         if !wanted {
@@ -132,6 +133,18 @@ impl Executor {
             ));
         }
         Ok(())
+    }
+
+    /// History files that were kept on request go once they are not wanted any more.
+    fn remove_history_if_wanted(&mut self) {
+        if self.server.config.aof_disable_auto_gc {
+            return;
+        }
+        if let Some(log) = &mut self.disk.log
+            && let Err(error) = log.manifest.remove_history(&log.names)
+        {
+            log::warn!("{error}");
+        }
     }
 
     /// Switches the log on while there is data: it is valid from the end of the first rewrite on.

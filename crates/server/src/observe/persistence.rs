@@ -24,6 +24,8 @@ pub struct Persistence {
     pub keys_loaded: u64,
     pub keys_expired: u64,
     pub log: LogFigures,
+    /// Connections to servers that keys have moved to.
+    pub migration_connections: usize,
 }
 
 /// What the child under way has told.
@@ -135,6 +137,7 @@ impl Persistence {
             keys_loaded: 0,
             keys_expired: 0,
             log: LogFigures::default(),
+            migration_connections: 0,
         }
     }
 }

@@ -249,16 +249,20 @@ impl Manifest {
         if self.history.is_empty() {
             return Ok(());
         }
-        for (part, _) in self.history.drain(..) {
-            let path = names.path(&part.name);
+        let obsolete: Vec<PathBuf> = self.history.drain(..).map(|(part, _)| names.path(&part.name)).collect();
+        self.persist(names)?;
+        for path in &obsolete {
             log::info!("Removing the history file {} in the background", path.display());
-            if let Err(error) = fs::remove_file(&path)
-                && error.kind() != io::ErrorKind::NotFound
-            {
-                log::warn!("Removing {}: {error}", path.display());
-            }
         }
-        self.persist(names)
+        // A large file takes a while to remove. What cannot be removed takes room and does no other harm.
+        let removing = std::thread::Builder::new().name("remove".into()).spawn(move || {
+            for path in obsolete {
+                if let Err(error) = fs::remove_file(&path) {
+                    log::warn!("Removing {}: {error}", path.display());
+                }
+            }
+        });
+        removing.map(|_| ()).map_err(failed("Starting a thread to remove files in", &names.directory))
     }
 }
 
