@@ -482,6 +482,21 @@ fn a_rewrite_that_finds_no_room_loses_nothing() {
 }
 
 #[test]
+fn scripts_in_old_append_only_files_are_run() {
+    let files = Files::new("scripts");
+    let mut log = process::encode(&[b"SELECT", b"0"]);
+    log.extend(process::encode(&[b"EVAL", b"redis.call('set',KEYS[1],'100')", b"1", b"foo"]));
+    log.extend(process::encode(&[b"MULTI"]));
+    log.extend(process::encode(&[b"EVAL", b"redis.call('incr',KEYS[1])", b"1", b"foo"]));
+    log.extend(process::encode(&[b"EXEC"]));
+    let slow = "redis.call('incr',KEYS[1]); for i=1,300000 do redis.call('ping') end";
+    log.extend(process::encode(&[b"EVAL", slow.as_bytes(), b"1", b"foo"]));
+    fs::write(files.0.join("appendonly.aof"), log).unwrap();
+    let server = files.start(&["--appendonly", "yes", "--busy-reply-threshold", "1"]);
+    assert_eq!(loaded(&server).ask("GET foo"), "102");
+}
+
+#[test]
 fn two_servers_do_not_append_to_one_file() {
     let files = Files::new("lock");
     let server = files.start(&ALWAYS);

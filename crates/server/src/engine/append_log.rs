@@ -56,6 +56,11 @@ fn temporary_base(process: u32) -> PathBuf {
     PathBuf::from(format!("temp-rewriteaof-bg-{process}.aof"))
 }
 
+/// After so many failures in a row.
+fn retry_delay_s(failures: u64) -> i64 {
+    (60 << failures.saturating_sub(FAILURES_TOLERATED).min(6)).min(RETRY_DELAY_MAX_S)
+}
+
 fn open_for_appending(path: &Path) -> Result<(File, u64), FileError> {
     let doing = failed("Can't open the append-only file", path);
     let file = fs::OpenOptions::new().append(true).create(true).open(path).map_err(&doing)?;
@@ -436,6 +441,12 @@ impl Executor {
                 }
                 figures.last_rewrite_ok = false;
                 figures.rewrites_failed_in_a_row += 1;
+                if figures.rewrites_failed_in_a_row >= FAILURES_TOLERATED {
+                    let minutes = retry_delay_s(figures.rewrites_failed_in_a_row) / 60;
+                    log::warn!(
+                        "Background AOF rewrite has repeatedly failed and triggered the limit, will retry in {minutes} minutes"
+                    );
+                }
                 if let Some(log) = &mut self.disk.log {
                     log.rewrite_failed_s = now_s;
                 }
@@ -524,8 +535,7 @@ impl Executor {
         if failures < FAILURES_TOLERATED {
             return false;
         }
-        let delay_s = (60 << (failures - FAILURES_TOLERATED).min(6)).min(RETRY_DELAY_MAX_S);
-        self.now_s() - log.rewrite_failed_s < delay_s
+        self.now_s() - log.rewrite_failed_s < retry_delay_s(failures)
     }
 
     /// DEBUG LOADAOF.

@@ -39,6 +39,8 @@ pub(crate) struct Disk {
     pub loading: Option<Loading>,
     pub log_loading: Option<LogLoading>,
     pub log: Option<Log>,
+    /// Commands of an append-only file are being run.
+    pub replays: bool,
     pub targets: Targets,
     /// The rewrite under way writes its base as RDB.
     pub rewrites_as_rdb: bool,

@@ -240,7 +240,7 @@ impl Executor {
         }
         let short_of_memory = self.server.short_of_memory && self.server.config.maxmemory_bytes > 0;
         let lacks_replicas = self.server.lacks_replicas();
-        let disk_error = if row.is(flag::WRITE) { self.disk_error() } else { None };
+        let disk_error = if row.is(flag::WRITE) && !self.disk.replays { self.disk_error() } else { None };
         let running = self.server.scripts.running.as_mut().expect("a script asks");
         if short_of_memory && row.is(flag::DENY_OOM) && !running.wrote && !running.call.allows_oom {
             return Err("OOM command not allowed when used memory > 'maxmemory'.".into());
@@ -328,7 +328,8 @@ impl Caller for Executor {
             return reply.error(line.as_bytes());
         }
         let Ok(id) = found else { return };
-        let origin = Origin { in_transaction: true, in_script: true, ..Origin::default() };
+        let replayed = self.disk.replays;
+        let origin = Origin { in_transaction: true, in_script: true, replayed, ..Origin::default() };
         // What Lua has done since the last command is the script's time, not this command's.
         self.start_stopwatch();
         let next = self.call(slot, id, args, reply, origin);
@@ -364,7 +365,7 @@ impl Caller for Executor {
             // Once a slice, the rest of the server has its turn.
             let over = now_us >= self.script_slice_until_us;
             self.script_slice_until_us = now_us + SLICE_US;
-            return if over { Interrupt::Suspend } else { Interrupt::GoOn };
+            return if over && !self.disk.replays { Interrupt::Suspend } else { Interrupt::GoOn };
         }
         let elapsed_ms = now_us.saturating_sub(running.started_us) / 1000;
         if threshold_ms == 0 || elapsed_ms < threshold_ms {
@@ -378,7 +379,8 @@ impl Caller for Executor {
              using the {command} command. Script name is: {}.",
             running.call.name
         );
-        Interrupt::Suspend
+        // Loading is not interrupted by what it loads.
+        if self.disk.replays { Interrupt::GoOn } else { Interrupt::Suspend }
     }
 
     fn settings(&mut self) -> &mut Settings {

@@ -269,7 +269,8 @@ impl Manifest {
 /// Makes the directory if it is not there, and takes the files of these names in it for this process alone: no two
 /// servers may append to the same ones. They are free again when what this returns is dropped, or the process ends.
 ///
-/// The lock is on a file of its own, because all others give way to new ones.
+/// The lock is on a file of its own, because all others give way to new ones. It is a record lock, which children do
+/// not inherit: one that outlives a server which was killed does not keep the next from starting.
 pub fn lock(names: &Names) -> Result<File, FileError> {
     match fs::create_dir(&names.directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -280,7 +281,7 @@ pub fn lock(names: &Names) -> Result<File, FileError> {
     let path = names.path(&names.with(".lock"));
     let opened = fs::OpenOptions::new().create(true).append(true).open(&path);
     let file = opened.map_err(failed("Can't open or create", &path))?;
-    rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(|error| {
+    rustix::fs::fcntl_lock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(|error| {
         failed("Another process uses the append-only file; it holds", &path)(error.into())
     })?;
     Ok(file)
