@@ -234,6 +234,65 @@ fn nobody_sees_what_a_slow_script_has_done_so_far() {
 }
 
 #[test]
+fn scripts_of_eval_are_evicted_and_counted() {
+    let server = Process::start(&[]);
+    let client = &mut server.connect();
+    for i in 0..502 {
+        assert_eq!(eval(client, &format!("return {i}")), i.to_string());
+    }
+    assert!(client.ask("INFO stats").contains("\r\nevicted_scripts:2\r\n"));
+    assert!(client.ask("INFO memory").contains("\r\nnumber_of_cached_scripts:500\r\n"));
+    assert_eq!(client.ask("CONFIG RESETSTAT"), "OK");
+    assert!(client.ask("INFO stats").contains("\r\nevicted_scripts:0\r\n"));
+}
+
+/// A number that INFO tells of memory.
+fn memory(client: &mut Client<TcpStream>, field: &str) -> u64 {
+    let info = client.ask("INFO memory");
+    let value = info.split("\r\n").find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    value.unwrap_or_else(|| panic!("{field} in {info}")).parse().unwrap()
+}
+
+#[test]
+fn what_scripts_hold_is_counted() {
+    const FIELDS: [&str; 5] = [
+        "used_memory",
+        "used_memory_vm_eval",
+        "used_memory_lua",
+        "used_memory_vm_total",
+        "used_memory_scripts_eval",
+    ];
+    let server = Process::start(&[]);
+    let client = &mut server.connect();
+    assert_eq!(eval(client, "return 1"), "1");
+    let before = FIELDS.map(|field| memory(client, field));
+    let text = "x".repeat(1 << 20);
+    for i in 0..16 {
+        client.send(&[b"SCRIPT", b"LOAD", format!("local text = '{i}{text}' return {i}").as_bytes()]);
+        assert_eq!(shown(&client.receive().unwrap()).len(), 40);
+    }
+    for (field, before) in FIELDS.iter().zip(before) {
+        let grown = memory(client, field) - before;
+        assert!(grown >= 16 << 20, "{field} grew by {grown}");
+    }
+    assert_eq!(client.ask("SCRIPT FLUSH"), "OK");
+    assert!(memory(client, "used_memory_vm_eval") < 1 << 20, "what is forgotten is given back");
+    // What one script has filled is not missing for the next, and a function's interpreter is counted too.
+    assert_eq!(
+        eval(client, "local t = {} for i = 1, 40 do t[i] = string.rep('x', 2^23) .. i end return #t"),
+        "40"
+    );
+    assert!(memory(client, "used_memory_vm_eval") < 1 << 24);
+    let library =
+        format!("#!lua name=l\nlocal t = '{text}' redis.register_function('f', function() return #t end)");
+    let before = memory(client, "used_memory_vm_functions");
+    client.send(&[b"FUNCTION", b"LOAD", library.as_bytes()]);
+    assert_eq!(shown(&client.receive().unwrap()), "l");
+    assert!(memory(client, "used_memory_vm_functions") - before >= 1 << 20);
+    assert!(memory(client, "used_memory_functions") >= 1 << 20);
+}
+
+#[test]
 fn the_insecure_functions_come_and_go_with_their_option() {
     let server = Process::start(&["--enable-protected-configs", "yes"]);
     let client = &mut server.connect();

@@ -92,6 +92,7 @@ fn rewrite(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
 fn reset_statistics(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     ctx.server.observed.reset();
     ctx.db.figures = crate::db::DbFigures::default();
+    ctx.server.scripts.evicted = 0;
     ctx.reply.ok();
     Ok(())
 }
