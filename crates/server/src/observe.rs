@@ -1,6 +1,7 @@
 //! What the server knows of its own work: counters, slow commands, latencies, memory.
 
 pub mod command_log;
+pub mod io_threads;
 pub mod latency;
 pub mod log;
 pub mod memory;
@@ -10,6 +11,7 @@ pub mod rates;
 pub mod statistics;
 
 pub use command_log::CommandLogs;
+pub use io_threads::IoThreadFigures;
 pub use latency::LatencyMonitor;
 pub use memory::Memory;
 pub use persistence::Persistence;
@@ -51,6 +53,11 @@ impl Observations {
         self.rates = Rates::default();
         self.memory.peak_bytes = self.memory.used_bytes();
         self.memory.reclaiming.freed.store(0, std::sync::atomic::Ordering::Relaxed);
+        for thread in &self.memory.io_threads {
+            for counter in [&thread.reads, &thread.writes, &thread.polls] {
+                counter.store(0, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
     }
 
     /// Takes a sample of everything that is sampled; `now_us` is on the monotonic clock.

@@ -10,7 +10,20 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 
-#[test]
+tests_with_io_threads!(
+    sigterm_and_sigint_stop_cleanly,
+    shutdown_answers_nothing_and_ends_the_process,
+    unix_sockets_are_local_and_have_the_permissions_asked_for,
+    several_addresses_are_listened_on,
+    one_client_too_many_is_told_so,
+    replies_beyond_the_limit_close_the_connection_and_are_not_sent,
+    unread_input_has_a_limit,
+    idle_clients_are_closed_and_waiting_ones_stay,
+    the_largest_clients_go_when_all_together_are_too_large,
+    the_last_reply_arrives_although_more_was_sent,
+    memory_of_idle_connections_is_given_back,
+);
+
 fn sigterm_and_sigint_stop_cleanly() {
     for signal in [Signal::TERM, Signal::INT] {
         let path = std::env::temp_dir().join(format!("warmline-signal-{}.sock", std::process::id()));
@@ -26,7 +39,6 @@ fn sigterm_and_sigint_stop_cleanly() {
     }
 }
 
-#[test]
 fn shutdown_answers_nothing_and_ends_the_process() {
     let mut process = Process::start(&[]);
     let mut client = process.connect();
@@ -35,7 +47,6 @@ fn shutdown_answers_nothing_and_ends_the_process() {
     assert!(process.wait().success());
 }
 
-#[test]
 fn unix_sockets_are_local_and_have_the_permissions_asked_for() {
     let path = std::env::temp_dir().join(format!("warmline-unix-{}.sock", std::process::id()));
     let name = path.to_str().unwrap();
@@ -53,7 +64,6 @@ fn unix_sockets_are_local_and_have_the_permissions_asked_for() {
     assert!(TcpStream::connect(("127.0.0.1", process.port)).is_err());
 }
 
-#[test]
 fn several_addresses_are_listened_on() {
     let process = Process::start(&["--bind", "127.0.0.1 -::1 127.0.0.2"]);
     for host in ["127.0.0.1", "127.0.0.2"] {
@@ -72,7 +82,6 @@ fn several_addresses_are_listened_on() {
     assert_eq!(process.connect().ask("PING"), "PONG");
 }
 
-#[test]
 fn one_client_too_many_is_told_so() {
     let process = Process::start(&["--maxclients", "3"]);
     let mut clients: Vec<_> = (0..3).map(|_| process.connect()).collect();
@@ -93,7 +102,6 @@ fn one_client_too_many_is_told_so() {
     assert_eq!(process.connect().ask("PING"), "PONG");
 }
 
-#[test]
 fn replies_beyond_the_limit_close_the_connection_and_are_not_sent() {
     let process = Process::start(&["--client-output-buffer-limit", "normal 1mb 0 0"]);
     let mut control = process.connect();
@@ -119,7 +127,6 @@ fn replies_beyond_the_limit_close_the_connection_and_are_not_sent() {
     assert!(info.contains("client_output_buffer_limit_disconnections:2"), "{info}");
 }
 
-#[test]
 fn unread_input_has_a_limit() {
     let process = Process::start(&["--client-query-buffer-limit", "1mb"]);
     let mut client = process.connect();
@@ -137,7 +144,6 @@ fn unread_input_has_a_limit() {
     assert_eq!(process.connect().ask("PING"), "PONG");
 }
 
-#[test]
 fn idle_clients_are_closed_and_waiting_ones_stay() {
     let process = Process::start(&["--timeout", "1"]);
     let mut idle = process.connect();
@@ -148,7 +154,6 @@ fn idle_clients_are_closed_and_waiting_ones_stay() {
     assert_eq!(subscriber.ask("PING"), "[pong ]");
 }
 
-#[test]
 fn the_largest_clients_go_when_all_together_are_too_large() {
     let process = Process::start(&["--maxmemory-clients", "4mb"]);
     let mut control = process.connect();
@@ -162,7 +167,6 @@ fn the_largest_clients_go_when_all_together_are_too_large() {
     assert!(control.ask("INFO stats").contains("evicted_clients:1"));
 }
 
-#[test]
 fn the_last_reply_arrives_although_more_was_sent() {
     let process = Process::start(&[]);
     let mut client = process.connect();
@@ -172,7 +176,6 @@ fn the_last_reply_arrives_although_more_was_sent() {
     assert!(client.is_closed_by_server());
 }
 
-#[test]
 fn memory_of_idle_connections_is_given_back() {
     let process = Process::start(&[]);
     let mut clients: Vec<_> = (0..50).map(|_| process.connect()).collect();

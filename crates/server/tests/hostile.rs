@@ -12,6 +12,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use wire::response::Reader;
 
+tests_with_io_threads!(
+    damaged_requests_disturb_nobody,
+    requests_may_come_in_any_pieces,
+    announced_lengths_cost_nothing,
+);
+
 /// Connections that attack at the same time.
 const ATTACKERS: usize = 3;
 
@@ -96,7 +102,6 @@ fn bystander(process: &Process, goes_on: &AtomicBool) -> usize {
     steps
 }
 
-#[test]
 fn damaged_requests_disturb_nobody() {
     let process = Process::start(&[]);
     let attacks: Vec<Vec<u8>> =
@@ -124,7 +129,6 @@ fn damaged_requests_disturb_nobody() {
     process::eventually("all attackers are gone", || client.ask("CLIENT LIST").lines().count() == 1);
 }
 
-#[test]
 fn requests_may_come_in_any_pieces() {
     let process = Process::start(&[]);
     // HELLO and CLIENT LIST answer differently each time.
@@ -150,7 +154,6 @@ fn requests_may_come_in_any_pieces() {
     assert_eq!(answers[0], answers[2]);
 }
 
-#[test]
 fn announced_lengths_cost_nothing() {
     let process = Process::start(&[]);
     let mut control = process.connect();

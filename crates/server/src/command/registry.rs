@@ -31,6 +31,7 @@ impl RenameError {
 }
 
 /// All commands, subcommands included, by lower-case name.
+#[derive(Clone)]
 pub struct Registry {
     rows: Vec<&'static Command>,
     by_name: HashMap<&'static [u8], CommandId, foldhash::fast::RandomState>,

@@ -84,9 +84,14 @@ impl Executor {
     /// Whether the client's next request may run now.
     #[inline]
     pub fn accepts_requests(&self, slot: ClientSlot) -> bool {
-        let client = &self.server.clients[slot];
+        !self.server.clients[slot].is_closing() && !self.is_waiting(slot)
+    }
+
+    /// Whether the client waits for something that others do, and its further requests with it.
+    #[inline]
+    pub fn is_waiting(&self, slot: ClientSlot) -> bool {
         let is_suspended = self.suspended.as_ref().is_some_and(|suspended| suspended.is_of(slot));
-        client.blocked.is_none() && !is_suspended && !client.close_asap && !client.close_after_reply
+        self.server.clients[slot].blocked.is_some() || is_suspended
     }
 
     /// The client's bytes make no sense: tells it why and closes once that is sent.

@@ -12,6 +12,7 @@ use crate::command::registry::CommandId;
 use crate::command::{Args, Command, Look, access};
 use crate::db::prefetch::{Sought, Wanted};
 use crate::session::ClientSlot;
+use structures::hash::HashSeed;
 
 /// Fewer lookups than this have nothing to wait for together.
 const KEYS_MIN: usize = 2;
@@ -58,9 +59,16 @@ impl Executor {
 }
 
 impl<'a> Window<'a> {
-    /// Takes the keys of a request in; false if it has to wait for the next window.
+    /// Takes the keys of a request in, by their hashes if these are known already; false if it has to wait for the next window.
     #[inline]
-    pub fn add(&mut self, executor: &Executor, slot: ClientSlot, id: CommandId, args: Args<'a>) -> bool {
+    pub fn add(
+        &mut self,
+        executor: &Executor,
+        slot: ClientSlot,
+        id: CommandId,
+        args: Args<'a>,
+        hashes: &[u64],
+    ) -> bool {
         let command = executor.server.registry.row(id);
         let before = self.wanted.len();
         if before >= self.keys_max {
@@ -81,20 +89,32 @@ impl<'a> Window<'a> {
             self.wanted.reserve_exact(self.keys_max);
         }
         let mut overflows = false;
-        for_each_key(command, args, &mut |at| {
-            if self.wanted.len() < self.keys_max {
-                let sought = if self.wanted.len() == before { element } else { Sought::Value };
-                self.wanted.push(Wanted { db_index, hash: executor.db.key_hash(args.at(at)), sought });
-            } else {
-                overflows = true;
-            }
-        });
+        let want = |window: &mut Self, hash: u64| {
+            let sought = if window.wanted.len() == before { element } else { Sought::Value };
+            window.wanted.push(Wanted { db_index, hash, sought });
+        };
+        if hashes.is_empty() {
+            for_each_key(command, args, &mut |at| match self.wanted.len() < self.keys_max {
+                true => want(self, executor.db.key_hash(args.at(at))),
+                false => overflows = true,
+            });
+        } else {
+            let room = self.keys_max - before;
+            overflows = hashes.len() > room;
+            hashes.iter().take(room).for_each(|&hash| want(self, hash));
+        }
         if overflows && before > 0 {
             self.wanted.truncate(before);
             return false;
         }
         true
     }
+}
+
+/// Appends the hashes of a request's keys, for [`Window::add`].
+#[inline]
+pub fn hash_keys(command: &Command, args: Args<'_>, seed: HashSeed, hashes: &mut Vec<u64>) {
+    for_each_key(command, args, &mut |at| hashes.push(seed.hash(args.at(at))));
 }
 
 fn for_each_key(command: &Command, args: Args<'_>, visit: &mut dyn FnMut(usize)) {

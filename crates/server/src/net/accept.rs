@@ -5,7 +5,7 @@ use super::host::Host;
 use super::listener::{Accepted, SocketOptions};
 use super::poller::Token;
 use crate::session::client::ConnectionFigures;
-use rustix::fd::{AsFd, AsRawFd};
+use rustix::fd::AsRawFd;
 
 impl Host {
     /// Takes in those who wait at a listener, as many as the configuration allows in one turn.
@@ -70,17 +70,8 @@ impl Host {
             ..ConnectionFigures::default()
         };
         let slot = self.executor.connect(figures);
-        if let Err(error) = self.poller.add(accepted.socket.as_fd(), Token::Connection(slot.0)) {
-            log::warn!("Watching a new client's socket: {error}");
-            self.executor.disconnect(slot);
-            return;
-        }
-        let index = slot.0 as usize;
-        if self.connections.len() <= index {
-            self.connections.resize_with(index + 1, || None);
-        }
-        self.connections[index] = Some(Box::new(Connection::new(slot, accepted.socket)));
-        self.note_input(slot);
+        let thread = self.emptiest_thread();
+        self.place(Box::new(Connection::new(slot, accepted.socket)), None, thread);
     }
 }
 

@@ -1,11 +1,15 @@
 //! The loop that connects sockets to the executor: wait, read, parse, run in order, write once.
 
-use super::connection::{BATCH_REQUESTS_MAX, Connection, Transfer};
+use super::connection::Connection;
+use super::intake::{BATCH_REQUESTS_MAX, Intake, Intakes, SpareIntakes, Transfer};
+use super::io_thread::{Order, Shared};
 use super::listener::ListenError;
 use super::poller::{Poller, Readiness, Token};
+use super::remote::Balance;
 use super::signals::{StopSignal, StopSignals};
 use super::surroundings::{Listeners, ProcessSurroundings};
 use super::sweep::Sweep;
+use super::threads::{Lodging, Threads};
 use crate::config::ShutdownFlags;
 use crate::engine::persistence::RestoreError;
 use crate::engine::prefetch::Window;
@@ -15,30 +19,53 @@ use crate::session::ClientSlot;
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use wire::request::Limits;
 
-/// Input buffers kept for the next client that sends something.
-const SPARE_INPUTS_MAX: usize = 64;
 /// A waiting client may have this much unread; then its socket is left alone until it may go on.
 const BLOCKED_INPUT_BYTES_MAX: usize = 1 << 20;
 /// Sent output is cut off the front of what is unsent when it is this much and at least half.
 const SENT_BYTES_KEPT_MAX: usize = 64 * 1024;
 
+/// Orders that wait for room in a thread's queue are tried again after this.
+const BACKED_UP_US: u64 = 1000;
+
 pub struct Host {
     pub executor: Executor,
     pub(super) poller: Poller,
     pub(super) listeners: Rc<RefCell<Listeners>>,
-    pub(super) connections: Vec<Option<Box<Connection>>>,
-    spare_inputs: Vec<Vec<u8>>,
+    /// Where each client's connection is, by slot.
+    pub(super) seats: Vec<Option<Seat>>,
+    pub(super) spare_intakes: SpareIntakes,
+    pub(super) threads: Threads,
+    pub(super) balance: Balance,
     pub(super) sweep: Sweep,
     signals: StopSignals,
     ready: Vec<Readiness>,
-    /// Connections whose requests wait for others to be parsed, so that all run as one batch; and how many requests.
-    batch: Vec<ClientSlot>,
+    /// Intakes whose requests wait for others to be parsed, so that all run as one batch; and how many requests.
+    batch: Intakes,
     batch_requests: usize,
     /// Connections that may have output to write at the end of the tick.
-    touched: Vec<ClientSlot>,
+    pub(super) touched: Vec<ClientSlot>,
+    /// Intakes of connections in threads, that go back there at the end of the tick.
+    pub(super) finished: Intakes,
+}
+
+/// Where a client's connection is.
+pub(super) enum Seat {
+    /// Served by this thread.
+    Here(Box<Connection>),
+    /// Served by an I/O thread.
+    There(Box<Lodging>),
+}
+
+/// The client's connection, if this thread serves it.
+pub(super) fn here(seats: &mut [Option<Seat>], slot: ClientSlot) -> Option<&mut Connection> {
+    match seats.get_mut(slot.0 as usize) {
+        Some(Some(Seat::Here(connection))) => Some(connection),
+        Some(Some(Seat::There(_)) | None) | None => None,
+    }
 }
 
 impl Host {
@@ -47,18 +74,28 @@ impl Host {
         executor.server.surroundings = Box::new(ProcessSurroundings { listeners: Rc::clone(&listeners) });
         let poller = Poller::new()?;
         poller.add(&signals.wakes, Token::Signal)?;
+        let threads = Threads::new(Shared {
+            registry: executor.server.registry.clone(),
+            seed: executor.db.seed(),
+            clock: executor.clock.clone(),
+            bulk_len_max: AtomicU64::new(executor.server.config.proto_max_bulk_len_bytes),
+        })?;
+        poller.add_edges(threads.bell.fd(), Token::Bell)?;
         Ok(Host {
             executor,
             poller,
             listeners,
-            connections: Vec::new(),
-            spare_inputs: Vec::new(),
+            seats: Vec::new(),
+            spare_intakes: SpareIntakes::default(),
+            threads,
+            balance: Balance::default(),
             sweep: Sweep::default(),
             signals,
             ready: Vec::new(),
             batch: Vec::new(),
             batch_requests: 0,
             touched: Vec::new(),
+            finished: Vec::new(),
         })
     }
 
@@ -112,20 +149,27 @@ impl Host {
         for event in &ready {
             match event.token {
                 Token::Signal => self.stop_if_requested(),
+                // The tick takes what was delivered.
+                Token::Bell => {}
                 Token::Listener(index) => self.accept(index as usize),
                 Token::Connection(slot) => self.serve(ClientSlot(slot), event),
             }
         }
         self.ready = ready;
         self.ready.clear();
+        self.receive();
         self.run_batch();
         self.executor.run_timers();
         self.resume();
         self.sweep_if_due();
         self.executor.end_tick();
         let goes_on = self.host_requests();
+        self.inform_threads();
         self.flush();
         self.close_condemned();
+        self.adapt_threads();
+        self.balance_if_due();
+        self.threads.announce();
         if let Err(error) = self.watch_listeners() {
             log::warn!("{error}");
         }
@@ -151,104 +195,105 @@ impl Host {
         let now_us = self.executor.clock.monotonic_us();
         let loading = self.executor.is_loading();
         let next_us = if loading { now_us } else { self.executor.next_timer_us() };
-        let timeout_us = next_us.saturating_sub(now_us);
-        self.poller.wait(Duration::from_micros(timeout_us), &mut self.ready)
+        let mut timeout_us = next_us.saturating_sub(now_us);
+        if !self.threads.is_empty() {
+            if self.threads.is_backed_up() {
+                timeout_us = timeout_us.min(BACKED_UP_US);
+            }
+            if !self.threads.bell.may_sleep(|| !self.threads.have_delivered()) {
+                timeout_us = 0;
+            }
+        }
+        self.poller.wait(Duration::from_micros(timeout_us), &mut self.ready)?;
+        self.threads.bell.woken();
+        Ok(())
     }
 
     fn serve(&mut self, slot: ClientSlot, event: &Readiness) {
-        let Some(Some(connection)) = self.connections.get_mut(slot.0 as usize) else { return };
+        let Some(connection) = here(&mut self.seats, slot) else { return };
         if event.writable {
             self.touched.push(slot);
         }
         if !event.readable || !connection.watches_readable {
             return;
         }
-        if connection.wants_buffer()
-            && let Some(buffer) = self.spare_inputs.pop()
-        {
-            connection.lend_buffer(buffer);
-        }
-        match connection.read() {
-            Transfer::WouldBlock => return self.after_requests(slot),
+        let kept = connection.intake.take();
+        let mut intake = kept.unwrap_or_else(|| self.spare_intakes.lend(slot));
+        match intake.read(connection.fd()) {
+            Transfer::WouldBlock => return self.after_requests(intake),
             Transfer::Closed => return self.close(slot),
-            Transfer::Bytes(n) => {
-                self.executor.server.observed.statistics.input_bytes += n as u64;
+            Transfer::Bytes { count, .. } => {
+                self.executor.server.observed.statistics.input_bytes += count as u64;
                 self.executor.server.observed.statistics.total_reads += 1;
                 let client = &mut self.executor.server.clients[slot];
-                client.connection.input_bytes_total += n as u64;
+                client.connection.input_bytes_total += count as u64;
                 client.last_interaction = self.executor.server.now;
             }
         }
-        self.collect(slot);
+        if self.executor.accepts_requests(slot) && !intake.has_requests() {
+            intake.consume();
+            intake.parse(&limits_of(&self.executor, slot), &self.executor.server.registry);
+        }
+        self.collect(intake);
     }
 
-    /// Parses what has come and leaves it for the batch, which runs when it is full or when all have been read.
-    fn collect(&mut self, slot: ClientSlot) {
-        let Some(connection) = self.connections[slot.0 as usize].as_deref_mut() else { return };
-        if self.executor.accepts_requests(slot) && !connection.has_requests() {
-            connection.consume();
-            connection.parse(&limits_of(&self.executor, slot), &self.executor.server.registry);
-        }
-        self.batch_requests += connection.request_count().max(1);
-        self.batch.push(slot);
+    /// Leaves what has come for the batch, which runs when it is full or when all have been read.
+    pub(super) fn collect(&mut self, intake: Box<Intake>) {
+        self.batch_requests += intake.request_count().max(1);
+        self.batch.push(intake);
         if self.batch_requests >= BATCH_REQUESTS_MAX {
             self.run_batch();
         }
     }
 
     /// Fetches what the collected requests will look up, then runs them in order.
-    fn run_batch(&mut self) {
+    pub(super) fn run_batch(&mut self) {
         let mut batch = std::mem::take(&mut self.batch);
         self.batch_requests = 0;
         if let Some(mut window) = self.executor.open_window() {
-            let executor = &self.executor;
-            for &slot in &batch {
-                let Some(connection) = self.connections[slot.0 as usize].as_deref() else { continue };
-                if !connection.fill(&mut window, executor) {
-                    break;
-                }
-            }
+            // The first one that does not fit in ends it.
+            let _ = batch.iter().all(|intake| intake.fill(&mut window, &self.executor));
             self.executor.fetch(&window);
         }
-        for slot in batch.drain(..) {
-            self.run_requests(slot);
+        for intake in batch.drain(..) {
+            self.run_requests(intake);
         }
         self.batch = batch;
     }
 
-    /// Parses and runs what the connection has sent, until it has to wait for more or for something else.
-    fn run_requests(&mut self, slot: ClientSlot) {
-        let Some(connection) = self.connections[slot.0 as usize].as_deref_mut() else { return };
-        self.touched.push(slot);
+    /// Parses and runs what the client has sent, until it has to wait for more or for something else.
+    fn run_requests(&mut self, mut intake: Box<Intake>) {
+        let slot = intake.slot;
         let mut reply = self.executor.borrow_output(slot);
         while self.executor.accepts_requests(slot) {
-            if !connection.has_requests() {
-                connection.consume();
-                connection.parse(&limits_of(&self.executor, slot), &self.executor.server.registry);
+            if !intake.has_requests() {
+                intake.consume();
+                intake.parse(&limits_of(&self.executor, slot), &self.executor.server.registry);
             }
-            if connection.has_requests() {
-                connection.run_parsed(&mut self.executor, &mut reply);
-            } else if let Some(error) = connection.broken() {
+            if intake.has_requests() {
+                intake.run_parsed(&mut self.executor, &mut reply);
+            } else if let Some(error) = intake.broken() {
                 self.executor.protocol_error(slot, error, &mut reply);
             } else {
                 break;
             }
         }
         self.executor.return_output(slot, reply);
-        connection.consume();
-        self.after_requests(slot);
+        intake.consume();
+        self.after_requests(intake);
     }
 
-    /// Gives an empty buffer back, and sees that a client that sends faster than it may be answered does not fill
+    /// Takes an empty intake back, and sees that a client that sends faster than it may be answered does not fill
     /// the memory.
-    fn after_requests(&mut self, slot: ClientSlot) {
-        let Some(connection) = self.connections[slot.0 as usize].as_deref_mut() else { return };
-        if let Some(buffer) = connection.return_buffer()
-            && self.spare_inputs.len() < SPARE_INPUTS_MAX
-        {
-            self.spare_inputs.push(buffer);
+    fn after_requests(&mut self, mut intake: Box<Intake>) {
+        let slot = intake.slot;
+        let Some(connection) = here(&mut self.seats, slot) else { return self.settle(intake) };
+        self.touched.push(slot);
+        let unread_bytes = intake.input().len();
+        match intake.is_free() {
+            true => self.spare_intakes.take_back(intake),
+            false => connection.intake = Some(intake),
         }
-        let unread_bytes = connection.input().len();
         let blocked = self.executor.server.clients[slot].blocked.is_some();
         let watches_readable = !(blocked && unread_bytes > BLOCKED_INPUT_BYTES_MAX);
         let rewatch = connection.watches_readable != watches_readable;
@@ -265,14 +310,15 @@ impl Host {
 
     /// Tells the executor what the connection holds.
     pub(super) fn note_input(&mut self, slot: ClientSlot) {
-        let Some(connection) = self.connections[slot.0 as usize].as_deref() else { return };
+        let Some(connection) = here(&mut self.seats, slot) else { return };
         let figures = &mut self.executor.server.clients[slot].connection;
-        (figures.input_bytes, figures.input_free_bytes) = connection.input_figures();
+        (figures.input_bytes, figures.input_free_bytes) =
+            connection.intake.as_ref().map_or((0, 0), |intake| intake.input_figures());
         figures.memory_bytes = connection.memory_bytes();
     }
 
     fn rewatch(&mut self, slot: ClientSlot) {
-        let Some(connection) = self.connections[slot.0 as usize].as_deref() else { return };
+        let Some(connection) = here(&mut self.seats, slot) else { return };
         let (readable, writable) = (connection.watches_readable, connection.watches_writable);
         let figures = &mut self.executor.server.clients[slot].connection;
         (figures.watches_readable, figures.watches_writable) = (readable, writable);
@@ -286,12 +332,24 @@ impl Host {
     /// Goes on with clients whose waiting is over: what they have sent meanwhile is still in their buffers.
     fn resume(&mut self) {
         while let Some(slot) = self.executor.server.resumed.pop_front() {
-            self.run_requests(slot);
+            let intake = match &mut self.seats[slot.0 as usize] {
+                Some(Seat::Here(connection)) => {
+                    connection.intake.take().or_else(|| Some(self.spare_intakes.lend(slot)))
+                }
+                Some(Seat::There(lodging)) => lodging.held.take(),
+                None => None,
+            };
+            if let Some(intake) = intake {
+                self.run_requests(intake);
+            }
         }
     }
 
     /// Writes what every touched client is owed.
     fn flush(&mut self) {
+        let mut finished = std::mem::take(&mut self.finished);
+        finished.drain(..).for_each(|intake| self.send_back(intake));
+        self.finished = finished;
         let mut touched = std::mem::take(&mut self.touched);
         touched.append(&mut self.executor.server.clients.with_output);
         for &slot in &touched {
@@ -302,7 +360,11 @@ impl Host {
     }
 
     fn write(&mut self, slot: ClientSlot) {
-        let Some(Some(connection)) = self.connections.get_mut(slot.0 as usize) else { return };
+        let connection = match self.seats.get_mut(slot.0 as usize) {
+            Some(Some(Seat::Here(connection))) => connection,
+            Some(Some(Seat::There(_))) => return self.send_output(slot),
+            Some(None) | None => return,
+        };
         let client = &mut self.executor.server.clients[slot];
         client.output_pending = false;
         if client.close_asap {
@@ -342,7 +404,7 @@ impl Host {
             }
             self.executor.check_output_limit(slot);
         }
-        let Some(connection) = self.connections[slot.0 as usize].as_deref_mut() else { return };
+        let Some(connection) = here(&mut self.seats, slot) else { return };
         if connection.watches_writable == all_sent {
             connection.watches_writable = !all_sent;
             self.rewatch(slot);
@@ -351,7 +413,7 @@ impl Host {
 
     /// Closes a connection whose last reply has been sent.
     fn finish(&mut self, slot: ClientSlot) {
-        if let Some(connection) = self.connections[slot.0 as usize].as_deref_mut() {
+        if let Some(connection) = here(&mut self.seats, slot) {
             connection.finish();
         }
         self.close(slot);
@@ -363,11 +425,23 @@ impl Host {
         }
     }
 
+    /// Ends a client's connection. Its slot is free at once if the socket is here, and otherwise when its thread has
+    /// closed it.
     pub(super) fn close(&mut self, slot: ClientSlot) {
-        if let Some(connection) = self.connections[slot.0 as usize].take() {
-            // The socket leaves the poller when it is closed; failing to take it out first changes nothing.
-            let _ = self.poller.remove(connection.fd());
-            self.executor.disconnect(slot);
+        match self.seats[slot.0 as usize].take() {
+            Some(Seat::Here(connection)) => {
+                // The socket leaves the poller when it is closed; failing to take it out first changes nothing.
+                let _ = self.poller.remove(connection.fd());
+                self.executor.disconnect(slot);
+            }
+            Some(Seat::There(mut lodging)) => {
+                lodging.held = None;
+                if !std::mem::replace(&mut lodging.is_closing, true) {
+                    self.threads.send(lodging.thread, Order::Close(slot));
+                }
+                self.seats[slot.0 as usize] = Some(Seat::There(lodging));
+            }
+            None => {}
         }
     }
 
@@ -383,7 +457,7 @@ impl Host {
     }
 }
 
-impl Connection {
+impl Intake {
     /// Runs the parsed requests in order, until one makes the client wait.
     fn run_parsed(&mut self, executor: &mut Executor, reply: &mut wire::reply::ReplyBuffer) {
         let slot = self.slot;
@@ -405,7 +479,8 @@ impl Connection {
     fn fill<'a>(&'a self, window: &mut Window<'a>, executor: &Executor) -> bool {
         let slot = self.slot;
         let cold = self.cold_requests();
-        let taken = self.offer_cold(|id, args| id.is_none_or(|id| window.add(executor, slot, id, args)));
+        let taken = self
+            .offer_cold(|id, args, hashes| id.is_none_or(|id| window.add(executor, slot, id, args, hashes)));
         self.note_prefetched(taken);
         taken == cold
     }

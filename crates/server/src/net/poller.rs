@@ -1,4 +1,5 @@
-//! Which sockets are ready: epoll, level-triggered.
+//! Which sockets are ready: epoll. Level-triggered where a socket is read by who polls it; edge-triggered in I/O threads,
+//! where a socket with unread bytes may have to wait for the executor.
 
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -9,12 +10,16 @@ use std::time::Duration;
 /// Events taken from the kernel at once.
 const EVENTS_MAX: usize = 1024;
 
+const EDGES: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
+
 /// What a readiness event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token {
     Connection(u32),
     Listener(u32),
     Signal,
+    /// Another thread has sent something.
+    Bell,
 }
 
 impl Token {
@@ -23,6 +28,7 @@ impl Token {
             Token::Connection(slot) => slot as u64,
             Token::Listener(index) => 1 << 32 | index as u64,
             Token::Signal => 2 << 32,
+            Token::Bell => 3 << 32,
         }
     }
 
@@ -30,7 +36,8 @@ impl Token {
         match data >> 32 {
             0 => Token::Connection(data as u32),
             1 => Token::Listener(data as u32),
-            _ => Token::Signal,
+            2 => Token::Signal,
+            _ => Token::Bell,
         }
     }
 }
@@ -40,6 +47,8 @@ pub struct Readiness {
     pub token: Token,
     pub readable: bool,
     pub writable: bool,
+    /// The peer will send no more.
+    pub hung_up: bool,
 }
 
 pub struct Poller {
@@ -49,11 +58,33 @@ pub struct Poller {
 
 impl Poller {
     pub fn new() -> io::Result<Self> {
-        Ok(Poller { epoll: epoll::create(CreateFlags::CLOEXEC)?, events: Vec::with_capacity(EVENTS_MAX) })
+        Ok(Self::of(epoll::create(CreateFlags::CLOEXEC)?))
+    }
+
+    /// Of an epoll file made elsewhere.
+    pub fn of(epoll: OwnedFd) -> Self {
+        Poller { epoll, events: Vec::with_capacity(EVENTS_MAX) }
+    }
+
+    /// The epoll file, for [`Poller::of`] in another thread.
+    pub fn into_file(self) -> OwnedFd {
+        self.epoll
     }
 
     pub fn add(&self, fd: impl AsFd, token: Token) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, fd, EventData::new_u64(token.pack()), EventFlags::IN)?)
+    }
+
+    /// Watches for news only: what is ready and stays so is told once. Writing is not watched yet.
+    pub fn add_edges(&self, fd: impl AsFd, token: Token) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, fd, EventData::new_u64(token.pack()), EDGES)?)
+    }
+
+    /// Changes whether writing is among the news; what is ready at this moment is told again.
+    pub fn watch_edges(&self, fd: impl AsFd, token: Token, writable: bool) -> io::Result<()> {
+        let mut flags = EDGES;
+        flags.set(EventFlags::OUT, writable);
+        Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(token.pack()), flags)?)
     }
 
     /// Changes what a socket is watched for.
@@ -84,6 +115,7 @@ impl Poller {
                 token: Token::unpack(data.u64()),
                 readable: broken || flags.contains(EventFlags::IN),
                 writable: broken || flags.contains(EventFlags::OUT),
+                hung_up: broken || flags.contains(EventFlags::RDHUP),
             }
         }));
         Ok(())
@@ -96,7 +128,8 @@ mod tests {
 
     #[test]
     fn tokens_survive_the_kernel() {
-        for token in [Token::Connection(0), Token::Connection(u32::MAX), Token::Listener(3), Token::Signal] {
+        let tokens = [Token::Connection(0), Token::Connection(u32::MAX), Token::Listener(3)];
+        for token in tokens.into_iter().chain([Token::Signal, Token::Bell]) {
             assert_eq!(Token::unpack(token.pack()), token);
         }
     }

@@ -1,6 +1,6 @@
 //! What is done for every connection now and then: idle ones are closed, and give back memory that they do not use.
 
-use super::host::Host;
+use super::host::{Host, here};
 use crate::session::ClientSlot;
 
 /// Connections looked at in one sweep, if there are as many.
@@ -35,12 +35,12 @@ impl Host {
             return;
         }
         let mut left = share.clamp(CONNECTIONS_PER_SWEEP_MIN, CONNECTIONS_PER_SWEEP_MAX);
-        for _ in 0..self.connections.len() {
+        for _ in 0..self.seats.len() {
             if left == 0 {
                 return;
             }
-            self.sweep.index = (self.sweep.index + 1) % self.connections.len();
-            if self.connections[self.sweep.index].is_some() {
+            self.sweep.index = (self.sweep.index + 1) % self.seats.len();
+            if self.seats[self.sweep.index].is_some() {
                 self.sweep_connection(ClientSlot(self.sweep.index as u32));
                 left -= 1;
             }
@@ -50,8 +50,11 @@ impl Host {
     fn sweep_connection(&mut self, slot: ClientSlot) {
         let last_interaction = self.executor.server.clients[slot].last_interaction;
         let idle_us = self.executor.server.now.monotonic_us - last_interaction.monotonic_us;
-        if let Some(connection) = self.connections[slot.0 as usize].as_deref_mut() {
-            connection.shrink_input(idle_us);
+        if let Some(connection) = here(&mut self.seats, slot) {
+            let shrunk = connection.intake.as_mut().map(|intake| intake.shrink(idle_us));
+            if shrunk == Some(true) {
+                connection.intake = None;
+            }
         }
         self.note_input(slot);
         self.executor.sweep_client(slot);

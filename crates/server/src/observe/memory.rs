@@ -1,5 +1,6 @@
 //! The allocator's true figures, and what the kernel says of the process.
 
+use super::io_threads::IoThreadFigures;
 use crate::sys::allocator;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -66,6 +67,8 @@ pub struct Sample {
 pub struct Memory {
     thread: Option<ThreadMemory>,
     pub reclaiming: Arc<Reclaiming>,
+    /// Of I/O threads, those that have ended included: the first is thread 1.
+    pub io_threads: Vec<Arc<IoThreadFigures>>,
     /// In use when the server had started and held no data.
     pub startup_bytes: u64,
     pub peak_bytes: u64,
@@ -81,6 +84,7 @@ impl Memory {
         let mut memory = Memory {
             thread: ThreadMemory::of_this_thread(),
             reclaiming: Arc::default(),
+            io_threads: Vec::new(),
             startup_bytes: 0,
             peak_bytes: 0,
             sample: Sample::default(),
@@ -93,8 +97,11 @@ impl Memory {
     /// Bytes in use.
     #[inline]
     pub fn used_bytes(&self) -> u64 {
-        let freed_elsewhere = self.reclaiming.used_bytes.load(Ordering::Relaxed);
-        self.thread.map_or(0, |thread| thread.used_bytes().saturating_add_signed(freed_elsewhere))
+        let mut used_elsewhere = self.reclaiming.used_bytes.load(Ordering::Relaxed);
+        for thread in &self.io_threads {
+            used_elsewhere += thread.used_bytes.load(Ordering::Relaxed);
+        }
+        self.thread.map_or(0, |thread| thread.used_bytes().saturating_add_signed(used_elsewhere))
     }
 
     pub fn take_sample(&mut self) {

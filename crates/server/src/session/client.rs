@@ -9,6 +9,8 @@ use crate::clock::Reading;
 use crate::command::args::OwnedArgs;
 use crate::command::flag::Flags;
 use crate::command::registry::CommandId;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use wire::reply::{Protocol, ReplyBuffer};
 
 /// Which replies a client wants (CLIENT REPLY).
@@ -65,7 +67,10 @@ pub struct ConnectionFigures {
     pub is_unix_socket: bool,
     /// From this machine: a loopback address or a Unix socket.
     pub is_loopback: bool,
+    /// The thread that reads and writes the socket; 0 is the executor itself.
     pub io_thread: usize,
+    /// What another thread tells of the connection while it lives there, in place of the figures below.
+    pub meter: Option<Arc<Meter>>,
     /// What the socket is watched for.
     pub watches_readable: bool,
     pub watches_writable: bool,
@@ -76,7 +81,39 @@ pub struct ConnectionFigures {
     /// All that the connection holds: its buffer and the arguments found in it.
     pub memory_bytes: usize,
     pub input_bytes_total: u64,
+    /// Sent, or handed to the thread that sends it.
     pub output_bytes_total: u64,
+}
+
+/// Figures of a connection that lives in an I/O thread, written by that thread alone.
+#[derive(Debug, Default)]
+pub struct Meter {
+    pub input_bytes: AtomicUsize,
+    pub input_free_bytes: AtomicUsize,
+    pub memory_bytes: AtomicUsize,
+    /// Bytes sent, on the same scale as [`ConnectionFigures::output_bytes_total`].
+    pub output_bytes_total: AtomicU64,
+}
+
+impl ConnectionFigures {
+    pub fn input_bytes(&self) -> usize {
+        self.meter.as_ref().map_or(self.input_bytes, |meter| meter.input_bytes.load(Ordering::Relaxed))
+    }
+
+    pub fn input_free_bytes(&self) -> usize {
+        let metered = self.meter.as_ref().map(|meter| meter.input_free_bytes.load(Ordering::Relaxed));
+        metered.unwrap_or(self.input_free_bytes)
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        self.meter.as_ref().map_or(self.memory_bytes, |meter| meter.memory_bytes.load(Ordering::Relaxed))
+    }
+
+    /// Output that has been handed to an I/O thread and that the socket has not taken yet.
+    pub fn output_under_way(&self) -> usize {
+        let sent = |meter: &Arc<Meter>| meter.output_bytes_total.load(Ordering::Relaxed);
+        self.meter.as_ref().map_or(0, |meter| self.output_bytes_total.saturating_sub(sent(meter)) as usize)
+    }
 }
 
 /// Unsent output counts in chunks of this size once it is more than the client's reply buffer.
@@ -244,7 +281,7 @@ impl Client {
 
     /// As [`Self::unsent`], for output that has been taken out to be written to.
     pub fn unsent_of(&self, output_len: usize) -> Unsent {
-        let unsent = output_len - self.output_sent.min(output_len);
+        let unsent = output_len - self.output_sent.min(output_len) + self.connection.output_under_way();
         let buffered_bytes = unsent.min(self.reply_buffer.bytes);
         let chunks = (unsent - buffered_bytes).div_ceil(OUTPUT_CHUNK_BYTES);
         Unsent { buffered_bytes, chunks, chunk_bytes: chunks * OUTPUT_CHUNK_BYTES }
@@ -253,7 +290,8 @@ impl Client {
     /// All the memory that is held for this client.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()
-            + self.connection.memory_bytes
+            + self.connection.memory_bytes()
+            + self.connection.output_under_way()
             + self.connection.address.capacity()
             + self.connection.local_address.capacity()
             + self.name.capacity()

@@ -94,8 +94,27 @@ impl Clients {
         let client = &mut self[slot];
         client.output_sent = 0;
         client.output_over_soft_limit_since_us = None;
-        let mut bytes = client.output.take();
-        if bytes.capacity() <= SPARE_OUTPUT_BYTES_MAX && self.spare_outputs.len() < SPARE_OUTPUTS_MAX {
+        let bytes = client.output.take();
+        self.keep_output(bytes);
+    }
+
+    /// Takes what a client has not been sent, for another thread to send it.
+    pub fn take_output(&mut self, slot: ClientSlot) -> Vec<u8> {
+        let client = &mut self[slot];
+        client.output_pending = false;
+        if client.output_sent > 0 {
+            client.output.drain_front(std::mem::take(&mut client.output_sent));
+        }
+        let bytes = client.output.take();
+        client.connection.output_bytes_total += bytes.len() as u64;
+        bytes
+    }
+
+    /// Keeps a buffer for the next client that is answered.
+    pub fn keep_output(&mut self, mut bytes: Vec<u8>) {
+        if (1..=SPARE_OUTPUT_BYTES_MAX).contains(&bytes.capacity())
+            && self.spare_outputs.len() < SPARE_OUTPUTS_MAX
+        {
             bytes.clear();
             self.spare_outputs.push(bytes);
         }

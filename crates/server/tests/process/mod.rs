@@ -3,6 +3,7 @@
 // Each file of tests uses its part of this.
 #![allow(dead_code)]
 
+use std::cell::Cell;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -26,6 +27,39 @@ pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
+thread_local! {
+    /// What servers that this test starts are given as `io-threads`; 0: what the environment says, or nothing.
+    pub static IO_THREADS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Makes tests of these functions, each with one, two and four threads that serve sockets.
+#[macro_export]
+macro_rules! tests_with_io_threads {
+    ($($name:ident),* $(,)?) => {
+        $crate::tests_with_io_threads!(@ one_io_thread 1 $($name)*);
+        $crate::tests_with_io_threads!(@ two_io_threads 2 $($name)*);
+        $crate::tests_with_io_threads!(@ four_io_threads 4 $($name)*);
+    };
+    (@ $module:ident $threads:literal $($name:ident)*) => {
+        mod $module {
+            $(#[test]
+            fn $name() {
+                super::process::IO_THREADS.set($threads);
+                super::$name();
+            })*
+        }
+    };
+}
+
+/// The option that says how many threads serve sockets, if the test or the environment says it.
+fn io_threads_option() -> Vec<String> {
+    let threads = match IO_THREADS.get() {
+        0 => std::env::var("WARMLINE_TEST_IO_THREADS").ok(),
+        threads => Some(threads.to_string()),
+    };
+    threads.map_or(Vec::new(), |threads| vec!["--io-threads".to_owned(), threads])
+}
+
 static DIRECTORIES: AtomicUsize = AtomicUsize::new(0);
 
 impl Process {
@@ -37,6 +71,7 @@ impl Process {
         std::fs::create_dir_all(&directory).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_warmline-server"))
             .args(["--port", &port.to_string(), "--save", ""])
+            .args(io_threads_option())
             .args(options)
             .current_dir(&directory)
             .stdout(Stdio::null())

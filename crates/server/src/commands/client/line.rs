@@ -73,8 +73,8 @@ pub fn write(text: &mut String, ctx: &Context<'_>, slot: ClientSlot, args: Args<
         client.subscriptions.patterns.len(),
         client.subscriptions.shard_channels.len(),
         client.watched.len(),
-        connection.input_bytes,
-        connection.input_free_bytes,
+        connection.input_bytes(),
+        connection.input_free_bytes(),
     );
     let _ = write!(
         text,
@@ -90,11 +90,12 @@ pub fn write(text: &mut String, ctx: &Context<'_>, slot: ClientSlot, args: Args<
     );
     let _ = writeln!(
         text,
-        " lib-name={} lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={}",
+        " lib-name={} lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={} io-thread={}",
         shown(&client.library_name),
         shown(&client.library_version),
         connection.input_bytes_total,
         connection.output_bytes_total,
         client.commands_total,
+        connection.io_thread,
     );
 }

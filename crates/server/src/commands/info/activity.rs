@@ -1,15 +1,17 @@
 //! Sections about what happens: clients, persistence, counters, replication, commands and errors.
 
 use super::{Lines, Sources, ratio, safe_name};
+use crate::observe::IoThreadFigures;
 use crate::session::pubsub::Kind;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) fn clients(sources: &mut Sources<'_>, lines: &mut Lines) {
     let server = &*sources.server;
     let (mut input_max, mut output_max) = (0, 0);
     let (mut pubsub, mut watching) = (0, 0);
     for client in server.clients.iter() {
-        input_max = input_max.max(client.connection.input_bytes + client.connection.input_free_bytes);
-        output_max = output_max.max(client.output.len());
+        input_max = input_max.max(client.connection.input_bytes() + client.connection.input_free_bytes());
+        output_max = output_max.max(client.output.len() + client.connection.output_under_way());
         pubsub += u32::from(!client.subscriptions.is_empty());
         watching += u32::from(!client.watched.is_empty());
     }
@@ -209,17 +211,21 @@ fn observers(sources: &Sources<'_>, lines: &mut Lines) {
 
 fn loops(sources: &Sources<'_>, lines: &mut Lines) {
     let (statistics, rates) = (&sources.server.observed.statistics, &sources.server.observed.rates);
+    let threads = &sources.server.observed.memory.io_threads;
+    let total = |counter: fn(&IoThreadFigures) -> &AtomicU64| {
+        threads.iter().map(|thread| counter(thread).load(Ordering::Relaxed)).sum()
+    };
     lines.fields(&[
         ("unexpected_error_replies", 0),
         ("total_error_replies", statistics.errors),
         ("dump_payload_sanitizations", 0),
-        ("total_reads_processed", statistics.total_reads),
-        ("total_writes_processed", statistics.total_writes),
-        ("io_threaded_reads_processed", 0),
-        ("io_threaded_writes_processed", 0),
+        ("total_reads_processed", statistics.total_reads + total(|thread| &thread.reads)),
+        ("total_writes_processed", statistics.total_writes + total(|thread| &thread.writes)),
+        ("io_threaded_reads_processed", total(|thread| &thread.reads)),
+        ("io_threaded_writes_processed", total(|thread| &thread.writes)),
         ("io_threaded_freed_objects", 0),
         ("io_threaded_accept_processed", 0),
-        ("io_threaded_poll_processed", 0),
+        ("io_threaded_poll_processed", total(|thread| &thread.polls)),
         ("io_threaded_total_prefetch_batches", sources.db.figures.prefetch_batches),
         ("io_threaded_total_prefetch_entries", sources.db.figures.prefetched_keys),
         ("client_query_buffer_limit_disconnections", statistics.query_buffer_limit_disconnections),

@@ -3,7 +3,9 @@
 use super::super::connection::COMPATIBLE_VERSION;
 use super::{Lines, Sources};
 use crate::config::{Config, Named, Supervised};
+use crate::observe::IoThreadFigures;
 use crate::observe::process::{CpuTimes, Whose, cpu_times};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The release of the reference whose behaviour this server follows.
@@ -83,18 +85,26 @@ pub(super) fn tls(_sources: &mut Sources<'_>, lines: &mut Lines) {
     }
 }
 
-/// The executor is thread 0: it reads, runs and writes.
+/// The executor is thread 0: it runs all commands, and reads and writes for some clients.
 pub(super) fn threads(sources: &mut Sources<'_>, lines: &mut Lines) {
-    let statistics = &sources.server.observed.statistics;
-    lines.field(
-        "io_thread_0",
-        format_args!(
-            "clients={},reads={},writes={}",
-            sources.server.clients.len(),
-            statistics.total_reads,
-            statistics.total_writes
-        ),
-    );
+    let server = &*sources.server;
+    let statistics = &server.observed.statistics;
+    let threads = &server.observed.memory.io_threads;
+    let of = |thread: &IoThreadFigures| {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        (thread.clients.load(Ordering::Relaxed), load(&thread.reads), load(&thread.writes))
+    };
+    let elsewhere: usize = threads.iter().map(|thread| of(thread).0).sum();
+    let own =
+        (server.clients.len().saturating_sub(elsewhere), statistics.total_reads, statistics.total_writes);
+    for (number, (clients, reads, writes)) in std::iter::once(own)
+        .chain(threads.iter().map(|thread| of(thread)))
+        .take(server.config.io_threads as usize)
+        .enumerate()
+    {
+        let value = format_args!("clients={clients},reads={reads},writes={writes}").to_string();
+        lines.field(&format!("io_thread_{number}"), value);
+    }
 }
 
 pub(super) fn cpu(sources: &mut Sources<'_>, lines: &mut Lines) {
@@ -107,6 +117,12 @@ pub(super) fn cpu(sources: &mut Sources<'_>, lines: &mut Lines) {
     }
     let active = Duration::from_micros(sources.server.observed.statistics.loop_us);
     lines.field("used_active_time_main_thread", seconds(active));
+    let threads = &sources.server.observed.memory.io_threads;
+    for number in 1..sources.server.config.io_threads as usize {
+        let active_us = threads.get(number - 1).map_or(0, |thread| thread.busy_us.load(Ordering::Relaxed));
+        let active = Duration::from_micros(active_us);
+        lines.field(&format!("used_active_time_io_thread_{number}"), seconds(active));
+    }
 }
 
 fn seconds(time: Duration) -> String {

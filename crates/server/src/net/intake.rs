@@ -1,0 +1,357 @@
+//! What a client has sent, on its way to the executor and back: bytes, the requests cut from them, and what has been
+//! found out about each request ahead of its turn.
+//!
+//! An intake is lent to a connection that has something to read, and goes back when all that was read has been
+//! executed, so that an idle client holds none and the few in use stay in the cache. A connection that is left with
+//! half a request keeps its intake; [`Intake::shrink`] takes room away again once the client is idle.
+//!
+//! It is a value with one owner: the connection while it reads, the executor while it runs the requests. Where the
+//! two are threads, the box is what passes between them, and nothing in it is shared.
+
+use crate::command::Args;
+use crate::command::registry::{CommandId, Registry};
+use crate::engine::prefetch::hash_keys;
+use crate::session::ClientSlot;
+use rustix::fd::AsFd;
+use rustix::io::Errno;
+use std::cell::Cell;
+use structures::hash::HashSeed;
+use wire::request::{ArgRange, Limits, Parser, Progress, ProtocolError};
+
+/// Bytes read from one connection in one turn, so that none starves the others.
+pub const READ_BYTES: usize = 16 * 1024;
+/// Room made at once for an argument that has been announced; beyond this, room follows what has arrived.
+const ANNOUNCED_BYTES_MAX: usize = 1 << 20;
+/// An argument from this size on is counted without what stands before it in the buffer.
+const BIG_ARGUMENT_BYTES: usize = 32 * 1024;
+/// Intakes kept for the next client that sends something.
+const SPARE_INTAKES_MAX: usize = 64;
+/// Requests parsed ahead of execution in one go.
+pub const BATCH_REQUESTS_MAX: usize = 128;
+/// As [`BATCH_REQUESTS_MAX`], in an I/O thread: more than a usual read holds.
+const AHEAD_REQUESTS_MAX: usize = 1024;
+/// Arguments whose positions are kept room for between requests.
+const ARGS_KEPT_MAX: usize = 1024;
+/// Unused room in an input buffer that is not worth taking away.
+const INPUT_FREE_BYTES_KEPT: usize = 4 * 1024;
+/// An empty input buffer of more than this is not kept for the next request, however busy the client.
+const INPUT_EMPTY_BYTES_MAX: usize = 512 * 1024;
+/// An input buffer up to this size is left alone while its client is busy, and may be lent to others.
+const INPUT_KEPT_BYTES_MAX: usize = 32 * 1024;
+/// A client that has sent nothing for longer than this loses its input buffer.
+const IDLE_US: u64 = 2_000_000;
+
+/// How a read ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transfer {
+    /// So many bytes, and whether there was room for more.
+    Bytes {
+        count: usize,
+        is_all: bool,
+    },
+    /// The socket has no more for now.
+    WouldBlock,
+    Closed,
+}
+
+pub struct Intake {
+    pub slot: ClientSlot,
+    /// What has arrived and not been executed; requests before `position` are parsed.
+    input: Vec<u8>,
+    /// The connection keeps this intake although it may be empty.
+    is_kept: bool,
+    /// The most that was in the buffer, or was wanted in it, since it was last looked at for shrinking.
+    input_peak: usize,
+    position: usize,
+    parser: Parser,
+    /// What follows `position` makes no sense, and is to be answered when the requests before it have run.
+    broken: Option<ProtocolError>,
+    /// Arguments of the parsed requests, and where each request ends among them.
+    args: Vec<ArgRange>,
+    requests: Vec<Request>,
+    /// The first parsed request not yet executed.
+    next_request: usize,
+    /// The requests before this one have had their keys fetched.
+    prefetched: Cell<usize>,
+    /// Hashes of the requests' keys, if they were taken ahead.
+    hashes: Vec<u64>,
+    pub travel: Travel,
+}
+
+/// What goes along when an intake passes between threads.
+#[derive(Debug, Default)]
+pub struct Travel {
+    /// Bytes that were read into the intake since it last came to the executor.
+    pub received_bytes: u64,
+    /// To the connection's thread: what to send to the client. To the executor: a buffer to use again.
+    pub output: Vec<u8>,
+    /// The client has yet to say who it is.
+    pub is_stranger: bool,
+    /// The connection ends when the output has been sent.
+    pub finishes: bool,
+}
+
+/// Intakes on their way from one owner to the next. They pass by their boxes, a pointer each.
+#[allow(clippy::vec_box, reason = "a box passes from list to list and between threads without a copy")]
+pub type Intakes = Vec<Box<Intake>>;
+
+/// Empty intakes for the next clients that send something.
+#[derive(Default)]
+pub struct SpareIntakes(Intakes);
+
+impl SpareIntakes {
+    #[inline]
+    pub fn lend(&mut self, slot: ClientSlot) -> Box<Intake> {
+        match self.0.pop() {
+            Some(mut intake) => {
+                intake.slot = slot;
+                intake
+            }
+            None => Box::new(Intake::new(slot)),
+        }
+    }
+
+    /// Takes back an intake that nobody needs, if it is empty and of usual size.
+    #[inline]
+    pub fn take_back(&mut self, mut intake: Box<Intake>) {
+        let is_small = intake.input.capacity() <= INPUT_KEPT_BYTES_MAX
+            && intake.travel.output.capacity() <= INPUT_KEPT_BYTES_MAX;
+        if is_small && self.0.len() < SPARE_INTAKES_MAX && intake.is_free() {
+            self.0.push(intake);
+        }
+    }
+}
+
+/// A request that has arrived whole.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    /// Where its arguments end among all of them.
+    args_end: u32,
+    /// Where its keys' hashes end among all of them.
+    hashes_end: u32,
+    /// `None` if no command has such a name.
+    command: Option<CommandId>,
+}
+
+impl Intake {
+    pub fn new(slot: ClientSlot) -> Self {
+        Intake {
+            slot,
+            input: Vec::new(),
+            is_kept: false,
+            input_peak: 0,
+            position: 0,
+            parser: Parser::new(),
+            broken: None,
+            args: Vec::new(),
+            requests: Vec::new(),
+            next_request: 0,
+            prefetched: Cell::new(0),
+            hashes: Vec::new(),
+            travel: Travel::default(),
+        }
+    }
+
+    pub fn input(&self) -> &[u8] {
+        &self.input
+    }
+
+    /// Bytes in the buffer that are not behind us, and the room left; none of an intake that is only lent.
+    pub fn input_figures(&self) -> (usize, usize) {
+        if !self.is_kept {
+            return (0, 0);
+        }
+        let before = match self.parser.argument_under_way() {
+            Some((len, start)) if len >= BIG_ARGUMENT_BYTES => self.position + start,
+            _ => self.position,
+        };
+        (self.input.len() - before.min(self.input.len()), self.input.capacity() - self.input.len())
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.input.capacity()
+            + self.parser.memory_bytes()
+            + self.args.capacity() * size_of::<ArgRange>()
+            + self.requests.capacity() * size_of::<Request>()
+            + self.hashes.capacity() * size_of::<u64>()
+            + self.travel.output.capacity()
+    }
+
+    /// Whether the connection can do without it: there is nothing in it, and never was a part of a request. One that
+    /// the connection cannot do without is its own from now on.
+    pub fn is_free(&mut self) -> bool {
+        self.input_peak = self.input_peak.max(self.input.len());
+        self.is_kept |= !self.input.is_empty() || self.broken.is_some();
+        !self.is_kept
+    }
+
+    /// Takes back room that the client has had no use for lately; `idle_us` is how long it has sent nothing. Whether
+    /// the connection can do without the intake now.
+    pub fn shrink(&mut self, idle_us: u64) -> bool {
+        let (len, capacity) = (self.input.len(), self.input.capacity());
+        if capacity - len > INPUT_FREE_BYTES_KEPT {
+            if idle_us > IDLE_US {
+                self.input.shrink_to_fit();
+                self.is_kept = len > 0;
+            } else if capacity > INPUT_KEPT_BYTES_MAX && capacity / 2 > self.input_peak {
+                self.input.shrink_to(self.input_peak.max(len));
+            }
+        }
+        let announced = self.parser.wanted_bytes().min(ANNOUNCED_BYTES_MAX);
+        self.input_peak = len + announced;
+        if idle_us > IDLE_US && !self.has_requests() {
+            (self.args, self.requests, self.hashes) = (Vec::new(), Vec::new(), Vec::new());
+            self.next_request = 0;
+            self.prefetched.set(0);
+        }
+        self.is_free()
+    }
+
+    /// Reads what the socket has, at most [`READ_BYTES`] or what the request under way still needs.
+    pub fn read(&mut self, socket: impl AsFd) -> Transfer {
+        let wanted = self.parser.wanted_bytes();
+        if wanted > READ_BYTES {
+            let announced = wanted.min(ANNOUNCED_BYTES_MAX.max(self.input.len()));
+            self.input.reserve_exact(announced);
+        } else {
+            self.input.reserve(READ_BYTES);
+        }
+        match rustix::io::read(socket, rustix::buffer::spare_capacity(&mut self.input)) {
+            Ok(0) => Transfer::Closed,
+            Ok(count) => Transfer::Bytes { count, is_all: self.input.len() < self.input.capacity() },
+            Err(Errno::AGAIN | Errno::INTR) => Transfer::WouldBlock,
+            Err(_) => Transfer::Closed,
+        }
+    }
+
+    /// Parses requests that have arrived whole, up to [`BATCH_REQUESTS_MAX`] ahead. A client that has yet to
+    /// authenticate gets them one by one, for the limits may be others after each.
+    pub fn parse(&mut self, limits: &Limits, registry: &Registry) {
+        self.parse_up_to(BATCH_REQUESTS_MAX, limits, registry, None);
+    }
+
+    /// As [`Self::parse`] where that costs the executor nothing: further ahead, and with the keys hashed.
+    pub fn parse_ahead(&mut self, limits: &Limits, registry: &Registry, seed: HashSeed) {
+        self.parse_up_to(AHEAD_REQUESTS_MAX, limits, registry, Some(seed));
+    }
+
+    #[inline(always)]
+    fn parse_up_to(
+        &mut self,
+        ahead_max: usize,
+        limits: &Limits,
+        registry: &Registry,
+        seed: Option<HashSeed>,
+    ) {
+        let ahead_max = if limits.authenticated { ahead_max } else { 1 };
+        while self.broken.is_none()
+            && self.requests.len() - self.next_request < ahead_max
+            && self.position < self.input.len()
+        {
+            let before = self.args.len();
+            match self.parser.parse(&mut self.input, &mut self.position, limits, &mut self.args) {
+                Ok(Progress::Incomplete) => break,
+                Ok(Progress::Complete) if self.args.len() == before => {}
+                Ok(Progress::Complete) => {
+                    let args = Args::new(&self.input, &self.args[before..]);
+                    let command = registry.find(args).ok();
+                    if let (Some(seed), Some(id)) = (seed, command) {
+                        hash_keys(registry.row(id), args, seed, &mut self.hashes);
+                    }
+                    self.requests.push(Request {
+                        args_end: self.args.len() as u32,
+                        hashes_end: self.hashes.len() as u32,
+                        command,
+                    });
+                }
+                Err(error) => self.broken = Some(error),
+            }
+        }
+    }
+
+    /// What is wrong with the bytes behind the parsed requests.
+    pub fn broken(&self) -> Option<ProtocolError> {
+        self.broken
+    }
+
+    fn request(&self, index: usize) -> Option<(Option<CommandId>, Args<'_>)> {
+        let request = self.requests.get(index)?;
+        let start = index.checked_sub(1).map_or(0, |previous| self.requests[previous].args_end as usize);
+        let args = Args::new(&self.input, &self.args[start..request.args_end as usize]);
+        Some((request.command, args))
+    }
+
+    /// The hashes of a request's keys; none if they were not taken ahead.
+    fn hashes(&self, index: usize) -> &[u64] {
+        let start = index.checked_sub(1).map_or(0, |previous| self.requests[previous].hashes_end as usize);
+        &self.hashes[start..self.requests[index].hashes_end as usize]
+    }
+
+    /// The next parsed request, if there is one: what the registry has found for it, and its arguments.
+    #[inline]
+    pub fn next_request(&mut self) -> Option<(Option<CommandId>, Args<'_>)> {
+        let index = self.next_request;
+        self.next_request += (index < self.requests.len()) as usize;
+        self.request(index)
+    }
+
+    /// Parsed requests that have not run.
+    pub fn request_count(&self) -> usize {
+        self.requests.len() - self.next_request
+    }
+
+    /// Whether the next request's keys have not been fetched.
+    #[inline]
+    pub fn is_cold(&self) -> bool {
+        self.prefetched.get() <= self.next_request
+    }
+
+    /// Lets `take` see the requests whose keys have not been fetched, in order, until it answers with `false`;
+    /// returns how many it took, for [`Intake::note_prefetched`].
+    #[inline]
+    pub fn offer_cold<'a>(
+        &'a self,
+        mut take: impl FnMut(Option<CommandId>, Args<'a>, &'a [u64]) -> bool,
+    ) -> usize {
+        let first = self.prefetched.get().max(self.next_request);
+        let takes = |&index: &usize| match self.request(index) {
+            Some((id, args)) => take(id, args, self.hashes(index)),
+            None => false,
+        };
+        (first..).take_while(takes).count()
+    }
+
+    /// Parsed requests whose keys have not been fetched.
+    pub fn cold_requests(&self) -> usize {
+        self.requests.len() - self.prefetched.get().max(self.next_request)
+    }
+
+    pub fn note_prefetched(&self, requests: usize) {
+        self.prefetched.set(self.prefetched.get().max(self.next_request) + requests);
+    }
+
+    pub fn has_requests(&self) -> bool {
+        self.next_request < self.requests.len()
+    }
+
+    /// Once all parsed requests have run: forgets them and the bytes they were in.
+    pub fn consume(&mut self) {
+        if self.has_requests() {
+            return;
+        }
+        self.args.clear();
+        self.requests.clear();
+        self.hashes.clear();
+        if self.args.capacity() > ARGS_KEPT_MAX {
+            self.args = Vec::new();
+        }
+        self.next_request = 0;
+        self.prefetched.set(0);
+        self.input_peak = self.input_peak.max(self.input.len());
+        self.input.drain(..std::mem::take(&mut self.position));
+        if self.input.is_empty() && self.input.capacity() > INPUT_EMPTY_BYTES_MAX {
+            self.input = Vec::new();
+        }
+    }
+}

@@ -1,0 +1,427 @@
+//! Connections that live in I/O threads: taking their requests in, sending their answers out, and moving them.
+
+use super::connection::Connection;
+use super::host::{Host, Seat};
+use super::intake::Intake;
+use super::io_thread::{Delivery, Order};
+use super::poller::Token;
+use super::threads::{Destination, Lodging};
+use crate::observe::process::{Whose, cpu_times};
+use crate::session::ClientSlot;
+use crate::session::client::Meter;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use wire::reply::ReplyBuffer;
+
+/// Intakes taken from threads in one tick, so that the first answers leave before the last requests have run.
+const INTAKES_PER_TICK_MAX: usize = 256;
+/// How often the load of threads is compared.
+const BALANCE_US: u64 = 100_000;
+/// A thread that is less busy than this, of one, is not relieved of anything.
+const BUSY_SHARE_MIN: f64 = 0.5;
+/// Nor is one that is busier than the idlest by less than this.
+const BUSY_DIFFERENCE_MIN: f64 = 0.25;
+/// A connection that has been silent for longer is not worth moving.
+const ACTIVE_US: u64 = 1_000_000;
+
+/// What is known of how busy the threads are.
+#[derive(Debug, Default)]
+pub(super) struct Balance {
+    /// When they are compared next, on the monotonic clock.
+    next_us: u64,
+    /// Processor time of each thread at the last comparison, the executor's first.
+    busy_us: Vec<u64>,
+    /// Where the search for connections to move goes on.
+    cursor: usize,
+}
+
+impl Host {
+    /// Takes what threads have delivered.
+    pub(super) fn receive(&mut self) {
+        let mut intakes = 0;
+        while intakes < INTAKES_PER_TICK_MAX
+            && let Some((thread, delivery)) = self.threads.receive()
+        {
+            match delivery {
+                Delivery::Requests(intake) => {
+                    intakes += 1;
+                    self.take_in(intake);
+                }
+                Delivery::Unread { slot, bytes } => {
+                    self.executor.check_input_limit(slot, bytes);
+                    self.count_memory_if_limited(slot);
+                }
+                Delivery::HungUp(slot) => self.note_hang_up(slot),
+                Delivery::Closed(slot) => self.forget_closed(slot),
+                Delivery::Returned(connection) => {
+                    // Its intake may be in the batch; then it is to be with the connection before this moves on.
+                    self.run_batch();
+                    self.take_over(connection);
+                }
+                Delivery::Ended => self.threads.note_end(thread),
+            }
+        }
+    }
+
+    fn lodging(&mut self, slot: ClientSlot) -> Option<&mut Lodging> {
+        match self.seats.get_mut(slot.0 as usize)? {
+            Some(Seat::There(lodging)) => Some(lodging),
+            Some(Seat::Here(_)) | None => None,
+        }
+    }
+
+    fn take_in(&mut self, mut intake: Box<Intake>) {
+        let slot = intake.slot;
+        if self.lodging(slot).is_none_or(|lodging| lodging.is_closing) {
+            return;
+        }
+        let received_bytes = std::mem::take(&mut intake.travel.received_bytes);
+        self.executor.server.observed.statistics.input_bytes += received_bytes;
+        let client = &mut self.executor.server.clients[slot];
+        client.connection.input_bytes_total += received_bytes;
+        client.last_interaction = self.executor.server.now;
+        self.collect(intake);
+    }
+
+    /// The intake's requests have run, as far as they may.
+    pub(super) fn settle(&mut self, intake: Box<Intake>) {
+        let slot = intake.slot;
+        self.executor.check_input_limit(slot, intake.input().len());
+        self.count_memory_if_limited(slot);
+        let waits = self.executor.is_waiting(slot);
+        if self.executor.server.clients[slot].close_asap {
+            return;
+        }
+        let Some(lodging) = self.lodging(slot) else { return };
+        if !waits && lodging.moves_to.is_none() {
+            return self.finished.push(intake);
+        }
+        lodging.held = Some(intake);
+        let is_lost = waits && lodging.has_hung_up;
+        self.touched.push(slot);
+        if is_lost {
+            self.executor.server.condemn(slot);
+        }
+    }
+
+    fn note_hang_up(&mut self, slot: ClientSlot) {
+        let waits = self.executor.is_waiting(slot);
+        let Some(lodging) = self.lodging(slot) else { return };
+        lodging.has_hung_up = true;
+        if waits && lodging.held.is_some() {
+            self.executor.server.condemn(slot);
+        }
+    }
+
+    fn forget_closed(&mut self, slot: ClientSlot) {
+        if let Some(Seat::There(lodging)) = self.seats[slot.0 as usize].take() {
+            self.threads.discount_guest(lodging.thread);
+            self.executor.disconnect(slot);
+        }
+    }
+
+    /// Sends an intake whose requests have run back to its thread, with the answers.
+    pub(super) fn send_back(&mut self, mut intake: Box<Intake>) {
+        let slot = intake.slot;
+        if self.executor.server.clients[slot].close_asap {
+            return;
+        }
+        let spare = std::mem::take(&mut intake.travel.output);
+        self.executor.server.clients.keep_output(spare);
+        intake.travel.output = self.take_output(slot);
+        intake.travel.finishes = self.executor.server.clients[slot].close_after_reply;
+        intake.travel.is_stranger = self.executor.needs_authentication(slot);
+        let Some(lodging) = self.lodging(slot) else { return };
+        let thread = lodging.thread;
+        self.threads.send(thread, Order::Serve(intake));
+    }
+
+    /// Has a client's output sent by its thread.
+    pub(super) fn send_output(&mut self, slot: ClientSlot) {
+        let client = &mut self.executor.server.clients[slot];
+        client.output_pending = false;
+        let finishes = client.close_after_reply;
+        if client.close_asap || client.output.is_empty() && !finishes {
+            return;
+        }
+        let Some(lodging) = self.lodging(slot) else { return };
+        if lodging.moves_to.is_some() {
+            return;
+        }
+        let thread = lodging.thread;
+        let output = self.take_output(slot);
+        self.threads.send(thread, Order::Send { slot, output, finishes });
+    }
+
+    fn take_output(&mut self, slot: ClientSlot) -> Vec<u8> {
+        let now = self.executor.server.now;
+        let client = &mut self.executor.server.clients[slot];
+        let buffered_bytes = client.unsent().buffered_bytes;
+        client.reply_buffer.peak_bytes = client.reply_buffer.peak_bytes.max(buffered_bytes);
+        client.last_interaction = now;
+        if client.connection.output_under_way() == 0 {
+            client.output_over_soft_limit_since_us = None;
+        } else {
+            self.executor.check_output_limit(slot);
+        }
+        let output = self.executor.server.clients.take_output(slot);
+        self.executor.server.observed.statistics.output_bytes += output.len() as u64;
+        output
+    }
+
+    fn count_memory_if_limited(&mut self, slot: ClientSlot) {
+        if self.executor.limits_client_memory() {
+            self.executor.server.clients.count_memory(slot);
+        }
+    }
+
+    /// Gives a connection that is nowhere a place. `held` is what the executor has of it.
+    pub(super) fn place(
+        &mut self,
+        mut connection: Box<Connection>,
+        mut held: Option<Box<Intake>>,
+        thread: usize,
+    ) {
+        let slot = connection.slot;
+        let index = slot.0 as usize;
+        if self.seats.len() <= index {
+            self.seats.resize_with(index + 1, || None);
+        }
+        self.touched.push(slot);
+        if thread == 0 {
+            connection.intake = held.or(connection.intake.take());
+            (connection.watches_readable, connection.watches_writable) = (true, false);
+            if let Err(error) = self.poller.add(connection.fd(), Token::Connection(slot.0)) {
+                log::warn!("Watching a client's socket: {error}");
+                return self.executor.disconnect(slot);
+            }
+            self.seats[index] = Some(Seat::Here(connection));
+            return self.note_input(slot);
+        }
+        let is_resuming = self.executor.server.resumed.contains(&slot);
+        let waits = self.executor.is_waiting(slot) || is_resuming;
+        if waits {
+            // What the client has sent runs when the waiting is over; the thread reads no more until then.
+            let intake = held.take().or_else(|| connection.intake.take());
+            held = Some(intake.unwrap_or_else(|| self.spare_intakes.lend(slot)));
+        } else {
+            connection.intake = held.take().or_else(|| connection.intake.take());
+        }
+        let is_stranger = self.executor.needs_authentication(slot);
+        let figures = &mut self.executor.server.clients[slot].connection;
+        let meter = Arc::new(Meter {
+            output_bytes_total: AtomicU64::new(figures.output_bytes_total),
+            ..Meter::default()
+        });
+        (figures.io_thread, figures.meter) = (thread, Some(Arc::clone(&meter)));
+        (figures.watches_readable, figures.watches_writable) = (true, false);
+        self.seats[index] = Some(Seat::There(Box::new(Lodging::new(thread, held))));
+        self.threads.count_guest(thread);
+        self.threads.send(thread, Order::Adopt { connection, meter, is_stranger, is_away: waits });
+    }
+
+    /// A thread has given a connection back, because it is to live elsewhere.
+    fn take_over(&mut self, mut connection: Box<Connection>) {
+        let slot = connection.slot;
+        let Some(Seat::There(lodging)) = self.seats[slot.0 as usize].take() else { return };
+        self.threads.discount_guest(lodging.thread);
+        let unsent = std::mem::take(&mut connection.unsent);
+        self.executor.server.observed.statistics.output_bytes -= unsent.len() as u64;
+        let client = &mut self.executor.server.clients[slot];
+        (client.connection.io_thread, client.connection.meter) = (0, None);
+        client.connection.output_bytes_total -= unsent.len() as u64;
+        if !unsent.is_empty() {
+            let all = [&unsent, &client.output[client.output_sent..]].concat();
+            client.output_sent = 0;
+            client.output = ReplyBuffer::with_bytes(all, client.output.protocol);
+        }
+        if client.close_asap {
+            return self.executor.disconnect(slot);
+        }
+        let thread = match lodging.moves_to {
+            Some(Destination::Thread(thread)) if self.threads.is_open(thread) => thread,
+            _ => self.emptiest_thread(),
+        };
+        self.place(connection, lodging.held, thread);
+    }
+
+    /// The thread with the fewest connections; of several, not the executor.
+    pub(super) fn emptiest_thread(&self) -> usize {
+        if self.threads.is_empty() {
+            return 0;
+        }
+        let open = (1..=self.threads.len()).filter(|&thread| self.threads.is_open(thread));
+        let own = (self.connections_here(), 0);
+        open.map(|thread| (self.threads.guests(thread), thread))
+            .chain([own])
+            .min_by_key(|&(connections, _)| connections)
+            .map_or(0, |(_, thread)| thread)
+    }
+
+    pub(super) fn connections_here(&self) -> usize {
+        let elsewhere: usize = (1..=self.threads.len()).map(|thread| self.threads.guests(thread)).sum();
+        self.executor.server.clients.len().saturating_sub(elsewhere)
+    }
+
+    /// Has a connection live in another thread from now on.
+    fn move_to(&mut self, slot: ClientSlot, thread: usize) {
+        match self.seats[slot.0 as usize].take() {
+            Some(Seat::Here(connection)) => {
+                // The socket goes on in another poller; failing to take it out of this one shows there.
+                let _ = self.poller.remove(connection.fd());
+                self.place(connection, None, thread);
+            }
+            Some(Seat::There(mut lodging)) => {
+                if !lodging.is_closing && lodging.moves_to.is_none() {
+                    lodging.moves_to = Some(Destination::Thread(thread));
+                    self.threads.send(lodging.thread, Order::Release(slot));
+                }
+                self.seats[slot.0 as usize] = Some(Seat::There(lodging));
+            }
+            None => {}
+        }
+    }
+
+    /// Tells threads what the configuration says that they need to know.
+    pub(super) fn inform_threads(&mut self) {
+        if !self.threads.is_empty() {
+            let bulk_len_max = self.executor.server.config.proto_max_bulk_len_bytes;
+            self.threads.shared.bulk_len_max.store(bulk_len_max, Ordering::Relaxed);
+        }
+    }
+
+    /// Starts and ends threads, as the configuration asks for.
+    pub(super) fn adapt_threads(&mut self) {
+        let wanted = self.executor.server.config.io_threads as usize - 1;
+        if self.threads.len() == wanted || self.threads.any_is_ending() {
+            return;
+        }
+        if self.threads.len() > wanted {
+            return self.stop_threads_beyond(wanted);
+        }
+        while self.threads.len() < wanted {
+            if let Err(error) = self.threads.start(&mut self.executor.server.observed.memory.io_threads) {
+                log::warn!("Starting an I/O thread: {error}; going on with {}", self.threads.len());
+                self.executor.server.config.io_threads = self.threads.len() as u32 + 1;
+                break;
+            }
+        }
+    }
+
+    /// From now on nothing is sent to these threads, nor to the connections that they give back.
+    fn stop_threads_beyond(&mut self, kept: usize) {
+        self.threads.stop_beyond(kept);
+        for seat in self.seats.iter_mut().flatten() {
+            if let Seat::There(lodging) = seat
+                && lodging.thread > kept
+            {
+                lodging.moves_to = Some(Destination::Anywhere);
+            }
+        }
+    }
+
+    /// Moves connections from the busiest thread to the idlest, if one is much busier than the other.
+    pub(super) fn balance_if_due(&mut self) {
+        let now_us = self.executor.server.now.monotonic_us;
+        if self.threads.is_empty() || now_us < self.balance.next_us {
+            return;
+        }
+        let elapsed_us = now_us - (self.balance.next_us - BALANCE_US.min(self.balance.next_us));
+        self.balance.next_us = now_us + BALANCE_US;
+        let own = cpu_times(Whose::ThisThread);
+        let mut busy_us = vec![(own.user + own.system).as_micros() as u64];
+        busy_us.extend(self.threads.busy_us());
+        let before = std::mem::replace(&mut self.balance.busy_us, busy_us);
+        if before.len() != self.balance.busy_us.len() || self.threads.any_is_ending() {
+            return;
+        }
+        let share = |(now, before): (&u64, &u64)| now.saturating_sub(*before) as f64 / elapsed_us as f64;
+        let shares: Vec<f64> = self.balance.busy_us.iter().zip(&before).map(share).collect();
+        let active = self.active_connections();
+        if let Some(shift) = shift_between(&shares, &active) {
+            self.shift(shift);
+        }
+    }
+
+    fn is_active(&self, slot: ClientSlot) -> Option<usize> {
+        let client = self.executor.server.clients.get(slot)?;
+        let idle_us = self.executor.server.now.monotonic_us - client.last_interaction.monotonic_us;
+        let is_idle = idle_us > ACTIVE_US || client.is_closing();
+        match self.seats.get(slot.0 as usize)?.as_ref()? {
+            _ if is_idle => None,
+            Seat::Here(_) => Some(0),
+            Seat::There(lodging) => lodging.moves_to.is_none().then_some(lodging.thread),
+        }
+    }
+
+    /// How many connections of each thread have had something to do lately.
+    fn active_connections(&self) -> Vec<usize> {
+        let mut active = vec![0; self.threads.len() + 1];
+        for index in 0..self.seats.len() {
+            if let Some(thread) = self.is_active(ClientSlot(index as u32)) {
+                active[thread] += 1;
+            }
+        }
+        active
+    }
+
+    fn shift(&mut self, shift: Shift) {
+        let mut left = shift.connections;
+        for _ in 0..self.seats.len() {
+            if left == 0 {
+                return;
+            }
+            self.balance.cursor = (self.balance.cursor + 1) % self.seats.len();
+            let slot = ClientSlot(self.balance.cursor as u32);
+            if self.is_active(slot) == Some(shift.from) {
+                self.move_to(slot, shift.to);
+                left -= 1;
+            }
+        }
+    }
+}
+
+/// Connections that are to change from one thread to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shift {
+    from: usize,
+    to: usize,
+    connections: usize,
+}
+
+/// What makes the load more even: `shares` is how much of the time each thread was busy, the executor first. Half of
+/// what would make two threads equal is moved at once, so that the next comparison need not move it back. A thread's
+/// only connection stays, for elsewhere it would be as much work; the executor can be relieved even of that.
+fn shift_between(shares: &[f64], active: &[usize]) -> Option<Shift> {
+    let movable = |thread: usize| active[thread].saturating_sub((thread != 0) as usize);
+    let threads = 0..shares.len();
+    let from =
+        threads.clone().filter(|&t| movable(t) > 0).max_by(|&a, &b| shares[a].total_cmp(&shares[b]))?;
+    let to = threads.min_by(|&a, &b| shares[a].total_cmp(&shares[b]))?;
+    let difference = shares[from] - shares[to];
+    if shares[from] < BUSY_SHARE_MIN || difference < BUSY_DIFFERENCE_MIN {
+        return None;
+    }
+    let wanted = active[from] as f64 * difference / shares[from] / 4.0;
+    Some(Shift { from, to, connections: (wanted as usize).clamp(1, movable(from)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Shift, shift_between};
+
+    #[test]
+    fn load_moves_from_the_busiest_thread_that_has_something_to_give() {
+        let shift = |from, to, connections| Some(Shift { from, to, connections });
+        assert_eq!(shift_between(&[1.0, 0.2], &[25, 25]), shift(0, 1, 5));
+        assert_eq!(shift_between(&[0.2, 1.0], &[25, 25]), shift(1, 0, 5));
+        // Commands alone keep the executor busy: the others are even.
+        assert_eq!(shift_between(&[1.0, 0.4, 0.5], &[0, 9, 9]), None);
+        // The only connection of a thread stays, but not that of the executor.
+        assert_eq!(shift_between(&[0.1, 1.0], &[3, 1]), None);
+        assert_eq!(shift_between(&[1.0, 0.1], &[1, 1]), shift(0, 1, 1));
+        // Differences that are small, or of threads that have little to do.
+        assert_eq!(shift_between(&[0.9, 0.7], &[9, 9]), None);
+        assert_eq!(shift_between(&[0.4, 0.0], &[9, 9]), None);
+    }
+}

@@ -1,0 +1,214 @@
+//! The executor's side of the I/O threads: starting and ending them, and the queues to and from each.
+//!
+//! The executor is thread 0 and serves sockets itself; thread `n` is `peers[n - 1]`.
+
+use super::intake::Intake;
+use super::io_thread::{Delivery, Order, Parts, Shared};
+use super::poller::{Poller, Token};
+use super::post::{self, Bell, Receiver, Sender};
+use crate::observe::IoThreadFigures;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+/// Orders after which a thread is woken although more will follow.
+const ANNOUNCED_ORDERS: usize = 16;
+
+pub struct Threads {
+    /// Rung when something has been delivered.
+    pub bell: Arc<Bell>,
+    pub shared: Arc<Shared>,
+    peers: Vec<Peer>,
+    /// Whose delivery is taken next, so that none waits for the others.
+    next: usize,
+}
+
+struct Peer {
+    orders: Sender<Order>,
+    deliveries: Receiver<Delivery>,
+    figures: Arc<IoThreadFigures>,
+    thread: JoinHandle<()>,
+    /// It has been told to stop, and gives back what it has.
+    is_ending: bool,
+    has_ended: bool,
+}
+
+/// What the executor keeps of a connection that lives in an I/O thread.
+pub struct Lodging {
+    pub thread: usize,
+    /// An intake that stays with the executor: its client waits for something, or the connection is on its way.
+    pub held: Option<Box<Intake>>,
+    /// The peer has hung up while the intake was here.
+    pub has_hung_up: bool,
+    /// The thread has been told to end the connection.
+    pub is_closing: bool,
+    /// The thread has been told to give the connection back, to go on there. Nothing is sent to it any more.
+    pub moves_to: Option<Destination>,
+}
+
+/// Where a connection is to live next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Destination {
+    Thread(usize),
+    /// Where there is room.
+    Anywhere,
+}
+
+impl Lodging {
+    pub fn new(thread: usize, held: Option<Box<Intake>>) -> Self {
+        Lodging { thread, held, has_hung_up: false, is_closing: false, moves_to: None }
+    }
+}
+
+impl Threads {
+    pub fn new(shared: Shared) -> io::Result<Self> {
+        let bell = Arc::new(Bell::new()?);
+        Ok(Threads { bell, shared: Arc::new(shared), peers: Vec::new(), next: 0 })
+    }
+
+    /// Threads beside the executor, those that are ending included.
+    pub fn len(&self) -> usize {
+        self.peers.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.peers.is_empty()
+    }
+
+    pub fn any_is_ending(&self) -> bool {
+        self.peers.iter().any(|peer| peer.is_ending)
+    }
+
+    /// Whether connections may be sent there.
+    pub fn is_open(&self, thread: usize) -> bool {
+        thread == 0 || self.peers.get(thread - 1).is_some_and(|peer| !peer.is_ending)
+    }
+
+    /// Connections that live in a thread other than the executor.
+    pub fn guests(&self, thread: usize) -> usize {
+        self.peers[thread - 1].figures.clients.load(Ordering::Relaxed)
+    }
+
+    pub fn count_guest(&self, thread: usize) {
+        self.peers[thread - 1].figures.clients.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn discount_guest(&self, thread: usize) {
+        self.peers[thread - 1].figures.clients.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Starts one more thread; `figures` are those of all numbers that there ever were.
+    pub fn start(&mut self, figures: &mut Vec<Arc<IoThreadFigures>>) -> io::Result<()> {
+        let index = self.peers.len();
+        if figures.len() == index {
+            figures.push(Arc::default());
+        }
+        let own_figures = Arc::clone(&figures[index]);
+        let bell = Arc::new(Bell::new()?);
+        let (orders, orders_taken) = post::queue(Arc::clone(&bell));
+        let (deliveries_made, deliveries) = post::queue(Arc::clone(&self.bell));
+        let shared = Arc::clone(&self.shared);
+        let poller = Poller::new()?;
+        poller.add_edges(bell.fd(), Token::Bell)?;
+        let parts = Parts {
+            epoll: poller.into_file(),
+            bell,
+            orders: orders_taken,
+            deliveries: deliveries_made,
+            shared,
+            figures: Arc::clone(&own_figures),
+        };
+        let name = format!("io_thread_{}", index + 1);
+        let thread = std::thread::Builder::new().name(name).spawn(move || parts.run())?;
+        self.peers.push(Peer {
+            orders,
+            deliveries,
+            figures: own_figures,
+            thread,
+            is_ending: false,
+            has_ended: false,
+        });
+        Ok(())
+    }
+
+    /// Tells all threads beyond the first `kept` to give back what they have and to end.
+    pub fn stop_beyond(&mut self, kept: usize) {
+        for peer in self.peers.iter_mut().skip(kept).filter(|peer| !peer.is_ending) {
+            peer.is_ending = true;
+            peer.orders.send(Order::Stop);
+            peer.orders.announce();
+        }
+    }
+
+    /// A thread has given back everything. Threads leave in the reverse order of their numbers.
+    pub fn note_end(&mut self, thread: usize) {
+        self.peers[thread - 1].has_ended = true;
+        while let Some(peer) = self.peers.pop_if(|peer| peer.has_ended) {
+            join(peer.thread);
+        }
+    }
+
+    #[inline]
+    pub fn send(&mut self, thread: usize, order: Order) {
+        let orders = &mut self.peers[thread - 1].orders;
+        orders.send(order);
+        if orders.unannounced() >= ANNOUNCED_ORDERS {
+            orders.announce();
+        }
+    }
+
+    /// Wakes those that have got orders.
+    pub fn announce(&mut self) {
+        self.peers.iter_mut().for_each(|peer| peer.orders.announce());
+    }
+
+    /// Whether orders wait for room in a queue.
+    pub fn is_backed_up(&self) -> bool {
+        self.peers.iter().any(|peer| peer.orders.is_backed_up())
+    }
+
+    pub fn have_delivered(&self) -> bool {
+        self.peers.iter().any(|peer| !peer.deliveries.is_empty())
+    }
+
+    /// The next delivery and the thread that it comes from; one of each thread in turn.
+    pub fn receive(&mut self) -> Option<(usize, Delivery)> {
+        for _ in 0..self.peers.len() {
+            self.next = (self.next + 1) % self.peers.len();
+            if let Some(delivery) = self.peers[self.next].deliveries.receive() {
+                return Some((self.next + 1, delivery));
+            }
+        }
+        None
+    }
+
+    /// Processor time that each thread but the executor has used so far.
+    pub fn busy_us(&self) -> impl Iterator<Item = u64> {
+        self.peers.iter().map(|peer| peer.figures.busy_us.load(Ordering::Relaxed))
+    }
+}
+
+fn join(thread: JoinHandle<()>) {
+    if let Err(panic) = thread.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// Threads send what they have been given to send before they end.
+impl Drop for Threads {
+    fn drop(&mut self) {
+        self.stop_beyond(0);
+        for mut peer in self.peers.drain(..) {
+            while !peer.thread.is_finished() {
+                // Room for what the thread still delivers, and for orders that still wait.
+                while peer.deliveries.receive().is_some() {}
+                peer.orders.announce();
+                std::thread::yield_now();
+            }
+            if peer.thread.join().is_err() {
+                log::warn!("An I/O thread has ended by a panic");
+            }
+        }
+    }
+}
