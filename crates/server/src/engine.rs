@@ -12,6 +12,7 @@ pub mod effects;
 pub mod execute;
 pub mod gate;
 pub mod memory;
+mod migration;
 mod observation;
 pub mod persistence;
 pub mod prefetch;

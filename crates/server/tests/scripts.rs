@@ -57,7 +57,11 @@ fn what_is_too_large_is_an_error() {
     let client = &mut server.connect();
     refuses(client, "local s = string.rep('x', 2^20) while true do s = s .. s end", "not enough memory");
     refuses(client, "return #string.rep('x', 2^31 - 1)", "not enough memory");
-    refuses(client, "local t = {} for i = 1, 1e9 do t[i] = {} end", "not enough memory");
+    refuses(
+        client,
+        "local t = {} for i = 1, 1e9 do t[i] = string.rep('x', 2^20) .. i end",
+        "not enough memory",
+    );
     refuses(client, "return {unpack({}, 1, 1000000)}", "too many results to unpack");
     refuses(client, "return {unpack({}, -2147483648, 2147483647)}", "too many results to unpack");
     refuses(client, "return {unpack({}, 0, 2147483647)}", "too many results to unpack");

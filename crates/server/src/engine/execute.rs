@@ -64,6 +64,9 @@ impl Executor {
     ) -> Flow {
         let start = reply.len();
         self.server.clients[slot].last_interaction = self.server.now;
+        if self.limits_client_memory() && self.is_evicted(slot, args.bytes() + reply.capacity()) {
+            return Flow::Stop;
+        }
         let admitted = self.admit(slot, id, args);
         // What eviction told the client is about values from before its command.
         self.let_through_deferred(slot, reply);

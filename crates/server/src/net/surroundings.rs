@@ -137,6 +137,10 @@ impl ProcessSurroundings {
                 server_log::set_level(next.loglevel);
                 Ok(())
             }
+            OptionId::log_format | OptionId::log_timestamp_format => {
+                server_log::set_format(next.log_format, next.log_timestamp_format);
+                Ok(())
+            }
             OptionId::maxclients => allow_clients(next.maxclients),
             OptionId::activedefrag if next.activedefrag => {
                 Err("active defragmentation does not exist yet".to_owned())
