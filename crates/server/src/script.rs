@@ -85,6 +85,21 @@ pub struct Scratch {
     pub reply: ReplyBuffer,
 }
 
+/// What is kept of each buffer from script to script.
+const SCRATCH_BYTES_MAX: usize = 1 << 20;
+
+impl Scratch {
+    /// Gives back what one large command or reply has left behind.
+    fn trim(&mut self) {
+        if self.command.buffer.capacity() > SCRATCH_BYTES_MAX {
+            self.command = CommandLine::default();
+        }
+        if self.reply.capacity() > SCRATCH_BYTES_MAX {
+            self.reply = ReplyBuffer::default();
+        }
+    }
+}
+
 /// What a script sets for the rest of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -208,6 +223,7 @@ impl Scripts {
         if interpreter.used_bytes() > environment::BYTES_MAX / 4 {
             interpreter.collect_all();
         }
+        self.scratch.trim();
         *self.slot(mode) = Some(interpreter);
     }
 

@@ -246,6 +246,42 @@ fn scripts_of_eval_are_evicted_and_counted() {
     assert!(client.ask("INFO stats").contains("\r\nevicted_scripts:0\r\n"));
 }
 
+#[test]
+fn what_shares_its_parts_has_an_end() {
+    let server = Process::start(&["--busy-reply-threshold", "50"]);
+    let client = &mut server.connect();
+    let long = "local s = string.rep('x', 2^28) local t = {} for i = 1, 200 do t[i] = s end ";
+    refuses(client, &format!("{long} return cmsgpack.pack(unpack(t))"), "not enough memory");
+    refuses(client, &format!("{long} return cjson.encode(t)"), "not enough memory");
+    refuses(client, "return cjson.encode(string.rep('\\1', 2^27))", "not enough memory");
+    let format = "string.rep('s', 200)";
+    refuses(client, &format!("{long} return struct.pack({format}, unpack(t))"), "not enough memory");
+    refuses(client, &format!("{long} return redis.call('DEL', unpack(t))"), "Command is too large");
+    refuses(client, &format!("{long} return t"), "result is too large");
+    // Small texts that stand for much.
+    refuses(client, "return cjson.decode('[' .. string.rep('[],', 2^26) .. '1]')", "not enough memory");
+    refuses(
+        client,
+        "return cmsgpack.unpack('\\221\\4\\0\\0\\0' .. string.rep('\\144', 2^26))",
+        "not enough memory",
+    );
+}
+
+#[test]
+fn native_code_that_takes_long_is_ended_as_any_other() {
+    let server = Process::start(&["--busy-reply-threshold", "50"]);
+    let (mut slow, mut other) = (server.connect(), server.connect());
+    let wide = "local t = {} for i = 1, 30 do local u = {} for j = 1, 30 do u[j] = t end t = u end ";
+    for call in ["cmsgpack.pack(t)", "cjson.encode(t)"] {
+        slow.send(&[b"EVAL", format!("{wide} return {call}").as_bytes(), b"0"]);
+        until_busy(&mut other);
+        assert_eq!(other.ask("SCRIPT KILL"), "OK");
+        let answer = shown(&slow.receive().unwrap());
+        assert!(answer.contains("Script killed by user with SCRIPT KILL"), "{call} answers {answer}");
+        eventually("an answer", || other.ask("PING") == "PONG");
+    }
+}
+
 /// A number that INFO tells of memory.
 fn memory(client: &mut Client<TcpStream>, field: &str) -> u64 {
     let info = client.ask("INFO memory");

@@ -304,7 +304,8 @@ fn write_failure(stack: &mut script::Stack<'_>, reply: &mut ReplyBuffer) -> Writ
         ([b"ERR Error running script, ", &text[..text.len().min(100)]].concat(), false)
     };
     reply.error(&line);
-    let mut written = Written { failed: true, ..Written::default() };
+    let mut written = Written::default();
+    written.failed = true;
     if !counted {
         written.note_error(&line);
     }
