@@ -7,7 +7,7 @@ use super::transaction::TransactionRun;
 use crate::command::args::OwnedArgs;
 use crate::command::registry::CommandId;
 use crate::command::{Args, Command, Group, Next, Origin, flag};
-use crate::error::ClientError;
+use crate::error::{ClientError, on_the_wire};
 use crate::script::numbers::Random48;
 use crate::script::values::{self, Written};
 use crate::script::{
@@ -312,15 +312,16 @@ impl Caller for Executor {
         let slot = self.script_slot.expect("a script runs for a client");
         let found = self.server.registry.find(args);
         let refused = match &found {
-            Ok(id) => self.script_refusal(self.server.registry.row(*id), args).err(),
-            Err(_) => Some("ERR Unknown command called from script"),
+            Ok(id) => self.script_refusal(self.server.registry.row(*id), args).err().map(str::to_owned),
+            Err(ClientError::UnknownCommand { .. }) => Some("ERR Unknown command called from script".into()),
+            Err(error) => Some(error.to_string()),
         };
         if let Some(line) = refused {
             if let Ok(id) = found {
                 self.server.observed.commands[id.0 as usize].rejected += 1;
             }
-            self.server.observed.statistics.count_error(line);
-            return reply.error(line);
+            self.server.observed.statistics.count_error(&line);
+            return reply.error(on_the_wire(&line));
         }
         let Ok(id) = found else { return };
         let origin = Origin { in_transaction: true, in_script: true, ..Origin::default() };
