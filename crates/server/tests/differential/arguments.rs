@@ -223,6 +223,7 @@ impl Walk<'_> {
         let times = match random.below(200) {
             0..150 => 1 + random.below(3),
             _ if of_keys => 1 + random.below(6),
+            _ if self.row.name == "xadd" => 1 + random.below(12),
             150..190 => 1 + random.below(8),
             190..198 => 4 + random.below(40),
             _ if grows => 40 + random.below(400),

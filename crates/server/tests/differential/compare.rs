@@ -204,13 +204,14 @@ fn scans_agree(here: &Value, there: &Value, pairs: bool) -> bool {
     same_kind(here_items, there_items)
 }
 
-/// Equal but for integers that are times: those large or the last but one of a row, where both are close.
+/// Equal but for integers that are times, which must be close.
 fn times_agree(here: &Value, there: &Value) -> bool {
     match (here, there) {
         (Value::Integer(_), Value::Integer(_)) => within(here, there, TOLERANCE_MS),
         (Value::Map(here), Value::Map(there)) => {
-            let entries =
-                |pairs: &[(Value, Value)]| pairs.iter().flat_map(|(k, v)| [k.clone(), v.clone()]).collect();
+            let entries = |pairs: &[(Value, Value)]| -> Vec<Value> {
+                pairs.iter().flat_map(|(name, value)| [name.clone(), value.clone()]).collect()
+            };
             entries_agree(&entries(here), &entries(there))
         }
         (Value::Array(here), Value::Array(there)) => entries_agree(here, there),
@@ -219,7 +220,7 @@ fn times_agree(here: &Value, there: &Value) -> bool {
 }
 
 /// Integers count exactly unless they stand where times stand.
-fn entries_agree(here: &Vec<Value>, there: &Vec<Value>) -> bool {
+fn entries_agree(here: &[Value], there: &[Value]) -> bool {
     // A node that trimming has emptied goes at once here.
     const TIMES: &[&[u8]] =
         &[b"idle", b"inactive", b"seen-time", b"active-time", b"radix-tree-keys", b"radix-tree-nodes"];

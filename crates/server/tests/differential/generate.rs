@@ -52,6 +52,7 @@ const WEIGHTS: &[(&str, u32)] = &[
     ("hset", 60),
     ("hsetex", 30),
     ("hexpire", 15),
+    ("lcs", 3),
     ("linsert", 20),
     ("lpush", 40),
     ("move", 5),

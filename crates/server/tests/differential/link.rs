@@ -7,9 +7,9 @@ use std::time::Duration;
 use wire::response::Value;
 
 /// Commands sent before their replies are read.
-const PIPELINE_COMMANDS: usize = 200;
+const PIPELINE_COMMANDS: usize = 100;
 /// Waiting no longer than this for one reply; a server that does not answer has failed.
-const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(200);
 /// Longer than any of the short expiries that stand before a pause.
 const PAUSE: Duration = Duration::from_millis(4);
 

@@ -131,7 +131,7 @@ impl Settings {
     /// Both sides keep data alike, by limits that differ from run to run.
     fn alike(run: u64) -> Settings {
         let (limits, name) = LIMITS[run as usize % LIMITS.len()];
-        let index = if run / LIMITS.len() as u64 % 2 == 0 { "fbtree" } else { "skiplist" };
+        let index = if (run / LIMITS.len() as u64).is_multiple_of(2) { "fbtree" } else { "skiplist" };
         let there = [DEFAULT, limits].concat();
         let here = [there.as_slice(), &[("zset-index", index)]].concat();
         Settings { name: format!("{name}, {index}"), here, there, same_encodings: true }
