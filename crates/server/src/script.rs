@@ -272,7 +272,7 @@ impl Scripts {
         let interpreter = self.interpreter(Mode::Eval);
         let mut stack = interpreter.stack();
         if !stack.load(&body[head.len..], c"@user_script") {
-            let message = String::from_utf8_lossy(stack.bytes(-1).unwrap_or_default()).into_owned();
+            let message = crate::error::quoted(stack.bytes(-1).unwrap_or_default());
             stack.pop(1);
             return Err(format!("Error compiling script (new function): {message}"));
         }

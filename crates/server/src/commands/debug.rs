@@ -5,7 +5,7 @@ use crate::command::{Args, Command, Context, Group, Next, Outcome};
 use crate::config::RewriteRequest;
 use crate::db::Text;
 use crate::db::list::List;
-use crate::error::ClientError;
+use crate::error::{ClientError, quoted};
 use crate::server::PersistRequest;
 use std::time::Duration;
 use wire::reply::Protocol;
@@ -157,7 +157,7 @@ fn debug(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         Some(word) => (word.run)(ctx, args),
         None => Err(ClientError::SubcommandSyntax {
             command: "DEBUG",
-            subcommand: String::from_utf8_lossy(&args[1][..args[1].len().min(128)]).into_owned(),
+            subcommand: quoted(&args[1][..args[1].len().min(128)]),
         }),
     }
 }

@@ -134,8 +134,13 @@ impl SortedSet {
         Some(Probe { set: self, member, probe })
     }
 
+    /// So small that all members stand side by side.
+    pub fn is_compact(&self) -> bool {
+        matches!(self.form, Form::Compact(_))
+    }
+
     pub fn encoding_name(&self) -> &'static str {
-        if matches!(self.form, Form::Compact(_)) { "listpack" } else { "skiplist" }
+        if self.is_compact() { "listpack" } else { "skiplist" }
     }
 
     #[inline]
@@ -167,10 +172,14 @@ impl SortedSet {
         large!(&mut self.form, _ => unreachable!("enlarged above"), set => set.insert(member, score))
     }
 
-    /// So many members are about to be added: a new set that would outgrow the compact form with them begins beyond
-    /// it. Filling that form first costs five times the whole.
-    pub fn expect(&mut self, members: usize, means: &Means<'_>) {
-        if self.is_empty() && members > means.limits.sorted_set_listpack_entries_max {
+    /// So many members, the longest of this length, are about to be added: what would be too much for the compact form
+    /// ends it at once, even where the set has some of them already. Filling that form first costs five times the
+    /// whole.
+    pub fn expect(&mut self, members: usize, longest_bytes: usize, means: &Means<'_>) {
+        let limits = means.limits;
+        if members > limits.sorted_set_listpack_entries_max
+            || longest_bytes > limits.sorted_set_listpack_value_bytes_max
+        {
             self.enlarge(means);
         }
     }

@@ -7,7 +7,7 @@ use super::transaction::TransactionRun;
 use crate::command::args::OwnedArgs;
 use crate::command::registry::CommandId;
 use crate::command::{Args, Command, Group, Next, Origin, flag};
-use crate::error::ClientError;
+use crate::error::{ClientError, on_the_wire};
 use crate::script::numbers::Random48;
 use crate::script::values::{self, Written};
 use crate::script::{
@@ -319,14 +319,15 @@ impl Caller for Executor {
         let found = self.server.registry.find(args);
         let refused = match &found {
             Ok(id) => self.script_refusal(self.server.registry.row(*id), args).err(),
-            Err(_) => Some("ERR Unknown command called from script".into()),
+            Err(ClientError::UnknownCommand { .. }) => Some("ERR Unknown command called from script".into()),
+            Err(error) => Some(error.to_string().into()),
         };
         if let Some(line) = refused {
             if let Ok(id) = found {
                 self.server.observed.commands[id.0 as usize].rejected += 1;
             }
             self.server.observed.statistics.count_error(&line);
-            return reply.error(line.as_bytes());
+            return reply.error(on_the_wire(&line));
         }
         let Ok(id) = found else { return };
         let replayed = self.disk.replays;
