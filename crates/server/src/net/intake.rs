@@ -186,6 +186,11 @@ impl Intake {
         !self.is_kept
     }
 
+    /// The connection is to keep it, empty or not.
+    pub fn keep(&mut self) {
+        self.is_kept = true;
+    }
+
     /// Takes back room that the client has had no use for lately; `idle_us` is how long it has sent nothing. Whether
     /// the connection can do without the intake now.
     pub fn shrink(&mut self, idle_us: u64) -> bool {
@@ -239,7 +244,8 @@ impl Intake {
         self.parse_up_to(AHEAD_REQUESTS_MAX, limits, registry, Some(seed));
     }
 
-    #[inline(always)]
+    /// One function for both, so that the parser is compiled into it.
+    #[inline(never)]
     fn parse_up_to(
         &mut self,
         ahead_max: usize,
@@ -286,7 +292,11 @@ impl Intake {
     }
 
     /// The hashes of a request's keys; none if they were not taken ahead.
+    #[inline]
     fn hashes(&self, index: usize) -> &[u64] {
+        if self.hashes.is_empty() {
+            return &[];
+        }
         let start = index.checked_sub(1).map_or(0, |previous| self.requests[previous].hashes_end as usize);
         &self.hashes[start..self.requests[index].hashes_end as usize]
     }

@@ -563,11 +563,7 @@ impl Guest {
 
     /// Tells the executor what the connection holds.
     fn tell_input(&self) {
-        let (bytes, free_bytes) =
-            self.connection.intake.as_ref().map_or((0, 0), |intake| intake.input_figures());
-        self.meter.input_bytes.store(bytes, Ordering::Relaxed);
-        self.meter.input_free_bytes.store(free_bytes, Ordering::Relaxed);
-        let memory_bytes = size_of::<Self>() + self.connection.memory_bytes();
-        self.meter.memory_bytes.store(memory_bytes, Ordering::Relaxed);
+        let figures = self.connection.intake.as_ref().map_or((0, 0), |intake| intake.input_figures());
+        self.meter.tell(figures, size_of::<Self>() + self.connection.memory_bytes());
     }
 }

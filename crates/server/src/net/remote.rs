@@ -84,7 +84,7 @@ impl Host {
     }
 
     /// The intake's requests have run, as far as they may.
-    pub(super) fn settle(&mut self, intake: Box<Intake>) {
+    pub(super) fn settle(&mut self, mut intake: Box<Intake>) {
         let slot = intake.slot;
         self.executor.check_input_limit(slot, intake.input().len());
         self.count_memory_if_limited(slot);
@@ -96,9 +96,15 @@ impl Host {
         if !waits && lodging.moves_to.is_none() {
             return self.finished.push(intake);
         }
+        intake.keep();
+        let figures = intake.input_figures();
+        let memory_bytes = intake.memory_bytes();
         lodging.held = Some(intake);
         let is_lost = waits && lodging.has_hung_up;
         self.touched.push(slot);
+        if let Some(meter) = &self.executor.server.clients[slot].connection.meter {
+            meter.tell(figures, memory_bytes);
+        }
         if is_lost {
             self.executor.server.condemn(slot);
         }

@@ -85,7 +85,8 @@ pub struct ConnectionFigures {
     pub output_bytes_total: u64,
 }
 
-/// Figures of a connection that lives in an I/O thread, written by that thread alone.
+/// Figures of a connection that lives in an I/O thread. That thread writes them, and the executor those of the input
+/// while the input is with it.
 #[derive(Debug, Default)]
 pub struct Meter {
     pub input_bytes: AtomicUsize,
@@ -93,6 +94,15 @@ pub struct Meter {
     pub memory_bytes: AtomicUsize,
     /// Bytes sent, on the same scale as [`ConnectionFigures::output_bytes_total`].
     pub output_bytes_total: AtomicU64,
+}
+
+impl Meter {
+    /// Bytes in the input buffer and the room left, and all that is held for the connection.
+    pub fn tell(&self, (input_bytes, input_free_bytes): (usize, usize), memory_bytes: usize) {
+        self.input_bytes.store(input_bytes, Ordering::Relaxed);
+        self.input_free_bytes.store(input_free_bytes, Ordering::Relaxed);
+        self.memory_bytes.store(memory_bytes, Ordering::Relaxed);
+    }
 }
 
 impl ConnectionFigures {
