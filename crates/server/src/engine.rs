@@ -116,7 +116,8 @@ impl Executor {
             replaced: config.lazyfree_lazy_server_del,
             deleted: config.lazyfree_lazy_user_del,
         };
-        self.server.scripts.change_environment(environment::Options::of(config));
+        let insecure = config.lua_enable_insecure_api;
+        self.server.scripts.change_environment(environment::Options { insecure });
         self.db.access.lfu = config.maxmemory_policy.is_lfu();
         self.db.access.lfu_log_factor = config.lfu_log_factor;
         self.db.access.lfu_decay_minutes = config.lfu_decay_time_minutes;

@@ -186,7 +186,7 @@ pub struct Server {
 impl Server {
     pub fn new(config: Config, registry: Registry, identity: Identity, now: Reading) -> Self {
         let commands = registry.len();
-        let scripts = Scripts::new(environment::Options::of(&config));
+        let scripts = Scripts::new(environment::Options { insecure: config.lua_enable_insecure_api });
         Server {
             config,
             config_changed: false,

@@ -67,7 +67,7 @@ await withQueue("order", async ({ queue, events, worker }) => {
   const done = [];
   await queue.pause();
   const jobs = [
-    await queue.add("later", {}, { delay: 300 }),
+    await queue.add("later", {}, { delay: 2500 }),
     await queue.add("low", {}, { priority: 10 }),
     await queue.add("high", {}, { priority: 1 }),
     await queue.add("plain", {}),

@@ -76,22 +76,29 @@ impl Writer {
     fn string(&mut self, stack: &mut Stack<'_>, index: i32) -> Result<(), Raise> {
         self.text.push(b'"');
         for chunk in stack.bytes(index).unwrap_or_default().chunks(CHUNK_BYTES) {
-            for &byte in chunk {
-                match escape(byte) {
-                    Some(b"") => self.text.push(byte),
-                    Some(escaped) => self.text.extend(escaped),
-                    None => {
-                        let digit = |value: u8| b"0123456789abcdef"[usize::from(value & 15)];
-                        self.text.extend([b'\\', b'u', b'0', b'0', digit(byte >> 4), digit(byte)]);
-                    }
-                }
+            let mut rest = chunk;
+            while let Some(at) = rest.iter().position(|&byte| escape(byte) != Some(b"")) {
+                self.text.extend(&rest[..at]);
+                self.escaped(rest[at]);
+                rest = &rest[at + 1..];
             }
+            self.text.extend(rest);
             if self.text.len() > TEXT_BYTES_MAX {
                 break;
             }
         }
         self.text.push(b'"');
         if self.text.len() > TEXT_BYTES_MAX { Err(stack.out_of_memory()) } else { Ok(()) }
+    }
+
+    fn escaped(&mut self, byte: u8) {
+        match escape(byte) {
+            Some(escaped) => self.text.extend(escaped),
+            None => {
+                let digit = |value: u8| b"0123456789abcdef"[usize::from(value & 15)];
+                self.text.extend([b'\\', b'u', b'0', b'0', digit(byte >> 4), digit(byte)]);
+            }
+        }
     }
 
     fn number(&mut self, stack: &mut Stack<'_>, index: i32) -> Result<(), Raise> {
