@@ -18,6 +18,7 @@ pub mod introspection;
 pub mod latency;
 pub mod lists;
 pub mod memory;
+pub mod migrate;
 pub mod object;
 pub mod persistence;
 pub mod pubsub;
@@ -56,6 +57,7 @@ pub const GROUPS: &[&[Command]] = &[
     lists::COMMANDS,
     memory::COMMANDS,
     object::COMMANDS,
+    migrate::COMMANDS,
     persistence::COMMANDS,
     pubsub::COMMANDS,
     scan::COMMANDS,

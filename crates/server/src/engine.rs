@@ -12,6 +12,7 @@ pub mod effects;
 pub mod execute;
 pub mod gate;
 pub mod memory;
+mod migration;
 mod observation;
 pub mod persistence;
 pub mod prefetch;
@@ -27,6 +28,7 @@ use crate::config::{Config, MaxmemoryPolicy};
 use crate::db::evict::EvictionPool;
 use crate::db::expire::ExpireCursor;
 use crate::db::{Db, LazyFreeing};
+use crate::script::environment;
 use crate::server::{Identity, Server};
 use crate::session::client::ConnectionFigures;
 use crate::session::{Client, ClientSlot};
@@ -114,6 +116,7 @@ impl Executor {
             replaced: config.lazyfree_lazy_server_del,
             deleted: config.lazyfree_lazy_user_del,
         };
+        self.server.scripts.change_environment(environment::Options::of(config));
         self.db.access.lfu = config.maxmemory_policy.is_lfu();
         self.db.access.lfu_log_factor = config.lfu_log_factor;
         self.db.access.lfu_decay_minutes = config.lfu_decay_time_minutes;

@@ -3,6 +3,27 @@
 use std::borrow::Cow;
 use std::fmt;
 
+/// What a client sent, as part of an error's text: each byte becomes the character of its number, and [`on_the_wire`]
+/// makes it a byte again. A NUL ends it.
+pub fn quoted(bytes: &[u8]) -> String {
+    bytes.iter().take_while(|byte| **byte != 0).map(|&byte| char::from(byte)).collect()
+}
+
+/// The bytes of an error's line; see [`quoted`].
+pub fn on_the_wire(line: &str) -> Cow<'_, [u8]> {
+    if line.is_ascii() {
+        return Cow::Borrowed(line.as_bytes());
+    }
+    let mut bytes = Vec::with_capacity(line.len());
+    for character in line.chars() {
+        match u8::try_from(character) {
+            Ok(byte) => bytes.push(byte),
+            Err(_) => bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+    Cow::Owned(bytes)
+}
+
 /// An error reply. `Display` gives the line after the `-`, code included, exactly as clients match on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientError {

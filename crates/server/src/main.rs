@@ -12,7 +12,11 @@ fn main() -> ExitCode {
     let arguments: Vec<OsString> = arguments.collect();
     let name = Path::new(&called).file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if name.ends_with("check-rdb") {
-        return tool(name, "<rdb-file-name>", check_rdb_of(&arguments));
+        return tool(
+            name,
+            "<rdb-file-name> [--format table|info|csv] [--stats] [--output <file>]",
+            check_rdb_of(&arguments),
+        );
     }
     if name.ends_with("check-aof") {
         let usage = "[--fix|--truncate-to-timestamp $timestamp] <file.manifest|file.aof>";
@@ -49,8 +53,11 @@ fn check_rdb_of(arguments: &[OsString]) -> Option<bool> {
             println!("{}", server::start::version_line());
             Some(true)
         }
-        [path] => Some(check_rdb::check(Path::new(path))),
-        _ => None,
+        [path, wishes @ ..] => {
+            let wanted = check_rdb::Wanted::parse(wishes)?;
+            Some(check_rdb::check_and_describe(Path::new(path), &wanted))
+        }
+        [] => None,
     }
 }
 

@@ -85,6 +85,21 @@ pub struct Scratch {
     pub reply: ReplyBuffer,
 }
 
+/// What is kept of each buffer from script to script.
+const SCRATCH_BYTES_MAX: usize = 1 << 20;
+
+impl Scratch {
+    /// Gives back what one large command or reply has left behind.
+    fn trim(&mut self) {
+        if self.command.buffer.capacity() > SCRATCH_BYTES_MAX {
+            self.command = CommandLine::default();
+        }
+        if self.reply.capacity() > SCRATCH_BYTES_MAX {
+            self.reply = ReplyBuffer::default();
+        }
+    }
+}
+
 /// What a script sets for the rest of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -208,19 +223,26 @@ impl Scripts {
         if interpreter.used_bytes() > environment::BYTES_MAX / 4 {
             interpreter.collect_all();
         }
+        self.scratch.trim();
         *self.slot(mode) = Some(interpreter);
     }
 
-    /// Forgets all cached scripts and the interpreter that knew them. `environment` is for the next one.
-    pub fn flush_cache(&mut self, environment: environment::Options) {
-        self.environment = environment;
+    /// Forgets all cached scripts and the interpreter that knew them.
+    pub fn flush_cache(&mut self) {
         self.cache = Cache::default();
         self.eval = None;
     }
 
+    /// Scripts that ran in another environment are forgotten; functions keep theirs until they are flushed.
+    pub fn change_environment(&mut self, environment: environment::Options) {
+        if self.environment != environment {
+            self.environment = environment;
+            self.flush_cache();
+        }
+    }
+
     /// Forgets all functions and the interpreter that knew them.
-    pub fn flush_functions(&mut self, environment: environment::Options) {
-        self.environment = environment;
+    pub fn flush_functions(&mut self) {
         self.libraries = Libraries::default();
         self.function = None;
     }
@@ -250,7 +272,7 @@ impl Scripts {
         let interpreter = self.interpreter(Mode::Eval);
         let mut stack = interpreter.stack();
         if !stack.load(&body[head.len..], c"@user_script") {
-            let message = String::from_utf8_lossy(stack.bytes(-1).unwrap_or_default()).into_owned();
+            let message = crate::error::quoted(stack.bytes(-1).unwrap_or_default());
             stack.pop(1);
             return Err(format!("Error compiling script (new function): {message}"));
         }

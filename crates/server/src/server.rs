@@ -25,7 +25,7 @@ pub enum HostRequest {
 }
 
 /// What a command asks of those who keep the data on disk. The engine does it at once and writes the reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PersistRequest {
     Save,
     BackgroundSave {
@@ -45,7 +45,26 @@ pub enum PersistRequest {
     },
     /// DEBUG LOADAOF.
     LoadLog,
+    /// MIGRATE.
+    Migrate(Box<Migration>),
     Shutdown(Shutdown),
+}
+
+/// Keys on their way to another server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Migration {
+    pub host: Vec<u8>,
+    pub port: Vec<u8>,
+    /// For each step of the conversation.
+    pub timeout_ms: u64,
+    pub target_db: i64,
+    /// The command that comes first, if any.
+    pub authentication: Option<Vec<Vec<u8>>>,
+    /// The keys stay here too.
+    pub copy: bool,
+    pub keys: Vec<Vec<u8>>,
+    /// One RESTORE for each key, as it is sent.
+    pub commands: Vec<u8>,
 }
 
 /// How the process ends.
@@ -87,6 +106,8 @@ pub struct Switches {
     pub enforce_reply_list: bool,
     /// Payloads and files are taken whatever their checksums say.
     pub skip_checksums: bool,
+    /// A pause before each write to the append-only file.
+    pub log_write_delay_us: u64,
 }
 
 impl Default for Switches {
@@ -100,6 +121,7 @@ impl Default for Switches {
             reply_peak_reset_ms: Some(REPLY_PEAK_RESET_MS),
             enforce_reply_list: false,
             skip_checksums: false,
+            log_write_delay_us: 0,
         }
     }
 }
@@ -164,7 +186,7 @@ pub struct Server {
 impl Server {
     pub fn new(config: Config, registry: Registry, identity: Identity, now: Reading) -> Self {
         let commands = registry.len();
-        let scripts = Scripts::new(environment::Options { insecure: config.lua_enable_insecure_api });
+        let scripts = Scripts::new(environment::Options::of(&config));
         Server {
             config,
             config_changed: false,

@@ -11,6 +11,7 @@ use crate::net::listener::ListenError;
 use crate::net::signals::StopSignals;
 use crate::net::surroundings::allow_clients;
 use crate::observe::log as server_log;
+use crate::persist::check_rdb;
 use crate::server::Identity;
 use crate::sys::process;
 use presence::PidFile;
@@ -82,9 +83,11 @@ pub fn serve(arguments: &[OsString]) -> Result<(), StartError> {
         process::daemonize().map_err(system("Going into the background"))?;
     }
     let logfile = (!config.logfile.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(&config.logfile)));
+    server_log::set_format(config.log_format, config.log_timestamp_format);
     server_log::start(logfile.as_deref(), config.loglevel).map_err(system("Opening the log file"))?;
     log::info!("Warmline {} starts, PID: {}", env!("CARGO_PKG_VERSION"), std::process::id());
     warn_of_what_does_not_exist(config);
+    let snapshot = (!config.appendonly).then(|| PathBuf::from(OsStr::from_bytes(&config.dbfilename)));
     let result = run(startup);
     match &result {
         Ok(()) => log::info!("Warmline stops, bye bye..."),
@@ -92,6 +95,10 @@ pub fn serve(arguments: &[OsString]) -> Result<(), StartError> {
         Err(StartError::Load(error)) => {
             log::warn!("{error}");
             if error.is_within_snapshot() {
+                // Says which key it is, and what was sound before it.
+                if let Some(path) = &snapshot {
+                    check_rdb::check(path);
+                }
                 log::warn!("Terminating server after rdb file reading failure.");
             } else if error.is_of_snapshot() {
                 log::warn!("Fatal error loading the DB, check server logs. Exiting.");
@@ -141,6 +148,7 @@ fn warn_of_what_does_not_exist(config: &Config) {
 fn open(startup: Startup) -> Result<Host, StartError> {
     let config = startup.config;
     std::env::set_current_dir(&config.dir).map_err(system("Changing to the working directory"))?;
+    process::report_file_size_limits();
     let signals = StopSignals::new().map_err(system("Setting up signals"))?;
     let clock = Clock::machine();
     let identity = identity(&config, &clock).map_err(system("Reading random bytes"))?;

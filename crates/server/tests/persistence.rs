@@ -10,12 +10,17 @@
 mod process;
 
 use process::{Client, PATIENCE, Process, free_port};
+use server::db::Db;
+use server::persist::rdb::load::LoadOptions;
+use server::persist::rdb::{Loader, Snapshot, write_snapshot};
 use std::collections::HashMap;
 use std::fs;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use structures::hash::HashSeed;
 
 fn scale() -> usize {
     std::env::var("WARMLINE_TEST_SCALE").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
@@ -57,45 +62,87 @@ fn loaded(server: &Process) -> Client<TcpStream> {
 
 const ALWAYS: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 
+/// What one client has sent and what has been acknowledged to it, by key. Values grow.
+#[derive(Default)]
+struct Told {
+    sent: HashMap<String, u64>,
+    acknowledged: HashMap<String, u64>,
+    counter: u64,
+}
+
+impl Told {
+    /// Writes transactions and single values until the server is gone.
+    fn write(&mut self, client: &mut Client<TcpStream>, writer: usize) {
+        loop {
+            self.counter += 1;
+            let value = self.counter.to_string();
+            let key = format!("writer{writer}:key{}", self.counter % 20);
+            let (list, plain) = (format!("list:{key}"), format!("plain:{key}"));
+            let (key, list, plain, value) =
+                (key.as_bytes(), list.as_bytes(), plain.as_bytes(), value.as_bytes());
+            self.sent.insert(String::from_utf8(key.to_vec()).unwrap(), self.counter);
+            let commands: [&[&[u8]]; 5] = [
+                &[b"SET", plain, value],
+                &[b"MULTI"],
+                &[b"SET", key, value],
+                &[b"RPUSH", list, value],
+                &[b"EXEC"],
+            ];
+            if commands.iter().any(|words| client.try_ask(words).is_none()) {
+                return;
+            }
+            self.acknowledged.insert(String::from_utf8(key.to_vec()).unwrap(), self.counter);
+        }
+    }
+
+    /// Compares with what is there after a restart, which is what counts from now on.
+    fn verify(&mut self, client: &mut Client<TcpStream>) {
+        for (key, last) in &mut self.sent {
+            let mut number = |command: String| client.ask(&command).parse().unwrap_or(0);
+            let value: u64 = number(format!("GET {key}"));
+            let listed: u64 = number(format!("LINDEX list:{key} -1"));
+            let plain: u64 = number(format!("GET plain:{key}"));
+            assert_eq!(value, listed, "a transaction is whole or not there");
+            let least = self.acknowledged.get(key).copied().unwrap_or(0);
+            assert!((least..=*last).contains(&value), "{key}: {least} <= {value} <= {last}");
+            assert!((value..=*last).contains(&plain), "{key}: {value} <= {plain} <= {last}");
+            self.acknowledged.insert(key.clone(), value);
+        }
+    }
+}
+
 #[test]
 fn no_acknowledged_write_is_lost_and_none_half_applied() {
+    const WRITERS: usize = 3;
     let files = Files::new("kills");
-    let (mut sent, mut acknowledged) = (HashMap::<String, u64>::new(), HashMap::<String, u64>::new());
-    let mut counter: u64 = 0;
-    for kill in 0..5 * scale() as u64 {
-        let mut server = files.start(&ALWAYS);
+    let mut told: [Told; WRITERS] = std::array::from_fn(|_| Told::default());
+    let kills = 5 * scale();
+    for kill in 0..=kills {
+        // The file is rewritten every few kilobytes, so that many kills fall into a rewrite.
+        let growth = ["--auto-aof-rewrite-min-size", "8kb", "--auto-aof-rewrite-percentage", "50"];
+        let mut server = files.start(&[&ALWAYS[..], &growth].concat());
         let mut client = loaded(&server);
-        for (key, last) in &mut sent {
-            let value: u64 = client.ask(&format!("GET {key}")).parse().unwrap_or(0);
-            let listed: u64 = client.ask(&format!("LINDEX list:{key} -1")).parse().unwrap_or(0);
-            assert_eq!(value, listed, "a transaction is whole or not there");
-            let least = acknowledged.get(key).copied().unwrap_or(0);
-            assert!((least..=*last).contains(&value), "{key}: {least} <= {value} <= {last}");
-            acknowledged.insert(key.clone(), value);
+        told.iter_mut().for_each(|told| told.verify(&mut client));
+        if kill == kills {
+            break;
         }
-        let until = Instant::now() + Duration::from_millis(20 + kill * 37 % 100);
-        client.ask("BGREWRITEAOF");
-        while Instant::now() < until {
-            counter += 1;
-            let key = format!("key{}", counter % 20);
-            sent.insert(key.clone(), counter);
-            client.ask("MULTI");
-            client.ask(&format!("SET {key} {counter}"));
-            client.ask(&format!("RPUSH list:{key} {counter}"));
-            client.ask("EXEC");
-            acknowledged.insert(key, counter);
+        if kill % 2 == 0 {
+            client.ask("BGREWRITEAOF");
         }
-        // One more is under way when the end comes.
-        counter += 1;
-        let (key, value) = (format!("key{}", counter % 20), counter.to_string());
-        sent.insert(key.clone(), counter);
-        let list = format!("list:{key}");
-        for words in [&["MULTI"][..], &["SET", &key, &value], &["RPUSH", &list, &value], &["EXEC"]] {
-            client.send(&words.iter().map(|word| word.as_bytes()).collect::<Vec<_>>());
-        }
-        server.signal(rustix::process::Signal::KILL);
+        let delay = Duration::from_micros(5_000 + (kill as u64 * 7_919) % 90_000);
+        std::thread::scope(|scope| {
+            for (writer, told) in told.iter_mut().enumerate() {
+                let mut client = server.connect();
+                scope.spawn(move || told.write(&mut client, writer));
+            }
+            std::thread::sleep(delay);
+            server.signal(rustix::process::Signal::KILL);
+        });
         server.wait();
     }
+    let written: u64 = told.iter().map(|told| told.counter).sum();
+    println!("{kills} kills, {written} rounds of five commands");
+    assert!(written > kills as u64);
 }
 
 #[test]
@@ -122,6 +169,333 @@ fn a_torn_file_is_read_up_to_where_it_is_whole() {
     }
 }
 
+/// A server on files that may be broken: it runs, or it has refused to start with an error.
+fn start_on(files: &Files, options: &[&str]) -> Result<Process, String> {
+    let port = free_port();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_warmline-server"))
+        .args(["--port", &port.to_string(), "--save", "", "--dir", files.0.to_str().unwrap()])
+        .args(options)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            assert_eq!(status.code(), Some(1), "it ends by itself, not by a signal nor a panic");
+            let mut text = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+            return Err(text);
+        }
+        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+            return Ok(Process::adopt(child, port));
+        }
+        assert!(started.elapsed() < PATIENCE, "the server does not listen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Whether the server loads what it finds; if not, it says why.
+fn loads(files: &Files, options: &[&str]) -> bool {
+    match start_on(files, options) {
+        Ok(server) => {
+            let mut client = server.connect();
+            let started = Instant::now();
+            loop {
+                match client.try_ask(&[b"PING"]).map(|reply| process::shown(&reply)) {
+                    Some(reply) if reply == "PONG" => return true,
+                    Some(_) => assert!(started.elapsed() < PATIENCE, "it loads for ever"),
+                    // It has listened while it was loading, and has met the error then.
+                    None => return false,
+                }
+            }
+        }
+        Err(text) => {
+            assert!(!text.is_empty() && !text.contains("panicked"), "{text}");
+            false
+        }
+    }
+}
+
+#[test]
+fn an_append_only_file_with_a_wrong_bit_is_loaded_or_refused() {
+    let files = Files::new("flips");
+    {
+        let server = files.start(&ALWAYS);
+        fill_some(&mut loaded(&server));
+    }
+    let whole = fs::read(files.increment()).unwrap();
+    let mut random = structures::random::Random::new(7);
+    let (mut loaded, mut refused) = (0, 0);
+    for _ in 0..8 * scale() {
+        let mut broken = whole.clone();
+        let bit = random.below(8 * whole.len() as u64) as usize;
+        broken[bit / 8] ^= 1 << (bit % 8);
+        fs::write(files.increment(), &broken).unwrap();
+        if loads(&files, &ALWAYS) { loaded += 1 } else { refused += 1 }
+    }
+    println!("{loaded} loaded, {refused} refused");
+}
+
+/// Some values of each type.
+fn fill_some(client: &mut Client<TcpStream>) {
+    for command in [
+        "SET string value",
+        "RPUSH list a 1 b",
+        "SADD set a b 3",
+        "ZADD sorted 1.5 a -inf b",
+        "HSET hash f v",
+        "HSETEX expiring PXAT 4000000000000 FIELDS 1 f v",
+        "XADD stream 1-1 f v",
+        "XGROUP CREATE stream group 0",
+        "MULTI",
+        "INCR number",
+        "INCR number",
+        "EXEC",
+    ] {
+        client.ask(command);
+    }
+}
+
+/// What comes of loading a file in this process: nothing but an error, if it is not whole.
+fn load_snapshot(bytes: &[u8], verify_checksum: bool) -> Option<Db> {
+    let options = LoadOptions {
+        strict: true,
+        verify_checksum,
+        drop_due: false,
+        replaces: false,
+        key_delay_us: 0,
+        now_ms: 0,
+    };
+    let mut db = Db::new(16, HashSeed::new(1, 2), 3);
+    let mut loader = Loader::open(bytes, options).ok()?;
+    loader.step(&mut db, &mut || false).ok()?.then_some(db)
+}
+
+fn snapshot_of(db: &Db) -> Vec<u8> {
+    let snapshot = Snapshot { release: "9.1.0", compresses: true, checksummed: true, ..Snapshot::default() };
+    write_snapshot(Vec::new(), db, &snapshot, &mut |_| ()).unwrap()
+}
+
+#[test]
+fn a_snapshot_cut_anywhere_or_with_a_wrong_bit_is_refused() {
+    let files = Files::new("snapshot");
+    let server = files.start(&[]);
+    let mut client = loaded(&server);
+    fill(&mut client, 1 + scale().min(4));
+    assert_eq!(client.ask("SAVE"), "OK");
+    let whole = fs::read(files.0.join("dump.rdb")).unwrap();
+    assert!(load_snapshot(&whole, true).is_some());
+    // Loading what precedes the cut takes as long as it is long: not at every byte of a long file by default.
+    for len in (0..whole.len()).step_by((whole.len() / (2000 * scale())).max(1)) {
+        assert!(load_snapshot(&whole[..len], true).is_none(), "cut to {len}");
+    }
+    let mut random = structures::random::Random::new(11);
+    for _ in 0..500 * scale() {
+        let bit = random.below(8 * whole.len() as u64) as usize;
+        let mut broken = whole.clone();
+        broken[bit / 8] ^= 1 << (bit % 8);
+        assert!(load_snapshot(&broken, true).is_none(), "the checksum sees bit {bit}");
+        // Without it, what is accepted is sound data all the same.
+        if let Some(db) = load_snapshot(&broken, false) {
+            assert!(load_snapshot(&snapshot_of(&db), true).is_some(), "bit {bit}");
+        }
+    }
+}
+
+/// A disk that is full for a while: a small file system of its own where the tests may mount one, otherwise a limit
+/// to the size of files.
+struct SmallDisk {
+    files: Files,
+    mounted: bool,
+}
+
+impl SmallDisk {
+    fn new(name: &str) -> Self {
+        let files = Files::new(name);
+        let mount =
+            Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(&files.0).output();
+        let mounted = mount.as_ref().is_ok_and(|output| output.status.success());
+        if !mounted {
+            println!(
+                "no small file system could be mounted ({mount:?}): the size of files is limited instead"
+            );
+        }
+        SmallDisk { files, mounted }
+    }
+
+    fn fill(&self, server: &Process) {
+        if !self.mounted {
+            return server.limit_file_bytes(Some(64));
+        }
+        let mut ballast = fs::File::create(self.files.0.join("ballast")).unwrap();
+        while ballast.write_all(&[0; 4096]).is_ok() {}
+        while ballast.write_all(&[0]).is_ok() {}
+    }
+
+    fn free(&self, server: &Process) {
+        if !self.mounted {
+            return server.limit_file_bytes(None);
+        }
+        fs::remove_file(self.files.0.join("ballast")).unwrap();
+    }
+
+    /// Names of files that should have been removed.
+    fn leftovers(&self) -> Vec<String> {
+        let directories = [self.files.0.clone(), self.files.0.join("appendonlydir")];
+        let entries = directories.iter().filter_map(|path| fs::read_dir(path).ok()).flatten();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with("temp-")).collect()
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        if self.mounted {
+            let _ = Command::new("umount").arg("-l").arg(&self.files.0).status();
+        }
+    }
+}
+
+/// Writes until that fails; answers how many writes were acknowledged, and the error.
+fn write_until_refused(client: &mut Client<TcpStream>) -> (u64, String) {
+    let filler = "x".repeat(500);
+    for count in 0.. {
+        let number = (count + 1).to_string();
+        let Some(reply) =
+            client.try_ask(&[b"MSET", b"count", number.as_bytes(), b"filler", filler.as_bytes()])
+        else {
+            return (count, String::new());
+        };
+        let reply = process::shown(&reply);
+        if reply != "OK" {
+            return (count, reply);
+        }
+        assert!(count < 100_000, "the disk is never full");
+    }
+    unreachable!("the loop ends by itself")
+}
+
+#[test]
+fn a_full_disk_refuses_writes_until_there_is_room() {
+    for policy in ["everysec", "no"] {
+        let disk = SmallDisk::new(&format!("full-{policy}"));
+        let options = ["--appendonly", "yes", "--appendfsync", policy];
+        let server = disk.files.start(&options);
+        let mut client = loaded(&server);
+        client.ask("SET before full");
+        disk.fill(&server);
+        let (acknowledged, error) = write_until_refused(&mut client);
+        assert!(error.starts_with("MISCONF Errors writing to the AOF file: "), "{policy}: {error}");
+        assert_eq!(client.ask("GET before"), "full");
+        assert!(client.ask("PING").starts_with("MISCONF"));
+        assert!(client.ask("INFO persistence").contains("aof_last_write_status:err"));
+        client.ask("BGREWRITEAOF");
+        disk.free(&server);
+        process::eventually("room", || client.ask("SET after full") == "OK");
+        assert!(client.ask("INFO persistence").contains("aof_last_write_status:ok"));
+        assert_eq!(client.ask("GET count"), acknowledged.to_string(), "{policy}");
+        drop((client, server));
+        let server = disk.files.start(&options);
+        let mut client = loaded(&server);
+        assert_eq!(client.ask("MGET count before after"), format!("[{acknowledged} full full]"), "{policy}");
+        assert_eq!(disk.leftovers(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_full_disk_ends_a_server_that_promised_to_write_always() {
+    let disk = SmallDisk::new("full-always");
+    let mut server = disk.files.start(&ALWAYS);
+    let mut client = loaded(&server);
+    client.ask("SET before full");
+    disk.fill(&server);
+    let (acknowledged, error) = write_until_refused(&mut client);
+    assert_eq!(error, "", "nobody is told of a write that is not on disk");
+    assert_eq!(server.wait().code(), Some(1));
+    if disk.mounted {
+        disk.free(&server);
+    }
+    let server = disk.files.start(&ALWAYS);
+    let mut client = loaded(&server);
+    assert_eq!(client.ask("GET before"), "full");
+    let count: u64 = client.ask("GET count").parse().unwrap_or(0);
+    assert!((acknowledged..=acknowledged + 1).contains(&count), "{acknowledged} acknowledged, {count} there");
+}
+
+#[test]
+fn a_save_that_fails_stops_writes_and_leaves_nothing_behind() {
+    let disk = SmallDisk::new("full-save");
+    let server = disk.files.start(&["--save", "3600 1"]);
+    let mut client = loaded(&server);
+    client.ask("DEBUG POPULATE 100 key 100");
+    assert_eq!(client.ask("SAVE"), "OK");
+    let saved = fs::read(disk.files.0.join("dump.rdb")).unwrap();
+    disk.fill(&server);
+    assert!(client.ask("SAVE").starts_with("ERR"));
+    client.ask("BGSAVE");
+    process::eventually("the failure", || {
+        client.ask("INFO persistence").contains("rdb_last_bgsave_status:err")
+    });
+    assert!(client.ask("SET key value").starts_with("MISCONF Valkey is configured to save RDB snapshots"));
+    assert!(client.ask("EVAL return(redis.call('set','key','value')) 1 key").starts_with("MISCONF"));
+    assert_eq!(client.ask("EXISTS key"), "0");
+    assert_eq!(disk.leftovers(), [""; 0]);
+    assert_eq!(fs::read(disk.files.0.join("dump.rdb")).unwrap(), saved, "the old file stays as it was");
+    client.ask("CONFIG SET stop-writes-on-bgsave-error no");
+    assert_eq!(client.ask("SET key value"), "OK");
+    client.ask("CONFIG SET stop-writes-on-bgsave-error yes");
+    disk.free(&server);
+    client.ask("BGSAVE");
+    process::eventually("a save", || client.ask("SET key value") == "OK");
+}
+
+#[test]
+fn a_rewrite_that_finds_no_room_loses_nothing() {
+    let disk = SmallDisk::new("full-rewrite");
+    let options = ["--appendonly", "yes", "--appendfsync", "everysec"];
+    let server = disk.files.start(&options);
+    let mut client = loaded(&server);
+    for n in 0..100 {
+        client.ask(&format!("SET key{n} {n}"));
+    }
+    disk.fill(&server);
+    client.ask("BGREWRITEAOF");
+    process::eventually("the failure", || {
+        client.ask("INFO persistence").contains("aof_last_bgrewrite_status:err")
+    });
+    disk.free(&server);
+    process::eventually("room", || client.ask("SET after full") == "OK");
+    assert_eq!(disk.leftovers(), [""; 0]);
+    drop((client, server));
+    let server = disk.files.start(&options);
+    let mut client = loaded(&server);
+    assert_eq!(client.ask("DBSIZE"), "101");
+    client.ask("BGREWRITEAOF");
+    process::eventually("a rewrite", || {
+        let info = client.ask("INFO persistence");
+        info.contains("aof_last_bgrewrite_status:ok") && info.contains("aof_rewrite_in_progress:0")
+    });
+    drop((client, server));
+    let server = disk.files.start(&options);
+    assert_eq!(loaded(&server).ask("DBSIZE"), "101");
+}
+
+#[test]
+fn scripts_in_old_append_only_files_are_run() {
+    let files = Files::new("scripts");
+    let mut log = process::encode(&[b"SELECT", b"0"]);
+    log.extend(process::encode(&[b"EVAL", b"redis.call('set',KEYS[1],'100')", b"1", b"foo"]));
+    log.extend(process::encode(&[b"MULTI"]));
+    log.extend(process::encode(&[b"EVAL", b"redis.call('incr',KEYS[1])", b"1", b"foo"]));
+    log.extend(process::encode(&[b"EXEC"]));
+    let slow = "redis.call('incr',KEYS[1]); for i=1,300000 do redis.call('ping') end";
+    log.extend(process::encode(&[b"EVAL", slow.as_bytes(), b"1", b"foo"]));
+    fs::write(files.0.join("appendonly.aof"), log).unwrap();
+    let server = files.start(&["--appendonly", "yes", "--busy-reply-threshold", "1"]);
+    assert_eq!(loaded(&server).ask("GET foo"), "102");
+}
+
 #[test]
 fn two_servers_do_not_append_to_one_file() {
     let files = Files::new("lock");
@@ -133,12 +507,12 @@ fn two_servers_do_not_append_to_one_file() {
         .output()
         .unwrap();
     assert!(!second.status.success());
-    assert!(String::from_utf8_lossy(&second.stderr).contains("Another process uses the append-only dir"));
+    assert!(String::from_utf8_lossy(&second.stderr).contains("Another process uses the append-only file"));
 }
 
 /// Commands that make values of every type and encoding.
-fn fill(client: &mut Client<TcpStream>) {
-    for count in [1, 100, 129, 600] {
+fn fill(client: &mut Client<TcpStream>, sizes: usize) {
+    for count in [1, 100, 129, 600].into_iter().take(sizes) {
         for n in 0..count {
             let text = format!("{n}:{}", "x".repeat(n % 90));
             for command in [
@@ -204,7 +578,7 @@ fn files_cross_both_ways() {
     let files = Files::new("cross");
     let reference = Reference::start(&program, &files.0);
     let mut theirs = reference.connect();
-    fill(&mut theirs);
+    fill(&mut theirs, usize::MAX);
     assert_eq!(theirs.ask("SAVE"), "OK");
     let server = files.start(&[]);
     let mut ours = loaded(&server);

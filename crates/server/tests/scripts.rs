@@ -57,7 +57,11 @@ fn what_is_too_large_is_an_error() {
     let client = &mut server.connect();
     refuses(client, "local s = string.rep('x', 2^20) while true do s = s .. s end", "not enough memory");
     refuses(client, "return #string.rep('x', 2^31 - 1)", "not enough memory");
-    refuses(client, "local t = {} for i = 1, 1e9 do t[i] = {} end", "not enough memory");
+    refuses(
+        client,
+        "local t = {} for i = 1, 1e9 do t[i] = string.rep('x', 2^20) .. i end",
+        "not enough memory",
+    );
     refuses(client, "return {unpack({}, 1, 1000000)}", "too many results to unpack");
     refuses(client, "return {unpack({}, -2147483648, 2147483647)}", "too many results to unpack");
     refuses(client, "return {unpack({}, 0, 2147483647)}", "too many results to unpack");
@@ -207,7 +211,132 @@ fn a_script_that_has_written_ends_only_with_the_server() {
     assert!(other.ask("SHUTDOWN SAVE").starts_with("BUSY"));
     other.send(&[b"SHUTDOWN", b"NOSAVE"]);
     assert!(other.is_closed_by_server());
+    assert!(TcpStream::connect(("127.0.0.1", server.port)).is_err(), "nobody listens any more");
     assert!(server.wait().success());
+}
+
+#[test]
+fn nobody_sees_what_a_slow_script_has_done_so_far() {
+    let server = Process::start(&["--busy-reply-threshold", "20"]);
+    let (mut slow, mut waiting, mut other) = (server.connect(), server.connect(), server.connect());
+    waiting.send(&[b"BLPOP", b"list", b"0"]);
+    eventually("a waiting client", || other.ask("INFO clients").contains("blocked_clients:1"));
+    let script = "redis.call('rpush', KEYS[1], 'first')
+        local function ms() local t = redis.call('time') return t[1] * 1000 + t[2] / 1000 end
+        local until_ms = ms() + 300
+        while ms() < until_ms do end
+        return redis.call('lpush', KEYS[1], 'last')";
+    slow.send(&[b"EVAL", script.as_bytes(), b"1", b"list"]);
+    until_busy(&mut other);
+    assert!(!other.ask("HELLO 2").starts_with("BUSY"), "some commands run beside it");
+    assert_eq!(shown(&slow.receive().unwrap()), "2", "the list is the script's until its end");
+    assert_eq!(shown(&waiting.receive().unwrap()), "[list last]");
+}
+
+#[test]
+fn scripts_of_eval_are_evicted_and_counted() {
+    let server = Process::start(&[]);
+    let client = &mut server.connect();
+    for i in 0..502 {
+        assert_eq!(eval(client, &format!("return {i}")), i.to_string());
+    }
+    assert!(client.ask("INFO stats").contains("\r\nevicted_scripts:2\r\n"));
+    assert!(client.ask("INFO memory").contains("\r\nnumber_of_cached_scripts:500\r\n"));
+    assert_eq!(client.ask("CONFIG RESETSTAT"), "OK");
+    assert!(client.ask("INFO stats").contains("\r\nevicted_scripts:0\r\n"));
+}
+
+#[test]
+fn what_shares_its_parts_has_an_end() {
+    let server = Process::start(&["--busy-reply-threshold", "50"]);
+    let client = &mut server.connect();
+    let long = "local s = string.rep('x', 2^28) local t = {} for i = 1, 200 do t[i] = s end ";
+    refuses(client, &format!("{long} return cmsgpack.pack(unpack(t))"), "not enough memory");
+    refuses(client, &format!("{long} return cjson.encode(t)"), "not enough memory");
+    refuses(client, "return cjson.encode(string.rep('\\1', 2^27))", "not enough memory");
+    let format = "string.rep('s', 200)";
+    refuses(client, &format!("{long} return struct.pack({format}, unpack(t))"), "not enough memory");
+    refuses(client, &format!("{long} return redis.call('DEL', unpack(t))"), "Command is too large");
+    refuses(client, &format!("{long} return t"), "result is too large");
+    // Small texts that stand for much.
+    refuses(client, "return cjson.decode('[' .. string.rep('[],', 2^26) .. '1]')", "not enough memory");
+    refuses(
+        client,
+        "return cmsgpack.unpack('\\221\\4\\0\\0\\0' .. string.rep('\\144', 2^26))",
+        "not enough memory",
+    );
+}
+
+#[test]
+fn native_code_that_takes_long_is_ended_as_any_other() {
+    let server = Process::start(&["--busy-reply-threshold", "50"]);
+    let (mut slow, mut other) = (server.connect(), server.connect());
+    let wide = "local t = {} for i = 1, 30 do local u = {} for j = 1, 30 do u[j] = t end t = u end ";
+    for call in ["cmsgpack.pack(t)", "cjson.encode(t)"] {
+        slow.send(&[b"EVAL", format!("{wide} return {call}").as_bytes(), b"0"]);
+        until_busy(&mut other);
+        assert_eq!(other.ask("SCRIPT KILL"), "OK");
+        let answer = shown(&slow.receive().unwrap());
+        assert!(answer.contains("Script killed by user with SCRIPT KILL"), "{call} answers {answer}");
+        eventually("an answer", || other.ask("PING") == "PONG");
+    }
+}
+
+/// A number that INFO tells of memory.
+fn memory(client: &mut Client<TcpStream>, field: &str) -> u64 {
+    let info = client.ask("INFO memory");
+    let value = info.split("\r\n").find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    value.unwrap_or_else(|| panic!("{field} in {info}")).parse().unwrap()
+}
+
+#[test]
+fn what_scripts_hold_is_counted() {
+    const FIELDS: [&str; 5] = [
+        "used_memory",
+        "used_memory_vm_eval",
+        "used_memory_lua",
+        "used_memory_vm_total",
+        "used_memory_scripts_eval",
+    ];
+    let server = Process::start(&[]);
+    let client = &mut server.connect();
+    assert_eq!(eval(client, "return 1"), "1");
+    let before = FIELDS.map(|field| memory(client, field));
+    let text = "x".repeat(1 << 20);
+    for i in 0..16 {
+        client.send(&[b"SCRIPT", b"LOAD", format!("local text = '{i}{text}' return {i}").as_bytes()]);
+        assert_eq!(shown(&client.receive().unwrap()).len(), 40);
+    }
+    for (field, before) in FIELDS.iter().zip(before) {
+        let grown = memory(client, field) - before;
+        assert!(grown >= 16 << 20, "{field} grew by {grown}");
+    }
+    assert_eq!(client.ask("SCRIPT FLUSH"), "OK");
+    assert!(memory(client, "used_memory_vm_eval") < 1 << 20, "what is forgotten is given back");
+    // What one script has filled is not missing for the next, and a function's interpreter is counted too.
+    assert_eq!(
+        eval(client, "local t = {} for i = 1, 40 do t[i] = string.rep('x', 2^23) .. i end return #t"),
+        "40"
+    );
+    assert!(memory(client, "used_memory_vm_eval") < 1 << 24);
+    let library =
+        format!("#!lua name=l\nlocal t = '{text}' redis.register_function('f', function() return #t end)");
+    let before = memory(client, "used_memory_vm_functions");
+    client.send(&[b"FUNCTION", b"LOAD", library.as_bytes()]);
+    assert_eq!(shown(&client.receive().unwrap()), "l");
+    assert!(memory(client, "used_memory_vm_functions") - before >= 1 << 20);
+    assert!(memory(client, "used_memory_functions") >= 1 << 20);
+}
+
+#[test]
+fn the_insecure_functions_come_and_go_with_their_option() {
+    let server = Process::start(&["--enable-protected-configs", "yes"]);
+    let client = &mut server.connect();
+    refuses(client, "return type(getfenv)", "nonexistent global variable");
+    assert_eq!(client.ask("CONFIG SET lua-enable-insecure-api yes"), "OK");
+    assert_eq!(eval(client, "return type(getfenv)"), "function");
+    assert_eq!(client.ask("CONFIG SET lua-enable-insecure-api no"), "OK");
+    refuses(client, "return type(getfenv)", "nonexistent global variable");
 }
 
 #[test]

@@ -24,13 +24,15 @@ mod tests;
 pub use pages::{IntegerFigures, IntegerPages};
 pub use sorted::{Invalid, SortedIntegers};
 
+use crate::unaligned_box::UnalignedBox;
+
 /// A small set becomes large when it would exceed this many values.
 pub const SMALL_MAX: usize = 512;
 
 #[derive(Clone)]
 pub enum IntegerSet {
     Small(SortedIntegers),
-    Large(Box<IntegerPages>),
+    Large(UnalignedBox<IntegerPages>),
 }
 
 impl std::fmt::Debug for IntegerSet {
@@ -49,7 +51,7 @@ impl IntegerSet {
         if values.len() <= SMALL_MAX {
             IntegerSet::Small(SortedIntegers::from_sorted(values))
         } else {
-            IntegerSet::Large(Box::new(IntegerPages::from_sorted(values)))
+            IntegerSet::Large(UnalignedBox::new(IntegerPages::from_sorted(values)))
         }
     }
 
@@ -85,7 +87,7 @@ impl IntegerSet {
         }
         let mut large = IntegerPages::from_sorted(&small.iter().collect::<Vec<_>>());
         large.insert(value);
-        *self = IntegerSet::Large(Box::new(large));
+        *self = IntegerSet::Large(UnalignedBox::new(large));
         true
     }
 

@@ -22,3 +22,4 @@ pub mod random;
 pub mod size_class;
 pub mod stream;
 mod thin_bytes;
+pub mod unaligned_box;

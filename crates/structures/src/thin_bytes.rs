@@ -31,6 +31,8 @@ pub(crate) trait Header {
     fn used_bytes(first: &[u8; 8]) -> usize;
 }
 
+/// Aligned to one byte, as [`UnalignedBox`](crate::unaligned_box::UnalignedBox) is and for the same reason.
+#[repr(C, packed)]
 pub(crate) struct ThinBytes<H: Header> {
     pointer: NonNull<u8>,
     header: PhantomData<H>,
@@ -64,17 +66,22 @@ impl<H: Header> ThinBytes<H> {
         made
     }
 
+    #[inline(always)]
+    fn start(&self) -> NonNull<u8> {
+        self.pointer
+    }
+
     /// Bytes in use, header included.
     #[inline]
     pub fn len(&self) -> usize {
         // SAFETY: invariant 2: 8 bytes are always there and initialised; bytes need no alignment.
-        H::used_bytes(unsafe { self.pointer.cast::<[u8; 8]>().as_ref() })
+        H::used_bytes(unsafe { self.start().cast::<[u8; 8]>().as_ref() })
     }
 
     /// Asks for the first line, without touching it.
     #[inline]
     pub fn prefetch(&self) {
-        prefetch(self.pointer.as_ptr());
+        prefetch(self.start().as_ptr());
     }
 
     /// Bytes held from the allocator.
@@ -85,7 +92,7 @@ impl<H: Header> ThinBytes<H> {
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
         // SAFETY: invariants 1 and 2.
-        unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.len()) }
+        unsafe { std::slice::from_raw_parts(self.start().as_ptr(), self.len()) }
     }
 
     /// Everything after the header, for changes that keep the length.
@@ -93,7 +100,7 @@ impl<H: Header> ThinBytes<H> {
     pub fn payload_mut(&mut self) -> &mut [u8] {
         let len = self.len();
         // SAFETY: invariants 1 and 2; the header itself is left out, so the length cannot change.
-        unsafe { std::slice::from_raw_parts_mut(self.pointer.as_ptr().add(H::LEN), len - H::LEN) }
+        unsafe { std::slice::from_raw_parts_mut(self.start().as_ptr().add(H::LEN), len - H::LEN) }
     }
 
     /// Replaces `removed` bytes at `at` by `parts` and writes `header`, which must tell the new length.
@@ -115,7 +122,7 @@ impl<H: Header> ThinBytes<H> {
         // SAFETY: max(old, new) bytes are allocated here (the buffer grows before and shrinks after); the
         // assertion above keeps both ranges inside; `parts` cannot alias a buffer borrowed mutably.
         unsafe {
-            let base = self.pointer.as_ptr();
+            let base = self.start().as_ptr();
             ptr::copy(base.add(at + removed), base.add(at + added), old - at - removed);
             copy_parts(base.add(at), parts);
             ptr::copy_nonoverlapping(header.as_ptr(), base, H::LEN);
@@ -137,7 +144,7 @@ impl<H: Header> ThinBytes<H> {
         // SAFETY: old + added bytes are allocated, and both ranges end within them; the gap is initialised
         // before a slice of it is made.
         unsafe {
-            let base = self.pointer.as_ptr();
+            let base = self.start().as_ptr();
             ptr::copy(base.add(at), base.add(at + added), old - at);
             ptr::write_bytes(base.add(at), 0, added);
             ptr::copy_nonoverlapping(header.as_ptr(), base, H::LEN);
@@ -152,7 +159,7 @@ impl<H: Header> ThinBytes<H> {
             return;
         }
         // SAFETY: invariant 1 gives the present layout; the new size is at least 8.
-        let raw = unsafe { realloc(self.pointer.as_ptr(), from, to.size()) };
+        let raw = unsafe { realloc(self.start().as_ptr(), from, to.size()) };
         self.pointer = NonNull::new(raw).unwrap_or_else(|| handle_alloc_error(to));
     }
 }
@@ -174,7 +181,7 @@ impl<H: Header> Drop for ThinBytes<H> {
     fn drop(&mut self) {
         let layout = layout(self.len());
         // SAFETY: invariant 1; nothing uses the pointer after this.
-        unsafe { dealloc(self.pointer.as_ptr(), layout) }
+        unsafe { dealloc(self.start().as_ptr(), layout) }
     }
 }
 

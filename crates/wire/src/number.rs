@@ -47,6 +47,28 @@ pub fn parse_u64(text: &[u8]) -> Option<u64> {
     }
 }
 
+/// As [`parse_u64`], and what else C's `strtoull` reads to its end: blanks and a sign before the digits, leading zeros,
+/// and a NUL that ends the text.
+pub fn parse_u64_leniently(text: &[u8]) -> Option<u64> {
+    if let Some(value) = parse_i64(text) {
+        return u64::try_from(value).ok();
+    }
+    let text = text.split(|&byte| byte == 0).next()?;
+    let is_blank = |byte: &&u8| matches!(**byte, b' ' | b'\t'..=b'\r');
+    let text = &text[text.iter().take_while(is_blank).count()..];
+    let (negative, digits) = match text.split_first()? {
+        (b'-', digits) => (true, digits),
+        (b'+', digits) => (false, digits),
+        _ => (false, text),
+    };
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let append = |value: u64, digit: &u8| value.checked_mul(10)?.checked_add(u64::from(digit - b'0'));
+    let magnitude = digits.iter().try_fold(0, append)?;
+    Some(if negative { magnitude.wrapping_neg() } else { magnitude })
+}
+
 /// A positive number without leading zeros, at most `max`.
 #[inline]
 fn parse_magnitude(digits: &[u8], max: u64) -> Option<u64> {
@@ -166,6 +188,14 @@ pub fn f64_text(value: f64) -> NumberText {
     }
     if value.abs() <= INTEGRAL_MAX && value as i64 as f64 == value {
         return i64_text(value as i64);
+    }
+    f64_text_in_few_digits(value)
+}
+
+/// As [`f64_text`], but integers too take an exponent where they end in many zeros: `1e+10`.
+pub fn f64_text_in_few_digits(value: f64) -> NumberText {
+    if !value.is_finite() || value == 0.0 {
+        return f64_text(value);
     }
     let mut out = NumberText::new();
     if value < 0.0 {

@@ -114,7 +114,7 @@ pub mod kind {
             "stream-v2",
             "set-listpack",
             "stream-v3",
-            "hash-hashtable-with-expiration",
+            "hash-volatile-items",
         ];
         NAMES.get(kind as usize).copied().unwrap_or("unknown")
     }

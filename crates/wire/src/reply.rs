@@ -38,6 +38,8 @@ pub struct Mark {
 
 /// A type byte, one digit, CR and LF.
 const SMALL_HEADER_LEN: usize = 4;
+/// A longer output belongs to a client that reads slowly: doubling it would hold as much again for nothing.
+const DOUBLED_BYTES_MAX: usize = 64 * 1024;
 
 /// The reply bytes of one connection, appended to in order.
 ///
@@ -103,7 +105,10 @@ impl ReplyBuffer {
             self.overflowed = true;
             self.bytes = Vec::new();
         } else if !self.overflowed {
-            self.bytes.reserve(additional);
+            match self.bytes.len() < DOUBLED_BYTES_MAX {
+                true => self.bytes.reserve(additional),
+                false => self.bytes.reserve_exact(additional.saturating_add(self.bytes.len() / 4)),
+            }
         }
     }
 

@@ -55,6 +55,11 @@ impl<'a> Args<'a> {
         Args { buffer: self.buffer, ranges: &self.ranges[..count.min(self.ranges.len())] }
     }
 
+    /// Bytes of all arguments together.
+    pub fn bytes(&self) -> usize {
+        self.iter().map(<[u8]>::len).sum()
+    }
+
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
         let buffer = self.buffer;
         self.ranges.iter().map(move |range| slice(buffer, range))

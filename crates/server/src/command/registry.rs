@@ -1,7 +1,7 @@
 //! From a name to a command: the table that every request is looked up in.
 
 use super::{Args, Command};
-use crate::error::ClientError;
+use crate::error::{ClientError, quoted};
 use std::collections::HashMap;
 
 /// A command's place in the registry; what per-command counters are indexed by.
@@ -10,6 +10,8 @@ pub struct CommandId(pub u16);
 
 /// The longest name of a command or subcommand; a longer word is not looked up.
 const NAME_LEN_MAX: usize = 32;
+/// So much of an unknown command is repeated in the error.
+const SHOWN_LEN_MAX: usize = 128;
 
 /// Why a command cannot have another name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +123,7 @@ impl Registry {
             .and_then(|word| self.subcommands.get(&(id, word)).copied())
             .ok_or_else(|| ClientError::UnknownSubcommand {
                 command: row.name.to_ascii_uppercase(),
-                subcommand: shown(args.at(1), 128),
+                subcommand: shown(args.at(1), SHOWN_LEN_MAX),
             })
     }
 }
@@ -133,17 +135,21 @@ fn lower_case<'a>(name: &[u8], buffer: &'a mut [u8; NAME_LEN_MAX]) -> Option<&'a
     Some(lower)
 }
 
+/// The beginning of a word, as errors show it.
 fn shown(bytes: &[u8], max: usize) -> String {
-    String::from_utf8_lossy(&bytes[..bytes.len().min(max)]).into_owned()
+    quoted(&bytes[..bytes.len().min(max)])
 }
 
 fn unknown_command(args: Args<'_>) -> ClientError {
     let mut beginning = String::new();
+    let mut len = 0;
     for arg in args.iter().skip(1) {
-        if beginning.len() >= 128 {
+        if len >= SHOWN_LEN_MAX {
             break;
         }
-        beginning += &format!("'{}' ", shown(arg, 128 - beginning.len()));
+        let arg = format!("'{}' ", shown(arg, SHOWN_LEN_MAX - len));
+        len += arg.chars().count();
+        beginning += &arg;
     }
-    ClientError::UnknownCommand { name: shown(args.at(0), 128), beginning }
+    ClientError::UnknownCommand { name: shown(args.at(0), SHOWN_LEN_MAX), beginning }
 }

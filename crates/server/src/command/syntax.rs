@@ -250,6 +250,11 @@ fn plain(name: String, kind: ArgumentKind) -> Argument {
 }
 
 fn is_token(word: &str) -> bool {
+    // "ID" is the name that values of streams have.
+    word != "ID" && is_upper_case(word)
+}
+
+fn is_upper_case(word: &str) -> bool {
     matches!(word, "*" | "=" | "~" | "$") || !word.contains(|c: char| c.is_ascii_lowercase()) && word != "..."
 }
 
@@ -326,6 +331,7 @@ mod tests {
                 "wrap-or-fail:oneof=OVERFLOW?(wrap:pure-token=WRAP fail:pure-token=FAIL) value:string",
             ),
             ("[LIMIT offset count]", "offset-count:block=LIMIT?(offset:integer count:integer)"),
+            ("STREAMS key [key ...] ID [ID ...]", "key:key=STREAMS+ ID:string+"),
             ("count <slow | large>", "count:integer slow-or-large:oneof(slow:string large:string)"),
             ("[command [command ...]]", "command:string?+"),
             (

@@ -3,7 +3,7 @@
 
 use crate::command::flag::{ADMIN, LOADING, NO_SCRIPT, STALE};
 use crate::command::{Args, Command, Context, Flags, Group, Outcome, category};
-use crate::error::ClientError;
+use crate::error::{ClientError, quoted};
 
 const ASKS: Flags = NO_SCRIPT | LOADING | STALE;
 const MANAGES: Flags = ADMIN | NO_SCRIPT | LOADING | STALE;
@@ -125,7 +125,7 @@ fn cat(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             category::NAMES.iter().for_each(|name| ctx.reply.bulk(name.as_bytes()));
         }
         3 => {
-            let wanted = String::from_utf8_lossy(args.at(2)).into_owned();
+            let wanted = quoted(args.at(2));
             let known = category::NAMES.iter().find(|name| name.eq_ignore_ascii_case(&wanted));
             let Some(known) = known else {
                 return Err(ClientError::formatted(format!("ERR Unknown category '{wanted}'")));
@@ -137,10 +137,7 @@ fn cat(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             names.iter().for_each(|name| ctx.reply.bulk(name.as_bytes()));
         }
         _ => {
-            return Err(ClientError::SubcommandSyntax {
-                command: "ACL",
-                subcommand: String::from_utf8_lossy(args.at(1)).into_owned(),
-            });
+            return Err(ClientError::SubcommandSyntax { command: "ACL", subcommand: quoted(args.at(1)) });
         }
     }
     Ok(())

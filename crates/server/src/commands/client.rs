@@ -7,7 +7,7 @@ mod tracking;
 
 use crate::command::flag::{ADMIN, ALLOW_BUSY, LOADING, NO_MULTI, NO_SCRIPT, SENTINEL, STALE};
 use crate::command::{Args, Command, Context, Group, Outcome};
-use crate::error::ClientError;
+use crate::error::{ClientError, quoted};
 use crate::session::ReplyMode;
 use filter::Filter;
 
@@ -131,7 +131,7 @@ fn set_name(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn set_info(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let option = String::from_utf8_lossy(args.at(2));
+    let option = quoted(args.at(2));
     let client = &mut ctx.server.clients[ctx.client];
     let field = match () {
         () if args.is(2, "LIB-NAME") => &mut client.library_name,

@@ -2,7 +2,7 @@
 
 use crate::command::flag::{ADMIN, LOADING, STALE};
 use crate::command::{Args, Command, Context, Group, Outcome};
-use crate::error::ClientError;
+use crate::error::{ClientError, quoted};
 use crate::observe::command_log::LogKind;
 
 const READ_TIPS: &[&str] = &["request_policy:all_nodes", "nondeterministic_output"];
@@ -94,10 +94,7 @@ fn slow_get(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         2 => SHOWN_BY_DEFAULT,
         3 => count_at(args, 2)?.unwrap_or(usize::MAX),
         _ => {
-            return Err(ClientError::SubcommandSyntax {
-                command: "SLOWLOG",
-                subcommand: String::from_utf8_lossy(args.at(1)).into_owned(),
-            });
+            return Err(ClientError::SubcommandSyntax { command: "SLOWLOG", subcommand: quoted(args.at(1)) });
         }
     };
     show(ctx, LogKind::Slow, count);

@@ -3,7 +3,7 @@
 use crate::command::flag::{ADMIN, LOADING, NO_SCRIPT, STALE};
 use crate::command::{Args, Command, Context, Group, Outcome};
 use crate::config::{self, RewriteRequest, SetError, SetOrigin};
-use crate::error::ClientError;
+use crate::error::{ClientError, quoted};
 
 const ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
 
@@ -72,7 +72,7 @@ fn set(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn refusal(error: &SetError) -> ClientError {
     let text = error.text().expect("no data set is being loaded");
-    ClientError::formatted(String::from_utf8_lossy(&text).into_owned())
+    ClientError::formatted(quoted(&text))
 }
 
 fn rewrite(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
@@ -92,6 +92,7 @@ fn rewrite(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
 fn reset_statistics(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     ctx.server.observed.reset();
     ctx.db.figures = crate::db::DbFigures::default();
+    ctx.server.scripts.evicted = 0;
     ctx.reply.ok();
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use crate::command::flag::{ALLOW_BUSY, FAST, LOADING, NO_AUTH, NO_SCRIPT, STALE};
 use crate::command::{Args, Command, Context, Group, Outcome};
-use crate::error::ClientError;
+use crate::error::{ClientError, quoted};
 use crate::session::{ClientSlot, ReplyMode};
 use wire::reply::Protocol;
 
@@ -143,7 +143,7 @@ fn hello(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             name = Some(args.at(at + 1));
             at += 2;
         } else {
-            let option = String::from_utf8_lossy(args.at(at)).into_owned();
+            let option = quoted(args.at(at));
             return Err(ClientError::formatted(format!("ERR Syntax error in HELLO option '{option}'")));
         }
     }

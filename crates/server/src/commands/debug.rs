@@ -5,7 +5,7 @@ use crate::command::{Args, Command, Context, Group, Next, Outcome};
 use crate::config::RewriteRequest;
 use crate::db::Text;
 use crate::db::list::List;
-use crate::error::ClientError;
+use crate::error::{ClientError, quoted};
 use crate::server::PersistRequest;
 use std::time::Duration;
 use wire::reply::Protocol;
@@ -37,6 +37,13 @@ const fn word(
 }
 
 const WORDS: &[Word] = &[
+    word(
+        "aof-flush-sleep",
+        3..=3,
+        "AOF-FLUSH-SLEEP <microseconds>",
+        "Wait before each write to the append-only file.",
+        delay_log_writes,
+    ),
     word("client-eviction", 2..=2, "CLIENT-EVICTION", "Show what each client occupies.", client_eviction),
     word(
         "client-enforce-reply-list",
@@ -150,7 +157,7 @@ fn debug(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         Some(word) => (word.run)(ctx, args),
         None => Err(ClientError::SubcommandSyntax {
             command: "DEBUG",
-            subcommand: String::from_utf8_lossy(&args[1][..args[1].len().min(128)]).into_owned(),
+            subcommand: quoted(&args[1][..args[1].len().min(128)]),
         }),
     }
 }
@@ -198,6 +205,12 @@ fn reload(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn skip_checksums(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     ctx.server.switches.skip_checksums = switch_at(args, 2);
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn delay_log_writes(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    ctx.server.switches.log_write_delay_us = args.integer(2)?.max(0) as u64;
     ctx.reply.ok();
     Ok(())
 }

@@ -3,7 +3,7 @@
 use crate::command::flag::{FAST, READONLY, WRITE};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
 use crate::db::EventClasses;
-use crate::error::ClientError;
+use crate::error::{ClientError, quoted};
 
 const CHANGES: [KeySpec; 1] = [KeySpec::one(1, access::RW | access::UPDATE)];
 const LOOKS: [KeySpec; 1] = [KeySpec::one(1, access::RO | access::ACCESS)];
@@ -138,7 +138,7 @@ fn set_expiry(
     let mut conditions = ExpireConditions::default();
     for word in args.from(3).iter() {
         if !conditions.add(word) {
-            let word = String::from_utf8_lossy(word);
+            let word = quoted(word);
             return Err(ClientError::formatted(format!("ERR Unsupported option {word}")));
         }
     }
@@ -170,7 +170,7 @@ fn persist(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn ttl(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let now_ms = ctx.db.now_ms();
-    answer_expiry(ctx, args, |expiry_ms| (expiry_ms - now_ms + 500) / 1000)
+    answer_expiry(ctx, args, |expiry_ms| (expiry_ms - now_ms).saturating_add(500) / 1000)
 }
 
 fn pttl(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -179,7 +179,7 @@ fn pttl(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn expiretime(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    answer_expiry(ctx, args, |expiry_ms| (expiry_ms + 500) / 1000)
+    answer_expiry(ctx, args, |expiry_ms| expiry_ms.saturating_add(500) / 1000)
 }
 
 fn pexpiretime(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

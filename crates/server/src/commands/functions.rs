@@ -1,10 +1,10 @@
 //! FUNCTION and FCALL: libraries of functions that clients call by name.
 
-use super::scripting::{KEYS, KEYS_READ, MAY_WRITE, ONLY_READS, end_script, key_count, options, start};
+use super::scripting::{KEYS, KEYS_READ, MAY_WRITE, ONLY_READS, end_script, key_count, start};
 use crate::command::flag::{ALLOW_BUSY, DENY_OOM, LOADING, NO_SCRIPT, STALE, WRITE};
 use crate::command::{Args, Command, Context, Group, Outcome};
 use crate::config::RdbVersionCheck;
-use crate::error::ClientError;
+use crate::error::{ClientError, quoted};
 use crate::script::functions::{Function, Library, RestorePolicy};
 use crate::script::{Call, Mode, Running};
 use std::rc::Rc;
@@ -103,7 +103,7 @@ fn load(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let last = args.len() - 1;
     for at in 2..last {
         if !args.is(at, "REPLACE") {
-            let option = String::from_utf8_lossy(args.at(at));
+            let option = quoted(args.at(at));
             return Err(ClientError::formatted(format!("ERR Unknown option given: {option}")));
         }
     }
@@ -132,7 +132,7 @@ fn libraries_payload<'a>(codes: impl Iterator<Item = &'a [u8]>, compresses: bool
 
 fn restore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if args.len() > 4 {
-        let subcommand = String::from_utf8_lossy(args.at(1)).into_owned();
+        let subcommand = quoted(args.at(1));
         return Err(ClientError::SubcommandSyntax { command: "FUNCTION", subcommand });
     }
     let policy = match args.get(3).map(<[u8]>::to_ascii_uppercase).as_deref() {
@@ -185,14 +185,13 @@ fn delete(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn flush(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if args.len() > 3 {
-        let subcommand = String::from_utf8_lossy(args.at(1)).into_owned();
+        let subcommand = quoted(args.at(1));
         return Err(ClientError::SubcommandSyntax { command: "FUNCTION", subcommand });
     }
     if args.len() == 3 && !args.is(2, "ASYNC") && !args.is(2, "SYNC") {
         return Err(ClientError::text("ERR FUNCTION FLUSH only supports SYNC|ASYNC option"));
     }
-    let options = options(ctx);
-    ctx.server.scripts.flush_functions(options);
+    ctx.server.scripts.flush_functions();
     ctx.db.journal.add_dirty(1);
     ctx.reply.ok();
     Ok(())
@@ -213,7 +212,7 @@ fn list(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             let missing = ClientError::text("ERR library name argument was not given");
             pattern = Some(args.get(at).ok_or(missing)?);
         } else {
-            let word = String::from_utf8_lossy(args.at(at));
+            let word = quoted(args.at(at));
             return Err(ClientError::formatted(format!("ERR Unknown argument {word}")));
         }
         at += 1;

@@ -3,7 +3,7 @@
 use crate::command::flag::{ADMIN, DENY_OOM, FAST, MAY_REPLICATE, READONLY, WRITE};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
 use crate::db::{EventClasses, Text};
-use crate::error::ClientError;
+use crate::error::{ClientError, quoted};
 use structures::hyperloglog::{self as sketch, Corrupt, Encoding, REGISTERS, Registers};
 
 pub const COMMANDS: &[Command] = &[
@@ -179,7 +179,7 @@ fn pfdebug(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         ctx.reply.array(REGISTERS);
         registers.iter().for_each(|&register| ctx.reply.integer(register.into()));
     } else {
-        let word = String::from_utf8_lossy(args.at(1));
+        let word = quoted(args.at(1));
         return Err(ClientError::formatted(format!("ERR Unknown PFDEBUG subcommand '{word}'")));
     }
     Ok(())

@@ -3,7 +3,7 @@
 use crate::command::flag::{ADMIN, LOADING, NO_SCRIPT, STALE};
 use crate::command::registry::CommandId;
 use crate::command::{Args, Command, Context, Flags, Group, Outcome};
-use crate::error::ClientError;
+use crate::error::{ClientError, quoted};
 use crate::observe::latency::{self, Event, Summary};
 use crate::server::Server;
 use hdrhistogram::Histogram;
@@ -101,7 +101,7 @@ const GRAPH_ROWS: usize = 4;
 fn graph(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let now_s = ctx.server.now.unix_us / 1_000_000;
     let Some((name, event)) = ctx.server.observed.latency.event(args.at(2)) else {
-        let name = String::from_utf8_lossy(args.at(2));
+        let name = quoted(args.at(2));
         return Err(ClientError::formatted(format!("ERR No samples available for event '{name}'")));
     };
     let Summary { min_ms, max_ms, .. } = event.summary(now_s);

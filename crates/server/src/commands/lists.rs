@@ -298,6 +298,11 @@ fn ltrim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 fn lrem(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let key = args.at(1);
     let count = args.integer(2)?;
+    if count == i64::MIN {
+        return Err(ClientError::text(
+            "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+        ));
+    }
     let from = if count < 0 { End::Right } else { End::Left };
     let removed = ctx
         .db

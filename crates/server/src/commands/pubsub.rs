@@ -2,7 +2,7 @@
 
 use crate::command::flag::{FAST, LOADING, MAY_REPLICATE, NO_SCRIPT, PUBSUB, STALE};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
-use crate::error::ClientError;
+use crate::error::{ClientError, quoted};
 use crate::session::pubsub::Kind;
 use crate::session::{ClientSlot, ReplyMode};
 use wire::reply::ReplyBuffer;
@@ -191,7 +191,7 @@ fn shard_channels(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn list_names(ctx: &mut Context<'_>, args: Args<'_>, kind: Kind) -> Outcome {
     if args.len() > 3 {
-        let subcommand = String::from_utf8_lossy(args.at(1)).into_owned();
+        let subcommand = quoted(args.at(1));
         return Err(ClientError::SubcommandSyntax { command: "PUBSUB", subcommand });
     }
     let names = ctx.server.pubsub.listeners(kind).keys();

@@ -3,7 +3,8 @@
 use crate::command::flag::{READONLY, TOUCHES_ARBITRARY_KEYS};
 use crate::command::{Args, Command, Context, Group, Outcome};
 use crate::db::Kind;
-use crate::error::ClientError;
+use crate::error::{ClientError, quoted};
+use wire::reply::ReplyBuffer;
 
 pub const COMMANDS: &[Command] = &[
     Command::new("keys", 2, Group::Generic, keys)
@@ -112,20 +113,28 @@ impl<'a> ScanOptions<'a> {
     }
 }
 
+/// Answers that the walk is at its end, without elements.
+pub fn answer_end(reply: &mut ReplyBuffer) {
+    reply.array(2);
+    reply.bulk(b"0");
+    reply.array(0);
+}
+
 fn only_for(allowed: bool, error: &'static str) -> Result<(), ClientError> {
     if allowed { Ok(()) } else { Err(ClientError::text(error)) }
 }
 
 fn kind_named(name: &[u8]) -> Result<Kind, ClientError> {
     const KINDS: [Kind; 6] = [Kind::String, Kind::List, Kind::Set, Kind::SortedSet, Kind::Hash, Kind::Stream];
-    KINDS.into_iter().find(|kind| name.eq_ignore_ascii_case(kind.name().as_bytes())).ok_or_else(|| {
-        ClientError::formatted(format!("ERR unknown type name '{}'", String::from_utf8_lossy(name)))
-    })
+    KINDS
+        .into_iter()
+        .find(|kind| name.eq_ignore_ascii_case(kind.name().as_bytes()))
+        .ok_or_else(|| ClientError::formatted(format!("ERR unknown type name '{}'", quoted(name))))
 }
 
 /// A cursor: any unsigned 64-bit number.
 pub fn parse_cursor(word: &[u8]) -> Result<u64, ClientError> {
-    wire::number::parse_u64(word).ok_or(ClientError::InvalidCursor)
+    wire::number::parse_u64_leniently(word).ok_or(ClientError::InvalidCursor)
 }
 
 /// Calls of the table's scan for each element wanted, before an empty stretch is handed to the client.

@@ -5,7 +5,6 @@ use crate::command::flag::{
 };
 use crate::command::{Args, Command, Context, Group, KeySpec, Next, Outcome, access};
 use crate::error::ClientError;
-use crate::script::environment::Options;
 use crate::script::flags::ScriptFlags;
 use crate::script::{Call, Mode};
 use std::rc::Rc;
@@ -177,15 +176,9 @@ fn flush(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if args.len() > 3 || args.len() == 3 && !args.is(2, "SYNC") && !args.is(2, "ASYNC") {
         return Err(ClientError::text("ERR SCRIPT FLUSH only support SYNC|ASYNC option"));
     }
-    let options = options(ctx);
-    ctx.server.scripts.flush_cache(options);
+    ctx.server.scripts.flush_cache();
     ctx.reply.ok();
     Ok(())
-}
-
-/// For interpreters that are made from now on.
-pub(super) fn options(ctx: &Context<'_>) -> Options {
-    Options { insecure: ctx.server.config.lua_enable_insecure_api }
 }
 
 fn kill(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {

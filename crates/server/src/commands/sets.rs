@@ -2,7 +2,7 @@
 
 mod algebra;
 
-use super::scan::{ScanOptions, Walked, parse_cursor};
+use super::scan::{ScanOptions, Walked, answer_end, parse_cursor};
 use crate::command::flag::{DENY_OOM, FAST, READONLY, WRITE};
 use crate::command::{Args, Command, Context, Group, KeySpec, Look, Outcome, access};
 use crate::db::collection::Collection;
@@ -306,24 +306,24 @@ fn srandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn sscan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let cursor = parse_cursor(args.at(2))?;
-    let set = ctx.db.read_collection::<Set>(args.at(1))?;
+    let Some(set) = ctx.db.read_collection::<Set>(args.at(1))? else {
+        answer_end(ctx.reply);
+        return Ok(());
+    };
     let options = ScanOptions::parse(args, 3, Walked::Set)?;
     let mut members = Vec::new();
-    let next = match set {
-        None => 0,
-        Some(set) => options.walk(cursor, |cursor| {
-            let mut visited = 0;
-            let next = set.scan(cursor, options.count, &mut |member| {
-                visited += 1;
-                member.with_bytes(|bytes| {
-                    if options.matches(bytes) {
-                        members.push(bytes.to_vec());
-                    }
-                });
+    let next = options.walk(cursor, |cursor| {
+        let mut visited = 0;
+        let next = set.scan(cursor, options.count, &mut |member| {
+            visited += 1;
+            member.with_bytes(|bytes| {
+                if options.matches(bytes) {
+                    members.push(bytes.to_vec());
+                }
             });
-            (next, visited)
-        }),
-    };
+        });
+        (next, visited)
+    });
     ctx.reply.array(2);
     ctx.reply.bulk(next.to_string().as_bytes());
     ctx.reply.array(members.len());

@@ -246,6 +246,11 @@ fn load(
     Ok(())
 }
 
+/// The number that a text is, up to a NUL.
+fn score(text: &[u8]) -> Option<Weight> {
+    wire::number::parse_f64(text.split(|&byte| byte == 0).next()?).map(Weight::Score)
+}
+
 /// Finds out what each element is sorted by.
 fn weigh(ctx: &mut Context<'_>, sorting: &mut Sorting, options: &Options<'_>) -> Result<(), ClientError> {
     if options.alphabetical && options.by.is_none() {
@@ -254,14 +259,14 @@ fn weigh(ctx: &mut Context<'_>, sorting: &mut Sorting, options: &Options<'_>) ->
     let mut all_numbers = true;
     for index in 0..sorting.items.len() {
         let weight = match &options.by {
-            None => wire::number::parse_f64(sorting.element(index)).map(Weight::Score),
+            None => score(sorting.element(index)),
             Some(by) => {
                 let element = sorting.arena[sorting.items[index].element.clone()].to_vec();
                 by.follow(ctx.db, &element, |found| match found {
                     None if options.alphabetical => Some(Weight::Missing),
                     None => Some(Weight::Score(0.0)),
                     Some(text) if options.alphabetical => Some(Weight::Text(sorting.keep(text))),
-                    Some(text) => text.with_bytes(wire::number::parse_f64).map(Weight::Score),
+                    Some(text) => text.with_bytes(score),
                 })
             }
         };

@@ -155,14 +155,14 @@ pub(super) fn add<'a>(
     options: AddOptions,
     members: impl Iterator<Item = Result<(f64, &'a [u8]), ClientError>> + Clone,
 ) -> Outcome {
-    let mut count = 0;
+    let (mut count, mut longest_bytes) = (0, 0);
     for member in members.clone() {
-        member?;
+        longest_bytes = longest_bytes.max(member?.1.len());
         count += 1;
     }
     let (mut new, mut changed, mut error, mut result) = (0, 0, None, None);
     let mut run = |set: &mut SortedSet, means: crate::db::collection::Means<'_>| {
-        set.expect(count, &means);
+        set.expect(count, longest_bytes, &means);
         for member in members.clone() {
             let added = member.and_then(|(score, member)| options.add(set, member, score, &means));
             match added {

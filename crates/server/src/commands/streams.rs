@@ -12,7 +12,7 @@ use crate::command::key_spec::{Begin, Find};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
 use crate::db::EventClasses;
 use crate::db::stream::{Direction, Stream, reply_entry};
-use crate::error::ClientError;
+use crate::error::{ClientError, quoted};
 
 const LOOKS: [KeySpec; 1] = [KeySpec::one(1, access::RO)];
 const READS: [KeySpec; 1] = [KeySpec::one(1, access::RO | access::ACCESS)];
@@ -198,9 +198,9 @@ const INFO_COMMANDS: &[Command] = &[
 
 /// Subcommands with too many arguments or wrong options are refused with this.
 fn wrong_subcommand(args: Args<'_>) -> ClientError {
-    let container = String::from_utf8_lossy(args.at(0)).to_ascii_uppercase();
+    let container = quoted(args.at(0)).to_ascii_uppercase();
     let shown = &args.at(1)[..args.at(1).len().min(128)];
-    let shown = String::from_utf8_lossy(shown);
+    let shown = quoted(shown);
     ClientError::formatted(format!(
         "ERR unknown subcommand or wrong number of arguments for '{shown}'. Try {container} HELP."
     ))

@@ -8,14 +8,9 @@ use wire::number::Extended;
 /// ever.
 pub fn seconds(args: Args<'_>, index: usize) -> Result<Option<u64>, ClientError> {
     let text = args.at(index);
-    let Some(seconds) = wire::number::parse_f64(text) else {
-        // A number all the same, but one that only a wider float can hold.
-        return Err(match Extended::parse(text) {
-            None => ClientError::TimeoutNotFloat,
-            Some(_) if text.starts_with(b"-") => ClientError::TimeoutNegative,
-            Some(_) => ClientError::TimeoutOutOfRange,
-        });
-    };
+    // The wider float is read in more forms and up to larger numbers.
+    let seconds = wire::number::parse_f64(text).or_else(|| Extended::parse(text).map(Extended::to_f64));
+    let seconds = seconds.ok_or(ClientError::TimeoutNotFloat)?;
     let ms = (seconds * 1000.0).ceil();
     if ms >= i64::MAX as f64 {
         return Err(ClientError::TimeoutOutOfRange);

@@ -119,7 +119,7 @@ fn add_sorted_set(digest: &mut Digest, set: &SortedSet) {
     set.for_range(0..set.len(), false, &mut |member, score| {
         let mut pair = Digest::default();
         pair.mix_text(member);
-        pair.mix(&wire::number::f64_text(score));
+        pair.mix(&wire::number::f64_text_in_few_digits(score));
         digest.xor(&pair.0);
         true
     });

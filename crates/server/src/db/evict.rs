@@ -1,7 +1,7 @@
 //! Eviction: which key goes when memory is short. Samples a few keys and keeps the best candidates from one
 //! call to the next, as an approximation of the true order.
 
-use super::{Db, EventClasses};
+use super::{Db, EventClasses, Value};
 use crate::config::MaxmemoryPolicy;
 
 /// Candidates kept between calls.
@@ -23,13 +23,14 @@ pub struct EvictionPool {
 }
 
 impl Db {
-    /// Evicts one key and returns its database and name; `None` when no key qualifies.
+    /// Evicts one key and returns the bytes that it occupied, which may be freed a little later; `None` when no key
+    /// qualifies.
     pub fn evict_one(
         &mut self,
         policy: MaxmemoryPolicy,
         samples: usize,
         pool: &mut EvictionPool,
-    ) -> Option<(usize, Box<[u8]>)> {
+    ) -> Option<usize> {
         use MaxmemoryPolicy::*;
         let (db_index, key) = match policy {
             NoEviction => return None,
@@ -37,6 +38,8 @@ impl Db {
             _ => self.sampled_victim(policy, samples, pool)?,
         };
         let hash = self.databases[db_index].hash(&key);
+        let entry = self.databases[db_index].get(hash, &key);
+        let bytes = entry.map_or(0, |entry| Value::new(entry).memory_bytes());
         self.with_database(db_index, |db| {
             if db.remove_hashed(hash, &key, db.lazy_freeing.evicted) {
                 db.figures.evicted_keys += 1;
@@ -44,7 +47,7 @@ impl Db {
                 db.changed(EventClasses::EVICTED, "evicted", &key);
             }
         });
-        Some((db_index, key))
+        Some(bytes)
     }
 
     fn random_victim(

@@ -15,6 +15,7 @@ use structures::packed_map::{Expiry, PackedMap, Probe};
 use structures::prefetch::prefetch_object;
 use structures::random::Random;
 use structures::size_class::usable_size;
+use structures::unaligned_box::UnalignedBox;
 
 /// A field's value, or a field: as its bytes or as the integer they spell.
 pub type Cell<'a> = Text<'a>;
@@ -28,7 +29,7 @@ pub struct Hash {
 enum Form {
     /// Field, value, field, value... in order of insertion. None expires.
     Compact(Listpack),
-    Packed(Box<PackedMap>),
+    Packed(UnalignedBox<PackedMap>),
 }
 
 /// What becomes of the expiry of a field that is written.
@@ -259,7 +260,7 @@ impl Hash {
         while let (Some(field), Some(value)) = (elements.next(), elements.next()) {
             map.insert(&field.to_vec(), &value.to_vec(), Expiry::Clear);
         }
-        self.form = Form::Packed(Box::new(map));
+        self.form = Form::Packed(UnalignedBox::new(map));
     }
 
     /// All fields with their values.

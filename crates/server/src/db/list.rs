@@ -10,6 +10,7 @@ use structures::listpack::Element;
 use structures::packed_list::{Direction, PackedList};
 use structures::prefetch::prefetch_object;
 use structures::size_class::usable_size;
+use structures::unaligned_box::UnalignedBox;
 
 /// Which end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub enum End {
 
 #[derive(Clone)]
 pub struct List {
-    packed: Box<PackedList>,
+    packed: UnalignedBox<PackedList>,
     /// More than a reference server keeps as one listpack. It becomes one again when little enough is left.
     outgrown: bool,
 }
@@ -36,7 +37,7 @@ impl Collection for List {
 
     fn new(limits: &EncodingLimits, _seed: HashSeed) -> Self {
         let depth = limits.list_compress_depth as usize;
-        List { packed: Box::new(PackedList::new(limits.list_listpack_size, depth)), outgrown: false }
+        List { packed: UnalignedBox::new(PackedList::new(limits.list_listpack_size, depth)), outgrown: false }
     }
 
     fn of(object: &Object) -> Option<&Self> {

@@ -7,6 +7,7 @@ use super::sorted_set::SortedSet;
 use super::stream::Stream;
 use structures::key_table::{self, EntryRef};
 use structures::size_class::usable_size;
+use structures::unaligned_box::UnalignedBox;
 
 /// The type of a value, as TYPE names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,13 +37,16 @@ impl Kind {
 #[derive(Clone, Debug)]
 pub enum Object {
     /// A string too long to sit in the entry, or one that grows in place.
-    Text(Vec<u8>),
+    Text(UnalignedBox<Vec<u8>>),
     Hash(Hash),
     SortedSet(SortedSet),
     List(List),
     Set(Set),
     Stream(Stream),
 }
+
+// Stands in every entry that is not a short string or a number: each byte counts as often as there are keys.
+const _: () = assert!(size_of::<Object>() == 10 && align_of::<Object>() == 1);
 
 /// Freeing more than this at once is left to the background: it takes a good part of a millisecond, which one command
 /// must not take. Each of so many elements may be an allocation of its own, and each of so many bytes cold.
@@ -54,6 +58,10 @@ const LARGE_NODES: usize = 64;
 const SMALL_ELEMENTS: usize = 64;
 
 impl Object {
+    pub fn text(bytes: Vec<u8>) -> Self {
+        Object::Text(UnalignedBox::new(bytes))
+    }
+
     pub fn kind(&self) -> Kind {
         match self {
             Object::Text(_) => Kind::String,
@@ -68,7 +76,7 @@ impl Object {
     /// Bytes held from the allocator, this value itself left out.
     pub fn memory_bytes(&self) -> usize {
         match self {
-            Object::Text(text) => usable_size(text.capacity()),
+            Object::Text(text) => usable_size(size_of::<Vec<u8>>()) + usable_size(text.capacity()),
             Object::Hash(hash) => hash.memory_bytes(),
             Object::Set(set) => set.memory_bytes(),
             Object::List(list) => list.memory_bytes(),

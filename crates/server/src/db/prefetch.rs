@@ -4,8 +4,8 @@
 //!
 //! ```text
 //!   round 1    bucket of A    bucket of B    bucket of C   ...
-//!   round 2    entry of A     entry of B     entry of C    ...      strings are done here
-//!   round 3    collection     (text)         collection    ...
+//!   round 2    entry of A     entry of B     entry of C    ...      strings of up to 1,024 bytes are done here
+//!   round 3    collection     (long text)    collection    ...
 //!   round 4..  index, columns, record of the element that the command names
 //! ```
 //!
@@ -17,7 +17,7 @@ use super::{Db, Object};
 use std::ops::Range;
 use structures::key_table::{Probe, ProbeState};
 use structures::packed_map;
-use structures::prefetch::prefetch_bytes;
+use structures::prefetch::{prefetch_bytes, prefetch_object};
 
 /// What a command looks at inside the value of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,8 +157,8 @@ impl Db {
 fn begin<'a>(object: &'a Object, sought: Sought<'a>) -> Option<Inside<'a>> {
     match object {
         Object::Text(text) => {
-            prefetch_bytes(&text[..text.len().min(TEXT_BYTES_FETCHED_MAX)]);
-            None
+            prefetch_object::<Vec<u8>>(text);
+            Some(Inside::Boxed(object, sought))
         }
         Object::Hash(hash) => hash.prefetch_head().then_some(Inside::Boxed(object, sought)),
         Object::Set(set) => set.prefetch_head().then_some(Inside::Boxed(object, sought)),
@@ -191,6 +191,10 @@ fn step(inside: &mut Inside<'_>) -> bool {
 /// The object's head has come: begins the search for the element.
 fn enter<'a>(object: &'a Object, sought: Sought<'a>) -> Option<Inside<'a>> {
     match (object, sought) {
+        (Object::Text(text), _) => {
+            prefetch_bytes(&text[..text.len().min(TEXT_BYTES_FETCHED_MAX)]);
+            None
+        }
         (Object::Hash(hash), Sought::Element(field)) => hash.probe(field).map(Inside::Record),
         (Object::SortedSet(set), Sought::Element(member)) => set.probe(member).map(Inside::Ordered),
         (Object::Set(set), Sought::Element(member)) => match set.probe(member) {
@@ -200,7 +204,7 @@ fn enter<'a>(object: &'a Object, sought: Sought<'a>) -> Option<Inside<'a>> {
         (Object::List(_) | Object::Stream(_), _) => {
             prefetch_step(object, sought, 0).then_some(Inside::Stepwise(object, sought, 0))
         }
-        (Object::Text(_) | Object::Hash(_) | Object::Set(_) | Object::SortedSet(_), _) => None,
+        (Object::Hash(_) | Object::Set(_) | Object::SortedSet(_), _) => None,
     }
 }
 

@@ -235,7 +235,7 @@ fn read_string<R: Read>(reader: &mut Reader<R>) -> Result<ReadValue> {
         StringRef::Bytes(bytes) => match wire::number::parse_i64(bytes) {
             Some(n) => ReadValue::Integer(n),
             None if bytes.len() <= super::strings::INLINE_LEN_MAX => ReadValue::Bytes(bytes.to_vec()),
-            None => ReadValue::Object(Object::Text(bytes.to_vec())),
+            None => ReadValue::Object(Object::text(bytes.to_vec())),
         },
     })
 }

@@ -13,6 +13,7 @@ use structures::packed_map::{PackedSet, Probe};
 use structures::prefetch::prefetch_object;
 use structures::random::Random;
 use structures::size_class::usable_size;
+use structures::unaligned_box::UnalignedBox;
 
 #[derive(Clone, Debug)]
 pub struct Set {
@@ -27,7 +28,7 @@ enum Form {
         outgrown: bool,
     },
     Compact(Listpack),
-    Packed(Box<PackedSet>),
+    Packed(UnalignedBox<PackedSet>),
 }
 
 impl Collection for Set {
@@ -229,7 +230,7 @@ impl Set {
         self.for_each(&mut |member| {
             member.with_bytes(|bytes| packed.insert(bytes));
         });
-        self.form = Form::Packed(Box::new(packed));
+        self.form = Form::Packed(UnalignedBox::new(packed));
     }
 
     /// Whether the member was there.

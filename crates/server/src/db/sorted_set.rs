@@ -15,6 +15,7 @@ use structures::ordered_set::{OrderedSet, ScoreProbe, fbtree::FbTree, skip_list:
 use structures::prefetch::prefetch_object;
 use structures::random::Random;
 use structures::size_class::usable_size;
+use structures::unaligned_box::UnalignedBox;
 
 pub struct SortedSet {
     form: Form,
@@ -22,8 +23,8 @@ pub struct SortedSet {
 
 enum Form {
     Compact(Compact),
-    Tree(Box<FbTree>),
-    SkipList(Box<SkipList>),
+    Tree(UnalignedBox<FbTree>),
+    SkipList(UnalignedBox<SkipList>),
 }
 
 /// Does the same with whichever large form there is.
@@ -65,12 +66,12 @@ impl Clone for SortedSet {
             Form::Tree(set) => {
                 let mut copy = FbTree::new(set.seed());
                 copy.load_sorted(set.ascending(0)).expect("a copy is no larger");
-                Form::Tree(Box::new(copy))
+                Form::Tree(UnalignedBox::new(copy))
             }
             Form::SkipList(set) => {
                 let mut copy = SkipList::new(set.seed(), set.len() as u64);
                 copy.load_sorted(set.ascending(0)).expect("a copy is no larger");
-                Form::SkipList(Box::new(copy))
+                Form::SkipList(UnalignedBox::new(copy))
             }
         };
         SortedSet { form }
@@ -133,8 +134,13 @@ impl SortedSet {
         Some(Probe { set: self, member, probe })
     }
 
+    /// So small that all members stand side by side.
+    pub fn is_compact(&self) -> bool {
+        matches!(self.form, Form::Compact(_))
+    }
+
     pub fn encoding_name(&self) -> &'static str {
-        if matches!(self.form, Form::Compact(_)) { "listpack" } else { "skiplist" }
+        if self.is_compact() { "listpack" } else { "skiplist" }
     }
 
     #[inline]
@@ -166,10 +172,14 @@ impl SortedSet {
         large!(&mut self.form, _ => unreachable!("enlarged above"), set => set.insert(member, score))
     }
 
-    /// So many members are about to be added: a new set that would outgrow the compact form with them begins beyond
-    /// it. Filling that form first costs five times the whole.
-    pub fn expect(&mut self, members: usize, means: &Means<'_>) {
-        if self.is_empty() && members > means.limits.sorted_set_listpack_entries_max {
+    /// So many members, the longest of this length, are about to be added: what would be too much for the compact form
+    /// ends it at once, even where the set has some of them already. Filling that form first costs five times the
+    /// whole.
+    pub fn expect(&mut self, members: usize, longest_bytes: usize, means: &Means<'_>) {
+        let limits = means.limits;
+        if members > limits.sorted_set_listpack_entries_max
+            || longest_bytes > limits.sorted_set_listpack_value_bytes_max
+        {
             self.enlarge(means);
         }
     }
@@ -185,11 +195,11 @@ impl SortedSet {
         self.form = if means.limits.sorted_set_skip_list {
             let mut set = SkipList::new(means.seed, means.seed.k1 ^ means.now_ms as u64);
             set.load_sorted(sorted).expect("a compact set is small");
-            Form::SkipList(Box::new(set))
+            Form::SkipList(UnalignedBox::new(set))
         } else {
             let mut set = FbTree::new(means.seed);
             set.load_sorted(sorted).expect("a compact set is small");
-            Form::Tree(Box::new(set))
+            Form::Tree(UnalignedBox::new(set))
         };
     }
 

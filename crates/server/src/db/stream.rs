@@ -12,6 +12,7 @@ use structures::listpack::{Element, Listpack};
 use structures::prefetch::prefetch_object;
 use structures::size_class::usable_size;
 use structures::stream::{self as log, NodeLimits};
+use structures::unaligned_box::UnalignedBox;
 use wire::reply::ReplyBuffer;
 
 pub use structures::stream::{
@@ -20,7 +21,7 @@ pub use structures::stream::{
 
 #[derive(Clone)]
 pub struct Stream {
-    log: Box<log::Stream>,
+    log: UnalignedBox<log::Stream>,
 }
 
 impl std::fmt::Debug for Stream {
@@ -47,7 +48,7 @@ impl Collection for Stream {
     const KIND: Kind = Kind::Stream;
 
     fn new(_limits: &EncodingLimits, _seed: HashSeed) -> Self {
-        Stream { log: Box::new(log::Stream::new()) }
+        Stream { log: UnalignedBox::new(log::Stream::new()) }
     }
 
     fn of(object: &Object) -> Option<&Self> {

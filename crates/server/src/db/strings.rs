@@ -100,7 +100,7 @@ impl Db {
 
     /// Stores a string as a growable buffer, as edited ones are.
     pub fn put_buffer(&mut self, key: &[u8], text: Vec<u8>, expiry_ms: Option<i64>) {
-        self.put(key, NewValue::Object(Object::Text(text)), expiry_ms);
+        self.put(key, NewValue::Object(Object::text(text)), expiry_ms);
     }
 
     /// The strings at several keys, all at once, for commands that combine them.
@@ -143,6 +143,6 @@ pub(super) fn bytes_value(text: &[u8]) -> NewValue<'_, Object> {
     if text.len() <= INLINE_LEN_MAX {
         NewValue::Inline(text)
     } else {
-        NewValue::Object(Object::Text(text.to_vec()))
+        NewValue::Object(Object::text(text.to_vec()))
     }
 }

@@ -5,7 +5,7 @@ use super::persistence::{Answer, RestoreError};
 use crate::config::{AppendFsync, Config};
 use crate::db::Effect;
 use crate::error::ClientError;
-use crate::persist::aof::manifest::{Names, lock_directory};
+use crate::persist::aof::manifest::{self, Names};
 use crate::persist::aof::rewrite::write_commands;
 use crate::persist::aof::{Appender, Manifest};
 use crate::persist::child::{Child, Purpose};
@@ -18,6 +18,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use wire::reply::ReplyBuffer;
 
 /// How often the file is forced to disk by `appendfsync everysec`.
@@ -53,6 +54,11 @@ pub(super) fn names_of(config: &Config) -> Names {
 
 fn temporary_base(process: u32) -> PathBuf {
     PathBuf::from(format!("temp-rewriteaof-bg-{process}.aof"))
+}
+
+/// After so many failures in a row.
+fn retry_delay_s(failures: u64) -> i64 {
+    (60 << failures.saturating_sub(FAILURES_TOLERATED).min(6)).min(RETRY_DELAY_MAX_S)
 }
 
 fn open_for_appending(path: &Path) -> Result<(File, u64), FileError> {
@@ -117,6 +123,7 @@ impl Executor {
     pub(super) fn follow_appendonly(&mut self) -> Answer {
         let wanted = self.server.config.appendonly;
         if self.is_loading() || wanted == self.disk.log.is_some() {
+            self.remove_history_if_wanted();
             return Ok(());
         }
         if !wanted {
@@ -133,10 +140,22 @@ impl Executor {
         Ok(())
     }
 
+    /// History files that were kept on request go once they are not wanted any more.
+    fn remove_history_if_wanted(&mut self) {
+        if self.server.config.aof_disable_auto_gc {
+            return;
+        }
+        if let Some(log) = &mut self.disk.log
+            && let Err(error) = log.manifest.remove_history(&log.names)
+        {
+            log::warn!("{error}");
+        }
+    }
+
     /// Switches the log on while there is data: it is valid from the end of the first rewrite on.
     fn start_log(&mut self) -> Result<(), FileError> {
         let names = names_of(&self.server.config);
-        let directory = lock_directory(&names.directory)?;
+        let directory = manifest::lock(&names)?;
         let manifest = Manifest::load(&names).map_err(|error| {
             failed("Reading the manifest in", &names.directory)(io::Error::other(error.to_string()))
         })?;
@@ -180,7 +199,7 @@ impl Executor {
         }
         let figures = &mut self.server.observed.persistence.log;
         (figures.rewriting, figures.rewrite_started_s, figures.rewrite_scheduled) = (false, None, false);
-        figures.last_write_error = None;
+        (figures.last_write_error, figures.last_fsync_error) = (None, None);
         self.note_log();
     }
 
@@ -209,6 +228,10 @@ impl Executor {
                 );
             }
             log.postponed_since_us = None;
+            let delay_us = self.server.switches.log_write_delay_us;
+            if delay_us > 0 {
+                std::thread::sleep(Duration::from_micros(delay_us));
+            }
             let result = log.appender.write();
             self.note_write(result);
         }
@@ -235,7 +258,7 @@ impl Executor {
                     );
                     std::process::exit(1);
                 }
-                *last_error = Some(error.to_string());
+                *last_error = Some(file::system_text(&error));
             }
         }
     }
@@ -260,9 +283,7 @@ impl Executor {
             }
             AppendFsync::EverySecond | AppendFsync::No => {}
         }
-        if let Some(error) = log.appender.background_error() {
-            self.server.observed.persistence.log.last_write_error = Some(error);
-        }
+        self.server.observed.persistence.log.last_fsync_error = log.appender.background_error();
     }
 
     /// Copies what INFO shows.
@@ -361,7 +382,12 @@ impl Executor {
     fn begin_increment(&mut self) -> Result<(), FileError> {
         let Some(log) = &mut self.disk.log else { return Ok(()) };
         let names = log.names.clone();
-        log.appender.write().map_err(failed("Writing to the AOF in", &names.directory))?;
+        let written = log.appender.write().and_then(|()| match self.server.config.appendfsync {
+            // What is in this file is acknowledged once the next one is on disk.
+            AppendFsync::Always => log.appender.sync(),
+            AppendFsync::EverySecond | AppendFsync::No => Ok(()),
+        });
+        written.map_err(failed("Writing to the AOF in", &names.directory))?;
         if log.waits_for_rewrite {
             let temporary = names.temporary_increment();
             let file =
@@ -415,6 +441,12 @@ impl Executor {
                 }
                 figures.last_rewrite_ok = false;
                 figures.rewrites_failed_in_a_row += 1;
+                if figures.rewrites_failed_in_a_row >= FAILURES_TOLERATED {
+                    let minutes = retry_delay_s(figures.rewrites_failed_in_a_row) / 60;
+                    log::warn!(
+                        "Background AOF rewrite has repeatedly failed and triggered the limit, will retry in {minutes} minutes"
+                    );
+                }
                 if let Some(log) = &mut self.disk.log {
                     log.rewrite_failed_s = now_s;
                 }
@@ -459,7 +491,7 @@ impl Executor {
     /// The log is off: the base is all there is of it, for a server that is started with it on.
     fn keep_base_alone(&mut self, temporary: &Path, is_rdb: bool) -> Result<bool, FileError> {
         let names = names_of(&self.server.config);
-        let _directory = lock_directory(&names.directory)?;
+        let _directory = manifest::lock(&names)?;
         let mut manifest = Manifest::load(&names).map_err(|error| {
             failed("Reading the manifest in", &names.directory)(io::Error::other(error.to_string()))
         })?;
@@ -503,8 +535,7 @@ impl Executor {
         if failures < FAILURES_TOLERATED {
             return false;
         }
-        let delay_s = (60 << (failures - FAILURES_TOLERATED).min(6)).min(RETRY_DELAY_MAX_S);
-        self.now_s() - log.rewrite_failed_s < delay_s
+        self.now_s() - log.rewrite_failed_s < retry_delay_s(failures)
     }
 
     /// DEBUG LOADAOF.
@@ -554,7 +585,7 @@ fn write_base(
         return write_snapshot(sink, db, snapshot, progress);
     }
     let mut buffered = BufWriter::with_capacity(1 << 16, sink);
-    write_commands(&mut buffered, db, timestamp_s, progress)?;
+    write_commands(&mut buffered, db, &snapshot.libraries, timestamp_s, progress)?;
     buffered.flush()?;
     buffered.into_inner().map_err(io::IntoInnerError::into_error)
 }

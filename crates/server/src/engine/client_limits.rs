@@ -171,8 +171,20 @@ impl Executor {
         self.server.config.maxmemory_clients != crate::config::MemoryLimit::Bytes(0)
     }
 
+    /// Evicts clients before their memory costs keys; whether this one, whose command and output take so much, goes
+    /// with them.
+    pub(super) fn is_evicted(&mut self, slot: ClientSlot, command_bytes: usize) -> bool {
+        self.server.clients.count_memory_with(slot, command_bytes);
+        self.evict_clients();
+        self.server.clients[slot].close_asap
+    }
+
     /// While clients together hold more than `maxmemory-clients`, condemns the largest.
     pub fn evict_clients(&mut self) {
+        if !self.limits_client_memory() {
+            return;
+        }
+        self.server.clients.count_memory_of_receivers();
         let config = &self.server.config;
         let limit_bytes = config.maxmemory_clients.bytes_of(config.maxmemory_bytes);
         if limit_bytes == 0 || self.server.clients.memory_bytes() as u64 <= limit_bytes {

@@ -5,7 +5,7 @@ use super::observation::Finished;
 use super::script::ScriptEnd;
 use crate::command::registry::CommandId;
 use crate::command::{Args, Command, Context, Group, Next, Origin, flag};
-use crate::error::ClientError;
+use crate::error::{ClientError, on_the_wire};
 use crate::session::client::REPLY_BUFFER_BYTES_MIN;
 use crate::session::{ClientSlot, ReplyMode};
 use wire::reply::ReplyBuffer;
@@ -64,6 +64,9 @@ impl Executor {
     ) -> Flow {
         let start = reply.len();
         self.server.clients[slot].last_interaction = self.server.now;
+        if self.limits_client_memory() && self.is_evicted(slot, args.bytes() + reply.capacity()) {
+            return Flow::Stop;
+        }
         let admitted = self.admit(slot, id, args);
         // What eviction told the client is about values from before its command.
         self.let_through_deferred(slot, reply);
@@ -141,7 +144,7 @@ impl Executor {
         let is_exec = id.is_some_and(|id| self.server.registry.row(id).name == "exec");
         let line = if is_exec { self.abort_exec(slot, &error) } else { error.to_string() };
         self.server.observed.statistics.count_error(&line);
-        reply.error(&line);
+        reply.error(on_the_wire(&line));
     }
 
     /// Runs a command that may run, and what follows from it.
@@ -204,7 +207,7 @@ impl Executor {
         if let Err(error) = outcome {
             let line = error.to_string();
             self.server.observed.statistics.count_error(&line);
-            reply.error(&line);
+            reply.error(on_the_wire(&line));
         }
         self.db.forget_announced();
         self.remember_read_keys(slot, command, args, origin);
@@ -214,7 +217,7 @@ impl Executor {
             self.reconfigured();
             if let Err(error) = self.follow_appendonly() {
                 reply.truncate(start);
-                reply.error(error.to_string());
+                reply.error(on_the_wire(&error.to_string()));
             }
         }
         match next {

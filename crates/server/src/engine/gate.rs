@@ -84,23 +84,20 @@ impl Executor {
 
     /// Writes that could be lost are not accepted.
     fn disk_trouble(&self, slot: ClientSlot, row: &Command, args: Args<'_>) -> Result<(), ClientError> {
-        let (config, figures) = (&self.server.config, &self.server.observed.persistence);
-        let saves_fail =
-            !figures.last_save_ok && config.stop_writes_on_bgsave_error && !config.save.is_empty();
-        if !saves_fail && figures.log.last_write_error.is_none() {
-            return Ok(());
-        }
+        let Some(error) = self.disk_error() else { return Ok(()) };
         let transaction = self.server.clients[slot].transaction.as_ref().filter(|_| row.name == "exec");
         let flags = self.flags_of(row, args) | transaction.map_or(0, |transaction| transaction.flags);
-        if flags & flag::WRITE == 0 && row.name != "ping" {
-            return Ok(());
+        if flags & flag::WRITE == 0 && row.name != "ping" { Ok(()) } else { Err(error) }
+    }
+
+    /// What writes are refused with while they could be lost.
+    pub(super) fn disk_error(&self) -> Option<ClientError> {
+        let (config, figures) = (&self.server.config, &self.server.observed.persistence);
+        if !figures.last_save_ok && config.stop_writes_on_bgsave_error && !config.save.is_empty() {
+            return Some(ClientError::saves_fail(self.server_name()));
         }
-        Err(match &figures.log.last_write_error {
-            Some(error) if !saves_fail => {
-                ClientError::formatted(format!("MISCONF Errors writing to the AOF file: {error}"))
-            }
-            _ => ClientError::saves_fail(self.server_name()),
-        })
+        let reason = figures.log.trouble()?;
+        Some(ClientError::formatted(format!("MISCONF Errors writing to the AOF file: {reason}")))
     }
 
     fn replica_shortage(&self, slot: ClientSlot, row: &Command, args: Args<'_>) -> Result<(), ClientError> {

@@ -22,7 +22,12 @@ pub enum Room {
 
 impl Executor {
     fn is_within_limit(&self) -> bool {
-        self.server.observed.memory.used_bytes() <= self.server.config.maxmemory_bytes
+        self.excess_bytes() <= 0
+    }
+
+    /// Bytes in use beyond the limit; negative while there is room.
+    fn excess_bytes(&self) -> i64 {
+        self.server.observed.memory.used_bytes() as i64 - self.server.config.maxmemory_bytes as i64
     }
 
     /// Evicts until memory is within its limit, or the time for that is up.
@@ -42,6 +47,8 @@ impl Executor {
         room
     }
 
+    /// What effects cost, such as telling clients of what they have cached, is left for the next command: made up for
+    /// with more keys, it would cost more again, until none is left.
     fn evict(&mut self) -> Room {
         let config = &self.server.config;
         let (policy, samples) = (config.maxmemory_policy, config.maxmemory_samples as usize);
@@ -52,18 +59,21 @@ impl Executor {
         self.db.begin(0, self.server.now.unix_ms());
         self.db.journal.listening = self.server.listens_to_changes();
         self.db.journal.recording = self.disk.log.is_some();
+        let mut excess_bytes = self.excess_bytes();
         let room = loop {
             let mut all_evicted = false;
             for _ in 0..EVICTIONS_PER_ROUND {
-                all_evicted = self.db.evict_one(policy, samples, &mut self.eviction_pool).is_none();
-                if all_evicted || self.is_within_limit() {
+                let freed_bytes = self.db.evict_one(policy, samples, &mut self.eviction_pool);
+                excess_bytes -= freed_bytes.unwrap_or(0) as i64;
+                all_evicted = freed_bytes.is_none();
+                if all_evicted || excess_bytes <= 0 {
                     break;
                 }
             }
             self.propagate_removals();
             self.apply_effects(None);
             self.free_discarded();
-            if self.is_within_limit() {
+            if excess_bytes <= 0 || self.is_within_limit() {
                 break Room::Enough;
             }
             if all_evicted {

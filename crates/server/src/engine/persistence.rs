@@ -10,6 +10,7 @@ use crate::observe::persistence::{ChildFigures, LoadingFigures};
 use crate::persist::aof::manifest::ManifestError;
 use crate::persist::child::{Child, Purpose};
 use crate::persist::file::{self, FileError};
+use crate::persist::migration::Targets;
 use crate::persist::rdb::load::{LoadFigures, LoadOptions};
 use crate::persist::rdb::{LoadError, Loader, Reason, Snapshot, write_snapshot};
 use crate::script::functions::RestorePolicy;
@@ -38,6 +39,9 @@ pub(crate) struct Disk {
     pub loading: Option<Loading>,
     pub log_loading: Option<LogLoading>,
     pub log: Option<Log>,
+    /// Commands of an append-only file are being run.
+    pub replays: bool,
+    pub targets: Targets,
     /// The rewrite under way writes its base as RDB.
     pub rewrites_as_rdb: bool,
     loading_began_us: u64,
@@ -151,6 +155,7 @@ impl Executor {
             PersistRequest::Reload { save, flush, merge } => self.reload(save, flush, merge)?,
             PersistRequest::AllFlushed => self.all_flushed(),
             PersistRequest::LoadLog => self.reload_log()?,
+            PersistRequest::Migrate(migration) => self.migrate(&migration)?,
             PersistRequest::Shutdown(how) => {
                 if !self.shut_down(how) {
                     return Err(ClientError::text("ERR Errors trying to SHUTDOWN. Check logs."));
@@ -337,6 +342,7 @@ impl Executor {
         self.reap_child();
         self.save_if_due();
         self.log_cron();
+        self.close_idle_targets();
     }
 
     fn reap_child(&mut self) {
@@ -455,7 +461,6 @@ impl Executor {
             verify_checksum: self.server.config.rdbchecksum && !self.server.switches.skip_checksums,
             drop_due,
             replaces,
-            discards: false,
             key_delay_us: self.server.config.key_load_delay_us,
             now_ms: self.server.now.unix_ms(),
         }

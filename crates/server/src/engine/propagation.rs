@@ -136,12 +136,17 @@ fn field_effect(key: &[u8], field: &[u8], db: &mut Db) -> Told {
 }
 
 fn restore_effect(args: Args<'_>, db: &mut Db) -> Told {
-    let (key, payload) = (args.at(1), args.at(3));
+    let key = args.at(1);
     if !db.holds(db.selected(), key) {
         return told(&[b"DEL", key]);
     }
-    let at_ms = expiry_of(db, key).unwrap_or(0).to_string();
-    told(&[b"RESTORE", key, at_ms.as_bytes(), payload, b"REPLACE", b"ABSTTL"])
+    let is_absolute = args.from(4).iter().any(|word| word.eq_ignore_ascii_case(b"ABSTTL"));
+    let Some(at_ms) = expiry_of(db, key).filter(|_| !is_absolute) else { return Told::Verbatim };
+    let at_ms = at_ms.to_string();
+    let mut arguments: Vec<&[u8]> = args.iter().collect();
+    arguments[2] = at_ms.as_bytes();
+    arguments.push(b"ABSTTL");
+    told(&arguments)
 }
 
 /// The arguments with EX, PX or EXAT, which may stand from `first` on and before FIELDS, as PXAT.

@@ -58,7 +58,7 @@ mod tests {
         let progress = Arc::new(Reclaiming::default());
         let reclaimer = Reclaimer::start(Arc::clone(&progress));
         for _ in 0..100 {
-            reclaimer.free(Garbage::Object(Object::Text(vec![0; 1 << 16])));
+            reclaimer.free(Garbage::Object(Object::text(vec![0; 1 << 16])));
         }
         while progress.pending.load(Ordering::Relaxed) > 0 {
             thread::yield_now();

@@ -3,11 +3,12 @@
 use super::Executor;
 use super::append_log::names_of;
 use super::persistence::RestoreError;
+use super::script::ScriptEnd;
 use crate::command::args::OwnedArgs;
 use crate::command::registry::CommandId;
 use crate::command::{Next, Origin};
 use crate::persist::aof::Manifest;
-use crate::persist::aof::manifest::{Names, lock_directory};
+use crate::persist::aof::manifest::{self, Names};
 use crate::persist::file::{self, failed};
 use crate::persist::rdb::Loader;
 use crate::session::ClientSlot;
@@ -49,7 +50,7 @@ impl Executor {
     /// Begins to load the append-only file; with none to load, opens a new one at once.
     pub(super) fn begin_log_loading(&mut self) -> Result<(), RestoreError> {
         let names = names_of(&self.server.config);
-        let directory = lock_directory(&names.directory).map_err(RestoreError::File)?;
+        let directory = manifest::lock(&names).map_err(RestoreError::File)?;
         let mut manifest = Manifest::load(&names).map_err(RestoreError::Manifest)?;
         self.take_over_single_file(&names, &mut manifest)?;
         if manifest.is_empty() {
@@ -97,6 +98,7 @@ impl Executor {
         }
         let client = self.connect(ConnectionFigures::default());
         self.db.importing = true;
+        self.disk.replays = true;
         Ok(LogLoading {
             client,
             paths,
@@ -111,6 +113,7 @@ impl Executor {
     /// The commands have all been run, or will not be.
     pub(super) fn end_replay(&mut self, loading: LogLoading) -> Option<(Manifest, File)> {
         self.db.importing = self.server.config.import_mode;
+        self.disk.replays = false;
         self.disconnect(loading.client);
         loading.opened
     }
@@ -246,8 +249,16 @@ impl Executor {
         let protocol = self.server.clients[client].output.protocol;
         let mut reply = ReplyBuffer::new(protocol);
         let origin = Origin { in_transaction: true, replayed: true, ..Origin::default() };
-        let next = self.call(client, id, args.view(), &mut reply, origin);
-        debug_assert!(matches!(next, Next::Reply | Next::NoReply), "nothing waits while data is loaded");
+        match self.call(client, id, args.view(), &mut reply, origin) {
+            // Servers before version 7 told scripts as such.
+            Next::RunScript(call) => {
+                let end = self.run_script(client, id, args.view(), call, &mut reply);
+                assert!(end == ScriptEnd::Done, "no script is put aside while data is loaded");
+            }
+            next => {
+                assert!(matches!(next, Next::Reply | Next::NoReply), "nothing waits while data is loaded")
+            }
+        }
         self.free_discarded();
     }
 

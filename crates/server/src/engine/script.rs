@@ -7,7 +7,7 @@ use super::transaction::TransactionRun;
 use crate::command::args::OwnedArgs;
 use crate::command::registry::CommandId;
 use crate::command::{Args, Command, Group, Next, Origin, flag};
-use crate::error::ClientError;
+use crate::error::{ClientError, on_the_wire};
 use crate::script::numbers::Random48;
 use crate::script::values::{self, Written};
 use crate::script::{
@@ -15,6 +15,7 @@ use crate::script::{
     environment, functions,
 };
 use crate::session::ClientSlot;
+use std::borrow::Cow;
 use wire::reply::ReplyBuffer;
 
 /// A command that runs a script, while it runs.
@@ -129,7 +130,7 @@ impl Executor {
         };
         stack.set_top(0);
         self.server.scripts.give_back(running.call.mode, interpreter);
-        written.errors.iter().for_each(|line| self.server.observed.statistics.count_error(line));
+        written.errors.iter().for_each(|line| self.server.observed.statistics.count_script_error(line));
         let client = &mut self.server.clients[run.slot];
         client.db_index = run.db_index;
         if let Some(tracking) = &mut client.tracking {
@@ -230,24 +231,28 @@ impl Executor {
     }
 
     /// Whether a script may call the command now. `Err` is the line it is told; the texts are those that scripts know.
-    fn script_refusal(&mut self, row: &Command, args: Args<'_>) -> Result<(), &'static str> {
+    fn script_refusal(&mut self, row: &Command, args: Args<'_>) -> Result<(), Cow<'static, str>> {
         if !row.accepts(args.len()) {
-            return Err("ERR Wrong number of args calling command from script");
+            return Err("ERR Wrong number of args calling command from script".into());
         }
         if row.is(flag::NO_SCRIPT) && self.server.switches.deny_scripts {
-            return Err("ERR This Valkey command is not allowed from script");
+            return Err("ERR This Valkey command is not allowed from script".into());
         }
         let short_of_memory = self.server.short_of_memory && self.server.config.maxmemory_bytes > 0;
         let lacks_replicas = self.server.lacks_replicas();
+        let disk_error = if row.is(flag::WRITE) && !self.disk.replays { self.disk_error() } else { None };
         let running = self.server.scripts.running.as_mut().expect("a script asks");
         if short_of_memory && row.is(flag::DENY_OOM) && !running.wrote && !running.call.allows_oom {
-            return Err("OOM command not allowed when used memory > 'maxmemory'.");
+            return Err("OOM command not allowed when used memory > 'maxmemory'.".into());
         }
         if running.call.read_only && row.is(flag::WRITE | flag::MAY_REPLICATE) {
-            return Err("ERR Write commands are not allowed from read-only scripts.");
+            return Err("ERR Write commands are not allowed from read-only scripts.".into());
         }
         if lacks_replicas && row.is(flag::WRITE) && !running.wrote {
-            return Err(crate::server::TOO_FEW_REPLICAS);
+            return Err(crate::server::TOO_FEW_REPLICAS.into());
+        }
+        if let Some(error) = disk_error.filter(|_| !running.wrote) {
+            return Err(error.to_string().into());
         }
         running.wrote |= row.is(flag::WRITE);
         Ok(())
@@ -299,7 +304,8 @@ fn write_failure(stack: &mut script::Stack<'_>, reply: &mut ReplyBuffer) -> Writ
         ([b"ERR Error running script, ", &text[..text.len().min(100)]].concat(), false)
     };
     reply.error(&line);
-    let mut written = Written { failed: true, ..Written::default() };
+    let mut written = Written::default();
+    written.failed = true;
     if !counted {
         written.note_error(&line);
     }
@@ -313,17 +319,19 @@ impl Caller for Executor {
         let found = self.server.registry.find(args);
         let refused = match &found {
             Ok(id) => self.script_refusal(self.server.registry.row(*id), args).err(),
-            Err(_) => Some("ERR Unknown command called from script"),
+            Err(ClientError::UnknownCommand { .. }) => Some("ERR Unknown command called from script".into()),
+            Err(error) => Some(error.to_string().into()),
         };
         if let Some(line) = refused {
             if let Ok(id) = found {
                 self.server.observed.commands[id.0 as usize].rejected += 1;
             }
-            self.server.observed.statistics.count_error(line);
-            return reply.error(line);
+            self.server.observed.statistics.count_error(&line);
+            return reply.error(on_the_wire(&line));
         }
         let Ok(id) = found else { return };
-        let origin = Origin { in_transaction: true, in_script: true, ..Origin::default() };
+        let replayed = self.disk.replays;
+        let origin = Origin { in_transaction: true, in_script: true, replayed, ..Origin::default() };
         // What Lua has done since the last command is the script's time, not this command's.
         self.start_stopwatch();
         let next = self.call(slot, id, args, reply, origin);
@@ -359,7 +367,7 @@ impl Caller for Executor {
             // Once a slice, the rest of the server has its turn.
             let over = now_us >= self.script_slice_until_us;
             self.script_slice_until_us = now_us + SLICE_US;
-            return if over { Interrupt::Suspend } else { Interrupt::GoOn };
+            return if over && !self.disk.replays { Interrupt::Suspend } else { Interrupt::GoOn };
         }
         let elapsed_ms = now_us.saturating_sub(running.started_us) / 1000;
         if threshold_ms == 0 || elapsed_ms < threshold_ms {
@@ -373,7 +381,8 @@ impl Caller for Executor {
              using the {command} command. Script name is: {}.",
             running.call.name
         );
-        Interrupt::Suspend
+        // Loading is not interrupted by what it loads.
+        if self.disk.replays { Interrupt::GoOn } else { Interrupt::Suspend }
     }
 
     fn settings(&mut self) -> &mut Settings {

@@ -163,6 +163,7 @@ impl Host {
         self.resume();
         self.sweep_if_due();
         self.executor.end_tick();
+        let goes_on = self.host_requests();
         self.inform_threads();
         self.flush();
         self.close_condemned();
@@ -172,7 +173,7 @@ impl Host {
         if let Err(error) = self.watch_listeners() {
             log::warn!("{error}");
         }
-        Ok(self.host_requests())
+        Ok(goes_on)
     }
 
     /// A signal has come: ends the process if the data is safe.
@@ -444,10 +445,15 @@ impl Host {
         }
     }
 
-    /// Does what commands have asked of the process; `false` when it is to stop.
+    /// Does what commands have asked of the process; `false` when it is to stop. Then whoever sees its connection end
+    /// finds nobody listening any more, rather than a server that takes one more connection and answers nothing.
     fn host_requests(&mut self) -> bool {
         let requests = std::mem::take(&mut self.executor.server.host_requests);
-        !requests.contains(&HostRequest::Shutdown)
+        let stops = requests.contains(&HostRequest::Shutdown);
+        if stops {
+            self.listeners.borrow_mut().close();
+        }
+        !stops
     }
 }
 

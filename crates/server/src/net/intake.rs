@@ -217,10 +217,13 @@ impl Intake {
     pub fn read(&mut self, socket: impl AsFd) -> Transfer {
         let wanted = self.parser.wanted_bytes();
         if wanted > READ_BYTES {
-            let announced = wanted.min(ANNOUNCED_BYTES_MAX.max(self.input.len()));
+            let announced = wanted.min(ANNOUNCED_BYTES_MAX.max(self.input.len()) + READ_BYTES);
             self.input.reserve_exact(announced);
-        } else {
+        } else if self.input.len() < ANNOUNCED_BYTES_MAX {
             self.input.reserve(READ_BYTES);
+        } else {
+            // Doubling would hold as much again for the last few bytes of an argument.
+            self.input.reserve_exact(READ_BYTES.max(self.input.len() / 8));
         }
         match rustix::io::read(socket, rustix::buffer::spare_capacity(&mut self.input)) {
             Ok(0) => Transfer::Closed,

@@ -43,6 +43,11 @@ impl Listeners {
         self.iter().nth(index)
     }
 
+    pub fn close(&mut self) {
+        self.unix = None;
+        self.tcp.clear();
+    }
+
     /// Opens the sockets that `config` names, in place of those open now. On failure these stay. The Unix socket is
     /// opened once and stays: its path cannot be changed, and a second one there would take the place of the first.
     pub fn exchange(&mut self, current: &Config, config: &Config) -> Result<(), ListenError> {
@@ -130,6 +135,10 @@ impl ProcessSurroundings {
             OptionId::dir => std::env::set_current_dir(&next.dir).map_err(|error| error.to_string()),
             OptionId::loglevel => {
                 server_log::set_level(next.loglevel);
+                Ok(())
+            }
+            OptionId::log_format | OptionId::log_timestamp_format => {
+                server_log::set_format(next.log_format, next.log_timestamp_format);
                 Ok(())
             }
             OptionId::maxclients => allow_clients(next.maxclients),

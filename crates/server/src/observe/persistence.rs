@@ -24,6 +24,8 @@ pub struct Persistence {
     pub keys_loaded: u64,
     pub keys_expired: u64,
     pub log: LogFigures,
+    /// Connections to servers that keys have moved to.
+    pub migration_connections: usize,
 }
 
 /// What the child under way has told.
@@ -76,6 +78,8 @@ pub struct LogFigures {
     pub rewrites_failed_in_a_row: u64,
     pub last_rewrite_copied_bytes: u64,
     pub last_write_error: Option<String>,
+    /// Why the last fsync in the background failed, if it did.
+    pub last_fsync_error: Option<String>,
     pub bytes: u64,
     pub base_bytes: u64,
     pub buffered_bytes: u64,
@@ -97,12 +101,20 @@ impl Default for LogFigures {
             rewrites_failed_in_a_row: 0,
             last_rewrite_copied_bytes: 0,
             last_write_error: None,
+            last_fsync_error: None,
             bytes: 0,
             base_bytes: 0,
             buffered_bytes: 0,
             pending_fsync: false,
             delayed_fsyncs: 0,
         }
+    }
+}
+
+impl LogFigures {
+    /// Why changes may not reach the disk.
+    pub fn trouble(&self) -> Option<&str> {
+        self.last_write_error.as_deref().or(self.last_fsync_error.as_deref())
     }
 }
 
@@ -125,6 +137,7 @@ impl Persistence {
             keys_loaded: 0,
             keys_expired: 0,
             log: LogFigures::default(),
+            migration_connections: 0,
         }
     }
 }

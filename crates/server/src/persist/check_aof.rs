@@ -4,7 +4,7 @@
 use super::aof::manifest::{Manifest, Names};
 use super::check_rdb;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek, Write};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use wire::aof::{Item, ReadError, Reader};
@@ -110,17 +110,17 @@ fn check_file(path: &Path, last: bool, wishes: Wishes) -> Result<Verdict, Unsoun
     if size == 0 {
         return Ok(Verdict::Empty);
     }
+    let mut start = 0;
     if is_snapshot(path) {
-        return if check_rdb::check(path) {
-            println!("RDB preamble is OK, proceeding with AOF tail...");
-            Ok(Verdict::Valid)
-        } else {
+        let Some(end) = check_rdb::check(path) else {
             println!("RDB preamble of AOF file is not sane, aborting.");
-            Err(Unsound)
+            return Err(Unsound);
         };
+        println!("RDB preamble is OK, proceeding with AOF tail...");
+        start = end;
     }
-    file.rewind().map_err(|error| refuse(path, &error))?;
-    let analysis = analyse(&mut BufReader::new(&mut file), wishes.until_s);
+    file.seek(SeekFrom::Start(start)).map_err(|error| refuse(path, &error))?;
+    let analysis = analyse(&mut BufReader::new(&mut file), start, wishes.until_s);
     if let (Some(at), Some(until_s)) = (analysis.too_late_at, wishes.until_s) {
         return truncate_to_time(&file, path, last, at, until_s);
     }
@@ -188,10 +188,10 @@ fn truncate_to_time(file: &File, path: &Path, last: bool, at: u64, until_s: i64)
     Ok(Verdict::TruncatedToTime(until_s))
 }
 
-/// Reads commands up to the first that is not sound, or up to what was written too late.
-fn analyse(source: &mut impl BufRead, until_s: Option<i64>) -> Analysis {
-    let mut reader = Reader::new(source, 0);
-    let mut analysis = Analysis { valid_up_to: 0, lines: 0, too_late_at: None, error: None };
+/// Reads commands, the first of which stands at `start`, up to the first that is not sound, or up to what was written too late.
+fn analyse(source: &mut impl BufRead, start: u64, until_s: Option<i64>) -> Analysis {
+    let mut reader = Reader::new(source, start);
+    let mut analysis = Analysis { valid_up_to: start, lines: 0, too_late_at: None, error: None };
     let (mut in_transaction, mut lines) = (false, 0);
     loop {
         let before = reader.position();
@@ -242,12 +242,12 @@ mod tests {
     #[test]
     fn what_is_sound_ends_before_what_is_not() {
         let sound = b"*1\r\n$4\r\nPING\r\n";
-        let analysis = analyse(&mut &sound[..], None);
+        let analysis = analyse(&mut &sound[..], 0, None);
         assert!(analysis.error.is_none() && analysis.valid_up_to == sound.len() as u64);
         let torn = [&sound[..], b"*1\r\n$5\r\nMULTI\r\n", &sound[..]].concat();
-        let analysis = analyse(&mut &torn[..], None);
+        let analysis = analyse(&mut &torn[..], 0, None);
         assert!(analysis.error.is_some() && analysis.valid_up_to == sound.len() as u64);
         let timed = [b"#TS:5\r\n", &sound[..], b"#TS:9\r\n", &sound[..]].concat();
-        assert_eq!(analyse(&mut &timed[..], Some(7)).too_late_at, Some(7 + sound.len() as u64));
+        assert_eq!(analyse(&mut &timed[..], 0, Some(7)).too_late_at, Some(7 + sound.len() as u64));
     }
 }

@@ -1,65 +1,180 @@
-//! `warmline-check-rdb`: reads an RDB file to its end, keeping nothing, and says what is wrong with it.
+//! `warmline-check-rdb`: reads an RDB file to its end, keeping nothing, and says what is wrong with it and, if asked,
+//! what it holds.
 
-use super::rdb::Loader;
-use super::rdb::load::{LoadOptions, Reason};
+mod statistics;
+
+use super::rdb::load::LoadOptions;
+use super::rdb::{LoadError, Loader, Observer, Reason};
 use crate::db::Db;
+use crate::db::rdb::ReadValue;
+use statistics::Statistics;
+use std::ffi::OsString;
 use std::fs::File;
-use std::path::Path;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use structures::hash::HashSeed;
-use wire::rdb::kind;
+use wire::rdb::{FOREIGN_VERSIONS, VERSION, kind};
 
 /// More databases than any server has.
 const DATABASES_MAX: usize = 1 << 16;
 
-/// Checks the file, saying on standard output what is found; whether it is sound.
-pub fn check(path: &Path) -> bool {
-    println!("[offset 0] Checking RDB file {}", path.display());
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) => {
-            println!("Cannot open file {}: {error}", path.display());
-            return false;
+/// How statistics are laid out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    #[default]
+    Table,
+    Info,
+    Csv,
+}
+
+/// What is said beside whether the file is sound.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    pub statistics: bool,
+    pub format: Format,
+    /// Where statistics go; `None`: to standard output.
+    pub output: Option<PathBuf>,
+}
+
+impl Wanted {
+    /// `None`: the words make no sense.
+    pub fn parse(words: &[OsString]) -> Option<Wanted> {
+        let mut wanted = Wanted::default();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match word.to_str()? {
+                "--stats" => wanted.statistics = true,
+                "--output" => wanted.output = Some(PathBuf::from(words.next()?)),
+                "--format" => {
+                    wanted.format = match words.next()?.to_str()? {
+                        "table" => Format::Table,
+                        "info" => Format::Info,
+                        "csv" => Format::Csv,
+                        _ => return None,
+                    }
+                }
+                _ => return None,
+            }
         }
-    };
+        Some(wanted)
+    }
+}
+
+/// Says what the file says of itself, and counts if asked.
+struct Teller {
+    statistics: Option<Statistics>,
+    now_ms: i64,
+}
+
+impl Observer for Teller {
+    fn about(&mut self, name: &[u8], value: &[u8], at: u64) {
+        let (name, value) = (String::from_utf8_lossy(name), String::from_utf8_lossy(value));
+        println!("[offset {at}] AUX FIELD {name} = '{value}'");
+    }
+
+    fn database(&mut self, index: u64, at: u64) {
+        println!("[offset {at}] Selecting DB ID {index}");
+    }
+
+    fn key(&mut self, db_index: usize, key: &[u8], value: &ReadValue, expiry_ms: Option<i64>) {
+        if let Some(statistics) = &mut self.statistics {
+            statistics.add(db_index, key, value, expiry_ms, self.now_ms);
+        }
+    }
+}
+
+/// Checks the file, saying on standard output what is found; the byte after its end if it is sound.
+pub fn check(path: &Path) -> Option<u64> {
+    run(path, &Wanted::default())
+}
+
+/// As [`check`]; whether the file is sound and everything wanted has been said.
+pub fn check_and_describe(path: &Path, wanted: &Wanted) -> bool {
+    run(path, wanted).is_some()
+}
+
+fn run(path: &Path, wanted: &Wanted) -> Option<u64> {
+    println!("[offset 0] Checking RDB file {}", path.display());
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
     let options = LoadOptions {
         strict: false,
         verify_checksum: true,
         drop_due: false,
         replaces: false,
-        discards: true,
         key_delay_us: 0,
         now_ms,
     };
-    let mut db = Db::new(DATABASES_MAX, HashSeed::new(0, 0), 0);
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) => {
+            println!("Cannot open file {}: {error}", path.display());
+            return None;
+        }
+    };
     let mut loader = match Loader::open(file, options) {
         Ok(loader) => loader,
-        Err(error) => return refuse(error.at, &error.to_string()),
-    };
-    if let Err(error) = loader.step(&mut db, &mut || false) {
-        let text = match &error.reason {
-            Reason::Read(reason) => reason.to_string(),
-            _ => error.to_string(),
-        };
-        refuse(error.at, &text);
-        if let Some((key, kind)) = loader.last_key() {
-            println!("[additional info] Reading key '{}'", String::from_utf8_lossy(key));
-            println!("[additional info] Reading type {kind} ({})", kind::name(kind));
+        Err(error) => {
+            refuse(error.at, &text_of(&error, 0));
+            return None;
         }
-        tell(&loader);
-        return false;
+    };
+    let version = loader.version();
+    let from_elsewhere = match version {
+        version if version > VERSION => Some("Future"),
+        version if FOREIGN_VERSIONS.contains(&version) => Some("Foreign"),
+        _ => None,
+    };
+    if let Some(origin) = from_elsewhere {
+        println!("[offset {}] {origin} RDB version {version} detected", loader.position());
     }
-    println!("[offset {}] Checksum OK", loader.position());
-    println!("[offset {}] \\o/ RDB looks OK! \\o/", loader.position());
+    let statistics = wanted.statistics.then(Statistics::default);
+    let mut teller = Teller { statistics, now_ms };
+    let mut db = Db::new(DATABASES_MAX, HashSeed::new(0, 0), 0);
+    let outcome = loader.check(&mut db, &mut teller);
+    match &outcome {
+        Ok(()) => {
+            let at = loader.position();
+            println!("[offset {at}] Checksum OK");
+            let caution = if from_elsewhere.is_some() {
+                ", but loading requires config 'rdb-version-check relaxed'"
+            } else {
+                "! \\o/"
+            };
+            println!("[offset {at}] \\o/ RDB looks OK{caution}");
+        }
+        Err(error) => {
+            refuse(error.at, &text_of(error, version));
+            println!("[additional info] While doing: {}", loader.doing());
+            if let Some((key, kind)) = loader.unfinished_key() {
+                println!("[additional info] Reading key '{}'", String::from_utf8_lossy(key));
+                println!("[additional info] Reading type {kind} ({})", kind::name(kind));
+            }
+        }
+    }
     tell(&loader);
-    true
+    let told = teller.statistics.is_none_or(|statistics| print_statistics(&statistics, wanted));
+    (outcome.is_ok() && told).then(|| loader.position())
 }
 
-fn refuse(at: u64, what: &str) -> bool {
+fn text_of(error: &LoadError, version: u16) -> String {
+    match &error.reason {
+        Reason::Signature(_) => "Wrong signature trying to load DB from file".to_owned(),
+        Reason::ForeignType { kind, version } => {
+            format!("Unknown object type {kind} in RDB file with foreign version {version}")
+        }
+        Reason::UnknownType { kind } if version > VERSION => {
+            format!("Unknown object type {kind} in RDB file with future version {version}")
+        }
+        Reason::UnknownType { kind } => format!("Invalid object type: {kind}"),
+        Reason::Read(reason) => reason.to_string(),
+        _ => error.to_string(),
+    }
+}
+
+fn refuse(at: u64, what: &str) {
     println!("--- RDB ERROR DETECTED ---");
     println!("[offset {at}] {what}");
-    false
 }
 
 fn tell(loader: &Loader<File>) {
@@ -68,4 +183,38 @@ fn tell(loader: &Loader<File>) {
     println!("[info] {} expires", figures.keys_expiring);
     println!("[info] {} already expired", figures.keys_expired);
     println!("[info] {} functions", loader.libraries.len());
+}
+
+fn print_statistics(statistics: &Statistics, wanted: &Wanted) -> bool {
+    let text = statistics.describe(wanted.format);
+    let written = match &wanted.output {
+        Some(path) => std::fs::write(path, text),
+        None => io::stdout().write_all(text.as_bytes()),
+    };
+    match (written, &wanted.output) {
+        (Err(error), Some(path)) => {
+            eprintln!("Cannot open output file: '{}': {error}", path.display());
+            false
+        }
+        (written, _) => written.is_ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<OsString> {
+        text.split_whitespace().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn words_are_taken_in_any_order_and_only_if_they_make_sense() {
+        let wanted = Wanted::parse(&words("--format csv --stats --output file")).unwrap();
+        assert_eq!(wanted.format, Format::Csv);
+        assert!(wanted.statistics && wanted.output == Some("file".into()));
+        for bad in ["--format", "--format xml", "--output", "more"] {
+            assert_eq!(Wanted::parse(&words(bad)), None, "{bad}");
+        }
+    }
 }

@@ -29,6 +29,13 @@ pub fn failed(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> FileErr
     move |source| FileError { doing, path: path.clone(), source }
 }
 
+/// The system's text for an error, as C programs show it: without its number.
+pub fn system_text(error: &io::Error) -> String {
+    let text = error.to_string();
+    let number = error.raw_os_error().map(|number| format!(" (os error {number})")).unwrap_or_default();
+    text.strip_suffix(&number).unwrap_or(&text).to_owned()
+}
+
 /// So much is written before the kernel is told to bring it to disk.
 const WRITEBACK_BYTES: u64 = 4 << 20;
 

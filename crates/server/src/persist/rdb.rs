@@ -8,5 +8,5 @@
 pub mod load;
 pub mod save;
 
-pub use load::{LoadError, Loader, Reason};
+pub use load::{LoadError, Loader, Observer, Reason};
 pub use save::{Snapshot, write_snapshot};

@@ -63,7 +63,10 @@ fn run_command(stack: &mut Stack<'_>, raises: bool) -> Result<usize, Raise> {
             let host = stack.host();
             scratch.reply.protocol = host.settings().protocol;
             host.call(&scratch.command, &mut scratch.reply);
-            push_reply(stack, &scratch.reply);
+            if let Err(raised) = push_reply(stack, &scratch.reply) {
+                *stack.host().scratch() = scratch;
+                return Err(raised);
+            }
             scratch.reply.first() == Some(&b'-')
         }
         Err(text) => {
@@ -74,6 +77,9 @@ fn run_command(stack: &mut Stack<'_>, raises: bool) -> Result<usize, Raise> {
     *stack.host().scratch() = scratch;
     if failed && raises { Err(Raise::Value) } else { Ok(1) }
 }
+
+/// As much as clients may send in one command, unless told otherwise.
+const COMMAND_BYTES_MAX: usize = 1 << 30;
 
 fn read_arguments(stack: &mut Stack<'_>, command: &mut CommandLine) -> Result<(), &'static str> {
     command.clear();
@@ -89,6 +95,9 @@ fn read_arguments(stack: &mut Stack<'_>, command: &mut CommandLine) -> Result<()
                 command.close_argument(start);
             }
             _ => match stack.bytes(index) {
+                Some(argument) if command.buffer.len() + argument.len() > COMMAND_BYTES_MAX => {
+                    return Err("Command is too large");
+                }
                 Some(argument) => command.push(argument),
                 None => return Err("Command arguments must be strings or integers"),
             },

@@ -2,6 +2,7 @@
 //! anything behind for the next, nor change a library under it.
 
 use super::{Interpreter, Kind, Mode, Raise, Stack, api, libraries};
+use crate::config::Config;
 use std::time::Duration;
 
 /// What scripts may fill; one that wants more is told that there is no memory.
@@ -12,6 +13,12 @@ pub const BYTES_MAX: usize = 1 << 30;
 pub struct Options {
     /// `newproxy`, `getfenv` and `setfenv` are there (lua-enable-insecure-api).
     pub insecure: bool,
+}
+
+impl Options {
+    pub fn of(config: &Config) -> Self {
+        Options { insecure: config.lua_enable_insecure_api }
+    }
 }
 
 /// What Lua's base library has and scripts have not.

@@ -1,5 +1,7 @@
 //! What a script says of itself: the flags in its first line, or those that a function was registered with.
 
+use crate::error::quoted;
+
 /// A set of the constants below.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScriptFlags(u8);
@@ -56,19 +58,19 @@ pub fn eval_head(body: &[u8]) -> Result<EvalHead, String> {
     let mut flags = ScriptFlags::default();
     for word in &words[1..] {
         let Some(list) = word.strip_prefix(b"flags=") else {
-            return Err(format!("Unknown lua shebang option: {}", String::from_utf8_lossy(word)));
+            return Err(format!("Unknown lua shebang option: {}", quoted(word)));
         };
         for name in list.split(|&byte| byte == b',').filter(|_| !list.is_empty()) {
             let known = ScriptFlags::NAMES.iter().find(|(_, known)| known.as_bytes() == name);
             let Some(&(flag, _)) = known else {
-                let name = String::from_utf8_lossy(name);
+                let name = quoted(name);
                 return Err(format!("Unexpected flag in script shebang: {name}"));
             };
             flags = flags.with(flag);
         }
     }
     if !words[0][2..].eq_ignore_ascii_case(b"lua") {
-        let engine = String::from_utf8_lossy(&words[0][2..]).into_owned();
+        let engine = quoted(&words[0][2..]);
         return Err(format!("Could not find scripting engine '{engine}'"));
     }
     Ok(EvalHead { len, flags: Some(flags) })
@@ -97,7 +99,7 @@ pub fn library_head(code: &[u8]) -> Result<LibraryHead, String> {
                 return Err("Invalid metadata value, name argument was given multiple times".into());
             }
             Some(value) => name = Some(value),
-            None => return Err(format!("Invalid metadata value given: {}", String::from_utf8_lossy(word))),
+            None => return Err(format!("Invalid metadata value given: {}", quoted(word))),
         }
     }
     let name = name.ok_or("Library name was not given")?;
@@ -108,7 +110,7 @@ pub fn library_head(code: &[u8]) -> Result<LibraryHead, String> {
         );
     }
     if !words[0][2..].eq_ignore_ascii_case(b"lua") {
-        return Err(format!("Engine '{}' not found", String::from_utf8_lossy(&words[0][2..])));
+        return Err(format!("Engine '{}' not found", quoted(&words[0][2..])));
     }
     Ok(LibraryHead { len, name })
 }

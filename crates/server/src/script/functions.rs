@@ -243,13 +243,13 @@ impl Scripts {
             match outcome {
                 true => {
                     let error = error_information(&mut interpreter.stack());
-                    let message = String::from_utf8_lossy(&error.message).into_owned();
+                    let message = crate::error::quoted(&error.message);
                     Err(format!("Error registering functions: {message}"))
                 }
                 false => Ok(()),
             }
         } else {
-            let message = String::from_utf8_lossy(stack.bytes(-1).unwrap_or_default()).into_owned();
+            let message = crate::error::quoted(stack.bytes(-1).unwrap_or_default());
             Err(format!("Error compiling function: {message}"))
         };
         let mut stack = interpreter.stack();

@@ -11,6 +11,10 @@ mod structs;
 use super::{Caller, Stack};
 use crate::sys::lua::Native;
 
+/// The longest text that they make: no key holds a longer one. Tables that share their parts would make texts without
+/// end.
+const TEXT_BYTES_MAX: usize = 512 << 20;
+
 /// Puts the libraries into the table at the bottom of the stack.
 pub fn open(stack: &mut Stack<'_>) {
     json::push(stack);

@@ -8,15 +8,17 @@
 //! | RESP3: null, boolean | `nil`, boolean |
 //! | RESP3: double, big number, verbatim, map, set | tables with the one field `double`, `big_number`, `verbatim_string`, `map`, `set` |
 
-use super::{Kind, Stack};
+use super::environment::BYTES_MAX;
+use super::{Kind, Raise, Stack};
 use wire::reply::{Protocol, ReplyBuffer};
 
 /// Values that one level of a reply needs on the stack.
 const STACK_PER_LEVEL: u32 = 6;
 
 /// Pushes the value of the reply that `bytes` begins with. The bytes were written by this server: what they are is not
-/// in doubt. Answers how many they were.
-pub fn push_reply(stack: &mut Stack<'_>, bytes: &[u8]) -> usize {
+/// in doubt. Answers how many they were, or what it raises when the values are more than a script may have.
+pub fn push_reply(stack: &mut Stack<'_>, bytes: &[u8]) -> Result<usize, Raise> {
+    stack.step()?;
     let line_len = line_len(bytes);
     let (line, len) = (&bytes[1..line_len], line_len + 2);
     match bytes[0] {
@@ -28,18 +30,18 @@ pub fn push_reply(stack: &mut Stack<'_>, bytes: &[u8]) -> usize {
                 b'$' => stack.push_bytes(body),
                 _ => push_verbatim(stack, &body[..3], &body[4..]),
             }
-            return len + body_len + 2;
+            return Ok(len + body_len + 2);
         }
         b'$' => stack.push_boolean(false),
         b'*' if line == b"-1" => stack.push_boolean(false),
-        b'*' | b'>' => return len + push_array(stack, &bytes[len..], integer(line) as usize),
-        b'%' => return len + push_map(stack, &bytes[len..], integer(line) as usize),
-        b'~' => return len + push_set(stack, &bytes[len..], integer(line) as usize),
+        b'*' | b'>' => return Ok(len + push_array(stack, &bytes[len..], integer(line) as usize)?),
+        b'%' => return Ok(len + push_map(stack, &bytes[len..], integer(line) as usize)?),
+        b'~' => return Ok(len + push_set(stack, &bytes[len..], integer(line) as usize)?),
         b'|' => {
             // Attributes are passed over.
-            let attributes = push_map(stack, &bytes[len..], integer(line) as usize);
+            let attributes = push_map(stack, &bytes[len..], integer(line) as usize)?;
             stack.pop(1);
-            return len + attributes + push_reply(stack, &bytes[len + attributes..]);
+            return Ok(len + attributes + push_reply(stack, &bytes[len + attributes..])?);
         }
         b'+' => push_field(stack, "ok", |stack| stack.push_bytes(line)),
         b'-' => push_error_reply(stack, line),
@@ -48,7 +50,7 @@ pub fn push_reply(stack: &mut Stack<'_>, bytes: &[u8]) -> usize {
         b'(' => push_field(stack, "big_number", |stack| stack.push_bytes(line)),
         _ => stack.push_nil(),
     }
-    len
+    Ok(len)
 }
 
 /// A reply's first line, without its end.
@@ -83,43 +85,43 @@ fn push_verbatim(stack: &mut Stack<'_>, format: &[u8], text: &[u8]) {
     });
 }
 
-fn push_array(stack: &mut Stack<'_>, bytes: &[u8], elements: usize) -> usize {
+fn push_array(stack: &mut Stack<'_>, bytes: &[u8], elements: usize) -> Result<usize, Raise> {
     stack.push_table(elements, 0);
     stack.reserve(STACK_PER_LEVEL);
     let mut at = 0;
     for number in 1..=elements {
-        at += push_reply(stack, &bytes[at..]);
+        at += push_reply(stack, &bytes[at..])?;
         stack.set_element(-2, number as i32);
     }
-    at
+    Ok(at)
 }
 
-fn push_map(stack: &mut Stack<'_>, bytes: &[u8], pairs: usize) -> usize {
+fn push_map(stack: &mut Stack<'_>, bytes: &[u8], pairs: usize) -> Result<usize, Raise> {
     stack.push_table(0, 1);
     stack.push_table(0, pairs);
     stack.reserve(STACK_PER_LEVEL);
     let mut at = 0;
     for _ in 0..pairs {
-        at += push_reply(stack, &bytes[at..]);
-        at += push_reply(stack, &bytes[at..]);
+        at += push_reply(stack, &bytes[at..])?;
+        at += push_reply(stack, &bytes[at..])?;
         put(stack);
     }
     stack.set_field(-2, "map");
-    at
+    Ok(at)
 }
 
-fn push_set(stack: &mut Stack<'_>, bytes: &[u8], members: usize) -> usize {
+fn push_set(stack: &mut Stack<'_>, bytes: &[u8], members: usize) -> Result<usize, Raise> {
     stack.push_table(0, 1);
     stack.push_table(0, members);
     stack.reserve(STACK_PER_LEVEL);
     let mut at = 0;
     for _ in 0..members {
-        at += push_reply(stack, &bytes[at..]);
+        at += push_reply(stack, &bytes[at..])?;
         stack.push_boolean(true);
         put(stack);
     }
     stack.set_field(-2, "set");
-    at
+    Ok(at)
 }
 
 /// Puts a key and a value into the table below them; a key that no table can have is left out.
@@ -193,6 +195,8 @@ pub struct Written {
     pub errors: Vec<String>,
     /// The result as a whole is an error.
     pub failed: bool,
+    /// It is longer than what a script can have filled, which only tables that share their parts can be.
+    too_long: bool,
 }
 
 impl Written {
@@ -207,11 +211,21 @@ pub fn write(stack: &mut Stack<'_>, reply: &mut ReplyBuffer, protocol: Protocol)
     let mut written = Written::default();
     let start = reply.len();
     write_value(stack, reply, protocol, &mut written);
+    if written.too_long {
+        reply.truncate(start);
+        let line = "ERR the script's result is too large";
+        written.note_error(line.as_bytes());
+        reply.error(line);
+    }
     written.failed = reply.get(start) == Some(&b'-');
     written
 }
 
 fn write_value(stack: &mut Stack<'_>, reply: &mut ReplyBuffer, protocol: Protocol, written: &mut Written) {
+    written.too_long |= reply.len() > BYTES_MAX || reply.is_overflowed();
+    if written.too_long {
+        return stack.pop(1);
+    }
     if !stack.reserve(STACK_PER_LEVEL) {
         reply.error("ERR reached lua stack limit");
         return stack.pop(1);
@@ -244,7 +258,7 @@ fn write_table(stack: &mut Stack<'_>, reply: &mut ReplyBuffer, protocol: Protoco
     let mut elements = 0;
     loop {
         stack.get_element(-1, elements + 1);
-        if stack.kind(-1) == Kind::Nil {
+        if stack.kind(-1) == Kind::Nil || written.too_long {
             break;
         }
         write_value(stack, reply, protocol, written);
@@ -351,6 +365,10 @@ fn write_entries(
             write_value(stack, reply, protocol, written);
         }
         entries += 1;
+        if written.too_long {
+            stack.pop(1);
+            break;
+        }
     }
     if is_map {
         reply.end_map(mark, entries);

@@ -61,10 +61,22 @@ impl Clients {
 
     /// Brings the sum up to date for one client.
     pub fn count_memory(&mut self, slot: ClientSlot) {
+        self.count_memory_with(slot, 0);
+    }
+
+    /// As [`Self::count_memory`], with what a client holds that is lent out while it runs a command.
+    pub fn count_memory_with(&mut self, slot: ClientSlot, lent_bytes: usize) {
         let Some(client) = self.slots[slot.0 as usize].as_deref_mut() else { return };
-        let bytes = if client.close_asap { 0 } else { client.memory_bytes() };
+        let bytes = if client.close_asap { 0 } else { client.memory_bytes() + lent_bytes };
         self.memory_bytes = self.memory_bytes - client.counted_bytes + bytes;
         client.counted_bytes = bytes;
+    }
+
+    /// Brings the sum up to date for those to whom others have sent something.
+    pub fn count_memory_of_receivers(&mut self) {
+        let receivers = std::mem::take(&mut self.with_output);
+        receivers.iter().for_each(|&slot| self.count_memory(slot));
+        self.with_output = receivers;
     }
 
     /// Gives a client without an output buffer one to write to.

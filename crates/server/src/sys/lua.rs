@@ -191,27 +191,39 @@ unsafe extern "C-unwind" fn trampoline<H: ?Sized + 'static>(state: *mut ffi::lua
 }
 
 unsafe extern "C-unwind" fn hook<H: ?Sized + 'static>(state: *mut ffi::lua_State, _: *mut ffi::lua_Debug) {
-    // SAFETY: the hook is set on states of this type only; the host is lent while a script runs (invariant 4), and
-    // nothing here keeps a reference when Lua jumps.
+    // SAFETY: the hook is set on states of this type only, and nothing here keeps a reference when Lua jumps.
+    unsafe {
+        if let Some(text) = ask::<H>(state) {
+            let shared = shared_of::<H>(state);
+            (*shared).memory.limited = false;
+            ffi::lua_createtable(state, 0, 1);
+            ffi::lua_pushlstring_(state, text.as_ptr().cast(), text.len());
+            ffi::lua_setfield(state, -2, c"err".as_ptr());
+            (*shared).memory.limited = true;
+            ffi::lua_error(state);
+        }
+    }
+}
+
+/// Asks what is to become of the script that runs, and gives the thread back for as long as that is wanted. A text
+/// ends the script, which cannot catch that: it is asked at each line from now on.
+///
+/// # Safety
+/// `state` belongs to an `Interpreter<H>`, and nobody holds a reference to its host.
+unsafe fn ask<H: ?Sized + 'static>(state: *mut ffi::lua_State) -> Option<&'static str> {
+    // SAFETY: the host is lent while a script runs (invariant 4), and the yielder lives as long as the fiber that this
+    // is called on.
     unsafe {
         let shared = shared_of::<H>(state);
         loop {
-            let Some(mut host) = (*shared).host else { return };
+            let mut host = (*shared).host?;
             match ((*shared).interrupt)(host.as_mut()) {
-                Interrupt::GoOn => return,
-                Interrupt::Suspend => match (*shared).yielder {
-                    Some(yielder) => yielder.as_ref().suspend(()),
-                    None => return,
-                },
+                Interrupt::GoOn => return None,
+                Interrupt::Suspend => (*shared).yielder?.as_ref().suspend(()),
                 Interrupt::Kill(text) => {
                     (*shared).kills = true;
-                    (*shared).memory.limited = false;
                     ffi::lua_sethook(state, Some(hook::<H>), ffi::LUA_MASKLINE | ffi::LUA_MASKCOUNT, 1);
-                    ffi::lua_createtable(state, 0, 1);
-                    ffi::lua_pushlstring_(state, text.as_ptr().cast(), text.len());
-                    ffi::lua_setfield(state, -2, c"err".as_ptr());
-                    (*shared).memory.limited = true;
-                    ffi::lua_error(state);
+                    return Some(text);
                 }
             }
         }

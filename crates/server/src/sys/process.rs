@@ -57,6 +57,12 @@ pub fn daemonize() -> io::Result<()> {
     Ok(())
 }
 
+/// From now on, a file that may not grow as large is an error of the write, not the end of the process.
+pub fn report_file_size_limits() {
+    // SAFETY: sets an action that runs no code of ours.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 /// Keeps the kernel from backing this process's memory with huge pages.
 pub fn disable_huge_pages() -> io::Result<()> {
     // SAFETY: this option takes one number and touches no memory.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use wire::response::{Reader, Value};
 
 /// Longer than anything takes on a machine that is merely busy.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running server; it is killed when this is dropped.
 pub struct Process {
@@ -87,6 +87,11 @@ impl Process {
         process
     }
 
+    /// Takes a server that listens on the port already; its directory is somebody else's.
+    pub fn adopt(child: Child, port: u16) -> Process {
+        Process { child, port, directory: PathBuf::from("/nonexistent") }
+    }
+
     pub fn connect(&self) -> Client<TcpStream> {
         let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -97,6 +102,13 @@ impl Process {
     pub fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Lets no file that it writes grow beyond so many bytes; `None`: as large as they like.
+    pub fn limit_file_bytes(&self, bytes: Option<u64>) {
+        let limit = rustix::process::Rlimit { current: bytes, maximum: None };
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::prlimit(Some(pid), rustix::process::Resource::Fsize, limit).unwrap();
     }
 
     /// Waits for the process to end by itself.
@@ -145,6 +157,12 @@ impl<S: Read + Write> Client<S> {
 
     pub fn send(&mut self, words: &[&[u8]]) {
         self.stream.write_all(&encode(words)).unwrap();
+    }
+
+    /// As [`Client::send`], then [`Client::receive`]; `None` as well when the server is gone already.
+    pub fn try_ask(&mut self, words: &[&[u8]]) -> Option<Value> {
+        self.stream.write_all(&encode(words)).ok()?;
+        self.receive()
     }
 
     /// The next reply; `None` when the server has closed the connection.

@@ -38,7 +38,7 @@ fn random_operations_match_a_tree() {
         let shape = random.below(6);
         let (mut set, mut model) = (IntegerSet::new(), BTreeSet::new());
         if random.below(2) == 0 {
-            set = IntegerSet::Large(Box::default());
+            set = IntegerSet::Large(UnalignedBox::new(IntegerPages::default()));
         }
         for step in 0..scaled(12_000) {
             let growing = step / 2_000 % 3 != 2;
@@ -88,7 +88,7 @@ fn ordered_and_contiguous_inserts_and_removals() {
 
 #[test]
 fn one_page_may_span_all_integers() {
-    let mut set = IntegerSet::Large(Box::default());
+    let mut set = IntegerSet::Large(UnalignedBox::new(IntegerPages::default()));
     for value in [i64::MAX, i64::MIN, 0, -1, i64::MIN + 1, i64::MAX - 1] {
         assert!(set.insert(value) && !set.insert(value));
         set.check();

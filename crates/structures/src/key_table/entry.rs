@@ -1,11 +1,11 @@
 //! An entry: one allocation with header, value, expiry and key.
 //!
 //! ```text
-//!  short   | flags u8 | access u24 | key len u8 | value len u8 | (object: 2 unused) |   6 or 8 bytes
-//!  long    | flags u8 | access u24 | unused u32                | key len u32 | value len u32 |  16 bytes
+//!  short   | flags u8 | access u24 | key len u8 | value len u8 |                     6 bytes
+//!  long    | flags u8 | access u24 | unused u32 | key len u32 | value len u32 |     16 bytes
 //!
 //!  header | integer i64 or object T | expiry i64, if any | key | inline value
-//!           ^ an object is aligned: offset 8 or 16
+//!           ^ offset 6 or 16; 8 instead of 6 for an object that must be aligned to more than 2 bytes
 //! ```
 //! Only the header decides where everything is, and how large the allocation is: the sum, rounded up to a
 //! size class of jemalloc with quantum 8. Other allocators waste what jemalloc would have wasted; in
@@ -43,17 +43,30 @@ const EXPIRES: u8 = 4;
 const LONG: u8 = 8;
 
 const SHORT_HEADER: usize = 6;
-const SHORT_OBJECT_HEADER: usize = 8;
 const LONG_HEADER: usize = 16;
 const EXPIRY_LEN: usize = 8;
 const INTEGER_LEN: usize = 8;
 const ALIGNMENT: usize = 8;
 
+/// Size and alignment of the objects in a table, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Shape {
+    len: usize,
+    alignment: usize,
+}
+
+impl Shape {
+    #[inline]
+    const fn of<T>() -> Shape {
+        Shape { len: size_of::<T>(), alignment: align_of::<T>() }
+    }
+}
+
 /// Everything that determines an entry's layout.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Form {
     flags: u8,
-    object_len: usize,
+    object: Shape,
     key_len: usize,
     value_len: usize,
 }
@@ -69,7 +82,7 @@ impl Form {
         assert!(key_len <= u32::MAX as usize && value_len <= u32::MAX as usize, "a key or value of 4 GiB");
         let long = key_len > u8::MAX as usize || value_len > u8::MAX as usize;
         let flags = kind | if expires { EXPIRES } else { 0 } | if long { LONG } else { 0 };
-        Form { flags, object_len: size_of::<T>(), key_len, value_len }
+        Form { flags, object: Shape::of::<T>(), key_len, value_len }
     }
 
     #[inline]
@@ -85,7 +98,7 @@ impl Form {
 
     #[inline]
     fn value_at(self) -> usize {
-        key_at(self.flags, self.object_len) + self.key_len
+        key_at(self.flags, self.object) + self.key_len
     }
 
     #[inline]
@@ -100,24 +113,24 @@ impl Form {
 }
 
 #[inline]
-const fn payload_at(flags: u8) -> usize {
+const fn payload_at(flags: u8, object: Shape) -> usize {
     match flags & (LONG | OBJECT) {
         0 => SHORT_HEADER,
-        OBJECT => SHORT_OBJECT_HEADER,
+        OBJECT => SHORT_HEADER.next_multiple_of(object.alignment),
         _ => LONG_HEADER,
     }
 }
 
 #[inline]
-const fn expiry_at(flags: u8, object_len: usize) -> usize {
+const fn expiry_at(flags: u8, object: Shape) -> usize {
     let integer = if flags & INTEGER != 0 { INTEGER_LEN } else { 0 };
-    let object = if flags & OBJECT != 0 { object_len } else { 0 };
-    payload_at(flags) + integer + object
+    let object_len = if flags & OBJECT != 0 { object.len } else { 0 };
+    payload_at(flags, object) + integer + object_len
 }
 
 #[inline]
-const fn key_at(flags: u8, object_len: usize) -> usize {
-    expiry_at(flags, object_len) + if flags & EXPIRES != 0 { EXPIRY_LEN } else { 0 }
+const fn key_at(flags: u8, object: Shape) -> usize {
+    expiry_at(flags, object) + if flags & EXPIRES != 0 { EXPIRY_LEN } else { 0 }
 }
 
 /// The size class of jemalloc with quantum 8: multiples of 8 up to 64, then four classes per doubling.
@@ -152,7 +165,7 @@ impl<T> Entry<T> {
         let mut table = [0; 16];
         let mut flags = 0;
         while flags < 16 {
-            table[flags] = key_at(flags as u8, size_of::<T>()) as u32;
+            table[flags] = key_at(flags as u8, Shape::of::<T>()) as u32;
             flags += 1;
         }
         table
@@ -194,8 +207,8 @@ impl<T> Entry<T> {
         // SAFETY: `key_at + key_len + value_len` is within the form's size, as is the payload before it; the
         // sources are borrowed by callers who cannot borrow this entry at the same time, so nothing overlaps.
         unsafe {
-            let payload = self.at.add(payload_at(form.flags));
-            let key_to = self.at.add(key_at(form.flags, form.object_len));
+            let payload = self.at.add(payload_at(form.flags, form.object));
+            let key_to = self.at.add(key_at(form.flags, form.object));
             key_to.copy_from_nonoverlapping(NonNull::from(key).cast(), key.len());
             match value {
                 NewValue::Inline(bytes) => {
@@ -227,7 +240,7 @@ impl<T> Entry<T> {
     #[inline]
     fn write_expiry(self, form: Form, ms: i64) {
         // SAFETY: the form has an expiry, which lies within the allocation.
-        unsafe { self.at.add(expiry_at(form.flags, form.object_len)).cast().write_unaligned(ms) }
+        unsafe { self.at.add(expiry_at(form.flags, form.object)).cast().write_unaligned(ms) }
     }
 
     #[inline]
@@ -238,16 +251,16 @@ impl<T> Entry<T> {
 
     #[inline]
     fn form(self) -> Form {
-        let (flags, object_len) = (self.flags(), size_of::<T>());
+        let (flags, object) = (self.flags(), Shape::of::<T>());
         // SAFETY: invariant 2; a long header has its lengths at 8 and 12, aligned as the allocation is.
         unsafe {
             if flags & LONG == 0 {
                 let (key_len, value_len) = (self.at.add(4).read() as usize, self.at.add(5).read() as usize);
-                return Form { flags, object_len, key_len, value_len };
+                return Form { flags, object, key_len, value_len };
             }
             let (key_len, value_len) =
                 (self.at.add(8).cast::<u32>().read(), self.at.add(12).cast::<u32>().read());
-            Form { flags, object_len, key_len: key_len as usize, value_len: value_len as usize }
+            Form { flags, object, key_len: key_len as usize, value_len: value_len as usize }
         }
     }
 
@@ -301,7 +314,9 @@ impl<T> Entry<T> {
                     let at = self.at.add(form.value_at());
                     Value::Inline(NonNull::slice_from_raw_parts(at, form.value_len).as_ref())
                 }
-                INTEGER => Value::Integer(self.at.add(payload_at(form.flags)).cast().read_unaligned()),
+                INTEGER => {
+                    Value::Integer(self.at.add(payload_at(form.flags, form.object)).cast().read_unaligned())
+                }
                 _ => Value::Object(self.object().as_ref()),
             }
         }
@@ -311,7 +326,7 @@ impl<T> Entry<T> {
     #[inline]
     pub(super) fn object(self) -> NonNull<T> {
         // SAFETY: invariant 1: both offsets are within the allocation.
-        unsafe { self.at.add(payload_at(self.flags() | OBJECT)).cast() }
+        unsafe { self.at.add(payload_at(self.flags() | OBJECT, Shape::of::<T>())).cast() }
     }
 
     #[inline]
@@ -321,7 +336,7 @@ impl<T> Entry<T> {
             return None;
         }
         // SAFETY: invariant 2.
-        Some(unsafe { self.at.add(expiry_at(flags, size_of::<T>())).cast().read_unaligned() })
+        Some(unsafe { self.at.add(expiry_at(flags, Shape::of::<T>())).cast().read_unaligned() })
     }
 
     /// Writes a new value over the old one if there is no object to hand out and the size class is the same.
@@ -346,14 +361,14 @@ impl<T> Entry<T> {
     pub(super) fn set_expiry(self, expiry_ms: Option<i64>) -> Entry<T> {
         let (old, new) = (self.form(), self.form().with_expiry(expiry_ms.is_some()));
         let entry = if old.size() == new.size() { self } else { Entry::allocate(new) };
-        let payload_len = expiry_at(old.flags, old.object_len);
+        let payload_len = expiry_at(old.flags, old.object);
         // SAFETY: both forms fit their allocations. Header and payload keep their place and size; key and
         // value follow each other and move by the expiry's length, with `copy` because the ranges may
         // overlap.
         unsafe {
             self.at
-                .add(key_at(old.flags, old.object_len))
-                .copy_to(entry.at.add(key_at(new.flags, new.object_len)), old.key_len + old.value_len);
+                .add(key_at(old.flags, old.object))
+                .copy_to(entry.at.add(key_at(new.flags, new.object)), old.key_len + old.value_len);
             if entry.at != self.at {
                 self.at.copy_to_nonoverlapping(entry.at, payload_len);
                 // The object, if any, has moved bitwise: only the memory is freed.
@@ -509,7 +524,7 @@ impl<'a, T> EntryMut<'a, T> {
             return false;
         }
         // SAFETY: the entry has an integer at that place (invariant 2).
-        unsafe { self.entry.at.add(payload_at(flags)).cast().write_unaligned(number) };
+        unsafe { self.entry.at.add(payload_at(flags, Shape::of::<T>())).cast().write_unaligned(number) };
         true
     }
 

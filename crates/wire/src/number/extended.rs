@@ -79,6 +79,15 @@ impl Extended {
         self.magnitude != Magnitude::Infinite
     }
 
+    /// The nearest double, or one beside it.
+    pub fn to_f64(self) -> f64 {
+        let magnitude = match self.magnitude {
+            Magnitude::Finite { significand, exponent } => significand as f64 * 2f64.powi(exponent),
+            Magnitude::Infinite => f64::INFINITY,
+        };
+        if self.negative { -magnitude } else { magnitude }
+    }
+
     /// The sum. `None` for infinity plus minus infinity, which is no number.
     #[expect(clippy::should_implement_trait, reason = "an operator could not say that there is no sum")]
     pub fn add(self, other: Self) -> Option<Self> {

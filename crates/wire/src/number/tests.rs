@@ -435,3 +435,26 @@ fn coordinates_have_seventeen_digits_behind_the_point() {
         assert_eq!(coordinate_text(value).as_str(), expected(value), "{value:e}");
     }
 }
+
+#[test]
+fn lenient_integers_are_what_strtoull_reads() {
+    let cases: &[(&[u8], Option<u64>)] = &[
+        (b"0", Some(0)),
+        (b"18446744073709551615", Some(u64::MAX)),
+        (b"18446744073709551616", None),
+        (b"-1", None),
+        (b"-0", Some(0)),
+        (b"-01", Some(u64::MAX)),
+        (b"+5", Some(5)),
+        (b" \t\x0b007", Some(7)),
+        (b"7 ", None),
+        (b"7\0x", Some(7)),
+        (b"", None),
+        (b"\0", None),
+        (b"+", None),
+        (b"0x10", None),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(parse_u64_leniently(text), *expected, "{}", text.escape_ascii());
+    }
+}

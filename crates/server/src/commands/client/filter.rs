@@ -2,7 +2,7 @@
 
 use super::line;
 use crate::command::{Args, Context};
-use crate::error::ClientError;
+use crate::error::{ClientError, quoted};
 use crate::session::{Client, ClientSlot};
 
 /// The letters that the FLAGS filter knows, whether or not a client of this server can have them.
@@ -154,7 +154,7 @@ fn condition<'a>(
 }
 
 fn shown(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    quoted(bytes)
 }
 
 fn client_type(value: &[u8]) -> Result<&'static str, ClientError> {

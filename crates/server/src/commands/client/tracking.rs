@@ -1,7 +1,7 @@
 //! Client-side caching: CLIENT TRACKING and what belongs to it.
 
 use crate::command::{Args, Context, Outcome};
-use crate::error::ClientError;
+use crate::error::{ClientError, quoted};
 use crate::session::tracking::Tracking;
 use std::sync::Arc;
 
@@ -95,8 +95,8 @@ fn refuse_overlaps(current: Option<&Tracking>, prefixes: &[&[u8]]) -> Result<(),
     let refusal = |prefix: &[u8], what: &str, other: &[u8]| {
         ClientError::formatted(format!(
             "ERR Prefix '{}' overlaps with {what} prefix '{}'. Prefixes for a single client must not overlap.",
-            String::from_utf8_lossy(prefix),
-            String::from_utf8_lossy(other)
+            quoted(prefix),
+            quoted(other)
         ))
     };
     for (at, prefix) in prefixes.iter().enumerate() {

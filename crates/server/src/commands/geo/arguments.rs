@@ -3,7 +3,7 @@
 use super::geohash::Position;
 use crate::command::Args;
 use crate::db::sorted_set::SortedSet;
-use crate::error::ClientError;
+use crate::error::{ClientError, quoted};
 
 /// A longitude at `at` and a latitude behind it.
 pub fn position(args: Args<'_>, at: usize) -> Result<Position, ClientError> {
@@ -42,8 +42,8 @@ pub fn radius(args: Args<'_>, at: usize) -> Result<(f64, f64), ClientError> {
 
 /// Where a member is.
 pub fn member_position(set: &SortedSet, member: &[u8]) -> Result<Position, ClientError> {
-    let score = set.score(member).ok_or_else(|| {
-        ClientError::formatted(format!("ERR member {} does not exist", String::from_utf8_lossy(member)))
-    })?;
+    let score = set
+        .score(member)
+        .ok_or_else(|| ClientError::formatted(format!("ERR member {} does not exist", quoted(member))))?;
     Ok(Position::of_score(score))
 }

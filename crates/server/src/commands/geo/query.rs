@@ -5,7 +5,7 @@ use super::arguments::{member_position, number, position, radius, unit_m};
 use super::geohash::Position;
 use crate::command::Args;
 use crate::db::sorted_set::SortedSet;
-use crate::error::ClientError;
+use crate::error::{ClientError, quoted};
 
 /// Which command it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -270,7 +270,7 @@ impl<'a> Query<'a> {
                 None
             };
             if let Some(missing) = missing {
-                let name = String::from_utf8_lossy(self.args.at(0));
+                let name = quoted(self.args.at(0));
                 return Err(ClientError::formatted(format!(
                     "ERR exactly one of {missing} can be specified for {name}"
                 )));

@@ -7,7 +7,7 @@ use crate::commands::strings::options::ExpiryUnit;
 use crate::db::EventClasses;
 use crate::db::collection::Means;
 use crate::db::hash::{FieldExpiry, Hash, Written};
-use crate::error::ClientError;
+use crate::error::{ClientError, quoted};
 
 /// What setting or clearing a field's expiry answers.
 const NO_FIELD: i64 = -2;
@@ -59,7 +59,7 @@ fn expire(ctx: &mut Context<'_>, args: Args<'_>, unit: ExpiryUnit) -> Outcome {
     if let Some(fields_at) = fields_at {
         for word in args.first(fields_at).from(3).iter() {
             if !conditions.add(word) {
-                let word = String::from_utf8_lossy(word);
+                let word = quoted(word);
                 return Err(ClientError::formatted(format!("ERR Unsupported option {word}")));
             }
         }

@@ -1,7 +1,7 @@
 //! Some fields of many: HRANDFIELD and HSCAN.
 
 use crate::command::{Args, Context, Outcome};
-use crate::commands::scan::{ScanOptions, Walked, parse_cursor};
+use crate::commands::scan::{ScanOptions, Walked, answer_end, parse_cursor};
 use crate::db::collection::Means;
 use crate::db::hash::{Cell, Hash};
 use crate::error::ClientError;
@@ -86,25 +86,25 @@ pub(super) fn hrandfield(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 pub(super) fn hscan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let cursor = parse_cursor(args.at(2))?;
     let at_ms = ctx.db.fields_at_ms();
-    let hash = ctx.db.read_collection::<Hash>(args.at(1))?;
+    let Some(hash) = ctx.db.read_collection::<Hash>(args.at(1))? else {
+        answer_end(ctx.reply);
+        return Ok(());
+    };
     let options = ScanOptions::parse(args, 3, Walked::Hash)?;
     let mut found = Vec::new();
-    let next = match hash {
-        None => 0,
-        Some(hash) => options.walk(cursor, |cursor| {
-            let mut visited = 0;
-            let next = hash.scan(cursor, at_ms, &mut |field, value| {
-                visited += 1;
-                if field.with_bytes(|bytes| options.matches(bytes)) {
-                    found.push(field.to_vec());
-                    if !options.only_names {
-                        found.push(value.to_vec());
-                    }
+    let next = options.walk(cursor, |cursor| {
+        let mut visited = 0;
+        let next = hash.scan(cursor, at_ms, &mut |field, value| {
+            visited += 1;
+            if field.with_bytes(|bytes| options.matches(bytes)) {
+                found.push(field.to_vec());
+                if !options.only_names {
+                    found.push(value.to_vec());
                 }
-            });
-            (next, visited)
-        }),
-    };
+            }
+        });
+        (next, visited)
+    });
     ctx.reply.array(2);
     ctx.reply.bulk(next.to_string().as_bytes());
     ctx.reply.array(found.len());

@@ -195,7 +195,7 @@ fn observers(sources: &Sources<'_>, lines: &mut Lines) {
         ("pubsubshard_channels", pubsub.listeners(Kind::ShardChannel).len()),
         ("latest_fork_usec", persistence.fork_us as usize),
         ("total_forks", persistence.forks as usize),
-        ("migrate_cached_sockets", 0),
+        ("migrate_cached_sockets", persistence.migration_connections),
         ("slave_expires_tracked_keys", 0),
         ("active_defrag_hits", 0),
         ("active_defrag_misses", 0),

@@ -49,8 +49,8 @@ fn pop_first(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
 }
 
 pub(super) fn blmpop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let timeout_us = seconds(args, 1)?;
     let wanted = MultiPop::parse(args, 2)?;
+    let timeout_us = seconds(args, 1)?;
     if !wanted.run(ctx, ctx.origin.retried)? && !wait_for(ctx, wanted.keys.iter(), timeout_us) {
         ctx.reply.null_array();
     }

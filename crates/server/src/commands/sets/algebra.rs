@@ -130,9 +130,8 @@ fn store(ctx: &mut Context<'_>, args: Args<'_>, operation: Operation, event: &'s
 }
 
 pub(super) fn sintercard(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let count =
-        args.integer_in(1, 1, i32::MAX.into(), ClientError::text("ERR numkeys should be greater than 0"))?
-            as usize;
+    let few = ClientError::text("ERR numkeys should be greater than 0");
+    let count = args.integer_in(1, 1, i64::MAX, few)? as usize;
     if count > args.len() - 2 {
         return Err(ClientError::text("ERR Number of keys can't be greater than number of args"));
     }

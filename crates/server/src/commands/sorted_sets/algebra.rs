@@ -89,7 +89,7 @@ struct Query<'a> {
 
 impl<'a> Query<'a> {
     fn parse(
-        ctx: &Context<'_>,
+        ctx: &mut Context<'_>,
         args: Args<'a>,
         first: usize,
         operation: Operation,
@@ -113,6 +113,11 @@ impl<'a> Query<'a> {
             with_scores: false,
             limit: 0,
         };
+        // A key of another type is told before an option that makes no sense.
+        query
+            .keys
+            .iter()
+            .try_for_each(|key| expect_members(ctx.db.inspect(key).map(|value| value.kind())))?;
         let mut at = first + 1 + count;
         while at < args.len() {
             at = query.option(args, at, operation, form)?;
@@ -168,14 +173,19 @@ enum Form {
     Count,
 }
 
+fn expect_members(kind: Option<Kind>) -> Result<(), ClientError> {
+    match kind {
+        None | Some(Kind::Set | Kind::SortedSet) => Ok(()),
+        Some(_) => Err(ClientError::WrongType),
+    }
+}
+
 fn sources<'a>(ctx: &'a mut Context<'_>, keys: Args<'_>) -> Result<Vec<Source<'a>>, ClientError> {
     let mut kinds = Vec::with_capacity(keys.len());
     for key in keys.iter() {
-        kinds.push(match ctx.db.read(key).map(|value| value.kind()) {
-            None => None,
-            Some(kind @ (Kind::Set | Kind::SortedSet)) => Some(kind),
-            Some(_) => return Err(ClientError::WrongType),
-        });
+        let kind = ctx.db.read(key).map(|value| value.kind());
+        expect_members(kind)?;
+        kinds.push(kind);
     }
     let db = &*ctx.db;
     Ok(keys
@@ -189,10 +199,16 @@ fn sources<'a>(ctx: &'a mut Context<'_>, keys: Args<'_>) -> Result<Vec<Source<'a
         .collect())
 }
 
-/// Calls `emit` for each member of the intersection until it says stop.
-fn intersect(query: &Query<'_>, sources: &[Source<'_>], emit: &mut dyn FnMut(Text<'_>, f64) -> bool) {
+/// The smallest first: it decides the fewest look-ups, and in which order sums are rounded.
+fn by_size(sources: &[Source<'_>]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..sources.len()).collect();
     order.sort_by_key(|&index| sources[index].len());
+    order
+}
+
+/// Calls `emit` for each member of the intersection until it says stop.
+fn intersect(query: &Query<'_>, sources: &[Source<'_>], emit: &mut dyn FnMut(Text<'_>, f64) -> bool) {
+    let order = by_size(sources);
     let Some((&smallest, others)) = order.split_first() else { return };
     sources[smallest].for_each(&mut |member, score| {
         let mut sum = number_or_zero(score * query.weights[smallest]);
@@ -221,7 +237,8 @@ fn combine(
         Operation::Intersection => intersect(query, sources, &mut add),
         Operation::Union => {
             let mut scores: HashMap<Vec<u8>, f64> = HashMap::new();
-            for (source, weight) in sources.iter().zip(&query.weights) {
+            for index in by_size(sources) {
+                let (source, weight) = (&sources[index], query.weights[index]);
                 source.for_each(&mut |member, score| {
                     let weighed = number_or_zero(score * weight);
                     scores

@@ -180,8 +180,8 @@ pub(super) fn zmpop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub(super) fn bzmpop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let timeout_us = seconds(args, 1)?;
     let wanted = MultiPop::parse(args, 2)?;
+    let timeout_us = seconds(args, 1)?;
     match first_present(ctx, wanted.keys, ctx.origin.retried)? {
         Some(key) => pop_from(ctx, key, wanted.end, wanted.count, Shape::PairsAfterKey),
         None => {

@@ -15,6 +15,8 @@ fn score_bound(word: &[u8]) -> Result<ScoreBound, ClientError> {
         Some(rest) => (rest, true),
         None => (word, false),
     };
+    // What follows a NUL is not read, and nothing is 0.
+    let number = number.split(|&byte| byte == 0).next().filter(|number| !number.is_empty()).unwrap_or(b"0");
     let score = wire::number::parse_f64_saturating(number)
         .filter(|score| !score.is_nan())
         .ok_or(ClientError::text("ERR min or max is not a float"))?;

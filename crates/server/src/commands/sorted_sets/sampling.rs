@@ -2,7 +2,7 @@
 
 use super::answer_member;
 use crate::command::{Args, Context, Outcome};
-use crate::commands::scan::{ScanOptions, Walked, parse_cursor};
+use crate::commands::scan::{ScanOptions, Walked, answer_end, parse_cursor};
 use crate::db::sorted_set::SortedSet;
 use crate::error::ClientError;
 use std::collections::BTreeSet;
@@ -81,31 +81,33 @@ fn distinct_ranks(len: usize, wanted: usize, random: &mut Random) -> BTreeSet<us
 
 pub(super) fn zscan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let cursor = parse_cursor(args.at(2))?;
-    let set = ctx.db.read_collection::<SortedSet>(args.at(1))?;
+    let Some(set) = ctx.db.read_collection::<SortedSet>(args.at(1))? else {
+        answer_end(ctx.reply);
+        return Ok(());
+    };
     let options = ScanOptions::parse(args, 3, Walked::SortedSet)?;
     let mut found: Vec<(Vec<u8>, f64)> = Vec::new();
-    let next = match set {
-        None => 0,
-        Some(set) => options.walk(cursor, |cursor| {
-            let mut visited = 0;
-            let next = set.scan(cursor, &mut |member, score| {
-                visited += 1;
-                member.with_bytes(|bytes| {
-                    if options.matches(bytes) {
-                        found.push((bytes.to_vec(), score));
-                    }
-                });
+    let next = options.walk(cursor, |cursor| {
+        let mut visited = 0;
+        let next = set.scan(cursor, &mut |member, score| {
+            visited += 1;
+            member.with_bytes(|bytes| {
+                if options.matches(bytes) {
+                    found.push((bytes.to_vec(), score));
+                }
             });
-            (next, visited)
-        }),
-    };
+        });
+        (next, visited)
+    });
+    // Clients see the same digits as there, where they come from different functions.
+    let text = if set.is_compact() { wire::number::f64_text } else { wire::number::f64_text_17_digits };
     ctx.reply.array(2);
     ctx.reply.bulk(next.to_string().as_bytes());
     ctx.reply.array(found.len() * if options.only_names { 1 } else { 2 });
     for (member, score) in found {
         ctx.reply.bulk(&member);
         if !options.only_names {
-            ctx.reply.bulk(&wire::number::f64_text(score));
+            ctx.reply.bulk(&text(score));
         }
     }
     Ok(())

@@ -5,15 +5,11 @@ use super::{ids, no_group};
 use crate::command::{Args, Context, Outcome};
 use crate::db::Db;
 use crate::db::stream::{Pending, Stream, StreamId, reply_entry, reply_id};
-use crate::error::ClientError;
+use crate::error::{ClientError, quoted};
 use wire::reply::ReplyBuffer;
 
 fn no_key_or_group(args: Args<'_>) -> ClientError {
-    no_group(format_args!(
-        "key '{}' or consumer group '{}'",
-        String::from_utf8_lossy(args.at(1)),
-        String::from_utf8_lossy(args.at(2))
-    ))
+    no_group(format_args!("key '{}' or consumer group '{}'", quoted(args.at(1)), quoted(args.at(2))))
 }
 
 /// The group named by the first two arguments exists.
@@ -230,7 +226,7 @@ impl Claim {
                 last_id = Some(ids::strict(args.at(at + 1), 0)?);
                 at += 1;
             } else {
-                let option = String::from_utf8_lossy(args.at(at));
+                let option = quoted(args.at(at));
                 return Err(ClientError::formatted(format!("ERR Unrecognized XCLAIM option '{option}'")));
             }
             at += 1;

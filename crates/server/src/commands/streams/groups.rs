@@ -4,7 +4,7 @@ use super::{ids, no_group, wrong_subcommand};
 use crate::command::{Args, Context, Outcome};
 use crate::db::EventClasses;
 use crate::db::stream::{Stream, StreamId};
-use crate::error::ClientError;
+use crate::error::{ClientError, quoted};
 
 const NO_STREAM: ClientError = ClientError::text(
     "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option to create an empty stream automatically.",
@@ -41,11 +41,7 @@ impl Options {
 }
 
 fn unknown_group(args: Args<'_>) -> ClientError {
-    no_group(format_args!(
-        "consumer group '{}' for key name '{}'",
-        String::from_utf8_lossy(args.at(3)),
-        String::from_utf8_lossy(args.at(2))
-    ))
+    no_group(format_args!("consumer group '{}' for key name '{}'", quoted(args.at(3)), quoted(args.at(2))))
 }
 
 /// Refuses a key without a stream, and with `needs_group` a stream without the group.

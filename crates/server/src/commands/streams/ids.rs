@@ -18,11 +18,12 @@ pub(super) enum PartialId {
 
 /// `ms-seq`, `ms-*`, or `ms` for `ms-0`.
 pub(super) fn partial(text: &[u8]) -> Result<PartialId, ClientError> {
+    let text = until_nul(text);
     if text.len() > TEXT_LEN_MAX {
         return Err(INVALID);
     }
     if let Some(ms) = text.strip_suffix(b"-*") {
-        return wire::number::parse_u64(ms).map(PartialId::Milliseconds).ok_or(INVALID);
+        return number(ms).map(PartialId::Milliseconds).ok_or(INVALID);
     }
     strict(text, 0).map(PartialId::Whole)
 }
@@ -32,11 +33,20 @@ pub(super) fn strict(text: &[u8], seq_missing: u64) -> Result<StreamId, ClientEr
     if text.len() > TEXT_LEN_MAX {
         return Err(INVALID);
     }
+    let text = until_nul(text);
     let (ms, seq) = match text.iter().position(|&byte| byte == b'-') {
-        Some(dash) => (&text[..dash], wire::number::parse_u64(&text[dash + 1..]).ok_or(INVALID)?),
+        Some(dash) => (&text[..dash], number(&text[dash + 1..]).ok_or(INVALID)?),
         None => (text, seq_missing),
     };
-    Ok(StreamId::new(wire::number::parse_u64(ms).ok_or(INVALID)?, seq))
+    Ok(StreamId::new(number(ms).ok_or(INVALID)?, seq))
+}
+
+fn number(text: &[u8]) -> Option<u64> {
+    wire::number::parse_u64_leniently(text)
+}
+
+fn until_nul(text: &[u8]) -> &[u8] {
+    text.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
 /// As [`strict`], with `-` and `+` for the least and the greatest id.

@@ -3,7 +3,7 @@
 use super::{no_group, wrong_subcommand};
 use crate::command::{Args, Context, Outcome};
 use crate::db::stream::{Consumer, Direction, Entry, Group, Stream, StreamId, reply_entry, reply_id};
-use crate::error::ClientError;
+use crate::error::{ClientError, quoted};
 use wire::reply::ReplyBuffer;
 
 /// Entries and pending ones that XINFO STREAM FULL lists of each kind where COUNT does not say.
@@ -34,8 +34,8 @@ pub(super) fn consumers(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let Some(group) = stream.group(args.at(3)) else {
         return Err(no_group(format_args!(
             "consumer group '{}' for key name '{}'",
-            String::from_utf8_lossy(args.at(3)),
-            String::from_utf8_lossy(args.at(2))
+            quoted(args.at(3)),
+            quoted(args.at(2))
         )));
     };
     ctx.reply.array(group.consumer_count());

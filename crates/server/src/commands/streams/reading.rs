@@ -6,7 +6,7 @@ use crate::command::{Args, Context, Outcome};
 use crate::commands::timeout::milliseconds;
 use crate::db::stream::{Direction, Stream, StreamId, reply_entry, reply_id};
 use crate::db::{Db, EventClasses};
-use crate::error::ClientError;
+use crate::error::{ClientError, quoted};
 use crate::persist::aof::rewrite::claim;
 use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
 
@@ -261,8 +261,8 @@ pub(super) fn xreadgroup(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         if stream.and_then(|stream| stream.group(group)).is_none() {
             return Err(no_group(format_args!(
                 "key '{}' or consumer group '{}' in XREADGROUP with GROUP option",
-                String::from_utf8_lossy(key),
-                String::from_utf8_lossy(group)
+                quoted(key),
+                quoted(group)
             )));
         }
         all_wanted.push(wanted(id)?);

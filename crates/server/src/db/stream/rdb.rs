@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use structures::listpack::Listpack;
 use structures::stream as log;
+use structures::unaligned_box::UnalignedBox;
 use wire::rdb::{Reader, Writer, kind};
 
 const UNKNOWN: u64 = u64::MAX;
@@ -58,7 +59,7 @@ impl Stream {
             let group = stream.group_mut(&name).expect("it was created just now");
             read_group(reader, kind, group)?;
         }
-        Ok(Stream { log: Box::new(stream) })
+        Ok(Stream { log: UnalignedBox::new(stream) })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Forcing a file to disk on a thread of its own.
 
+use crate::persist::file::system_text;
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -51,7 +52,7 @@ impl Fsyncer {
     /// Why the last fsync failed, if it did.
     pub fn error(&self) -> Option<String> {
         let error = self.progress.error.lock().expect("no thread panics while it holds this");
-        error.as_ref().map(io::Error::to_string)
+        error.as_ref().map(system_text)
     }
 }
 

@@ -14,7 +14,7 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
@@ -249,32 +249,42 @@ impl Manifest {
         if self.history.is_empty() {
             return Ok(());
         }
-        for (part, _) in self.history.drain(..) {
-            let path = names.path(&part.name);
+        let obsolete: Vec<PathBuf> = self.history.drain(..).map(|(part, _)| names.path(&part.name)).collect();
+        self.persist(names)?;
+        for path in &obsolete {
             log::info!("Removing the history file {} in the background", path.display());
-            if let Err(error) = fs::remove_file(&path)
-                && error.kind() != io::ErrorKind::NotFound
-            {
-                log::warn!("Removing {}: {error}", path.display());
-            }
         }
-        self.persist(names)
+        // A large file takes a while to remove. What cannot be removed takes room and does no other harm.
+        let removing = std::thread::Builder::new().name("remove".into()).spawn(move || {
+            for path in obsolete {
+                if let Err(error) = fs::remove_file(&path) {
+                    log::warn!("Removing {}: {error}", path.display());
+                }
+            }
+        });
+        removing.map(|_| ()).map_err(failed("Starting a thread to remove files in", &names.directory))
     }
 }
 
-/// Makes the directory if it is not there, and takes it for this process alone: no two servers may append to the same
-/// files. It is free again when what this returns is dropped, or the process ends.
-pub fn lock_directory(path: &Path) -> Result<File, FileError> {
-    match fs::create_dir(path) {
+/// Makes the directory if it is not there, and takes the files of these names in it for this process alone: no two
+/// servers may append to the same ones. They are free again when what this returns is dropped, or the process ends.
+///
+/// The lock is on a file of its own, because all others give way to new ones. It is a record lock, which children do
+/// not inherit: one that outlives a server which was killed does not keep the next from starting.
+pub fn lock(names: &Names) -> Result<File, FileError> {
+    match fs::create_dir(&names.directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            return Err(failed("Can't open or create append-only dir", path)(error));
+            return Err(failed("Can't open or create append-only dir", &names.directory)(error));
         }
         _ => {}
     }
-    let directory = File::open(path).map_err(failed("Can't open or create append-only dir", path))?;
-    rustix::fs::flock(&directory, rustix::fs::FlockOperation::NonBlockingLockExclusive)
-        .map_err(|error| failed("Another process uses the append-only dir", path)(error.into()))?;
-    Ok(directory)
+    let path = names.path(&names.with(".lock"));
+    let opened = fs::OpenOptions::new().create(true).append(true).open(&path);
+    let file = opened.map_err(failed("Can't open or create", &path))?;
+    rustix::fs::fcntl_lock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(|error| {
+        failed("Another process uses the append-only file; it holds", &path)(error.into())
+    })?;
+    Ok(file)
 }
 
 #[cfg(test)]

@@ -56,15 +56,20 @@ fn command<W: Write>(sink: &mut W, arguments: &[&[u8]]) -> io::Result<()> {
     write_command(sink, arguments.iter().copied())
 }
 
-/// Writes all of `db`; `timestamp_s` is noted in front, if given. `progress` hears how many keys have been written.
+/// Writes all of `db` and the sources of function libraries; `timestamp_s` is noted in front, if given. `progress`
+/// hears how many keys have been written.
 pub fn write_commands<W: Write>(
     sink: &mut W,
     db: &Db,
+    libraries: &[Vec<u8>],
     timestamp_s: Option<i64>,
     progress: &mut dyn FnMut(u64),
 ) -> io::Result<()> {
     if let Some(unix_s) = timestamp_s {
         write_timestamp(sink, unix_s)?;
+    }
+    for library in libraries {
+        command(sink, &[b"FUNCTION", b"LOAD", library])?;
     }
     let mut keys = 0;
     for index in (0..db.database_count()).filter(|&index| !db.database(index).is_empty()) {

@@ -2,7 +2,7 @@
 
 use super::save::pause;
 use crate::db::Db;
-use crate::db::rdb::{Loaded, LoadedKey};
+use crate::db::rdb::{Loaded, LoadedKey, ReadValue};
 use std::fmt;
 use std::io::Read;
 use wire::rdb::{
@@ -20,8 +20,6 @@ pub struct LoadOptions {
     pub drop_due: bool,
     /// A key that is there already gives way; otherwise it is an error.
     pub replaces: bool,
-    /// Nothing is kept: the file is only checked.
-    pub discards: bool,
     /// As [`super::Snapshot::key_delay_us`].
     pub key_delay_us: i32,
     pub now_ms: i64,
@@ -39,7 +37,7 @@ pub enum Reason {
     Signature(Vec<u8>),
     Version(u16),
     ForeignType { kind: u8, version: u16 },
-    UnknownType,
+    UnknownType { kind: u8 },
     Database { index: u64, count: usize },
     Duplicate { key: Vec<u8> },
     Module,
@@ -57,7 +55,7 @@ impl fmt::Display for LoadError {
             Reason::ForeignType { kind, version } => {
                 write!(f, "Can't handle foreign type or opcode {kind} in RDB with version {version}")
             }
-            Reason::UnknownType => {
+            Reason::UnknownType { .. } => {
                 f.write_str("Unknown type or opcode when loading DB. Unrecoverable error, aborting now.")
             }
             Reason::Database { index, count } => write!(
@@ -95,6 +93,13 @@ struct Prefix {
     frequency: Option<u8>,
 }
 
+/// Hears what a file holds when it is only checked.
+pub trait Observer {
+    fn about(&mut self, name: &[u8], value: &[u8], at: u64);
+    fn database(&mut self, index: u64, at: u64);
+    fn key(&mut self, db_index: usize, key: &[u8], value: &ReadValue, expiry_ms: Option<i64>);
+}
+
 pub struct Loader<R> {
     reader: Reader<R>,
     options: LoadOptions,
@@ -104,11 +109,13 @@ pub struct Loader<R> {
     prefix: Prefix,
     key: Vec<u8>,
     kind: u8,
+    doing: &'static str,
     pub figures: LoadFigures,
     /// Sources of function libraries, for whoever can compile them.
     pub libraries: Vec<Vec<u8>>,
 }
 
+const READS_VALUE: &str = "read-object-value";
 /// Names of empty keys told in the log.
 const EMPTY_KEYS_TOLD: u64 = 10;
 /// Elements read between two looks at the clock.
@@ -139,6 +146,7 @@ impl<R: Read> Loader<R> {
             prefix: Prefix::default(),
             key: Vec::new(),
             kind: 0,
+            doing: "start",
             figures: LoadFigures::default(),
             libraries: Vec::new(),
         })
@@ -149,9 +157,18 @@ impl<R: Read> Loader<R> {
         self.reader.position()
     }
 
-    /// The key read last, and its type.
-    pub fn last_key(&self) -> Option<(&[u8], u8)> {
-        (!self.key.is_empty()).then_some((&self.key, self.kind))
+    pub fn version(&self) -> u16 {
+        self.version
+    }
+
+    /// What was being read, as checkers call it.
+    pub fn doing(&self) -> &'static str {
+        self.doing
+    }
+
+    /// The key whose value was being read, and its type.
+    pub fn unfinished_key(&self) -> Option<(&[u8], u8)> {
+        (self.doing == READS_VALUE).then_some((&self.key, self.kind))
     }
 
     /// What follows the snapshot in the same file.
@@ -165,8 +182,7 @@ impl<R: Read> Loader<R> {
             let keys = if self.options.key_delay_us == 0 { KEYS_PER_LOOK } else { 1 };
             for _ in 0..keys {
                 pause(self.options.key_delay_us, self.figures.keys_loaded);
-                let done = self.read_one(db).map_err(|reason| LoadError { at: self.position(), reason })?;
-                if done {
+                if self.read_one_at(db, None)? {
                     return Ok(true);
                 }
             }
@@ -176,8 +192,19 @@ impl<R: Read> Loader<R> {
         }
     }
 
+    /// Reads all, telling `observer` of it and keeping nothing.
+    pub fn check(&mut self, db: &mut Db, observer: &mut dyn Observer) -> Result<(), LoadError> {
+        while !self.read_one_at(db, Some(observer))? {}
+        Ok(())
+    }
+
+    fn read_one_at(&mut self, db: &mut Db, observer: Option<&mut dyn Observer>) -> Result<bool, LoadError> {
+        self.read_one(db, observer).map_err(|reason| LoadError { at: self.position(), reason })
+    }
+
     /// Reads an opcode with what belongs to it, or a key; whether that was the end.
-    fn read_one(&mut self, db: &mut Db) -> Result<bool, Reason> {
+    fn read_one(&mut self, db: &mut Db, observer: Option<&mut dyn Observer>) -> Result<bool, Reason> {
+        self.doing = "read-type";
         let kind = self.reader.byte()?;
         if self.magic == Magic::Redis && (FOREIGN_TYPE_MIN..=FOREIGN_TYPE_MAX).contains(&kind) {
             return Err(Reason::ForeignType { kind, version: self.version });
@@ -192,7 +219,7 @@ impl<R: Read> Loader<R> {
             }
             opcode::FREQUENCY => self.prefix.frequency = Some(self.reader.byte()?),
             opcode::IDLE => self.prefix.idle_s = Some(self.reader.length()?),
-            opcode::SELECT_DB => self.select(db)?,
+            opcode::SELECT_DB => self.select(db, observer)?,
             opcode::RESIZE_DB => {
                 self.reader.length()?;
                 self.reader.length()?;
@@ -202,8 +229,9 @@ impl<R: Read> Loader<R> {
                     self.reader.length()?;
                 }
             }
-            opcode::AUX => self.read_about()?,
+            opcode::AUX => self.read_about(observer)?,
             opcode::FUNCTION_2 => {
+                self.doing = "read-functions";
                 let source = self.reader.string()?.to_vec();
                 self.libraries.push(source);
             }
@@ -213,19 +241,24 @@ impl<R: Read> Loader<R> {
             opcode::MODULE_AUX => return Err(Reason::Module),
             opcode::EOF => {
                 // Checksums came with version 5.
+                self.doing = "check-sum";
                 if self.version >= 5 {
                     self.reader.file_checksum(self.options.verify_checksum)?;
                 }
                 return Ok(true);
             }
-            kind if kind::is_known(kind) => self.read_key(db, kind)?,
-            _ => return Err(Reason::UnknownType),
+            kind if kind::is_known(kind) => self.read_key(db, kind, observer)?,
+            _ => return Err(Reason::UnknownType { kind }),
         }
         Ok(false)
     }
 
-    fn select(&mut self, db: &Db) -> Result<(), Reason> {
+    fn select(&mut self, db: &Db, observer: Option<&mut dyn Observer>) -> Result<(), Reason> {
+        self.doing = "read-len";
         let (index, count) = (self.reader.length()?, db.database_count());
+        if let Some(observer) = observer {
+            observer.database(index, self.position());
+        }
         self.db_index = usize::try_from(index)
             .ok()
             .filter(|&index| index < count)
@@ -234,9 +267,14 @@ impl<R: Read> Loader<R> {
     }
 
     /// Says in the log what is worth knowing about the file.
-    fn read_about(&mut self) -> Result<(), Reason> {
+    fn read_about(&mut self, observer: Option<&mut dyn Observer>) -> Result<(), Reason> {
+        self.doing = "read-aux";
         let name = self.reader.string()?.to_vec();
         let value = self.reader.string()?.to_vec();
+        if let Some(observer) = observer {
+            observer.about(&name, &value, self.position());
+            return Ok(());
+        }
         let text = String::from_utf8_lossy(&value);
         let number = || wire::number::parse_i64(&value).unwrap_or(0);
         match name.to_ascii_lowercase().as_slice() {
@@ -256,9 +294,11 @@ impl<R: Read> Loader<R> {
         Ok(())
     }
 
-    fn read_key(&mut self, db: &mut Db, kind: u8) -> Result<(), Reason> {
+    fn read_key(&mut self, db: &mut Db, kind: u8, observer: Option<&mut dyn Observer>) -> Result<(), Reason> {
+        self.doing = "read-key";
         self.reader.string()?.copy_to(&mut self.key);
         self.kind = kind;
+        self.doing = READS_VALUE;
         let prefix = std::mem::take(&mut self.prefix);
         let now_ms = self.options.now_ms;
         let drops = self.options.drop_due;
@@ -269,8 +309,9 @@ impl<R: Read> Loader<R> {
             fields_due_before_ms: drops.then_some(now_ms),
         };
         self.figures.keys_expiring += u64::from(prefix.expiry_ms.is_some());
-        if self.options.discards {
-            db.read_value(&mut self.reader, kind, None)?;
+        if let Some(observer) = observer {
+            let value = db.read_value(&mut self.reader, kind, None)?;
+            observer.key(self.db_index, &self.key, &value, prefix.expiry_ms);
             self.figures.keys_loaded += 1;
             let due = prefix.expiry_ms.is_some_and(|at_ms| at_ms < now_ms);
             self.figures.keys_expired += u64::from(due);

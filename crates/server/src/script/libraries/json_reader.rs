@@ -16,10 +16,8 @@ pub fn decode(stack: &mut Stack<'_>) -> Result<usize, Raise> {
     let [depth_max, invalid_numbers] = settings(stack, [Setting::DecodeDepth, Setting::DecodeInvalid]);
     let mut reader =
         Reader { text: &text, at: 0, start: 0, depth: 0, depth_max, invalid_numbers: invalid_numbers != 0 };
-    match reader.document(stack) {
-        Ok(()) => Ok(1),
-        Err(problem) => Err(stack.error(&problem)),
-    }
+    reader.document(stack)?;
+    Ok(1)
 }
 
 enum Token {
@@ -68,24 +66,26 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn document(&mut self, stack: &mut Stack<'_>) -> Result<(), String> {
+    fn document(&mut self, stack: &mut Stack<'_>) -> Result<(), Raise> {
         let token = self.token();
         self.value(stack, token)?;
         match self.token() {
             Token::End => Ok(()),
-            other => Err(self.unexpected("the end", &other)),
+            other => Err(self.unexpected(stack, "the end", &other)),
         }
     }
 
-    fn unexpected(&self, expected: &str, found: &Token) -> String {
-        format!("Expected {expected} but found {} at character {}", found.name(), self.start + 1)
+    fn unexpected(&self, stack: &mut Stack<'_>, expected: &str, found: &Token) -> Raise {
+        let found = found.name();
+        stack.error(&format!("Expected {expected} but found {found} at character {}", self.start + 1))
     }
 
     fn byte(&self, ahead: usize) -> u8 {
         self.text.get(self.at + ahead).copied().unwrap_or(0)
     }
 
-    fn value(&mut self, stack: &mut Stack<'_>, token: Token) -> Result<(), String> {
+    fn value(&mut self, stack: &mut Stack<'_>, token: Token) -> Result<(), Raise> {
+        stack.step()?;
         match token {
             Token::String(bytes) => stack.push_bytes(&bytes),
             Token::Number(value) => stack.push_number(value),
@@ -93,20 +93,21 @@ impl Reader<'_> {
             Token::Null => stack.push_null_pointer(),
             Token::ObjectBegin => return self.object(stack),
             Token::ArrayBegin => return self.array(stack),
-            other => return Err(self.unexpected("value", &other)),
+            other => return Err(self.unexpected(stack, "value", &other)),
         }
         Ok(())
     }
 
-    fn descend(&mut self, stack: &mut Stack<'_>) -> Result<(), String> {
+    fn descend(&mut self, stack: &mut Stack<'_>) -> Result<(), Raise> {
         self.depth += 1;
         if self.depth <= self.depth_max && stack.reserve(5) {
             return Ok(());
         }
-        Err(format!("Found too many nested data structures ({}) at character {}", self.depth, self.at))
+        let (depth, at) = (self.depth, self.at);
+        Err(stack.error(&format!("Found too many nested data structures ({depth}) at character {at}")))
     }
 
-    fn object(&mut self, stack: &mut Stack<'_>) -> Result<(), String> {
+    fn object(&mut self, stack: &mut Stack<'_>) -> Result<(), Raise> {
         self.descend(stack)?;
         stack.push_table(0, 0);
         let mut token = self.token();
@@ -117,28 +118,26 @@ impl Reader<'_> {
         loop {
             match token {
                 Token::String(key) => stack.push_bytes(&key),
-                other => return Err(self.unexpected("object key string", &other)),
+                other => return Err(self.unexpected(stack, "object key string", &other)),
             }
             match self.token() {
                 Token::Colon => {}
-                other => return Err(self.unexpected("colon", &other)),
+                other => return Err(self.unexpected(stack, "colon", &other)),
             }
             let value = self.token();
             self.value(stack, value)?;
-            if stack.set(-3).is_err() {
-                return Err("a string is a key".into());
-            }
+            stack.set(-3)?;
             match self.token() {
                 Token::ObjectEnd => break,
                 Token::Comma => token = self.token(),
-                other => return Err(self.unexpected("comma or object end", &other)),
+                other => return Err(self.unexpected(stack, "comma or object end", &other)),
             }
         }
         self.depth -= 1;
         Ok(())
     }
 
-    fn array(&mut self, stack: &mut Stack<'_>) -> Result<(), String> {
+    fn array(&mut self, stack: &mut Stack<'_>) -> Result<(), Raise> {
         self.descend(stack)?;
         stack.push_table(0, 0);
         let mut token = self.token();
@@ -152,7 +151,7 @@ impl Reader<'_> {
             match self.token() {
                 Token::ArrayEnd => break,
                 Token::Comma => token = self.token(),
-                other => return Err(self.unexpected("comma or array end", &other)),
+                other => return Err(self.unexpected(stack, "comma or array end", &other)),
             }
         }
         self.depth -= 1;

@@ -1,9 +1,13 @@
 //! `cjson.encode`: values become text.
 
 use super::Stack;
+use super::TEXT_BYTES_MAX;
 use super::json::{Setting, settings};
 use crate::script::numbers::general_text;
 use crate::script::{Kind, Raise};
+
+/// Of a string, between two looks at how long the text has become.
+const CHUNK_BYTES: usize = 1 << 16;
 
 pub fn encode(stack: &mut Stack<'_>) -> Result<usize, Raise> {
     if stack.top() != 1 {
@@ -21,13 +25,9 @@ pub fn encode(stack: &mut Stack<'_>) -> Result<usize, Raise> {
         invalid_numbers,
         precision,
     };
-    match writer.value(stack, 0) {
-        Ok(()) => {
-            stack.push_bytes(&writer.text);
-            Ok(1)
-        }
-        Err(problem) => Err(stack.error(&problem)),
-    }
+    writer.value(stack, 0)?;
+    stack.push_bytes(&writer.text);
+    Ok(1)
 }
 
 struct Writer {
@@ -58,9 +58,10 @@ fn escape(byte: u8) -> Option<&'static [u8]> {
 
 impl Writer {
     /// Writes the value on top, which stays there.
-    fn value(&mut self, stack: &mut Stack<'_>, depth: i32) -> Result<(), String> {
+    fn value(&mut self, stack: &mut Stack<'_>, depth: i32) -> Result<(), Raise> {
+        stack.step()?;
         match stack.kind(-1) {
-            Kind::String => self.string(stack.bytes(-1).unwrap_or_default()),
+            Kind::String => return self.string(stack, -1),
             Kind::Number => return self.number(stack, -1),
             Kind::Boolean if stack.truth(-1) => self.text.extend(b"true"),
             Kind::Boolean => self.text.extend(b"false"),
@@ -69,22 +70,31 @@ impl Writer {
             Kind::Table => return self.table(stack, depth + 1),
             _ => return Err(refusal(stack, -1, "type not supported")),
         }
-        Ok(())
+        if self.text.len() > TEXT_BYTES_MAX { Err(stack.out_of_memory()) } else { Ok(()) }
     }
 
-    fn string(&mut self, bytes: &[u8]) {
+    fn string(&mut self, stack: &mut Stack<'_>, index: i32) -> Result<(), Raise> {
         self.text.push(b'"');
-        for &byte in bytes {
-            match escape(byte) {
-                Some(b"") => self.text.push(byte),
-                Some(escaped) => self.text.extend(escaped),
-                None => self.text.extend(format!("\\u{byte:04x}").bytes()),
+        for chunk in stack.bytes(index).unwrap_or_default().chunks(CHUNK_BYTES) {
+            for &byte in chunk {
+                match escape(byte) {
+                    Some(b"") => self.text.push(byte),
+                    Some(escaped) => self.text.extend(escaped),
+                    None => {
+                        let digit = |value: u8| b"0123456789abcdef"[usize::from(value & 15)];
+                        self.text.extend([b'\\', b'u', b'0', b'0', digit(byte >> 4), digit(byte)]);
+                    }
+                }
+            }
+            if self.text.len() > TEXT_BYTES_MAX {
+                break;
             }
         }
         self.text.push(b'"');
+        if self.text.len() > TEXT_BYTES_MAX { Err(stack.out_of_memory()) } else { Ok(()) }
     }
 
-    fn number(&mut self, stack: &Stack<'_>, index: i32) -> Result<(), String> {
+    fn number(&mut self, stack: &mut Stack<'_>, index: i32) -> Result<(), Raise> {
         let value = stack.number(index).unwrap_or_default();
         if !value.is_finite() {
             match self.invalid_numbers {
@@ -104,9 +114,12 @@ impl Writer {
         Ok(())
     }
 
-    fn table(&mut self, stack: &mut Stack<'_>, depth: i32) -> Result<(), String> {
+    fn table(&mut self, stack: &mut Stack<'_>, depth: i32) -> Result<(), Raise> {
+        if self.text.len() > TEXT_BYTES_MAX {
+            return Err(stack.out_of_memory());
+        }
         if depth > self.depth_max || !stack.reserve(4) {
-            return Err(format!("Cannot serialise, excessive nesting ({depth})"));
+            return Err(stack.error(&format!("Cannot serialise, excessive nesting ({depth})")));
         }
         match self.array_len(stack)? {
             Some(len) if len > 0 => self.array(stack, depth, len),
@@ -115,7 +128,7 @@ impl Writer {
     }
 
     /// The greatest index of the table on top; `None` if it has other keys, or is too sparse to be an array.
-    fn array_len(&self, stack: &mut Stack<'_>) -> Result<Option<i32>, String> {
+    fn array_len(&self, stack: &mut Stack<'_>) -> Result<Option<i32>, Raise> {
         let (mut max, mut elements) = (0i32, 0i64);
         stack.push_nil();
         while stack.next(-2) {
@@ -143,7 +156,7 @@ impl Writer {
         Ok(Some(max))
     }
 
-    fn array(&mut self, stack: &mut Stack<'_>, depth: i32, len: i32) -> Result<(), String> {
+    fn array(&mut self, stack: &mut Stack<'_>, depth: i32, len: i32) -> Result<(), Raise> {
         self.text.push(b'[');
         for number in 1..=len {
             if number > 1 {
@@ -157,7 +170,7 @@ impl Writer {
         Ok(())
     }
 
-    fn object(&mut self, stack: &mut Stack<'_>, depth: i32) -> Result<(), String> {
+    fn object(&mut self, stack: &mut Stack<'_>, depth: i32) -> Result<(), Raise> {
         self.text.push(b'{');
         let mut is_first = true;
         stack.push_nil();
@@ -171,7 +184,7 @@ impl Writer {
                     self.number(stack, -2)?;
                     self.text.push(b'"');
                 }
-                Kind::String => self.string(stack.bytes(-2).unwrap_or_default()),
+                Kind::String => self.string(stack, -2)?,
                 _ => return Err(refusal(stack, -2, "table key must be a number or string")),
             }
             self.text.push(b':');
@@ -183,6 +196,6 @@ impl Writer {
     }
 }
 
-fn refusal(stack: &Stack<'_>, index: i32, reason: &str) -> String {
-    format!("Cannot serialise {}: {reason}", stack.kind(index).name())
+fn refusal(stack: &mut Stack<'_>, index: i32, reason: &str) -> Raise {
+    stack.error(&format!("Cannot serialise {}: {reason}", stack.kind(index).name()))
 }

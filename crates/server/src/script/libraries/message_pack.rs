@@ -1,6 +1,6 @@
 //! `cmsgpack`: values to MessagePack and back.
 
-use super::{Functions, Stack};
+use super::{Functions, Stack, TEXT_BYTES_MAX};
 use crate::script::{Kind, Raise};
 
 pub const FUNCTIONS: Functions = &[
@@ -44,24 +44,26 @@ fn pack(stack: &mut Stack<'_>) -> Result<usize, Raise> {
     let mut bytes = Vec::new();
     for argument in 1..=count {
         stack.push_value(argument);
-        if let Err(why) = write_value(stack, &mut bytes, 0) {
-            drop(bytes);
-            return Err(stack_overflow(stack, why));
-        }
+        write_value(stack, &mut bytes, 0)?;
     }
     stack.push_bytes(&bytes);
     Ok(1)
 }
 
 /// Takes the value on top.
-fn write_value(stack: &mut Stack<'_>, out: &mut Vec<u8>, depth: u32) -> Result<(), &'static str> {
+fn write_value(stack: &mut Stack<'_>, out: &mut Vec<u8>, depth: u32) -> Result<(), Raise> {
+    stack.step()?;
+    let len = stack.bytes(-1).map_or(0, <[u8]>::len);
+    if out.len() + len > TEXT_BYTES_MAX {
+        return Err(stack.out_of_memory());
+    }
     match stack.kind(-1) {
         Kind::String => write_bytes(out, stack.bytes(-1).unwrap_or_default()),
         Kind::Boolean => out.push(if stack.truth(-1) { 0xc3 } else { 0xc2 }),
         Kind::Number => write_number(out, stack.number(-1).unwrap_or_default()),
         Kind::Table if depth < NESTING_MAX => {
             if !stack.reserve(6) {
-                return Err("in function mp_encode_lua_table_as_map");
+                return Err(stack_overflow(stack, "in function mp_encode_lua_table_as_map"));
             }
             match is_array(stack) {
                 true => write_array(stack, out, depth)?,
@@ -147,7 +149,7 @@ fn is_array(stack: &mut Stack<'_>) -> bool {
     max == keys
 }
 
-fn write_array(stack: &mut Stack<'_>, out: &mut Vec<u8>, depth: u32) -> Result<(), &'static str> {
+fn write_array(stack: &mut Stack<'_>, out: &mut Vec<u8>, depth: u32) -> Result<(), Raise> {
     let len = stack.len(-1);
     write_len(out, 0x90, 0xdc, len);
     for number in 1..=len {
@@ -157,7 +159,7 @@ fn write_array(stack: &mut Stack<'_>, out: &mut Vec<u8>, depth: u32) -> Result<(
     Ok(())
 }
 
-fn write_map(stack: &mut Stack<'_>, out: &mut Vec<u8>, depth: u32) -> Result<(), &'static str> {
+fn write_map(stack: &mut Stack<'_>, out: &mut Vec<u8>, depth: u32) -> Result<(), Raise> {
     let mut len = 0;
     stack.push_nil();
     while stack.next(-2) {
@@ -178,8 +180,8 @@ fn write_map(stack: &mut Stack<'_>, out: &mut Vec<u8>, depth: u32) -> Result<(),
 enum Problem {
     Missing,
     Bad,
-    /// A key that no table can have; Lua's text for it is on top of the stack.
-    Key,
+    /// What is on top of the stack is raised.
+    Raised,
     StackOverflow,
 }
 
@@ -212,7 +214,7 @@ fn unpack(stack: &mut Stack<'_>, limit: i64, offset: i64) -> Result<usize, Raise
             return Err(match problem {
                 Problem::Missing => stack.error("Missing bytes in input."),
                 Problem::Bad => stack.error("Bad data format in input."),
-                Problem::Key => Raise::Value,
+                Problem::Raised => Raise::Value,
                 Problem::StackOverflow => stack_overflow(
                     stack,
                     "too many return values at once; use unpack_one or unpack_limit instead.",
@@ -264,6 +266,7 @@ impl<'a> Reader<'a> {
         if !stack.reserve(4) {
             return Err(Problem::StackOverflow);
         }
+        stack.step().map_err(|_| Problem::Raised)?;
         let tag = self.take(1)?[0];
         match tag {
             0x00..=0x7f => stack.push_number(f64::from(tag)),
@@ -310,7 +313,7 @@ impl<'a> Reader<'a> {
         for _ in 0..len {
             self.value(stack)?;
             self.value(stack)?;
-            stack.set(-3).map_err(|_| Problem::Key)?;
+            stack.set(-3).map_err(|_| Problem::Raised)?;
         }
         Ok(())
     }

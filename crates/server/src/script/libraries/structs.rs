@@ -1,6 +1,6 @@
 //! `struct`: values to the bytes of a C structure and back, as a format says.
 
-use super::{Functions, Stack};
+use super::{Functions, Stack, TEXT_BYTES_MAX};
 use crate::script::Raise;
 use crate::script::values::until_nul;
 use crate::sys::lua::truncated;
@@ -131,6 +131,10 @@ fn pack(stack: &mut Stack<'_>) -> Result<usize, Raise> {
                 }
             }
             _ => format.control(stack, option)?,
+        }
+        stack.step()?;
+        if out.len() > TEXT_BYTES_MAX {
+            return Err(stack.out_of_memory());
         }
     }
     stack.push_bytes(&out);

@@ -11,6 +11,11 @@ pub(super) struct Memory {
 }
 
 impl Memory {
+    /// More than scripts get, which only native code can have taken.
+    pub fn is_overdrawn(&self) -> bool {
+        self.used_bytes > self.bytes_max
+    }
+
     pub fn new(bytes_max: usize) -> Self {
         Memory { used_bytes: 0, bytes_max, limited: false }
     }

@@ -1,10 +1,12 @@
 //! The values of a Lua state, by their place on its stack.
 
 use super::{CStr, PhantomData, c_char, c_int, ffi};
-use super::{Native, Reference, lua_isreadonly, lua_setreadonly, shared_of, trampoline};
+use super::{Native, Reference, ask, lua_isreadonly, lua_setreadonly, shared_of, trampoline};
 
 /// Values that a native function may push without asking.
 const ROOM_AT_FIRST: u32 = ffi::LUA_MINSTACK as u32;
+/// Steps of native code between two looks at what is to become of the script.
+const STEPS_PER_CHECKPOINT: u32 = 1024;
 
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,12 +79,14 @@ pub struct Caller {
 pub struct Stack<'a, H: ?Sized + 'static> {
     state: *mut ffi::lua_State,
     room: u32,
+    /// Of native code that goes on for long.
+    steps: u32,
     _borrowed: PhantomData<(&'a mut (), fn(&mut H))>,
 }
 
 impl<H: ?Sized + 'static> Stack<'_, H> {
     pub(super) fn new(state: *mut ffi::lua_State) -> Self {
-        Stack { state, room: ROOM_AT_FIRST, _borrowed: PhantomData }
+        Stack { state, room: ROOM_AT_FIRST, steps: 0, _borrowed: PhantomData }
     }
 
     pub fn top(&self) -> i32 {
@@ -466,6 +470,40 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
             let shared = shared_of::<H>(self.state);
             (*shared).host.expect("native functions that need a host are called by scripts").as_mut()
         }
+    }
+
+    /// Taken for each value by native functions that may go on for long: now and then the script is interrupted here
+    /// as it is within Lua, and ended if it has filled its memory, which native code can do unhindered.
+    #[inline]
+    pub fn step(&mut self) -> Result<(), Raise> {
+        self.steps += 1;
+        if self.steps < STEPS_PER_CHECKPOINT {
+            return Ok(());
+        }
+        self.steps = 0;
+        self.checkpoint()
+    }
+
+    #[cold]
+    fn checkpoint(&mut self) -> Result<(), Raise> {
+        // SAFETY: the state is alive, and the stack is borrowed, so that nobody holds its host.
+        let (overdrawn, end) = unsafe {
+            let overdrawn = (*shared_of::<H>(self.state)).memory.is_overdrawn();
+            (overdrawn, ask::<H>(self.state))
+        };
+        if let Some(text) = end {
+            self.push_table(0, 1);
+            self.push_bytes(text.as_bytes());
+            self.set_field(-2, "err");
+            return Err(Raise::Value);
+        }
+        if overdrawn { Err(self.out_of_memory()) } else { Ok(()) }
+    }
+
+    /// What Lua itself says when a script wants more than it gets.
+    pub fn out_of_memory(&mut self) -> Raise {
+        self.push_bytes(b"not enough memory");
+        Raise::Value
     }
 
     /// The function at this level of the calls under way: 0 is the one that asks, 1 its caller.

@@ -1,0 +1,64 @@
+//! MIGRATE: what has arrived at another server is removed here.
+
+use super::Executor;
+use super::persistence::Answer;
+use crate::config::EventClasses;
+use crate::error::ClientError;
+use crate::persist::migration::{Failure, Parcel};
+use crate::server::Migration;
+use std::time::Duration;
+
+impl Executor {
+    /// Sends the keys that a command has gathered. Those that the other server has not acknowledged stay.
+    pub(super) fn migrate(&mut self, migration: &Migration) -> Answer {
+        let outcome = self.disk.targets.send(&Parcel {
+            host: &migration.host,
+            port: &migration.port,
+            timeout: Duration::from_millis(migration.timeout_ms),
+            target_db: migration.target_db,
+            authentication: migration.authentication.as_deref(),
+            keys: migration.keys.len(),
+            commands: &migration.commands,
+        });
+        self.server.observed.persistence.migration_connections = self.disk.targets.len();
+        if !migration.copy {
+            let mut told: Vec<&[u8]> = vec![b"DEL"];
+            for &index in &outcome.accepted {
+                let key = &migration.keys[index];
+                // The same key may have been named twice.
+                if self.db.remove(key) {
+                    self.db.changed(EventClasses::GENERIC, "del", key);
+                    told.push(key);
+                }
+            }
+            if told.len() > 1 {
+                let db_index = self.db.selected();
+                self.db.journal.instead(db_index, &told);
+            }
+        }
+        match outcome.failure {
+            None => Ok(()),
+            Some(Failure::Connecting) => {
+                Err(ClientError::text("IOERR error or timeout connecting to the client"))
+            }
+            Some(Failure::Writing) => {
+                Err(ClientError::text("IOERR error or timeout writing to target instance"))
+            }
+            Some(Failure::Reading) => {
+                Err(ClientError::text("IOERR error or timeout reading to target instance"))
+            }
+            Some(Failure::Refused(reason)) => {
+                Err(ClientError::formatted(format!("ERR Target instance replied with error: {reason}")))
+            }
+        }
+    }
+
+    /// Connections to other servers are kept only for a while.
+    pub(super) fn close_idle_targets(&mut self) {
+        if self.disk.targets.is_empty() {
+            return;
+        }
+        self.disk.targets.close_idle();
+        self.server.observed.persistence.migration_connections = self.disk.targets.len();
+    }
+}

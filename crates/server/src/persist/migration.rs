@@ -1,0 +1,268 @@
+//! Keys on their way to another server. The conversation takes place while everything else waits, as MIGRATE
+//! promises: nobody sees a key in both servers, nor in none. Connections are kept for a while, since keys often come
+//! one after another.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+use wire::aof::write_command;
+
+/// What is to be sent, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct Parcel<'a> {
+    pub host: &'a [u8],
+    pub port: &'a [u8],
+    /// For each step of the conversation.
+    pub timeout: Duration,
+    pub target_db: i64,
+    /// The command that comes first, if any.
+    pub authentication: Option<&'a [Vec<u8>]>,
+    pub keys: usize,
+    /// One RESTORE for each key, as it is sent.
+    pub commands: &'a [u8],
+}
+
+/// Why not all keys have arrived.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Failure {
+    Connecting,
+    Writing,
+    Reading,
+    /// The other server's words.
+    Refused(String),
+}
+
+/// What has become of the keys, by their places in [`Parcel::commands`].
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    pub accepted: Vec<usize>,
+    pub failure: Option<Failure>,
+}
+
+struct Connection {
+    stream: BufReader<TcpStream>,
+    /// What it has selected, if that is known.
+    db: Option<i64>,
+    used: Instant,
+}
+
+/// Connections to other servers, by host and port.
+#[derive(Default)]
+pub struct Targets {
+    connections: HashMap<(Vec<u8>, Vec<u8>), Connection>,
+}
+
+const CONNECTIONS_MAX: usize = 64;
+const IDLE_MAX: Duration = Duration::from_secs(10);
+/// Replies are one line, and longer ones are no replies.
+const LINE_BYTES_MAX: u64 = 4096;
+
+/// How one attempt ended that did not come to its end.
+struct Broken {
+    failure: Failure,
+    /// The other server has done nothing yet, and it was not slow.
+    may_retry: bool,
+}
+
+fn broken(failure: Failure, error: &io::Error) -> Broken {
+    let slow = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
+    Broken { failure, may_retry: !slow }
+}
+
+impl Targets {
+    pub fn len(&self) -> usize {
+        self.connections.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.connections.is_empty()
+    }
+
+    /// Closes connections that nobody has used for a while.
+    pub fn close_idle(&mut self) {
+        self.connections.retain(|_, connection| connection.used.elapsed() < IDLE_MAX);
+    }
+
+    /// Sends the keys. A connection that was kept and has been closed by the other side meanwhile is made again.
+    pub fn send(&mut self, parcel: &Parcel<'_>) -> Outcome {
+        let name = (parcel.host.to_vec(), parcel.port.to_vec());
+        let mut tries = 0..2;
+        loop {
+            let last = tries.next().is_none_or(|number| number == 1);
+            let mut connection = match self.connections.remove(&name).map_or_else(|| connect(parcel), Ok) {
+                Ok(connection) => connection,
+                Err(failure) => return Outcome { accepted: Vec::new(), failure: Some(failure) },
+            };
+            let mut outcome = Outcome::default();
+            match converse(&mut connection, parcel, &mut outcome) {
+                Ok(()) => {
+                    connection.used = Instant::now();
+                    self.keep(name, connection);
+                    return outcome;
+                }
+                Err(broken) if broken.may_retry && !last => {}
+                Err(broken) => {
+                    outcome.failure.get_or_insert(broken.failure);
+                    return outcome;
+                }
+            }
+        }
+    }
+
+    fn keep(&mut self, name: (Vec<u8>, Vec<u8>), connection: Connection) {
+        if self.connections.len() >= CONNECTIONS_MAX {
+            let oldest = self.connections.iter().min_by_key(|(_, connection)| connection.used);
+            if let Some(name) = oldest.map(|(name, _)| name.clone()) {
+                self.connections.remove(&name);
+            }
+        }
+        self.connections.insert(name, connection);
+    }
+}
+
+fn connect(parcel: &Parcel<'_>) -> Result<Connection, Failure> {
+    let timeout = parcel.timeout;
+    // Port 0, where nobody can listen, stands for what is no port.
+    let port = std::str::from_utf8(parcel.port).ok().and_then(|digits| digits.parse().ok()).unwrap_or(0);
+    let host = std::str::from_utf8(parcel.host).map_err(|_| Failure::Connecting)?;
+    let mut failure = Failure::Connecting;
+    let addresses = (host, port).to_socket_addrs().map_err(|_| Failure::Connecting)?;
+    let stream = addresses.into_iter().find_map(|address| {
+        let stream = TcpStream::connect_timeout(&address, timeout);
+        if stream.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::TimedOut) {
+            // Clients know a refusal as an error of the first write.
+            failure = Failure::Writing;
+        }
+        stream.ok()
+    });
+    let stream = stream.ok_or(failure)?;
+    let prepared = stream.set_nodelay(true).and_then(|()| stream.set_write_timeout(Some(timeout)));
+    prepared.map_err(|_| Failure::Writing)?;
+    Ok(Connection { stream: BufReader::new(stream), db: None, used: Instant::now() })
+}
+
+/// Says everything, then hears the replies.
+fn converse(connection: &mut Connection, parcel: &Parcel<'_>, outcome: &mut Outcome) -> Result<(), Broken> {
+    let selects = connection.db != Some(parcel.target_db);
+    let mut head = Vec::new();
+    let mut command = |arguments: &mut dyn ExactSizeIterator<Item = &[u8]>| {
+        write_command(&mut head, arguments).expect("memory takes all that is written");
+    };
+    if let Some(words) = parcel.authentication {
+        command(&mut words.iter().map(Vec::as_slice));
+    }
+    if selects {
+        let db = parcel.target_db.to_string();
+        command(&mut [&b"SELECT"[..], db.as_bytes()].into_iter());
+    }
+    let socket = connection.stream.get_mut();
+    let written = socket.write_all(&head).and_then(|()| socket.write_all(parcel.commands));
+    written.map_err(|error| broken(Failure::Writing, &error))?;
+    connection.db = None;
+    let mut refusal = None;
+    for _ in 0..usize::from(parcel.authentication.is_some()) + usize::from(selects) {
+        let line = line(connection, parcel).map_err(|error| broken(Failure::Reading, &error))?;
+        refusal = refusal.or(line.strip_prefix('-').map(str::to_owned));
+    }
+    for index in 0..parcel.keys {
+        let line = match line(connection, parcel) {
+            Ok(line) => line,
+            Err(error) => {
+                let Broken { failure, may_retry } = broken(Failure::Reading, &error);
+                let may_retry = may_retry && index == 0;
+                return Err(Broken { failure, may_retry });
+            }
+        };
+        let refused = refusal.clone().or(line.strip_prefix('-').map(str::to_owned));
+        match refused {
+            Some(reason) => {
+                outcome.failure.get_or_insert(Failure::Refused(reason));
+            }
+            None => outcome.accepted.push(index),
+        }
+    }
+    if outcome.failure.is_none() {
+        connection.db = Some(parcel.target_db);
+    }
+    Ok(())
+}
+
+fn line(connection: &mut Connection, parcel: &Parcel<'_>) -> io::Result<String> {
+    connection.stream.get_ref().set_read_timeout(Some(parcel.timeout))?;
+    let mut bytes = Vec::new();
+    (&mut connection.stream).take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes)?;
+    if bytes.pop() != Some(b'\n') {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(String::from_utf8_lossy(&bytes).trim_end_matches('\r').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    fn commands(keys: usize) -> Vec<u8> {
+        let mut commands = Vec::new();
+        for _ in 0..keys {
+            write_command(&mut commands, [&b"RESTORE"[..], b"key"].into_iter()).unwrap();
+        }
+        commands
+    }
+
+    fn send(host: &str, port: &str, keys: usize) -> Outcome {
+        Targets::default().send(&Parcel {
+            host: host.as_bytes(),
+            port: port.as_bytes(),
+            timeout: Duration::from_secs(1),
+            target_db: 0,
+            authentication: None,
+            keys,
+            commands: &commands(keys),
+        })
+    }
+
+    /// A server that answers these bytes to each connection in turn, whatever it hears, and closes it.
+    fn answering(answers: &'static [&'static str]) -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || {
+            for answer in answers {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut heard = [0; 16];
+                stream.read_exact(&mut heard).unwrap();
+                stream.write_all(answer.as_bytes()).unwrap();
+                // Closing at once could reset the connection before the answer is read.
+                stream.shutdown(std::net::Shutdown::Write).unwrap();
+                let _ = stream.read_to_end(&mut Vec::new());
+            }
+        });
+        port
+    }
+
+    #[test]
+    fn only_what_was_accepted_counts() {
+        let port = answering(&["+OK\r\n+OK\r\n-BUSYKEY there\r\n+OK\r\n"]);
+        let outcome = send("127.0.0.1", &port.to_string(), 3);
+        assert_eq!(outcome.accepted, [0, 2]);
+        assert_eq!(outcome.failure, Some(Failure::Refused("BUSYKEY there".to_owned())));
+    }
+
+    #[test]
+    fn a_connection_that_breaks_before_the_first_key_is_made_again() {
+        let port = answering(&["+OK\r\n", "+OK\r\n+OK\r\n"]);
+        assert_eq!(send("127.0.0.1", &port.to_string(), 1), Outcome { accepted: vec![0], failure: None });
+        let port = answering(&["+OK\r\n+OK\r\n", "+OK\r\n+OK\r\n+OK\r\n"]);
+        let broken = Outcome { accepted: vec![0], failure: Some(Failure::Reading) };
+        assert_eq!(send("127.0.0.1", &port.to_string(), 2), broken);
+    }
+
+    #[test]
+    fn what_cannot_be_reached_is_said() {
+        for port in ["1", "no port", "70000"] {
+            assert_eq!(send("127.0.0.1", port, 1).failure, Some(Failure::Writing));
+        }
+        assert_eq!(send("no host ", "1", 1).failure, Some(Failure::Connecting));
+    }
+}

@@ -1,0 +1,360 @@
+//! The same random commands to two servers: all replies and all data must be the same.
+//!
+//! ```text
+//! cargo test -p warmline-server --test differential
+//!     this server against itself with other encodings and the other index of sorted sets
+//! REFERENCE=127.0.0.1:7000 cargo test -p warmline-server --test differential -- --ignored --nocapture
+//!     this server against a reference, started with `--enable-debug-command yes`; it is flushed
+//! SERVER=127.0.0.1:6379        this server too runs already, say as a release build
+//! SEED=1 COMMANDS=1000000      which commands (printed), and how many
+//! ```
+//!
+//! Commands come in runs. Each run starts from nothing with its own seed and settings, and ends with all contents
+//! compared, so that a difference is explained by one run's commands; those not needed for it are left out of the
+//! report. What is compared otherwise than byte for byte is in `compare.rs`, what is not sent in `generate.rs`.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod arguments;
+mod compare;
+mod contents;
+mod generate;
+mod link;
+#[path = "../process/mod.rs"]
+mod process;
+mod shrink;
+mod words;
+
+use compare::Comparer;
+use generate::{Generator, Traits};
+use link::{Link, Pair};
+use process::Process;
+use server::commands::GROUPS;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use wire::response::Value;
+
+/// Name and arguments.
+pub type Command = Vec<Vec<u8>>;
+
+#[derive(Clone, Debug)]
+pub enum Step {
+    Command(Command),
+    /// Until what was to expire has expired.
+    Pause,
+}
+
+impl Step {
+    fn words(words: &[&str]) -> Step {
+        Step::Command(words.iter().map(|word| word.as_bytes().to_vec()).collect())
+    }
+
+    fn command(&self) -> Option<&Command> {
+        match self {
+            Step::Command(command) => Some(command),
+            Step::Pause => None,
+        }
+    }
+}
+
+const RUN_COMMANDS: usize = 12_000;
+/// Between these a run takes serialised values out of the server, to restore them.
+const PART_COMMANDS: usize = 1_000;
+/// A run of tests ends after so many differences.
+const DIFFERENCES_MAX: usize = 30;
+/// A history that cannot be shortened further is cut off in the report; the seed brings it back.
+const SHOWN_STEPS: usize = 40;
+
+/// What is set on the servers for a run.
+pub struct Settings {
+    name: String,
+    here: Vec<(&'static str, &'static str)>,
+    there: Vec<(&'static str, &'static str)>,
+    /// OBJECT ENCODING and DUMP must agree too.
+    same_encodings: bool,
+}
+
+const DEFAULT: &[(&str, &str)] = &[
+    ("hash-max-listpack-entries", "512"),
+    ("hash-max-listpack-value", "64"),
+    ("set-max-intset-entries", "512"),
+    ("set-max-listpack-entries", "128"),
+    ("set-max-listpack-value", "64"),
+    ("zset-max-listpack-entries", "128"),
+    ("zset-max-listpack-value", "64"),
+    ("list-max-listpack-size", "-2"),
+    ("list-compress-depth", "0"),
+    ("hll-sparse-max-bytes", "3000"),
+    ("stream-node-max-entries", "100"),
+    ("stream-node-max-bytes", "4096"),
+];
+const SMALL: &[(&str, &str)] = &[
+    ("hash-max-listpack-entries", "4"),
+    ("hash-max-listpack-value", "8"),
+    ("set-max-intset-entries", "5"),
+    ("set-max-listpack-entries", "6"),
+    ("set-max-listpack-value", "20"),
+    ("zset-max-listpack-entries", "4"),
+    ("zset-max-listpack-value", "10"),
+    ("list-max-listpack-size", "3"),
+    ("list-compress-depth", "1"),
+    ("hll-sparse-max-bytes", "200"),
+    ("stream-node-max-entries", "3"),
+    ("stream-node-max-bytes", "200"),
+];
+const NONE_SMALL: &[(&str, &str)] = &[
+    ("hash-max-listpack-entries", "0"),
+    ("set-max-intset-entries", "0"),
+    ("set-max-listpack-entries", "0"),
+    ("zset-max-listpack-entries", "0"),
+    ("list-max-listpack-size", "-1"),
+    ("list-compress-depth", "2"),
+    ("hll-sparse-max-bytes", "0"),
+    ("stream-node-max-entries", "1"),
+];
+const ALL_SMALL: &[(&str, &str)] = &[
+    ("hash-max-listpack-entries", "20000"),
+    ("hash-max-listpack-value", "30000"),
+    ("set-max-listpack-entries", "20000"),
+    ("zset-max-listpack-entries", "20000"),
+    ("zset-max-listpack-value", "30000"),
+    ("list-max-listpack-size", "-5"),
+    ("stream-node-max-entries", "0"),
+];
+const LIMITS: &[(&[(&str, &str)], &str)] = &[
+    (DEFAULT, "default limits"),
+    (SMALL, "low limits"),
+    (NONE_SMALL, "no small encodings"),
+    (ALL_SMALL, "small encodings only"),
+];
+
+impl Settings {
+    /// Both sides keep data alike, by limits that differ from run to run.
+    fn alike(run: u64) -> Settings {
+        let (limits, name) = LIMITS[run as usize % LIMITS.len()];
+        let index = if (run / LIMITS.len() as u64).is_multiple_of(2) { "fbtree" } else { "skiplist" };
+        let there = [DEFAULT, limits].concat();
+        let here = [there.as_slice(), &[("zset-index", index)]].concat();
+        Settings { name: format!("{name}, {index}"), here, there, same_encodings: true }
+    }
+
+    /// Both sides are of our own and keep data each in its own way.
+    fn unlike(run: u64) -> Settings {
+        let (limits, name) = LIMITS[1 + run as usize % (LIMITS.len() - 1)];
+        // GET shows how a sketch is kept, XTRIM with ~ how a stream is.
+        let shows = |name: &str| name.starts_with("hll") || name.starts_with("stream");
+        let hidden = limits.iter().filter(|(name, _)| !shows(name)).copied();
+        let there = DEFAULT.iter().copied().chain(hidden).chain([("zset-index", "skiplist")]).collect();
+        Settings { name: name.to_owned(), here: DEFAULT.to_vec(), there, same_encodings: false }
+    }
+}
+
+/// An empty server with the settings.
+fn reset(pair: &mut Pair, settings: &Settings) {
+    for (link, options) in [(&mut pair.here, &settings.here), (&mut pair.there, &settings.there)] {
+        link.ask(&["RESET"]);
+        for (name, value) in options {
+            let answer = link.ask(&["CONFIG", "SET", name, value]);
+            assert!(!answer.is_error(), "{name} {value}: {answer:?}");
+        }
+        link.ask(&["FLUSHALL"]);
+        link.ask(&["SCRIPT", "FLUSH"]);
+        link.ask(&["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
+    }
+}
+
+/// Serialised values of some keys.
+fn take_payloads(dumper: &mut Link, generator: &mut Generator) {
+    for key_type in ["string", "list", "set", "zset", "hash", "stream", "hll", "geo"] {
+        let key = generator.source.key_of(key_type);
+        if let Value::Bulk(payload) = dumper.ask_bytes(&[b"DUMP", &key]) {
+            let place = generator.source.random.below(40) as usize;
+            match generator.payloads.get_mut(place) {
+                Some(old) => *old = payload,
+                None => generator.payloads.push(payload),
+            }
+        }
+    }
+}
+
+/// How often each command was answered, and how often with an error.
+#[derive(Default)]
+struct Tally {
+    by_name: BTreeMap<String, (u64, u64)>,
+}
+
+impl Tally {
+    fn add(&mut self, command: &Command, reply: &Value) {
+        let command = generate::called_by_script(command).unwrap_or(command);
+        let name = command.first().map(|name| String::from_utf8_lossy(name).to_ascii_lowercase());
+        let entry = self.by_name.entry(name.unwrap_or_default()).or_default();
+        entry.0 += 1;
+        entry.1 += u64::from(reply.is_error());
+    }
+
+    /// What a comparison is worth: many commands and few errors.
+    fn print(&self) {
+        let known = |name: &str| GROUPS.iter().flat_map(|group| group.iter()).any(|row| row.name == name);
+        let (mut kinds, mut total, mut errors) = (0, 0, 0);
+        for (name, (all, failed)) in self.by_name.iter().filter(|(name, _)| known(name)) {
+            (kinds, total, errors) = (kinds + 1, total + all, errors + failed);
+            if *all > 100 && failed * 10 > all * 9 {
+                eprintln!("  {name}: {failed} of {all} were errors");
+            }
+        }
+        eprintln!("{total} commands of {kinds} kinds, {errors} errors");
+    }
+}
+
+/// One run; the commands that lead to a difference, if there is one.
+fn play(
+    pair: &mut Pair,
+    dumper: &mut Link,
+    settings: &Settings,
+    (seed, now_ms): (u64, i64),
+    tally: &mut Tally,
+) -> Option<Vec<Step>> {
+    reset(pair, settings);
+    let mut generator = Generator::new(seed, now_ms);
+    let mut comparer = Comparer::new(settings.same_encodings, Traits::of_seed(seed));
+    let mut done: Vec<Step> = Vec::new();
+    while done.len() < RUN_COMMANDS {
+        let steps = generator.steps(PART_COMMANDS);
+        let mut differs_at = None;
+        pair.run(&steps, |at, command, here, there| {
+            tally.add(command, &there);
+            let agree = comparer.agree(command, here, there);
+            if !agree {
+                differs_at = Some(at);
+            }
+            agree
+        });
+        let count = differs_at.map_or(steps.len(), |at| at + 1);
+        done.extend_from_slice(&steps[..count]);
+        if differs_at.is_some() {
+            return Some(shrink::shrink(pair, settings, Traits::of_seed(seed), done));
+        }
+        take_payloads(dumper, &mut generator);
+    }
+    let last = contents::compare(pair, settings.same_encodings, Traits::of_seed(seed))?;
+    done.push(Step::words(&["RESET"]));
+    done.extend(last);
+    Some(shrink::shrink(pair, settings, Traits::of_seed(seed), done))
+}
+
+/// Words as redis-cli takes them.
+fn shown(step: &Step) -> String {
+    let Step::Command(args) = step else { return "(pause)".to_owned() };
+    let word = |arg: &Vec<u8>| {
+        let plain =
+            !arg.is_empty() && arg.iter().all(|byte| byte.is_ascii_graphic() && !b"\"'\\".contains(byte));
+        let text = arg.escape_ascii().to_string().replace("\\'", "'");
+        match text.len() {
+            0..400 if plain => text,
+            0..400 => format!("\"{text}\""),
+            _ => format!("\"{}...({} bytes)\"", &text[..100], arg.len()),
+        }
+    };
+    args.iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// The history with the last command's replies.
+fn report(pair: &mut Pair, settings: &Settings, steps: &[Step]) -> String {
+    let mut text = String::new();
+    reset(pair, settings);
+    let mut replies = Vec::new();
+    pair.run(steps, |_, _, here, there| {
+        replies = vec![here, there];
+        true
+    });
+    if steps.len() > SHOWN_STEPS {
+        writeln!(text, "  ({} commands before these)", steps.len() - SHOWN_STEPS).unwrap();
+    }
+    for step in &steps[steps.len().saturating_sub(SHOWN_STEPS)..] {
+        writeln!(text, "  {}", shown(step)).unwrap();
+    }
+    for (side, reply) in ["here", "there"].iter().zip(&replies) {
+        let shown = format!("{reply:?}");
+        let shown = readable(reply).unwrap_or(shown);
+        writeln!(text, "  {side}: {}", &shown[..shown.floor_char_boundary(2500)]).unwrap();
+    }
+    text
+}
+
+fn readable(value: &Value) -> Option<String> {
+    Some(match value {
+        Value::Map(pairs) => {
+            let pairs = pairs.iter().map(|(k, v)| Some(format!("{}: {}", readable(k)?, readable(v)?)));
+            format!("{{{}}}", pairs.collect::<Option<Vec<_>>>()?.join(", "))
+        }
+        Value::Integer(n) => format!(":{n}"),
+        other => match (other.as_bytes(), other.as_list()) {
+            (Some(bytes), _) => format!("\"{}\"", bytes.escape_ascii()),
+            (_, Some(items)) => {
+                format!("[{}]", items.iter().map(readable).collect::<Option<Vec<_>>>()?.join(" "))
+            }
+            _ => return None,
+        },
+    })
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name)
+        .ok()
+        .map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
+}
+
+/// Plays runs until `commands` have been sent, and fails with all differences.
+fn play_all(pair: &mut Pair, dumper: &mut Link, settings: fn(u64) -> Settings, seed: u64, commands: u64) {
+    let now_ms =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as i64;
+    let (mut differences, mut tally) = (0, Tally::default());
+    for run in 0..commands.div_ceil(RUN_COMMANDS as u64) {
+        let settings = settings(run);
+        let run_seed = seed.wrapping_add(run);
+        if let Some(steps) = play(pair, dumper, &settings, (run_seed, now_ms), &mut tally) {
+            let text = report(pair, &settings, &steps);
+            eprintln!("SEED={seed}, run {run} ({}):\n{text}", settings.name);
+            differences += 1;
+        }
+        assert!(differences < DIFFERENCES_MAX, "{differences} differences with SEED={seed}");
+    }
+    tally.print();
+    assert!(differences == 0, "{differences} differences with SEED={seed}");
+}
+
+/// Whatever the encodings, the replies are the same.
+#[test]
+fn encodings_do_not_show() {
+    let scale = number("WARMLINE_TEST_SCALE").unwrap_or(1);
+    let options = ["--enable-debug-command", "yes"];
+    let (one, other) = (Process::start(&options), Process::start(&options));
+    let address = |process: &Process| format!("127.0.0.1:{}", process.port);
+    let mut pair =
+        Pair { here: Link::connect("one", &address(&one)), there: Link::connect("other", &address(&other)) };
+    let mut dumper = Link::connect("other", &address(&other));
+    let seed = number("SEED").unwrap_or(1);
+    play_all(&mut pair, &mut dumper, Settings::unlike, seed, 3 * RUN_COMMANDS as u64 * scale);
+}
+
+/// What the reference answers.
+#[test]
+#[ignore = "needs a reference server in REFERENCE"]
+fn replies_are_the_reference_s() {
+    let reference =
+        std::env::var("REFERENCE").expect("REFERENCE=host:port names a server that may be flushed");
+    let process =
+        std::env::var("SERVER").is_err().then(|| Process::start(&["--enable-debug-command", "yes"]));
+    let server = match &process {
+        Some(process) => format!("127.0.0.1:{}", process.port),
+        None => std::env::var("SERVER").unwrap(),
+    };
+    let mut pair = Pair {
+        here: Link::connect("this server", &server),
+        there: Link::connect("the reference", &reference),
+    };
+    let mut dumper = Link::connect("the reference", &reference);
+    let seed = number("SEED").unwrap_or_else(|| u64::from(std::process::id()) * 1_000_003);
+    let commands = number("COMMANDS").unwrap_or(1_000_000);
+    eprintln!("SEED={seed} COMMANDS={commands}");
+    play_all(&mut pair, &mut dumper, Settings::alike, seed, commands);
+}
