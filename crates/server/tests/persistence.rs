@@ -264,6 +264,7 @@ fn load_snapshot(bytes: &[u8], verify_checksum: bool) -> Option<Db> {
         verify_checksum,
         drop_due: false,
         replaces: false,
+        keys_expected_max: 1000,
         key_delay_us: 0,
         now_ms: 0,
     };
