@@ -16,6 +16,7 @@ const OPTIONS: LoadOptions = LoadOptions {
     verify_checksum: false,
     drop_due: false,
     replaces: true,
+    keys_expected_max: 1000,
     key_delay_us: 0,
     now_ms: 0,
 };

@@ -232,6 +232,21 @@ impl<T> KeyTable<T> {
         }
     }
 
+    /// As [`KeyTable::put`], when the caller knows that the key is not there.
+    #[inline]
+    pub fn put_new(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        value: NewValue<T>,
+        expiry_ms: Option<i64>,
+        access: u32,
+    ) {
+        debug_assert!(hash == self.hash(key), "the hash is another key's");
+        debug_assert!(!self.contains(hash, key), "the key is there");
+        self.insert(hash, Entry::new(key, value, expiry_ms, access));
+    }
+
     fn replace(
         &mut self,
         hash: u64,

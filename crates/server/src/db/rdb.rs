@@ -4,6 +4,8 @@
 //! Nothing read is trusted: a compact form is checked to the last byte before it is kept, and what holds an element
 //! twice is refused.
 
+pub mod batch;
+
 use super::Db;
 use super::collection::{EncodingLimits, Means};
 use super::field_expiry::earliest_expiry_ms;
@@ -124,22 +126,29 @@ impl Db {
         key: &[u8],
         about: LoadedKey,
     ) -> Result<Loaded> {
-        if kind == kind::STRING {
-            let string = reader.string()?;
-            return Ok(match string {
-                StringRef::Integer(n) => self.load(key, NewValue::Integer(n), about),
-                StringRef::Bytes(bytes) => match wire::number::parse_i64(bytes) {
-                    Some(n) => self.load(key, NewValue::Integer(n), about),
-                    None => self.load(key, super::strings::bytes_value(bytes), about),
-                },
-            });
-        }
         let value = self.read_value(reader, kind, about.fields_due_before_ms)?;
         Ok(match value {
             ReadValue::Empty => Loaded::Empty,
             ReadValue::AllExpired => Loaded::AllExpired,
             value => self.load_read(key, value, about),
         })
+    }
+
+    /// Puts a string that was read into the selected database. Says nothing.
+    pub fn load_string(&mut self, key: &[u8], value: &StringRef<'_>, about: LoadedKey) -> Loaded {
+        match value {
+            StringRef::Integer(n) => self.load(key, NewValue::Integer(*n), about),
+            StringRef::Bytes(bytes) => match wire::number::parse_i64(bytes) {
+                Some(n) => self.load(key, NewValue::Integer(n), about),
+                None => self.load(key, super::strings::bytes_value(bytes), about),
+            },
+        }
+    }
+
+    /// So many keys are about to be loaded into a database, which saves growing if it is empty. Takes memory at once:
+    /// a caller bounds what it trusts.
+    pub fn expect_keys(&mut self, db_index: usize, keys: usize) {
+        self.with_database(db_index, |db| db.table_mut().reserve(keys));
     }
 
     /// Reads the value that follows its type.
@@ -171,6 +180,17 @@ impl Db {
 
     fn load(&mut self, key: &[u8], value: NewValue<'_, Object>, about: LoadedKey) -> Loaded {
         let hash = self.table().hash(key);
+        self.load_hashed(hash, key, value, about)
+    }
+
+    #[inline]
+    fn load_hashed(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        value: NewValue<'_, Object>,
+        about: LoadedKey,
+    ) -> Loaded {
         if about.replaces {
             self.remove_hashed(hash, key, false);
         } else if self.table().contains(hash, key) {
@@ -181,7 +201,7 @@ impl Db {
             NewValue::Inline(_) | NewValue::Integer(_) => None,
         };
         let access = about.access.unwrap_or_else(|| self.access.initial(self.now_ms));
-        self.table_mut().put(hash, key, value, about.expiry_ms, access);
+        self.table_mut().put_new(hash, key, value, about.expiry_ms, access);
         self.fields_moved(key, None, fields_expire_ms);
         Loaded::Stored
     }

@@ -43,6 +43,8 @@ pub(crate) struct Log {
     synced_us: u64,
     postponed_since_us: Option<u64>,
     rewrite_failed_s: i64,
+    /// The log has told that rewrites wait, since the last one failed.
+    pause_told: bool,
 }
 
 pub(super) fn names_of(config: &Config) -> Names {
@@ -109,6 +111,7 @@ impl Executor {
             synced_us: self.server.now.monotonic_us,
             postponed_since_us: None,
             rewrite_failed_s: 0,
+            pause_told: false,
         });
         self.server.observed.persistence.log.base_bytes = base_bytes;
         self.note_log();
@@ -172,6 +175,7 @@ impl Executor {
             synced_us: self.server.now.monotonic_us,
             postponed_since_us: None,
             rewrite_failed_s: 0,
+            pause_told: false,
         });
         if self.disk.child.is_some() {
             log::info!(
@@ -441,21 +445,20 @@ impl Executor {
                 }
                 figures.last_rewrite_ok = false;
                 figures.rewrites_failed_in_a_row += 1;
-                if figures.rewrites_failed_in_a_row >= FAILURES_TOLERATED {
-                    let minutes = retry_delay_s(figures.rewrites_failed_in_a_row) / 60;
-                    log::warn!(
-                        "Background AOF rewrite has repeatedly failed and triggered the limit, will retry in {minutes} minutes"
-                    );
-                }
                 if let Some(log) = &mut self.disk.log {
-                    log.rewrite_failed_s = now_s;
+                    (log.rewrite_failed_s, log.pause_told) = (now_s, false);
                 }
             }
         }
         child.remove_temporary();
         if let Some(log) = self.disk.log.as_ref().filter(|log| log.waits_for_rewrite) {
-            // Without a first base the log is none: another try.
-            figures.rewrite_scheduled |= log.waits_for_rewrite;
+            // Without a first base the log is none: another try, which begins a file of its own.
+            let temporary = log.names.temporary_increment();
+            log::info!("Removing the temp incr aof file {} in the background", temporary.display());
+            if let Err(error) = fs::remove_file(&temporary) {
+                log::warn!("Removing {}: {error}", temporary.display());
+            }
+            figures.rewrite_scheduled = true;
         }
         self.note_log();
     }
@@ -508,34 +511,44 @@ impl Executor {
     /// At each turn of the cron: tries again what has failed, and rewrites what has grown.
     pub(super) fn log_cron(&mut self) {
         self.write_log();
-        if self.disk.child.is_some() || self.is_loading() || self.rewrites_pause() {
+        if self.disk.child.is_some() || self.is_loading() {
             return;
         }
-        if self.server.observed.persistence.log.rewrite_scheduled {
-            self.rewrite_log();
+        let scheduled = self.server.observed.persistence.log.rewrite_scheduled;
+        let growth_percent = self.growth_if_due();
+        if !(scheduled || growth_percent.is_some()) || self.rewrites_pause() {
             return;
         }
+        if let Some(percent) = growth_percent.filter(|_| !scheduled) {
+            log::info!("Starting automatic rewriting of AOF on {percent}% growth");
+        }
+        self.rewrite_log();
+    }
+
+    /// By how much the files have grown, if that is enough for a rewrite.
+    fn growth_if_due(&self) -> Option<u64> {
         let (config, figures) = (&self.server.config, &self.server.observed.persistence.log);
         let percent_wanted = u64::from(config.auto_aof_rewrite_percentage);
         let grown = self.disk.log.is_some() && figures.bytes > config.auto_aof_rewrite_min_size_bytes;
-        if percent_wanted == 0 || !grown {
-            return;
-        }
         let percent = (figures.bytes * 100 / figures.base_bytes.max(1)).saturating_sub(100);
-        if percent >= percent_wanted {
-            log::info!("Starting automatic rewriting of AOF on {percent}% growth");
-            self.rewrite_log();
-        }
+        (percent_wanted > 0 && grown && percent >= percent_wanted).then_some(percent)
     }
 
     /// Rewrites that fail again and again are begun ever more rarely: each leaves an increment behind.
-    fn rewrites_pause(&self) -> bool {
-        let failures = self.server.observed.persistence.log.rewrites_failed_in_a_row;
-        let Some(log) = &self.disk.log else { return false };
-        if failures < FAILURES_TOLERATED {
+    fn rewrites_pause(&mut self) -> bool {
+        let (now_s, failures) = (self.now_s(), self.server.observed.persistence.log.rewrites_failed_in_a_row);
+        let Some(log) = &mut self.disk.log else { return false };
+        let delay_s = retry_delay_s(failures);
+        if failures < FAILURES_TOLERATED || now_s - log.rewrite_failed_s >= delay_s {
             return false;
         }
-        self.now_s() - log.rewrite_failed_s < retry_delay_s(failures)
+        if !std::mem::replace(&mut log.pause_told, true) {
+            let minutes = delay_s / 60;
+            log::warn!(
+                "Background AOF rewrite has repeatedly failed and triggered the limit, will retry in {minutes} minutes"
+            );
+        }
+        true
     }
 
     /// DEBUG LOADAOF.

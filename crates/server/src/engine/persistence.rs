@@ -461,6 +461,7 @@ impl Executor {
             verify_checksum: self.server.config.rdbchecksum && !self.server.switches.skip_checksums,
             drop_due,
             replaces,
+            keys_expected_max: 0,
             key_delay_us: self.server.config.key_load_delay_us,
             now_ms: self.server.now.unix_ms(),
         }
@@ -470,7 +471,7 @@ impl Executor {
     fn open_rdb(
         &self,
         path: &Path,
-        options: LoadOptions,
+        mut options: LoadOptions,
     ) -> Result<Option<(Loader<File>, u64)>, RestoreError> {
         let open = |source| RestoreError::Open { path: path.to_owned(), source };
         let file = match File::open(path) {
@@ -479,6 +480,7 @@ impl Executor {
             Err(error) => return Err(open(error)),
         };
         let bytes = file.metadata().map_err(open)?.len();
+        options.keys_expected_max = keys_in(bytes);
         Loader::open(file, options).map(|loader| Some((loader, bytes))).map_err(RestoreError::Rdb)
     }
 
@@ -630,6 +632,11 @@ impl Executor {
         self.db.journal.dirty = dirty;
         self.db.journal.flushed(None);
     }
+}
+
+/// More keys cannot be in so many bytes: each has a type, a length and a value.
+pub(super) fn keys_in(bytes: u64) -> usize {
+    (bytes / 3) as usize
 }
 
 fn temporary_path(process: u32) -> PathBuf {

@@ -2,7 +2,7 @@
 
 use super::Executor;
 use super::append_log::names_of;
-use super::persistence::RestoreError;
+use super::persistence::{RestoreError, keys_in};
 use super::script::ScriptEnd;
 use crate::command::args::OwnedArgs;
 use crate::command::registry::CommandId;
@@ -165,7 +165,8 @@ impl Executor {
             .map_err(RestoreError::File)?;
         let is_snapshot = matches!(&signature[..read], [b'R', b'E', b'D', b'I', b'S', ..] | b"VALKEY");
         let source = if is_snapshot {
-            let options = self.load_options(false, false);
+            let mut options = self.load_options(false, false);
+            options.keys_expected_max = keys_in(bytes_of(&path));
             Source::Snapshot(Box::new(Loader::open(file, options).map_err(RestoreError::Rdb)?))
         } else {
             Source::Commands(commands_of(Box::new(file), 0))

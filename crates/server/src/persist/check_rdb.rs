@@ -102,6 +102,7 @@ fn run(path: &Path, wanted: &Wanted) -> Option<u64> {
         verify_checksum: true,
         drop_due: false,
         replaces: false,
+        keys_expected_max: 1000,
         key_delay_us: 0,
         now_ms,
     };

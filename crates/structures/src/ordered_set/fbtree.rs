@@ -37,6 +37,7 @@
 //! index line, a leaf's tags, offset and score, and the record; a rank or a descent fetches a feature block and
 //! counts per level.
 
+mod bulk;
 mod check;
 mod descend;
 mod feature;
@@ -376,6 +377,10 @@ impl OrderedSet for FbTree {
             + self.inners.0.table_bytes()
             + self.inners.0.live() * usable_size(size_of::<Inner>())
             + self.index.as_ref().map_or(0, |index| index.memory_bytes())
+    }
+
+    fn load_run(&mut self, run: &[(&[u8], f64)]) -> Result<usize, Full> {
+        self.load_ordered_run(run)
     }
 
     fn probe(&self, member: &[u8]) -> ScoreProbe {

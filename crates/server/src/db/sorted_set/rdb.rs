@@ -10,6 +10,16 @@ use std::io::{self, Read, Write};
 use structures::listpack::Listpack;
 use wire::rdb::{ReadError, Reader, Writer, kind};
 
+/// Members that are read before they are added together.
+const RUN_MEMBERS: usize = 8192;
+
+/// Members one behind the other, with where each ends and its score.
+#[derive(Default)]
+struct Run {
+    members: Vec<u8>,
+    ends: Vec<(usize, f64)>,
+}
+
 impl SortedSet {
     pub(in crate::db) fn rdb_kind(&self) -> u8 {
         if matches!(self.form, Form::Compact(_)) { kind::ZSET_LISTPACK } else { kind::ZSET_2 }
@@ -85,15 +95,42 @@ impl SortedSet {
     fn read_table<R: Read>(reader: &mut Reader<R>, kind: u8, means: &mut ReadMeans<'_>) -> Result<SortedSet> {
         let len = reader.length()?;
         let mut set = <SortedSet as Collection>::new(means.limits, means.seed);
-        let mut member = Vec::new();
+        let mut run = Run::default();
         for _ in 0..len {
-            reader.string()?.copy_to(&mut member);
+            reader.string()?.with_bytes(|member| run.members.extend_from_slice(member));
             let score = if kind == kind::ZSET_2 { reader.double()? } else { reader.text_double()? };
             if score.is_nan() {
                 return Err(ReadError::Corrupt("Zset with NAN score detected"));
             }
-            set.add_new(&member, score, means)?;
+            run.ends.push((run.members.len(), score));
+            if run.ends.len() == RUN_MEMBERS {
+                set.add_run(&mut run, means)?;
+            }
         }
+        set.add_run(&mut run, means)?;
         Ok(set)
+    }
+
+    /// Adds what has been read since the last time: files hold sets in order, upwards or downwards.
+    fn add_run(&mut self, run: &mut Run, means: &mut ReadMeans<'_>) -> Result<()> {
+        let mut start = 0;
+        let mut pairs: Vec<(&[u8], f64)> = Vec::with_capacity(run.ends.len());
+        for &(end, score) in &run.ends {
+            pairs.push((&run.members[start..end], score));
+            start = end;
+        }
+        if let (Some(first), Some(last)) = (pairs.first(), pairs.last())
+            && first.1.total_cmp(&last.1).then_with(|| first.0.cmp(last.0)).is_gt()
+        {
+            pairs.reverse();
+        }
+        match self.load_run(&pairs, &means.means()) {
+            Ok(added) if added == pairs.len() => {}
+            Ok(_) => return corrupt("Duplicate zset fields detected"),
+            Err(_) => return corrupt("A sorted set has more members than it can"),
+        }
+        run.members.clear();
+        run.ends.clear();
+        Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 use super::save::pause;
 use crate::db::Db;
+use crate::db::rdb::batch::Batch;
 use crate::db::rdb::{Loaded, LoadedKey, ReadValue};
 use std::fmt;
 use std::io::Read;
@@ -20,6 +21,8 @@ pub struct LoadOptions {
     pub drop_due: bool,
     /// A key that is there already gives way; otherwise it is an error.
     pub replaces: bool,
+    /// Room is made in advance for no more keys than this, whatever the file says.
+    pub keys_expected_max: usize,
     /// As [`super::Snapshot::key_delay_us`].
     pub key_delay_us: i32,
     pub now_ms: i64,
@@ -110,6 +113,7 @@ pub struct Loader<R> {
     key: Vec<u8>,
     kind: u8,
     doing: &'static str,
+    batch: Batch,
     pub figures: LoadFigures,
     /// Sources of function libraries, for whoever can compile them.
     pub libraries: Vec<Vec<u8>>,
@@ -147,6 +151,7 @@ impl<R: Read> Loader<R> {
             key: Vec::new(),
             kind: 0,
             doing: "start",
+            batch: Batch::default(),
             figures: LoadFigures::default(),
             libraries: Vec::new(),
         })
@@ -187,6 +192,7 @@ impl<R: Read> Loader<R> {
                 }
             }
             if out_of_time() {
+                self.put_batch(db).map_err(|reason| LoadError { at: self.position(), reason })?;
                 return Ok(false);
             }
         }
@@ -221,8 +227,13 @@ impl<R: Read> Loader<R> {
             opcode::IDLE => self.prefix.idle_s = Some(self.reader.length()?),
             opcode::SELECT_DB => self.select(db, observer)?,
             opcode::RESIZE_DB => {
+                let keys = self.reader.length()?;
                 self.reader.length()?;
-                self.reader.length()?;
+                if observer.is_none() {
+                    let bounded =
+                        usize::try_from(keys).unwrap_or(usize::MAX).min(self.options.keys_expected_max);
+                    db.expect_keys(self.db_index, bounded);
+                }
             }
             opcode::SLOT_INFO => {
                 for _ in 0..3 {
@@ -240,6 +251,7 @@ impl<R: Read> Loader<R> {
             }
             opcode::MODULE_AUX => return Err(Reason::Module),
             opcode::EOF => {
+                self.put_batch(db)?;
                 // Checksums came with version 5.
                 self.doing = "check-sum";
                 if self.version >= 5 {
@@ -253,8 +265,43 @@ impl<R: Read> Loader<R> {
         Ok(false)
     }
 
-    fn select(&mut self, db: &Db, observer: Option<&mut dyn Observer>) -> Result<(), Reason> {
+    /// Puts what was gathered into the database that it was read for.
+    fn put_batch(&mut self, db: &mut Db) -> Result<(), Reason> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        let mut duplicate = None;
+        let batch = &mut self.batch;
+        db.with_database(self.db_index, |db| {
+            db.load_batch(batch, |key| duplicate = duplicate.take().or(Some(key.to_vec())));
+        });
+        match duplicate {
+            Some(key) => Err(Reason::Duplicate { key }),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads a string, which goes into the batch if it is short.
+    fn read_string(&mut self, db: &mut Db, about: LoadedKey) -> Result<Loaded, Reason> {
+        let (reader, batch, key, index) = (&mut self.reader, &mut self.batch, &self.key, self.db_index);
+        let value = reader.string()?;
+        let loaded = db.with_database(index, |db| {
+            if Batch::takes(key, &value) {
+                db.gather(batch, key, &value, about);
+                Loaded::Stored
+            } else {
+                db.load_string(key, &value, about)
+            }
+        });
+        if self.batch.is_full() {
+            self.put_batch(db)?;
+        }
+        Ok(loaded)
+    }
+
+    fn select(&mut self, db: &mut Db, observer: Option<&mut dyn Observer>) -> Result<(), Reason> {
         self.doing = "read-len";
+        self.put_batch(db)?;
         let (index, count) = (self.reader.length()?, db.database_count());
         if let Some(observer) = observer {
             observer.database(index, self.position());
@@ -322,8 +369,13 @@ impl<R: Read> Loader<R> {
             self.figures.keys_expired += 1;
             return Ok(());
         }
-        let (reader, key, index) = (&mut self.reader, &self.key, self.db_index);
-        match db.with_database(index, |db| db.load_value(reader, kind, key, about))? {
+        let loaded = if kind == kind::STRING {
+            self.read_string(db, about)?
+        } else {
+            let (reader, key, index) = (&mut self.reader, &self.key, self.db_index);
+            db.with_database(index, |db| db.load_value(reader, kind, key, about))?
+        };
+        match loaded {
             Loaded::Stored => self.figures.keys_loaded += 1,
             Loaded::Duplicate => return Err(Reason::Duplicate { key: self.key.clone() }),
             Loaded::AllExpired => self.figures.keys_emptied += 1,

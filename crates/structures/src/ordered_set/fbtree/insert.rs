@@ -170,8 +170,9 @@ impl FbTree {
         }
     }
 
-    /// A leaf of one new member before the first or behind the last: the full one stays full.
-    fn add_edge_leaf(&mut self, path: &Path, leaf: Leaf, right: bool) -> u32 {
+    /// A leaf of new members before the first or behind the last: the full one stays full.
+    pub(super) fn add_edge_leaf(&mut self, path: &Path, leaf: Leaf, right: bool) -> u32 {
+        let count = leaf.count() as u32;
         let id = self.pages.add(leaf);
         let neighbour = path.leaf;
         self.link(id, neighbour, right);
@@ -182,9 +183,9 @@ impl FbTree {
         }
         let (last, above) = path.steps().split_last().expect("a tree of height 1 has a root");
         for step in above {
-            self.inners[step.node].add(step.child, 1);
+            self.inners[step.node].add(step.child, i64::from(count));
         }
-        self.insert_child(path, path.steps().len() - 1, last.child + usize::from(right), id, 1);
+        self.insert_child(path, path.steps().len() - 1, last.child + usize::from(right), id, count);
         id
     }
 

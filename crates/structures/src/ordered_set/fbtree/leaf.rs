@@ -251,6 +251,46 @@ impl Leaf {
         true
     }
 
+    /// A leaf of as many of these scores, tags and records as a page takes, from the first on. They ascend, and there
+    /// is one at least.
+    pub fn packed(parts: &[(u64, u8, &Record<'_>)], page_max: usize) -> Leaf {
+        let mut count = parts.len();
+        loop {
+            let taken = &parts[..count];
+            let code = ScoreCode::fit(taken.iter().map(|&(score, _, _)| score));
+            let records: usize = taken.iter().map(|(_, _, record)| record.len()).sum();
+            let bytes = count * (3 + code.width()) + records;
+            if bytes > page_max {
+                // About as many as fit if all are alike, and a few less.
+                count = (count * page_max / bytes).clamp(1, count - 1);
+                continue;
+            }
+            let mut leaf = Leaf {
+                page: vec![0; page_class(bytes)].into_boxed_slice(),
+                code,
+                slots: count as u16,
+                ..Leaf::default()
+            };
+            taken.iter().for_each(|&(score, tag, record)| leaf.append_new(score, tag, record));
+            return leaf;
+        }
+    }
+
+    /// Adds a member behind the last. The room and the code must suffice.
+    fn append_new(&mut self, score: u64, tag: u8, record: &Record<'_>) {
+        self.heap += record.len() as u16;
+        let (slot, at) = (self.count(), self.page.len() - self.heap as usize);
+        self.page[at..at + record.head_len].copy_from_slice(&record.head[..record.head_len]);
+        self.page[at + record.head_len..at + record.len()].copy_from_slice(record.body);
+        self.page[slot] = tag;
+        let offset = self.offsets_at() + 2 * slot;
+        self.page[offset..offset + 2].copy_from_slice(&self.heap.to_le_bytes());
+        let delta = self.code.encode(score).expect("the code was fitted to this score");
+        let at = self.scores_at() + self.code.width() * slot;
+        self.code.write(&mut self.page, at, delta);
+        self.count += 1;
+    }
+
     /// Makes the code express `score` and gives room for one more slot and `record_len` bytes.
     fn make_room(&mut self, score: u64, record_len: usize, page_max: usize) -> bool {
         let code = match self.code.encode(score) {

@@ -38,6 +38,7 @@ const CHUNK: usize = 256;
 const TAG_BITS_MIN: u32 = 4;
 /// Entries around the guess that a lookup counts.
 const WINDOW: usize = 16;
+const ENTRIES_PER_LINE: usize = 64 / size_of::<u32>();
 /// Room for new entries when an array is full.
 const GROWTH: usize = 8;
 
@@ -238,9 +239,21 @@ impl MemberIndex {
     }
 
     /// Asks for the lines of all these hashes, so that their fetches overlap.
-    fn prefetch_all(&self, hashes: &[u64]) {
+    pub fn prefetch_all(&self, hashes: &[u64]) {
         hashes.iter().for_each(|&hash| prefetch(self.header_address(hash)));
         hashes.iter().for_each(|&hash| prefetch(self.entry_address(hash)));
+    }
+
+    /// Asks for what insertions of these hashes move: all behind their places.
+    pub fn prefetch_moved(&self, hashes: &[u64]) {
+        for &hash in hashes {
+            let place = self.place(hash);
+            let segment = self.segment(place.segment);
+            let from = segment.guess(segment.tag_of(hash, place.depth));
+            for at in (from..segment.entries.len()).step_by(ENTRIES_PER_LINE) {
+                prefetch(segment.entries.as_ptr().wrapping_add(at));
+            }
+        }
     }
 
     /// These members moved from one leaf to another.

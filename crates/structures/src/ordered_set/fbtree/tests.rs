@@ -496,3 +496,40 @@ fn members_take_few_bytes() {
     println!("bytes a member: {sizes:?}");
     assert!(sizes[0] <= 28.0 && sizes[1] <= 40.0 && sizes[2] <= 36.0, "{sizes:?}");
 }
+
+#[test]
+fn runs_are_loaded_as_by_insertion() {
+    let mut random = Random::new(5);
+    for shape in SHAPES {
+        for down in [false, true] {
+            let (mut tree, mut model) = (FbTree::with_shape(SEED, shape), Model::default());
+            let mut base = 0.0;
+            for round in 0..steps(1).min(40) {
+                let len = 1 + random.below(700) as usize;
+                let mut run: Vec<(Vec<u8>, f64)> = (0..len)
+                    .map(|n| {
+                        let long = if random.below(200) == 0 { 300 } else { random.below(20) as usize };
+                        let member = format!("{round}:{n}:{}", "x".repeat(long)).into_bytes();
+                        let score = base + (n / 3) as f64 * if round % 3 == 0 { 0.1 } else { 1.0 };
+                        (member, score)
+                    })
+                    .collect();
+                base += if down { -1e4 } else { 1e4 };
+                run.sort_by(|a, b| a.1.total_cmp(&b.1).then_with(|| a.0.cmp(&b.0)));
+                match random.below(8) {
+                    // Not in order, a member twice, or one that is there.
+                    0 => run.reverse(),
+                    1 => run.push((run[0].0.clone(), base)),
+                    2 if round > 0 => run.push((b"0:0:".to_vec(), base)),
+                    _ => {}
+                }
+                let pairs: Vec<(&[u8], f64)> = run.iter().map(|(m, s)| (m.as_slice(), *s)).collect();
+                let added = tree.load_run(&pairs).unwrap();
+                let expected = run.iter().filter(|(m, s)| model.insert(m, *s) == Insertion::Added).count();
+                assert_eq!(added, expected);
+                tree.check();
+                assert!(tree.ascending(0).eq(model.pairs()));
+            }
+        }
+    }
+}
