@@ -155,7 +155,6 @@ impl Executor {
         let statistics = &mut self.server.observed.statistics;
         let commands = statistics.commands_processed.saturating_sub(self.commands_before_tick);
         statistics.count_loop(self.clock.monotonic_us() - self.server.now.monotonic_us, commands);
-        self.evict_clients();
     }
 
     pub(crate) fn free_discarded(&mut self) {

@@ -174,7 +174,9 @@ impl Executor {
     /// Evicts clients before their memory costs keys; whether this one, whose command and output take so much, goes
     /// with them.
     pub(super) fn is_evicted(&mut self, slot: ClientSlot, command_bytes: usize) -> bool {
-        self.server.clients.count_memory_with(slot, command_bytes);
+        // Every client has a little lent to it while it runs a command, and CLIENT LIST does not show that.
+        let lent_bytes = if command_bytes > OUTPUT_CHUNK_BYTES { command_bytes } else { 0 };
+        self.server.clients.count_memory_with(slot, lent_bytes);
         self.evict_clients();
         self.server.clients[slot].close_asap
     }
@@ -208,6 +210,9 @@ impl Executor {
             );
             self.server.observed.statistics.evicted_clients += 1;
             self.server.condemn(slot);
+            // Its output goes at once, not at the end of the tick: until then keys would be evicted in its place.
+            let client = &mut self.server.clients[slot];
+            drop((client.output.take(), std::mem::take(&mut client.deferred_output)));
         }
     }
 }

@@ -49,6 +49,10 @@ impl Executor {
         if !client.deferred_output.is_empty() {
             reply.raw(&std::mem::take(&mut client.deferred_output));
         }
+        if client.close_asap {
+            // Nobody will read it, and others may need the memory before the connection is closed.
+            drop(reply.take());
+        }
         client.output = reply;
         client.output_borrowed = false;
     }
@@ -64,7 +68,7 @@ impl Executor {
     ) -> Flow {
         let start = reply.len();
         self.server.clients[slot].last_interaction = self.server.now;
-        if self.limits_client_memory() && self.is_evicted(slot, args.bytes() + reply.capacity()) {
+        if self.limits_client_memory() && self.is_evicted(slot, args.bytes() + reply.len()) {
             return Flow::Stop;
         }
         let admitted = self.admit(slot, id, args);

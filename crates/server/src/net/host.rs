@@ -166,6 +166,7 @@ impl Host {
         let goes_on = self.host_requests();
         self.inform_threads();
         self.flush();
+        self.executor.evict_clients();
         self.close_condemned();
         self.adapt_threads();
         self.balance_if_due();
@@ -403,6 +404,9 @@ impl Host {
                 client.output.drain_front(std::mem::take(&mut client.output_sent));
             }
             self.executor.check_output_limit(slot);
+        }
+        if self.executor.limits_client_memory() {
+            self.executor.server.clients.count_memory(slot);
         }
         let Some(connection) = here(&mut self.seats, slot) else { return };
         if connection.watches_writable == all_sent {

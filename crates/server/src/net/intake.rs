@@ -216,14 +216,15 @@ impl Intake {
     /// Reads what the socket has, at most [`READ_BYTES`] or what the request under way still needs.
     pub fn read(&mut self, socket: impl AsFd) -> Transfer {
         let wanted = self.parser.wanted_bytes();
+        let (len, room) = (self.input.len(), self.input.capacity() - self.input.len());
         if wanted > READ_BYTES {
-            let announced = wanted.min(ANNOUNCED_BYTES_MAX.max(self.input.len()) + READ_BYTES);
+            let announced = wanted.min(ANNOUNCED_BYTES_MAX.max(len) + READ_BYTES);
             self.input.reserve_exact(announced);
-        } else if self.input.len() < ANNOUNCED_BYTES_MAX {
+        } else if len < BIG_ARGUMENT_BYTES {
             self.input.reserve(READ_BYTES);
-        } else {
+        } else if wanted == 0 || room < wanted {
             // Doubling would hold as much again for the last few bytes of an argument.
-            self.input.reserve_exact(READ_BYTES.max(self.input.len() / 8));
+            self.input.reserve_exact(READ_BYTES.max(len / 4));
         }
         match rustix::io::read(socket, rustix::buffer::spare_capacity(&mut self.input)) {
             Ok(0) => Transfer::Closed,

@@ -126,8 +126,12 @@ impl ConnectionFigures {
     }
 }
 
-/// Unsent output counts in chunks of this size once it is more than the client's reply buffer.
+/// The most that a client's reply buffer holds.
 pub const OUTPUT_CHUNK_BYTES: usize = 16 * 1024;
+/// Unsent output beyond the reply buffer counts in chunks, as limits that were set for the reference server expect: 16 KB
+/// and a header, in the allocator's size class of 20 KB, and a place in a list.
+const CHUNK_ROOM_BYTES: usize = 20_440;
+const CHUNK_COUNTED_BYTES: usize = 20_504;
 /// The least that a reply buffer shrinks to.
 pub const REPLY_BUFFER_BYTES_MIN: usize = 1024;
 
@@ -293,8 +297,8 @@ impl Client {
     pub fn unsent_of(&self, output_len: usize) -> Unsent {
         let unsent = output_len - self.output_sent.min(output_len) + self.connection.output_under_way();
         let buffered_bytes = unsent.min(self.reply_buffer.bytes);
-        let chunks = (unsent - buffered_bytes).div_ceil(OUTPUT_CHUNK_BYTES);
-        Unsent { buffered_bytes, chunks, chunk_bytes: chunks * OUTPUT_CHUNK_BYTES }
+        let chunks = (unsent - buffered_bytes).div_ceil(CHUNK_ROOM_BYTES);
+        Unsent { buffered_bytes, chunks, chunk_bytes: chunks * CHUNK_COUNTED_BYTES }
     }
 
     /// All the memory that is held for this client.
