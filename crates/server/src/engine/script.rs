@@ -368,7 +368,9 @@ impl Caller for Executor {
         if running.is_slow {
             // Once a slice, the rest of the server has its turn.
             let over = now_us >= self.script_slice_until_us;
-            self.script_slice_until_us = now_us + SLICE_US;
+            if over {
+                self.script_slice_until_us = now_us + SLICE_US;
+            }
             return if over && !self.disk.replays { Interrupt::Suspend } else { Interrupt::GoOn };
         }
         let elapsed_ms = now_us.saturating_sub(running.started_us) / 1000;
