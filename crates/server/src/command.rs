@@ -13,12 +13,14 @@ pub mod args;
 pub mod category;
 pub mod flag;
 pub mod key_spec;
+pub mod propagation;
 pub mod registry;
 pub mod syntax;
 
 pub use args::Args;
 pub use flag::{Flags, Group};
 pub use key_spec::{Access, KeySpec, access};
+use propagation::Teller;
 
 /// What a handler answers: it has written one whole reply (or asked for one of the [`Next`]s), or it has
 /// written nothing and the error is the reply.
@@ -55,6 +57,8 @@ pub struct Command {
     /// Finds keys and what is done with them where that depends on more than `keys` can say (SET with GET, SORT
     /// with STORE).
     pub key_finder: Option<KeyFinder>,
+    /// How the command is told to those who copy the data by its changes, unless verbatim.
+    pub told_as: Option<Teller>,
 }
 
 /// Positions of keys, with what the command does to each.
@@ -79,6 +83,7 @@ impl Command {
             hidden: None,
             looks_at: Look::Value,
             key_finder: None,
+            told_as: None,
         }
     }
 
@@ -135,6 +140,12 @@ impl Command {
     /// See [`Command::key_finder`].
     pub const fn finds_keys(mut self, finder: KeyFinder) -> Self {
         self.key_finder = Some(finder);
+        self
+    }
+
+    /// See [`Command::told_as`].
+    pub const fn told_as(mut self, teller: Teller) -> Self {
+        self.told_as = Some(teller);
         self
     }
 

@@ -1,7 +1,7 @@
 //! How long keys live: EXPIRE, TTL, PERSIST and their like.
 
 use crate::command::flag::{FAST, READONLY, WRITE};
-use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
+use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access, propagation};
 use crate::db::EventClasses;
 use crate::error::{ClientError, quoted};
 
@@ -12,11 +12,13 @@ pub const COMMANDS: &[Command] = &[
     Command::new("expire", -3, Group::Generic, expire)
         .flags(WRITE | FAST)
         .keys(&CHANGES)
+        .told_as(propagation::expiry)
         .since("1.0.0", "O(1)")
         .doc("Lets a key live for some seconds.", "key seconds [NX | XX | GT | LT]"),
     Command::new("expireat", -3, Group::Generic, expireat)
         .flags(WRITE | FAST)
         .keys(&CHANGES)
+        .told_as(propagation::expiry)
         .since("1.2.0", "O(1)")
         .doc("Lets a key live until a second.", "key unix-time-seconds [NX | XX | GT | LT]"),
     Command::new("expiretime", 2, Group::Generic, expiretime)
@@ -32,11 +34,13 @@ pub const COMMANDS: &[Command] = &[
     Command::new("pexpire", -3, Group::Generic, pexpire)
         .flags(WRITE | FAST)
         .keys(&CHANGES)
+        .told_as(propagation::expiry)
         .since("2.6.0", "O(1)")
         .doc("Lets a key live for some milliseconds.", "key milliseconds [NX | XX | GT | LT]"),
     Command::new("pexpireat", -3, Group::Generic, pexpireat)
         .flags(WRITE | FAST)
         .keys(&CHANGES)
+        .told_as(propagation::expiry)
         .since("2.6.0", "O(1)")
         .doc("Lets a key live until a millisecond.", "key unix-time-milliseconds [NX | XX | GT | LT]"),
     Command::new("pexpiretime", 2, Group::Generic, pexpiretime)

@@ -6,7 +6,7 @@ mod expiring;
 mod sampling;
 
 use crate::command::flag::{DENY_OOM, FAST, READONLY, WRITE};
-use crate::command::{Args, Command, Context, Group, KeySpec, Look, Outcome, access};
+use crate::command::{Args, Command, Context, Group, KeySpec, Look, Outcome, access, propagation};
 use crate::db::EventClasses;
 use crate::db::hash::{Cell, FieldExpiry, Hash, Written};
 use crate::error::ClientError;
@@ -35,11 +35,13 @@ pub const COMMANDS: &[Command] = &[
     Command::new("hexpire", -6, Group::Hash, expiring::hexpire)
         .flags(WRITE | FAST)
         .keys(&UPDATES)
+        .told_as(propagation::field_expiry_in_s)
         .since("9.0.0", EACH_FIELD)
         .doc("Lets fields live for some seconds.", "key seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]"),
     Command::new("hexpireat", -6, Group::Hash, expiring::hexpireat)
         .flags(WRITE | FAST)
         .keys(&UPDATES)
+        .told_as(propagation::field_expiry_at_s)
         .since("9.0.0", EACH_FIELD)
         .doc("Lets fields live until a second.", "key unix-time-seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]"),
     Command::new("hexpiretime", -5, Group::Hash, expiring::hexpiretime)
@@ -67,6 +69,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("hgetex", -5, Group::Hash, expiring::hgetex)
         .flags(WRITE | FAST)
         .keys(&READS_AND_UPDATES)
+        .told_as(propagation::fields)
         .since("9.0.0", EACH_FIELD)
         .doc("Answers the values of fields and sets or clears when they expire.", "key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST] FIELDS numfields field [field ...]"),
     Command::new("hincrby", 4, Group::Hash, counting::hincrby)
@@ -79,6 +82,7 @@ pub const COMMANDS: &[Command] = &[
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&READS_AND_UPDATES)
         .looks_at(Look::Element(2))
+        .told_as(propagation::field_value)
         .since("2.6.0", "O(1)")
         .doc("Adds to the number in a field.", "key field increment"),
     Command::new("hkeys", 2, Group::Hash, hkeys)
@@ -112,6 +116,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("hpexpire", -6, Group::Hash, expiring::hpexpire)
         .flags(WRITE | FAST)
         .keys(&UPDATES)
+        .told_as(propagation::field_expiry_in_ms)
         .since("9.0.0", EACH_FIELD)
         .doc("Lets fields live for some milliseconds.", "key milliseconds [NX | XX | GT | LT] FIELDS numfields field [field ...]"),
     Command::new("hpexpireat", -6, Group::Hash, expiring::hpexpireat)
@@ -150,6 +155,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("hsetex", -6, Group::Hash, expiring::hsetex)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&INSERTS)
+        .told_as(propagation::fields)
         .since("9.0.0", EACH_FIELD)
         .doc("Sets fields and when they expire, if all are as wanted.", "key [NX | XX] [FNX | FXX] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL] FIELDS numfields field value [field value ...]"),
     Command::new("hsetnx", 4, Group::Hash, hsetnx)

@@ -3,7 +3,7 @@
 use crate::command::flag::{
     ADMIN, ASKING, DENY_OOM, FAST, LOADING, NO_ASYNC_LOADING, NO_MULTI, NO_SCRIPT, READONLY, STALE, WRITE,
 };
-use crate::command::{Args, Command, Context, Group, KeySpec, Next, Outcome, access};
+use crate::command::{Args, Command, Context, Group, KeySpec, Next, Outcome, access, propagation};
 use crate::config::{EventClasses, RdbVersionCheck};
 use crate::db::rdb::{Loaded, LoadedKey, ReadValue};
 use crate::error::ClientError;
@@ -41,12 +41,14 @@ pub const COMMANDS: &[Command] = &[
         .flags(WRITE | DENY_OOM)
         .keys(&[KeySpec::one(1, access::OW | access::UPDATE)])
         .categories(&["dangerous"])
+        .told_as(propagation::restored)
         .since("2.6.0", RESTORE_COMPLEXITY)
         .doc("Makes a key of bytes that DUMP answered.", RESTORE_SYNTAX),
     Command::new("restore-asking", -4, Group::Server, restore)
         .flags(WRITE | DENY_OOM | ASKING)
         .keys(&[KeySpec::one(1, access::OW | access::UPDATE)])
         .categories(&["keyspace", "dangerous"])
+        .told_as(propagation::restored)
         .since("3.0.0", RESTORE_COMPLEXITY)
         .doc("Does what RESTORE does, for a cluster that moves slots.", RESTORE_SYNTAX),
     Command::new("save", 1, Group::Server, save)

@@ -5,7 +5,7 @@ pub mod options;
 
 use crate::command::flag::{DENY_OOM, FAST, READONLY, WRITE};
 use crate::command::key_spec::{Begin, Find};
-use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
+use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access, propagation};
 use crate::db::{EventClasses, strings};
 use crate::error::ClientError;
 use options::{Condition, ExpiryOption, ExpiryUnit, For, Options};
@@ -34,6 +34,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("delifeq", 3, Group::String, delifeq)
         .flags(WRITE | FAST)
         .keys(&[KeySpec::one(1, access::RM | access::DELETE)])
+        .told_as(propagation::deletion)
         .since("9.0.0", "O(1)")
         .doc("Removes a key if its string equals the given one.", "key value"),
     Command::new("get", 2, Group::String, get)
@@ -44,11 +45,13 @@ pub const COMMANDS: &[Command] = &[
     Command::new("getdel", 2, Group::String, getdel)
         .flags(WRITE | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::DELETE)])
+        .told_as(propagation::deletion)
         .since("6.2.0", "O(1)")
         .doc("Answers a string and removes its key.", "key"),
     Command::new("getex", -2, Group::String, getex)
         .flags(WRITE | FAST)
         .keys(&[UPDATES])
+        .told_as(propagation::expiry)
         .since("6.2.0", "O(1)")
         .doc(
             "Answers a string and sets or clears its expiry.",
@@ -77,6 +80,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("incrbyfloat", 3, Group::String, incrbyfloat)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&[UPDATES])
+        .told_as(propagation::string_value)
         .since("2.6.0", "O(1)")
         .doc("Raises a decimal number by an amount.", "key increment"),
     Command::new("lcs", -3, Group::String, lcs::lcs)
@@ -106,6 +110,7 @@ pub const COMMANDS: &[Command] = &[
             begin: Begin::Index(1),
             find: Find::Counted { count_at: 0, first: 1, step: 2 },
         }])
+        .told_as(propagation::pairs)
         .since("9.1.0", "O(N) where N is the number of keys")
         .doc(
             "Stores several strings with one expiry, if a condition holds for all of their keys.",
@@ -120,12 +125,14 @@ pub const COMMANDS: &[Command] = &[
     Command::new("psetex", 4, Group::String, psetex)
         .flags(WRITE | DENY_OOM)
         .keys(&[OVERWRITES])
+        .told_as(propagation::set_to_expire)
         .since("2.6.0", "O(1)")
         .doc("Stores a string that lives for some milliseconds.", "key milliseconds value"),
     Command::new("set", -3, Group::String, set)
         .flags(WRITE | DENY_OOM)
         .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::UPDATE | access::VARIABLE_FLAGS)])
         .finds_keys(set_key)
+        .told_as(propagation::set)
         .since("1.0.0", "O(1)")
         .doc(
             "Stores a string, whatever was there.",
@@ -134,6 +141,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("setex", 4, Group::String, setex)
         .flags(WRITE | DENY_OOM)
         .keys(&[OVERWRITES])
+        .told_as(propagation::set_to_expire)
         .since("2.0.0", "O(1)")
         .doc("Stores a string that lives for some seconds.", "key seconds value"),
     Command::new("setnx", 3, Group::String, setnx)

@@ -70,8 +70,42 @@ fn open_for_appending(path: &Path) -> Result<(File, u64), FileError> {
     Ok((file, bytes))
 }
 
-fn bytes_of(path: &Path) -> u64 {
+/// For changes of what is in use: what is wrong with the file is told like what is wrong with its disk.
+fn load_manifest(names: &Names) -> Result<Manifest, FileError> {
+    Manifest::load(names).map_err(|error| {
+        failed("Reading the manifest in", &names.directory)(io::Error::other(error.to_string()))
+    })
+}
+
+/// 0 if there is no such file.
+pub(super) fn bytes_of(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |metadata| metadata.len())
+}
+
+impl Log {
+    fn new(
+        names: Names,
+        manifest: Manifest,
+        directory: File,
+        increment: (File, u64),
+        now_us: u64,
+    ) -> Result<Log, FileError> {
+        let (file, bytes) = increment;
+        let appender =
+            Appender::new(file, bytes).map_err(failed("Starting a thread for", &names.directory))?;
+        Ok(Log {
+            names,
+            manifest,
+            appender,
+            _directory: directory,
+            earlier_bytes: 0,
+            waits_for_rewrite: false,
+            synced_us: now_us,
+            postponed_since_us: None,
+            rewrite_failed_s: 0,
+            pause_told: false,
+        })
+    }
 }
 
 impl Executor {
@@ -99,20 +133,9 @@ impl Executor {
         let base_bytes = manifest.base.as_ref().map_or(0, |base| bytes_of(&names.path(&base.name)));
         let earlier_bytes =
             manifest.parts().map(|part| bytes_of(&names.path(&part.name))).sum::<u64>() - bytes;
-        let appender =
-            Appender::new(file, bytes).map_err(failed("Starting a thread for", &names.directory))?;
-        self.disk.log = Some(Log {
-            names,
-            manifest,
-            appender,
-            _directory: directory,
-            earlier_bytes,
-            waits_for_rewrite: false,
-            synced_us: self.server.now.monotonic_us,
-            postponed_since_us: None,
-            rewrite_failed_s: 0,
-            pause_told: false,
-        });
+        let now_us = self.server.now.monotonic_us;
+        let log = Log::new(names, manifest, directory, (file, bytes), now_us)?;
+        self.disk.log = Some(Log { earlier_bytes, ..log });
         self.server.observed.persistence.log.base_bytes = base_bytes;
         self.note_log();
         Ok(())
@@ -159,24 +182,11 @@ impl Executor {
     fn start_log(&mut self) -> Result<(), FileError> {
         let names = names_of(&self.server.config);
         let directory = manifest::lock(&names)?;
-        let manifest = Manifest::load(&names).map_err(|error| {
-            failed("Reading the manifest in", &names.directory)(io::Error::other(error.to_string()))
-        })?;
+        let manifest = load_manifest(&names)?;
         let temporary = names.temporary_increment();
         let file = File::create(&temporary).map_err(failed("Can't open the append-only file", &temporary))?;
-        let appender = Appender::new(file, 0).map_err(failed("Starting a thread for", &names.directory))?;
-        self.disk.log = Some(Log {
-            names,
-            manifest,
-            appender,
-            _directory: directory,
-            earlier_bytes: 0,
-            waits_for_rewrite: true,
-            synced_us: self.server.now.monotonic_us,
-            postponed_since_us: None,
-            rewrite_failed_s: 0,
-            pause_told: false,
-        });
+        let log = Log::new(names, manifest, directory, (file, 0), self.server.now.monotonic_us)?;
+        self.disk.log = Some(Log { waits_for_rewrite: true, ..log });
         if self.disk.child.is_some() {
             log::info!(
                 "AOF was enabled but there is already another background operation. An AOF background was scheduled to start when possible."
@@ -495,9 +505,7 @@ impl Executor {
     fn keep_base_alone(&mut self, temporary: &Path, is_rdb: bool) -> Result<bool, FileError> {
         let names = names_of(&self.server.config);
         let _directory = manifest::lock(&names)?;
-        let mut manifest = Manifest::load(&names).map_err(|error| {
-            failed("Reading the manifest in", &names.directory)(io::Error::other(error.to_string()))
-        })?;
+        let mut manifest = load_manifest(&names)?;
         let base = names.path(&manifest.next_base(&names, is_rdb));
         file::rename(temporary, &base)?;
         manifest.retire_increments(0);

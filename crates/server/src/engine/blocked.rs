@@ -78,8 +78,7 @@ impl Executor {
         args: Args<'_>,
     ) -> bool {
         let Some(pause) = self.server.pause else { return false };
-        let transaction = self.server.clients[slot].transaction.as_ref().filter(|_| row.name == "exec");
-        let flags = self.flags_of(row, args) | transaction.map_or(0, |transaction| transaction.flags);
+        let flags = self.flags_with_queue(slot, row, args);
         if !pause.all && flags & (flag::WRITE | flag::MAY_REPLICATE) == 0 {
             return false;
         }

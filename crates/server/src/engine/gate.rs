@@ -63,6 +63,12 @@ impl Executor {
         )))
     }
 
+    /// What the command may do; EXEC may do all that its queued commands may.
+    pub(super) fn flags_with_queue(&self, slot: ClientSlot, row: &Command, args: Args<'_>) -> flag::Flags {
+        let transaction = self.server.clients[slot].transaction.as_ref().filter(|_| row.name == "exec");
+        self.flags_of(row, args) | transaction.map_or(0, |transaction| transaction.flags)
+    }
+
     fn memory_shortage(
         &mut self,
         slot: ClientSlot,
@@ -74,9 +80,7 @@ impl Executor {
         if !self.server.short_of_memory {
             return Ok(());
         }
-        let transaction = self.server.clients[slot].transaction.as_ref().filter(|_| row.name == "exec");
-        let flags = self.flags_of(row, args) | transaction.map_or(0, |transaction| transaction.flags);
-        if flags & flag::DENY_OOM == 0 {
+        if self.flags_with_queue(slot, row, args) & flag::DENY_OOM == 0 {
             return Ok(());
         }
         Err(ClientError::OutOfMemory)
@@ -85,9 +89,8 @@ impl Executor {
     /// Writes that could be lost are not accepted.
     fn disk_trouble(&self, slot: ClientSlot, row: &Command, args: Args<'_>) -> Result<(), ClientError> {
         let Some(error) = self.disk_error() else { return Ok(()) };
-        let transaction = self.server.clients[slot].transaction.as_ref().filter(|_| row.name == "exec");
-        let flags = self.flags_of(row, args) | transaction.map_or(0, |transaction| transaction.flags);
-        if flags & flag::WRITE == 0 && row.name != "ping" { Ok(()) } else { Err(error) }
+        let writes = self.flags_with_queue(slot, row, args) & flag::WRITE != 0;
+        if !writes && row.name != "ping" { Ok(()) } else { Err(error) }
     }
 
     /// What writes are refused with while they could be lost.
@@ -104,9 +107,8 @@ impl Executor {
         if !self.server.lacks_replicas() {
             return Ok(());
         }
-        let transaction = self.server.clients[slot].transaction.as_ref().filter(|_| row.name == "exec");
-        let flags = self.flags_of(row, args) | transaction.map_or(0, |transaction| transaction.flags);
-        if flags & flag::WRITE == 0 { Ok(()) } else { Err(ClientError::text(TOO_FEW_REPLICAS)) }
+        let writes = self.flags_with_queue(slot, row, args) & flag::WRITE != 0;
+        if writes { Err(ClientError::text(TOO_FEW_REPLICAS)) } else { Ok(()) }
     }
 
     /// Only commands that need no data run while it is being loaded.

@@ -1,7 +1,7 @@
 //! Loading an append-only file: its base, and then its commands, run as they were.
 
 use super::Executor;
-use super::append_log::names_of;
+use super::append_log::{bytes_of, names_of};
 use super::persistence::{RestoreError, keys_in};
 use super::script::ScriptEnd;
 use crate::command::args::OwnedArgs;
@@ -15,7 +15,7 @@ use crate::session::ClientSlot;
 use crate::session::client::ConnectionFigures;
 use std::collections::VecDeque;
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -286,10 +286,6 @@ impl Executor {
 
 fn commands_of(source: Box<dyn Read>, position: u64) -> aof::Reader<BufReader<Box<dyn Read>>> {
     aof::Reader::new(BufReader::with_capacity(BUFFER_BYTES, source), position)
-}
-
-fn bytes_of(path: &Path) -> u64 {
-    fs::metadata(path).map_or(0, |metadata| metadata.len())
 }
 
 /// Reads until `buffer` is full or the file ends; how many bytes.

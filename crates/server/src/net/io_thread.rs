@@ -252,8 +252,7 @@ impl IoThread {
     }
 
     fn serve_again(&mut self) {
-        for _ in 0..self.again.len() {
-            let slot = self.again.remove(0);
+        for slot in std::mem::take(&mut self.again) {
             self.serve(slot, IoThread::read_on);
         }
     }
