@@ -501,6 +501,25 @@ fn scripts_in_old_append_only_files_are_run() {
 }
 
 #[test]
+fn what_was_loaded_anew_is_no_change() {
+    let files = Files::new("loaded-anew");
+    let server = files.start(&["--appendonly", "yes", "--save", ""]);
+    let mut client = loaded(&server);
+    client.ask("SET key value");
+    client.ask("RPUSH list a b c");
+    let changes = |client: &mut Client<TcpStream>| {
+        let info = client.ask("INFO persistence");
+        info.lines().find_map(|line| line.strip_prefix("rdb_changes_since_last_save:")?.parse::<u64>().ok())
+    };
+    assert_eq!(changes(&mut client), Some(4));
+    let digest = client.ask("DEBUG DIGEST");
+    client.ask("CONFIG SET appendonly no");
+    assert_eq!(client.ask("DEBUG LOADAOF"), "OK");
+    assert_eq!(client.ask("DEBUG DIGEST"), digest);
+    assert_eq!(changes(&mut client), Some(0));
+}
+
+#[test]
 fn two_servers_do_not_append_to_one_file() {
     let files = Files::new("lock");
     let server = files.start(&ALWAYS);

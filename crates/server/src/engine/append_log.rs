@@ -576,6 +576,8 @@ impl Executor {
             log::warn!("{error}");
             FAILED
         })?;
+        // What the commands have changed is in the files they were read from.
+        self.db.journal.dirty = 0;
         log::info!("Append Only File loaded by DEBUG LOADAOF");
         Ok(())
     }
