@@ -101,6 +101,9 @@ impl Directory {
             self.bytes -= chunk.capacity as usize * size_of::<Bucket>();
             chunk.free();
         }
+        if self.chunks.capacity() > 2 * count {
+            self.chunks.shrink_to(count);
+        }
         if self.chunks.len() < count {
             self.chunks.reserve_exact(count - self.chunks.len());
             self.chunks.resize_with(count, || Chunk::ABSENT);
