@@ -35,14 +35,21 @@ fn load(db: &mut Db, bytes: &[u8]) -> bool {
     loader.step(db, &mut || false).unwrap_or(false)
 }
 
+/// What is written loads as much as there was. A foreign file may have its values in forms that are not ours, so only
+/// what was written from our own is written again in the same length.
 fn crosses(db: &Db) {
-    let file = written(db);
+    let loaded = reloaded(db);
+    let file = written(&loaded);
+    assert_eq!(written(&reloaded(&loaded)).len(), file.len());
+}
+
+fn reloaded(db: &Db) -> Db {
     let mut again = empty();
-    assert!(load(&mut again, &file), "what was written loads");
+    assert!(load(&mut again, &written(db)), "what was written loads");
     for index in 0..db.database_count() {
         assert_eq!(again.database(index).len(), db.database(index).len());
     }
-    assert_eq!(written(&again).len(), file.len());
+    again
 }
 
 fuzz_target!(|bytes: &[u8]| {
