@@ -22,13 +22,14 @@ impl Reading {
 /// The machine's clock, or one that a test turns.
 #[derive(Clone, Debug)]
 pub enum Clock {
-    Machine { start: Instant },
+    Machine { start: Instant, cycles: quanta::Clock, start_cycles: u64 },
     Virtual { now: Reading },
 }
 
 impl Clock {
     pub fn machine() -> Self {
-        Clock::Machine { start: Instant::now() }
+        let cycles = quanta::Clock::new();
+        Clock::Machine { start: Instant::now(), start_cycles: cycles.raw(), cycles }
     }
 
     /// A clock that stands still at `unix_ms` until [`Clock::advance_ms`].
@@ -38,7 +39,7 @@ impl Clock {
 
     pub fn read(&self) -> Reading {
         match self {
-            Clock::Machine { start } => Reading {
+            Clock::Machine { start, .. } => Reading {
                 unix_us: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_micros() as i64),
                 monotonic_us: start.elapsed().as_micros() as u64,
             },
@@ -49,14 +50,18 @@ impl Clock {
     /// Microseconds on the monotonic clock.
     #[inline]
     pub fn monotonic_us(&self) -> u64 {
-        self.monotonic_ns() / 1000
+        match self {
+            Clock::Machine { start, .. } => start.elapsed().as_micros() as u64,
+            Clock::Virtual { now } => now.monotonic_us,
+        }
     }
 
-    /// Nanoseconds on the monotonic clock, for measuring how long something takes.
+    /// Nanoseconds that only differences of are good for. How long a command has taken is asked after each: of a GET
+    /// at pipeline 100 on 5 million keys, asking the system took 11 %, counting the processor's cycles takes 5 %.
     #[inline]
-    pub fn monotonic_ns(&self) -> u64 {
+    pub fn stopwatch_ns(&self) -> u64 {
         match self {
-            Clock::Machine { start } => start.elapsed().as_nanos() as u64,
+            Clock::Machine { cycles, start_cycles, .. } => cycles.delta_as_nanos(*start_cycles, cycles.raw()),
             Clock::Virtual { now } => now.monotonic_us * 1000,
         }
     }

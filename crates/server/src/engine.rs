@@ -137,14 +137,14 @@ impl Executor {
     /// The next command begins now.
     #[inline]
     pub(super) fn start_stopwatch(&mut self) {
-        self.stopwatch_ns = self.clock.monotonic_ns();
+        self.stopwatch_ns = self.clock.stopwatch_ns();
     }
 
     /// Nanoseconds since the command at hand began; the next one begins now.
     #[inline]
     pub(super) fn lap_ns(&mut self) -> u64 {
-        let now_ns = self.clock.monotonic_ns();
-        now_ns - std::mem::replace(&mut self.stopwatch_ns, now_ns)
+        let now_ns = self.clock.stopwatch_ns();
+        now_ns.saturating_sub(std::mem::replace(&mut self.stopwatch_ns, now_ns))
     }
 
     /// What is due once all commands at hand have run.

@@ -84,7 +84,7 @@ impl Executor {
         let scripts = &mut self.server.scripts;
         let mut interpreter = scripts.take(call.mode);
         let arguments = push_call(&mut interpreter, &call, args);
-        scripts.running = Some(Running::new(call, run.started_ns / 1000));
+        scripts.running = Some(Running::new(call, self.clock.monotonic_us()));
         self.script_slot = Some(slot);
         let progress = interpreter.run(arguments, 1, self as &mut (dyn Caller + 'static));
         match progress {

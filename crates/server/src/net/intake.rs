@@ -265,7 +265,12 @@ impl Intake {
                 Ok(Progress::Complete) if self.args.len() == before => {}
                 Ok(Progress::Complete) => {
                     let args = Args::new(&self.input, &self.args[before..]);
-                    let command = registry.find(args).ok();
+                    let earlier = self.requests.len().checked_sub(1).and_then(|last| self.request(last));
+                    let found = match earlier {
+                        Some((Some(id), earlier)) => registry.find_after(id, earlier, args),
+                        _ => registry.find(args),
+                    };
+                    let command = found.ok();
                     if let (Some(seed), Some(id)) = (seed, command) {
                         hash_keys(registry.row(id), args, seed, &mut self.hashes);
                     }
