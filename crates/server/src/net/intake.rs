@@ -195,16 +195,16 @@ impl Intake {
     /// the connection can do without the intake now.
     pub fn shrink(&mut self, idle_us: u64) -> bool {
         let (len, capacity) = (self.input.len(), self.input.capacity());
+        let wanted = len + self.parser.wanted_bytes().min(ANNOUNCED_BYTES_MAX);
+        let peak = std::mem::replace(&mut self.input_peak, wanted).max(wanted);
         if capacity - len > INPUT_FREE_BYTES_KEPT {
             if idle_us > IDLE_US {
                 self.input.shrink_to_fit();
                 self.is_kept = len > 0;
-            } else if capacity > INPUT_KEPT_BYTES_MAX && capacity / 2 > self.input_peak {
-                self.input.shrink_to(self.input_peak.max(len));
+            } else if capacity > INPUT_KEPT_BYTES_MAX && capacity / 2 > peak {
+                self.input.shrink_to(peak);
             }
         }
-        let announced = self.parser.wanted_bytes().min(ANNOUNCED_BYTES_MAX);
-        self.input_peak = len + announced;
         if idle_us > IDLE_US && !self.has_requests() {
             (self.args, self.requests, self.hashes) = (Vec::new(), Vec::new(), Vec::new());
             self.next_request = 0;
@@ -372,5 +372,30 @@ impl Intake {
         if self.input.is_empty() && self.input.capacity() > INPUT_EMPTY_BYTES_MAX {
             self.input = Vec::new();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn room_for_an_announced_argument_is_kept_until_its_client_is_idle() {
+        let (mut client, socket) = UnixStream::pair().unwrap();
+        let mut intake = Intake::new(ClientSlot(0));
+        for bytes in [&b"*3\r\n$3\r\nset\r\n$1\r\na\r\n$1000000\r\n"[..], b"a"] {
+            client.write_all(bytes).unwrap();
+            assert!(matches!(intake.read(&socket), Transfer::Bytes { .. }));
+            intake.parse(&Limits::default(), &Registry::new(&[]));
+            intake.consume();
+        }
+        assert!(!intake.shrink(0));
+        assert!(intake.input.capacity() > 1_000_000);
+        assert!(!intake.shrink(IDLE_US + 1));
+        assert_eq!(intake.input_figures(), (1, 0));
     }
 }
