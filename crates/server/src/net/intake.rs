@@ -377,8 +377,6 @@ impl Intake {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
     use super::*;
     use std::io::Write;
     use std::os::unix::net::UnixStream;

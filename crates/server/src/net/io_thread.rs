@@ -84,7 +84,7 @@ const ANNOUNCED_DELIVERIES: usize = 16;
 const SPARE_OUTPUTS_MAX: usize = 64;
 const SPARE_OUTPUT_BYTES_MAX: usize = 32 * 1024;
 /// How often the thread looks for connections that keep memory for nothing, while there are any.
-const SWEEP_US: u64 = 1_000_000;
+const SWEEP_US: u64 = 100_000;
 /// How old the figures of a busy thread may be.
 const FIGURES_US: u64 = 10_000;
 /// A thread that waits for room in the executor's queue tries again after this.
