@@ -45,11 +45,19 @@ impl LongText {
         self.vec().capacity()
     }
 
-    /// The string to be changed at will; a copy, if a reply refers to it.
+    /// The string to be changed at will; a copy, if a reply refers to it. The copy has as much room to grow as the
+    /// original: otherwise its next growth would copy it once more.
     pub fn to_mut(&mut self) -> &mut Vec<u8> {
         match self {
             LongText::Own(vec) => vec,
-            LongText::Shared(shared) => Arc::make_mut(shared),
+            LongText::Shared(shared) => {
+                if Arc::get_mut(shared).is_none() {
+                    let mut copy = Vec::with_capacity(shared.capacity());
+                    copy.extend_from_slice(shared);
+                    **shared = SharedBytes::new(copy);
+                }
+                Arc::get_mut(shared).expect("nobody else holds what has just been copied")
+            }
         }
     }
 
@@ -109,5 +117,29 @@ impl Deref for LongText {
 impl Clone for LongText {
     fn clone(&self) -> Self {
         LongText::new(self.to_vec())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_reply_refers_to_is_changed_in_place_only_by_its_last_holder() {
+        let mut text = LongText::new(Vec::with_capacity(100));
+        text.to_mut().extend_from_slice(b"before");
+        let address = text.as_ptr();
+        let reply = SharedBytes::clone(text.share());
+        assert_eq!((text.as_ptr(), reply.as_ptr()), (address, address));
+        text.to_mut().extend_from_slice(b" and after");
+        assert_eq!((&reply[..], &text[..]), (&b"before"[..], &b"before and after"[..]));
+        assert_eq!(text.capacity(), 100);
+        let address = text.as_ptr();
+        drop(reply);
+        drop(SharedBytes::clone(text.share()));
+        text.to_mut().push(b'!');
+        assert_eq!(text.as_ptr(), address);
+        let copy = text.clone();
+        assert!(matches!(copy, LongText::Own(_)) && copy[..] == text[..] && copy.as_ptr() != address);
     }
 }
