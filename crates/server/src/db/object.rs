@@ -56,7 +56,9 @@ const LARGE_NODES: usize = 64;
 /// Fewer elements than this are freed fast whatever they are.
 const SMALL_ELEMENTS: usize = 64;
 
-/// Strings from this length on are referred to by replies.
+/// Strings from this length on are referred to by replies. A reference costs two allocations and a longer list for the
+/// kernel. Measured (docs/threads.md), processor time of a GET compared with copying, alone and in a pipeline of ten:
+/// 2 KB 1.25 and 0.96, 8 KB 1.04 and 0.57, 16 KB 1.05 and 0.58, 32 KB 0.72 and 0.55, 1 MB 0.53 and 0.10.
 pub const REFERRED_LEN_MIN: usize = 16 * 1024;
 
 impl Object {
