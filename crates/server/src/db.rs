@@ -16,6 +16,7 @@ pub mod hash;
 pub mod journal;
 pub mod layout;
 pub mod list;
+pub mod long_text;
 pub mod object;
 pub mod prefetch;
 pub mod rdb;

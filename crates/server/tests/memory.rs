@@ -26,6 +26,12 @@ fn scattered(i: usize) -> usize {
     i.wrapping_mul(2_654_435_761) % 1_000_000_007
 }
 
+fn referred_string(db: &mut Db, i: usize) {
+    let reply = db.share_text(KEY).cloned();
+    string(db, i);
+    drop(reply);
+}
+
 fn list(db: &mut Db, i: usize) {
     db.change_or_create(KEY, |list: &mut List, means| {
         let element = text(scattered(i));
@@ -196,6 +202,7 @@ fn the_memory_of_collections_is_what_was_allocated() {
     let (field, expiring_field) = (add_field(FieldExpiry::Clear), add_field(FieldExpiry::At(1 << 40)));
     let rows: &[(&str, &EncodingLimits, Add<'_>, Option<Remove<'_>>, &[usize])] = &[
         ("string", &limits, &string, None, &[1, 2, 4, 10, 500, 5000]),
+        ("string that replies refer to", &limits, &referred_string, None, &[1, 2, 4, 10, 500, 5000]),
         ("list", &limits, &list, Some(&pop), &sizes),
         ("compressed list", &compressed, &list, Some(&pop), &sizes),
         ("list of long elements", &limits, &long_list, Some(&pop), &[1, 10, 1000]),

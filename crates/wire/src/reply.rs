@@ -12,8 +12,12 @@
 //!
 //! Lengths that are not known in advance are filled in afterwards; see [`Mark`].
 
+mod output;
+
 use std::num::NonZeroUsize;
 use std::ops::Deref;
+
+pub use output::{Output, SharedBytes};
 
 use crate::number::{Extended, coordinate_text, f64_text};
 
@@ -45,23 +49,44 @@ const DOUBLED_BYTES_MAX: usize = 64 * 1024;
 ///
 /// It may have a limit: a reply that would grow beyond it is not kept any more, for its client is to be
 /// disconnected. Then the buffer is empty and stays empty, whatever is written, until [`ReplyBuffer::set_limit`].
+///
+/// One that goes to a socket may refer to long values instead of copying them; see [`ReplyBuffer::take_references`].
+/// What it refers to counts in its length as if it were copied.
 #[derive(Debug, Default)]
 pub struct ReplyBuffer {
-    bytes: Vec<u8>,
+    output: Output,
     pub protocol: Protocol,
     /// The longest that the buffer may become.
     len_max: Option<NonZeroUsize>,
     overflowed: bool,
+    takes_references: bool,
 }
 
 impl ReplyBuffer {
     pub fn new(protocol: Protocol) -> Self {
-        Self::with_bytes(Vec::new(), protocol)
+        Self::with_output(Output::default(), protocol)
     }
 
     /// Goes on behind the contents of a buffer that is being reused.
     pub fn with_bytes(bytes: Vec<u8>, protocol: Protocol) -> Self {
-        Self { bytes, protocol, len_max: None, overflowed: false }
+        Self::with_output(bytes.into(), protocol)
+    }
+
+    /// Goes on behind what has not been sent yet.
+    pub fn with_output(output: Output, protocol: Protocol) -> Self {
+        Self { output, protocol, len_max: None, overflowed: false, takes_references: false }
+    }
+
+    /// From now on [`ReplyBuffer::bulk_shared`] refers to what it is given. For buffers whose contents are sent, not
+    /// read back: those may have to be copied together.
+    pub fn take_references(&mut self) {
+        self.takes_references = true;
+    }
+
+    /// Whether [`ReplyBuffer::bulk_shared`] saves a copy.
+    #[inline]
+    pub fn takes_references(&self) -> bool {
+        self.takes_references
     }
 
     /// Sets how long the buffer may become, and forgets that it was to become longer. It is looked at when memory
@@ -77,48 +102,77 @@ impl ReplyBuffer {
         self.overflowed
     }
 
-    /// The bytes written so far; the buffer is empty and without capacity afterwards.
-    pub fn take(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.bytes)
+    /// What has been written and not been sent; the buffer is empty and without capacity afterwards.
+    pub fn take(&mut self) -> Output {
+        std::mem::take(&mut self.output)
+    }
+
+    /// What has been written, for sending it.
+    pub fn output(&mut self) -> &mut Output {
+        &mut self.output
+    }
+
+    /// Unsent bytes, those included that are referred to.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.output.len()
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.output.is_empty()
+    }
+
+    /// How many of the unsent bytes are referred to.
+    pub fn shared_len(&self) -> usize {
+        self.output.shared_len()
     }
 
     pub fn clear(&mut self) {
-        self.bytes.clear();
+        self.output.clear();
     }
 
     /// Forgets what was written after the buffer had this length.
     pub fn truncate(&mut self, len: usize) {
-        self.bytes.truncate(len);
+        self.output.truncate(len);
+    }
+
+    /// A copy of what was written since the buffer had this length.
+    pub fn copy_from(&self, start: usize) -> Vec<u8> {
+        self.output.copy_from(start)
     }
 
     /// Makes room, unless the limit forbids it.
     #[inline]
     pub fn reserve(&mut self, additional: usize) {
-        if additional > self.bytes.capacity() - self.bytes.len() {
+        if additional > self.output.bytes.capacity() - self.output.bytes.len() {
             self.grow(additional);
         }
     }
 
     #[cold]
     fn grow(&mut self, additional: usize) {
-        if self.len_max.is_some_and(|max| self.bytes.len().saturating_add(additional) > max.get()) {
-            self.overflowed = true;
-            self.bytes = Vec::new();
-        } else if !self.overflowed {
-            match self.bytes.len() < DOUBLED_BYTES_MAX {
-                true => self.bytes.reserve(additional),
-                false => self.bytes.reserve_exact(additional.saturating_add(self.bytes.len() / 4)),
-            }
+        if !self.may_grow(additional) {
+            return;
+        }
+        let bytes = &mut self.output.bytes;
+        match bytes.len() < DOUBLED_BYTES_MAX {
+            true => bytes.reserve(additional),
+            false => bytes.reserve_exact(additional.saturating_add(bytes.len() / 4)),
         }
     }
 
-    pub fn capacity(&self) -> usize {
-        self.bytes.capacity()
+    /// Whether so much may be written; if not, the buffer is lost.
+    fn may_grow(&mut self, additional: usize) -> bool {
+        if self.len_max.is_some_and(|max| self.output.len().saturating_add(additional) > max.get()) {
+            self.overflowed = true;
+            self.output = Output::default();
+        }
+        !self.overflowed
     }
 
-    /// Cuts sent bytes off the front.
-    pub fn drain_front(&mut self, len: usize) {
-        self.bytes.drain(..len);
+    pub fn capacity(&self) -> usize {
+        self.output.capacity()
     }
 
     #[inline]
@@ -131,7 +185,7 @@ impl ReplyBuffer {
     pub fn raw(&mut self, bytes: &[u8]) {
         self.reserve(bytes.len());
         if !self.overflowed {
-            self.bytes.extend_from_slice(bytes);
+            self.output.bytes.extend_from_slice(bytes);
         }
     }
 
@@ -159,10 +213,11 @@ impl ReplyBuffer {
         if self.overflowed {
             return;
         }
-        self.bytes.push(kind);
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(text);
-        for byte in &mut self.bytes[start..] {
+        let bytes = &mut self.output.bytes;
+        bytes.push(kind);
+        let start = bytes.len();
+        bytes.extend_from_slice(text);
+        for byte in &mut bytes[start..] {
             if matches!(byte, b'\r' | b'\n') {
                 *byte = b' ';
             }
@@ -180,6 +235,21 @@ impl ReplyBuffer {
         self.reserve(bytes.len() + 16);
         self.header(b'$', bytes.len() as i64);
         self.raw(bytes);
+        self.raw(b"\r\n");
+    }
+
+    /// A bulk that is referred to, not copied, if the buffer takes references.
+    pub fn bulk_shared(&mut self, bytes: &SharedBytes) {
+        if !self.takes_references || bytes.is_empty() {
+            return self.bulk(bytes);
+        }
+        if !self.may_grow(bytes.len()) {
+            return;
+        }
+        self.header(b'$', bytes.len() as i64);
+        if !self.overflowed {
+            self.output.push_shared(SharedBytes::clone(bytes));
+        }
         self.raw(b"\r\n");
     }
 
@@ -292,7 +362,7 @@ impl ReplyBuffer {
 
     /// Begins an aggregate whose length will be known at its end: see [`Mark`].
     pub fn begin(&mut self) -> Mark {
-        let at = self.bytes.len();
+        let at = self.output.bytes.len();
         self.raw(&[0; SMALL_HEADER_LEN]);
         Mark { at }
     }
@@ -316,7 +386,7 @@ impl ReplyBuffer {
 
     /// Forgets the aggregate and all that was written since its beginning.
     pub fn cancel(&mut self, mark: Mark) {
-        self.bytes.truncate(mark.at);
+        self.output.truncate_own(mark.at);
     }
 
     fn end(&mut self, mark: Mark, kind: u8, len: usize) {
@@ -329,9 +399,9 @@ impl ReplyBuffer {
         let header = [&[kind], digits, b"\r\n"];
         let range = mark.at..mark.at + SMALL_HEADER_LEN;
         if digits.len() == 1 {
-            self.bytes[range].copy_from_slice(&[kind, digits[0], b'\r', b'\n']);
+            self.output.bytes[range].copy_from_slice(&[kind, digits[0], b'\r', b'\n']);
         } else {
-            self.bytes.splice(range, header.concat());
+            self.output.splice(range, &header.concat());
         }
     }
 
@@ -363,11 +433,12 @@ impl ReplyBuffer {
     }
 }
 
+/// The unsent bytes of a buffer that takes no references.
 impl Deref for ReplyBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.bytes
+        self.output.as_slice().expect("only buffers that take no references are read back")
     }
 }
 

@@ -168,10 +168,23 @@ pub const COMMANDS: &[Command] = &[
 
 fn get(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     match ctx.db.read_text(args.at(1))? {
+        Some(text) if text.is_worth_a_reference() => refer(ctx, args.at(1)),
         Some(text) => text.reply(ctx.reply),
         None => ctx.reply.null(),
     }
     Ok(())
+}
+
+/// Replies with the long string that has just been read, without copying it if the reply can do without.
+#[cold]
+fn refer(ctx: &mut Context<'_>, key: &[u8]) {
+    let there = "a string that has just been read is there";
+    if ctx.reply.takes_references() {
+        ctx.reply.bulk_shared(ctx.db.share_text(key).expect(there));
+    } else {
+        let value = ctx.db.inspect(key).and_then(|value| value.text());
+        value.expect(there).reply(ctx.reply);
+    }
 }
 
 fn set(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -317,6 +330,7 @@ fn mget(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     ctx.reply.array(args.len() - 1);
     for key in args.from(1).iter() {
         match ctx.db.read(key).and_then(|value| value.text()) {
+            Some(text) if text.is_worth_a_reference() => refer(ctx, key),
             Some(text) => text.reply(ctx.reply),
             None => ctx.reply.null(),
         }

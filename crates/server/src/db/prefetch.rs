@@ -17,7 +17,6 @@ use super::{Db, Object};
 use std::ops::Range;
 use structures::key_table::{Probe, ProbeState};
 use structures::packed_map;
-use structures::prefetch::{prefetch_bytes, prefetch_object};
 
 /// What a command looks at inside the value of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,7 +156,7 @@ impl Db {
 fn begin<'a>(object: &'a Object, sought: Sought<'a>) -> Option<Inside<'a>> {
     match object {
         Object::Text(text) => {
-            prefetch_object::<Vec<u8>>(text);
+            text.prefetch_head();
             Some(Inside::Boxed(object, sought))
         }
         Object::Hash(hash) => hash.prefetch_head().then_some(Inside::Boxed(object, sought)),
@@ -192,7 +191,7 @@ fn step(inside: &mut Inside<'_>) -> bool {
 fn enter<'a>(object: &'a Object, sought: Sought<'a>) -> Option<Inside<'a>> {
     match (object, sought) {
         (Object::Text(text), _) => {
-            prefetch_bytes(&text[..text.len().min(TEXT_BYTES_FETCHED_MAX)]);
+            text.prefetch_bytes(TEXT_BYTES_FETCHED_MAX);
             None
         }
         (Object::Hash(hash), Sought::Element(field)) => hash.probe(field).map(Inside::Record),

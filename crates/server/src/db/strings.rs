@@ -4,6 +4,7 @@ use super::object::Text;
 use super::{Db, Kind, Object, Value};
 use crate::error::ClientError;
 use structures::key_table::{NewValue, Value as Stored};
+use wire::reply::SharedBytes;
 
 /// The longest string OBJECT ENCODING calls `embstr`, and the longest kept inside the entry. Past that an exact
 /// buffer of its own wastes less of the allocator's size classes than one entry with everything in it.
@@ -24,6 +25,15 @@ impl Db {
         match self.peek(key) {
             None => Ok(None),
             Some(value) => value.text().map(Some).ok_or(ClientError::WrongType),
+        }
+    }
+
+    /// The long string at `key`, for a reply to refer to. Does not count as a read of its own.
+    pub fn share_text(&mut self, key: &[u8]) -> Option<&SharedBytes> {
+        let hash = self.table().hash(key);
+        match self.table_mut().get_mut(hash, key)?.into_object_mut()? {
+            Object::Text(text) => Some(text.share()),
+            _ => None,
         }
     }
 
@@ -78,7 +88,7 @@ impl Db {
         let (mut text, mut expiry_ms) = (Vec::new(), None);
         if let Some(mut entry) = self.table_mut().get_mut(hash, key) {
             if let Some(Object::Text(text)) = entry.object_mut() {
-                let (result, changed) = edit(text);
+                let (result, changed) = edit(text.to_mut());
                 if changed {
                     self.journal.mutated();
                 }

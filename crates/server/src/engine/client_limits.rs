@@ -37,7 +37,7 @@ impl Executor {
             return None;
         }
         let counted_twice = client.reply_buffer.bytes + OUTPUT_CHUNK_BYTES;
-        NonZeroUsize::new(hard_bytes.saturating_add(client.output_sent + counted_twice))
+        NonZeroUsize::new(hard_bytes.saturating_add(counted_twice))
     }
 
     /// Looks at replies that are being written, at the end of a command.

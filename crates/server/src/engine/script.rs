@@ -105,9 +105,13 @@ impl Executor {
     }
 
     /// The script put aside is part of a transaction, or behind what its client was already to be answered.
-    pub(super) fn keep_with_suspended(&mut self, partial_reply: &[u8], transaction: Option<TransactionRun>) {
+    pub(super) fn keep_with_suspended(
+        &mut self,
+        partial_reply: Vec<u8>,
+        transaction: Option<TransactionRun>,
+    ) {
         let suspended = self.suspended.as_mut().expect("a script has just been put aside");
-        suspended.rest.partial_reply = partial_reply.to_vec();
+        suspended.rest.partial_reply = partial_reply;
         suspended.rest.transaction = transaction;
     }
 

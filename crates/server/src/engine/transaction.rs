@@ -84,7 +84,7 @@ impl Executor {
                 Next::RunScript(call) => {
                     let end = self.run_script(slot, *id, args.view(), call, reply);
                     if end == ScriptEnd::Suspended {
-                        self.keep_with_suspended(&reply[start..], Some(run));
+                        self.keep_with_suspended(reply.copy_from(start), Some(run));
                         reply.truncate(start);
                         return end;
                     }

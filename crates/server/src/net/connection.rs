@@ -4,10 +4,14 @@ use super::intake::{Intake, READ_BYTES};
 use crate::session::ClientSlot;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::net::{SendFlags, Shutdown};
+use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown};
+use std::io::IoSlice;
+use wire::reply::Output;
 
 /// Bytes written to one connection in one turn.
 const WRITE_BYTES_MAX: usize = 1 << 20;
+/// Runs of bytes that one call writes: the headers and contents of so many large values, halved.
+const WRITE_RUNS_MAX: usize = 64;
 /// Unread bytes thrown away before closing, so that the kernel does not throw away our last reply instead.
 const DISCARDED_BYTES_MAX: usize = 256 * 1024;
 
@@ -27,7 +31,7 @@ pub struct Connection {
     /// What has been read and not been executed, if anything.
     pub intake: Option<Box<Intake>>,
     /// Output that a thread had to send and could not, when it gives the connection back.
-    pub unsent: Vec<u8>,
+    pub unsent: Output,
     pub watches_writable: bool,
     pub watches_readable: bool,
 }
@@ -38,7 +42,7 @@ impl Connection {
             slot,
             socket,
             intake: None,
-            unsent: Vec::new(),
+            unsent: Output::default(),
             watches_writable: false,
             watches_readable: true,
         }
@@ -54,17 +58,32 @@ impl Connection {
     }
 
     /// Writes as much of `output` as the socket takes.
-    pub fn write(&mut self, output: &[u8]) -> Written {
+    pub fn write(&mut self, output: &mut Output) -> Written {
         let mut written = Written { bytes: 0, is_full: false, closed: false };
-        while written.bytes < output.len().min(WRITE_BYTES_MAX) && !written.is_full && !written.closed {
-            match rustix::net::send(&self.socket, &output[written.bytes..], SendFlags::NOSIGNAL) {
-                Ok(n) => written.bytes += n,
+        while !output.is_empty() && written.bytes < WRITE_BYTES_MAX && !written.is_full && !written.closed {
+            let sent = match output.as_slice() {
+                Some(bytes) => rustix::net::send(&self.socket, bytes, SendFlags::NOSIGNAL),
+                None => self.write_runs(output),
+            };
+            match sent {
+                Ok(n) => {
+                    written.bytes += n;
+                    output.advance(n);
+                }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => written.is_full = true,
                 Err(_) => written.closed = true,
             }
         }
         written
+    }
+
+    #[cold]
+    fn write_runs(&self, output: &Output) -> Result<usize, Errno> {
+        let mut runs = [IoSlice::new(&[]); WRITE_RUNS_MAX];
+        let count = output.gather(&mut runs);
+        let mut nothing_beside = SendAncillaryBuffer::default();
+        rustix::net::sendmsg(&self.socket, &runs[..count], &mut nothing_beside, SendFlags::NOSIGNAL)
     }
 
     /// Before the connection is dropped after its last reply: bytes that were never read would make the kernel reset

@@ -25,8 +25,6 @@ use wire::request::Limits;
 
 /// A waiting client may have this much unread; then its socket is left alone until it may go on.
 const BLOCKED_INPUT_BYTES_MAX: usize = 1 << 20;
-/// Sent output is cut off the front of what is unsent when it is this much and at least half.
-const SENT_BYTES_KEPT_MAX: usize = 64 * 1024;
 
 /// Orders that wait for room in a thread's queue are tried again after this.
 const BACKED_UP_US: u64 = 1000;
@@ -266,6 +264,7 @@ impl Host {
     fn run_requests(&mut self, mut intake: Box<Intake>) {
         let slot = intake.slot;
         let mut reply = self.executor.borrow_output(slot);
+        reply.take_references();
         while self.executor.accepts_requests(slot) {
             if !intake.has_requests() {
                 intake.consume();
@@ -371,12 +370,10 @@ impl Host {
         if client.close_asap {
             return;
         }
-        let unsent = &client.output[client.output_sent..];
-        if !unsent.is_empty() {
+        if !client.output.is_empty() {
             let buffered_bytes = client.unsent().buffered_bytes;
             client.reply_buffer.peak_bytes = client.reply_buffer.peak_bytes.max(buffered_bytes);
-            let written = connection.write(unsent);
-            client.output_sent += written.bytes;
+            let written = connection.write(client.output.output());
             client.last_interaction = self.executor.server.now;
             client.connection.output_bytes_total += written.bytes as u64;
             let statistics = &mut self.executor.server.observed.statistics;
@@ -392,7 +389,7 @@ impl Host {
     /// Goes on where the socket has taken all, and waits where it has not.
     fn after_write(&mut self, slot: ClientSlot) {
         let client = &mut self.executor.server.clients[slot];
-        let all_sent = client.output_sent == client.output.len();
+        let all_sent = client.output.is_empty();
         if all_sent {
             let closes = client.close_after_reply;
             self.executor.server.clients.output_written(slot);
@@ -400,9 +397,6 @@ impl Host {
                 return self.finish(slot);
             }
         } else {
-            if client.output_sent >= SENT_BYTES_KEPT_MAX.max(client.output.len() / 2) {
-                client.output.drain_front(std::mem::take(&mut client.output_sent));
-            }
             self.executor.check_output_limit(slot);
         }
         if self.executor.limits_client_memory() {

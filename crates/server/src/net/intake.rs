@@ -16,6 +16,7 @@ use rustix::fd::AsFd;
 use rustix::io::Errno;
 use std::cell::Cell;
 use structures::hash::HashSeed;
+use wire::reply::Output;
 use wire::request::{ArgRange, Limits, Parser, Progress, ProtocolError};
 
 /// Bytes read from one connection in one turn, so that none starves the others.
@@ -84,7 +85,7 @@ pub struct Travel {
     /// Bytes that were read into the intake since it last came to the executor.
     pub received_bytes: u64,
     /// To the connection's thread: what to send to the client. To the executor: a buffer to use again.
-    pub output: Vec<u8>,
+    pub output: Output,
     /// The client has yet to say who it is.
     pub is_stranger: bool,
     /// The connection ends when the output has been sent.

@@ -33,6 +33,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use structures::hash::HashSeed;
+use wire::reply::Output;
 use wire::request::Limits;
 
 /// What the executor asks of a thread.
@@ -42,7 +43,7 @@ pub enum Order {
     /// All that the intake held has been done: send the answers, and read on.
     Serve(Box<Intake>),
     /// Send this, which is no answer, or an answer that comes late.
-    Send { slot: ClientSlot, output: Vec<u8>, finishes: bool },
+    Send { slot: ClientSlot, output: Output, finishes: bool },
     /// End the connection, whatever is unsent.
     Close(ClientSlot),
     /// Give the connection back.
@@ -96,9 +97,7 @@ struct Guest {
     connection: Box<Connection>,
     meter: Arc<Meter>,
     /// Output that the socket has not taken yet.
-    unsent: VecDeque<Vec<u8>>,
-    /// How much of the first of them it has taken.
-    sent: usize,
+    unsent: VecDeque<Output>,
     /// The kernel may have more to read.
     is_readable: bool,
     has_hung_up: bool,
@@ -320,13 +319,10 @@ impl IoThread {
     }
 
     fn give_back(&mut self, guest: Guest) {
-        let Guest { mut connection, mut unsent, sent, .. } = guest;
+        let Guest { mut connection, unsent, .. } = guest;
         // As in `serve`.
         let _ = self.poller.remove(connection.fd());
-        if let Some(first) = unsent.front_mut() {
-            first.drain(..sent);
-        }
-        connection.unsent = Vec::from(unsent).concat();
+        unsent.into_iter().for_each(|output| connection.unsent.append(output));
         self.deliveries.send(Delivery::Returned(connection));
     }
 
@@ -383,7 +379,7 @@ impl IoThread {
         if intake.has_requests() || intake.broken().is_some() {
             guest.is_away = true;
             if intake.travel.output.capacity() == 0 {
-                intake.travel.output = self.spare_outputs.pop().unwrap_or_default();
+                intake.travel.output = self.spare_outputs.pop().unwrap_or_default().into();
             }
             return self.deliveries.send(Delivery::Requests(intake));
         }
@@ -433,7 +429,7 @@ impl IoThread {
     }
 
     /// Sends output behind what is unsent already.
-    fn send(&mut self, guest: &mut Guest, output: Vec<u8>) -> Stay {
+    fn send(&mut self, guest: &mut Guest, output: Output) -> Stay {
         if guest.is_lost {
             return Stay::Stays;
         }
@@ -442,23 +438,22 @@ impl IoThread {
     }
 
     fn send_on(&mut self, guest: &mut Guest) -> Stay {
-        while let Some(output) = guest.unsent.front() {
+        while let Some(output) = guest.unsent.front_mut() {
             let slot = guest.connection.slot;
-            if guest.sent < output.len() {
-                let written = guest.connection.write(&output[guest.sent..]);
-                guest.sent += written.bytes;
+            if !output.is_empty() {
+                let written = guest.connection.write(output);
+                let all_sent = output.is_empty();
                 IoThreadFigures::count(&guest.meter.output_bytes_total, written.bytes as u64);
                 IoThreadFigures::count(&self.figures.writes, 1);
                 if written.closed {
                     return self.lose(guest);
                 }
-                if guest.sent < output.len() {
+                if !all_sent {
                     // Not full, it is at the end of its turn: watching once more brings the next one.
                     guest.connection.watches_writable &= written.is_full;
                     return self.watch_writable(guest, slot, true);
                 }
             }
-            guest.sent = 0;
             let output = guest.unsent.pop_front().expect("it has just been sent");
             self.keep_output(output);
         }
@@ -488,18 +483,16 @@ impl IoThread {
         }
         guest.is_lost = true;
         guest.unsent.clear();
-        guest.sent = 0;
         if !std::mem::replace(&mut guest.has_hung_up, true) {
             self.deliveries.send(Delivery::HungUp(guest.connection.slot));
         }
         Stay::Stays
     }
 
-    fn keep_output(&mut self, mut output: Vec<u8>) {
+    fn keep_output(&mut self, output: Output) {
         let fits = (1..=SPARE_OUTPUT_BYTES_MAX).contains(&output.capacity());
         if fits && self.spare_outputs.len() < SPARE_OUTPUTS_MAX {
-            output.clear();
-            self.spare_outputs.push(output);
+            self.spare_outputs.push(output.into_spare());
         }
     }
 
@@ -548,7 +541,6 @@ impl Guest {
             connection,
             meter,
             unsent: VecDeque::new(),
-            sent: 0,
             // Whatever there is, the poller will tell.
             is_readable: false,
             has_hung_up: false,

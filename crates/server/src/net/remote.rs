@@ -11,7 +11,7 @@ use crate::session::ClientSlot;
 use crate::session::client::Meter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use wire::reply::ReplyBuffer;
+use wire::reply::{Output, ReplyBuffer};
 
 /// Intakes taken from threads in one tick, so that the first answers leave before the last requests have run.
 const INTAKES_PER_TICK_MAX: usize = 256;
@@ -159,7 +159,7 @@ impl Host {
         self.threads.send(thread, Order::Send { slot, output, finishes });
     }
 
-    fn take_output(&mut self, slot: ClientSlot) -> Vec<u8> {
+    fn take_output(&mut self, slot: ClientSlot) -> Output {
         let now = self.executor.server.now;
         let client = &mut self.executor.server.clients[slot];
         let buffered_bytes = client.unsent().buffered_bytes;
@@ -231,15 +231,14 @@ impl Host {
         let slot = connection.slot;
         let Some(Seat::There(lodging)) = self.seats[slot.0 as usize].take() else { return };
         self.threads.discount_guest(lodging.thread);
-        let unsent = std::mem::take(&mut connection.unsent);
+        let mut unsent = std::mem::take(&mut connection.unsent);
         self.executor.server.observed.statistics.output_bytes -= unsent.len() as u64;
         let client = &mut self.executor.server.clients[slot];
         (client.connection.io_thread, client.connection.meter) = (0, None);
         client.connection.output_bytes_total -= unsent.len() as u64;
         if !unsent.is_empty() {
-            let all = [&unsent, &client.output[client.output_sent..]].concat();
-            client.output_sent = 0;
-            client.output = ReplyBuffer::with_bytes(all, client.output.protocol);
+            unsent.append(client.output.take());
+            client.output = ReplyBuffer::with_output(unsent, client.output.protocol);
         }
         if client.close_asap {
             return self.executor.disconnect(slot);

@@ -101,7 +101,7 @@ impl Memory {
         for thread in &self.io_threads {
             used_elsewhere += thread.used_bytes.load(Ordering::Relaxed);
         }
-        self.thread.map_or(0, |thread| thread.used_bytes().saturating_add_signed(used_elsewhere))
+        self.thread.map_or(0, |thread| used_by_all(thread.used_bytes(), used_elsewhere))
     }
 
     pub fn take_sample(&mut self) {
@@ -140,9 +140,28 @@ impl Memory {
     }
 }
 
+/// Any of the threads may have freed more than it has allocated, the executor with its wrapping count as well: what one
+/// frees another has allocated. A sum below zero is one whose parts were read while memory changed hands.
+fn used_by_all(own_bytes: u64, elsewhere_bytes: i64) -> u64 {
+    (own_bytes as i64).wrapping_add(elsewhere_bytes).max(0) as u64
+}
+
 /// From the second word of /proc/self/statm, in pages.
 fn process_resident_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::used_by_all;
+
+    #[test]
+    fn memory_in_use_is_the_sum_whoever_has_freed_it() {
+        assert_eq!(used_by_all(100, 20), 120);
+        assert_eq!(used_by_all(100, -20), 80);
+        assert_eq!(used_by_all(20u64.wrapping_sub(50), 100), 70);
+        assert_eq!(used_by_all(20, -30), 0);
+    }
 }

@@ -180,8 +180,6 @@ pub struct Client {
 
     /// Replies not yet sent; holds the protocol in force.
     pub output: ReplyBuffer,
-    /// How much of `output` has left already.
-    pub output_sent: usize,
     pub reply_buffer: ReplyBufferFigures,
     /// Messages to itself that arrived while its command ran.
     pub deferred_output: Vec<u8>,
@@ -242,7 +240,6 @@ impl Client {
             ever_authenticated: authenticated,
             user: b"default".to_vec(),
             output: ReplyBuffer::new(Protocol::Resp2),
-            output_sent: 0,
             reply_buffer: ReplyBufferFigures::default(),
             deferred_output: Vec::new(),
             output_borrowed: false,
@@ -295,7 +292,7 @@ impl Client {
 
     /// As [`Self::unsent`], for output that has been taken out to be written to.
     pub fn unsent_of(&self, output_len: usize) -> Unsent {
-        let unsent = output_len - self.output_sent.min(output_len) + self.connection.output_under_way();
+        let unsent = output_len + self.connection.output_under_way();
         let buffered_bytes = unsent.min(self.reply_buffer.bytes);
         let chunks = (unsent - buffered_bytes).div_ceil(CHUNK_ROOM_BYTES);
         Unsent { buffered_bytes, chunks, chunk_bytes: chunks * CHUNK_COUNTED_BYTES }
@@ -312,6 +309,7 @@ impl Client {
             + self.library_name.capacity()
             + self.library_version.capacity()
             + self.output.capacity()
+            + self.output.shared_len()
             + self.deferred_output.capacity()
             + self.transaction.as_ref().map_or(0, |transaction| transaction.memory_bytes())
             + self.watched.len() * Watched::MEMORY_BYTES

@@ -3,6 +3,7 @@
 use super::client::{Client, OUTPUT_CHUNK_BYTES};
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
+use wire::reply::Output;
 
 /// Where a client sits. Valid until the client is removed; every table that keeps slots is cleaned then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -92,31 +93,26 @@ impl Clients {
     /// All of the client's output has been sent: its buffer may serve the next one.
     pub fn output_written(&mut self, slot: ClientSlot) {
         let client = &mut self[slot];
-        client.output_sent = 0;
         client.output_over_soft_limit_since_us = None;
-        let bytes = client.output.take();
-        self.keep_output(bytes);
+        let output = client.output.take();
+        self.keep_output(output);
     }
 
     /// Takes what a client has not been sent, for another thread to send it.
-    pub fn take_output(&mut self, slot: ClientSlot) -> Vec<u8> {
+    pub fn take_output(&mut self, slot: ClientSlot) -> Output {
         let client = &mut self[slot];
         client.output_pending = false;
-        if client.output_sent > 0 {
-            client.output.drain_front(std::mem::take(&mut client.output_sent));
-        }
-        let bytes = client.output.take();
-        client.connection.output_bytes_total += bytes.len() as u64;
-        bytes
+        let output = client.output.take();
+        client.connection.output_bytes_total += output.len() as u64;
+        output
     }
 
     /// Keeps a buffer for the next client that is answered.
-    pub fn keep_output(&mut self, mut bytes: Vec<u8>) {
-        if (1..=SPARE_OUTPUT_BYTES_MAX).contains(&bytes.capacity())
+    pub fn keep_output(&mut self, output: Output) {
+        if (1..=SPARE_OUTPUT_BYTES_MAX).contains(&output.capacity())
             && self.spare_outputs.len() < SPARE_OUTPUTS_MAX
         {
-            bytes.clear();
-            self.spare_outputs.push(bytes);
+            self.spare_outputs.push(output.into_spare());
         }
     }
 

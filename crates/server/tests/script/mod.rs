@@ -271,7 +271,11 @@ fn connect(executor: &mut Executor) -> ClientSlot {
 fn send_in_process(executor: &mut Executor, slot: ClientSlot, args: &[Vec<u8>]) {
     executor.begin_tick();
     let args = OwnedArgs::new(args.iter().map(Vec::as_slice));
-    let _: Flow = executor.execute(slot, args.view());
+    let mut reply = executor.borrow_output(slot);
+    reply.take_references();
+    let id = executor.server.registry.find(args.view()).ok();
+    let _: Flow = executor.execute_into(slot, id, args.view(), &mut reply);
+    executor.return_output(slot, reply);
     executor.run_timers();
     executor.end_tick();
 }
@@ -294,9 +298,9 @@ fn collect_in_process(
     let mut names: Vec<_> = clients.iter().collect();
     names.sort();
     for (name, &slot) in names {
-        let bytes = executor.server.clients[slot].output.take();
+        let output = executor.server.clients[slot].output.take();
         executor.server.clients[slot].output_pending = false;
-        append(received, name, bytes);
+        append(received, name, output.copy_from(0));
     }
     executor.server.clients.with_output.clear();
 }

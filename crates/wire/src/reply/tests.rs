@@ -5,7 +5,7 @@ fn both(write: impl Fn(&mut ReplyBuffer)) -> (String, String) {
     let text = |protocol| {
         let mut reply = ReplyBuffer::new(protocol);
         write(&mut reply);
-        String::from_utf8(reply.take()).unwrap()
+        String::from_utf8(reply.to_vec()).unwrap()
     };
     (text(Protocol::Resp2), text(Protocol::Resp3))
 }

@@ -1,0 +1,145 @@
+//! A string in a buffer of its own, which replies can refer to instead of copying it.
+//!
+//! ```text
+//!   Own      | pointer | -> | Vec: capacity, pointer, length | -> bytes
+//!   Shared   | pointer | -> | pointer | -> | Arc: counts | Vec | -> bytes       any number of replies hold the Arc
+//! ```
+//!
+//! A string is shared from the first time that a reply refers to it, which moves the head and leaves the bytes where
+//! they are. It is changed in place while nobody else holds it and copied otherwise, so a reply keeps the bytes that it
+//! was written with. It remains shared afterwards: read and changed in turn, it is not moved to and fro.
+//!
+//! Rejected: every long string shared from the beginning, which would cost 24 bytes more for each that is never read
+//! or too short to be worth a reference.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use structures::prefetch::{prefetch, prefetch_bytes, prefetch_object};
+use structures::size_class::usable_size;
+use structures::unaligned_box::UnalignedBox;
+use wire::reply::SharedBytes;
+
+#[derive(Debug)]
+pub enum LongText {
+    Own(UnalignedBox<Vec<u8>>),
+    Shared(UnalignedBox<SharedBytes>),
+}
+
+/// What an `Arc` keeps beside its value: how many hold it, strongly and weakly.
+const ARC_COUNTS_BYTES: usize = 2 * size_of::<usize>();
+
+impl LongText {
+    pub fn new(bytes: Vec<u8>) -> Self {
+        LongText::Own(UnalignedBox::new(bytes))
+    }
+
+    #[inline]
+    fn vec(&self) -> &Vec<u8> {
+        match self {
+            LongText::Own(vec) => vec,
+            LongText::Shared(shared) => shared,
+        }
+    }
+
+    pub fn capacity(&self) -> usize {
+        self.vec().capacity()
+    }
+
+    /// The string to be changed at will; a copy, if a reply refers to it. The copy has as much room to grow as the
+    /// original: otherwise its next growth would copy it once more.
+    pub fn to_mut(&mut self) -> &mut Vec<u8> {
+        match self {
+            LongText::Own(vec) => vec,
+            LongText::Shared(shared) => {
+                if Arc::get_mut(shared).is_none() {
+                    let mut copy = Vec::with_capacity(shared.capacity());
+                    copy.extend_from_slice(shared);
+                    **shared = SharedBytes::new(copy);
+                }
+                Arc::get_mut(shared).expect("nobody else holds what has just been copied")
+            }
+        }
+    }
+
+    /// The bytes for a reply to refer to.
+    pub fn share(&mut self) -> &SharedBytes {
+        if let LongText::Own(vec) = self {
+            let shared = SharedBytes::new(std::mem::take(&mut **vec));
+            *self = LongText::Shared(UnalignedBox::new(shared));
+        }
+        match self {
+            LongText::Shared(shared) => shared,
+            LongText::Own(_) => unreachable!("it has just been shared"),
+        }
+    }
+
+    /// Bytes held from the allocator, this value itself left out.
+    pub fn memory_bytes(&self) -> usize {
+        let head_bytes = match self {
+            LongText::Own(_) => usable_size(size_of::<Vec<u8>>()),
+            LongText::Shared(_) => {
+                usable_size(size_of::<SharedBytes>()) + usable_size(ARC_COUNTS_BYTES + size_of::<Vec<u8>>())
+            }
+        };
+        head_bytes + usable_size(self.capacity())
+    }
+
+    /// Asks for what the string's pointer points at.
+    #[inline]
+    pub fn prefetch_head(&self) {
+        match self {
+            LongText::Own(vec) => prefetch_object::<Vec<u8>>(vec),
+            LongText::Shared(shared) => prefetch_object::<SharedBytes>(shared),
+        }
+    }
+
+    /// Its head has come: asks for what a read touches next, at most `len_max` bytes.
+    #[inline]
+    pub fn prefetch_bytes(&self, len_max: usize) {
+        match self {
+            LongText::Own(vec) => prefetch_bytes(&vec[..vec.len().min(len_max)]),
+            // A reply that refers to the bytes counts itself and leaves them to the kernel.
+            LongText::Shared(shared) => prefetch(Arc::as_ptr(shared)),
+        }
+    }
+}
+
+impl Deref for LongText {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.vec()
+    }
+}
+
+/// Bytes of its own: memory that two keys share could be counted for neither.
+impl Clone for LongText {
+    fn clone(&self) -> Self {
+        LongText::new(self.to_vec())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_reply_refers_to_is_changed_in_place_only_by_its_last_holder() {
+        let mut text = LongText::new(Vec::with_capacity(100));
+        text.to_mut().extend_from_slice(b"before");
+        let address = text.as_ptr();
+        let reply = SharedBytes::clone(text.share());
+        assert_eq!((text.as_ptr(), reply.as_ptr()), (address, address));
+        text.to_mut().extend_from_slice(b" and after");
+        assert_eq!((&reply[..], &text[..]), (&b"before"[..], &b"before and after"[..]));
+        assert_eq!(text.capacity(), 100);
+        let address = text.as_ptr();
+        drop(reply);
+        drop(SharedBytes::clone(text.share()));
+        text.to_mut().push(b'!');
+        assert_eq!(text.as_ptr(), address);
+        let copy = text.clone();
+        assert!(matches!(copy, LongText::Own(_)) && copy[..] == text[..] && copy.as_ptr() != address);
+    }
+}

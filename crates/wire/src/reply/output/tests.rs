@@ -1,0 +1,195 @@
+use super::*;
+use crate::reply::{Protocol, ReplyBuffer};
+use std::num::NonZeroUsize;
+
+fn shared(len: usize, letter: u8) -> SharedBytes {
+    SharedBytes::new(vec![letter; len])
+}
+
+fn referring() -> ReplyBuffer {
+    let mut reply = ReplyBuffer::new(Protocol::Resp2);
+    reply.take_references();
+    reply
+}
+
+/// Replies of every kind in turn, with the bytes that they come to.
+fn mixed() -> (ReplyBuffer, Vec<u8>) {
+    let (mut reply, mut copied) = (referring(), ReplyBuffer::new(Protocol::Resp2));
+    for reply in [&mut reply, &mut copied] {
+        reply.bulk_shared(&shared(7, b'a'));
+        reply.ok();
+        reply.array(3);
+        reply.bulk_shared(&shared(1, b'b'));
+        reply.bulk_shared(&shared(12, b'c'));
+        reply.bulk(b"own");
+        reply.bulk_shared(&shared(0, b'd'));
+        reply.bulk_shared(&shared(3, b'e'));
+        reply.integer(12);
+    }
+    assert_eq!((reply.shared_len(), copied.shared_len()), (23, 0));
+    (reply, copied.to_vec())
+}
+
+#[test]
+fn references_are_the_bytes_that_a_copy_is() {
+    let (mut reply, copied) = mixed();
+    assert_eq!(reply.len(), copied.len());
+    for start in 0..=copied.len() + 1 {
+        assert_eq!(reply.copy_from(start), copied[start.min(copied.len())..]);
+    }
+    let output = reply.take();
+    output.check();
+    assert!(reply.is_empty() && output.as_slice().is_none());
+    assert!(output.runs().all(|run| !run.is_empty()));
+    assert_eq!(output.runs().collect::<Vec<_>>().concat(), copied);
+    let mut slices = [IoSlice::new(&[]); 3];
+    assert_eq!(output.gather(&mut slices), 3);
+    assert_eq!(slices.map(|slice| slice.to_vec()).concat(), b"$7\r\naaaaaaa\r\n+OK\r\n*3\r\n$1\r\n");
+    let mut slices = [IoSlice::new(&[]); 64];
+    assert!(output.gather(&mut slices) < 64);
+}
+
+#[test]
+fn an_output_goes_on_wherever_a_write_has_ended() {
+    let (_, copied) = mixed();
+    for first in 0..=copied.len() {
+        for second in 0..=copied.len() - first {
+            let (mut reply, _) = mixed();
+            let output = reply.output();
+            for sent in [first, second] {
+                output.advance(sent);
+                output.check();
+            }
+            assert_eq!(output.len(), copied.len() - first - second);
+            assert_eq!(output.copy_from(0), copied[first + second..]);
+            assert_eq!(output.is_empty(), first + second == copied.len());
+            // What is written next follows.
+            reply.bulk_shared(&shared(5, b'z'));
+            reply.ok();
+            assert_eq!(reply.copy_from(0), [&copied[first + second..], b"$5\r\nzzzzz\r\n+OK\r\n"].concat());
+            reply.output().check();
+        }
+    }
+}
+
+#[test]
+fn truncating_at_any_length_leaves_what_was_before() {
+    let (_, copied) = mixed();
+    for sent in 0..=copied.len() {
+        for len in 0..=copied.len() - sent {
+            let (mut reply, _) = mixed();
+            reply.output().advance(sent);
+            reply.truncate(len);
+            reply.output().check();
+            assert_eq!(reply.len(), len);
+            assert_eq!(reply.copy_from(0), copied[sent..sent + len]);
+        }
+    }
+}
+
+#[test]
+fn outputs_follow_each_other() {
+    let (_, copied) = mixed();
+    for first in 0..=copied.len() {
+        let (mut a, mut b) = (mixed().0.take(), mixed().0.take());
+        a.advance(first);
+        b.advance(copied.len() - first);
+        a.append(b);
+        a.check();
+        assert_eq!(
+            a.copy_from(0),
+            copied[first..].iter().chain(&copied[copied.len() - first..]).copied().collect::<Vec<_>>()
+        );
+    }
+}
+
+#[test]
+fn what_is_sent_is_let_go_of_at_once() {
+    let (first, second) = (shared(100, b'x'), shared(100, b'y'));
+    let mut reply = referring();
+    reply.bulk_shared(&first);
+    reply.bulk_shared(&second);
+    let counts = || (SharedBytes::strong_count(&first), SharedBytes::strong_count(&second));
+    assert_eq!(counts(), (2, 2));
+    reply.output().advance(105);
+    assert_eq!(counts(), (2, 2));
+    reply.output().advance(1);
+    assert_eq!(counts(), (1, 2));
+    reply.truncate(10);
+    assert_eq!(counts(), (1, 2));
+    reply.clear();
+    assert_eq!(counts(), (1, 1));
+    assert!(reply.is_empty());
+}
+
+#[test]
+fn own_bytes_that_have_been_sent_do_not_stay() {
+    let mut reply = referring();
+    let long = vec![b'l'; 300_000];
+    let mut expected = Vec::new();
+    for _ in 0..4 {
+        reply.bulk(&long);
+        reply.bulk_shared(&shared(50_000, b's'));
+        expected
+            .extend([b"$300000\r\n", &long[..], b"\r\n$50000\r\n", &vec![b's'; 50_000], b"\r\n"].concat());
+    }
+    let mut received: Vec<u8> = Vec::new();
+    while !reply.is_empty() {
+        let sent = reply.len().min(30_011);
+        received.extend(&reply.copy_from(0)[..sent]);
+        reply.output().advance(sent);
+        reply.output().check();
+        assert!(reply.output.bytes.len() <= 2 * (reply.len() - reply.shared_len()) + SENT_BYTES_KEPT_MAX);
+    }
+    assert!(received == expected);
+}
+
+#[test]
+fn aggregates_of_unknown_length_move_references_along() {
+    for elements in [1, 9, 10, 1000] {
+        let mut reply = referring();
+        reply.bulk_shared(&shared(6, b'a'));
+        let outer = reply.begin_array();
+        let inner = reply.begin();
+        for _ in 0..elements {
+            reply.bulk_shared(&shared(2, b'b'));
+        }
+        reply.end_set(inner, elements);
+        reply.end_array(outer, 1);
+        reply.output().check();
+        let expected = format!("$6\r\naaaaaa\r\n*1\r\n*{elements}\r\n{}", "$2\r\nbb\r\n".repeat(elements));
+        assert_eq!(String::from_utf8(reply.copy_from(0)).unwrap(), expected);
+    }
+    let mut reply = referring();
+    reply.bulk_shared(&shared(6, b'a'));
+    let mark = reply.begin();
+    reply.bulk_shared(&shared(2, b'b'));
+    reply.cancel(mark);
+    reply.output().check();
+    assert_eq!(reply.copy_from(0), b"$6\r\naaaaaa\r\n");
+}
+
+#[test]
+fn references_count_towards_the_limit() {
+    let value = shared(1000, b'v');
+    let mut reply = referring();
+    reply.set_limit(NonZeroUsize::new(2100));
+    reply.bulk_shared(&value);
+    reply.bulk_shared(&value);
+    assert!(!reply.is_overflowed() && SharedBytes::strong_count(&value) == 3);
+    reply.bulk_shared(&value);
+    assert!(reply.is_overflowed() && reply.is_empty() && SharedBytes::strong_count(&value) == 1);
+    reply.bulk_shared(&shared(1, b'w'));
+    reply.truncate(1050);
+    assert!(reply.is_empty());
+    reply.set_limit(None);
+    reply.bulk_shared(&value);
+    assert_eq!(reply.len(), 1009);
+}
+
+#[test]
+#[should_panic(expected = "read back")]
+fn what_refers_is_not_read_back() {
+    let (reply, _) = mixed();
+    let _ = reply.to_vec();
+}
