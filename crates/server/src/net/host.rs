@@ -141,6 +141,8 @@ impl Host {
 
     /// One turn of the loop; `false` when the process is to stop.
     pub fn tick(&mut self) -> io::Result<bool> {
+        // Before the first connections are accepted, so that these are spread too.
+        self.adapt_threads();
         self.wait()?;
         self.executor.begin_tick();
         let ready = std::mem::take(&mut self.ready);
@@ -166,7 +168,6 @@ impl Host {
         self.flush();
         self.executor.evict_clients();
         self.close_condemned();
-        self.adapt_threads();
         self.balance_if_due();
         self.threads.announce();
         if let Err(error) = self.watch_listeners() {

@@ -250,20 +250,21 @@ impl Host {
         self.place(connection, lodging.held, thread);
     }
 
-    /// The thread with the fewest connections; of several, not the executor.
+    /// The thread with the fewest connections; of several, not the executor. The connection that is to be placed counts
+    /// nowhere: it is still the executor's.
     pub(super) fn emptiest_thread(&self) -> usize {
         if self.threads.is_empty() {
             return 0;
         }
         let open = (1..=self.threads.len()).filter(|&thread| self.threads.is_open(thread));
-        let own = (self.connections_here(), 0);
+        let own = (self.connections_here().saturating_sub(1), 0);
         open.map(|thread| (self.threads.guests(thread), thread))
             .chain([own])
             .min_by_key(|&(connections, _)| connections)
             .map_or(0, |(_, thread)| thread)
     }
 
-    pub(super) fn connections_here(&self) -> usize {
+    fn connections_here(&self) -> usize {
         let elsewhere: usize = (1..=self.threads.len()).map(|thread| self.threads.guests(thread)).sum();
         self.executor.server.clients.len().saturating_sub(elsewhere)
     }
