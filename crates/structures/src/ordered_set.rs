@@ -133,15 +133,6 @@ pub trait OrderedSet {
         }
         Ok(())
     }
-    /// Adds a run of members, some thousands; how many were new. Fastest if they ascend, are new, and lie before or
-    /// behind all others, as when a file holds a set in either order.
-    fn load_run(&mut self, run: &[(&[u8], f64)]) -> Result<usize, Full> {
-        let mut added = 0;
-        for &(member, score) in run {
-            added += usize::from(self.insert(member, score)? == Insertion::Added);
-        }
-        Ok(added)
-    }
     /// Begins a lookup in steps, asking for its first cache line.
     fn probe(&self, member: &[u8]) -> ScoreProbe {
         let _ = member;

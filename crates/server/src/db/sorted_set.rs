@@ -172,17 +172,6 @@ impl SortedSet {
         large!(&mut self.form, _ => unreachable!("enlarged above"), set => set.insert(member, score))
     }
 
-    /// Adds some thousands of members, which is fastest if they ascend; how many were new.
-    pub fn load_run(&mut self, run: &[(&[u8], f64)], means: &Means<'_>) -> Result<usize, Full> {
-        let mut added = 0;
-        let mut rest = run;
-        while let (Form::Compact(_), Some((&(member, score), after))) = (&self.form, rest.split_first()) {
-            added += usize::from(self.insert(member, score, means)? == Insertion::Added);
-            rest = after;
-        }
-        Ok(added + large!(&mut self.form, _ => 0, set => set.load_run(rest)?))
-    }
-
     /// So many members, the longest of this length, are about to be added: what would be too much for the compact form
     /// ends it at once, even where the set has some of them already. Filling that form first costs five times the
     /// whole.

@@ -55,6 +55,7 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
+pub use bulk::{Loader, Repeated};
 pub use walk::{Ascending, Descending};
 
 use super::{Full, Insertion, LexBound, OrderedSet, RankRange, ScoreBound, ScoreProbe};
@@ -377,10 +378,6 @@ impl OrderedSet for FbTree {
             + self.inners.0.table_bytes()
             + self.inners.0.live() * usable_size(size_of::<Inner>())
             + self.index.as_ref().map_or(0, |index| index.memory_bytes())
-    }
-
-    fn load_run(&mut self, run: &[(&[u8], f64)]) -> Result<usize, Full> {
-        self.load_ordered_run(run)
     }
 
     fn probe(&self, member: &[u8]) -> ScoreProbe {

@@ -8,6 +8,8 @@ use crate::db::rdb::{
 };
 use std::io::{self, Read, Write};
 use structures::listpack::Listpack;
+use structures::ordered_set::fbtree::Loader;
+use structures::unaligned_box::UnalignedBox;
 use wire::rdb::{ReadError, Reader, Writer, kind};
 
 /// Members that are read before they are added together.
@@ -95,6 +97,8 @@ impl SortedSet {
     fn read_table<R: Read>(reader: &mut Reader<R>, kind: u8, means: &mut ReadMeans<'_>) -> Result<SortedSet> {
         let len = reader.length()?;
         let mut set = <SortedSet as Collection>::new(means.limits, means.seed);
+        let is_large = len > means.limits.sorted_set_listpack_entries_max as u64;
+        let mut loader = (is_large && !means.limits.sorted_set_skip_list).then(|| Loader::new(means.seed));
         let mut run = Run::default();
         for _ in 0..len {
             reader.string()?.with_bytes(|member| run.members.extend_from_slice(member));
@@ -104,15 +108,22 @@ impl SortedSet {
             }
             run.ends.push((run.members.len(), score));
             if run.ends.len() == RUN_MEMBERS {
-                set.add_run(&mut run, means)?;
+                set.add_run(&mut loader, &mut run, means)?;
             }
         }
-        set.add_run(&mut run, means)?;
+        set.add_run(&mut loader, &mut run, means)?;
+        set.take_over(loader)?;
         Ok(set)
     }
 
-    /// Adds what has been read since the last time: files hold sets in order, upwards or downwards.
-    fn add_run(&mut self, run: &mut Run, means: &mut ReadMeans<'_>) -> Result<()> {
+    /// Adds what has been read since the last time: files hold sets in order, upwards or downwards. If this one does
+    /// not, the loader is done with.
+    fn add_run(
+        &mut self,
+        loader: &mut Option<Loader>,
+        run: &mut Run,
+        means: &mut ReadMeans<'_>,
+    ) -> Result<()> {
         let mut start = 0;
         let mut pairs: Vec<(&[u8], f64)> = Vec::with_capacity(run.ends.len());
         for &(end, score) in &run.ends {
@@ -124,13 +135,22 @@ impl SortedSet {
         {
             pairs.reverse();
         }
-        match self.load_run(&pairs, &means.means()) {
-            Ok(added) if added == pairs.len() => {}
-            Ok(_) => return corrupt("Duplicate zset fields detected"),
-            Err(_) => return corrupt("A sorted set has more members than it can"),
+        if !loader.as_mut().is_some_and(|loader| loader.add(&pairs)) {
+            self.take_over(loader.take())?;
+            for (member, score) in pairs {
+                self.add_new(member, score, means)?;
+            }
         }
         run.members.clear();
         run.ends.clear();
+        Ok(())
+    }
+
+    /// Becomes what has been loaded, if anything.
+    fn take_over(&mut self, loader: Option<Loader>) -> Result<()> {
+        let Some(loader) = loader else { return Ok(()) };
+        let Ok(tree) = loader.finish() else { return corrupt("Duplicate zset fields detected") };
+        self.form = Form::Tree(UnalignedBox::new(tree));
         Ok(())
     }
 }

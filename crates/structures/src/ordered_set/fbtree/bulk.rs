@@ -1,15 +1,18 @@
-//! Loading members in order, many at a time: whole leaves are packed and put at an edge of the tree, and the lines
-//! of the index are asked for together. One by one, two fifths of the time goes into waiting for the index, and a
-//! fifth into making room at the front of leaves when a set arrives from its highest member down.
+//! Loading a set whose members come in order, many at a time: whole leaves are packed and put at an edge of the tree, and
+//! the member index is made at the end, all at once. With an index that grows as the members come, three fifths of the
+//! time went into it, most of that into waiting for its memory, though the lines were asked for together.
 
 use super::descend::tag;
 use super::key::{Key, score_to_bits};
 use super::leaf::{Leaf, Record};
-use super::{FbTree, Full, Insertion, OrderedSet};
+use super::member_index::MemberIndex;
+use super::{FbTree, OrderedSet};
+use crate::hash::HashSeed;
 use crate::size_class::usable_size;
 
-/// Lookups whose fetches overlap.
-const LOOKUPS: usize = 64;
+/// A member came twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repeated;
 
 /// At which end of the tree a run of keys goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -18,98 +21,124 @@ enum Edge {
     Back,
 }
 
-impl FbTree {
-    pub(super) fn load_ordered_run(&mut self, run: &[(&[u8], f64)]) -> Result<usize, Full> {
+/// A set on its way into memory.
+pub struct Loader {
+    /// Without an index, however many leaves it has.
+    tree: FbTree,
+    /// The hashes of all members, leaf by leaf.
+    hashes: Vec<u64>,
+    /// How many members of each leaf there are among these.
+    leaves: Vec<(u32, usize)>,
+}
+
+impl Loader {
+    pub fn new(seed: HashSeed) -> Self {
+        Loader { tree: FbTree::new(seed), hashes: Vec::new(), leaves: Vec::new() }
+    }
+
+    #[cfg(test)]
+    pub(super) fn into(tree: FbTree) -> Self {
+        assert!(tree.is_empty(), "only what is loaded is indexed at the end");
+        Loader { tree, hashes: Vec::new(), leaves: Vec::new() }
+    }
+
+    /// Adds members that ascend and lie before or behind all that came earlier; whether they do. If not, or if they
+    /// are too many, none is added.
+    pub fn add(&mut self, run: &[(&[u8], f64)]) -> bool {
         let keys: Vec<Key<'_>> =
             run.iter().map(|&(member, score)| Key { score: score_to_bits(score), member }).collect();
-        let hashes: Vec<u64> = run.iter().map(|&(member, _)| self.seed.hash(member)).collect();
-        let fits = u32::MAX as usize - self.len as usize >= run.len();
-        match self.edge_for(&keys) {
-            Some(edge) if fits && self.are_new(run, &hashes) => {
-                self.add_run(&keys, &hashes, edge);
-                Ok(run.len())
-            }
-            _ => {
-                let mut added = 0;
-                for &(member, score) in run {
-                    added += usize::from(self.insert(member, score)? == Insertion::Added);
-                }
-                Ok(added)
-            }
-        }
-    }
-
-    /// Where the keys can go as whole leaves: they ascend and lie beyond all that are there, which are many.
-    fn edge_for(&self, keys: &[Key<'_>]) -> Option<Edge> {
-        let (first, last) = (keys.first()?, keys.last()?);
-        self.index.as_ref()?;
-        let ascend =
-            keys.windows(2).all(|pair| (pair[0].score, pair[0].member) < (pair[1].score, pair[1].member));
-        if !ascend {
-            return None;
-        }
-        let (front, back) = (&self.pages.leaves[self.first], &self.pages.leaves[self.last]);
-        if back.compare(back.count() - 1, first, &self.pages.longs).is_lt() {
-            return Some(Edge::Back);
-        }
-        front.compare(0, last, &self.pages.longs).is_gt().then_some(Edge::Front)
-    }
-
-    /// Whether no member is in the set, nor probably twice in the run.
-    fn are_new(&self, run: &[(&[u8], f64)], hashes: &[u64]) -> bool {
-        let mut sorted = hashes.to_vec();
-        sorted.sort_unstable();
-        if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
+        let ascend = keys.is_sorted_by(|a, b| (a.score, a.member) < (b.score, b.member));
+        if !ascend || u32::MAX as usize - self.hashes.len() < run.len() {
             return false;
         }
-        run.chunks(LOOKUPS).zip(hashes.chunks(LOOKUPS)).all(|(members, hashes)| {
-            if let Some(index) = &self.index {
-                index.prefetch_all(hashes);
+        let Some(edge) = self.edge_for(&keys) else { return false };
+        let hashes: Vec<u64> = keys.iter().map(|key| self.tree.seed.hash(key.member)).collect();
+        let begun = self.tree.is_empty() as usize;
+        if let (1, Some(&(member, score))) = (begun, run.first()) {
+            self.tree.insert(member, score).expect("an empty set is not full");
+            self.hashes.push(hashes[0]);
+            self.leaves.push((self.tree.first, 1));
+        }
+        let first = begun.min(keys.len());
+        self.add_leaves(&keys[first..], &hashes[first..], edge);
+        true
+    }
+
+    /// The set, indexed.
+    pub fn finish(mut self) -> Result<FbTree, Repeated> {
+        if self.tree.height > 0 {
+            let (index, alike) = MemberIndex::of(&self.hashes, &self.leaves);
+            if alike.iter().any(|&(a, b)| self.tree.share_a_member(a, b)) {
+                return Err(Repeated);
             }
-            members.iter().zip(hashes).all(|(&(member, _), &hash)| self.locate(member, hash).is_none())
-        })
+            self.tree.index = Some(Box::new(index));
+        } else if self.tree.share_a_member(self.tree.first, self.tree.first) {
+            return Err(Repeated);
+        }
+        Ok(self.tree)
+    }
+
+    fn edge_for(&self, keys: &[Key<'_>]) -> Option<Edge> {
+        let tree = &self.tree;
+        let (Some(first), Some(last), false) = (keys.first(), keys.last(), tree.is_empty()) else {
+            return Some(Edge::Back);
+        };
+        let (front, back) = (&tree.pages.leaves[tree.first], &tree.pages.leaves[tree.last]);
+        if back.compare(back.count() - 1, first, &tree.pages.longs).is_lt() {
+            return Some(Edge::Back);
+        }
+        front.compare(0, last, &tree.pages.longs).is_gt().then_some(Edge::Front)
     }
 
     /// Packs the keys into leaves and puts these at the edge.
-    fn add_run(&mut self, keys: &[Key<'_>], hashes: &[u64], edge: Edge) {
+    fn add_leaves(&mut self, keys: &[Key<'_>], hashes: &[u64], edge: Edge) {
+        let pages = &mut self.tree.pages;
         let records: Vec<Record<'_>> =
-            keys.iter().map(|key| Record::new(key.member, &mut self.pages.longs)).collect();
+            keys.iter().map(|key| Record::new(key.member, &mut pages.longs)).collect();
         let long = keys.iter().zip(&records).filter(|(_, record)| record.is_long());
-        self.pages.long_bytes += long.map(|(key, _)| usable_size(key.member.len())).sum::<usize>();
+        pages.long_bytes += long.map(|(key, _)| usable_size(key.member.len())).sum::<usize>();
         let (mut leaves, mut start, mut guess) = (Vec::new(), 0, keys.len());
         while start < keys.len() {
             let rest = start..(start + guess).min(keys.len());
             let parts = keys[rest.clone()].iter().zip(&hashes[rest.clone()]).zip(&records[rest]);
             let parts: Vec<(u64, u8, &Record<'_>)> =
                 parts.map(|((key, &hash), record)| (key.score, tag(hash), record)).collect();
-            let leaf = Leaf::packed(&parts, self.page_max());
+            let leaf = Leaf::packed(&parts, self.tree.page_max());
             let count = leaf.count();
             leaves.push((leaf, start));
             start += count;
             // The next ones are probably alike.
             guess = count + count / 8 + 1;
         }
-        match edge {
-            Edge::Back => {
-                leaves.into_iter().for_each(|(leaf, at)| self.add_packed(leaf, &hashes[at..], edge))
-            }
-            Edge::Front => {
-                leaves.into_iter().rev().for_each(|(leaf, at)| self.add_packed(leaf, &hashes[at..], edge));
-            }
+        if edge == Edge::Front {
+            leaves.reverse();
+        }
+        for (leaf, start) in leaves {
+            let members = start..start + leaf.count();
+            let path = self.tree.path_to_edge(edge == Edge::Back);
+            self.tree.len += members.len() as u32;
+            let id = self.tree.add_edge_leaf(&path, leaf, edge == Edge::Back);
+            self.leaves.push((id, members.len()));
+            self.hashes.extend_from_slice(&hashes[members]);
         }
     }
+}
 
-    /// Puts a leaf at the edge; `hashes` begin with those of its members.
-    fn add_packed(&mut self, leaf: Leaf, hashes: &[u64], edge: Edge) {
-        let count = leaf.count();
-        let back = edge == Edge::Back;
-        let path = self.path_to_edge(back);
-        let id = self.add_edge_leaf(&path, leaf, back);
-        self.len += count as u32;
-        if let Some(index) = &mut self.index {
-            index.prefetch_moved(&hashes[..count]);
-            hashes[..count].iter().for_each(|&hash| index.insert(hash, id));
-        }
-        self.balance_index();
+impl FbTree {
+    /// Whether a member of one leaf is in the other too; of a leaf and itself, whether one is in it twice.
+    fn share_a_member(&self, a: u32, b: u32) -> bool {
+        let (mut hashes, mut others) = (Vec::new(), Vec::new());
+        self.push_hashes(a, &mut hashes);
+        self.push_hashes(b, &mut others);
+        let mut sorted: Vec<(u64, usize)> = hashes.into_iter().zip(0..).collect();
+        sorted.sort_unstable();
+        others.into_iter().zip(0..).any(|(hash, other)| {
+            let from = sorted.partition_point(|&(known, _)| known < hash);
+            let alike = sorted[from..].iter().take_while(|&&(known, _)| known == hash);
+            alike.filter(|&&(_, slot)| a != b || slot != other).any(|&(_, slot)| {
+                let longs = &self.pages.longs;
+                self.pages.leaves[a].member(slot, longs) == self.pages.leaves[b].member(other, longs)
+            })
+        })
     }
 }

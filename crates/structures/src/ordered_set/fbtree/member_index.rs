@@ -38,7 +38,6 @@ const CHUNK: usize = 256;
 const TAG_BITS_MIN: u32 = 4;
 /// Entries around the guess that a lookup counts.
 const WINDOW: usize = 16;
-const ENTRIES_PER_LINE: usize = 64 / size_of::<u32>();
 /// Room for new entries when an array is full.
 const GROWTH: usize = 8;
 
@@ -165,6 +164,52 @@ impl MemberIndex {
         MemberIndex { chunks: vec![vec![Segment::new()]], level: 0, split: 0, len: 0, entries_bytes: 0 }
     }
 
+    /// An index of members with these hashes, so many of them in each leaf, and the pairs of leaves that may hold the same
+    /// member: those whose entries have equal tags.
+    pub fn of(hashes: &[u64], leaves: &[(u32, usize)]) -> (Self, Vec<(u32, u32)>) {
+        let segments = hashes.len().div_ceil(SEGMENT_ENTRIES).max(1);
+        let level = segments.ilog2();
+        let split = segments - (1 << level);
+        let mut index = MemberIndex { chunks: Vec::new(), level, split, len: 0, entries_bytes: 0 };
+        let id_bits = bits_of(leaves.iter().map(|&(leaf, _)| leaf).max().unwrap_or(0));
+        let shape = Segment { entries: Vec::new(), tag_bits: 32 - id_bits, id_bits };
+        let mut ends = vec![0; segments];
+        hashes.iter().for_each(|&hash| ends[index.place(hash).segment] += 1);
+        let mut end = 0;
+        for count in &mut ends {
+            end += std::mem::replace(count, end);
+        }
+        // Each entry goes behind those of its segment that came before it, which moves the segment's end on.
+        let mut entries = vec![0; hashes.len()];
+        let leaf_of_each = leaves.iter().flat_map(|&(leaf, count)| std::iter::repeat_n(leaf, count));
+        for (&hash, leaf) in hashes.iter().zip(leaf_of_each) {
+            let place = index.place(hash);
+            entries[ends[place.segment]] = shape.tag_of(hash, place.depth) << id_bits | leaf;
+            ends[place.segment] += 1;
+        }
+        let (mut start, mut alike) = (0, Vec::new());
+        for end in ends {
+            let sorted = &mut entries[std::mem::replace(&mut start, end)..end];
+            sorted.sort_unstable();
+            for run in sorted.chunk_by(|a, b| a >> id_bits == b >> id_bits) {
+                let ids = run.iter().map(|entry| entry & !(u32::MAX << id_bits));
+                let later = |at: usize| ids.clone().skip(at + 1);
+                alike.extend(ids.clone().enumerate().flat_map(|(at, a)| later(at).map(move |b| (a, b))));
+            }
+            index.push_filled(sorted, &shape);
+        }
+        (index, alike)
+    }
+
+    fn push_filled(&mut self, entries: &[u32], shape: &Segment) {
+        let mut segment = Segment { entries: Vec::new(), ..*shape };
+        segment.entries.reserve_exact(entries.len() + GROWTH / 2);
+        segment.entries.extend_from_slice(entries);
+        self.len += entries.len();
+        self.entries_bytes += segment.bytes();
+        self.push(segment);
+    }
+
     pub fn memory_bytes(&self) -> usize {
         let segments: usize =
             self.chunks.iter().map(|chunk| usable_size(chunk.capacity() * size_of::<Segment>())).sum();
@@ -242,18 +287,6 @@ impl MemberIndex {
     pub fn prefetch_all(&self, hashes: &[u64]) {
         hashes.iter().for_each(|&hash| prefetch(self.header_address(hash)));
         hashes.iter().for_each(|&hash| prefetch(self.entry_address(hash)));
-    }
-
-    /// Asks for what insertions of these hashes move: all behind their places.
-    pub fn prefetch_moved(&self, hashes: &[u64]) {
-        for &hash in hashes {
-            let place = self.place(hash);
-            let segment = self.segment(place.segment);
-            let from = segment.guess(segment.tag_of(hash, place.depth));
-            for at in (from..segment.entries.len()).step_by(ENTRIES_PER_LINE) {
-                prefetch(segment.entries.as_ptr().wrapping_add(at));
-            }
-        }
     }
 
     /// These members moved from one leaf to another.

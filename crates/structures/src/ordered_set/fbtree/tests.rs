@@ -497,39 +497,70 @@ fn members_take_few_bytes() {
     assert!(sizes[0] <= 28.0 && sizes[1] <= 40.0 && sizes[2] <= 36.0, "{sizes:?}");
 }
 
+/// A run of members that ascend from `base` on, some of equal scores and some too long for a page.
+fn ascending_run(random: &mut Random, round: usize, base: f64) -> Vec<(Vec<u8>, f64)> {
+    let len = 1 + random.below(700) as usize;
+    let mut run: Vec<(Vec<u8>, f64)> = (0..len)
+        .map(|n| {
+            let long = if random.below(200) == 0 { 300 } else { random.below(20) as usize };
+            let member = format!("{round}:{n}:{}", "x".repeat(long)).into_bytes();
+            (member, base + (n / 3) as f64 * if round.is_multiple_of(3) { 0.1 } else { 1.0 })
+        })
+        .collect();
+    run.sort_by(|a, b| a.1.total_cmp(&b.1).then_with(|| a.0.cmp(&b.0)));
+    run
+}
+
+fn pairs_of(run: &[(Vec<u8>, f64)]) -> Vec<(&[u8], f64)> {
+    run.iter().map(|(member, score)| (member.as_slice(), *score)).collect()
+}
+
 #[test]
 fn runs_are_loaded_as_by_insertion() {
     let mut random = Random::new(5);
-    for shape in SHAPES {
-        for down in [false, true] {
-            let (mut tree, mut model) = (FbTree::with_shape(SEED, shape), Model::default());
-            let mut base = 0.0;
-            for round in 0..steps(1).min(40) {
-                let len = 1 + random.below(700) as usize;
-                let mut run: Vec<(Vec<u8>, f64)> = (0..len)
-                    .map(|n| {
-                        let long = if random.below(200) == 0 { 300 } else { random.below(20) as usize };
-                        let member = format!("{round}:{n}:{}", "x".repeat(long)).into_bytes();
-                        let score = base + (n / 3) as f64 * if round % 3 == 0 { 0.1 } else { 1.0 };
-                        (member, score)
-                    })
-                    .collect();
-                base += if down { -1e4 } else { 1e4 };
-                run.sort_by(|a, b| a.1.total_cmp(&b.1).then_with(|| a.0.cmp(&b.0)));
-                match random.below(8) {
-                    // Not in order, a member twice, or one that is there.
-                    0 => run.reverse(),
-                    1 => run.push((run[0].0.clone(), base)),
-                    2 if round > 0 => run.push((b"0:0:".to_vec(), base)),
-                    _ => {}
+    for (shape, down) in SHAPES.into_iter().flat_map(|shape| [(shape, false), (shape, true)]) {
+        for rounds in [0, 1, 2, steps(1).min(40)] {
+            let mut loader = Loader::into(FbTree::with_shape(SEED, shape));
+            let mut model = Model::default();
+            for round in 0..rounds {
+                let mut run = ascending_run(&mut random, round, round as f64 * if down { -1e4 } else { 1e4 });
+                if run.len() > 1 && random.below(4) == 0 {
+                    run.reverse();
+                    assert!(!loader.add(&pairs_of(&run)), "a run that descends is refused");
+                    run.reverse();
                 }
-                let pairs: Vec<(&[u8], f64)> = run.iter().map(|(m, s)| (m.as_slice(), *s)).collect();
-                let added = tree.load_run(&pairs).unwrap();
-                let expected = run.iter().filter(|(m, s)| model.insert(m, *s) == Insertion::Added).count();
-                assert_eq!(added, expected);
-                tree.check();
-                assert!(tree.ascending(0).eq(model.pairs()));
+                assert!(loader.add(&pairs_of(&run)));
+                assert!(!loader.add(&pairs_of(&run)), "a run that lies within is refused");
+                run.iter().for_each(|(member, score)| _ = model.insert(member, *score));
             }
+            let mut tree = loader.finish().expect("no member came twice");
+            tree.check();
+            assert!(tree.ascending(0).eq(model.pairs()));
+            for (member, score) in ascending_run(&mut random, 0, 1e9) {
+                assert_eq!(tree.insert(&member, score).unwrap(), model.insert(&member, score));
+            }
+            tree.check();
+            assert!(tree.ascending(0).eq(model.pairs()));
+        }
+    }
+}
+
+#[test]
+fn a_loader_notices_members_that_come_twice() {
+    let mut random = Random::new(6);
+    for (rounds, length) in [(1, 2), (1, 700), (3, 300), (8, 700)] {
+        for _ in 0..if cfg!(miri) { 1 } else { 20 } {
+            let mut loader = Loader::new(SEED);
+            let members: Vec<Vec<u8>> =
+                (0..rounds * length).map(|n| format!("member {n}").into_bytes()).collect();
+            let (first, second) = (random.below(members.len() as u64), random.below(members.len() as u64));
+            for round in 0..rounds {
+                let run = round * length..(round + 1) * length;
+                let member = |at: usize| &members[if at == second as usize { first as usize } else { at }];
+                let pairs: Vec<(&[u8], f64)> = run.map(|at| (member(at).as_slice(), at as f64)).collect();
+                assert!(loader.add(&pairs));
+            }
+            assert_eq!(loader.finish().is_err(), first != second, "{first} and {second} of {rounds}");
         }
     }
 }
