@@ -14,6 +14,7 @@ tests_with_io_threads!(
     pending_replies_follow_their_connection,
     values_under_way_are_held_once,
     output_limits_count_what_is_referred_to,
+    other_replies_follow_references,
 );
 
 /// More of these than a socket takes, and each more than it takes at once.
@@ -198,4 +199,37 @@ fn output_limits_count_what_is_referred_to() {
     reader = process.connect();
     reader.send(&[b"GET", b"key:0"]);
     expect_bulk(&mut reader, &value(0, VALUE_BYTES));
+}
+
+/// What follows a reference in the same output, written by those who look at what they have written.
+fn other_replies_follow_references() {
+    let process = Process::start(&[]);
+    let mut client = process.connect();
+    let large = value(7, 100_000);
+    put(&mut client, 7, &large);
+    let followers: [(&[&[u8]], &str); 9] = [
+        (&[b"EVAL", b"return 1", b"0"], "1"),
+        (&[b"EVAL", b"return redis.error_reply('ERR of a script')", b"0"], "ERR of a script"),
+        (&[b"EVAL", b"return #redis.call('get', KEYS[1])", b"1", b"key:7"], "100000"),
+        (&[b"NOSUCH"], "ERR unknown command 'NOSUCH', with args beginning with: "),
+        (&[b"MULTI"], "OK"),
+        (&[b"GET", b"key:7"], "QUEUED"),
+        (
+            &[b"NOSUCH", b"in", b"MULTI"],
+            "ERR unknown command 'NOSUCH', with args beginning with: 'in' 'MULTI' ",
+        ),
+        (&[b"EXEC"], "EXECABORT Transaction discarded because of previous errors."),
+        (&[b"CONFIG", b"SET", b"maxmemory", b"x"], "ERR CONFIG SET failed"),
+    ];
+    let pipeline: Vec<u8> = followers
+        .iter()
+        .flat_map(|(command, _)| [encode(&[b"GET", b"key:7"]), encode(command)].concat())
+        .collect();
+    client.stream.write_all(&pipeline).unwrap();
+    for (command, expected) in followers {
+        let first = client.receive().expect("the server answers");
+        assert!(first.as_bytes() == Some(&large[..]) || shown(&first) == "QUEUED");
+        let reply = shown(&client.receive().unwrap());
+        assert!(reply.starts_with(expected), "{:?}: {reply}", command[0]);
+    }
 }

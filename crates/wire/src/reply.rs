@@ -15,7 +15,6 @@
 mod output;
 
 use std::num::NonZeroUsize;
-use std::ops::Deref;
 
 pub use output::{Output, SharedBytes};
 
@@ -140,6 +139,22 @@ impl ReplyBuffer {
     /// A copy of what was written since the buffer had this length.
     pub fn copy_from(&self, start: usize) -> Vec<u8> {
         self.output.copy_from(start)
+    }
+
+    /// All that was written into a buffer that takes no references and of which nothing was sent.
+    #[inline]
+    pub fn read_back(&self) -> &[u8] {
+        self.output.as_slice().expect("a buffer that is read back takes no references")
+    }
+
+    /// The byte that was written when the buffer had this length.
+    pub fn byte_at(&self, position: usize) -> Option<u8> {
+        let mut left = position;
+        self.output.runs().find_map(|run| {
+            let byte = run.get(left).copied();
+            left = left.saturating_sub(run.len());
+            byte
+        })
     }
 
     /// Makes room, unless the limit forbids it.
@@ -430,15 +445,6 @@ impl ReplyBuffer {
         self.raw(&[kind]);
         self.raw(itoa::Buffer::new().format(value).as_bytes());
         self.raw(b"\r\n");
-    }
-}
-
-/// The unsent bytes of a buffer that takes no references.
-impl Deref for ReplyBuffer {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        self.output.as_slice().expect("only buffers that take no references are read back")
     }
 }
 

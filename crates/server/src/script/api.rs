@@ -63,11 +63,11 @@ fn run_command(stack: &mut Stack<'_>, raises: bool) -> Result<usize, Raise> {
             let host = stack.host();
             scratch.reply.protocol = host.settings().protocol;
             host.call(&scratch.command, &mut scratch.reply);
-            if let Err(raised) = push_reply(stack, &scratch.reply) {
+            if let Err(raised) = push_reply(stack, scratch.reply.read_back()) {
                 *stack.host().scratch() = scratch;
                 return Err(raised);
             }
-            scratch.reply.first() == Some(&b'-')
+            scratch.reply.byte_at(0) == Some(b'-')
         }
         Err(text) => {
             push_error(stack, text.as_bytes());

@@ -217,7 +217,7 @@ pub fn write(stack: &mut Stack<'_>, reply: &mut ReplyBuffer, protocol: Protocol)
         written.note_error(line.as_bytes());
         reply.error(line);
     }
-    written.failed = reply.get(start) == Some(&b'-');
+    written.failed = reply.byte_at(start) == Some(b'-');
     written
 }
 

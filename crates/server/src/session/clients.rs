@@ -160,7 +160,7 @@ impl Clients {
         if client.output_borrowed {
             let mut buffer = wire::reply::ReplyBuffer::new(client.output.protocol);
             write(&mut buffer);
-            client.deferred_output.extend_from_slice(&buffer);
+            client.deferred_output.extend_from_slice(buffer.read_back());
             return;
         }
         let mut output = std::mem::take(&mut client.output);

@@ -160,7 +160,7 @@ fn deliver(clients: &mut Clients, slots: &[ClientSlot], parts: &[&[u8]]) -> usiz
         let protocol = clients[slot].protocol();
         let text =
             texts[usize::from(protocol == Protocol::Resp3)].get_or_insert_with(|| written(protocol, parts));
-        clients.push(slot, |reply| reply.raw(text));
+        clients.push(slot, |reply| reply.raw(text.read_back()));
     }
     slots.len()
 }

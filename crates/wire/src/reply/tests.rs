@@ -5,7 +5,7 @@ fn both(write: impl Fn(&mut ReplyBuffer)) -> (String, String) {
     let text = |protocol| {
         let mut reply = ReplyBuffer::new(protocol);
         write(&mut reply);
-        String::from_utf8(reply.to_vec()).unwrap()
+        String::from_utf8(reply.read_back().to_vec()).unwrap()
     };
     (text(Protocol::Resp2), text(Protocol::Resp3))
 }
@@ -113,5 +113,5 @@ fn a_reply_beyond_its_limit_is_dropped_whole() {
     assert!(reply.is_overflowed() && reply.is_empty() && reply.capacity() == 0);
     reply.set_limit(None);
     reply.ok();
-    assert_eq!(&*reply, b"+OK\r\n");
+    assert_eq!(reply.read_back(), b"+OK\r\n");
 }

@@ -27,7 +27,7 @@ fn mixed() -> (ReplyBuffer, Vec<u8>) {
         reply.integer(12);
     }
     assert_eq!((reply.shared_len(), copied.shared_len()), (23, 0));
-    (reply, copied.to_vec())
+    (reply, copied.read_back().to_vec())
 }
 
 #[test]
@@ -188,8 +188,17 @@ fn references_count_towards_the_limit() {
 }
 
 #[test]
+fn single_bytes_are_found_where_they_were_written() {
+    let (reply, copy) = mixed();
+    for (position, &byte) in copy.iter().enumerate() {
+        assert_eq!(reply.byte_at(position), Some(byte));
+    }
+    assert_eq!(reply.byte_at(copy.len()), None);
+}
+
+#[test]
 #[should_panic(expected = "read back")]
 fn what_refers_is_not_read_back() {
     let (reply, _) = mixed();
-    let _ = reply.to_vec();
+    let _ = reply.read_back();
 }
