@@ -12,6 +12,10 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("fcall", "no library is loaded; EVAL covers what is in a script"),
     ("fcall_ro", "as FCALL"),
     ("function", "golden scripts cover libraries"),
+    (
+        "migrate",
+        "where it goes is drawn by lot, and what comes back depends on the network; tests/migrate.rs covers it",
+    ),
     ("object|layout", "the reference has no such command"),
     ("object|refcount", "here nothing is shared, there arguments are"),
     ("pfselftest", "takes long"),
