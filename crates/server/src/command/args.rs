@@ -77,6 +77,13 @@ impl<'a> Args<'a> {
         wire::number::parse_i64(self.at(index)).ok_or(ClientError::NotInteger)
     }
 
+    /// An integer of 32 bits, as numbers of databases are.
+    pub fn integer_32(&self, index: usize) -> Result<i32, ClientError> {
+        i32::try_from(self.integer(index)?).map_err(|_| {
+            ClientError::text("ERR value is out of range, value must between -2147483648 and 2147483647")
+        })
+    }
+
     /// An integer within `min..=max`, or `error`.
     pub fn integer_in(
         &self,

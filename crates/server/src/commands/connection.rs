@@ -73,8 +73,7 @@ fn echo(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn select(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let index = args.integer_in(1, i32::MIN.into(), i32::MAX.into(), ClientError::NotInteger)?;
-    let index = usize::try_from(index).ok().filter(|&index| index < ctx.db.database_count());
+    let index = usize::try_from(args.integer_32(1)?).ok().filter(|&index| index < ctx.db.database_count());
     ctx.server.clients[ctx.client].db_index = index.ok_or(ClientError::DbIndexOutOfRange)?;
     ctx.reply.ok();
     Ok(())

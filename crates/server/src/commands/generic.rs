@@ -217,8 +217,7 @@ fn rename_unless(
 
 /// The database that argument `index` names.
 fn database(ctx: &Context<'_>, args: Args<'_>, index: usize) -> Result<usize, ClientError> {
-    let number = args.integer_in(index, i32::MIN.into(), i32::MAX.into(), ClientError::NotInteger)?;
-    usize::try_from(number)
+    usize::try_from(args.integer_32(index)?)
         .ok()
         .filter(|&number| number < ctx.db.database_count())
         .ok_or(ClientError::DbIndexOutOfRange)
