@@ -133,7 +133,7 @@ struct IoThread {
     spare_outputs: Vec<Vec<u8>>,
     ready: Vec<Readiness>,
     /// Guests that may have more to read than one turn allows.
-    again: Vec<ClientSlot>,
+    again: VecDeque<ClientSlot>,
     now_us: u64,
     next_sweep_us: Option<u64>,
     figures_due_us: u64,
@@ -174,7 +174,7 @@ impl Parts {
             spare_intakes: SpareIntakes::default(),
             spare_outputs: Vec::new(),
             ready: Vec::new(),
-            again: Vec::new(),
+            again: VecDeque::new(),
             now_us: 0,
             next_sweep_us: None,
             figures_due_us: 0,
@@ -251,7 +251,9 @@ impl IoThread {
     }
 
     fn serve_again(&mut self) {
-        for slot in std::mem::take(&mut self.again) {
+        // Those that are not done put themselves behind, for the next turn.
+        for _ in 0..self.again.len() {
+            let Some(slot) = self.again.pop_front() else { return };
             self.serve(slot, IoThread::read_on);
         }
     }
@@ -396,7 +398,7 @@ impl IoThread {
             }
         }
         if guest.is_readable {
-            self.again.push(slot);
+            self.again.push_back(slot);
         }
     }
 
@@ -421,8 +423,8 @@ impl IoThread {
             guest.tell_input();
         }
         // What `pass_on` has left for another turn can be had at once, for nothing else has been read of this one.
-        if guest.is_readable && self.again.last() == Some(&guest.connection.slot) {
-            self.again.pop();
+        if guest.is_readable && self.again.back() == Some(&guest.connection.slot) {
+            self.again.pop_back();
             return self.read_on(guest);
         }
         Stay::Stays

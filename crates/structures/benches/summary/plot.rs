@@ -77,7 +77,8 @@ fn label(value: f64) -> String {
     } else if value >= 1e3 {
         format!("{} K", value / 1e3)
     } else {
-        format!("{value}")
+        // Marks are multiples of a step, which need not be exact: 3 * 0.1.
+        format!("{}", (value * 1e6).round() / 1e6)
     }
 }
 

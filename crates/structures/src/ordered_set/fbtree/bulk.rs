@@ -33,11 +33,11 @@ pub struct Loader {
 
 impl Loader {
     pub fn new(seed: HashSeed) -> Self {
-        Loader { tree: FbTree::new(seed), hashes: Vec::new(), leaves: Vec::new() }
+        Loader::filling(FbTree::new(seed))
     }
 
-    #[cfg(test)]
-    pub(super) fn into(tree: FbTree) -> Self {
+    /// As [`Loader::new`], into an empty set of any shape.
+    pub(super) fn filling(tree: FbTree) -> Self {
         assert!(tree.is_empty(), "only what is loaded is indexed at the end");
         Loader { tree, hashes: Vec::new(), leaves: Vec::new() }
     }
@@ -53,14 +53,15 @@ impl Loader {
         }
         let Some(edge) = self.edge_for(&keys) else { return false };
         let hashes: Vec<u64> = keys.iter().map(|key| self.tree.seed.hash(key.member)).collect();
-        let begun = self.tree.is_empty() as usize;
-        if let (1, Some(&(member, score))) = (begun, run.first()) {
+        let mut inserted = 0;
+        if let (true, Some(&(member, score))) = (self.tree.is_empty(), run.first()) {
+            // Leaves are put beside one that is not empty.
             self.tree.insert(member, score).expect("an empty set is not full");
             self.hashes.push(hashes[0]);
             self.leaves.push((self.tree.first, 1));
+            inserted = 1;
         }
-        let first = begun.min(keys.len());
-        self.add_leaves(&keys[first..], &hashes[first..], edge);
+        self.add_leaves(&keys[inserted..], &hashes[inserted..], edge);
         true
     }
 

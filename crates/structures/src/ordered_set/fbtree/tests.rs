@@ -520,7 +520,7 @@ fn runs_are_loaded_as_by_insertion() {
     let mut random = Random::new(5);
     for (shape, down) in SHAPES.into_iter().flat_map(|shape| [(shape, false), (shape, true)]) {
         for rounds in [0, 1, 2, steps(1).min(40)] {
-            let mut loader = Loader::into(FbTree::with_shape(SEED, shape));
+            let mut loader = Loader::filling(FbTree::with_shape(SEED, shape));
             let mut model = Model::default();
             for round in 0..rounds {
                 let mut run = ascending_run(&mut random, round, round as f64 * if down { -1e4 } else { 1e4 });
