@@ -1,6 +1,7 @@
 //! What the server knows of its own work: counters, slow commands, latencies, memory.
 
 pub mod command_log;
+pub mod crash_report;
 pub mod io_threads;
 pub mod latency;
 pub mod log;

@@ -10,7 +10,7 @@ use crate::net::Host;
 use crate::net::listener::ListenError;
 use crate::net::signals::StopSignals;
 use crate::net::surroundings::allow_clients;
-use crate::observe::log as server_log;
+use crate::observe::{crash_report, log as server_log};
 use crate::persist::check_rdb;
 use crate::server::Identity;
 use crate::sys::process;
@@ -149,6 +149,7 @@ fn open(startup: Startup) -> Result<Host, StartError> {
     let config = startup.config;
     std::env::set_current_dir(&config.dir).map_err(system("Changing to the working directory"))?;
     process::report_file_size_limits();
+    crash_report::start(config.crash_log_enabled).map_err(system("Getting ready to report faults"))?;
     let signals = StopSignals::new().map_err(system("Setting up signals"))?;
     let clock = Clock::machine();
     let identity = identity(&config, &clock).map_err(system("Reading random bytes"))?;

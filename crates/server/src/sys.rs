@@ -3,5 +3,6 @@
 
 pub mod allocator;
 pub mod child;
+pub mod crash;
 pub mod lua;
 pub mod process;

@@ -6,6 +6,7 @@ use crate::config::RewriteRequest;
 use crate::db::Text;
 use crate::db::list::List;
 use crate::error::{ClientError, quoted};
+use crate::observe::process;
 use crate::server::PersistRequest;
 use std::time::Duration;
 use wire::reply::Protocol;
@@ -44,6 +45,7 @@ const WORDS: &[Word] = &[
         "Wait before each write to the append-only file.",
         delay_log_writes,
     ),
+    word("assert", 2..=2, "ASSERT", "End the process by an assertion that fails.", fail_assertion),
     word("client-eviction", 2..=2, "CLIENT-EVICTION", "Show what each client occupies.", client_eviction),
     word(
         "client-enforce-reply-list",
@@ -101,6 +103,7 @@ const WORDS: &[Word] = &[
     word("loadaof", 2..=2, "LOADAOF", "Load the append-only file anew.", load_log),
     word("log", 3..=3, "LOG <message>", "Write a message to the log.", log_message),
     word("object", 3..=4, "OBJECT <key> [fast]", "Describe how a value is kept.", object),
+    word("panic", 2..=2, "PANIC", "End the process by a panic.", panic),
     word("pause-cron", 3..=3, "PAUSE-CRON <0|1>", "Stop periodic work.", pause_cron),
     word("populate", 3..=5, "POPULATE <count> [<prefix>] [<size>]", "Make string keys.", populate),
     word("protocol", 3..=3, "PROTOCOL <type>", "Answer a value of a type of the protocol.", protocol),
@@ -120,6 +123,7 @@ const WORDS: &[Word] = &[
         reply_buffer,
     ),
     word("sdslen", 3..=3, "SDSLEN <key>", "Answer the lengths of a key and its string.", string_lengths),
+    word("segfault", 2..=2, "SEGFAULT", "End the process by an access to memory that is not allowed.", fault),
     word(
         "set-active-expire",
         3..=3,
@@ -289,6 +293,19 @@ fn log_message(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     log::warn!("DEBUG LOG: {}", String::from_utf8_lossy(args.at(2)));
     ctx.reply.ok();
     Ok(())
+}
+
+fn fail_assertion(_ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    assert!(WORDS.is_empty(), "DEBUG ASSERT");
+    Ok(())
+}
+
+fn panic(_ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    panic!("DEBUG PANIC");
+}
+
+fn fault(_ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    process::fault();
 }
 
 fn error(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

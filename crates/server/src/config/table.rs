@@ -39,7 +39,7 @@ options! {
     ignore_warnings: Vec<u8> = Vec::new(), "ignore-warnings", Text(checks::anything);
     debug_context: Vec<u8> = Vec::new(), "debug-context", Text(checks::anything), HIDDEN;
     enable_debug_assert: bool = false, "enable-debug-assert", YesNo, IMMUTABLE, HIDDEN, NO_EFFECT;
-    watchdog_period_ms: u32 = 0, "watchdog-period", Integer(0, INT_MAX), HIDDEN, NO_EFFECT;
+    watchdog_period_ms: u32 = 0, "watchdog-period", Integer(0, INT_MAX), HIDDEN;
     extended_redis_compatibility: bool = false, "extended-redis-compatibility", YesNo;
     enable_protected_configs: ProtectedAction = ProtectedAction::No, "enable-protected-configs", Choice, IMMUTABLE;
     enable_debug_command: ProtectedAction = ProtectedAction::No, "enable-debug-command", Choice, IMMUTABLE;

@@ -2,6 +2,8 @@
 
 use super::Executor;
 use crate::db::expire::ExpireEffort;
+use crate::sys::crash;
+use std::time::Duration;
 
 /// Between two short searches for due keys, where the last regular one was not done in time.
 const SHORT_SEARCH_PERIOD_US: u64 = 2000;
@@ -15,6 +17,8 @@ pub struct Cron {
     /// On the monotonic clock.
     next_us: u64,
     next_sample_us: u64,
+    /// The alarm that tells of a loop that does not turn is set.
+    watched: bool,
     /// When the search for due keys goes on before its time.
     next_short_search_us: Option<u64>,
 }
@@ -62,6 +66,7 @@ impl Executor {
         let started_us = self.clock.monotonic_us();
         let period_us = 1_000_000 / self.server.config.hz as u64;
         self.cron.next_us = now_us + period_us;
+        self.put_off_watchdog();
         let switches = self.server.switches;
         if !switches.cron {
             return;
@@ -80,6 +85,18 @@ impl Executor {
         }
         let elapsed_us = self.clock.monotonic_us() - started_us;
         self.server.observed.statistics.cron_us += elapsed_us;
+    }
+
+    /// While this is called often enough, nothing happens; otherwise the log tells where the loop is.
+    fn put_off_watchdog(&mut self) {
+        let config = &self.server.config;
+        let is_wanted = config.watchdog_period_ms > 0;
+        if is_wanted || self.cron.watched {
+            // A shorter time than two turns of the cron would tell of nothing.
+            let period_ms = config.watchdog_period_ms.max(2000 / config.hz);
+            crash::set_alarm(is_wanted.then(|| Duration::from_millis(period_ms.into())));
+            self.cron.watched = is_wanted;
+        }
     }
 
     fn expire_effort(&self) -> ExpireEffort {

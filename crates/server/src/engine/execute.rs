@@ -98,8 +98,26 @@ impl Executor {
         self.server.clients[slot].blocked.is_some() || is_suspended
     }
 
-    /// The client's bytes make no sense: tells it why and closes once that is sent.
-    pub fn protocol_error(&mut self, slot: ClientSlot, error: ProtocolError, reply: &mut ReplyBuffer) {
+    /// The client's bytes, of which `unparsed` are the last, make no sense: tells it why and closes once that is sent.
+    pub fn protocol_error(
+        &mut self,
+        slot: ClientSlot,
+        error: ProtocolError,
+        unparsed: &[u8],
+        reply: &mut ReplyBuffer,
+    ) {
+        let client = &self.server.clients[slot];
+        log::debug!(
+            "Protocol error ({}) from client: id={} addr={}. Query buffer: {}",
+            String::from_utf8_lossy(&error.text()),
+            client.id,
+            client.connection.address,
+            if self.server.config.hide_user_data_from_log {
+                "*redacted*".to_owned()
+            } else {
+                sample(unparsed)
+            },
+        );
         let line = [b"ERR Protocol error: ", error.text().as_slice()].concat();
         reply.error(&line);
         self.server.observed.statistics.count_error("ERR");
@@ -308,4 +326,21 @@ fn is_http(args: Args<'_>) -> bool {
 /// Commands that MULTI does not queue.
 fn runs_inside_multi(row: &Command) -> bool {
     matches!(row.name, "exec" | "discard" | "quit" | "reset")
+}
+
+/// Of bytes that make no sense, the first and the last so many are shown.
+const SAMPLE_BYTES: usize = 64;
+
+fn sample(bytes: &[u8]) -> String {
+    let shown = |bytes: &[u8]| -> String {
+        bytes.iter().map(|byte| if matches!(byte, b' '..=b'~') { char::from(*byte) } else { '.' }).collect()
+    };
+    match bytes.len().checked_sub(2 * SAMPLE_BYTES) {
+        None => format!("'{}'", shown(bytes)),
+        Some(left_out) => format!(
+            "'{}' (... more {left_out} bytes ...) '{}'",
+            shown(&bytes[..SAMPLE_BYTES]),
+            shown(&bytes[SAMPLE_BYTES + left_out..])
+        ),
+    }
 }

@@ -274,7 +274,7 @@ impl Host {
             if intake.has_requests() {
                 intake.run_parsed(&mut self.executor, &mut reply);
             } else if let Some(error) = intake.broken() {
-                self.executor.protocol_error(slot, error, &mut reply);
+                self.executor.protocol_error(slot, error, intake.unparsed(), &mut reply);
             } else {
                 break;
             }

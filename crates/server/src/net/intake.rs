@@ -291,6 +291,11 @@ impl Intake {
         self.broken
     }
 
+    /// What follows the parsed requests.
+    pub fn unparsed(&self) -> &[u8] {
+        &self.input[self.position..]
+    }
+
     fn request(&self, index: usize) -> Option<(Option<CommandId>, Args<'_>)> {
         let request = self.requests.get(index)?;
         let start = index.checked_sub(1).map_or(0, |previous| self.requests[previous].args_end as usize);

@@ -4,6 +4,7 @@ use super::listener::{ListenError, Listener, SocketOwners};
 use crate::config::{Change, Config, OptionId, SetError};
 use crate::observe::log as server_log;
 use crate::server::Surroundings;
+use crate::sys::crash;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -139,6 +140,10 @@ impl ProcessSurroundings {
             }
             OptionId::log_format | OptionId::log_timestamp_format => {
                 server_log::set_format(next.log_format, next.log_timestamp_format);
+                Ok(())
+            }
+            OptionId::crash_log_enabled => {
+                crash::watch_fatal(next.crash_log_enabled);
                 Ok(())
             }
             OptionId::maxclients => allow_clients(next.maxclients),

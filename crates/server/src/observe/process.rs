@@ -1,3 +1,3 @@
-//! What the kernel has counted for this process.
+//! The process: what the kernel has counted for it, and a fault for who wants one.
 
-pub use crate::sys::process::{CpuTimes, Whose, cpu_times};
+pub use crate::sys::process::{CpuTimes, Whose, cpu_times, fault};

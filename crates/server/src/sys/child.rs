@@ -33,6 +33,7 @@ pub fn fork(kept: &[RawFd]) -> io::Result<Side> {
 }
 
 fn become_independent(kept: &[RawFd]) {
+    super::crash::forget();
     for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2] {
         // SAFETY: sets the default action, which runs no code of ours.
         unsafe { libc::signal(signal, libc::SIG_DFL) };

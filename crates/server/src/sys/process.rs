@@ -1,6 +1,7 @@
 //! The process as the kernel accounts for it.
 
 use std::io;
+use std::ptr;
 use std::time::Duration;
 
 /// Whose time is asked for.
@@ -70,6 +71,17 @@ pub fn disable_huge_pages() -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Writes where nothing may be written (DEBUG SEGFAULT).
+pub fn fault() -> ! {
+    // SAFETY: a new mapping touches no memory that anybody has.
+    let page = unsafe {
+        libc::mmap(ptr::null_mut(), 4096, libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+    };
+    // SAFETY: the page is this function's own; the write is refused by the processor, which is what it is for.
+    unsafe { ptr::write_volatile(page.cast::<u8>(), b'x') };
+    std::process::abort();
 }
 
 /// How many threads the process has; 0 if the kernel does not say.
