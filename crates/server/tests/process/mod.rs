@@ -171,6 +171,8 @@ impl<S: Read + Write> Client<S> {
             if let Some(value) = self.reader.read(&self.received, &mut self.position).unwrap() {
                 return Some(value);
             }
+            // A client that lives for an hour keeps no hour of replies.
+            self.received.drain(..std::mem::take(&mut self.position));
             let mut chunk = [0; 65536];
             match self.stream.read(&mut chunk) {
                 Ok(0) => return None,
