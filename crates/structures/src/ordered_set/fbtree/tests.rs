@@ -22,7 +22,12 @@ fn scale() -> f64 {
 
 /// So many steps of a thousand at scale 1; few under Miri.
 fn steps(thousands: usize) -> usize {
-    if cfg!(miri) { 150 } else { (1_000.0 * thousands as f64 * scale()) as usize }
+    sized((1_000.0 * thousands as f64 * scale()) as usize, 80)
+}
+
+/// How large a test is: Miri takes a thousand times as long for a step.
+fn sized(full: usize, under_miri: usize) -> usize {
+    if cfg!(miri) { under_miri } else { full }
 }
 
 /// The same set as a sorted vector and a map.
@@ -306,7 +311,7 @@ fn random_run(seed: u64, kind: Kind, shape: Shape, steps: usize) {
     for step in 0..steps {
         let universe = [40, 400, 4_000][step * 6 / steps % 3];
         run.step(universe);
-        if run.model.ordered.len() < 60 || step % 64 == 0 {
+        if run.model.ordered.len() < sized(60, 10) || step % sized(64, 8) == 0 {
             run.check();
         }
     }
@@ -328,7 +333,7 @@ fn tall_trees_grow_and_shrink() {
     let shape = SHAPES[1];
     for (seed, order) in ["ascending", "descending", "random"].into_iter().enumerate() {
         let mut run = Run::new(seed as u64, Kind::Plain, shape);
-        let count = if cfg!(miri) { 300 } else { 20_000 };
+        let count = sized(20_000, 150);
         for i in 0..count {
             let score = match order {
                 "ascending" => i as f64,
@@ -349,7 +354,7 @@ fn tall_trees_grow_and_shrink() {
             let at = run.random.below(members.len() as u64) as usize;
             let member = members.swap_remove(at);
             assert_eq!(run.tree.remove(&member), run.model.remove(&member));
-            if members.len().is_multiple_of(1_000) || members.len() < 20 {
+            if members.len().is_multiple_of(sized(1_000, 40)) || members.len() < sized(20, 5) {
                 run.check();
             }
         }
@@ -389,7 +394,7 @@ fn scan_meets_every_member_that_stays() {
     for seed in 0..if cfg!(miri) { 1 } else { 20 } {
         let mut random = Random::new(seed);
         let mut tree = FbTree::with_shape(SEED, SHAPES[1]);
-        let stay = [10, 200, 3_000][seed as usize % 3].min(if cfg!(miri) { 200 } else { 3_000 });
+        let stay = [10, 200, 3_000][seed as usize % 3].min(sized(3_000, 60) as u64);
         for i in 0..stay {
             tree.insert(format!("stay {i}").as_bytes(), random.unit()).unwrap();
         }
@@ -403,7 +408,7 @@ fn scan_meets_every_member_that_stays() {
                 break;
             }
             let grows = random.below(2) == 0;
-            for _ in 0..random.below(60) {
+            for _ in 0..random.below(sized(60, 6) as u64) {
                 let member = format!("come and go {}", random.below(4_000));
                 if grows {
                     tree.insert(member.as_bytes(), random.unit()).unwrap();
@@ -424,7 +429,7 @@ fn scan_meets_every_member_that_stays() {
 #[test]
 fn scan_of_a_resting_set_meets_each_member_once() {
     let mut tree = FbTree::new(SEED);
-    let count = if cfg!(miri) { 300 } else { 20_000 };
+    let count = sized(20_000, 150) as u32;
     for i in 0..count {
         tree.insert(&u32::to_be_bytes(i), f64::from(i % 7)).unwrap();
     }
@@ -499,7 +504,7 @@ fn members_take_few_bytes() {
 
 /// A run of members that ascend from `base` on, some of equal scores and some too long for a page.
 fn ascending_run(random: &mut Random, round: usize, base: f64) -> Vec<(Vec<u8>, f64)> {
-    let len = 1 + random.below(700) as usize;
+    let len = 1 + random.below(sized(700, 50) as u64) as usize;
     let mut run: Vec<(Vec<u8>, f64)> = (0..len)
         .map(|n| {
             let long = if random.below(200) == 0 { 300 } else { random.below(20) as usize };
@@ -519,7 +524,7 @@ fn pairs_of(run: &[(Vec<u8>, f64)]) -> Vec<(&[u8], f64)> {
 fn runs_are_loaded_as_by_insertion() {
     let mut random = Random::new(5);
     for (shape, down) in SHAPES.into_iter().flat_map(|shape| [(shape, false), (shape, true)]) {
-        for rounds in [0, 1, 2, steps(1).min(40)] {
+        for rounds in [0, 1, 2, sized(steps(1).min(40), 3)] {
             let mut loader = Loader::filling(FbTree::with_shape(SEED, shape));
             let mut model = Model::default();
             for round in 0..rounds {
@@ -549,7 +554,8 @@ fn runs_are_loaded_as_by_insertion() {
 fn a_loader_notices_members_that_come_twice() {
     let mut random = Random::new(6);
     for (rounds, length) in [(1, 2), (1, 700), (3, 300), (8, 700)] {
-        for _ in 0..if cfg!(miri) { 1 } else { 20 } {
+        let length = length.min(sized(700, 20));
+        for _ in 0..sized(20, 1) {
             let mut loader = Loader::new(SEED);
             let members: Vec<Vec<u8>> =
                 (0..rounds * length).map(|n| format!("member {n}").into_bytes()).collect();

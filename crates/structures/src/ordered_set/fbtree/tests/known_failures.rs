@@ -27,39 +27,33 @@ fn name(tree: &FbTree, rank: usize) -> String {
 
 #[test]
 fn a_run_of_equal_scores_over_several_leaves_with_exclusive_bounds() {
-    let tree = numbered(3_000, |i| {
-        if i < 1_000 {
-            1.0
-        } else if i < 2_000 {
-            2.0
-        } else {
-            3.0
-        }
-    });
+    let third = sized(1_000, 150);
+    let tree = numbered(3 * third, |i| (1 + i / third) as f64);
     use ScoreBound::{Exclusive, Inclusive};
-    assert_eq!(tree.score_range(Exclusive(1.0), Exclusive(3.0)), 1_000..2_000);
-    assert_eq!(tree.score_range(Inclusive(1.0), Exclusive(2.0)), 0..1_000);
-    assert_eq!(tree.score_range(Exclusive(2.0), Inclusive(3.0)), 2_000..3_000);
-    assert_eq!(tree.score_range(Exclusive(1.0), Exclusive(2.0)), 1_000..1_000);
+    assert_eq!(tree.score_range(Exclusive(1.0), Exclusive(3.0)), third..2 * third);
+    assert_eq!(tree.score_range(Inclusive(1.0), Exclusive(2.0)), 0..third);
+    assert_eq!(tree.score_range(Exclusive(2.0), Inclusive(3.0)), 2 * third..3 * third);
+    assert_eq!(tree.score_range(Exclusive(1.0), Exclusive(2.0)), third..third);
     assert!(tree.score_range(Exclusive(2.0), Exclusive(2.0)).is_empty());
-    assert_eq!(tree.score_range(Inclusive(2.0), Inclusive(2.0)), 1_000..2_000);
+    assert_eq!(tree.score_range(Inclusive(2.0), Inclusive(2.0)), third..2 * third);
 }
 
 #[test]
 fn whole_leaves_go_while_both_boundary_leaves_stay_untouched() {
-    let mut tree = numbered(2_000, |i| i as f64);
+    let count = sized(2_000, 600);
+    let mut tree = numbered(count, |i| i as f64);
     let mut starts = vec![0];
     let mut leaf = tree.first;
     while tree.pages.leaves[leaf].next != NO_LEAF {
         starts.push(starts.last().unwrap() + tree.pages.leaves[leaf].count());
         leaf = tree.pages.leaves[leaf].next;
     }
-    assert!(starts.len() > 10);
+    assert!(starts.len() > sized(10, 6));
     let (from, to) = (starts[2], starts[starts.len() - 3]);
     let removed = remove_ranks(&mut tree, from..to);
     assert_eq!(removed.len(), to - from);
     assert_eq!((name(&tree, from - 1), name(&tree, from)), (format!("{:06}", from - 1), format!("{to:06}")));
-    assert_eq!(tree.len(), 2_000 - removed.len());
+    assert_eq!(tree.len(), count - removed.len());
 }
 
 #[test]
@@ -83,48 +77,49 @@ fn every_range_of_leaf_borders_can_go() {
 
 #[test]
 fn a_lower_bound_past_the_end_of_a_child() {
-    let tree = numbered(2_000, |i| (i * 10) as f64);
-    for i in 0..2_000 {
+    let count = sized(2_000, 200);
+    let tree = numbered(count, |i| (i * 10) as f64);
+    for i in 0..count {
         let between = ScoreBound::Inclusive((i * 10 + 5) as f64);
-        assert_eq!(tree.score_range(between, ScoreBound::Inclusive(f64::INFINITY)), i + 1..2_000);
+        assert_eq!(tree.score_range(between, ScoreBound::Inclusive(f64::INFINITY)), i + 1..count);
     }
     let above = ScoreBound::Inclusive(1e9);
-    assert_eq!(tree.score_range(above, ScoreBound::Inclusive(f64::INFINITY)), 2_000..2_000);
+    assert_eq!(tree.score_range(above, ScoreBound::Inclusive(f64::INFINITY)), count..count);
 }
 
 #[test]
 fn the_common_prefix_changes_when_the_first_or_last_anchor_goes() {
     // One member far below and one far above share few bytes with the many between.
-    let mut tree = numbered(2_000, |i| match i {
+    let (count, edge) = (sized(2_000, 600), sized(200, 120));
+    let mut tree = numbered(count, |i| match i {
         0 => -1e200,
-        1_999 => 1e200,
+        i if i == count - 1 => 1e200,
         _ => 1e6 + i as f64,
     });
     let prefix_before = tree.inners[tree.root].prefix().len();
-    let middle = tree.at(1_000).map(|(member, _)| member.to_vec()).unwrap();
+    let middle = tree.at(count / 2).map(|(member, _)| member.to_vec()).unwrap();
     tree.remove(b"000000").unwrap();
     tree.check();
-    tree.remove(b"001999").unwrap();
+    tree.remove(format!("{:06}", count - 1).as_bytes()).unwrap();
     tree.check();
     // With the outliers' leaves gone, anchors share more.
-    remove_ranks(&mut tree, 0..200);
+    remove_ranks(&mut tree, 0..edge);
     let top = tree.len();
-    remove_ranks(&mut tree, top - 200..top);
+    remove_ranks(&mut tree, top - edge..top);
     assert!(tree.inners[tree.root].prefix().len() > prefix_before, "the prefix lengthens");
-    assert_eq!(tree.rank(&middle).map(|(rank, _)| rank), Some(1_000 - 201));
+    assert_eq!(tree.rank(&middle).map(|(rank, _)| rank), Some(count / 2 - edge - 1));
     // And it shortens again.
     tree.insert(b"low", -5.0).unwrap();
     tree.insert(b"high", 1e300).unwrap();
     tree.check();
-    assert_eq!(tree.rank(&middle).map(|(rank, _)| rank), Some(1_000 - 200));
+    assert_eq!(tree.rank(&middle).map(|(rank, _)| rank), Some(count / 2 - edge));
 }
 
 #[test]
 fn prefixes_longer_than_a_node_can_hold() {
     for prefix_len in [30, 31, 32, 33, 100, 240, 300] {
         let mut run = Run::new(prefix_len as u64, Kind::Plain, TALL);
-        let count = if cfg!(miri) { 20 } else { 300 };
-        for _ in 0..count {
+        for _ in 0..sized(300, 12) {
             let id = run.random.below(10_000);
             let member = [vec![b'p'; prefix_len], id.to_string().into_bytes()].concat();
             assert_eq!(run.tree.insert(&member, 1.0), Ok(run.model.insert(&member, 1.0)));
@@ -152,15 +147,16 @@ fn nan_bounds_are_refused() {
 fn infinite_bounds_are_ordinary_bounds() {
     use ScoreBound::{Exclusive, Inclusive};
     let (low, high) = (f64::NEG_INFINITY, f64::INFINITY);
-    let tree = numbered(1_000, |i| match i {
-        0..300 => low,
-        700.. => high,
+    let tenth = sized(100, 20);
+    let tree = numbered(10 * tenth, |i| match i / tenth {
+        0..3 => low,
+        7.. => high,
         _ => i as f64,
     });
-    assert_eq!(tree.score_range(Inclusive(low), Inclusive(high)), 0..1_000);
-    assert_eq!(tree.score_range(Exclusive(low), Exclusive(high)), 300..700);
-    assert_eq!(tree.score_range(Inclusive(low), Inclusive(low)), 0..300);
-    assert_eq!(tree.score_range(Inclusive(high), Inclusive(high)), 700..1_000);
+    assert_eq!(tree.score_range(Inclusive(low), Inclusive(high)), 0..10 * tenth);
+    assert_eq!(tree.score_range(Exclusive(low), Exclusive(high)), 3 * tenth..7 * tenth);
+    assert_eq!(tree.score_range(Inclusive(low), Inclusive(low)), 0..3 * tenth);
+    assert_eq!(tree.score_range(Inclusive(high), Inclusive(high)), 7 * tenth..10 * tenth);
     assert!(tree.score_range(Exclusive(high), Inclusive(high)).is_empty());
     assert!(tree.score_range(Inclusive(low), Exclusive(low)).is_empty());
     assert!(tree.score_range(Inclusive(high), Inclusive(low)).is_empty());
@@ -183,7 +179,7 @@ fn negative_zero_is_zero() {
 fn lex_bounds_of_bytes_0xff() {
     let mut tree = FbTree::with_shape(SEED, TALL);
     let mut members: Vec<Vec<u8>> = Vec::new();
-    for len in 0..=300 {
+    for len in (0..=300).step_by(sized(1, 30)) {
         members.push(vec![0xff; len]);
         members.push([vec![0xff; len], vec![0]].concat());
     }
@@ -208,8 +204,9 @@ fn lex_bounds_of_bytes_0xff() {
 #[test]
 fn the_last_member_of_first_middle_and_last_leaves_goes() {
     for which in 0..3 {
-        let mut tree = numbered(1_500, |i| i as f64);
-        for _ in 0..60 {
+        let (count, removals) = (sized(1_500, 240), sized(60, 4));
+        let mut tree = numbered(count, |i| i as f64);
+        for _ in 0..removals {
             let mut leaves = vec![tree.first];
             while tree.pages.leaves[*leaves.last().unwrap()].next != NO_LEAF {
                 leaves.push(tree.pages.leaves[*leaves.last().unwrap()].next);
@@ -221,16 +218,17 @@ fn the_last_member_of_first_middle_and_last_leaves_goes() {
             tree.check();
             assert_eq!(tree.score(&member), None);
         }
-        assert_eq!(tree.len(), 1_440);
+        assert_eq!(tree.len(), count - removals);
     }
 }
 
 #[test]
 fn a_leaf_is_emptied_member_by_member() {
-    for rank in [0, 700, 1_499] {
-        let mut tree = numbered(1_500, |i| i as f64);
-        let mut left = 1_500;
-        while left > 1_200 {
+    let (count, kept) = (sized(1_500, 200), sized(1_200, 197));
+    for rank in [0, count / 2, count - 1] {
+        let mut tree = numbered(count, |i| i as f64);
+        let mut left = count;
+        while left > kept {
             let (member, _) =
                 tree.at(rank.min(left - 1)).map(|(member, score)| (member.to_vec(), score)).unwrap();
             tree.remove(&member).unwrap();
@@ -243,12 +241,13 @@ fn a_leaf_is_emptied_member_by_member() {
 #[test]
 fn a_score_update_crosses_leaves() {
     let mut run = Run::new(1, Kind::Plain, TALL);
-    for i in 0..1_500 {
+    let count = sized(1_500, 200);
+    for i in 0..count {
         let member = format!("{i:06}").into_bytes();
         assert_eq!(run.tree.insert(&member, i as f64), Ok(run.model.insert(&member, i as f64)));
     }
-    for i in (0..1_500).step_by(50) {
-        for to in [i as f64 + 700.5, -1.0, 2_000.0, i as f64 + 0.5, i as f64] {
+    for i in (0..count).step_by(sized(50, 80)) {
+        for to in [i as f64 + count as f64 / 2.0 + 0.5, -1.0, 2_000.0, i as f64 + 0.5, i as f64] {
             let member = format!("{i:06}").into_bytes();
             assert_eq!(run.tree.insert(&member, to), Ok(run.model.insert(&member, to)));
             run.tree.check();
@@ -262,12 +261,13 @@ fn an_outlier_widens_a_full_score_column() {
     // Members of no bytes to speak of and equal scores fill a leaf with hundreds; one odd score then needs eight
     // bytes for each of its neighbours.
     let mut tree = FbTree::new(SEED);
-    for i in 0..3_000u16 {
+    let count = sized(3_000, 600) as u16;
+    for i in 0..count {
         tree.insert(&i.to_be_bytes(), 5.0).unwrap();
     }
     for (i, score) in [5.000_000_1, 4.999_999_9, -3.3, 1e-300, f64::INFINITY].into_iter().enumerate() {
         tree.insert(&[i as u8], score).unwrap();
-        tree.insert(&((i * 500) as u16).to_be_bytes(), score).unwrap();
+        tree.insert(&((i as u16) * (count / 6)).to_be_bytes(), score).unwrap();
         tree.check();
     }
 }
