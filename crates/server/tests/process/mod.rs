@@ -22,9 +22,20 @@ pub struct Process {
     pub directory: PathBuf,
 }
 
-/// A port that nobody listened on a moment ago.
+/// Ports that the system gives to nobody who does not ask for them: connections that go out take higher ones.
+const PORTS: std::ops::Range<usize> = 10_000..32_000;
+static PORTS_TAKEN: AtomicUsize = AtomicUsize::new(0);
+
+/// A port that nobody listened on a moment ago, and no other test of this process gets.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    let first = std::process::id() as usize * 97;
+    loop {
+        let next = first + PORTS_TAKEN.fetch_add(1, Ordering::Relaxed);
+        let port = (PORTS.start + next % PORTS.len()) as u16;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 thread_local! {
