@@ -151,13 +151,18 @@ impl Clients {
     }
 
     /// Appends to a client's output something that is not the reply to its own command: a message, an
-    /// invalidation, a late reply. `write` gets the buffer in the client's protocol.
+    /// invalidation, a late reply. `write` gets the buffer in the client's protocol. Behind the last reply to a client
+    /// that is about to be closed, nothing is said.
     pub fn push(&mut self, slot: ClientSlot, write: impl FnOnce(&mut wire::reply::ReplyBuffer)) {
         let Some(client) = self.slots[slot.0 as usize].as_deref_mut() else { return };
         if client.close_asap {
             return;
         }
+        let is_done = client.close_after_reply;
         if client.output_borrowed {
+            if is_done {
+                return;
+            }
             let mut buffer = wire::reply::ReplyBuffer::new(client.output.protocol);
             write(&mut buffer);
             client.deferred_output.extend_from_slice(buffer.read_back());
@@ -165,7 +170,9 @@ impl Clients {
         }
         let mut output = std::mem::take(&mut client.output);
         self.lend_output(&mut output);
-        write(&mut output);
+        if !is_done {
+            write(&mut output);
+        }
         if output.len() > OUTPUT_CHUNK_BYTES {
             self.with_much_output.push(slot);
         }
