@@ -9,7 +9,7 @@
 
 mod process;
 
-use process::{Client, PATIENCE, Process, free_port};
+use process::{Client, PATIENCE, Process, eventually, free_port, shown};
 use server::db::Db;
 use server::persist::rdb::load::LoadOptions;
 use server::persist::rdb::{Loader, Snapshot, write_snapshot};
@@ -56,7 +56,7 @@ impl Drop for Files {
 /// Asks until the data is loaded.
 fn loaded(server: &Process) -> Client<TcpStream> {
     let mut client = server.connect();
-    process::eventually("loading", || client.ask("PING") == "PONG");
+    eventually("loading", || client.ask("PING") == "PONG");
     client
 }
 
@@ -396,7 +396,7 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
         assert!(client.ask("INFO persistence").contains("aof_last_write_status:err"));
         client.ask("BGREWRITEAOF");
         disk.free(&server);
-        process::eventually("room", || client.ask("SET after full") == "OK");
+        eventually("room", || client.ask("SET after full") == "OK");
         assert!(client.ask("INFO persistence").contains("aof_last_write_status:ok"));
         assert_eq!(client.ask("GET count"), acknowledged.to_string(), "{policy}");
         drop((client, server));
@@ -438,9 +438,7 @@ fn a_save_that_fails_stops_writes_and_leaves_nothing_behind() {
     disk.fill(&server);
     assert!(client.ask("SAVE").starts_with("ERR"));
     client.ask("BGSAVE");
-    process::eventually("the failure", || {
-        client.ask("INFO persistence").contains("rdb_last_bgsave_status:err")
-    });
+    eventually("the failure", || client.ask("INFO persistence").contains("rdb_last_bgsave_status:err"));
     assert!(client.ask("SET key value").starts_with("MISCONF Valkey is configured to save RDB snapshots"));
     assert!(client.ask("EVAL return(redis.call('set','key','value')) 1 key").starts_with("MISCONF"));
     assert_eq!(client.ask("EXISTS key"), "0");
@@ -451,7 +449,7 @@ fn a_save_that_fails_stops_writes_and_leaves_nothing_behind() {
     client.ask("CONFIG SET stop-writes-on-bgsave-error yes");
     disk.free(&server);
     client.ask("BGSAVE");
-    process::eventually("a save", || client.ask("SET key value") == "OK");
+    eventually("a save", || client.ask("SET key value") == "OK");
 }
 
 #[test]
@@ -465,18 +463,16 @@ fn a_rewrite_that_finds_no_room_loses_nothing() {
     }
     disk.fill(&server);
     client.ask("BGREWRITEAOF");
-    process::eventually("the failure", || {
-        client.ask("INFO persistence").contains("aof_last_bgrewrite_status:err")
-    });
+    eventually("the failure", || client.ask("INFO persistence").contains("aof_last_bgrewrite_status:err"));
     disk.free(&server);
-    process::eventually("room", || client.ask("SET after full") == "OK");
+    eventually("room", || client.ask("SET after full") == "OK");
     assert_eq!(disk.leftovers(), [""; 0]);
     drop((client, server));
     let server = disk.files.start(&options);
     let mut client = loaded(&server);
     assert_eq!(client.ask("DBSIZE"), "101");
     client.ask("BGREWRITEAOF");
-    process::eventually("a rewrite", || {
+    eventually("a rewrite", || {
         let info = client.ask("INFO persistence");
         info.contains("aof_last_bgrewrite_status:ok") && info.contains("aof_rewrite_in_progress:0")
     });
@@ -498,6 +494,52 @@ fn scripts_in_old_append_only_files_are_run() {
     fs::write(files.0.join("appendonly.aof"), log).unwrap();
     let server = files.start(&["--appendonly", "yes", "--busy-reply-threshold", "1"]);
     assert_eq!(loaded(&server).ask("GET foo"), "102");
+}
+
+#[test]
+fn clients_are_answered_while_a_slow_script_is_loaded() {
+    let files = Files::new("slow-script");
+    let server =
+        files.start(&["--appendonly", "yes", "--aof-use-rdb-preamble", "no", "--busy-reply-threshold", "1"]);
+    let (mut asking, mut other) = (loaded(&server), loaded(&server));
+    let name = fs::read_dir(files.0.join("appendonlydir"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.to_str().unwrap().ends_with(".incr.aof"))
+        .unwrap();
+    let slow =
+        "redis.call('incr',KEYS[1]); for i=1,3000000 do redis.call('ping') end; redis.call('incr',KEYS[1])";
+    let mut log = process::encode(&[b"SELECT", b"0"]);
+    log.extend(process::encode(&[b"MULTI"]));
+    log.extend(process::encode(&[b"EVAL", slow.as_bytes(), b"1", b"x"]));
+    log.extend(process::encode(&[b"INCR", b"x"]));
+    log.extend(process::encode(&[b"EXEC"]));
+    log.extend(process::encode(&[b"RPUSH", b"list", b"value"]));
+    fs::write(name, log).unwrap();
+
+    let mut waiting = loaded(&server);
+    waiting.send(&[b"BLPOP", b"list", b"0"]);
+    eventually("it waits", || other.ask("INFO clients").contains("blocked_clients:1"));
+    asking.send(&[b"DEBUG", b"LOADAOF"]);
+    eventually("loading begins", || other.ask("GET x").starts_with("LOADING"));
+    // What is allowed while data is loaded is still not allowed beside a slow script.
+    assert!(other.ask("INFO persistence").starts_with("BUSY"));
+    assert!(other.ask("DEBUG LOADAOF").starts_with("BUSY"));
+    assert_eq!(shown(&asking.receive().unwrap()), "OK");
+    assert_eq!(other.ask("GET x"), "3");
+    assert_eq!(shown(&waiting.receive().unwrap()), "[list value]");
+
+    // Who has asked may go away, and in a transaction nobody is let in.
+    asking.send(&[b"DEBUG", b"LOADAOF"]);
+    eventually("loading begins anew", || other.ask("GET x").starts_with("LOADING"));
+    drop(asking);
+    eventually("it ends", || other.ask("GET x") == "3");
+    other.ask("MULTI");
+    other.ask("DEBUG LOADAOF");
+    other.ask("GET x");
+    assert_eq!(other.ask("EXEC"), "[OK 3]");
+    // What the waiting client was given has gone from the file too.
+    assert_eq!(other.ask("LLEN list"), "0");
 }
 
 #[test]
@@ -578,7 +620,7 @@ impl Reference {
         loop {
             if let Ok(stream) = TcpStream::connect(("127.0.0.1", self.1)) {
                 let mut client = Client::new(stream);
-                process::eventually("loading", || client.ask("PING") == "PONG");
+                eventually("loading", || client.ask("PING") == "PONG");
                 return client;
             }
             assert!(started.elapsed() < PATIENCE, "the reference does not listen");

@@ -1,7 +1,7 @@
 //! The append-only file: when it is written, forced to disk, rewritten and loaded.
 
 use super::Executor;
-use super::persistence::{Answer, RestoreError};
+use super::persistence::Answer;
 use crate::config::{AppendFsync, Config};
 use crate::db::Effect;
 use crate::error::ClientError;
@@ -33,7 +33,7 @@ const RETRY_DELAY_MAX_S: i64 = 3600;
 pub(crate) struct Log {
     pub names: Names,
     pub manifest: Manifest,
-    appender: Appender,
+    pub appender: Appender,
     /// No other process appends to these files while this is open.
     _directory: File,
     /// Bytes in the base and in all increments but the last.
@@ -557,41 +557,6 @@ impl Executor {
             );
         }
         true
-    }
-
-    /// DEBUG LOADAOF.
-    pub(super) fn reload_log(&mut self) -> Answer {
-        const FAILED: ClientError =
-            ClientError::text("ERR Error trying to load the AOF files, check server logs.");
-        if let Some(log) = &mut self.disk.log
-            && let Err(error) = log.appender.write()
-        {
-            log::warn!("Error writing to the AOF file: {error}");
-            return Err(FAILED);
-        }
-        self.empty_all();
-        let result = self.load_log_now();
-        self.db.journal.flushed(None);
-        result.map_err(|error| {
-            log::warn!("{error}");
-            FAILED
-        })?;
-        // What the commands have changed is in the files they were read from.
-        self.db.journal.dirty = 0;
-        log::info!("Append Only File loaded by DEBUG LOADAOF");
-        Ok(())
-    }
-
-    fn load_log_now(&mut self) -> Result<(), RestoreError> {
-        let names = names_of(&self.server.config);
-        let manifest = Manifest::load(&names).map_err(RestoreError::Manifest)?;
-        if manifest.is_empty() {
-            return Ok(());
-        }
-        let mut loading = self.open_parts(&names, &manifest)?;
-        let result = self.load_parts(&mut loading, &mut || false);
-        self.end_replay(loading);
-        result.map(|_| ())
     }
 }
 

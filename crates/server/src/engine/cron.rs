@@ -51,7 +51,7 @@ impl Executor {
             return self.go_on_with_script();
         }
         if self.is_loading() {
-            return;
+            return self.go_on_reloading();
         }
         self.time_out_blocked();
         self.end_pause_if_due();

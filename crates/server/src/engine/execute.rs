@@ -222,8 +222,8 @@ impl Executor {
         let mut outcome = (command.handler)(&mut context, args);
         let mut next = context.next;
         if let Next::Persist(request) = next {
-            outcome = self.persist(slot, request, origin.in_transaction, reply);
-            next = Next::Reply;
+            let persisted = self.persist(slot, request, origin.in_transaction, reply);
+            (next, outcome) = persisted.map_or_else(|error| (Next::Reply, Err(error)), |next| (next, Ok(())));
         }
         let failed = outcome.is_err();
         if let Err(error) = outcome {

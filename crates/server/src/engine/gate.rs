@@ -75,7 +75,7 @@ impl Executor {
         row: &Command,
         args: Args<'_>,
     ) -> Result<(), ClientError> {
-        let limited = self.server.config.maxmemory_bytes != 0 && !self.is_busy();
+        let limited = self.server.config.maxmemory_bytes != 0 && !self.is_busy() && !self.is_loading();
         self.server.short_of_memory = limited && self.make_room() == Room::None;
         if !self.server.short_of_memory {
             return Ok(());
@@ -120,7 +120,7 @@ impl Executor {
     }
 
     /// What clients know this server as.
-    fn server_name(&self) -> &'static str {
+    pub(super) fn server_name(&self) -> &'static str {
         if self.server.config.extended_redis_compatibility { "Redis" } else { "Valkey" }
     }
 

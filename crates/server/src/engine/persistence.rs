@@ -4,6 +4,7 @@
 use super::Executor;
 use super::append_log::Log;
 use super::replay::LogLoading;
+use crate::command::Next;
 use crate::config::{MaxmemoryPolicy, RdbVersionCheck};
 use crate::error::ClientError;
 use crate::observe::persistence::{ChildFigures, LoadingFigures};
@@ -15,7 +16,7 @@ use crate::persist::rdb::load::{LoadFigures, LoadOptions};
 use crate::persist::rdb::{LoadError, Loader, Reason, Snapshot, write_snapshot};
 use crate::script::functions::RestorePolicy;
 use crate::server::{HostRequest, PersistRequest, Shutdown};
-use crate::session::ClientSlot;
+use crate::session::{BlockRequest, BlockedOn, ClientSlot, TimeoutReply};
 use crate::sys::child::{CANCEL, Ended};
 use std::ffi::OsStr;
 use std::fmt;
@@ -41,6 +42,8 @@ pub(crate) struct Disk {
     pub log: Option<Log>,
     /// Commands of an append-only file are being run.
     pub replays: bool,
+    /// All of them are run at once, however long that takes.
+    pub replays_at_once: bool,
     pub targets: Targets,
     /// The rewrite under way writes its base as RDB.
     pub rewrites_as_rdb: bool,
@@ -130,6 +133,10 @@ impl std::error::Error for RestoreError {}
 /// What a client hears when something goes wrong that the log tells more of.
 const FAILED: ClientError = ClientError::text("ERR");
 
+/// What a client that has asked for data to be loaded waits for.
+const UNTIL_LOADED: BlockRequest =
+    BlockRequest { on: BlockedOn::Loading, timeout_us: None, timeout_reply: TimeoutReply::Null };
+
 pub(super) type Answer = Result<(), ClientError>;
 
 impl Executor {
@@ -137,24 +144,36 @@ impl Executor {
         self.server.now.unix_us / 1_000_000
     }
 
-    /// Does what a command has asked for, and writes its reply.
+    /// Does what a command has asked for, and writes its reply; or has begun what the client is to wait for.
     pub(super) fn persist(
         &mut self,
         slot: ClientSlot,
         request: PersistRequest,
         in_transaction: bool,
         reply: &mut ReplyBuffer,
-    ) -> Answer {
+    ) -> Result<Next, ClientError> {
+        // The other commands that may run meanwhile load nothing.
+        if self.is_loading() && matches!(request, PersistRequest::Reload { .. } | PersistRequest::LoadLog) {
+            return Err(ClientError::loading(self.server_name()));
+        }
         match request {
             PersistRequest::Save => self.save_on_request()?,
             PersistRequest::BackgroundSave { schedule } => {
-                return self.save_in_background_on_request(schedule, in_transaction, reply);
+                return self
+                    .save_in_background_on_request(schedule, in_transaction, reply)
+                    .map(|()| Next::Reply);
             }
-            PersistRequest::CancelSave => return self.cancel_save(reply),
-            PersistRequest::RewriteLog => return self.rewrite_log_on_request(in_transaction, reply),
+            PersistRequest::CancelSave => return self.cancel_save(reply).map(|()| Next::Reply),
+            PersistRequest::RewriteLog => {
+                return self.rewrite_log_on_request(in_transaction, reply).map(|()| Next::Reply);
+            }
             PersistRequest::Reload { save, flush, merge } => self.reload(save, flush, merge)?,
             PersistRequest::AllFlushed => self.all_flushed(),
-            PersistRequest::LoadLog => self.reload_log()?,
+            PersistRequest::LoadLog if in_transaction => self.reload_log()?,
+            PersistRequest::LoadLog if self.begin_reloading_log(slot)? => {
+                return Ok(Next::Block(UNTIL_LOADED));
+            }
+            PersistRequest::LoadLog => {}
             PersistRequest::Migrate(migration) => self.migrate(&migration)?,
             PersistRequest::Shutdown(how) => {
                 if !self.shut_down(how) {
@@ -162,11 +181,11 @@ impl Executor {
                 }
                 // Nothing that the client has sent behind it may run; it learns of the end by the connection's end.
                 self.server.condemn(slot);
-                return Ok(());
+                return Ok(Next::Reply);
             }
         }
         reply.ok();
-        Ok(())
+        Ok(Next::Reply)
     }
 
     fn rdb_path(&self) -> PathBuf {
@@ -512,6 +531,10 @@ impl Executor {
 
     /// Loads for a few milliseconds.
     pub fn load_step(&mut self) -> Result<(), RestoreError> {
+        // The loop goes on with a script that is part of what is loaded; what follows it has to wait.
+        if self.is_busy() {
+            return Ok(());
+        }
         self.db.begin(0, self.server.now.unix_ms());
         let clock = self.clock.clone();
         let deadline_us = clock.monotonic_us() + LOAD_STEP_US;
@@ -527,18 +550,36 @@ impl Executor {
                 self.disk.loading = Some(loading);
             }
         } else if let Some(mut loading) = self.disk.log_loading.take() {
-            if !self.load_parts(&mut loading, &mut out_of_time)? {
-                self.disk.log_loading = Some(loading);
-                return Ok(());
-            }
-            log::info!("DB loaded from append only file: {:.3} seconds", self.loading_seconds());
-            self.server.observed.persistence.loading = None;
-            self.db.journal.dirty = 0;
-            if let Some((manifest, directory)) = self.end_replay(loading) {
-                self.open_log(manifest, directory).map_err(RestoreError::File)?;
+            match self.load_parts(&mut loading, &mut out_of_time) {
+                Ok(false) => self.disk.log_loading = Some(loading),
+                result => return self.log_loaded(loading, result.map(|_| ())),
             }
         }
         Ok(())
+    }
+
+    fn log_loaded(
+        &mut self,
+        loading: LogLoading,
+        result: Result<(), RestoreError>,
+    ) -> Result<(), RestoreError> {
+        self.server.observed.persistence.loading = None;
+        if result.is_ok() {
+            log::info!("DB loaded from append only file: {:.3} seconds", self.loading_seconds());
+            // What the commands have changed is in the files they were read from.
+            self.db.journal.dirty = 0;
+        }
+        let asked_by = loading.asked_by;
+        let opened = self.end_replay(loading);
+        if let Some(slot) = asked_by {
+            self.end_reloading(slot, result);
+            return Ok(());
+        }
+        result?;
+        match opened {
+            Some((manifest, directory)) => self.open_log(manifest, directory).map_err(RestoreError::File),
+            None => Ok(()),
+        }
     }
 
     fn loading_seconds(&self) -> f64 {

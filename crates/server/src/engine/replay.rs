@@ -2,17 +2,17 @@
 
 use super::Executor;
 use super::append_log::{bytes_of, names_of};
-use super::persistence::{RestoreError, keys_in};
-use super::script::ScriptEnd;
+use super::persistence::{Answer, RestoreError, keys_in};
 use crate::command::args::OwnedArgs;
 use crate::command::registry::CommandId;
 use crate::command::{Next, Origin};
+use crate::error::{ClientError, on_the_wire};
 use crate::persist::aof::Manifest;
 use crate::persist::aof::manifest::{self, Names};
 use crate::persist::file::{self, failed};
 use crate::persist::rdb::Loader;
-use crate::session::ClientSlot;
 use crate::session::client::ConnectionFigures;
+use crate::session::{BlockedOn, Client, ClientSlot};
 use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -29,9 +29,13 @@ const BUFFER_BYTES: usize = 256 * 1024;
 /// The files of an append-only file, on their way into memory.
 pub(crate) struct LogLoading {
     client: ClientSlot,
+    /// Who waits for the end.
+    pub asked_by: Option<ClientSlot>,
     /// Those not begun yet.
     paths: VecDeque<PathBuf>,
     current: Option<(PathBuf, Source)>,
+    /// Read, and to be run before anything else is read: a script among them may take long.
+    ready: VecDeque<(CommandId, OwnedArgs)>,
     /// An open transaction, and where it began.
     transaction: Option<(Vec<(CommandId, OwnedArgs)>, u64)>,
     /// In the current file, whole commands end here.
@@ -39,6 +43,13 @@ pub(crate) struct LogLoading {
     /// Of the files before the current one.
     passed_bytes: u64,
     pub opened: Option<(Manifest, File)>,
+}
+
+impl LogLoading {
+    /// Of all files not begun yet.
+    pub fn bytes(&self) -> u64 {
+        self.paths.iter().map(|path| bytes_of(path)).sum()
+    }
 }
 
 enum Source {
@@ -58,8 +69,7 @@ impl Executor {
         }
         let mut loading = self.open_parts(&names, &manifest)?;
         loading.opened = Some((manifest, directory));
-        let total_bytes = loading.paths.iter().map(|path| bytes_of(path)).sum();
-        self.loading_begins(total_bytes);
+        self.loading_begins(loading.bytes());
         self.disk.log_loading = Some(loading);
         Ok(())
     }
@@ -101,8 +111,10 @@ impl Executor {
         self.disk.replays = true;
         Ok(LogLoading {
             client,
+            asked_by: None,
             paths,
             current: None,
+            ready: VecDeque::new(),
             transaction: None,
             valid_up_to: 0,
             passed_bytes: 0,
@@ -189,6 +201,9 @@ impl Executor {
     /// Runs some commands; whether the file is at its end.
     fn replay_some(&mut self, loading: &mut LogLoading, path: &Path) -> Result<bool, RestoreError> {
         for _ in 0..COMMANDS_PER_LOOK {
+            if !self.run_ready(loading) {
+                return Ok(false);
+            }
             let Some((_, Source::Commands(reader))) = &mut loading.current else { return Ok(true) };
             match reader.read() {
                 Ok(Item::Command(arguments)) => {
@@ -235,15 +250,21 @@ impl Executor {
         match (row.name, &mut loading.transaction) {
             ("multi", _) => loading.transaction = Some((Vec::new(), loading.valid_up_to)),
             ("exec", open) => {
-                let (queued, _) = open.take().unwrap_or_default();
-                for (id, args) in &queued {
-                    self.replay_one(loading.client, *id, args);
-                }
+                loading.ready.extend(open.take().unwrap_or_default().0);
             }
             (_, Some((queued, _))) => queued.push((id, args)),
-            (_, None) => self.replay_one(loading.client, id, &args),
+            (_, None) => loading.ready.push_back((id, args)),
         }
         Ok(())
+    }
+
+    /// Runs what has been read; `false`: a script among it was put aside, and what follows has to wait.
+    fn run_ready(&mut self, loading: &mut LogLoading) -> bool {
+        while !self.is_busy() {
+            let Some((id, args)) = loading.ready.pop_front() else { return true };
+            self.replay_one(loading.client, id, &args);
+        }
+        false
     }
 
     fn replay_one(&mut self, client: ClientSlot, id: CommandId, args: &OwnedArgs) {
@@ -253,8 +274,8 @@ impl Executor {
         match self.call(client, id, args.view(), &mut reply, origin) {
             // Servers before version 7 told scripts as such.
             Next::RunScript(call) => {
-                let end = self.run_script(client, id, args.view(), call, &mut reply);
-                assert!(end == ScriptEnd::Done, "no script is put aside while data is loaded");
+                // One that takes long is put aside, and ended by the loop.
+                let _ = self.run_script(client, id, args.view(), call, &mut reply);
             }
             next => {
                 assert!(matches!(next, Next::Reply | Next::NoReply), "nothing waits while data is loaded")
@@ -282,6 +303,80 @@ impl Executor {
         }
         Err(RestoreError::LogEnd { path: path.to_owned() })
     }
+
+    /// DEBUG LOADAOF in a transaction, where nothing waits: loads all files at once.
+    pub(super) fn reload_log(&mut self) -> Answer {
+        let Some(mut loading) = self.open_log_anew()? else { return Ok(()) };
+        self.disk.replays_at_once = true;
+        let result = self.load_parts(&mut loading, &mut || false);
+        self.disk.replays_at_once = false;
+        self.end_replay(loading);
+        self.log_reloaded(result.map(|_| ()))
+    }
+
+    /// DEBUG LOADAOF: begins to load all files. Whether there are any, so that the client waits for the end.
+    pub(super) fn begin_reloading_log(&mut self, slot: ClientSlot) -> Result<bool, ClientError> {
+        let Some(loading) = self.open_log_anew()? else { return Ok(false) };
+        self.loading_begins(loading.bytes());
+        self.disk.log_loading = Some(LogLoading { asked_by: Some(slot), ..loading });
+        Ok(true)
+    }
+
+    /// Removes all data, so that what the files say can take its place; `None`: they say nothing.
+    fn open_log_anew(&mut self) -> Result<Option<LogLoading>, ClientError> {
+        if let Some(log) = &mut self.disk.log
+            && let Err(error) = log.appender.write()
+        {
+            log::warn!("Error writing to the AOF file: {error}");
+            return Err(RELOAD_FAILED);
+        }
+        self.empty_all();
+        let names = names_of(&self.server.config);
+        let opened = Manifest::load(&names).map_err(RestoreError::Manifest).and_then(|manifest| {
+            if manifest.is_empty() { Ok(None) } else { self.open_parts(&names, &manifest).map(Some) }
+        });
+        opened.map_err(reload_failed)
+    }
+
+    /// Goes on with what DEBUG LOADAOF has begun.
+    pub(super) fn go_on_reloading(&mut self) {
+        if self.disk.log_loading.as_ref().is_some_and(|loading| loading.asked_by.is_some()) {
+            let result = self.load_step();
+            assert!(result.is_ok(), "errors go to whoever has asked");
+        }
+    }
+
+    /// Tells who has asked, unless the connection is gone, how it has ended.
+    pub(super) fn end_reloading(&mut self, slot: ClientSlot, result: Result<(), RestoreError>) {
+        let answer = self.log_reloaded(result);
+        let waits =
+            |client: &Client| client.blocked.as_ref().is_some_and(|blocked| blocked.on == BlockedOn::Loading);
+        if self.server.clients.get(slot).is_some_and(waits) {
+            self.server.wake(slot, |reply| match &answer {
+                Ok(()) => reply.ok(),
+                Err(error) => reply.error(on_the_wire(&error.to_string())),
+            });
+        }
+        if self.server.blocked.has_ready() {
+            self.serve_blocked();
+        }
+    }
+
+    fn log_reloaded(&mut self, result: Result<(), RestoreError>) -> Answer {
+        self.db.journal.flushed(None);
+        result.map_err(reload_failed)?;
+        self.db.journal.dirty = 0;
+        log::info!("Append Only File loaded by DEBUG LOADAOF");
+        Ok(())
+    }
+}
+
+const RELOAD_FAILED: ClientError =
+    ClientError::text("ERR Error trying to load the AOF files, check server logs.");
+
+fn reload_failed(error: RestoreError) -> ClientError {
+    log::warn!("{error}");
+    RELOAD_FAILED
 }
 
 fn commands_of(source: Box<dyn Read>, position: u64) -> aof::Reader<BufReader<Box<dyn Read>>> {

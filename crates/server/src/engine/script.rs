@@ -168,6 +168,12 @@ impl Executor {
     fn end_suspended(&mut self, rest: SuspendedCommand, interpreter: Interpreter, failed: bool) {
         let SuspendedCommand { run, args, partial_reply, transaction, abandoned } = rest;
         let slot = run.slot;
+        if self.disk.replays {
+            // Nobody hears what a script from a file has to say.
+            let mut reply = ReplyBuffer::new(self.server.clients[slot].output.protocol);
+            self.finish_script(&run, args.view(), interpreter, failed, &mut reply);
+            return self.free_discarded();
+        }
         let mut reply = self.borrow_output(slot);
         let start = reply.len();
         reply.raw(&partial_reply);
@@ -375,7 +381,7 @@ impl Caller for Executor {
             if over {
                 self.script_slice_until_us = now_us + SLICE_US;
             }
-            return if over && !self.disk.replays { Interrupt::Suspend } else { Interrupt::GoOn };
+            return if over && !self.disk.replays_at_once { Interrupt::Suspend } else { Interrupt::GoOn };
         }
         let elapsed_ms = now_us.saturating_sub(running.started_us) / 1000;
         if threshold_ms == 0 || elapsed_ms < threshold_ms {
@@ -389,8 +395,7 @@ impl Caller for Executor {
              using the {command} command. Script name is: {}.",
             running.call.name
         );
-        // Loading is not interrupted by what it loads.
-        if self.disk.replays { Interrupt::GoOn } else { Interrupt::Suspend }
+        if self.disk.replays_at_once { Interrupt::GoOn } else { Interrupt::Suspend }
     }
 
     fn settings(&mut self) -> &mut Settings {

@@ -14,6 +14,8 @@ pub enum BlockedOn {
     Acknowledgement,
     /// The end of CLIENT PAUSE: the command then runs.
     Pause,
+    /// The end of what DEBUG LOADAOF has begun.
+    Loading,
 }
 
 /// What the client is told when the time is up.
@@ -70,7 +72,7 @@ impl Blocked {
     pub fn memory_bytes(&self) -> usize {
         let keys = match &self.on {
             BlockedOn::Keys { keys, .. } => keys.iter().map(|key| key.len() + WAITING_BYTES).sum(),
-            BlockedOn::Acknowledgement | BlockedOn::Pause => 0,
+            BlockedOn::Acknowledgement | BlockedOn::Pause | BlockedOn::Loading => 0,
         };
         size_of::<Self>() + self.args.memory_bytes() + keys
     }
@@ -166,7 +168,7 @@ impl BlockedTable {
                     self.join_queue(*db_index, key, slot, &blocked);
                 }
             }
-            BlockedOn::Acknowledgement => {}
+            BlockedOn::Acknowledgement | BlockedOn::Loading => {}
             BlockedOn::Pause => {
                 self.paused.insert(blocked.arrival, slot);
             }
@@ -200,7 +202,7 @@ impl BlockedTable {
                     self.leave_queue(*db_index, key, blocked.arrival);
                 }
             }
-            BlockedOn::Acknowledgement => {}
+            BlockedOn::Acknowledgement | BlockedOn::Loading => {}
             BlockedOn::Pause => {
                 self.paused.remove(&blocked.arrival);
             }

@@ -77,8 +77,12 @@ pub fn unblock(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let server = &mut *ctx.server;
     let target = u64::try_from(id).ok().and_then(|id| server.clients.by_id(id));
     // Who waits for the end of a pause waits for no timeout.
-    let may_time_out =
-        |client: &Client| client.blocked.as_ref().is_some_and(|blocked| blocked.on != BlockedOn::Pause);
+    let may_time_out = |client: &Client| {
+        client
+            .blocked
+            .as_ref()
+            .is_some_and(|blocked| !matches!(blocked.on, BlockedOn::Pause | BlockedOn::Loading))
+    };
     let Some(slot) = target.filter(|&slot| may_time_out(&server.clients[slot])) else {
         ctx.reply.integer(0);
         return Ok(());
