@@ -556,7 +556,7 @@ fn is_bounded(args: &[Vec<u8>]) -> bool {
             return true;
         }
         let seconds = arg.and_then(|arg| std::str::from_utf8(arg).ok()?.trim().parse::<f64>().ok());
-        seconds.is_some_and(|seconds| seconds == 0.0 || seconds > 0.01 && seconds < 1e12)
+        seconds.is_some_and(|seconds| seconds == 0.0 || seconds > 0.01 && seconds < 1e16)
     };
     if expires_soon(&name, inner) {
         return false;
