@@ -28,6 +28,7 @@ use crate::observe::process::{Whose, cpu_times};
 use crate::session::ClientSlot;
 use crate::session::client::Meter;
 use rustix::fd::OwnedFd;
+use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -159,9 +160,9 @@ pub struct Parts {
 impl Parts {
     /// Becomes the calling thread's work, until it is told to stop.
     pub fn run(self) {
-        let figures = Arc::clone(&self.figures);
-        let before_bytes = figures.used_bytes.load(Ordering::Relaxed);
+        let before_bytes = self.figures.used_bytes.load(Ordering::Relaxed);
         let memory = Memory { before_bytes, of_thread: ThreadMemory::of_this_thread() };
+        LAST_WORD.with(|word| word.set(LastWord { memory, figures: Arc::clone(&self.figures) })).ok();
         IoThread {
             poller: Poller::of(self.epoll),
             bell: self.bell,
@@ -180,9 +181,24 @@ impl Parts {
             figures_due_us: 0,
         }
         .run();
-        // Of what the thread has held, nothing is left.
-        memory.tell(&figures);
     }
+}
+
+/// Tells the figures of a thread that ends, when nothing is left of what it has held: what had been made to start it
+/// is freed after its function has returned. Without this, memory in use appeared to grow by 100 bytes a thread.
+struct LastWord {
+    memory: Memory,
+    figures: Arc<IoThreadFigures>,
+}
+
+impl Drop for LastWord {
+    fn drop(&mut self) {
+        self.memory.tell(&self.figures);
+    }
+}
+
+thread_local! {
+    static LAST_WORD: OnceCell<LastWord> = const { OnceCell::new() };
 }
 
 impl Memory {
