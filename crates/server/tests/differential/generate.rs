@@ -441,6 +441,8 @@ fn is_defined(args: &[Vec<u8>]) -> bool {
         b"restore" if integer_at(2).is_some_and(|ttl| ttl > i64::MAX / 2) => false,
         // The centre of a polygon near a pole can lie outside of the map; what is then searched is undefined there.
         b"geosearch" | b"geosearchstore" if has(b"BYPOLYGON") && is_near_pole(inner) => false,
+        // Distances in place of positions: many are the same, and which of those comes first is not defined.
+        name if name.starts_with(b"geo") && has(b"STOREDIST") => false,
         // A time that has passed lets the key live on there until somebody looks.
         b"msetex"
             if [&b"PXAT"[..], b"EXAT"].iter().any(|word| value_of(word).is_some_and(|at| at < 1 << 20)) =>

@@ -65,7 +65,7 @@ fn is_comparable(steps: &[Step]) -> bool {
         let chosen_from = step.command().and_then(|args| takes_a_random_part(args));
         let deleted = next
             .and_then(Step::command)
-            .is_some_and(|args| args[0] == b"DEL" && Some(&args[1][..]) == chosen_from);
+            .is_some_and(|args| args[0] == b"DEL" && args.get(1).map(Vec::as_slice) == chosen_from);
         let expired = || next.is_some_and(|next| is_short(next) || matches!(next, Step::Pause));
         (chosen_from.is_none() || deleted || next.is_none()) && (!is_short(step) || expired())
     })
