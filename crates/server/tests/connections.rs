@@ -112,6 +112,16 @@ fn replies_beyond_the_limit_close_the_connection_and_are_not_sent() {
     let pipeline = "GET k\r\n".repeat(50);
     client.stream.write_all(pipeline.as_bytes()).unwrap();
     assert!(client.receive().is_none());
+    // Replies that a number in the request makes as long as one likes.
+    let member = "m".repeat(50_000);
+    control.ask(&format!("HSET hash {member} value"));
+    control.ask(&format!("SADD set {member}"));
+    control.ask(&format!("ZADD zset 1 {member}"));
+    for command in ["HRANDFIELD hash", "SRANDMEMBER set", "ZRANDMEMBER zset"] {
+        let mut client = process.connect();
+        client.stream.write_all(format!("{command} -6000000000000000000\r\n").as_bytes()).unwrap();
+        assert!(client.receive().is_none(), "{command}");
+    }
     // A client that does not read while others publish to it.
     assert_eq!(
         control.ask("CONFIG SET client-output-buffer-limit pubsub 1mb 0 0").split(' ').next(),
@@ -124,7 +134,7 @@ fn replies_beyond_the_limit_close_the_connection_and_are_not_sent() {
     eventually("the subscriber is closed", || control.ask(&format!("PUBLISH c {value}")) == "0");
     assert!(subscriber.is_closed_by_server());
     let info = control.ask("INFO stats");
-    assert!(info.contains("client_output_buffer_limit_disconnections:2"), "{info}");
+    assert!(info.contains("client_output_buffer_limit_disconnections:5"), "{info}");
 }
 
 fn unread_input_has_a_limit() {

@@ -62,6 +62,11 @@ fn what_is_too_large_is_an_error() {
         "local t = {} for i = 1, 1e9 do t[i] = string.rep('x', 2^20) .. i end",
         "not enough memory",
     );
+    refuses(
+        client,
+        "redis.call('SADD', 's', string.rep('x', 2^20)) return redis.call('SRANDMEMBER', 's', '-6000000000000000000')",
+        "reply is too large for a script",
+    );
     refuses(client, "return {unpack({}, 1, 1000000)}", "too many results to unpack");
     refuses(client, "return {unpack({}, -2147483648, 2147483647)}", "too many results to unpack");
     refuses(client, "return {unpack({}, 0, 2147483647)}", "too many results to unpack");

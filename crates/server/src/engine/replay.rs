@@ -17,6 +17,7 @@ use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
+use std::num::NonZeroUsize;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use wire::aof::{self, Item, ReadError};
@@ -25,6 +26,8 @@ use wire::reply::ReplyBuffer;
 /// Commands run between two looks at the clock.
 const COMMANDS_PER_LOOK: usize = 64;
 const BUFFER_BYTES: usize = 256 * 1024;
+/// Nobody reads what commands of a file answer.
+const REPLY_BYTES_MAX: usize = 1 << 20;
 
 /// The files of an append-only file, on their way into memory.
 pub(crate) struct LogLoading {
@@ -270,6 +273,7 @@ impl Executor {
     fn replay_one(&mut self, client: ClientSlot, id: CommandId, args: &OwnedArgs) {
         let protocol = self.server.clients[client].output.protocol;
         let mut reply = ReplyBuffer::new(protocol);
+        reply.set_limit(NonZeroUsize::new(REPLY_BYTES_MAX));
         let origin = Origin { in_transaction: true, replayed: true, ..Origin::default() };
         match self.call(client, id, args.view(), &mut reply, origin) {
             // Servers before version 7 told scripts as such.

@@ -16,6 +16,7 @@ use crate::script::{
 };
 use crate::session::ClientSlot;
 use std::borrow::Cow;
+use std::num::NonZeroUsize;
 use wire::reply::ReplyBuffer;
 
 /// A command that runs a script, while it runs.
@@ -346,7 +347,13 @@ impl Caller for Executor {
         let origin = Origin { in_transaction: true, in_script: true, replayed, ..Origin::default() };
         // What Lua has done since the last command is the script's time, not this command's.
         self.start_stopwatch();
+        // The interpreter has no room for more.
+        reply.set_limit(NonZeroUsize::new(environment::BYTES_MAX));
         let next = self.call(slot, id, args, reply, origin);
+        if reply.is_overflowed() {
+            reply.set_limit(None);
+            reply.error("ERR the command's reply is too large for a script");
+        }
         assert!(
             matches!(next, Next::Reply | Next::NoReply | Next::Persist(_)),
             "nothing waits inside a script"

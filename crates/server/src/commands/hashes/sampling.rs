@@ -42,6 +42,7 @@ impl Wanted {
         let mark = reply.begin_array();
         let mut answered = 0;
         let pairs = self.with_values && reply.protocol == Protocol::Resp3;
+        // Whether more may be answered: a reply that fills the memory is cut off, and its client closed.
         let mut one = |field: Cell<'_>, value: Cell<'_>| {
             answered += 1;
             if pairs {
@@ -51,14 +52,13 @@ impl Wanted {
             if self.with_values {
                 value.reply(reply);
             }
+            !reply.is_overflowed()
         };
         if let Ok(count) = usize::try_from(self.count) {
-            hash.random_distinct(count, means.random, at_ms, &mut one);
+            hash.random_distinct(count, means.random, at_ms, &mut |field, value| _ = one(field, value));
         } else {
-            for _ in 0..self.count.unsigned_abs() {
-                let Some((field, value)) = hash.random(means.random, at_ms) else { break };
-                one(field, value);
-            }
+            (0..self.count.unsigned_abs())
+                .all(|_| hash.random(means.random, at_ms).is_some_and(|(field, value)| one(field, value)));
         }
         let elements = if self.with_values && !pairs { answered * 2 } else { answered };
         reply.end_array(mark, elements);
