@@ -27,7 +27,8 @@ impl Executor {
     /// Runs again the commands of those who wait for keys that have changed, first come first served. What they
     /// change may make further keys ready.
     pub(super) fn serve_blocked(&mut self) {
-        // A script that is put aside, or data that is loaded, has not come to its end: nobody may see, let alone change, what it has done so far.
+        // A script that is put aside, or data that is loaded, has not come to its end: nobody may see, let alone
+        // change, what it has done so far.
         if self.is_busy() || self.is_loading() {
             return;
         }

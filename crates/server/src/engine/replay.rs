@@ -353,6 +353,7 @@ impl Executor {
     /// Tells who has asked, unless the connection is gone, how it has ended.
     pub(super) fn end_reloading(&mut self, slot: ClientSlot, result: Result<(), RestoreError>) {
         let answer = self.log_reloaded(result);
+        self.apply_effects(None);
         let waits =
             |client: &Client| client.blocked.as_ref().is_some_and(|blocked| blocked.on == BlockedOn::Loading);
         if self.server.clients.get(slot).is_some_and(waits) {

@@ -76,7 +76,7 @@ pub fn unblock(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let id = args.integer(2)?;
     let server = &mut *ctx.server;
     let target = u64::try_from(id).ok().and_then(|id| server.clients.by_id(id));
-    // Who waits for the end of a pause waits for no timeout.
+    // Who waits for the end of a pause, or of loading, waits for no timeout.
     let may_time_out = |client: &Client| {
         client
             .blocked
