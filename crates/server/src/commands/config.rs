@@ -59,20 +59,18 @@ fn set(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let pairs: Vec<(&[u8], &[u8])> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     let server = &mut *ctx.server;
     let local = server.clients[ctx.client].connection.is_loopback;
-    let (next, changes) = server
-        .config
-        .prepare(&pairs, SetOrigin { loading: false, local })
-        .map_err(|error| refusal(&error))?;
+    let loading = server.observed.persistence.loading.is_some();
+    let name = if server.config.extended_redis_compatibility { "Redis" } else { "Valkey" };
+    let refusal = |error: &SetError| {
+        error.text().map_or_else(|| ClientError::loading(name), |text| ClientError::formatted(quoted(&text)))
+    };
+    let prepared = server.config.prepare(&pairs, SetOrigin { loading, local });
+    let (next, changes) = prepared.map_err(|error| refusal(&error))?;
     server.surroundings.apply(&server.config, &next, &changes).map_err(|error| refusal(&error))?;
     server.config = next;
     server.config_changed = true;
     ctx.reply.ok();
     Ok(())
-}
-
-fn refusal(error: &SetError) -> ClientError {
-    let text = error.text().expect("no data set is being loaded");
-    ClientError::formatted(quoted(&text))
 }
 
 fn rewrite(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
