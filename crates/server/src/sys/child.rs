@@ -20,12 +20,14 @@ pub enum Ended {
 /// that another thread may have held a lock of at that moment; the allocator and the standard streams are safe.
 /// Signals do to it what they do to a new process, and it holds no open file but the standard streams and `kept`.
 pub fn fork(kept: &[RawFd]) -> io::Result<Side> {
+    let parent = std::process::id();
     // SAFETY: the child runs on with the caller's thread alone; the allocator's locks are released on both sides by
     // its own fork handlers, and the callers keep to what is said above.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
             become_independent(kept);
+            die_with(parent);
             Ok(Side::Child)
         }
         child => Ok(Side::Parent { child }),
@@ -44,6 +46,16 @@ fn become_independent(kept: &[RawFd]) {
     for fd in open.into_iter().filter(|fd| *fd > libc::STDERR_FILENO && !kept.contains(fd)) {
         // SAFETY: the values that own these files are never used nor dropped in the child, which ends by `exit`.
         unsafe { libc::close(fd) };
+    }
+}
+
+/// Has the kernel kill this process as soon as the thread that has forked it is gone: what it writes may not take the
+/// place of what a server that has been started since has written.
+fn die_with(parent: u32) {
+    // SAFETY: touches no memory. A kernel that does not know the call leaves things as they are.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    if std::os::unix::process::parent_id() != parent {
+        exit(1);
     }
 }
 
