@@ -273,10 +273,9 @@ impl Manifest {
 /// not inherit: one that outlives a server which was killed does not keep the next from starting.
 pub fn lock(names: &Names) -> Result<File, FileError> {
     match fs::create_dir(&names.directory) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            return Err(failed("Can't open or create append-only dir", &names.directory)(error));
-        }
-        _ => {}
+        Ok(()) => file::sync_directory_of(&names.directory)?,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(failed("Can't open or create append-only dir", &names.directory)(error)),
     }
     let path = names.path(&names.with(".lock"));
     let opened = fs::OpenOptions::new().create(true).append(true).open(&path);
