@@ -60,6 +60,8 @@ pub struct Executor {
     /// Until when a script that takes long has its turn, on the monotonic clock.
     script_slice_until_us: u64,
     suspended: Option<Box<script::SuspendedScript>>,
+    /// The data has been saved for the last time: what ran now would be acknowledged and lost.
+    ends: bool,
 }
 
 /// Randomness that the process draws once; tests pass constants.
@@ -93,6 +95,7 @@ impl Executor {
             script_slot: None,
             script_slice_until_us: 0,
             suspended: None,
+            ends: false,
         };
         executor.reconfigured();
         let memory = &mut executor.server.observed.memory;

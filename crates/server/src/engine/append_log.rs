@@ -2,6 +2,7 @@
 
 use super::Executor;
 use super::persistence::Answer;
+use crate::command::Origin;
 use crate::config::{AppendFsync, Config};
 use crate::db::Effect;
 use crate::error::ClientError;
@@ -27,7 +28,15 @@ const SYNC_PERIOD_US: u64 = 1_000_000;
 const POSTPONED_MAX_US: u64 = 2_000_000;
 /// So many rewrites that fail in a row are begun as soon as they are due; then they wait longer and longer.
 const FAILURES_TOLERATED: u64 = 3;
-const RETRY_DELAY_MAX_S: i64 = 3600;
+const RETRY_DELAY_MAX_S: u64 = 3600;
+
+/// What is not on disk cannot be taken back from those who have seen it in memory.
+fn end_unsynced(error: &io::Error) -> ! {
+    log::warn!(
+        "Can't persist AOF for fsync error when the AOF fsync policy is 'always': {error}. Exiting..."
+    );
+    std::process::exit(1);
+}
 
 /// An append-only file in use.
 pub(crate) struct Log {
@@ -42,9 +51,15 @@ pub(crate) struct Log {
     waits_for_rewrite: bool,
     synced_us: u64,
     postponed_since_us: Option<u64>,
-    rewrite_failed_s: i64,
+    /// On the monotonic clock.
+    rewrite_failed_us: u64,
     /// The log has told that rewrites wait, since the last one failed.
     pause_told: bool,
+    /// An fsync has failed: what it was to bring to disk may never get there, whatever later ones say. A new base
+    /// makes up for it.
+    lacks_pages: bool,
+    /// The rewrite under way began behind the last fsync that failed.
+    rewrite_mends: bool,
 }
 
 pub(super) fn names_of(config: &Config) -> Names {
@@ -59,7 +74,7 @@ fn temporary_base(process: u32) -> PathBuf {
 }
 
 /// After so many failures in a row.
-fn retry_delay_s(failures: u64) -> i64 {
+fn retry_delay_s(failures: u64) -> u64 {
     (60 << failures.saturating_sub(FAILURES_TOLERATED).min(6)).min(RETRY_DELAY_MAX_S)
 }
 
@@ -68,6 +83,16 @@ fn open_for_appending(path: &Path) -> Result<(File, u64), FileError> {
     let file = fs::OpenOptions::new().append(true).create(true).open(path).map_err(&doing)?;
     let bytes = file.metadata().map_err(&doing)?.len();
     Ok((file, bytes))
+}
+
+/// An empty file that every write goes to the end of: after a part of a write has been taken back, the next one must
+/// not leave a hole where that was.
+fn create_for_appending(path: &Path) -> Result<File, FileError> {
+    let (file, bytes) = open_for_appending(path)?;
+    if bytes > 0 {
+        file.set_len(0).map_err(failed("Can't open the append-only file", path))?;
+    }
+    Ok(file)
 }
 
 /// For changes of what is in use: what is wrong with the file is told like what is wrong with its disk.
@@ -102,8 +127,10 @@ impl Log {
             waits_for_rewrite: false,
             synced_us: now_us,
             postponed_since_us: None,
-            rewrite_failed_s: 0,
+            rewrite_failed_us: 0,
             pause_told: false,
+            lacks_pages: false,
+            rewrite_mends: false,
         })
     }
 }
@@ -146,7 +173,7 @@ impl Executor {
     }
 
     /// Follows `appendonly` as CONFIG SET has changed it. On failure it is as it was.
-    pub(super) fn follow_appendonly(&mut self) -> Answer {
+    pub(super) fn follow_appendonly(&mut self, origin: Origin) -> Answer {
         let wanted = self.server.config.appendonly;
         if self.is_loading() || wanted == self.disk.log.is_some() {
             self.remove_history_if_wanted();
@@ -156,8 +183,11 @@ impl Executor {
             self.stop_log();
             return Ok(());
         }
-        if let Err(error) = self.start_log() {
+        let started = self.start_log(origin).unwrap_or_else(|error| {
             log::warn!("{error}");
+            false
+        });
+        if !started {
             self.server.config.appendonly = false;
             return Err(ClientError::text(
                 "ERR CONFIG SET failed (possibly related to argument 'appendonly') - Unable to turn on AOF. Check server logs.",
@@ -178,34 +208,51 @@ impl Executor {
         }
     }
 
-    /// Switches the log on while there is data: it is valid from the end of the first rewrite on.
-    fn start_log(&mut self) -> Result<(), FileError> {
+    /// Switches the log on while there is data: it is valid from the end of the first rewrite on. `false`: that cannot
+    /// begin, and everything is as before.
+    fn start_log(&mut self, origin: Origin) -> Result<bool, FileError> {
         let names = names_of(&self.server.config);
         let directory = manifest::lock(&names)?;
         let manifest = load_manifest(&names)?;
         let temporary = names.temporary_increment();
-        let file = File::create(&temporary).map_err(failed("Can't open the append-only file", &temporary))?;
+        let file = create_for_appending(&temporary)?;
         let log = Log::new(names, manifest, directory, (file, 0), self.server.now.monotonic_us)?;
         self.disk.log = Some(Log { waits_for_rewrite: true, ..log });
-        if self.disk.child.is_some() {
+        if self.disk.child.as_ref().is_some_and(|child| child.purpose == Purpose::Snapshot) {
             log::info!(
                 "AOF was enabled but there is already another background operation. An AOF background was scheduled to start when possible."
             );
             self.server.observed.persistence.log.rewrite_scheduled = true;
+        } else if origin.in_transaction {
+            // The base would hold half of it.
+            log::info!(
+                "AOF was enabled during a transaction. An AOF background was scheduled to start when possible."
+            );
+            self.server.observed.persistence.log.rewrite_scheduled = true;
         } else {
-            self.rewrite_log();
+            // A rewrite that began before knows nothing of what has changed since.
+            self.end_rewrite();
+            if !self.rewrite_log() {
+                self.stop_log();
+                return Ok(false);
+            }
         }
         self.note_log();
-        Ok(())
+        Ok(true)
     }
 
-    fn stop_log(&mut self) {
+    /// Ends the rewrite under way, if there is one.
+    fn end_rewrite(&mut self) {
         if self.disk.child.as_ref().is_some_and(|child| child.purpose == Purpose::LogBase)
             && let Some(child) = self.disk.child.take()
         {
             log::info!("Killing AOF child");
             child.end();
         }
+    }
+
+    fn stop_log(&mut self) {
+        self.end_rewrite();
         self.close_log();
         if let Some(log) = self.disk.log.take().filter(|log| log.waits_for_rewrite) {
             // It holds nothing that anybody would read.
@@ -283,14 +330,7 @@ impl Executor {
             return;
         }
         match policy {
-            AppendFsync::Always => {
-                if let Err(error) = log.appender.sync() {
-                    log::warn!(
-                        "Can't persist AOF for fsync error when the AOF fsync policy is 'always': {error}. Exiting..."
-                    );
-                    std::process::exit(1);
-                }
-            }
+            AppendFsync::Always => log.appender.sync().unwrap_or_else(|error| end_unsynced(&error)),
             AppendFsync::EverySecond if now_us - log.synced_us >= SYNC_PERIOD_US => {
                 log.synced_us = now_us;
                 log.appender.sync_in_background();
@@ -298,6 +338,9 @@ impl Executor {
             AppendFsync::EverySecond | AppendFsync::No => {}
         }
         self.server.observed.persistence.log.last_fsync_error = log.appender.background_error();
+        if log.appender.take_sync_failure() {
+            (log.lacks_pages, log.rewrite_mends) = (true, false);
+        }
     }
 
     /// Copies what INFO shows.
@@ -312,17 +355,24 @@ impl Executor {
         }
     }
 
-    /// Writes and forces to disk all that there is.
-    pub(super) fn close_log(&mut self) {
-        let Some(log) = &mut self.disk.log else { return };
+    /// Writes and forces to disk all that there is; whether that has worked.
+    pub(super) fn close_log(&mut self) -> bool {
+        let Some(log) = &mut self.disk.log else { return true };
         log::info!("Calling fsync() on the AOF file.");
-        if let Err(error) = log.appender.write().and_then(|()| log.appender.sync()) {
+        let closed = log.appender.write().and_then(|()| log.appender.sync());
+        if let Err(error) = &closed {
             log::warn!("Fail to fsync the AOF file: {error}.");
         }
+        closed.is_ok()
+    }
+
+    /// The log was switched on while there was data, and has no base yet.
+    pub(super) fn log_waits_for_rewrite(&self) -> bool {
+        self.disk.log.as_ref().is_some_and(|log| log.waits_for_rewrite)
     }
 
     pub(super) fn may_stop_first_rewrite(&self, how: Shutdown) -> bool {
-        let waits = self.disk.log.as_ref().is_some_and(|log| log.waits_for_rewrite);
+        let waits = self.log_waits_for_rewrite();
         if waits {
             let then = if how.force { "Exit anyway." } else { "can't exit." };
             log::warn!("Writing initial AOF, {then}");
@@ -358,14 +408,20 @@ impl Executor {
 
     /// Starts a child that writes the data as the base of what is appended from now on; whether it has started.
     fn rewrite_log(&mut self) -> bool {
-        if let Err(error) = self.begin_increment() {
+        let started = self.begin_increment().map(|()| self.start_rewriter()).unwrap_or_else(|error| {
             log::warn!("{error}");
-            self.server.observed.persistence.log.last_rewrite_ok = false;
-            return false;
+            false
+        });
+        if started {
+            self.server.observed.persistence.log.rewrite_scheduled = false;
+        } else {
+            self.note_failed_rewrite();
         }
-        let figures = &mut self.server.observed.persistence.log;
-        figures.rewrites += 1;
-        figures.rewrite_scheduled = false;
+        started
+    }
+
+    fn start_rewriter(&mut self) -> bool {
+        self.server.observed.persistence.log.rewrites += 1;
         let is_rdb = self.server.config.aof_use_rdb_preamble;
         let incremental = self.server.config.aof_rewrite_incremental_fsync;
         let (snapshot, timestamp_s, db) = (self.snapshot(true), self.timestamp_s(), &self.db);
@@ -386,33 +442,39 @@ impl Executor {
             }
             written.is_ok()
         });
-        let started = self.child_started(started);
         self.disk.rewrites_as_rdb = is_rdb;
-        self.server.observed.persistence.log.last_rewrite_ok &= started;
-        started
+        self.child_started(started)
+    }
+
+    fn note_failed_rewrite(&mut self) {
+        let figures = &mut self.server.observed.persistence.log;
+        figures.last_rewrite_ok = false;
+        figures.rewrites_failed_in_a_row += 1;
+        if let Some(log) = &mut self.disk.log {
+            (log.rewrite_failed_us, log.pause_told) = (self.server.now.monotonic_us, false);
+        }
     }
 
     /// From now on, commands go to an increment of their own: those before will be in the base.
     fn begin_increment(&mut self) -> Result<(), FileError> {
         let Some(log) = &mut self.disk.log else { return Ok(()) };
         let names = log.names.clone();
-        let written = log.appender.write().and_then(|()| match self.server.config.appendfsync {
-            // What is in this file is acknowledged once the next one is on disk.
-            AppendFsync::Always => log.appender.sync(),
-            AppendFsync::EverySecond | AppendFsync::No => Ok(()),
-        });
-        written.map_err(failed("Writing to the AOF in", &names.directory))?;
+        log.appender.write().map_err(failed("Writing to the AOF in", &names.directory))?;
+        if self.server.config.appendfsync == AppendFsync::Always {
+            // What is in this file is acknowledged once the next one is on disk. That a later try to sync it succeeds
+            // would say nothing of the pages that this one has failed to write.
+            log.appender.sync().unwrap_or_else(|error| end_unsynced(&error));
+        }
+        log.rewrite_mends = true;
         if log.waits_for_rewrite {
             let temporary = names.temporary_increment();
-            let file =
-                File::create(&temporary).map_err(failed("Can't open the append-only file", &temporary))?;
-            log.appender.switch(file);
+            log.appender.switch(create_for_appending(&temporary)?);
             return Ok(());
         }
         let mut manifest = log.manifest.clone();
         let name = manifest.next_increment(&names);
         let path = names.path(&name);
-        let file = File::create(&path).map_err(failed("Can't open the append-only file", &path))?;
+        let file = create_for_appending(&path)?;
         manifest.persist(&names)?;
         log.earlier_bytes += log.appender.file_bytes();
         log.appender.switch(file);
@@ -453,11 +515,7 @@ impl Executor {
                 if let Err(error) = failed {
                     log::warn!("{error}");
                 }
-                figures.last_rewrite_ok = false;
-                figures.rewrites_failed_in_a_row += 1;
-                if let Some(log) = &mut self.disk.log {
-                    (log.rewrite_failed_s, log.pause_told) = (now_s, false);
-                }
+                self.note_failed_rewrite();
             }
         }
         child.remove_temporary();
@@ -468,7 +526,7 @@ impl Executor {
             if let Err(error) = fs::remove_file(&temporary) {
                 log::warn!("Removing {}: {error}", temporary.display());
             }
-            figures.rewrite_scheduled = true;
+            self.server.observed.persistence.log.rewrite_scheduled = true;
         }
         self.note_log();
     }
@@ -493,6 +551,7 @@ impl Executor {
         manifest.persist(&names)?;
         log.manifest = manifest;
         log.waits_for_rewrite = false;
+        log.lacks_pages &= !log.rewrite_mends;
         log.earlier_bytes = bytes_of(&base);
         self.server.observed.persistence.log.base_bytes = log.earlier_bytes + log.appender.file_bytes();
         if !self.server.config.aof_disable_auto_gc {
@@ -524,10 +583,13 @@ impl Executor {
         }
         let scheduled = self.server.observed.persistence.log.rewrite_scheduled;
         let growth_percent = self.growth_if_due();
-        if !(scheduled || growth_percent.is_some()) || self.rewrites_pause() {
+        let mends = self.disk.log.as_ref().is_some_and(|log| log.lacks_pages);
+        if !(scheduled || mends || growth_percent.is_some()) || self.rewrites_pause() {
             return;
         }
-        if let Some(percent) = growth_percent.filter(|_| !scheduled) {
+        if mends {
+            log::info!("Starting automatic rewriting of AOF because a part of it may not be on disk");
+        } else if let Some(percent) = growth_percent.filter(|_| !scheduled) {
             log::info!("Starting automatic rewriting of AOF on {percent}% growth");
         }
         self.rewrite_log();
@@ -544,10 +606,11 @@ impl Executor {
 
     /// Rewrites that fail again and again are begun ever more rarely: each leaves an increment behind.
     fn rewrites_pause(&mut self) -> bool {
-        let (now_s, failures) = (self.now_s(), self.server.observed.persistence.log.rewrites_failed_in_a_row);
+        let now_us = self.server.now.monotonic_us;
+        let failures = self.server.observed.persistence.log.rewrites_failed_in_a_row;
         let Some(log) = &mut self.disk.log else { return false };
         let delay_s = retry_delay_s(failures);
-        if failures < FAILURES_TOLERATED || now_s - log.rewrite_failed_s >= delay_s {
+        if failures < FAILURES_TOLERATED || now_us - log.rewrite_failed_us >= delay_s * 1_000_000 {
             return false;
         }
         if !std::mem::replace(&mut log.pause_told, true) {

@@ -47,6 +47,9 @@ impl Executor {
 
     /// Does what is due at the tick's instant. Safe to call at any time.
     pub fn run_timers(&mut self) {
+        if self.ends {
+            return;
+        }
         if self.is_busy() {
             return self.go_on_with_script();
         }

@@ -88,7 +88,7 @@ impl Executor {
     /// Whether the client's next request may run now.
     #[inline]
     pub fn accepts_requests(&self, slot: ClientSlot) -> bool {
-        !self.server.clients[slot].is_closing() && !self.is_waiting(slot)
+        !self.ends && !self.server.clients[slot].is_closing() && !self.is_waiting(slot)
     }
 
     /// Whether the client waits for something that others do, and its further requests with it.
@@ -222,7 +222,7 @@ impl Executor {
         let mut outcome = (command.handler)(&mut context, args);
         let mut next = context.next;
         if let Next::Persist(request) = next {
-            let persisted = self.persist(slot, request, origin.in_transaction, reply);
+            let persisted = self.persist(slot, request, origin, reply);
             (next, outcome) = persisted.map_or_else(|error| (Next::Reply, Err(error)), |next| (next, Ok(())));
         }
         let failed = outcome.is_err();
@@ -237,7 +237,7 @@ impl Executor {
         self.apply_effects(Some(slot));
         if self.server.config_changed {
             self.reconfigured();
-            if let Err(error) = self.follow_appendonly() {
+            if let Err(error) = self.follow_appendonly(origin) {
                 reply.truncate(start);
                 reply.error(on_the_wire(&error.to_string()));
             }

@@ -4,7 +4,7 @@
 use super::Executor;
 use super::append_log::Log;
 use super::replay::LogLoading;
-use crate::command::Next;
+use crate::command::{Next, Origin};
 use crate::config::{MaxmemoryPolicy, RdbVersionCheck};
 use crate::error::ClientError;
 use crate::observe::persistence::{ChildFigures, LoadingFigures};
@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use wire::reply::ReplyBuffer;
 
 /// A background save that failed is not begun again by itself before this.
-const RETRY_DELAY_S: i64 = 5;
+const RETRY_DELAY_US: u64 = 5_000_000;
 /// Loading goes on for so long between two looks at the clients.
 const LOAD_STEP_US: u64 = 10_000;
 /// Between two lines about the progress of loading.
@@ -47,6 +47,8 @@ pub(crate) struct Disk {
     pub targets: Targets,
     /// The rewrite under way writes its base as RDB.
     pub rewrites_as_rdb: bool,
+    /// A transaction or script that is not done yet has removed all data: it is saved when it is done.
+    pub saves_flushed: bool,
     loading_began_us: u64,
     loading_told_us: u64,
 }
@@ -149,9 +151,14 @@ impl Executor {
         &mut self,
         slot: ClientSlot,
         request: PersistRequest,
-        in_transaction: bool,
+        origin: Origin,
         reply: &mut ReplyBuffer,
     ) -> Result<Next, ClientError> {
+        let in_transaction = origin.in_transaction;
+        // No server writes such a command to a file; one that stands there all the same neither saves nor ends this.
+        if origin.replayed && request != PersistRequest::AllFlushed {
+            return Err(ClientError::loading(self.server_name()));
+        }
         // The other commands that may run meanwhile load nothing.
         if self.is_loading() && matches!(request, PersistRequest::Reload { .. } | PersistRequest::LoadLog) {
             return Err(ClientError::loading(self.server_name()));
@@ -168,6 +175,9 @@ impl Executor {
                 return self.rewrite_log_on_request(in_transaction, reply).map(|()| Next::Reply);
             }
             PersistRequest::Reload { save, flush, merge } => self.reload(save, flush, merge)?,
+            // What a file says that was loaded is no reason to write another one.
+            PersistRequest::AllFlushed if origin.replayed => {}
+            PersistRequest::AllFlushed if origin.in_transaction => self.disk.saves_flushed = true,
             PersistRequest::AllFlushed => self.all_flushed(),
             PersistRequest::LoadLog if in_transaction => self.reload_log()?,
             PersistRequest::LoadLog if self.begin_reloading_log(slot)? => {
@@ -226,11 +236,16 @@ impl Executor {
             return false;
         }
         log::info!("DB saved on disk");
-        let now_s = self.now_s();
         self.db.journal.dirty = 0;
+        self.note_saved();
+        true
+    }
+
+    fn note_saved(&mut self) {
+        let now_s = self.now_s();
         let figures = &mut self.server.observed.persistence;
         (figures.last_save_s, figures.last_save_ok) = (now_s, true);
-        true
+        figures.last_save_us = self.server.now.monotonic_us;
     }
 
     fn save_on_request(&mut self) -> Answer {
@@ -297,11 +312,10 @@ impl Executor {
 
     /// Starts a child that saves; whether it has started.
     fn save_in_background(&mut self) -> bool {
-        let now_s = self.now_s();
         let figures = &mut self.server.observed.persistence;
         figures.saves += 1;
         figures.dirty_before_save = self.db.journal.dirty;
-        figures.last_save_tried_s = now_s;
+        figures.last_save_tried_us = Some(self.server.now.monotonic_us);
         let (snapshot, target) = (self.snapshot(false), self.rdb_path());
         let incremental = self.server.config.rdb_save_incremental_fsync;
         let db = &self.db;
@@ -320,10 +334,14 @@ impl Executor {
             }
             written.is_ok()
         });
-        self.child_started(started)
+        let started = self.child_started(started);
+        if !started {
+            self.server.observed.persistence.last_save_ok = false;
+        }
+        started
     }
 
-    /// Takes a child that has just been forked, or the reason why there is none.
+    /// Takes a child that has just been forked; whether there is one. The log tells why not.
     pub(super) fn child_started(&mut self, started: io::Result<Child>) -> bool {
         let now_s = self.now_s();
         let keys_total =
@@ -350,7 +368,6 @@ impl Executor {
             }
             Err(error) => {
                 log::warn!("Can't save in background: fork: {error}");
-                figures.last_save_ok = false;
                 false
             }
         }
@@ -387,8 +404,7 @@ impl Executor {
                 log::info!("Background saving terminated with success");
                 let dirty = &mut self.db.journal.dirty;
                 *dirty = dirty.saturating_sub(figures.dirty_before_save);
-                (figures.last_save_s, figures.last_save_ok) = (now_s, true);
-                return;
+                return self.note_saved();
             }
             Ended::Exited(_) => {
                 log::warn!("Background saving error");
@@ -406,16 +422,17 @@ impl Executor {
         if self.disk.child.is_some() || self.is_loading() {
             return;
         }
-        let (now_s, dirty) = (self.now_s(), self.db.journal.dirty);
+        let (now_us, dirty) = (self.server.now.monotonic_us, self.db.journal.dirty);
         let figures = &mut self.server.observed.persistence;
-        let may_try = figures.last_save_ok || now_s - figures.last_save_tried_s > RETRY_DELAY_S;
-        let since_s = now_s - figures.last_save_s;
+        let tried_us = figures.last_save_tried_us.filter(|_| !figures.last_save_ok);
+        let may_try = tried_us.is_none_or(|tried_us| now_us - tried_us > RETRY_DELAY_US);
+        let since_us = now_us - figures.last_save_us;
         let due = self
             .server
             .config
             .save
             .iter()
-            .find(|point| dirty >= point.changes && since_s > point.seconds as i64);
+            .find(|point| dirty >= point.changes && since_us > point.seconds.saturating_mul(1_000_000));
         if let Some(point) = due.filter(|_| may_try) {
             log::info!("{} changes in {} seconds. Saving...", point.changes, point.seconds);
             self.save_in_background();
@@ -456,7 +473,11 @@ impl Executor {
             }
             child.end();
         }
-        self.close_log();
+        if !self.close_log() && !how.force && !self.log_waits_for_rewrite() {
+            log::warn!("Error writing the append-only file, can't exit.");
+            log::warn!("Errors trying to shut down the server. Check the logs for more information.");
+            return false;
+        }
         let loading = self.is_loading();
         let saves = how.save.unwrap_or(!self.server.config.save.is_empty());
         if saves && !loading {
@@ -471,6 +492,7 @@ impl Executor {
             }
         }
         self.server.host_requests.push(HostRequest::Shutdown);
+        self.ends = true;
         true
     }
 

@@ -42,6 +42,9 @@ impl Executor {
 
     /// All that was done as one has been done: it is told as one.
     pub(super) fn end_unit(&mut self) {
+        if std::mem::take(&mut self.disk.saves_flushed) {
+            self.all_flushed();
+        }
         let unit = std::mem::take(&mut self.unit);
         let Some(first) = unit.first() else { return };
         if unit.len() == 1 {

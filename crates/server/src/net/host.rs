@@ -40,6 +40,8 @@ pub struct Host {
     pub(super) balance: Balance,
     pub(super) sweep: Sweep,
     signals: StopSignals,
+    /// A signal that has come and has not been followed yet.
+    stop_wanted: Option<StopSignal>,
     ready: Vec<Readiness>,
     /// Intakes whose requests wait for others to be parsed, so that all run as one batch; and how many requests.
     batch: Intakes,
@@ -89,6 +91,7 @@ impl Host {
             balance: Balance::default(),
             sweep: Sweep::default(),
             signals,
+            stop_wanted: None,
             ready: Vec::new(),
             batch: Vec::new(),
             batch_requests: 0,
@@ -148,7 +151,7 @@ impl Host {
         let ready = std::mem::take(&mut self.ready);
         for event in &ready {
             match event.token {
-                Token::Signal => self.stop_if_requested(),
+                Token::Signal => self.stop_wanted = self.signals.requested().or(self.stop_wanted),
                 // The tick takes what was delivered.
                 Token::Bell => {}
                 Token::Listener(index) => self.accept(index as usize),
@@ -157,6 +160,7 @@ impl Host {
         }
         self.ready = ready;
         self.ready.clear();
+        self.stop_if_wanted();
         self.receive();
         self.run_batch();
         self.executor.run_timers();
@@ -176,9 +180,13 @@ impl Host {
         Ok(goes_on)
     }
 
-    /// A signal has come: ends the process if the data is safe.
-    fn stop_if_requested(&mut self) {
-        let Some(signal) = self.signals.requested() else { return };
+    /// If a signal has come, ends the process if the data is safe. A script or transaction that has been put aside is
+    /// waited for: what it has done so far is half of it, and to be saved whole or not at all.
+    fn stop_if_wanted(&mut self) {
+        if self.executor.is_busy() && !self.executor.is_loading() {
+            return;
+        }
+        let Some(signal) = self.stop_wanted.take() else { return };
         let config = &self.executor.server.config;
         let flags = match signal {
             StopSignal::Interrupt => config.shutdown_on_sigint,
@@ -333,7 +341,7 @@ impl Host {
     /// Goes on with clients whose waiting is over: what they have sent meanwhile is still in their buffers.
     fn resume(&mut self) {
         while let Some(slot) = self.executor.server.resumed.pop_front() {
-            let intake = match &mut self.seats[slot.0 as usize] {
+            let intake = match self.seats.get_mut(slot.0 as usize).and_then(Option::as_mut) {
                 Some(Seat::Here(connection)) => {
                     connection.intake.take().or_else(|| Some(self.spare_intakes.lend(slot)))
                 }
@@ -427,7 +435,8 @@ impl Host {
     /// Ends a client's connection. Its slot is free at once if the socket is here, and otherwise when its thread has
     /// closed it.
     pub(super) fn close(&mut self, slot: ClientSlot) {
-        match self.seats[slot.0 as usize].take() {
+        // Commands that are read from a file have a client too, and it has no connection.
+        match self.seats.get_mut(slot.0 as usize).and_then(Option::take) {
             Some(Seat::Here(connection)) => {
                 // The socket leaves the poller when it is closed; failing to take it out first changes nothing.
                 let _ = self.poller.remove(connection.fd());

@@ -5,10 +5,12 @@
 pub struct Persistence {
     /// When the data was last saved, in seconds since 1970; the server's start counts.
     pub last_save_s: i64,
+    /// As above, on the monotonic clock: whether it is time to save again does not depend on when the clock is set.
+    pub last_save_us: u64,
     /// The last background save that ended did so well.
     pub last_save_ok: bool,
-    /// When one was last begun.
-    pub last_save_tried_s: i64,
+    /// When one was last begun, on the monotonic clock.
+    pub last_save_tried_us: Option<u64>,
     pub last_background_save_duration_s: i64,
     /// Of the background save under way.
     pub save_started_s: Option<i64>,
@@ -122,8 +124,9 @@ impl Persistence {
     pub fn new(now_s: i64) -> Self {
         Persistence {
             last_save_s: now_s,
+            last_save_us: 0,
             last_save_ok: true,
-            last_save_tried_s: 0,
+            last_save_tried_us: None,
             last_background_save_duration_s: -1,
             save_started_s: None,
             saves: 0,

@@ -34,13 +34,25 @@ impl Clients {
     /// Makes room for a client and lets `make` fill it; ids start at 1 and are never used again.
     pub fn add(&mut self, make: impl FnOnce(u64, ClientSlot) -> Client) -> ClientSlot {
         self.last_id += 1;
-        let slot = ClientSlot(self.free.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            self.slots.len() as u32 - 1
-        }));
+        let slot = self.free_slot();
         self.by_id.insert(self.last_id, slot);
         self.slots[slot.0 as usize] = Some(Box::new(make(self.last_id, slot)));
         slot
+    }
+
+    /// As [`Self::add`], for commands that come from a file: it has no connection, no list shows it and nothing that
+    /// chooses among clients finds it. Its id is 0.
+    pub fn add_unlisted(&mut self, make: impl FnOnce(u64, ClientSlot) -> Client) -> ClientSlot {
+        let slot = self.free_slot();
+        self.slots[slot.0 as usize] = Some(Box::new(make(0, slot)));
+        slot
+    }
+
+    fn free_slot(&mut self) -> ClientSlot {
+        ClientSlot(self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() as u32 - 1
+        }))
     }
 
     pub fn remove(&mut self, slot: ClientSlot) -> Box<Client> {
@@ -133,7 +145,7 @@ impl Clients {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Client> {
-        self.slots.iter().filter_map(|slot| slot.as_deref())
+        self.slots.iter().filter_map(|slot| slot.as_deref()).filter(|client| client.id != 0)
     }
 
     /// Clients by age, without those that are being closed.

@@ -154,4 +154,9 @@ impl Appender {
     pub fn background_error(&self) -> Option<String> {
         self.fsyncer.error()
     }
+
+    /// Whether one has failed since this was asked last.
+    pub fn take_sync_failure(&mut self) -> bool {
+        self.fsyncer.take_failure()
+    }
 }

@@ -11,7 +11,9 @@ use std::thread;
 /// What the thread has done.
 #[derive(Debug, Default)]
 struct Progress {
-    pending: AtomicBool,
+    /// Files that have been asked for and are not done.
+    pending: AtomicU64,
+    failed: AtomicBool,
     /// Up to here the log is on disk, in bytes ever appended.
     synced: AtomicU64,
     /// Why the last fsync failed.
@@ -35,18 +37,23 @@ impl Fsyncer {
 
     /// Has the file forced to disk, of which `appended` bytes have been written in all.
     pub fn sync(&self, file: &Arc<File>, appended: u64) {
-        self.progress.pending.store(true, Ordering::Release);
+        self.progress.pending.fetch_add(1, Ordering::AcqRel);
         if self.sender.send((Arc::clone(file), appended)).is_err() {
             unreachable!("the thread lives as long as the sender");
         }
     }
 
     pub fn is_pending(&self) -> bool {
-        self.progress.pending.load(Ordering::Acquire)
+        self.progress.pending.load(Ordering::Acquire) > 0
     }
 
     pub fn synced(&self) -> u64 {
         self.progress.synced.load(Ordering::Acquire)
+    }
+
+    /// Whether an fsync has failed since this was asked last.
+    pub fn take_failure(&self) -> bool {
+        self.progress.failed.swap(false, Ordering::AcqRel)
     }
 
     /// Why the last fsync failed, if it did.
@@ -59,10 +66,11 @@ impl Fsyncer {
 fn sync_all(receiver: &Receiver<(Arc<File>, u64)>, progress: &Progress) {
     while let Ok((file, appended)) = receiver.recv() {
         let result = file.sync_data();
-        if result.is_ok() {
-            progress.synced.fetch_max(appended, Ordering::AcqRel);
+        match &result {
+            Ok(()) => drop(progress.synced.fetch_max(appended, Ordering::AcqRel)),
+            Err(_) => progress.failed.store(true, Ordering::Release),
         }
         *progress.error.lock().expect("no thread panics while it holds this") = result.err();
-        progress.pending.store(false, Ordering::Release);
+        progress.pending.fetch_sub(1, Ordering::AcqRel);
     }
 }
