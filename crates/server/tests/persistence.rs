@@ -172,7 +172,7 @@ fn a_torn_file_is_read_up_to_where_it_is_whole() {
 /// A server on files that may be broken: it runs, or it has refused to start with an error.
 fn start_on(files: &Files, options: &[&str]) -> Result<Process, String> {
     let port = free_port();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_warmline-server"))
+    let mut child = Command::new(process::program())
         .args(["--port", &port.to_string(), "--save", "", "--dir", files.0.to_str().unwrap()])
         .args(options)
         .stdout(Stdio::null())
@@ -380,14 +380,42 @@ fn write_until_refused(client: &mut Client<TcpStream>) -> (u64, String) {
     unreachable!("the loop ends by itself")
 }
 
+/// Waits for the end of all rewrites, asked for or under way.
+fn rewritten(client: &mut Client<TcpStream>) {
+    eventually("a rewrite", || {
+        let info = client.ask("INFO persistence");
+        ["aof_rewrite_in_progress:0", "aof_rewrite_scheduled:0", "aof_last_bgrewrite_status:ok"]
+            .iter()
+            .all(|line| info.contains(line))
+    });
+}
+
+/// How the increment came about that is written to when the disk is full.
+#[derive(Clone, Copy, Debug)]
+enum Increment {
+    AtStart,
+    ByRewrite,
+    BySwitchingOn,
+}
+
 #[test]
 fn a_full_disk_refuses_writes_until_there_is_room() {
-    for policy in ["everysec", "no"] {
-        let disk = SmallDisk::new(&format!("full-{policy}"));
+    let increments = [Increment::AtStart, Increment::ByRewrite, Increment::BySwitchingOn];
+    for (policy, increment) in ["everysec", "no"].into_iter().flat_map(|p| increments.map(|i| (p, i))) {
+        let disk = SmallDisk::new(&format!("full-{policy}-{increment:?}"));
         let options = ["--appendonly", "yes", "--appendfsync", policy];
-        let server = disk.files.start(&options);
+        let server = match increment {
+            Increment::BySwitchingOn => disk.files.start(&["--appendfsync", policy]),
+            Increment::AtStart | Increment::ByRewrite => disk.files.start(&options),
+        };
         let mut client = loaded(&server);
         client.ask("SET before full");
+        match increment {
+            Increment::AtStart => {}
+            Increment::ByRewrite => drop(client.ask("BGREWRITEAOF")),
+            Increment::BySwitchingOn => assert_eq!(client.ask("CONFIG SET appendonly yes"), "OK"),
+        }
+        rewritten(&mut client);
         disk.fill(&server);
         let (acknowledged, error) = write_until_refused(&mut client);
         assert!(error.starts_with("MISCONF Errors writing to the AOF file: "), "{policy}: {error}");
@@ -395,6 +423,7 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
         assert!(client.ask("PING").starts_with("MISCONF"));
         assert!(client.ask("INFO persistence").contains("aof_last_write_status:err"));
         client.ask("BGREWRITEAOF");
+        assert!(client.ask("SHUTDOWN").starts_with("ERR Errors trying to SHUTDOWN"), "it would lose data");
         disk.free(&server);
         eventually("room", || client.ask("SET after full") == "OK");
         assert!(client.ask("INFO persistence").contains("aof_last_write_status:ok"));
@@ -402,7 +431,8 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
         drop((client, server));
         let server = disk.files.start(&options);
         let mut client = loaded(&server);
-        assert_eq!(client.ask("MGET count before after"), format!("[{acknowledged} full full]"), "{policy}");
+        let values = client.ask("MGET count before after");
+        assert_eq!(values, format!("[{acknowledged} full full]"), "{policy}, {increment:?}");
         assert_eq!(disk.leftovers(), [""; 0]);
     }
 }
@@ -561,12 +591,113 @@ fn what_was_loaded_anew_is_no_change() {
     assert_eq!(changes(&mut client), Some(0));
 }
 
+/// A rewrite that began before the file was switched on lacks what has changed in between.
+#[test]
+fn switching_on_begins_a_rewrite_of_its_own() {
+    let files = Files::new("switched-on");
+    let mut server = files.start(&["--rdb-key-save-delay", "5000"]);
+    let mut client = loaded(&server);
+    client.ask("DEBUG POPULATE 200");
+    assert_eq!(client.ask("BGREWRITEAOF"), "Background append only file rewriting started");
+    assert_eq!(client.ask("SET between 1"), "OK");
+    assert_eq!(client.ask("CONFIG SET appendonly yes"), "OK");
+    assert_eq!(client.ask("SET behind 1"), "OK");
+    // From now on it counts.
+    eventually("a manifest", || files.0.join("appendonlydir/appendonly.aof.manifest").exists());
+    server.signal(rustix::process::Signal::KILL);
+    server.wait();
+    let server = files.start(&ALWAYS);
+    assert_eq!(loaded(&server).ask("MGET between behind"), "[1 1]");
+}
+
+/// Two units of which the first half is seen by the file that is begun in the middle.
+#[test]
+fn what_begins_within_a_transaction_holds_all_of_it_or_nothing() {
+    let files = Files::new("within");
+    let server = files.start(&["--save", "3600 100000"]);
+    let mut client = loaded(&server);
+    client.ask("SET old 1");
+    for command in ["MULTI", "SET a 1", "FLUSHALL", "SET b 1", "CONFIG SET appendonly yes", "SET c 1"] {
+        client.ask(command);
+    }
+    client.ask("EXEC");
+    let snapshot = fs::read(files.0.join("dump.rdb")).unwrap();
+    let saved = load_snapshot(&snapshot, true).unwrap();
+    assert_eq!(saved.database(0).len(), 2, "FLUSHALL saves, and what is saved is the whole transaction");
+    rewritten(&mut client);
+    drop((client, server));
+    let server = files.start(&ALWAYS);
+    assert_eq!(loaded(&server).ask("MGET old a b c"), "[Null Null 1 1]");
+}
+
+#[test]
+fn a_child_whose_server_was_killed_replaces_nothing() {
+    let files = Files::new("orphan");
+    let mut server = files.start(&["--rdb-key-save-delay", "100000"]);
+    let mut client = loaded(&server);
+    client.ask("DEBUG POPULATE 1000");
+    client.ask("BGSAVE");
+    let child = || {
+        let names = fs::read_dir(&files.0).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names = names.map(|name| name.into_string().unwrap());
+        names.find_map(|name| Some(name.strip_prefix("temp-")?.strip_suffix(".rdb")?.to_owned()))
+    };
+    eventually("a child", || child().is_some());
+    let status = format!("/proc/{}/stat", child().unwrap());
+    server.signal(rustix::process::Signal::KILL);
+    server.wait();
+    // It may wait as a zombie for whoever inherits it.
+    let is_gone = || fs::read_to_string(&status).map_or(true, |stat| stat.contains(") Z "));
+    let started = Instant::now();
+    eventually("the child's end", is_gone);
+    assert!(started.elapsed() < Duration::from_secs(20), "it has not gone on to its end");
+}
+
+#[test]
+fn files_are_not_exchanged_while_they_are_loaded() {
+    let files = Files::new("loading");
+    let options = ["--enable-protected-configs", "yes", "--key-load-delay", "1000"];
+    {
+        let server = files.start(&options);
+        let mut client = loaded(&server);
+        client.ask("DEBUG POPULATE 20000");
+        client.ask("SAVE");
+    }
+    let server = files.start(&options);
+    let mut client = server.connect();
+    for setting in ["dir /tmp", "appendonly yes"] {
+        let answer = client.ask(&format!("CONFIG SET {setting}"));
+        assert_eq!(answer, "LOADING Valkey is loading the dataset in memory", "{setting}");
+    }
+    assert_eq!(client.ask("CONFIG SET key-load-delay 0"), "OK");
+    eventually("loading", || client.ask("DBSIZE") == "20000");
+}
+
+/// What runs the commands of a file is nobody's client.
+#[test]
+fn clients_that_are_killed_while_data_is_loaded_do_not_end_it() {
+    let files = Files::new("killed");
+    let server = files.start(&["--appendonly", "yes", "--aof-use-rdb-preamble", "no"]);
+    let (mut asking, mut other) = (loaded(&server), loaded(&server));
+    for _ in 0..20 {
+        other.ask("DEBUG POPULATE 100000 key 10");
+    }
+    for _ in 0..3 {
+        asking.send(&[b"DEBUG", b"LOADAOF"]);
+        eventually("loading begins", || other.ask("GET x").starts_with("LOADING"));
+        assert_eq!(other.ask("CLIENT LIST").lines().count(), 2);
+        assert_eq!(other.ask("CLIENT KILL TYPE normal"), "1");
+        eventually("it ends", || other.ask("DBSIZE") == "100000");
+        asking = loaded(&server);
+    }
+}
+
 #[test]
 fn two_servers_do_not_append_to_one_file() {
     let files = Files::new("lock");
     let server = files.start(&ALWAYS);
     loaded(&server);
-    let second = Command::new(env!("CARGO_BIN_EXE_warmline-server"))
+    let second = Command::new(process::program())
         .args(["--port", &free_port().to_string(), "--dir", files.0.to_str().unwrap()])
         .args(ALWAYS)
         .output()

@@ -71,6 +71,11 @@ fn io_threads_option() -> Vec<String> {
     threads.map_or(Vec::new(), |threads| vec!["--io-threads".to_owned(), threads])
 }
 
+/// The server that is tested: `WARMLINE_TEST_SERVER` names another one than this build's.
+pub fn program() -> String {
+    std::env::var("WARMLINE_TEST_SERVER").unwrap_or_else(|_| env!("CARGO_BIN_EXE_warmline-server").to_owned())
+}
+
 static DIRECTORIES: AtomicUsize = AtomicUsize::new(0);
 
 impl Process {
@@ -80,7 +85,7 @@ impl Process {
         let name = format!("warmline-{}-{}", std::process::id(), DIRECTORIES.fetch_add(1, Ordering::Relaxed));
         let directory = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&directory).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_warmline-server"))
+        let child = Command::new(program())
             .args(["--port", &port.to_string(), "--save", ""])
             .args(io_threads_option())
             .args(options)

@@ -1,0 +1,212 @@
+//! Processes that are asked to end, by signals and by SHUTDOWN, while clients write: what was acknowledged is there
+//! afterwards, and nothing is there by half.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod process;
+
+use process::{Client, Process, encode, eventually, shown};
+use rustix::process::Signal;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+tests_with_io_threads!(
+    nothing_acknowledged_is_lost_by_a_stop,
+    a_slow_script_is_saved_whole,
+    a_stop_that_cannot_save_does_not_happen,
+);
+
+/// A directory for files that outlive servers.
+struct Files(PathBuf);
+
+impl Files {
+    fn new(name: &str) -> Self {
+        let threads = process::IO_THREADS.get();
+        let name = format!("warmline-{name}-{threads}-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Files(path)
+    }
+
+    fn start(&self, options: &[&str]) -> Process {
+        let fixed = ["--enable-debug-command", "yes", "--dir", self.0.to_str().unwrap()];
+        Process::start(&[&fixed, options].concat())
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn loaded(server: &Process) -> Client<TcpStream> {
+    let mut client = server.connect();
+    eventually("loading", || client.ask("PING") == "PONG");
+    client
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stop {
+    Signal(Signal),
+    Command(&'static str),
+}
+
+impl Stop {
+    fn ask(self, server: &Process) {
+        match self {
+            Stop::Signal(signal) => server.signal(signal),
+            Stop::Command(command) => {
+                let mut client = server.connect();
+                assert_eq!(client.ask("SET asked 1"), "OK");
+                let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+                let requests = [encode(&words), encode(&[b"SET", b"behind", b"1"])].concat();
+                std::io::Write::write_all(&mut client.stream, &requests).unwrap();
+                assert!(client.is_closed_by_server(), "nothing behind SHUTDOWN is answered");
+            }
+        }
+    }
+}
+
+const STOPS: [Stop; 7] = [
+    Stop::Signal(Signal::TERM),
+    Stop::Command("SHUTDOWN"),
+    Stop::Signal(Signal::INT),
+    Stop::Command("SHUTDOWN SAVE"),
+    Stop::Command("SHUTDOWN NOW"),
+    Stop::Signal(Signal::TERM),
+    Stop::Command("SHUTDOWN NOW SAVE FORCE"),
+];
+
+/// Sends pipelines of a counter's values until the server is gone; the last one that was acknowledged.
+fn write_until_gone(client: &mut Client<TcpStream>, key: &str) -> u64 {
+    const PIPELINE: u64 = 20;
+    let (mut sent, mut acknowledged) = (0, 0);
+    loop {
+        let values = (sent + 1..=sent + PIPELINE).map(|value| value.to_string());
+        let requests: Vec<u8> =
+            values.flat_map(|value| encode(&[b"SET", key.as_bytes(), value.as_bytes()])).collect();
+        sent += PIPELINE;
+        // After a failure, what was acknowledged before may still be on its way.
+        let _ = std::io::Write::write_all(&mut client.stream, &requests);
+        for _ in 0..PIPELINE {
+            match client.receive().as_ref().map(shown).as_deref() {
+                Some("OK") => acknowledged += 1,
+                Some(other) => panic!("{other}"),
+                None => return acknowledged,
+            }
+        }
+    }
+}
+
+fn nothing_acknowledged_is_lost_by_a_stop() {
+    const WRITERS: usize = 4;
+    let snapshots: &[&str] = &["--save", "3600 100000000"];
+    for options in [snapshots, &["--appendonly", "yes"], &["--appendonly", "yes", "--appendfsync", "always"]]
+    {
+        let files = Files::new("stops");
+        for (round, stop) in STOPS.into_iter().enumerate() {
+            let mut server = files.start(options);
+            drop(loaded(&server));
+            let acknowledged: Vec<u64> = std::thread::scope(|scope| {
+                let writers: Vec<_> = (0..WRITERS)
+                    .map(|writer| {
+                        let mut client = server.connect();
+                        scope.spawn(move || write_until_gone(&mut client, &format!("writer{writer}")))
+                    })
+                    .collect();
+                std::thread::sleep(Duration::from_millis(40 + round as u64 * 7));
+                stop.ask(&server);
+                writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+            });
+            assert_eq!(server.wait().code(), Some(0), "{stop:?}");
+            let server = files.start(options);
+            let mut client = loaded(&server);
+            for (writer, acknowledged) in acknowledged.into_iter().enumerate() {
+                let value: u64 = client.ask(&format!("GET writer{writer}")).parse().unwrap_or(0);
+                assert!(value >= acknowledged, "{stop:?}, {options:?}: {value} of {acknowledged}");
+            }
+            if matches!(stop, Stop::Command(_)) {
+                assert_eq!(client.ask("MGET asked behind"), "[1 Null]", "{stop:?}, {options:?}");
+            }
+            client.ask("FLUSHALL");
+        }
+    }
+}
+
+/// Says that it has begun, writes, takes a second or so, and writes again.
+const SLOW: &str =
+    "redis.call('incr',KEYS[1]) for i=1,3000000 do redis.call('ping') end return redis.call('incr',KEYS[1])";
+
+fn begin_slow(server: &Process, in_transaction: bool) -> Client<TcpStream> {
+    let mut client = server.connect();
+    if in_transaction {
+        client.send(&[b"MULTI"]);
+        client.send(&[b"INCR", b"x"]);
+    }
+    client.send(&[b"EVAL", SLOW.as_bytes(), b"1", b"x"]);
+    if in_transaction {
+        client.send(&[b"INCR", b"x"]);
+        client.send(&[b"EXEC"]);
+    }
+    let mut other = server.connect();
+    eventually("the script is slow", || other.ask("GET x").starts_with("BUSY"));
+    client
+}
+
+fn a_slow_script_is_saved_whole() {
+    let snapshots: &[&str] = &["--save", "3600 100000000", "--busy-reply-threshold", "1"];
+    let log: &[&str] = &["--appendonly", "yes", "--busy-reply-threshold", "1"];
+    for (options, in_transaction) in [(snapshots, false), (snapshots, true), (log, false), (log, true)] {
+        let whole = if in_transaction { "4" } else { "2" };
+        let files = Files::new("slow");
+        let mut server = files.start(options);
+        let mut client = begin_slow(&server, in_transaction);
+        server.signal(Signal::TERM);
+        assert_eq!(server.wait().code(), Some(0));
+        while let Some(reply) = client.receive() {
+            assert!(["OK", "QUEUED", "2", "[1 3 4]"].contains(&shown(&reply).as_str()), "{reply:?}");
+        }
+        assert_eq!(loaded(&files.start(options)).ask("GET x"), whole, "{options:?}");
+
+        // Who does not want to wait for it may do without what is not saved.
+        let mut server = files.start(options);
+        loaded(&server).ask("SET y saved");
+        let _client = begin_slow(&server, in_transaction);
+        assert!(loaded_or_busy(&server).ask("SHUTDOWN").starts_with("BUSY"));
+        loaded_or_busy(&server).send(&[b"SHUTDOWN", b"NOSAVE"]);
+        assert_eq!(server.wait().code(), Some(0));
+        assert_eq!(loaded(&files.start(options)).ask("GET x"), whole, "{options:?}");
+    }
+}
+
+fn loaded_or_busy(server: &Process) -> Client<TcpStream> {
+    let mut client = server.connect();
+    eventually("loading", || !client.ask("PING").starts_with("LOADING"));
+    client
+}
+
+fn a_stop_that_cannot_save_does_not_happen() {
+    let files = Files::new("refused");
+    let mut server = files.start(&["--save", "3600 100000000"]);
+    let mut client = loaded(&server);
+    client.ask("SET x 1");
+    let path: &Path = &files.0.join("dump.rdb");
+    std::fs::create_dir_all(path.join("in the way")).unwrap();
+    assert_eq!(client.ask("SHUTDOWN"), "ERR Errors trying to SHUTDOWN. Check logs.");
+    assert_eq!(client.ask("SHUTDOWN ABORT"), "ERR No shutdown in progress.");
+    server.signal(Signal::TERM);
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(client.ask("INCR x"), "2");
+    std::fs::remove_dir_all(path).unwrap();
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait().code(), Some(0));
+    let mut server = files.start(&["--save", "3600 100000000"]);
+    let mut client = loaded(&server);
+    assert_eq!(client.ask("GET x"), "2");
+    std::fs::remove_file(path).unwrap();
+    std::fs::create_dir_all(path.join("in the way")).unwrap();
+    client.send(&[b"SHUTDOWN", b"FORCE"]);
+    assert_eq!(server.wait().code(), Some(0));
+}
