@@ -26,9 +26,10 @@ enum Aggregate {
 }
 
 impl Aggregate {
+    /// Of `a`, a number, and `b`, which may be none: a sum with it counts as nothing, as that of opposite infinities
+    /// does, and neither minimum nor maximum heeds it.
     fn combine(self, a: f64, b: f64) -> f64 {
         match self {
-            // The sum of opposite infinities counts as nothing.
             Aggregate::Sum => number_or_zero(a + b),
             Aggregate::Min => a.min(b),
             Aggregate::Max => a.max(b),
@@ -206,7 +207,8 @@ fn by_size(sources: &[Source<'_>]) -> Vec<usize> {
     order
 }
 
-/// Calls `emit` for each member of the intersection until it says stop.
+/// Calls `emit` for each member of the intersection until it says stop. Infinity times a weight of 0 is 0 in the first
+/// source only: in the others it makes the sum 0. In a union it is 0 in each source. So it is in the reference.
 fn intersect(query: &Query<'_>, sources: &[Source<'_>], emit: &mut dyn FnMut(Text<'_>, f64) -> bool) {
     let order = by_size(sources);
     let Some((&smallest, others)) = order.split_first() else { return };
@@ -214,7 +216,7 @@ fn intersect(query: &Query<'_>, sources: &[Source<'_>], emit: &mut dyn FnMut(Tex
         let mut sum = number_or_zero(score * query.weights[smallest]);
         for &index in others {
             let Some(score) = member.with_bytes(|bytes| sources[index].score(bytes)) else { return true };
-            sum = query.aggregate.combine(sum, number_or_zero(score * query.weights[index]));
+            sum = query.aggregate.combine(sum, score * query.weights[index]);
         }
         emit(member, sum)
     });
