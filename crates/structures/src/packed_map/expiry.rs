@@ -1,131 +1,250 @@
 //! The earliest expiry of each page and, above those, of every sixteen: what is due is found by one descent.
 //!
-//! Exists only while some field of a map expires. Level 0 has an entry a page; entry `i` of a level is the
-//! minimum of entries `16 i .. 16 i + 16` of the level below. About 8.6 bytes a page, a quarter byte a field.
+//! ```text
+//!  group of groups   | 16 earliest expiries | 16 groups, each there only if something in it expires |
+//!  group of pages    | 16 earliest expiries |
+//! ```
+//!
+//! Groups come with the first page in them that expires and go with the last, so that an element which starts or stops
+//! to expire costs one way down, however many pages there are. Where all pages expire, 9.3 bytes a page, a quarter byte
+//! an element. As long as only some of the first sixteen expire, there is a list of those instead.
+//!
+//! # Invariants
+//! 1. An entry is the earliest of what is below it, [`NEVER`] if nothing there expires.
+//! 2. A group is there exactly if some of its entries is not `NEVER`.
+//! 3. The topmost group covers the last page that expires and is no higher than that takes; a list ends with that page.
+//!
+//! Rejected: whole levels as arrays, which the first element to expire allocated for all pages and the last one freed.
 
 use super::page::NEVER;
 use crate::size_class::usable_size;
 
-const FAN_OUT: usize = 16;
+const FAN_OUT_BITS: u32 = 4;
+const FAN_OUT: usize = 1 << FAN_OUT_BITS;
 
-pub(super) struct EarliestExpiries {
-    levels: Vec<Vec<u64>>,
+/// The earliest expiries of so many pages, or groups.
+type Expiries = [u64; FAN_OUT];
+
+pub(super) enum Group {
+    Pages(Box<Expiries>),
+    Groups(Box<Groups>),
+}
+
+pub(super) struct Groups {
+    earliest: Expiries,
+    below: [Option<Group>; FAN_OUT],
+}
+
+pub(super) enum EarliestExpiries {
+    /// Of the first pages, up to the last that expires.
+    Few(Vec<u64>),
+    /// `levels` groups from the top to the pages.
+    Many { top: Group, levels: u32 },
+}
+
+fn minimum(expiries: &[u64]) -> u64 {
+    expiries.iter().copied().min().unwrap_or(NEVER)
+}
+
+fn position_of_minimum(expiries: &[u64]) -> Option<usize> {
+    let (position, &earliest) = expiries.iter().enumerate().min_by_key(|(_, expiry)| **expiry)?;
+    (earliest != NEVER).then_some(position)
+}
+
+impl Group {
+    /// Of `levels` levels, in which nothing expires.
+    fn new(levels: u32) -> Group {
+        if levels == 1 {
+            return Group::Pages(Box::new([NEVER; FAN_OUT]));
+        }
+        let none = [const { None }; FAN_OUT];
+        Group::Groups(Box::new(Groups { earliest: [NEVER; FAN_OUT], below: none }))
+    }
+
+    /// Puts a group below an empty one, as its first, unless nothing expires in it.
+    fn put_first(&mut self, lower: Group) {
+        let earliest = minimum(lower.expiries());
+        if let (Group::Groups(groups), true) = (self, earliest < NEVER) {
+            groups.earliest[0] = earliest;
+            groups.below[0] = Some(lower);
+        }
+    }
+
+    fn expiries(&self) -> &Expiries {
+        match self {
+            Group::Pages(earliest) => earliest,
+            Group::Groups(groups) => &groups.earliest,
+        }
+    }
+
+    /// Sets a page's expiry, its number counted from this group's first; returns the group's earliest.
+    fn set(&mut self, levels: u32, page: usize, expiry: u64) -> u64 {
+        match self {
+            Group::Pages(earliest) => {
+                earliest[page] = expiry;
+                minimum(&**earliest)
+            }
+            Group::Groups(groups) => {
+                let shift = (levels - 1) * FAN_OUT_BITS;
+                let (position, page) = (page >> shift, page & ((1 << shift) - 1));
+                let below = &mut groups.below[position];
+                if below.is_none() && expiry == NEVER {
+                    return minimum(&groups.earliest);
+                }
+                let group = below.get_or_insert_with(|| Group::new(levels - 1));
+                groups.earliest[position] = group.set(levels - 1, page, expiry);
+                if groups.earliest[position] == NEVER {
+                    *below = None;
+                }
+                minimum(&groups.earliest)
+            }
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        match self {
+            Group::Pages(_) => usable_size(size_of::<Expiries>()),
+            Group::Groups(groups) => {
+                let below = groups.below.iter().flatten().map(Group::memory_bytes);
+                usable_size(size_of::<Groups>()) + below.sum::<usize>()
+            }
+        }
+    }
+
+    fn check(&self, levels: u32, first_page: usize, pages: &[u64]) {
+        assert!(minimum(self.expiries()) < NEVER, "invariant 2: a group in which nothing expires");
+        let span = 1 << ((levels - 1) * FAN_OUT_BITS);
+        for (position, &expiry) in self.expiries().iter().enumerate() {
+            let start = (first_page + position * span).min(pages.len());
+            let covered = &pages[start..(start + span).min(pages.len())];
+            let earliest = covered.iter().copied().min().unwrap_or(NEVER);
+            assert_eq!(expiry, earliest, "invariant 1: {position} of the group at page {first_page}");
+            if let Group::Groups(groups) = self {
+                assert_eq!(groups.below[position].is_some(), earliest < NEVER, "invariant 2");
+                if let Some(group) = &groups.below[position] {
+                    group.check(levels - 1, start, pages);
+                }
+            }
+        }
+    }
+}
+
+impl Default for EarliestExpiries {
+    fn default() -> Self {
+        EarliestExpiries::Few(Vec::new())
+    }
 }
 
 impl EarliestExpiries {
-    /// For `pages` pages of which none expires.
-    pub(super) fn new(pages: usize) -> EarliestExpiries {
-        let mut levels = vec![vec![NEVER; pages]];
-        while levels[levels.len() - 1].len() > FAN_OUT {
-            let above = levels[levels.len() - 1].len().div_ceil(FAN_OUT);
-            levels.push(vec![NEVER; above]);
-        }
-        EarliestExpiries { levels }
-    }
-
     /// The earliest of all, [`NEVER`] if none expires.
     pub(super) fn earliest(&self) -> u64 {
-        self.levels[self.levels.len() - 1].iter().copied().min().unwrap_or(NEVER)
-    }
-
-    pub(super) fn of_page(&self, page: usize) -> u64 {
-        self.levels[0][page]
+        match self {
+            EarliestExpiries::Few(pages) => minimum(pages),
+            EarliestExpiries::Many { top, .. } => minimum(top.expiries()),
+        }
     }
 
     /// The page whose earliest expiry is the earliest of all, if any page expires.
     pub(super) fn earliest_page(&self) -> Option<usize> {
-        let mut index = 0;
-        for (number, level) in self.levels.iter().enumerate().rev() {
-            let start = if number + 1 == self.levels.len() { 0 } else { index * FAN_OUT };
-            let group = &level[start..(start + FAN_OUT).min(level.len())];
-            let (offset, &earliest) = group.iter().enumerate().min_by_key(|(_, expiry)| **expiry)?;
-            if earliest == NEVER {
-                return None;
+        let mut group = match self {
+            EarliestExpiries::Few(pages) => return position_of_minimum(pages),
+            EarliestExpiries::Many { top, .. } => top,
+        };
+        let mut page = 0;
+        loop {
+            let position = position_of_minimum(group.expiries())?;
+            page = page << FAN_OUT_BITS | position;
+            match group {
+                Group::Pages(_) => return Some(page),
+                Group::Groups(groups) => group = groups.below[position].as_ref()?,
             }
-            index = start + offset;
         }
-        Some(index)
     }
 
     pub(super) fn set(&mut self, page: usize, earliest: u64) {
-        if self.levels[0][page] == earliest {
-            return;
-        }
-        self.levels[0][page] = earliest;
-        self.update_above(page);
-    }
-
-    pub(super) fn push(&mut self, earliest: u64) {
-        let mut index = self.levels[0].len();
-        self.levels[0].push(NEVER);
-        for number in 1.. {
-            index /= FAN_OUT;
-            if number == self.levels.len() {
-                if self.levels[number - 1].len() <= FAN_OUT {
-                    break;
-                }
-                let first_group = self.levels[number - 1][..FAN_OUT].iter().copied().min();
-                self.levels.push(vec![first_group.unwrap_or(NEVER)]);
+        match self {
+            EarliestExpiries::Few(pages) if page < FAN_OUT => set_in_few(pages, page, earliest),
+            EarliestExpiries::Few(_) if earliest == NEVER => {}
+            EarliestExpiries::Few(pages) => {
+                let mut all = [NEVER; FAN_OUT];
+                all[..pages.len()].copy_from_slice(pages);
+                *self = EarliestExpiries::Many { top: Group::Pages(Box::new(all)), levels: 1 };
+                self.set_in_many(page, earliest);
             }
-            if self.levels[number].len() == index {
-                self.levels[number].push(NEVER);
-            }
-        }
-        self.set(self.levels[0].len() - 1, earliest);
-    }
-
-    pub(super) fn pop(&mut self) {
-        let Some(last) = self.levels[0].len().checked_sub(1) else { return };
-        // As a page that never expires it counts in no minimum, so truncation leaves all others true.
-        self.set(last, NEVER);
-        let mut len = last;
-        self.levels[0].truncate(len);
-        for number in 1..self.levels.len() {
-            len = len.div_ceil(FAN_OUT);
-            self.levels[number].truncate(len);
-        }
-        while self.levels.len() > 1 && self.levels[self.levels.len() - 2].len() <= FAN_OUT {
-            self.levels.pop();
-        }
-        for level in &mut self.levels {
-            if level.len() < level.capacity() / 4 {
-                level.shrink_to(level.len() * 2);
-            }
+            EarliestExpiries::Many { .. } => self.set_in_many(page, earliest),
         }
     }
 
-    fn update_above(&mut self, page: usize) {
-        let mut index = page / FAN_OUT;
-        for number in 1..self.levels.len() {
-            let start = index * FAN_OUT;
-            let below = &self.levels[number - 1];
-            let group = &below[start..(start + FAN_OUT).min(below.len())];
-            let earliest = group.iter().copied().min().unwrap_or(NEVER);
-            if self.levels[number][index] == earliest {
+    fn set_in_many(&mut self, page: usize, earliest: u64) {
+        let EarliestExpiries::Many { top, levels } = self else { return };
+        while page >> (*levels * FAN_OUT_BITS) != 0 {
+            if earliest == NEVER {
                 return;
             }
-            self.levels[number][index] = earliest;
-            index /= FAN_OUT;
+            let lower = std::mem::replace(top, Group::new(*levels + 1));
+            top.put_first(lower);
+            *levels += 1;
+        }
+        top.set(*levels, page, earliest);
+        self.lower();
+    }
+
+    /// Takes levels away that cover one group only, the first.
+    fn lower(&mut self) {
+        let EarliestExpiries::Many { top, levels } = self else { return };
+        while let Group::Groups(groups) = top {
+            if groups.earliest[1..].iter().any(|&expiry| expiry != NEVER) {
+                return;
+            }
+            match groups.below[0].take() {
+                Some(group) => *top = group,
+                None => *top = Group::new(1),
+            }
+            *levels -= 1;
+        }
+        if let Group::Pages(earliest) = top {
+            let end = earliest.iter().rposition(|&expiry| expiry != NEVER).map_or(0, |last| last + 1);
+            *self = EarliestExpiries::Few(earliest[..end].to_vec());
         }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let levels: usize = self.levels.iter().map(|level| usable_size(level.capacity() * 8)).sum();
-        levels + usable_size(self.levels.capacity() * size_of::<Vec<u64>>()) + usable_size(size_of::<Self>())
+        let below = match self {
+            EarliestExpiries::Few(pages) => usable_size(pages.capacity() * size_of::<u64>()),
+            EarliestExpiries::Many { top, .. } => top.memory_bytes(),
+        };
+        usable_size(size_of::<Self>()) + below
     }
 
-    /// Panics unless the levels agree with `pages`, the earliest expiry of each page.
+    /// Panics unless all agrees with `pages`, the earliest expiry of each page.
     pub(super) fn check(&self, pages: impl Iterator<Item = u64>) {
-        assert!(self.levels[0].iter().copied().eq(pages), "an entry for each page, its earliest expiry");
-        for pair in self.levels.windows(2) {
-            let minima = pair[0].chunks(FAN_OUT).map(|group| group.iter().copied().min().unwrap_or(NEVER));
-            assert!(minima.eq(pair[1].iter().copied()), "an entry for each group, its minimum");
+        let mut pages: Vec<u64> = pages.collect();
+        pages.truncate(pages.iter().rposition(|&expiry| expiry != NEVER).map_or(0, |last| last + 1));
+        match self {
+            EarliestExpiries::Few(few) => assert_eq!(few, &pages, "invariants 1 and 3"),
+            EarliestExpiries::Many { top, levels } => {
+                let last = pages.len() - 1;
+                assert!(last >> (levels * FAN_OUT_BITS) == 0, "invariant 3: the last page is covered");
+                assert!(last >> ((levels - 1) * FAN_OUT_BITS) != 0, "invariant 3: an idle level");
+                top.check(*levels, 0, &pages);
+            }
         }
-        assert!(self.levels[self.levels.len() - 1].len() <= FAN_OUT, "one group at the top");
-        assert!(
-            self.levels.len() == 1 || self.levels[self.levels.len() - 2].len() > FAN_OUT,
-            "no idle level"
-        );
+    }
+}
+
+/// Sets a page among the first; what is kept ends with the last that expires.
+fn set_in_few(pages: &mut Vec<u64>, page: usize, earliest: u64) {
+    if page < pages.len() {
+        pages[page] = earliest;
+        let end = pages.iter().rposition(|&expiry| expiry != NEVER).map_or(0, |last| last + 1);
+        pages.truncate(end);
+        if pages.len() < pages.capacity() / 2 {
+            pages.shrink_to_fit();
+        }
+    } else if earliest != NEVER {
+        pages.reserve_exact(page + 1 - pages.len());
+        pages.resize(page, NEVER);
+        pages.push(earliest);
     }
 }
 
@@ -137,36 +256,37 @@ mod tests {
     #[test]
     fn agrees_with_a_plain_list() {
         let mut random = Random::new(3);
-        let mut list: Vec<u64> = Vec::new();
-        let mut tree = EarliestExpiries::new(0);
+        let mut list = vec![NEVER; 5_000];
+        let mut tree = EarliestExpiries::default();
         let steps = if cfg!(miri) { 300 } else { 20_000 };
         for step in 0..steps {
-            let growing = (step / 1_000) % 3 != 2;
-            match random.below(10) {
-                0..4 if growing => {
-                    let expiry = random.below(1_000);
-                    list.push(expiry);
-                    tree.push(expiry);
-                }
-                0..4 if !list.is_empty() => {
-                    list.pop();
-                    tree.pop();
-                }
-                _ if !list.is_empty() => {
-                    let page = random.below(list.len() as u64) as usize;
-                    let expiry = if random.below(3) == 0 { NEVER } else { random.below(1_000) };
-                    list[page] = expiry;
-                    tree.set(page, expiry);
-                }
-                _ => {}
-            }
+            // Few pages that expire, then many, then few, near the front or anywhere.
+            let clears = if (step / 2_000) % 2 == 0 { 7 } else { 2 };
+            let reach = if (step / 1_000) % 3 == 0 { 40 } else { list.len() as u64 };
+            let page = random.below(reach) as usize;
+            let expiry = if random.below(10) < clears { NEVER } else { random.below(1_000) };
+            list[page] = expiry;
+            tree.set(page, expiry);
             let earliest = list.iter().copied().min().unwrap_or(NEVER);
             assert_eq!(tree.earliest(), earliest);
             assert_eq!(tree.earliest_page().map(|page| list[page]), Some(earliest).filter(|&e| e != NEVER));
             if step % 50 == 0 {
                 tree.check(list.iter().copied());
-                EarliestExpiries::new(list.len()).check(list.iter().map(|_| NEVER));
             }
         }
+        for page in 0..list.len() {
+            tree.set(page, NEVER);
+        }
+        assert!(matches!(tree, EarliestExpiries::Few(pages) if pages.is_empty()));
+    }
+
+    #[test]
+    fn one_page_of_very_many_costs_one_way_down() {
+        let mut tree = EarliestExpiries::default();
+        tree.set(40_000_000, 7);
+        assert_eq!(tree.earliest_page(), Some(40_000_000));
+        assert!(tree.memory_bytes() < 3_000, "{} bytes", tree.memory_bytes());
+        tree.set(40_000_000, NEVER);
+        assert!(matches!(tree, EarliestExpiries::Few(pages) if pages.is_empty()));
     }
 }

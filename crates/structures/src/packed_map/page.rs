@@ -17,8 +17,9 @@
 //! 3. Columns and records fit: `column_bytes + record_bytes <= capacity`.
 //! 4. Record 0 ends at the page's end; each further record ends where the one before it starts. The stored
 //!    lengths add up to `record_bytes`.
-//! 5. A length of 0..=254 is the record's own; 255 means a *large* record: 16 bytes holding pointer and length
-//!    of a boxed slice that this page owns. `large_count` counts them.
+//! 5. A length of 0..=254 is the record's own; 255 means a *large* record: 16 bytes holding the pointer of a boxed slice
+//!    that this page owns, its length in 40 bits, and the lowest 24 bits of its key's hash, so that a page with keys of
+//!    any length splits without reading them. `large_count` counts large records.
 //! 6. The expiry column exists if and only if some element expires; an element that does not has [`NEVER`].
 
 use super::columns::{self, GROUP};
@@ -37,6 +38,9 @@ pub(super) const NEVER: u64 = u64::MAX;
 const PAGE_BYTES_MIN: usize = 64;
 const LARGE: u8 = 255;
 const LARGE_BYTES: usize = 16;
+const LARGE_LENGTH_BITS: u32 = 40;
+/// Bits of the hash kept with a large record, the lowest: enough for 16 million pages.
+pub(super) const KEPT_HASH_BITS: u32 = u64::BITS - LARGE_LENGTH_BITS;
 const EXPIRY_BYTES: usize = 8;
 
 /// A page's header; lives in the directory.
@@ -236,14 +240,25 @@ impl Page {
     }
 
     fn large(&self, slot: Slot) -> (*mut u8, usize) {
+        let (data, length, _) = self.read_large(slot);
+        (data, length)
+    }
+
+    /// The lowest [`KEPT_HASH_BITS`] of the hash of the record's key, if they are kept.
+    pub(super) fn kept_hash(&self, slot: Slot) -> Option<u64> {
+        (slot.length == LARGE).then(|| self.read_large(slot).2)
+    }
+
+    /// Address and length of the record's bytes, and the bits kept of its key's hash.
+    fn read_large(&self, slot: Slot) -> (*mut u8, usize, u64) {
         assert!(slot.length == LARGE, "the record lies in the page");
         let stored = &self.bytes()[slot.start..slot.start + LARGE_BYTES];
         // SAFETY: invariant 5: these 16 bytes were written by `write_large`; the reads are unaligned.
-        unsafe {
+        let (data, packed) = unsafe {
             let data = stored.as_ptr().cast::<*mut u8>().read_unaligned();
-            let length = stored.as_ptr().add(8).cast::<u64>().read_unaligned();
-            (data, length as usize)
-        }
+            (data, stored.as_ptr().add(8).cast::<u64>().read_unaligned())
+        };
+        (data, (packed & ((1 << LARGE_LENGTH_BITS) - 1)) as usize, packed >> LARGE_LENGTH_BITS)
     }
 
     // ---- adding, replacing, removing ----
@@ -255,21 +270,22 @@ impl Page {
         write(&mut self.bytes_mut()[start..start + length]);
     }
 
-    /// Adds a record out of line.
-    pub(super) fn push_large(&mut self, tag: u8, record: Box<[u8]>, expiry: u64) {
+    /// Adds a record out of line; `hash` is its key's.
+    pub(super) fn push_large(&mut self, tag: u8, hash: u64, record: Box<[u8]>, expiry: u64) {
         let start = self.push(tag, LARGE, expiry);
-        self.write_large(start, record);
+        self.write_large(start, record, hash);
         self.large_and_expiry += 2;
     }
 
-    fn write_large(&mut self, start: usize, record: Box<[u8]>) {
-        let length = record.len() as u64;
+    fn write_large(&mut self, start: usize, record: Box<[u8]>, hash: u64) {
+        assert!(record.len() < 1 << LARGE_LENGTH_BITS, "a record of a terabyte");
+        let packed = record.len() as u64 | hash << LARGE_LENGTH_BITS;
         let data = Box::into_raw(record).cast::<u8>();
         let stored = &mut self.bytes_mut()[start..start + LARGE_BYTES];
         // SAFETY: 16 bytes of this page, written unaligned; establishes invariant 5.
         unsafe {
             stored.as_mut_ptr().cast::<*mut u8>().write_unaligned(data);
-            stored.as_mut_ptr().add(8).cast::<u64>().write_unaligned(length);
+            stored.as_mut_ptr().add(8).cast::<u64>().write_unaligned(packed);
         }
     }
 
@@ -428,8 +444,8 @@ impl Page {
                 continue;
             }
             let moved: Box<[u8]> = self.record(slot).bytes.into();
-            let (data, length) = self.large(slot);
-            self.write_large(slot.start, moved);
+            let (data, length, hash) = self.read_large(slot);
+            self.write_large(slot.start, moved, hash);
             // SAFETY: invariant 5: from `Box::into_raw`; the page no longer points at it.
             drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(data, length)) });
         }

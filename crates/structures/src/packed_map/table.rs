@@ -4,7 +4,7 @@
 use super::columns::GROUP;
 use super::directory::Directory;
 use super::expiry::EarliestExpiries;
-use super::page::{INLINE_MAX, NEVER, Page, Record, Slot, capacity_for};
+use super::page::{INLINE_MAX, KEPT_HASH_BITS, NEVER, Page, Record, Slot, capacity_for};
 use crate::hash::HashSeed;
 use crate::size_class::usable_size;
 use std::marker::PhantomData;
@@ -161,7 +161,7 @@ impl<F: Format> Table<F> {
             self.add(hash, key, value, expiry_column(at_ms));
             return Insertion::Added;
         };
-        self.replace(index, slot, Self::tag(hash), key, value, expiry);
+        self.replace((index, slot), hash, key, value, expiry);
         self.split_if_full();
         Insertion::Replaced
     }
@@ -171,12 +171,13 @@ impl<F: Format> Table<F> {
         if self.directory.len() == 0 {
             self.add_page(Page::empty());
         }
-        self.push(self.directory.index(hash), Self::tag(hash), key, value, expiry);
+        self.push(self.directory.index(hash), hash, key, value, expiry);
         self.len += 1;
         self.split_if_full();
     }
 
-    fn replace(&mut self, index: usize, slot: Slot, tag: u8, key: &[u8], value: &[u8], expiry: Expiry) {
+    fn replace(&mut self, at: (usize, Slot), hash: u64, key: &[u8], value: &[u8], expiry: Expiry) {
+        let (index, slot) = at;
         let page = self.directory.page_mut(index);
         let before = page.expiry(slot.index);
         let after = match expiry {
@@ -193,12 +194,13 @@ impl<F: Format> Table<F> {
             return;
         }
         self.remove_slot(index, slot);
-        self.push(index, tag, key, value, after);
+        self.push(index, hash, key, value, after);
         self.edit(index, Page::fit);
     }
 
     /// Adds a record to a page; the caller counts it in `len`.
-    fn push(&mut self, index: usize, tag: u8, key: &[u8], value: &[u8], expiry: u64) {
+    fn push(&mut self, index: usize, hash: u64, key: &[u8], value: &[u8], expiry: u64) {
+        let tag = Self::tag(hash);
         let len = F::record_len(key, value, false);
         if len <= INLINE_MAX {
             self.edit(index, |page| {
@@ -208,7 +210,7 @@ impl<F: Format> Table<F> {
             let mut record = vec![0; F::record_len(key, value, true)].into_boxed_slice();
             F::write(key, value, true, &mut record);
             self.large_bytes += usable_size(record.len());
-            self.edit(index, |page| page.push_large(tag, record, expiry));
+            self.edit(index, |page| page.push_large(tag, hash, record, expiry));
         }
         self.note_count(index);
         if expiry != NEVER {
@@ -283,8 +285,7 @@ impl<F: Format> Table<F> {
             self.earliest = None;
             return;
         }
-        let pages = self.directory.len();
-        let earliest = self.earliest.get_or_insert_with(|| Box::new(EarliestExpiries::new(pages)));
+        let earliest = self.earliest.get_or_insert_default();
         earliest.set(index, self.directory.page(index).earliest_expiry());
     }
 
@@ -297,10 +298,8 @@ impl<F: Format> Table<F> {
     ) -> usize {
         let mut removed = 0;
         while removed < limit {
-            let Some(earliest) = &self.earliest else { break };
-            let Some(index) = earliest.earliest_page().filter(|&page| earliest.of_page(page) < now) else {
-                break;
-            };
+            let Some(earliest) = self.earliest.as_ref().filter(|all| all.earliest() < now) else { break };
+            let Some(index) = earliest.earliest_page() else { break };
             removed += self.expire_page(index, now, limit - removed, visit);
         }
         removed
@@ -337,7 +336,7 @@ impl<F: Format> Table<F> {
         self.used_bytes += page.used();
         self.page_bytes += page.capacity();
         if let Some(earliest) = &mut self.earliest {
-            earliest.push(page.earliest_expiry());
+            earliest.set(self.directory.len(), page.earliest_expiry());
         }
         self.directory.push(page);
     }
@@ -347,7 +346,7 @@ impl<F: Format> Table<F> {
         self.used_bytes -= page.used();
         self.page_bytes -= page.capacity();
         if let Some(earliest) = &mut self.earliest {
-            earliest.pop();
+            earliest.set(self.directory.len(), NEVER);
         }
         Some(page)
     }
@@ -367,8 +366,11 @@ impl<F: Format> Table<F> {
             self.count_bounds.split = 0;
         }
         let page = self.directory.page(index);
-        let moves: Vec<bool> =
-            page.slots().map(|slot| self.hash(F::read(page.record(slot)).0) & bit != 0).collect();
+        let hash = |slot| match page.kept_hash(slot) {
+            Some(kept) if bit >> KEPT_HASH_BITS == 0 => kept,
+            _ => self.hash(F::read(page.record(slot)).0),
+        };
+        let moves: Vec<bool> = page.slots().map(|slot| hash(slot) & bit != 0).collect();
         let moved = self.edit(index, |page| page.split(&moves));
         self.add_page(moved);
         if self.directory.len().is_power_of_two() {
@@ -528,6 +530,8 @@ impl<F: Format> Table<F> {
                 let hash = self.hash(key);
                 assert_eq!(self.directory.index(hash), index, "invariant 1: an element in the wrong page");
                 assert_eq!(page.tag(slot.index), Self::tag(hash), "invariant 1: a wrong tag");
+                let kept = hash & ((1 << KEPT_HASH_BITS) - 1);
+                assert!(page.kept_hash(slot).is_none_or(|bits| bits == kept), "page invariant 5: wrong bits");
                 let (_, found) = self.find(hash, key).expect("invariant 1: every element is found");
                 assert_eq!(found.index, slot.index, "invariant 3: a key is there twice");
             }
