@@ -31,6 +31,7 @@
 //! Rejected: 32 levels as in the reference server. With a quarter of the towers going on at each level, 16
 //! levels leave four nodes on the topmost at 2^32 members, and the header is 272 bytes instead of 528.
 
+mod buckets;
 mod header;
 mod member_index;
 mod node;

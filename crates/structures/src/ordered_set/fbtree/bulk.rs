@@ -94,8 +94,11 @@ impl Loader {
     /// Packs the keys into leaves and puts these at the edge.
     fn add_leaves(&mut self, keys: &[Key<'_>], hashes: &[u64], edge: Edge) {
         let pages = &mut self.tree.pages;
-        let records: Vec<Record<'_>> =
-            keys.iter().map(|key| Record::new(key.member, &mut pages.longs)).collect();
+        let records: Vec<Record<'_>> = keys
+            .iter()
+            .zip(hashes)
+            .map(|(key, &hash)| Record::new(key.member, hash, &mut pages.longs))
+            .collect();
         let long = keys.iter().zip(&records).filter(|(_, record)| record.is_long());
         pages.long_bytes += long.map(|(key, _)| usable_size(key.member.len())).sum::<usize>();
         let (mut leaves, mut start, mut guess) = (Vec::new(), 0, keys.len());

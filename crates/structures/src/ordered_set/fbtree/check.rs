@@ -67,6 +67,8 @@ impl FbTree {
 
     fn check_tables(&self, leaves: &[u32]) {
         assert_eq!(self.pages.leaves.live(), leaves.len(), "a leaf was lost");
+        let sparse = self.pages.leaves.sparse_last().or(self.pages.longs.sparse_last());
+        assert_eq!(sparse, None, "tree invariant 6: a table mostly free");
         let pages: usize = leaves.iter().map(|&id| self.pages.leaves[id].page_bytes()).sum();
         assert_eq!(pages, self.pages.page_bytes, "page bytes miscounted");
         let longs = leaves.iter().flat_map(|&id| {
@@ -77,7 +79,11 @@ impl FbTree {
         longs.sort_unstable();
         longs.dedup();
         assert_eq!(longs.len(), self.pages.longs.live(), "tree invariant 5: long members");
-        let long_bytes: usize = longs.iter().map(|&id| usable_size(self.pages.longs[id].len())).sum();
+        for &id in &longs {
+            let long = &self.pages.longs[id];
+            assert_eq!(long.hash, self.seed.hash(&long.bytes), "tree invariant 5: hash of a long member");
+        }
+        let long_bytes: usize = longs.iter().map(|&id| usable_size(self.pages.longs[id].bytes.len())).sum();
         assert_eq!(long_bytes, self.pages.long_bytes, "bytes of long members miscounted");
     }
 

@@ -107,6 +107,11 @@ impl Inner {
         self.counts[at] = u32::try_from(i64::from(self.counts[at]) + delta).expect("counts stay within u32");
     }
 
+    /// Child `at` has got another id.
+    pub fn rename_child(&mut self, at: usize, child: u32) {
+        self.children[at] = child;
+    }
+
     pub fn set_count(&mut self, at: usize, count: u32) {
         self.counts[at] = count;
     }

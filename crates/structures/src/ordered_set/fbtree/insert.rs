@@ -13,7 +13,7 @@ impl FbTree {
     /// Inserts a key that is not there. If its member was in the set, `indexed` is the leaf that the index still
     /// names for it.
     pub(super) fn insert_new(&mut self, key: &Key<'_>, hash: u64, indexed: Option<u32>) {
-        let record = Record::new(key.member, &mut self.pages.longs);
+        let record = Record::new(key.member, hash, &mut self.pages.longs);
         if record.is_long() {
             self.pages.long_bytes += usable_size(key.member.len());
         }
@@ -69,7 +69,7 @@ impl FbTree {
     /// The hashes of all members of a leaf, slot by slot.
     pub(super) fn push_hashes(&self, leaf: u32, hashes: &mut Vec<u64>) {
         let leaf = &self.pages.leaves[leaf];
-        hashes.extend((0..leaf.count()).map(|slot| self.seed.hash(leaf.member(slot, &self.pages.longs))));
+        hashes.extend((0..leaf.count()).map(|slot| leaf.hash(slot, &self.pages.longs, self.seed)));
     }
 
     /// The leaf and slot for a new key. What goes before the first or behind the last key needs no search.
@@ -99,6 +99,7 @@ impl FbTree {
         if !(self.stays(leaf, slot, key) && self.pages.leaves[leaf].set_score(slot, key.score)) {
             self.take_out(leaf, slot);
             self.insert_new(key, hash, Some(leaf));
+            self.compact();
         }
         Insertion::Updated { previous: bits_to_score(previous) }
     }
@@ -273,8 +274,7 @@ impl FbTree {
     pub(super) fn relocate(&mut self, leaf: u32, slots: Range<usize>, from: u32) {
         let Some(index) = &mut self.index else { return };
         let page = &self.pages.leaves[leaf];
-        let hashes: Vec<u64> =
-            slots.map(|slot| self.seed.hash(page.member(slot, &self.pages.longs))).collect();
+        let hashes: Vec<u64> = slots.map(|slot| page.hash(slot, &self.pages.longs, self.seed)).collect();
         index.relocate(&hashes, from, leaf);
     }
 

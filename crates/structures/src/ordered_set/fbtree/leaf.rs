@@ -23,6 +23,7 @@ use super::feature::{self, Row, Simd};
 use super::key::Key;
 use super::score_code::ScoreCode;
 use super::slab::Slab;
+use crate::hash::HashSeed;
 use crate::prefetch::prefetch;
 use std::ops::Range;
 
@@ -30,7 +31,15 @@ use std::ops::Range;
 pub(super) const NO_LEAF: u32 = u32::MAX;
 
 /// Members whose bytes do not fit a record, by id.
-pub(super) type LongMembers = Slab<Box<[u8]>>;
+pub(super) type LongMembers = Slab<LongMember>;
+
+/// A member out of line. Its hash is kept: a page holds hundreds of them, however long they are, and has to know the
+/// hashes of those that it hands to another.
+#[derive(Default)]
+pub(super) struct LongMember {
+    pub hash: u64,
+    pub bytes: Box<[u8]>,
+}
 
 /// The length byte of a member kept out of line.
 const LONG: u8 = 255;
@@ -43,12 +52,12 @@ pub(super) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// The record of `member`; a long one moves into `longs` first.
-    pub fn new(member: &'a [u8], longs: &mut LongMembers) -> Self {
+    /// The record of `member`, whose hash is `hash`; a long one moves into `longs` first.
+    pub fn new(member: &'a [u8], hash: u64, longs: &mut LongMembers) -> Self {
         if member.len() < LONG as usize {
             return Record { head: [member.len() as u8, 0, 0, 0, 0], head_len: 1, body: member };
         }
-        let [a, b, c, d] = longs.insert(member.into()).to_le_bytes();
+        let [a, b, c, d] = longs.insert(LongMember { hash, bytes: member.into() }).to_le_bytes();
         Record { head: [LONG, a, b, c, d], head_len: 5, body: &[] }
     }
 
@@ -143,9 +152,25 @@ impl Leaf {
     pub fn member<'a>(&'a self, slot: usize, longs: &'a LongMembers) -> &'a [u8] {
         let record = &self.page[self.record_at(slot)..];
         match record[0] {
-            LONG => &longs[u32::from_le_bytes([record[1], record[2], record[3], record[4]])],
+            LONG => &longs[u32::from_le_bytes([record[1], record[2], record[3], record[4]])].bytes,
             len => &record[1..1 + len as usize],
         }
+    }
+
+    /// The hash of the member at `slot`, kept or calculated.
+    #[inline]
+    pub fn hash(&self, slot: usize, longs: &LongMembers, seed: HashSeed) -> u64 {
+        match self.long_id(slot) {
+            Some(id) => longs[id].hash,
+            None => seed.hash(self.member(slot, longs)),
+        }
+    }
+
+    /// Gives the member kept out of line another id.
+    pub fn set_long_id(&mut self, slot: usize, id: u32) {
+        assert!(self.long_id(slot).is_some(), "a member kept out of line");
+        let at = self.record_at(slot) + 1;
+        self.page[at..at + 4].copy_from_slice(&id.to_le_bytes());
     }
 
     /// The id of a member kept out of line.

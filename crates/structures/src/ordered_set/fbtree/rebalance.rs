@@ -1,7 +1,7 @@
 //! What follows a removal: joining and evening out neighbours that became small, and lowering the tree.
 
 use super::FbTree;
-use super::descend::{Path, first_leaf};
+use super::descend::{Path, first_leaf, tag};
 use super::inner::Inner;
 use super::leaf::{Leaf, NO_LEAF};
 use std::ops::Range;
@@ -162,6 +162,56 @@ impl FbTree {
             next => self.pages.leaves[next].prev = leaf.prev,
         }
         leaf
+    }
+
+    /// Moves what has the highest ids to free ones while most ids are free, so that their tables shrink with the set.
+    /// That is one leaf, or one long member, for each that was removed.
+    pub(super) fn compact(&mut self) {
+        while let Some(last) = self.pages.leaves.sparse_last() {
+            self.rename_leaf(last);
+        }
+        while let Some(last) = self.pages.longs.sparse_last() {
+            self.rename_long_member(last);
+        }
+    }
+
+    /// Gives a leaf the lowest free id.
+    fn rename_leaf(&mut self, id: u32) {
+        let path = self.path_to(&self.pages.first_key(id));
+        debug_assert_eq!(path.leaf, id, "a leaf is found by its first key");
+        let leaf = self.pages.leaves.take(id);
+        let (prev, next, count) = (leaf.prev, leaf.next, leaf.count());
+        let new = self.pages.leaves.insert(leaf);
+        match prev {
+            NO_LEAF => self.first = new,
+            _ => self.pages.leaves[prev].next = new,
+        }
+        match next {
+            NO_LEAF => self.last = new,
+            _ => self.pages.leaves[next].prev = new,
+        }
+        match path.steps().last() {
+            Some(step) => self.inners[step.node].rename_child(step.child, new),
+            None => self.root = new,
+        }
+        self.relocate(new, 0..count, id);
+    }
+
+    /// Gives a long member the lowest free id.
+    fn rename_long_member(&mut self, id: u32) {
+        let hash = self.pages.longs[id].hash;
+        let slot_in = |leaf: &u32| {
+            let page = &self.pages.leaves[*leaf];
+            page.tagged(self.simd, tag(hash)).find(|&slot| page.long_id(slot) == Some(id))
+        };
+        let found = match &self.index {
+            None => slot_in(&self.root).map(|slot| (self.root, slot)),
+            Some(index) => index.candidates(hash).find_map(|leaf| Some((leaf, slot_in(&leaf)?))),
+        };
+        let (leaf, slot) = found.expect("invariant 5: some record names the long member");
+        let long = self.pages.longs.take(id);
+        let new = self.pages.longs.insert(long);
+        self.pages.leaves[leaf].set_long_id(slot, new);
     }
 
     /// Removes a root with a single child; says whether it did. A single leaf needs no index.

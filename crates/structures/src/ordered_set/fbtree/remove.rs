@@ -17,6 +17,7 @@ impl FbTree {
         }
         self.take_out(leaf, slot);
         self.balance_index();
+        self.compact();
     }
 
     /// Removes the member at a slot from all but the index.
@@ -83,6 +84,7 @@ impl FbTree {
             self.rebalance_at(rank.min(self.len() - 1));
         }
         self.balance_index();
+        self.compact();
     }
 
     /// Removes a part of what is below a node or leaf of this height, but not all.
@@ -147,7 +149,7 @@ impl FbTree {
         let mut hashes = Vec::with_capacity(slots.len());
         for slot in slots.clone() {
             let Key { score, member } = self.pages.key(id, slot);
-            hashes.push(self.seed.hash(member));
+            hashes.push(self.pages.leaves[id].hash(slot, &self.pages.longs, self.seed));
             removed(member, bits_to_score(score));
         }
         if let Some(index) = &mut self.index {

@@ -148,7 +148,7 @@ impl FbTree {
             let same = |other: u64| (other ^ hash) >> (64 - bits) == 0;
             let mut visit_matching = |slot: usize| {
                 let key = leaf.key(slot, &self.pages.longs);
-                if same(self.seed.hash(key.member)) {
+                if same(leaf.hash(slot, &self.pages.longs, self.seed)) {
                     visit(key.member, bits_to_score(key.score));
                 }
             };

@@ -17,7 +17,7 @@
 //! 3. Each overflow bucket is in one chain or in the free list.
 //! 4. There is at least one bucket; `len` entries, at most `LOAD_MAX_HALVES / 2` a bucket.
 
-use crate::size_class::usable_size;
+use super::buckets::Buckets;
 
 const ENTRIES_A_BUCKET: usize = 6;
 /// Average entries a bucket, in halves, above which a bucket is added. Simulated, overflow buckets counted:
@@ -49,8 +49,8 @@ impl<T: Copy> Bucket<T> {
 
 /// See the file's head. `T` is whatever stands for a node.
 pub struct MemberIndex<T> {
-    buckets: Vec<Bucket<T>>,
-    overflow: Vec<Bucket<T>>,
+    buckets: Buckets<Bucket<T>>,
+    overflow: Buckets<Bucket<T>>,
     /// First free overflow bucket plus 1, chained; 0 when none.
     free: u32,
     len: usize,
@@ -63,7 +63,9 @@ fn tag(hash: u64) -> u8 {
 
 impl<T: Copy> MemberIndex<T> {
     pub fn new() -> Self {
-        MemberIndex { buckets: vec![Bucket::EMPTY], overflow: Vec::new(), free: 0, len: 0 }
+        let mut buckets = Buckets::new();
+        buckets.push(Bucket::EMPTY);
+        MemberIndex { buckets, overflow: Buckets::new(), free: 0, len: 0 }
     }
 
     pub fn len(&self) -> usize {
@@ -185,8 +187,7 @@ impl<T: Copy> MemberIndex<T> {
     }
 
     pub fn memory_bytes(&self) -> usize {
-        usable_size(self.buckets.capacity() * size_of::<Bucket<T>>())
-            + usable_size(self.overflow.capacity() * size_of::<Bucket<T>>())
+        self.buckets.memory_bytes() + self.overflow.memory_bytes()
     }
 
     /// Bucket `first`, or the overflow bucket `link - 1` of its chain.
@@ -239,7 +240,6 @@ impl<T: Copy> MemberIndex<T> {
             self.free = std::mem::take(&mut self.overflow[link as usize - 1].chain);
             return link;
         }
-        reserve_one(&mut self.overflow);
         self.overflow.push(Bucket::EMPTY);
         u32::try_from(self.overflow.len()).expect("2^32 members fill fewer overflow buckets")
     }
@@ -248,7 +248,6 @@ impl<T: Copy> MemberIndex<T> {
     fn grow(&mut self, mut hash_of: impl FnMut(T) -> u64) {
         let added = self.buckets.len();
         let source = added - (1 << added.ilog2());
-        reserve_one(&mut self.buckets);
         self.buckets.push(Bucket::EMPTY);
         let mut stays: Vec<(T, u8)> = Vec::with_capacity(2 * ENTRIES_A_BUCKET);
         while let Some((entry, tag)) = self.pop(source) {
@@ -271,9 +270,8 @@ impl<T: Copy> MemberIndex<T> {
             self.push(target, entry, tag);
         }
         self.buckets.pop();
-        give_back(&mut self.buckets);
         if self.len == 0 {
-            (self.overflow, self.free) = (Vec::new(), 0);
+            (self.overflow, self.free) = (Buckets::new(), 0);
         }
     }
 
@@ -307,20 +305,6 @@ impl<T: Copy> MemberIndex<T> {
         assert_eq!(chained, self.overflow.len(), "invariant 3");
         assert_eq!(len, self.len, "invariant 4: length");
         assert!(self.len * 2 <= self.buckets.len() * LOAD_MAX_HALVES, "invariant 4: load");
-    }
-}
-
-/// Room for one more, growing by an eighth.
-fn reserve_one<T>(buckets: &mut Vec<T>) {
-    if buckets.len() == buckets.capacity() {
-        buckets.reserve_exact((buckets.len() / 8).max(1));
-    }
-}
-
-/// Gives room back once half of it is unused.
-fn give_back<T>(buckets: &mut Vec<T>) {
-    if buckets.len() < buckets.capacity() / 2 {
-        buckets.shrink_to(buckets.len() + buckets.len() / 8);
     }
 }
 
