@@ -254,9 +254,9 @@ impl Db {
         }
     }
 
-    /// Notes an effect beside that of the command at hand; see [`Journal::also`].
-    pub fn also(&mut self, arguments: &[&[u8]]) {
-        self.journal.also(self.selected, arguments);
+    /// Notes what expiry or eviction does; see [`Journal::of_its_own`].
+    fn of_its_own(&mut self, arguments: &[&[u8]]) {
+        self.journal.of_its_own(self.selected, arguments);
     }
 
     /// Notes an effect that stands for the command at hand; see [`Journal::instead`].
@@ -380,6 +380,11 @@ impl Db {
         };
         let keys_before = self.len();
         let previous = self.table_mut().put(hash, key, value, expiry_ms, access);
+        if self.keep_due_keys && previous.as_ref().is_some_and(|previous| self.hides(previous.expiry_ms())) {
+            // It was only hidden, and whoever repeats the command may see it.
+            self.of_its_own(&[b"DEL", key]);
+            self.journal.touched(self.selected, key);
+        }
         let replaced = previous.and_then(|removed| removed.into_object());
         self.fields_moved(key, earliest_expiry_ms(replaced.as_ref()), fields_expire_ms);
         if self.len() > keys_before {

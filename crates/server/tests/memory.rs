@@ -126,7 +126,7 @@ fn remove_member(db: &mut Db, i: usize) {
 }
 
 fn remove_field(db: &mut Db, i: usize) {
-    db.change(KEY, |hash: &mut Hash, _| hash.remove(&text(scattered(i)), 0)).unwrap();
+    db.change(KEY, |hash: &mut Hash, mut means| hash.remove(&text(scattered(i)), &mut means)).unwrap();
 }
 
 fn pop(db: &mut Db, i: usize) {
@@ -193,8 +193,8 @@ fn the_memory_of_collections_is_what_was_allocated() {
     let add_field = |expiry: FieldExpiry| {
         move |db: &mut Db, i: usize| {
             let value = format!("value:{i}");
-            db.change_or_create(KEY, |hash: &mut Hash, means| {
-                hash.set(&text(scattered(i)), value.as_bytes(), expiry, &means);
+            db.change_or_create(KEY, |hash: &mut Hash, mut means| {
+                hash.set(&text(scattered(i)), value.as_bytes(), expiry, &mut means);
             })
             .unwrap();
         }

@@ -282,31 +282,21 @@ fn each(ctx: &mut Context<'_>, args: Args<'_>, shown: for<'a> fn(Cell<'a>, Cell<
     Ok(())
 }
 
-/// Says that fields were written that were due: they had expired first.
-fn say_revived(ctx: &mut Context<'_>, key: &[u8], fields: usize) {
-    if fields > 0 {
-        ctx.db.count_expired_fields(fields);
-        ctx.db.event(EventClasses::HASH, "hexpired", key);
-    }
-}
-
 /// Sets all pairs and returns how many fields are new.
 fn set_pairs(ctx: &mut Context<'_>, args: Args<'_>, command: &str) -> Result<i64, ClientError> {
     if args.len() % 2 == 1 {
         return Err(ClientError::WrongArity { command: command.to_owned() });
     }
     let key = args.at(1);
-    let (added, revived) = ctx.db.change_or_create(key, |hash: &mut Hash, means| {
+    let added = ctx.db.change_or_create(key, |hash: &mut Hash, mut means| {
         hash.expect_fields(args.len() / 2 - 1, &means);
-        let (mut added, mut revived) = (0, 0);
+        let mut added = 0;
         for at in (2..args.len()).step_by(2) {
-            let written = hash.set(args.at(at), args.at(at + 1), FieldExpiry::Clear, &means);
-            added += i64::from(written.is_new());
-            revived += usize::from(written == Written::Revived);
+            let written = hash.set(args.at(at), args.at(at + 1), FieldExpiry::Clear, &mut means);
+            added += i64::from(written == Written::Added);
         }
-        (added, revived)
+        added
     })?;
-    say_revived(ctx, key, revived);
     ctx.db.changed(EventClasses::HASH, "hset", key);
     ctx.db.journal.add_dirty(args.len() as u64 / 2 - 2);
     Ok(added)
@@ -331,19 +321,18 @@ fn hsetnx(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         ctx.reply.integer(0);
         return Ok(());
     }
-    let written = ctx.db.change_or_create(key, |hash: &mut Hash, means| {
-        hash.set(field, args.at(3), FieldExpiry::Clear, &means)
+    ctx.db.change_or_create(key, |hash: &mut Hash, mut means| {
+        hash.set(field, args.at(3), FieldExpiry::Clear, &mut means)
     })?;
-    say_revived(ctx, key, usize::from(written == Written::Revived));
     ctx.db.changed(EventClasses::HASH, "hset", key);
     ctx.reply.integer(1);
     Ok(())
 }
 
 fn hdel(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let (key, at_ms) = (args.at(1), ctx.db.fields_at_ms());
-    let removed = ctx.db.change(key, |hash: &mut Hash, _| {
-        args.from(2).iter().filter(|field| hash.remove(field, at_ms)).count()
+    let key = args.at(1);
+    let removed = ctx.db.change(key, |hash: &mut Hash, mut means| {
+        args.from(2).iter().filter(|field| hash.remove(field, &mut means)).count()
     })?;
     let removed = removed.unwrap_or(0);
     if removed > 0 {

@@ -60,12 +60,36 @@ pub trait Collection: Sized {
     }
 }
 
+/// The [`Means`] of a `Db`, of which other parts may be in use.
+macro_rules! means {
+    ($db:expr) => {
+        Means {
+            limits: &$db.limits,
+            seed: $db.seed,
+            random: &mut $db.random,
+            now_ms: $db.now_ms,
+            due_fields: None,
+        }
+    };
+}
+
 /// What a change to a collection needs beside it.
 pub struct Means<'a> {
     pub limits: &'a EncodingLimits,
     pub seed: HashSeed,
     pub random: &'a mut structures::random::Random,
     pub now_ms: i64,
+    /// Where nothing expires, as in what is being made or loaded, there is none.
+    pub due_fields: Option<&'a mut DueFields>,
+}
+
+/// Fields that were due when a change came upon them, and that it has removed.
+pub struct DueFields {
+    /// What expires before this is due.
+    pub before_ms: i64,
+    pub removed: Vec<Vec<u8>>,
+    /// One of them was the last field: the key had expired with it, and what is there now is a new one.
+    pub emptied: bool,
 }
 
 impl Db {
@@ -99,9 +123,7 @@ impl Db {
         let entry = table.get(table.hash(key), key).expect("the collection was there just now");
         let Stored::Object(object) = entry.value() else { return Err(ClientError::WrongType) };
         let collection = C::of(object).ok_or(ClientError::WrongType)?;
-        let means =
-            Means { limits: &self.limits, seed: self.seed, random: &mut self.random, now_ms: self.now_ms };
-        Ok(Some(read(collection, means)))
+        Ok(Some(read(collection, means!(self))))
     }
 
     /// The collections at several keys, all at once, for commands that combine them.
@@ -137,8 +159,9 @@ impl Db {
         if self.remove_if_due(hash, key) {
             return Ok(None);
         }
-        let means =
-            Means { limits: &self.limits, seed: self.seed, random: &mut self.random, now_ms: self.now_ms };
+        let mut due_fields =
+            DueFields { before_ms: self.fields_at_ms(), removed: Vec::new(), emptied: false };
+        let means = Means { due_fields: Some(&mut due_fields), ..means!(self) };
         let Some(mut entry) = self.databases[self.selected].get_mut(hash, key) else { return Ok(None) };
         let collection = entry.object_mut().and_then(C::of_mut).ok_or(ClientError::WrongType)?;
         let fields_expire_ms = collection.earliest_expiry_ms();
@@ -148,6 +171,9 @@ impl Db {
         if is_empty {
             self.remove_hashed(hash, key, self.lazy_freeing.replaced);
             self.emptied = true;
+        }
+        if !due_fields.removed.is_empty() {
+            self.say_expired_fields(key, &due_fields);
         }
         Ok(Some(result))
     }
@@ -163,9 +189,7 @@ impl Db {
             return Ok(result.expect("the collection was there just now"));
         }
         let mut collection = C::new(&self.limits, self.seed);
-        let means =
-            Means { limits: &self.limits, seed: self.seed, random: &mut self.random, now_ms: self.now_ms };
-        let result = change(&mut collection, means);
+        let result = change(&mut collection, means!(self));
         if !collection.is_empty() {
             self.put(key, NewValue::Object(collection.into_object()), None);
         }
@@ -174,7 +198,7 @@ impl Db {
 
     /// Makes something, say a collection that is [stored](Db::store_collection) next, with what a change has at hand.
     pub fn build<R>(&mut self, make: impl FnOnce(Means<'_>) -> R) -> R {
-        make(Means { limits: &self.limits, seed: self.seed, random: &mut self.random, now_ms: self.now_ms })
+        make(means!(self))
     }
 
     /// Stores a whole collection, or removes the key if it is empty; whether it is stored. Says the removal, not

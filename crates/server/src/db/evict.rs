@@ -43,7 +43,7 @@ impl Db {
         self.with_database(db_index, |db| {
             if db.remove_hashed(hash, &key, db.lazy_freeing.evicted) {
                 db.figures.evicted_keys += 1;
-                db.also(&[if db.lazy_freeing.evicted { b"UNLINK" } else { b"DEL" }, &key]);
+                db.of_its_own(&[if db.lazy_freeing.evicted { b"UNLINK" } else { b"DEL" }, &key]);
                 db.changed(EventClasses::EVICTED, "evicted", &key);
             }
         });

@@ -80,6 +80,12 @@ impl Db {
         table.get(table.hash(key), key).is_some_and(|entry| self.hides(entry.expiry_ms()))
     }
 
+    /// The expiry of the key in the selected database, due or not.
+    pub fn stored_expiry_ms(&self, key: &[u8]) -> Option<i64> {
+        let table = self.table();
+        table.get(table.hash(key), key)?.expiry_ms()
+    }
+
     /// Whether the key is stored, due or not.
     pub fn holds(&self, db_index: usize, key: &[u8]) -> bool {
         let table = &self.databases[db_index];
@@ -117,7 +123,7 @@ impl Db {
     fn expire(&mut self, hash: u64, key: &[u8]) {
         if self.remove_hashed(hash, key, self.lazy_freeing.expired) {
             self.figures.expired_keys += 1;
-            self.also(&[if self.lazy_freeing.expired { b"UNLINK" } else { b"DEL" }, key]);
+            self.of_its_own(&[if self.lazy_freeing.expired { b"UNLINK" } else { b"DEL" }, key]);
             self.changed(EventClasses::EXPIRED, "expired", key);
         }
     }

@@ -3,7 +3,7 @@
 //! Every place that stores, changes or removes a value tells [`ExpiringFields`] when the value's first field expires,
 //! before and after, so the search for due fields meets only hashes that have some.
 
-use super::collection::{Collection, Means};
+use super::collection::{Collection, DueFields, Means};
 use super::hash::Hash;
 use super::{Db, EventClasses, Object};
 use std::collections::BTreeSet;
@@ -77,6 +77,23 @@ impl Db {
         if self.show_due_keys { i64::MIN } else { self.now_ms }
     }
 
+    /// Says that a change has come upon fields that were due and has removed them: as the search for them would have.
+    #[cold]
+    pub(super) fn say_expired_fields(&mut self, key: &[u8], due: &DueFields) {
+        self.count_expired_fields(due.removed.len());
+        let names = due.removed.iter().map(Vec::as_slice);
+        self.of_its_own(&[&b"HDEL"[..], key].into_iter().chain(names).collect::<Vec<_>>());
+        self.event(EventClasses::HASH, "hexpired", key);
+        if std::mem::take(&mut self.emptied) {
+            return self.changed(EventClasses::GENERIC, "del", key);
+        }
+        if due.emptied {
+            let hash = self.table().hash(key);
+            self.table_mut().set_expiry(hash, key, None);
+        }
+        self.journal.touched(self.selected, key);
+    }
+
     /// Counts fields that are gone because they were due.
     pub fn count_expired_fields(&mut self, fields: usize) {
         self.figures.expired_fields += fields as u64;
@@ -114,7 +131,7 @@ impl Db {
         if removed > 0 {
             let names = fields.iter().map(Vec::as_slice);
             let arguments: Vec<&[u8]> = [&b"HDEL"[..], key].into_iter().chain(names).collect();
-            self.also(&arguments);
+            self.of_its_own(&arguments);
         }
         self.event(EventClasses::EXPIRED, "hexpired", key);
         if std::mem::take(&mut self.emptied) {

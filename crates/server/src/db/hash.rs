@@ -1,7 +1,9 @@
 //! Hashes: fields with values. A compact list while small, packed pages beyond or as soon as a field expires.
 //!
-//! A field whose time has come stays until the search for due fields or a write removes it, and until then no
+//! A field whose time has come stays until the search for due fields or a write to it removes it, and until then no
 //! reader sees it: readers say which fields count as gone, those that expire before `now_ms`. `len` counts them.
+//! Whatever writes to a field removes it first if it is due ([`Hash::expire_if_due`]) and tells of that: a command that
+//! is repeated later, when no field counts as gone, then finds what it has found the first time.
 
 mod rdb;
 
@@ -46,16 +48,9 @@ pub enum FieldExpiry {
 /// What writing a field did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
+    /// Also in place of one that was due.
     Added,
     Replaced,
-    /// The field was there but due: as if it had expired first.
-    Revived,
-}
-
-impl Written {
-    pub fn is_new(self) -> bool {
-        self != Written::Replaced
-    }
 }
 
 impl Collection for Hash {
@@ -197,14 +192,15 @@ impl Hash {
     }
 
     /// Adds the field or replaces its value.
-    pub fn set(&mut self, field: &[u8], value: &[u8], expiry: FieldExpiry, means: &Means<'_>) -> Written {
+    pub fn set(&mut self, field: &[u8], value: &[u8], expiry: FieldExpiry, means: &mut Means<'_>) -> Written {
+        self.expire_if_due(field, means);
         let limit = means.limits.hash_listpack_value_bytes_max;
         let expires = matches!(expiry, FieldExpiry::At(_));
         if expires || field.len() > limit || value.len() > limit {
             self.unpack(means.seed);
         }
         match &mut self.form {
-            Form::Packed(map) => set_packed(map, field, value, expiry, means.now_ms),
+            Form::Packed(map) => set_packed(map, field, value, expiry),
             Form::Compact(list) => {
                 if let Some((_, at)) = find(list, field) {
                     list.replace(at, value);
@@ -220,10 +216,27 @@ impl Hash {
         }
     }
 
-    /// Whether the field was there; one that counts as gone is not, and stays.
-    pub fn remove(&mut self, field: &[u8], now_ms: i64) -> bool {
+    /// Removes the field if it is due, as if the search for such had come by before; whether it was.
+    pub fn expire_if_due(&mut self, field: &[u8], means: &mut Means<'_>) -> bool {
+        let Form::Packed(map) = &mut self.form else { return false };
+        let Some(due) = &mut means.due_fields else { return false };
+        if map.expiring_len() == 0 || !is_gone(map.expiry(field), due.before_ms) {
+            return false;
+        }
+        map.remove(field);
+        due.removed.push(field.to_vec());
+        due.emptied |= map.is_empty();
+        true
+    }
+
+    /// Whether the field was there; one that was due was not.
+    pub fn remove(&mut self, field: &[u8], means: &mut Means<'_>) -> bool {
+        !self.expire_if_due(field, means) && self.remove_even_due(field)
+    }
+
+    /// Whether the field was there, due or not.
+    pub fn remove_even_due(&mut self, field: &[u8]) -> bool {
         match &mut self.form {
-            Form::Packed(map) if map.expiring_len() > 0 && is_gone(map.expiry(field), now_ms) => false,
             Form::Packed(map) => map.remove(field),
             Form::Compact(list) => match find(list, field) {
                 Some((at, _)) => {
@@ -385,17 +398,13 @@ const TRIED_SHARE: usize = 3;
 /// Draws for each field wanted.
 const TRIES_FOR_EACH: usize = 10;
 
-fn set_packed(map: &mut PackedMap, field: &[u8], value: &[u8], expiry: FieldExpiry, now_ms: i64) -> Written {
-    let before = if map.expiring_len() > 0 { map.get_with_expiry(field) } else { None };
-    let revived = before.is_some_and(|(_, expiry_ms)| expiry_ms.is_some_and(|at_ms| at_ms <= now_ms));
+fn set_packed(map: &mut PackedMap, field: &[u8], value: &[u8], expiry: FieldExpiry) -> Written {
     let expiry = match expiry {
-        FieldExpiry::Keep if revived => Expiry::Clear,
         FieldExpiry::Keep => Expiry::Keep,
         FieldExpiry::Clear => Expiry::Clear,
         FieldExpiry::At(at_ms) => Expiry::AtMs(at_ms),
     };
     match map.insert(field, value, expiry) {
-        _ if revived => Written::Revived,
         structures::packed_map::Insertion::Added => Written::Added,
         structures::packed_map::Insertion::Replaced => Written::Replaced,
     }

@@ -45,6 +45,18 @@ pub enum Change {
 pub struct Effect {
     pub db_index: usize,
     pub arguments: Vec<Vec<u8>>,
+    /// Expiry or eviction has done it, and no command: who may choose where a command's effects go has no say in it.
+    pub of_its_own: bool,
+}
+
+/// What was noted while a command ran.
+#[derive(Debug, Default)]
+pub struct Noted {
+    pub effects: Vec<Effect>,
+    /// They stand for the command too.
+    pub replaced: bool,
+    /// Changes that the command has not made itself.
+    pub dirty_of_its_own: u64,
 }
 
 /// Entries are kept only while somebody listens; the count of changes is kept always.
@@ -60,6 +72,8 @@ pub struct Journal {
     effects: Vec<Effect>,
     /// The command at hand is not an effect itself: those noted stand for it.
     replaced: bool,
+    /// Changes among `dirty` that expiry and eviction have made, since effects were last taken.
+    dirty_of_its_own: u64,
     /// Changes since the server started; its difference is INFO's `rdb_changes_since_last_save`.
     pub dirty: u64,
     /// How often the data was mutated and how often that was said, since the last [`Journal::take`].
@@ -124,6 +138,7 @@ impl Journal {
     }
 
     pub fn swapped(&mut self, a: usize, b: usize) {
+        self.dirty += 1;
         self.said += 1;
         self.changes.push(Change::Swapped { a, b });
     }
@@ -134,18 +149,23 @@ impl Journal {
         self.mutations += 1;
     }
 
-    /// Notes an effect beside that of the command at hand.
-    pub fn also(&mut self, db_index: usize, arguments: &[&[u8]]) {
-        if self.recording {
-            let arguments = arguments.iter().map(|argument| argument.to_vec()).collect();
-            self.effects.push(Effect { db_index, arguments });
-        }
+    /// Notes what expiry or eviction does beside the command at hand, and is going to say as one change.
+    pub fn of_its_own(&mut self, db_index: usize, arguments: &[&[u8]]) {
+        self.note(db_index, arguments, true);
+        self.dirty_of_its_own += 1;
     }
 
     /// Notes an effect that, with others so noted, stands for the command at hand.
     pub fn instead(&mut self, db_index: usize, arguments: &[&[u8]]) {
         self.replaced = self.recording;
-        self.also(db_index, arguments);
+        self.note(db_index, arguments, false);
+    }
+
+    fn note(&mut self, db_index: usize, arguments: &[&[u8]], of_its_own: bool) {
+        if self.recording {
+            let arguments = arguments.iter().map(|argument| argument.to_vec()).collect();
+            self.effects.push(Effect { db_index, arguments, of_its_own });
+        }
     }
 
     /// The command at hand has no effect but those noted.
@@ -153,10 +173,14 @@ impl Journal {
         self.replaced = self.recording;
     }
 
-    /// Takes the effects noted, and whether they stand for the command too.
+    /// Takes the effects noted.
     #[inline]
-    pub fn take_effects(&mut self) -> (Vec<Effect>, bool) {
-        (std::mem::take(&mut self.effects), std::mem::take(&mut self.replaced))
+    pub fn take_effects(&mut self) -> Noted {
+        Noted {
+            effects: std::mem::take(&mut self.effects),
+            replaced: std::mem::take(&mut self.replaced),
+            dirty_of_its_own: std::mem::take(&mut self.dirty_of_its_own),
+        }
     }
 
     #[inline]

@@ -48,7 +48,7 @@ pub struct ReadMeans<'a> {
 
 impl ReadMeans<'_> {
     pub(super) fn means(&mut self) -> Means<'_> {
-        Means { limits: self.limits, seed: self.seed, random: self.random, now_ms: 0 }
+        Means { limits: self.limits, seed: self.seed, random: self.random, now_ms: 0, due_fields: None }
     }
 }
 

@@ -5,6 +5,7 @@ use super::Executor;
 use crate::command::propagation::Told;
 use crate::command::{Args, Command, Group, Origin, flag};
 use crate::db::Effect;
+use crate::script::REPLICATE_TO_LOG;
 
 impl Executor {
     /// Takes in what the command that has just run did. `changes` is how many it said.
@@ -13,20 +14,30 @@ impl Executor {
         if !self.db.journal.recording {
             return;
         }
-        let (effects, replaced) = self.db.journal.take_effects();
-        self.unit.extend(effects);
-        if changes > 0 && !replaced && is_told(row) {
+        let noted = self.db.journal.take_effects();
+        if origin.in_script && !self.script_is_told() {
+            self.unit.extend(noted.effects.into_iter().filter(|effect| effect.of_its_own));
+            return;
+        }
+        self.unit.extend(noted.effects);
+        if changes > noted.dirty_of_its_own && !noted.replaced && is_told(row) {
             let db_index = self.db.selected();
             let own = match row.told_as.map_or(Told::Verbatim, |teller| teller(args, &mut self.db)) {
                 Told::Verbatim => Some(args.iter().map(<[u8]>::to_vec).collect()),
                 Told::As(arguments) => Some(arguments),
                 Told::Nothing => None,
             };
-            self.unit.extend(own.map(|arguments| Effect { db_index, arguments }));
+            self.unit.extend(own.map(|arguments| Effect { db_index, arguments, of_its_own: false }));
         }
         if !origin.in_transaction && self.suspended.is_none() {
             self.end_unit();
         }
+    }
+
+    /// Whether what the script at hand changes goes to the append-only file: it may say otherwise.
+    fn script_is_told(&self) -> bool {
+        let running = self.server.scripts.running.as_ref();
+        running.is_none_or(|running| running.settings.replication & REPLICATE_TO_LOG != 0)
     }
 
     /// Expiry and eviction have removed keys on their own account: each is told by itself.
@@ -34,8 +45,7 @@ impl Executor {
         if !self.db.journal.recording {
             return;
         }
-        let (effects, _) = self.db.journal.take_effects();
-        for effect in effects {
+        for effect in self.db.journal.take_effects().effects {
             self.append(&effect);
         }
     }
@@ -51,7 +61,7 @@ impl Executor {
             return self.append(first);
         }
         let db_index = first.db_index;
-        let word = |word: &[u8]| Effect { db_index, arguments: vec![word.to_vec()] };
+        let word = |word: &[u8]| Effect { db_index, arguments: vec![word.to_vec()], of_its_own: false };
         self.append(&word(b"MULTI"));
         unit.iter().for_each(|effect| self.append(effect));
         self.append(&word(b"EXEC"));

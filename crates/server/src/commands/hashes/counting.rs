@@ -2,7 +2,7 @@
 
 use crate::command::{Args, Context, Outcome};
 use crate::db::EventClasses;
-use crate::db::hash::{FieldExpiry, Hash, Written};
+use crate::db::hash::{FieldExpiry, Hash};
 use crate::error::ClientError;
 use wire::number::{Extended, i64_text};
 
@@ -30,9 +30,7 @@ fn store(
     event: &'static str,
 ) -> Outcome {
     let (key, field) = (args.at(1), args.at(2));
-    let written =
-        ctx.db.change_or_create(key, |hash: &mut Hash, means| hash.set(field, value, expiry, &means))?;
-    super::say_revived(ctx, key, usize::from(written == Written::Revived));
+    ctx.db.change_or_create(key, |hash: &mut Hash, mut means| hash.set(field, value, expiry, &mut means))?;
     ctx.db.changed(EventClasses::HASH, event, key);
     Ok(())
 }

@@ -6,7 +6,7 @@ use crate::commands::expiry::ExpireConditions;
 use crate::commands::strings::options::ExpiryUnit;
 use crate::db::EventClasses;
 use crate::db::collection::Means;
-use crate::db::hash::{FieldExpiry, Hash, Written};
+use crate::db::hash::{FieldExpiry, Hash};
 use crate::error::{ClientError, quoted};
 
 /// What setting or clearing a field's expiry answers.
@@ -39,14 +39,15 @@ fn expire_field(
     at_ms: i64,
     due: bool,
     conditions: &ExpireConditions,
-    means: &Means<'_>,
+    means: &mut Means<'_>,
 ) -> i64 {
-    let Some((_, before_ms)) = hash.get_with_expiry(field, means.now_ms) else { return NO_FIELD };
+    hash.expire_if_due(field, means);
+    let Some((_, before_ms)) = hash.get_with_expiry(field, i64::MIN) else { return NO_FIELD };
     if !conditions.allow(before_ms, at_ms) {
         return REFUSED;
     }
     if due {
-        hash.remove(field, means.now_ms);
+        hash.remove_even_due(field);
         return REMOVED;
     }
     hash.set_expiry(field, Some(at_ms), means);
@@ -68,10 +69,10 @@ fn expire(ctx: &mut Context<'_>, args: Args<'_>, unit: ExpiryUnit) -> Outcome {
     let fields = arguments::fields(args, fields_at)?;
     let at_ms = resolve(unit, args.integer(2)?, ctx.db.now_ms(), ctx.command.name)?;
     let (key, due) = (args.at(1), ctx.db.is_due(at_ms));
-    let results = ctx.db.change(key, |hash: &mut Hash, means| {
+    let results = ctx.db.change(key, |hash: &mut Hash, mut means| {
         fields
             .iter()
-            .map(|field| expire_field(hash, field, at_ms, due, &conditions, &means))
+            .map(|field| expire_field(hash, field, at_ms, due, &conditions, &mut means))
             .collect::<Vec<_>>()
     })?;
     let results = results.unwrap_or_else(|| vec![NO_FIELD; fields.len()]);
@@ -83,8 +84,19 @@ fn expire(ctx: &mut Context<'_>, args: Args<'_>, unit: ExpiryUnit) -> Outcome {
         ctx.db.changed(EventClasses::HASH, event, key);
         ctx.db.journal.add_dirty(changed as u64 - 1);
     }
+    if removed > 0 {
+        let is_removed = |(field, result)| (result == REMOVED).then_some(field);
+        tell_removed(ctx, key, fields.iter().zip(results.iter().copied()).filter_map(is_removed));
+    }
     answer_integers(ctx, &results);
     Ok(())
+}
+
+/// A time that has passed is told as the removal that it was: whoever repeats the command may have another clock.
+fn tell_removed<'a>(ctx: &mut Context<'_>, key: &'a [u8], fields: impl Iterator<Item = &'a [u8]>) {
+    if ctx.db.journal.recording {
+        ctx.db.instead(&[&b"HDEL"[..], key].into_iter().chain(fields).collect::<Vec<_>>());
+    }
 }
 
 fn answer_integers(ctx: &mut Context<'_>, integers: &[i64]) {
@@ -93,8 +105,9 @@ fn answer_integers(ctx: &mut Context<'_>, integers: &[i64]) {
 }
 
 /// Lets one field live for ever.
-fn persist_field(hash: &mut Hash, field: &[u8], means: &Means<'_>) -> i64 {
-    match hash.get_with_expiry(field, means.now_ms) {
+fn persist_field(hash: &mut Hash, field: &[u8], means: &mut Means<'_>) -> i64 {
+    hash.expire_if_due(field, means);
+    match hash.get_with_expiry(field, i64::MIN) {
         None => NO_FIELD,
         Some((_, None)) => NO_EXPIRY,
         Some((_, Some(_))) => {
@@ -107,8 +120,8 @@ fn persist_field(hash: &mut Hash, field: &[u8], means: &Means<'_>) -> i64 {
 pub(super) fn hpersist(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let fields = arguments::only_fields(args)?;
     let key = args.at(1);
-    let results = ctx.db.change(key, |hash: &mut Hash, means| {
-        fields.iter().map(|field| persist_field(hash, field, &means)).collect::<Vec<_>>()
+    let results = ctx.db.change(key, |hash: &mut Hash, mut means| {
+        fields.iter().map(|field| persist_field(hash, field, &mut means)).collect::<Vec<_>>()
     })?;
     let results = results.unwrap_or_else(|| vec![NO_FIELD; fields.len()]);
     let changed = results.iter().filter(|&&result| result == DONE).count();
@@ -168,10 +181,10 @@ enum Then {
 
 impl Then {
     /// Whether it changed the field.
-    fn apply(self, hash: &mut Hash, field: &[u8], means: &Means<'_>) -> bool {
+    fn apply(self, hash: &mut Hash, field: &[u8], means: &mut Means<'_>) -> bool {
         match self {
             Then::Nothing => false,
-            Then::Remove => hash.remove(field, means.now_ms),
+            Then::Remove => hash.remove(field, means),
             Then::Persist => persist_field(hash, field, means) == DONE,
             Then::ExpireAt(at_ms) => {
                 let any = ExpireConditions::default();
@@ -206,13 +219,13 @@ pub(super) fn hgetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let at_ms = ctx.db.fields_at_ms();
     ctx.reply.array(fields.len());
     let reply = &mut *ctx.reply;
-    let changed = ctx.db.change(key, |hash: &mut Hash, means| {
+    let changed = ctx.db.change(key, |hash: &mut Hash, mut means| {
         let answer_then = |field: &&[u8]| {
             match hash.get(field, at_ms) {
                 Some(value) => value.reply(reply),
                 None => reply.null(),
             }
-            then.apply(hash, field, &means)
+            then.apply(hash, field, &mut means)
         };
         fields.iter().filter(answer_then).count()
     })?;
@@ -224,6 +237,9 @@ pub(super) fn hgetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         ctx.db.count_expired_fields(if then == Then::Remove { changed } else { 0 });
         ctx.db.changed(EventClasses::HASH, then.event(), key);
         ctx.db.journal.add_dirty(changed as u64 - 1);
+        if then == Then::Remove {
+            tell_removed(ctx, key, fields.iter());
+        }
     }
     Ok(())
 }
@@ -234,13 +250,13 @@ pub(super) fn hgetdel(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     ctx.db.expect_kind(key, crate::db::Kind::Hash)?;
     ctx.reply.array(fields.len());
     let reply = &mut *ctx.reply;
-    let removed = ctx.db.change(key, |hash: &mut Hash, _| {
+    let removed = ctx.db.change(key, |hash: &mut Hash, mut means| {
         let answer_then_remove = |field: &&[u8]| {
             match hash.get(field, at_ms) {
                 Some(value) => value.reply(reply),
                 None => reply.null(),
             }
-            hash.remove(field, at_ms)
+            hash.remove(field, &mut means)
         };
         fields.iter().filter(answer_then_remove).count()
     })?;
@@ -306,11 +322,11 @@ pub(super) fn hsetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn set_until(ctx: &mut Context<'_>, key: &[u8], expiry: FieldExpiry, pairs: Args<'_>) -> Outcome {
-    let revived = ctx.db.change_or_create(key, |hash: &mut Hash, means| {
-        let set = |at: &usize| hash.set(pairs.at(*at), pairs.at(at + 1), expiry, &means) == Written::Revived;
-        (0..pairs.len()).step_by(2).filter(set).count()
+    ctx.db.change_or_create(key, |hash: &mut Hash, mut means| {
+        for at in (0..pairs.len()).step_by(2) {
+            hash.set(pairs.at(at), pairs.at(at + 1), expiry, &mut means);
+        }
     })?;
-    super::say_revived(ctx, key, revived);
     ctx.db.changed(EventClasses::HASH, "hset", key);
     ctx.db.journal.add_dirty(pairs.len() as u64 / 2 - 1);
     if matches!(expiry, FieldExpiry::At(_)) {
@@ -323,7 +339,7 @@ fn set_until(ctx: &mut Context<'_>, key: &[u8], expiry: FieldExpiry, pairs: Args
 fn set_in_the_past(ctx: &mut Context<'_>, key: &[u8], key_is: Existence, pairs: Args<'_>) -> Outcome {
     let removed = ctx.db.change(key, |hash: &mut Hash, _| {
         // Fields that are due already go too.
-        pairs.iter().step_by(2).filter(|field| hash.remove(field, i64::MIN)).count()
+        pairs.iter().step_by(2).filter(|field| hash.remove_even_due(field)).count()
     })?;
     let removed = removed.unwrap_or(0);
     ctx.db.count_expired_fields(pairs.len() / 2);
@@ -335,6 +351,7 @@ fn set_in_the_past(ctx: &mut Context<'_>, key: &[u8], key_is: Existence, pairs: 
     if removed > 0 {
         ctx.db.changed(EventClasses::HASH, "hexpired", key);
         ctx.db.journal.add_dirty(removed as u64 - 1);
+        tell_removed(ctx, key, pairs.iter().step_by(2));
         return Ok(());
     }
     ctx.db.event(EventClasses::HASH, "hexpired", key);

@@ -113,8 +113,9 @@ fn store(ctx: &mut Context<'_>, args: Args<'_>, operation: Operation, event: &'s
     let target = args.at(1);
     let (limits, seed) = (ctx.db.limits.clone(), ctx.db.seed());
     let mut random = ctx.db.random.clone();
+    let now_ms = ctx.db.now_ms();
     let means =
-        crate::db::collection::Means { limits: &limits, seed, random: &mut random, now_ms: ctx.db.now_ms() };
+        crate::db::collection::Means { limits: &limits, seed, random: &mut random, now_ms, due_fields: None };
     let sets = ctx.db.read_collections::<Set>(args.from(2).iter())?;
     let mut result = Set::new(&limits, seed);
     combine(&sets, operation, &mut |member| {

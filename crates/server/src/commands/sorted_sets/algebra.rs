@@ -272,7 +272,8 @@ fn run(ctx: &mut Context<'_>, args: Args<'_>, operation: Operation, event: Optio
     let query = Query::parse(ctx, args, first, operation, form)?;
     let (limits, seed) = (ctx.db.limits.clone(), ctx.db.seed());
     let mut random = ctx.db.random.clone();
-    let means = Means { limits: &limits, seed, random: &mut random, now_ms: ctx.db.now_ms() };
+    let now_ms = ctx.db.now_ms();
+    let means = Means { limits: &limits, seed, random: &mut random, now_ms, due_fields: None };
     let result = combine(&query, &sources(ctx, query.keys)?, operation, &means)?;
     let len = result.len();
     let Some(event) = event else {

@@ -1,6 +1,6 @@
 //! Hashes in files.
 
-use super::{FieldExpiry, Form, Hash, cell};
+use super::{FieldExpiry, Form, Hash, Written, cell};
 use crate::db::collection::Collection;
 use crate::db::object::Text;
 use crate::db::rdb::{ReadMeans, Result, corrupt, unique_listpack, unique_ziplist, zipmap_elements};
@@ -79,8 +79,9 @@ impl Hash {
         for _ in 0..len {
             reader.string()?.copy_to(&mut field);
             let value = reader.string()?;
-            let means = means.means();
-            if !value.with_bytes(|value| hash.set(&field, value, FieldExpiry::Clear, &means)).is_new() {
+            let mut means = means.means();
+            let written = value.with_bytes(|value| hash.set(&field, value, FieldExpiry::Clear, &mut means));
+            if written == Written::Replaced {
                 return corrupt("Duplicate hash fields detected");
             }
         }
@@ -101,7 +102,7 @@ impl Hash {
                 at_ms if means.fields_due_before_ms.is_some_and(|now_ms| at_ms < now_ms) => continue,
                 at_ms => FieldExpiry::At(at_ms),
             };
-            if hash.set_unless_there(&field, &value, expiry, &means.means()).is_err() {
+            if hash.set_unless_there(&field, &value, expiry, &mut means.means()).is_err() {
                 return corrupt("Duplicate hash fields detected");
             }
         }
@@ -114,7 +115,7 @@ impl Hash {
         field: &[u8],
         value: &[u8],
         expiry: FieldExpiry,
-        means: &crate::db::collection::Means<'_>,
+        means: &mut crate::db::collection::Means<'_>,
     ) -> std::result::Result<(), ()> {
         let before = self.len();
         self.set(field, value, expiry, means);

@@ -31,9 +31,9 @@ fn every_encoding() -> Db {
     let mut hash = Hash::new(&db.limits.clone(), SEED);
     let limits = db.limits.clone();
     let mut random = Random::new(1);
-    let means = Means { limits: &limits, seed: SEED, random: &mut random, now_ms: 0 };
-    hash.set(b"stays", b"1", FieldExpiry::Clear, &means);
-    hash.set(b"goes", b"2", FieldExpiry::At(5_000_000), &means);
+    let mut means = Means { limits: &limits, seed: SEED, random: &mut random, now_ms: 0, due_fields: None };
+    hash.set(b"stays", b"1", FieldExpiry::Clear, &mut means);
+    hash.set(b"goes", b"2", FieldExpiry::At(5_000_000), &mut means);
     db.store_collection(b"expiring", hash);
     db.store_collection(b"stream", sample_stream(&limits));
     db.journal.flushed(None);
@@ -44,14 +44,14 @@ fn every_encoding() -> Db {
 fn add_collections(db: &mut Db, key: &str, count: usize, element: &dyn Fn(usize) -> Vec<u8>) {
     let limits = db.limits.clone();
     let mut random = Random::new(1);
-    let means = Means { limits: &limits, seed: SEED, random: &mut random, now_ms: 0 };
+    let mut means = Means { limits: &limits, seed: SEED, random: &mut random, now_ms: 0, due_fields: None };
     let (mut list, mut set) = (List::new(&limits, SEED), Set::new(&limits, SEED));
     let (mut hash, mut sorted) = (Hash::new(&limits, SEED), SortedSet::new(&limits, SEED));
     for n in 0..count {
         let element = element(n);
         list.push(End::Right, &element);
-        set.add(&element, &means);
-        hash.set(&element, &element, FieldExpiry::Clear, &means);
+        set.add(&element, &mut means);
+        hash.set(&element, &element, FieldExpiry::Clear, &mut means);
         sorted.insert(&element, n as f64 * 1.5 - 7.0, &means).unwrap();
     }
     list.completed(&limits);
