@@ -44,10 +44,15 @@ pub fn string_value(args: Args<'_>, db: &mut Db) -> Told {
     }
 }
 
-/// MSETEX with its expiry, which stands behind the pairs, as a point in time.
+/// MSETEX with its expiry, which stands behind the pairs, as a point in time. What was given one in the past is gone,
+/// and that was noted.
 pub fn pairs(args: Args<'_>, db: &mut Db) -> Told {
     let pairs = args.integer(1).ok().and_then(|pairs| usize::try_from(pairs).ok());
-    absolute(args, pairs.map_or(args.len(), |pairs| 2 + 2 * pairs), db)
+    let first = pairs.map_or(args.len(), |pairs| 2 + 2 * pairs);
+    match pairs {
+        Some(1..) if !db.holds(db.selected(), args.at(2)) => Told::Nothing,
+        _ => absolute(args, first, db),
+    }
 }
 
 /// HSETEX and HGETEX with their expiry as a point in time.
@@ -55,15 +60,11 @@ pub fn fields(args: Args<'_>, db: &mut Db) -> Told {
     absolute(args, 2, db)
 }
 
-fn expiry_of(db: &mut Db, key: &[u8]) -> Option<i64> {
-    db.inspect(key).and_then(|value| value.expiry_ms())
-}
-
-fn set_with_expiry(key: &[u8], value: &[u8], db: &mut Db) -> Told {
+fn set_with_expiry(key: &[u8], value: &[u8], db: &Db) -> Told {
     if !db.holds(db.selected(), key) {
         return Told::Nothing;
     }
-    match expiry_of(db, key) {
+    match db.stored_expiry_ms(key) {
         Some(at_ms) => told(&[b"SET", key, value, b"PXAT", at_ms.to_string().as_bytes()]),
         None => told(&[b"SET", key, value]),
     }
@@ -75,7 +76,7 @@ pub fn expiry(args: Args<'_>, db: &mut Db) -> Told {
     if !db.holds(db.selected(), key) {
         return Told::Nothing;
     }
-    match expiry_of(db, key) {
+    match db.stored_expiry_ms(key) {
         Some(at_ms) => told(&[b"PEXPIREAT", key, at_ms.to_string().as_bytes()]),
         None => told(&[b"PERSIST", key]),
     }
@@ -103,7 +104,7 @@ pub fn restored(args: Args<'_>, db: &mut Db) -> Told {
         return told(&[b"DEL", key]);
     }
     let is_absolute = args.from(4).iter().any(|word| word.eq_ignore_ascii_case(b"ABSTTL"));
-    let Some(at_ms) = expiry_of(db, key).filter(|_| !is_absolute) else { return Told::Verbatim };
+    let Some(at_ms) = db.stored_expiry_ms(key).filter(|_| !is_absolute) else { return Told::Verbatim };
     let at_ms = at_ms.to_string();
     let mut arguments: Vec<&[u8]> = args.iter().collect();
     arguments[2] = at_ms.as_bytes();

@@ -9,7 +9,7 @@ use crate::db::collection::Collection;
 use crate::db::list::{End, List};
 use crate::db::set::Set;
 use crate::db::sorted_set::SortedSet;
-use crate::db::{EventClasses, Kind, Text};
+use crate::db::{Db, EventClasses, Kind, Text};
 use crate::error::ClientError;
 use pattern::Pattern;
 use std::cmp::Ordering;
@@ -343,9 +343,29 @@ fn store(ctx: &mut Context<'_>, sorting: &Sorting, options: &Options<'_>, destin
     }
     list.completed(&ctx.db.limits);
     let len = list.len();
+    tell_stored(ctx.db, &list, destination);
     if ctx.db.store_collection(destination, list) {
         ctx.db.changed(EventClasses::LIST, "sortstore", destination);
         ctx.db.journal.add_dirty(len as u64 - 1);
     }
     ctx.reply.integer(len as i64);
+}
+
+/// Elements told in one command.
+const TOLD_ELEMENTS_MAX: usize = 1024;
+
+/// What is stored is told by itself: elements that weigh the same come in an order that depends on how their set is
+/// kept, and fields that patterns lead to may be due.
+fn tell_stored(db: &mut Db, list: &List, destination: &[u8]) {
+    if !db.journal.recording {
+        return;
+    }
+    db.instead(&[b"DEL", destination]);
+    for first in (0..list.len()).step_by(TOLD_ELEMENTS_MAX) {
+        let mut elements = Vec::new();
+        let count = TOLD_ELEMENTS_MAX.min(list.len() - first);
+        list.for_each(first, count, &mut |element| elements.push(element.to_vec()));
+        let elements = elements.iter().map(Vec::as_slice);
+        db.instead(&[&b"RPUSH"[..], destination].into_iter().chain(elements).collect::<Vec<_>>());
+    }
 }

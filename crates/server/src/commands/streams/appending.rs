@@ -181,6 +181,7 @@ pub(super) fn xadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (id, trimmed) = match added {
         Ok(added) => added,
         Err(error) => {
+            ctx.db.journal.not_verbatim();
             if is_new && ctx.db.remove(key) {
                 ctx.db.journal.touched(ctx.db.selected(), key);
             }

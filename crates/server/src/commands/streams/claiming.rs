@@ -140,6 +140,8 @@ struct Claim {
     /// Entries that were not pending become so too.
     force: bool,
     only_ids: bool,
+    /// What a file says was so: also what does not exist can be pending.
+    replayed: bool,
 }
 
 /// What became of an entry that was to be claimed.
@@ -167,7 +169,9 @@ impl Claim {
         let consumer = group.find_consumer(consumer_name)?;
         let pending = group.pending(id);
         let entry = stream.get(id);
-        if entry.is_none() {
+        // Files of other servers make what is gone pending no more by claiming it; ours never do.
+        let was_gone = self.replayed && self.force && pending.is_none();
+        if entry.is_none() && !was_gone {
             let was_pending = stream.group_mut(group_name)?.acknowledge(id);
             return Some(if was_pending { Claimed::Gone } else { Claimed::Left });
         }
@@ -246,7 +250,7 @@ pub(super) fn xclaim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let idle_ms_min = args.integer_in(4, i64::MIN, i64::MAX, invalid)?.max(0);
     let claimed_ids: Vec<StreamId> =
         args.from(5).iter().map_while(|text| ids::strict(text, 0).ok()).collect();
-    let mut claim = Claim { idle_ms_min, ..Claim::default() };
+    let mut claim = Claim { idle_ms_min, replayed: ctx.origin.replayed, ..Claim::default() };
     let last_id = claim.parse_options(args, 5 + claimed_ids.len(), now_ms)?;
     let (key, group, consumer) = (args.at(1), args.at(2), args.at(3));
     see_consumer(ctx, key, group, consumer)?;
@@ -277,7 +281,7 @@ pub(super) fn xclaim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 /// Tells what has come to be pending for the consumer, and what is pending no more.
 fn tell_claimed(db: &mut Db, key: &[u8], who: (&[u8], &[u8]), taken: &[StreamId], gone: &[StreamId]) {
-    tell_pending(db, key, who, taken);
+    tell_pending(db, key, who.0, taken);
     for id in gone {
         db.instead(&[b"XACK", key, who.0, id.to_string().as_bytes()]);
     }

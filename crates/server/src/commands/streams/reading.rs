@@ -331,22 +331,23 @@ fn answer_new(ctx: &mut Context<'_>, key: &[u8], who: (&[u8], &[u8]), reading: &
     })?;
     let answered = answered.flatten().unwrap_or(0);
     ctx.reply.end_array(mark, answered as usize);
-    tell_pending(ctx.db, key, who, &read);
+    tell_pending(ctx.db, key, group, &read);
     tell_position(ctx.db, key, group);
     ctx.db.journal.add_dirty(1);
     Ok(())
 }
 
-/// Tells for whom entries are pending now, and since when; those that are not, no more are.
-pub(super) fn tell_pending(db: &mut Db, key: &[u8], who: (&[u8], &[u8]), ids: &[StreamId]) {
+/// Tells for whom entries are pending now, and since when.
+pub(super) fn tell_pending(db: &mut Db, key: &[u8], group: &[u8], ids: &[StreamId]) {
     db.journal.not_verbatim();
     if !db.journal.recording {
         return;
     }
-    let (group, consumer) = who;
     for &id in ids {
-        let pending = db.stored::<Stream>(key).and_then(|stream| stream.group(group)?.pending(id));
-        let Some(pending) = pending else { continue };
+        let state = db.stored::<Stream>(key).and_then(|stream| stream.group(group));
+        let Some(state) = state else { return };
+        let Some(pending) = state.pending(id) else { continue };
+        let consumer = state.consumer(pending.consumer).name();
         let claim = claim(key, group, consumer, id, pending.delivered_ms, pending.deliveries);
         db.instead(&claim.iter().map(Vec::as_slice).collect::<Vec<_>>());
     }
@@ -378,21 +379,21 @@ fn answer_pending(
     let mut read = Vec::new();
     let answered = ctx.db.change(key, |stream: &mut Stream, means| {
         let consumer = stream.group(group)?.find_consumer(consumer)?;
-        stream.read_pending(group, consumer, after, count_max as u64, means.now_ms, |id, entry| {
-            read.push(id);
-            match entry {
-                Some(entry) => reply_entry(&entry, reply),
-                None => {
-                    reply.array(2);
-                    reply_id(id, reply);
-                    reply.null_array();
-                }
+        stream.read_pending(group, consumer, after, count_max as u64, means.now_ms, |id, entry| match entry {
+            Some(entry) => {
+                read.push(id);
+                reply_entry(&entry, reply);
+            }
+            None => {
+                reply.array(2);
+                reply_id(id, reply);
+                reply.null_array();
             }
         })
     })?;
     let answered = answered.flatten().unwrap_or(0);
     ctx.reply.end_array(mark, answered as usize);
-    tell_pending(ctx.db, key, who, &read);
+    tell_pending(ctx.db, key, group, &read);
     ctx.db.journal.add_dirty(1);
     Ok(())
 }
