@@ -48,7 +48,9 @@ pub enum Item {
 
 /// Headers and notes are no longer.
 const LINE_BYTES_MAX: u64 = 1024;
-const ARGUMENTS_MAX: i64 = 1 << 24;
+/// As many as a client can send ([`crate::request::MULTIBULK_LEN_MAX`]): what was taken from one is read again. Room is
+/// only made for those that are there.
+const ARGUMENTS_MAX: i64 = crate::request::MULTIBULK_LEN_MAX as i64;
 /// An argument cannot be longer than a client could have sent it.
 const ARGUMENT_BYTES_MAX: i64 = 1 << 39;
 /// Room made for an argument before its bytes have come.
@@ -202,6 +204,17 @@ mod tests {
             };
             assert_eq!(complete, valid == len as u64, "{len}");
         }
+    }
+
+    #[test]
+    fn as_many_arguments_are_read_as_clients_may_send() {
+        let count = crate::request::MULTIBULK_LEN_MAX;
+        let begun = format!("*{count}\r\n$4\r\nMGET\r\n$1\r\na\r\n");
+        let error = Reader::new(begun.as_bytes(), 0).read().unwrap_err();
+        assert!(matches!(error, ReadError::UnexpectedEnd), "{error}");
+        let begun = format!("*{}\r\n$4\r\nMGET\r\n$1\r\na\r\n", count + 1);
+        let error = Reader::new(begun.as_bytes(), 0).read().unwrap_err();
+        assert!(matches!(error, ReadError::Format), "{error}");
     }
 
     #[test]

@@ -135,6 +135,13 @@ impl Log {
     }
 }
 
+impl Log {
+    /// Whether there is no complete base yet.
+    pub(super) fn waits_for_rewrite(&self) -> bool {
+        self.waits_for_rewrite
+    }
+}
+
 impl Executor {
     /// Opens the append-only file for what comes after the data that has just been loaded, making it if there is
     /// none.
@@ -217,6 +224,8 @@ impl Executor {
         let temporary = names.temporary_increment();
         let file = create_for_appending(&temporary)?;
         let log = Log::new(names, manifest, directory, (file, 0), self.server.now.monotonic_us)?;
+        // What a transaction has done before is in the base, and must not be told again.
+        self.unit.clear();
         self.disk.log = Some(Log { waits_for_rewrite: true, ..log });
         if self.disk.child.as_ref().is_some_and(|child| child.purpose == Purpose::Snapshot) {
             log::info!(

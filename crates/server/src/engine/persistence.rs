@@ -654,7 +654,8 @@ impl Executor {
         if save && !self.save() {
             return Err(FAILED);
         }
-        let options = self.load_options(true, merge);
+        // What were left out would be missed by the append-only file, in which nobody has removed it.
+        let options = self.load_options(self.disk.log.is_none(), merge);
         let opened = self.open_rdb(&self.rdb_path(), options).unwrap_or_else(|error| {
             log::warn!("{error}");
             None
@@ -682,6 +683,10 @@ impl Executor {
             log::warn!("Failed loading library, {error}");
             FAILED_LOAD
         })?;
+        if self.disk.log.is_some() && !(save && flush) {
+            // Other data than the append-only file tells of.
+            self.server.observed.persistence.log.rewrite_scheduled = true;
+        }
         log::info!("DB reloaded by DEBUG RELOAD");
         Ok(())
     }

@@ -309,6 +309,8 @@ impl Executor {
 
     /// DEBUG LOADAOF in a transaction, where nothing waits: loads all files at once.
     pub(super) fn reload_log(&mut self) -> Answer {
+        // What the transaction has done so far is part of what is loaded.
+        self.end_unit();
         let Some(mut loading) = self.open_log_anew()? else { return Ok(()) };
         self.disk.replays_at_once = true;
         let result = self.load_parts(&mut loading, &mut || false);
@@ -327,6 +329,10 @@ impl Executor {
 
     /// Removes all data, so that what the files say can take its place; `None`: they say nothing.
     fn open_log_anew(&mut self) -> Result<Option<LogLoading>, ClientError> {
+        if self.disk.log.as_ref().is_some_and(|log| log.waits_for_rewrite()) {
+            log::warn!("The append-only file has no base yet: there is nothing to load");
+            return Err(RELOAD_FAILED);
+        }
         if let Some(log) = &mut self.disk.log
             && let Err(error) = log.appender.write()
         {
@@ -334,6 +340,7 @@ impl Executor {
             return Err(RELOAD_FAILED);
         }
         self.empty_all();
+        self.server.scripts.flush_functions();
         let names = names_of(&self.server.config);
         let opened = Manifest::load(&names).map_err(RestoreError::Manifest).and_then(|manifest| {
             if manifest.is_empty() { Ok(None) } else { self.open_parts(&names, &manifest).map(Some) }
