@@ -253,7 +253,7 @@ impl Generator {
     }
 
     /// A command with its arguments, now and then damaged ones.
-    fn command(&mut self) -> Command {
+    pub fn command(&mut self) -> Command {
         loop {
             let row = self.row();
             let mut args = self.whole_command(row);

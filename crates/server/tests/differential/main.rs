@@ -18,43 +18,24 @@ mod arguments;
 mod compare;
 mod contents;
 mod generate;
+mod limits;
 mod link;
 #[path = "../process/mod.rs"]
 mod process;
 mod shrink;
+mod step;
 mod words;
 
 use compare::Comparer;
 use generate::{Generator, Traits};
+use limits::{DEFAULT, LIMITS};
 use link::{Link, Pair};
 use process::Process;
 use server::commands::GROUPS;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use step::{Command, Step};
 use wire::response::Value;
-
-/// Name and arguments.
-pub type Command = Vec<Vec<u8>>;
-
-#[derive(Clone, Debug)]
-pub enum Step {
-    Command(Command),
-    /// Until what was to expire has expired.
-    Pause,
-}
-
-impl Step {
-    fn words(words: &[&str]) -> Step {
-        Step::Command(words.iter().map(|word| word.as_bytes().to_vec()).collect())
-    }
-
-    fn command(&self) -> Option<&Command> {
-        match self {
-            Step::Command(command) => Some(command),
-            Step::Pause => None,
-        }
-    }
-}
 
 const RUN_COMMANDS: usize = 12_000;
 /// Between these a run takes serialised values out of the server, to restore them.
@@ -72,60 +53,6 @@ pub struct Settings {
     /// OBJECT ENCODING and DUMP must agree too.
     same_encodings: bool,
 }
-
-const DEFAULT: &[(&str, &str)] = &[
-    ("hash-max-listpack-entries", "512"),
-    ("hash-max-listpack-value", "64"),
-    ("set-max-intset-entries", "512"),
-    ("set-max-listpack-entries", "128"),
-    ("set-max-listpack-value", "64"),
-    ("zset-max-listpack-entries", "128"),
-    ("zset-max-listpack-value", "64"),
-    ("list-max-listpack-size", "-2"),
-    ("list-compress-depth", "0"),
-    ("hll-sparse-max-bytes", "3000"),
-    ("stream-node-max-entries", "100"),
-    ("stream-node-max-bytes", "4096"),
-];
-const SMALL: &[(&str, &str)] = &[
-    ("hash-max-listpack-entries", "4"),
-    ("hash-max-listpack-value", "8"),
-    ("set-max-intset-entries", "5"),
-    ("set-max-listpack-entries", "6"),
-    ("set-max-listpack-value", "20"),
-    ("zset-max-listpack-entries", "4"),
-    ("zset-max-listpack-value", "10"),
-    ("list-max-listpack-size", "3"),
-    ("list-compress-depth", "1"),
-    ("hll-sparse-max-bytes", "200"),
-    ("stream-node-max-entries", "3"),
-    ("stream-node-max-bytes", "200"),
-];
-const NONE_SMALL: &[(&str, &str)] = &[
-    ("hash-max-listpack-entries", "0"),
-    ("set-max-intset-entries", "0"),
-    ("set-max-listpack-entries", "0"),
-    ("zset-max-listpack-entries", "0"),
-    ("list-max-listpack-size", "-1"),
-    ("list-compress-depth", "2"),
-    ("hll-sparse-max-bytes", "0"),
-    ("stream-node-max-entries", "1"),
-];
-const ALL_SMALL: &[(&str, &str)] = &[
-    ("hash-max-listpack-entries", "20000"),
-    ("hash-max-listpack-value", "30000"),
-    ("set-max-listpack-entries", "20000"),
-    ("zset-max-listpack-entries", "20000"),
-    ("zset-max-listpack-value", "30000"),
-    ("list-max-listpack-size", "-5"),
-    ("stream-node-max-entries", "0"),
-];
-const LIMITS: &[(&[(&str, &str)], &str)] = &[
-    (DEFAULT, "default limits"),
-    (SMALL, "low limits"),
-    (NONE_SMALL, "no small encodings"),
-    (ALL_SMALL, "small encodings only"),
-];
 
 impl Settings {
     /// Both sides keep data alike, by limits that differ from run to run.

@@ -1,0 +1,183 @@
+//! What is in the append-only file, and in a snapshot, is what is in memory: random commands to a server in this
+//! process, with a clock that the test turns, and now and then a second server that reads what the first has written.
+//!
+//! ```text
+//! cargo test -p warmline-server --test replay
+//!     a hundred thousand commands; WARMLINE_TEST_SCALE=50 for so many times as many
+//! SEED=7 RUNS=1 CHECK_EVERY=1 cargo test -p warmline-server --test replay
+//!     one run from its seed, compared after each command: names the one that is told wrongly
+//! ```
+//!
+//! The commands are those of the differential test with what it leaves out because two servers do not do it at the same
+//! time: keys and fields that expire soon or at once, databases that are exchanged, several connections of which some
+//! wait, scripts of several commands, transactions, functions. The clock of the second server is ahead, by nothing or
+//! by a year: what is due by then is still there when the file does not say that it was removed.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[path = "../differential/arguments.rs"]
+mod arguments;
+mod commands;
+mod contents;
+#[allow(dead_code, reason = "the differential test uses all of it")]
+#[path = "../differential/generate.rs"]
+mod generate;
+mod life;
+#[allow(dead_code, reason = "the differential test uses all of it")]
+#[path = "../differential/limits.rs"]
+mod limits;
+#[allow(dead_code, reason = "the differential test uses all of it")]
+#[path = "../differential/step.rs"]
+mod step;
+#[path = "../differential/words.rs"]
+mod words;
+
+use commands::Commands;
+use contents::{Contents, Detail};
+use life::{Life, shown};
+use limits::LIMITS;
+use server::config::{AppendFsync, Config, SetOrigin};
+use std::path::{Path, PathBuf};
+use step::{Command, Step};
+use structures::random::Random;
+
+const COMMANDS: u64 = 100_000;
+const RUN_COMMANDS: u64 = 2_000;
+/// Commands between two comparisons.
+const CHECK_EVERY: u64 = 400;
+/// After so many commands a run goes on with a server that was started from a snapshot of the first.
+const REBASE_EVERY: u64 = 700;
+/// By how much the clock of who reads the file may be ahead.
+const AHEAD_MS: &[u64] = &[0, 1, 60, 3_600_000, 31_000_000_000];
+const START_UNIX_MS: i64 = 1_700_000_000_123;
+/// Of the commands before a difference, those shown that name its key.
+const SHOWN_COMMANDS: usize = 30;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name)
+        .ok()
+        .map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
+}
+
+/// A folder of its own, removed with everything in it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(seed: u64) -> Folder {
+        let name = format!("replay-{}-{seed}", std::process::id());
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Limits of encodings, and how the base of the append-only file is written, differ from run to run.
+fn config_of(seed: u64) -> Config {
+    let mut config =
+        Config { appendonly: true, appendfsync: AppendFsync::No, save: Vec::new(), ..Config::default() };
+    config.enable_debug_command = server::config::ProtectedAction::Yes;
+    config.aof_use_rdb_preamble = seed.is_multiple_of(2);
+    config.aof_timestamp_enabled = seed.is_multiple_of(5);
+    let (limits, _) = LIMITS[seed as usize / 2 % LIMITS.len()];
+    let limits: Vec<_> = limits.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
+    config.set(&limits, SetOrigin { loading: true, local: true }).unwrap();
+    config
+}
+
+/// One life from its seed, compared again and again with what it has written.
+struct Run {
+    seed: u64,
+    folder: Folder,
+    config: Config,
+    life: Life,
+    /// Of the comparisons, so that how often there are any changes nothing.
+    random: Random,
+    history: Vec<(usize, Command)>,
+    errors: u64,
+}
+
+impl Run {
+    fn new(seed: u64) -> Run {
+        let folder = Folder::new(seed);
+        let config = config_of(seed);
+        let life = Life::begin(&config, &folder.0.join("live-0"), START_UNIX_MS, seed);
+        Run { seed, folder, config, life, random: Random::new(!seed), history: Vec::new(), errors: 0 }
+    }
+
+    /// How many of the commands were answered with an error.
+    fn play(&mut self) -> u64 {
+        let every = number("CHECK_EVERY").unwrap_or(CHECK_EVERY);
+        let mut commands = Commands::new(self.seed, START_UNIX_MS);
+        for count in 1..=RUN_COMMANDS {
+            let (client, command) = commands.next(&mut self.life);
+            self.history.push((client, command.clone()));
+            self.errors += u64::from(self.life.send(client, &command).first() == Some(&b'-'));
+            commands.turn_the_clock(&mut self.life);
+            if count % every == 0 {
+                self.check(count);
+            }
+            if count % REBASE_EVERY == 0 {
+                let folder = self.folder.0.join(format!("live-{count}"));
+                self.life = self.life.reborn(&self.config, &folder, self.seed);
+            }
+        }
+        self.errors
+    }
+
+    /// Compares what is there with what the files give.
+    fn check(&mut self, count: u64) {
+        let copy = self.folder.0.join("copy");
+        let ahead_ms = AHEAD_MS[self.random.below(AHEAD_MS.len() as u64) as usize];
+        // What is done so far of a transaction or of a script is told at its end.
+        let replayed = self.life.replayed(&self.config, &copy, ahead_ms);
+        let there = Contents::of(&replayed.executor, Detail::WithoutTimes);
+        let here = Contents::of(&self.life.executor, Detail::WithoutTimes);
+        self.compare(count, &here, &there, "the append-only file");
+        let (loaded, libraries) = self.life.snapshot_loaded(&self.config);
+        let now_ms = self.life.executor.server.now.unix_ms();
+        let here = Contents::of(&self.life.executor, Detail::All).without_due(now_ms);
+        let there = Contents::of_db(&loaded, libraries, Detail::All).without_due(now_ms);
+        self.compare(count, &here, &there, "the snapshot");
+    }
+
+    fn compare(&self, count: u64, here: &Contents, there: &Contents, from: &str) {
+        let Some((key, difference)) = here.difference(there) else { return };
+        let names = |command: &Command| {
+            let broad = ["SWAPDB", "FLUSH", "FUNCTION", "SELECT"];
+            let is_broad = command.first().is_some_and(|name| {
+                let name = String::from_utf8_lossy(name).to_ascii_uppercase();
+                broad.iter().any(|broad| name.starts_with(broad))
+            });
+            is_broad || command.iter().any(|word| *word == key || (!key.is_empty() && word.ends_with(&key)))
+        };
+        let related: Vec<_> = self.history.iter().filter(|(_, command)| names(command)).collect();
+        let shown: String = related[related.len().saturating_sub(SHOWN_COMMANDS)..]
+            .iter()
+            .map(|(client, command)| format!("  client {client}: {}\n", shown(command)))
+            .collect();
+        let told: String = self.life.told(&key, SHOWN_COMMANDS);
+        panic!(
+            "SEED={} after {count} commands: {from} does not give what is there.\n{difference}\ncommands:\n{shown}\
+             last command: {}\ntold:\n{told}",
+            self.seed,
+            self.history.last().map(|(_, command)| self::shown(command)).unwrap_or_default(),
+        );
+    }
+}
+
+#[test]
+fn replay_equals_life() {
+    let scale = number("WARMLINE_TEST_SCALE").unwrap_or(1);
+    let first = number("SEED").unwrap_or(1);
+    let runs = number("RUNS").unwrap_or(COMMANDS * scale / RUN_COMMANDS);
+    let errors: u64 = (first..first + runs).map(|seed| Run::new(seed).play()).sum();
+    let share = errors * 100 / (runs * RUN_COMMANDS);
+    eprintln!("{} commands, {share} % errors", runs * RUN_COMMANDS);
+    assert!(share < 50, "most commands change or read something");
+}
