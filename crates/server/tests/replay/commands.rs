@@ -181,8 +181,11 @@ impl Commands {
 
     /// Of few hashes, whose fields meet one another again and again.
     fn field_that_expires(&mut self) -> Command {
-        let key = self.key(Group::Hash);
-        let (a, b) = (self.pick(FIELDS), self.pick(FIELDS));
+        let (mut key, mut a, mut b) = (self.key(Group::Hash), self.pick(FIELDS), self.pick(FIELDS));
+        if self.chance(40) {
+            // A hash that often has no other fields than those that are named.
+            (key, a, b) = (b"hash:small".to_vec(), self.pick(&FIELDS[..2]), self.pick(&FIELDS[..2]));
+        }
         let (option, time) = self.time();
         let (span, word) = (self.span(), self.word());
         let condition = self.pick(CONDITIONS);

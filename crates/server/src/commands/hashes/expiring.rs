@@ -294,6 +294,12 @@ pub(super) fn hsetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let options = Options::parse(args, fields_at.unwrap_or(0), true)?;
     let pairs = arguments::pairs(args, fields_at)?;
     let key = args.at(1);
+    if options.key.is_some() {
+        // Without those of its fields that are due there may be no hash.
+        ctx.db.change(key, |hash: &mut Hash, mut means| {
+            pairs.iter().step_by(2).for_each(|field| _ = hash.expire_if_due(field, &mut means));
+        })?;
+    }
     let key_is = match ctx.db.peek_collection::<Hash>(key)? {
         Some(_) => Existence::Present,
         None => Existence::Absent,

@@ -50,7 +50,7 @@ fn add_collections(db: &mut Db, key: &str, count: usize, element: &dyn Fn(usize)
     for n in 0..count {
         let element = element(n);
         list.push(End::Right, &element);
-        set.add(&element, &mut means);
+        set.add(&element, &means);
         hash.set(&element, &element, FieldExpiry::Clear, &mut means);
         sorted.insert(&element, n as f64 * 1.5 - 7.0, &means).unwrap();
     }
