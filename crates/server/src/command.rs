@@ -42,11 +42,17 @@ pub struct Command {
     pub keys: &'static [KeySpec],
     /// Categories beyond those that follow from the flags and the group, as `@` words without the `@`.
     pub categories: &'static [&'static str],
+    /// Whether the category that follows from the group does not apply.
+    pub outside_category: bool,
     pub since: &'static str,
     pub complexity: &'static str,
     pub summary: &'static str,
     /// The arguments as a person reads them: `key [NX | XX] value [value ...]`.
     pub syntax: &'static str,
+    /// What versions have changed since the first, oldest first: the version and its change.
+    pub history: &'static [(&'static str, &'static str)],
+    /// For the server's own use or its tests, as COMMAND DOCS says.
+    pub internal: bool,
     /// Advice to proxies and cluster clients, as COMMAND INFO lists it.
     pub tips: &'static [&'static str],
     pub subcommands: &'static [Command],
@@ -74,10 +80,13 @@ impl Command {
             group,
             keys: &[],
             categories: &[],
+            outside_category: false,
             since: "1.0.0",
             complexity: "",
             summary: "",
             syntax: "",
+            history: &[],
+            internal: false,
             tips: &[],
             subcommands: &[],
             hidden: None,
@@ -102,6 +111,12 @@ impl Command {
         self
     }
 
+    /// See [`Command::outside_category`].
+    pub const fn outside_category(mut self) -> Self {
+        self.outside_category = true;
+        self
+    }
+
     /// The version of the protocol's first server that had it, and its cost as `O(...)`.
     pub const fn since(mut self, since: &'static str, complexity: &'static str) -> Self {
         self.since = since;
@@ -112,6 +127,18 @@ impl Command {
     pub const fn doc(mut self, summary: &'static str, syntax: &'static str) -> Self {
         self.summary = summary;
         self.syntax = syntax;
+        self
+    }
+
+    /// See [`Command::history`].
+    pub const fn history(mut self, history: &'static [(&'static str, &'static str)]) -> Self {
+        self.history = history;
+        self
+    }
+
+    /// See [`Command::internal`].
+    pub const fn internal(mut self) -> Self {
+        self.internal = true;
         self
     }
 
@@ -162,6 +189,13 @@ impl Command {
             }
         }
         found
+    }
+
+    /// The ACL category that follows from the group. A command that is only its subcommands has none: what it does
+    /// is theirs.
+    pub fn own_category(&self) -> Option<&'static str> {
+        let has_one = !self.outside_category && self.subcommands.is_empty();
+        self.group.category().filter(|_| has_one)
     }
 
     pub const fn is(&self, flag: Flags) -> bool {

@@ -3,6 +3,7 @@
 pub mod acl;
 pub mod bitmap;
 pub mod client;
+pub mod cluster;
 pub mod command_log;
 pub mod config;
 pub mod connection;
@@ -19,6 +20,7 @@ pub mod latency;
 pub mod lists;
 pub mod memory;
 pub mod migrate;
+pub mod modules;
 pub mod object;
 pub mod persistence;
 pub mod pubsub;
@@ -33,7 +35,7 @@ pub mod strings;
 pub mod timeout;
 pub mod transactions;
 
-use crate::command::{Args, Command, Context, Outcome};
+use crate::command::{Args, Command, Context, Outcome, syntax};
 use crate::error::ClientError;
 
 /// Every row there is; the registry is built from it.
@@ -41,6 +43,7 @@ pub const GROUPS: &[&[Command]] = &[
     acl::COMMANDS,
     bitmap::COMMANDS,
     client::COMMANDS,
+    cluster::COMMANDS,
     command_log::COMMANDS,
     config::COMMANDS,
     connection::COMMANDS,
@@ -58,6 +61,7 @@ pub const GROUPS: &[&[Command]] = &[
     memory::COMMANDS,
     object::COMMANDS,
     migrate::COMMANDS,
+    modules::COMMANDS,
     persistence::COMMANDS,
     pubsub::COMMANDS,
     scan::COMMANDS,
@@ -83,9 +87,12 @@ pub fn help(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         "{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         row.name.to_ascii_uppercase()
     )];
-    for sub in row.subcommands {
-        let word = sub.name.split_once('|').map_or(sub.name, |(_, word)| word).to_ascii_uppercase();
-        lines.push(format!("{word} {}", sub.syntax).trim_end().to_owned());
+    // HELP comes last.
+    let word_of = |sub: &Command| sub.name.rsplit('|').next().unwrap_or_default().to_ascii_uppercase();
+    let (help, others): (Vec<&Command>, Vec<&Command>) =
+        row.subcommands.iter().partition(|sub| word_of(sub) == "HELP");
+    for sub in others.into_iter().chain(help) {
+        lines.extend(wrapped(&format!("{} {}", word_of(sub), syntax::usage(&syntax::parse(sub.syntax)))));
         lines.push(format!("    {}", sub.summary));
     }
     ctx.reply.array(lines.len());
@@ -93,6 +100,20 @@ pub fn help(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         ctx.reply.simple(&line);
     }
     Ok(())
+}
+
+/// A call of many options over several lines, the later ones indented.
+fn wrapped(call: &str) -> Vec<String> {
+    const WIDTH: usize = 90;
+    let mut lines = vec![String::new()];
+    for word in call.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.len() + word.len() < WIDTH => *line += &format!(" {word}"),
+            _ => lines.push(format!("         {word}")),
+        }
+    }
+    lines
 }
 
 /// A command that is only its subcommands: alone it has too few arguments.
@@ -113,13 +134,12 @@ pub fn unknown_subcommand(command: &Command, args: Args<'_>) -> ClientError {
 mod tests {
     use super::GROUPS;
     use crate::command::registry::{Registry, RenameError};
-    use crate::command::syntax;
 
     #[test]
     fn every_row_has_a_syntax_that_can_be_read() {
         for row in GROUPS.iter().flat_map(|group| group.iter()) {
-            syntax::parse(row.syntax);
-            row.subcommands.iter().for_each(|sub| drop(syntax::parse(sub.syntax)));
+            crate::command::syntax::parse(row.syntax);
+            row.subcommands.iter().for_each(|sub| drop(crate::command::syntax::parse(sub.syntax)));
         }
     }
 

@@ -3,6 +3,7 @@
 mod presence;
 
 use crate::clock::Clock;
+use crate::commands::info::VALKEY_VERSION;
 use crate::config::{Config, ConfigError, Directive, Startup};
 use crate::engine::persistence::RestoreError;
 use crate::engine::{Executor, Seeds};
@@ -66,12 +67,13 @@ Examples:
        warmline-server --port 7777 --maxmemory 1gb --maxmemory-policy allkeys-lru
 ";
 
-/// What `--version` prints.
+/// What `--version` prints. Clients and their tests read the version behind ` v=` as that of the server whose commands
+/// they may use; this server's own comes last.
 pub fn version_line() -> String {
     format!(
-        "Warmline server v={} compatible=valkey-9.1 malloc=jemalloc bits={}",
-        env!("CARGO_PKG_VERSION"),
-        usize::BITS
+        "Warmline server v={VALKEY_VERSION} sha=00000000:0 malloc=jemalloc bits={} build=0 warmline={}",
+        usize::BITS,
+        env!("CARGO_PKG_VERSION")
     )
 }
 

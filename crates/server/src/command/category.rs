@@ -31,7 +31,7 @@ pub const NAMES: &[&str] = &[
 pub fn contains(row: &Command, category: &str) -> bool {
     let scripting = row.group == super::Group::Scripting;
     row.categories.contains(&category)
-        || row.group.category() == Some(category)
+        || row.own_category() == Some(category)
         || match category {
             "write" => row.is(flag::WRITE),
             "read" => row.is(flag::READONLY) && !scripting,

@@ -21,19 +21,22 @@ pub const ASKING: Flags = 1 << 11;
 pub const FAST: Flags = 1 << 12;
 /// Allowed before authentication.
 pub const NO_AUTH: Flags = 1 << 13;
+/// May write although it is no WRITE command (a script, PUBLISH). Not shown.
 pub const MAY_REPLICATE: Flags = 1 << 14;
 pub const NO_MANDATORY_KEYS: Flags = 1 << 15;
+/// Allowed only to those whom an option lets (DEBUG). Not shown.
 pub const PROTECTED: Flags = 1 << 16;
 pub const NO_ASYNC_LOADING: Flags = 1 << 17;
 pub const NO_MULTI: Flags = 1 << 18;
 pub const ALLOW_BUSY: Flags = 1 << 19;
+/// Reads keys that its arguments do not name (SCAN). Not shown.
 pub const TOUCHES_ARBITRARY_KEYS: Flags = 1 << 20;
 /// Key positions depend on the arguments' content; derived from the key specifications.
 pub const MOVABLE_KEYS: Flags = 1 << 21;
 /// Sits in the table only to give subcommands and HELP a home.
 pub const SENTINEL: Flags = 1 << 22;
 
-/// Names in the order in which COMMAND INFO lists them.
+/// Names in the order in which COMMAND INFO lists them; what is for this server alone has none.
 pub const NAMES: &[(Flags, &str)] = &[
     (WRITE, "write"),
     (READONLY, "readonly"),
@@ -49,14 +52,11 @@ pub const NAMES: &[(Flags, &str)] = &[
     (ASKING, "asking"),
     (FAST, "fast"),
     (NO_AUTH, "no_auth"),
-    (MAY_REPLICATE, "may_replicate"),
     (NO_MANDATORY_KEYS, "no_mandatory_keys"),
-    (PROTECTED, "protected"),
     (NO_ASYNC_LOADING, "no_async_loading"),
     (NO_MULTI, "no_multi"),
     (MOVABLE_KEYS, "movablekeys"),
     (ALLOW_BUSY, "allow_busy"),
-    (TOUCHES_ARBITRARY_KEYS, "touches_arbitrary_keys"),
 ];
 
 /// The group that documentation files a command under.
@@ -103,13 +103,14 @@ impl Group {
         }
     }
 
-    /// The ACL category that every command of the group is in, if the group has one.
+    /// The ACL category that commands of the group are in, if the group has one.
     pub const fn category(self) -> Option<&'static str> {
         match self {
             Group::Generic => Some("keyspace"),
             Group::SortedSet => Some("sortedset"),
             Group::Transactions => Some("transaction"),
-            Group::Server | Group::Cluster => None,
+            // PUBSUB is a flag too, and the one that counts: PUBSUB HELP has nothing to do with channels.
+            Group::Server | Group::Cluster | Group::PubSub => None,
             _ => Some(self.name()),
         }
     }

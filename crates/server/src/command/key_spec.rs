@@ -72,6 +72,8 @@ pub struct KeySpec {
     pub access: Access,
     pub begin: Begin,
     pub find: Find,
+    /// What the access alone does not tell; may be empty.
+    pub notes: &'static str,
 }
 
 impl KeySpec {
@@ -82,12 +84,28 @@ impl KeySpec {
 
     /// Keys from argument `first` on; `last` is relative to it, or negative from the end.
     pub const fn range(first: usize, last: i32, step: usize, access: Access) -> Self {
-        KeySpec { access, begin: Begin::Index(first), find: Find::Range { last, step, limit: 0 } }
+        KeySpec { access, begin: Begin::Index(first), find: Find::Range { last, step, limit: 0 }, notes: "" }
     }
 
     /// `numkeys key [key ...]` with the count at argument `index`.
     pub const fn counted(index: usize, access: Access) -> Self {
-        KeySpec { access, begin: Begin::Index(index), find: Find::Counted { count_at: 0, first: 1, step: 1 } }
+        KeySpec {
+            access,
+            begin: Begin::Index(index),
+            find: Find::Counted { count_at: 0, first: 1, step: 1 },
+            notes: "",
+        }
+    }
+
+    /// Keys that only a [`super::KeyFinder`] finds.
+    pub const fn unknown(access: Access, notes: &'static str) -> Self {
+        KeySpec { access, begin: Begin::Unknown, find: Find::Unknown, notes }
+    }
+
+    /// See [`KeySpec::notes`].
+    pub const fn noted(mut self, notes: &'static str) -> Self {
+        self.notes = notes;
+        self
     }
 
     /// Calls `visit` with the position of every key this specification finds in `args`. What is malformed
@@ -111,7 +129,7 @@ impl KeySpec {
                 let count = args.get(begin + count_at).and_then(wire::number::parse_i64);
                 let fits = args.len().saturating_sub(begin + first).div_ceil(step);
                 let count = count.and_then(|count| usize::try_from(count).ok());
-                let Some(count) = count.filter(|&count| count <= fits) else { return false };
+                let Some(count) = count.filter(|&count| (1..=fits).contains(&count)) else { return false };
                 (0..count).for_each(|i| visit(begin + first + i * step));
             }
             Find::Unknown => {}

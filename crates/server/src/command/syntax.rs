@@ -1,13 +1,18 @@
-//! The arguments of a command as a tree, read from the row's `syntax`: what COMMAND DOCS answers and what a client
-//! draws hints from.
+//! The arguments of a command as a tree, read from the row's `syntax`: what COMMAND DOCS and HELP answer and what a
+//! client draws hints from.
 //!
 //! ```text
-//! name            a value                     TOKEN           a word that stands for itself
-//! TOKEN name      a value behind its word     [ ... ]         may be left out
-//! a | b           one of these                < a | b >       one of these, and one must be there
-//! a [a ...]       once or more                a b [a b ...]   all together, once or more
-//! TOKEN a [TOKEN a ...]   once or more, the word each time      [ ... | ... ...]   any of these, as often as wanted
+//! name                a value, of the kind that its name says      name:integer     of another kind
+//! TOKEN               a word that stands for itself                name=TOKEN       with a name of its own
+//! TOKEN name          a value behind its word                      TOKEN < ... >    several, behind a word
+//! [ ... ]             may be left out                              < ... >          must be there
+//! a | b               one of these (in brackets)                   [label: ... ]    what is in brackets has a name
+//! a ...               once or more                                 TOKEN... a       once or more, with its word
+//! name(text)          shown as `text`                              name#1           in the second key specification
+//! name@6.2.0          since a version                              name!6.2.0       deprecated since a version
 //! ```
+//!
+//! What follows a name or a label comes in the order `(text):kind#1@6.2.0!6.2.0`.
 
 /// What a value is, by the names COMMAND DOCS has for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,48 +43,32 @@ impl ArgumentKind {
         }
     }
 
+    const ALL: [ArgumentKind; 9] = [
+        ArgumentKind::String,
+        ArgumentKind::Integer,
+        ArgumentKind::Double,
+        ArgumentKind::Key,
+        ArgumentKind::Pattern,
+        ArgumentKind::UnixTime,
+        ArgumentKind::PureToken,
+        ArgumentKind::OneOf,
+        ArgumentKind::Block,
+    ];
+
     /// Values are named for what they are.
     fn of_value(name: &str) -> Self {
         match name {
-            "key" | "newkey" | "source" | "destination" | "destkey" | "sourcekey" | "key1" | "key2" => {
-                ArgumentKind::Key
-            }
+            "key" | "newkey" | "source" | "destination" | "key1" | "key2" => ArgumentKind::Key,
             "pattern" => ArgumentKind::Pattern,
             "unix-time-seconds" | "unix-time-milliseconds" => ArgumentKind::UnixTime,
-            "score" | "longitude" | "latitude" | "radius" | "width" | "height" | "weight" | "timeout" => {
+            "score" | "longitude" | "latitude" | "radius" | "width" | "height" | "timeout" => {
                 ArgumentKind::Double
             }
-            "count"
-            | "seconds"
-            | "milliseconds"
-            | "index"
-            | "index1"
-            | "index2"
-            | "decrement"
-            | "offset"
-            | "bit"
-            | "start"
-            | "stop"
-            | "end"
-            | "len"
-            | "numkeys"
-            | "numfields"
-            | "numreplicas"
-            | "numlocal"
-            | "cursor"
-            | "db"
-            | "protover"
-            | "version"
-            | "rank"
-            | "maxlen"
-            | "ms"
-            | "frequency"
-            | "bits"
-            | "destination-db"
-            | "port"
-            | "entries-read"
-            | "entries-added"
-            | "milliseconds-timestamp" => ArgumentKind::Integer,
+            "count" | "seconds" | "milliseconds" | "index" | "index1" | "index2" | "decrement" | "offset"
+            | "start" | "stop" | "end" | "len" | "numkeys" | "numfields" | "numreplicas" | "numlocal"
+            | "cursor" | "weight" | "rank" | "maxlen" | "ms" | "client-id" | "entries-read" | "db" => {
+                ArgumentKind::Integer
+            }
             _ => ArgumentKind::String,
         }
     }
@@ -89,8 +78,14 @@ impl ArgumentKind {
 pub struct Argument {
     pub name: String,
     pub kind: ArgumentKind,
+    /// How a person is shown the value, if not by its name.
+    pub display: Option<String>,
+    /// The key specification that a key is found by, if not the next one in order.
+    pub key_spec: Option<usize>,
     /// The word before the value, or the word that this argument is.
     pub token: Option<String>,
+    pub since: Option<String>,
+    pub deprecated_since: Option<String>,
     pub optional: bool,
     pub multiple: bool,
     /// When there are several, the word stands before each of them.
@@ -115,89 +110,61 @@ pub fn parse(syntax: &str) -> Vec<Argument> {
     arguments
 }
 
-/// What may stand there several times: the last few arguments, each time with their first word or without it.
-struct Repetition {
-    arguments: usize,
-    with_token: bool,
-}
-
 struct Parser<'a> {
     words: &'a [&'a str],
     at: usize,
 }
 
-impl Parser<'_> {
-    fn peek(&self) -> Option<&str> {
+impl<'a> Parser<'a> {
+    fn peek(&self) -> Option<&'a str> {
         self.words.get(self.at).copied()
     }
 
+    /// Whether `word` comes next; it is skipped then.
+    fn takes(&mut self, word: &str) -> bool {
+        let here = self.peek() == Some(word);
+        self.at += usize::from(here);
+        here
+    }
+
     fn skip(&mut self, word: &str) {
-        assert!(self.peek() == Some(word), "{word} is missing in {:?}", self.words);
-        self.at += 1;
+        assert!(self.takes(word), "{word} is missing in {:?}", self.words);
     }
 
     /// Arguments up to a closing bracket or a bar.
     fn sequence(&mut self) -> Vec<Argument> {
         let mut arguments: Vec<Argument> = Vec::new();
-        let mut begins: Vec<usize> = Vec::new();
-        while let Some(word) = self.peek() {
-            if matches!(word, "]" | ">" | "|" | "...") {
-                break;
-            }
-            if let Some(repeated) = self.repetition(&begins) {
-                fold_repeated(&mut arguments, &mut begins, repeated);
-                continue;
-            }
-            begins.push(self.at);
-            arguments.push(self.argument());
+        while self.peek().is_some_and(|word| !matches!(word, "]" | ">" | "|")) {
+            let mut argument = self.argument();
+            argument.multiple |= self.takes("...");
+            arguments.push(argument);
         }
         arguments
     }
 
-    /// If `[x y ...]` stands here and repeats the words just read, what it repeats; skips it.
-    fn repetition(&mut self, begins: &[usize]) -> Option<Repetition> {
-        let rest = &self.words[self.at..];
-        let inner = rest.strip_prefix(&["["])?;
-        let end = inner.iter().position(|word| *word == "...")?;
-        let inner = &inner[..end];
-        let read = |begin: usize| &self.words[begin..self.at];
-        let last = *begins.last()?;
-        let repetition = match begins.iter().rposition(|&begin| read(begin) == inner) {
-            Some(first) => Repetition { arguments: begins.len() - first, with_token: is_token(inner[0]) },
-            None if read(last + 1) == inner => Repetition { arguments: 1, with_token: false },
-            None => return None,
-        };
-        self.at += inner.len() + 3;
-        Some(repetition)
-    }
-
     fn argument(&mut self) -> Argument {
-        match self.peek() {
-            Some("[") => {
-                self.at += 1;
-                let mut argument = self.group();
-                self.skip("]");
-                argument.optional = true;
-                argument
-            }
-            Some("<") => {
-                self.at += 1;
-                let argument = self.group();
-                self.skip(">");
-                argument
-            }
-            _ => self.word(),
+        if self.takes("[") {
+            let group = self.group();
+            self.skip("]");
+            return Argument { optional: true, ..group };
         }
+        if self.takes("<") {
+            let group = self.group();
+            self.skip(">");
+            return group;
+        }
+        self.word()
     }
 
     /// What stands in brackets: one argument, several together, or a choice.
     fn group(&mut self) -> Argument {
+        let label = self.peek().and_then(|word| word.strip_suffix(':'));
+        self.at += usize::from(label.is_some());
         let mut choices = vec![together(self.sequence())];
-        while self.peek() == Some("|") {
-            self.at += 1;
+        while self.takes("|") {
             choices.push(together(self.sequence()));
         }
-        let mut argument = match choices.len() {
+        let group = match choices.len() {
             1 => choices.remove(0),
             _ => Argument {
                 name: joined_name(&choices, "-or-"),
@@ -205,35 +172,29 @@ impl Parser<'_> {
                 ..plain(String::new(), ArgumentKind::OneOf)
             },
         };
-        if self.peek() == Some("...") {
-            self.at += 1;
-            argument.multiple = true;
+        match label {
+            Some(label) => Argument { kind: group.kind, parts: group.parts, ..named(label) },
+            None => group,
         }
-        argument
     }
 
-    /// A token, a token with its value, or a value.
+    /// A token, a token with what follows it, or a value.
     fn word(&mut self) -> Argument {
-        let word = self.words[self.at].to_owned();
+        let word = self.words[self.at];
         self.at += 1;
-        if !is_token(&word) {
-            let kind = ArgumentKind::of_value(&word);
-            return plain(word, kind);
+        let argument = named(word.strip_suffix("...").unwrap_or(word));
+        if argument.kind != ArgumentKind::PureToken {
+            return argument;
         }
         let takes_value = self.peek().is_some_and(|next| {
             next == "<" || next.starts_with(|c: char| c.is_ascii_alphabetic()) && !is_token(next)
         });
-        if takes_value {
-            let value = self.argument();
-            return Argument { token: Some(word), ..value };
+        if !takes_value {
+            return argument;
         }
-        let name = match word.as_str() {
-            "*" => "any".to_owned(),
-            "=" => "equal".to_owned(),
-            "~" => "approximately".to_owned(),
-            word => word.to_ascii_lowercase(),
-        };
-        Argument { token: Some(word), ..plain(name, ArgumentKind::PureToken) }
+        let each_time = word.ends_with("...");
+        let value = self.argument();
+        Argument { token: argument.token, multiple: each_time, token_each_time: each_time, ..value }
     }
 }
 
@@ -241,7 +202,11 @@ fn plain(name: String, kind: ArgumentKind) -> Argument {
     Argument {
         name,
         kind,
+        display: None,
+        key_spec: None,
         token: None,
+        since: None,
+        deprecated_since: None,
         optional: false,
         multiple: false,
         token_each_time: false,
@@ -249,41 +214,97 @@ fn plain(name: String, kind: ArgumentKind) -> Argument {
     }
 }
 
+/// A token or a value with all that is said of it behind its name.
+fn named(word: &str) -> Argument {
+    let (word, deprecated_since) = split_off(word, '!');
+    let (word, since) = split_off(word, '@');
+    let (word, key_spec) = split_off(word, '#');
+    let described = Argument {
+        key_spec: key_spec.map(|index| index.parse().expect("the number of a key specification follows '#'")),
+        since,
+        deprecated_since,
+        ..plain(String::new(), ArgumentKind::PureToken)
+    };
+    if is_token(word) {
+        let (name, token) = match word {
+            "=" => ("equal".to_owned(), word),
+            "~" => ("approximately".to_owned(), word),
+            "*" => ("auto-id".to_owned(), word),
+            "$" => ("new-id".to_owned(), word),
+            "\"\"" => ("empty-string".to_owned(), ""),
+            word => match word.split_once('=') {
+                Some((name, token)) => (name.to_owned(), token),
+                None => (word.to_ascii_lowercase(), word),
+            },
+        };
+        return Argument { name, token: Some(token.to_owned()), ..described };
+    }
+    let (word, kind) = match word.rsplit_once(':') {
+        Some((word, kind)) if !kind.ends_with(')') => (word, Some(kind)),
+        _ => (word, None),
+    };
+    let (name, display) = match word.strip_suffix(')').and_then(|word| word.split_once('(')) {
+        Some((name, display)) => (name, Some(display.to_owned())),
+        None => (word, None),
+    };
+    let kind = kind.map_or_else(
+        || ArgumentKind::of_value(name),
+        |kind| ArgumentKind::ALL.into_iter().find(|known| known.name() == kind).expect("a kind follows ':'"),
+    );
+    Argument { name: name.to_owned(), kind, display, ..described }
+}
+
+/// What stands before the last `mark`, and what stands behind it.
+fn split_off(word: &str, mark: char) -> (&str, Option<String>) {
+    word.rsplit_once(mark).map_or((word, None), |(word, rest)| (word, Some(rest.to_owned())))
+}
+
+/// Tokens are those words, and names of words, that have no lower case behind their name.
 fn is_token(word: &str) -> bool {
-    // "ID" is the name that values of streams have.
-    word != "ID" && is_upper_case(word)
+    let word = word.split(['@', '!', '#']).next().unwrap_or_default();
+    let token = if word == "=" { word } else { word.rsplit('=').next().unwrap_or_default() };
+    !token.contains(|c: char| c.is_ascii_lowercase()) && word != "..."
 }
 
-fn is_upper_case(word: &str) -> bool {
-    matches!(word, "*" | "=" | "~" | "$") || !word.contains(|c: char| c.is_ascii_lowercase()) && word != "..."
-}
-
-/// Several arguments as one: a block, behind the word that stands before the first of them.
+/// Several arguments as one.
 fn together(mut arguments: Vec<Argument>) -> Argument {
     if arguments.len() == 1 {
         return arguments.remove(0);
     }
-    let leads =
-        arguments.first().is_some_and(|first| first.kind != ArgumentKind::PureToken && !first.optional);
-    let only = arguments.iter().skip(1).all(|argument| argument.token.is_none());
-    let token = if leads && only { arguments[0].token.take() } else { None };
-    Argument { token, parts: arguments.clone(), ..plain(joined_name(&arguments, "-"), ArgumentKind::Block) }
+    Argument { parts: arguments.clone(), ..plain(joined_name(&arguments, "-"), ArgumentKind::Block) }
 }
 
 fn joined_name(arguments: &[Argument], separator: &str) -> String {
     arguments.iter().map(|argument| argument.name.as_str()).collect::<Vec<_>>().join(separator)
 }
 
-/// Marks arguments as what may stand there several times.
-fn fold_repeated(arguments: &mut Vec<Argument>, begins: &mut Vec<usize>, repetition: Repetition) {
-    let first = arguments.len() - repetition.arguments;
-    let begin = begins[first];
-    let mut repeated = together(arguments.split_off(first));
-    begins.truncate(first);
-    repeated.multiple = true;
-    repeated.token_each_time = repetition.with_token && repeated.kind != ArgumentKind::PureToken;
-    arguments.push(repeated);
-    begins.push(begin);
+/// Arguments as HELP shows them: `<value>`, `TOKEN <value>`, `[<left out>]`, `(ONE|OF)`.
+pub fn usage(arguments: &[Argument]) -> String {
+    arguments.iter().map(usage_of).collect::<Vec<_>>().join(" ")
+}
+
+fn usage_of(argument: &Argument) -> String {
+    let of_value = match argument.kind {
+        ArgumentKind::PureToken => argument.token.clone().unwrap_or_default(),
+        ArgumentKind::OneOf => {
+            let choices = argument.parts.iter().map(usage_of).collect::<Vec<_>>().join("|");
+            let alone = argument.optional && argument.token.is_none() && !argument.multiple;
+            if alone { choices } else { format!("({choices})") }
+        }
+        ArgumentKind::Block => usage(&argument.parts),
+        _ => format!("<{}>", argument.display.as_ref().unwrap_or(&argument.name)),
+    };
+    let with_token = match &argument.token {
+        Some(token) if argument.kind != ArgumentKind::PureToken => format!("{token} {of_value}"),
+        _ => of_value.clone(),
+    };
+    let repeated = if argument.token_each_time { &with_token } else { &of_value };
+    let whole = if argument.multiple { format!("{with_token} [{repeated} ...]") } else { with_token.clone() };
+    match argument.optional {
+        true if argument.multiple && with_token == of_value => format!("[{with_token} ...]"),
+        true => format!("[{whole}]"),
+        false => whole,
+    }
 }
 
 #[cfg(test)]
@@ -293,11 +314,17 @@ mod tests {
     fn shape(syntax: &str) -> String {
         fn show(argument: &Argument) -> String {
             let parts: Vec<String> = argument.parts.iter().map(show).collect();
-            let token = argument.token.as_deref().map_or_else(String::new, |token| format!("={token}"));
+            let after = |mark: &str, text: &Option<String>| {
+                text.as_deref().map_or_else(String::new, |text| format!("{mark}{text}"))
+            };
             format!(
-                "{}:{}{token}{}{}{}{}",
+                "{}{}:{}{}{}{}{}{}{}{}",
                 argument.name,
+                after("/", &argument.display),
                 argument.kind.name(),
+                after("=", &argument.token),
+                after("@", &argument.since),
+                after("!", &argument.deprecated_since),
                 if argument.optional { "?" } else { "" },
                 if argument.multiple { "+" } else { "" },
                 if argument.token_each_time { "t" } else { "" },
@@ -312,35 +339,48 @@ mod tests {
         let cases = [
             ("", ""),
             ("key", "key:key"),
-            ("key [key ...]", "key:key+"),
-            ("key value [key value ...]", "key-value:block+(key:key value:string)"),
+            ("key ...", "key:key+"),
+            ("<data: key value> ...", "data:block+(key:key value:string)"),
             ("[NX | XX]", "nx-or-xx:oneof?(nx:pure-token=NX xx:pure-token=XX)"),
             (
-                "key [EX seconds | KEEPTTL]",
-                "key:key seconds-or-keepttl:oneof?(seconds:integer=EX keepttl:pure-token=KEEPTTL)",
+                "key [expiration: EX seconds@2.6.12 | KEEPTTL@6.0.0]",
+                "key:key expiration:oneof?(seconds:integer=EX@2.6.12 keepttl:pure-token=KEEPTTL@6.0.0)",
             ),
-            ("[GET pattern [GET pattern ...]]", "pattern:pattern=GET?+t"),
-            ("[WEIGHTS weight [weight ...]]", "weight:double=WEIGHTS?+"),
-            ("key FIELDS numfields field [field ...]", "key:key numfields:integer=FIELDS field:string+"),
+            ("[GET... get-pattern(pattern):pattern#1]", "get-pattern/pattern:pattern=GET?+t"),
+            ("[WEIGHTS weight ...]", "weight:integer=WEIGHTS?+"),
             (
-                "[GET offset | SET offset value ...]",
-                "offset-or-offset-value:oneof?+(offset:integer=GET offset-value:block=SET(offset:integer value:string))",
+                "key FIELDS <fields: numfields field ...>",
+                "key:key fields:block=FIELDS(numfields:integer field:string+)",
             ),
+            ("[get-block: a b | c] ...", "get-block:oneof?+(a-b:block(a:string b:string) c:string)"),
+            ("[LIMIT <limit@6.2.0: offset count>]", "limit:block=LIMIT@6.2.0?(offset:integer count:integer)"),
             (
-                "[OVERFLOW <WRAP | FAIL>] value",
-                "wrap-or-fail:oneof=OVERFLOW?(wrap:pure-token=WRAP fail:pure-token=FAIL) value:string",
+                "[change=CH] [=|~] * $ \"\"",
+                "change:pure-token=CH? equal-or-approximately:oneof?(equal:pure-token== approximately:pure-token=~) auto-id:pure-token=* new-id:pure-token=$ empty-string:pure-token=",
             ),
-            ("[LIMIT offset count]", "offset-count:block=LIMIT?(offset:integer count:integer)"),
-            ("STREAMS key [key ...] ID [ID ...]", "key:key=STREAMS+ ID:string+"),
-            ("count <slow | large>", "count:integer slow-or-large:oneof(slow:string large:string)"),
-            ("[command [command ...]]", "command:string?+"),
-            (
-                "<MAXLEN | MINID> [= | ~] threshold",
-                "maxlen-or-minid:oneof(maxlen:pure-token=MAXLEN minid:pure-token=MINID) equal-or-approximately:oneof?(equal:pure-token== approximately:pure-token=~) threshold:string",
-            ),
+            ("old-format(ip:port)!2.8.12", "old-format/ip:port:string!2.8.12"),
         ];
         for (syntax, expected) in cases {
             assert_eq!(shape(syntax), expected, "{syntax}");
+        }
+    }
+
+    #[test]
+    fn usage_is_what_help_shows() {
+        let cases = [
+            ("", ""),
+            ("[count]", "[<count>]"),
+            ("key [SAMPLES count]", "<key> [SAMPLES <count>]"),
+            ("username ...", "<username> [<username> ...]"),
+            ("[event ...]", "[<event> ...]"),
+            ("<ON | OFF>", "(ON|OFF)"),
+            ("[ASYNC | SYNC]", "[ASYNC|SYNC]"),
+            ("[PREFIX... prefix]", "[PREFIX <prefix> [PREFIX <prefix> ...]]"),
+            ("[ID client-id ...]", "[ID <client-id> [<client-id> ...]]"),
+            ("[TYPE <NORMAL | PUBSUB>]", "[TYPE (NORMAL|PUBSUB)]"),
+        ];
+        for (syntax, expected) in cases {
+            assert_eq!(usage(&parse(syntax)), expected, "{syntax}");
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::command::{Args, Command, Context, Flags, Group, Outcome, category};
 use crate::error::{ClientError, quoted};
 
 const ASKS: Flags = NO_SCRIPT | LOADING | STALE;
+const ON_ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
 const MANAGES: Flags = ADMIN | NO_SCRIPT | LOADING | STALE;
 
 pub const COMMANDS: &[Command] = &[Command::new("acl", -2, Group::Server, super::container)
@@ -19,7 +20,8 @@ pub const COMMANDS: &[Command] = &[Command::new("acl", -2, Group::Server, super:
         Command::new("acl|deluser", -3, Group::Server, unavailable)
             .flags(MANAGES)
             .since("6.0.0", "O(1) amortized time considering the typical user.")
-            .doc("Removes users.", "username [username ...]")
+            .doc("Removes users.", "username ...")
+            .tips(ON_ALL_NODES)
             .hides(all_but_subcommand),
         Command::new("acl|getuser", 3, Group::Server, get_user)
             .flags(MANAGES)
@@ -28,6 +30,11 @@ pub const COMMANDS: &[Command] = &[Command::new("acl", -2, Group::Server, super:
                 "O(N). Where N is the number of password, command and pattern rules that the user has.",
             )
             .doc("Tells what a user may do.", "username")
+            .history(&[
+                ("6.2.0", "Channels are shown."),
+                ("7.0.0", "Selectors; patterns are shown as rules."),
+                ("9.1.0", "Databases are shown."),
+            ])
             .hides(all_but_subcommand),
         Command::new("acl|help", 2, Group::Server, super::help)
             .flags(LOADING | STALE)
@@ -40,7 +47,13 @@ pub const COMMANDS: &[Command] = &[Command::new("acl", -2, Group::Server, super:
         Command::new("acl|setuser", -3, Group::Server, unavailable)
             .flags(MANAGES)
             .since("6.0.0", "O(N). Where N is the number of rules provided.")
-            .doc("Makes or changes a user.", "username [rule [rule ...]]")
+            .doc("Makes or changes a user.", "username [rule ...]")
+            .history(&[
+                ("6.2.0", "Rules for channels."),
+                ("7.0.0", "Selectors, and rules for keys by what is done to them."),
+                ("9.1.0", "Rules for databases."),
+            ])
+            .tips(ON_ALL_NODES)
             .hides(all_but_subcommand),
         Command::new("acl|users", 2, Group::Server, users)
             .flags(MANAGES)

@@ -15,15 +15,22 @@ pub const COMMANDS: &[Command] = &[
         .flags(READONLY)
         .keys(&READS)
         .since("2.6.0", "O(N)")
-        .doc("Counts the bits that are set, in a range or in the whole string.", "key [start [end [BYTE | BIT]]]"),
+        .doc(
+            "Counts the bits that are set, in a range or in the whole string.",
+            "key [range: start [end-unit-block: end [unit@7.0.0: BYTE | BIT]]]",
+        )
+        .history(&[("7.0.0", "`BYTE` and `BIT`."), ("8.0.0", "`end` may be left out: up to the last byte.")]),
     Command::new("bitfield", -2, Group::Bitmap, field::bitfield)
         .flags(WRITE | DENY_OOM)
-        .keys(&[KeySpec::one(1, access::RW | access::UPDATE | access::ACCESS | access::VARIABLE_FLAGS)])
+        .keys(&[KeySpec::one(1, access::RW | access::UPDATE | access::ACCESS | access::VARIABLE_FLAGS)
+            .noted("reads only, or writes only, if all operations do")])
         .finds_keys(field::changed_key)
         .since("3.2.0", "O(1) for each subcommand")
         .doc(
             "Reads and changes integers of any width at any bit of a string.",
-            "key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | INCRBY encoding offset increment> ...]",
+            "key [operation: GET <get-block: encoding offset> | <write: [OVERFLOW <overflow-block: WRAP | \
+                SAT | FAIL>] <write-operation: SET <set-block: encoding offset value:integer> | INCRBY \
+                <incrby-block: encoding offset increment:integer>>>] ...",
         ),
     Command::new("bitfield_ro", -2, Group::Bitmap, field::bitfield_ro)
         .flags(READONLY | FAST)
@@ -31,7 +38,7 @@ pub const COMMANDS: &[Command] = &[
         .since("6.0.0", "O(1) for each subcommand")
         .doc(
             "Reads integers of any width at any bit of a string.",
-            "key [GET encoding offset [GET encoding offset ...]]",
+            "key [GET... <get-block: encoding offset>]",
         ),
     Command::new("bitop", -4, Group::Bitmap, bitop)
         .flags(WRITE | DENY_OOM)
@@ -40,12 +47,19 @@ pub const COMMANDS: &[Command] = &[
             KeySpec::range(3, -1, 1, access::RO | access::ACCESS),
         ])
         .since("2.6.0", "O(N)")
-        .doc("Combines strings bit by bit and stores the result.", "<AND | OR | XOR | NOT> destkey key [key ...]"),
+        .doc(
+            "Combines strings bit by bit and stores the result.",
+            "<operation: AND | OR | XOR | NOT> destkey:key key ...",
+        ),
     Command::new("bitpos", -3, Group::Bitmap, bitpos)
         .flags(READONLY)
         .keys(&READS)
         .since("2.8.7", "O(N)")
-        .doc("Finds the first bit that is set, or clear.", "key bit [start [end [BYTE | BIT]]]"),
+        .doc(
+            "Finds the first bit that is set, or clear.",
+            "key bit:integer [range: start [end-unit-block: end [unit@7.0.0: BYTE | BIT]]]",
+        )
+        .history(&[("7.0.0", "`BYTE` and `BIT`.")]),
     Command::new("getbit", 3, Group::Bitmap, getbit)
         .flags(READONLY | FAST)
         .keys(&READS)
@@ -55,7 +69,7 @@ pub const COMMANDS: &[Command] = &[
         .flags(WRITE | DENY_OOM)
         .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::UPDATE)])
         .since("2.2.0", "O(1)")
-        .doc("Sets or clears one bit of a string and answers what it was.", "key offset value"),
+        .doc("Sets or clears one bit of a string and answers what it was.", "key offset value:integer"),
 ];
 
 /// A bit's position, which must lie within the longest string there may be; `#n` stands for the `n`-th field of

@@ -27,10 +27,10 @@ pub const COMMANDS: &[Command] = &[Command::new("client", -2, Group::Connection,
 const SUBCOMMANDS: &[Command] = &[
     row("client|caching", 3, tracking::caching)
         .since("6.0.0", "O(1)")
-        .doc("Says whether the keys of the next command are tracked.", "<YES | NO>"),
+        .doc("Says whether the keys of the next command are tracked.", "<mode: YES | NO>"),
     row("client|capa", -3, capa)
         .since("8.0.0", "O(1)")
-        .doc("Tells the server what the client is able to do.", "capability [capability ...]"),
+        .doc("Tells the server what the client is able to do.", "capability ..."),
     row("client|getname", 2, get_name).since("2.6.9", "O(1)").doc("Answers the connection's name.", ""),
     row("client|getredir", 2, tracking::get_redirection)
         .since("6.0.0", "O(1)")
@@ -43,7 +43,7 @@ const SUBCOMMANDS: &[Command] = &[
     row("client|import-source", 3, import_source)
         .flags(COMMON)
         .since("8.1.0", "O(1)")
-        .doc("Marks the connection as one that imports data.", "<ON | OFF>"),
+        .doc("Marks the connection as one that imports data.", "<enabled: ON | OFF>"),
     row("client|info", 2, info)
         .flags(COMMON)
         .since("6.2.0", "O(1)")
@@ -52,30 +52,30 @@ const SUBCOMMANDS: &[Command] = &[
     row("client|kill", -3, others::kill)
         .flags(COMMON | ADMIN)
         .since("2.4.0", "O(N) where N is the number of client connections")
-        .doc("Closes connections.", others::KILL_SYNTAX),
+        .doc("Closes connections.", others::KILL_SYNTAX).history(&[("2.8.12", "Filters beside the address."), ("2.8.12", "`ID`."), ("3.2.0", "`TYPE` knows `master`."), ("5.0.0", "`TYPE` knows `replica`, for which `slave` still stands."), ("6.2.0", "`LADDR`."), ("8.0.0", "`MAXAGE`."), ("8.0.0", "`TYPE` knows `primary`, for which `master` still stands."), ("8.1.0", "`ID` takes several."), ("9.0.0", "`NAME`, `IDLE`, `FLAGS`, `LIB-NAME`, `LIB-VER`, `DB`, `CAPA`, `IP`, and filters that begin with `NOT-`.")]),
     row("client|list", -2, list)
         .flags(COMMON | ADMIN)
         .since("2.4.0", "O(N) where N is the number of client connections")
-        .doc("Describes connections, one a line.", others::LIST_SYNTAX)
+        .doc("Describes connections, one a line.", others::LIST_SYNTAX).history(&[("2.8.12", "Shows `id`."), ("5.0.0", "`TYPE`."), ("6.0.0", "Shows `user`."), ("6.2.0", "`ID`; shows `argv-mem`, `tot-mem`, `laddr` and `redir`."), ("7.0.0", "Shows `resp`, `multi-mem`, `rbs` and `rbp`."), ("7.0.3", "Shows `ssub`."), ("8.0.0", "`TYPE` knows `primary`, for which `master` still stands."), ("8.1.0", "`USER`, `ADDR`, `LADDR`, `SKIPME`, `MAXAGE`."), ("9.0.0", "`NAME`, `IDLE`, `FLAGS`, `LIB-NAME`, `LIB-VER`, `DB`, `CAPA`, `IP`, and filters that begin with `NOT-`.")])
         .tips(&["nondeterministic_output"]),
     row("client|no-evict", 3, no_evict)
         .flags(COMMON | ADMIN | ALLOW_BUSY)
         .since("7.0.0", "O(1)")
-        .doc("Keeps the connection open when clients together use too much memory.", "<ON | OFF>"),
+        .doc("Keeps the connection open when clients together use too much memory.", "<enabled: ON | OFF>"),
     row("client|no-touch", 3, no_touch)
         .since("7.2.0", "O(1)")
-        .doc("Lets this connection's commands leave no trace of when keys were used.", "<ON | OFF>"),
+        .doc("Lets this connection's commands leave no trace of when keys were used.", "<enabled: ON | OFF>"),
     row("client|pause", -3, others::pause)
         .flags(COMMON | ADMIN)
         .since("3.0.0", "O(1)")
-        .doc("Makes the commands of all clients wait for a while.", "timeout [WRITE | ALL]"),
+        .doc("Makes the commands of all clients wait for a while.", "timeout:integer [mode@6.2.0: WRITE | ALL]").history(&[("6.2.0", "`WRITE` and `ALL`.")]),
     row("client|reply", 3, reply)
         .flags(COMMON | ALLOW_BUSY | NO_MULTI)
         .since("3.2.0", "O(1)")
-        .doc("Says which replies the connection wants.", "<ON | OFF | SKIP>"),
+        .doc("Says which replies the connection wants.", "<action: ON | OFF | SKIP>"),
     row("client|setinfo", 4, set_info)
         .since("7.2.0", "O(1)")
-        .doc("Names the library that the client uses.", "<LIB-NAME libname | LIB-VER libver>")
+        .doc("Names the library that the client uses.", "<attr: LIB-NAME libname | LIB-VER libver>")
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
     row("client|setname", 3, set_name)
         .since("2.6.9", "O(1)")
@@ -92,7 +92,7 @@ const SUBCOMMANDS: &[Command] = &[
     row("client|unblock", -3, others::unblock)
         .flags(COMMON | ADMIN)
         .since("5.0.0", "O(log N) where N is the number of client connections")
-        .doc("Ends another client's waiting.", "client-id [TIMEOUT | ERROR]"),
+        .doc("Ends another client's waiting.", "client-id [unblock-type: TIMEOUT | ERROR]"),
     row("client|unpause", 2, others::unpause)
         .flags(COMMON | ADMIN)
         .since("6.2.0", "O(N) Where N is the number of paused clients")

@@ -23,7 +23,7 @@ pub const COMMANDS: &[Command] = &[
                 .since("8.1.0", "O(N) where N is the number of entries returned")
                 .doc(
                     "Answers the latest entries of one of the logs; a count of -1 is all.",
-                    "count <slow | large-request | large-reply>",
+                    "count <type: SLOW | LARGE-REQUEST | LARGE-REPLY>",
                 )
                 .tips(READ_TIPS),
             Command::new("commandlog|help", 2, Group::Server, super::help)
@@ -33,12 +33,12 @@ pub const COMMANDS: &[Command] = &[
             Command::new("commandlog|len", 3, Group::Server, len)
                 .flags(ADMIN | LOADING | STALE)
                 .since("8.1.0", "O(1)")
-                .doc("Counts the entries of one of the logs.", "<slow | large-request | large-reply>")
+                .doc("Counts the entries of one of the logs.", "<type: SLOW | LARGE-REQUEST | LARGE-REPLY>")
                 .tips(LEN_TIPS),
             Command::new("commandlog|reset", 3, Group::Server, reset)
                 .flags(ADMIN | LOADING | STALE)
                 .since("8.1.0", "O(N) where N is the number of entries in the commandlog")
-                .doc("Empties one of the logs.", "<slow | large-request | large-reply>")
+                .doc("Empties one of the logs.", "<type: SLOW | LARGE-REQUEST | LARGE-REPLY>")
                 .tips(RESET_TIPS),
         ]),
     Command::new("slowlog", -2, Group::Server, super::container)
@@ -49,6 +49,7 @@ pub const COMMANDS: &[Command] = &[
                 .flags(ADMIN | LOADING | STALE)
                 .since("2.2.12", "O(N) where N is the number of entries returned")
                 .doc("Answers the latest slow commands; a count of -1 is all.", "[count]")
+                .history(&[("4.0.0", "Tells the address and the name of each client.")])
                 .tips(READ_TIPS),
             Command::new("slowlog|help", 2, Group::Server, super::help)
                 .flags(LOADING | STALE)

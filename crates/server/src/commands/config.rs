@@ -14,10 +14,8 @@ pub const COMMANDS: &[Command] = &[Command::new("config", -2, Group::Server, sup
         Command::new("config|get", -3, Group::Server, get)
             .flags(ADMIN | NO_SCRIPT | LOADING | STALE)
             .since("2.0.0", "O(N) when N is the number of configuration parameters provided")
-            .doc(
-                "Answers options that match any of the patterns, with their values.",
-                "parameter [parameter ...]",
-            ),
+            .doc("Answers options that match any of the patterns, with their values.", "parameter ...")
+            .history(&[("7.0.0", "Several patterns at once.")]),
         Command::new("config|help", 2, Group::Server, super::help)
             .flags(LOADING | STALE)
             .since("5.0.0", "O(1)")
@@ -35,7 +33,8 @@ pub const COMMANDS: &[Command] = &[Command::new("config", -2, Group::Server, sup
         Command::new("config|set", -4, Group::Server, set)
             .flags(ADMIN | NO_SCRIPT | LOADING | STALE)
             .since("2.0.0", "O(N) when N is the number of configuration parameters provided")
-            .doc("Changes options, all of them or none.", "parameter value [parameter value ...]")
+            .doc("Changes options, all of them or none.", "<data: parameter value> ...")
+            .history(&[("7.0.0", "Several options at once.")])
             .hides(sensitive_arguments)
             .tips(ALL_NODES),
     ])];

@@ -6,15 +6,15 @@ use crate::error::{ClientError, quoted};
 use crate::session::{ClientSlot, ReplyMode};
 use wire::reply::Protocol;
 
-/// The versions of the two servers whose features clients may rely on.
+/// The version of the older server whose features clients may rely on.
 pub const COMPATIBLE_VERSION: &str = "7.2.4";
-pub const COMPATIBLE_VALKEY_VERSION: &str = "9.1.2";
 
 pub const COMMANDS: &[Command] = &[
     Command::new("auth", -2, Group::Connection, auth)
         .flags(NO_SCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY)
         .since("1.0.0", "O(N) where N is the number of passwords defined for the user")
-        .doc("Proves who the client is.", "[username] password")
+        .doc("Proves who the client is.", "[username@6.0.0] password")
+        .history(&[("6.0.0", "Takes a user name too.")])
         .hides(|args| (1..args.len()).collect()),
     Command::new("echo", 2, Group::Connection, echo)
         .flags(LOADING | STALE | FAST)
@@ -25,8 +25,12 @@ pub const COMMANDS: &[Command] = &[
         .since("6.0.0", "O(1)")
         .doc(
             "Chooses the protocol's version and introduces client and server to each other.",
-            "[protover [AUTH username password] [SETNAME clientname]]",
+            "[arguments: protover:integer [AUTH <auth: username password>] [SETNAME clientname]]",
         )
+        .history(&[
+            ("8.1.0", "Tells the availability zone, if one is configured."),
+            ("6.2.0", "Without `protover`, tells of the connection as it is."),
+        ])
         .hides(|args| {
             let auth = (2..args.len()).find(|&at| args.is(at, "AUTH"));
             auth.map_or_else(Vec::new, |at| vec![at + 1, at + 2])
@@ -45,7 +49,7 @@ pub const COMMANDS: &[Command] = &[
         .since("6.2.0", "O(1)")
         .doc("Puts the connection back into the state of a new one.", ""),
     Command::new("select", 2, Group::Connection, select)
-        .flags(LOADING | STALE | FAST)
+        .flags(LOADING | STALE | FAST | ALLOW_BUSY)
         .since("1.0.0", "O(1)")
         .doc("Turns to another database.", "index"),
 ];
@@ -175,7 +179,7 @@ fn introduce(ctx: &mut Context<'_>) {
     let config = &ctx.server.config;
     let (server, version): (&[u8], _) = match config.extended_redis_compatibility {
         true => (b"redis", COMPATIBLE_VERSION),
-        false => (b"valkey", COMPATIBLE_VALKEY_VERSION),
+        false => (b"valkey", super::info::VALKEY_VERSION),
     };
     let zone = &config.availability_zone;
     let reply = &mut *ctx.reply;
@@ -194,7 +198,7 @@ fn introduce(ctx: &mut Context<'_>) {
     reply.bulk(b"role");
     reply.bulk(b"master");
     reply.bulk(b"modules");
-    reply.array(0);
+    super::modules::reply_modules(reply);
     if !zone.is_empty() {
         reply.bulk(b"availability_zone");
         reply.bulk(zone);

@@ -14,7 +14,8 @@ use wire::reply::Protocol;
 pub const COMMANDS: &[Command] = &[Command::new("debug", -2, Group::Server, debug)
     .flags(ADMIN | NO_SCRIPT | LOADING | STALE | PROTECTED)
     .since("1.0.0", "Depends on subcommand.")
-    .doc("Looks inside the server and switches parts of it off, for tests.", "subcommand [arg [arg ...]]")];
+    .doc("Looks inside the server and switches parts of it off, for tests.", "")
+    .internal()];
 
 /// One of DEBUG's words. `args` counts arguments as in a command's arity, DEBUG and the word included.
 struct Word {

@@ -14,13 +14,15 @@ pub const COMMANDS: &[Command] = &[
         .keys(&CHANGES)
         .told_as(propagation::expiry)
         .since("1.0.0", "O(1)")
-        .doc("Lets a key live for some seconds.", "key seconds [NX | XX | GT | LT]"),
+        .doc("Lets a key live for some seconds.", "key seconds [condition@7.0.0: NX | XX | GT | LT]")
+        .history(&[("7.0.0", "`NX`, `XX`, `GT` and `LT`.")]),
     Command::new("expireat", -3, Group::Generic, expireat)
         .flags(WRITE | FAST)
         .keys(&CHANGES)
         .told_as(propagation::expiry)
         .since("1.2.0", "O(1)")
-        .doc("Lets a key live until a second.", "key unix-time-seconds [NX | XX | GT | LT]"),
+        .doc("Lets a key live until a second.", "key unix-time-seconds [condition@7.0.0: NX | XX | GT | LT]")
+        .history(&[("7.0.0", "`NX`, `XX`, `GT` and `LT`.")]),
     Command::new("expiretime", 2, Group::Generic, expiretime)
         .flags(READONLY | FAST)
         .keys(&LOOKS)
@@ -36,13 +38,21 @@ pub const COMMANDS: &[Command] = &[
         .keys(&CHANGES)
         .told_as(propagation::expiry)
         .since("2.6.0", "O(1)")
-        .doc("Lets a key live for some milliseconds.", "key milliseconds [NX | XX | GT | LT]"),
+        .doc(
+            "Lets a key live for some milliseconds.",
+            "key milliseconds [condition@7.0.0: NX | XX | GT | LT]",
+        )
+        .history(&[("7.0.0", "`NX`, `XX`, `GT` and `LT`.")]),
     Command::new("pexpireat", -3, Group::Generic, pexpireat)
         .flags(WRITE | FAST)
         .keys(&CHANGES)
         .told_as(propagation::expiry)
         .since("2.6.0", "O(1)")
-        .doc("Lets a key live until a millisecond.", "key unix-time-milliseconds [NX | XX | GT | LT]"),
+        .doc(
+            "Lets a key live until a millisecond.",
+            "key unix-time-milliseconds [condition@7.0.0: NX | XX | GT | LT]",
+        )
+        .history(&[("7.0.0", "`NX`, `XX`, `GT` and `LT`.")]),
     Command::new("pexpiretime", 2, Group::Generic, pexpiretime)
         .flags(READONLY | FAST)
         .keys(&LOOKS)
@@ -53,12 +63,14 @@ pub const COMMANDS: &[Command] = &[
         .keys(&LOOKS)
         .since("2.6.0", "O(1)")
         .doc("Answers how many milliseconds a key has to live.", "key")
+        .history(&[("2.8.0", "Answers -2 for a key that does not exist.")])
         .tips(&["nondeterministic_output"]),
     Command::new("ttl", 2, Group::Generic, ttl)
         .flags(READONLY | FAST)
         .keys(&LOOKS)
         .since("1.0.0", "O(1)")
         .doc("Answers how many seconds a key has to live.", "key")
+        .history(&[("2.8.0", "Answers -2 for a key that does not exist.")])
         .tips(&["nondeterministic_output"]),
 ];
 

@@ -19,12 +19,12 @@ pub const COMMANDS: &[Command] = &[
         .flags(MAY_WRITE)
         .keys(KEYS)
         .since("7.0.0", COST)
-        .doc("Calls a function.", "function numkeys [key [key ...]] [arg [arg ...]]"),
+        .doc("Calls a function.", "function numkeys [key ...] [arg ...]"),
     Command::new("fcall_ro", -3, Group::Scripting, call_read_only)
         .flags(ONLY_READS)
         .keys(KEYS_READ)
         .since("7.0.0", COST)
-        .doc("Calls a function that does not write.", "function numkeys [key [key ...]] [arg [arg ...]]"),
+        .doc("Calls a function that does not write.", "function numkeys [key ...] [arg ...]"),
     Command::new("function", -2, Group::Scripting, super::container)
         .since("7.0.0", "Depends on subcommand")
         .doc("Libraries of functions.", "")
@@ -44,7 +44,7 @@ const SUBCOMMANDS: &[Command] = &[
     Command::new("function|flush", -2, Group::Scripting, flush)
         .flags(NO_SCRIPT | WRITE)
         .since("7.0.0", "O(N) where N is the number of functions deleted")
-        .doc("Removes all libraries.", "[ASYNC | SYNC]")
+        .doc("Removes all libraries.", "[flush-type: ASYNC | SYNC]")
         .tips(ON_ALL_SHARDS),
     Command::new("function|help", 2, Group::Scripting, super::help)
         .flags(LOADING | STALE)
@@ -70,7 +70,7 @@ const SUBCOMMANDS: &[Command] = &[
         .since("7.0.0", "O(N) where N is the number of functions on the payload")
         .doc(
             "Adds the libraries that FUNCTION DUMP has answered.",
-            "serialized-value [FLUSH | APPEND | REPLACE]",
+            "serialized-value [policy: FLUSH | APPEND | REPLACE]",
         )
         .tips(ON_ALL_SHARDS),
     Command::new("function|stats", 2, Group::Scripting, stats)

@@ -22,7 +22,7 @@ pub const COMMANDS: &[Command] = &[
         .flags(WRITE | DENY_OOM)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS), KeySpec::one(2, access::OW | access::UPDATE)])
         .since("6.2.0", "O(N) for collections where N is the number of elements, O(1) for strings")
-        .doc("Copies a value to another key.", "source destination [DB destination-db] [REPLACE]"),
+        .doc("Copies a value to another key.", "source destination [DB destination-db:integer] [REPLACE]"),
     Command::new("dbsize", 1, Group::Server, dbsize)
         .flags(READONLY | FAST)
         .categories(&["keyspace"])
@@ -33,25 +33,28 @@ pub const COMMANDS: &[Command] = &[
         .flags(WRITE)
         .keys(&ALL_KEYS_REMOVED)
         .since("1.0.0", "O(N) where N is the number of keys")
-        .doc("Removes keys.", "key [key ...]")
+        .doc("Removes keys.", "key ...")
         .tips(SUMMED),
     Command::new("exists", -2, Group::Generic, exists)
         .flags(READONLY | FAST)
         .keys(&ALL_KEYS)
         .since("1.0.0", "O(N) where N is the number of keys")
-        .doc("Counts how many of the keys exist; one named twice counts twice.", "key [key ...]")
+        .doc("Counts how many of the keys exist; one named twice counts twice.", "key ...")
+        .history(&[("3.0.3", "Several keys at once.")])
         .tips(SUMMED),
     Command::new("flushall", -1, Group::Server, flushall)
         .flags(WRITE)
         .categories(&["keyspace", "dangerous"])
         .since("1.0.0", "O(N) where N is the number of keys, in the background by default")
-        .doc("Removes all keys of all databases.", "[ASYNC | SYNC]")
+        .doc("Removes all keys of all databases.", "[flush-type: ASYNC@4.0.0 | SYNC@6.2.0]")
+        .history(&[("4.0.0", "`ASYNC`."), ("6.2.0", "`SYNC`.")])
         .tips(ALL_SHARDS),
     Command::new("flushdb", -1, Group::Server, flushdb)
         .flags(WRITE)
         .categories(&["keyspace", "dangerous"])
         .since("1.0.0", "O(N) where N is the number of keys, in the background by default")
-        .doc("Removes all keys of the database.", "[ASYNC | SYNC]")
+        .doc("Removes all keys of the database.", "[flush-type: ASYNC@4.0.0 | SYNC@6.2.0]")
+        .history(&[("4.0.0", "`ASYNC`."), ("6.2.0", "`SYNC`.")])
         .tips(ALL_SHARDS),
     Command::new("move", 3, Group::Generic, move_key)
         .flags(WRITE | FAST)
@@ -75,7 +78,8 @@ pub const COMMANDS: &[Command] = &[
             KeySpec::one(2, access::OW | access::INSERT),
         ])
         .since("1.0.0", "O(1)")
-        .doc("Gives a key another name if nothing has that name.", "key newkey"),
+        .doc("Gives a key another name if nothing has that name.", "key newkey")
+        .history(&[("3.2.0", "A key may be renamed to itself.")]),
     Command::new("swapdb", 3, Group::Server, swapdb)
         .flags(WRITE | FAST)
         .categories(&["keyspace", "dangerous"])
@@ -85,7 +89,7 @@ pub const COMMANDS: &[Command] = &[
         .flags(READONLY | FAST)
         .keys(&ALL_KEYS)
         .since("3.2.1", "O(N) where N is the number of keys")
-        .doc("Counts how many of the keys exist and marks them as just used.", "key [key ...]")
+        .doc("Counts how many of the keys exist and marks them as just used.", "key ...")
         .tips(SUMMED),
     Command::new("type", 2, Group::Generic, type_of)
         .flags(READONLY | FAST)
@@ -96,21 +100,26 @@ pub const COMMANDS: &[Command] = &[
         .flags(WRITE | FAST)
         .keys(&ALL_KEYS_REMOVED)
         .since("4.0.0", "O(1) for each key; memory is freed in the background")
-        .doc("Removes keys, freeing their memory later.", "key [key ...]")
+        .doc("Removes keys, freeing their memory later.", "key ...")
         .tips(SUMMED),
     Command::new("wait", 3, Group::Generic, wait)
         .flags(BLOCKING)
         .categories(&["connection"])
+        .outside_category()
         .since("3.0.0", "O(1)")
-        .doc("Waits until replicas have acknowledged all writes of the connection.", "numreplicas timeout")
+        .doc(
+            "Waits until replicas have acknowledged all writes of the connection.",
+            "numreplicas timeout:integer",
+        )
         .tips(&["request_policy:all_shards", "response_policy:agg_min"]),
     Command::new("waitaof", 4, Group::Generic, waitaof)
         .flags(BLOCKING)
         .categories(&["connection"])
+        .outside_category()
         .since("7.2.0", "O(1)")
         .doc(
             "Waits until all writes of the connection are on disk, here and on replicas.",
-            "numlocal numreplicas timeout",
+            "numlocal numreplicas timeout:integer",
         )
         .tips(&["request_policy:all_shards", "response_policy:agg_min"]),
 ];

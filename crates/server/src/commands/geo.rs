@@ -24,6 +24,7 @@ const fn stored_after(word: &'static str, from: i32) -> KeySpec {
         access: access::OW | access::UPDATE | access::VARIABLE_FLAGS,
         begin: Begin::Keyword { word, from },
         find: Find::Range { last: 0, step: 1, limit: 0 },
+        notes: "",
     }
 }
 
@@ -39,23 +40,24 @@ pub const COMMANDS: &[Command] = &[
         .since("3.2.0", "O(log(N)) for each place, where N is the number of members")
         .doc(
             "Adds places or moves them.",
-            "key [NX | XX] [CH] longitude latitude member [longitude latitude member ...]",
-        ),
+            "key [condition@6.2.0: NX | XX] [change=CH@6.2.0] <data: longitude latitude member> ...",
+        )
+        .history(&[("6.2.0", "`CH`, `NX` and `XX`.")]),
     Command::new("geodist", -4, Group::Geo, geodist)
         .flags(READONLY)
         .keys(READS)
         .since("3.2.0", "O(1)")
-        .doc("Answers how far apart two places are.", "key member1 member2 [m | km | ft | mi]"),
+        .doc("Answers how far apart two places are.", "key member1 member2 [unit: M | KM | FT | MI]"),
     Command::new("geohash", -2, Group::Geo, geohash)
         .flags(READONLY)
         .keys(READS)
         .since("3.2.0", "O(1) for each member")
-        .doc("Answers the geohashes of places.", "key [member [member ...]]"),
+        .doc("Answers the geohashes of places.", "key [member ...]"),
     Command::new("geopos", -2, Group::Geo, geopos)
         .flags(READONLY)
         .keys(READS)
         .since("3.2.0", "O(1) for each member")
-        .doc("Answers the coordinates of places.", "key [member [member ...]]"),
+        .doc("Answers the coordinates of places.", "key [member ...]"),
     Command::new("georadius", -6, Group::Geo, search::georadius)
         .flags(WRITE | DENY_OOM)
         .keys(&[READ_KEY, stored_after("STORE", 6), stored_after("STOREDIST", 6)])
@@ -63,16 +65,21 @@ pub const COMMANDS: &[Command] = &[
         .since("3.2.0", RADIUS_COMPLEXITY)
         .doc(
             "Finds the places within a circle, and answers or stores them.",
-            "key longitude latitude radius <m | km | ft | mi> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC] [STORE key | STOREDIST key]",
-        ),
+            "key longitude latitude radius <unit: M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] \
+                [count-block: COUNT count [ANY@6.2.0]] [order: ASC | DESC] [store: STORE storekey(key):key | \
+                STOREDIST storedistkey(key):key]",
+        )
+        .history(&[("6.2.0", "`ANY` behind `COUNT`."), ("7.0.0", "Units in upper case.")]),
     Command::new("georadius_ro", -6, Group::Geo, search::georadius_ro)
         .flags(READONLY)
         .keys(READS)
         .since("3.2.10", RADIUS_COMPLEXITY)
         .doc(
             "Finds the places within a circle.",
-            "key longitude latitude radius <m | km | ft | mi> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC]",
-        ),
+            "key longitude latitude radius <unit: M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] \
+                [count-block: COUNT count [ANY@6.2.0]] [order: ASC | DESC]",
+        )
+        .history(&[("6.2.0", "`ANY` behind `COUNT`."), ("7.0.0", "Units in upper case.")]),
     Command::new("georadiusbymember", -5, Group::Geo, search::georadiusbymember)
         .flags(WRITE | DENY_OOM)
         .keys(&[READ_KEY, stored_after("STORE", 5), stored_after("STOREDIST", 5)])
@@ -80,32 +87,45 @@ pub const COMMANDS: &[Command] = &[
         .since("3.2.0", RADIUS_COMPLEXITY)
         .doc(
             "Finds the places within a circle around one of them, and answers or stores them.",
-            "key member radius <m | km | ft | mi> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC] [STORE key | STOREDIST key]",
-        ),
+            "key member radius <unit: M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [count-block: \
+                COUNT count [ANY]] [order: ASC | DESC] [store: STORE storekey(key):key | STOREDIST \
+                storedistkey(key):key]",
+        )
+        .history(&[("6.2.0", "`ANY` behind `COUNT`."), ("7.0.0", "Units in upper case.")]),
     Command::new("georadiusbymember_ro", -5, Group::Geo, search::georadiusbymember_ro)
         .flags(READONLY)
         .keys(READS)
         .since("3.2.10", RADIUS_COMPLEXITY)
         .doc(
             "Finds the places within a circle around one of them.",
-            "key member radius <m | km | ft | mi> [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count [ANY]] [ASC | DESC]",
-        ),
+            "key member radius <unit: M | KM | FT | MI> [WITHCOORD] [WITHDIST] [WITHHASH] [count-block: \
+                COUNT count [ANY]] [order: ASC | DESC]",
+        )
+        .history(&[("6.2.0", "`ANY` behind `COUNT`."), ("7.0.0", "Units in upper case.")]),
     Command::new("geosearch", -7, Group::Geo, search::geosearch)
         .flags(READONLY)
         .keys(READS)
         .since("6.2.0", SEARCH_COMPLEXITY)
         .doc(
             "Finds the places within a circle, a rectangle or a polygon.",
-            "key [FROMMEMBER member | FROMLONLAT longitude latitude] <BYRADIUS radius <m | km | ft | mi> | BYBOX width height <m | km | ft | mi> | BYPOLYGON num-vertices longitude latitude [longitude latitude ...]> [ASC | DESC] [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]",
-        ),
+            "key [from: FROMMEMBER member | FROMLONLAT <fromlonlat: longitude latitude>] <by: <circle: \
+                BYRADIUS radius <unit: M | KM | FT | MI>> | <box: BYBOX width height <unit: M | KM | FT | \
+                MI>> | <polygon@9.0.0: BYPOLYGON num-vertices:integer <vertices: longitude latitude> ...>> \
+                [order: ASC | DESC] [count-block: COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]",
+        )
+        .history(&[("7.0.0", "Units in upper case."), ("9.0.0", "`BYPOLYGON`.")]),
     Command::new("geosearchstore", -8, Group::Geo, search::geosearchstore)
         .flags(WRITE | DENY_OOM)
         .keys(&[KeySpec::one(1, access::OW | access::UPDATE), KeySpec::one(2, access::RO | access::ACCESS)])
         .since("6.2.0", SEARCH_COMPLEXITY)
         .doc(
             "Stores the places within a circle, a rectangle or a polygon.",
-            "destination source [FROMMEMBER member | FROMLONLAT longitude latitude] <BYRADIUS radius <m | km | ft | mi> | BYBOX width height <m | km | ft | mi> | BYPOLYGON num-vertices longitude latitude [longitude latitude ...]> [ASC | DESC] [COUNT count [ANY]] [STOREDIST]",
-        ),
+            "destination source [from: FROMMEMBER member | FROMLONLAT <fromlonlat: longitude latitude>] \
+                <by: <circle: BYRADIUS radius <unit: M | KM | FT | MI>> | <box: BYBOX width height <unit: M \
+                | KM | FT | MI>> | <polygon@9.0.0: BYPOLYGON num-vertices:integer <vertices: longitude \
+                latitude> ...>> [order: ASC | DESC] [count-block: COUNT count [ANY]] [STOREDIST]",
+        )
+        .history(&[("7.0.0", "Units in upper case."), ("9.0.0", "`BYPOLYGON`.")]),
 ];
 
 /// The set, and the target named last.

@@ -25,7 +25,8 @@ pub const COMMANDS: &[Command] = &[
         .keys(&[KeySpec::one(1, access::RW | access::DELETE)])
         .looks_at(Look::Element(2))
         .since("2.0.0", "O(N) where N is the number of fields")
-        .doc("Removes fields.", "key field [field ...]"),
+        .doc("Removes fields.", "key field ...")
+        .history(&[("2.4.0", "Several fields at once.")]),
     Command::new("hexists", 3, Group::Hash, hexists)
         .flags(READONLY | FAST)
         .keys(&LOOKS)
@@ -37,18 +38,25 @@ pub const COMMANDS: &[Command] = &[
         .keys(&UPDATES)
         .told_as(propagation::field_expiry_in_s)
         .since("9.0.0", EACH_FIELD)
-        .doc("Lets fields live for some seconds.", "key seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]"),
+        .doc(
+            "Lets fields live for some seconds.",
+            "key seconds [condition: NX | XX | GT | LT] FIELDS <fields: numfields field ...>",
+        ),
     Command::new("hexpireat", -6, Group::Hash, expiring::hexpireat)
         .flags(WRITE | FAST)
         .keys(&UPDATES)
         .told_as(propagation::field_expiry_at_s)
         .since("9.0.0", EACH_FIELD)
-        .doc("Lets fields live until a second.", "key unix-time-seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]"),
+        .doc(
+            "Lets fields live until a second.",
+            "key unix-time-seconds:integer [condition@9.0.0: NX | XX | GT | LT] FIELDS <fields: \
+                numfields#0 field ...>",
+        ),
     Command::new("hexpiretime", -5, Group::Hash, expiring::hexpiretime)
         .flags(READONLY | FAST)
         .keys(&READS)
         .since("9.0.0", EACH_FIELD)
-        .doc("Answers the second at which each field expires.", "key FIELDS numfields field [field ...]"),
+        .doc("Answers the second at which each field expires.", "key FIELDS <fields: numfields#0 field ...>"),
     Command::new("hget", 3, Group::Hash, hget)
         .flags(READONLY | FAST)
         .keys(&READS)
@@ -65,26 +73,30 @@ pub const COMMANDS: &[Command] = &[
         .flags(WRITE | FAST)
         .keys(&READS_AND_DELETES)
         .since("9.1.0", EACH_FIELD)
-        .doc("Answers the values of fields and removes them.", "key FIELDS numfields field [field ...]"),
+        .doc("Answers the values of fields and removes them.", "key FIELDS <fields: numfields#0 field ...>"),
     Command::new("hgetex", -5, Group::Hash, expiring::hgetex)
         .flags(WRITE | FAST)
         .keys(&READS_AND_UPDATES)
         .told_as(propagation::fields)
         .since("9.0.0", EACH_FIELD)
-        .doc("Answers the values of fields and sets or clears when they expire.", "key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST] FIELDS numfields field [field ...]"),
+        .doc(
+            "Answers the values of fields and sets or clears when they expire.",
+            "key [expiration: EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT \
+                unix-time-milliseconds | PERSIST] FIELDS <fields: numfields#0 field ...>",
+        ),
     Command::new("hincrby", 4, Group::Hash, counting::hincrby)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&READS_AND_UPDATES)
         .looks_at(Look::Element(2))
         .since("2.0.0", "O(1)")
-        .doc("Adds to the integer in a field.", "key field increment"),
+        .doc("Adds to the integer in a field.", "key field increment:integer"),
     Command::new("hincrbyfloat", 4, Group::Hash, counting::hincrbyfloat)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&READS_AND_UPDATES)
         .looks_at(Look::Element(2))
         .told_as(propagation::field_value)
         .since("2.6.0", "O(1)")
-        .doc("Adds to the number in a field.", "key field increment"),
+        .doc("Adds to the number in a field.", "key field increment:double"),
     Command::new("hkeys", 2, Group::Hash, hkeys)
         .flags(READONLY)
         .keys(&READS)
@@ -101,44 +113,57 @@ pub const COMMANDS: &[Command] = &[
         .keys(&READS)
         .looks_at(Look::Element(2))
         .since("2.0.0", "O(N) where N is the number of fields asked for")
-        .doc("Answers the values of several fields.", "key field [field ...]"),
+        .doc("Answers the values of several fields.", "key field ..."),
     Command::new("hmset", -4, Group::Hash, hmset)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&UPDATES)
         .looks_at(Look::Element(2))
         .since("2.0.0", "O(N) where N is the number of fields set")
-        .doc("Sets several fields; an older form of HSET.", "key field value [field value ...]"),
+        .doc("Sets several fields; an older form of HSET.", "key <data: field value> ..."),
     Command::new("hpersist", -5, Group::Hash, expiring::hpersist)
         .flags(WRITE | FAST)
         .keys(&UPDATES)
         .since("9.0.0", EACH_FIELD)
-        .doc("Lets fields live for ever.", "key FIELDS numfields field [field ...]"),
+        .doc("Lets fields live for ever.", "key FIELDS <fields: numfields#0 field ...>"),
     Command::new("hpexpire", -6, Group::Hash, expiring::hpexpire)
         .flags(WRITE | FAST)
         .keys(&UPDATES)
         .told_as(propagation::field_expiry_in_ms)
         .since("9.0.0", EACH_FIELD)
-        .doc("Lets fields live for some milliseconds.", "key milliseconds [NX | XX | GT | LT] FIELDS numfields field [field ...]"),
+        .doc(
+            "Lets fields live for some milliseconds.",
+            "key milliseconds [condition@9.0.0: NX | XX | GT | LT] FIELDS <fields: numfields#0 field ...>",
+        ),
     Command::new("hpexpireat", -6, Group::Hash, expiring::hpexpireat)
         .flags(WRITE | FAST)
         .keys(&UPDATES)
         .since("9.0.0", EACH_FIELD)
-        .doc("Lets fields live until a millisecond.", "key unix-time-milliseconds [NX | XX | GT | LT] FIELDS numfields field [field ...]"),
+        .doc(
+            "Lets fields live until a millisecond.",
+            "key unix-time-milliseconds:integer [condition@9.0.0: NX | XX | GT | LT] FIELDS <fields: \
+                numfields#0 field ...>",
+        ),
     Command::new("hpexpiretime", -5, Group::Hash, expiring::hpexpiretime)
         .flags(READONLY | FAST)
         .keys(&READS)
         .since("9.0.0", EACH_FIELD)
-        .doc("Answers the millisecond at which each field expires.", "key FIELDS numfields field [field ...]"),
+        .doc(
+            "Answers the millisecond at which each field expires.",
+            "key FIELDS <fields: numfields#0 field ...>",
+        ),
     Command::new("hpttl", -5, Group::Hash, expiring::hpttl)
         .flags(READONLY | FAST)
         .keys(&READS)
         .since("9.0.0", EACH_FIELD)
-        .doc("Answers how many milliseconds each field has to live.", "key FIELDS numfields field [field ...]"),
+        .doc(
+            "Answers how many milliseconds each field has to live.",
+            "key FIELDS <fields: numfields#0 field ...>",
+        ),
     Command::new("hrandfield", -2, Group::Hash, sampling::hrandfield)
         .flags(READONLY)
         .keys(&READS)
         .since("6.2.0", "O(N) where N is the number of fields answered")
-        .doc("Answers random fields.", "key [count [WITHVALUES]]")
+        .doc("Answers random fields.", "key [options: count [WITHVALUES]]")
         .tips(&["nondeterministic_output"]),
     Command::new("hscan", -3, Group::Hash, sampling::hscan)
         .flags(READONLY)
@@ -151,13 +176,19 @@ pub const COMMANDS: &[Command] = &[
         .keys(&UPDATES)
         .looks_at(Look::Element(2))
         .since("2.0.0", "O(1) for each field")
-        .doc("Sets fields and counts the new ones.", "key field value [field value ...]"),
+        .doc("Sets fields and counts the new ones.", "key <data: field value> ...")
+        .history(&[("4.0.0", "Several fields at once.")]),
     Command::new("hsetex", -6, Group::Hash, expiring::hsetex)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&INSERTS)
         .told_as(propagation::fields)
         .since("9.0.0", EACH_FIELD)
-        .doc("Sets fields and when they expire, if all are as wanted.", "key [NX | XX] [FNX | FXX] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL] FIELDS numfields field value [field value ...]"),
+        .doc(
+            "Sets fields and when they expire, if all are as wanted.",
+            "key [key-condition: NX | XX] [fields-condition: FNX | FXX] [expiration: EX seconds | PX \
+                milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL] FIELDS \
+                <fields: numfields#0 <data: field value> ...>",
+        ),
     Command::new("hsetnx", 4, Group::Hash, hsetnx)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&INSERTS)
@@ -174,7 +205,10 @@ pub const COMMANDS: &[Command] = &[
         .flags(READONLY | FAST)
         .keys(&READS)
         .since("9.0.0", EACH_FIELD)
-        .doc("Answers how many seconds each field has to live.", "key FIELDS numfields field [field ...]"),
+        .doc(
+            "Answers how many seconds each field has to live.",
+            "key FIELDS <fields: numfields#0 field ...>",
+        ),
     Command::new("hvals", 2, Group::Hash, hvals)
         .flags(READONLY)
         .keys(&READS)

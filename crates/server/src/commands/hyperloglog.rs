@@ -11,19 +11,18 @@ pub const COMMANDS: &[Command] = &[
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::INSERT)])
         .since("2.8.9", "O(1) for each element")
-        .doc(
-            "Adds elements to a sketch and tells whether its estimate changed.",
-            "key [element [element ...]]",
-        ),
+        .doc("Adds elements to a sketch and tells whether its estimate changed.", "key [element ...]"),
     Command::new("pfcount", -2, Group::HyperLogLog, pfcount)
         .flags(READONLY | MAY_REPLICATE)
-        .keys(&[KeySpec::range(1, -1, 1, access::RW | access::ACCESS)])
+        .keys(&[KeySpec::range(1, -1, 1, access::RW | access::ACCESS)
+            .noted("keeps the count it has worked out beside the data")])
         .since("2.8.9", "O(1) for one key, O(N) for N keys")
-        .doc("Estimates how many different elements sketches hold together.", "key [key ...]"),
+        .doc("Estimates how many different elements sketches hold together.", "key ..."),
     Command::new("pfdebug", 3, Group::HyperLogLog, pfdebug)
         .flags(WRITE | DENY_OOM | ADMIN)
         .keys(&[KeySpec::one(2, access::RW | access::ACCESS)])
         .since("2.8.9", "N/A")
+        .internal()
         .doc("Shows what a sketch is made of.", "subcommand key"),
     Command::new("pfmerge", -2, Group::HyperLogLog, pfmerge)
         .flags(WRITE | DENY_OOM)
@@ -32,10 +31,11 @@ pub const COMMANDS: &[Command] = &[
             KeySpec::range(2, -1, 1, access::RO | access::ACCESS),
         ])
         .since("2.8.9", "O(N) where N is the number of sketches")
-        .doc("Adds sketches to another.", "destkey [sourcekey [sourcekey ...]]"),
+        .doc("Adds sketches to another.", "destkey:key [sourcekey:key ...]"),
     Command::new("pfselftest", 1, Group::HyperLogLog, pfselftest)
         .flags(ADMIN)
         .since("2.8.9", "N/A")
+        .internal()
         .doc("Checks that sketches count as they should.", ""),
 ];
 

@@ -17,10 +17,8 @@ pub const COMMANDS: &[Command] = &[Command::new("info", -1, Group::Server, info)
     .flags(LOADING | STALE | SENTINEL)
     .categories(&["dangerous"])
     .since("1.0.0", "O(1)")
-    .doc(
-        "Tells what the server knows of itself: versions, memory, clients, counters.",
-        "[section [section ...]]",
-    )
+    .doc("Tells what the server knows of itself: versions, memory, clients, counters.", "[section ...]")
+    .history(&[("7.0.0", "Several sections at once.")])
     .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])];
 
 /// What a section reads.
@@ -59,11 +57,12 @@ const SECTIONS: &[Section] = &[
     section("stats", "Stats", true, activity::stats),
     section("replication", "Replication", true, activity::replication),
     section("cpu", "CPU", true, process::cpu),
-    section("modules", "Modules", true, |_, _| ()),
+    section("modules", "Modules", true, process::modules),
     section("commandstats", "Commandstats", false, activity::command_statistics),
     section("errorstats", "Errorstats", true, activity::error_statistics),
     section("latencystats", "Latencystats", false, activity::latency_statistics),
     section("cluster", "Cluster", true, process::cluster),
+    section("cluster_info", "Cluster Info", false, |_, _| ()),
     section("scriptingengines", "Scripting Engines", false, process::scripting_engines),
     section("keyspace", "Keyspace", true, space::keyspace),
     section("debug", "Debug", false, process::debug),

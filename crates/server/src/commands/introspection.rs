@@ -23,30 +23,28 @@ pub const COMMANDS: &[Command] = &[row("command", -1, all)
         row("command|count", 2, count).since("2.8.13", "O(1)").doc("Counts the commands.", ""),
         row("command|docs", -2, docs)
             .since("7.0.0", "O(N) where N is the number of commands to look up")
-            .doc(
-                "Answers what commands do and which arguments they take.",
-                "[command-name [command-name ...]]",
-            )
+            .doc("Answers what commands do and which arguments they take.", "[command-name ...]")
             .tips(ANY_ORDER),
         row("command|getkeys", -3, get_keys)
             .since("2.8.13", "O(N) where N is the number of arguments to the command")
-            .doc("Answers which arguments of a command are keys.", "command [arg [arg ...]]"),
+            .doc("Answers which arguments of a command are keys.", "command [arg ...]"),
         row("command|getkeysandflags", -3, get_keys_and_flags)
             .since("7.0.0", "O(N) where N is the number of arguments to the command")
             .doc(
                 "Answers which arguments of a command are keys, and what it does with them.",
-                "command [arg [arg ...]]",
+                "command [arg ...]",
             ),
         row("command|help", 2, super::help).since("5.0.0", "O(1)").doc("Lists the subcommands.", ""),
         row("command|info", -2, info)
             .since("2.8.13", "O(N) where N is the number of commands to look up")
-            .doc("Answers the properties of commands.", "[command-name [command-name ...]]")
+            .doc("Answers the properties of commands.", "[command-name ...]")
+            .history(&[("7.0.0", "Without names, answers for all commands.")])
             .tips(ANY_ORDER),
         row("command|list", -2, list)
             .since("7.0.0", "O(N) where N is the total number of commands")
             .doc(
                 "Answers the names of commands.",
-                "[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]",
+                "[FILTERBY <filterby: MODULE module-name | ACLCAT category | PATTERN pattern>]",
             )
             .tips(ANY_ORDER),
     ])];
@@ -153,7 +151,11 @@ fn legacy_range(specs: &[KeySpec]) -> LegacyRange {
 }
 
 fn describe_keys(reply: &mut ReplyBuffer, spec: &KeySpec) {
-    reply.map(3);
+    reply.map(3 + usize::from(!spec.notes.is_empty()));
+    if !spec.notes.is_empty() {
+        reply.bulk(b"notes");
+        reply.bulk(spec.notes.as_bytes());
+    }
     reply.bulk(b"flags");
     describe_access(reply, spec.access);
     reply.bulk(b"begin_search");
@@ -235,6 +237,21 @@ fn document(reply: &mut ReplyBuffer, row: &Command) {
         reply.bulk(text.as_bytes());
         pairs += 1;
     }
+    if row.internal {
+        reply.bulk(b"doc_flags");
+        simple_set(reply, std::iter::once("syscmd"));
+        pairs += 1;
+    }
+    if !row.history.is_empty() {
+        reply.bulk(b"history");
+        reply.set(row.history.len());
+        for (version, change) in row.history {
+            reply.array(2);
+            reply.bulk(version.as_bytes());
+            reply.bulk(change.as_bytes());
+        }
+        pairs += 1;
+    }
     if !arguments.is_empty() {
         reply.bulk(b"arguments");
         let mut keys = 0;
@@ -253,7 +270,8 @@ fn document(reply: &mut ReplyBuffer, row: &Command) {
     reply.end_map(mark, pairs);
 }
 
-/// `keys` counts the key arguments so far: the n-th belongs to the n-th of the row's specifications.
+/// `keys` counts the key arguments so far: the n-th belongs to the n-th of the row's specifications, unless it says
+/// otherwise.
 fn document_arguments(reply: &mut ReplyBuffer, arguments: &[Argument], specs: usize, keys: &mut usize) {
     reply.array(arguments.len());
     for argument in arguments {
@@ -271,18 +289,28 @@ fn document_argument(reply: &mut ReplyBuffer, argument: &Argument, specs: usize,
     let has_parts = matches!(argument.kind, ArgumentKind::OneOf | ArgumentKind::Block);
     if !has_parts {
         reply.bulk(b"display_text");
-        reply.bulk(argument.name.as_bytes());
+        reply.bulk(argument.display.as_ref().unwrap_or(&argument.name).as_bytes());
         pairs += 1;
     }
+    let mut key_spec = argument.key_spec;
     if argument.kind == ArgumentKind::Key && specs > 0 {
-        reply.bulk(b"key_spec_index");
-        reply.integer((*keys).min(specs - 1) as i64);
+        key_spec = key_spec.or(Some((*keys).min(specs - 1)));
         *keys += 1;
+    }
+    if let Some(index) = key_spec {
+        reply.bulk(b"key_spec_index");
+        reply.integer(index as i64);
         pairs += 1;
     }
-    if let Some(token) = &argument.token {
-        reply.bulk(b"token");
-        reply.bulk(token.as_bytes());
+    let texts = [
+        ("token", &argument.token),
+        ("since", &argument.since),
+        ("deprecated_since", &argument.deprecated_since),
+    ];
+    for (name, text) in texts {
+        let Some(text) = text else { continue };
+        reply.bulk(name.as_bytes());
+        reply.bulk(text.as_bytes());
         pairs += 1;
     }
     let flags = [

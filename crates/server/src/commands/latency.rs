@@ -37,7 +37,7 @@ pub const COMMANDS: &[Command] = &[Command::new("latency", -2, Group::Server, su
                 "7.0.0",
                 "O(N) where N is the number of commands with latency information being retrieved.",
             )
-            .doc("Answers how many calls of commands took at most how long.", "[command [command ...]]")
+            .doc("Answers how many calls of commands took at most how long.", "[command ...]")
             .tips(TIPS),
         Command::new("latency|history", 3, Group::Server, history)
             .flags(FLAGS)
@@ -52,7 +52,7 @@ pub const COMMANDS: &[Command] = &[Command::new("latency", -2, Group::Server, su
         Command::new("latency|reset", -2, Group::Server, reset)
             .flags(FLAGS)
             .since("2.8.13", "O(1)")
-            .doc("Forgets the spikes of some events, or of all.", "[event [event ...]]")
+            .doc("Forgets the spikes of some events, or of all.", "[event ...]")
             .tips(&["request_policy:all_nodes", "response_policy:agg_sum"]),
     ])];
 

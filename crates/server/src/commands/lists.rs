@@ -28,7 +28,7 @@ pub const COMMANDS: &[Command] = &[
         .since("6.2.0", "O(1)")
         .doc(
             "Moves an element from one list to another, waiting until there is one.",
-            "source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout",
+            "source destination <wherefrom: LEFT | RIGHT> <whereto: LEFT | RIGHT> timeout",
         ),
     Command::new("blmpop", -5, Group::List, blocking::blmpop)
         .flags(WRITE | BLOCKING)
@@ -36,7 +36,7 @@ pub const COMMANDS: &[Command] = &[
         .since("7.0.0", "O(N+M) where N is the number of keys and M the number of elements")
         .doc(
             "Removes elements from the first list that has any, waiting until one has.",
-            "timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]",
+            "timeout numkeys key ... <where: LEFT | RIGHT> [COUNT count]",
         ),
     Command::new("blpop", -3, Group::List, blocking::blpop)
         .flags(WRITE | BLOCKING)
@@ -44,16 +44,18 @@ pub const COMMANDS: &[Command] = &[
         .since("2.0.0", "O(N) where N is the number of keys")
         .doc(
             "Removes the first element of the first list that has any, waiting until one has.",
-            "key [key ...] timeout",
-        ),
+            "key ... timeout",
+        )
+        .history(&[("6.0.0", "`timeout` may have a fraction.")]),
     Command::new("brpop", -3, Group::List, blocking::brpop)
         .flags(WRITE | BLOCKING)
         .keys(&POPS_ANY)
         .since("2.0.0", "O(N) where N is the number of keys")
         .doc(
             "Removes the last element of the first list that has any, waiting until one has.",
-            "key [key ...] timeout",
-        ),
+            "key ... timeout",
+        )
+        .history(&[("6.0.0", "`timeout` may have a fraction.")]),
     Command::new("brpoplpush", 4, Group::List, blocking::brpoplpush)
         .flags(WRITE | DENY_OOM | BLOCKING)
         .keys(&MOVES)
@@ -61,7 +63,8 @@ pub const COMMANDS: &[Command] = &[
         .doc(
             "Moves the last element of a list to the front of another, waiting until there is one.",
             "source destination timeout",
-        ),
+        )
+        .history(&[("6.0.0", "`timeout` may have a fraction.")]),
     Command::new("lindex", 3, Group::List, lindex)
         .flags(READONLY)
         .keys(&READS)
@@ -71,7 +74,7 @@ pub const COMMANDS: &[Command] = &[
         .flags(WRITE | DENY_OOM)
         .keys(&INSERTS)
         .since("2.2.0", "O(N) where N is the number of elements before the pivot")
-        .doc("Inserts an element before or after another.", "key <BEFORE | AFTER> pivot element"),
+        .doc("Inserts an element before or after another.", "key <where: BEFORE | AFTER> pivot element"),
     Command::new("llen", 2, Group::List, llen)
         .flags(READONLY | FAST)
         .keys(&LOOKS)
@@ -83,7 +86,7 @@ pub const COMMANDS: &[Command] = &[
         .since("6.2.0", "O(1)")
         .doc(
             "Moves an element from one list to another.",
-            "source destination <LEFT | RIGHT> <LEFT | RIGHT>",
+            "source destination <wherefrom: LEFT | RIGHT> <whereto: LEFT | RIGHT>",
         ),
     Command::new("lmpop", -4, Group::List, popping::lmpop)
         .flags(WRITE)
@@ -91,31 +94,37 @@ pub const COMMANDS: &[Command] = &[
         .since("7.0.0", "O(N+M) where N is the number of keys and M the number of elements")
         .doc(
             "Removes elements from the first list that has any.",
-            "numkeys key [key ...] <LEFT | RIGHT> [COUNT count]",
+            "numkeys key ... <where: LEFT | RIGHT> [COUNT count]",
         ),
     Command::new("lpop", -2, Group::List, popping::lpop)
         .flags(WRITE | FAST)
         .keys(&POPS)
         .looks_at(Look::Front)
         .since("1.0.0", "O(N) where N is the number of elements")
-        .doc("Removes the first elements and answers them.", "key [count]"),
+        .doc("Removes the first elements and answers them.", "key [count@6.2.0]")
+        .history(&[("6.2.0", "`count`.")]),
     Command::new("lpos", -3, Group::List, lpos)
         .flags(READONLY)
         .keys(&READS)
         .since("6.0.6", "O(N) where N is the number of elements looked at")
-        .doc("Finds where an element is.", "key element [RANK rank] [COUNT num-matches] [MAXLEN len]"),
+        .doc(
+            "Finds where an element is.",
+            "key element [RANK rank] [COUNT num-matches:integer] [MAXLEN len]",
+        ),
     Command::new("lpush", -3, Group::List, lpush)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&INSERTS)
         .looks_at(Look::Front)
         .since("1.0.0", "O(1) for each element")
-        .doc("Adds elements at the front.", "key element [element ...]"),
+        .doc("Adds elements at the front.", "key element ...")
+        .history(&[("2.4.0", "Several elements at once.")]),
     Command::new("lpushx", -3, Group::List, lpushx)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&INSERTS)
         .looks_at(Look::Front)
         .since("2.2.0", "O(1) for each element")
-        .doc("Adds elements at the front of a list that exists.", "key element [element ...]"),
+        .doc("Adds elements at the front of a list that exists.", "key element ...")
+        .history(&[("4.0.0", "Several elements at once.")]),
     Command::new("lrange", 4, Group::List, lrange)
         .flags(READONLY)
         .keys(&READS)
@@ -142,7 +151,8 @@ pub const COMMANDS: &[Command] = &[
         .keys(&POPS)
         .looks_at(Look::Back)
         .since("1.0.0", "O(N) where N is the number of elements")
-        .doc("Removes the last elements and answers them.", "key [count]"),
+        .doc("Removes the last elements and answers them.", "key [count@6.2.0]")
+        .history(&[("6.2.0", "`count`.")]),
     Command::new("rpoplpush", 3, Group::List, popping::rpoplpush)
         .flags(WRITE | DENY_OOM)
         .keys(&MOVES)
@@ -154,13 +164,15 @@ pub const COMMANDS: &[Command] = &[
         .keys(&INSERTS)
         .looks_at(Look::Back)
         .since("1.0.0", "O(1) for each element")
-        .doc("Adds elements at the end.", "key element [element ...]"),
+        .doc("Adds elements at the end.", "key element ...")
+        .history(&[("2.4.0", "Several elements at once.")]),
     Command::new("rpushx", -3, Group::List, rpushx)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&INSERTS)
         .looks_at(Look::Back)
         .since("2.2.0", "O(1) for each element")
-        .doc("Adds elements at the end of a list that exists.", "key element [element ...]"),
+        .doc("Adds elements at the end of a list that exists.", "key element ...")
+        .history(&[("4.0.0", "Several elements at once.")]),
 ];
 
 fn push_event(end: End) -> &'static str {

@@ -15,6 +15,7 @@ const LED_BY_KEYS: KeySpec = KeySpec {
     access: KEY | access::INCOMPLETE,
     begin: Begin::Keyword { word: "KEYS", from: -2 },
     find: Find::Range { last: -1, step: 1, limit: 0 },
+    notes: "",
 };
 
 pub const COMMANDS: &[Command] = &[Command::new("migrate", -6, Group::Generic, migrate)
@@ -26,8 +27,10 @@ pub const COMMANDS: &[Command] = &[Command::new("migrate", -6, Group::Generic, m
     .since("2.6.0", "This command actually executes a DUMP+DEL in the source instance, and a RESTORE in the target instance. See the pages of these commands for time complexity. Also an O(N) data transfer between the two instances is performed.")
     .doc(
         "Moves keys to another server; each is in one of the two at any time.",
-        "host port <key | \"\"> destination-db timeout [COPY] [REPLACE] [AUTH password | AUTH2 username password] [KEYS key [KEYS key ...]]",
-    )
+        "host port:integer <key-selector: key | \"\"> destination-db:integer timeout:integer \
+                [COPY@3.0.0] [REPLACE@3.0.0] [authentication: AUTH auth(password)@4.0.7 | AUTH2 \
+                <auth2@6.0.0: username password>] [KEYS keys(key):key@3.0.6 ...]",
+    ).history(&[("3.0.0", "`COPY` and `REPLACE`."), ("3.0.6", "`KEYS`."), ("4.0.7", "`AUTH`."), ("6.0.0", "`AUTH2`.")])
     .tips(&["nondeterministic_output"])];
 
 /// Used when the command gives no time that makes sense.

@@ -1,11 +1,12 @@
 //! OBJECT: how a value is kept.
 
-use crate::command::flag::READONLY;
+use crate::command::flag::{LOADING, READONLY, STALE};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
 use crate::db::Value;
 use crate::error::ClientError;
 
 const LOOKS: [KeySpec; 1] = [KeySpec::one(2, access::RO)];
+const CHANGING: &[&str] = &["nondeterministic_output"];
 
 pub const COMMANDS: &[Command] = &[Command::new("object", -2, Group::Generic, help)
     .since("2.2.3", "Depends on the subcommand")
@@ -15,20 +16,24 @@ pub const COMMANDS: &[Command] = &[Command::new("object", -2, Group::Generic, he
             .flags(READONLY)
             .keys(&LOOKS)
             .since("2.2.3", "O(1)")
-            .doc("Names the encoding that a reference server would use for the value.", "key"),
+            .doc("Names the encoding that a reference server would use for the value.", "key")
+            .tips(CHANGING),
         Command::new("object|freq", 3, Group::Generic, freq)
             .flags(READONLY)
             .keys(&LOOKS)
             .since("4.0.0", "O(1)")
-            .doc("Answers how often a key is used, on a logarithmic scale.", "key"),
+            .doc("Answers how often a key is used, on a logarithmic scale.", "key")
+            .tips(CHANGING),
         Command::new("object|help", 2, Group::Generic, help)
+            .flags(LOADING | STALE)
             .since("6.2.0", "O(1)")
             .doc("Lists the subcommands.", ""),
         Command::new("object|idletime", 3, Group::Generic, idletime)
             .flags(READONLY)
             .keys(&LOOKS)
             .since("2.2.3", "O(1)")
-            .doc("Answers how many seconds ago a key was last used.", "key"),
+            .doc("Answers how many seconds ago a key was last used.", "key")
+            .tips(CHANGING),
         Command::new("object|layout", 3, Group::Generic, layout)
             .flags(READONLY)
             .keys(&LOOKS)
@@ -38,7 +43,8 @@ pub const COMMANDS: &[Command] = &[Command::new("object", -2, Group::Generic, he
             .flags(READONLY)
             .keys(&LOOKS)
             .since("2.2.3", "O(1)")
-            .doc("Answers how many references to the value there are: always one.", "key"),
+            .doc("Answers how many references to the value there are: always one.", "key")
+            .tips(CHANGING),
     ])];
 
 fn help(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

@@ -13,8 +13,8 @@ use wire::rdb::read::split_payload;
 use wire::rdb::{FOREIGN_TYPE_MIN, FOREIGN_VERSIONS, Magic, Reader, accepts_version, kind};
 
 const RESTORE_COMPLEXITY: &str = "O(1) to create the new key and additional O(N*M) to reconstruct the serialized value, where N is the number of objects composing the value and M their average size";
-const RESTORE_SYNTAX: &str =
-    "key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]";
+const RESTORE_SYNTAX: &str = "key ttl:integer serialized-value [REPLACE@3.0.0] [ABSTTL@5.0.0] [IDLETIME seconds@5.0.0] [FREQ \
+    frequency:integer@5.0.0]";
 
 pub const COMMANDS: &[Command] = &[
     Command::new("bgrewriteaof", 1, Group::Server, bgrewriteaof)
@@ -24,7 +24,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("bgsave", -1, Group::Server, bgsave)
         .flags(NO_ASYNC_LOADING | ADMIN | NO_SCRIPT)
         .since("1.0.0", "O(1)")
-        .doc("Saves all data to disk in the background.", "[SCHEDULE | CANCEL]"),
+        .doc("Saves all data to disk in the background.", "[operation: SCHEDULE@3.2.2 | CANCEL@8.1.0]").history(&[("3.2.2", "`SCHEDULE`."), ("8.1.0", "`CANCEL`.")]),
     Command::new("dump", 2, Group::Generic, dump)
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
@@ -43,14 +43,15 @@ pub const COMMANDS: &[Command] = &[
         .categories(&["dangerous"])
         .told_as(propagation::restored)
         .since("2.6.0", RESTORE_COMPLEXITY)
-        .doc("Makes a key of bytes that DUMP answered.", RESTORE_SYNTAX),
+        .doc("Makes a key of bytes that DUMP answered.", RESTORE_SYNTAX).history(&[("3.0.0", "`REPLACE`."), ("5.0.0", "`ABSTTL`."), ("5.0.0", "`IDLETIME` and `FREQ`.")]),
     Command::new("restore-asking", -4, Group::Server, restore)
         .flags(WRITE | DENY_OOM | ASKING)
         .keys(&[KeySpec::one(1, access::OW | access::UPDATE)])
         .categories(&["keyspace", "dangerous"])
         .told_as(propagation::restored)
         .since("3.0.0", RESTORE_COMPLEXITY)
-        .doc("Does what RESTORE does, for a cluster that moves slots.", RESTORE_SYNTAX),
+        .internal()
+        .doc("Does what RESTORE does, for a cluster that moves slots.", RESTORE_SYNTAX).history(&[("3.0.0", "`REPLACE`."), ("5.0.0", "`ABSTTL`."), ("5.0.0", "`IDLETIME` and `FREQ`.")]),
     Command::new("save", 1, Group::Server, save)
         .flags(NO_ASYNC_LOADING | ADMIN | NO_SCRIPT | NO_MULTI)
         .since("1.0.0", "O(N) where N is the total number of keys in all databases")

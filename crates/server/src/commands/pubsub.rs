@@ -14,7 +14,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("psubscribe", -2, Group::PubSub, psubscribe)
         .flags(SUBSCRIBING)
         .since("2.0.0", "O(N) where N is the number of patterns to subscribe to.")
-        .doc("Listens to all channels that match patterns.", "pattern [pattern ...]"),
+        .doc("Listens to all channels that match patterns.", "pattern ..."),
     Command::new("publish", 3, Group::PubSub, publish)
         .flags(PUBLISHING)
         .since(
@@ -29,7 +29,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("punsubscribe", -1, Group::PubSub, punsubscribe)
         .flags(SUBSCRIBING)
         .since("2.0.0", "O(N) where N is the number of patterns to unsubscribe.")
-        .doc("Ends listening to patterns, or to all patterns.", "[pattern [pattern ...]]"),
+        .doc("Ends listening to patterns, or to all patterns.", "[pattern ...]"),
     Command::new("spublish", 3, Group::PubSub, spublish)
         .flags(PUBLISHING)
         .keys(&[KeySpec::one(1, access::NOT_KEY)])
@@ -39,20 +39,20 @@ pub const COMMANDS: &[Command] = &[
         .flags(SUBSCRIBING)
         .keys(&[KeySpec::range(1, -1, 1, access::NOT_KEY)])
         .since("7.0.0", "O(N) where N is the number of shard channels to subscribe to.")
-        .doc("Listens to shard channels.", "shardchannel [shardchannel ...]"),
+        .doc("Listens to shard channels.", "shardchannel ..."),
     Command::new("subscribe", -2, Group::PubSub, subscribe)
         .flags(SUBSCRIBING)
         .since("2.0.0", "O(N) where N is the number of channels to subscribe to.")
-        .doc("Listens to channels.", "channel [channel ...]"),
+        .doc("Listens to channels.", "channel ..."),
     Command::new("sunsubscribe", -1, Group::PubSub, sunsubscribe)
         .flags(SUBSCRIBING)
         .keys(&[KeySpec::range(1, -1, 1, access::NOT_KEY)])
         .since("7.0.0", "O(N) where N is the number of shard channels to unsubscribe.")
-        .doc("Ends listening to shard channels, or to all of them.", "[shardchannel [shardchannel ...]]"),
+        .doc("Ends listening to shard channels, or to all of them.", "[shardchannel ...]"),
     Command::new("unsubscribe", -1, Group::PubSub, unsubscribe)
         .flags(SUBSCRIBING)
         .since("2.0.0", "O(N) where N is the number of channels to unsubscribe.")
-        .doc("Ends listening to channels, or to all of them.", "[channel [channel ...]]"),
+        .doc("Ends listening to channels, or to all of them.", "[channel ...]"),
 ];
 
 const SUBCOMMANDS: &[Command] = &[
@@ -74,7 +74,7 @@ const SUBCOMMANDS: &[Command] = &[
     Command::new("pubsub|numsub", -2, Group::PubSub, listener_counts)
         .flags(PUBSUB | LOADING | STALE)
         .since("2.8.0", "O(N) for the NUMSUB subcommand, where N is the number of requested channels")
-        .doc("Counts the listeners of channels, those of patterns left out.", "[channel [channel ...]]"),
+        .doc("Counts the listeners of channels, those of patterns left out.", "[channel ...]"),
     Command::new("pubsub|shardchannels", -2, Group::PubSub, shard_channels)
         .flags(PUBSUB | LOADING | STALE)
         .since(
@@ -88,7 +88,7 @@ const SUBCOMMANDS: &[Command] = &[
             "7.0.0",
             "O(N) for the SHARDNUMSUB subcommand, where N is the number of requested shard channels",
         )
-        .doc("Counts the listeners of shard channels.", "[shardchannel [shardchannel ...]]"),
+        .doc("Counts the listeners of shard channels.", "[shardchannel ...]"),
 ];
 
 fn subscribe(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

@@ -18,8 +18,9 @@ pub const COMMANDS: &[Command] = &[
         .since("2.8.0", "O(1) for every call, O(N) for a whole walk")
         .doc(
             "Walks the keys of the database, some at a time.",
-            "cursor [MATCH pattern] [COUNT count] [TYPE type]",
+            "cursor [MATCH pattern] [COUNT count] [TYPE type@6.0.0]",
         )
+        .history(&[("6.0.0", "`TYPE`.")])
         .tips(&["nondeterministic_output", "request_policy:special", "response_policy:special"]),
 ];
 

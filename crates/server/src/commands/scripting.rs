@@ -12,8 +12,10 @@ use std::rc::Rc;
 const RUNS: u32 = NO_SCRIPT | SKIP_MONITOR | NO_MANDATORY_KEYS | STALE;
 pub(super) const MAY_WRITE: u32 = RUNS | MAY_REPLICATE;
 pub(super) const ONLY_READS: u32 = RUNS | READONLY;
-pub(super) const KEYS: &[KeySpec] = &[KeySpec::counted(2, access::RW | access::ACCESS | access::UPDATE)];
-pub(super) const KEYS_READ: &[KeySpec] = &[KeySpec::counted(2, access::RO | access::ACCESS)];
+const USED: KeySpec = KeySpec::counted(2, access::RW | access::ACCESS | access::UPDATE);
+const READ: KeySpec = KeySpec::counted(2, access::RO | access::ACCESS);
+pub(super) const KEYS: &[KeySpec] = &[USED.noted("what is done to the keys is up to the script")];
+pub(super) const KEYS_READ: &[KeySpec] = &[READ.noted("what of the keys is read is up to the script")];
 const COST: &str = "Depends on the script that is executed";
 
 pub const COMMANDS: &[Command] = &[
@@ -21,24 +23,24 @@ pub const COMMANDS: &[Command] = &[
         .flags(MAY_WRITE)
         .keys(KEYS)
         .since("2.6.0", COST)
-        .doc("Runs a script.", "script numkeys [key [key ...]] [arg [arg ...]]"),
+        .doc("Runs a script.", "script numkeys [key ...] [arg ...]"),
     Command::new("eval_ro", -3, Group::Scripting, eval_read_only)
         .flags(ONLY_READS)
         .keys(KEYS_READ)
         .since("7.0.0", COST)
-        .doc("Runs a script that may not write.", "script numkeys [key [key ...]] [arg [arg ...]]"),
+        .doc("Runs a script that may not write.", "script numkeys [key ...] [arg ...]"),
     Command::new("evalsha", -3, Group::Scripting, eval_digest)
         .flags(MAY_WRITE)
-        .keys(KEYS)
+        .keys(&[USED])
         .since("2.6.0", COST)
-        .doc("Runs a script that the server has already.", "sha1 numkeys [key [key ...]] [arg [arg ...]]"),
+        .doc("Runs a script that the server has already.", "sha1 numkeys [key ...] [arg ...]"),
     Command::new("evalsha_ro", -3, Group::Scripting, eval_digest_read_only)
         .flags(ONLY_READS)
-        .keys(KEYS_READ)
+        .keys(&[READ])
         .since("7.0.0", COST)
         .doc(
             "Runs a script that the server has already and that may not write.",
-            "sha1 numkeys [key [key ...]] [arg [arg ...]]",
+            "sha1 numkeys [key ...] [arg ...]",
         ),
     Command::new("script", -2, Group::Scripting, super::container)
         .since("2.6.0", "Depends on subcommand")
@@ -53,12 +55,12 @@ const SUBCOMMANDS: &[Command] = &[
             "2.6.0",
             "O(N) with N being the number of scripts to check (so checking a single script is an O(1) operation)",
         )
-        .doc("Tells which scripts the server has.", "sha1 [sha1 ...]")
+        .doc("Tells which scripts the server has.", "sha1 ...")
         .tips(&["request_policy:all_shards", "response_policy:agg_logical_and"]),
     Command::new("script|flush", -2, Group::Scripting, flush)
         .flags(NO_SCRIPT | STALE)
         .since("2.6.0", "O(N) with N being the number of scripts in cache")
-        .doc("Forgets all scripts.", "[ASYNC | SYNC]")
+        .doc("Forgets all scripts.", "[flush-type@6.2.0: ASYNC | SYNC]").history(&[("6.2.0", "`ASYNC` and `SYNC`.")])
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
     Command::new("script|help", 2, Group::Scripting, super::help)
         .flags(LOADING | STALE)

@@ -1,4 +1,4 @@
-//! The server as a whole: TIME, ROLE, MONITOR, SHUTDOWN, LOLWUT, CLUSTER.
+//! The server as a whole: TIME, ROLE, MONITOR, SHUTDOWN, LOLWUT.
 
 use crate::command::flag::{ADMIN, ALLOW_BUSY, FAST, LOADING, NO_MULTI, NO_SCRIPT, READONLY, STALE};
 use crate::command::{Args, Command, Context, Group, Next, Outcome};
@@ -6,43 +6,10 @@ use crate::error::ClientError;
 use crate::server::{PersistRequest, Shutdown};
 
 pub const COMMANDS: &[Command] = &[
-    Command::new("cluster", -2, Group::Cluster, super::container)
-        .since("3.0.0", "Depends on subcommand.")
-        .doc("Tells about the cluster, of which this server is no part.", "")
-        .subcommands(&[
-            Command::new("cluster|help", 2, Group::Cluster, super::help)
-                .flags(LOADING | STALE)
-                .since("5.0.0", "O(1)")
-                .doc("Lists the subcommands.", ""),
-            Command::new("cluster|info", 2, Group::Cluster, cluster_disabled)
-                .flags(LOADING | STALE)
-                .since("3.0.0", "O(1)")
-                .doc("Tells the state of the cluster.", "")
-                .tips(&["nondeterministic_output"]),
-            Command::new("cluster|myid", 2, Group::Cluster, cluster_disabled)
-                .flags(LOADING | STALE)
-                .since("3.0.0", "O(1)")
-                .doc("Answers this node's name.", ""),
-            Command::new("cluster|nodes", 2, Group::Cluster, cluster_disabled)
-                .flags(LOADING | STALE)
-                .since("3.0.0", "O(N) where N is the total number of Cluster nodes")
-                .doc("Lists the nodes.", "")
-                .tips(&["nondeterministic_output"]),
-            Command::new("cluster|shards", 2, Group::Cluster, cluster_disabled)
-                .flags(LOADING | STALE)
-                .since("7.0.0", "O(N) where N is the total number of cluster nodes")
-                .doc("Lists the shards with their nodes and slots.", "")
-                .tips(&["nondeterministic_output"]),
-            Command::new("cluster|slots", 2, Group::Cluster, cluster_disabled)
-                .flags(LOADING | STALE)
-                .since("3.0.0", "O(N) where N is the total number of Cluster nodes")
-                .doc("Lists which nodes serve which slots.", "")
-                .tips(&["nondeterministic_output"]),
-        ]),
     Command::new("lolwut", -1, Group::Server, lolwut)
         .flags(READONLY | FAST)
         .since("5.0.0", "")
-        .doc("Draws a picture, and names the server's version.", "[VERSION version]"),
+        .doc("Draws a picture, and names the server's version.", "[VERSION version:integer]"),
     Command::new("monitor", 1, Group::Server, monitor)
         .flags(ADMIN | NO_SCRIPT | LOADING | STALE)
         .since("1.0.0", "")
@@ -68,17 +35,14 @@ pub const COMMANDS: &[Command] = &[
             "1.0.0",
             "O(N) when saving, where N is the total number of keys in all databases when saving data, otherwise O(1)",
         )
-        .doc("Stops the server.", "[[NOSAVE | SAVE] [NOW] [FORCE] [SAFE] [FAILOVER] | ABORT]"),
+        .doc("Stops the server.", "[abort-selector: <save-selector-block: [save-selector: NOSAVE | SAVE] [NOW@7.0.0] \
+                [FORCE@7.0.0] [SAFE@9.0.0] [FAILOVER@9.0.0]> | ABORT@7.0.0]").history(&[("7.0.0", "`NOW`, `FORCE` and `ABORT`."), ("9.0.0", "`SAFE` and `FAILOVER`.")]),
     Command::new("time", 1, Group::Server, time)
         .flags(LOADING | STALE | FAST)
         .since("2.6.0", "O(1)")
         .doc("Answers the server's time: seconds since 1970, and microseconds of the second.", "")
         .tips(&["nondeterministic_output"]),
 ];
-
-fn cluster_disabled(_ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    Err(ClientError::text("ERR This instance has cluster support disabled"))
-}
 
 fn read_only(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     ctx.server.clients[ctx.client].reads_replicas = true;

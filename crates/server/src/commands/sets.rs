@@ -24,7 +24,8 @@ pub const COMMANDS: &[Command] = &[
         .keys(&[KeySpec::one(1, access::RW | access::INSERT)])
         .looks_at(Look::Element(2))
         .since("1.0.0", "O(1) for each member")
-        .doc("Adds members and counts the new ones.", "key member [member ...]"),
+        .doc("Adds members and counts the new ones.", "key member ...")
+        .history(&[("2.4.0", "Several members at once.")]),
     Command::new("scard", 2, Group::Set, scard)
         .flags(READONLY | FAST)
         .keys(&LOOKS)
@@ -34,29 +35,29 @@ pub const COMMANDS: &[Command] = &[
         .flags(READONLY)
         .keys(&READS_ALL)
         .since("1.0.0", "O(N) where N is the number of members of all sets")
-        .doc("Answers what is in the first set and in none of the others.", "key [key ...]")
+        .doc("Answers what is in the first set and in none of the others.", "key ...")
         .tips(ANY_ORDER),
     Command::new("sdiffstore", -3, Group::Set, algebra::sdiffstore)
         .flags(WRITE | DENY_OOM)
         .keys(&STORES_FROM_ALL)
         .since("1.0.0", "O(N) where N is the number of members of all sets")
-        .doc("Stores what is in the first set and in none of the others.", "destination key [key ...]"),
+        .doc("Stores what is in the first set and in none of the others.", "destination key ..."),
     Command::new("sinter", -2, Group::Set, algebra::sinter)
         .flags(READONLY)
         .keys(&READS_ALL)
         .since("1.0.0", "O(N*M) where N is the size of the smallest set and M the number of sets")
-        .doc("Answers what is in all sets.", "key [key ...]")
+        .doc("Answers what is in all sets.", "key ...")
         .tips(ANY_ORDER),
     Command::new("sintercard", -3, Group::Set, algebra::sintercard)
         .flags(READONLY)
         .keys(&[KeySpec::counted(1, access::RO | access::ACCESS)])
         .since("7.0.0", "O(N*M) where N is the size of the smallest set and M the number of sets")
-        .doc("Counts what is in all sets.", "numkeys key [key ...] [LIMIT limit]"),
+        .doc("Counts what is in all sets.", "numkeys key ... [LIMIT limit:integer]"),
     Command::new("sinterstore", -3, Group::Set, algebra::sinterstore)
         .flags(WRITE | DENY_OOM)
         .keys(&STORES_FROM_ALL)
         .since("1.0.0", "O(N*M) where N is the size of the smallest set and M the number of sets")
-        .doc("Stores what is in all sets.", "destination key [key ...]"),
+        .doc("Stores what is in all sets.", "destination key ..."),
     Command::new("sismember", 3, Group::Set, sismember)
         .flags(READONLY | FAST)
         .keys(&LOOKS)
@@ -74,7 +75,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(&READS)
         .looks_at(Look::Element(2))
         .since("6.2.0", "O(N) where N is the number of members asked for")
-        .doc("Tells which of several are members.", "key member [member ...]"),
+        .doc("Tells which of several are members.", "key member ..."),
     Command::new("smove", 4, Group::Set, smove)
         .flags(WRITE | FAST)
         .keys(&[
@@ -87,20 +88,23 @@ pub const COMMANDS: &[Command] = &[
         .flags(WRITE | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::DELETE)])
         .since("1.0.0", "O(1) for each member")
-        .doc("Removes random members and answers them.", "key [count]")
+        .doc("Removes random members and answers them.", "key [count@3.2.0]")
+        .history(&[("3.2.0", "`count`.")])
         .tips(ANY_OUTPUT),
     Command::new("srandmember", -2, Group::Set, srandmember)
         .flags(READONLY)
         .keys(&READS)
         .since("1.0.0", "O(1) for each member")
-        .doc("Answers random members.", "key [count]")
+        .doc("Answers random members.", "key [count@2.6.0]")
+        .history(&[("2.6.0", "`count`.")])
         .tips(ANY_OUTPUT),
     Command::new("srem", -3, Group::Set, srem)
         .flags(WRITE | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::DELETE)])
         .looks_at(Look::Element(2))
         .since("1.0.0", "O(N) where N is the number of members to remove")
-        .doc("Removes members.", "key member [member ...]"),
+        .doc("Removes members.", "key member ...")
+        .history(&[("2.4.0", "Several members at once.")]),
     Command::new("sscan", -3, Group::Set, sscan)
         .flags(READONLY)
         .keys(&READS)
@@ -111,13 +115,13 @@ pub const COMMANDS: &[Command] = &[
         .flags(READONLY)
         .keys(&READS_ALL)
         .since("1.0.0", "O(N) where N is the number of members of all sets")
-        .doc("Answers what is in any of the sets.", "key [key ...]")
+        .doc("Answers what is in any of the sets.", "key ...")
         .tips(ANY_ORDER),
     Command::new("sunionstore", -3, Group::Set, algebra::sunionstore)
         .flags(WRITE | DENY_OOM)
         .keys(&STORES_FROM_ALL)
         .since("1.0.0", "O(N) where N is the number of members of all sets")
-        .doc("Stores what is in any of the sets.", "destination key [key ...]"),
+        .doc("Stores what is in any of the sets.", "destination key ..."),
 ];
 
 fn sadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

@@ -3,8 +3,7 @@
 mod pattern;
 
 use crate::command::flag::{DENY_OOM, READONLY, WRITE};
-use crate::command::key_spec::{Access, Begin, Find};
-use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
+use crate::command::{Access, Args, Command, Context, Group, KeySpec, Outcome, access};
 use crate::db::collection::Collection;
 use crate::db::list::{End, List};
 use crate::db::set::Set;
@@ -17,9 +16,9 @@ use std::ops::Range;
 
 /// Keys that depend on what is sorted.
 const LED_TO: KeySpec =
-    KeySpec { access: access::RO | access::ACCESS, begin: Begin::Unknown, find: Find::Unknown };
+    KeySpec::unknown(access::RO | access::ACCESS, "what `BY` and `GET` lead to depends on the elements");
 const STORED: KeySpec =
-    KeySpec { access: access::OW | access::UPDATE, begin: Begin::Unknown, find: Find::Unknown };
+    KeySpec::unknown(access::OW | access::UPDATE, "`STORE` may stand anywhere behind the first key");
 const CATEGORIES: &[&str] = &["set", "sortedset", "list", "dangerous"];
 const COMPLEXITY: &str =
     "O(N+M*log(M)) where N is the number of elements and M the number of those that are answered";
@@ -30,20 +29,24 @@ pub const COMMANDS: &[Command] = &[
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS), LED_TO, STORED])
         .finds_keys(find_keys)
         .categories(CATEGORIES)
+        .outside_category()
         .since("1.0.0", COMPLEXITY)
         .doc(
             "Sorts the elements of a list, set or sorted set, and answers or stores them.",
-            "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA] [STORE destination]",
+            "key [BY by-pattern(pattern):pattern#1] [LIMIT <limit: offset count>] [GET... \
+                get-pattern(pattern):pattern#1] [order: ASC | DESC] [sorting=ALPHA] [STORE destination#2]",
         ),
     Command::new("sort_ro", -2, Group::Generic, sort_ro)
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS), LED_TO])
         .finds_keys(|_| vec![(1, access::RO | access::ACCESS)])
         .categories(CATEGORIES)
+        .outside_category()
         .since("7.0.0", COMPLEXITY)
         .doc(
             "Sorts the elements of a list, set or sorted set and answers them.",
-            "key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]",
+            "key [BY by-pattern(pattern):pattern#1] [LIMIT <limit: offset count>] [GET... \
+                get-pattern(pattern):pattern#1] [order: ASC | DESC] [sorting=ALPHA]",
         ),
 ];
 

@@ -30,6 +30,7 @@ const fn listed_streams(from: i32) -> KeySpec {
         access: access::RO | access::ACCESS,
         begin: Begin::Keyword { word: "STREAMS", from },
         find: Find::Range { last: -1, step: 1, limit: 2 },
+        notes: "",
     }
 }
 
@@ -41,15 +42,20 @@ pub const COMMANDS: &[Command] = &[
         .flags(WRITE | FAST)
         .keys(&UPDATES)
         .since("5.0.0", "O(1) for each id")
-        .doc("Acknowledges entries: they are no longer pending.", "key group ID [ID ...]"),
+        .doc("Acknowledges entries: they are no longer pending.", "key group id ..."),
     Command::new("xadd", -5, Group::Stream, appending::xadd)
         .flags(WRITE | DENY_OOM | FAST)
-        .keys(&UPDATES)
+        .keys(&[UPDATES[0].noted("may remove entries too")])
         .since("5.0.0", "O(1), and O(N) for trimming where N is the number of entries removed")
         .doc(
             "Appends an entry.",
-            "key [NOMKSTREAM] [<MAXLEN | MINID> [= | ~] threshold [LIMIT count]] <* | id> field value [field value ...]",
+            "key [NOMKSTREAM@6.2.0] [trim: <strategy: MAXLEN | MINID@6.2.0> [operator: = | ~] threshold \
+                [LIMIT count@6.2.0]] <id-selector: * | id> <data: field value> ...",
         )
+        .history(&[
+            ("6.2.0", "`NOMKSTREAM`, `MINID` and `LIMIT`."),
+            ("7.0.0", "Ids of which the time alone is given."),
+        ])
         .tips(CHANGING),
     Command::new("xautoclaim", -6, Group::Stream, claiming::xautoclaim)
         .flags(WRITE | FAST)
@@ -57,8 +63,9 @@ pub const COMMANDS: &[Command] = &[
         .since("6.2.0", "O(1) if COUNT is small")
         .doc(
             "Gives a consumer whatever has been pending for long, whoever had it.",
-            "key group consumer min-idle-time start [COUNT count] [JUSTID]",
+            "key group consumer min-idle-time start:string [COUNT count] [JUSTID]",
         )
+        .history(&[("7.0.0", "Answers which entries had been deleted.")])
         .tips(CHANGING),
     Command::new("xclaim", -6, Group::Stream, claiming::xclaim)
         .flags(WRITE | FAST)
@@ -66,14 +73,15 @@ pub const COMMANDS: &[Command] = &[
         .since("5.0.0", "O(log N) where N is the number of entries pending for the group")
         .doc(
             "Gives a consumer pending entries, whoever had them.",
-            "key group consumer min-idle-time ID [ID ...] [IDLE ms] [TIME unix-time-milliseconds] [RETRYCOUNT count] [FORCE] [JUSTID] [LASTID lastid]",
+            "key group consumer min-idle-time id ... [IDLE ms] [TIME unix-time-milliseconds] [RETRYCOUNT \
+                count] [FORCE] [JUSTID] [LASTID lastid]",
         )
         .tips(CHANGING),
     Command::new("xdel", -3, Group::Stream, xdel)
         .flags(WRITE | FAST)
         .keys(&DELETES)
         .since("5.0.0", "O(1) for each entry, however long the stream")
-        .doc("Deletes entries and counts them.", "key ID [ID ...]"),
+        .doc("Deletes entries and counts them.", "key id ..."),
     Command::new("xgroup", -2, Group::Stream, super::container)
         .since("5.0.0", "Depends on the subcommand")
         .doc("Groups of consumers that read a stream together.", "")
@@ -93,21 +101,24 @@ pub const COMMANDS: &[Command] = &[
         .since("5.0.0", "O(N) where N is the number of entries answered")
         .doc(
             "Tells what was delivered to a group's consumers and not acknowledged.",
-            "key group [[IDLE min-idle-time] start end count [consumer]]",
+            "key group [filters: [IDLE min-idle-time:integer@6.2.0] start:string end:string count \
+                [consumer]]",
         )
+        .history(&[("6.2.0", "`IDLE`, and bounds that exclude.")])
         .tips(CHANGING),
     Command::new("xrange", -4, Group::Stream, xrange)
         .flags(READONLY)
         .keys(&READS)
         .since("5.0.0", "O(N) where N is the number of entries answered")
-        .doc("Answers the entries between two ids.", "key start end [COUNT count]"),
+        .doc("Answers the entries between two ids.", "key start:string end:string [COUNT count]")
+        .history(&[("6.2.0", "Bounds that exclude.")]),
     Command::new("xread", -4, Group::Stream, reading::xread)
         .flags(BLOCKING | READONLY)
         .keys(&LISTED)
         .since("5.0.0", "O(N) where N is the number of entries answered")
         .doc(
             "Answers entries of several streams above given ids, waiting for some if asked to.",
-            "[COUNT count] [BLOCK milliseconds] STREAMS key [key ...] ID [ID ...]",
+            "[COUNT count] [BLOCK milliseconds] STREAMS <streams: key ... id ...>",
         ),
     Command::new("xreadgroup", -7, Group::Stream, reading::xreadgroup)
         .flags(BLOCKING | WRITE)
@@ -115,26 +126,36 @@ pub const COMMANDS: &[Command] = &[
         .since("5.0.0", "O(M) for each stream where M is the number of entries answered")
         .doc(
             "Delivers entries to one consumer of a group, waiting for some if asked to.",
-            "GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key [key ...] ID [ID ...]",
+            "GROUP <group-block: group consumer> [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS \
+                <streams: key ... id ...>",
         ),
     Command::new("xrevrange", -4, Group::Stream, xrevrange)
         .flags(READONLY)
         .keys(&READS)
         .since("5.0.0", "O(N) where N is the number of entries answered")
-        .doc("Answers the entries between two ids, the last first.", "key end start [COUNT count]"),
+        .doc(
+            "Answers the entries between two ids, the last first.",
+            "key end:string start:string [COUNT count]",
+        )
+        .history(&[("6.2.0", "Bounds that exclude.")]),
     Command::new("xsetid", -3, Group::Stream, groups::xsetid)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&UPDATES)
         .since("5.0.0", "O(1)")
         .doc(
             "Sets the counters of a stream; for copies of streams.",
-            "key last-id [ENTRIESADDED entries-added] [MAXDELETEDID max-deleted-id]",
-        ),
+            "key last-id [ENTRIESADDED entries-added:integer@7.0.0] [MAXDELETEDID max-deleted-id@7.0.0]",
+        )
+        .history(&[("7.0.0", "`ENTRIESADDED` and `MAXDELETEDID`.")]),
     Command::new("xtrim", -4, Group::Stream, appending::xtrim)
         .flags(WRITE)
         .keys(&DELETES)
         .since("5.0.0", "O(N) where N is the number of entries removed")
-        .doc("Removes entries from the front.", "key <MAXLEN | MINID> [= | ~] threshold [LIMIT count]")
+        .doc(
+            "Removes entries from the front.",
+            "key <trim: <strategy: MAXLEN | MINID@6.2.0> [operator: = | ~] threshold [LIMIT count@6.2.0]>",
+        )
+        .history(&[("6.2.0", "`MINID` and `LIMIT`.")])
         .tips(CHANGING),
 ];
 
@@ -145,8 +166,9 @@ const GROUP_COMMANDS: &[Command] = &[
         .since("5.0.0", "O(1)")
         .doc(
             "Makes a group that reads from an id on.",
-            "key group <id | $> [MKSTREAM] [ENTRIESREAD entries-read]",
-        ),
+            "key group <id-selector: id | $> [MKSTREAM] [ENTRIESREAD entriesread(entries-read):integer]",
+        )
+        .history(&[("7.0.0", "`ENTRIESREAD`.")]),
     Command::new("xgroup|createconsumer", 5, Group::Stream, groups::create_consumer)
         .flags(WRITE | DENY_OOM)
         .keys(&GROUP_INSERTS)
@@ -170,7 +192,11 @@ const GROUP_COMMANDS: &[Command] = &[
         .flags(WRITE)
         .keys(&GROUP_UPDATES)
         .since("5.0.0", "O(1)")
-        .doc("Sets how far a group has read.", "key group <id | $> [ENTRIESREAD entries-read]"),
+        .doc(
+            "Sets how far a group has read.",
+            "key group <id-selector: id | $> [ENTRIESREAD entriesread(entries-read):integer]",
+        )
+        .history(&[("7.0.0", "`ENTRIESREAD`.")]),
 ];
 
 const INFO_COMMANDS: &[Command] = &[
@@ -178,13 +204,13 @@ const INFO_COMMANDS: &[Command] = &[
         .flags(READONLY)
         .keys(&INSPECTS)
         .since("5.0.0", "O(1)")
-        .doc("Lists the consumers of a group.", "key group")
+        .doc("Lists the consumers of a group.", "key group").history(&[("7.2.0", "Shows `inactive`; `idle` counts attempts too.")])
         .tips(CHANGING),
     Command::new("xinfo|groups", 3, Group::Stream, inspecting::groups)
         .flags(READONLY)
         .keys(&INSPECTS)
         .since("5.0.0", "O(1)")
-        .doc("Lists the groups of a stream.", "key"),
+        .doc("Lists the groups of a stream.", "key").history(&[("7.0.0", "Shows `entries-read` and `lag`.")]),
     Command::new("xinfo|help", 2, Group::Stream, super::help)
         .flags(LOADING | STALE)
         .since("5.0.0", "O(1)")
@@ -193,7 +219,7 @@ const INFO_COMMANDS: &[Command] = &[
         .flags(READONLY)
         .keys(&INSPECTS)
         .since("5.0.0", "O(1)")
-        .doc("Tells the counters of a stream, or all about it.", "key [FULL [COUNT count]]"),
+        .doc("Tells the counters of a stream, or all about it.", "key [full-block: FULL [COUNT count]]").history(&[("6.0.0", "`FULL`."), ("7.0.0", "Shows `max-deleted-entry-id`, `entries-added`, `recorded-first-entry-id`, `entries-read` and `lag`."), ("7.2.0", "Shows `active-time`; `seen-time` counts attempts too.")]),
 ];
 
 /// Subcommands with too many arguments or wrong options are refused with this.

@@ -50,12 +50,13 @@ pub const COMMANDS: &[Command] = &[
         .doc("Answers a string and removes its key.", "key"),
     Command::new("getex", -2, Group::String, getex)
         .flags(WRITE | FAST)
-        .keys(&[UPDATES])
+        .keys(&[UPDATES.noted("changes the expiry, with options that say so")])
         .told_as(propagation::expiry)
         .since("6.2.0", "O(1)")
         .doc(
             "Answers a string and sets or clears its expiry.",
-            "key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]",
+            "key [expiration: EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT \
+                unix-time-milliseconds | PERSIST]",
         ),
     Command::new("getrange", 4, Group::String, getrange)
         .flags(READONLY)
@@ -76,32 +77,32 @@ pub const COMMANDS: &[Command] = &[
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&[UPDATES])
         .since("1.0.0", "O(1)")
-        .doc("Raises an integer by an amount.", "key increment"),
+        .doc("Raises an integer by an amount.", "key increment:integer"),
     Command::new("incrbyfloat", 3, Group::String, incrbyfloat)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&[UPDATES])
         .told_as(propagation::string_value)
         .since("2.6.0", "O(1)")
-        .doc("Raises a decimal number by an amount.", "key increment"),
+        .doc("Raises a decimal number by an amount.", "key increment:double"),
     Command::new("lcs", -3, Group::String, lcs::lcs)
         .flags(READONLY)
         .keys(&[KeySpec::range(1, 1, 1, access::RO | access::ACCESS)])
         .since("7.0.0", "O(N*M) where N and M are the lengths of the strings")
         .doc(
             "Finds the longest common subsequence of two strings.",
-            "key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]",
+            "key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len:integer] [WITHMATCHLEN]",
         ),
     Command::new("mget", -2, Group::String, mget)
         .flags(READONLY | FAST)
         .keys(&[KeySpec::range(1, -1, 1, access::RO | access::ACCESS)])
         .since("1.0.0", "O(N) where N is the number of keys")
-        .doc("Answers the strings at several keys.", "key [key ...]")
+        .doc("Answers the strings at several keys.", "key ...")
         .tips(&["request_policy:multi_shard"]),
     Command::new("mset", -3, Group::String, mset)
         .flags(WRITE | DENY_OOM)
         .keys(&[KeySpec::range(1, -1, 2, access::OW | access::UPDATE)])
         .since("1.0.1", "O(N) where N is the number of keys")
-        .doc("Stores several strings.", "key value [key value ...]")
+        .doc("Stores several strings.", "<data: key value> ...")
         .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"]),
     Command::new("msetex", -4, Group::String, msetex)
         .flags(WRITE | DENY_OOM)
@@ -109,19 +110,21 @@ pub const COMMANDS: &[Command] = &[
             access: access::OW | access::UPDATE,
             begin: Begin::Index(1),
             find: Find::Counted { count_at: 0, first: 1, step: 2 },
+            notes: "",
         }])
         .told_as(propagation::pairs)
         .since("9.1.0", "O(N) where N is the number of keys")
         .doc(
             "Stores several strings with one expiry, if a condition holds for all of their keys.",
-            "numkeys key value [key value ...] [NX | XX] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
+            "numkeys <data: key value> ... [condition: NX | XX] [expiration: EX seconds | PX milliseconds \
+                | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
         )
         .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"]),
     Command::new("msetnx", -3, Group::String, msetnx)
         .flags(WRITE | DENY_OOM)
         .keys(&[KeySpec::range(1, -1, 2, access::OW | access::INSERT)])
         .since("1.0.1", "O(N) where N is the number of keys")
-        .doc("Stores several strings if none of their keys exists.", "key value [key value ...]"),
+        .doc("Stores several strings if none of their keys exists.", "<data: key value> ..."),
     Command::new("psetex", 4, Group::String, psetex)
         .flags(WRITE | DENY_OOM)
         .keys(&[OVERWRITES])
@@ -130,14 +133,24 @@ pub const COMMANDS: &[Command] = &[
         .doc("Stores a string that lives for some milliseconds.", "key milliseconds value"),
     Command::new("set", -3, Group::String, set)
         .flags(WRITE | DENY_OOM)
-        .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::UPDATE | access::VARIABLE_FLAGS)])
+        .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::UPDATE | access::VARIABLE_FLAGS)
+            .noted("reads only with `GET`")])
         .finds_keys(set_key)
         .told_as(propagation::set)
         .since("1.0.0", "O(1)")
         .doc(
             "Stores a string, whatever was there.",
-            "key value [NX | XX | IFEQ comparison-value] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]",
-        ),
+            "key value [condition: NX@2.6.12 | XX@2.6.12 | IFEQ comparison-value@8.1.0] [GET@6.2.0] \
+                [expiration: EX seconds@2.6.12 | PX milliseconds@2.6.12 | EXAT unix-time-seconds@6.2.0 | \
+                PXAT unix-time-milliseconds@6.2.0 | KEEPTTL@6.0.0]",
+        )
+        .history(&[
+            ("2.6.12", "`EX`, `PX`, `NX` and `XX`."),
+            ("6.0.0", "`KEEPTTL`."),
+            ("6.2.0", "`GET`, `EXAT` and `PXAT`."),
+            ("7.0.0", "`NX` and `GET` together."),
+            ("8.1.0", "`IFEQ`."),
+        ]),
     Command::new("setex", 4, Group::String, setex)
         .flags(WRITE | DENY_OOM)
         .keys(&[OVERWRITES])

@@ -25,7 +25,7 @@ pub const COMMANDS: &[Command] = &[
         .flags(NO_SCRIPT | LOADING | STALE | FAST | ALLOW_BUSY | NO_MULTI)
         .keys(&[KeySpec::range(1, -1, 1, access::RO)])
         .since("2.2.0", "O(1) for every key")
-        .doc("Lets the next transaction run only if none of the keys has changed.", "key [key ...]"),
+        .doc("Lets the next transaction run only if none of the keys has changed.", "key ..."),
 ];
 
 fn multi(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {

@@ -212,7 +212,7 @@ impl Walk<'_> {
     /// How often a repeated argument stands there.
     fn times(&mut self, argument: &Argument) -> usize {
         let parallel =
-            argument.name == "weight" || argument.name == "ID" && self.row.name.starts_with("xread");
+            argument.name == "weight" || argument.name == "id" && self.row.name.starts_with("xread");
         let random = &mut self.source.random;
         if parallel && !chance(random, 4) {
             return self.repeats;
@@ -267,21 +267,20 @@ impl Walk<'_> {
         }
     }
 
-    /// A value by its name; units and choices in lower case are their own names.
+    /// A value by its name.
     fn named(&mut self, name: &str) -> Vec<u8> {
         let group = self.row.group;
         let source = &mut *self.source;
         let random = &mut source.random;
         match name {
             "dst" | "src" => source.key(group),
-            "m" | "km" | "ft" | "mi" => in_some_case(random, name),
             "seconds" => source.span(1000),
             "milliseconds" if matches!(self.row.name, "xread" | "xreadgroup") => b"1".to_vec(),
             "milliseconds" => source.span(1),
             "unix-time-seconds" => source.instant(1000),
             "unix-time-milliseconds" => source.instant(1),
             "timeout" => pick(random, &["0.001", "0.002", "1e-3", "-1", "x", "", "inf"]).into(),
-            "pattern" if group == Group::Generic && self.row.name.starts_with("sort") => sort_pattern(random),
+            "by-pattern" | "get-pattern" => sort_pattern(random),
             "pattern" => words::pattern(random),
             "cursor" => {
                 if chance(random, 95) {
@@ -293,12 +292,12 @@ impl Walk<'_> {
             "group" => pick(random, &["g1", "g1", "g1", "g2", "g3", ""]).into(),
             "consumer" => pick(random, &["alice", "bob", "carol", ""]).into(),
             "id" if self.row.name == "xadd" => source.new_stream_id(),
-            "ID" if self.row.name == "xread" => match random.below(6) {
+            "id" if self.row.name == "xread" => match random.below(6) {
                 0 => pick(random, &["$", "+"]).into(),
                 1 => b"0".to_vec(),
                 _ => source.stream_id(),
             },
-            "ID" if self.row.name == "xreadgroup" => {
+            "id" if self.row.name == "xreadgroup" => {
                 if chance(random, 70) {
                     b">".to_vec()
                 } else {
@@ -306,7 +305,7 @@ impl Walk<'_> {
                 }
             }
             "start" | "end" if group == Group::Stream => source.stream_bound(),
-            "ID" | "id" | "lastid" | "last-id" | "max-deleted-id" => source.stream_id(),
+            "id" | "lastid" | "last-id" | "max-deleted-id" => source.stream_id(),
             "threshold" => {
                 if chance(random, 50) {
                     words::count(random)
@@ -348,7 +347,7 @@ impl Walk<'_> {
             "min" | "max" if self.row.name.contains("lex") => words::member_bound(random),
             "min" | "max" => words::score_bound(random),
             "count" | "num-matches" | "len" | "maxlen" | "limit" | "numkeys" | "numfields"
-            | "num-vertices" | "min-match-len" | "entries-read" | "entries-added" => words::count(random),
+            | "num-vertices" | "min-match-len" | "entriesread" | "entries-added" => words::count(random),
             "db" | "destination-db" | "index1" | "index2" => {
                 pick(random, &["0", "1", "1", "1", "16", "-1", "x"]).into()
             }

@@ -206,8 +206,16 @@ impl Field {
 
 /// BITFIELD with nothing but GET only reads.
 pub fn changed_key(args: Args<'_>) -> Vec<(usize, Access)> {
-    let changes = (2..args.len()).any(|at| args.is(at, "SET") || args.is(at, "INCRBY"));
-    let bits =
-        if changes { access::RW | access::ACCESS | access::UPDATE } else { access::RO | access::ACCESS };
-    vec![(1, bits)]
+    const CHANGED: Access = access::RW | access::ACCESS | access::UPDATE;
+    let mut at = 2;
+    while at < args.len() {
+        let left = args.len() - at - 1;
+        at += match () {
+            () if args.is(at, "GET") && left >= 2 => 3,
+            () if args.is(at, "OVERFLOW") && left >= 1 => 2,
+            // What makes no sense counts as a change: whoever guards keys must not be deceived by it.
+            () => return vec![(1, CHANGED)],
+        };
+    }
+    vec![(1, access::RO | access::ACCESS)]
 }

@@ -8,10 +8,28 @@ use crate::session::BlockedOn;
 use crate::session::client::Client;
 
 /// The conditions of CLIENT LIST.
-pub const LIST_SYNTAX: &str = "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]] [USER username] [ADDR ip:port] [LADDR ip:port] [SKIPME <YES | NO>] [MAXAGE maxage] [NAME name] [IDLE idle] [FLAGS flags] [LIB-NAME lib-name] [LIB-VER lib-ver] [DB db] [CAPA capa] [IP ip] [NOT-TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [NOT-ID not-client-id [not-client-id ...]] [NOT-USER not-username] [NOT-ADDR not-addr] [NOT-LADDR not-laddr] [NOT-NAME not-name] [NOT-FLAGS not-flags] [NOT-LIB-NAME not-lib-name] [NOT-LIB-VER not-lib-ver] [NOT-DB not-db] [NOT-CAPA not-capa] [NOT-IP not-ip]";
+pub const LIST_SYNTAX: &str = "[TYPE <client-type@5.0.0: NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id@6.2.0 ...] [USER \
+    username@8.1.0] [ADDR addr(ip:port)@8.1.0] [LADDR laddr(ip:port)@8.1.0] [SKIPME <skipme@8.1.0: YES | \
+    NO>] [MAXAGE maxage:integer@8.1.0] [NAME name@9.0.0] [IDLE idle:integer@9.0.0] [FLAGS flags@9.0.0] \
+    [LIB-NAME lib-name@9.0.0] [LIB-VER lib-ver@9.0.0] [DB db@9.0.0] [CAPA capa@9.0.0] [IP ip@9.0.0] \
+    [NOT-TYPE <not-client-type@9.0.0: NORMAL | MASTER | REPLICA | PUBSUB>] [NOT-ID \
+    not-client-id:integer@9.0.0 ...] [NOT-USER not-username@9.0.0] [NOT-ADDR not-addr(ip:port)@9.0.0] \
+    [NOT-LADDR not-laddr(ip:port)@9.0.0] [NOT-NAME not-name@9.0.0] [NOT-FLAGS not-flags@9.0.0] \
+    [NOT-LIB-NAME not-lib-name@9.0.0] [NOT-LIB-VER not-lib-ver@9.0.0] [NOT-DB not-db:integer@9.0.0] \
+    [NOT-CAPA not-capa@9.0.0] [NOT-IP not-ip@9.0.0]";
 
 /// An address alone, or conditions.
-pub const KILL_SYNTAX: &str = "<ip:port | <[ID client-id [client-id ...]] | [TYPE <NORMAL | MASTER | PRIMARY | SLAVE | REPLICA | PUBSUB>] | [USER username] | [ADDR addr] | [LADDR laddr] | [SKIPME <YES | NO>] | [MAXAGE maxage] | [NAME name] | [IDLE idle] | [FLAGS flags] | [LIB-NAME lib-name] | [LIB-VER lib-ver] | [DB db] | [CAPA capa] | [IP ip] | [NOT-TYPE <NORMAL | MASTER | PRIMARY | SLAVE | REPLICA | PUBSUB>] | [NOT-ID not-client-id [not-client-id ...]] | [NOT-USER not-username] | [NOT-ADDR not-addr] | [NOT-LADDR not-laddr] | [NOT-NAME not-name] | [NOT-FLAGS not-flags] | [NOT-LIB-NAME not-lib-name] | [NOT-LIB-VER not-lib-ver] | [NOT-DB not-db] | [NOT-CAPA not-capa] | [NOT-IP not-ip]>>";
+pub const KILL_SYNTAX: &str = "<filter: old-format(ip:port)!2.8.12 | <new-format: [ID client-id@2.8.12 ...] | [TYPE \
+    <client-type@2.8.12: NORMAL | MASTER@3.2.0 | PRIMARY@8.0.0 | SLAVE | REPLICA@5.0.0 | PUBSUB>] | \
+    [USER username] | [ADDR addr(ip:port)] | [LADDR laddr(ip:port)@6.2.0] | [SKIPME <skipme: YES | NO>] \
+    | [MAXAGE maxage:integer@8.0.0] | [NAME name@9.0.0] | [IDLE idle:integer@9.0.0] | [FLAGS \
+    flags@9.0.0] | [LIB-NAME lib-name@9.0.0] | [LIB-VER lib-ver@9.0.0] | [DB db@9.0.0] | [CAPA \
+    capa@9.0.0] | [IP ip@9.0.0] | [NOT-TYPE <not-client-type@9.0.0: NORMAL | MASTER | PRIMARY | SLAVE | \
+    REPLICA | PUBSUB>] | [NOT-ID not-client-id:integer@9.0.0 ...] | [NOT-USER not-username@9.0.0] | \
+    [NOT-ADDR not-addr(ip:port)@9.0.0] | [NOT-LADDR not-laddr(ip:port)@9.0.0] | [NOT-NAME \
+    not-name@9.0.0] | [NOT-FLAGS not-flags@9.0.0] | [NOT-LIB-NAME not-lib-name@9.0.0] | [NOT-LIB-VER \
+    not-lib-ver@9.0.0] | [NOT-DB not-db:integer@9.0.0] | [NOT-CAPA not-capa@9.0.0] | [NOT-IP \
+    not-ip@9.0.0]> ...>";
 
 pub fn kill(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let old_form = args.len() == 3;

@@ -6,7 +6,7 @@ use crate::session::tracking::Tracking;
 use std::sync::Arc;
 
 pub const SYNTAX: &str =
-    "<ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]";
+    "<status: ON | OFF> [REDIRECT client-id] [PREFIX... prefix] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]";
 
 pub fn tracking(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (tracking, prefixes) = parse(ctx, args)?;

@@ -133,12 +133,27 @@ pub(super) fn cluster(_sources: &mut Sources<'_>, lines: &mut Lines) {
     lines.field("cluster_enabled", 0);
 }
 
-pub(super) fn scripting_engines(_sources: &mut Sources<'_>, lines: &mut Lines) {
+/// The engine that runs scripts counts as a module, as MODULE LIST has it.
+pub(super) fn modules(_sources: &mut Sources<'_>, lines: &mut Lines) {
+    lines.field("module", "name=lua,ver=1,api=1,filters=0,usedby=[],using=[],options=[]");
+}
+
+pub(super) fn scripting_engines(sources: &mut Sources<'_>, lines: &mut Lines) {
+    let scripts = &sources.server.scripts;
+    let (eval_bytes, function_bytes) = scripts.interpreter_bytes();
+    let used_bytes = eval_bytes + function_bytes;
+    let overhead_bytes = (scripts.cache.used_bytes() + scripts.libraries.used_bytes()) as u64;
     lines.fields(&[
-        ("engines_count", 0),
-        ("engines_total_used_memory", 0),
-        ("engines_total_memory_overhead", 0),
+        ("engines_count", 1),
+        ("engines_total_used_memory", used_bytes),
+        ("engines_total_memory_overhead", overhead_bytes),
     ]);
+    lines.field(
+        "engine_0",
+        format_args!(
+            "name=LUA,module=lua,abi_version=4,used_memory={used_bytes},memory_overhead={overhead_bytes}"
+        ),
+    );
 }
 
 pub(super) fn debug(sources: &mut Sources<'_>, lines: &mut Lines) {

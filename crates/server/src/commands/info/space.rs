@@ -14,7 +14,7 @@ pub(in crate::commands) struct Breakdown {
     pub used_bytes: u64,
     pub startup_bytes: u64,
     pub clients_bytes: u64,
-    /// Bucket tables of each database that has keys, by index.
+    /// Bucket tables of each database that has keys, and of the first, by index.
     pub tables_bytes: Vec<(usize, u64)>,
     pub overhead_bytes: u64,
     pub dataset_bytes: u64,
@@ -30,7 +30,7 @@ impl Breakdown {
         let (mut tables_bytes, mut keys) = (Vec::new(), 0);
         for index in 0..db.database_count() {
             db.with_database(index, |db| {
-                if !db.is_empty() {
+                if !db.is_empty() || index == 0 {
                     keys += db.len() as u64;
                     tables_bytes.push((index, db.table_bytes() as u64));
                 }

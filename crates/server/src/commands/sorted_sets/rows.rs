@@ -11,7 +11,7 @@ pub const COMMANDS: &[Command] = &[
         .since("7.0.0", "O(K + M*log(N)) where K is the number of keys and M the number of members popped")
         .doc(
             "Removes members from the first sorted set that has any, waiting until one has.",
-            "timeout numkeys key [key ...] <MIN | MAX> [COUNT count]",
+            "timeout numkeys key ... <where: MIN | MAX> [COUNT count]",
         ),
     Command::new("bzpopmax", -3, Group::SortedSet, popping::bzpopmax)
         .flags(WRITE | FAST | BLOCKING)
@@ -19,16 +19,18 @@ pub const COMMANDS: &[Command] = &[
         .since("5.0.0", "O(K + M*log(N)) where K is the number of keys and M the number of members popped")
         .doc(
             "Removes the highest member of the first sorted set that has any, waiting until one has.",
-            "key [key ...] timeout",
-        ),
+            "key ... timeout",
+        )
+        .history(&[("6.0.0", "`timeout` may have a fraction.")]),
     Command::new("bzpopmin", -3, Group::SortedSet, popping::bzpopmin)
         .flags(WRITE | FAST | BLOCKING)
         .keys(&[KeySpec::range(1, -2, 1, access::RW | access::ACCESS | access::DELETE)])
         .since("5.0.0", "O(K + M*log(N)) where K is the number of keys and M the number of members popped")
         .doc(
             "Removes the lowest member of the first sorted set that has any, waiting until one has.",
-            "key [key ...] timeout",
-        ),
+            "key ... timeout",
+        )
+        .history(&[("6.0.0", "`timeout` may have a fraction.")]),
     Command::new("zadd", -4, Group::SortedSet, super::zadd)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::UPDATE)])
@@ -36,8 +38,14 @@ pub const COMMANDS: &[Command] = &[
         .since("1.2.0", "O(log(N)) for each member")
         .doc(
             "Adds members or changes their scores.",
-            "key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]",
-        ),
+            "key [condition@3.0.2: NX | XX] [comparison@6.2.0: GT | LT] [change=CH@3.0.2] \
+                [increment=INCR@3.0.2] <data: score member> ...",
+        )
+        .history(&[
+            ("2.4.0", "Several members at once."),
+            ("3.0.2", "`XX`, `NX`, `CH` and `INCR`."),
+            ("6.2.0", "`GT` and `LT`."),
+        ]),
     Command::new("zcard", 2, Group::SortedSet, super::zcard)
         .flags(READONLY | FAST)
         .keys(&[KeySpec::one(1, access::RO)])
@@ -47,14 +55,14 @@ pub const COMMANDS: &[Command] = &[
         .flags(READONLY | FAST)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
         .since("2.0.0", "O(log(N))")
-        .doc("Counts the members within bounds of score.", "key min max"),
+        .doc("Counts the members within bounds of score.", "key min:double max:double"),
     Command::new("zdiff", -3, Group::SortedSet, algebra::zdiff)
         .flags(READONLY)
         .keys(&[KeySpec::counted(1, access::RO | access::ACCESS)])
         .since("6.2.0", "O(N*log(N)) where N is the number of members of all sets")
         .doc(
             "Answers what is in the first sorted set and in none of the others.",
-            "numkeys key [key ...] [WITHSCORES]",
+            "numkeys key ... [WITHSCORES]",
         ),
     Command::new("zdiffstore", -4, Group::SortedSet, algebra::zdiffstore)
         .flags(WRITE | DENY_OOM)
@@ -65,27 +73,27 @@ pub const COMMANDS: &[Command] = &[
         .since("6.2.0", "O(N*log(N)) where N is the number of members of all sets")
         .doc(
             "Stores what is in the first sorted set and in none of the others.",
-            "destination numkeys key [key ...]",
+            "destination numkeys key ...",
         ),
     Command::new("zincrby", 4, Group::SortedSet, super::zincrby)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::UPDATE)])
         .looks_at(Look::Element(3))
         .since("1.2.0", "O(log(N))")
-        .doc("Raises the score of a member.", "key increment member"),
+        .doc("Raises the score of a member.", "key increment:integer member"),
     Command::new("zinter", -3, Group::SortedSet, algebra::zinter)
         .flags(READONLY)
         .keys(&[KeySpec::counted(1, access::RO | access::ACCESS)])
         .since("6.2.0", "O(N*log(N)) where N is the number of members of all sets")
         .doc(
             "Answers what is in all sorted sets.",
-            "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]",
+            "numkeys key ... [WEIGHTS weight ...] [AGGREGATE <aggregate: SUM | MIN | MAX>] [WITHSCORES]",
         ),
     Command::new("zintercard", -3, Group::SortedSet, algebra::zintercard)
         .flags(READONLY)
         .keys(&[KeySpec::counted(1, access::RO | access::ACCESS)])
         .since("7.0.0", "O(N*log(N)) where N is the number of members of all sets")
-        .doc("Counts what is in all sorted sets.", "numkeys key [key ...] [LIMIT limit]"),
+        .doc("Counts what is in all sorted sets.", "numkeys key ... [LIMIT limit:integer]"),
     Command::new("zinterstore", -4, Group::SortedSet, algebra::zinterstore)
         .flags(WRITE | DENY_OOM)
         .keys(&[
@@ -95,7 +103,7 @@ pub const COMMANDS: &[Command] = &[
         .since("2.0.0", "O(N*log(N)) where N is the number of members of all sets")
         .doc(
             "Stores what is in all sorted sets.",
-            "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX]",
+            "destination numkeys key ... [WEIGHTS weight ...] [AGGREGATE <aggregate: SUM | MIN | MAX>]",
         ),
     Command::new("zlexcount", 4, Group::SortedSet, super::zlexcount)
         .flags(READONLY | FAST)
@@ -108,14 +116,14 @@ pub const COMMANDS: &[Command] = &[
         .since("7.0.0", "O(K + M*log(N)) where K is the number of keys and M the number of members popped")
         .doc(
             "Removes members from the first sorted set that has any.",
-            "numkeys key [key ...] <MIN | MAX> [COUNT count]",
+            "numkeys key ... <where: MIN | MAX> [COUNT count]",
         ),
     Command::new("zmscore", -3, Group::SortedSet, super::zmscore)
         .flags(READONLY | FAST)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
         .looks_at(Look::Element(2))
         .since("6.2.0", "O(N) where N is the number of members asked for")
-        .doc("Answers the scores of several members.", "key member [member ...]"),
+        .doc("Answers the scores of several members.", "key member ..."),
     Command::new("zpopmax", -2, Group::SortedSet, popping::zpopmax)
         .flags(WRITE | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::DELETE)])
@@ -130,7 +138,7 @@ pub const COMMANDS: &[Command] = &[
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
         .since("6.2.0", "O(N*log(M)) where N is the number of members answered")
-        .doc("Answers random members.", "key [count [WITHSCORES]]")
+        .doc("Answers random members.", "key [options: count [WITHSCORES]]")
         .tips(&["nondeterministic_output"]),
     Command::new("zrange", -4, Group::SortedSet, range::zrange)
         .flags(READONLY)
@@ -138,38 +146,46 @@ pub const COMMANDS: &[Command] = &[
         .since("1.2.0", "O(log(N)+M) where M is the number of members answered or removed")
         .doc(
             "Answers a range of members.",
-            "key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES]",
-        ),
+            "key start:string stop:string [sortby@6.2.0: BYSCORE | BYLEX] [REV@6.2.0] [LIMIT \
+                <limit@6.2.0: offset count>] [WITHSCORES]",
+        )
+        .history(&[("6.2.0", "`REV`, `BYSCORE`, `BYLEX` and `LIMIT`.")]),
     Command::new("zrangebylex", -4, Group::SortedSet, range::zrangebylex)
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
         .since("2.8.9", "O(log(N)+M) where M is the number of members answered or removed")
-        .doc("Answers the members within bounds of name.", "key min max [LIMIT offset count]"),
+        .doc("Answers the members within bounds of name.", "key min max [LIMIT <limit: offset count>]"),
     Command::new("zrangebyscore", -4, Group::SortedSet, range::zrangebyscore)
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
         .since("1.0.5", "O(log(N)+M) where M is the number of members answered or removed")
-        .doc("Answers the members within bounds of score.", "key min max [WITHSCORES] [LIMIT offset count]"),
+        .doc(
+            "Answers the members within bounds of score.",
+            "key min:double max:double [WITHSCORES@2.0.0] [LIMIT <limit: offset count>]",
+        )
+        .history(&[("2.0.0", "`WITHSCORES`.")]),
     Command::new("zrangestore", -5, Group::SortedSet, range::zrangestore)
         .flags(WRITE | DENY_OOM)
         .keys(&[KeySpec::one(1, access::OW | access::UPDATE), KeySpec::one(2, access::RO | access::ACCESS)])
         .since("6.2.0", "O(log(N)+M) where M is the number of members answered or removed")
         .doc(
             "Stores a range of members at another key.",
-            "dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]",
+            "dst:key src:key min max [sortby: BYSCORE | BYLEX] [REV] [LIMIT <limit: offset count>]",
         ),
     Command::new("zrank", -3, Group::SortedSet, super::zrank)
         .flags(READONLY | FAST)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
         .looks_at(Look::Element(2))
         .since("2.0.0", "O(log(N))")
-        .doc("Answers how many members have a lower score.", "key member [WITHSCORE]"),
+        .doc("Answers how many members have a lower score.", "key member [WITHSCORE]")
+        .history(&[("7.2.0", "`WITHSCORE`.")]),
     Command::new("zrem", -3, Group::SortedSet, super::zrem)
         .flags(WRITE | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::DELETE)])
         .looks_at(Look::Element(2))
         .since("1.2.0", "O(log(N))")
-        .doc("Removes members.", "key member [member ...]"),
+        .doc("Removes members.", "key member ...")
+        .history(&[("2.4.0", "Several members at once.")]),
     Command::new("zremrangebylex", 4, Group::SortedSet, range::zremrangebylex)
         .flags(WRITE)
         .keys(&[KeySpec::one(1, access::RW | access::DELETE)])
@@ -184,7 +200,7 @@ pub const COMMANDS: &[Command] = &[
         .flags(WRITE)
         .keys(&[KeySpec::one(1, access::RW | access::DELETE)])
         .since("1.2.0", "O(log(N)+M) where M is the number of members answered or removed")
-        .doc("Removes the members within bounds of score.", "key min max"),
+        .doc("Removes the members within bounds of score.", "key min:double max:double"),
     Command::new("zrevrange", -4, Group::SortedSet, range::zrevrange)
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
@@ -194,26 +210,32 @@ pub const COMMANDS: &[Command] = &[
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
         .since("2.8.9", "O(log(N)+M) where M is the number of members answered or removed")
-        .doc("Answers the members within bounds of name, highest first.", "key max min [LIMIT offset count]"),
+        .doc(
+            "Answers the members within bounds of name, highest first.",
+            "key max min [LIMIT <limit: offset count>]",
+        ),
     Command::new("zrevrangebyscore", -4, Group::SortedSet, range::zrevrangebyscore)
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
         .since("2.2.0", "O(log(N)+M) where M is the number of members answered or removed")
         .doc(
             "Answers the members within bounds of score, highest first.",
-            "key max min [WITHSCORES] [LIMIT offset count]",
-        ),
+            "key max:double min:double [WITHSCORES] [LIMIT <limit: offset count>]",
+        )
+        .history(&[("2.1.6", "Bounds that exclude.")]),
     Command::new("zrevrank", -3, Group::SortedSet, super::zrevrank)
         .flags(READONLY | FAST)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
         .looks_at(Look::Element(2))
         .since("2.0.0", "O(log(N))")
-        .doc("Answers how many members have a higher score.", "key member [WITHSCORE]"),
+        .doc("Answers how many members have a higher score.", "key member [WITHSCORE]")
+        .history(&[("7.2.0", "`WITHSCORE`.")]),
     Command::new("zscan", -3, Group::SortedSet, sampling::zscan)
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
         .since("2.8.0", "O(1) for every call, O(N) for a whole walk")
         .doc("Walks the members, some at a time.", "key cursor [MATCH pattern] [COUNT count] [NOSCORES]")
+        .history(&[("8.0.0", "`NOSCORES`.")])
         .tips(&["nondeterministic_output"]),
     Command::new("zscore", 3, Group::SortedSet, super::zscore)
         .flags(READONLY | FAST)
@@ -227,7 +249,7 @@ pub const COMMANDS: &[Command] = &[
         .since("6.2.0", "O(N*log(N)) where N is the number of members of all sets")
         .doc(
             "Answers what is in any of the sorted sets.",
-            "numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]",
+            "numkeys key ... [WEIGHTS weight ...] [AGGREGATE <aggregate: SUM | MIN | MAX>] [WITHSCORES]",
         ),
     Command::new("zunionstore", -4, Group::SortedSet, algebra::zunionstore)
         .flags(WRITE | DENY_OOM)
@@ -238,6 +260,6 @@ pub const COMMANDS: &[Command] = &[
         .since("2.0.0", "O(N*log(N)) where N is the number of members of all sets")
         .doc(
             "Stores what is in any of the sorted sets.",
-            "destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX]",
+            "destination numkeys key ... [WEIGHTS weight ...] [AGGREGATE <aggregate: SUM | MIN | MAX>]",
         ),
 ];
