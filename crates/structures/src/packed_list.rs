@@ -454,13 +454,12 @@ impl PackedList {
         let (Some(node), Some(next)) = (self.nodes.get(index), self.nodes.get(index + 1)) else {
             return false;
         };
-        if !node.can_merge(next, self.limits) {
-            return false;
-        }
-        self.nodes[index].expand();
-        self.nodes[index + 1].expand();
-        self.nodes[index] = self.nodes[index].merged(&self.nodes[index + 1]);
-        self.nodes.remove(index + 1);
+        let joined = node.share().zip(next.share()).and_then(|(a, b)| a.with(b, self.limits));
+        let Some(mut taken) = joined.and_then(|_| self.nodes.remove(index + 1)) else { return false };
+        let kept = &mut self.nodes[index];
+        kept.expand();
+        taken.expand();
+        *kept = Node::joined([&*kept, &taken].into_iter());
         true
     }
 

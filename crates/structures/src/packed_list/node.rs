@@ -13,8 +13,8 @@
 //! in at most 31 steps; `phase` lets records come and go at the front without renumbering.
 //!
 //! Invariants:
-//! 1. Records: `start <= end <= bytes.len() - 2 * marks`; exactly `count >= 1` well-formed records fill
-//!    `start..end`; each mark is where its record starts.
+//! 1. Records: `start <= end <= bytes.len() - 2 * marks`, and `bytes.len() <= 65,535`; exactly `count >= 1`
+//!    well-formed records fill `start..end`; each mark is where its record starts.
 //! 2. Plain: `count == 1`, the buffer is the element exactly.
 //! 3. Compressed: what it expands to keeps 1 or 2; `end` is the length of the records; they had 48 bytes at
 //!    least and lost 8 at least.
@@ -31,6 +31,9 @@ use crate::size_class::{size_class, usable_size};
 /// Records from one mark to the next.
 pub(super) const MARK_EVERY: usize = 32;
 const MARK_BYTES: usize = 2;
+/// The largest buffer of records: one byte more, and the end of the last record would not fit 16 bits when no
+/// mark stands behind it.
+const BUFFER_BYTES_MAX: usize = u16::MAX as usize;
 /// What a new node of records starts with.
 const FIRST_BYTES: usize = 64;
 /// Fewer bytes are not worth compressing, and so are smaller gains.
@@ -43,6 +46,22 @@ pub(super) struct Limits {
     /// Records and marks together; below 64 KiB, so that offsets fit 16 bits.
     pub bytes: usize,
     pub entries: usize,
+}
+
+/// Bytes of records and their number, as nodes are joined.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Share {
+    bytes: usize,
+    entries: usize,
+}
+
+impl Share {
+    /// Both together, if they make one node that is at most three quarters full.
+    pub fn with(self, other: Share, limits: Limits) -> Option<Share> {
+        let sum = Share { bytes: self.bytes + other.bytes, entries: self.entries + other.entries };
+        let bytes = sum.bytes + marks_of(sum.entries, 0) * MARK_BYTES;
+        (sum.entries <= limits.entries && bytes <= limits.bytes / 4 * 3).then_some(sum)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,6 +106,13 @@ pub(super) struct Records<'a> {
 pub(super) enum View<'a> {
     Records(Records<'a>),
     Plain(&'a [u8]),
+}
+
+/// The buffer for so many bytes of records and marks: a size class, as far as offsets reach.
+#[inline]
+fn buffer_bytes(needed: usize) -> usize {
+    debug_assert!(needed <= BUFFER_BYTES_MAX);
+    size_class(needed).min(BUFFER_BYTES_MAX)
 }
 
 #[inline]
@@ -148,7 +174,7 @@ impl<'a> Records<'a> {
 
 impl Node {
     pub fn new(element: &Encoded<'_>, limits: Limits) -> Node {
-        let mut node = Node::empty(size_class((element.size() + MARK_BYTES).max(FIRST_BYTES)));
+        let mut node = Node::empty(buffer_bytes((element.size() + MARK_BYTES).max(FIRST_BYTES)));
         let pushed = node.push_back(element, limits);
         assert!(pushed, "callers make large elements plain");
         node
@@ -310,7 +336,8 @@ impl Node {
         let needed = self.used() + size + marks_bytes;
         let mut wanted = capacity;
         if needed > capacity - capacity / 8 {
-            wanted = size_class(needed.max(capacity + capacity / 2)).min(limits.bytes.max(capacity));
+            let grown = needed.max(capacity + capacity / 2).min(BUFFER_BYTES_MAX);
+            wanted = buffer_bytes(grown).min(limits.bytes.max(capacity));
             if wanted == capacity && needed > capacity - capacity / 16 {
                 // Sliding kilobytes for each push would cost more than closing the node early.
                 return false;
@@ -353,7 +380,7 @@ impl Node {
     /// Gives back what the allocator would take back.
     pub fn trim(&mut self) {
         if self.form == Form::Records {
-            let capacity = size_class(self.used() + self.marks() * MARK_BYTES);
+            let capacity = buffer_bytes(self.used() + self.marks() * MARK_BYTES);
             if capacity < self.bytes.len() {
                 self.move_to(capacity, 0);
             }
@@ -364,7 +391,7 @@ impl Node {
     fn shrink_if_sparse(&mut self) {
         let needed = self.used() + self.marks() * MARK_BYTES;
         if self.count > 0 && needed * 4 < self.bytes.len() && self.bytes.len() > FIRST_BYTES {
-            self.move_to(size_class((needed * 2).max(FIRST_BYTES)), 0);
+            self.move_to(buffer_bytes((needed * 2).max(FIRST_BYTES)), 0);
         }
     }
 
@@ -479,35 +506,44 @@ impl Node {
     /// Cuts off the records from `index` on into a node of their own. Both keep one at least.
     pub fn split_off(&mut self, index: usize) -> Node {
         let at = self.records().seek(index);
-        let tail = Node::from_records(&self.bytes[at..self.end as usize], self.count() - index);
+        let phase = (self.phase as usize + index) % MARK_EVERY;
+        let tail = Node::from_records(&self.bytes[at..self.end as usize], self.count() - index, phase);
         self.end = at as u16;
         self.count = index as u16;
         tail
     }
 
-    fn from_records(records: &[u8], count: usize) -> Node {
-        let mut node = Node::empty(size_class(records.len() + marks_of(count, 0) * MARK_BYTES));
+    /// Records out of a node keep their `phase`: another might need a mark more than there is room for.
+    fn from_records(records: &[u8], count: usize, phase: usize) -> Node {
+        let mut node = Node::empty(buffer_bytes(records.len() + marks_of(count, phase) * MARK_BYTES));
         node.bytes[..records.len()].copy_from_slice(records);
         node.end = records.len() as u16;
         node.count = count as u16;
+        node.phase = phase as u8;
         node.rebuild_marks();
         node
     }
 
-    /// Whether the records of both would make one node that is at most three quarters full.
-    pub fn can_merge(&self, other: &Node, limits: Limits) -> bool {
-        let count = self.count() + other.count();
-        !self.is_plain()
-            && !other.is_plain()
-            && count <= limits.entries
-            && self.used() + other.used() + marks_of(count, 0) * MARK_BYTES <= limits.bytes / 4 * 3
+    /// What the records of this node add to one that is made of several, if they may be joined at all.
+    pub fn share(&self) -> Option<Share> {
+        (!self.is_plain()).then(|| Share { bytes: self.used(), entries: self.count() })
     }
 
-    /// One node of the records of both, neither of them compressed.
-    pub fn merged(&self, other: &Node) -> Node {
-        let (a, b) = (self.records(), other.records());
-        let records = [&self.bytes[a.start..a.end], &other.bytes[b.start..b.end]].concat();
-        Node::from_records(&records, a.count + b.count)
+    /// One node of the records of all, none of them compressed.
+    pub fn joined<'a>(nodes: impl Iterator<Item = &'a Node> + Clone) -> Node {
+        let records = |node: &'a Node| &node.bytes[node.start as usize..node.end as usize];
+        let all: Vec<&[u8]> = nodes.clone().map(records).collect();
+        Node::from_records(&all.concat(), nodes.map(Node::count).sum(), 0)
+    }
+
+    /// A node without elements, which stays in no list.
+    pub fn gone() -> Node {
+        Node::empty(0)
+    }
+
+    /// Drops all elements; the caller takes the node out of the list.
+    pub fn clear(&mut self) {
+        *self = Node::gone();
     }
 
     /// Writes every mark anew, walking the records; `phase` stays, so marks never become more than records
@@ -548,9 +584,9 @@ impl Node {
             out[..prefix].copy_from_slice(&len.to_le_bytes());
         }
         out.truncate(prefix + made);
-        let used = self.used() as u16;
+        let records_bytes = if form == Form::CompressedRecords { self.end - self.start } else { 0 };
         (self.bytes, self.form) = (out.into_boxed_slice(), form);
-        (self.start, self.end, self.phase) = (0, used, 0);
+        (self.start, self.end) = (0, records_bytes);
     }
 
     /// Undoes [`Node::compress`].
@@ -560,7 +596,7 @@ impl Node {
             Form::CompressedRecords => {
                 let mut records = Vec::new();
                 self.expand_into(&mut records);
-                *self = Node::from_records(&records, self.count());
+                *self = Node::from_records(&records, self.count(), self.phase as usize);
             }
             Form::CompressedPlain => {
                 let mut element = Vec::new();
@@ -596,6 +632,7 @@ impl Node {
             return;
         }
         assert!(self.count() <= limits.entries);
+        assert!(self.bytes.len() <= BUFFER_BYTES_MAX);
         assert!(self.end as usize + self.marks() * MARK_BYTES <= self.bytes.len());
         assert!(self.used() + self.marks() * MARK_BYTES <= limits.bytes);
         let (mut at, mut nth) = (self.start as usize, 0);

@@ -1,7 +1,7 @@
 //! Finding and removing elements by value. A value is encoded once; a record is equal when its bytes are,
 //! because records are always written in the one canonical encoding.
 
-use super::node::{Node, Records, View};
+use super::node::{Node, Records, Share, View};
 use super::{Direction, PackedList};
 use crate::listpack::encoding::Encoded;
 
@@ -120,15 +120,18 @@ impl PackedList {
     }
 
     /// Removes the elements equal to `value`, at most `count_max`, from the chosen end on. Returns how many
-    /// went.
+    /// went. Takes time in proportion to what is looked at.
     pub fn remove_matching(&mut self, value: &[u8], direction: Direction, count_max: u64) -> u64 {
         let needle = Needle::new(value);
         let (mut scratch, mut places) = (Vec::new(), Vec::<u16>::new());
         let mut rest = count_max;
-        let (mut at, mut nodes_left) = (0, self.nodes.len());
-        while nodes_left > 0 && rest > 0 {
-            nodes_left -= 1;
-            let index = if direction == Direction::Backward { nodes_left } else { at };
+        let mut changed = Vec::new();
+        let nodes = self.nodes.len();
+        for step in 0..nodes {
+            if rest == 0 {
+                break;
+            }
+            let index = if direction == Direction::Backward { nodes - 1 - step } else { step };
             places.clear();
             needle.each_in(&self.nodes[index], &mut scratch, |place| {
                 places.push(place as u16);
@@ -136,43 +139,81 @@ impl PackedList {
             });
             let surplus = (places.len() as u64).saturating_sub(rest) as usize;
             let places = &places[surplus..];
-            rest -= places.len() as u64;
-            at += 1;
-            if places.len() == self.nodes[index].count() {
-                self.nodes.remove(index);
-                at -= 1;
-            } else if !places.is_empty() {
-                self.nodes[index].expand();
-                self.nodes[index].remove_each(places);
+            if places.is_empty() {
+                continue;
             }
+            rest -= places.len() as u64;
+            let node = &mut self.nodes[index];
+            if places.len() == node.count() {
+                node.clear();
+            } else {
+                node.expand();
+                node.remove_each(places);
+            }
+            changed.push(index);
         }
         let removed = count_max - rest;
         self.len -= removed;
-        if removed > 0 {
-            self.join_and_settle();
+        if direction == Direction::Backward {
+            changed.reverse();
         }
+        self.close_up(&changed);
         removed
     }
 
-    /// After removals all over the list: joins small neighbours, gives back slack, compresses again.
-    fn join_and_settle(&mut self) {
-        let nodes = std::mem::take(&mut self.nodes);
-        for mut node in nodes {
-            if let Some(last) = self.nodes.back_mut()
-                && last.can_merge(&node, self.limits)
-            {
-                last.expand();
-                node.expand();
-                *last = last.merged(&node);
+    /// After elements were removed from the nodes `changed`, which ascend: takes out those that are empty, joins
+    /// small neighbours, gives back slack and compresses again. Looks at no other nodes than those between.
+    fn close_up(&mut self, changed: &[usize]) {
+        let (Some(&first), Some(&last)) = (changed.first(), changed.last()) else { return };
+        let range = first.saturating_sub(1)..(last + 2).min(self.nodes.len());
+        let (mut to, mut run, mut share) = (range.start, Vec::new(), None::<Share>);
+        let mut changed = changed.iter().copied().peekable();
+        let mut rewritten = Vec::new();
+        let mut run_changed = false;
+        for at in range.clone() {
+            let mut node = std::mem::replace(&mut self.nodes[at], Node::gone());
+            let node_changed = changed.next_if_eq(&at).is_some();
+            if node.count() == 0 {
                 continue;
             }
-            if let Some(last) = self.nodes.back_mut() {
-                last.trim();
+            let own = node.share();
+            let sum = share.zip(own).and_then(|(a, b)| a.with(b, self.limits));
+            if sum.is_none() && !run.is_empty() {
+                self.settle_run(&mut to, &mut run, run_changed, &mut rewritten);
+                run_changed = false;
+            } else if sum.is_some() {
+                node.expand();
             }
-            self.nodes.push_back(node);
+            share = sum.or(own);
+            run_changed |= node_changed;
+            run.push(node);
         }
-        for index in 0..self.nodes.len() {
+        if !run.is_empty() {
+            self.settle_run(&mut to, &mut run, run_changed, &mut rewritten);
+        }
+        self.nodes.drain(to..range.end);
+        let end = self.nodes.len();
+        for index in rewritten {
+            if index > 0 && index + 1 < end {
+                self.nodes[index].trim();
+            }
             self.settle_node(index);
         }
+        self.after_node_removal();
+    }
+
+    /// Puts the node made of `run` to place `to` and notes the place if it was written anew.
+    fn settle_run(&mut self, to: &mut usize, run: &mut Vec<Node>, changed: bool, rewritten: &mut Vec<usize>) {
+        if changed || run.len() > 1 {
+            rewritten.push(*to);
+        }
+        self.nodes[*to] = if run.len() == 1 {
+            run.swap_remove(0)
+        } else {
+            run[0].expand();
+            Node::joined(run.iter())
+        };
+        run.clear();
+        *to += 1;
     }
 }

@@ -254,3 +254,104 @@ fn the_list_may_go_to_another_thread() {
     fn assert_send<T: Send>(_: &T) {}
     assert_send(&PackedList::new(-2, 0));
 }
+
+/// Nodes that are full to the last byte, one less and one more, with and without marks behind the records.
+#[test]
+fn nodes_full_to_the_last_byte() {
+    for (fill, limit) in [(-1, 4096), (-2, 8192), (-3, 16_384), (-4, 32_768), (-5, 65_535)] {
+        for way in 0..8 {
+            for first in [limit / 2, limit - limit / 9, limit - limit / 30] {
+                for beside in -6..=4 {
+                    fill_node(fill, first as usize, (limit - first + beside) as usize, way);
+                }
+            }
+        }
+    }
+}
+
+/// A node of one large element of `first` bytes, with or without a mark for it and with a gap before it, that
+/// gets another of `second` bytes, heads included.
+fn fill_node(fill: i32, first: usize, second: usize, way: usize) {
+    let head = |size: usize| {
+        if size > 4098 {
+            5
+        } else if size > 64 {
+            2
+        } else {
+            1
+        }
+    };
+    let large = vec![b'l'; first - head(first)];
+    let rest = vec![b'r'; second - head(second)];
+    let mut list = PackedList::new(fill, 0);
+    let mut model = Model::from([large.clone()]);
+    list.push_back(&large);
+    if way & 1 == 1 {
+        // Its mark goes, for it is no longer the 32nd.
+        list.push_front(b"a");
+        assert_eq!(list.remove_range(0, 1), 1);
+    }
+    if way & 2 == 2 {
+        list.push_front(b"a");
+        list.push_front(b"b");
+        list.set_compress_depth(1);
+        list.push_front(&vec![b'f'; 70_000]);
+        list.push_back(&vec![b'b'; 70_000]);
+        list.check();
+        list.set_compress_depth(0);
+        [list.pop_front(|_| ()), list.pop_back(|_| ()), list.pop_front(|_| ()), list.pop_front(|_| ())];
+    }
+    if way & 4 == 4 {
+        list.push_front(&rest);
+        model.push_front(rest);
+    } else {
+        list.push_back(&rest);
+        model.push_back(rest);
+    }
+    list.check();
+    assert!(texts(&list).iter().eq(model.iter()), "{fill} {first} {second} {way}");
+    for index in 0..list.node_count() {
+        let NodeContents::Packed(listpack) = list.node_contents(index) else { continue };
+        listpack.check();
+        assert!(!listpack.is_empty());
+    }
+    list.push_back(b"1");
+    list.push_front(b"0");
+    assert!(list.set(0, b"00") && list.insert(1, b"w") && list.remove_range(1, 1) == 1);
+    list.check();
+    assert_eq!(list.len(), 4);
+}
+
+#[test]
+fn nodes_that_lose_all_elements_go_in_one_pass() {
+    with_seeds(0..6, |random| {
+        let fill = [1, 2, 5, -1][random.below(4) as usize];
+        let depth = random.below(3) as usize;
+        let (mut list, mut model) = (PackedList::new(fill, depth), Model::new());
+        for _ in 0..scaled(3_000) {
+            let text = if random.below(3) == 0 { text(random) } else { b"again".to_vec() };
+            list.push_back(&text);
+            model.push_back(text);
+        }
+        list.set_fill([-2, -5][random.below(2) as usize]);
+        for direction in [Direction::Forward, Direction::Backward] {
+            let count = random.below(model.len() as u64 / 2);
+            let present = model.iter().filter(|text| *text == b"again").count() as u64;
+            assert_eq!(list.remove_matching(b"again", direction, count), count.min(present));
+            let mut passing = if direction == Direction::Forward { 0 } else { present.saturating_sub(count) };
+            let mut left = count;
+            model.retain(|text| {
+                let goes = text == b"again" && passing == 0 && left > 0;
+                passing = passing.saturating_sub((text == b"again") as u64);
+                left -= goes as u64;
+                !goes
+            });
+            list.check();
+            assert!(texts(&list).iter().eq(model.iter()));
+        }
+        list.remove_matching(b"again", Direction::Forward, u64::MAX);
+        model.retain(|text| text != b"again");
+        list.check();
+        assert!(texts(&list).iter().eq(model.iter()));
+    });
+}
