@@ -235,10 +235,11 @@ fn append_entry<T: AsRef<[u8]>>(listpack: &mut Listpack, same: bool, ms: i64, se
     listpack.append(head.into_iter().chain(count).chain(written).chain([tail]));
 }
 
-/// Marks entries of a node as deleted; at least one other stays live.
+/// Marks entries of a node, in ascending order, as deleted; at least one other stays live.
 pub(super) fn delete(listpack: &mut Listpack, marks: &[Mark]) {
-    for mark in marks {
-        // Setting the lowest bit never takes a wider integer, so positions stay.
+    // The last first: setting the lowest bit never takes a wider integer, but a node from a file may hold flags that
+    // are written wider than they need, and what follows them moves.
+    for mark in marks.iter().rev() {
         listpack.replace_integer(mark.flags_at, mark.flags | DELETED);
     }
     let view = NodeView::new(StreamId::MIN, listpack);

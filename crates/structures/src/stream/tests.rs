@@ -1,6 +1,8 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::listpack::Element;
+use crate::listpack::encoding::{Encoded, backlen};
 use crate::model::{random_text, scaled, with_seeds};
 use crate::random::Random;
 
@@ -336,5 +338,73 @@ fn groups_stay_consistent_under_random_use() {
         stream.check();
         while !stream.free_step(7) {}
         assert_eq!(stream.node_count(), 0);
+    });
+}
+
+/// The same elements with integers written wider than they need, or as text: readable, but not how we write them.
+fn loosely_written(listpack: &Listpack, random: &mut Random) -> Listpack {
+    let (mut body, mut count) = (Vec::new(), 0u16);
+    for element in listpack {
+        let from = body.len();
+        match element {
+            Element::Integer(value) if random.below(3) > 0 => {
+                let little = value.to_le_bytes();
+                match random.below(4) {
+                    0 if i16::try_from(value).is_ok() => body.extend([0xF1, little[0], little[1]]),
+                    1 if i32::try_from(value).is_ok() => body.extend([&[0xF3], &little[..4]].concat()),
+                    2 => body.extend([&[0xF4], &little[..]].concat()),
+                    _ => {
+                        let text = value.to_string();
+                        body.push(0x80 | text.len() as u8);
+                        body.extend(text.bytes());
+                    }
+                }
+            }
+            element => {
+                let encoded = Encoded::element(element);
+                body.extend([encoded.head(), encoded.body()].concat());
+            }
+        }
+        let (backlen, len) = backlen(body.len() - from);
+        body.extend(&backlen[..len]);
+        count += 1;
+    }
+    let total = (body.len() as u32 + 7).to_le_bytes();
+    let bytes = [&total[..], &count.to_le_bytes(), &body, &[0xFF]].concat();
+    Listpack::validate(&bytes).expect("well formed, if loosely")
+}
+
+#[test]
+fn entries_of_loosely_written_nodes_can_be_deleted() {
+    with_seeds(0..12, |random| {
+        let (mut written, mut model) = (Stream::new(), BTreeMap::new());
+        for ms in 1..=scaled(300) {
+            let (id, items) = (StreamId::new(ms * (1 + ms % 5), random.below(900)), random_items(random));
+            if written.append(id, &items, LIMITS).is_ok() {
+                model.insert(id, items);
+            }
+        }
+        let mut stream = Stream::new();
+        for (base, listpack) in written.nodes() {
+            stream.add_node(base, loosely_written(listpack, random)).expect("the layout of a node");
+        }
+        for _ in 0..scaled(40) {
+            if random.below(2) == 0 {
+                let id = random_id(&model, random);
+                assert_eq!(stream.delete(id), model.remove(&id).is_some());
+            } else {
+                let id = *model.keys().nth(random.below(model.len().min(30) as u64) as usize).unwrap();
+                let removed = stream.trim(TrimTo::Id(id), false, 0);
+                assert_eq!(removed, model.range(..id).count() as u64);
+                model = model.split_off(&id);
+            }
+            let items = random_items(random);
+            let id = stream.state().last_id.next().unwrap();
+            stream.append(id, &items, LIMITS).unwrap();
+            model.insert(id, items);
+            stream.check();
+            let expected: Vec<_> = model.iter().map(|(&id, items)| (id, items.clone())).collect();
+            assert_eq!(entries(&stream, ALL, Direction::Forward), expected);
+        }
     });
 }
