@@ -196,7 +196,8 @@ impl Hash {
         self.expire_if_due(field, means);
         let limit = means.limits.hash_listpack_value_bytes_max;
         let expires = matches!(expiry, FieldExpiry::At(_));
-        if expires || field.len() > limit || value.len() > limit {
+        let fits = |list: &Listpack| list.fits(field.len() + value.len(), 2);
+        if expires || field.len() > limit || value.len() > limit || !self.compact().is_none_or(fits) {
             self.unpack(means.seed);
         }
         match &mut self.form {
@@ -208,7 +209,7 @@ impl Hash {
                 }
                 list.push_back(field);
                 list.push_back(value);
-                if list.len() / 2 > means.limits.hash_listpack_entries_max || !list.fits(0, 0) {
+                if list.len() / 2 > means.limits.hash_listpack_entries_max {
                     self.unpack(means.seed);
                 }
                 Written::Added
@@ -266,6 +267,11 @@ impl Hash {
         }
     }
 
+    #[inline]
+    fn compact(&self) -> Option<&Listpack> {
+        if let Form::Compact(list) = &self.form { Some(list) } else { None }
+    }
+
     fn unpack(&mut self, seed: HashSeed) {
         let Form::Compact(list) = &self.form else { return };
         let mut map = PackedMap::new(seed);
@@ -296,9 +302,15 @@ impl Hash {
     }
 
     /// Visits some fields and returns the next cursor, 0 at the end; a compact hash is visited whole.
-    pub fn scan(&self, cursor: u64, now_ms: i64, visit: &mut dyn FnMut(Cell<'_>, Cell<'_>)) -> u64 {
+    pub fn scan(
+        &self,
+        cursor: u64,
+        wanted: usize,
+        now_ms: i64,
+        visit: &mut dyn FnMut(Cell<'_>, Cell<'_>),
+    ) -> u64 {
         match &self.form {
-            Form::Packed(map) => map.scan_with_expiry(cursor, &mut |field, value, expiry_ms| {
+            Form::Packed(map) => map.scan_with_expiry(cursor, wanted, &mut |field, value, expiry_ms| {
                 if !is_gone(expiry_ms, now_ms) {
                     visit(Text::Bytes(field), Text::Bytes(value));
                 }
