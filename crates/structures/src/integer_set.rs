@@ -15,6 +15,7 @@
 //! Its containers are cut by value, so a sparse set pays a container for every few values; pages are cut by
 //! count, so none is nearly empty, and they keep its idea: each takes whichever form is smallest.
 
+pub mod cursor;
 mod page;
 mod pages;
 mod sorted;
@@ -24,7 +25,9 @@ mod tests;
 pub use pages::{IntegerFigures, IntegerPages};
 pub use sorted::{Invalid, SortedIntegers};
 
+use crate::random::Random;
 use crate::unaligned_box::UnalignedBox;
+use std::collections::HashSet;
 
 /// A small set becomes large when it would exceed this many values.
 pub const SMALL_MAX: usize = 512;
@@ -141,16 +144,62 @@ impl IntegerSet {
         }
     }
 
-    /// One step of a scan: hands at least `count` values (if so many are left) to `read` and returns the
-    /// cursor of the next step, 0 at the end. Start with 0. A value that stays in the set throughout is
+    /// A value, each equally likely; none if the set is empty.
+    pub fn random(&self, random: &mut Random) -> Option<i64> {
+        match self {
+            IntegerSet::Small(set) if set.is_empty() => None,
+            IntegerSet::Small(set) => set.at(random.below(set.len() as u64) as usize),
+            IntegerSet::Large(set) => set.random(random),
+        }
+    }
+
+    /// `wanted` different values, every choice equally likely; all if there are no more. Takes time in proportion
+    /// to `wanted`, in a small set to its size.
+    pub fn random_distinct(&self, wanted: u64, random: &mut Random, mut visit: impl FnMut(i64)) {
+        if let IntegerSet::Large(set) = self
+            && wanted <= set.len() / 4
+        {
+            let mut seen = HashSet::with_capacity(wanted as usize);
+            while (seen.len() as u64) < wanted {
+                let Some(value) = set.random(random) else { return };
+                if seen.insert(value) {
+                    visit(value);
+                }
+            }
+            return;
+        }
+        // Selection sampling, Knuth 3.4.2, algorithm S.
+        let (mut left, mut needed) = (self.len(), wanted);
+        for value in self.iter() {
+            if needed == 0 {
+                return;
+            }
+            if random.below(left) < needed {
+                visit(value);
+                needed -= 1;
+            }
+            left -= 1;
+        }
+    }
+
+    /// One step of a scan: hands `count` values to `read`, up to three more where no [`cursor`] lies between, and returns
+    /// the cursor of the next step, 0 at the end. Start with 0. A value that stays in the set throughout is
     /// handed out exactly once, whatever else changes, because the cursor is a place among all integers.
     pub fn scan(&self, cursor: u64, count: usize, mut read: impl FnMut(i64)) -> u64 {
         let mut iter = self.iter();
-        iter.seek(from_cursor(cursor));
-        for value in iter.by_ref().take(count.max(1)) {
+        iter.seek(cursor::bound(cursor));
+        let mut handed = 0;
+        let mut last = i64::MIN;
+        for value in iter {
+            if handed >= count.max(1)
+                && let Some(cursor) = cursor::between(last, value)
+            {
+                return cursor;
+            }
             read(value);
+            (handed, last) = (handed + 1, value);
         }
-        iter.next().map_or(0, to_cursor)
+        0
     }
 
     /// The values that are in both, in ascending order; long stretches of either are jumped over.
@@ -203,15 +252,6 @@ impl Default for IntegerSet {
     fn default() -> Self {
         IntegerSet::new()
     }
-}
-
-/// Cursors ascend with the values and only the least value of all has cursor 0, where a scan starts anyway.
-fn to_cursor(value: i64) -> u64 {
-    value as u64 ^ 1 << 63
-}
-
-fn from_cursor(cursor: u64) -> i64 {
-    (cursor ^ 1 << 63) as i64
 }
 
 #[derive(Clone)]

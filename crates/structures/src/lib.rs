@@ -21,5 +21,6 @@ pub mod radix_tree;
 pub mod random;
 pub mod size_class;
 pub mod stream;
+mod tag_order;
 mod thin_bytes;
 pub mod unaligned_box;

@@ -107,8 +107,9 @@ pub trait OrderedSet {
     /// returns how many.
     fn remove_range(&mut self, range: RankRange, removed: &mut dyn FnMut(&[u8], f64)) -> usize;
     /// Visits some members and returns the next cursor, 0 when done; start with 0. A member present from the
-    /// first call to the last is visited at least once, whatever is inserted and removed between the calls.
-    fn scan(&self, cursor: u64, visit: &mut dyn FnMut(&[u8], f64)) -> u64;
+    /// first call to the last is visited at least once, whatever is inserted and removed between the calls. A call
+    /// visits about `wanted` members. Cursors stay below 2^53; any number is accepted.
+    fn scan(&self, cursor: u64, wanted: usize, visit: &mut dyn FnMut(&[u8], f64)) -> u64;
     /// Removes the lowest member, handing it to `removed`; whether there was one.
     fn pop_min(&mut self, removed: &mut dyn FnMut(&[u8], f64)) -> bool {
         self.remove_range(0..1, removed) == 1

@@ -47,6 +47,7 @@ mod expiry;
 mod page;
 mod probe;
 mod sampling;
+mod scan;
 mod set;
 mod table;
 
@@ -54,6 +55,7 @@ mod table;
 mod tests;
 
 pub use probe::Probe;
+pub use scan::CURSORS_END;
 pub use set::PackedSet;
 pub use table::{Expiry, Insertion};
 
@@ -215,14 +217,15 @@ impl PackedMap {
 
     /// Visits some fields and returns the next cursor, 0 when done; start with 0. A field present from the
     /// first call to the last is visited at least once, whatever is inserted and removed between the calls.
-    /// A call visits one page: 0 to about 80 fields. Cursors stay below 2^48.
-    pub fn scan(&self, cursor: u64, visit: &mut dyn FnMut(&[u8], &[u8])) -> u64 {
-        self.table.scan(cursor, &mut |field, value, _| visit(field, value))
+    /// A call visits `wanted` fields, or what is left of a page, and few more: those that cannot be told apart
+    /// by a byte of their hashes. Cursors stay below [`CURSORS_END`]; any number is accepted.
+    pub fn scan(&self, cursor: u64, wanted: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> u64 {
+        self.table.scan(cursor, wanted, &mut |field, value, _| visit(field, value))
     }
 
     /// As [`PackedMap::scan`], with each field's expiry.
-    pub fn scan_with_expiry(&self, cursor: u64, visit: &mut VisitExpiring<'_>) -> u64 {
-        self.table.scan(cursor, &mut |field, value, expiry| visit(field, value, expiry_ms(expiry)))
+    pub fn scan_with_expiry(&self, cursor: u64, wanted: usize, visit: &mut VisitExpiring<'_>) -> u64 {
+        self.table.scan(cursor, wanted, &mut |field, value, expiry| visit(field, value, expiry_ms(expiry)))
     }
 
     /// A field with its value, each equally likely; none if the map is empty.

@@ -257,7 +257,7 @@ impl<A: OrderedSet, B: OrderedSet> Mirror<'_, A, B> {
         let mut cursor = 0;
         let mut calls = 0;
         loop {
-            cursor = self.left.scan(cursor, &mut |member, _| {
+            cursor = self.left.scan(cursor, 16, &mut |member, _| {
                 if let Some(seen) = stays.get_mut(member) {
                     *seen = true;
                 }

@@ -94,12 +94,12 @@ impl<'a> ScanOptions<'a> {
         Ok(options)
     }
 
-    /// Calls `step`, which visits what lies at a cursor and answers the next cursor and how many it visited, until
-    /// enough was visited; returns the cursor for the client.
-    pub fn walk(&self, cursor: u64, mut step: impl FnMut(u64) -> (u64, usize)) -> u64 {
+    /// Calls `step`, which visits what lies at a cursor, about as many as are still wanted, and answers the next cursor
+    /// and how many it visited, until enough was visited; returns the cursor for the client.
+    pub fn walk(&self, cursor: u64, mut step: impl FnMut(u64, usize) -> (u64, usize)) -> u64 {
         let (mut cursor, mut visited) = (cursor, 0);
         for _ in 0..self.count.saturating_mul(STEPS_PER_ELEMENT_MAX) {
-            let (next, more) = step(cursor);
+            let (next, more) = step(cursor, self.count - visited);
             cursor = next;
             visited += more;
             if cursor == 0 || visited >= self.count {
@@ -145,7 +145,7 @@ fn scan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let mut cursor = parse_cursor(args.at(1))?;
     let options = ScanOptions::parse(args, 2, Walked::Keys)?;
     let (mut names, mut due): (Vec<Box<[u8]>>, Vec<Box<[u8]>>) = Default::default();
-    cursor = options.walk(cursor, |cursor| {
+    cursor = options.walk(cursor, |cursor, _| {
         let mut visited = 0;
         let next = ctx.db.table().scan(cursor, &mut |entry| {
             visited += 1;

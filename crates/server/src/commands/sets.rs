@@ -316,9 +316,9 @@ fn sscan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     };
     let options = ScanOptions::parse(args, 3, Walked::Set)?;
     let mut members = Vec::new();
-    let next = options.walk(cursor, |cursor| {
+    let next = options.walk(cursor, |cursor, wanted| {
         let mut visited = 0;
-        let next = set.scan(cursor, options.count, &mut |member| {
+        let next = set.scan(cursor, wanted, &mut |member| {
             visited += 1;
             member.with_bytes(|bytes| {
                 if options.matches(bytes) {

@@ -1,13 +1,15 @@
 //! Sets: members without order. Integers as long as all members are, a compact list while small, packed pages
-//! beyond.
+//! beyond, with the integers apart in a set that had many before the first other member came.
 
+mod mixed;
 mod rdb;
 
 use super::collection::{Collection, EncodingLimits, Means};
 use super::layout::Layout;
 use super::object::{Kind, Object, Text};
+use mixed::Mixed;
 use structures::hash::HashSeed;
-use structures::integer_set::IntegerSet;
+use structures::integer_set::{IntegerSet, SMALL_MAX, cursor};
 use structures::listpack::{Element, Listpack, Position};
 use structures::packed_map::{PackedSet, Probe};
 use structures::prefetch::prefetch_object;
@@ -29,6 +31,7 @@ enum Form {
     },
     Compact(Listpack),
     Packed(UnalignedBox<PackedSet>),
+    Mixed(UnalignedBox<Mixed>),
 }
 
 impl Collection for Set {
@@ -68,6 +71,7 @@ impl Set {
             Form::Integers { set, .. } => set.len() as usize,
             Form::Compact(list) => list.len(),
             Form::Packed(set) => set.len(),
+            Form::Mixed(set) => set.len(),
         }
     }
 
@@ -77,6 +81,7 @@ impl Set {
             Form::Integers { set, .. } => set.memory_bytes(),
             Form::Compact(list) => list.memory_bytes(),
             Form::Packed(set) => usable_size(size_of::<PackedSet>()) + set.memory_bytes(),
+            Form::Mixed(set) => usable_size(size_of::<Mixed>()) + set.memory_bytes(),
         }
     }
 
@@ -95,6 +100,7 @@ impl Set {
             Form::Compact(list) => Layout::of_listpack(list),
             Form::Packed(set) => Layout::new("packed set", vec![("pages", set.pages_len())])
                 .packed(set.used_bytes(), set.page_bytes()),
+            Form::Mixed(set) => set.layout(),
         }
     }
 
@@ -118,6 +124,10 @@ impl Set {
                 prefetch_object(&**set);
                 true
             }
+            Form::Mixed(set) => {
+                prefetch_object(&**set);
+                true
+            }
         }
     }
 
@@ -127,6 +137,7 @@ impl Set {
         match &self.form {
             Form::Integers { .. } | Form::Compact(_) => None,
             Form::Packed(set) => Some(set.probe(set.hash(member))),
+            Form::Mixed(set) => set.probe(member),
         }
     }
 
@@ -134,6 +145,7 @@ impl Set {
     pub fn prefetch_integer(&self, member: &[u8], step: u32) -> bool {
         match (&self.form, wire::number::parse_i64(member)) {
             (Form::Integers { set, .. }, Some(value)) => set.prefetch(value, step + 1),
+            (Form::Mixed(set), Some(value)) => set.integers.prefetch(value, step),
             _ => false,
         }
     }
@@ -142,7 +154,7 @@ impl Set {
         match &self.form {
             Form::Integers { outgrown: false, .. } => "intset",
             Form::Compact(_) => "listpack",
-            Form::Integers { outgrown: true, .. } | Form::Packed(_) => "hashtable",
+            Form::Integers { outgrown: true, .. } | Form::Packed(_) | Form::Mixed(_) => "hashtable",
         }
     }
 
@@ -154,6 +166,7 @@ impl Set {
             }
             Form::Compact(list) => find(list, member).is_some(),
             Form::Packed(set) => set.contains(member),
+            Form::Mixed(set) => set.contains(member),
         }
     }
 
@@ -161,6 +174,7 @@ impl Set {
     pub fn contains_text(&self, member: Text<'_>) -> bool {
         match (&self.form, member) {
             (Form::Integers { set, .. }, Text::Integer(value)) => set.contains(value),
+            (Form::Mixed(set), Text::Integer(value)) => set.integers.contains(value),
             _ => member.with_bytes(|bytes| self.contains(bytes)),
         }
     }
@@ -184,6 +198,7 @@ impl Set {
             let limits = means.limits;
             if list.len() < limits.set_listpack_entries_max
                 && member.len() <= limits.set_listpack_value_bytes_max
+                && list.fits(member.len(), 1)
             {
                 list.push_back(member);
                 return true;
@@ -192,6 +207,7 @@ impl Set {
         }
         match &mut self.form {
             Form::Packed(set) => set.insert(member),
+            Form::Mixed(set) => set.add(member),
             Form::Integers { .. } | Form::Compact(_) => unreachable!("what is neither is packed by now"),
         }
     }
@@ -213,15 +229,18 @@ impl Set {
 
     /// A member of `len` bytes that is no integer is about to be added.
     fn leave_integers(&mut self, len: usize, means: &Means<'_>) {
-        let Form::Integers { set, outgrown } = &self.form else { return };
+        let Form::Integers { set, outgrown } = &mut self.form else { return };
         let limits = means.limits;
-        let compact = !outgrown
+        let compact = !*outgrown
             && (set.len() as usize) < limits.set_listpack_entries_max
             && len <= limits.set_listpack_value_bytes_max;
         if compact {
             self.form = Form::Compact(integers_as_list(set));
-        } else {
+        } else if set.len() <= SMALL_MAX as u64 {
             self.pack(means.seed);
+        } else {
+            let integers = std::mem::take(set);
+            self.form = Form::Mixed(UnalignedBox::new(Mixed::new(integers, means.seed)));
         }
     }
 
@@ -240,6 +259,11 @@ impl Set {
                 wire::number::parse_i64(member).is_some_and(|value| set.remove(value))
             }
             Form::Packed(set) => set.remove(member),
+            Form::Mixed(set) => {
+                let removed = set.remove(member);
+                self.leave_mixed();
+                removed
+            }
             Form::Compact(list) => match find(list, member) {
                 Some(at) => {
                     list.remove(at);
@@ -247,6 +271,18 @@ impl Set {
                 }
                 None => false,
             },
+        }
+    }
+
+    /// A part of a mixed set may have lost its last member: the other is the whole set then.
+    fn leave_mixed(&mut self) {
+        let Form::Mixed(set) = &mut self.form else { return };
+        if set.others.is_empty() {
+            let set = std::mem::take(&mut set.integers);
+            self.form = Form::Integers { set, outgrown: true };
+        } else if set.integers.is_empty() {
+            let others = set.others.take();
+            self.form = Form::Packed(UnalignedBox::new(others));
         }
     }
 
@@ -263,16 +299,23 @@ impl Set {
             Form::Integers { set, .. } => set.iter().any(|value| visit(Text::Integer(value))),
             Form::Compact(list) => list.iter().any(|element| visit(text(element))),
             Form::Packed(set) => set.iter().any(|member| visit(Text::Bytes(member))),
+            Form::Mixed(set) => set.any(visit),
         }
     }
 
-    /// Visits some members and returns the next cursor, 0 at the end; a small set is visited whole.
-    pub fn scan(&self, cursor: u64, count: usize, visit: &mut dyn FnMut(Text<'_>)) -> u64 {
+    /// Visits about as many members as are wanted and returns the next cursor, 0 at the end; a small set is visited
+    /// whole. Cursors of packed pages and of integers are told apart, so that members which stay are met through
+    /// every change from one form to another: what a cursor does not speak of is visited from its beginning.
+    pub fn scan(&self, cursor: u64, wanted: usize, visit: &mut dyn FnMut(Text<'_>)) -> u64 {
         match &self.form {
-            Form::Packed(set) => set.scan(cursor, &mut |member| visit(Text::Bytes(member))),
-            Form::Integers { set, outgrown: true } => {
-                set.scan(cursor, count, |value| visit(Text::Integer(value)))
+            Form::Packed(set) => {
+                let cursor = if cursor < cursor::FIRST { cursor } else { 0 };
+                set.scan(cursor, wanted, &mut |member| visit(Text::Bytes(member)))
             }
+            Form::Integers { set, outgrown: true } => {
+                set.scan(cursor, wanted, |value| visit(Text::Integer(value)))
+            }
+            Form::Mixed(set) => set.scan(cursor, wanted, visit),
             Form::Integers { .. } | Form::Compact(_) => {
                 self.for_each(visit);
                 0
@@ -285,29 +328,42 @@ impl Set {
         if self.is_empty() {
             return None;
         }
-        let rank = |random: &mut Random| random.below(self.len() as u64);
         match &self.form {
-            Form::Integers { set, .. } => set.at(rank(random)).map(Text::Integer),
-            Form::Compact(list) => list.at(rank(random) as i64).map(|at| text(list.get(at))),
+            Form::Integers { set, .. } => set.random(random).map(Text::Integer),
+            Form::Compact(list) => {
+                list.at(random.below(self.len() as u64) as i64).map(|at| text(list.get(at)))
+            }
             Form::Packed(set) => set.random(random).map(Text::Bytes),
+            Form::Mixed(set) => set.random(random),
         }
     }
 
-    /// `wanted` different members (all, if there are fewer), each choice as likely as any other.
+    /// `wanted` different members (all, if there are fewer), each choice as likely as any other. Takes time in
+    /// proportion to `wanted`, in a small set to its size.
     pub fn random_distinct(&self, wanted: usize, random: &mut Random, visit: &mut dyn FnMut(Text<'_>)) {
-        if let Form::Packed(set) = &self.form {
-            return set.random_distinct(wanted, random, &mut |member| visit(Text::Bytes(member)));
-        }
-        // Selection sampling, Knuth 3.4.2, algorithm S.
-        let (mut left, mut needed) = (self.len() as u64, wanted as u64);
-        self.any(&mut |member| {
-            if random.below(left) < needed {
-                visit(member);
-                needed -= 1;
+        match &self.form {
+            Form::Packed(set) => {
+                set.random_distinct(wanted, random, &mut |member| visit(Text::Bytes(member)))
             }
-            left -= 1;
-            needed == 0 || left == 0
-        });
+            Form::Integers { set, .. } => {
+                set.random_distinct(wanted as u64, random, |value| visit(Text::Integer(value)));
+            }
+            Form::Mixed(set) => set.random_distinct(wanted, random, visit),
+            Form::Compact(list) => {
+                // Selection sampling, Knuth 3.4.2, algorithm S.
+                let (mut left, mut needed) = (list.len() as u64, wanted as u64);
+                for element in list {
+                    if needed == 0 {
+                        return;
+                    }
+                    if random.below(left) < needed {
+                        visit(text(element));
+                        needed -= 1;
+                    }
+                    left -= 1;
+                }
+            }
+        }
     }
 }
 

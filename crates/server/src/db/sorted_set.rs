@@ -249,11 +249,11 @@ impl SortedSet {
     }
 
     /// Visits some members and returns the next cursor, 0 at the end; a compact set is visited whole.
-    pub fn scan(&self, cursor: u64, visit: &mut dyn FnMut(Text<'_>, f64)) -> u64 {
+    pub fn scan(&self, cursor: u64, wanted: usize, visit: &mut dyn FnMut(Text<'_>, f64)) -> u64 {
         large!(&self.form, list => {
             list.for_range(0..list.len(), false, &mut |member, score| { visit(member, score); true });
             0
-        }, set => set.scan(cursor, &mut |member, score| visit(Text::Bytes(member), score)))
+        }, set => set.scan(cursor, wanted, &mut |member, score| visit(Text::Bytes(member), score)))
     }
 
     /// One member, each as likely as any other, handed to `visit`.

@@ -12,9 +12,12 @@
 
 use super::page::{PAGE_MAX, Page};
 use crate::prefetch::prefetch;
+use crate::random::Random;
 use crate::size_class::usable_size;
 
 const GROUP_MAX: usize = 128;
+/// Up to so many groups, a random rank is found by adding counts up.
+const WALKED_GROUPS_MAX: usize = 4;
 
 #[derive(Clone)]
 struct Group {
@@ -218,6 +221,24 @@ impl IntegerPages {
             }
         }
         None
+    }
+
+    /// A value, each equally likely; none if the set is empty.
+    ///
+    /// A group, a page and a place in it are drawn as if all were full, and drawn again where nothing lies. What
+    /// merging leaves fills a tenth of the places at worst, so that the number of draws does not grow with the set.
+    pub fn random(&self, random: &mut Random) -> Option<i64> {
+        if self.groups.len() <= WALKED_GROUPS_MAX {
+            return if self.len == 0 { None } else { self.at(random.below(self.len)) };
+        }
+        loop {
+            let draw = random.below((self.groups.len() * GROUP_MAX * PAGE_MAX) as u64) as usize;
+            let group = &self.groups[draw / (GROUP_MAX * PAGE_MAX)];
+            let (page, rank) = (draw / PAGE_MAX % GROUP_MAX, draw % PAGE_MAX);
+            if let Some(page) = group.pages.get(page).filter(|page| rank < page.count()) {
+                return Some(page.at(rank));
+            }
+        }
     }
 
     /// Values in ascending order.

@@ -129,6 +129,61 @@ fn a_scan_gives_what_stays_exactly_once() {
 }
 
 #[test]
+fn cursors_stay_small_and_steps_near_their_count() {
+    with_seeds(0..12, |random| {
+        let shape = random.below(6);
+        let values: BTreeSet<i64> = (0..scaled(3_000)).map(|_| value(shape, random)).collect();
+        let set = IntegerSet::from_sorted(&values.iter().copied().collect::<Vec<_>>());
+        for count in [1, 2, 10, 700] {
+            let (mut cursor, mut seen) = (0, Vec::new());
+            loop {
+                let before = seen.len();
+                cursor = set.scan(cursor, count, |value| seen.push(value));
+                let handed = seen.len() - before;
+                assert!(cursor == 0 || (count..=count + 3).contains(&handed), "{handed} for {count}");
+                assert!(cursor < 1 << 63);
+                // Values near zero, and those far from each other, have cursors that doubles hold.
+                assert!(cursor < 1 << 53 || shape > 2, "{cursor}");
+                if cursor == 0 {
+                    break;
+                }
+            }
+            assert!(seen.iter().eq(&values));
+        }
+        set.scan(random.next_u64(), 10, |_| ());
+    });
+}
+
+#[test]
+fn random_values_are_equally_likely() {
+    with_seeds(0..4, |random| {
+        let mut set = IntegerSet::new();
+        let count = if cfg!(miri) { 1_000 } else { 400_000 };
+        for _ in 0..count {
+            set.insert(value(random.below(4), random));
+        }
+        // Groups and pages of very different sizes.
+        let least = set.at(set.len() / 3).unwrap();
+        let gone: Vec<i64> = set.iter().skip_while(|&value| value < least).step_by(2).collect();
+        gone.iter().filter(|&&value| value % 1_024 != 0).for_each(|&value| _ = set.remove(value));
+        let bounds: Vec<i64> = (0..10).map(|part| set.at(set.len() / 10 * part).unwrap()).collect();
+        let mut drawn = [0u32; 10];
+        for _ in 0..20_000 {
+            let value = set.random(random).unwrap();
+            assert!(set.contains(value));
+            drawn[bounds.partition_point(|&bound| bound <= value).max(1) - 1] += 1;
+        }
+        assert!(cfg!(miri) || drawn.iter().all(|n| (1_700..2_300).contains(n)), "{drawn:?}");
+        for wanted in [0, 1, 10, set.len() / 4, set.len() / 4 + 1, set.len() - 1, set.len(), u64::MAX] {
+            let mut seen = BTreeSet::new();
+            set.random_distinct(wanted, random, |value| assert!(set.contains(value) && seen.insert(value)));
+            assert_eq!(seen.len() as u64, wanted.min(set.len()));
+        }
+    });
+    assert_eq!(IntegerSet::new().random(&mut Random::new(1)), None);
+}
+
+#[test]
 fn intersections_match() {
     with_seeds(0..6, |random| {
         let shape = random.below(6);

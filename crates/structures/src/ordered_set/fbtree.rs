@@ -367,8 +367,8 @@ impl OrderedSet for FbTree {
         range.len()
     }
 
-    fn scan(&self, cursor: u64, visit: &mut dyn FnMut(&[u8], f64)) -> u64 {
-        self.scan_from(cursor, visit)
+    fn scan(&self, cursor: u64, wanted: usize, visit: &mut dyn FnMut(&[u8], f64)) -> u64 {
+        self.scan_from(cursor, wanted, visit)
     }
 
     fn memory_bytes(&self) -> usize {

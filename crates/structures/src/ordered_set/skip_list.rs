@@ -540,7 +540,8 @@ impl<H: HeaderPlace> OrderedSet for SkipList<H> {
         count
     }
 
-    fn scan(&self, cursor: u64, visit: &mut dyn FnMut(&[u8], f64)) -> u64 {
+    /// Visits a bucket of the index, however many are wanted.
+    fn scan(&self, cursor: u64, _wanted: usize, visit: &mut dyn FnMut(&[u8], f64)) -> u64 {
         // SAFETY: the index holds live nodes (1, 7).
         self.index.scan(cursor, |node| unsafe { visit(node::member(node.as_ptr()), (*node.as_ptr()).score) })
     }

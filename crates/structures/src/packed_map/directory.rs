@@ -22,8 +22,9 @@ use crate::size_class::usable_size;
 
 const SEGMENT_BITS: u32 = 12;
 const SEGMENT_PAGES: usize = 1 << SEGMENT_BITS;
-/// Bits of a scan cursor; below 2^53, so that clients that hold numbers as doubles read it exactly.
-pub(super) const CURSOR_BITS: u32 = 48;
+/// Bits of a position: with the tag that [`super::scan`] adds, a cursor stays far below 2^53, so that clients that
+/// hold numbers as doubles read it exactly.
+pub(super) const CURSOR_BITS: u32 = 42;
 
 pub(super) struct Directory {
     first: Vec<Page>,
@@ -140,10 +141,15 @@ impl Directory {
         self.mask = len.next_power_of_two() - 1;
     }
 
+    /// How many of a hash's lowest bits decide that it belongs to the page.
+    pub(super) fn depth_of(&self, index: usize) -> u32 {
+        self.depth() + u32::from(self.is_split(index))
+    }
+
     /// Positions covered by a page: where they start, and where the next page's start (0 past the last).
     pub(super) fn cursor_range(&self, index: usize) -> (u64, u64) {
-        let depth = self.depth() + u32::from(self.is_split(index));
-        assert!(depth <= CURSOR_BITS, "more pages than a cursor can tell apart");
+        let depth = self.depth_of(index);
+        assert!(depth < CURSOR_BITS, "more pages than a cursor can tell apart");
         let start = (index as u64).reverse_bits() >> (64 - CURSOR_BITS);
         let end = start + (1 << (CURSOR_BITS - depth));
         (start, end & ((1 << CURSOR_BITS) - 1))

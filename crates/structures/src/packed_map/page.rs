@@ -239,6 +239,10 @@ impl Page {
         self.bytes()[..self.count()][index]
     }
 
+    pub(super) fn tags(&self) -> &[u8] {
+        &self.bytes()[..self.count()]
+    }
+
     fn large(&self, slot: Slot) -> (*mut u8, usize) {
         let (data, length, _) = self.read_large(slot);
         (data, length)

@@ -52,6 +52,12 @@ impl PackedSet {
         PackedSet { table: Table::new(seed) }
     }
 
+    /// All members, leaving none.
+    pub fn take(&mut self) -> PackedSet {
+        let seed = self.table.seed;
+        std::mem::replace(self, PackedSet::new(seed))
+    }
+
     pub fn len(&self) -> usize {
         self.table.len()
     }
@@ -107,9 +113,9 @@ impl PackedSet {
 
     /// Visits some members and returns the next cursor, 0 when done; start with 0. A member present from the
     /// first call to the last is visited at least once, whatever is inserted and removed between the calls.
-    /// A call visits one page: 0 to about 80 members.
-    pub fn scan(&self, cursor: u64, visit: &mut dyn FnMut(&[u8])) -> u64 {
-        self.table.scan(cursor, &mut |member, _, _| visit(member))
+    /// How many a call visits, and what cursors are: see [`super::PackedMap::scan`].
+    pub fn scan(&self, cursor: u64, wanted: usize, visit: &mut dyn FnMut(&[u8])) -> u64 {
+        self.table.scan(cursor, wanted, &mut |member, _, _| visit(member))
     }
 
     /// A member, each equally likely; none if the set is empty.

@@ -474,20 +474,6 @@ impl<F: Format> Table<F> {
         next
     }
 
-    /// Visits the elements of the page at position `cursor`; returns the next cursor, 0 at the end.
-    pub(super) fn scan(&self, cursor: u64, visit: &mut VisitColumns<'_>) -> u64 {
-        if self.directory.len() == 0 {
-            return 0;
-        }
-        let index = self.directory.page_at_cursor(cursor);
-        let page = self.directory.page(index);
-        for slot in page.slots() {
-            let (key, value) = F::read(page.record(slot));
-            visit(key, value, page.expiry(slot.index));
-        }
-        self.directory.cursor_range(index).1
-    }
-
     pub(super) fn memory_bytes(&self) -> usize {
         let earliest = self.earliest.as_ref().map_or(0, |earliest| earliest.memory_bytes());
         self.page_bytes + self.large_bytes + self.directory.memory_bytes() + earliest

@@ -92,9 +92,9 @@ pub(super) fn hscan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     };
     let options = ScanOptions::parse(args, 3, Walked::Hash)?;
     let mut found = Vec::new();
-    let next = options.walk(cursor, |cursor| {
+    let next = options.walk(cursor, |cursor, wanted| {
         let mut visited = 0;
-        let next = hash.scan(cursor, at_ms, &mut |field, value| {
+        let next = hash.scan(cursor, wanted, at_ms, &mut |field, value| {
             visited += 1;
             if field.with_bytes(|bytes| options.matches(bytes)) {
                 found.push(field.to_vec());

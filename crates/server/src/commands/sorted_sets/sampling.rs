@@ -87,9 +87,9 @@ pub(super) fn zscan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     };
     let options = ScanOptions::parse(args, 3, Walked::SortedSet)?;
     let mut found: Vec<(Vec<u8>, f64)> = Vec::new();
-    let next = options.walk(cursor, |cursor| {
+    let next = options.walk(cursor, |cursor, wanted| {
         let mut visited = 0;
-        let next = set.scan(cursor, &mut |member, score| {
+        let next = set.scan(cursor, wanted, &mut |member, score| {
             visited += 1;
             member.with_bytes(|bytes| {
                 if options.matches(bytes) {

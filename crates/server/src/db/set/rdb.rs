@@ -12,7 +12,7 @@ impl Set {
         match &self.form {
             Form::Integers { outgrown: false, .. } => kind::SET_INTSET,
             Form::Compact(_) => kind::SET_LISTPACK,
-            Form::Integers { outgrown: true, .. } | Form::Packed(_) => kind::SET,
+            Form::Integers { outgrown: true, .. } | Form::Packed(_) | Form::Mixed(_) => kind::SET,
         }
     }
 
@@ -20,7 +20,7 @@ impl Set {
         match &self.form {
             Form::Integers { set, outgrown: false } => writer.string(set.to_sorted().as_bytes()),
             Form::Compact(list) => writer.string(list.as_bytes()),
-            Form::Integers { outgrown: true, .. } | Form::Packed(_) => {
+            Form::Integers { outgrown: true, .. } | Form::Packed(_) | Form::Mixed(_) => {
                 writer.length(self.len() as u64)?;
                 let mut outcome = FirstError::new();
                 self.for_each(&mut |member| outcome.then(|| write_text(writer, member)));

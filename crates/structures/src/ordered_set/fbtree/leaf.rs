@@ -240,6 +240,11 @@ impl Leaf {
         range.start
     }
 
+    /// The tag of each member.
+    pub fn tags(&self) -> &[u8] {
+        &self.page[..self.count()]
+    }
+
     /// Slots whose tag is `tag`, ascending.
     pub fn tagged(&self, simd: Simd, tag: u8) -> Tagged<'_> {
         Tagged { leaf: self, simd, tag, next: 0, mask: 0 }

@@ -27,6 +27,7 @@
 //! Rejected: a bucket of one cache line with 12 entries of 5 bytes. At the load it can carry without
 //! overflowing it takes over 6 bytes a member, and it cannot grow in small steps without hashing members again.
 
+use super::walk::CURSOR_BITS;
 use crate::prefetch::prefetch;
 use crate::size_class::usable_size;
 
@@ -420,13 +421,15 @@ impl MemberIndex {
                 if place.depth == 0 { 0 } else { cursor >> (64 - place.depth) << (64 - place.depth) };
             prefix.wrapping_add(tag << (64 - bits))
         };
+        // Positions that a cursor cannot express are passed together.
+        let unseen = bits.saturating_sub(CURSOR_BITS);
         let first = segment.lower_bound(segment.tag_of(cursor, place.depth));
         let mut run_start = first;
         for at in first..segment.entries.len() {
             let tag = segment.tag_at(at);
             if at > first && segment.tag_at(at - 1) != tag {
-                if at - first >= visits {
-                    return position(u64::from(tag));
+                if at - first >= visits && (segment.tag_at(at - 1) ^ tag) >> unseen != 0 {
+                    return position(u64::from(tag >> unseen << unseen));
                 }
                 run_start = at;
             }

@@ -400,9 +400,12 @@ fn scan_meets_every_member_that_stays() {
         }
         let (mut seen, mut cursor, mut calls) = (HashSet::new(), 0, 0);
         loop {
-            cursor = tree.scan(cursor, &mut |member, _| {
+            let mut visited = 0;
+            cursor = tree.scan(cursor, 16, &mut |member, _| {
                 seen.insert(member.to_vec());
+                visited += 1;
             });
+            assert!(cursor < 1 << 53 && visited < 24, "seed {seed}: {visited} visited, cursor {cursor}");
             calls += 1;
             if cursor == 0 {
                 break;
@@ -435,7 +438,8 @@ fn scan_of_a_resting_set_meets_each_member_once() {
     }
     let (mut seen, mut cursor) = (Vec::new(), 0);
     loop {
-        cursor = tree.scan(cursor, &mut |member, score| seen.push((score_to_bits(score), member.to_vec())));
+        cursor =
+            tree.scan(cursor, 16, &mut |member, score| seen.push((score_to_bits(score), member.to_vec())));
         if cursor == 0 {
             break;
         }

@@ -6,9 +6,11 @@ use super::leaf::{Leaf, NO_LEAF};
 use super::{FbTree, OrderedSet};
 use crate::ordered_set::ScoreProbe;
 use crate::prefetch::prefetch;
+use crate::tag_order::{TAGS, tags_end};
 
-/// Members a scan visits before it stops at the next possible place.
-const SCAN_VISITS: usize = 16;
+/// Leading bits of a hash position that a cursor has: below 2^53, so that clients that hold numbers as doubles read
+/// it exactly. Index entries tell members apart by fewer bits than that at any size that fits memory.
+pub(super) const CURSOR_BITS: u32 = 52;
 /// Records a walk asks for at once. Asking record by record cost more than it saved.
 const BATCH: usize = 16;
 /// Leaves, or segments of the index, that one defragmentation step looks at.
@@ -135,15 +137,15 @@ impl<'a> Iterator for Descending<'a> {
 }
 
 impl FbTree {
-    /// A single leaf is visited whole. A larger set is visited in the order of hashes, and the cursor is the
-    /// hash position that follows: it means the same whatever the sizes of tree and index, so members that stay
-    /// are met whatever grows, shrinks or moves in between.
-    pub(super) fn scan_from(&self, cursor: u64, visit: &mut dyn FnMut(&[u8], f64)) -> u64 {
+    /// Members are visited in the order of hashes, and the cursor is the hash position that follows: it means the
+    /// same whatever the sizes of tree and index, so members that stay are met whatever grows, shrinks or moves in
+    /// between. A single leaf knows the hashes' first bytes.
+    pub(super) fn scan_from(&self, cursor: u64, wanted: usize, visit: &mut dyn FnMut(&[u8], f64)) -> u64 {
+        let position = cursor << (64 - CURSOR_BITS);
         let Some(index) = &self.index else {
-            self.ascending(0).for_each(|(member, score)| visit(member, score));
-            return 0;
+            return self.scan_leaf((position >> 56) as usize, wanted, visit);
         };
-        index.scan(cursor, SCAN_VISITS, &mut |id, hash, bits| {
+        let next = index.scan(position, wanted, &mut |id, hash, bits| {
             let leaf = &self.pages.leaves[id];
             let same = |other: u64| (other ^ hash) >> (64 - bits) == 0;
             let mut visit_matching = |slot: usize| {
@@ -157,7 +159,20 @@ impl FbTree {
             } else {
                 (0..leaf.count()).for_each(visit_matching);
             }
-        })
+        });
+        next >> (64 - CURSOR_BITS)
+    }
+
+    fn scan_leaf(&self, first: usize, wanted: usize, visit: &mut dyn FnMut(&[u8], f64)) -> u64 {
+        let leaf = &self.pages.leaves[self.root];
+        let end = tags_end(leaf.tags(), first, wanted);
+        for (slot, &tag) in leaf.tags().iter().enumerate() {
+            if (first..end).contains(&usize::from(tag)) {
+                let key = leaf.key(slot, &self.pages.longs);
+                visit(key.member, bits_to_score(key.score));
+            }
+        }
+        if end == TAGS { 0 } else { (end as u64) << (CURSOR_BITS - 8) }
     }
 
     /// Begins a lookup in steps by fetching the first line.

@@ -1,0 +1,126 @@
+//! A large set that began with integers alone: those stay where they are, all other members lie in packed pages.
+//! Nothing is converted when the first member comes that is no integer, and integers keep their few bytes each.
+//!
+//! Invariants:
+//! 1. Neither part is empty, except while a change is under way.
+//! 2. No member of `others` is the canonical text of an integer.
+
+use crate::db::layout::Layout;
+use crate::db::object::Text;
+use structures::hash::HashSeed;
+use structures::integer_set::{IntegerSet, cursor};
+use structures::packed_map::{CURSORS_END, PackedSet, Probe};
+use structures::random::Random;
+use wire::number::parse_i64;
+
+const _: () = assert!(CURSORS_END <= cursor::FIRST, "cursors of both parts are told apart");
+
+#[derive(Clone, Debug)]
+pub(super) struct Mixed {
+    pub integers: IntegerSet,
+    pub others: PackedSet,
+}
+
+impl Mixed {
+    pub fn new(integers: IntegerSet, seed: HashSeed) -> Self {
+        Mixed { integers, others: PackedSet::new(seed) }
+    }
+
+    pub fn len(&self) -> usize {
+        self.integers.len() as usize + self.others.len()
+    }
+
+    /// Bytes held from the allocator, this value itself left out.
+    pub fn memory_bytes(&self) -> usize {
+        self.integers.memory_bytes() + self.others.memory_bytes()
+    }
+
+    pub fn layout(&self) -> Layout {
+        let (mut pages, mut used, mut held) =
+            (self.others.pages_len(), self.others.used_bytes(), self.others.page_bytes());
+        match &self.integers {
+            IntegerSet::Small(sorted) => {
+                (pages, used, held) =
+                    (pages + 1, used + sorted.as_bytes().len(), held + sorted.memory_bytes());
+            }
+            IntegerSet::Large(integers) => {
+                let figures = integers.figures();
+                (pages, used, held) =
+                    (pages + figures.pages, used + figures.used_bytes, held + figures.page_bytes);
+            }
+        }
+        let parts = vec![("integers", self.integers.len() as usize), ("pages", pages)];
+        Layout::new("integer pages and packed set", parts).packed(used, held)
+    }
+
+    /// A lookup of a member that is no integer, in steps.
+    pub fn probe(&self, member: &[u8]) -> Option<Probe<'_>> {
+        parse_i64(member).is_none().then(|| self.others.probe(self.others.hash(member)))
+    }
+
+    pub fn contains(&self, member: &[u8]) -> bool {
+        match parse_i64(member) {
+            Some(value) => self.integers.contains(value),
+            None => self.others.contains(member),
+        }
+    }
+
+    /// Whether the member is new.
+    pub fn add(&mut self, member: &[u8]) -> bool {
+        match parse_i64(member) {
+            Some(value) => self.integers.insert(value),
+            None => self.others.insert(member),
+        }
+    }
+
+    /// Whether the member was there.
+    pub fn remove(&mut self, member: &[u8]) -> bool {
+        match parse_i64(member) {
+            Some(value) => self.integers.remove(value),
+            None => self.others.remove(member),
+        }
+    }
+
+    /// Visits members until one satisfies `visit`; whether one did. Integers come first: a set that is read in this
+    /// order becomes as it was.
+    pub fn any(&self, visit: &mut dyn FnMut(Text<'_>) -> bool) -> bool {
+        self.integers.iter().any(|value| visit(Text::Integer(value)))
+            || self.others.iter().any(|member| visit(Text::Bytes(member)))
+    }
+
+    /// As [`super::Set::scan`]. The packed pages come first: whoever has begun to scan a set that held all members
+    /// in packed pages, before it was saved and loaded, meets the integers after them.
+    pub fn scan(&self, cursor: u64, wanted: usize, visit: &mut dyn FnMut(Text<'_>)) -> u64 {
+        if cursor >= cursor::FIRST {
+            return self.integers.scan(cursor, wanted, |value| visit(Text::Integer(value)));
+        }
+        match self.others.scan(cursor, wanted, &mut |member| visit(Text::Bytes(member))) {
+            0 => cursor::START,
+            next => next,
+        }
+    }
+
+    /// One member, each as likely as any other.
+    pub fn random(&self, random: &mut Random) -> Option<Text<'_>> {
+        if random.below(self.len() as u64) < self.integers.len() {
+            return self.integers.random(random).map(Text::Integer);
+        }
+        self.others.random(random).map(Text::Bytes)
+    }
+
+    /// As [`super::Set::random_distinct`]: lots decide how many come out of which part.
+    pub fn random_distinct(&self, wanted: usize, random: &mut Random, visit: &mut dyn FnMut(Text<'_>)) {
+        let (mut integers_left, mut left) = (self.integers.len(), self.len() as u64);
+        let mut integers_wanted = 0;
+        let wanted = wanted.min(self.len());
+        for _ in 0..wanted {
+            let is_integer = random.below(left) < integers_left;
+            integers_wanted += u64::from(is_integer);
+            integers_left -= u64::from(is_integer);
+            left -= 1;
+        }
+        self.integers.random_distinct(integers_wanted, random, |value| visit(Text::Integer(value)));
+        let others_wanted = wanted - integers_wanted as usize;
+        self.others.random_distinct(others_wanted, random, &mut |member| visit(Text::Bytes(member)));
+    }
+}
