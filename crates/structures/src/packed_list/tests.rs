@@ -299,7 +299,10 @@ fn fill_node(fill: i32, first: usize, second: usize, way: usize) {
         list.push_back(&vec![b'b'; 70_000]);
         list.check();
         list.set_compress_depth(0);
-        [list.pop_front(|_| ()), list.pop_back(|_| ()), list.pop_front(|_| ()), list.pop_front(|_| ())];
+        for _ in 0..3 {
+            list.pop_front(|_| ());
+        }
+        list.pop_back(|_| ());
     }
     if way & 4 == 4 {
         list.push_front(&rest);
