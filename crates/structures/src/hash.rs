@@ -16,6 +16,7 @@ impl HashSeed {
     /// SipHash-1-2 of `bytes`; all 64 bits are usable, both ends included.
     #[inline]
     pub fn hash(&self, bytes: &[u8]) -> u64 {
+        crate::work::hashed(bytes.len());
         let mut state = [
             self.k0 ^ 0x736f_6d65_7073_6575,
             self.k1 ^ 0x646f_7261_6e64_6f6d,

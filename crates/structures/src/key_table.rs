@@ -53,6 +53,7 @@ pub use probe::{Probe, ProbeState};
 pub use walk::Iter;
 
 use crate::hash::HashSeed;
+use crate::work;
 use bucket::{Bucket, SLOTS};
 use directory::Directory;
 use entry::Entry;
@@ -165,6 +166,7 @@ impl<T> KeyTable<T> {
         if self.len == 0 {
             return None;
         }
+        work::visited(1);
         let shape = self.shape_of(hash);
         let tag = shape.tag(hash);
         let bucket = self.directory.bucket(shape.bucket(hash));
@@ -195,6 +197,7 @@ impl<T> KeyTable<T> {
     #[cold]
     fn find_overflowed(&self, mut slots: &[Slot; SLOTS], tag: u16, key: &[u8]) -> Option<Entry<T>> {
         while slots[SLOTS - 1].is_link() && slots[SLOTS - 1].link_filter() & slot::filter_bit(tag) != 0 {
+            work::visited(1);
             let node = bucket::overflow(slots);
             for &slot in node {
                 if slot.tag() == tag

@@ -1,6 +1,6 @@
 //! In-memory data structures whose cost is counted in cache-line fetches.
 //!
-//! No I/O, no clock, no configuration, no globals: time, seeds and randomness are arguments. This crate is
+//! No I/O, no clock, no configuration, no globals (but counts of work in debug builds): time, seeds and randomness are arguments. This crate is
 //! the only home of clever `unsafe`; each block cites the invariant that makes it sound.
 
 pub mod bits;
@@ -24,3 +24,4 @@ pub mod stream;
 mod tag_order;
 mod thin_bytes;
 pub mod unaligned_box;
+pub mod work;

@@ -31,6 +31,7 @@ use crate::listpack::encoding::Encoded;
 use crate::listpack::{Element, Listpack};
 use crate::prefetch;
 use crate::size_class::usable_size;
+use crate::work;
 use node::{Limits, Node, View};
 pub use walk::{Direction, Walk};
 
@@ -419,6 +420,7 @@ impl PackedList {
         if index < self.len / 2 {
             let mut rest = index;
             for (at, node) in self.nodes.iter().enumerate() {
+                work::visited(1);
                 if rest < node.count() as u64 {
                     return (at, rest as usize);
                 }
@@ -427,6 +429,7 @@ impl PackedList {
         } else {
             let mut rest = self.len - index;
             for (at, node) in self.nodes.iter().enumerate().rev() {
+                work::visited(1);
                 if rest <= node.count() as u64 {
                     return (at, node.count() - rest as usize);
                 }

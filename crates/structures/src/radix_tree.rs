@@ -24,6 +24,7 @@ mod slab;
 mod tests;
 
 use crate::size_class::{size_class, usable_size};
+use crate::work;
 use slab::Slab;
 
 pub const KEY_BYTES: usize = 16;
@@ -246,6 +247,7 @@ impl<V> RadixTree<V> {
             match link.target() {
                 Target::Leaf(leaf) => return (self.leaves.get(leaf).key == *key).then_some(leaf),
                 Target::Inner(inner) => {
+                    work::visited(1);
                     let inner = self.inner.get(inner);
                     link = inner.link(inner.find(key[inner.depth()])?);
                 }
@@ -283,6 +285,7 @@ impl<V> RadixTree<V> {
     fn descend_to(&self, root: Link, key: &Key, depth: usize) -> (Link, Path) {
         let (mut link, mut path) = (root, Path::new());
         while let Target::Inner(number) = link.target() {
+            work::visited(1);
             let inner = self.inner.get(number);
             if inner.depth() >= depth {
                 break;
@@ -371,6 +374,7 @@ impl<V> RadixTree<V> {
         let Some(mut link) = self.root else { return };
         let mut parent = None;
         while link != from {
+            work::visited(1);
             let Target::Inner(number) = link.target() else {
                 unreachable!("every node is on the way to its keys")
             };

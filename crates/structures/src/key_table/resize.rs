@@ -6,6 +6,7 @@ use super::shape::Shape;
 use super::slot::Slot;
 use super::{KeyTable, NARROW, WIDE};
 use crate::prefetch::prefetch;
+use crate::work;
 use std::ops::Range;
 
 /// A bucket is added when more than 6 entries come to a bucket on average. Computed (Poisson) as bytes per
@@ -172,7 +173,9 @@ impl<T> KeyTable<T> {
     fn rearrange(&mut self, from: Range<usize>, from_shape: Shape, to: Range<usize>, to_shape: Shape) {
         let mut staging = Staging::new();
         let narrow = self.shapes[NARROW];
+        work::moved((from.len() + to.len()) * 64);
         for number in from {
+            work::visited(1);
             let slots = std::mem::replace(&mut self.directory.bucket_mut(number).slots, [Slot::EMPTY; SLOTS]);
             if self.expiring > 0 {
                 let mut expiring = 0;

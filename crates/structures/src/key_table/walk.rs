@@ -6,6 +6,7 @@ use super::slot::Slot;
 use super::{KeyTable, NARROW};
 use crate::prefetch::prefetch;
 use crate::random::Random;
+use crate::work;
 
 /// A cursor is the upper 48 bits of a hash: every boundary between buckets, at every size, is such a number.
 const CURSOR_SHIFT: u32 = 16;
@@ -111,6 +112,7 @@ impl<T> KeyTable<T> {
         // and a fullest bucket of some 20, one in four tries hits.
         let places = self.crowd_max.max(SLOTS) as u64;
         for _ in 0..16 * TRIES_MAX {
+            work::visited(1);
             let number = self.bucket_number(random.below(self.buckets as u64) as usize);
             if let Some(slot) = nth_entry(&self.directory.bucket(number).slots, random.below(places) as usize)
             {
@@ -184,6 +186,7 @@ impl<T> KeyTable<T> {
         let mut sampled = 0;
         let buckets_max = self.buckets.min(n * 4 + TRIES_MAX);
         for _ in 0..buckets_max {
+            work::visited(1);
             let slots = &self.directory.bucket(self.bucket_number(at)).slots;
             let is_wanted = |slot: Slot| !only_expiring || slot.expires();
             bucket::for_each_entry(slots, |slot| {
@@ -238,6 +241,7 @@ impl<'a, T> Iterator for Iter<'a, T> {
 
     fn next(&mut self) -> Option<EntryRef<'a, T>> {
         while self.bucket < self.table.buckets {
+            work::visited(1);
             let slots = &self.table.directory.bucket(self.table.bucket_number(self.bucket)).slots;
             if self.at == 0 {
                 bucket::for_each_entry(slots, |slot| prefetch(slot.address()));

@@ -22,7 +22,7 @@
 //! 3. `counts` in each node and `len` are the true numbers of members.
 //! 4. The index exists exactly if `height > 0`.
 //! 5. Long members in the table are exactly those some record names, each with its hash.
-//! 6. At least half of the ids of leaves, and of long members, are in use, or they fill one chunk.
+//! 6. At least half of the ids of leaves, and of long members, are in use, or there are few.
 //!
 //! Measured, on a machine shared with other work (16-byte members, integer scores, random order, CPU time):
 //! - Pages of 2 KB against 4 KB at 1M members: 28.2 against 27.7 bytes a member, times alike within the noise. 4 KB

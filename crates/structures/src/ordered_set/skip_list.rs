@@ -42,6 +42,7 @@ use super::{Full, Insertion, LexBound, OrderedSet, RankRange, ScoreBound, ScoreP
 use crate::hash::HashSeed;
 use crate::prefetch::prefetch;
 use crate::random::Random;
+use crate::work;
 use header::HeaderPlace;
 pub use header::{EmbeddedHeader, SeparateHeader};
 use member_index::MemberIndex;
@@ -157,6 +158,7 @@ impl<H: HeaderPlace> SkipList<H> {
             unsafe {
                 let mut next = node::next(at, level);
                 while !next.is_null() && precedes(next) {
+                    work::visited(1);
                     rank += node::span(at, level);
                     at = next;
                     next = node::next(at, level);
@@ -196,6 +198,7 @@ impl<H: HeaderPlace> SkipList<H> {
                     if !precedes(next, next_rank) {
                         break;
                     }
+                    work::visited(1);
                     (at, rank) = (next, next_rank);
                 }
             }
@@ -324,6 +327,7 @@ impl<H: HeaderPlace> SkipList<H> {
         let mut at: *const Node = node.as_ptr();
         let mut after = 0;
         while !at.is_null() {
+            work::visited(1);
             // SAFETY: nodes of the list are alive, and the level is below the node's height (1, 2).
             unsafe {
                 let topmost = node::height(at) - 1;

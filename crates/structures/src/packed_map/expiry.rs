@@ -18,6 +18,7 @@
 
 use super::page::NEVER;
 use crate::size_class::usable_size;
+use crate::work;
 
 const FAN_OUT_BITS: u32 = 4;
 const FAN_OUT: usize = 1 << FAN_OUT_BITS;
@@ -79,6 +80,7 @@ impl Group {
 
     /// Sets a page's expiry, its number counted from this group's first; returns the group's earliest.
     fn set(&mut self, levels: u32, page: usize, expiry: u64) -> u64 {
+        work::visited(1);
         match self {
             Group::Pages(earliest) => {
                 earliest[page] = expiry;

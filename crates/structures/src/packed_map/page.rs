@@ -25,6 +25,7 @@
 use super::columns::{self, GROUP};
 use crate::prefetch::prefetch;
 use crate::size_class::{size_class, usable_size};
+use crate::work;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::{self, NonNull};
 
@@ -302,6 +303,7 @@ impl Page {
         self.reserve(self.column_width() + stored);
         let count = self.count();
         let expires = self.expires();
+        work::moved(self.column_bytes() + stored);
         let bytes = self.bytes_mut();
         if expires {
             let end = count * (2 + EXPIRY_BYTES);
@@ -334,6 +336,7 @@ impl Page {
         let stored = stored_bytes(slot.length);
         let (count, index, expires) = (self.count(), slot.index, self.expires());
         let records_start = self.capacity() - usize::from(self.record_bytes);
+        work::moved(self.column_bytes() + slot.start - records_start);
         let bytes = self.bytes_mut();
         bytes.copy_within(records_start..slot.start, records_start + stored);
         bytes.copy_within(index + 1..count + index, index);
@@ -430,6 +433,7 @@ impl Page {
     pub(super) fn reallocate(&mut self, capacity: usize) {
         let mut moved = Page::allocate(capacity);
         let (columns, record_bytes) = (self.column_bytes(), usize::from(self.record_bytes));
+        work::moved(columns + record_bytes);
         let (old, new) = (self.bytes(), moved.bytes_mut());
         new[..columns].copy_from_slice(&old[..columns]);
         new[capacity - record_bytes..].copy_from_slice(&old[old.len() - record_bytes..]);
@@ -504,6 +508,7 @@ impl Page {
         }
         let width = if expires { 2 + EXPIRY_BYTES } else { 2 };
         let mut page = Page::allocate(capacity_for(count * width + record_bytes));
+        work::moved(count * width + record_bytes);
         let (from, to) = (self.bytes(), page.bytes_mut());
         let mut start = to.len();
         for (index, slot) in chosen().enumerate() {
@@ -531,6 +536,7 @@ impl Page {
         let width = if expires { 2 + EXPIRY_BYTES } else { 2 };
         let record_bytes = usize::from(self.record_bytes) + usize::from(other.record_bytes);
         let mut page = Page::allocate(capacity_for(count * width + record_bytes));
+        work::moved(count * width + record_bytes);
         let to = page.bytes_mut();
         for (from, start) in [(&*self, 0), (&other, first)] {
             let own = from.count();

@@ -3,6 +3,7 @@
 use super::page::Slot;
 use super::table::{Format, Table};
 use crate::random::Random;
+use crate::work;
 use std::collections::HashSet;
 
 /// Up to so many pages, the page of a random rank is found by adding counts up.
@@ -36,6 +37,7 @@ impl<F: Format> Table<F> {
                 let draw = draw - split_slots;
                 (split + draw / unsplit_bound, draw % unsplit_bound)
             };
+            work::visited(1);
             let page = self.directory.page(index as usize);
             if (slot as usize) < page.count() {
                 return Some((index as usize, page.slot(slot as usize)));
@@ -45,6 +47,7 @@ impl<F: Format> Table<F> {
 
     fn at_rank(&self, mut rank: usize) -> Option<(usize, Slot)> {
         for (index, page) in self.directory.pages().enumerate() {
+            work::visited(1);
             if rank < page.count() {
                 return Some((index, page.slot(rank)));
             }
@@ -75,6 +78,7 @@ impl<F: Format> Table<F> {
         // that keeps all choices of the rest equally likely.
         let (mut wanted, mut left) = (wanted.min(self.len()), self.len());
         for page in self.directory.pages() {
+            work::visited(1);
             for slot in page.slots() {
                 if wanted == 0 {
                     return;

@@ -14,6 +14,7 @@
 use super::directory::CURSOR_BITS;
 use super::table::{Format, Table, VisitColumns};
 use crate::tag_order::{TAGS, tags_end};
+use crate::work;
 
 const TAG_BITS: u32 = 8;
 
@@ -45,6 +46,7 @@ impl<F: Format> Table<F> {
         if self.directory.len() == 0 {
             return 0;
         }
+        work::visited(1);
         let place = Place::of(cursor);
         let index = self.directory.page_at_cursor(place.position);
         let page = self.directory.page(index);

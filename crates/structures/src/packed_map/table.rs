@@ -7,6 +7,7 @@ use super::expiry::EarliestExpiries;
 use super::page::{INLINE_MAX, KEPT_HASH_BITS, NEVER, Page, Record, Slot, capacity_for};
 use crate::hash::HashSeed;
 use crate::size_class::usable_size;
+use crate::work;
 use std::marker::PhantomData;
 
 /// Elements a page holds on average before one is split: at 32 tags and lengths fill one cache line. Pages not
@@ -136,6 +137,7 @@ impl<F: Format> Table<F> {
         if self.len == 0 {
             return None;
         }
+        work::visited(1);
         let index = self.directory.index(hash);
         let slot = self.directory.page(index).find(Self::tag(hash), |record| F::holds(record, key))?;
         Some((index, slot))
@@ -422,6 +424,7 @@ impl<F: Format> Table<F> {
     /// Key, value and expiry column of every element.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8], u64)> + '_ {
         self.directory.pages().flat_map(|page| {
+            work::visited(1);
             page.slots().map(move |slot| {
                 let (key, value) = F::read(page.record(slot));
                 (key, value, page.expiry(slot.index))

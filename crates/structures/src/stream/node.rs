@@ -168,6 +168,7 @@ impl<'a> Iterator for NodeEntries<'a> {
     type Item = RawEntry<'a>;
 
     fn next(&mut self) -> Option<RawEntry<'a>> {
+        crate::work::visited(1);
         let mut rest = self.rest.clone();
         let raw = self.read(&mut rest)?;
         self.rest = rest;
@@ -177,6 +178,7 @@ impl<'a> Iterator for NodeEntries<'a> {
 
 impl<'a> DoubleEndedIterator for NodeEntries<'a> {
     fn next_back(&mut self) -> Option<RawEntry<'a>> {
+        crate::work::visited(1);
         let size = self.rest.clone().next_back()?.as_integer()?;
         let mut entry = self.rest.split_back(usize::try_from(size).ok()?.checked_add(1)?)?;
         self.read(&mut entry)

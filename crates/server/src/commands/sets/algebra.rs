@@ -69,14 +69,17 @@ fn union(sets: &[Option<&Set>], emit: &mut dyn FnMut(Text<'_>) -> bool) {
 }
 
 /// Either asks the other sets for each member of the first, or takes the members of the others out of a copy:
-/// whichever looks at fewer members.
+/// whichever looks at fewer members. A set without itself is empty.
 fn difference(sets: &[Option<&Set>], emit: &mut dyn FnMut(Text<'_>) -> bool) {
     let Some((Some(first), others)) = sets.split_first() else { return };
     let mut others: Vec<&Set> = others.iter().flatten().copied().collect();
+    if others.iter().any(|set| std::ptr::eq(*set, *first)) {
+        return;
+    }
     others.sort_by_key(|set| std::cmp::Reverse(set.len()));
     let asking = first.len() * (others.len() + 1) / 2;
     let removing = first.len() + others.iter().map(|set| set.len()).sum::<usize>();
-    if asking <= removing || others.iter().any(|set| std::ptr::eq(*set, *first)) {
+    if asking <= removing {
         first.any(&mut |member| !others.iter().any(|set| set.contains_text(member)) && emit(member));
         return;
     }

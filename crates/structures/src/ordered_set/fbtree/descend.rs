@@ -4,6 +4,7 @@ use super::inner::{Branch, Inner};
 use super::key::Key;
 use super::leaf::NO_LEAF;
 use super::{FbTree, Inners};
+use crate::work;
 
 /// Levels a tree can have. Nodes are at least a quarter full away from the edges, so 2^32 leaves need 8.
 pub(super) const HEIGHT_MAX: usize = 16;
@@ -29,6 +30,7 @@ impl Path {
     }
 
     pub fn push(&mut self, node: u32, child: usize) {
+        work::visited(1);
         self.steps[self.len] = Step { node, child };
         self.len += 1;
     }
@@ -42,6 +44,7 @@ impl Path {
 /// The leftmost leaf below a node (or the leaf itself at height 0): its first key is the anchor.
 pub(super) fn first_leaf(inners: &Inners, mut id: u32, height: usize) -> u32 {
     for _ in 0..height {
+        work::visited(1);
         id = inners[id].child(0);
     }
     id

@@ -25,6 +25,7 @@ use super::score_code::ScoreCode;
 use super::slab::Slab;
 use crate::hash::HashSeed;
 use crate::prefetch::prefetch;
+use crate::work;
 use std::ops::Range;
 
 /// No leaf: the end of the chain.
@@ -268,6 +269,7 @@ impl Leaf {
         self.page[at + record.head_len..at + record.len()].copy_from_slice(record.body);
 
         let (count, width) = (self.count(), self.code.width());
+        work::moved((count - slot) * (3 + width) + record.len());
         let (offsets, scores) = (self.offsets_at(), self.scores_at());
         let page = &mut self.page;
         page.copy_within(slot..count, slot + 1);
@@ -360,6 +362,7 @@ impl Leaf {
     /// Copies slots of another leaf behind the last. The room and the code must suffice.
     fn append(&mut self, from: &Leaf, range: Range<usize>) {
         let (count, added) = (self.count(), range.len());
+        work::moved(added * (3 + self.code.width()) + from.record_bytes(range.clone()));
         self.page[count..count + added].copy_from_slice(&from.page[range.clone()]);
         if self.code == from.code {
             let width = self.code.width();
@@ -443,6 +446,7 @@ impl Leaf {
         let (count, width) = (self.count(), self.code.width());
         let (offsets, scores) = (self.offsets_at(), self.scores_at());
         let (at, len) = (self.record_at(slot), self.record(slot).len());
+        work::moved((count - slot) * (3 + width));
         if at == self.page.len() - self.heap as usize {
             self.heap -= len as u16;
         } else {

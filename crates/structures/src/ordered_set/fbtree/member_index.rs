@@ -30,6 +30,7 @@
 use super::walk::CURSOR_BITS;
 use crate::prefetch::prefetch;
 use crate::size_class::usable_size;
+use crate::work;
 
 /// Entries a segment has on average before the table grows. Smaller ones move less on insertion, larger ones
 /// need fewer segment headers.
@@ -131,6 +132,7 @@ impl Segment {
 
     /// Rewrites all entries with these widths; tags lose their last bits.
     fn set_bits(&mut self, tag_bits: u8, id_bits: u8) {
+        work::moved(self.entries.len() * size_of::<u32>());
         for at in 0..self.entries.len() {
             let tag = self.tag_at(at) >> (self.tag_bits - tag_bits);
             self.entries[at] = tag << id_bits | self.id_at(at);
@@ -142,6 +144,7 @@ impl Segment {
         self.widen_ids(bits_of(leaf));
         let tag = self.tag_of(hash, depth);
         let at = self.lower_bound(tag);
+        work::moved((self.entries.len() - at + 1) * size_of::<u32>());
         if self.entries.len() == self.entries.capacity() {
             self.entries.reserve_exact(GROWTH);
         }
@@ -149,6 +152,7 @@ impl Segment {
     }
 
     fn remove(&mut self, at: usize) {
+        work::moved((self.entries.len() - at) * size_of::<u32>());
         self.entries.remove(at);
         if self.entries.capacity() > self.entries.len() + 3 * GROWTH {
             self.entries.shrink_to(self.entries.len() + GROWTH);
@@ -297,6 +301,7 @@ impl MemberIndex {
     }
 
     fn relocate_one(&mut self, hash: u64, from: u32, to: u32) {
+        work::visited(1);
         let place = self.place(hash);
         let segment = self.segment_mut(place.segment);
         segment.widen_ids(bits_of(to));
@@ -318,6 +323,7 @@ impl MemberIndex {
 
     fn grow(&mut self, hashes_of: &HashesOf<'_>) {
         let low = self.split;
+        work::moved(self.segment(low).entries.len() * size_of::<u32>());
         if u32::from(self.segment(low).tag_bits) <= TAG_BITS_MIN {
             self.rewrite(low, hashes_of);
         }
@@ -365,6 +371,11 @@ impl MemberIndex {
         let mut high = chunk.pop().expect("no chunk is empty");
         if chunk.is_empty() {
             self.chunks.pop();
+            if self.chunks.len() < self.chunks.capacity() / 4 {
+                self.chunks.shrink_to(2 * self.chunks.len());
+            }
+        } else if chunk.len() < chunk.capacity() / 4 {
+            chunk.shrink_to(2 * chunk.len());
         }
         let split = self.split;
         let low = self.segment_mut(split);
@@ -394,6 +405,7 @@ impl MemberIndex {
         let mut new = Segment { entries: Vec::new(), tag_bits: 32 - id_bits, id_bits };
         let mut hashes = Vec::new();
         for leaf in leaves {
+            work::visited(1);
             hashes.clear();
             hashes_of(leaf, &mut hashes);
             for &hash in hashes.iter().filter(|&&hash| self.place(hash).segment == at) {

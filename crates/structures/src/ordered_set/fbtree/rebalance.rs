@@ -4,6 +4,7 @@ use super::FbTree;
 use super::descend::{Path, first_leaf, tag};
 use super::inner::Inner;
 use super::leaf::{Leaf, NO_LEAF};
+use crate::work;
 use std::ops::Range;
 
 /// Fills of one kind of node, bytes of a leaf or children of an inner node.
@@ -177,6 +178,7 @@ impl FbTree {
 
     /// Gives a leaf the lowest free id.
     fn rename_leaf(&mut self, id: u32) {
+        work::visited(1);
         let path = self.path_to(&self.pages.first_key(id));
         debug_assert_eq!(path.leaf, id, "a leaf is found by its first key");
         let leaf = self.pages.leaves.take(id);
@@ -199,6 +201,7 @@ impl FbTree {
 
     /// Gives a long member the lowest free id.
     fn rename_long_member(&mut self, id: u32) {
+        work::visited(1);
         let hash = self.pages.longs[id].hash;
         let slot_in = |leaf: &u32| {
             let page = &self.pages.leaves[*leaf];

@@ -4,6 +4,7 @@ use super::descend::{Path, first_leaf};
 use super::key::{Key, bits_to_score};
 use super::leaf::Leaf;
 use super::{FbTree, OrderedSet};
+use crate::work;
 use std::ops::Range;
 
 /// Receives each removed `(member, score)`.
@@ -96,6 +97,7 @@ impl FbTree {
         let mut start = 0;
         let mut covered = None;
         let mut parts = Vec::new();
+        work::visited(self.inners[id].count());
         for at in 0..self.inners[id].count() {
             let node = &self.inners[id];
             let (child, count) = (node.child(at), node.counts()[at] as usize);
@@ -125,6 +127,7 @@ impl FbTree {
 
     /// Removes everything below a node, in order.
     fn remove_subtree(&mut self, id: u32, height: usize, removed: &mut Removed<'_>) {
+        work::visited(1);
         if height == 0 {
             self.report(id, 0..self.pages.leaves[id].count(), removed);
             self.unlink_leaf(id);

@@ -9,6 +9,8 @@ use std::collections::BTreeSet;
 use std::ops::{Index, IndexMut};
 
 const CHUNK: usize = 256;
+/// So many ids are not worth moving anything.
+const FEW: usize = 16;
 
 /// Ids are handed out densely. A freed id holds `T::default()`, and the highest id there is is in use.
 pub(super) struct Slab<T> {
@@ -71,10 +73,10 @@ impl<T: Default> Slab<T> {
         self.ids() - self.free.len()
     }
 
-    /// The highest id, if there are more than a chunk of ids and most of them are free: what it stands for is to be
-    /// taken and inserted again.
+    /// The highest id, if most ids are free and they are more than a few: what it stands for is to be taken and inserted
+    /// again.
     pub fn sparse_last(&self) -> Option<u32> {
-        let sparse = 2 * self.free.len() > self.ids() && self.chunks.len() > 1;
+        let sparse = 2 * self.free.len() > self.ids() && self.ids() > FEW;
         sparse.then(|| self.ids() as u32 - 1)
     }
 

@@ -18,6 +18,7 @@
 //! 4. There is at least one bucket; `len` entries, at most `LOAD_MAX_HALVES / 2` a bucket.
 
 use super::buckets::Buckets;
+use crate::work;
 
 const ENTRIES_A_BUCKET: usize = 6;
 /// Average entries a bucket, in halves, above which a bucket is added. Simulated, overflow buckets counted:
@@ -85,6 +86,7 @@ impl<T: Copy> MemberIndex<T> {
         let tag = tag(hash);
         let mut bucket = &self.buckets[self.bucket_of(hash)];
         loop {
+            work::visited(1);
             for (entry, &entry_tag) in bucket.entries.iter().zip(&bucket.tags) {
                 match *entry {
                     Some(entry) if entry_tag == tag && is_it(entry) => return Some(entry),
@@ -218,6 +220,7 @@ impl<T: Copy> MemberIndex<T> {
 
     /// Takes the last entry off a chain, and an emptied overflow bucket with it.
     fn pop(&mut self, first: usize) -> Option<(T, u8)> {
+        work::visited(1);
         let (mut before, mut link) = (0, 0);
         while self.bucket(first, link).chain != 0 {
             (before, link) = (link, self.bucket(first, link).chain);

@@ -1,0 +1,380 @@
+//! What single operations do, counted: bytes allocated, hashed and moved, places visited. Each is held to a bound that the
+//! number of elements does not enter, or enters as its logarithm or as said, while collections grow one by one to a
+//! million elements, are changed at random and in ways made to be bad, and shrink again.
+//!
+//! Only builds with debug assertions count work. `WARMLINE_TEST_SCALE` multiplies the sizes.
+#![cfg(all(debug_assertions, not(miri)))]
+
+#[path = "bounded_work/meter.rs"]
+mod meter;
+
+use meter::{Bound, Meter, SEED, element, long_element, scaled, shuffled};
+use structures::key_table::{KeyTable, NewValue};
+use structures::ordered_set::fbtree::FbTree;
+use structures::ordered_set::skip_list::SkipList;
+use structures::ordered_set::{LexBound, OrderedSet, ScoreBound};
+use structures::packed_list::PackedList;
+use structures::packed_map::{Expiry, PackedMap, PackedSet};
+use structures::radix_tree::RadixTree;
+use structures::random::Random;
+use structures::stream::{Direction, NodeLimits, Stream, StreamId, TrimTo};
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+const MILLION: u64 = 1_000_000;
+/// A table of segments that doubles, at a million elements.
+const SEGMENT_TABLES: u64 = 64 << 10;
+
+// ---- keys ----
+
+/// A put or removal rearranges one group of at most 8 buckets, whose keys it hashes once in 16 doublings. Growing begins
+/// a phase by making room for pointers to chunks: 16 bytes for 1,500 keys.
+const KEY_CHANGED: Bound = Bound { allocated: 48 << 10, hashed: 4 << 10, moved: 2 << 10, visited: 24 };
+const KEY_FOUND: Bound = Bound { allocated: 0, hashed: 24, moved: 0, visited: 4 };
+
+#[test]
+fn keys() {
+    let mut table: KeyTable<u64> = KeyTable::new(SEED);
+    let mut meter = Meter::new("key table: put");
+    let count = scaled(MILLION);
+    for number in 0..count {
+        let key = element(number);
+        let expiry_ms = number.is_multiple_of(3).then_some(number as i64);
+        meter.hold(KEY_CHANGED, || {
+            table.put(table.hash(&key), &key, NewValue::Inline(b"value"), expiry_ms, 0)
+        });
+    }
+    let mut random = Random::new(1);
+    let (mut found, mut drawn, mut expiry) =
+        (Meter::new("key table: get"), Meter::new("key table: random"), Meter::new("key table: set_expiry"));
+    for number in (0..count).step_by(10) {
+        let key = element(number);
+        found.hold(KEY_FOUND, || assert!(table.contains(table.hash(&key), &key)));
+        // One try in four hits; a hundred misses in a row do not happen.
+        drawn.hold(Bound { visited: 100, ..Bound::default() }, || {
+            assert!(table.random(&mut random).is_some())
+        });
+        expiry.hold(KEY_CHANGED, || {
+            let hash = table.hash(&key);
+            table.set_expiry(hash, &key, Some(5)) && table.set_expiry(hash, &key, None)
+        });
+    }
+    let mut cursor = 0;
+    let mut scan = Meter::new("key table: scan");
+    loop {
+        cursor = scan.hold(Bound { visited: 4, ..Bound::default() }, || table.scan(cursor, &mut |_| ()));
+        if cursor == 0 {
+            break;
+        }
+    }
+    let mut meter = Meter::new("key table: remove");
+    for number in shuffled(count, 2) {
+        let key = element(number);
+        assert!(meter.hold(KEY_CHANGED, || table.remove(table.hash(&key), &key)).is_some());
+    }
+}
+
+// ---- hashes and sets ----
+
+/// A write moves a page of some kilobytes a few times, splits or joins one other, whose short keys it hashes, and may
+/// grow a segment of the directory: 4,096 pages of 16 bytes at most.
+const PAGE_CHANGED: Bound =
+    Bound { allocated: SEGMENT_TABLES + (32 << 10), hashed: 4 << 10, moved: 32 << 10, visited: 32 };
+const PAGE_READ: Bound = Bound { allocated: 0, hashed: 24, moved: 0, visited: 1 };
+
+#[test]
+fn hashes() {
+    let mut map = PackedMap::new(SEED);
+    let mut meter = Meter::new("packed map: insert");
+    let count = scaled(MILLION);
+    for number in 0..count {
+        let field = element(number);
+        meter.hold(PAGE_CHANGED, || map.insert(&field, &field, Expiry::Keep));
+        if number.is_multiple_of(1_000) {
+            // The first and last field to expire, again and again.
+            meter.hold(PAGE_CHANGED, || map.set_expiry(&field, Some(1_000)));
+            meter.hold(PAGE_CHANGED, || map.set_expiry(&field, None));
+        }
+    }
+    let mut random = Random::new(3);
+    let (mut found, mut written) = (Meter::new("packed map: get"), Meter::new("packed map: rewrite"));
+    for step in 0..count / 5 {
+        let field = element(random.below(count));
+        found.hold(PAGE_READ, || assert!(map.get(&field).is_some()));
+        let value = vec![b'v'; random.below(30) as usize];
+        let expiry = if step.is_multiple_of(2) { Expiry::AtMs(step as i64) } else { Expiry::Clear };
+        written.hold(PAGE_CHANGED, || map.insert(&field, &value, expiry));
+    }
+    let mut due = Meter::new("packed map: expire 16");
+    let each = PAGE_CHANGED;
+    while map.expiring_len() > 0 {
+        let bound = Bound {
+            moved: 16 * each.moved,
+            visited: 16 * each.visited,
+            allocated: 16 * each.allocated,
+            hashed: 16 * each.hashed,
+        };
+        due.hold(bound, || map.expire_due(i64::MAX, 16, &mut |_, _| ()));
+    }
+    let mut drawn = Meter::new("packed map: 100 different fields");
+    let mut visited = 0;
+    drawn.hold(Bound { allocated: 16 << 10, visited: 2_000, ..Bound::default() }, || {
+        map.random_distinct(100, &mut random, &mut |_, _| visited += 1);
+    });
+    assert_eq!(visited, 100);
+    let mut meter = Meter::new("packed map: remove");
+    for number in shuffled(count, 4) {
+        meter.hold(PAGE_CHANGED, || map.remove(&element(number)));
+    }
+    assert!(map.is_empty());
+}
+
+#[test]
+fn sets() {
+    let mut set = PackedSet::new(SEED);
+    let mut random = Random::new(5);
+    let mut meter = Meter::new("packed set: insert");
+    let count = scaled(MILLION);
+    for number in 0..count {
+        meter.hold(PAGE_CHANGED, || set.insert(&element(number)));
+    }
+    let (mut scan, mut cursor) = (Meter::new("packed set: scan"), 0);
+    loop {
+        cursor = scan.hold(Bound { visited: 1, ..Bound::default() }, || set.scan(cursor, &mut |_| ()));
+        if cursor == 0 {
+            break;
+        }
+    }
+    let mut meter = Meter::new("packed set: pop");
+    let bound = Bound { visited: 100, ..PAGE_CHANGED };
+    while meter.hold(bound, || set.pop_random(&mut random, |_| ())).is_some() {}
+}
+
+/// Long keys are hashed when they are given and never again.
+#[test]
+fn long_keys_of_hashes_and_sets() {
+    const LEN: usize = 100_000;
+    let (mut map, mut set) = (PackedMap::new(SEED), PackedSet::new(SEED));
+    let (mut add, mut remove) = (Meter::new("long keys: insert"), Meter::new("long keys: remove"));
+    // The map's record holds the key; the directory and pages hold as much as for short ones.
+    let bound = Bound { allocated: 3 * LEN as u64, hashed: LEN as u64, moved: 32 << 10, visited: 16 };
+    let count = scaled(1_000).min(10_000);
+    for number in 0..count {
+        let key = long_element(number, LEN);
+        add.hold(bound, || map.insert(&key, b"value", Expiry::Keep));
+        add.hold(bound, || set.insert(&key));
+    }
+    for number in 0..count {
+        let key = long_element(number, LEN);
+        assert!(remove.hold(bound, || map.remove(&key)));
+        assert!(remove.hold(bound, || set.remove(&key)));
+    }
+}
+
+// ---- sorted sets ----
+
+/// Besides one way down: a leaf splits or is joined, whose members' index entries follow, and two leaves or long members
+/// take ids that are free.
+const MEMBER_CHANGED: Bound =
+    Bound { allocated: SEGMENT_TABLES, hashed: 64 << 10, moved: 256 << 10, visited: 2_000 };
+const MEMBER_READ: Bound = Bound { allocated: 0, hashed: 24, moved: 0, visited: 24 };
+
+/// The skip list's towers differ: what a way down meets is logarithmic on average only.
+const NODE_CHANGED: Bound = Bound { allocated: SEGMENT_TABLES, hashed: 1 << 10, moved: 0, visited: 600 };
+const NODE_READ: Bound = Bound { visited: 400, ..MEMBER_READ };
+
+fn sorted_set(set: &mut impl OrderedSet, name: &'static str, changed: Bound, read: Bound) {
+    let mut meter = Meter::new(name);
+    let count = scaled(MILLION);
+    let mut random = Random::new(6);
+    for number in 0..count {
+        // Rising, falling, at random, all alike.
+        let score = match number % 4 {
+            0 => number as f64,
+            1 => -(number as f64),
+            2 => random.below(1_000) as f64,
+            _ => 7.0,
+        };
+        meter.hold(changed, || set.insert(&element(number), score)).expect("not full");
+    }
+    for _ in 0..count / 10 {
+        let (member, rank) = (element(random.below(count)), random.below(count) as usize);
+        meter.hold(read, || assert!(set.score(&member).is_some()));
+        meter.hold(read, || assert!(set.rank(&member).is_some()));
+        meter.hold(read, || assert!(set.at(rank).is_some()));
+        let two = Bound { visited: 2 * read.visited, ..Bound::default() };
+        let least = random.below(1_000) as f64;
+        meter.hold(two, || set.score_range(ScoreBound::Inclusive(least), ScoreBound::Exclusive(least + 1.0)));
+        meter.hold(two, || set.lex_range(LexBound::Min, LexBound::Max));
+        let both = Bound { visited: 2 * changed.visited, moved: 2 * changed.moved, ..changed };
+        meter.hold(both, || set.insert(&member, random.below(2_000) as f64 - 1_000.0)).expect("not full");
+    }
+    let mut cursor = 0;
+    loop {
+        let scan = Bound { hashed: 4 << 10, ..Bound::default() };
+        cursor = meter.hold(scan, || set.scan(cursor, &mut |_, _| ()));
+        if cursor == 0 {
+            break;
+        }
+    }
+    remove_all(set, &mut meter, changed, count);
+}
+
+fn remove_all(set: &mut impl OrderedSet, meter: &mut Meter, changed: Bound, count: u64) {
+    // A range of ten, where work may be that for ten; most of it within two leaves.
+    let mut random = Random::new(7);
+    for _ in 0..count / 100 {
+        let start = random.below(set.len() as u64 - 10) as usize;
+        let ten = Bound {
+            visited: 3 * changed.visited,
+            moved: 3 * changed.moved,
+            hashed: 3 * changed.hashed,
+            ..changed
+        };
+        meter.hold(ten, || set.remove_range(start..start + 10, &mut |_, _| ()));
+    }
+    for number in shuffled(count, 8) {
+        meter.hold(changed, || set.remove(&element(number)));
+        if set.len() == 1_000 {
+            break;
+        }
+    }
+    while meter.hold(changed, || set.pop_min(&mut |_, _| ())) {}
+}
+
+#[test]
+fn sorted_sets_in_trees() {
+    sorted_set(&mut FbTree::new(SEED), "feature B+ tree", MEMBER_CHANGED, MEMBER_READ);
+}
+
+#[test]
+fn sorted_sets_in_skip_lists() {
+    sorted_set(&mut SkipList::new(SEED, 9), "skip list", NODE_CHANGED, NODE_READ);
+}
+
+/// A leaf holds hundreds of long members; they are hashed when they are given.
+#[test]
+fn long_members_of_sorted_sets() {
+    const LEN: usize = 20_000;
+    let mut set = FbTree::new(SEED);
+    let mut meter = Meter::new("feature B+ tree: long members");
+    let count = scaled(4_000).min(20_000);
+    let bound = Bound { allocated: SEGMENT_TABLES + 2 * LEN as u64, hashed: LEN as u64, ..MEMBER_CHANGED };
+    for number in shuffled(count, 10) {
+        meter.hold(bound, || set.insert(&long_element(number, LEN), number as f64)).expect("not full");
+    }
+    for number in shuffled(count, 11) {
+        meter.hold(bound, || set.insert(&long_element(number, LEN), -(number as f64))).expect("not full");
+    }
+    let full = set.memory_bytes();
+    for number in shuffled(count, 12).into_iter().take(count as usize * 99 / 100) {
+        assert!(meter.hold(bound, || set.remove(&long_element(number, LEN))).is_some());
+    }
+    assert!(set.memory_bytes() < full / 50, "{} of {full} bytes stay", set.memory_bytes());
+    set.check();
+}
+
+/// Tables of what is gone are given back with it.
+#[test]
+fn memory_of_sorted_sets_follows_their_size() {
+    let mut set = FbTree::new(SEED);
+    let count = scaled(200_000);
+    for number in 0..count {
+        set.insert(&element(number), number as f64).expect("not full");
+    }
+    let each = set.memory_bytes() as u64 / count;
+    for number in shuffled(count, 13).into_iter().take(count as usize * 199 / 200) {
+        set.remove(&element(number));
+    }
+    let left = set.memory_bytes() as u64 / set.len() as u64;
+    assert!(left < 2 * each, "{left} bytes a member where {each} were enough");
+    set.check();
+}
+
+// ---- lists ----
+
+/// An end's node grows by half up to 8 KB, and the ring of nodes doubles: 24 bytes for half a thousand elements.
+const END_CHANGED: Bound = Bound { allocated: SEGMENT_TABLES + (24 << 10), hashed: 0, moved: 0, visited: 0 };
+
+#[test]
+fn lists() {
+    let mut list = PackedList::new(-2, 0);
+    let mut meter = Meter::new("packed list");
+    let count = scaled(MILLION);
+    for number in 0..count {
+        let push = if number.is_multiple_of(3) { PackedList::push_front } else { PackedList::push_back };
+        meter.hold(END_CHANGED, || push(&mut list, &element(number)));
+    }
+    let mut random = Random::new(14);
+    // A place in the middle is found by the counts of the nodes, from the nearer end.
+    for _ in 0..count / 100 {
+        let index = random.below(list.len());
+        let nodes = list.node_count() as u64;
+        let found = Bound { allocated: (48 << 10) + 48 * nodes, visited: nodes / 2 + 2, ..Bound::default() };
+        meter.hold(found, || list.get(index as i64, |_| ()));
+        // A place that is full is looked for again.
+        let changed = Bound { visited: 5 * found.visited, ..found };
+        meter.hold(changed, || list.set(index as i64, b"another element"));
+        meter.hold(changed, || list.insert(index, b"one more"));
+        meter.hold(changed, || list.remove_range(index, 1));
+    }
+    while meter.hold(END_CHANGED, || list.pop_front(|_| ())).is_some() {
+        meter.hold(END_CHANGED, || list.pop_back(|_| ()));
+    }
+}
+
+// ---- streams ----
+
+const STREAM_LIMITS: NodeLimits = NodeLimits { bytes: 4096, entries: 100 };
+/// An entry goes into a node of 4 KB, which holds a hundred of them; a way down the radix tree has 16 nodes at most, and
+/// what leaves it is filled by what is last in its tables.
+const ENTRY_CHANGED: Bound = Bound { allocated: SEGMENT_TABLES, hashed: 0, moved: 16 << 10, visited: 400 };
+
+#[test]
+fn streams() {
+    let mut stream = Stream::new();
+    let mut meter = Meter::new("stream: append");
+    let count = scaled(MILLION);
+    for number in 0..count {
+        let value = element(number);
+        let id = StreamId::new(number / 3 + 1, number % 3);
+        meter
+            .hold(ENTRY_CHANGED, || stream.append(id, &[b"field".as_slice(), &value], STREAM_LIMITS))
+            .expect("above the last");
+    }
+    let (mut random, mut meter) = (Random::new(15), Meter::new("stream: read, delete, trim"));
+    for _ in 0..count / 20 {
+        let number = random.below(count);
+        let id = StreamId::new(number / 3 + 1, number % 3);
+        meter.hold(ENTRY_CHANGED, || stream.range(id, StreamId::MAX, Direction::Forward).take(10).count());
+        meter.hold(ENTRY_CHANGED, || stream.delete(id));
+    }
+    while !stream.is_empty() {
+        let length = stream.len().saturating_sub(50);
+        meter.hold(ENTRY_CHANGED, || stream.trim(TrimTo::Length(length), false, 0));
+        let last = stream.last().map_or(StreamId::MIN, |entry| entry.id);
+        meter.hold(ENTRY_CHANGED, || stream.delete(last));
+    }
+}
+
+#[test]
+fn radix_trees() {
+    let mut tree: RadixTree<u64> = RadixTree::new();
+    let mut meter = Meter::new("radix tree");
+    let count = scaled(MILLION);
+    // Ascending like ids of a stream, and spread over all keys.
+    let key = |number: u64| match number % 2 {
+        0 => (u128::from(number) << 64 | 1).to_be_bytes(),
+        _ => (u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_0c65_d3a1_2b4f)).to_be_bytes(),
+    };
+    // The table of chunks doubles: 24 bytes for 128 values.
+    let bound = Bound { allocated: SEGMENT_TABLES + count * 48 / 128, visited: 80, ..Bound::default() };
+    for number in 0..count {
+        meter.hold(bound, || tree.insert(&key(number), number));
+    }
+    for number in shuffled(count, 16) {
+        meter.hold(Bound { allocated: 0, ..bound }, || assert!(tree.contains(&key(number))));
+        assert_eq!(meter.hold(bound, || tree.remove(&key(number))), Some(number));
+    }
+}
