@@ -307,13 +307,13 @@ fn lists() {
         meter.hold(END_CHANGED, || push(&mut list, &element(number)));
     }
     let mut random = Random::new(14);
-    // A place in the middle is found by the counts of the nodes, from the nearer end.
+    // A place in the middle is found by the counts of the nodes, from the end with fewer elements.
     for _ in 0..count / 100 {
         let index = random.below(list.len());
         let nodes = list.node_count() as u64;
-        let found = Bound { allocated: (48 << 10) + 48 * nodes, visited: nodes / 2 + 2, ..Bound::default() };
+        let found = Bound { allocated: (48 << 10) + 48 * nodes, visited: nodes + 2, ..Bound::default() };
         meter.hold(found, || list.get(index as i64, |_| ()));
-        // A place that is full is looked for again.
+        // A node that is full is divided, and the place looked for again.
         let changed = Bound { visited: 5 * found.visited, ..found };
         meter.hold(changed, || list.set(index as i64, b"another element"));
         meter.hold(changed, || list.insert(index, b"one more"));

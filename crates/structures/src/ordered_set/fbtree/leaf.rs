@@ -362,7 +362,7 @@ impl Leaf {
     /// Copies slots of another leaf behind the last. The room and the code must suffice.
     fn append(&mut self, from: &Leaf, range: Range<usize>) {
         let (count, added) = (self.count(), range.len());
-        work::moved(added * (3 + self.code.width()) + from.record_bytes(range.clone()));
+        work::moved(added * (3 + self.code.width()));
         self.page[count..count + added].copy_from_slice(&from.page[range.clone()]);
         if self.code == from.code {
             let width = self.code.width();
@@ -389,6 +389,7 @@ impl Leaf {
     /// Copies all records of a leaf without holes at once, their offsets as they are.
     fn append_whole_heap(&mut self, from: &Leaf) {
         let (heap, len) = (from.heap as usize, self.page.len());
+        work::moved(heap);
         self.page[len - heap..].copy_from_slice(&from.page[from.page.len() - heap..]);
         let at = self.offsets_at();
         let source = from.offsets_at()..from.offsets_at() + 2 * from.count();
@@ -397,6 +398,7 @@ impl Leaf {
     }
 
     fn append_record(&mut self, record: &[u8], slot: usize) {
+        work::moved(record.len());
         self.heap += record.len() as u16;
         let at = self.page.len() - self.heap as usize;
         self.page[at..at + record.len()].copy_from_slice(record);
