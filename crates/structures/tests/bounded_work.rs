@@ -9,6 +9,7 @@
 mod meter;
 
 use meter::{Bound, Meter, SEED, element, long_element, scaled, shuffled};
+use structures::integer_set::IntegerSet;
 use structures::key_table::{KeyTable, NewValue};
 use structures::ordered_set::fbtree::FbTree;
 use structures::ordered_set::skip_list::SkipList;
@@ -141,7 +142,7 @@ fn sets() {
     }
     let (mut scan, mut cursor) = (Meter::new("packed set: scan"), 0);
     loop {
-        cursor = scan.hold(Bound { visited: 1, ..Bound::default() }, || set.scan(cursor, &mut |_| ()));
+        cursor = scan.hold(Bound { visited: 1, ..Bound::default() }, || set.scan(cursor, 10, &mut |_| ()));
         if cursor == 0 {
             break;
         }
@@ -149,6 +150,37 @@ fn sets() {
     let mut meter = Meter::new("packed set: pop");
     let bound = Bound { visited: 100, ..PAGE_CHANGED };
     while meter.hold(bound, || set.pop_random(&mut random, |_| ())).is_some() {}
+}
+
+/// A page of 512 values is encoded anew, or two of them; a group of 128 pages of 32 bytes is cut in two.
+const INTEGER_CHANGED: Bound = Bound { allocated: 64 << 10, hashed: 0, moved: 24 << 10, visited: 0 };
+
+#[test]
+fn sets_of_integers() {
+    // Consecutive ones, spread ones, and some of every size.
+    let value = |number: u64| match number % 3 {
+        0 => number as i64,
+        1 => -(number.wrapping_mul(0x9e37_79b9) as i64 & 0xffff_ffff),
+        _ => number.wrapping_mul(0x9e37_79b9_7f4a_7c15) as i64 >> (number % 60),
+    };
+    let mut set = IntegerSet::new();
+    let mut meter = Meter::new("integer set");
+    let count = scaled(MILLION);
+    for number in 0..count {
+        meter.hold(INTEGER_CHANGED, || set.insert(value(number)));
+    }
+    let mut random = Random::new(17);
+    for _ in 0..count / 10 {
+        meter.hold(Bound { visited: 200, ..Bound::default() }, || assert!(set.random(&mut random).is_some()));
+        let some = value(random.below(count));
+        meter.hold(Bound::default(), || assert!(set.contains(some)));
+    }
+    let drawn = Bound { allocated: 16 << 10, visited: 2_000, ..Bound::default() };
+    meter.hold(drawn, || set.random_distinct(100, &mut random, |_| ()));
+    for number in shuffled(count, 18) {
+        meter.hold(INTEGER_CHANGED, || set.remove(value(number)));
+    }
+    assert!(set.is_empty());
 }
 
 /// Long keys are hashed when they are given and never again.
@@ -213,7 +245,7 @@ fn sorted_set(set: &mut impl OrderedSet, name: &'static str, changed: Bound, rea
     let mut cursor = 0;
     loop {
         let scan = Bound { hashed: 4 << 10, ..Bound::default() };
-        cursor = meter.hold(scan, || set.scan(cursor, &mut |_, _| ()));
+        cursor = meter.hold(scan, || set.scan(cursor, 10, &mut |_, _| ()));
         if cursor == 0 {
             break;
         }

@@ -94,6 +94,7 @@ impl Page {
     /// A page of `values`, which ascend strictly; room below the first is left for `headroom` more.
     pub fn encode(values: &[i64], headroom: u64) -> Page {
         assert!((1..=PAGE_MAX).contains(&values.len()), "a page has 1 to {PAGE_MAX} values");
+        crate::work::moved(size_of_val(values));
         let (first, last) = (values[0], values[values.len() - 1]);
         let mut page =
             Page { base: first, contents: Box::new([]), count: values.len() as u16, form: Form::Run };

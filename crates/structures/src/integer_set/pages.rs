@@ -14,6 +14,7 @@ use super::page::{PAGE_MAX, Page};
 use crate::prefetch::prefetch;
 use crate::random::Random;
 use crate::size_class::usable_size;
+use crate::work;
 
 const GROUP_MAX: usize = 128;
 /// Up to so many groups, a random rank is found by adding counts up.
@@ -232,6 +233,7 @@ impl IntegerPages {
             return if self.len == 0 { None } else { self.at(random.below(self.len)) };
         }
         loop {
+            work::visited(1);
             let draw = random.below((self.groups.len() * GROUP_MAX * PAGE_MAX) as u64) as usize;
             let group = &self.groups[draw / (GROUP_MAX * PAGE_MAX)];
             let (page, rank) = (draw / PAGE_MAX % GROUP_MAX, draw % PAGE_MAX);
