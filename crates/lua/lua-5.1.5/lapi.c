@@ -266,7 +266,7 @@ LUA_API int lua_iscfunction (lua_State *L, int idx) {
 LUA_API int lua_isnumber (lua_State *L, int idx) {
   TValue n;
   const TValue *o = index2adr(L, idx);
-  return tonumber(o, &n);
+  return tonumber(L, o, &n);
 }
 
 
@@ -319,7 +319,7 @@ LUA_API int lua_lessthan (lua_State *L, int index1, int index2) {
 LUA_API lua_Number lua_tonumber (lua_State *L, int idx) {
   TValue n;
   const TValue *o = index2adr(L, idx);
-  if (tonumber(o, &n))
+  if (tonumber(L, o, &n))
     return nvalue(o);
   else
     return 0;
@@ -329,7 +329,7 @@ LUA_API lua_Number lua_tonumber (lua_State *L, int idx) {
 LUA_API lua_Integer lua_tointeger (lua_State *L, int idx) {
   TValue n;
   const TValue *o = index2adr(L, idx);
-  if (tonumber(o, &n)) {
+  if (tonumber(L, o, &n)) {
     lua_Integer res;
     lua_Number num = nvalue(o);
     lua_number2integer(res, num);
@@ -1113,9 +1113,21 @@ LUA_API int lua_isreadonly (lua_State *L, int idx) {
 }
 
 
-/* Warmline: what a long loop in C calls now and then, so that it can be
-** stopped as a loop in Lua can. */
-LUA_API void lua_callcounthook (lua_State *L) {
-  if (L->hookmask & LUA_MASKCOUNT)
-    luaD_callhook(L, LUA_HOOKCOUNT, -1);
+/* Warmline: raises the value on top past the error handlers of scripts: from
+** within a hook, nothing could stop one that goes on for ever. */
+LUA_API int lua_raise (lua_State *L) {
+  luaD_throw(L, LUA_ERRRUN);
+  return 0;
+}
+
+
+/* Warmline: what a loop in C has done is worth so many instructions, and it
+** can be stopped as a loop in Lua can. */
+LUA_API void lua_spend (lua_State *L, int units) {
+  L->hookcount = (L->hookcount > units) ? L->hookcount - units : 0;
+  if (L->hookcount == 0) {
+    resethookcount(L);
+    if (L->hookmask & LUA_MASKCOUNT)
+      luaD_callhook(L, LUA_HOOKCOUNT, -1);
+  }
 }

@@ -427,6 +427,7 @@ static void adjuststack (luaL_Buffer *B) {
 
 
 LUALIB_API char *luaL_prepbuffer (luaL_Buffer *B) {
+  lua_spend(B->L, LUAL_BUFFERSIZE / 4);
   if (emptybuffer(B))
     adjuststack(B);
   return B->buffer;

@@ -199,6 +199,7 @@ static int luaB_collectgarbage (lua_State *L) {
   int o = luaL_checkoption(L, 1, "collect", opts);
   int ex = luaL_optint(L, 2, 0);
   int res = lua_gc(L, optsnum[o], ex);
+  lua_spend(L, 1000);
   switch (optsnum[o]) {
     case LUA_GCCOUNT: {
       int b = lua_gc(L, LUA_GCCOUNTB, 0);
@@ -527,7 +528,9 @@ static int auxresume (lua_State *L, lua_State *co, int narg) {
   }
   lua_xmove(L, co, narg);
   lua_setlevel(L, co);
+  lua_sharehook(L, co);
   status = lua_resume(co, narg);
+  lua_sharehook(co, L);
   if (status == 0 || status == LUA_YIELD) {
     int nres = lua_gettop(co);
     if (!lua_checkstack(L, nres + 1))

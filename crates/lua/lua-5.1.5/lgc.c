@@ -177,13 +177,16 @@ static int traversetable (global_State *g, Table *h) {
   if (weakkey && weakvalue) return 1;
   if (!weakvalue) {
     i = h->sizearray;
-    while (i--)
+    while (i--) {
       markvalue(g, &h->array[i]);
+      if ((i & 4095) == 4095) luaE_workof(g, 4096 * 8);
+    }
   }
   i = sizenode(h);
   while (i--) {
     Node *n = gnode(h, i);
     lua_assert(ttype(gkey(n)) != LUA_TDEADKEY || ttisnil(gval(n)));
+    if ((i & 1023) == 1023) luaE_workof(g, 1024 * 16);
     if (ttisnil(gval(n)))
       removeentry(n);  /* remove empty entries */
     else {
@@ -322,7 +325,10 @@ static l_mem propagatemark (global_State *g) {
 
 static size_t propagateall (global_State *g) {
   size_t m = 0;
-  while (g->gray) m += propagatemark(g);
+  while (g->gray) {
+    m += propagatemark(g);
+    luaE_workof(g, 64);
+  }
   return m;
 }
 
@@ -348,7 +354,7 @@ static int iscleared (const TValue *o, int iskey) {
 /*
 ** clear collected entries from weaktables
 */
-static void cleartable (GCObject *l) {
+static void cleartable (global_State *g, GCObject *l) {
   while (l) {
     Table *h = gco2h(l);
     int i = h->sizearray;
@@ -357,6 +363,7 @@ static void cleartable (GCObject *l) {
     if (testbit(h->marked, VALUEWEAKBIT)) {
       while (i--) {
         TValue *o = &h->array[i];
+        if ((i & 4095) == 4095) luaE_workof(g, 4096 * 4);
         if (iscleared(o, 0))  /* value was collected? */
           setnilvalue(o);  /* remove value */
       }
@@ -364,6 +371,7 @@ static void cleartable (GCObject *l) {
     i = sizenode(h);
     while (i--) {
       Node *n = gnode(h, i);
+      if ((i & 1023) == 1023) luaE_workof(g, 1024 * 16);
       if (!ttisnil(gval(n)) &&  /* non-empty entry? */
           (iscleared(key2tval(n), 1) || iscleared(gval(n), 0))) {
         setnilvalue(gval(n));  /* remove value ... */
@@ -442,6 +450,14 @@ static void checkSizes (lua_State *L) {
 }
 
 
+static void calltm (lua_State *L, void *func) {
+  luaD_call(L, cast(StkId, func), 0);
+}
+
+
+/* Warmline: an error in a finalizer is nobody's but its own, for whoever has
+** caused the collection may be no more than about to push a value; hooks go on,
+** so that it has no more time than the script it is part of. */
 static void GCTM (lua_State *L) {
   global_State *g = G(L);
   GCObject *o = g->tmudata->gch.next;  /* get first element */
@@ -456,16 +472,14 @@ static void GCTM (lua_State *L) {
   g->mainthread->next = o;
   makewhite(g, o);
   tm = fasttm(L, udata->uv.metatable, TM_GC);
-  if (tm != NULL) {
-    lu_byte oldah = L->allowhook;
+  if (tm != NULL && g->pause != NULL) {
     lu_mem oldt = g->GCthreshold;
-    L->allowhook = 0;  /* stop debug hooks during GC tag method */
     g->GCthreshold = 2*g->totalbytes;  /* avoid GC steps */
     setobj2s(L, L->top, tm);
     setuvalue(L, L->top+1, udata);
     L->top += 2;
-    luaD_call(L, L->top - 2, 0);
-    L->allowhook = oldah;  /* restore hooks */
+    if (luaD_pcall(L, calltm, L->top - 2, savestack(L, L->top - 2), 0) != 0)
+      L->top--;  /* the error */
     g->GCthreshold = oldt;  /* restore threshold */
   }
 }
@@ -543,7 +557,7 @@ static void atomic (lua_State *L) {
   udsize = luaC_separateudata(L, 0);  /* separate userdata to be finalized */
   marktmu(g);  /* mark `preserved' userdata */
   udsize += propagateall(g);  /* remark, to propagate `preserveness' */
-  cleartable(g->weak);  /* remove collected objects from weak tables */
+  cleartable(g, g->weak);  /* remove collected objects from weak tables */
   /* flip current white */
   g->currentwhite = cast_byte(otherwhite(g));
   g->sweepstrgc = 0;
@@ -556,6 +570,7 @@ static void atomic (lua_State *L) {
 static l_mem singlestep (lua_State *L) {
   global_State *g = G(L);
   /*lua_checkmemory(L);*/
+  luaE_work(L, g->gcstate == GCSsweep ? GCSWEEPMAX * 16 : 64);
   switch (g->gcstate) {
     case GCSpause: {
       markroot(L);  /* start a new collection */

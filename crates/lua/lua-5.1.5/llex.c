@@ -57,6 +57,7 @@ static void save (LexState *ls, int c) {
     newsize = b->buffsize * 2;
     luaZ_resizebuffer(ls->L, b, newsize);
   }
+  luaE_work(ls->L, 1);
   b->buffer[b->n++] = cast(char, c);
 }
 
@@ -268,6 +269,7 @@ static void read_long_string (LexState *ls, SemInfo *seminfo, size_t sep) {
         break;
       }
       default: {
+        luaE_work(ls->L, 2);
         if (seminfo) save_and_next(ls);
         else next(ls);
       }
@@ -336,8 +338,10 @@ static void read_string (LexState *ls, int del, SemInfo *seminfo) {
 
 
 static int llex (LexState *ls, SemInfo *seminfo) {
+  lua_spend(ls->L, 10);  /* Warmline */
   luaZ_resetbuffer(ls->buff);
   for (;;) {
+    luaE_work(ls->L, 4);
     switch (ls->current) {
       case '\n':
       case '\r': {
@@ -359,8 +363,10 @@ static int llex (LexState *ls, SemInfo *seminfo) {
           }
         }
         /* else short comment */
-        while (!currIsNewline(ls) && ls->current != EOZ)
+        while (!currIsNewline(ls) && ls->current != EOZ) {
+          luaE_work(ls->L, 2);
           next(ls);
+        }
         continue;
       }
       case '[': {

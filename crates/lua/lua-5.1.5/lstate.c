@@ -6,6 +6,7 @@
 
 
 #include <stddef.h>
+#include <string.h>
 
 #define lstate_c
 #define LUA_CORE
@@ -125,9 +126,53 @@ lua_State *luaE_newthread (lua_State *L) {
   L1->hookmask = L->hookmask;
   L1->basehookcount = L->basehookcount;
   L1->hook = L->hook;
-  resethookcount(L1);
+  L1->hookcount = L->hookcount;  /* Warmline: the creator's count goes on */
   lua_assert(iswhite(obj2gco(L1)));
   return L1;
+}
+
+
+/* Warmline: the host may do other things for a while. */
+void luaE_pause (lua_State *L) {
+  global_State *g = G(L);
+  g->work = LUAI_WORKPERPAUSE;
+  if (g->pause) {
+    (*g->pause)(L);
+    L->hookcount = 1;
+  }
+}
+
+
+#define COPY_BYTES	(1 << 18)
+
+/* Warmline: copies what may be long. */
+void luaE_copy (lua_State *L, char *to, const char *from, size_t l) {
+  while (l > COPY_BYTES) {
+    memcpy(to, from, COPY_BYTES);
+    to += COPY_BYTES;
+    from += COPY_BYTES;
+    l -= COPY_BYTES;
+    luaE_work(L, COPY_BYTES / 4);
+  }
+  memcpy(to, from, l);
+}
+
+
+/* Warmline: what `luaE_work' calls while a script runs; NULL while none does,
+** and then no finalizers run either. */
+LUA_API void lua_setpause (lua_State *L, void (*pause) (lua_State *L)) {
+  G(L)->pause = pause;
+}
+
+
+/* Warmline: a coroutine goes on with the count of who resumes it, and when it
+** stops, that one goes on with the coroutine's: no chain of coroutines runs
+** for longer than one thread does, and who is killed stays killed. */
+LUA_API void lua_sharehook (lua_State *from, lua_State *to) {
+  to->hook = from->hook;
+  to->hookmask = from->hookmask;
+  to->basehookcount = from->basehookcount;
+  to->hookcount = from->hookcount;
 }
 
 
@@ -166,6 +211,8 @@ LUA_API lua_State *lua_newstate (lua_Alloc f, void *ud) {
   setnilvalue(registry(L));
   luaZ_initbuffer(L, &g->buff);
   g->panic = NULL;
+  g->pause = NULL;
+  g->work = LUAI_WORKPERPAUSE;
   g->gcstate = GCSpause;
   g->rootgc = obj2gco(L);
   g->sweepstrgc = 0;

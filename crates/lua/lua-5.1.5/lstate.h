@@ -91,6 +91,8 @@ typedef struct global_State {
   UpVal uvhead;  /* head of double-linked list of all open upvalues */
   struct Table *mt[NUM_TAGS];  /* metatables for basic types */
   TString *tmname[TM_N];  /* array with tag-method names */
+  void (*pause) (struct lua_State *L);  /* Warmline: see `luaE_work' */
+  int work;  /* until then, in units of about a nanosecond */
 } global_State;
 
 
@@ -131,6 +133,20 @@ struct lua_State {
 
 
 /*
+** Warmline: what the core does for long without an instruction in between
+** (copying, hashing, collecting garbage) is counted here, and now and then
+** the host may put the script aside. Nothing is raised; whether the script is
+** to end is asked at the next instruction.
+*/
+#define LUAI_WORKPERPAUSE	200000
+
+#define luaE_workof(g,n) \
+	{ if (((g)->work -= (n)) < 0) luaE_pause((g)->mainthread); }
+#define luaE_work(L,n) \
+	{ if ((G(L)->work -= (n)) < 0) luaE_pause(L); }
+
+
+/*
 ** Union of all collectable objects
 */
 union GCObject {
@@ -163,6 +179,8 @@ union GCObject {
 
 
 LUAI_FUNC lua_State *luaE_newthread (lua_State *L);
+LUAI_FUNC void luaE_pause (lua_State *L);
+LUAI_FUNC void luaE_copy (lua_State *L, char *to, const char *from, size_t l);
 LUAI_FUNC void luaE_freethread (lua_State *L, lua_State *L1);
 
 #endif

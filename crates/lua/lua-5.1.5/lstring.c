@@ -31,6 +31,7 @@ void luaS_resize (lua_State *L, int newsize) {
   /* rehash */
   for (i=0; i<tb->size; i++) {
     GCObject *p = tb->hash[i];
+    if ((i & 1023) == 1023) luaE_work(L, 1024 * 32);
     while (p) {  /* for each node in the list */
       GCObject *next = p->gch.next;  /* save next */
       unsigned int h = gco2ts(p)->hash;
@@ -59,7 +60,7 @@ static TString *newlstr (lua_State *L, const char *str, size_t l,
   ts->tsv.marked = luaC_white(G(L));
   ts->tsv.tt = LUA_TSTRING;
   ts->tsv.reserved = 0;
-  memcpy(ts+1, str, l*sizeof(char));
+  luaE_copy(L, (char *)(ts+1), str, l);
   ((char *)(ts+1))[l] = '\0';  /* ending 0 */
   tb = &G(L)->strt;
   h = lmod(h, tb->size);
@@ -76,7 +77,7 @@ static TString *newlstr (lua_State *L, const char *str, size_t l,
 ** number. Lua's own passes over most bytes of long strings, so that it is easy
 ** to find many that collide. This one is also what decides in which order the
 ** fields of a table come, and scripts see the order they are used to. */
-static unsigned int hashbytes (const char *str, size_t l) {
+static unsigned int hashbytes (lua_State *L, const char *str, size_t l) {
   unsigned int h = cast(unsigned int, l), k = 0;
   size_t i, whole = l & ~cast(size_t, 3);
   for (i = 0; i < whole; i += 4) {
@@ -85,6 +86,7 @@ static unsigned int hashbytes (const char *str, size_t l) {
     k = (k << 15) | (k >> 17);
     h ^= k * 0x1b873593u;
     h = ((h << 13) | (h >> 19)) * 5 + 0xe6546b64u;
+    if ((i & 65535) == 65532) luaE_work(L, 65536 / 2);
   }
   if (whole < l) {
     k = 0;
@@ -103,7 +105,7 @@ static unsigned int hashbytes (const char *str, size_t l) {
 
 TString *luaS_newlstr (lua_State *L, const char *str, size_t l) {
   GCObject *o;
-  unsigned int h = hashbytes(str, l);
+  unsigned int h = hashbytes(L, str, l);
   for (o = G(L)->strt.hash[lmod(h, G(L)->strt.size)];
        o != NULL;
        o = o->gch.next) {

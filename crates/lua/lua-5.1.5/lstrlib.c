@@ -174,7 +174,7 @@ typedef struct MatchState {
   lua_State *L;
   int level;  /* total number of captures (finished or unfinished) */
   int depth;  /* calls of `match' within each other */
-  unsigned int calls;  /* calls of `match' altogether */
+  int work;  /* done since it was last charged, in about instructions */
   struct {
     const char *init;
     ptrdiff_t len;
@@ -184,6 +184,24 @@ typedef struct MatchState {
 
 #define L_ESC		'%'
 #define SPECIALS	"^$*+?.([%-"
+
+
+/* Warmline: patterns nest no deeper than the C stack bears, and one that
+** explodes can be stopped. */
+#define MATCH_DEPTH_MAX 10000
+#define MATCH_WORK_MAX 1024
+
+static void spend (MatchState *ms, size_t units) {
+  if (units > MATCH_WORK_MAX * 100) units = MATCH_WORK_MAX * 100;
+  ms->work += (int)units;
+  if (ms->work >= MATCH_WORK_MAX) {
+    lua_spend(ms->L, ms->work);
+    ms->work = 0;
+  }
+}
+
+/* What it takes to compare one character with the item from `p' to `ep'. */
+#define itemwork(p,ep)	(1 + (size_t)((ep) - (p)) / 4)
 
 
 static int check_capture (MatchState *ms, int l) {
@@ -291,6 +309,7 @@ static const char *matchbalance (MatchState *ms, const char *s,
     int e = *(p+1);
     int cont = 1;
     while (++s < ms->src_end) {
+      spend(ms, 1);
       if (*s == e) {
         if (--cont == 0) return s+1;
       }
@@ -304,8 +323,10 @@ static const char *matchbalance (MatchState *ms, const char *s,
 static const char *max_expand (MatchState *ms, const char *s,
                                  const char *p, const char *ep) {
   ptrdiff_t i = 0;  /* counts maximum expand for item */
-  while ((s+i)<ms->src_end && singlematch(uchar(*(s+i)), p, ep))
+  while ((s+i)<ms->src_end && singlematch(uchar(*(s+i)), p, ep)) {
+    spend(ms, itemwork(p, ep));
     i++;
+  }
   /* keeps trying to match with the maximum repetitions */
   while (i>=0) {
     const char *res = match(ms, (s+i), ep+1);
@@ -322,8 +343,10 @@ static const char *min_expand (MatchState *ms, const char *s,
     const char *res = match(ms, s, ep+1);
     if (res != NULL)
       return res;
-    else if (s<ms->src_end && singlematch(uchar(*s), p, ep))
+    else if (s<ms->src_end && singlematch(uchar(*s), p, ep)) {
+      spend(ms, itemwork(p, ep));
       s++;  /* try with one more repetition */
+    }
     else return NULL;
   }
 }
@@ -358,6 +381,7 @@ static const char *match_capture (MatchState *ms, const char *s, int l) {
   size_t len;
   l = check_capture(ms, l);
   len = ms->capture[l].len;
+  spend(ms, len / 16);
   if ((size_t)(ms->src_end-s) >= len &&
       memcmp(ms->capture[l].init, s, len) == 0)
     return s+len;
@@ -365,19 +389,13 @@ static const char *match_capture (MatchState *ms, const char *s, int l) {
 }
 
 
-/* Warmline: patterns nest no deeper than the C stack bears, and one that
-** explodes can be stopped. */
-#define MATCH_DEPTH_MAX 10000
-#define MATCH_CALLS_PER_HOOK 65536
-
 static const char *domatch (MatchState *ms, const char *s, const char *p);
 
 static const char *match (MatchState *ms, const char *s, const char *p) {
   const char *res;
   if (++ms->depth > MATCH_DEPTH_MAX)
     luaL_error(ms->L, "pattern too complex");
-  if (++ms->calls % MATCH_CALLS_PER_HOOK == 0)
-    lua_callcounthook(ms->L);
+  spend(ms, 2);
   res = domatch(ms, s, p);
   ms->depth--;
   return res;
@@ -409,6 +427,7 @@ static const char *domatch (MatchState *ms, const char *s, const char *p) {
             luaL_error(ms->L, "missing " LUA_QL("[") " after "
                                LUA_QL("%%f") " in pattern");
           ep = classend(ms, p);  /* points to what is next */
+          spend(ms, itemwork(p, ep));
           previous = (s == ms->src_init) ? '\0' : *(s-1);
           if (matchbracketclass(uchar(previous), p, ep-1) ||
              !matchbracketclass(uchar(*s), p, ep-1)) return NULL;
@@ -434,6 +453,7 @@ static const char *domatch (MatchState *ms, const char *s, const char *p) {
     }
     default: dflt: {  /* it is a pattern item */
       const char *ep = classend(ms, p);  /* points to what is next */
+      spend(ms, itemwork(p, ep));
       int m = s<ms->src_end && singlematch(uchar(*s), p, ep);
       switch (*ep) {
         case '?': {  /* optional */
@@ -462,7 +482,18 @@ static const char *domatch (MatchState *ms, const char *s, const char *p) {
 
 
 
-static const char *lmemfind (const char *s1, size_t l1,
+/* Warmline: whether two texts are equal; charged as it goes. */
+static int agree (lua_State *L, const char *a, const char *b, size_t l) {
+  const size_t piece = 4096;
+  for (; l > piece; a += piece, b += piece, l -= piece) {
+    if (memcmp(a, b, piece) != 0) return 0;
+    lua_spend(L, 64);
+  }
+  return memcmp(a, b, l) == 0;
+}
+
+
+static const char *lmemfind (lua_State *L, const char *s1, size_t l1,
                                const char *s2, size_t l2) {
   if (l2 == 0) return s1;  /* empty strings are everywhere */
   else if (l2 > l1) return NULL;  /* avoids a negative `l1' */
@@ -472,7 +503,8 @@ static const char *lmemfind (const char *s1, size_t l1,
     l1 = l1-l2;  /* `s2' cannot be found after that */
     while (l1 > 0 && (init = (const char *)memchr(s1, *s2, l1)) != NULL) {
       init++;   /* 1st char is already checked */
-      if (memcmp(init, s2+1, l2) == 0)
+      lua_spend(L, 2 + (int)((init-s1) > 0x1000000 ? 0x100000 : (init-s1) / 16));
+      if (agree(L, init, s2+1, l2))
         return init-1;
       else {  /* correct `l1' and `s1' to try again */
         l1 -= init-s1;
@@ -518,12 +550,13 @@ static int str_find_aux (lua_State *L, int find) {
   const char *s = luaL_checklstring(L, 1, &l1);
   const char *p = luaL_checklstring(L, 2, &l2);
   ptrdiff_t init = posrelat(luaL_optinteger(L, 3, 1), l1) - 1;
+  lua_spend(L, (int)(l2 > 0x1000000 ? 0x100000 : l2 / 16));
   if (init < 0) init = 0;
   else if ((size_t)(init) > l1) init = (ptrdiff_t)l1;
   if (find && (lua_toboolean(L, 4) ||  /* explicit request? */
       strpbrk(p, SPECIALS) == NULL)) {  /* or no special characters? */
     /* do a plain search */
-    const char *s2 = lmemfind(s+init, l1-init, p, l2);
+    const char *s2 = lmemfind(L, s+init, l1-init, p, l2);
     if (s2) {
       lua_pushinteger(L, s2-s+1);
       lua_pushinteger(L, s2-s+l2);
@@ -536,7 +569,7 @@ static int str_find_aux (lua_State *L, int find) {
     const char *s1=s+init;
     ms.L = L;
     ms.depth = 0;
-    ms.calls = 0;
+    ms.work = 0;
     ms.src_init = s;
     ms.src_end = s+l1;
     do {
@@ -576,7 +609,7 @@ static int gmatch_aux (lua_State *L) {
   const char *src;
   ms.L = L;
   ms.depth = 0;
-  ms.calls = 0;
+  ms.work = 0;
   ms.src_init = s;
   ms.src_end = s+ls;
   for (src = s + (size_t)lua_tointeger(L, lua_upvalueindex(3));
@@ -682,7 +715,7 @@ static int str_gsub (lua_State *L) {
   luaL_buffinit(L, &b);
   ms.L = L;
   ms.depth = 0;
-  ms.calls = 0;
+  ms.work = 0;
   ms.src_init = src;
   ms.src_end = src+srcl;
   while (n < max_s) {

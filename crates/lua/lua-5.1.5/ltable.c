@@ -167,6 +167,7 @@ int luaH_next (lua_State *L, Table *t, StkId key) {
       setobj2s(L, key+1, &t->array[i]);
       return 1;
     }
+    luaE_work(L, 2);
   }
   for (i -= t->sizearray; i < sizenode(t); i++) {  /* then hash part */
     if (!ttisnil(gval(gnode(t, i)))) {  /* a non-nil value? */
@@ -174,6 +175,7 @@ int luaH_next (lua_State *L, Table *t, StkId key) {
       setobj2s(L, key+1, gval(gnode(t, i)));
       return 1;
     }
+    luaE_work(L, 2);
   }
   return 0;  /* no more elements */
 }
@@ -219,7 +221,7 @@ static int countint (const TValue *key, int *nums) {
 }
 
 
-static int numusearray (const Table *t, int *nums) {
+static int numusearray (lua_State *L, const Table *t, int *nums) {
   int lg;
   int ttlg;  /* 2^lg */
   int ause = 0;  /* summation of `nums' */
@@ -236,6 +238,7 @@ static int numusearray (const Table *t, int *nums) {
     for (; i <= lim; i++) {
       if (!ttisnil(&t->array[i-1]))
         lc++;
+      if ((i & 4095) == 4095) luaE_work(L, 4096);
     }
     nums[lg] += lc;
     ause += lc;
@@ -244,12 +247,13 @@ static int numusearray (const Table *t, int *nums) {
 }
 
 
-static int numusehash (const Table *t, int *nums, int *pnasize) {
+static int numusehash (lua_State *L, const Table *t, int *nums, int *pnasize) {
   int totaluse = 0;  /* total number of elements */
   int ause = 0;  /* summation of `nums' */
   int i = sizenode(t);
   while (i--) {
     Node *n = &t->node[i];
+    if ((i & 1023) == 1023) luaE_work(L, 1024 * 8);
     if (!ttisnil(gval(n))) {
       ause += countint(key2tval(n), nums);
       totaluse++;
@@ -263,8 +267,10 @@ static int numusehash (const Table *t, int *nums, int *pnasize) {
 static void setarrayvector (lua_State *L, Table *t, int size) {
   int i;
   luaM_reallocvector(L, t->array, t->sizearray, size, TValue);
-  for (i=t->sizearray; i<size; i++)
+  for (i=t->sizearray; i<size; i++) {
      setnilvalue(&t->array[i]);
+     if ((i & 4095) == 4095) luaE_work(L, 4096 * 2);
+  }
   t->sizearray = size;
 }
 
@@ -287,6 +293,7 @@ static void setnodevector (lua_State *L, Table *t, int size) {
       gnext(n) = NULL;
       setnilvalue(gkey(n));
       setnilvalue(gval(n));
+      if ((i & 1023) == 1023) luaE_work(L, 1024 * 8);
     }
   }
   t->lsizenode = cast_byte(lsize);
@@ -307,6 +314,7 @@ static void resize (lua_State *L, Table *t, int nasize, int nhsize) {
     t->sizearray = nasize;
     /* re-insert elements from vanishing slice */
     for (i=nasize; i<oldasize; i++) {
+      if ((i & 1023) == 1023) luaE_work(L, 1024 * 64);
       if (!ttisnil(&t->array[i]))
         setobjt2t(L, luaH_setnum(L, t, i+1), &t->array[i]);
     }
@@ -316,6 +324,7 @@ static void resize (lua_State *L, Table *t, int nasize, int nhsize) {
   /* re-insert elements from hash part */
   for (i = twoto(oldhsize) - 1; i >= 0; i--) {
     Node *old = nold+i;
+    if ((i & 1023) == 1023) luaE_work(L, 1024 * 64);
     if (!ttisnil(gval(old)))
       setobjt2t(L, luaH_set(L, t, key2tval(old)), gval(old));
   }
@@ -336,9 +345,9 @@ static void rehash (lua_State *L, Table *t, const TValue *ek) {
   int i;
   int totaluse;
   for (i=0; i<=MAXBITS; i++) nums[i] = 0;  /* reset counts */
-  nasize = numusearray(t, nums);  /* count keys in array part */
+  nasize = numusearray(L, t, nums);  /* count keys in array part */
   totaluse = nasize;  /* all those keys are integer keys */
-  totaluse += numusehash(t, nums, &nasize);  /* count keys in hash part */
+  totaluse += numusehash(L, t, nums, &nasize);  /* count keys in hash part */
   /* count extra key */
   nasize += countint(ek, nums);
   totaluse++;

@@ -344,7 +344,10 @@ LUA_API int lua_gethookcount (lua_State *L);
 
 LUA_API void lua_setreadonly (lua_State *L, int idx, int readonly);
 LUA_API int lua_isreadonly (lua_State *L, int idx);
-LUA_API void lua_callcounthook (lua_State *L);
+LUA_API int lua_raise (lua_State *L);
+LUA_API void lua_spend (lua_State *L, int units);
+LUA_API void lua_sharehook (lua_State *from, lua_State *to);
+LUA_API void lua_setpause (lua_State *L, void (*pause) (lua_State *L));
 
 
 struct lua_Debug {

@@ -57,8 +57,7 @@ pub struct Executor {
     stopwatch_ns: u64,
     /// For whom a script runs.
     script_slot: Option<ClientSlot>,
-    /// Until when a script that takes long has its turn, on the monotonic clock.
-    script_slice_until_us: u64,
+    script_turn: script::ScriptTurn,
     suspended: Option<Box<script::SuspendedScript>>,
     /// The data has been saved for the last time: what ran now would be acknowledged and lost.
     ends: bool,
@@ -93,7 +92,7 @@ impl Executor {
             commands_before_tick: 0,
             stopwatch_ns: 0,
             script_slot: None,
-            script_slice_until_us: 0,
+            script_turn: script::ScriptTurn::default(),
             suspended: None,
             ends: false,
         };
@@ -172,6 +171,14 @@ impl Executor {
         let authenticated = self.server.config.requirepass.is_none();
         self.server.observed.statistics.connections_received += 1;
         self.server.clients.add(|id, slot| Client::new(id, slot, connection, now, authenticated))
+    }
+
+    /// What commands of a file run for.
+    pub(super) fn connect_replay(&mut self) -> ClientSlot {
+        let now = self.server.now;
+        self.server
+            .clients
+            .add_unlisted(|id, slot| Client::new(id, slot, ConnectionFigures::default(), now, true))
     }
 
     /// A client is gone: forgets it everywhere.

@@ -25,7 +25,7 @@ use std::rc::Rc;
 use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::ArgRange;
 
-pub use lua::{Interrupt, Kind, Raise, Reference};
+pub use lua::{Interrupt, Kind, Raise, Reference, Turn};
 
 pub type Stack<'a> = lua::Stack<'a, dyn Caller>;
 pub type Interpreter = lua::Interpreter<dyn Caller>;
@@ -45,7 +45,9 @@ pub trait Caller {
     /// Keeps a function of the library that is being loaded.
     fn register(&mut self, function: NewFunction) -> Result<(), &'static str>;
     /// Asked now and then while a script runs.
-    fn interrupt(&mut self) -> Interrupt;
+    fn interrupt(&mut self) -> Turn;
+    /// Whether the command just run has taken so long that it is time to ask.
+    fn is_due(&self) -> bool;
     fn settings(&mut self) -> &mut Settings;
     fn scratch(&mut self) -> &mut Scratch;
     fn random(&mut self) -> &mut Random48;
@@ -222,7 +224,7 @@ impl Scripts {
             interpreter.collect(COLLECTION_STEPS);
         }
         // What one script has filled must not be missing for the next.
-        if interpreter.used_bytes() > environment::BYTES_MAX / 4 {
+        if interpreter.is_nearly_full() {
             interpreter.collect_all();
         }
         self.scratch.trim();

@@ -84,7 +84,7 @@ const MAY_IMPORT: &[(&[&str], &[&str])] = &[
         ],
     ),
     // Commands reach a script through a trait, so that it knows nothing of them.
-    (&["script"], &["sys"]),
+    (&["script"], &["clock", "sys"]),
     (
         &["replication", "cluster"],
         &["command", "session", "server", "acl", "persist", "db", "observe", "config", "clock", "sys"],

@@ -229,7 +229,10 @@ fn reset_client(ctx: &mut Context<'_>, slot: ClientSlot) {
     client.transaction = None;
     client.db_index = 0;
     client.name.clear();
-    client.reply_mode = ReplyMode::On;
+    // Its own reply may be the one that is to be skipped.
+    if client.reply_mode != ReplyMode::Skip {
+        client.reply_mode = ReplyMode::On;
+    }
     client.is_monitor = false;
     client.no_evict = false;
     client.no_touch = false;

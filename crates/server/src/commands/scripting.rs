@@ -202,6 +202,8 @@ pub(super) fn end_script(ctx: &mut Context<'_>, mode: Mode) -> Outcome {
         Some(error) if running.call.mode != mode => Err(error),
         _ => {
             running.killed = true;
+            let command = if mode == Mode::Eval { "SCRIPT KILL" } else { "FUNCTION KILL" };
+            log::info!("Script killed by user with {command}.");
             ctx.reply.ok();
             Ok(())
         }

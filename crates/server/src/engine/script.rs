@@ -4,6 +4,7 @@
 use super::Executor;
 use super::observation::Finished;
 use super::transaction::TransactionRun;
+use crate::clock::Reading;
 use crate::command::args::OwnedArgs;
 use crate::command::registry::CommandId;
 use crate::command::{Args, Command, Group, Next, Origin, flag};
@@ -12,7 +13,7 @@ use crate::script::numbers::Random48;
 use crate::script::values::{self, Written};
 use crate::script::{
     self, Caller, CommandLine, Fiber, Interpreter, Interrupt, Mode, Progress, Running, Scratch, Settings,
-    environment, functions,
+    Turn, environment, functions,
 };
 use crate::session::ClientSlot;
 use std::borrow::Cow;
@@ -25,7 +26,20 @@ pub(super) struct ScriptRun {
     id: CommandId,
     /// The client's database: a script's SELECT is the script's alone.
     db_index: usize,
+    /// The instant at which all of it happens, and what it is part of, however long that takes.
+    now: Reading,
     started_ns: u64,
+}
+
+/// How far the script that runs is in its turn.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ScriptTurn {
+    /// When it was last asked about, or gone on with, on the monotonic clock.
+    asked_us: u64,
+    /// A command that ends after this makes it be asked about, on the stopwatch.
+    due_ns: u64,
+    /// If it takes long: until when it may go on before others are looked after.
+    slice_until_us: u64,
 }
 
 /// A script that was put aside.
@@ -81,12 +95,15 @@ impl Executor {
             self.tell_monitors(slot, self.server.registry.row(id), args, Origin::default());
         }
         let client = &self.server.clients[slot];
-        let run = ScriptRun { slot, id, db_index: client.db_index, started_ns: self.stopwatch_ns };
+        let (db_index, now, started_ns) = (client.db_index, self.server.now, self.stopwatch_ns);
+        let run = ScriptRun { slot, id, db_index, now, started_ns };
         let scripts = &mut self.server.scripts;
         let mut interpreter = scripts.take(call.mode);
         let arguments = push_call(&mut interpreter, &call, args);
-        scripts.running = Some(Running::new(call, self.clock.monotonic_us()));
+        let started_us = self.clock.monotonic_us();
+        scripts.running = Some(Running::new(call, started_us));
         self.script_slot = Some(slot);
+        self.begin_script_turn(started_us);
         let progress = interpreter.run(arguments, 1, self as &mut (dyn Caller + 'static));
         match progress {
             Progress::Done { interpreter, failed } => {
@@ -156,6 +173,9 @@ impl Executor {
     /// Goes on with a script that was put aside, for a slice.
     pub(super) fn go_on_with_script(&mut self) {
         let Some(mut suspended) = self.suspended.take() else { return };
+        // Time stands still for it, and moves for everybody else.
+        let now = std::mem::replace(&mut self.server.now, suspended.rest.run.now);
+        self.begin_script_turn(self.clock.monotonic_us());
         match suspended.fiber.resume(self as &mut (dyn Caller + 'static)) {
             Progress::Suspended(fiber) => {
                 suspended.fiber = fiber;
@@ -163,6 +183,17 @@ impl Executor {
             }
             Progress::Done { interpreter, failed } => self.end_suspended(suspended.rest, interpreter, failed),
         }
+        if self.server.now.monotonic_us < now.monotonic_us {
+            self.server.now = now;
+        }
+    }
+
+    fn begin_script_turn(&mut self, now_us: u64) {
+        self.script_turn = ScriptTurn {
+            asked_us: now_us,
+            due_ns: self.clock.stopwatch_ns() + COMMANDS_NS_MAX,
+            slice_until_us: now_us + SLICE_US,
+        };
     }
 
     /// Ends the command that the script was, and what it was part of, and lets its client go on.
@@ -370,39 +401,15 @@ impl Caller for Executor {
         Err(functions::REGISTERED_TOO_LATE)
     }
 
-    fn interrupt(&mut self) -> Interrupt {
+    fn interrupt(&mut self) -> Turn {
         let now_us = self.clock.monotonic_us();
-        let threshold_ms = self.server.config.busy_reply_threshold_ms;
-        let Some(running) = &mut self.server.scripts.running else { return Interrupt::GoOn };
-        if running.killed {
-            let (text, command) = match running.call.mode {
-                Mode::Eval => ("ERR Script killed by user with SCRIPT KILL.", "SCRIPT KILL"),
-                Mode::Function => ("ERR Script killed by user with FUNCTION KILL.", "FUNCTION KILL"),
-            };
-            log::info!("Script killed by user with {command}.");
-            return Interrupt::Kill(text);
-        }
-        if running.is_slow {
-            // Once a slice, the rest of the server has its turn.
-            let over = now_us >= self.script_slice_until_us;
-            if over {
-                self.script_slice_until_us = now_us + SLICE_US;
-            }
-            return if over && !self.disk.replays_at_once { Interrupt::Suspend } else { Interrupt::GoOn };
-        }
-        let elapsed_ms = now_us.saturating_sub(running.started_us) / 1000;
-        if threshold_ms == 0 || elapsed_ms < threshold_ms {
-            return Interrupt::GoOn;
-        }
-        running.is_slow = true;
-        self.script_slice_until_us = now_us + SLICE_US;
-        let command = if running.call.mode == Mode::Eval { "SCRIPT KILL" } else { "FUNCTION KILL" };
-        log::warn!(
-            "Slow script detected: still in execution after {elapsed_ms} milliseconds. You can try killing the script \
-             using the {command} command. Script name is: {}.",
-            running.call.name
-        );
-        if self.disk.replays_at_once { Interrupt::GoOn } else { Interrupt::Suspend }
+        let lasted_us = now_us.saturating_sub(std::mem::replace(&mut self.script_turn.asked_us, now_us));
+        self.script_turn.due_ns = self.clock.stopwatch_ns() + COMMANDS_NS_MAX;
+        Turn { interrupt: self.interrupt_of_script(now_us), lasted_us }
+    }
+
+    fn is_due(&self) -> bool {
+        self.stopwatch_ns >= self.script_turn.due_ns
     }
 
     fn settings(&mut self) -> &mut Settings {
@@ -418,5 +425,38 @@ impl Caller for Executor {
     }
 }
 
+impl Executor {
+    /// Whether the script that runs may go on.
+    fn interrupt_of_script(&mut self, now_us: u64) -> Interrupt {
+        let threshold_ms = self.server.config.busy_reply_threshold_ms;
+        let Some(running) = &mut self.server.scripts.running else { return Interrupt::GoOn };
+        if running.killed {
+            return Interrupt::Kill(match running.call.mode {
+                Mode::Eval => "ERR Script killed by user with SCRIPT KILL.",
+                Mode::Function => "ERR Script killed by user with FUNCTION KILL.",
+            });
+        }
+        if running.is_slow {
+            // Once a slice, the rest of the server has its turn.
+            let over = now_us >= self.script_turn.slice_until_us;
+            return if over && !self.disk.replays_at_once { Interrupt::Suspend } else { Interrupt::GoOn };
+        }
+        let elapsed_ms = now_us.saturating_sub(running.started_us) / 1000;
+        if threshold_ms == 0 || elapsed_ms < threshold_ms {
+            return Interrupt::GoOn;
+        }
+        running.is_slow = true;
+        let command = if running.call.mode == Mode::Eval { "SCRIPT KILL" } else { "FUNCTION KILL" };
+        log::warn!(
+            "Slow script detected: still in execution after {elapsed_ms} milliseconds. You can try killing the script \
+             using the {command} command. Script name is: {}.",
+            running.call.name
+        );
+        if self.disk.replays_at_once { Interrupt::GoOn } else { Interrupt::Suspend }
+    }
+}
+
 /// How long a script that takes long goes on before others are looked after.
-const SLICE_US: u64 = 1000;
+const SLICE_US: u64 = 500;
+/// What a script's commands may take before it is asked about, where Lua has little to do between them.
+const COMMANDS_NS_MAX: u64 = 200_000;

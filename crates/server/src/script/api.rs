@@ -75,6 +75,9 @@ fn run_command(stack: &mut Stack<'_>, raises: bool) -> Result<usize, Raise> {
         }
     };
     *stack.host().scratch() = scratch;
+    if stack.host().is_due() {
+        stack.checkpoint()?;
+    }
     if failed && raises { Err(Raise::Value) } else { Ok(1) }
 }
 

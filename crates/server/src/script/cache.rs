@@ -136,10 +136,11 @@ pub fn sha1_text(bytes: &[u8]) -> Sha1Text {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script::{Interpreter, Interrupt};
+    use crate::script::{Interpreter, Interrupt, Turn};
 
     fn reference() -> Reference {
-        let mut interpreter = Interpreter::new(1 << 20, |_| Interrupt::GoOn);
+        let mut interpreter =
+            Interpreter::new(1 << 20, |_| Turn { interrupt: Interrupt::GoOn, lasted_us: 0 });
         let mut stack = interpreter.stack();
         stack.push_boolean(true);
         stack.keep()

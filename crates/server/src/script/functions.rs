@@ -4,15 +4,16 @@ use super::flags::{LibraryHead, ScriptFlags, is_name, library_head};
 use super::numbers::Random48;
 use super::values::error_information;
 use super::{
-    Caller, CommandLine, Interrupt, Kind, Mode, Progress, Reference, Scratch, Scripts, Settings, Stack,
+    Caller, CommandLine, Interrupt, Kind, Mode, Progress, Reference, Scratch, Scripts, Settings, Stack, Turn,
     environment,
 };
+use crate::clock::Clock;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use wire::reply::ReplyBuffer;
 
-/// How often a library's code may be interrupted before it has registered its functions: about half a second.
-const LOAD_INTERRUPTS_MAX: u32 = 500;
+/// How long a library's code may take to register its functions.
+const LOAD_US_MAX: u64 = 500_000;
 
 /// A function that a library's code has registered.
 #[derive(Clone, Debug)]
@@ -227,7 +228,8 @@ impl Scripts {
             settings: Settings::default(),
             scratch: Scratch::default(),
             random: self.random.clone(),
-            interrupts: 0,
+            clock: Clock::machine(),
+            asked_us: 0,
         };
         let mut interpreter = self.take(Mode::Function);
         let mut stack = interpreter.stack();
@@ -291,7 +293,9 @@ struct Loading {
     settings: Settings,
     scratch: Scratch,
     random: Random48,
-    interrupts: u32,
+    /// Started with the code.
+    clock: Clock,
+    asked_us: u64,
 }
 
 impl Caller for Loading {
@@ -308,12 +312,18 @@ impl Caller for Loading {
         Ok(())
     }
 
-    fn interrupt(&mut self) -> Interrupt {
-        self.interrupts += 1;
-        match self.interrupts > LOAD_INTERRUPTS_MAX {
+    fn interrupt(&mut self) -> Turn {
+        let now_us = self.clock.monotonic_us();
+        let lasted_us = now_us - std::mem::replace(&mut self.asked_us, now_us);
+        let interrupt = match now_us > LOAD_US_MAX {
             true => Interrupt::Kill("ERR FUNCTION LOAD timeout"),
             false => Interrupt::GoOn,
-        }
+        };
+        Turn { interrupt, lasted_us }
+    }
+
+    fn is_due(&self) -> bool {
+        false
     }
 
     fn settings(&mut self) -> &mut Settings {

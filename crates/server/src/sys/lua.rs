@@ -36,7 +36,13 @@ use memory::Memory;
 unsafe extern "C-unwind" {
     fn lua_setreadonly(state: *mut ffi::lua_State, index: c_int, readonly: c_int);
     fn lua_isreadonly(state: *mut ffi::lua_State, index: c_int) -> c_int;
+    fn lua_raise(state: *mut ffi::lua_State) -> c_int;
+    fn lua_spend(state: *mut ffi::lua_State, units: c_int);
+    fn lua_setpause(state: *mut ffi::lua_State, pause: Option<Pause>);
 }
+
+/// What Lua calls in the midst of long work of its own.
+type Pause = unsafe extern "C-unwind" fn(*mut ffi::lua_State);
 
 /// A function that scripts can call. Its arguments are the whole stack, its results the last values on it; answers
 /// how many.
@@ -52,12 +58,26 @@ pub enum Interrupt {
     Kill(&'static str),
 }
 
+/// What the host answers when it is asked about the script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    pub interrupt: Interrupt,
+    /// How long the script has gone on since it was last asked about, or gone on with.
+    pub lasted_us: u64,
+}
+
 /// A value that Lua keeps for Rust.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reference(c_int);
 
-/// Instructions between two calls of the interrupt.
-const INSTRUCTIONS_PER_INTERRUPT: c_int = 100_000;
+/// Instructions between two calls of the interrupt, while they take as long as instructions do.
+const INSTRUCTIONS_PER_INTERRUPT: c_int = 10_000;
+/// When they take so long, the interrupt is called after fewer of them; and after more when they take no longer than this.
+const LONG_TURN_US: u64 = 400;
+const SHORT_TURN_US: u64 = 100;
+/// What native code takes in a script's time, in instructions: each of its steps, and the fewest worth mentioning.
+const INSTRUCTIONS_PER_STEP: u32 = 8;
+const STEPS_SPENT_MIN: u32 = 16;
 
 /// What a state's callbacks find by way of its allocator.
 #[repr(C)]
@@ -65,7 +85,9 @@ struct Shared<H: ?Sized> {
     /// First, where the allocator looks for it.
     memory: Memory,
     host: Option<NonNull<H>>,
-    interrupt: fn(&mut H) -> Interrupt,
+    interrupt: fn(&mut H) -> Turn,
+    /// Instructions until it is called next.
+    instructions: c_int,
     /// Of the fiber that runs.
     yielder: Option<NonNull<fiber::Yielder>>,
     /// The hook was set to interrupt at each line, because a killed script must not catch its end.
@@ -82,11 +104,12 @@ pub struct Interpreter<H: ?Sized + 'static> {
 impl<H: ?Sized + 'static> Interpreter<H> {
     /// A state with the base, string, table and math libraries. `bytes_max` is what its scripts may fill, and
     /// `interrupt` is asked now and then while one runs.
-    pub fn new(bytes_max: usize, interrupt: fn(&mut H) -> Interrupt) -> Self {
+    pub fn new(bytes_max: usize, interrupt: fn(&mut H) -> Turn) -> Self {
         let shared = Box::new(Shared {
             memory: Memory::new(bytes_max),
             host: None,
             interrupt,
+            instructions: INSTRUCTIONS_PER_INTERRUPT,
             yielder: None,
             kills: false,
         });
@@ -95,7 +118,7 @@ impl<H: ?Sized + 'static> Interpreter<H> {
         let state = unsafe { ffi::lua_newstate(memory::allocate, shared.as_ptr().cast()) };
         let state = NonNull::new(state).expect("memory for a Lua state");
         let interpreter = Interpreter { state, shared, spare_stack: None };
-        interpreter.set_hook(ffi::LUA_MASKCOUNT);
+        interpreter.set_hook();
         interpreter
     }
 
@@ -111,10 +134,12 @@ impl<H: ?Sized + 'static> Interpreter<H> {
         }
     }
 
-    fn set_hook(&self, mask: c_int) {
+    fn set_hook(&self) {
         // SAFETY: the hook is one of this type of state.
         unsafe {
-            ffi::lua_sethook(self.state.as_ptr(), Some(hook::<H>), mask, INSTRUCTIONS_PER_INTERRUPT);
+            (*self.shared.as_ptr()).instructions = INSTRUCTIONS_PER_INTERRUPT;
+            let state = self.state.as_ptr();
+            ffi::lua_sethook(state, Some(hook::<H>), ffi::LUA_MASKCOUNT, INSTRUCTIONS_PER_INTERRUPT);
         }
     }
 
@@ -126,6 +151,12 @@ impl<H: ?Sized + 'static> Interpreter<H> {
     pub fn used_bytes(&self) -> usize {
         // SAFETY: `shared` is alive, and no reference to it outlives a statement.
         unsafe { (*self.shared.as_ptr()).memory.used_bytes }
+    }
+
+    /// Whether the next script may miss what this one has left.
+    pub fn is_nearly_full(&self) -> bool {
+        // SAFETY: as above.
+        unsafe { (*self.shared.as_ptr()).memory.is_nearly_full() }
     }
 
     /// Collects garbage for a while; also when a script has stopped the collector.
@@ -169,19 +200,25 @@ unsafe fn shared_of<H: ?Sized + 'static>(state: *mut ffi::lua_State) -> *mut Sha
 unsafe extern "C-unwind" fn trampoline<H: ?Sized + 'static>(state: *mut ffi::lua_State) -> c_int {
     // SAFETY: only `push_native` makes closures of this function, each with a `Native<H>` as its one value; the state
     // is alive while it calls, and no reference into `shared` is kept over the call.
-    let outcome = unsafe {
+    let (outcome, steps) = unsafe {
         let shared = shared_of::<H>(state);
         let native: Native<H> = std::mem::transmute(ffi::lua_touserdata(state, ffi::lua_upvalueindex(1)));
         let limited = std::mem::replace(&mut (*shared).memory.limited, false);
-        let outcome = native(&mut Stack::new(state));
+        let mut stack = Stack::new(state);
+        let outcome = native(&mut stack);
         (*shared).memory.limited = limited;
-        outcome
+        (outcome, stack.steps())
     };
     // SAFETY: what native functions raise lies on top of the stack, and this frame owns nothing that a jump over it
     // would leave behind (invariant 2).
     unsafe {
         match outcome {
-            Ok(results) => results as c_int,
+            Ok(results) => {
+                if steps >= STEPS_SPENT_MIN {
+                    lua_spend(state, (steps * INSTRUCTIONS_PER_STEP) as c_int);
+                }
+                results as c_int
+            }
             Err(Raise::Value) => ffi::lua_error(state),
             Err(Raise::Argument(index)) => {
                 ffi::luaL_argerror(state, index, ffi::lua_tolstring(state, -1, std::ptr::null_mut()))
@@ -193,38 +230,94 @@ unsafe extern "C-unwind" fn trampoline<H: ?Sized + 'static>(state: *mut ffi::lua
 unsafe extern "C-unwind" fn hook<H: ?Sized + 'static>(state: *mut ffi::lua_State, _: *mut ffi::lua_Debug) {
     // SAFETY: the hook is set on states of this type only, and nothing here keeps a reference when Lua jumps.
     unsafe {
-        if let Some(text) = ask::<H>(state) {
-            let shared = shared_of::<H>(state);
-            (*shared).memory.limited = false;
-            ffi::lua_createtable(state, 0, 1);
-            ffi::lua_pushlstring_(state, text.as_ptr().cast(), text.len());
-            ffi::lua_setfield(state, -2, c"err".as_ptr());
-            (*shared).memory.limited = true;
-            ffi::lua_error(state);
+        let (end, lasted_us) = ask::<H>(state);
+        let Some(text) = end else { return pace::<H>(state, lasted_us) };
+        let shared = shared_of::<H>(state);
+        let limited = std::mem::replace(&mut (*shared).memory.limited, false);
+        push_end::<H>(state, text);
+        (*shared).memory.limited = limited;
+        lua_raise(state);
+    }
+}
+
+/// Pushes the error that ends a script, with its place. Owns nothing when it returns, for its caller jumps.
+fn push_end<H: ?Sized + 'static>(state: *mut ffi::lua_State, text: &str) {
+    let mut stack = Stack::<H>::new(state);
+    let place = (0..2).filter_map(|level| stack.caller(level)).find(|caller| !caller.is_native);
+    stack.push_table(0, 3);
+    stack.push_bytes(text.as_bytes());
+    stack.set_field(-2, "err");
+    if let Some(place) = place {
+        stack.push_bytes(place.source.as_bytes());
+        stack.set_field(-2, "source");
+        stack.push_number(f64::from(place.line));
+        stack.set_field(-2, "line");
+    }
+}
+
+/// Gives the thread back for as long as that is wanted, in the midst of whatever Lua does: nothing is raised here. A
+/// script that is to end does so at its next instruction.
+unsafe extern "C-unwind" fn pause<H: ?Sized + 'static>(state: *mut ffi::lua_State) {
+    // SAFETY: it is set on states of this type only.
+    unsafe { look::<H>(state) };
+}
+
+/// Asks sooner where instructions take long, as those do that find all keys of a table in one place.
+///
+/// # Safety
+/// `state` belongs to an `Interpreter<H>`.
+unsafe fn pace<H: ?Sized + 'static>(state: *mut ffi::lua_State, lasted_us: u64) {
+    // SAFETY: the state is alive, and the hook is one of this type of state.
+    unsafe {
+        let shared = shared_of::<H>(state);
+        let now = (*shared).instructions;
+        let next = match lasted_us {
+            SHORT_TURN_US..=LONG_TURN_US => now,
+            ..SHORT_TURN_US => now.saturating_mul(2).min(INSTRUCTIONS_PER_INTERRUPT),
+            _ => ((u64::from(now.unsigned_abs()) * SHORT_TURN_US / lasted_us) as c_int).max(1),
+        };
+        if next != now {
+            (*shared).instructions = next;
+            ffi::lua_sethook(state, Some(hook::<H>), ffi::LUA_MASKCOUNT, next);
         }
     }
 }
 
 /// Asks what is to become of the script that runs, and gives the thread back for as long as that is wanted. A text
-/// ends the script, which cannot catch that: it is asked at each line from now on.
+/// ends the script, which cannot catch that: it is asked at each line from now on. Also how long it had gone on.
+///
+/// # Safety
+/// As for [`look`].
+unsafe fn ask<H: ?Sized + 'static>(state: *mut ffi::lua_State) -> (Option<&'static str>, u64) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let (end, lasted_us) = look::<H>(state);
+        if end.is_some() {
+            (*shared_of::<H>(state)).kills = true;
+            ffi::lua_sethook(state, Some(hook::<H>), ffi::LUA_MASKLINE | ffi::LUA_MASKCOUNT, 1);
+        }
+        (end, lasted_us)
+    }
+}
+
+/// As [`ask`], without doing anything about a script that is to end.
 ///
 /// # Safety
 /// `state` belongs to an `Interpreter<H>`, and nobody holds a reference to its host.
-unsafe fn ask<H: ?Sized + 'static>(state: *mut ffi::lua_State) -> Option<&'static str> {
+unsafe fn look<H: ?Sized + 'static>(state: *mut ffi::lua_State) -> (Option<&'static str>, u64) {
     // SAFETY: the host is lent while a script runs (invariant 4), and the yielder lives as long as the fiber that this
     // is called on.
     unsafe {
         let shared = shared_of::<H>(state);
+        let mut first_us = None;
         loop {
-            let mut host = (*shared).host?;
-            match ((*shared).interrupt)(host.as_mut()) {
-                Interrupt::GoOn => return None,
-                Interrupt::Suspend => (*shared).yielder?.as_ref().suspend(()),
-                Interrupt::Kill(text) => {
-                    (*shared).kills = true;
-                    ffi::lua_sethook(state, Some(hook::<H>), ffi::LUA_MASKLINE | ffi::LUA_MASKCOUNT, 1);
-                    return Some(text);
-                }
+            let Some(mut host) = (*shared).host else { return (None, 0) };
+            let turn = ((*shared).interrupt)(host.as_mut());
+            let lasted_us = *first_us.get_or_insert(turn.lasted_us);
+            match (turn.interrupt, (*shared).yielder) {
+                (Interrupt::Suspend, Some(yielder)) => yielder.as_ref().suspend(()),
+                (Interrupt::Kill(text), _) => return (Some(text), lasted_us),
+                (Interrupt::GoOn | Interrupt::Suspend, _) => return (None, lasted_us),
             }
         }
     }

@@ -1,6 +1,6 @@
 //! A chunk on a stack of its own: it can be left in the middle of whatever it does and gone on with later.
 
-use super::{Interpreter, Shared};
+use super::{Interpreter, Shared, lua_setpause, pause};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 use mlua_sys as ffi;
@@ -48,6 +48,10 @@ impl<H: ?Sized + 'static> Interpreter<H> {
                 (*shared.as_ptr()).memory.limited = true;
                 let status = ffi::lua_pcall(state.as_ptr(), arguments as c_int, 1, handler);
                 (*shared.as_ptr()).memory.limited = false;
+                if (*shared.as_ptr()).memory.is_nearly_full() {
+                    // Here others have their turn in between.
+                    ffi::lua_gc(state.as_ptr(), ffi::LUA_GCCOLLECT, 0);
+                }
                 (*shared.as_ptr()).yielder = None;
                 status
             }
@@ -62,10 +66,16 @@ impl<H: ?Sized + 'static> Fiber<H> {
         let shared: *mut Shared<H> = self.parts.0.shared.as_ptr();
         // SAFETY: `shared` lives as long as the interpreter. The host is borrowed for all of this call and is taken
         // back before it ends.
-        unsafe { (*shared).host = Some(NonNull::from(host)) };
+        unsafe {
+            (*shared).host = Some(NonNull::from(host));
+            lua_setpause(self.parts.0.state.as_ptr(), Some(pause::<H>));
+        }
         let result = self.parts.1.resume(());
         // SAFETY: as above.
-        unsafe { (*shared).host = None };
+        unsafe {
+            lua_setpause(self.parts.0.state.as_ptr(), None);
+            (*shared).host = None;
+        }
         match result {
             CoroutineResult::Yield(()) => Progress::Suspended(self),
             CoroutineResult::Return(status) => {
@@ -74,7 +84,7 @@ impl<H: ?Sized + 'static> Fiber<H> {
                 interpreter.spare_stack = Some(coroutine.into_stack());
                 // SAFETY: as above.
                 if std::mem::take(unsafe { &mut (*shared).kills }) {
-                    interpreter.set_hook(ffi::LUA_MASKCOUNT);
+                    interpreter.set_hook();
                 }
                 Progress::Done { interpreter, failed: status != ffi::LUA_OK }
             }

@@ -16,6 +16,11 @@ impl Memory {
         self.used_bytes > self.bytes_max
     }
 
+    /// So much of what scripts get that the next one may miss it.
+    pub fn is_nearly_full(&self) -> bool {
+        self.used_bytes > self.bytes_max / 4
+    }
+
     pub fn new(bytes_max: usize) -> Self {
         Memory { used_bytes: 0, bytes_max, limited: false }
     }

@@ -472,6 +472,11 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         }
     }
 
+    /// How often [`Self::step`] was called since the script was last asked about.
+    pub(super) fn steps(&self) -> u32 {
+        self.steps
+    }
+
     /// Taken for each value by native functions that may go on for long: now and then the script is interrupted here
     /// as it is within Lua, and ended if it has filled its memory, which native code can do unhindered.
     #[inline]
@@ -484,12 +489,13 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         self.checkpoint()
     }
 
+    /// Asks at once what is to become of the script, for native functions that know how long they have taken.
     #[cold]
-    fn checkpoint(&mut self) -> Result<(), Raise> {
+    pub fn checkpoint(&mut self) -> Result<(), Raise> {
         // SAFETY: the state is alive, and the stack is borrowed, so that nobody holds its host.
         let (overdrawn, end) = unsafe {
             let overdrawn = (*shared_of::<H>(self.state)).memory.is_overdrawn();
-            (overdrawn, ask::<H>(self.state))
+            (overdrawn, ask::<H>(self.state).0)
         };
         if let Some(text) = end {
             self.push_table(0, 1);
