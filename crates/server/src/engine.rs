@@ -173,14 +173,6 @@ impl Executor {
         self.server.clients.add(|id, slot| Client::new(id, slot, connection, now, authenticated))
     }
 
-    /// What commands of a file run for.
-    pub(super) fn connect_replay(&mut self) -> ClientSlot {
-        let now = self.server.now;
-        self.server
-            .clients
-            .add_unlisted(|id, slot| Client::new(id, slot, ConnectionFigures::default(), now, true))
-    }
-
     /// A client is gone: forgets it everywhere.
     pub fn disconnect(&mut self, slot: ClientSlot) {
         let server = &mut self.server;

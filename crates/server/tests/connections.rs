@@ -22,6 +22,8 @@ tests_with_io_threads!(
     the_largest_clients_go_when_all_together_are_too_large,
     the_last_reply_arrives_although_more_was_sent,
     memory_of_idle_connections_is_given_back,
+    waiting_clients_that_vanish_cost_nothing,
+    a_closing_client_fills_no_memory,
 );
 
 fn sigterm_and_sigint_stop_cleanly() {
@@ -199,4 +201,118 @@ fn memory_of_idle_connections_is_given_back() {
         .collect();
     assert_eq!(memory.len(), 50);
     assert!(memory.iter().all(|&bytes| bytes < 4096), "{memory:?}");
+}
+
+/// Processor time of the process so far, in hundredths of a second.
+fn busy_ticks(process: &Process) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.pid())).unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+/// Closes a connection as a peer does that has died: with a reset.
+fn reset(client: Client<TcpStream>) {
+    rustix::net::sockopt::set_socket_linger(&client.stream, Some(std::time::Duration::ZERO)).unwrap();
+}
+
+fn waiting_clients_that_vanish_cost_nothing() {
+    let process = Process::start(&["--busy-reply-threshold", "20"]);
+    let mut control = process.connect();
+    // More than is read of a client that waits.
+    let behind = "PING\r\n".repeat(400_000);
+    let waits: [(&[&str], &str); 5] = [
+        (&[], "BLPOP k 0"),
+        (&["MULTI", "PING", "EXEC"], "BLPOP k 0"),
+        (&["CLIENT REPLY OFF"], "XREAD BLOCK 0 STREAMS s $"),
+        (&["CLIENT TRACKING ON", "HELLO 3"], "WAIT 1 0"),
+        (&[], "SET k v"),
+    ];
+    for half_closed in [false, true] {
+        for (before, waiting) in waits {
+            if waiting.starts_with("SET") {
+                assert_eq!(control.ask("CLIENT PAUSE 60000 WRITE"), "OK");
+            }
+            let mut client = process.connect();
+            before
+                .iter()
+                .for_each(|line| client.send(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>()));
+            client.stream.write_all(format!("{waiting}\r\n").as_bytes()).unwrap();
+            eventually("a client that waits", || {
+                let clients = control.ask("INFO clients");
+                clients.contains("blocked_clients:1\r\n")
+            });
+            client.stream.set_nonblocking(true).unwrap();
+            // An end is seen behind what is sent before it, and a reset at once.
+            let sent = if half_closed { 10_000 } else { behind.len() };
+            let _ = client.stream.write_all(&behind.as_bytes()[..sent]);
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            match half_closed {
+                true => client.stream.shutdown(std::net::Shutdown::Write).unwrap(),
+                false => reset(client),
+            }
+            eventually("the client is gone", || control.ask("CLIENT LIST").lines().count() == 1);
+            assert_eq!(control.ask("CLIENT UNPAUSE"), "OK");
+        }
+    }
+    let before = busy_ticks(&process);
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert!(busy_ticks(&process) - before < 25, "nobody is there, and the process is busy");
+}
+
+fn a_closing_client_fills_no_memory() {
+    let process = Process::start(&[]);
+    let mut control = process.connect();
+    control.ask(&format!("SET k {}", "v".repeat(1_000_000)));
+    let mut client = process.connect();
+    // It does not read, so that the last reply waits; what it sends is of no interest to anybody.
+    client.stream.write_all("GET k\r\n".repeat(50).as_bytes()).unwrap();
+    client.stream.write_all(b"QUIT\r\n").unwrap();
+    eventually("the last request has run", || control.ask("CLIENT LIST").contains("cmd=quit"));
+    client.stream.set_nonblocking(true).unwrap();
+    let garbage = vec![b'x'; 1 << 20];
+    let started = std::time::Instant::now();
+    while started.elapsed() < std::time::Duration::from_millis(300) {
+        let _ = client.stream.write(&garbage);
+    }
+    let list = control.ask("CLIENT LIST");
+    let line = list.lines().find(|line| line.contains("cmd=quit"));
+    let line = line.unwrap_or_else(|| panic!("it has gone: {list}"));
+    let held: u64 = line.split(" qbuf=").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    assert!(held < 1 << 20, "{line}");
+    client.stream.set_nonblocking(false).unwrap();
+    for _ in 0..50 {
+        assert_eq!(process::shown(&client.receive().unwrap()).len(), 1_000_000);
+    }
+    assert_eq!(process::shown(&client.receive().unwrap()), "OK");
+    assert!(client.is_closed_by_server());
+}
+
+#[test]
+fn commands_of_a_file_run_for_nobody_that_others_could_close() {
+    for threads in ["1", "2"] {
+        let process = Process::start(&[
+            "--appendonly",
+            "yes",
+            "--enable-debug-command",
+            "yes",
+            "--io-threads",
+            threads,
+        ]);
+        let mut control = process.connect();
+        let mut sender = process.connect();
+        let requests: String = (0..300_000).map(|i| format!("SET key:{i} value\r\n")).collect();
+        sender.stream.write_all(requests.as_bytes()).unwrap();
+        (0..300_000).for_each(|_| assert!(!sender.receive().unwrap().is_error()));
+        control.send(&[b"CONFIG", b"SET", b"appendfsync", b"no"]);
+        control.receive().unwrap();
+        let mut loader = process.connect();
+        loader.send(&[b"DEBUG", b"LOADAOF"]);
+        eventually("the data is being loaded", || control.ask("GET key:0").starts_with("LOADING"));
+        assert_eq!(control.ask("CLIENT LIST").lines().count(), 3);
+        assert!(control.ask("INFO clients").contains("connected_clients:3\r\n"));
+        assert_eq!(control.ask("CLIENT KILL TYPE normal"), "2");
+        assert!(loader.is_closed_by_server());
+        eventually("all is loaded", || control.ask("DBSIZE") == "300000");
+        assert_eq!(control.ask("CLIENT LIST").lines().count(), 1);
+    }
 }

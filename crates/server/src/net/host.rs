@@ -24,7 +24,7 @@ use std::time::Duration;
 use wire::request::Limits;
 
 /// A waiting client may have this much unread; then its socket is left alone until it may go on.
-const BLOCKED_INPUT_BYTES_MAX: usize = 1 << 20;
+const WAITING_INPUT_BYTES_MAX: usize = 1 << 20;
 
 /// Orders that wait for room in a thread's queue are tried again after this.
 const BACKED_UP_US: u64 = 1000;
@@ -222,7 +222,14 @@ impl Host {
         if event.writable {
             self.touched.push(slot);
         }
-        if !event.readable || !connection.watches_readable {
+        if !connection.watches_readable {
+            // What it has sent waits with it, and would be answered to nobody.
+            if event.hung_up {
+                self.close(slot);
+            }
+            return;
+        }
+        if !event.readable {
             return;
         }
         let kept = connection.intake.take();
@@ -236,6 +243,9 @@ impl Host {
                 let client = &mut self.executor.server.clients[slot];
                 client.connection.input_bytes_total += count as u64;
                 client.last_interaction = self.executor.server.now;
+                if client.is_closing() {
+                    intake.discard();
+                }
             }
         }
         if self.executor.accepts_requests(slot) && !intake.has_requests() {
@@ -303,8 +313,7 @@ impl Host {
             true => self.spare_intakes.take_back(intake),
             false => connection.intake = Some(intake),
         }
-        let blocked = self.executor.server.clients[slot].blocked.is_some();
-        let watches_readable = !(blocked && unread_bytes > BLOCKED_INPUT_BYTES_MAX);
+        let watches_readable = !(self.executor.is_waiting(slot) && unread_bytes > WAITING_INPUT_BYTES_MAX);
         let rewatch = connection.watches_readable != watches_readable;
         connection.watches_readable = watches_readable;
         self.note_input(slot);

@@ -360,6 +360,13 @@ impl Intake {
         self.next_request < self.requests.len()
     }
 
+    /// Throws away all that was read: nobody is going to run it.
+    pub fn discard(&mut self) {
+        (self.position, self.next_request) = (self.input.len(), self.requests.len());
+        (self.parser, self.broken) = (Parser::new(), None);
+        self.consume();
+    }
+
     /// Once all parsed requests have run: forgets them and the bytes they were in.
     pub fn consume(&mut self) {
         if self.has_requests() {

@@ -360,8 +360,11 @@ impl IoThread {
 
     /// Reads and parses, unless the executor still has what came before.
     fn read_on(&mut self, guest: &mut Guest) -> Stay {
-        if guest.is_away || !guest.is_readable || guest.finishes {
+        if guest.is_away || !guest.is_readable {
             return Stay::Stays;
+        }
+        if guest.finishes {
+            return self.discard_input(guest);
         }
         let slot = guest.connection.slot;
         let kept = guest.connection.intake.take();
@@ -380,6 +383,21 @@ impl IoThread {
             }
         }
         self.pass_on(guest, intake);
+        Stay::Stays
+    }
+
+    /// Behind the last request nobody runs anything, but left unread it would make the kernel reset the connection, and
+    /// the peer lose what it has yet to receive.
+    fn discard_input(&mut self, guest: &mut Guest) -> Stay {
+        let mut intake = self.spare_intakes.lend(guest.connection.slot);
+        match intake.read(guest.connection.fd()) {
+            Transfer::Closed | Transfer::WouldBlock => guest.is_readable = false,
+            Transfer::Bytes { .. } => {
+                intake.discard();
+                self.again.push_back(guest.connection.slot);
+            }
+        }
+        self.spare_intakes.take_back(intake);
         Stay::Stays
     }
 
@@ -430,6 +448,9 @@ impl IoThread {
         let stay = self.send(guest, output);
         if guest.finishes || stay == Stay::Leaves {
             self.spare_intakes.take_back(intake);
+            if guest.is_readable && stay == Stay::Stays {
+                self.again.push_back(guest.connection.slot);
+            }
             return stay;
         }
         let was_kept = guest.meter.input_bytes.load(Ordering::Relaxed) > 0

@@ -87,10 +87,12 @@ impl Poller {
         Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(token.pack()), flags)?)
     }
 
-    /// Changes what a socket is watched for.
+    /// Changes what a socket is watched for. That the peer has hung up is told in any case.
     pub fn watch(&self, fd: impl AsFd, token: Token, readable: bool, writable: bool) -> io::Result<()> {
         let mut flags = EventFlags::empty();
         flags.set(EventFlags::IN, readable);
+        // A reader finds the end behind what there is to read.
+        flags.set(EventFlags::RDHUP, !readable);
         flags.set(EventFlags::OUT, writable);
         Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(token.pack()), flags)?)
     }

@@ -24,6 +24,17 @@ pub enum ReplyMode {
     Skip,
 }
 
+impl ReplyMode {
+    /// What holds for the next command.
+    pub fn after_command(self) -> Self {
+        match self {
+            ReplyMode::SkipNext => ReplyMode::Skip,
+            ReplyMode::Skip => ReplyMode::On,
+            mode => mode,
+        }
+    }
+}
+
 /// What MULTI has opened.
 #[derive(Debug, Default)]
 pub struct Transaction {
