@@ -234,8 +234,9 @@ impl Server {
     /// Ends a client's waiting: `answer` is what it is told, and its further requests may run.
     pub fn wake(&mut self, slot: ClientSlot, answer: impl FnOnce(&mut ReplyBuffer)) {
         self.blocked.unblock(&mut self.clients, slot);
-        if self.clients[slot].reply_mode == ReplyMode::On {
-            self.clients.push(slot, answer);
+        match self.clients[slot].reply_mode {
+            ReplyMode::On => self.clients.push(slot, answer),
+            mode => self.clients[slot].reply_mode = mode.after_command(),
         }
         self.resumed.push_back(slot);
     }

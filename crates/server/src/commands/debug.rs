@@ -3,12 +3,14 @@
 use crate::command::flag::{ADMIN, LOADING, NO_SCRIPT, PROTECTED, STALE};
 use crate::command::{Args, Command, Context, Group, Next, Outcome};
 use crate::config::RewriteRequest;
-use crate::db::Text;
 use crate::db::list::List;
+use crate::db::rdb::write_value;
+use crate::db::{Text, Value};
 use crate::error::{ClientError, quoted};
 use crate::observe::process;
 use crate::server::PersistRequest;
 use std::time::Duration;
+use wire::rdb::Writer;
 use wire::reply::Protocol;
 
 pub const COMMANDS: &[Command] = &[Command::new("debug", -2, Group::Server, debug)
@@ -147,13 +149,6 @@ const WORDS: &[Word] = &[
         skip_checksums,
     ),
     word("sleep", 3..=3, "SLEEP <seconds>", "Do nothing for a while; nobody else is served either.", sleep),
-    word(
-        "stringmatch-len",
-        4..=4,
-        "STRINGMATCH-LEN <pattern> <string>",
-        "Match a glob pattern.",
-        string_match,
-    ),
 ];
 
 fn debug(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -325,11 +320,6 @@ fn sleep(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-fn string_match(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    ctx.reply.integer(wire::glob::matches(args.at(2), args.at(3)).into());
-    Ok(())
-}
-
 fn digest(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     let text = ctx.db.digest().text();
     ctx.reply.simple(&text);
@@ -348,12 +338,17 @@ fn digest_values(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 fn object(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (lfu, now_ms) = (ctx.db.access.lfu, ctx.db.now_ms());
     let (policy, limits) = (ctx.db.access.clone(), ctx.db.limits.clone());
+    let is_fast = args.get(3).is_some_and(|arg| arg.eq_ignore_ascii_case(b"fast"));
+    let compresses = ctx.server.config.rdbcompression;
     // What is there is shown, also when its time is up.
     ctx.db.show_due_keys = true;
     let value = ctx.db.inspect(args.at(2)).ok_or(ClientError::NoSuchKey)?;
     let access = value.entry().access();
     let mut line =
         format!("Value at:{:p} refcount:1 encoding:{}", value.entry().key().as_ptr(), value.encoding_name());
+    if !is_fast {
+        line += &format!(" serializedlength:{}", serialized_bytes(&value, compresses));
+    }
     line += &match lfu {
         true => {
             format!(" lfu_freq:{} lfu_access_time_minutes:{}", policy.frequency(access, now_ms), access >> 8)
@@ -366,9 +361,21 @@ fn object(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         let (size_max, depth) = (limits.list_listpack_size, limits.list_compress_depth);
         line += &format!(" ql_nodes:{nodes} ql_avg_node:{:.2}", len as f64 / nodes as f64);
         line += &format!(" ql_listpack_max:{size_max} ql_compressed:{}", u8::from(depth > 0));
+        if !is_fast {
+            line += &format!(" ql_uncompressed_size:{}", list.node_bytes_in_files());
+        }
     }
     ctx.reply.simple(&line);
     Ok(())
+}
+
+/// What the value takes in a snapshot, without its key and type.
+fn serialized_bytes(value: &Value<'_>, compresses: bool) -> u64 {
+    let mut writer = Writer::new(std::io::sink(), compresses, false);
+    match write_value(&mut writer, value) {
+        Ok(()) => writer.position(),
+        Err(error) => unreachable!("a sink takes everything: {error}"),
+    }
 }
 
 fn string_lengths(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

@@ -7,7 +7,7 @@ use super::layout::Layout;
 use super::object::{Kind, Object, Text};
 use structures::hash::HashSeed;
 use structures::listpack::Element;
-use structures::packed_list::{Direction, PackedList};
+use structures::packed_list::{Direction, NodeContents, PackedList};
 use structures::prefetch::prefetch_object;
 use structures::size_class::usable_size;
 use structures::unaligned_box::UnalignedBox;
@@ -100,6 +100,15 @@ impl List {
 
     pub fn node_count(&self) -> usize {
         self.packed.node_count()
+    }
+
+    /// What the nodes take in a file before they are compressed.
+    pub fn node_bytes_in_files(&self) -> usize {
+        let bytes = |index| match self.packed.node_contents(index) {
+            NodeContents::Packed(listpack) => listpack.total_bytes(),
+            NodeContents::Plain(element) => element.len(),
+        };
+        (0..self.packed.node_count()).map(bytes).sum()
     }
 
     pub fn push(&mut self, end: End, element: &[u8]) {

@@ -81,6 +81,11 @@ impl Executor {
             Ok(Admitted::Paused | Admitted::Closed) => return Flow::Stop,
             Err(error) => self.refuse(slot, args, error, reply),
         }
+        if self.is_waiting(slot) {
+            // Its reply, or what is to be swallowed in its place, is yet to come.
+            self.let_through_deferred(slot, reply);
+            return Flow::Stop;
+        }
         self.after_command(slot, start, reply);
         if self.accepts_requests(slot) { Flow::Next } else { Flow::Stop }
     }
@@ -232,9 +237,10 @@ impl Executor {
             reply.error(on_the_wire(&line));
         }
         self.db.forget_announced();
-        self.remember_read_keys(slot, command, args, origin);
         self.propagate(command, args, origin, self.db.journal.dirty.saturating_sub(dirty_before));
         self.apply_effects(Some(slot));
+        // After what it has changed, for a read may do that too (PFCOUNT, a key that was due).
+        self.remember_read_keys(slot, command, args, origin);
         if self.server.config_changed {
             self.reconfigured();
             if let Err(error) = self.follow_appendonly(origin) {
@@ -253,7 +259,7 @@ impl Executor {
             Next::RunTransaction | Next::RunScript(_) => return next,
         }
         if !origin.retried {
-            self.feed_monitors(slot, command, args, origin);
+            self.feed_monitors(slot, command, args, origin, failed);
         }
         next
     }
@@ -265,11 +271,7 @@ impl Executor {
         let client = &mut self.server.clients[slot];
         if client.reply_mode != ReplyMode::On {
             reply.truncate(start);
-            client.reply_mode = match client.reply_mode {
-                ReplyMode::SkipNext => ReplyMode::Skip,
-                ReplyMode::Skip => ReplyMode::On,
-                mode => mode,
-            };
+            client.reply_mode = client.reply_mode.after_command();
         }
         self.let_through_deferred(slot, reply);
         let much = reply.len() > REPLY_BUFFER_BYTES_MIN || self.server.switches.enforce_reply_list;

@@ -3,7 +3,7 @@
 
 use super::Executor;
 use crate::command::registry::CommandId;
-use crate::command::{Args, Command, Origin, flag};
+use crate::command::{Args, Command, Group, Origin, flag};
 use crate::observe::REDACTED;
 use crate::observe::command_log::{Entry, LogKind, shortened};
 use crate::session::ClientSlot;
@@ -93,8 +93,14 @@ impl Executor {
         command: &Command,
         args: Args<'_>,
         origin: Origin,
+        failed: bool,
     ) {
-        if !self.server.monitors.is_empty() && !command.is(flag::SKIP_MONITOR | flag::ADMIN) {
+        if self.server.monitors.is_empty() || command.is(flag::ADMIN) {
+            return;
+        }
+        // A script that begins is told of when it does, before its own commands.
+        let is_told = command.is(flag::SKIP_MONITOR) && !(failed && command.group == Group::Scripting);
+        if !is_told {
             self.tell_monitors(slot, command, args, origin);
         }
     }

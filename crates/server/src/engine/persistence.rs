@@ -671,7 +671,10 @@ impl Executor {
             (false, false) => RestorePolicy::Append,
         };
         let restored = self.server.scripts.restore_libraries(&source.libraries, policy);
-        self.db.journal.flushed(None);
+        if !flush {
+            // Otherwise it has been said, and whoever hears it finds what has been loaded.
+            self.db.journal.flushed(None);
+        }
         let figures = &mut self.server.observed.persistence;
         figures.keys_loaded = source.figures.keys_loaded;
         figures.keys_expired = source.figures.keys_expired;

@@ -104,7 +104,7 @@ impl Executor {
         let reply_bytes = reply.len().saturating_sub(start);
         let (id, args) = (run.id, run.args.view());
         self.observe_call(Finished { slot, id, args, elapsed_ns, reply_bytes, failed: false });
-        self.feed_monitors(slot, self.server.registry.row(id), args, Origin::default());
+        self.feed_monitors(slot, self.server.registry.row(id), args, Origin::default(), false);
         ScriptEnd::Done
     }
 }
