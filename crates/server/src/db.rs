@@ -7,6 +7,7 @@
 //! itself when it removes a key on its own; the engine's effects read the journal after each command.
 
 pub mod access;
+mod check;
 pub mod collection;
 pub mod digest;
 pub mod evict;

@@ -511,10 +511,19 @@ impl PackedList {
     /// Panics unless every invariant of this file and of its nodes holds, given that the limits were never
     /// lowered.
     pub fn check(&self) {
+        self.check_nodes(self.limits);
+    }
+
+    /// As [`PackedList::check`], for a list whose limits may have been lowered: nodes written before are as they were.
+    pub fn check_with_any_limits(&self) {
+        self.check_nodes(Limits { bytes: u16::MAX as usize, entries: u16::MAX as usize });
+    }
+
+    fn check_nodes(&self, limits: Limits) {
         let count: u64 = self.nodes.iter().map(|node| node.count() as u64).sum();
         assert_eq!(count, self.len);
         for (index, node) in self.nodes.iter().enumerate() {
-            node.check(self.limits);
+            node.check(limits);
             let inside = index >= self.compress_depth && index + self.compress_depth < self.nodes.len();
             assert!(!node.is_compressed() || (self.compress_depth > 0 && inside));
         }

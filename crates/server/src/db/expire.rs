@@ -71,7 +71,14 @@ impl Db {
     /// Whether a key with this expiry counts as absent.
     #[inline]
     pub fn hides(&self, expiry_ms: Option<i64>) -> bool {
-        expiry_ms.is_some_and(|expiry_ms| expiry_ms <= self.now_ms) && !self.show_due_keys
+        self.hiding()(expiry_ms)
+    }
+
+    /// As [`Db::hides`], to be asked while an entry is borrowed.
+    #[inline]
+    pub(super) fn hiding(&self) -> impl Fn(Option<i64>) -> bool + use<> {
+        let (now_ms, shows) = (self.now_ms, self.show_due_keys);
+        move |expiry_ms| expiry_ms.is_some_and(|expiry_ms| expiry_ms <= now_ms) && !shows
     }
 
     /// Whether the key is still stored but already due: what a transaction that watches it must notice.

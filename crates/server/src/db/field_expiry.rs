@@ -27,6 +27,11 @@ impl ExpiringFields {
         self.hashes.is_empty()
     }
 
+    /// Panics unless it holds exactly these.
+    pub(super) fn check(&self, expected: &BTreeSet<(i64, Box<[u8]>)>) {
+        assert_eq!(&self.hashes, expected, "hashes with fields that expire");
+    }
+
     /// The first of the key's fields to expire did so at `before`, and does now at `after`.
     #[inline]
     pub(super) fn moved(&mut self, key: &[u8], before: Option<i64>, after: Option<i64>) {

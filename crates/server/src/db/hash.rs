@@ -106,6 +106,13 @@ impl Hash {
         }
     }
 
+    pub(super) fn check(&self) {
+        match &self.form {
+            Form::Compact(list) => super::check::check_unique(list, 2),
+            Form::Packed(map) => map.check(),
+        }
+    }
+
     /// Whether any field expires.
     pub fn has_expiring(&self) -> bool {
         matches!(&self.form, Form::Packed(map) if map.expiring_len() > 0)

@@ -69,6 +69,10 @@ impl List {
         self.packed.len() as usize
     }
 
+    pub(super) fn check(&self) {
+        self.packed.check_with_any_limits();
+    }
+
     /// Bytes held from the allocator, this value itself left out.
     pub fn memory_bytes(&self) -> usize {
         usable_size(size_of::<PackedList>()) + self.packed.memory_bytes()

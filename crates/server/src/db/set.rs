@@ -75,6 +75,14 @@ impl Set {
         }
     }
 
+    pub(super) fn check(&self) {
+        match &self.form {
+            Form::Integers { set, .. } => set.check(),
+            Form::Compact(list) => super::check::check_unique(list, 1),
+            Form::Packed(set) => set.check(),
+        }
+    }
+
     /// Bytes held from the allocator, this value itself left out.
     pub fn memory_bytes(&self) -> usize {
         match &self.form {

@@ -103,6 +103,10 @@ impl Collection for SortedSet {
 }
 
 impl SortedSet {
+    pub(super) fn check(&self) {
+        large!(&self.form, list => list.check(), set => set.check());
+    }
+
     #[inline]
     pub fn len(&self) -> usize {
         large!(&self.form, list => list.len(), set => set.len())

@@ -55,8 +55,10 @@ impl Db {
     /// Stores an integer; in place if one is there already. Keeps the expiry.
     pub fn put_integer_keeping_expiry(&mut self, key: &[u8], n: i64) {
         let hash = self.table().hash(key);
-        let mut expiry_ms = None;
-        if let Some(mut entry) = self.table_mut().get_mut(hash, key) {
+        let (mut expiry_ms, hidden) = (None, self.hiding());
+        if let Some(mut entry) = self.table_mut().get_mut(hash, key)
+            && !hidden(entry.as_ref().expiry_ms())
+        {
             if entry.set_integer(n) {
                 self.journal.mutated();
                 return;
@@ -85,8 +87,10 @@ impl Db {
     ) -> Result<R, ClientError> {
         self.expect_kind(key, Kind::String)?;
         let hash = self.table().hash(key);
-        let (mut text, mut expiry_ms) = (Vec::new(), None);
-        if let Some(mut entry) = self.table_mut().get_mut(hash, key) {
+        let (mut text, mut expiry_ms, hidden) = (Vec::new(), None, self.hiding());
+        if let Some(mut entry) = self.table_mut().get_mut(hash, key)
+            && !hidden(entry.as_ref().expiry_ms())
+        {
             if let Some(Object::Text(text)) = entry.object_mut() {
                 let (result, changed) = edit(text.to_mut());
                 if changed {

@@ -2,7 +2,12 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 use tikv_jemalloc_ctl::raw;
-use tikv_jemallocator::Jemalloc;
+#[cfg(not(system_allocator))]
+use tikv_jemallocator::Jemalloc as Backing;
+
+// Sanitizers watch the C library's allocator and know nothing of any other.
+#[cfg(system_allocator)]
+use std::alloc::System as Backing;
 
 /// jemalloc built with size classes 8 bytes apart. Its crate takes for granted that every block of 16 bytes or more
 /// is aligned to 16, which is not so in classes of 24, 40 or 56 bytes: whoever asks for such an alignment (the
@@ -18,25 +23,25 @@ fn aligned(layout: Layout) -> Layout {
     if layout.align() <= QUANTUM { layout } else { layout.pad_to_align() }
 }
 
-// SAFETY: all calls go to jemalloc, with layouts that are as large as asked for or larger; the same layout is padded
+// SAFETY: all calls go to one allocator, with layouts that are as large as asked for or larger; the same layout is padded
 // in the same way each time, so a block is freed with the size that it was made with.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promises are jemalloc's conditions.
-        unsafe { Jemalloc.alloc(aligned(layout)) }
+        // SAFETY: the caller's promises are that allocator's conditions.
+        unsafe { Backing.alloc(aligned(layout)) }
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as in `alloc`.
-        unsafe { Jemalloc.alloc_zeroed(aligned(layout)) }
+        unsafe { Backing.alloc_zeroed(aligned(layout)) }
     }
 
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         // SAFETY: as in `alloc`; the block was made with this layout, padded as here.
-        unsafe { Jemalloc.dealloc(block, aligned(layout)) }
+        unsafe { Backing.dealloc(block, aligned(layout)) }
     }
 
     #[inline]
@@ -44,7 +49,7 @@ unsafe impl GlobalAlloc for Allocator {
         let align = layout.align();
         let new_size = if align <= QUANTUM { new_size } else { new_size.next_multiple_of(align) };
         // SAFETY: as in `dealloc`; a size that fits a layout does so when it is rounded up to the alignment.
-        unsafe { Jemalloc.realloc(block, aligned(layout), new_size) }
+        unsafe { Backing.realloc(block, aligned(layout), new_size) }
     }
 }
 

@@ -1,9 +1,9 @@
 //! Arguments from a command's row: its `syntax` is walked as a tree, each value is made up by its name.
 
+use super::random::Random;
 use super::words::{self, chance, in_some_case, pick};
 use server::command::syntax::{Argument, ArgumentKind, parse};
 use server::command::{Command, Group};
-use structures::random::Random;
 
 /// Keys of each type; commands of a group mostly use the keys named after it.
 pub const KEYS_PER_TYPE: u64 = 5;

@@ -1,11 +1,11 @@
 //! Random streams of commands: which command, what goes wrong with its arguments, and what stands around it.
 
 use super::arguments::{EQUAL_SCORES, KEY_TYPES, ODD_KEYS, Source};
+use super::random::Random;
 use super::words::{self, chance, in_some_case, pick};
 use super::{Command, Step};
 use server::command::{self, Group};
 use server::commands::GROUPS;
-use structures::random::Random;
 
 /// Commands that are not compared, and why.
 const LEFT_OUT: &[(&str, &str)] = &[

@@ -22,6 +22,7 @@ mod limits;
 mod link;
 #[path = "../process/mod.rs"]
 mod process;
+mod random;
 mod shrink;
 mod step;
 mod words;

@@ -1,7 +1,7 @@
 //! What arguments are made of: few enough different words that commands meet each other's elements, and every kind
 //! of text that is hard: empty, binary, huge, nearly a number, a number that just fits.
 
-use structures::random::Random;
+use super::random::Random;
 
 const WORDS: &[&str] = &[
     "a",

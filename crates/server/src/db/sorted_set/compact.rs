@@ -37,6 +37,14 @@ impl Compact {
         self.list.as_bytes()
     }
 
+    pub(in crate::db) fn check(&self) {
+        crate::db::check::check_unique(&self.list, 2);
+        let pairs: Vec<(f64, Vec<u8>)> =
+            self.pairs().map(|(_, member, score)| (score, member.to_vec())).collect();
+        assert!(pairs.iter().all(|(score, _)| !score.is_nan()), "every score is a number");
+        assert!(pairs.is_sorted(), "pairs stand in order");
+    }
+
     pub fn len(&self) -> usize {
         self.list.len() / 2
     }

@@ -1,0 +1,19 @@
+# shellcheck shell=bash
+# What the steps need, in the versions that they were tried with. Sourced by `run` and by each step.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# Sanitizers, Miri and the fuzzer need a nightly compiler; a later one may fail where this one does not.
+NIGHTLY=nightly-2026-10-30
+CARGO_FUZZ=0.13.2
+ARM=aarch64-unknown-linux-gnu
+export NIGHTLY CARGO_FUZZ ARM
+
+if ! command -v cargo >/dev/null && [ -f "$HOME/.cargo/env" ]; then
+    # shellcheck disable=SC1091
+    . "$HOME/.cargo/env"
+fi
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
+}

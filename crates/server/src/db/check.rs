@@ -1,0 +1,58 @@
+//! Whether the data is as it should be: every table and every value keeps what its file promises. For tests and
+//! fuzzers; it reads everything.
+
+use super::field_expiry::earliest_expiry_ms;
+use super::{Db, Object};
+use crate::db::collection::Collection;
+use std::collections::{BTreeSet, HashSet};
+use structures::key_table::Value as Stored;
+use structures::listpack::Listpack;
+
+impl Db {
+    /// Panics unless every invariant holds.
+    pub fn check(&self) {
+        for (table, expiring_fields) in self.databases.iter().zip(&self.expiring_fields) {
+            table.check();
+            let mut expected = BTreeSet::new();
+            for entry in table.iter() {
+                if let Stored::Object(object) = entry.value() {
+                    object.check();
+                    if let Some(at_ms) = earliest_expiry_ms(Some(object)) {
+                        expected.insert((at_ms, entry.key().into()));
+                    }
+                }
+            }
+            expiring_fields.check(&expected);
+        }
+    }
+}
+
+impl Object {
+    fn check(&self) {
+        match self {
+            Object::Text(_) => {}
+            Object::Hash(hash) => hash.check(),
+            Object::Set(set) => set.check(),
+            Object::List(list) => list.check(),
+            Object::SortedSet(set) => set.check(),
+            Object::Stream(stream) => stream.check(),
+        }
+        let is_empty = match self {
+            Object::Hash(hash) => hash.is_empty(),
+            Object::Set(set) => set.is_empty(),
+            Object::List(list) => list.is_empty(),
+            Object::SortedSet(set) => set.is_empty(),
+            Object::Text(_) | Object::Stream(_) => false,
+        };
+        assert!(!is_empty, "an empty collection stays: {self:?}");
+    }
+}
+
+/// Checks a list whose every `step`-th element is there once: fields of a hash, members of a set.
+pub(super) fn check_unique(list: &Listpack, step: usize) {
+    list.check();
+    assert_eq!(list.len() % step, 0, "as many elements as pairs have");
+    let names: Vec<Vec<u8>> = list.iter().step_by(step).map(|element| element.to_vec()).collect();
+    let different: HashSet<&Vec<u8>> = names.iter().collect();
+    assert_eq!(different.len(), names.len(), "an element is there twice");
+}

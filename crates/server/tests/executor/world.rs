@@ -1,0 +1,205 @@
+//! An executor in this process with some clients and a clock that the steps turn. It stands for the loop that would
+//! serve their sockets.
+
+use super::Command;
+use server::clock::Clock;
+use server::command::args::OwnedArgs;
+use server::config::Config;
+use server::db::Db;
+use server::engine::{Executor, Flow, Seeds};
+use server::persist::rdb::load::LoadOptions;
+use server::persist::rdb::{Loader, Snapshot, write_snapshot};
+use server::server::Identity;
+use server::session::ClientSlot;
+use server::session::client::ConnectionFigures;
+use structures::hash::HashSeed;
+use wire::response::{Reader, ResponseError, Value};
+
+pub const CLIENTS: usize = 4;
+
+#[derive(Clone, Debug)]
+pub enum Step {
+    Command {
+        client: usize,
+        args: Command,
+    },
+    Advance {
+        ms: u64,
+    },
+    /// The client goes, and another takes its place.
+    Leave {
+        client: usize,
+    },
+}
+
+/// DEBUG RELOAD writes to the working directory: from here on, one of this process.
+pub fn enter_directory() {
+    let directory = std::env::temp_dir().join(format!("warmline-executor-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a folder for temporary files is there");
+    std::env::set_current_dir(directory).expect("the folder has just been made");
+}
+
+pub struct World {
+    executor: Executor,
+    clients: [ClientSlot; CLIENTS],
+}
+
+/// 2026-01-01, midnight.
+pub const START_UNIX_MS: i64 = 1_767_225_600_000;
+
+impl World {
+    pub fn new(config: Config) -> Self {
+        let identity = Identity {
+            run_id: "0123456789abcdef0123456789abcdef01234567".into(),
+            replication_id: "0123456789abcdef0123456789abcdef01234567".into(),
+            process_id: 1,
+            executable: "warmline-server".into(),
+            config_file: String::new(),
+            started: Default::default(),
+        };
+        let seeds = Seeds { hash: HashSeed::new(1, 2), random: 3 };
+        let mut executor = Executor::new(config, Clock::standing_at(START_UNIX_MS), identity, seeds);
+        let clients = std::array::from_fn(|_| connect(&mut executor));
+        World { executor, clients }
+    }
+
+    /// Runs a step; what the client that took it received. A command of a client that waits comes from another.
+    pub fn perform(&mut self, step: &Step) -> Vec<Value> {
+        match step {
+            Step::Command { client, args } => {
+                let free = (0..CLIENTS).map(|offset| (client + offset) % CLIENTS);
+                let free = free.into_iter().find(|&at| self.executor.accepts_requests(self.clients[at]));
+                let client = free.unwrap_or_else(|| {
+                    self.replace(*client);
+                    *client
+                });
+                self.send(self.clients[client], args);
+                self.after_turn(Some(client))
+            }
+            Step::Advance { ms } => {
+                // In pieces, so that what is due early happens before what is due late.
+                for _ in 0..4 {
+                    self.executor.clock.advance_ms(ms.div_ceil(4));
+                    self.executor.begin_tick();
+                    self.executor.run_timers();
+                    self.executor.end_tick();
+                    self.after_turn(None);
+                }
+                Vec::new()
+            }
+            Step::Leave { client } => {
+                self.executor.begin_tick();
+                self.replace(*client);
+                self.after_turn(None)
+            }
+        }
+    }
+
+    fn replace(&mut self, client: usize) {
+        self.executor.disconnect(self.clients[client]);
+        self.clients[client] = connect(&mut self.executor);
+    }
+
+    fn send(&mut self, slot: ClientSlot, args: &Command) {
+        let executor = &mut self.executor;
+        executor.begin_tick();
+        let args = OwnedArgs::new(args.iter().map(Vec::as_slice));
+        let mut reply = executor.borrow_output(slot);
+        reply.take_references();
+        let id = executor.server.registry.find(args.view()).ok();
+        let _: Flow = executor.execute_into(slot, id, args.view(), &mut reply);
+        executor.return_output(slot, reply);
+        executor.run_timers();
+        executor.end_tick();
+    }
+
+    /// Takes what all clients are owed, which must be whole replies, and lets those go that are to be closed. What
+    /// `client` received.
+    fn after_turn(&mut self, client: Option<usize>) -> Vec<Value> {
+        let executor = &mut self.executor;
+        executor.server.resumed.clear();
+        executor.server.host_requests.clear();
+        let mut received = Vec::new();
+        for (at, &slot) in self.clients.iter().enumerate() {
+            let connected = &mut executor.server.clients[slot];
+            connected.output_pending = false;
+            let is_condemned = connected.close_asap;
+            let output = connected.output.take();
+            let values = if is_condemned { Vec::new() } else { values(&output.copy_from(0)) };
+            if client == Some(at) {
+                received = values;
+            }
+        }
+        executor.server.clients.with_output.clear();
+        executor.evict_clients();
+        for at in 0..CLIENTS {
+            let closing = &self.executor.server.clients[self.clients[at]];
+            if closing.close_asap || closing.close_after_reply {
+                self.replace(at);
+            }
+        }
+        self.executor.server.condemned.clear();
+        received
+    }
+
+    /// Panics unless the data keeps all invariants.
+    pub fn check(&self) {
+        self.executor.db.check();
+    }
+
+    /// Panics unless the data is the same once it has been written to a file and loaded.
+    pub fn check_file(&mut self) {
+        let executor = &mut self.executor;
+        let now_ms = executor.server.now.unix_ms();
+        let snapshot =
+            Snapshot { release: "9.1.0", compresses: true, checksummed: true, ..Snapshot::default() };
+        let file = write_snapshot(Vec::new(), &executor.db, &snapshot, &mut |_| ()).unwrap();
+        let mut copy = Db::new(executor.db.database_count(), executor.db.seed(), 3);
+        copy.limits = executor.db.limits.clone();
+        copy.begin(0, now_ms);
+        let mut loader = Loader::open(&file[..], LOADING).unwrap();
+        assert!(loader.step(&mut copy, &mut || false).unwrap(), "all is loaded at once");
+        copy.check();
+        executor.db.begin(0, now_ms);
+        for index in 0..copy.database_count() {
+            assert_eq!(
+                copy.database(index).len(),
+                executor.db.database(index).len(),
+                "keys of database {index}"
+            );
+        }
+        assert_eq!(copy.digest().text(), executor.db.digest().text(), "what was saved is what was loaded");
+    }
+}
+
+const LOADING: LoadOptions = LoadOptions {
+    strict: true,
+    verify_checksum: true,
+    drop_due: false,
+    replaces: false,
+    keys_expected_max: 1_000_000,
+    key_delay_us: 0,
+    now_ms: 0,
+};
+
+fn connect(executor: &mut Executor) -> ClientSlot {
+    executor.connect(ConnectionFigures {
+        address: "127.0.0.1:1000".into(),
+        local_address: "127.0.0.1:6379".into(),
+        is_loopback: true,
+        ..ConnectionFigures::default()
+    })
+}
+
+/// Whole replies. An error that repeats a long key may be more than a client takes in one line.
+fn values(bytes: &[u8]) -> Vec<Value> {
+    let (mut reader, mut position, mut values) = (Reader::new(), 0, Vec::new());
+    while position < bytes.len() {
+        match reader.read(bytes, &mut position) {
+            Ok(value) => values.push(value.expect("a client receives whole replies")),
+            Err(ResponseError::LineTooLong) => break,
+            Err(error) => panic!("{error:?} in what a client received"),
+        }
+    }
+    values
+}
