@@ -35,7 +35,7 @@ use world::{Step, World};
 /// Name and arguments.
 pub type Command = Vec<Vec<u8>>;
 
-const RUNS: u64 = 60;
+const RUNS: u64 = 25;
 const STEPS: usize = 1500;
 
 fn number(name: &str) -> Option<u64> {
