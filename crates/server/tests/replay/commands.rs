@@ -3,10 +3,10 @@
 use super::Command;
 use super::generate::Generator;
 use super::life::{CLIENTS, Life};
+use super::random::Random;
 use super::words::{self, chance, pick};
 use server::command::Group;
 use server::persist::rdb::save::dump_payload;
-use structures::random::Random;
 
 /// Serialised values kept for RESTORE.
 const PAYLOADS_MAX: u64 = 40;
@@ -102,7 +102,8 @@ impl Commands {
     /// Some key's value, as DUMP would answer it.
     fn take_payload(&mut self, life: &Life) {
         let db = life.executor.db.database(0);
-        let Some(entry) = db.random(self.random()) else { return };
+        let mut random = structures::random::Random::new(self.random().next_u64());
+        let Some(entry) = db.random(&mut random) else { return };
         let payload = dump_payload(&server::db::Value::new(entry), true);
         let place = self.random().below(PAYLOADS_MAX) as usize;
         match self.generator.payloads.get_mut(place) {

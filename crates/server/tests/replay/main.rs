@@ -25,6 +25,8 @@ mod life;
 #[allow(dead_code, reason = "the differential test uses all of it")]
 #[path = "../differential/limits.rs"]
 mod limits;
+#[path = "../differential/random.rs"]
+mod random;
 #[allow(dead_code, reason = "the differential test uses all of it")]
 #[path = "../differential/step.rs"]
 mod step;
