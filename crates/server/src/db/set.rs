@@ -80,6 +80,7 @@ impl Set {
             Form::Integers { set, .. } => set.check(),
             Form::Compact(list) => super::check::check_unique(list, 1),
             Form::Packed(set) => set.check(),
+            Form::Mixed(set) => set.check(),
         }
     }
 

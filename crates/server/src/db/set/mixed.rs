@@ -26,6 +26,14 @@ impl Mixed {
         Mixed { integers, others: PackedSet::new(seed) }
     }
 
+    pub fn check(&self) {
+        self.integers.check();
+        self.others.check();
+        assert!(!self.integers.is_empty() && !self.others.is_empty(), "neither part is empty");
+        let is_integer = |member: &[u8]| parse_i64(member).is_some();
+        assert!(!self.others.iter().any(is_integer), "integers stand among integers");
+    }
+
     pub fn len(&self) -> usize {
         self.integers.len() as usize + self.others.len()
     }
