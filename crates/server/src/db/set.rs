@@ -3,6 +3,8 @@
 
 mod mixed;
 mod rdb;
+#[cfg(test)]
+mod tests;
 
 use super::collection::{Collection, EncodingLimits, Means};
 use super::layout::Layout;

@@ -194,3 +194,79 @@ fn old_forms_are_read() {
     assert!(read(kind::MODULE_2, b"\x01").is_err());
     assert!(read(kind::SET, b"\x02\x01a\x01a").is_err(), "a double");
 }
+
+/// A listpack whose integers may be written wider than they need, or as text.
+fn loose_listpack(elements: &[&[u8]]) -> Vec<u8> {
+    let body: Vec<u8> =
+        elements.iter().flat_map(|element| [*element, &[element.len() as u8]].concat()).collect();
+    let total = (body.len() as u32 + 7).to_le_bytes();
+    [&total[..], &(elements.len() as u16).to_le_bytes(), &body, &[0xff]].concat()
+}
+
+const FIVE_WIDE: &[u8] = b"\xf4\x05\0\0\0\0\0\0\0";
+const FIVE_TEXT: &[u8] = b"\x815";
+const FIVE: &[u8] = b"\x05";
+
+fn restore_loose(db: &mut Db, kind: u8, elements: &[&[u8]]) -> Result<Loaded> {
+    let listpack = loose_listpack(elements);
+    restore(db, b"key", &[&[kind, listpack.len() as u8], &listpack[..]].concat())
+}
+
+/// Payloads say the same thing in more than one way; what is stored answers as if they had said it in ours.
+#[test]
+fn loosely_written_payloads_behave_like_others() {
+    let mut db = empty_db();
+    for five in [FIVE, FIVE_WIDE, FIVE_TEXT] {
+        restore_loose(&mut db, kind::HASH_LISTPACK, &[five, five, b"\x82-0", b"\x8205"]).unwrap();
+        let hash: &Hash = db.stored(b"key").unwrap();
+        assert!(hash.contains(b"5", 0) && hash.contains(b"-0", 0) && !hash.contains(b"0", 0));
+        assert_eq!(
+            db.change(b"key", |hash: &mut Hash, mut means| hash.remove(b"5", &mut means)).unwrap(),
+            Some(true)
+        );
+        restore_loose(&mut db, kind::SET_LISTPACK, &[five, b"\x8205", b"\x82-0"]).unwrap();
+        let removed =
+            db.change(b"key", |set: &mut Set, _| [set.remove(b"5"), set.remove(b"5"), set.remove(b"05")]);
+        assert_eq!(removed.unwrap(), Some([true, false, true]));
+        // Out of order, and with two zeros.
+        let elements: [&[u8]; 8] =
+            [b"\x81b", five, b"\x81z", b"\x82-0", b"\x81a", b"\x83005", b"\x81y", b"\x00"];
+        restore_loose(&mut db, kind::ZSET_LISTPACK, &elements).unwrap();
+        let set: &SortedSet = db.stored(b"key").unwrap();
+        let mut order = Vec::new();
+        set.for_range(0..4, false, &mut |member, score| {
+            order.push((member.to_vec(), score.to_bits()));
+            true
+        });
+        let expected = [(b"y", 0.0f64), (b"z", 0.0), (b"a", 5.0), (b"b", 5.0)];
+        assert_eq!(order, expected.map(|(member, score)| (member.to_vec(), score.to_bits())));
+        let listpack = loose_listpack(&[five, b"\x815", five, b"\x81x"]);
+        let payload = [&[kind::LIST_QUICKLIST_2, 1, 2, listpack.len() as u8][..], &listpack].concat();
+        restore(&mut db, b"key", &payload).unwrap();
+        let removed = db.change(b"key", |list: &mut List, _| list.remove_equal(b"5", End::Left, 0));
+        assert_eq!(removed.unwrap(), Some(3));
+        db.journal.flushed(None);
+        db.journal.take();
+    }
+}
+
+#[test]
+fn the_same_element_written_twice_in_different_ways_is_refused() {
+    let mut db = empty_db();
+    for (a, b) in [(FIVE, FIVE_TEXT), (FIVE_WIDE, FIVE), (FIVE_TEXT, FIVE_WIDE), (FIVE, FIVE)] {
+        assert!(restore_loose(&mut db, kind::SET_LISTPACK, &[a, b"\x81x", b]).is_err());
+        assert!(restore_loose(&mut db, kind::HASH_LISTPACK, &[a, b"\x81x", b, b"\x81y"]).is_err());
+        assert!(restore_loose(&mut db, kind::ZSET_LISTPACK, &[a, b"\x01", b, b"\x02"]).is_err());
+    }
+    assert!(restore_loose(&mut db, kind::ZSET_LISTPACK, &[FIVE, b"\x83nan"]).is_err());
+    assert!(restore_loose(&mut db, kind::ZSET_LISTPACK, &[FIVE, b"\x84-nan"]).is_err());
+    assert!(restore_loose(&mut db, kind::ZSET_LISTPACK, &[FIVE, b"\x80"]).is_err());
+    let mut intset = |values: &[i16]| {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let header =
+            [&[kind::SET_INTSET, 8 + bytes.len() as u8, 2, 0, 0, 0, values.len() as u8, 0, 0, 0][..], &bytes];
+        restore(&mut db, b"key", &header.concat())
+    };
+    assert!(intset(&[-3, 0, 9]).is_ok());
+    assert!(intset(&[0, -3, 9]).is_err() && intset(&[0, 0]).is_err() && intset(&[]).is_err());
+}

@@ -76,7 +76,9 @@ impl SortedSet {
         let in_order = pairs.is_sorted_by(|(a, a_score), (b, b_score)| {
             a_score.total_cmp(b_score).then_with(|| a.cmp(b)).is_lt()
         });
-        if in_order && pairs.len() <= means.limits.sorted_set_listpack_entries_max {
+        // Which is 0 here, and would stand before it.
+        let has_minus_zero = pairs.iter().any(|(_, score)| *score == 0.0 && score.is_sign_negative());
+        if in_order && !has_minus_zero && pairs.len() <= means.limits.sorted_set_listpack_entries_max {
             return Ok(SortedSet { form: Form::Compact(Compact::of_listpack(list)) });
         }
         let mut set = <SortedSet as Collection>::new(means.limits, means.seed);
