@@ -22,6 +22,8 @@ pub struct Writer<W> {
     checksum: u64,
     checksummed: bool,
     sent_bytes: u64,
+    compresses: bool,
+    /// Made for the first string that is long enough: its table takes longer to get than most values to write.
     compressor: Option<Compressor>,
     compressed: Vec<u8>,
 }
@@ -34,7 +36,8 @@ impl<W: Write> Writer<W> {
             checksum: 0,
             checksummed,
             sent_bytes: 0,
-            compressor: compresses.then(Compressor::new),
+            compresses,
+            compressor: None,
             compressed: Vec::new(),
         }
     }
@@ -104,7 +107,7 @@ impl<W: Write> Writer<W> {
         {
             return self.small_integer(small);
         }
-        if bytes.len() >= COMPRESSED_LEN_MIN && self.compressor.is_some() && self.compress(bytes) {
+        if bytes.len() >= COMPRESSED_LEN_MIN && self.compresses && self.compress(bytes) {
             return self.compressed_string(bytes.len());
         }
         self.length(bytes.len() as u64)?;
@@ -137,7 +140,7 @@ impl<W: Write> Writer<W> {
 
     /// Whether `compressed` now holds the bytes in a shorter form.
     fn compress(&mut self, bytes: &[u8]) -> bool {
-        let Some(compressor) = &mut self.compressor else { return false };
+        let compressor = self.compressor.get_or_insert_default();
         self.compressed.resize(bytes.len() - SAVED_MIN, 0);
         match compressor.compress(bytes, &mut self.compressed) {
             Some(len) => {

@@ -111,6 +111,13 @@ fn page_class(len: usize) -> usize {
     len.next_multiple_of(step)
 }
 
+/// The member that a record names. Kept out of walks, where few members are long.
+#[cold]
+#[inline(never)]
+fn long_member<'a>(record: &[u8], longs: &'a LongMembers) -> &'a [u8] {
+    &longs[u32::from_le_bytes([record[1], record[2], record[3], record[4]])].bytes
+}
+
 impl Leaf {
     pub fn count(&self) -> usize {
         self.count as usize
@@ -153,7 +160,7 @@ impl Leaf {
     pub fn member<'a>(&'a self, slot: usize, longs: &'a LongMembers) -> &'a [u8] {
         let record = &self.page[self.record_at(slot)..];
         match record[0] {
-            LONG => &longs[u32::from_le_bytes([record[1], record[2], record[3], record[4]])].bytes,
+            LONG => long_member(record, longs),
             len => &record[1..1 + len as usize],
         }
     }
