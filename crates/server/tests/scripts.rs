@@ -469,3 +469,11 @@ fn a_slow_script_is_one_instant() {
     let now = other.ask("TIME");
     assert_ne!(now, shown(&parts[0]));
 }
+
+#[test]
+fn who_waits_for_a_slow_script_is_not_idle() {
+    let server = Process::start(&["--busy-reply-threshold", "20", "--timeout", "1"]);
+    let mut slow = server.connect();
+    let answer = eval(&mut slow, "local s = os.clock() + 2.5 while os.clock() < s do end return 'done'");
+    assert_eq!(answer, "done");
+}

@@ -128,7 +128,7 @@ impl Executor {
     fn time_out_idle(&mut self, slot: ClientSlot) {
         let timeout_us = self.server.config.timeout_seconds as u64 * 1_000_000;
         let client = &self.server.clients[slot];
-        let exempt = client.blocked.is_some() || client.is_monitor || !client.subscriptions.is_empty();
+        let exempt = self.is_waiting(slot) || client.is_monitor || !client.subscriptions.is_empty();
         let idle_us = self.server.now.monotonic_us - client.last_interaction.monotonic_us;
         if timeout_us > 0 && !exempt && idle_us > timeout_us {
             log::debug!("Closing a client that was idle");

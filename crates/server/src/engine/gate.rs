@@ -26,7 +26,8 @@ impl Executor {
         self.limit_tracking();
         self.subscribed_context(slot, row)?;
         self.loading(row)?;
-        self.beside_slow_script(row)
+        self.beside_slow_script(row)?;
+        self.watching_all(slot, row, args)
     }
 
     /// Before anything else is said of a command, even that there is none of its name.
@@ -149,6 +150,16 @@ impl Executor {
             return Ok(());
         }
         Err(ClientError::SubscribedContext { command: row.name.to_owned() })
+    }
+
+    /// Who watches every command counts as a replica, which has no data of its own to ask for.
+    #[inline]
+    fn watching_all(&self, slot: ClientSlot, row: &Command, args: Args<'_>) -> Result<(), ClientError> {
+        const DATA: flag::Flags = flag::WRITE | flag::READONLY | flag::MAY_REPLICATE;
+        if self.server.clients[slot].is_monitor && self.flags_with_queue(slot, row, args) & DATA != 0 {
+            return Err(ClientError::text("ERR Replica can't interact with the keyspace"));
+        }
+        Ok(())
     }
 
     fn inside_transaction(&self, slot: ClientSlot, row: &Command) -> Result<(), ClientError> {
