@@ -40,6 +40,7 @@
 mod bucket;
 mod directory;
 mod entry;
+mod expiring_counts;
 mod probe;
 mod resize;
 mod shape;
@@ -75,8 +76,12 @@ pub struct KeyTable<T> {
     len: usize,
     expiring: usize,
     overflow_bytes: usize,
-    /// No bucket has ever held more entries since the table was last empty.
+    /// No bucket holds more entries, if that is more than eight.
     crowd_max: usize,
+    /// No bucket that this phase has rearranged or added to does: the whole table's, once the phase is complete.
+    phase_crowd_max: usize,
+    /// Where the frontier was when the phase began: the phase is complete when it reaches the other end.
+    phase_start: usize,
     seed: HashSeed,
     owns: PhantomData<T>,
 }
@@ -101,6 +106,8 @@ impl<T> KeyTable<T> {
             expiring: 0,
             overflow_bytes: 0,
             crowd_max: 0,
+            phase_crowd_max: 0,
+            phase_start: 1,
             seed,
             owns: PhantomData,
         }
@@ -297,12 +304,19 @@ impl<T> KeyTable<T> {
         let slots = &mut self.directory.bucket_mut(bucket).slots;
         let spilled = bucket::push(slots, slot);
         if spilled > 0 {
+            let crowd = bucket::entry_count(slots);
             self.overflow_bytes += spilled;
-            self.crowd_max = self.crowd_max.max(bucket::entry_count(slots));
+            self.note_crowd(crowd);
         }
         if slot.expires() {
             self.directory.count_expiring(bucket, 1);
         }
+    }
+
+    #[inline]
+    fn note_crowd(&mut self, crowd: usize) {
+        self.phase_crowd_max = self.phase_crowd_max.max(crowd);
+        self.crowd_max = self.crowd_max.max(crowd);
     }
 
     /// Makes the slot of the entry at `old` point to `entry`, which has the same key.

@@ -6,6 +6,7 @@
 //! 3. `expiring` counts the entries with a time to live in the chunk's buckets, their overflow included.
 
 use super::bucket::Bucket;
+use super::expiring_counts::ExpiringCounts;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::Range;
 
@@ -57,6 +58,7 @@ fn chunk_layout(capacity: usize) -> Layout {
 
 pub(super) struct Directory {
     chunks: Vec<Chunk>,
+    expiring: ExpiringCounts,
     /// Buckets up to the end of the table.
     end: usize,
     bytes: usize,
@@ -64,11 +66,11 @@ pub(super) struct Directory {
 
 impl Directory {
     pub(super) const fn new() -> Directory {
-        Directory { chunks: Vec::new(), end: 0, bytes: 0 }
+        Directory { chunks: Vec::new(), expiring: ExpiringCounts::new(), end: 0, bytes: 0 }
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.bytes + self.chunks.capacity() * size_of::<Chunk>()
+        self.bytes + self.chunks.capacity() * size_of::<Chunk>() + self.expiring.bytes()
     }
 
     /// The address of a bucket, for prefetching and reading. The bucket's chunk must be there.
@@ -108,6 +110,8 @@ impl Directory {
             self.chunks.reserve_exact(count - self.chunks.len());
             self.chunks.resize_with(count, || Chunk::ABSENT);
         }
+        let chunks = &self.chunks;
+        self.expiring.resize(count, |at| chunks[at].expiring.into());
         // The chunk in which the table ended, or ends now, changes its capacity.
         let partial = old_end.min(end) / CHUNK_BUCKETS;
         if self.chunks.get(partial).is_some_and(|chunk| !chunk.buckets.is_null()) {
@@ -156,8 +160,10 @@ impl Directory {
     /// Counts an entry with a time to live in or out.
     #[inline]
     pub(super) fn count_expiring(&mut self, bucket: usize, change: i32) {
-        let chunk = &mut self.chunks[bucket / CHUNK_BUCKETS];
+        let at = bucket / CHUNK_BUCKETS;
+        let chunk = &mut self.chunks[at];
         chunk.expiring = chunk.expiring.wrapping_add_signed(change);
+        self.expiring.add(at, change);
     }
 
     /// The entries with a time to live in the chunk of this bucket.
@@ -166,14 +172,22 @@ impl Directory {
         self.chunks[bucket / CHUNK_BUCKETS].expiring as usize
     }
 
-    /// The buckets of the chunk with the `n`-th such entry; `n` becomes that entry's rank within the chunk.
-    pub(super) fn chunk_of_expiring(&self, n: &mut usize) -> Option<Range<usize>> {
-        let at = self.chunks.iter().position(|chunk| {
-            let here = *n < chunk.expiring as usize;
-            *n -= if here { 0 } else { chunk.expiring as usize };
-            here
-        })?;
-        Some(at * CHUNK_BUCKETS..at * CHUNK_BUCKETS + self.chunks[at].capacity as usize)
+    /// The buckets of the chunk with the `n`-th such entry, and that entry's rank within the chunk.
+    pub(super) fn chunk_of_expiring(&self, n: usize) -> Option<(Range<usize>, usize)> {
+        let (at, rank) = self.expiring.find(n as u64, self.chunks.len(), |at| self.expiring_in(at))?;
+        let start = at * CHUNK_BUCKETS;
+        Some((start..start + self.chunks[at].capacity as usize, rank as usize))
+    }
+
+    /// The first bucket of the next chunk with such an entry, from this bucket's chunk on and around the end.
+    pub(super) fn next_with_expiring(&self, bucket: usize) -> Option<usize> {
+        let before = self.expiring.before(bucket / CHUNK_BUCKETS, |at| self.expiring_in(at));
+        let (chunk, _) = self.chunk_of_expiring(before as usize).or_else(|| self.chunk_of_expiring(0))?;
+        Some(chunk.start)
+    }
+
+    fn expiring_in(&self, chunk: usize) -> u64 {
+        self.chunks[chunk].expiring.into()
     }
 
     /// Verifies invariant 3 with a function that counts a bucket's entries with a time to live.
@@ -183,6 +197,7 @@ impl Directory {
             let expiring: usize = (start..start + chunk.capacity as usize).map(&count).sum();
             assert_eq!(expiring, chunk.expiring as usize, "expiring entries of chunk {at}");
         }
+        self.expiring.check(self.chunks.len(), |at| self.expiring_in(at));
     }
 
     /// Whether the bucket's chunk is there, for `check`.

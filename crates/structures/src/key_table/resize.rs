@@ -17,6 +17,12 @@ const LOAD_MAX: usize = 6;
 /// A bucket is given back when fewer than 5 entries come to each of the others: a gap, so that one key put
 /// and removed in turn does not move the frontier to and fro.
 const LOAD_MIN: usize = 5;
+/// A group is not narrowed while its first bucket holds more entries than this, times how much larger the table is than
+/// it should be. Keys that go in the order of their hashes (a search for due keys removes them so, and whoever scans
+/// and deletes) leave the rest behind in few buckets. Were these made fewer at the same pace, a million keys of which
+/// all but 500 are gone would have them in one bucket, and each removal walk all of it; so it is 490 at most there, and
+/// the table at worst what it was times the root of a fifth of the share of the keys that is left.
+const CROWD_MAX: usize = 24;
 
 impl<T> KeyTable<T> {
     /// Gives the table the size it should have, rearranging at most about `buckets_max` buckets. Answers
@@ -29,8 +35,12 @@ impl<T> KeyTable<T> {
                 return true;
             }
             done += self.shapes[WIDE].width();
+            let buckets = self.buckets;
             self.grow_if_crowded();
             self.shrink_if_sparse();
+            if self.buckets == buckets {
+                break;
+            }
         }
         false
     }
@@ -49,6 +59,7 @@ impl<T> KeyTable<T> {
         }
         self.shapes = [shape; 2];
         self.frontier = shape.groups();
+        self.phase_start = self.frontier;
         self.buckets = shape.groups() * shape.width();
         self.directory.set_end(0);
         self.directory.set_end(self.buckets);
@@ -125,8 +136,10 @@ impl<T> KeyTable<T> {
         if self.frontier == 0 || self.frontier == self.shapes[NARROW].groups() {
             let narrow = if self.frontier == 0 { self.shapes[WIDE] } else { self.shapes[NARROW] };
             let Some(wide) = narrow.wider() else { return };
+            self.end_phase();
             self.shapes = [narrow, wide];
             self.frontier = narrow.groups();
+            self.phase_start = self.frontier;
             self.directory.set_end(narrow.groups() * self.wide_width());
         }
         let [narrow, wide] = self.shapes;
@@ -149,12 +162,17 @@ impl<T> KeyTable<T> {
     fn shrink(&mut self) {
         if self.frontier == self.shapes[NARROW].groups() {
             let Some(narrow) = self.shapes[NARROW].narrower() else { return };
+            self.end_phase();
             self.shapes = [narrow, self.shapes[NARROW]];
             self.frontier = 0;
+            self.phase_start = 0;
         }
         let [narrow, wide] = self.shapes;
         let (group, narrow_width, wide_width) = (self.frontier, narrow.width(), self.wide_width());
         let from = group * wide_width..(group + 1) * wide_width;
+        if self.is_crowd(from.start) {
+            return;
+        }
         let to = group * narrow_width..(group + 1) * narrow_width;
         self.directory.ensure(to.clone());
         self.rearrange(from.clone(), wide, to.clone(), narrow);
@@ -166,6 +184,23 @@ impl<T> KeyTable<T> {
             self.directory.release(to.end..from.end, from);
             self.prefetch_buckets(self.frontier, wide_width);
         }
+    }
+
+    /// See [`CROWD_MAX`].
+    #[inline]
+    fn is_crowd(&self, bucket: usize) -> bool {
+        let slots = &self.directory.bucket(bucket).slots;
+        // The table has `LOAD_MIN * buckets / len` times the buckets that it should have.
+        slots[SLOTS - 1].is_link()
+            && bucket::entry_count(slots) * self.len > CROWD_MAX * LOAD_MIN * self.buckets
+    }
+
+    /// The frontier is at an end. If it was at the other when the phase began, every bucket has been filled anew.
+    fn end_phase(&mut self) {
+        if self.frontier != self.phase_start {
+            self.crowd_max = self.phase_crowd_max;
+        }
+        self.phase_crowd_max = 0;
     }
 
     /// Moves the entries of a group, in the buckets `from`, to where they are in the other shape: within
@@ -210,8 +245,8 @@ impl<T> KeyTable<T> {
     fn unstage(&mut self, number: usize, staged: &[Slot; STAGED_MAX + 1]) {
         let slots = &mut self.directory.bucket_mut(number).slots;
         self.overflow_bytes += bucket::fill(slots, staged);
-        if !staged[self.crowd_max.clamp(SLOTS, STAGED_MAX)].is_empty() {
-            self.crowd_max = staged.iter().filter(|slot| !slot.is_empty()).count();
+        if !staged[self.phase_crowd_max.clamp(SLOTS, STAGED_MAX)].is_empty() {
+            self.note_crowd(staged.iter().filter(|slot| !slot.is_empty()).count());
         }
         if self.expiring > 0 {
             let expiring = staged.iter().map(|slot| slot.expires() as i32).sum();

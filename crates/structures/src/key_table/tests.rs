@@ -471,6 +471,57 @@ fn scanning_for_expiry_skips_to_the_one_entry_that_has_it() {
     assert_eq!(sampled, 1);
 }
 
+#[test]
+fn few_entries_with_expiry_among_many_are_sampled_as_well() {
+    let count = scaled(100_000, 1000) as u64;
+    let mut table = KeyTable::<u64>::new(HashSeed::new(5, 7));
+    for i in 0..count {
+        let expiry_ms = i.is_multiple_of(1000).then_some(77);
+        table.put(table.hash(&i.to_le_bytes()), &i.to_le_bytes(), NewValue::Integer(0), expiry_ms, 0);
+    }
+    let mut random = Random::new(1);
+    let rounds = scaled(200, 3);
+    let mut sampled = 0;
+    for _ in 0..rounds {
+        let mut seen = HashSet::new();
+        sampled += table.sample(&mut random, 5, true, &mut |entry| {
+            assert!(entry.expiry_ms().is_some() && seen.insert(entry.key().to_vec()));
+        });
+    }
+    assert!(cfg!(miri) || sampled >= rounds * 3, "{sampled} in {rounds} rounds");
+}
+
+#[test]
+fn what_is_left_when_keys_go_in_the_order_of_a_scan_is_not_crowded_into_few_buckets() {
+    let count = scaled(200_000, 500) as u64;
+    let mut table = KeyTable::<u64>::new(HashSeed::new(5, 8));
+    let fill = |table: &mut KeyTable<u64>| {
+        for i in 0..count {
+            table.put(table.hash(&i.to_le_bytes()), &i.to_le_bytes(), NewValue::Integer(0), None, 0);
+        }
+    };
+    fill(&mut table);
+    let (bytes_full, mut crowd_max) = (table.table_bytes(), 0);
+    let mut cursor = 0;
+    while !table.is_empty() {
+        let mut keys = Vec::new();
+        cursor = table.scan(cursor, &mut |entry| keys.push(entry.key().to_vec()));
+        crowd_max = crowd_max.max(keys.len());
+        let len = table.len();
+        keys.iter().for_each(|key| drop(table.remove(table.hash(key), key)));
+        if len * 100 > count as usize && table.len() * 100 <= count as usize {
+            table.check();
+            // The root of a fifth of a hundredth is 4.5 %.
+            assert!(cfg!(miri) || table.table_bytes() < bytes_full / 15, "{} bytes left", table.table_bytes());
+        }
+    }
+    assert!(crowd_max <= scaled(350, 350), "{crowd_max} in one bucket");
+    table.check();
+    fill(&mut table);
+    table.check();
+    assert!(table.crowd_max < 40, "a crowd of {} that is gone is remembered", table.crowd_max);
+}
+
 /// Chi-squared against uniformity, far out on the tail so that a good seed stays good.
 fn assert_uniform(counts: &HashMap<Vec<u8>, u32>, kinds: usize, draws: usize) {
     let expected = draws as f64 / kinds as f64;

@@ -143,8 +143,8 @@ impl<T> KeyTable<T> {
     }
 
     /// The `n`-th entry with an expiry in the order of the chunks, whose counts lead the way.
-    fn nth_expiring(&self, mut n: usize) -> Option<Slot> {
-        let chunk = self.directory.chunk_of_expiring(&mut n)?;
+    fn nth_expiring(&self, n: usize) -> Option<Slot> {
+        let (chunk, mut n) = self.directory.chunk_of_expiring(n)?;
         for number in chunk.filter(|&number| self.is_used(number)) {
             let mut found = None;
             bucket::for_each_entry(&self.directory.bucket(number).slots, |slot| {
@@ -164,7 +164,7 @@ impl<T> KeyTable<T> {
 
     /// Visits up to `n` entries that are neighbours, from a random bucket on: much cheaper than `n` random
     /// entries. Answers how many were visited: fewer than `n` only if the table has fewer, or if entries
-    /// with an expiry are wanted and hard to find.
+    /// with an expiry are wanted and lie so far apart that 64 buckets for each do not suffice.
     pub fn sample(
         &self,
         random: &mut Random,
@@ -184,8 +184,19 @@ impl<T> KeyTable<T> {
                 .map_or(at, |entry| self.bucket_index(self.number_of(self.hash(entry.key()))));
         }
         let mut sampled = 0;
-        let buckets_max = self.buckets.min(n * 4 + TRIES_MAX);
+        let is_sparse = only_expiring && self.expiring < self.len / 8;
+        let buckets_max = self.buckets.min(n * if is_sparse { TRIES_MAX } else { 4 } + TRIES_MAX);
+        let mut passed = 0;
         for _ in 0..buckets_max {
+            if is_sparse {
+                let next = self.skip_to_expiring(at);
+                passed += (next + self.buckets - at) % self.buckets;
+                at = next;
+            }
+            if passed >= self.buckets {
+                break;
+            }
+            passed += 1;
             work::visited(1);
             let slots = &self.directory.bucket(self.bucket_number(at)).slots;
             let is_wanted = |slot: Slot| !only_expiring || slot.expires();
@@ -206,6 +217,20 @@ impl<T> KeyTable<T> {
             at = if at + 1 == self.buckets { 0 } else { at + 1 };
         }
         sampled
+    }
+
+    /// The bucket at which to look for an entry with an expiry, from the `at`-th on: not in a chunk that has none.
+    fn skip_to_expiring(&self, at: usize) -> usize {
+        let number = self.bucket_number(at);
+        if self.directory.expiring_near(number) > 0 {
+            return at;
+        }
+        let unused = self.unused_buckets();
+        match self.directory.next_with_expiring(number) {
+            Some(start) if unused.contains(&start) => self.bucket_index(unused.end),
+            Some(start) => self.bucket_index(start),
+            None => at,
+        }
     }
 
     /// Every entry, in the order of the hash.
