@@ -2,8 +2,11 @@
 
 use super::{Cleared, Db, DbFigures, EventClasses};
 
-/// Buckets walked between two looks at the clock.
+/// Buckets walked before what has been found says anything about the rest.
 const BUCKETS_PER_ROUND: usize = 64;
+
+/// Keys removed between two looks at the clock: about as many as 64 buckets hold when keys are spread evenly.
+const KEYS_PER_STEP: usize = 256;
 
 /// Rounds without a sufficient number of keys that have an expiry before a database is left for this time.
 const ROUNDS_WITHOUT_KEYS_MAX: u64 = 16;
@@ -41,6 +44,22 @@ impl ExpireEffort {
     pub fn short_search_us(self) -> u64 {
         1000 + 250 * u64::from(self.0 - 1)
     }
+}
+
+/// A search for what is due, made in steps: whoever makes it sees to what has been removed, and looks at the clock, in
+/// between.
+#[derive(Debug)]
+pub struct ExpireCycle {
+    effort: ExpireEffort,
+    /// Databases that the search has not done with, the one at hand counted.
+    databases_left: usize,
+    /// Of the database at hand.
+    rounds: u64,
+    round: Search,
+    round_buckets: usize,
+    all: Search,
+    /// There may be due fields.
+    fields_left: bool,
 }
 
 /// What a search has come across.
@@ -135,80 +154,105 @@ impl Db {
         }
     }
 
-    /// Looks for due keys across all databases, from where the last call stopped, until `out_of_time` says so or few
-    /// enough of them are left. Whether the time ran out first.
-    pub fn expire_cycle(
-        &mut self,
-        cursor: &mut ExpireCursor,
-        effort: ExpireEffort,
-        out_of_time: &mut dyn FnMut() -> bool,
-    ) -> bool {
-        if self.expire_fields(out_of_time) {
-            return true;
+    /// Begins a search for what is due, across all databases.
+    pub fn begin_expire_cycle(&self, effort: ExpireEffort) -> ExpireCycle {
+        ExpireCycle {
+            effort,
+            databases_left: self.databases.len(),
+            rounds: 0,
+            round: Search::default(),
+            round_buckets: 0,
+            all: Search::default(),
+            fields_left: true,
         }
-        let selected = self.selected;
+    }
+
+    /// Goes on with a search, from where the last step or the last cycle stopped, and removes at most some hundred keys
+    /// and fields. Whether there may be more than the few that are left on purpose.
+    pub fn expire_step(&mut self, cursor: &mut ExpireCursor, cycle: &mut ExpireCycle) -> bool {
+        cycle.fields_left = cycle.fields_left && self.expire_some_fields();
         cursor.positions.resize(self.databases.len(), 0);
-        let mut all = Search::default();
-        let mut interrupted = false;
-        for _ in 0..self.databases.len() {
-            self.selected = cursor.db_index % self.databases.len();
-            if self.table().expiring_len() > 0 {
-                let position = &mut cursor.positions[self.selected];
-                interrupted = !self.expire_database(position, effort, &mut all, out_of_time);
-                if interrupted {
-                    break;
-                }
-            }
-            cursor.db_index = (self.selected + 1) % self.databases.len();
-        }
-        self.selected = selected;
-        self.figures.note_stale(all);
-        interrupted
-    }
-
-    /// Whether the search has come to an end before the time has.
-    fn expire_database(
-        &mut self,
-        position: &mut u64,
-        effort: ExpireEffort,
-        all: &mut Search,
-        out_of_time: &mut dyn FnMut() -> bool,
-    ) -> bool {
-        for round in 1.. {
-            let found = self.expire_round(position);
-            all.met += found.met;
-            all.due += found.due;
-            if *position == 0 {
+        while cycle.databases_left > 0 {
+            let index = cursor.db_index % self.databases.len();
+            let goes_on = self.databases[index].expiring_len() > 0
+                && self.with_database(index, |db| db.expire_round(&mut cursor.positions[index], cycle));
+            if goes_on {
                 return true;
             }
-            let met_enough = found.met >= effort.keys_min() || round >= ROUNDS_WITHOUT_KEYS_MAX;
-            if met_enough && found.due * 100 <= found.met * effort.stale_percent_max() {
-                return true;
-            }
-            if out_of_time() {
-                return false;
-            }
+            cursor.next_database();
+            cycle.next_database();
         }
-        true
+        cycle.fields_left
     }
 
-    /// Walks some buckets and removes what is due there. Reads only bucket lines: an entry without an expiry is not
-    /// touched.
-    fn expire_round(&mut self, position: &mut u64) -> Search {
+    /// Takes account of a search that is done, or has run out of time: then the next one begins with the next database,
+    /// lest one with too much to do keep all others from their turn.
+    pub fn end_expire_cycle(&mut self, cursor: &mut ExpireCursor, cycle: ExpireCycle) {
+        if cycle.databases_left > 0 {
+            cursor.next_database();
+        }
+        self.figures.note_stale(cycle.all);
+    }
+
+    /// Walks some buckets and removes what is due there; whether the database has more of it. Reads only bucket lines:
+    /// an entry without an expiry is not touched.
+    fn expire_round(&mut self, position: &mut u64, cycle: &mut ExpireCycle) -> bool {
         let now_ms = self.now_ms;
-        let (mut met, mut due) = (0, Vec::<Box<[u8]>>::new());
         let table = &self.databases[self.selected];
-        *position = table.scan_expiring(*position, BUCKETS_PER_ROUND, &mut |entry| {
-            met += 1;
-            if entry.expiry_ms().is_some_and(|expiry_ms| expiry_ms <= now_ms) {
-                due.push(entry.key().into());
+        let mut due = Vec::<Box<[u8]>>::new();
+        let mut met = 0;
+        let (mut at_end, mut bucket_left) = (false, false);
+        while due.len() < KEYS_PER_STEP && cycle.round_buckets < BUCKETS_PER_ROUND && !at_end {
+            let next = table.scan_expiring(*position, 1, &mut |entry| {
+                met += 1;
+                if entry.expiry_ms().is_some_and(|expiry_ms| expiry_ms <= now_ms) {
+                    match due.len() < KEYS_PER_STEP {
+                        true => due.push(entry.key().into()),
+                        false => bucket_left = true,
+                    }
+                }
+            });
+            if bucket_left {
+                break;
             }
-        });
+            (*position, at_end) = (next, next == 0);
+            cycle.round_buckets += 1;
+        }
         for key in &due {
             let hash = self.table().hash(key);
             self.expire(hash, key);
         }
-        Search { met, due: due.len() as u64 }
+        let goes_on = cycle.note(Search { met, due: due.len() as u64 });
+        !at_end && goes_on
+    }
+}
+
+impl ExpireCursor {
+    fn next_database(&mut self) {
+        self.db_index = (self.db_index + 1) % self.positions.len().max(1);
+    }
+}
+
+impl ExpireCycle {
+    fn next_database(&mut self) {
+        self.databases_left -= 1;
+        (self.rounds, self.round, self.round_buckets) = (0, Search::default(), 0);
+    }
+
+    /// Takes in what a step has found; whether the database is worth another.
+    fn note(&mut self, found: Search) -> bool {
+        for search in [&mut self.round, &mut self.all] {
+            search.met += found.met;
+            search.due += found.due;
+        }
+        if self.round_buckets < BUCKETS_PER_ROUND {
+            return true;
+        }
+        self.rounds += 1;
+        self.round_buckets = 0;
+        let round = std::mem::take(&mut self.round);
+        let met_enough = round.met >= self.effort.keys_min() || self.rounds >= ROUNDS_WITHOUT_KEYS_MAX;
+        !met_enough || round.due * 100 > round.met * self.effort.stale_percent_max()
     }
 }
 

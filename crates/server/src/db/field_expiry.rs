@@ -8,7 +8,7 @@ use super::hash::Hash;
 use super::{Db, EventClasses, Object};
 use std::collections::BTreeSet;
 
-/// Fields removed from one hash between two looks at the clock.
+/// Fields removed between two looks at the clock.
 const FIELDS_PER_ROUND: usize = 64;
 
 /// The hashes of one database that have fields that expire.
@@ -104,17 +104,13 @@ impl Db {
         self.figures.expired_fields += fields as u64;
     }
 
-    /// Removes due fields from the hashes of all databases until none is left or `out_of_time` says so. Whether the
-    /// time ran out first.
-    pub(super) fn expire_fields(&mut self, out_of_time: &mut dyn FnMut() -> bool) -> bool {
+    /// Removes due fields from a hash that has some; whether there may be more.
+    pub(super) fn expire_some_fields(&mut self) -> bool {
         for index in 0..self.databases.len() {
-            while let Some(key) = self.expiring_fields[index].first_due(self.now_ms) {
-                if !self.with_database(index, |db| db.expire_fields_of(&key)) {
-                    break;
-                }
-                if out_of_time() {
-                    return true;
-                }
+            if let Some(key) = self.expiring_fields[index].first_due(self.now_ms)
+                && self.with_database(index, |db| db.expire_fields_of(&key))
+            {
+                return true;
             }
         }
         false

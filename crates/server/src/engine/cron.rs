@@ -9,6 +9,9 @@ use std::time::Duration;
 const SHORT_SEARCH_PERIOD_US: u64 = 2000;
 /// Buckets that one call may rearrange in each table that is growing or shrinking.
 const TABLE_STEP_BUCKETS: usize = 1024;
+/// How long a search may take at a time, however seldom the timers run: the short searches that follow one that was not
+/// done make up for it.
+const SEARCH_US_MAX: u64 = 5000;
 /// Between two samples of rates and memory.
 const SAMPLE_PERIOD_US: u64 = 100_000;
 
@@ -76,7 +79,8 @@ impl Executor {
         }
         self.persist_cron();
         if switches.active_expire {
-            self.expire_some(period_us * self.expire_effort().time_percent_max() / 100);
+            let share_us = period_us * self.expire_effort().time_percent_max() / 100;
+            self.expire_some(share_us.min(SEARCH_US_MAX));
         }
         self.limit_tracking();
         if switches.table_steps {
@@ -117,9 +121,7 @@ impl Executor {
         self.db.begin(0, self.server.now.unix_ms());
         self.db.journal.listening = self.server.listens_to_changes();
         self.db.journal.recording = self.disk.log.is_some();
-        let (clock, effort) = (&self.clock, self.expire_effort());
-        let mut out_of_time = || clock.monotonic_us() >= deadline_us;
-        let interrupted = self.db.expire_cycle(&mut self.expire_cursor, effort, &mut out_of_time);
+        let interrupted = self.expire_until(deadline_us);
         let ended_us = self.clock.monotonic_us();
         if interrupted {
             self.cron.next_short_search_us = Some(ended_us + SHORT_SEARCH_PERIOD_US);
@@ -127,10 +129,27 @@ impl Executor {
         }
         self.db.figures.expire_cycle_cpu_us += ended_us - started_us;
         self.note_latency("expire-cycle", started_us);
-        self.propagate_removals();
-        self.apply_effects(None);
         if self.server.blocked.has_ready() {
             self.serve_blocked();
         }
+    }
+
+    /// Removes what is due, and sees to what follows from that; whether the time ran out first.
+    fn expire_until(&mut self, deadline_us: u64) -> bool {
+        let mut cycle = self.db.begin_expire_cycle(self.expire_effort());
+        let interrupted = loop {
+            let goes_on = self.db.expire_step(&mut self.expire_cursor, &mut cycle);
+            self.propagate_removals();
+            self.apply_effects(None);
+            self.free_discarded();
+            if !goes_on {
+                break false;
+            }
+            if self.clock.monotonic_us() >= deadline_us {
+                break true;
+            }
+        };
+        self.db.end_expire_cycle(&mut self.expire_cursor, cycle);
+        interrupted
     }
 }
