@@ -125,6 +125,7 @@ impl Executor {
         self.db.access.lfu_decay_minutes = config.lfu_decay_time_minutes;
         self.db.journal.listening_to_misses =
             config.notify_keyspace_events.has(crate::config::EventClasses::KEY_MISS);
+        self.server.observed.memory.purge_in_background(config.jemalloc_bg_thread);
         // A limit that has become lower than what is in use holds at once, not from the next command on.
         self.evicting |= self.server.config.maxmemory_bytes > 0;
         self.count_all_memory();

@@ -2,6 +2,7 @@
 
 use crate::db::Garbage;
 use crate::observe::memory::{Reclaiming, ThreadMemory};
+use crate::sys::allocator;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -44,7 +45,9 @@ fn free_all(receiver: &Receiver<Garbage>, progress: &Reclaiming) {
             progress.used_bytes.store(memory.used_bytes() as i64, Ordering::Relaxed);
         }
         progress.freed.fetch_add(objects as u64, Ordering::Relaxed);
-        progress.pending.fetch_sub(objects, Ordering::Relaxed);
+        if progress.pending.fetch_sub(objects, Ordering::Relaxed) == objects {
+            allocator::empty_thread_cache();
+        }
     }
 }
 

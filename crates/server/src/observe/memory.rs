@@ -75,6 +75,8 @@ pub struct Memory {
     pub sample: Sample,
     /// Of the machine.
     pub system_bytes: u64,
+    /// What the allocator was last told; `None`: nothing yet.
+    purges_in_background: Option<bool>,
 }
 
 impl Memory {
@@ -89,6 +91,7 @@ impl Memory {
             peak_bytes: 0,
             sample: Sample::default(),
             system_bytes: system.totalram as u64 * u64::from(system.mem_unit),
+            purges_in_background: None,
         };
         memory.take_sample();
         memory
@@ -131,6 +134,13 @@ impl Memory {
         match tikv_jemalloc_ctl::stats_print::stats_print(&mut text, Default::default()) {
             Ok(()) => String::from_utf8_lossy(&text).into_owned(),
             Err(error) => format!("The allocator gives no statistics: {error}\n"),
+        }
+    }
+
+    /// Follows `jemalloc-bg-thread`.
+    pub fn purge_in_background(&mut self, on: bool) {
+        if self.purges_in_background.replace(on) != Some(on) && !allocator::purge_in_background(on) {
+            log::warn!("The allocator starts no threads to give memory back; it does so when memory is freed");
         }
     }
 

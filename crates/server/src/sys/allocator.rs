@@ -101,6 +101,30 @@ pub fn purge() -> bool {
     result == 0
 }
 
+/// Has threads of the allocator's own give unused pages back to the kernel, or has whoever frees memory see to that;
+/// whether the allocator agreed. Without such threads nothing is given back while nobody allocates or frees.
+pub fn purge_in_background(on: bool) -> bool {
+    // SAFETY: the name is terminated, and this control takes a bool.
+    unsafe { raw::write(b"background_thread\0", on) }.is_ok()
+}
+
+/// Gives up what the calling thread keeps for its next allocations: one freed block that is kept holds back the whole
+/// slab that it is in.
+pub fn empty_thread_cache() {
+    let name = b"thread.tcache.flush\0";
+    // SAFETY: the name is terminated, and this control neither reads nor writes a value. It fails for a thread that
+    // has no cache, which has nothing to give up.
+    unsafe {
+        tikv_jemalloc_sys::mallctl(
+            name.as_ptr().cast(),
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            0,
+        );
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
