@@ -46,6 +46,8 @@ pub struct Executor {
     eviction_policy: MaxmemoryPolicy,
     /// Eviction has run out of time and goes on as soon as there is nothing else to do.
     pub(crate) evicting: bool,
+    /// How much beyond its limit memory was when the tick's time for eviction was over; `None` while there is some.
+    eviction_goal_bytes: Option<i64>,
     pub(crate) cron: cron::Cron,
     reclaimer: reclaim::Reclaimer,
     pub(crate) disk: persistence::Disk,
@@ -85,6 +87,7 @@ impl Executor {
             eviction_pool: EvictionPool::default(),
             eviction_policy: MaxmemoryPolicy::NoEviction,
             evicting: false,
+            eviction_goal_bytes: None,
             cron: cron::Cron::default(),
             reclaimer,
             disk: persistence::Disk::default(),
@@ -134,6 +137,7 @@ impl Executor {
     /// Samples the clock: commands until the next call happen at this instant.
     pub fn begin_tick(&mut self) {
         self.server.now = self.clock.read();
+        self.eviction_goal_bytes = None;
         self.commands_before_tick = self.server.observed.statistics.commands_processed;
     }
 

@@ -1,10 +1,17 @@
-//! However a large collection is lost, it is freed by the thread for that and not by the one that runs commands.
+//! However a large collection is lost, it is freed by the thread for that and not by the one that runs commands; what
+//! is free goes back to the system; and what removes much on the server's own account does so a little at a time.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod process;
 
-use process::{Client, Process, eventually};
+use process::{Client, Process, encode, eventually, shown};
+use server::db::expire::{ExpireCursor, ExpireEffort};
+use server::db::hash::FieldExpiry;
+use server::db::{Db, EventClasses, Hash};
+use std::io::Write;
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
+use structures::hash::HashSeed;
 
 /// Enough that freeing it is left to the background.
 const MEMBERS: usize = 5000;
@@ -78,4 +85,160 @@ fn what_is_large_is_freed_in_the_background() {
             expect_freed(&mut client, &format!("a {kind}: {way}"), 1, commands);
         }
     }
+}
+
+/// Sends commands without waiting for each, in portions that neither side's buffers stop.
+fn pipe(client: &mut Client<TcpStream>, commands: impl Iterator<Item = Vec<Vec<u8>>>) {
+    let commands: Vec<_> = commands.collect();
+    for portion in commands.chunks(500) {
+        let request: Vec<u8> = portion
+            .iter()
+            .flat_map(|command| encode(&command.iter().map(Vec::as_slice).collect::<Vec<_>>()))
+            .collect();
+        client.stream.write_all(&request).unwrap();
+        portion.iter().for_each(|_| drop(client.receive().unwrap()));
+    }
+}
+
+fn set(key: usize, value_bytes: usize) -> Vec<Vec<u8>> {
+    vec![b"SET".to_vec(), format!("key:{key}").into_bytes(), vec![b'x'; value_bytes]]
+}
+
+/// Threads of the process with this name.
+fn threads_named(server: &Process, name: &str) -> usize {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap();
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    names.filter(|found| found.trim() == name).count()
+}
+
+#[test]
+fn the_allocators_threads_come_and_go_with_their_option() {
+    let server = Process::start(&[]);
+    let mut client = server.connect();
+    let threads = || threads_named(&server, "jemalloc_bg_thd");
+    eventually("a thread that gives memory back", || threads() > 0);
+    assert_eq!(client.ask("CONFIG SET jemalloc-bg-thread no"), "OK");
+    eventually("the end of that thread", || threads() == 0);
+    assert_eq!(client.ask("CONFIG SET jemalloc-bg-thread yes"), "OK");
+    eventually("another thread that gives memory back", || threads() > 0);
+    let server = Process::start(&["--jemalloc-bg-thread", "no"]);
+    assert_eq!(server.connect().ask("PING"), "PONG");
+    assert_eq!(threads_named(&server, "jemalloc_bg_thd"), 0);
+}
+
+#[test]
+fn memory_goes_back_to_the_system_while_nobody_asks_for_anything() {
+    let server = Process::start(&[]);
+    let resident_bytes = || {
+        let text = std::fs::read_to_string(format!("/proc/{}/statm", server.pid())).unwrap();
+        text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * rustix::param::page_size()
+    };
+    let before_bytes = resident_bytes();
+    let mut client = server.connect();
+    pipe(&mut client, (0..60_000).map(|key| set(key, 1000)));
+    let loaded_bytes = resident_bytes() - before_bytes;
+    assert!(loaded_bytes > 60_000_000, "{loaded_bytes}");
+    assert_eq!(client.ask("FLUSHALL"), "OK");
+    eventually("memory's way back", || resident_bytes().saturating_sub(before_bytes) < loaded_bytes / 4);
+}
+
+/// The most keys and fields that one step of the search for due ones removes from this data.
+fn removed_by_a_step(db: &mut Db) -> (usize, usize) {
+    let mut cursor = ExpireCursor::default();
+    let (mut keys_max, mut fields_max) = (0, 0);
+    while !db.is_empty() {
+        let mut cycle = db.begin_expire_cycle(ExpireEffort(1));
+        loop {
+            let before = (db.figures.expired_keys, db.figures.expired_fields);
+            let goes_on = db.expire_step(&mut cursor, &mut cycle);
+            drop(db.journal.take());
+            keys_max = keys_max.max((db.figures.expired_keys - before.0) as usize);
+            fields_max = fields_max.max((db.figures.expired_fields - before.1) as usize);
+            if !goes_on {
+                break;
+            }
+        }
+        db.end_expire_cycle(&mut cursor, cycle);
+    }
+    (keys_max, fields_max)
+}
+
+#[test]
+fn a_step_of_the_search_for_what_is_due_removes_little_however_much_is_due() {
+    let mut db = Db::new(1, HashSeed::new(1, 2), 3);
+    db.begin(0, 0);
+    for i in 0..300_000 {
+        db.put_text(format!("key:{i}").as_bytes(), b"x", Some(100));
+    }
+    for i in 0..5000 {
+        db.change_or_create(b"hash", |hash: &mut Hash, means| {
+            hash.set(format!("field:{i}").as_bytes(), b"v", FieldExpiry::At(100), &means);
+        })
+        .unwrap();
+    }
+    db.changed(EventClasses::GENERIC, "set", b"hash");
+    drop(db.journal.take());
+    db.begin(0, 1000);
+    let (keys_max, fields_max) = removed_by_a_step(&mut db);
+    assert!(keys_max <= 256 && fields_max <= 64, "{keys_max} keys, {fields_max} fields");
+    assert_eq!((db.figures.expired_keys, db.figures.expired_fields), (300_000, 5000));
+}
+
+#[test]
+fn databases_with_much_to_expire_leave_others_their_turn() {
+    let server = Process::start(&["--databases", "3"]);
+    let mut client = server.connect();
+    client.ask("DEBUG SET-ACTIVE-EXPIRE 0");
+    for database in [0, 2] {
+        client.ask(&format!("SELECT {database}"));
+        let due = |key| [set(key, 1), vec![b"PX".to_vec(), b"1".to_vec()]].concat();
+        pipe(&mut client, (0..if database == 0 { 200_000 } else { 100 }).map(due));
+    }
+    eventually("expiry in the last database", || client.ask("DBSIZE") == "0");
+}
+
+#[test]
+fn commands_in_a_row_do_not_each_wait_for_eviction() {
+    let server = Process::start(&["--maxmemory-policy", "allkeys-random", "--maxmemory-eviction-tenacity", "0"]);
+    let mut client = server.connect();
+    pipe(&mut client, (0..60_000).map(|key| set(key, 100)));
+    let used_bytes = field(&mut client, "memory", "used_memory");
+    client.ask(&format!("CONFIG SET maxmemory {}", used_bytes / 4));
+    let info = encode(&[b"INFO", b"stats"]);
+    let request = [info.clone(), encode(&[b"PING"]).repeat(1000), info].concat();
+    client.stream.write_all(&request).unwrap();
+    let replies: Vec<String> = (0..1002).map(|_| shown(&client.receive().unwrap())).collect();
+    let evicted = |info: &str| {
+        let line = info.lines().find_map(|line| line.strip_prefix("evicted_keys:"));
+        line.unwrap().trim().parse::<u64>().unwrap()
+    };
+    let meanwhile = evicted(&replies[1001]) - evicted(&replies[0]);
+    // Each round of eviction takes 16 keys, and some ticks go by until all has come.
+    assert!(meanwhile < 4000, "{meanwhile} keys");
+    // The reply that tells takes some, too.
+    eventually("room", || field(&mut client, "memory", "used_memory") <= used_bytes / 3);
+}
+
+#[test]
+fn what_waits_to_be_written_to_the_append_only_file_evicts_no_key() {
+    let server = Process::start(&["--appendonly", "yes", "--maxmemory-policy", "allkeys-random"]);
+    let mut client = server.connect();
+    let value_bytes = 1_000_000;
+    for _ in 0..2 {
+        pipe(&mut client, std::iter::once(set(0, value_bytes)));
+    }
+    let started = Instant::now();
+    // What the request was in goes when the client has been quiet for a while.
+    while started.elapsed() < Duration::from_secs(1) {
+        client.ask("PING");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let buffer_bytes = field(&mut client, "memory", "mem_aof_buffer");
+    assert!(buffer_bytes > value_bytes as u64 / 2, "{buffer_bytes} in the buffer");
+    assert_eq!(field(&mut client, "memory", "mem_not_counted_for_evict"), buffer_bytes);
+    let used_bytes = field(&mut client, "memory", "used_memory");
+    client.ask(&format!("CONFIG SET maxmemory {}", used_bytes - buffer_bytes / 2));
+    (0..20).for_each(|_| drop(client.ask("PING")));
+    assert_eq!(field(&mut client, "stats", "evicted_keys"), 0);
+    assert_eq!(client.ask("EXISTS key:0"), "1");
 }

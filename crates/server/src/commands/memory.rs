@@ -129,7 +129,7 @@ fn totals(server: &Server, breakdown: &Breakdown) -> Figures {
         ("cluster.links", bytes(0)),
         ("cluster.slot_import", bytes(0)),
         ("cluster.slot_export", bytes(0)),
-        ("aof.buffer", bytes(0)),
+        ("aof.buffer", bytes(breakdown.log_buffer_bytes)),
         ("lua.caches", bytes(server.scripts.cache.used_bytes() as u64)),
         ("functions.caches", bytes(server.scripts.libraries.used_bytes() as u64)),
     ]

@@ -356,10 +356,12 @@ impl Executor {
     fn note_log(&mut self) {
         let figures = &mut self.server.observed.persistence.log;
         figures.enabled = self.disk.log.is_some();
+        (figures.buffered_bytes, figures.buffer_memory_bytes) = (0, 0);
         if let Some(log) = &self.disk.log {
             figures.waits_for_rewrite = log.waits_for_rewrite;
             figures.bytes = log.earlier_bytes + log.appender.file_bytes();
             figures.buffered_bytes = log.appender.buffered_bytes() as u64;
+            figures.buffer_memory_bytes = log.appender.memory_bytes() as u64;
             figures.pending_fsync = log.appender.is_syncing();
         }
     }

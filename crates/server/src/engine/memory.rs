@@ -25,16 +25,23 @@ impl Executor {
         self.excess_bytes() <= 0
     }
 
-    /// Bytes in use beyond the limit; negative while there is room.
+    /// Bytes in use beyond the limit; negative while there is room. What waits to be written to the append-only file
+    /// does not count: evicted keys add to it, so to make up for it with more of them would leave none.
     fn excess_bytes(&self) -> i64 {
-        self.server.observed.memory.used_bytes() as i64 - self.server.config.maxmemory_bytes as i64
+        let unwritten_bytes = self.disk.log.as_ref().map_or(0, |log| log.appender.memory_bytes());
+        let used_bytes = self.server.observed.memory.used_bytes().saturating_sub(unwritten_bytes as u64);
+        used_bytes as i64 - self.server.config.maxmemory_bytes as i64
     }
 
     /// Evicts until memory is within its limit, or the time for that is up.
     pub(super) fn make_room(&mut self) -> Room {
         let within_limit = self.is_within_limit();
         // A paused server changes no data, on its own account least of all.
-        let room = if within_limit || self.server.pause.is_some() { Room::Enough } else { self.evict() };
+        let room = if within_limit || self.server.pause.is_some() {
+            Room::Enough
+        } else {
+            self.evict_in_tick()
+        };
         self.evicting = room == Room::Soon;
         if !within_limit {
             // Evicting is nobody's command.
@@ -47,9 +54,23 @@ impl Executor {
         room
     }
 
-    /// What effects cost, such as telling clients of what they have cached, is left for the next command: made up for
+    /// The first command of a tick that meets an excess evicts for as long as it may. Those after it only see to it that
+    /// the excess does not grow: otherwise each of a thousand commands in a row would wait for its own slice.
+    fn evict_in_tick(&mut self) -> Room {
+        let goal_bytes = self.eviction_goal_bytes.unwrap_or(0);
+        if self.excess_bytes() <= goal_bytes {
+            return Room::Soon;
+        }
+        let room = self.evict(goal_bytes);
+        if room == Room::Soon && self.eviction_goal_bytes.is_none() {
+            self.eviction_goal_bytes = Some(self.excess_bytes());
+        }
+        room
+    }
+
+    /// Until the excess is no more than `goal_bytes`. What effects cost, such as telling clients of what they have cached, is left for the next command: made up for
     /// with more keys, it would cost more again, until none is left.
-    fn evict(&mut self) -> Room {
+    fn evict(&mut self, goal_bytes: i64) -> Room {
         let config = &self.server.config;
         let (policy, samples) = (config.maxmemory_policy, config.maxmemory_samples as usize);
         // Whoever brings data in decides what goes.
@@ -66,15 +87,15 @@ impl Executor {
                 let freed_bytes = self.db.evict_one(policy, samples, &mut self.eviction_pool);
                 excess_bytes -= freed_bytes.unwrap_or(0) as i64;
                 all_evicted = freed_bytes.is_none();
-                if all_evicted || excess_bytes <= 0 {
+                if all_evicted || excess_bytes <= goal_bytes {
                     break;
                 }
             }
             self.propagate_removals();
             self.apply_effects(None);
             self.free_discarded();
-            if excess_bytes <= 0 || self.is_within_limit() {
-                break Room::Enough;
+            if excess_bytes <= goal_bytes || self.excess_bytes() <= goal_bytes {
+                break if goal_bytes == 0 { Room::Enough } else { Room::Soon };
             }
             if all_evicted {
                 break self.wait_for_background(deadline_us);
@@ -106,10 +127,10 @@ impl Executor {
 
     /// Goes on with eviction that has run out of time.
     pub(super) fn go_on_evicting(&mut self) {
-        if self.evicting && self.server.config.maxmemory_bytes > 0 {
-            self.make_room();
-        } else {
+        if self.server.config.maxmemory_bytes == 0 {
             self.evicting = false;
+        } else if self.evicting && self.eviction_goal_bytes.is_none() {
+            self.make_room();
         }
     }
 

@@ -85,6 +85,8 @@ pub struct LogFigures {
     pub bytes: u64,
     pub base_bytes: u64,
     pub buffered_bytes: u64,
+    /// What they are in holds so much from the allocator.
+    pub buffer_memory_bytes: u64,
     pub pending_fsync: bool,
     pub delayed_fsyncs: u64,
 }
@@ -107,6 +109,7 @@ impl Default for LogFigures {
             bytes: 0,
             base_bytes: 0,
             buffered_bytes: 0,
+            buffer_memory_bytes: 0,
             pending_fsync: false,
             delayed_fsyncs: 0,
         }

@@ -14,6 +14,8 @@ pub(in crate::commands) struct Breakdown {
     pub used_bytes: u64,
     pub startup_bytes: u64,
     pub clients_bytes: u64,
+    /// What waits to be written to the append-only file.
+    pub log_buffer_bytes: u64,
     /// Bucket tables of each database that has keys, and of the first, by index.
     pub tables_bytes: Vec<(usize, u64)>,
     pub overhead_bytes: u64,
@@ -38,13 +40,15 @@ impl Breakdown {
         }
         let used_bytes = memory.used_bytes();
         let tables_total: u64 = tables_bytes.iter().map(|(_, bytes)| bytes).sum();
-        let overhead_bytes = memory.startup_bytes + clients_bytes + tables_total;
+        let log_buffer_bytes = server.observed.persistence.log.buffer_memory_bytes;
+        let overhead_bytes = memory.startup_bytes + clients_bytes + log_buffer_bytes + tables_total;
         let dataset_bytes = used_bytes.saturating_sub(overhead_bytes);
         let net_bytes = used_bytes.saturating_sub(memory.startup_bytes).max(1);
         Breakdown {
             used_bytes,
             startup_bytes: memory.startup_bytes,
             clients_bytes,
+            log_buffer_bytes,
             tables_bytes,
             overhead_bytes,
             dataset_bytes,
@@ -80,7 +84,7 @@ pub(super) fn memory(sources: &mut Sources<'_>, lines: &mut Lines) {
     with_human(lines, "maxmemory", sources.server.config.maxmemory_bytes);
     lines.field("maxmemory_policy", sources.server.config.maxmemory_policy.name());
     fragmentation(sources.server, lines);
-    buffers(breakdown.clients_bytes, lines);
+    buffers(breakdown.clients_bytes, breakdown.log_buffer_bytes, lines);
     let reclaiming = &sources.server.observed.memory.reclaiming;
     lines.field("lazyfree_pending_objects", reclaiming.pending.load(Ordering::Relaxed));
     lines.field("lazyfreed_objects", reclaiming.freed.load(Ordering::Relaxed));
@@ -125,9 +129,9 @@ fn fragmentation(server: &Server, lines: &mut Lines) {
     lines.field("mem_fragmentation_bytes", difference(rss_bytes, sample.used_bytes));
 }
 
-fn buffers(clients_bytes: u64, lines: &mut Lines) {
+fn buffers(clients_bytes: u64, log_buffer_bytes: u64, lines: &mut Lines) {
     lines.fields(&[
-        ("mem_not_counted_for_evict", 0),
+        ("mem_not_counted_for_evict", log_buffer_bytes),
         ("mem_replication_backlog", 0),
         ("mem_total_replication_buffers", 0),
         ("mem_replicas_repl_buffer", 0),
@@ -136,7 +140,7 @@ fn buffers(clients_bytes: u64, lines: &mut Lines) {
         ("mem_cluster_links", 0),
         ("mem_cluster_slot_import", 0),
         ("mem_cluster_slot_export", 0),
-        ("mem_aof_buffer", 0),
+        ("mem_aof_buffer", log_buffer_bytes),
     ]);
     lines.field("mem_allocator", ALLOCATOR_NAME);
     lines.fields(&[("mem_overhead_db_hashtable_rehashing", 0), ("active_defrag_running", 0)]);

@@ -57,6 +57,11 @@ impl Appender {
         self.buffer.len()
     }
 
+    /// Bytes that the buffer holds from the allocator.
+    pub fn memory_bytes(&self) -> usize {
+        self.buffer.capacity()
+    }
+
     /// Bytes ever appended, the buffered ones counted.
     pub fn end(&self) -> u64 {
         self.appended + self.buffer.len() as u64
