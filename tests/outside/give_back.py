@@ -7,7 +7,7 @@ FLUSHALL, the last two once the server has had time to settle. Waiting: the slow
 nothing else, and the most processor time that the server's main thread spent between a PING and its reply, which other
 work on the machine does not change.
 """
-import argparse, os, random, re, shlex, socket, subprocess, sys, tempfile, threading, time
+import argparse, os, random, re, shlex, socket, subprocess, sys, tempfile, time
 
 PORT = 15100
 SETTLE_S = 15
@@ -27,6 +27,7 @@ class Client:
     def reply(self):
         line = self.file.readline()
         if line[:1] == b'-': raise SystemExit('refused: %r' % line)
+        if line[:1] == b'*': return [self.reply() for _ in range(int(line[1:]))]
         if line[:1] != b'$': return line[1:-2]
         return self.file.read(int(line[1:]) + 2)[:-2] if int(line[1:]) >= 0 else None
     def ask(self, *words):
@@ -83,7 +84,7 @@ def memory(commands, length, out):
         out('| %d x %d B | %s | ' % (keys, length, when) + ' | '.join('%s / %s' % (mb(u), mb(r)) for u, r in figures) + ' |')
     for s in servers: s.stop()
 
-class Watch(threading.Thread):
+class Watch:
     """Asks PING again and again, from a process of its own: this one is busy."""
     CODE = r'''
 import socket, sys, time, select
@@ -135,7 +136,8 @@ def expire_many_databases(s):
 def expire_fields(s):
     at = int(time.time() * 1000) + 20000
     s.client.pipe(many('HSET', KEYS, lambda i: ('field:%d' % i, 'v')))
-    for b in range(0, KEYS, 1000): s.client.pipe([['HPEXPIREAT', 'big', at, 'FIELDS', 1000] + ['field:%d' % i for i in range(b, b + 1000)]]) if False else s.client.socket.sendall(encode('HPEXPIREAT', 'big', at, 'FIELDS', 1000, *['field:%d' % i for i in range(b, b + 1000)])) or [s.client.file.readline() for _ in range(1001)]
+    s.client.pipe((['HPEXPIREAT', 'big', at, 'FIELDS', 1000] + ['field:%d' % i for i in range(first, first + 1000)]
+                   for first in range(0, KEYS, 1000)), 10)
     yield
     wait_for(s, lambda c: time.time() * 1000 > at and empty(c))
 
