@@ -171,8 +171,8 @@ fn a_step_of_the_search_for_what_is_due_removes_little_however_much_is_due() {
         db.put_text(format!("key:{i}").as_bytes(), b"x", Some(100));
     }
     for i in 0..5000 {
-        db.change_or_create(b"hash", |hash: &mut Hash, means| {
-            hash.set(format!("field:{i}").as_bytes(), b"v", FieldExpiry::At(100), &means);
+        db.change_or_create(b"hash", |hash: &mut Hash, mut means| {
+            hash.set(format!("field:{i}").as_bytes(), b"v", FieldExpiry::At(100), &mut means);
         })
         .unwrap();
     }
