@@ -199,7 +199,8 @@ fn databases_with_much_to_expire_leave_others_their_turn() {
 
 #[test]
 fn commands_in_a_row_do_not_each_wait_for_eviction() {
-    let server = Process::start(&["--maxmemory-policy", "allkeys-random", "--maxmemory-eviction-tenacity", "0"]);
+    let server =
+        Process::start(&["--maxmemory-policy", "allkeys-random", "--maxmemory-eviction-tenacity", "0"]);
     let mut client = server.connect();
     pipe(&mut client, (0..60_000).map(|key| set(key, 100)));
     let used_bytes = field(&mut client, "memory", "used_memory");

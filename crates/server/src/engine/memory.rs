@@ -37,11 +37,8 @@ impl Executor {
     pub(super) fn make_room(&mut self) -> Room {
         let within_limit = self.is_within_limit();
         // A paused server changes no data, on its own account least of all.
-        let room = if within_limit || self.server.pause.is_some() {
-            Room::Enough
-        } else {
-            self.evict_in_tick()
-        };
+        let room =
+            if within_limit || self.server.pause.is_some() { Room::Enough } else { self.evict_in_tick() };
         self.evicting = room == Room::Soon;
         if !within_limit {
             // Evicting is nobody's command.

@@ -140,7 +140,9 @@ impl Memory {
     /// Follows `jemalloc-bg-thread`.
     pub fn purge_in_background(&mut self, on: bool) {
         if self.purges_in_background.replace(on) != Some(on) && !allocator::purge_in_background(on) {
-            log::warn!("The allocator starts no threads to give memory back; it does so when memory is freed");
+            log::warn!(
+                "The allocator starts no threads to give memory back; it does so when memory is freed"
+            );
         }
     }
 

@@ -69,12 +69,7 @@ impl ExpiringCounts {
     }
 
     /// The chunk of the `n`-th entry, and that entry's rank in it.
-    pub(super) fn find(
-        &self,
-        n: u64,
-        chunks: usize,
-        count: impl Fn(usize) -> u64,
-    ) -> Option<(usize, u64)> {
+    pub(super) fn find(&self, n: u64, chunks: usize, count: impl Fn(usize) -> u64) -> Option<(usize, u64)> {
         let (mut at, mut rank) = (0, n);
         for level in (0..=self.levels.len()).rev() {
             let (len, of): (usize, &dyn Fn(usize) -> u64) = match level {

@@ -512,7 +512,11 @@ fn what_is_left_when_keys_go_in_the_order_of_a_scan_is_not_crowded_into_few_buck
         if len * 100 > count as usize && table.len() * 100 <= count as usize {
             table.check();
             // The root of a fifth of a hundredth is 4.5 %.
-            assert!(cfg!(miri) || table.table_bytes() < bytes_full / 15, "{} bytes left", table.table_bytes());
+            assert!(
+                cfg!(miri) || table.table_bytes() < bytes_full / 15,
+                "{} bytes left",
+                table.table_bytes()
+            );
         }
     }
     assert!(crowd_max <= scaled(350, 350), "{crowd_max} in one bucket");
