@@ -122,6 +122,10 @@ impl ClientError {
     }
 }
 
+/// WAITAOF, without an append-only file.
+pub const NO_LOG_TO_WAIT_FOR: ClientError =
+    ClientError::text("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
+
 impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use ClientError::*;

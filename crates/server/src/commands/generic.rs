@@ -4,7 +4,7 @@ use super::timeout::milliseconds;
 use crate::command::flag::{BLOCKING, DENY_OOM, FAST, READONLY, TOUCHES_ARBITRARY_KEYS, WRITE};
 use crate::command::{Args, Command, Context, Group, KeySpec, Next, Outcome, access};
 use crate::db::{Db, EventClasses, Taken};
-use crate::error::ClientError;
+use crate::error::{ClientError, NO_LOG_TO_WAIT_FOR};
 use crate::server::PersistRequest;
 use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
 
@@ -362,20 +362,16 @@ fn waitaof(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return Err(ClientError::MustBePositive);
     }
     let timeout_us = milliseconds(args, 3)?;
-    if local > 0 {
-        return Err(ClientError::text(
-            "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
-        ));
+    let log = &ctx.server.observed.persistence.log;
+    if local > 0 && !log.enabled {
+        return Err(NO_LOG_TO_WAIT_FOR);
     }
-    let request = BlockRequest {
-        on: BlockedOn::Acknowledgement,
-        timeout_us,
-        timeout_reply: TimeoutReply::Integers(0, 0),
-    };
-    if replicas <= 0 || !ctx.block(request) {
-        ctx.reply.array(2);
-        ctx.reply.integer(0);
-        ctx.reply.integer(0);
+    let synced = log.is_synced(ctx.server.clients[ctx.client].log_end);
+    let on = if replicas > 0 { BlockedOn::Acknowledgement } else { BlockedOn::Sync };
+    let request = BlockRequest { on, timeout_us, timeout_reply: TimeoutReply::Synced };
+    let waits = replicas > 0 || local > 0 && !synced;
+    if !waits || !ctx.block(request) {
+        TimeoutReply::Synced.write(synced, ctx.reply);
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use super::persistence::Answer;
 use crate::command::Origin;
 use crate::config::{AppendFsync, Config};
 use crate::db::Effect;
-use crate::error::ClientError;
+use crate::error::{ClientError, NO_LOG_TO_WAIT_FOR, on_the_wire};
 use crate::persist::aof::manifest::{self, Names};
 use crate::persist::aof::rewrite::write_commands;
 use crate::persist::aof::{Appender, Manifest};
@@ -13,6 +13,7 @@ use crate::persist::child::{Child, Purpose};
 use crate::persist::file::{self, FileError, Written, failed};
 use crate::persist::rdb::{Snapshot, write_snapshot};
 use crate::server::Shutdown;
+use crate::session::{ClientSlot, TimeoutReply};
 use crate::sys::child::{CANCEL, Ended};
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -226,6 +227,7 @@ impl Executor {
         let log = Log::new(names, manifest, directory, (file, 0), self.server.now.monotonic_us)?;
         // What a transaction has done before is in the base, and must not be told again.
         self.unit.clear();
+        self.server.clients.forget_log();
         self.disk.log = Some(Log { waits_for_rewrite: true, ..log });
         if self.disk.child.as_ref().is_some_and(|child| child.purpose == Purpose::Snapshot) {
             log::info!(
@@ -257,6 +259,24 @@ impl Executor {
         {
             log::info!("Killing AOF child");
             child.end();
+        }
+    }
+
+    /// Answers those who wait for the file to be on disk and whose changes are; or for whom it will never be.
+    pub(super) fn serve_synced(&mut self) {
+        if self.server.blocked.for_sync().len() == 0 {
+            return;
+        }
+        self.note_log();
+        let slots: Vec<ClientSlot> = self.server.blocked.for_sync().collect();
+        for slot in slots {
+            let log = &self.server.observed.persistence.log;
+            if !log.enabled {
+                let line = NO_LOG_TO_WAIT_FOR.to_string();
+                self.server.wake(slot, |reply| reply.error(on_the_wire(&line)));
+            } else if log.is_synced(self.server.clients[slot].log_end) {
+                self.server.wake(slot, |reply| TimeoutReply::Synced.write(true, reply));
+            }
         }
     }
 
@@ -363,6 +383,7 @@ impl Executor {
             figures.buffered_bytes = log.appender.buffered_bytes() as u64;
             figures.buffer_memory_bytes = log.appender.memory_bytes() as u64;
             figures.pending_fsync = log.appender.is_syncing();
+            figures.synced = log.appender.synced();
         }
     }
 

@@ -66,7 +66,9 @@ impl Executor {
         while let Some(slot) = self.server.blocked.expired(now_us) {
             let answer = self.server.clients[slot].blocked.as_ref().map(|blocked| blocked.timeout_reply);
             self.server.note_given_up(slot, false);
-            self.server.wake(slot, |reply| answer.unwrap_or(TimeoutReply::Null).write(reply));
+            let log_end = self.server.clients[slot].log_end;
+            let synced = self.server.observed.persistence.log.is_synced(log_end);
+            self.server.wake(slot, |reply| answer.unwrap_or(TimeoutReply::Null).write(synced, reply));
         }
     }
 

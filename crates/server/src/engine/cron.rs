@@ -7,6 +7,8 @@ use std::time::Duration;
 
 /// Between two short searches for due keys, where the last regular one was not done in time.
 const SHORT_SEARCH_PERIOD_US: u64 = 2000;
+/// Between two looks at whether the append-only file is on disk, while somebody waits for that.
+const SYNC_LOOK_PERIOD_US: u64 = 1000;
 /// Buckets that one call may rearrange in each table that is growing or shrinking.
 const TABLE_STEP_BUCKETS: usize = 1024;
 /// How long a search may take at a time, however seldom the timers run: the short searches that follow one that was not
@@ -45,6 +47,9 @@ impl Executor {
         if self.evicting {
             next_us = 0;
         }
+        if self.server.blocked.for_sync().len() > 0 {
+            next_us = next_us.min(self.server.now.monotonic_us + SYNC_LOOK_PERIOD_US);
+        }
         next_us
     }
 
@@ -59,6 +64,7 @@ impl Executor {
         if self.is_loading() {
             return self.go_on_reloading();
         }
+        self.serve_synced();
         self.time_out_blocked();
         self.end_pause_if_due();
         self.go_on_evicting();

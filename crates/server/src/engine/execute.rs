@@ -185,7 +185,7 @@ impl Executor {
             Next::RunScript(call) => {
                 // When it is put aside, the reply follows with its end.
                 if self.run_script(slot, id, args, call, reply) == ScriptEnd::Done {
-                    self.end_unit();
+                    self.end_unit(slot);
                 }
             }
         }
@@ -237,7 +237,7 @@ impl Executor {
             reply.error(on_the_wire(&line));
         }
         self.db.forget_announced();
-        self.propagate(command, args, origin, self.db.journal.dirty.saturating_sub(dirty_before));
+        self.propagate(slot, command, args, origin, self.db.journal.dirty.saturating_sub(dirty_before));
         self.apply_effects(Some(slot));
         // After what it has changed, for a read may do that too (PFCOUNT, a key that was due).
         self.remember_read_keys(slot, command, args, origin);

@@ -179,7 +179,7 @@ impl Executor {
             PersistRequest::AllFlushed if origin.replayed => {}
             PersistRequest::AllFlushed if origin.in_transaction => self.disk.saves_flushed = true,
             PersistRequest::AllFlushed => self.all_flushed(),
-            PersistRequest::LoadLog if in_transaction => self.reload_log()?,
+            PersistRequest::LoadLog if in_transaction => self.reload_log(slot)?,
             PersistRequest::LoadLog if self.begin_reloading_log(slot)? => {
                 return Ok(Next::Block(UNTIL_LOADED));
             }

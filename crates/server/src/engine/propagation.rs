@@ -6,11 +6,19 @@ use crate::command::propagation::Told;
 use crate::command::{Args, Command, Group, Origin, flag};
 use crate::db::Effect;
 use crate::script::REPLICATE_TO_LOG;
+use crate::session::ClientSlot;
 
 impl Executor {
     /// Takes in what the command that has just run did. `changes` is how many it said.
     #[inline]
-    pub(super) fn propagate(&mut self, row: &Command, args: Args<'_>, origin: Origin, changes: u64) {
+    pub(super) fn propagate(
+        &mut self,
+        slot: ClientSlot,
+        row: &Command,
+        args: Args<'_>,
+        origin: Origin,
+        changes: u64,
+    ) {
         if !self.db.journal.recording {
             return;
         }
@@ -30,7 +38,7 @@ impl Executor {
             self.unit.extend(own.map(|arguments| Effect { db_index, arguments, of_its_own: false }));
         }
         if !origin.in_transaction && self.suspended.is_none() {
-            self.end_unit();
+            self.end_unit(slot);
         }
     }
 
@@ -50,12 +58,22 @@ impl Executor {
         }
     }
 
-    /// All that was done as one has been done: it is told as one.
-    pub(super) fn end_unit(&mut self) {
+    /// All that was done as one, for the client, has been done: it is told as one.
+    pub(super) fn end_unit(&mut self, slot: ClientSlot) {
         if std::mem::take(&mut self.disk.saves_flushed) {
             self.all_flushed();
         }
         let unit = std::mem::take(&mut self.unit);
+        if unit.is_empty() {
+            return;
+        }
+        self.append_unit(&unit);
+        if let Some(log) = &self.disk.log {
+            self.server.clients[slot].log_end = log.appender.end();
+        }
+    }
+
+    fn append_unit(&mut self, unit: &[Effect]) {
         let Some(first) = unit.first() else { return };
         if unit.len() == 1 {
             return self.append(first);

@@ -308,9 +308,9 @@ impl Executor {
     }
 
     /// DEBUG LOADAOF in a transaction, where nothing waits: loads all files at once.
-    pub(super) fn reload_log(&mut self) -> Answer {
+    pub(super) fn reload_log(&mut self, slot: ClientSlot) -> Answer {
         // What the transaction has done so far is part of what is loaded.
-        self.end_unit();
+        self.end_unit(slot);
         let Some(mut loading) = self.open_log_anew()? else { return Ok(()) };
         self.disk.replays_at_once = true;
         let result = self.load_parts(&mut loading, &mut || false);

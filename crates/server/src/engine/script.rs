@@ -213,7 +213,7 @@ impl Executor {
         let end = match transaction {
             Some(transaction) => self.go_on_with_transaction(slot, transaction, start, &mut reply),
             None => {
-                self.end_unit();
+                self.end_unit(slot);
                 ScriptEnd::Done
             }
         };

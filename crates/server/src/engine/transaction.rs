@@ -94,7 +94,7 @@ impl Executor {
                 }
             }
         }
-        self.end_unit();
+        self.end_unit(slot);
         // CLIENT CACHING before MULTI was about all of it.
         if let Some(tracking) = &mut self.server.clients[slot].tracking {
             tracking.caching_given = false;

@@ -89,6 +89,15 @@ pub struct LogFigures {
     pub buffer_memory_bytes: u64,
     pub pending_fsync: bool,
     pub delayed_fsyncs: u64,
+    /// Of all bytes appended by the file in use, those that are on disk.
+    pub synced: u64,
+}
+
+impl LogFigures {
+    /// Whether what ends there, in the terms of [`LogFigures::synced`], is on disk, and would be loaded from there.
+    pub fn is_synced(&self, end: u64) -> bool {
+        self.enabled && !self.waits_for_rewrite && self.synced >= end
+    }
 }
 
 impl Default for LogFigures {
@@ -112,6 +121,7 @@ impl Default for LogFigures {
             buffer_memory_bytes: 0,
             pending_fsync: false,
             delayed_fsyncs: 0,
+            synced: 0,
         }
     }
 }

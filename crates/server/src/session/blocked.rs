@@ -10,8 +10,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 pub enum BlockedOn {
     /// A change to any of these keys of the client's database: the command then runs again.
     Keys { db_index: usize, keys: Vec<Box<[u8]>> },
-    /// Acknowledgements that nobody may ever send (WAIT, WAITAOF): only the timeout ends it.
+    /// Acknowledgements of replicas, of which there are none (WAIT, WAITAOF): only the timeout ends it.
     Acknowledgement,
+    /// That the append-only file is on disk up to the client's last change (WAITAOF).
+    Sync,
     /// The end of CLIENT PAUSE: the command then runs.
     Pause,
     /// The end of what DEBUG LOADAOF has begun.
@@ -24,20 +26,21 @@ pub enum TimeoutReply {
     Null,
     NullArray,
     Integer(i64),
-    /// WAITAOF: `[local, replicas]`.
-    Integers(i64, i64),
+    /// WAITAOF's: whether the append-only file is on disk by then, and no replicas.
+    Synced,
 }
 
 impl TimeoutReply {
-    pub fn write(self, reply: &mut wire::reply::ReplyBuffer) {
+    /// `synced`: the append-only file is on disk up to the client's last change.
+    pub fn write(self, synced: bool, reply: &mut wire::reply::ReplyBuffer) {
         match self {
             TimeoutReply::Null => reply.null(),
             TimeoutReply::NullArray => reply.null_array(),
             TimeoutReply::Integer(n) => reply.integer(n),
-            TimeoutReply::Integers(a, b) => {
+            TimeoutReply::Synced => {
                 reply.array(2);
-                reply.integer(a);
-                reply.integer(b);
+                reply.integer(synced.into());
+                reply.integer(0);
             }
         }
     }
@@ -72,7 +75,7 @@ impl Blocked {
     pub fn memory_bytes(&self) -> usize {
         let keys = match &self.on {
             BlockedOn::Keys { keys, .. } => keys.iter().map(|key| key.len() + WAITING_BYTES).sum(),
-            BlockedOn::Acknowledgement | BlockedOn::Pause | BlockedOn::Loading => 0,
+            BlockedOn::Acknowledgement | BlockedOn::Sync | BlockedOn::Pause | BlockedOn::Loading => 0,
         };
         size_of::<Self>() + self.args.memory_bytes() + keys
     }
@@ -118,6 +121,7 @@ pub struct BlockedTable {
     keys: usize,
     deadlines: BTreeSet<(u64, ClientSlot)>,
     paused: BTreeMap<Arrival, ClientSlot>,
+    for_sync: BTreeMap<Arrival, ClientSlot>,
     count: usize,
     last_arrival: Arrival,
     /// Keys that changed and have waiters, in order of change.
@@ -128,6 +132,11 @@ impl BlockedTable {
     /// How many clients wait, those that a pause holds back included.
     pub fn count(&self) -> usize {
         self.count
+    }
+
+    /// Those who wait for the append-only file, in order of arrival.
+    pub fn for_sync(&self) -> impl ExactSizeIterator<Item = ClientSlot> + '_ {
+        self.for_sync.values().copied()
     }
 
     /// How many clients wait until a set time.
@@ -169,6 +178,9 @@ impl BlockedTable {
                 }
             }
             BlockedOn::Acknowledgement | BlockedOn::Loading => {}
+            BlockedOn::Sync => {
+                self.for_sync.insert(blocked.arrival, slot);
+            }
             BlockedOn::Pause => {
                 self.paused.insert(blocked.arrival, slot);
             }
@@ -203,6 +215,9 @@ impl BlockedTable {
                 }
             }
             BlockedOn::Acknowledgement | BlockedOn::Loading => {}
+            BlockedOn::Sync => {
+                self.for_sync.remove(&blocked.arrival);
+            }
             BlockedOn::Pause => {
                 self.paused.remove(&blocked.arrival);
             }

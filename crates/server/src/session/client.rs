@@ -225,6 +225,8 @@ pub struct Client {
     pub close_asap: bool,
     pub last_command: Option<CommandId>,
     pub commands_total: u64,
+    /// Where its last change ends in the append-only file: the bytes of all that has been appended by then.
+    pub log_end: u64,
     /// Its memory as it is counted in [`super::Clients::memory_bytes`].
     pub counted_bytes: usize,
 }
@@ -274,6 +276,7 @@ impl Client {
             close_asap: false,
             last_command: None,
             commands_total: 0,
+            log_end: 0,
             counted_bytes: 0,
         }
     }

@@ -162,6 +162,11 @@ impl Clients {
         self.slots.iter_mut().filter_map(|slot| slot.as_deref_mut())
     }
 
+    /// What they have changed is no longer waited for in the append-only file: another begins with all of it.
+    pub fn forget_log(&mut self) {
+        self.iter_mut().for_each(|client| client.log_end = 0);
+    }
+
     /// Appends to a client's output something that is not the reply to its own command: a message, an
     /// invalidation, a late reply. `write` gets the buffer in the client's protocol. Behind the last reply to a client
     /// that is about to be closed, nothing is said.

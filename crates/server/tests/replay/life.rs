@@ -142,7 +142,7 @@ impl Life {
         let _: Flow = executor.execute_into(slot, id, args.view(), &mut reply);
         executor.return_output(slot, reply);
         self.turn(0);
-        let answered = self.executor.server.clients[self.clients[client]].output.take().copy_from(0);
+        let answered = self.received(client);
         for client in 0..CLIENTS {
             let slot = self.clients[client];
             self.executor.server.clients[slot].output.take();
@@ -153,6 +153,11 @@ impl Life {
         }
         self.executor.server.clients.with_output.clear();
         answered
+    }
+
+    /// What the client has been answered since it was last asked for.
+    pub fn received(&mut self, client: usize) -> Vec<u8> {
+        self.executor.server.clients[self.clients[client]].output.take().copy_from(0)
     }
 
     /// Turns the clock, and then the loop once.

@@ -30,6 +30,7 @@ mod random;
 #[allow(dead_code, reason = "the differential test uses all of it")]
 #[path = "../differential/step.rs"]
 mod step;
+mod told;
 #[path = "../differential/words.rs"]
 mod words;
 

@@ -112,7 +112,8 @@ pub fn unblock(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         server.observed.statistics.count_error(&line);
         server.wake(slot, |reply| reply.error(&line));
     } else if let Some(timeout_reply) = timeout_reply {
-        server.wake(slot, |reply| timeout_reply.write(reply));
+        let synced = server.observed.persistence.log.is_synced(server.clients[slot].log_end);
+        server.wake(slot, |reply| timeout_reply.write(synced, reply));
     }
     ctx.reply.integer(1);
     Ok(())

@@ -1,0 +1,183 @@
+//! Commands that were once told wrongly, one story each, and what scripts and connections may say of being told.
+
+use super::contents::{Contents, Detail};
+use super::life::Life;
+use super::{Folder, START_UNIX_MS};
+use server::config::{AppendFsync, Config};
+use std::time::{Duration, Instant};
+
+fn config() -> Config {
+    let mut config =
+        Config { appendonly: true, appendfsync: AppendFsync::No, save: Vec::new(), ..Config::default() };
+    config.enable_debug_command = server::config::ProtectedAction::Yes;
+    config
+}
+
+/// Sends each line's words; `+` and a number turns the clock by so many milliseconds.
+fn tell(life: &mut Life, story: &str) -> Vec<u8> {
+    let mut answer = Vec::new();
+    for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        match line.strip_prefix('+') {
+            Some(ms) => life.turn(ms.parse().unwrap()),
+            None => {
+                answer = life.send(0, &line.split(' ').map(|word| word.as_bytes().to_vec()).collect());
+            }
+        }
+    }
+    answer
+}
+
+fn begin(config: &Config, folder: &Folder) -> Life {
+    let mut life = Life::begin(config, &folder.0.join("live"), START_UNIX_MS, 1);
+    tell(&mut life, "DEBUG SET-ACTIVE-EXPIRE 0");
+    life
+}
+
+/// Whether the story gives the same when it is read from the file much later.
+fn is_told(story: &str, number: u64) -> Result<(), String> {
+    let (folder, config) = (Folder::new(1_000_000 + number), config());
+    let mut life = begin(&config, &folder);
+    tell(&mut life, story);
+    let replayed = life.replayed(&config, &folder.0.join("copy"), 1_000_000_000);
+    let here = Contents::of(&life.executor, Detail::WithoutTimes);
+    let there = Contents::of(&replayed.executor, Detail::WithoutTimes);
+    here.difference(&there).map_or(Ok(()), |(_, difference)| Err(format!("{story}\n{difference}")))
+}
+
+const STORIES: &[&str] = &[
+    // Fields that are due and have not been looked for.
+    "HSET h f 1 g 1\n HPEXPIRE h 10 FIELDS 1 f\n +50\n HINCRBY h f 5",
+    "HSET h f 1 g 1\n HPEXPIRE h 10 FIELDS 1 f\n +50\n HSETNX h f 5",
+    "HSET h f 1 g 1\n HPEXPIRE h 10 FIELDS 1 f\n +50\n HSETEX h FNX FIELDS 1 f 5",
+    "HSET h f 1 g 1\n HPEXPIRE h 10 FIELDS 1 f\n +50\n HSETEX h KEEPTTL FIELDS 2 f 5 g 6",
+    "HSET h f 1 g 1\n HPEXPIRE h 10 FIELDS 1 f\n +50\n HPERSIST h FIELDS 2 f g\n HPEXPIRE h 9000 FIELDS 2 f g",
+    "HSET h f 1 g 1\n HPEXPIRE h 10 FIELDS 1 f\n +50\n HGETEX h PX 9000 FIELDS 2 f g",
+    "HSET h f 1 g 1\n HPEXPIRE h 10 FIELDS 1 f\n +50\n HDEL h f g\n LPUSH h x",
+    "HSET h f 1 g 1\n HPEXPIRE h 10 FIELDS 1 f\n +50\n HGETDEL h FIELDS 2 f g\n LPUSH h x",
+    "HSET h f 1\n PEXPIRE h 90000\n HPEXPIRE h 10 FIELDS 1 f\n +50\n HSETNX h f 5",
+    "HSET h f 1\n HPEXPIRE h 10 FIELDS 1 f\n +50\n HSETEX h XX FIELDS 1 f 5",
+    "HSET h f 1\n HPEXPIRE h 10 FIELDS 1 f\n +50\n HSETEX h NX FIELDS 1 f 5",
+    "HSET h f 1 g 1\n HPEXPIRE h 9000 FIELDS 1 f\n HPERSIST h FIELDS 1 f\n HSETEX h KEEPTTL FIELDS 1 f 2",
+    // Times that have passed.
+    "HSET h f v\n HEXPIREAT h 1 FIELDS 1 f\n LPUSH h x",
+    "HSET h f v\n HPEXPIRE h 0 FIELDS 1 f\n LPUSH h x",
+    "HSET h f v\n HGETEX h EXAT 1 FIELDS 1 f\n LPUSH h x",
+    "HSET h f v g v\n HSETEX h EXAT 1 FIELDS 2 f 1 g 2\n LPUSH h x",
+    "HSET h f v g v\n HEXPIREAT h 1 NX FIELDS 2 f e\n HLEN h",
+    "HSET h f v\n MULTI\n HEXPIREAT h 1 FIELDS 1 f\n LPUSH h x\n EXEC",
+    "HSET h f v\n EVAL redis.call('HEXPIREAT','h','1','FIELDS','1','f')redis.call('LPUSH','h','x') 0",
+    "SET a 1\n SET b 1\n MSETEX 2 a 2 b 2 PXAT 5\n LPUSH a x",
+    // Databases.
+    "SET a 1\n SWAPDB 0 1\n SET a 2",
+    "MULTI\n SET a 1\n SWAPDB 0 1\n SELECT 1\n APPEND a 2\n EXEC",
+    // Entries that are pending.
+    "XADD s 1-1 f v\n XGROUP CREATE s g 0\n XREADGROUP GROUP g c STREAMS s >\n XDEL s 1-1\n \
+     XREADGROUP GROUP g c STREAMS s 0",
+    "XADD s 1-1 f v\n XGROUP CREATE s g 0\n XREADGROUP GROUP g c STREAMS s >\n XGROUP SETID s g 0\n \
+     XREADGROUP GROUP g d NOACK STREAMS s >",
+    // What is stored depends on how a set is kept, and on fields that are due.
+    "SADD s a b c d e f g\n HSET h f 1\n HPEXPIRE h 1 FIELDS 1 f\n +50\n \
+     SORT s ALPHA BY nothing:*->x GET # GET h->f STORE l",
+];
+
+#[test]
+fn stories_are_told() {
+    let failures: Vec<String> =
+        (0..).zip(STORIES).filter_map(|(number, story)| is_told(story, number).err()).collect();
+    assert!(failures.is_empty(), "{} are not:\n{}", failures.len(), failures.join("\n\n"));
+}
+
+/// A base of commands holds entries that are pending and gone.
+#[test]
+fn pending_entries_outlive_a_rewrite() {
+    let folder = Folder::new(2_000_001);
+    let config = Config { aof_use_rdb_preamble: false, ..config() };
+    let mut life = begin(&config, &folder);
+    tell(
+        &mut life,
+        "XADD s 1-1 f v\n XADD s 1-2 f v\n XGROUP CREATE s g 0\n XREADGROUP GROUP g c STREAMS s >\n XDEL s 1-1",
+    );
+    let mut reborn = life.reborn(&config, &folder.0.join("reborn"), 2);
+    let replayed = reborn.replayed(&config, &folder.0.join("copy"), 0);
+    let here = Contents::of(&life.executor, Detail::WithoutTimes);
+    let there = Contents::of(&replayed.executor, Detail::WithoutTimes);
+    assert_eq!(here.difference(&there), None);
+}
+
+/// A script may keep its changes out of the append-only file, but not that what it came upon had expired.
+#[test]
+fn scripts_choose_what_is_told() {
+    let folder = Folder::new(2_000_002);
+    let config = config();
+    let mut life = begin(&config, &folder);
+    tell(&mut life, "SET due 1 PX 5\n SET kept 1\n +50");
+    for (flags, key) in
+        [("REPL_NONE", "none"), ("REPL_REPLICA", "replica"), ("REPL_AOF", "aof"), ("REPL_ALL", "all")]
+    {
+        let script = format!(
+            "redis.set_repl(redis.{flags}) redis.call('GET', 'due') redis.call('SPOP', 'kept2') \
+             redis.call('SET', KEYS[1], 'x') redis.set_repl(redis.REPL_ALL) redis.call('APPEND', 'kept', '1')"
+        );
+        life.send(0, &["EVAL", &script, "1", key].map(|word| word.as_bytes().to_vec()).to_vec());
+    }
+    let mut replayed = life.replayed(&config, &folder.0.join("copy"), 0);
+    assert_eq!(tell(&mut replayed, "EXISTS none replica due"), b":0\r\n");
+    assert_eq!(tell(&mut replayed, "EXISTS aof all"), b":2\r\n");
+    assert_eq!(tell(&mut replayed, "GET kept"), b"$5\r\n11111\r\n");
+}
+
+#[test]
+fn a_transaction_that_loads_its_file_anew_keeps_what_it_has_done() {
+    let folder = Folder::new(2_000_003);
+    let config = config();
+    let mut life = begin(&config, &folder);
+    tell(&mut life, "SET a 1\n MULTI\n INCR a\n DEBUG LOADAOF\n INCR a\n EXEC");
+    assert_eq!(tell(&mut life, "GET a"), b"$1\r\n3\r\n");
+    let mut replayed = life.replayed(&config, &folder.0.join("copy"), 0);
+    assert_eq!(tell(&mut replayed, "GET a"), b"$1\r\n3\r\n");
+}
+
+/// What is due is not loaded from a snapshot; that it is gone has to be told.
+#[test]
+fn what_expires_while_a_snapshot_is_loaded_is_told() {
+    let folder = Folder::new(2_000_004);
+    let dbfilename = folder.0.join("dump.rdb").to_str().unwrap().as_bytes().to_vec();
+    let config = Config { dbfilename, ..config() };
+    let mut life = begin(&config, &folder);
+    tell(&mut life, "SET a 1 PX 5\n +50\n DEBUG RELOAD\n LPUSH a x");
+    let mut replayed = life.replayed(&config, &folder.0.join("copy"), 0);
+    assert_eq!(tell(&mut replayed, "LLEN a"), b":1\r\n");
+}
+
+/// What is answered by then or within two seconds.
+fn answer_in_time(life: &mut Life, command: &str) -> Vec<u8> {
+    let mut answer = tell(life, command);
+    let began = Instant::now();
+    while answer.is_empty() && began.elapsed() < Duration::from_secs(2) {
+        std::thread::sleep(Duration::from_millis(1));
+        life.turn(20);
+        answer = life.received(0);
+    }
+    answer
+}
+
+#[test]
+fn clients_wait_until_their_changes_are_on_disk() {
+    const DONE: &[u8] = b"*2\r\n:1\r\n:0\r\n";
+    const NOT_DONE: &[u8] = b"*2\r\n:0\r\n:0\r\n";
+    for (number, appendfsync) in
+        [AppendFsync::Always, AppendFsync::EverySecond, AppendFsync::No].into_iter().enumerate()
+    {
+        let folder = Folder::new(2_000_010 + number as u64);
+        let config = Config { appendfsync, ..config() };
+        let mut life = begin(&config, &folder);
+        assert_eq!(tell(&mut life, "WAITAOF 1 0 0"), DONE, "nothing has been changed");
+        tell(&mut life, "SET a 1");
+        let syncs = appendfsync != AppendFsync::No;
+        let wanted = if syncs { DONE } else { NOT_DONE };
+        assert_eq!(answer_in_time(&mut life, "WAITAOF 1 0 1500"), wanted, "{appendfsync:?}");
+        assert_eq!(tell(&mut life, "WAITAOF 0 0 0"), wanted, "{appendfsync:?}");
+        assert_eq!(answer_in_time(&mut life, "WAITAOF 0 1 30"), wanted, "there are no replicas");
+        assert_eq!(tell(&mut life, "MULTI\n SET a 2\n WAITAOF 1 0 0\n EXEC").last_chunk(), Some(b":0\r\n"));
+    }
+}
