@@ -196,7 +196,9 @@ impl List {
     /// Elements have been removed: what is left may be little. Less than is allowed, lest a list at the limit changes
     /// its encoding with every command.
     pub fn shrunk(&mut self, limits: &EncodingLimits) {
-        if self.outgrown && self.packed.node_count() == 1 {
+        // One large element stays in a node of its own.
+        let is_large = limits.list_listpack_size >= 0 && self.packed.first_node_bytes() > LISTPACK_BYTES_MAX;
+        if self.outgrown && self.packed.node_count() == 1 && !is_large {
             self.outgrown = !fits_listpack(self.len(), self.listpack_bytes(), limits, 2);
         }
     }
@@ -213,14 +215,16 @@ impl List {
     }
 }
 
+/// Of a listpack that is limited by its elements.
+const LISTPACK_BYTES_MAX: usize = 8192;
+
 /// Whether as many elements with as many bytes are kept as one listpack, all limits divided by `divisor`.
 fn fits_listpack(elements: usize, bytes: usize, limits: &EncodingLimits, divisor: usize) -> bool {
-    /// Of a listpack that is limited by its elements.
-    const BYTES_MAX: usize = 8192;
     match limits.list_listpack_size {
         size @ ..0 => bytes <= (4096 << (size.unsigned_abs() - 1).min(4)) / divisor,
         elements_max => {
-            elements <= (elements_max as usize).max(1) / divisor && (divisor > 1 || bytes <= BYTES_MAX)
+            elements <= (elements_max as usize).max(1) / divisor
+                && (divisor > 1 || bytes <= LISTPACK_BYTES_MAX)
         }
     }
 }
