@@ -58,6 +58,15 @@ impl Source<'_> {
         }
     }
 
+    /// Whether both are of one key.
+    fn is_same(&self, other: &Source<'_>) -> bool {
+        match (self, other) {
+            (Source::Sorted(a), Source::Sorted(b)) => std::ptr::eq(*a, *b),
+            (Source::Plain(a), Source::Plain(b)) => std::ptr::eq(*a, *b),
+            _ => false,
+        }
+    }
+
     fn score(&self, member: &[u8]) -> Option<f64> {
         match self {
             Source::Absent => None,
@@ -254,6 +263,9 @@ fn combine(
         }
         Operation::Difference => {
             let Some((first, others)) = sources.split_first() else { return Ok(result) };
+            if others.iter().any(|other| first.is_same(other)) {
+                return Ok(result);
+            }
             first.for_each(&mut |member, score| {
                 let elsewhere =
                     others.iter().any(|other| member.with_bytes(|bytes| other.score(bytes)).is_some());

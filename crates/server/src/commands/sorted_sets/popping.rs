@@ -3,7 +3,7 @@
 use crate::command::{Args, Context, Outcome};
 use crate::commands::timeout::seconds;
 use crate::db::sorted_set::SortedSet;
-use crate::db::{EventClasses, Kind};
+use crate::db::{EventClasses, Kind, Text};
 use crate::error::ClientError;
 use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
 
@@ -45,15 +45,22 @@ fn pop_from(ctx: &mut Context<'_>, key: &[u8], end: End, count: usize, shape: Sh
                 reply.array(taken);
             }
         }
-        for _ in 0..taken {
-            let rank = if end == End::Min { 0 } else { set.len() - 1 };
-            set.remove_range(rank..rank + 1, &mut |member, score| {
-                if matches!(shape, Shape::Pairs | Shape::PairsAfterKey) {
-                    reply.array(2);
-                }
-                member.reply(reply);
-                reply.double(score);
+        let mut answer = |member: Text<'_>, score: f64| {
+            if matches!(shape, Shape::Pairs | Shape::PairsAfterKey) {
+                reply.array(2);
+            }
+            member.reply(reply);
+            reply.double(score);
+        };
+        if end == End::Min {
+            set.remove_range(0..taken, &mut answer);
+        } else {
+            let last = set.len() - taken..set.len();
+            set.for_range(last.clone(), true, &mut |member, score| {
+                answer(member, score);
+                true
             });
+            set.remove_range(last, &mut |_, _| ());
         }
         taken
     })?;

@@ -37,6 +37,10 @@ pub(super) fn zrandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     answer_several(ctx, args.at(1), count, with_scores)
 }
 
+/// For more than this share of a set, all members are walked once, each taken with the chance that makes all choices
+/// alike (Knuth, volume 2, algorithm S): cheaper than to find so many by rank.
+const WALKED_SHARE: usize = 8;
+
 /// Positive counts are of different members, negative ones may repeat.
 fn answer_several(ctx: &mut Context<'_>, key: &[u8], count: i64, with_scores: bool) -> Outcome {
     let reply = &mut *ctx.reply;
@@ -44,6 +48,18 @@ fn answer_several(ctx: &mut Context<'_>, key: &[u8], count: i64, with_scores: bo
     let found = ctx.db.read_collection_with(key, |set: &SortedSet, means| {
         let wanted = if count < 0 { count.unsigned_abs() as usize } else { (count as usize).min(set.len()) };
         reply.array(wanted * if flat { 2 } else { 1 });
+        if count >= 0 && wanted > set.len() / WALKED_SHARE {
+            let (mut left, mut wanted) = (set.len() as u64, wanted as u64);
+            set.for_range(0..set.len(), false, &mut |member, score| {
+                if means.random.below(left) < wanted {
+                    answer_member(reply, member, with_scores.then_some(score));
+                    wanted -= 1;
+                }
+                left -= 1;
+                wanted > 0 && !reply.is_overflowed()
+            });
+            return;
+        }
         let mut answer = |rank: usize| {
             if reply.is_overflowed() {
                 return false;

@@ -79,6 +79,15 @@ impl FbTree {
             all.ascending(0).for_each(|(member, score)| removed(member, score));
             return;
         }
+        if range.len() == 1 {
+            let (path, slot) = self.path_to_rank(range.start);
+            let leaf = &self.pages.leaves[path.leaf];
+            let hash = leaf.hash(slot, &self.pages.longs, self.seed);
+            let Key { score, member } = leaf.key(slot, &self.pages.longs);
+            removed(member, bits_to_score(score));
+            self.remove_at(path.leaf, slot, hash);
+            return;
+        }
         self.len -= range.len() as u32;
         self.remove_below(self.root, self.height as usize, range.clone(), removed);
         for rank in [range.start.saturating_sub(1), range.start] {
