@@ -255,6 +255,16 @@ impl Db {
         }
     }
 
+    /// Takes back that the last change has emptied its key, until another key's change has been said.
+    pub fn take_emptied(&mut self) -> bool {
+        std::mem::take(&mut self.emptied)
+    }
+
+    /// The change that is said next has emptied its key; see [`Db::take_emptied`].
+    pub fn put_emptied(&mut self, emptied: bool) {
+        self.emptied = emptied;
+    }
+
     /// Notes what expiry or eviction does; see [`Journal::of_its_own`].
     fn of_its_own(&mut self, arguments: &[&[u8]]) {
         self.journal.of_its_own(self.selected, arguments);
@@ -362,12 +372,16 @@ impl Db {
         Some(Taken { value, expiry_ms })
     }
 
-    /// Puts what was taken or copied, at any key of any database.
+    /// Puts what was taken or copied, at any key of any database. The key counts as new even where it replaces one.
     pub fn put_taken(&mut self, key: &[u8], taken: Taken) {
+        let keys_before = self.len();
         match taken.value {
             TakenValue::Bytes(bytes) => self.put(key, NewValue::Inline(&bytes), taken.expiry_ms),
             TakenValue::Integer(n) => self.put(key, NewValue::Integer(n), taken.expiry_ms),
             TakenValue::Object(object) => self.put(key, NewValue::Object(object), taken.expiry_ms),
+        }
+        if self.len() == keys_before {
+            self.event(EventClasses::NEW, "new", key);
         }
     }
 

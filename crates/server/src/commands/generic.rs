@@ -240,11 +240,9 @@ fn move_key(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
     let movable = ctx.db.exists(key) && !ctx.db.with_database(target, |db| db.exists(key));
     if movable && let Some(taken) = ctx.db.take(key) {
+        ctx.db.with_database(target, |db| db.put_taken(key, taken));
         ctx.db.changed(EventClasses::GENERIC, "move_from", key);
-        ctx.db.with_database(target, |db| {
-            db.put_taken(key, taken);
-            db.changed(EventClasses::GENERIC, "move_to", key);
-        });
+        ctx.db.with_database(target, |db| db.changed(EventClasses::GENERIC, "move_to", key));
         ctx.db.journal.count_together(1);
     }
     ctx.reply.integer(movable.into());

@@ -299,9 +299,14 @@ fn ltrim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         list.shrunk(means.limits);
         before - list.len()
     })?;
-    if let Some(removed) = removed {
-        ctx.db.changed(EventClasses::LIST, "ltrim", key);
-        ctx.db.journal.add_dirty((removed as u64).saturating_sub(1));
+    match removed {
+        None => {}
+        // It is told, but nothing has changed for those who watch the key or hold a copy.
+        Some(0) => ctx.db.event(EventClasses::LIST, "ltrim", key),
+        Some(removed) => {
+            ctx.db.changed(EventClasses::LIST, "ltrim", key);
+            ctx.db.journal.add_dirty(removed as u64 - 1);
+        }
     }
     ctx.reply.ok();
     Ok(())

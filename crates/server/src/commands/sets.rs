@@ -129,6 +129,8 @@ fn sadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let added = ctx.db.change_or_create(key, |set: &mut Set, means| {
         if set.is_empty() {
             set.expect(args.at(2), args.len() - 2, &means);
+        } else {
+            set.expect_more(args.len() - 2, &means);
         }
         args.from(2).iter().filter(|member| set.add(member, &means)).count()
     })?;

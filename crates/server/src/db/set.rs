@@ -238,6 +238,18 @@ impl Set {
         }
     }
 
+    /// Chooses the form of a set that is asked to take `count` members at once: where they alone would outgrow a
+    /// small form, it is left before they are added, whether or not they are new.
+    pub fn expect_more(&mut self, count: usize, means: &Means<'_>) {
+        match &mut self.form {
+            Form::Compact(_) if count > means.limits.set_listpack_entries_max => self.pack(means.seed),
+            Form::Integers { outgrown, .. } if count > means.limits.set_intset_entries_max => {
+                *outgrown = true
+            }
+            _ => {}
+        }
+    }
+
     /// A member of `len` bytes that is no integer is about to be added.
     fn leave_integers(&mut self, len: usize, means: &Means<'_>) {
         let Form::Integers { set, outgrown } = &mut self.form else { return };

@@ -46,7 +46,12 @@ impl Link {
         std::io::Write::write_all(&mut self.client.stream, &bytes).unwrap();
     }
 
-    fn receive(&mut self) -> Value {
+    /// Sends one command; its reply, and what is pushed before it, are left to [`Link::receive`].
+    pub fn send_words(&mut self, words: &[&[u8]]) {
+        self.client.send(words);
+    }
+
+    pub fn receive(&mut self) -> Value {
         self.client.receive().unwrap_or_else(|| panic!("{} closed the connection", self.name))
     }
 }

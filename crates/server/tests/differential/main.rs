@@ -5,6 +5,7 @@
 //!     this server against itself with other encodings and the other index of sorted sets
 //! REFERENCE=127.0.0.1:7000 cargo test -p warmline-server --test differential -- --ignored --nocapture
 //!     this server against a reference, started with `--enable-debug-command yes`; it is flushed
+//!     the same two servers, and what subscribers and clients with copies hear of each command, are compared too
 //! SERVER=127.0.0.1:6379        this server too runs already, say as a release build
 //! SEED=1 COMMANDS=1000000      which commands (printed), and how many
 //! ```
@@ -17,6 +18,7 @@
 mod arguments;
 mod compare;
 mod contents;
+mod events;
 mod generate;
 mod limits;
 mod link;
@@ -28,6 +30,7 @@ mod step;
 mod words;
 
 use compare::Comparer;
+use events::Listeners;
 use generate::{Generator, Traits};
 use limits::{DEFAULT, LIMITS};
 use link::{Link, Pair};
@@ -39,6 +42,10 @@ use step::{Command, Step};
 use wire::response::Value;
 
 const RUN_COMMANDS: usize = 12_000;
+/// These wait for each other's events, so there are fewer.
+const EVENT_RUN_COMMANDS: usize = 3_000;
+/// What led to an event is mostly near.
+const SHOWN_BEFORE_EVENT: usize = 6;
 /// Between these a run takes serialised values out of the server, to restore them.
 const PART_COMMANDS: usize = 1_000;
 /// A run of tests ends after so many differences.
@@ -225,6 +232,10 @@ fn readable(value: &Value) -> Option<String> {
     })
 }
 
+fn now_ms() -> i64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as i64
+}
+
 fn number(name: &str) -> Option<u64> {
     std::env::var(name)
         .ok()
@@ -233,8 +244,7 @@ fn number(name: &str) -> Option<u64> {
 
 /// Plays runs until `commands` have been sent, and fails with all differences.
 fn play_all(pair: &mut Pair, dumper: &mut Link, settings: fn(u64) -> Settings, seed: u64, commands: u64) {
-    let now_ms =
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as i64;
+    let now_ms = now_ms();
     let (mut differences, mut tally) = (0, Tally::default());
     for run in 0..commands.div_ceil(RUN_COMMANDS as u64) {
         let settings = settings(run);
@@ -248,6 +258,76 @@ fn play_all(pair: &mut Pair, dumper: &mut Link, settings: fn(u64) -> Settings, s
     }
     tally.print();
     assert!(differences == 0, "{differences} differences with SEED={seed}");
+}
+
+/// Commands one by one, and what other clients hear of each.
+fn play_events(
+    pair: &mut Pair,
+    listeners: &mut Listeners,
+    settings: fn(u64) -> Settings,
+    seed: u64,
+    commands: u64,
+) {
+    let mut differences = 0;
+    for run in 0..commands.div_ceil(EVENT_RUN_COMMANDS as u64) {
+        let settings = settings(run);
+        // When a key that expires is found to be gone differs.
+        let seed = (0..).map(|n| seed + run * 100 + n).find(|seed| !Traits::of_seed(*seed).expiring).unwrap();
+        reset(pair, &settings);
+        let mut generator = Generator::new(seed, now_ms());
+        listeners.begin();
+        let mut done: Vec<Step> = Vec::new();
+        for step in generator.steps(EVENT_RUN_COMMANDS) {
+            let mut reply = Value::Null;
+            pair.run(std::slice::from_ref(&step), |_, _, _, there| {
+                reply = there;
+                true
+            });
+            done.push(step);
+            let step = done.last().unwrap();
+            if let Some(heard) = listeners.hear(step, &reply) {
+                eprintln!("seed {seed} ({}), {} heard:", settings.name, heard.by);
+                let shown_from = done.len().saturating_sub(SHOWN_BEFORE_EVENT);
+                done[shown_from..].iter().for_each(|step| eprintln!("  {}", shown(step)));
+                eprintln!("  here: {:?}\n  there: {:?}", heard.here, heard.there);
+                differences += 1;
+                assert!(differences < DIFFERENCES_MAX, "{differences} differences");
+            }
+        }
+    }
+    assert!(differences == 0, "{differences} differences");
+}
+
+/// Whatever the encodings, others hear the same.
+#[test]
+fn encodings_do_not_show_in_events() {
+    let scale = number("WARMLINE_TEST_SCALE").unwrap_or(1);
+    let options = ["--enable-debug-command", "yes"];
+    let (one, other) = (Process::start(&options), Process::start(&options));
+    let address = |process: &Process| format!("127.0.0.1:{}", process.port);
+    let mut pair =
+        Pair { here: Link::connect("one", &address(&one)), there: Link::connect("other", &address(&other)) };
+    let mut listeners = Listeners::connect(&address(&one), &address(&other));
+    let seed = number("SEED").unwrap_or(1);
+    play_events(&mut pair, &mut listeners, Settings::unlike, seed, EVENT_RUN_COMMANDS as u64 * scale);
+}
+
+/// What others hear from the reference.
+#[test]
+#[ignore = "needs a reference server in REFERENCE"]
+fn events_are_the_reference_s() {
+    let reference =
+        std::env::var("REFERENCE").expect("REFERENCE=host:port names a server that may be flushed");
+    let process = Process::start(&["--enable-debug-command", "yes"]);
+    let server = format!("127.0.0.1:{}", process.port);
+    let mut pair = Pair {
+        here: Link::connect("this server", &server),
+        there: Link::connect("the reference", &reference),
+    };
+    let mut listeners = Listeners::connect(&server, &reference);
+    let seed = number("SEED").unwrap_or(1);
+    let commands = number("COMMANDS").unwrap_or(100_000);
+    play_events(&mut pair, &mut listeners, Settings::alike, seed, commands);
 }
 
 /// Whatever the encodings, the replies are the same.

@@ -165,12 +165,15 @@ pub(super) fn move_element(
         return Ok(true);
     }
     let Some(element) = take(ctx, from, taken_from)? else { return Ok(false) };
-    popped(ctx, from, taken_from, 1);
+    // What the other list has got is said first.
+    let emptied = ctx.db.take_emptied();
     ctx.db.change_or_create(to, |list: &mut List, means| {
         list.expect(1, element.len(), means.limits);
         list.push(pushed_to, &element);
     })?;
     ctx.db.changed(EventClasses::LIST, push_event(pushed_to), to);
+    ctx.db.put_emptied(emptied);
+    popped(ctx, from, taken_from, 1);
     ctx.db.journal.count_together(1);
     ctx.reply.bulk(&element);
     Ok(true)
