@@ -355,10 +355,7 @@ fn waitaof(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if !(0..=1).contains(&local) {
         return Err(ClientError::text("ERR value is out of range, value must between 0 and 1"));
     }
-    let replicas = args.integer(2)?;
-    if replicas < 0 {
-        return Err(ClientError::MustBePositive);
-    }
+    let replicas = args.integer_in(2, 0, i64::MAX, ClientError::MustBePositive)?;
     let timeout_us = milliseconds(args, 3)?;
     let log = &ctx.server.observed.persistence.log;
     if local > 0 && !log.enabled {

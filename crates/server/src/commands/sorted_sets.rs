@@ -138,7 +138,12 @@ fn zadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn zincrby(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    add(ctx, args.at(1), AddOptions { increment: true, ..AddOptions::default() }, scored(args.from(2)))
+    let options = AddOptions { increment: true, ..AddOptions::default() };
+    add(ctx, args.at(1), options, scored(args.from(2))).map_err(|error| {
+        // As ZADD with INCR, of which this is a form: an option in the increment's place leaves nothing to add.
+        let is_option = ["NX", "XX", "GT", "LT", "CH", "INCR"].iter().any(|option| args.is(2, option));
+        if is_option && matches!(error, ClientError::NotFloat) { ClientError::Syntax } else { error }
+    })
 }
 
 /// Arguments as `score member` pairs.

@@ -84,13 +84,11 @@ pub fn unpause(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
 
 pub fn unblock(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let with_error = match () {
-        () if args.len() == 3 || args.is(3, "TIMEOUT") => false,
+        // Of more arguments than that none counts, the reason among them.
+        () if args.len() != 4 || args.is(3, "TIMEOUT") => false,
         () if args.is(3, "ERROR") => true,
         () => return Err(ClientError::text("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
     };
-    if args.len() > 4 {
-        return Err(ClientError::Syntax);
-    }
     let id = args.integer(2)?;
     let server = &mut *ctx.server;
     let target = u64::try_from(id).ok().and_then(|id| server.clients.by_id(id));
