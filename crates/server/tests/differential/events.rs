@@ -2,8 +2,8 @@
 
 use super::arguments::{KEY_TYPES, Source};
 use super::link::{Link, Pair};
+use super::random::Random;
 use super::{Command, Step};
-use structures::random::Random;
 use wire::response::Value;
 
 /// The reader looks at keys again after so many commands.
@@ -77,7 +77,7 @@ impl Listeners {
         let is_counted = |event: &String| {
             let miss = event.ends_with(" keymiss");
             // Arguments are checked before keys are looked at here, there sometimes after.
-            let unseen = reply.is_error() || command.is_some_and(|args| misses_differ(args));
+            let unseen = reply.is_error() || command.is_some_and(misses_differ);
             !(miss && unseen || event.ends_with(" expired") || event.ends_with(" hexpired"))
         };
         // A string that grows though nothing is written into it has changed here, and not there.
