@@ -66,6 +66,14 @@ impl Clock {
         }
     }
 
+    /// Sets the date of a virtual clock, forward or back; the monotonic clock goes on as before.
+    pub fn set_unix_us(&mut self, unix_us: i64) {
+        match self {
+            Clock::Machine { .. } => panic!("only a virtual clock can be set"),
+            Clock::Virtual { now } => now.unix_us = unix_us,
+        }
+    }
+
     /// Turns a virtual clock forward. A machine clock is nobody's to turn.
     pub fn advance_ms(&mut self, ms: u64) {
         match self {

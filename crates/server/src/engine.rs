@@ -32,6 +32,7 @@ use crate::script::environment;
 use crate::server::{Identity, Server};
 use crate::session::client::ConnectionFigures;
 use crate::session::{Client, ClientSlot};
+use crate::sys::world::World;
 use structures::hash::HashSeed;
 
 pub use execute::Flow;
@@ -103,6 +104,11 @@ impl Executor {
         let memory = &mut executor.server.observed.memory;
         memory.startup_bytes = memory.used_bytes();
         executor
+    }
+
+    /// Keeps files somewhere else than on this machine; call before any is opened.
+    pub fn move_to(&mut self, world: World) {
+        self.disk.world = world;
     }
 
     /// Copies what the data needs to know of the configuration; call after every change to it.

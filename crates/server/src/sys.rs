@@ -6,3 +6,4 @@ pub mod child;
 pub mod crash;
 pub mod lua;
 pub mod process;
+pub mod world;

@@ -3,7 +3,7 @@
 use super::Executor;
 use super::persistence::Answer;
 use crate::command::Origin;
-use crate::config::{AppendFsync, Config};
+use crate::config::AppendFsync;
 use crate::db::Effect;
 use crate::error::{ClientError, NO_LOG_TO_WAIT_FOR, on_the_wire};
 use crate::persist::aof::manifest::{self, Names};
@@ -15,8 +15,8 @@ use crate::persist::rdb::{Snapshot, write_snapshot};
 use crate::server::Shutdown;
 use crate::session::{ClientSlot, TimeoutReply};
 use crate::sys::child::{CANCEL, Ended};
+use crate::sys::world::{File, Open, World};
 use std::ffi::OsStr;
-use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -32,11 +32,11 @@ const FAILURES_TOLERATED: u64 = 3;
 const RETRY_DELAY_MAX_S: u64 = 3600;
 
 /// What is not on disk cannot be taken back from those who have seen it in memory.
-fn end_unsynced(error: &io::Error) -> ! {
+fn end_unsynced(world: &World, error: &io::Error) -> ! {
     log::warn!(
         "Can't persist AOF for fsync error when the AOF fsync policy is 'always': {error}. Exiting..."
     );
-    std::process::exit(1);
+    world.exit(1);
 }
 
 /// An append-only file in use.
@@ -63,13 +63,6 @@ pub(crate) struct Log {
     rewrite_mends: bool,
 }
 
-pub(super) fn names_of(config: &Config) -> Names {
-    Names {
-        directory: PathBuf::from(OsStr::from_bytes(&config.appenddirname)),
-        file: config.appendfilename.clone(),
-    }
-}
-
 fn temporary_base(process: u32) -> PathBuf {
     PathBuf::from(format!("temp-rewriteaof-bg-{process}.aof"))
 }
@@ -79,21 +72,29 @@ fn retry_delay_s(failures: u64) -> u64 {
     (60 << failures.saturating_sub(FAILURES_TOLERATED).min(6)).min(RETRY_DELAY_MAX_S)
 }
 
-fn open_for_appending(path: &Path) -> Result<(File, u64), FileError> {
+fn open_for_appending(world: &World, path: &Path) -> Result<(File, u64), FileError> {
     let doing = failed("Can't open the append-only file", path);
-    let file = fs::OpenOptions::new().append(true).create(true).open(path).map_err(&doing)?;
-    let bytes = file.metadata().map_err(&doing)?.len();
+    let file = world.open(path, Open::Append).map_err(&doing)?;
+    let bytes = file.len().map_err(&doing)?;
     Ok((file, bytes))
 }
 
 /// An empty file that every write goes to the end of: after a part of a write has been taken back, the next one must
 /// not leave a hole where that was.
-fn create_for_appending(path: &Path) -> Result<File, FileError> {
-    let (file, bytes) = open_for_appending(path)?;
+fn create_for_appending(world: &World, path: &Path) -> Result<File, FileError> {
+    let (file, bytes) = open_for_appending(world, path)?;
     if bytes > 0 {
         file.set_len(0).map_err(failed("Can't open the append-only file", path))?;
     }
     Ok(file)
+}
+
+/// Forces to disk what a process that was killed may have left in memory: what is acknowledged from now on comes
+/// behind it, and must not be on disk before it.
+fn sync(names: &Names, name: &[u8]) -> Result<(), FileError> {
+    let path = names.path(name);
+    let synced = names.world.open(&path, Open::Read).and_then(|file| file.sync_data());
+    synced.map_err(failed("Forcing to disk", &path))
 }
 
 /// For changes of what is in use: what is wrong with the file is told like what is wrong with its disk.
@@ -101,11 +102,6 @@ fn load_manifest(names: &Names) -> Result<Manifest, FileError> {
     Manifest::load(names).map_err(|error| {
         failed("Reading the manifest in", &names.directory)(io::Error::other(error.to_string()))
     })
-}
-
-/// 0 if there is no such file.
-pub(super) fn bytes_of(path: &Path) -> u64 {
-    fs::metadata(path).map_or(0, |metadata| metadata.len())
 }
 
 impl Log {
@@ -117,8 +113,8 @@ impl Log {
         now_us: u64,
     ) -> Result<Log, FileError> {
         let (file, bytes) = increment;
-        let appender =
-            Appender::new(file, bytes).map_err(failed("Starting a thread for", &names.directory))?;
+        let appender = Appender::new(&names.world, file, bytes)
+            .map_err(failed("Starting a thread for", &names.directory))?;
         Ok(Log {
             names,
             manifest,
@@ -144,10 +140,24 @@ impl Log {
 }
 
 impl Executor {
+    pub(super) fn log_names(&self) -> Names {
+        let config = &self.server.config;
+        Names {
+            world: self.disk.world.clone(),
+            directory: PathBuf::from(OsStr::from_bytes(&config.appenddirname)),
+            file: config.appendfilename.clone(),
+        }
+    }
+
+    /// 0 if there is no such file.
+    pub(super) fn bytes_of(&self, path: &Path) -> u64 {
+        self.disk.world.len_of(path).unwrap_or(0)
+    }
+
     /// Opens the append-only file for what comes after the data that has just been loaded, making it if there is
     /// none.
     pub(super) fn open_log(&mut self, mut manifest: Manifest, directory: File) -> Result<(), FileError> {
-        let names = names_of(&self.server.config);
+        let names = self.log_names();
         if manifest.is_empty() {
             let is_rdb = self.server.config.aof_use_rdb_preamble;
             let name = manifest.next_base(&names, is_rdb);
@@ -155,22 +165,26 @@ impl Executor {
             let snapshot = self.snapshot(true);
             let path = names.path(&name);
             let (db, timestamp_s) = (&self.db, self.timestamp_s());
-            file::write_new(&path, false, |sink| {
+            file::write_new(&self.disk.world, &path, false, |sink| {
                 write_base(sink, db, is_rdb, &snapshot, timestamp_s, &mut |_| ())
             })?;
         }
         let known = manifest.increments.last().map(|part| part.name.clone());
         let doing = if known.is_some() { "Opening" } else { "Creating" };
         let name = known.unwrap_or_else(|| manifest.next_increment(&names));
-        let (file, bytes) = open_for_appending(&names.path(&name))?;
+        let (file, bytes) = open_for_appending(&names.world, &names.path(&name))?;
+        for part in &manifest.increments {
+            sync(&names, &part.name)?;
+        }
         manifest.persist(&names)?;
         log::info!("{doing} AOF incr file {} on server start", String::from_utf8_lossy(&name));
-        let base_bytes = manifest.base.as_ref().map_or(0, |base| bytes_of(&names.path(&base.name)));
+        let base_bytes = manifest.base.as_ref().map_or(0, |base| self.bytes_of(&names.path(&base.name)));
         let earlier_bytes =
-            manifest.parts().map(|part| bytes_of(&names.path(&part.name))).sum::<u64>() - bytes;
+            manifest.parts().map(|part| self.bytes_of(&names.path(&part.name))).sum::<u64>() - bytes;
         let now_us = self.server.now.monotonic_us;
         let log = Log::new(names, manifest, directory, (file, bytes), now_us)?;
         self.disk.log = Some(Log { earlier_bytes, ..log });
+        self.remove_history_if_wanted();
         self.server.observed.persistence.log.base_bytes = base_bytes;
         self.note_log();
         Ok(())
@@ -219,11 +233,11 @@ impl Executor {
     /// Switches the log on while there is data: it is valid from the end of the first rewrite on. `false`: that cannot
     /// begin, and everything is as before.
     fn start_log(&mut self, origin: Origin) -> Result<bool, FileError> {
-        let names = names_of(&self.server.config);
+        let names = self.log_names();
         let directory = manifest::lock(&names)?;
         let manifest = load_manifest(&names)?;
         let temporary = names.temporary_increment();
-        let file = create_for_appending(&temporary)?;
+        let file = create_for_appending(&names.world, &temporary)?;
         let log = Log::new(names, manifest, directory, (file, 0), self.server.now.monotonic_us)?;
         // What a transaction has done before is in the base, and must not be told again.
         self.unit.clear();
@@ -285,11 +299,12 @@ impl Executor {
         self.close_log();
         if let Some(log) = self.disk.log.take().filter(|log| log.waits_for_rewrite) {
             // It holds nothing that anybody would read.
-            let _ = fs::remove_file(log.names.temporary_increment());
+            let _ = log.names.world.remove(&log.names.temporary_increment());
         }
         let figures = &mut self.server.observed.persistence.log;
         (figures.rewriting, figures.rewrite_started_s, figures.rewrite_scheduled) = (false, None, false);
         (figures.last_write_error, figures.last_fsync_error) = (None, None);
+        figures.lacks_pages = false;
         self.note_log();
     }
 
@@ -307,7 +322,8 @@ impl Executor {
         let now_us = self.server.now.monotonic_us;
         let policy = self.server.config.appendfsync;
         if log.appender.buffered_bytes() > 0 {
-            if policy == AppendFsync::EverySecond && log.appender.is_syncing() {
+            let syncs = policy == AppendFsync::EverySecond && log.appender.is_syncing();
+            if syncs || log.appender.is_switching() {
                 let since_us = *log.postponed_since_us.get_or_insert(now_us);
                 if now_us - since_us < POSTPONED_MAX_US {
                     return self.note_log();
@@ -346,7 +362,7 @@ impl Executor {
                     log::warn!(
                         "Can't recover from AOF write error when the AOF fsync policy is 'always'. Exiting..."
                     );
-                    std::process::exit(1);
+                    self.disk.world.exit(1);
                 }
                 *last_error = Some(file::system_text(&error));
             }
@@ -359,7 +375,9 @@ impl Executor {
             return;
         }
         match policy {
-            AppendFsync::Always => log.appender.sync().unwrap_or_else(|error| end_unsynced(&error)),
+            AppendFsync::Always => {
+                log.appender.sync().unwrap_or_else(|error| end_unsynced(&log.names.world, &error))
+            }
             AppendFsync::EverySecond if now_us - log.synced_us >= SYNC_PERIOD_US => {
                 log.synced_us = now_us;
                 log.appender.sync_in_background();
@@ -377,7 +395,8 @@ impl Executor {
         let figures = &mut self.server.observed.persistence.log;
         figures.enabled = self.disk.log.is_some();
         (figures.buffered_bytes, figures.buffer_memory_bytes) = (0, 0);
-        if let Some(log) = &self.disk.log {
+        if let Some(log) = &mut self.disk.log {
+            figures.lacks_pages = log.lacks_pages;
             figures.waits_for_rewrite = log.waits_for_rewrite;
             figures.bytes = log.earlier_bytes + log.appender.file_bytes();
             figures.buffered_bytes = log.appender.buffered_bytes() as u64;
@@ -456,10 +475,11 @@ impl Executor {
         self.server.observed.persistence.log.rewrites += 1;
         let is_rdb = self.server.config.aof_use_rdb_preamble;
         let incremental = self.server.config.aof_rewrite_incremental_fsync;
-        let (snapshot, timestamp_s, db) = (self.snapshot(true), self.timestamp_s(), &self.db);
-        let started = Child::start(Purpose::LogBase, temporary_base, |reporter, temporary| {
+        let (snapshot, timestamp_s) = (self.snapshot(true), self.timestamp_s());
+        let (db, world) = (&self.db, &self.disk.world);
+        let started = Child::start(world, Purpose::LogBase, temporary_base, |reporter, temporary| {
             let mut keys = 0;
-            let written = file::write_new(&temporary, incremental, |sink| {
+            let written = file::write_new(world, &temporary, incremental, |sink| {
                 write_base(sink, db, is_rdb, &snapshot, timestamp_s, &mut |so_far| {
                     keys = so_far;
                     reporter.progress(so_far);
@@ -495,18 +515,18 @@ impl Executor {
         if self.server.config.appendfsync == AppendFsync::Always {
             // What is in this file is acknowledged once the next one is on disk. That a later try to sync it succeeds
             // would say nothing of the pages that this one has failed to write.
-            log.appender.sync().unwrap_or_else(|error| end_unsynced(&error));
+            log.appender.sync().unwrap_or_else(|error| end_unsynced(&log.names.world, &error));
         }
         log.rewrite_mends = true;
         if log.waits_for_rewrite {
             let temporary = names.temporary_increment();
-            log.appender.switch(create_for_appending(&temporary)?);
+            log.appender.switch(create_for_appending(&names.world, &temporary)?);
             return Ok(());
         }
         let mut manifest = log.manifest.clone();
         let name = manifest.next_increment(&names);
         let path = names.path(&name);
-        let file = create_for_appending(&path)?;
+        let file = create_for_appending(&names.world, &path)?;
         manifest.persist(&names)?;
         log.earlier_bytes += log.appender.file_bytes();
         log.appender.switch(file);
@@ -555,7 +575,7 @@ impl Executor {
             // Without a first base the log is none: another try, which begins a file of its own.
             let temporary = log.names.temporary_increment();
             log::info!("Removing the temp incr aof file {} in the background", temporary.display());
-            if let Err(error) = fs::remove_file(&temporary) {
+            if let Err(error) = log.names.world.remove(&temporary) {
                 log::warn!("Removing {}: {error}", temporary.display());
             }
             self.server.observed.persistence.log.rewrite_scheduled = true;
@@ -574,17 +594,17 @@ impl Executor {
         let names = log.names.clone();
         let mut manifest = log.manifest.clone();
         let base = names.path(&manifest.next_base(&names, is_rdb));
-        file::rename(temporary, &base)?;
+        file::rename(&names.world, temporary, &base)?;
         if log.waits_for_rewrite {
             let increment = names.path(&manifest.next_increment(&names));
-            file::rename(&names.temporary_increment(), &increment)?;
+            file::rename(&names.world, &names.temporary_increment(), &increment)?;
         }
         manifest.retire_increments(1);
         manifest.persist(&names)?;
         log.manifest = manifest;
         log.waits_for_rewrite = false;
         log.lacks_pages &= !log.rewrite_mends;
-        log.earlier_bytes = bytes_of(&base);
+        log.earlier_bytes = names.world.len_of(&base).unwrap_or(0);
         self.server.observed.persistence.log.base_bytes = log.earlier_bytes + log.appender.file_bytes();
         if !self.server.config.aof_disable_auto_gc {
             log.manifest.remove_history(&names)?;
@@ -594,11 +614,11 @@ impl Executor {
 
     /// The log is off: the base is all there is of it, for a server that is started with it on.
     fn keep_base_alone(&mut self, temporary: &Path, is_rdb: bool) -> Result<bool, FileError> {
-        let names = names_of(&self.server.config);
+        let names = self.log_names();
         let _directory = manifest::lock(&names)?;
         let mut manifest = load_manifest(&names)?;
         let base = names.path(&manifest.next_base(&names, is_rdb));
-        file::rename(temporary, &base)?;
+        file::rename(&names.world, temporary, &base)?;
         manifest.retire_increments(0);
         manifest.persist(&names)?;
         if !self.server.config.aof_disable_auto_gc {

@@ -18,9 +18,9 @@ use crate::script::functions::RestorePolicy;
 use crate::server::{HostRequest, PersistRequest, Shutdown};
 use crate::session::{BlockRequest, BlockedOn, ClientSlot, TimeoutReply};
 use crate::sys::child::{CANCEL, Ended};
+use crate::sys::world::{File, Open, World};
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -36,6 +36,8 @@ const LOAD_TOLD_PERIOD_US: u64 = 5_000_000;
 /// Data on its way to or from the disk.
 #[derive(Default)]
 pub(crate) struct Disk {
+    /// Where the files are.
+    pub world: World,
     pub child: Option<Child>,
     pub loading: Option<Loading>,
     pub log_loading: Option<LogLoading>,
@@ -225,10 +227,10 @@ impl Executor {
     /// Writes the data to its file; whether that has worked. The log tells why not.
     fn save(&mut self) -> bool {
         let snapshot = self.snapshot(false);
-        let temporary = temporary_path(std::process::id());
+        let temporary = temporary_path(self.disk.world.process_id());
         let incremental = self.server.config.rdb_save_incremental_fsync;
-        let db = &self.db;
-        let written = file::replace(&self.rdb_path(), &temporary, incremental, |sink| {
+        let (db, world) = (&self.db, &self.disk.world);
+        let written = file::replace(world, &self.rdb_path(), &temporary, incremental, |sink| {
             write_snapshot(sink, db, &snapshot, &mut |_| ())
         });
         if let Err(error) = written {
@@ -318,10 +320,10 @@ impl Executor {
         figures.last_save_tried_us = Some(self.server.now.monotonic_us);
         let (snapshot, target) = (self.snapshot(false), self.rdb_path());
         let incremental = self.server.config.rdb_save_incremental_fsync;
-        let db = &self.db;
-        let started = Child::start(Purpose::Snapshot, temporary_path, |reporter, temporary| {
+        let (db, world) = (&self.db, &self.disk.world);
+        let started = Child::start(world, Purpose::Snapshot, temporary_path, |reporter, temporary| {
             let mut keys = 0;
-            let written = file::replace(&target, &temporary, incremental, |sink| {
+            let written = file::replace(world, &target, &temporary, incremental, |sink| {
                 write_snapshot(sink, db, &snapshot, &mut |so_far| {
                     keys = so_far;
                     reporter.progress(so_far);
@@ -515,12 +517,12 @@ impl Executor {
         mut options: LoadOptions,
     ) -> Result<Option<(Loader<File>, u64)>, RestoreError> {
         let open = |source| RestoreError::Open { path: path.to_owned(), source };
-        let file = match File::open(path) {
+        let file = match self.disk.world.open(path, Open::Read) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(open(error)),
         };
-        let bytes = file.metadata().map_err(open)?.len();
+        let bytes = file.len().map_err(open)?;
         options.keys_expected_max = keys_in(bytes);
         Loader::open(file, options).map(|loader| Some((loader, bytes))).map_err(RestoreError::Rdb)
     }
@@ -528,7 +530,7 @@ impl Executor {
     /// Begins to load what was saved; [`Executor::load_step`] goes on with it.
     pub fn begin_loading(&mut self) -> Result<(), RestoreError> {
         self.begin_tick();
-        remove_abandoned_files();
+        remove_abandoned_files(&self.disk.world);
         if self.server.config.appendonly {
             return self.begin_log_loading();
         }
@@ -715,18 +717,17 @@ fn temporary_path(process: u32) -> PathBuf {
 }
 
 /// Removes what children of servers that were killed have left half-written in the working directory.
-fn remove_abandoned_files() {
-    let Ok(entries) = fs::read_dir(".") else { return };
-    for name in entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
+fn remove_abandoned_files(world: &World) {
+    for name in world.names().unwrap_or_default() {
         let rewritten = name.strip_prefix("temp-rewriteaof-bg-").and_then(|rest| rest.strip_suffix(".aof"));
         let saved = name.strip_prefix("temp-").and_then(|rest| rest.strip_suffix(".rdb"));
         let Some(process) = rewritten.or(saved).and_then(|digits| digits.parse::<u32>().ok()) else {
             continue;
         };
-        if !Path::new("/proc").join(process.to_string()).exists() {
+        if !world.process_exists(process) {
             log::info!("Removing {name}, which a process that is gone has left");
             // What cannot be removed takes room and does no other harm.
-            let _ = fs::remove_file(&name);
+            let _ = world.remove(Path::new(&name));
         }
     }
 }

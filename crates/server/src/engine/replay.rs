@@ -1,7 +1,6 @@
 //! Loading an append-only file: its base, and then its commands, run as they were.
 
 use super::Executor;
-use super::append_log::{bytes_of, names_of};
 use super::persistence::{Answer, RestoreError, keys_in};
 use crate::command::args::OwnedArgs;
 use crate::command::registry::CommandId;
@@ -13,9 +12,9 @@ use crate::persist::file::{self, failed};
 use crate::persist::rdb::Loader;
 use crate::session::client::ConnectionFigures;
 use crate::session::{BlockedOn, Client, ClientSlot};
+use crate::sys::world::{File, Open};
 use std::collections::VecDeque;
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::num::NonZeroUsize;
 use std::os::unix::ffi::OsStrExt;
@@ -48,13 +47,6 @@ pub(crate) struct LogLoading {
     pub opened: Option<(Manifest, File)>,
 }
 
-impl LogLoading {
-    /// Of all files not begun yet.
-    pub fn bytes(&self) -> u64 {
-        self.paths.iter().map(|path| bytes_of(path)).sum()
-    }
-}
-
 enum Source {
     Snapshot(Box<Loader<File>>),
     Commands(aof::Reader<BufReader<Box<dyn Read>>>),
@@ -63,7 +55,7 @@ enum Source {
 impl Executor {
     /// Begins to load the append-only file; with none to load, opens a new one at once.
     pub(super) fn begin_log_loading(&mut self) -> Result<(), RestoreError> {
-        let names = names_of(&self.server.config);
+        let names = self.log_names();
         let directory = manifest::lock(&names).map_err(RestoreError::File)?;
         let mut manifest = Manifest::load(&names).map_err(RestoreError::Manifest)?;
         self.take_over_single_file(&names, &mut manifest)?;
@@ -72,9 +64,14 @@ impl Executor {
         }
         let mut loading = self.open_parts(&names, &manifest)?;
         loading.opened = Some((manifest, directory));
-        self.loading_begins(loading.bytes());
+        self.loading_begins(self.bytes_to_load(&loading));
         self.disk.log_loading = Some(loading);
         Ok(())
+    }
+
+    /// Of all files not begun yet.
+    fn bytes_to_load(&self, loading: &LogLoading) -> u64 {
+        loading.paths.iter().map(|path| self.bytes_of(path)).sum()
     }
 
     /// Servers before version 7 kept one file beside the RDB file: it becomes the base.
@@ -83,14 +80,17 @@ impl Executor {
         // The manifest comes before the file: a crash in between leaves it naming a file that has yet to be moved.
         let interrupted = manifest.increments.is_empty()
             && manifest.base.as_ref().is_some_and(|base| base.name == names.file)
-            && !names.path(&names.file).exists();
-        if !single.exists() || !(manifest.is_empty() || interrupted) {
+            && !names.world.exists(&names.path(&names.file));
+        if !names.world.exists(single) || !(manifest.is_empty() || interrupted) {
             return Ok(());
         }
         manifest.base = Some(crate::persist::aof::manifest::Part { name: names.file.clone(), sequence: 1 });
         manifest.base_sequence = 1;
         let target = names.path(&names.file);
-        manifest.persist(names).and_then(|()| file::rename(single, &target)).map_err(RestoreError::File)?;
+        manifest
+            .persist(names)
+            .and_then(|()| file::rename(&names.world, single, &target))
+            .map_err(RestoreError::File)?;
         log::info!(
             "Successfully migrated an old-style AOF file ({}) into the AOF directory ({}).",
             single.display(),
@@ -106,7 +106,7 @@ impl Executor {
         manifest: &Manifest,
     ) -> Result<LogLoading, RestoreError> {
         let paths: VecDeque<PathBuf> = manifest.parts().map(|part| names.path(&part.name)).collect();
-        if let Some(missing) = paths.iter().find(|path| !path.exists()) {
+        if let Some(missing) = paths.iter().find(|path| !names.world.exists(path)) {
             return Err(RestoreError::LogMissing { path: missing.clone() });
         }
         let now = self.server.now;
@@ -163,7 +163,7 @@ impl Executor {
             };
             if done {
                 log::info!("DB loaded from AOF file {}", path.display());
-                loading.passed_bytes += bytes_of(&path);
+                loading.passed_bytes += self.bytes_of(&path);
                 loading.current = None;
             }
             if out_of_time() {
@@ -175,16 +175,16 @@ impl Executor {
     fn open_next(&mut self, loading: &mut LogLoading) -> Result<bool, RestoreError> {
         let Some(path) = loading.paths.pop_front() else { return Ok(false) };
         let open = failed("Can't open the append-only file", &path);
-        let mut file = File::open(&path).map_err(open).map_err(RestoreError::File)?;
+        let mut file = self.disk.world.open(&path, Open::Read).map_err(open).map_err(RestoreError::File)?;
         let mut signature = [0; 6];
         let read = read_up_to(&mut file, &mut signature)
-            .and_then(|read| io::Seek::rewind(&mut file).map(|()| read))
+            .and_then(|read| file.rewind().map(|()| read))
             .map_err(failed("Reading the append-only file", &path))
             .map_err(RestoreError::File)?;
         let is_snapshot = matches!(&signature[..read], [b'R', b'E', b'D', b'I', b'S', ..] | b"VALKEY");
         let source = if is_snapshot {
             let mut options = self.load_options(false, false);
-            options.keys_expected_max = keys_in(bytes_of(&path));
+            options.keys_expected_max = keys_in(self.bytes_of(&path));
             Source::Snapshot(Box::new(Loader::open(file, options).map_err(RestoreError::Rdb)?))
         } else {
             Source::Commands(commands_of(Box::new(file), 0))
@@ -227,6 +227,9 @@ impl Executor {
                 }
                 Ok(Item::End) if loading.transaction.is_none() => return Ok(true),
                 Ok(Item::End) | Err(ReadError::UnexpectedEnd) => {
+                    return self.cut_off(loading, path).map(|()| true);
+                }
+                Err(ReadError::Format) if self.is_torn_to_zeros(path, loading.valid_up_to) => {
                     return self.cut_off(loading, path).map(|()| true);
                 }
                 Err(ReadError::Format) => {
@@ -293,18 +296,45 @@ impl Executor {
         if loading.transaction.take().is_some() {
             log::warn!("Revert incomplete MULTI/EXEC transaction in AOF file {}", path.display());
         }
-        if !loading.paths.is_empty() {
+        // A file behind it that holds nothing is one of a rewrite that was about to begin.
+        if loading.paths.iter().any(|path| self.bytes_of(path) > 0) {
             log::warn!("Fatal error: the truncated file is not the last file");
         } else if self.server.config.aof_load_truncated {
             log::warn!("!!! Warning: short read while loading the AOF file {}!!!", path.display());
             let at = loading.valid_up_to;
             log::warn!("!!! Truncating the AOF {} at offset {at} !!!", path.display());
-            let cut = File::options().write(true).open(path).and_then(|file| file.set_len(at));
+            let cut = self.disk.world.open(path, Open::Cut).and_then(|file| file.set_len(at));
             cut.map_err(failed("Error truncating the AOF file", path)).map_err(RestoreError::File)?;
             log::warn!("AOF {} loaded anyway because aof-load-truncated is enabled", path.display());
             return Ok(());
         }
         Err(RestoreError::LogEnd { path: path.to_owned() })
+    }
+
+    /// Whether what stands in the file from there on is the beginning of something, and then zeros to the end. After a
+    /// power cut a file may have its new length and not yet what was written there.
+    fn is_torn_to_zeros(&self, path: &Path, from: u64) -> bool {
+        let open = || self.disk.world.open(path, Open::Read);
+        let (zeros_from, end) = match open().and_then(zeros_at_end) {
+            Ok(found) => found,
+            Err(_) => return false,
+        };
+        let Ok(file) = open() else { return false };
+        if zeros_from == end || zeros_from < from {
+            return zeros_from < end;
+        }
+        let mut whole = BufReader::with_capacity(BUFFER_BYTES, file.take(zeros_from));
+        if io::copy(&mut whole.by_ref().take(from), &mut io::sink()).is_err() {
+            return false;
+        }
+        let mut reader = aof::Reader::new(whole, from);
+        loop {
+            match reader.read() {
+                Ok(Item::End) | Err(ReadError::UnexpectedEnd) => return true,
+                Ok(_) => {}
+                Err(ReadError::Format | ReadError::Io(_)) => return false,
+            }
+        }
     }
 
     /// DEBUG LOADAOF in a transaction, where nothing waits: loads all files at once.
@@ -322,7 +352,7 @@ impl Executor {
     /// DEBUG LOADAOF: begins to load all files. Whether there are any, so that the client waits for the end.
     pub(super) fn begin_reloading_log(&mut self, slot: ClientSlot) -> Result<bool, ClientError> {
         let Some(loading) = self.open_log_anew()? else { return Ok(false) };
-        self.loading_begins(loading.bytes());
+        self.loading_begins(self.bytes_to_load(&loading));
         self.disk.log_loading = Some(LogLoading { asked_by: Some(slot), ..loading });
         Ok(true)
     }
@@ -341,7 +371,7 @@ impl Executor {
         }
         self.empty_all();
         self.server.scripts.flush_functions();
-        let names = names_of(&self.server.config);
+        let names = self.log_names();
         let opened = Manifest::load(&names).map_err(RestoreError::Manifest).and_then(|manifest| {
             if manifest.is_empty() { Ok(None) } else { self.open_parts(&names, &manifest).map(Some) }
         });
@@ -392,6 +422,22 @@ fn reload_failed(error: RestoreError) -> ClientError {
 
 fn commands_of(source: Box<dyn Read>, position: u64) -> aof::Reader<BufReader<Box<dyn Read>>> {
     aof::Reader::new(BufReader::with_capacity(BUFFER_BYTES, source), position)
+}
+
+/// Where the zeros at a file's end begin, and where it ends.
+fn zeros_at_end(mut file: File) -> io::Result<(u64, u64)> {
+    let (mut zeros_from, mut end) = (0, 0);
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        let read = read_up_to(&mut file, &mut buffer)?;
+        if let Some(last) = buffer[..read].iter().rposition(|&byte| byte != 0) {
+            zeros_from = end + last as u64 + 1;
+        }
+        end += read as u64;
+        if read < buffer.len() {
+            return Ok((zeros_from, end));
+        }
+    }
 }
 
 /// Reads until `buffer` is full or the file ends; how many bytes.

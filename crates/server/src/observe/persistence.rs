@@ -82,6 +82,8 @@ pub struct LogFigures {
     pub last_write_error: Option<String>,
     /// Why the last fsync in the background failed, if it did.
     pub last_fsync_error: Option<String>,
+    /// One has failed, and no base has been written since.
+    pub lacks_pages: bool,
     pub bytes: u64,
     pub base_bytes: u64,
     pub buffered_bytes: u64,
@@ -115,6 +117,7 @@ impl Default for LogFigures {
             last_rewrite_copied_bytes: 0,
             last_write_error: None,
             last_fsync_error: None,
+            lacks_pages: false,
             bytes: 0,
             base_bytes: 0,
             buffered_bytes: 0,

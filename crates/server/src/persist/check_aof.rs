@@ -3,6 +3,7 @@
 
 use super::aof::manifest::{Manifest, Names};
 use super::check_rdb;
+use crate::sys::world::World;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -46,7 +47,7 @@ fn check_manifest(path: &Path, wishes: Wishes) -> Result<(), Unsound> {
     let manifest = Manifest::parse(&bytes).map_err(|error| refuse(path, &error))?;
     let directory = path.parent().map_or(PathBuf::new(), Path::to_owned);
     let file = path.file_stem().map_or(Vec::new(), |stem| stem.as_bytes().to_vec());
-    let names = Names { directory, file };
+    let names = Names { world: World::Machine, directory, file };
     let total = manifest.parts().count();
     for (index, part) in manifest.parts().enumerate() {
         let (path, last) = (names.path(&part.name), index + 1 == total);

@@ -7,11 +7,13 @@
 use crate::observe::log as server_log;
 use crate::observe::persistence::ChildFigures;
 use crate::sys::child::{self, Ended, Side};
+use crate::sys::world::{Simulation, World};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What a child writes.
@@ -28,12 +30,14 @@ pub struct Child {
     /// What it writes before it is renamed; removed if the child fails.
     pub temporary: PathBuf,
     pub fork_duration: Duration,
-    reports: File,
+    world: World,
+    /// None in a simulation.
+    reports: Option<File>,
 }
 
 /// The child's way of telling how far it is.
 pub struct Reporter {
-    pipe: File,
+    pipe: Option<File>,
     told: Instant,
 }
 
@@ -50,9 +54,10 @@ impl Reporter {
 
     pub fn tell(&mut self, keys: u64) {
         self.told = Instant::now();
+        let Some(pipe) = &mut self.pipe else { return };
         let report = [keys.to_ne_bytes(), copied_bytes().to_ne_bytes()].concat();
         // A parent that does not read, or is gone, misses only figures.
-        let _ = self.pipe.write_all(&report);
+        let _ = pipe.write_all(&report);
     }
 }
 
@@ -68,10 +73,14 @@ impl Child {
     /// Runs `work` in a child; it answers whether all went well. `temporary` makes the file's name of the child's
     /// process number.
     pub fn start(
+        world: &World,
         purpose: Purpose,
         temporary: impl Fn(u32) -> PathBuf,
         work: impl FnOnce(&mut Reporter, PathBuf) -> bool,
     ) -> io::Result<Child> {
+        if let World::Simulated(simulation) = world {
+            return Child::simulate(simulation, purpose, temporary, work);
+        }
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let (reports, pipe) = (File::from(reader), File::from(writer));
         let started = Instant::now();
@@ -83,21 +92,38 @@ impl Child {
                 purpose,
                 temporary: temporary(process as u32),
                 fork_duration: started.elapsed(),
-                reports,
+                world: world.clone(),
+                reports: Some(reports),
             }),
             Side::Child => {
                 server_log::become_child();
-                let mut reporter = Reporter { pipe, told: Instant::now() };
+                let mut reporter = Reporter { pipe: Some(pipe), told: Instant::now() };
                 let done = work(&mut reporter, temporary(std::process::id()));
                 child::exit(i32::from(!done))
             }
         }
     }
 
+    /// Does the child's work at the instant of the fork; the simulation lets it take effect later.
+    fn simulate(
+        simulation: &Arc<dyn Simulation>,
+        purpose: Purpose,
+        temporary: impl Fn(u32) -> PathBuf,
+        work: impl FnOnce(&mut Reporter, PathBuf) -> bool,
+    ) -> io::Result<Child> {
+        let process = simulation.fork()?;
+        let temporary = temporary(process as u32);
+        let done = work(&mut Reporter { pipe: None, told: Instant::now() }, temporary.clone());
+        simulation.child_done(process, done);
+        let world = World::Simulated(Arc::clone(simulation));
+        Ok(Child { process, purpose, temporary, fork_duration: Duration::ZERO, world, reports: None })
+    }
+
     /// Takes in what the child has told.
     pub fn read_reports(&mut self, figures: &mut ChildFigures) {
+        let Some(reports) = &mut self.reports else { return };
         let mut report = [0; REPORT_BYTES];
-        while matches!(self.reports.read(&mut report), Ok(REPORT_BYTES)) {
+        while matches!(reports.read(&mut report), Ok(REPORT_BYTES)) {
             let (keys, copied) = report.split_at(8);
             let number =
                 |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("half of sixteen is eight"));
@@ -109,27 +135,27 @@ impl Child {
 
     /// How it ended, if it has.
     pub fn poll(&self) -> Option<Ended> {
-        child::poll(self.process).unwrap_or_else(|error| {
+        self.world.poll(self.process).unwrap_or_else(|error| {
             log::warn!("Waiting for child process {}: {error}", self.process);
             Some(Ended::Exited(1))
         })
     }
 
     pub fn cancel(&self) {
-        child::cancel(self.process);
+        self.world.cancel(self.process);
     }
 
     /// Ends the child and waits for that; nothing is left of what it wrote.
     pub fn end(self) {
         self.cancel();
-        if let Err(error) = child::join(self.process) {
+        if let Err(error) = self.world.join(self.process) {
             log::warn!("Waiting for child process {}: {error}", self.process);
         }
         self.remove_temporary();
     }
 
     pub fn remove_temporary(&self) {
-        match fs::remove_file(&self.temporary) {
+        match self.world.remove(&self.temporary) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => log::warn!("Removing {}: {error}", self.temporary.display()),

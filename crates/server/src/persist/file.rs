@@ -1,11 +1,9 @@
 //! Files that appear whole or not at all: written beside their place, forced to disk, renamed, and the directory
 //! forced to disk too.
 
-use crate::sys::child::start_writeback;
+use crate::sys::world::{File, Open, World};
 use std::fmt;
-use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 /// What was being done when the operating system refused, and with which file.
@@ -52,7 +50,7 @@ impl Write for Written {
         let written = self.file.write(bytes)?;
         self.bytes += written as u64;
         if self.incremental && self.bytes - self.begun >= WRITEBACK_BYTES {
-            start_writeback(self.file.as_raw_fd(), self.begun, self.bytes - self.begun);
+            self.file.start_writeback(self.begun, self.bytes - self.begun);
             self.begun = self.bytes;
         }
         Ok(written)
@@ -65,40 +63,42 @@ impl Write for Written {
 
 /// Makes `target` hold what `write` writes. On failure `target` is as it was and nothing is left of `temporary`.
 pub fn replace(
+    world: &World,
     target: &Path,
     temporary: &Path,
     incremental: bool,
     write: impl FnOnce(Written) -> io::Result<Written>,
 ) -> Result<(), FileError> {
-    let result = write_new(temporary, incremental, write).and_then(|()| rename(temporary, target));
+    let written = write_new(world, temporary, incremental, write);
+    let result = written.and_then(|()| rename(world, temporary, target));
     if result.is_err() {
         // Nothing can be done if it cannot be removed either.
-        let _ = fs::remove_file(temporary);
+        let _ = world.remove(temporary);
     }
     result
 }
 
 /// Writes a file and forces it to disk.
 pub fn write_new(
+    world: &World,
     path: &Path,
     incremental: bool,
     write: impl FnOnce(Written) -> io::Result<Written>,
 ) -> Result<(), FileError> {
-    let file = File::create(path).map_err(failed("Failed opening for writing", path))?;
+    let file = world.open(path, Open::Create).map_err(failed("Failed opening for writing", path))?;
     let written = write(Written { file, bytes: 0, begun: 0, incremental });
     let written = written.map_err(failed("Write error on", path))?;
     written.file.sync_all().map_err(failed("Forcing to disk", path))
 }
 
 /// Renames, and forces the directory to disk.
-pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
-    fs::rename(from, to).map_err(failed("Error moving temp file to", to))?;
-    sync_directory_of(to)
+pub fn rename(world: &World, from: &Path, to: &Path) -> Result<(), FileError> {
+    world.rename(from, to).map_err(failed("Error moving temp file to", to))?;
+    sync_directory_of(world, to)
 }
 
 /// Forces the directory that holds `path` to disk.
-pub fn sync_directory_of(path: &Path) -> Result<(), FileError> {
+pub fn sync_directory_of(world: &World, path: &Path) -> Result<(), FileError> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let synced = File::open(directory).and_then(|directory| directory.sync_all());
-    synced.map_err(failed("Forcing to disk", directory))
+    world.sync_directory(directory).map_err(failed("Forcing to disk", directory))
 }

@@ -1,8 +1,8 @@
 //! Appending commands to the last increment.
 
 use super::fsync::Fsyncer;
-use std::fs::File;
-use std::io::{self, Write};
+use crate::sys::world::{File, World};
+use std::io;
 use std::sync::Arc;
 use wire::aof::{write_command, write_timestamp};
 
@@ -19,6 +19,8 @@ pub struct Appender {
     selected: Option<usize>,
     noted_s: i64,
     fsyncer: Fsyncer,
+    /// The file before this one is being forced to disk.
+    switching: bool,
 }
 
 /// More is not kept of an empty buffer.
@@ -26,7 +28,7 @@ const BUFFER_BYTES_KEPT: usize = 1 << 20;
 
 impl Appender {
     /// Goes on at the end of a file of so many bytes.
-    pub fn new(file: File, file_bytes: u64) -> io::Result<Self> {
+    pub fn new(world: &World, file: File, file_bytes: u64) -> io::Result<Self> {
         Ok(Appender {
             file: Arc::new(file),
             file_bytes,
@@ -35,7 +37,8 @@ impl Appender {
             synced: 0,
             selected: None,
             noted_s: 0,
-            fsyncer: Fsyncer::start()?,
+            fsyncer: Fsyncer::start(world)?,
+            switching: false,
         })
     }
 
@@ -43,7 +46,10 @@ impl Appender {
     pub fn switch(&mut self, file: File) {
         assert!(self.buffer.is_empty(), "commands stay in the file that they were meant for");
         // The old file's last bytes are forced to disk too, whatever the policy: a crash may not leave a gap.
-        self.fsyncer.sync(&self.file, self.appended);
+        if self.synced() < self.appended {
+            self.fsyncer.sync(&self.file, self.appended);
+            self.switching = true;
+        }
         self.file = Arc::new(file);
         self.file_bytes = 0;
         self.selected = None;
@@ -102,7 +108,7 @@ impl Appender {
         }
         let mut written = 0;
         while written < self.buffer.len() {
-            match (&*self.file).write(&self.buffer[written..]) {
+            match self.file.write_some(&self.buffer[written..]) {
                 Ok(n) => written += n,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
@@ -151,8 +157,14 @@ impl Appender {
         }
     }
 
-    pub fn is_syncing(&self) -> bool {
+    pub fn is_syncing(&mut self) -> bool {
         self.fsyncer.is_pending()
+    }
+
+    /// Whether the file before this one may lack its end on disk. What is written meanwhile could be there before it.
+    pub fn is_switching(&mut self) -> bool {
+        self.switching = self.switching && self.is_syncing();
+        self.switching
     }
 
     /// Why the last fsync in the background failed, if it did.

@@ -1,7 +1,8 @@
 //! Forcing a file to disk on a thread of its own.
 
 use crate::persist::file::system_text;
-use std::fs::File;
+use crate::sys::world::{File, Simulation, World};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -22,28 +23,59 @@ struct Progress {
 
 /// The caller's end. The thread ends when this is dropped.
 pub struct Fsyncer {
-    sender: Sender<(Arc<File>, u64)>,
+    worker: Worker,
     progress: Arc<Progress>,
 }
 
+enum Worker {
+    Thread(Sender<Request>),
+    /// Done on the caller's thread, when the simulation says so.
+    Simulated {
+        world: Arc<dyn Simulation>,
+        requests: VecDeque<Request>,
+    },
+}
+
+/// A file, and how many bytes have been written in all.
+type Request = (Arc<File>, u64);
+
 impl Fsyncer {
-    pub fn start() -> io::Result<Self> {
-        let (sender, receiver) = channel();
+    pub fn start(world: &World) -> io::Result<Self> {
         let progress = Arc::new(Progress::default());
-        let shared = Arc::clone(&progress);
-        thread::Builder::new().name("fsync".into()).spawn(move || sync_all(&receiver, &shared))?;
-        Ok(Fsyncer { sender, progress })
+        let worker = match world {
+            World::Machine => {
+                let (sender, receiver) = channel();
+                let shared = Arc::clone(&progress);
+                thread::Builder::new().name("fsync".into()).spawn(move || sync_all(&receiver, &shared))?;
+                Worker::Thread(sender)
+            }
+            World::Simulated(world) => {
+                Worker::Simulated { world: Arc::clone(world), requests: VecDeque::new() }
+            }
+        };
+        Ok(Fsyncer { worker, progress })
     }
 
     /// Has the file forced to disk, of which `appended` bytes have been written in all.
-    pub fn sync(&self, file: &Arc<File>, appended: u64) {
+    pub fn sync(&mut self, file: &Arc<File>, appended: u64) {
         self.progress.pending.fetch_add(1, Ordering::AcqRel);
-        if self.sender.send((Arc::clone(file), appended)).is_err() {
-            unreachable!("the thread lives as long as the sender");
+        let request = (Arc::clone(file), appended);
+        match &mut self.worker {
+            Worker::Thread(sender) => {
+                if sender.send(request).is_err() {
+                    unreachable!("the thread lives as long as the sender");
+                }
+            }
+            Worker::Simulated { requests, .. } => requests.push_back(request),
         }
     }
 
-    pub fn is_pending(&self) -> bool {
+    pub fn is_pending(&mut self) -> bool {
+        if let Worker::Simulated { world, requests } = &mut self.worker {
+            while !requests.is_empty() && world.is_background_done() {
+                requests.pop_front().iter().for_each(|request| sync_one(request, &self.progress));
+            }
+        }
         self.progress.pending.load(Ordering::Acquire) > 0
     }
 
@@ -63,14 +95,18 @@ impl Fsyncer {
     }
 }
 
-fn sync_all(receiver: &Receiver<(Arc<File>, u64)>, progress: &Progress) {
-    while let Ok((file, appended)) = receiver.recv() {
-        let result = file.sync_data();
-        match &result {
-            Ok(()) => drop(progress.synced.fetch_max(appended, Ordering::AcqRel)),
-            Err(_) => progress.failed.store(true, Ordering::Release),
-        }
-        *progress.error.lock().expect("no thread panics while it holds this") = result.err();
-        progress.pending.fetch_sub(1, Ordering::AcqRel);
+fn sync_all(receiver: &Receiver<Request>, progress: &Progress) {
+    while let Ok(request) = receiver.recv() {
+        sync_one(&request, progress);
     }
+}
+
+fn sync_one((file, appended): &Request, progress: &Progress) {
+    let result = file.sync_data();
+    match &result {
+        Ok(()) => drop(progress.synced.fetch_max(*appended, Ordering::AcqRel)),
+        Err(_) => progress.failed.store(true, Ordering::Release),
+    }
+    *progress.error.lock().expect("no thread panics while it holds this") = result.err();
+    progress.pending.fetch_sub(1, Ordering::AcqRel);
 }

@@ -9,9 +9,9 @@
 
 use crate::config::{quoted, split_line};
 use crate::persist::file::{self, FileError, failed};
+use crate::sys::world::{File, Open, World};
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -66,9 +66,10 @@ impl From<FileError> for ManifestError {
     }
 }
 
-/// The names that the configuration gives.
+/// The names that the configuration gives, and where they mean something.
 #[derive(Clone, Debug)]
 pub struct Names {
+    pub world: World,
     pub directory: PathBuf,
     pub file: Vec<u8>,
 }
@@ -110,7 +111,7 @@ impl Manifest {
     /// The manifest on disk; an empty one if there is none.
     pub fn load(names: &Names) -> Result<Manifest, ManifestError> {
         let path = names.manifest();
-        match fs::read(&path) {
+        match names.world.read(&path) {
             Ok(bytes) => Manifest::parse(&bytes),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Manifest::default()),
             Err(error) => Err(failed("Opening the AOF manifest", &path)(error).into()),
@@ -238,7 +239,7 @@ impl Manifest {
     /// Writes the manifest to disk, whole or not at all.
     pub fn persist(&self, names: &Names) -> Result<(), FileError> {
         let text = self.to_text();
-        file::replace(&names.manifest(), &names.temporary_manifest(), false, |mut sink| {
+        file::replace(&names.world, &names.manifest(), &names.temporary_manifest(), false, |mut sink| {
             sink.write_all(&text)?;
             Ok(sink)
         })
@@ -254,15 +255,8 @@ impl Manifest {
         for path in &obsolete {
             log::info!("Removing the history file {} in the background", path.display());
         }
-        // A large file takes a while to remove. What cannot be removed takes room and does no other harm.
-        let removing = std::thread::Builder::new().name("remove".into()).spawn(move || {
-            for path in obsolete {
-                if let Err(error) = fs::remove_file(&path) {
-                    log::warn!("Removing {}: {error}", path.display());
-                }
-            }
-        });
-        removing.map(|_| ()).map_err(failed("Starting a thread to remove files in", &names.directory))
+        let removing = names.world.remove_in_background(obsolete);
+        removing.map_err(failed("Starting a thread to remove files in", &names.directory))
     }
 }
 
@@ -272,17 +266,15 @@ impl Manifest {
 /// The lock is on a file of its own, because all others give way to new ones. It is a record lock, which children do
 /// not inherit: one that outlives a server which was killed does not keep the next from starting.
 pub fn lock(names: &Names) -> Result<File, FileError> {
-    match fs::create_dir(&names.directory) {
-        Ok(()) => file::sync_directory_of(&names.directory)?,
+    match names.world.create_directory(&names.directory) {
+        Ok(()) => file::sync_directory_of(&names.world, &names.directory)?,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(failed("Can't open or create append-only dir", &names.directory)(error)),
     }
     let path = names.path(&names.with(".lock"));
-    let opened = fs::OpenOptions::new().create(true).append(true).open(&path);
-    let file = opened.map_err(failed("Can't open or create", &path))?;
-    rustix::fs::fcntl_lock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(|error| {
-        failed("Another process uses the append-only file; it holds", &path)(error.into())
-    })?;
+    let file = names.world.open(&path, Open::Append).map_err(failed("Can't open or create", &path))?;
+    let locked = names.world.lock(&file);
+    locked.map_err(failed("Another process uses the append-only file; it holds", &path))?;
     Ok(file)
 }
 
@@ -291,7 +283,11 @@ mod tests {
     use super::*;
 
     fn names() -> Names {
-        Names { directory: PathBuf::from("appendonlydir"), file: b"append only.aof".to_vec() }
+        Names {
+            world: World::Machine,
+            directory: PathBuf::from("appendonlydir"),
+            file: b"append only.aof".to_vec(),
+        }
     }
 
     #[test]

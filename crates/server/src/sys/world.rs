@@ -1,0 +1,342 @@
+//! The world that data is kept in: files, processes that are copies of this one, and this process's end. It is the
+//! machine's, or one that a test makes up, in which every call can fail and the power can go at any of them.
+//!
+//! Nothing here is on a command's path: a log is written once for all commands at hand. What costs is the call.
+
+use super::child::{self, Ended};
+use std::fmt;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a file is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Open {
+    /// One that is there.
+    Read,
+    /// It is made if it is not there, and emptied if it is.
+    Create,
+    /// It is made if it is not there; every write goes to its end.
+    Append,
+    /// One that is there, whose length is to be changed.
+    Cut,
+}
+
+/// A world that a test makes up. Files are known by numbers, one for each time they are opened.
+///
+/// Between [`Simulation::fork`] and [`Simulation::child_done`] all calls are those of a child, which the simulation may
+/// let take effect later, or never.
+pub trait Simulation: Send + Sync {
+    fn open(&self, path: &Path, purpose: Open) -> io::Result<u64>;
+    fn close(&self, file: u64);
+    fn read(&self, file: u64, at: u64, buffer: &mut [u8]) -> io::Result<usize>;
+    /// `at` counts for files that are not opened to append.
+    fn write(&self, file: u64, at: u64, bytes: &[u8]) -> io::Result<usize>;
+    fn set_len(&self, file: u64, len: u64) -> io::Result<()>;
+    fn sync(&self, file: u64) -> io::Result<()>;
+    fn len(&self, file: u64) -> io::Result<u64>;
+    fn len_of(&self, path: &Path) -> io::Result<u64>;
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    fn create_directory(&self, path: &Path) -> io::Result<()>;
+    fn sync_directory(&self, path: &Path) -> io::Result<()>;
+    /// Names of what is in the working directory.
+    fn names(&self) -> io::Result<Vec<String>>;
+    fn process_id(&self) -> u32;
+    fn process_exists(&self, process: u32) -> bool;
+    /// Begins a child; its number.
+    fn fork(&self) -> io::Result<i32>;
+    fn child_done(&self, child: i32, succeeded: bool);
+    fn poll(&self, child: i32) -> io::Result<Option<Ended>>;
+    fn cancel(&self, child: i32);
+    /// Whether what other threads have been asked for is done by now, one thing at a time.
+    fn is_background_done(&self) -> bool;
+    fn exit(&self, code: i32) -> !;
+}
+
+#[derive(Clone, Default)]
+pub enum World {
+    #[default]
+    Machine,
+    Simulated(Arc<dyn Simulation>),
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            World::Machine => "Machine",
+            World::Simulated(_) => "Simulated",
+        })
+    }
+}
+
+/// An open file.
+pub struct File(Kind);
+
+enum Kind {
+    Machine(fs::File),
+    Simulated(SimulatedFile),
+}
+
+struct SimulatedFile {
+    world: Arc<dyn Simulation>,
+    number: u64,
+    position: AtomicU64,
+}
+
+impl Drop for SimulatedFile {
+    fn drop(&mut self) {
+        self.world.close(self.number);
+    }
+}
+
+impl World {
+    pub fn open(&self, path: &Path, purpose: Open) -> io::Result<File> {
+        match self {
+            World::Machine => open_here(path, purpose).map(|file| File(Kind::Machine(file))),
+            World::Simulated(world) => world.open(path, purpose).map(|number| {
+                File(Kind::Simulated(SimulatedFile {
+                    world: Arc::clone(world),
+                    number,
+                    position: AtomicU64::new(0),
+                }))
+            }),
+        }
+    }
+
+    /// All bytes of a file.
+    pub fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.open(path, Open::Read)?.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    pub fn len_of(&self, path: &Path) -> io::Result<u64> {
+        match self {
+            World::Machine => fs::metadata(path).map(|metadata| metadata.len()),
+            World::Simulated(world) => world.len_of(path),
+        }
+    }
+
+    pub fn exists(&self, path: &Path) -> bool {
+        self.len_of(path).is_ok()
+    }
+
+    pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        match self {
+            World::Machine => fs::rename(from, to),
+            World::Simulated(world) => world.rename(from, to),
+        }
+    }
+
+    pub fn remove(&self, path: &Path) -> io::Result<()> {
+        match self {
+            World::Machine => fs::remove_file(path),
+            World::Simulated(world) => world.remove(path),
+        }
+    }
+
+    pub fn create_directory(&self, path: &Path) -> io::Result<()> {
+        match self {
+            World::Machine => fs::create_dir(path),
+            World::Simulated(world) => world.create_directory(path),
+        }
+    }
+
+    /// Forces a directory's entries to disk.
+    pub fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        match self {
+            World::Machine => fs::File::open(path).and_then(|directory| directory.sync_all()),
+            World::Simulated(world) => world.sync_directory(path),
+        }
+    }
+
+    /// Names of what is in the working directory; those that are no text are left out.
+    pub fn names(&self) -> io::Result<Vec<String>> {
+        match self {
+            World::Machine => Ok(fs::read_dir(".")?
+                .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+                .collect()),
+            World::Simulated(world) => world.names(),
+        }
+    }
+
+    /// Removes files that nobody will open, which can take a while, on a thread of its own. What cannot be removed
+    /// takes room and does no other harm.
+    pub fn remove_in_background(&self, paths: Vec<PathBuf>) -> io::Result<()> {
+        let world = self.clone();
+        let work = move || {
+            for path in paths {
+                if let Err(error) = world.remove(&path) {
+                    log::warn!("Removing {}: {error}", path.display());
+                }
+            }
+        };
+        match self {
+            World::Machine => std::thread::Builder::new().name("remove".into()).spawn(work).map(drop),
+            World::Simulated(_) => {
+                work();
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes an open file for this process alone, until it is closed. Children do not inherit that.
+    pub fn lock(&self, file: &File) -> io::Result<()> {
+        match &file.0 {
+            Kind::Machine(file) => {
+                let exclusive = rustix::fs::FlockOperation::NonBlockingLockExclusive;
+                rustix::fs::fcntl_lock(file, exclusive).map_err(io::Error::from)
+            }
+            // No other process is in such a world.
+            Kind::Simulated(_) => Ok(()),
+        }
+    }
+
+    pub fn process_id(&self) -> u32 {
+        match self {
+            World::Machine => std::process::id(),
+            World::Simulated(world) => world.process_id(),
+        }
+    }
+
+    pub fn process_exists(&self, process: u32) -> bool {
+        match self {
+            World::Machine => Path::new("/proc").join(process.to_string()).exists(),
+            World::Simulated(world) => world.process_exists(process),
+        }
+    }
+
+    /// How a child ended, if it has.
+    pub fn poll(&self, child: i32) -> io::Result<Option<Ended>> {
+        match self {
+            World::Machine => child::poll(child),
+            World::Simulated(world) => world.poll(child),
+        }
+    }
+
+    /// Asks a child to end.
+    pub fn cancel(&self, child: i32) {
+        match self {
+            World::Machine => child::cancel(child),
+            World::Simulated(world) => world.cancel(child),
+        }
+    }
+
+    /// Waits until a child that was asked to has ended.
+    pub fn join(&self, child: i32) -> io::Result<Option<Ended>> {
+        match self {
+            World::Machine => child::join(child),
+            World::Simulated(world) => world.poll(child),
+        }
+    }
+
+    /// Ends the process.
+    pub fn exit(&self, code: i32) -> ! {
+        match self {
+            World::Machine => std::process::exit(code),
+            World::Simulated(world) => world.exit(code),
+        }
+    }
+}
+
+fn open_here(path: &Path, purpose: Open) -> io::Result<fs::File> {
+    let mut options = fs::OpenOptions::new();
+    match purpose {
+        Open::Read => options.read(true),
+        Open::Create => options.write(true).create(true).truncate(true),
+        Open::Append => options.append(true).create(true),
+        Open::Cut => options.write(true),
+    };
+    options.open(path)
+}
+
+impl File {
+    /// Writes some of the bytes; how many.
+    pub fn write_some(&self, bytes: &[u8]) -> io::Result<usize> {
+        match &self.0 {
+            Kind::Machine(file) => (&*file).write(bytes),
+            Kind::Simulated(file) => {
+                let at = file.position.load(Ordering::Relaxed);
+                let written = file.world.write(file.number, at, bytes)?;
+                file.position.store(at + written as u64, Ordering::Relaxed);
+                Ok(written)
+            }
+        }
+    }
+
+    pub fn set_len(&self, len: u64) -> io::Result<()> {
+        match &self.0 {
+            Kind::Machine(file) => file.set_len(len),
+            Kind::Simulated(file) => file.world.set_len(file.number, len),
+        }
+    }
+
+    pub fn len(&self) -> io::Result<u64> {
+        match &self.0 {
+            Kind::Machine(file) => file.metadata().map(|metadata| metadata.len()),
+            Kind::Simulated(file) => file.world.len(file.number),
+        }
+    }
+
+    /// Forces the file to disk, with its length.
+    pub fn sync_data(&self) -> io::Result<()> {
+        match &self.0 {
+            Kind::Machine(file) => file.sync_data(),
+            Kind::Simulated(file) => file.world.sync(file.number),
+        }
+    }
+
+    /// As [`File::sync_data`], with all that is known of the file.
+    pub fn sync_all(&self) -> io::Result<()> {
+        match &self.0 {
+            Kind::Machine(file) => file.sync_all(),
+            Kind::Simulated(file) => file.world.sync(file.number),
+        }
+    }
+
+    /// Tells the kernel to begin writing this part to disk, without waiting for it.
+    pub fn start_writeback(&self, start: u64, len: u64) {
+        if let Kind::Machine(file) = &self.0 {
+            child::start_writeback(file.as_raw_fd(), start, len);
+        }
+    }
+
+    /// The next byte read is the first one again.
+    pub fn rewind(&mut self) -> io::Result<()> {
+        match &mut self.0 {
+            Kind::Machine(file) => io::Seek::rewind(file),
+            Kind::Simulated(file) => {
+                *file.position.get_mut() = 0;
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Read for File {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match &mut self.0 {
+            Kind::Machine(file) => file.read(buffer),
+            Kind::Simulated(file) => {
+                let position = file.position.get_mut();
+                let read = file.world.read(file.number, *position, buffer)?;
+                *position += read as u64;
+                Ok(read)
+            }
+        }
+    }
+}
+
+impl Write for File {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_some(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
