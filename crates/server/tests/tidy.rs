@@ -407,6 +407,25 @@ fn arrows_between_the_servers_modules_point_one_way() {
     );
 }
 
+/// Tools that run by themselves, and a child's pipe.
+const FILES_OF_THEIR_OWN: &[&str] = &["persist/check_aof", "persist/check_rdb", "persist/child.rs"];
+
+#[test]
+fn files_of_the_executor_are_those_of_its_world() {
+    let mut findings = Findings::default();
+    for source in sources().iter().filter(|source| !source.is_test()) {
+        let of_executor = matches!(source.server_module(), Some("engine" | "persist"));
+        let excused = |path: &str| FILES_OF_THEIR_OWN.iter().any(|own| path.contains(own));
+        if !of_executor || excused(&source.path) {
+            continue;
+        }
+        for name in source.mentions(&["fs"]) {
+            findings.add(source, line(name.span()), "std::fs");
+        }
+    }
+    findings.expect_none("files are opened through sys::world, so that a simulation can take its place");
+}
+
 #[test]
 fn the_table_of_imports_has_no_cycle() {
     let mut placed: BTreeSet<&str> = BTreeSet::new();

@@ -1,0 +1,656 @@
+//! The whole executor in a world that is made up from a seed: a disk that fills and fails, power that goes at any call,
+//! children that are killed, a clock that is set. After each end the server is started again on what is left.
+//!
+//! ```text
+//! WARMLINE_TEST_SCALE=10 cargo test -p warmline-server --test simulation     ten times as long
+//! WARMLINE_TEST_SEED=n cargo test -p warmline-server --test simulation       one episode again
+//! ```
+//!
+//! What must be so, whatever happens:
+//!
+//! 1. What is found is the history up to some unit (a command, transaction or script), whole: nothing by half, nothing
+//!    out of order. All data is compared, by its digest, with that of a server that was told the same and kept nothing.
+//! 2. With `appendfsync always` all that was acknowledged is found. With `everysec` all that was acknowledged two seconds
+//!    before, not counting time in which writes were refused; and all that was written, if only the process ended.
+//!    Without the file, the last save that was said to have succeeded, or a later one.
+//! 3. A start succeeds, unless a read fails, or an fsync had failed and the power went before a rewrite made up for it.
+//! 4. Requests are answered or refused with a reason; once the disk is well again, writes are accepted.
+//! 5. A server with nothing to do makes hardly any calls, and files do not pile up.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod history;
+mod requests;
+mod world;
+
+use history::{History, Unit, Words, ask};
+use requests::Shape;
+use server::clock::Clock;
+use server::config::{AppendFsync, Config, ProtectedAction, SavePoint};
+use server::engine::persistence::RestoreError;
+use server::engine::{Executor, Seeds};
+use server::server::{HostRequest, Identity, Shutdown};
+use server::session::ClientSlot;
+use server::session::client::ConnectionFigures;
+use server::sys::world::World;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use structures::hash::HashSeed;
+use structures::random::Random;
+use world::{Disk, End, Weather};
+
+/// The first instant: 2026-01-01, midnight.
+const START_UNIX_US: i64 = 1_767_225_600_000_000;
+const DAY_US: i64 = 86_400_000_000;
+/// What was acknowledged longer ago is on disk with `everysec`: a second until it is asked for, and what that takes.
+const EVERY_SECOND_US: u64 = 2_000_000;
+/// Longer turns of the clock are those of a process that did not run.
+const TURN_US_MAX: u64 = 100_000;
+const PEERS: usize = 4;
+const FILES_MAX: usize = 60;
+
+pub fn server_of(config: Config, monotonic_us: u64) -> Executor {
+    let identity = Identity {
+        run_id: "0".repeat(40),
+        replication_id: "0".repeat(40),
+        process_id: 1,
+        executable: String::new(),
+        config_file: String::new(),
+        started: Default::default(),
+    };
+    let mut clock = Clock::standing_at(START_UNIX_US / 1000);
+    clock.advance_ms(monotonic_us / 1000);
+    Executor::new(config, clock, identity, Seeds { hash: HashSeed::new(1, 2), random: 3 })
+}
+
+pub fn connect(executor: &mut Executor) -> ClientSlot {
+    executor.connect(ConnectionFigures { is_loopback: true, ..ConnectionFigures::default() })
+}
+
+/// A request on its way; the unit that it does, if it does one.
+struct Request {
+    words: Words,
+    does: Option<(Vec<Words>, u64)>,
+}
+
+/// A client's end of a connection.
+struct Peer {
+    slot: ClientSlot,
+    on_the_way: VecDeque<Request>,
+    is_administrator: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Policy {
+    Snapshots,
+    Log(AppendFsync),
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    commands: u64,
+    lives: u64,
+    power_cuts: u64,
+    refused: u64,
+    faults: u64,
+    calls: u64,
+}
+
+struct Episode {
+    random: Random,
+    disk: Arc<Disk>,
+    config: Config,
+    policy: Policy,
+    history: History,
+    executor: Option<Box<Executor>>,
+    peers: Vec<Peer>,
+    units: u64,
+    /// What is to be in the clock of the next tick.
+    monotonic_us: u64,
+    unix_offset_us: i64,
+    /// Time in which the server ran.
+    active_us: u64,
+    acknowledged: VecDeque<(u64, usize)>,
+    /// When writing last failed, in active time.
+    trouble_us: Option<u64>,
+    /// The disk has lost what an fsync had failed for, and no rewrite has made up for it.
+    lacks_pages: bool,
+    mended_after_ticks: u32,
+    /// The next process knows nothing of that.
+    forgotten_pages: bool,
+    /// And the power has gone since.
+    lost_power: bool,
+    /// How many units the save under way holds.
+    saves: usize,
+    forks: u64,
+    /// How many had been done when the last tick began.
+    units_before: usize,
+    last_save_us: u64,
+    idle_ticks: u64,
+    idle_calls: u64,
+    totals: Totals,
+}
+
+impl Episode {
+    fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let policy = match random.below(5) {
+            0 => Policy::Snapshots,
+            1 | 2 => Policy::Log(AppendFsync::Always),
+            3 => Policy::Log(AppendFsync::No),
+            _ => Policy::Log(AppendFsync::EverySecond),
+        };
+        let with_log = policy != Policy::Snapshots;
+        let saves = !with_log || random.below(4) == 0;
+        let config = Config {
+            appendonly: with_log,
+            appendfsync: if let Policy::Log(policy) = policy { policy } else { AppendFsync::No },
+            save: saves.then_some(SavePoint { seconds: 1, changes: 1 }).into_iter().collect(),
+            auto_aof_rewrite_min_size_bytes: 1000 + random.below(40_000),
+            auto_aof_rewrite_percentage: 60,
+            aof_use_rdb_preamble: random.below(3) > 0,
+            aof_timestamp_enabled: random.below(3) == 0,
+            rdbcompression: random.below(2) == 0,
+            enable_debug_command: ProtectedAction::Yes,
+            ..Config::default()
+        };
+        Episode {
+            disk: Arc::new(Disk::new(random.next_u64())),
+            random,
+            config,
+            policy,
+            history: History::default(),
+            executor: None,
+            peers: Vec::new(),
+            units: 0,
+            monotonic_us: 0,
+            unix_offset_us: 0,
+            active_us: 0,
+            acknowledged: VecDeque::new(),
+            trouble_us: None,
+            lacks_pages: false,
+            mended_after_ticks: 0,
+            forgotten_pages: false,
+            lost_power: false,
+            saves: 0,
+            forks: 0,
+            units_before: 0,
+            last_save_us: 0,
+            idle_ticks: 0,
+            idle_calls: 0,
+            totals: Totals::default(),
+        }
+    }
+
+    fn executor(&mut self) -> &mut Executor {
+        self.executor.as_mut().expect("a server runs")
+    }
+
+    fn run(&mut self) {
+        for _ in 0..self.random.below(8) + 2 {
+            self.totals.lives += 1;
+            let lived = catch_unwind(AssertUnwindSafe(|| self.live()));
+            let end = match lived {
+                // What is found from here on would be another history.
+                Ok(Ok(_)) if self.lost_power => return,
+                Ok(Ok(end)) => end,
+                Ok(Err(error)) => {
+                    assert!(self.lost_power, "the start is refused: {error}\n{:?}", self.disk.listing());
+                    self.totals.refused += 1;
+                    return;
+                }
+                Err(panic) => match panic.downcast::<End>() {
+                    Ok(end) => *end,
+                    Err(panic) => resume_unwind(panic),
+                },
+            };
+            log::info!("---- {end:?} after {} units, {} of them safe", self.history.len(), self.history.safe);
+            self.after_end(end);
+        }
+    }
+
+    fn after_end(&mut self, end: End) {
+        self.executor = None;
+        self.peers.clear();
+        self.forgotten_pages |= self.disk.take_pages_lost() || self.lacks_pages;
+        self.lacks_pages = false;
+        self.disk.restart(end);
+        if end == End::PowerCut {
+            self.totals.power_cuts += 1;
+            self.lost_power |= self.forgotten_pages;
+            self.history.safe_from_kills = self.history.safe;
+        }
+        self.acknowledged.clear();
+        self.trouble_us = None;
+    }
+
+    /// One process, from its start to its end.
+    fn live(&mut self) -> Result<End, RestoreError> {
+        self.plan_end();
+        self.disk.set_weather(Weather { read: self.random.below(40) / 39 * 20, ..Weather::default() });
+        let readable = self.start();
+        if readable.is_err() {
+            // Perhaps it was the disk.
+            self.disk.set_weather(Weather::default());
+            self.start()?;
+        }
+        self.disk.set_weather(Weather::default());
+        self.verify();
+        let ticks = self.random.below(500) + 50;
+        for _ in 0..ticks {
+            self.turn_clock();
+            self.change_weather();
+            self.tick();
+        }
+        if self.random.below(3) == 0 {
+            self.recover();
+        }
+        self.compare(self.history.len());
+        Ok(match self.random.below(4) {
+            0 => End::PowerCut,
+            1 => End::Killed,
+            _ => self.stop(),
+        })
+    }
+
+    fn plan_end(&mut self) {
+        let calls = match self.random.below(4) {
+            0 => return,
+            1 => self.random.below(30),
+            2 => self.random.below(300),
+            _ => self.random.below(1500),
+        };
+        let end = if self.random.below(4) == 0 { End::Killed } else { End::PowerCut };
+        self.disk.end_after(calls, end);
+    }
+
+    fn start(&mut self) -> Result<(), RestoreError> {
+        let mut executor = Box::new(server_of(self.config.clone(), 0));
+        executor.move_to(World::Simulated(self.disk.clone()));
+        (self.monotonic_us, self.forks, self.last_save_us) = (0, 0, 0);
+        self.disk.set_time(0);
+        executor.clock.set_unix_us(START_UNIX_US + self.unix_offset_us);
+        self.executor = Some(executor);
+        self.executor().begin_loading()?;
+        while self.executor().is_loading() {
+            self.executor().begin_tick();
+            self.executor().load_step()?;
+            self.executor().end_tick();
+        }
+        Ok(())
+    }
+
+    /// Compares what is there with the history.
+    fn verify(&mut self) {
+        let executor = self.executor.as_mut().expect("it has just been started");
+        executor.begin_tick();
+        let client = connect(executor);
+        let found = ask(executor, client, &[b"GET", b"unit"]);
+        executor.disconnect(client);
+        let text = String::from_utf8_lossy(&found).into_owned();
+        let number = text.lines().nth(1).map_or(0, |number| number.parse().unwrap());
+        if self.lost_power {
+            // Nothing is promised of what is there.
+            return;
+        }
+        let position = self.history.position_of(number).expect("what is found has been done");
+        let safe = self.history.safe.max(self.history.safe_from_kills);
+        assert!(position >= safe, "{:?}: {position} of {safe} are found", self.policy);
+        log::info!("{position} units are found, {safe} must be");
+        self.compare(position);
+        self.history.end_at(position);
+    }
+
+    /// The server's data must be that of the history up to here.
+    fn compare(&mut self, position: usize) {
+        if self.lost_power {
+            return;
+        }
+        let expected = self.history.digest_at(&self.config, position);
+        let executor = self.executor.as_mut().expect("a server runs");
+        executor.begin_tick();
+        let client = connect(executor);
+        let digest = ask(executor, client, &[b"DEBUG", b"DIGEST"]);
+        executor.disconnect(client);
+        if expected != digest {
+            let differences = self.history.differences(executor);
+            panic!("{:?}: {position} of {}: {differences}", self.policy, self.history.len());
+        }
+    }
+
+    fn turn_clock(&mut self) {
+        let turn_us = match self.random.below(100) {
+            0 => self.random.below(3_000_000),
+            1..=9 => self.random.below(100_000),
+            _ => self.random.below(5000),
+        };
+        self.turn_clock_by(turn_us);
+    }
+
+    fn turn_clock_by(&mut self, turn_us: u64) {
+        self.monotonic_us += turn_us / 1000 * 1000;
+        self.active_us += turn_us.min(TURN_US_MAX);
+        if self.random.below(200) == 0 {
+            self.unix_offset_us = self.random.below(2 * DAY_US as u64) as i64 - DAY_US;
+        }
+        let (monotonic_us, unix_offset_us) = (self.monotonic_us, self.unix_offset_us);
+        let executor = self.executor();
+        executor.clock.advance_ms(turn_us / 1000);
+        executor.clock.set_unix_us(START_UNIX_US + unix_offset_us + monotonic_us as i64);
+        self.disk.set_time(monotonic_us);
+    }
+
+    fn change_weather(&mut self) {
+        if self.random.below(60) > 0 {
+            return;
+        }
+        let random = &mut self.random;
+        let often = [0, 0, 3, 30, 200];
+        let mut chance = || often[random.below(often.len() as u64) as usize];
+        let storm = Weather {
+            write: chance(),
+            sync: chance(),
+            cut: chance(),
+            entry: chance(),
+            read: chance(),
+            fork: chance() * 2,
+            child: chance() * 2,
+            room: None,
+        };
+        let weather = match self.random.below(5) {
+            0 => storm,
+            1 => Weather { room: Some(self.random.below(3000) as usize), ..Weather::default() },
+            2 => Weather { room: Some(self.random.below(3000) as usize), cut: 300, ..Weather::default() },
+            _ => Weather::default(),
+        };
+        self.disk.set_weather(weather);
+    }
+
+    fn tick(&mut self) {
+        let calls = self.disk.figures().calls;
+        let units = self.history.len();
+        self.saves_begin(units);
+        self.executor().begin_tick();
+        let commands = self.totals.commands;
+        for index in 0..PEERS {
+            self.act(index);
+        }
+        self.executor().run_timers();
+        while let Some(slot) = self.executor().server.resumed.pop_front() {
+            assert!(!self.executor().is_waiting(slot));
+        }
+        self.executor().end_tick();
+        // From here on replies are on their way.
+        if self.disk.take_pages_lost() {
+            // The server looks at what other threads have met once a tick.
+            (self.lacks_pages, self.mended_after_ticks) = (true, 3);
+        }
+        self.note_acknowledged(units);
+        self.take_outputs();
+        let calls = self.disk.figures().calls - calls;
+        if commands == self.totals.commands && !self.disk.has_child() {
+            self.idle_ticks += 1;
+            self.idle_calls += calls;
+        }
+        let files = self.disk.listing();
+        assert!(files.len() <= FILES_MAX, "files pile up: {files:?}");
+    }
+
+    /// A client does something, or nothing, or is gone.
+    fn act(&mut self, index: usize) {
+        if self.peers.len() <= index {
+            let slot = connect(self.executor());
+            let is_administrator = index == 0;
+            self.peers.push(Peer { slot, on_the_way: VecDeque::new(), is_administrator });
+        }
+        match self.random.below(300) {
+            0 => {
+                let slot = self.peers[index].slot;
+                self.executor().disconnect(slot);
+                self.peers[index].slot = connect(self.executor());
+                self.peers[index].on_the_way.clear();
+                return;
+            }
+            1..=200 => return,
+            _ => {}
+        }
+        if self.peers[index].on_the_way.is_empty() {
+            self.write_request(index);
+        }
+        // What it has sent arrives piece by piece.
+        for _ in 0..self.random.below(8) {
+            let peer = &mut self.peers[index];
+            let slot = peer.slot;
+            if !self.executor.as_ref().is_some_and(|executor| executor.accepts_requests(slot)) {
+                return;
+            }
+            let Some(request) = peer.on_the_way.pop_front() else { return };
+            self.execute(slot, request);
+        }
+    }
+
+    fn write_request(&mut self, index: usize) {
+        let random = &mut self.random;
+        let Peer { on_the_way, is_administrator, .. } = &mut self.peers[index];
+        if *is_administrator {
+            let words = match random.below(40) {
+                0..4 => requests::administration(random),
+                _ => requests::words("PING"),
+            };
+            on_the_way.push_back(Request { words, does: None });
+            if random.below(20) == 0 {
+                on_the_way.push_back(Request { words: requests::words("RESET"), does: None });
+            }
+            return;
+        }
+        for _ in 0..random.below(3) + 1 {
+            let shape = match random.below(6) {
+                0 => Shape::Alone,
+                1 => Shape::Script,
+                _ => Shape::Transaction,
+            };
+            self.units += 1;
+            let commands = requests::unit(random, self.units, shape);
+            let requests = requests::requests_of(&commands, shape);
+            let last = requests.len() - 1;
+            for (at, words) in requests.into_iter().enumerate() {
+                let does = (at == last).then(|| (commands.clone(), self.units));
+                on_the_way.push_back(Request { words, does });
+            }
+        }
+    }
+
+    fn execute(&mut self, slot: ClientSlot, request: Request) {
+        self.totals.commands += 1;
+        let executor = self.executor.as_mut().expect("a server runs");
+        let does = request.does.is_some();
+        if let Some((commands, number)) = request.does {
+            self.totals.commands += commands.len() as u64;
+            let unix_us = executor.server.now.unix_us;
+            // The process may end while it is done.
+            self.history.push(Unit { number, commands, unix_us });
+        }
+        let words: Vec<&[u8]> = request.words.iter().map(Vec::as_slice).collect();
+        let answer = ask(executor, slot, &words);
+        if answer.starts_with(b"-") {
+            let text = String::from_utf8_lossy(&answer).into_owned();
+            let name = String::from_utf8_lossy(words[0]);
+            assert!(self.is_reason(&text, does), "{name}: {text}");
+        }
+        if does && (answer.is_empty() || answer.starts_with(b"-") || answer.starts_with(b"*-1")) {
+            self.history.take_back();
+        }
+        if request.words == requests::words("SAVE") && answer == b"+OK\r\n" {
+            self.history.safe = self.history.safe.max(self.saved(self.history.len()));
+        }
+    }
+
+    /// Only without a log does a save count.
+    fn saved(&self, units: usize) -> usize {
+        if self.policy == Policy::Snapshots { units } else { 0 }
+    }
+
+    fn is_reason(&self, error: &str, does: bool) -> bool {
+        let refused = ["-MISCONF", "-EXECABORT", "-ERR\r\n"].iter().any(|known| error.starts_with(known));
+        let administrative = ["-ERR Background", "-ERR Another child", "-ERR Can't execute", "-ERR Command"];
+        match refused {
+            true => self.disk.figures().faults > 0,
+            false => !does && administrative.iter().any(|known| error.starts_with(known)),
+        }
+    }
+
+    /// A save that begins in this tick holds at least so much; one that has ended well is there.
+    fn saves_begin(&mut self, units: usize) {
+        let executor = self.executor.as_ref().expect("a server runs");
+        let figures = &executor.server.observed.persistence;
+        let (forks, saved_us) = (figures.forks, figures.last_save_us);
+        if saved_us != self.last_save_us && figures.last_save_ok {
+            self.last_save_us = saved_us;
+            let saves = self.saved(self.saves);
+            self.history.safe = self.history.safe.max(saves);
+        }
+        if forks != self.forks {
+            self.saves = self.units_before;
+        }
+        (self.forks, self.units_before) = (forks, units);
+    }
+
+    fn note_acknowledged(&mut self, units_before: usize) {
+        let units = self.history.len();
+        let executor = self.executor.as_ref().expect("a server runs");
+        let figures = executor.server.observed.persistence.log.clone();
+        if units > units_before {
+            self.acknowledged.push_back((self.active_us, units));
+        }
+        if figures.lacks_pages {
+            self.mended_after_ticks = 3;
+        }
+        self.mended_after_ticks = self.mended_after_ticks.saturating_sub(1);
+        self.lacks_pages &= self.mended_after_ticks > 0;
+        if figures.trouble().is_some() || figures.lacks_pages || figures.waits_for_rewrite {
+            self.trouble_us = Some(self.active_us);
+        }
+        match self.policy {
+            Policy::Snapshots => {}
+            Policy::Log(AppendFsync::Always) => self.history.safe = units,
+            Policy::Log(_) if figures.buffered_bytes == 0 => self.history.safe_from_kills = units,
+            Policy::Log(_) => {}
+        }
+        let well = self.trouble_us.is_none_or(|trouble_us| self.active_us - trouble_us > EVERY_SECOND_US);
+        while let Some(&(at_us, units)) = self.acknowledged.front()
+            && self.active_us - at_us > EVERY_SECOND_US
+            && well
+        {
+            self.acknowledged.pop_front();
+            if self.policy == Policy::Log(AppendFsync::EverySecond) {
+                self.history.safe = self.history.safe.max(units);
+            }
+        }
+    }
+
+    fn take_outputs(&mut self) {
+        let executor = self.executor.as_mut().expect("a server runs");
+        for slot in std::mem::take(&mut executor.server.clients.with_output) {
+            executor.server.clients[slot].output_pending = false;
+        }
+        for peer in &mut self.peers {
+            drop(executor.server.clients[peer.slot].output.take());
+            if executor.server.clients[peer.slot].is_closing() {
+                executor.disconnect(peer.slot);
+                (peer.slot, peer.on_the_way) = (connect(executor), VecDeque::new());
+            }
+        }
+        executor.server.condemned.clear();
+    }
+
+    /// The disk is well again: so is the server, after a while.
+    fn recover(&mut self) {
+        self.disk.set_weather(Weather::default());
+        for _ in 0..600 {
+            self.turn_clock_by(TURN_US_MAX);
+            self.tick();
+        }
+        let executor = self.executor.as_mut().expect("a server runs");
+        executor.begin_tick();
+        let client = connect(executor);
+        let answer = ask(executor, client, &[b"PING"]);
+        executor.disconnect(client);
+        assert_eq!(answer, b"+PONG\r\n", "{}", String::from_utf8_lossy(&answer));
+        let mean = self.idle_calls as f64 / self.idle_ticks.max(1) as f64;
+        assert!(self.idle_ticks < 200 || mean < 3.0, "{mean} calls in a tick with nothing to do");
+    }
+
+    /// As the system's signal asks for.
+    fn stop(&mut self) -> End {
+        self.executor().begin_tick();
+        if !self.executor().shut_down(Shutdown::default()) {
+            return End::Killed;
+        }
+        assert_eq!(self.executor().server.host_requests, [HostRequest::Shutdown]);
+        let units = self.history.len();
+        for index in 0..PEERS {
+            self.act(index);
+        }
+        assert_eq!(self.history.len(), units, "nothing is done behind the final save");
+        self.executor().end_tick();
+        if self.policy == Policy::Snapshots {
+            self.history.safe = units;
+        }
+        self.history.safe_from_kills = units;
+        End::Exited(0)
+    }
+}
+
+/// What the server tells, and what becomes of it, when one episode is played again.
+struct Printed;
+
+static PRINTED: Printed = Printed;
+
+impl log::Log for Printed {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        println!("{}", record.args());
+    }
+
+    fn flush(&self) {}
+}
+
+fn play(seed: u64) -> Totals {
+    let mut episode = Episode::new(seed);
+    let played = catch_unwind(AssertUnwindSafe(|| episode.run()));
+    if let Err(panic) = played {
+        println!("WARMLINE_TEST_SEED={seed} plays this again");
+        resume_unwind(panic);
+    }
+    let figures = episode.disk.figures();
+    Totals { faults: figures.faults, calls: figures.calls, ..episode.totals }
+}
+
+#[test]
+fn what_was_acknowledged_survives_whatever_happens() {
+    let variable = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    if let Some(seed) = variable("WARMLINE_TEST_SEED") {
+        log::set_logger(&PRINTED).unwrap();
+        log::set_max_level(log::LevelFilter::Info);
+        println!("{:?}", play(seed));
+        return;
+    }
+    let wanted = 500_000 * variable("WARMLINE_TEST_SCALE").unwrap_or(1);
+    let mut totals = Totals::default();
+    for seed in 1.. {
+        let played = play(seed);
+        totals.commands += played.commands;
+        totals.lives += played.lives;
+        totals.power_cuts += played.power_cuts;
+        totals.refused += played.refused;
+        totals.faults += played.faults;
+        totals.calls += played.calls;
+        if totals.commands >= wanted {
+            println!("{seed} episodes: {totals:?}");
+            break;
+        }
+    }
+}
