@@ -679,15 +679,15 @@ fn clients_that_are_killed_while_data_is_loaded_do_not_end_it() {
     let files = Files::new("killed");
     let server = files.start(&["--appendonly", "yes", "--aof-use-rdb-preamble", "no"]);
     let (mut asking, mut other) = (loaded(&server), loaded(&server));
-    for _ in 0..20 {
-        other.ask("DEBUG POPULATE 100000 key 10");
+    for n in 0..300 {
+        other.ask(&format!("DEBUG POPULATE 3000 {n} 10"));
     }
     for _ in 0..3 {
         asking.send(&[b"DEBUG", b"LOADAOF"]);
         eventually("loading begins", || other.ask("GET x").starts_with("LOADING"));
         assert_eq!(other.ask("CLIENT LIST").lines().count(), 2);
         assert_eq!(other.ask("CLIENT KILL TYPE normal"), "1");
-        eventually("it ends", || other.ask("DBSIZE") == "100000");
+        eventually("it ends", || other.ask("DBSIZE") == "900000");
         asking = loaded(&server);
     }
 }

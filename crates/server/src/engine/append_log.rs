@@ -340,6 +340,9 @@ impl Executor {
             }
             let result = log.appender.write();
             self.note_write(result);
+        } else if self.server.observed.persistence.log.last_write_error.is_some() {
+            // A rewrite or a stop that did not come about has written what was left.
+            self.note_write(Ok(()));
         }
         self.sync_log(policy, now_us);
         self.note_log();
@@ -603,7 +606,10 @@ impl Executor {
         manifest.persist(&names)?;
         log.manifest = manifest;
         log.waits_for_rewrite = false;
-        log.lacks_pages &= !log.rewrite_mends;
+        if log.rewrite_mends {
+            log.lacks_pages = false;
+            log.appender.forget_sync_error();
+        }
         log.earlier_bytes = names.world.len_of(&base).unwrap_or(0);
         self.server.observed.persistence.log.base_bytes = log.earlier_bytes + log.appender.file_bytes();
         if !self.server.config.aof_disable_auto_gc {

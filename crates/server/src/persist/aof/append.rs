@@ -172,6 +172,11 @@ impl Appender {
         self.fsyncer.error()
     }
 
+    /// What could not be forced to disk is there in another file.
+    pub fn forget_sync_error(&mut self) {
+        self.fsyncer.forget_error();
+    }
+
     /// Whether one has failed since this was asked last.
     pub fn take_sync_failure(&mut self) -> bool {
         self.fsyncer.take_failure()

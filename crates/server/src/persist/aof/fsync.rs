@@ -88,6 +88,10 @@ impl Fsyncer {
         self.progress.failed.swap(false, Ordering::AcqRel)
     }
 
+    pub fn forget_error(&self) {
+        *self.progress.error.lock().expect("no thread panics while it holds this") = None;
+    }
+
     /// Why the last fsync failed, if it did.
     pub fn error(&self) -> Option<String> {
         let error = self.progress.error.lock().expect("no thread panics while it holds this");
