@@ -268,6 +268,7 @@ impl Episode {
         let mut executor = Box::new(server_of(self.config.clone(), 0));
         executor.move_to(World::Simulated(self.disk.clone()));
         (self.monotonic_us, self.forks, self.last_save_us) = (0, 0, 0);
+        (self.saves, self.units_before) = (0, 0);
         self.disk.set_time(0);
         executor.clock.set_unix_us(START_UNIX_US + self.unix_offset_us);
         self.executor = Some(executor);
