@@ -322,8 +322,12 @@ impl Executor {
         let now_us = self.server.now.monotonic_us;
         let policy = self.server.config.appendfsync;
         if log.appender.buffered_bytes() > 0 {
-            let syncs = policy == AppendFsync::EverySecond && log.appender.is_syncing();
-            if syncs || log.appender.is_switching() {
+            let postpones = match policy {
+                AppendFsync::Always => log.appender.finish_switching(),
+                AppendFsync::EverySecond => log.appender.is_syncing(),
+                AppendFsync::No => log.appender.is_switching(),
+            };
+            if postpones {
                 let since_us = *log.postponed_since_us.get_or_insert(now_us);
                 if now_us - since_us < POSTPONED_MAX_US {
                     return self.note_log();

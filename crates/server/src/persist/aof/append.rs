@@ -23,6 +23,8 @@ pub struct Appender {
     switching: bool,
 }
 
+/// Between two looks whether an fsync is done that has to be waited for.
+const SWITCH_POLL: std::time::Duration = std::time::Duration::from_millis(1);
 /// More is not kept of an empty buffer.
 const BUFFER_BYTES_KEPT: usize = 1 << 20;
 
@@ -170,6 +172,15 @@ impl Appender {
     /// Why the last fsync in the background failed, if it did.
     pub fn background_error(&self) -> Option<String> {
         self.fsyncer.error()
+    }
+
+    /// Waits until the file before this one is on disk; always `false`, for nothing is left to wait for. It comes to that
+    /// when the policy becomes `always` just then.
+    pub fn finish_switching(&mut self) -> bool {
+        while self.is_switching() {
+            std::thread::sleep(SWITCH_POLL);
+        }
+        false
     }
 
     /// What could not be forced to disk is there in another file.
