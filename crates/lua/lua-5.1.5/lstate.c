@@ -143,16 +143,14 @@ void luaE_pause (lua_State *L) {
 }
 
 
-#define COPY_BYTES	(1 << 18)
-
 /* Warmline: copies what may be long. */
-void luaE_copy (lua_State *L, char *to, const char *from, size_t l) {
-  while (l > COPY_BYTES) {
-    memcpy(to, from, COPY_BYTES);
-    to += COPY_BYTES;
-    from += COPY_BYTES;
-    l -= COPY_BYTES;
-    luaE_work(L, COPY_BYTES / 4);
+void luaE_copylong (lua_State *L, char *to, const char *from, size_t l) {
+  while (l > LUAI_COPYBYTES) {
+    memcpy(to, from, LUAI_COPYBYTES);
+    to += LUAI_COPYBYTES;
+    from += LUAI_COPYBYTES;
+    l -= LUAI_COPYBYTES;
+    luaE_work(L, LUAI_COPYBYTES / 4);
   }
   memcpy(to, from, l);
 }

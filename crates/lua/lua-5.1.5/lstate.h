@@ -180,7 +180,14 @@ union GCObject {
 
 LUAI_FUNC lua_State *luaE_newthread (lua_State *L);
 LUAI_FUNC void luaE_pause (lua_State *L);
-LUAI_FUNC void luaE_copy (lua_State *L, char *to, const char *from, size_t l);
+LUAI_FUNC void luaE_copylong (lua_State *L, char *to, const char *from,
+                              size_t l);
+
+#define LUAI_COPYBYTES	(1 << 18)
+
+#define luaE_copy(L,to,from,l) \
+	{ if ((l) <= LUAI_COPYBYTES) memcpy(to, from, l); \
+	  else luaE_copylong(L, to, from, l); }
 LUAI_FUNC void luaE_freethread (lua_State *L, lua_State *L1);
 
 #endif

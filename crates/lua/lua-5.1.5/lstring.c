@@ -79,14 +79,18 @@ static TString *newlstr (lua_State *L, const char *str, size_t l,
 ** fields of a table come, and scripts see the order they are used to. */
 static unsigned int hashbytes (lua_State *L, const char *str, size_t l) {
   unsigned int h = cast(unsigned int, l), k = 0;
-  size_t i, whole = l & ~cast(size_t, 3);
-  for (i = 0; i < whole; i += 4) {
-    memcpy(&k, str + i, 4);
-    k *= 0xcc9e2d51u;
-    k = (k << 15) | (k >> 17);
-    h ^= k * 0x1b873593u;
-    h = ((h << 13) | (h >> 19)) * 5 + 0xe6546b64u;
-    if ((i & 65535) == 65532) luaE_work(L, 65536 / 2);
+  size_t i = 0, whole = l & ~cast(size_t, 3);
+  for (;;) {
+    size_t end = (whole - i > 65536) ? i + 65536 : whole;
+    for (; i < end; i += 4) {
+      memcpy(&k, str + i, 4);
+      k *= 0xcc9e2d51u;
+      k = (k << 15) | (k >> 17);
+      h ^= k * 0x1b873593u;
+      h = ((h << 13) | (h >> 19)) * 5 + 0xe6546b64u;
+    }
+    if (i == whole) break;
+    luaE_work(L, 65536 / 2);
   }
   if (whole < l) {
     k = 0;

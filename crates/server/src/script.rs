@@ -38,16 +38,15 @@ pub const VALKEY_VERSION: &str = "9.1.2";
 
 /// What a script reaches of the server.
 pub trait Caller {
-    /// Runs a command and writes its reply, in the protocol that `reply` says.
-    fn call(&mut self, command: &CommandLine, reply: &mut ReplyBuffer);
+    /// Runs a command and writes its reply, in the protocol that `reply` says. Whether it has taken so long that it is time
+    /// to ask [`Self::interrupt`].
+    fn call(&mut self, command: &CommandLine, reply: &mut ReplyBuffer) -> bool;
     /// Whether the script's user may run the command; `None` if there is no such command.
     fn may_call(&mut self, command: &CommandLine) -> Option<bool>;
     /// Keeps a function of the library that is being loaded.
     fn register(&mut self, function: NewFunction) -> Result<(), &'static str>;
     /// Asked now and then while a script runs.
     fn interrupt(&mut self) -> Turn;
-    /// Whether the command just run has taken so long that it is time to ask.
-    fn is_due(&self) -> bool;
     fn settings(&mut self) -> &mut Settings;
     fn scratch(&mut self) -> &mut Scratch;
     fn random(&mut self) -> &mut Random48;

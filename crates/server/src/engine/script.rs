@@ -175,6 +175,7 @@ impl Executor {
         let Some(mut suspended) = self.suspended.take() else { return };
         // Time stands still for it, and moves for everybody else.
         let now = std::mem::replace(&mut self.server.now, suspended.rest.run.now);
+        self.start_stopwatch();
         self.begin_script_turn(self.clock.monotonic_us());
         match suspended.fiber.resume(self as &mut (dyn Caller + 'static)) {
             Progress::Suspended(fiber) => {
@@ -191,7 +192,7 @@ impl Executor {
     fn begin_script_turn(&mut self, now_us: u64) {
         self.script_turn = ScriptTurn {
             asked_us: now_us,
-            due_ns: self.clock.stopwatch_ns() + COMMANDS_NS_MAX,
+            due_ns: self.stopwatch_ns + COMMANDS_NS_MAX,
             slice_until_us: now_us + SLICE_US,
         };
     }
@@ -357,7 +358,7 @@ fn write_failure(stack: &mut script::Stack<'_>, reply: &mut ReplyBuffer) -> Writ
 }
 
 impl Caller for Executor {
-    fn call(&mut self, command: &CommandLine, reply: &mut ReplyBuffer) {
+    fn call(&mut self, command: &CommandLine, reply: &mut ReplyBuffer) -> bool {
         let args = Args::new(&command.buffer, &command.ranges);
         let slot = self.script_slot.expect("a script runs for a client");
         let found = self.server.registry.find(args);
@@ -371,9 +372,10 @@ impl Caller for Executor {
                 self.server.observed.commands[id.0 as usize].rejected += 1;
             }
             self.server.observed.statistics.count_error(&line);
-            return reply.error(on_the_wire(&line));
+            reply.error(on_the_wire(&line));
+            return false;
         }
-        let Ok(id) = found else { return };
+        let Ok(id) = found else { return false };
         let replayed = self.disk.replays;
         let origin = Origin { in_transaction: true, in_script: true, replayed, ..Origin::default() };
         // What Lua has done since the last command is the script's time, not this command's.
@@ -389,6 +391,7 @@ impl Caller for Executor {
             matches!(next, Next::Reply | Next::NoReply | Next::Persist(_)),
             "nothing waits inside a script"
         );
+        self.stopwatch_ns >= self.script_turn.due_ns
     }
 
     fn may_call(&mut self, command: &CommandLine) -> Option<bool> {
@@ -406,10 +409,6 @@ impl Caller for Executor {
         let lasted_us = now_us.saturating_sub(std::mem::replace(&mut self.script_turn.asked_us, now_us));
         self.script_turn.due_ns = self.clock.stopwatch_ns() + COMMANDS_NS_MAX;
         Turn { interrupt: self.interrupt_of_script(now_us), lasted_us }
-    }
-
-    fn is_due(&self) -> bool {
-        self.stopwatch_ns >= self.script_turn.due_ns
     }
 
     fn settings(&mut self) -> &mut Settings {

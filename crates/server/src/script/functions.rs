@@ -299,8 +299,9 @@ struct Loading {
 }
 
 impl Caller for Loading {
-    fn call(&mut self, _: &CommandLine, reply: &mut ReplyBuffer) {
+    fn call(&mut self, _: &CommandLine, reply: &mut ReplyBuffer) -> bool {
         reply.error("ERR can not run commands while a library is loaded");
+        false
     }
 
     fn may_call(&mut self, _: &CommandLine) -> Option<bool> {
@@ -320,10 +321,6 @@ impl Caller for Loading {
             false => Interrupt::GoOn,
         };
         Turn { interrupt, lasted_us }
-    }
-
-    fn is_due(&self) -> bool {
-        false
     }
 
     fn settings(&mut self) -> &mut Settings {
