@@ -26,6 +26,7 @@ impl<T: Default> Slab<T> {
     pub fn insert(&mut self, value: T) -> u32 {
         if let Some(id) = self.free.pop_first() {
             self[id] = value;
+            self.release_empty_tree();
             return id;
         }
         if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
@@ -48,7 +49,15 @@ impl<T: Default> Slab<T> {
         let value = std::mem::take(&mut self[id]);
         self.free.insert(id);
         self.give_back();
+        self.release_empty_tree();
         value
+    }
+
+    /// A tree that has lost its last id keeps a node, until it is dropped.
+    fn release_empty_tree(&mut self) {
+        if self.free.is_empty() {
+            self.free = BTreeSet::new();
+        }
     }
 
     /// Drops ids that are free behind the highest in use, with the memory of their chunks.
@@ -92,12 +101,25 @@ impl<T: Default> Slab<T> {
     pub fn table_bytes(&self) -> usize {
         let values: usize =
             self.chunks.iter().map(|chunk| usable_size(chunk.capacity() * size_of::<T>())).sum();
-        values + usable_size(self.chunks.capacity() * size_of::<Vec<T>>()) + self.free.len() * FREE_ID_BYTES
+        values + usable_size(self.chunks.capacity() * size_of::<Vec<T>>()) + tree_bytes(self.free.len())
     }
 }
 
-/// What a free id takes in the tree of them, whose nodes of 11 are about three quarters full.
-const FREE_ID_BYTES: usize = 8;
+/// Ids in a leaf of the standard library's tree, at most.
+const LEAF_IDS_MAX: usize = 11;
+/// The ids, a pointer to the parent, the place there and the length.
+const LEAF_BYTES: usize = LEAF_IDS_MAX * size_of::<u32>() + 12;
+/// An inner node has a leaf's fields and 12 pointers.
+const INNER_BYTES: usize = LEAF_BYTES + 12 * size_of::<usize>();
+
+/// Bytes of a tree of so many ids: exact while it is one leaf, beyond that with nodes about three quarters full.
+fn tree_bytes(ids: usize) -> usize {
+    match ids {
+        0 => 0,
+        1..=LEAF_IDS_MAX => LEAF_BYTES,
+        _ => ids.div_ceil(8) * LEAF_BYTES + ids.div_ceil(64) * INNER_BYTES,
+    }
+}
 
 impl<T> Index<u32> for Slab<T> {
     type Output = T;
