@@ -124,6 +124,9 @@ pub struct State {
     pub entries_added: u64,
 }
 
+/// Counters that files and XSETID bring go no higher than this, which is as far as commands can say them, and stay there.
+pub const COUNTER_MAX: u64 = i64::MAX as u64;
+
 impl State {
     /// Whether a deletion is known at or after `start`.
     pub fn has_deleted_from(&self, start: StreamId) -> bool {
@@ -216,7 +219,7 @@ impl Stream {
             _ => _ = self.nodes.insert(&id.to_key(), node::create(items)),
         }
         self.state.len += 1;
-        self.state.entries_added += 1;
+        self.state.entries_added = (self.state.entries_added + 1).min(COUNTER_MAX);
         self.state.last_id = id;
         if self.state.len == 1 {
             self.state.first_id = id;
@@ -324,7 +327,7 @@ impl Stream {
         max_deleted_id: Option<StreamId>,
     ) {
         self.state.last_id = last_id;
-        self.state.entries_added = entries_added.unwrap_or(self.state.entries_added);
+        self.state.entries_added = entries_added.unwrap_or(self.state.entries_added).min(COUNTER_MAX);
         self.state.max_deleted_id = max_deleted_id.unwrap_or(self.state.max_deleted_id);
     }
 

@@ -70,7 +70,6 @@ const OPTIONS: &[(&str, &[&str])] = &[
     ("client-output-buffer-limit", &["normal 0 0 0", "normal 1mb 0 0", "pubsub 1 1 1"]),
     ("prefetch-batch-max-size", &["0", "1", "16", "128"]),
     ("import-mode", &["no", "no", "no", "yes"]),
-    ("close-on-oom", &["yes", "no"]),
 ];
 /// Arguments and strings no longer than this: a few dozen of them fit a small machine.
 const STRING_LEN_MAX: u64 = 2 << 20;

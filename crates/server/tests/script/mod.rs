@@ -7,7 +7,7 @@ use server::engine::{Executor, Flow, Seeds};
 use server::server::Identity;
 use server::session::ClientSlot;
 use server::session::client::ConnectionFigures;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -89,14 +89,6 @@ impl Script {
         differences
     }
 
-    /// The arguments of every command in it.
-    pub fn commands(&self) -> impl Iterator<Item = &[Vec<u8>]> {
-        self.steps.iter().flat_map(|step| &step.actions).filter_map(|action| match action {
-            Action::Command { args, .. } => Some(args.as_slice()),
-            Action::Advance { .. } => None,
-        })
-    }
-
     /// Runs all steps; the script with the replies that were seen, and how they differ from those written.
     pub fn play(&self, player: &mut Player) -> (String, Vec<String>) {
         let (mut seen_script, mut differences) = (String::new(), Vec::new());
@@ -154,6 +146,8 @@ pub struct Player {
     place: Place,
     /// What each client says first, unrecorded.
     greeting: Vec<Vec<u8>>,
+    /// The commands in this process that were answered, and with no error, where the script shows it.
+    pub answered: BTreeSet<&'static str>,
 }
 
 enum Place {
@@ -186,7 +180,7 @@ impl Player {
         let seeds = Seeds { hash: HashSeed::new(1, 2), random: 3 };
         let executor = Executor::new(config, Clock::standing_at(START_UNIX_MS), identity, seeds);
         let place = Place::InProcess { executor: Box::new(executor), clients: HashMap::new() };
-        Player { place, greeting: Vec::new() }
+        Player { place, greeting: Vec::new(), answered: BTreeSet::new() }
     }
 
     /// All clients speak the third version of the protocol from the start.
@@ -200,7 +194,7 @@ impl Player {
 
     pub fn against_server(address: &str) -> Self {
         let place = Place::Server { address: address.to_owned(), clients: HashMap::new() };
-        let mut player = Player { place, greeting: Vec::new() };
+        let mut player = Player { place, greeting: Vec::new(), answered: BTreeSet::new() };
         for words in
             [&["FLUSHALL"][..], &["FUNCTION", "FLUSH"], &["SCRIPT", "FLUSH"], &["CONFIG", "RESETSTAT"]]
         {
@@ -247,8 +241,10 @@ impl Player {
             if let Place::InProcess { executor, clients } = &mut self.place {
                 collect_in_process(executor, clients, &mut received);
             }
-            if matches!(action, Action::Command { shown: false, .. }) {
-                received = before;
+            match action {
+                Action::Command { shown: false, .. } => received = before,
+                Action::Command { client, args, .. } => self.note_answer(client, args, &before, &received),
+                Action::Advance { .. } => {}
             }
         }
         if let Place::Server { clients, .. } = &mut self.place {
@@ -256,6 +252,31 @@ impl Player {
         }
         render(received)
     }
+
+    fn note_answer(
+        &mut self,
+        client: &str,
+        args: &[Vec<u8>],
+        before: &[(String, Vec<u8>)],
+        after: &[(String, Vec<u8>)],
+    ) {
+        let Place::InProcess { executor, .. } = &self.place else { return };
+        let answer = &of_client(after, client)[of_client(before, client).len()..];
+        let args = OwnedArgs::new(args.iter().map(Vec::as_slice));
+        let registry = &executor.server.registry;
+        if let Ok(id) = registry.find(args.view())
+            && !answer.is_empty()
+            && !answer.starts_with(b"-")
+            && !answer.starts_with(b"+QUEUED")
+        {
+            self.answered.insert(registry.row(id).name);
+        }
+    }
+}
+
+/// What a client received, of what all clients did.
+fn of_client<'a>(received: &'a [(String, Vec<u8>)], client: &str) -> &'a [u8] {
+    received.iter().find(|(name, _)| name == client).map_or(&[], |(_, bytes)| bytes)
 }
 
 fn connect(executor: &mut Executor) -> ClientSlot {

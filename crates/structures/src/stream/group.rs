@@ -5,7 +5,7 @@
 //!    round.
 //! 2. `by_name` lists the occupied places of `consumers` in the order of their names.
 
-use super::{Direction, Entries, Entry, State, Stream, StreamId};
+use super::{COUNTER_MAX, Direction, Entries, Entry, State, Stream, StreamId};
 use crate::radix_tree::RadixTree;
 use crate::size_class::usable_size;
 
@@ -65,6 +65,7 @@ pub struct Group {
 
 impl Group {
     fn new(last_id: StreamId, entries_read: Option<u64>) -> Group {
+        let entries_read = entries_read.map(|read| read.min(COUNTER_MAX));
         Group { last_id, entries_read, pending: RadixTree::new(), by_name: Vec::new(), consumers: Vec::new() }
     }
 
@@ -178,7 +179,7 @@ impl Group {
         }
         match &mut self.entries_read {
             Some(read) if self.last_id >= state.first_id && !state.has_deleted_from(self.last_id) => {
-                *read += 1
+                *read = (*read + 1).min(COUNTER_MAX)
             }
             _ if state.entries_added > 0 => self.entries_read = state.entries_added_up_to(id),
             _ => {}

@@ -408,3 +408,15 @@ fn entries_of_loosely_written_nodes_can_be_deleted() {
         }
     });
 }
+
+#[test]
+fn counters_from_elsewhere_stay_within_what_commands_can_say() {
+    let mut stream = Stream::new();
+    let id = |ms| StreamId { ms, seq: 0 };
+    stream.create_group(b"group", id(0), Some(u64::MAX));
+    stream.set_counters(id(1), Some(u64::MAX), None);
+    stream.append(id(2), &[b"field", b"value"], NodeLimits { bytes: 4096, entries: 100 }).unwrap();
+    assert_eq!(stream.state().entries_added, COUNTER_MAX);
+    assert_eq!(stream.group_mut(b"group").unwrap().entries_read, Some(COUNTER_MAX));
+    stream.check();
+}
