@@ -157,6 +157,7 @@ impl World {
         let mut copy = Db::new(executor.db.database_count(), executor.db.seed(), 3);
         copy.limits = executor.db.limits.clone();
         copy.begin(0, now_ms);
+        copy.show_due_keys = executor.db.show_due_keys;
         let mut loader = Loader::open(&file[..], LOADING).unwrap();
         assert!(loader.step(&mut copy, &mut || false).unwrap(), "all is loaded at once");
         copy.check();
