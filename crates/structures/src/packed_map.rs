@@ -18,7 +18,8 @@
 //! # Invariants
 //! (of a page: see [`page`]; of the directory: see [`directory`])
 //! 1. An element lies in the page that its hash belongs to, under the tag of its hash.
-//! 2. A record has exactly the length its format gives it, and is out of line only if it must.
+//! 2. A record has exactly the length its format gives it. It is out of line if a page keeps none so long, or if its
+//!    page was crowded when it came.
 //! 3. No key is there twice.
 //! 4. The sums (`len`, bytes used, bytes allocated, expiring elements) are those of the pages.
 //! 5. No page holds more elements than the bound of its kind: split in this round of growth or not yet.
@@ -244,8 +245,9 @@ impl PackedMap {
     /// Sets or clears when the field expires, in milliseconds since the epoch; false if there is no such field.
     /// Negative times count as 0.
     pub fn set_expiry(&mut self, field: &[u8], at_ms: Option<i64>) -> bool {
-        let Some((index, slot)) = self.table.find(self.hash(field), field) else { return false };
-        self.table.set_expiry(index, slot.index, expiry_column(at_ms));
+        let hash = self.hash(field);
+        let Some(at) = self.table.find(hash, field) else { return false };
+        self.table.set_expiry(at, hash, field, expiry_column(at_ms));
         self.table.split_if_full();
         true
     }

@@ -204,6 +204,76 @@ fn long_keys_of_hashes_and_sets() {
     }
 }
 
+/// As above, and pages are split until a crowded one's turn comes, or as many as one call may.
+const CROWD_CHANGED: Bound =
+    Bound { allocated: 160 << 10, hashed: 32 << 10, moved: 96 << 10, visited: 2 << 10 };
+
+/// The members in the order of a scan, in which neighbours share their lowest hash bits.
+fn scanned(set: &PackedSet) -> Vec<Vec<u8>> {
+    let (mut members, mut cursor) = (Vec::new(), 0);
+    loop {
+        cursor = set.scan(cursor, 100, &mut |member| members.push(member.to_vec()));
+        if cursor == 0 {
+            return members;
+        }
+    }
+}
+
+/// Enters the members in this order into a set and a map, and removes them in the same order.
+fn add_and_remove_in_order(members: &[Vec<u8>]) {
+    let (mut set, mut map) = (PackedSet::new(SEED), PackedMap::new(SEED));
+    let mut meter = Meter::new("crowded pages: insert");
+    let mut random = Random::new(6);
+    let check_step = members.len() / 20 + 1;
+    for (number, member) in members.iter().enumerate() {
+        assert!(meter.hold(CROWD_CHANGED, || set.insert(member)));
+        let expiry = if number.is_multiple_of(1_000) { Expiry::AtMs(number as i64) } else { Expiry::Keep };
+        meter.hold(CROWD_CHANGED, || map.insert(member, b"1", expiry));
+        if number.is_multiple_of(check_step) {
+            set.check();
+            map.check();
+        }
+    }
+    set.check();
+    map.check();
+    for member in members.iter().step_by(97) {
+        assert!(set.contains(member) && map.get(member) == Some(b"1"));
+        meter.hold(CROWD_CHANGED, || map.set_expiry(member, Some(1)));
+    }
+    let mut meter = Meter::new("crowded pages: remove");
+    for (number, member) in members.iter().enumerate() {
+        assert!(meter.hold(CROWD_CHANGED, || set.remove(member)));
+        assert!(meter.hold(CROWD_CHANGED, || map.remove(member)));
+        if number.is_multiple_of(check_step) {
+            set.check();
+            map.check();
+            assert_eq!(set.random(&mut random).is_some(), !set.is_empty());
+        }
+    }
+    assert_eq!((set.memory_bytes(), map.memory_bytes()), (0, 0));
+}
+
+#[test]
+fn elements_in_the_order_of_a_scan() {
+    for (count, len) in [(scaled(700_000), 16), (scaled(40_000), 250)] {
+        let mut set = PackedSet::new(SEED);
+        for number in 0..count {
+            set.insert(&long_element(number, len));
+        }
+        add_and_remove_in_order(&scanned(&set));
+    }
+}
+
+#[test]
+fn elements_chosen_to_share_a_page() {
+    let set = PackedSet::new(SEED);
+    for (bits, len, wanted) in [(6, 250, 1_000), (12, 250, 600), (8, 9, 8_000)] {
+        let members = (0..).map(|number| long_element(number, len));
+        let sharing = members.filter(|member| set.hash(member) & ((1 << bits) - 1) == 5);
+        add_and_remove_in_order(&sharing.take(wanted).collect::<Vec<_>>());
+    }
+}
+
 // ---- sorted sets ----
 
 /// Besides one way down: a leaf splits or is joined, whose members' index entries follow, and two leaves or long members

@@ -29,7 +29,7 @@ use crate::work;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::{self, NonNull};
 
-/// The largest page. Pages split long before; only a page whose hashes all agree could ask for more.
+/// The largest page: its counts are 16 bits wide. The table splits pages long before.
 pub(super) const PAGE_BYTES_MAX: usize = 57_344;
 /// The longest record kept in the page itself.
 pub(super) const INLINE_MAX: usize = 254;
@@ -38,7 +38,8 @@ pub(super) const NEVER: u64 = u64::MAX;
 
 const PAGE_BYTES_MIN: usize = 64;
 const LARGE: u8 = 255;
-const LARGE_BYTES: usize = 16;
+/// What a record that lies out of line takes of the page.
+pub(super) const LARGE_BYTES: usize = 16;
 const LARGE_LENGTH_BITS: u32 = 40;
 /// Bits of the hash kept with a large record, the lowest: enough for 16 million pages.
 pub(super) const KEPT_HASH_BITS: u32 = u64::BITS - LARGE_LENGTH_BITS;
@@ -318,6 +319,12 @@ impl Page {
         self.capacity() - usize::from(self.record_bytes)
     }
 
+    /// The most that a record stored in [`LARGE_BYTES`] or fewer adds to the page.
+    pub(super) fn push_bytes_max(&self, expiry: u64) -> usize {
+        let column = if expiry == NEVER { 0 } else { self.expiry_column_bytes() };
+        column + 2 + EXPIRY_BYTES + LARGE_BYTES
+    }
+
     /// The record's bytes, to be overwritten, if a record of `length` bytes fits its place exactly.
     pub(super) fn overwrite(&mut self, slot: Slot, length: usize) -> Option<&mut [u8]> {
         let same = slot.length != LARGE && usize::from(slot.length) == length;
@@ -396,6 +403,11 @@ impl Page {
 
     pub(super) fn expiring_count(&self) -> usize {
         (0..self.count()).filter(|&index| self.expiry(index) != NEVER).count()
+    }
+
+    /// What the column of expiries would add to the page; 0 if it has one.
+    pub(super) fn expiry_column_bytes(&self) -> usize {
+        if self.expires() { 0 } else { EXPIRY_BYTES * self.count() }
     }
 
     fn add_expiry_column(&mut self) {

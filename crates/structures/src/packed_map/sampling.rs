@@ -8,6 +8,8 @@ use std::collections::HashSet;
 
 /// Up to so many pages, the page of a random rank is found by adding counts up.
 const WALKED_PAGES_MAX: usize = 16;
+/// Draws until counts are added up in a table of any size: one in four hits, unless a page holds many times the average.
+const DRAWS_MAX: usize = 256;
 
 impl<F: Format> Table<F> {
     /// One element, uniformly; none if the table is empty.
@@ -27,7 +29,7 @@ impl<F: Format> Table<F> {
         let (split_bound, unsplit_bound) =
             (u64::from(self.count_bounds.split), u64::from(self.count_bounds.unsplit));
         let split_slots = 2 * split * split_bound;
-        loop {
+        for _ in 0..DRAWS_MAX {
             let draw = random.below(split_slots + unsplit * unsplit_bound);
             let (index, slot) = if draw < split_slots {
                 let number = draw / split_bound;
@@ -43,6 +45,7 @@ impl<F: Format> Table<F> {
                 return Some((index as usize, page.slot(slot as usize)));
             }
         }
+        self.at_rank(random.below(self.len() as u64) as usize)
     }
 
     fn at_rank(&self, mut rank: usize) -> Option<(usize, Slot)> {

@@ -4,7 +4,9 @@
 use super::columns::GROUP;
 use super::directory::Directory;
 use super::expiry::EarliestExpiries;
-use super::page::{INLINE_MAX, KEPT_HASH_BITS, NEVER, Page, Record, Slot, capacity_for};
+use super::page::{
+    INLINE_MAX, KEPT_HASH_BITS, LARGE_BYTES, NEVER, PAGE_BYTES_MAX, Page, Record, Slot, capacity_for,
+};
 use crate::hash::HashSeed;
 use crate::size_class::usable_size;
 use crate::work;
@@ -17,6 +19,18 @@ const PAGE_ELEMENTS: usize = 32;
 const PAGE_BYTES: usize = 1024;
 /// Pages are merged once the average falls below this share of both limits above.
 const MERGE_DIVISOR: usize = 2;
+/// A page with more bytes is *crowded*. Averages do not see it coming: elements added or removed in the order of a scan
+/// share their lowest hash bits, and so their page. Before it takes another record, pages are split until its turn
+/// comes; while it waits, its new records lie out of line.
+const CROWD_BYTES: usize = 16 << 10;
+/// Two pages that would hold more together are not merged: half, so that the next insertion does not split them again.
+const MERGED_BYTES_MAX: usize = CROWD_BYTES / 2;
+/// What relieving a crowded page may cost in one call: one for each page split and one for each 64 bytes in it. From
+/// crowded to full, a page takes over a thousand records.
+const RELIEF_COST_MAX: usize = 256;
+const RELIEF_COST_BYTES: usize = 64;
+/// Merges after one removal: directories that grew to relieve a crowded page shrink faster than elements go.
+const MERGES_MAX: usize = 2;
 
 const _: () = assert!(2 * PAGE_ELEMENTS <= GROUP, "a page not yet split is mostly searched in one step");
 
@@ -173,7 +187,7 @@ impl<F: Format> Table<F> {
         if self.directory.len() == 0 {
             self.add_page(Page::empty());
         }
-        self.push(self.directory.index(hash), hash, key, value, expiry);
+        self.push(hash, key, value, expiry);
         self.len += 1;
         self.split_if_full();
     }
@@ -191,20 +205,28 @@ impl<F: Format> Table<F> {
         if let Some(record) = page.overwrite(slot, len) {
             F::write(key, value, false, record);
             if before != after {
-                self.set_expiry(index, slot.index, after);
+                self.set_expiry((index, slot), hash, key, after);
             }
             return;
         }
         self.remove_slot(index, slot);
-        self.push(index, hash, key, value, after);
+        let index = self.push(hash, key, value, after);
         self.edit(index, Page::fit);
     }
 
-    /// Adds a record to a page; the caller counts it in `len`.
-    fn push(&mut self, index: usize, hash: u64, key: &[u8], value: &[u8], expiry: u64) {
+    /// Adds a record and returns its page; the caller counts it in `len`.
+    fn push(&mut self, hash: u64, key: &[u8], value: &[u8], expiry: u64) -> usize {
         let tag = Self::tag(hash);
         let len = F::record_len(key, value, false);
-        if len <= INLINE_MAX {
+        let mut index = self.directory.index(hash);
+        let mut inline_max = INLINE_MAX;
+        if self.directory.page(index).used() > CROWD_BYTES {
+            if self.relieve(hash, |page| page.push_bytes_max(expiry)) {
+                inline_max = LARGE_BYTES;
+            }
+            index = self.directory.index(hash);
+        }
+        if len <= inline_max {
             self.edit(index, |page| {
                 page.push_inline(tag, len, expiry, |record| F::write(key, value, false, record));
             });
@@ -219,6 +241,7 @@ impl<F: Format> Table<F> {
             self.expiring_len += 1;
             self.note_expiry(index);
         }
+        index
     }
 
     /// Changes a page and keeps the sums of all pages true.
@@ -255,7 +278,7 @@ impl<F: Format> Table<F> {
         self.remove_slot(index, slot);
         self.len -= 1;
         self.edit(index, Page::fit);
-        self.merge_if_sparse();
+        self.merge_while_sparse(MERGES_MAX);
         result
     }
 
@@ -273,7 +296,15 @@ impl<F: Format> Table<F> {
 
     // ---- expiry ----
 
-    pub(super) fn set_expiry(&mut self, index: usize, slot_index: usize, expiry: u64) {
+    /// Sets the expiry of an element found in this very state.
+    pub(super) fn set_expiry(&mut self, at: (usize, Slot), hash: u64, key: &[u8], expiry: u64) {
+        let (mut index, mut slot) = at;
+        let page = self.directory.page(index);
+        if expiry != NEVER && page.used() > CROWD_BYTES && !page.expires() {
+            self.relieve(hash, Page::expiry_column_bytes);
+            (index, slot) = self.find(hash, key).expect("splitting pages loses no element");
+        }
+        let slot_index = slot.index;
         let before = self.directory.page(index).expiry(slot_index);
         self.edit(index, |page| page.set_expiry(slot_index, expiry));
         self.expiring_len += usize::from(expiry != NEVER);
@@ -328,7 +359,7 @@ impl<F: Format> Table<F> {
             removed += 1;
         }
         self.edit(index, Page::fit);
-        while self.merge_if_sparse() {}
+        self.merge_while_sparse(removed * MERGES_MAX);
         removed
     }
 
@@ -361,6 +392,30 @@ impl<F: Format> Table<F> {
         }
     }
 
+    /// Splits pages until the one of `hash` is not crowded with `extra` bytes more; true if it still is, when the
+    /// directory would outgrow the elements or the call has done enough. A page that would be full is always
+    /// relieved: it takes more than a thousand hashes that agree in more bits than scans of all but the largest
+    /// tables tell.
+    #[cold]
+    #[inline(never)]
+    fn relieve(&mut self, hash: u64, extra: impl Fn(&Page) -> usize) -> bool {
+        let mut cost = 0;
+        loop {
+            let page = self.directory.page(self.directory.index(hash));
+            let wanted = page.used() + extra(page);
+            if wanted <= CROWD_BYTES {
+                return false;
+            }
+            let worth_it = cost < RELIEF_COST_MAX && self.directory.len() < self.used_bytes;
+            if !worth_it && wanted <= PAGE_BYTES_MAX {
+                return true;
+            }
+            let (next, _) = self.directory.next_split();
+            cost += 1 + self.directory.page(next).used() / RELIEF_COST_BYTES;
+            self.split();
+        }
+    }
+
     fn split(&mut self) {
         let pages = self.directory.len();
         let (index, bit) = self.directory.next_split();
@@ -385,24 +440,37 @@ impl<F: Format> Table<F> {
         }
     }
 
+    fn merge_while_sparse(&mut self, merges_max: usize) {
+        for _ in 0..merges_max {
+            if !self.merge_if_sparse() {
+                break;
+            }
+        }
+    }
+
     /// Merges two pages if all are sparse; true if it did, and may have to again.
     fn merge_if_sparse(&mut self) -> bool {
         let pages = self.directory.len();
         if self.len == 0 {
-            while self.take_last_page().is_some() {}
+            self.directory = Directory::new();
+            (self.used_bytes, self.page_bytes, self.earliest) = (0, 0, None);
             self.count_bounds = CountBounds::default();
             return false;
         }
         let sparse = self.len < pages * (PAGE_ELEMENTS / MERGE_DIVISOR)
             && self.used_bytes < pages * (PAGE_BYTES / MERGE_DIVISOR);
-        if pages > 1 && sparse {
-            self.merge();
+        if pages == 1 || !sparse {
+            return false;
         }
-        pages > 1 && sparse
+        let (into, last) = (self.directory.last_split_from(), pages - 1);
+        if self.directory.page(into).used() + self.directory.page(last).used() > MERGED_BYTES_MAX {
+            return false;
+        }
+        self.merge(into);
+        true
     }
 
-    fn merge(&mut self) {
-        let into = self.directory.last_split_from();
+    fn merge(&mut self, into: usize) {
         if self.directory.len().is_power_of_two() {
             self.count_bounds = CountBounds { unsplit: 0, split: self.count_bounds.unsplit };
         }
@@ -515,7 +583,7 @@ impl<F: Format> Table<F> {
                 large += if record.large { usable_size(record.bytes.len()) } else { 0 };
                 let (key, value) = F::read(record);
                 assert_eq!(record.bytes.len(), F::record_len(key, value, record.large), "invariant 2");
-                assert_eq!(record.large, F::record_len(key, value, false) > INLINE_MAX, "invariant 2: large");
+                assert!(record.large || record.bytes.len() <= INLINE_MAX, "invariant 2: large");
                 let hash = self.hash(key);
                 assert_eq!(self.directory.index(hash), index, "invariant 1: an element in the wrong page");
                 assert_eq!(page.tag(slot.index), Self::tag(hash), "invariant 1: a wrong tag");
