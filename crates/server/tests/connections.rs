@@ -316,3 +316,18 @@ fn commands_of_a_file_run_for_nobody_that_others_could_close() {
         assert_eq!(control.ask("CLIENT LIST").lines().count(), 1);
     }
 }
+
+#[test]
+fn a_client_that_closes_behind_its_blocking_command_does_not_wait() {
+    for threads in ["1", "2"] {
+        let server = Process::start(&["--io-threads", threads]);
+        let mut other = server.connect();
+        for _ in 0..50 {
+            server.connect().send(&[b"BLPOP", b"k", b"0"]);
+        }
+        eventually("nobody waits", || {
+            let clients = other.ask("INFO clients");
+            clients.contains("connected_clients:1\r\n") && clients.contains("blocked_clients:0\r\n")
+        });
+    }
+}

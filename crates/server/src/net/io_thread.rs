@@ -417,7 +417,12 @@ impl IoThread {
             if intake.travel.output.capacity() == 0 {
                 intake.travel.output = self.spare_outputs.pop().unwrap_or_default().into();
             }
-            return self.deliveries.send(Delivery::Requests(intake));
+            self.deliveries.send(Delivery::Requests(intake));
+            // The event came while nothing was away, and comes once only; a blocking command would wait for nobody.
+            if guest.has_hung_up {
+                self.deliveries.send(Delivery::HungUp(slot));
+            }
+            return;
         }
         intake.consume();
         if intake.is_free() {
