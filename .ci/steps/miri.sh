@@ -3,5 +3,12 @@
 . "$(dirname "$0")/../tools.sh"
 # Addresses are tagged in `thin_bytes` and the table of keys: exposed, so provenance is permissive there.
 export MIRIFLAGS=-Zmiri-permissive-provenance
-cargo "+$NIGHTLY" miri test -p warmline-structures --lib -- \
+filters=(
     decimal listpack thin_bytes unaligned_box
+)
+# A filter that matches nothing would pass unseen.
+tests=$(cargo "+$NIGHTLY" miri test -p warmline-structures --lib -- --list)
+for filter in "${filters[@]}"; do
+    grep -q "$filter.*: test\$" <<<"$tests" || { echo "no test is named $filter" >&2; exit 1; }
+done
+cargo "+$NIGHTLY" miri test -p warmline-structures --lib -- "${filters[@]}"
