@@ -76,7 +76,11 @@ impl Executor {
         row: &Command,
         args: Args<'_>,
     ) -> Result<(), ClientError> {
-        let limited = self.server.config.maxmemory_bytes != 0 && !self.is_busy() && !self.is_loading();
+        // What was found before a slow script began holds for its commands.
+        if self.is_busy() {
+            return Ok(());
+        }
+        let limited = self.server.config.maxmemory_bytes != 0 && !self.is_loading();
         self.server.short_of_memory = limited && self.make_room() == Room::None;
         if !self.server.short_of_memory {
             return Ok(());
