@@ -61,10 +61,12 @@ static int luaB_tonumber (lua_State *L) {
     }
   }
   else {
-    const char *s1 = luaL_checkstring(L, 1);
+    size_t l;
+    const char *s1 = luaL_checklstring(L, 1, &l);
     char *s2;
     unsigned long n;
     luaL_argcheck(L, 2 <= base && base <= 36, 2, "base out of range");
+    if (l > 256) lua_spend(L, l > 0x1000000 ? 0x100000 : (int)(l / 16));
     n = strtoul(s1, &s2, base);
     if (s1 != s2) {  /* at least one valid digit? */
       while (isspace((unsigned char)(*s2))) s2++;  /* skip trailing spaces */

@@ -457,7 +457,8 @@ static void calltm (lua_State *L, void *func) {
 
 /* Warmline: an error in a finalizer is nobody's but its own, for whoever has
 ** caused the collection may be no more than about to push a value; hooks go on,
-** so that it has no more time than the script it is part of. */
+** so that it has no more time than the script it is part of. Within a hook
+** they would not: nothing is finalized there. */
 static void GCTM (lua_State *L) {
   global_State *g = G(L);
   GCObject *o = g->tmudata->gch.next;  /* get first element */
@@ -472,7 +473,7 @@ static void GCTM (lua_State *L) {
   g->mainthread->next = o;
   makewhite(g, o);
   tm = fasttm(L, udata->uv.metatable, TM_GC);
-  if (tm != NULL && g->pause != NULL) {
+  if (tm != NULL && g->pause != NULL && L->allowhook) {
     lu_mem oldt = g->GCthreshold;
     g->GCthreshold = 2*g->totalbytes;  /* avoid GC steps */
     setobj2s(L, L->top, tm);

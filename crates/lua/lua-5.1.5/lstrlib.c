@@ -511,6 +511,7 @@ static const char *lmemfind (lua_State *L, const char *s1, size_t l1,
         s1 = init;
       }
     }
+    if (l1 > 256) lua_spend(L, l1 > 0x1000000 ? 0x100000 : (int)(l1 / 16));
     return NULL;  /* not found */
   }
 }

@@ -214,6 +214,7 @@ static int l_strcmp (lua_State *L, const TString *ls, const TString *rs) {
   size_t ll = ls->tsv.len;
   const char *r = getstr(rs);
   size_t lr = rs->tsv.len;
+  luaE_work(L, charged((ll < lr ? ll : lr) / 16));
   for (;;) {
     int temp = strcoll(l, r);
     if (temp != 0) return temp;

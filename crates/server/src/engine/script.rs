@@ -408,7 +408,10 @@ impl Caller for Executor {
         let now_us = self.clock.monotonic_us();
         let lasted_us = now_us.saturating_sub(std::mem::replace(&mut self.script_turn.asked_us, now_us));
         self.script_turn.due_ns = self.clock.stopwatch_ns() + COMMANDS_NS_MAX;
-        Turn { interrupt: self.interrupt_of_script(now_us), lasted_us }
+        let interrupt = self.interrupt_of_script(now_us);
+        let is_slow = self.server.scripts.running.as_ref().is_some_and(|running| running.is_slow);
+        let gives_way = is_slow && now_us >= self.script_turn.slice_until_us && !self.disk.replays_at_once;
+        Turn { interrupt, gives_way, lasted_us }
     }
 
     fn settings(&mut self) -> &mut Settings {

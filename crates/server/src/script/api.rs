@@ -100,6 +100,7 @@ fn read_arguments(stack: &mut Stack<'_>, command: &mut CommandLine) -> Result<()
             }
             _ => match stack.bytes(index) {
                 Some(argument) if command.buffer.len() + argument.len() > COMMAND_BYTES_MAX => {
+                    stack.count_bytes(command.buffer.len());
                     return Err("Command is too large");
                 }
                 Some(argument) => command.push(argument),
@@ -107,6 +108,7 @@ fn read_arguments(stack: &mut Stack<'_>, command: &mut CommandLine) -> Result<()
             },
         }
     }
+    stack.count_bytes(command.buffer.len());
     Ok(())
 }
 
@@ -163,7 +165,7 @@ fn status_reply(stack: &mut Stack<'_>) -> Result<usize, Raise> {
 
 /// The one argument; else pushes an error's table.
 fn only_string(stack: &mut Stack<'_>) -> Option<Vec<u8>> {
-    let text = if stack.top() == 1 { stack.bytes(1).map(<[u8]>::to_vec) } else { None };
+    let text = if stack.top() == 1 && stack.kind(1) == Kind::String { stack.text(1) } else { None };
     if text.is_none() {
         push_error(stack, b"wrong number or type of arguments");
     }

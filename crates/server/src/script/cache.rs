@@ -139,8 +139,11 @@ mod tests {
     use crate::script::{Interpreter, Interrupt, Turn};
 
     fn reference() -> Reference {
-        let mut interpreter =
-            Interpreter::new(1 << 20, |_| Turn { interrupt: Interrupt::GoOn, lasted_us: 0 });
+        let mut interpreter = Interpreter::new(1 << 20, |_| Turn {
+            interrupt: Interrupt::GoOn,
+            gives_way: false,
+            lasted_us: 0,
+        });
         let mut stack = interpreter.stack();
         stack.push_boolean(true);
         stack.keep()

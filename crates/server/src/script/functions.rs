@@ -320,7 +320,7 @@ impl Caller for Loading {
             true => Interrupt::Kill("ERR FUNCTION LOAD timeout"),
             false => Interrupt::GoOn,
         };
-        Turn { interrupt, lasted_us }
+        Turn { interrupt, gives_way: false, lasted_us }
     }
 
     fn settings(&mut self) -> &mut Settings {

@@ -62,6 +62,8 @@ pub enum Interrupt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     pub interrupt: Interrupt,
+    /// Others wait for the thread, also when the script is to end.
+    pub gives_way: bool,
     /// How long the script has gone on since it was last asked about, or gone on with.
     pub lasted_us: u64,
 }
@@ -212,13 +214,11 @@ unsafe extern "C-unwind" fn trampoline<H: ?Sized + 'static>(state: *mut ffi::lua
     // SAFETY: what native functions raise lies on top of the stack, and this frame owns nothing that a jump over it
     // would leave behind (invariant 2).
     unsafe {
+        if steps >= STEPS_SPENT_MIN {
+            lua_spend(state, (steps * INSTRUCTIONS_PER_STEP) as c_int);
+        }
         match outcome {
-            Ok(results) => {
-                if steps >= STEPS_SPENT_MIN {
-                    lua_spend(state, (steps * INSTRUCTIONS_PER_STEP) as c_int);
-                }
-                results as c_int
-            }
+            Ok(results) => results as c_int,
             Err(Raise::Value) => ffi::lua_error(state),
             Err(Raise::Argument(index)) => {
                 ffi::luaL_argerror(state, index, ffi::lua_tolstring(state, -1, std::ptr::null_mut()))
@@ -258,8 +258,19 @@ fn push_end<H: ?Sized + 'static>(state: *mut ffi::lua_State, text: &str) {
 /// Gives the thread back for as long as that is wanted, in the midst of whatever Lua does: nothing is raised here. A
 /// script that is to end does so at its next instruction.
 unsafe extern "C-unwind" fn pause<H: ?Sized + 'static>(state: *mut ffi::lua_State) {
-    // SAFETY: it is set on states of this type only.
-    unsafe { look::<H>(state) };
+    // SAFETY: it is set on states of this type only, whose host is lent while a script runs (invariant 4); the yielder
+    // lives as long as the fiber that this is called on.
+    unsafe {
+        let shared = shared_of::<H>(state);
+        loop {
+            let (Some(mut host), Some(yielder)) = ((*shared).host, (*shared).yielder) else { return };
+            let turn = ((*shared).interrupt)(host.as_mut());
+            if !turn.gives_way && turn.interrupt != Interrupt::Suspend {
+                return;
+            }
+            yielder.as_ref().suspend(());
+        }
+    }
 }
 
 /// Asks sooner where instructions take long, as those do that find all keys of a table in one place.

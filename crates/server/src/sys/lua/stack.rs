@@ -5,6 +5,9 @@ use super::{Native, Reference, ask, lua_isreadonly, lua_setreadonly, shared_of, 
 
 /// Values that a native function may push without asking.
 const ROOM_AT_FIRST: u32 = ffi::LUA_MINSTACK as u32;
+/// What native code looks at of a long string in the time of a step, and the most steps that are counted.
+const BYTES_PER_STEP: usize = 128;
+const STEPS_MAX: u32 = 1 << 24;
 /// Steps of native code between two looks at what is to become of the script.
 const STEPS_PER_CHECKPOINT: u32 = 1024;
 
@@ -268,7 +271,11 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
     /// What `tostring` makes of a number, or a string's bytes.
     pub fn text(&mut self, index: i32) -> Option<Vec<u8>> {
         match self.kind(index) {
-            Kind::String => self.bytes(index).map(<[u8]>::to_vec),
+            Kind::String => {
+                let text = self.bytes(index)?.to_vec();
+                self.count_bytes(text.len());
+                Some(text)
+            }
             Kind::Number => {
                 self.push_value(index);
                 // SAFETY: converts the copy on top of the stack, which nobody iterates over.
@@ -475,6 +482,12 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
     /// How often [`Self::step`] was called since the script was last asked about.
     pub(super) fn steps(&self) -> u32 {
         self.steps
+    }
+
+    /// Counts bytes that a native function has looked at in one go, so that they take of the script's time.
+    #[inline]
+    pub fn count_bytes(&mut self, bytes: usize) {
+        self.steps = self.steps.saturating_add((bytes / BYTES_PER_STEP) as u32).min(STEPS_MAX);
     }
 
     /// Taken for each value by native functions that may go on for long: now and then the script is interrupted here
