@@ -472,6 +472,37 @@ fn scanning_for_expiry_skips_to_the_one_entry_that_has_it() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "a hundred thousand keys")]
+fn the_last_keys_of_a_scan_are_drawn_alike() {
+    let mut table: KeyTable<u64> = KeyTable::new(HashSeed::new(1, 2));
+    for number in 0..scaled(300_000, 0) as u64 {
+        let key = number.to_le_bytes();
+        table.put_new(table.hash(&key), &key, NewValue::Integer(1), Some(1), 0);
+    }
+    let (mut keys, mut cursor) = (Vec::new(), 0);
+    loop {
+        cursor = table.scan(cursor, &mut |entry| keys.push(entry.key().to_vec()));
+        if cursor == 0 {
+            break;
+        }
+    }
+    let left = 200;
+    for key in &keys[..keys.len() - left] {
+        assert!(table.remove(table.hash(key), key).is_some());
+    }
+    let mut random = Random::new(7);
+    let (mut drawn, mut expiring) = (HashSet::new(), HashSet::new());
+    for _ in 0..10 * left {
+        drawn.insert(table.random(&mut random).expect("keys are left").key().to_vec());
+        expiring.insert(table.random_expiring(&mut random).expect("keys are left").key().to_vec());
+        assert!(table.sample(&mut random, 5, false, &mut |_| ()) > 0);
+        assert!(table.sample(&mut random, 5, true, &mut |_| ()) > 0);
+    }
+    assert!(drawn.len() > left * 9 / 10, "{} of {left} keys were drawn", drawn.len());
+    assert!(expiring.len() > left * 9 / 10, "{} of {left} keys were drawn", expiring.len());
+}
+
+#[test]
 fn few_entries_with_expiry_among_many_are_sampled_as_well() {
     let count = scaled(100_000, 1000) as u64;
     let mut table = KeyTable::<u64>::new(HashSeed::new(5, 7));

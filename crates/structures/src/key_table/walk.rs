@@ -13,6 +13,9 @@ const CURSOR_SHIFT: u32 = 16;
 
 /// Random buckets to look into before a sparse kind of entry is searched for chunk by chunk.
 const TRIES_MAX: usize = 64;
+/// Random entries to look at before one with an expiry is found by its rank: in a table of few keys and many buckets each
+/// may take a walk.
+const EXPIRING_TRIES_MAX: usize = 8;
 
 impl<T> KeyTable<T> {
     /// Visits the entries of one bucket, and answers the cursor of the next; 0 starts and ends. An entry
@@ -119,10 +122,9 @@ impl<T> KeyTable<T> {
                 return Some(Self::entry_ref(slot));
             }
         }
-        // Only a table reserved for many more keys than it holds gets here.
-        let bucket = random.below(self.buckets as u64) as usize;
-        let mut from_there = Iter { table: self, bucket, at: 0 };
-        from_there.next().or_else(|| self.iter().next())
+        // A table reserved for many more keys than it holds, or one whose last keys, removed in the order of a
+        // scan, share a few buckets.
+        self.iter().nth(random.below(self.len as u64) as usize)
     }
 
     /// An entry with an expiry, drawn uniformly.
@@ -131,7 +133,7 @@ impl<T> KeyTable<T> {
             return None;
         }
         if self.expiring >= self.len / 4 {
-            for _ in 0..TRIES_MAX {
+            for _ in 0..EXPIRING_TRIES_MAX {
                 let entry = self.random(random)?;
                 if entry.expiry_ms().is_some() {
                     return Some(entry);
@@ -177,11 +179,11 @@ impl<T> KeyTable<T> {
             return 0;
         }
         let mut at = random.below(self.buckets as u64) as usize;
-        if only_expiring && self.expiring < self.len / 8 {
+        let is_bare = self.len < self.buckets;
+        if is_bare || only_expiring && self.expiring < self.len / 8 {
             // Start where there is one.
-            at = self
-                .random_expiring(random)
-                .map_or(at, |entry| self.bucket_index(self.number_of(self.hash(entry.key()))));
+            let entry = if only_expiring { self.random_expiring(random) } else { self.random(random) };
+            at = entry.map_or(at, |entry| self.bucket_index(self.number_of(self.hash(entry.key()))));
         }
         let mut sampled = 0;
         let is_sparse = only_expiring && self.expiring < self.len / 8;
