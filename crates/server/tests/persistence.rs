@@ -610,6 +610,30 @@ fn switching_on_begins_a_rewrite_of_its_own() {
     assert_eq!(loaded(&server).ask("MGET between behind"), "[1 1]");
 }
 
+/// What has expired while nothing was recorded counts as nobody's change.
+#[test]
+fn the_first_write_behind_an_expiry_reaches_a_file_just_switched_on() {
+    let files = Files::new("first-write");
+    let mut server = files.start(&["--appendfsync", "always"]);
+    let mut client = loaded(&server);
+    assert_eq!(client.ask("DEBUG SET-ACTIVE-EXPIRE 0"), "OK");
+    client.ask("SET short 1 PX 1");
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(client.ask("GET short"), "Null");
+    let switch_on = process::encode(&[b"CONFIG", b"SET", b"appendonly", b"yes"]);
+    let requests = [switch_on, process::encode(&[b"SET", b"first", b"1"])].concat();
+    client.stream.write_all(&requests).unwrap();
+    assert_eq!(
+        (shown(&client.receive().unwrap()), shown(&client.receive().unwrap())),
+        ("OK".into(), "OK".into())
+    );
+    eventually("a manifest", || files.0.join("appendonlydir/appendonly.aof.manifest").exists());
+    server.signal(rustix::process::Signal::KILL);
+    server.wait();
+    let server = files.start(&ALWAYS);
+    assert_eq!(loaded(&server).ask("GET first"), "1");
+}
+
 /// Two units of which the first half is seen by the file that is begun in the middle.
 #[test]
 fn what_begins_within_a_transaction_holds_all_of_it_or_nothing() {

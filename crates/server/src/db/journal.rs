@@ -152,7 +152,8 @@ impl Journal {
     /// Notes what expiry or eviction does beside the command at hand, and is going to say as one change.
     pub fn of_its_own(&mut self, db_index: usize, arguments: &[&[u8]]) {
         self.note(db_index, arguments, true);
-        self.dirty_of_its_own += 1;
+        // Nobody takes this away while nothing is recorded.
+        self.dirty_of_its_own += u64::from(self.recording);
     }
 
     /// Notes an effect that, with others so noted, stands for the command at hand.
