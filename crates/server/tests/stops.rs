@@ -14,6 +14,7 @@ tests_with_io_threads!(
     nothing_acknowledged_is_lost_by_a_stop,
     a_slow_script_is_saved_whole,
     a_stop_that_cannot_save_does_not_happen,
+    a_stop_that_a_pause_has_held_is_the_last_command,
 );
 
 /// A directory for files that outlive servers.
@@ -209,4 +210,19 @@ fn a_stop_that_cannot_save_does_not_happen() {
     std::fs::create_dir_all(path.join("in the way")).unwrap();
     client.send(&[b"SHUTDOWN", b"FORCE"]);
     assert_eq!(server.wait().code(), Some(0));
+}
+
+fn a_stop_that_a_pause_has_held_is_the_last_command() {
+    let files = Files::new("held-stop");
+    let mut server = files.start(&[]);
+    let (mut stopping, mut writing) = (loaded(&server), loaded(&server));
+    assert_eq!(loaded(&server).ask("CLIENT PAUSE 400 ALL"), "OK");
+    stopping.send(&[b"SHUTDOWN", b"SAVE"]);
+    std::thread::sleep(Duration::from_millis(100));
+    writing.send(&[b"SET", b"behind", b"1"]);
+    let acknowledged = writing.receive().is_some();
+    server.wait();
+    let server = files.start(&[]);
+    let kept = loaded(&server).ask("EXISTS behind") == "1";
+    assert!(kept || !acknowledged, "a write was acknowledged behind the final save");
 }

@@ -100,6 +100,10 @@ impl Executor {
             return;
         }
         for slot in self.server.blocked.paused() {
+            if self.ends {
+                // One of them was SHUTDOWN: what ran now would be acknowledged and lost.
+                return;
+            }
             let Some(blocked) = self.server.blocked.unblock(&mut self.server.clients, slot) else { continue };
             self.execute(slot, blocked.args.view());
             self.server.clients.push(slot, |_| ());

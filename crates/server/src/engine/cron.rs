@@ -67,6 +67,9 @@ impl Executor {
         self.serve_synced();
         self.time_out_blocked();
         self.end_pause_if_due();
+        if self.ends {
+            return;
+        }
         self.go_on_evicting();
         let now_us = self.server.now.monotonic_us;
         if now_us < self.cron.next_us {
