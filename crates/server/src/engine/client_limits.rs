@@ -65,13 +65,15 @@ impl Executor {
             return;
         }
         let limit = self.output_limit(client);
-        let now_us = self.server.now.monotonic_us;
+        // A script's instant may lie behind that at which the limit was passed.
+        let now_us = self.clock.monotonic_us();
         let stranger = self.needs_authentication(slot) && !client.ever_authenticated;
         let hard = limit.hard_bytes > 0 && backlog_bytes as u64 >= limit.hard_bytes
             || stranger && backlog_bytes > UNAUTHENTICATED_OUTPUT_BYTES_MAX;
         let over_soft = limit.soft_bytes > 0 && backlog_bytes as u64 >= limit.soft_bytes;
         let since_us = client.output_over_soft_limit_since_us;
-        let soft = over_soft && since_us.is_some_and(|since| now_us - since > limit.soft_seconds * 1_000_000);
+        let soft = over_soft
+            && since_us.is_some_and(|since| now_us.saturating_sub(since) > limit.soft_seconds * 1_000_000);
         self.server.clients[slot].output_over_soft_limit_since_us =
             if over_soft { since_us.or(Some(now_us)) } else { None };
         if hard || soft {

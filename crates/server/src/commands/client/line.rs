@@ -34,7 +34,7 @@ pub fn write(text: &mut String, ctx: &Context<'_>, slot: ClientSlot, args: Args<
     let client = &ctx.server.clients[slot];
     let connection = &client.connection;
     let now_us = ctx.server.now.monotonic_us;
-    let age_s = (now_us - client.created.monotonic_us) / 1_000_000;
+    let age_s = now_us.saturating_sub(client.created.monotonic_us) / 1_000_000;
     let idle_s = now_us.saturating_sub(client.last_interaction.monotonic_us) / 1_000_000;
     let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let argument_bytes = match &client.blocked {
