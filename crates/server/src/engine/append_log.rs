@@ -137,6 +137,18 @@ impl Log {
     pub(super) fn waits_for_rewrite(&self) -> bool {
         self.waits_for_rewrite
     }
+
+    /// An fsync has failed: later ones say nothing of what it was to bring to disk.
+    fn lack_pages(&mut self) {
+        (self.lacks_pages, self.rewrite_mends) = (true, false);
+    }
+
+    /// Takes in whether an fsync in the background has failed.
+    fn note_sync_failure(&mut self) {
+        if self.appender.take_sync_failure() {
+            self.lack_pages();
+        }
+    }
 }
 
 impl Executor {
@@ -173,7 +185,7 @@ impl Executor {
         let doing = if known.is_some() { "Opening" } else { "Creating" };
         let name = known.unwrap_or_else(|| manifest.next_increment(&names));
         let (file, bytes) = open_for_appending(&names.world, &names.path(&name))?;
-        for part in &manifest.increments {
+        for part in manifest.parts() {
             sync(&names, &part.name)?;
         }
         manifest.persist(&names)?;
@@ -197,7 +209,8 @@ impl Executor {
     /// Follows `appendonly` as CONFIG SET has changed it. On failure it is as it was.
     pub(super) fn follow_appendonly(&mut self, origin: Origin) -> Answer {
         let wanted = self.server.config.appendonly;
-        if self.is_loading() || wanted == self.disk.log.is_some() {
+        // A file's own commands are run while what they are read from is put aside.
+        if self.is_loading() || origin.replayed || wanted == self.disk.log.is_some() {
             self.remove_history_if_wanted();
             return Ok(());
         }
@@ -239,6 +252,8 @@ impl Executor {
         let temporary = names.temporary_increment();
         let file = create_for_appending(&names.world, &temporary)?;
         let log = Log::new(names, manifest, directory, (file, 0), self.server.now.monotonic_us)?;
+        // A rewrite that began before knows nothing of what has changed since.
+        self.end_rewrite();
         // What a transaction has done before is in the base, and must not be told again.
         self.unit.clear();
         self.server.clients.forget_log();
@@ -254,13 +269,9 @@ impl Executor {
                 "AOF was enabled during a transaction. An AOF background was scheduled to start when possible."
             );
             self.server.observed.persistence.log.rewrite_scheduled = true;
-        } else {
-            // A rewrite that began before knows nothing of what has changed since.
-            self.end_rewrite();
-            if !self.rewrite_log() {
-                self.stop_log();
-                return Ok(false);
-            }
+        } else if !self.rewrite_log() {
+            self.stop_log();
+            return Ok(false);
         }
         self.note_log();
         Ok(true)
@@ -273,6 +284,8 @@ impl Executor {
         {
             log::info!("Killing AOF child");
             child.end();
+            let figures = &mut self.server.observed.persistence.log;
+            (figures.rewriting, figures.rewrite_started_s) = (false, None);
         }
     }
 
@@ -296,7 +309,7 @@ impl Executor {
 
     fn stop_log(&mut self) {
         self.end_rewrite();
-        self.close_log();
+        self.close_log(false);
         if let Some(log) = self.disk.log.take().filter(|log| log.waits_for_rewrite) {
             // It holds nothing that anybody would read.
             let _ = log.names.world.remove(&log.names.temporary_increment());
@@ -377,12 +390,24 @@ impl Executor {
     }
 
     fn sync_log(&mut self, policy: AppendFsync, now_us: u64) {
-        let Some(log) = &mut self.disk.log else { return };
-        if self.server.config.no_appendfsync_on_rewrite && self.disk.child.is_some() {
-            return;
+        if !self.server.config.no_appendfsync_on_rewrite || self.disk.child.is_none() {
+            self.force_to_disk(policy, now_us);
         }
+        let Some(log) = &mut self.disk.log else { return };
+        self.server.observed.persistence.log.last_fsync_error = log.appender.background_error();
+        log.note_sync_failure();
+    }
+
+    fn force_to_disk(&mut self, policy: AppendFsync, now_us: u64) {
+        let Some(log) = &mut self.disk.log else { return };
         match policy {
             AppendFsync::Always => {
+                // The kernel tells of an error once: a file that another thread is forcing to disk has its own say.
+                log.appender.finish_syncing();
+                if log.appender.take_sync_failure() {
+                    let reason = log.appender.background_error().unwrap_or_default();
+                    end_unsynced(&log.names.world, &io::Error::other(reason));
+                }
                 log.appender.sync().unwrap_or_else(|error| end_unsynced(&log.names.world, &error))
             }
             AppendFsync::EverySecond if now_us - log.synced_us >= SYNC_PERIOD_US => {
@@ -390,10 +415,6 @@ impl Executor {
                 log.appender.sync_in_background();
             }
             AppendFsync::EverySecond | AppendFsync::No => {}
-        }
-        self.server.observed.persistence.log.last_fsync_error = log.appender.background_error();
-        if log.appender.take_sync_failure() {
-            (log.lacks_pages, log.rewrite_mends) = (true, false);
         }
     }
 
@@ -403,25 +424,36 @@ impl Executor {
         figures.enabled = self.disk.log.is_some();
         (figures.buffered_bytes, figures.buffer_memory_bytes) = (0, 0);
         if let Some(log) = &mut self.disk.log {
+            let synced = log.appender.synced();
+            log.note_sync_failure();
             figures.lacks_pages = log.lacks_pages;
             figures.waits_for_rewrite = log.waits_for_rewrite;
             figures.bytes = log.earlier_bytes + log.appender.file_bytes();
             figures.buffered_bytes = log.appender.buffered_bytes() as u64;
             figures.buffer_memory_bytes = log.appender.memory_bytes() as u64;
             figures.pending_fsync = log.appender.is_syncing();
-            figures.synced = log.appender.synced();
+            if !log.lacks_pages {
+                // Behind an fsync that failed, later ones say nothing of what it was to bring to disk.
+                figures.synced = synced;
+            }
         }
     }
 
-    /// Writes and forces to disk all that there is; whether that has worked.
-    pub(super) fn close_log(&mut self) -> bool {
+    /// Writes and forces to disk all that there is; whether that has worked. `ends`: the process ends even if not.
+    pub(super) fn close_log(&mut self, ends: bool) -> bool {
         let Some(log) = &mut self.disk.log else { return true };
         log::info!("Calling fsync() on the AOF file.");
-        let closed = log.appender.write().and_then(|()| log.appender.sync());
-        if let Err(error) = &closed {
-            log::warn!("Fail to fsync the AOF file: {error}.");
+        if let Err(error) = log.appender.write() {
+            log::warn!("Fail to write the AOF file: {error}.");
+            return false;
         }
-        closed.is_ok()
+        let Err(error) = log.appender.sync() else { return true };
+        log::warn!("Fail to fsync the AOF file: {error}.");
+        if self.server.config.appendfsync == AppendFsync::Always && !ends {
+            end_unsynced(&log.names.world, &error);
+        }
+        log.lack_pages();
+        false
     }
 
     /// The log was switched on while there was data, and has no base yet.
@@ -616,9 +648,7 @@ impl Executor {
         }
         log.earlier_bytes = names.world.len_of(&base).unwrap_or(0);
         self.server.observed.persistence.log.base_bytes = log.earlier_bytes + log.appender.file_bytes();
-        if !self.server.config.aof_disable_auto_gc {
-            log.manifest.remove_history(&names)?;
-        }
+        self.remove_history_if_wanted();
         Ok(true)
     }
 
@@ -632,7 +662,7 @@ impl Executor {
         manifest.retire_increments(0);
         manifest.persist(&names)?;
         if !self.server.config.aof_disable_auto_gc {
-            manifest.remove_history(&names)?;
+            manifest.remove_history(&names).unwrap_or_else(|error| log::warn!("{error}"));
         }
         Ok(true)
     }

@@ -464,18 +464,23 @@ impl Executor {
     /// Gets ready to end; whether the process may. The log tells why not.
     pub fn shut_down(&mut self, how: Shutdown) -> bool {
         log::info!("User requested shutdown...");
+        if !self.may_stop_first_rewrite(how) {
+            return false;
+        }
         if let Some(child) = self.disk.child.take() {
             match child.purpose {
                 Purpose::Snapshot => log::warn!("There is a child saving an .rdb. Killing it!"),
-                Purpose::LogBase if !self.may_stop_first_rewrite(how) => {
-                    self.disk.child = Some(child);
-                    return false;
-                }
                 Purpose::LogBase => log::warn!("There is a child rewriting the AOF. Killing it!"),
             }
             child.end();
+            let figures = &mut self.server.observed.persistence;
+            (figures.save_started_s, figures.log.rewriting, figures.log.rewrite_started_s) =
+                (None, false, None);
         }
-        if !self.close_log() && !how.force && !self.log_waits_for_rewrite() {
+        if !self.close_log(how.force || self.log_waits_for_rewrite())
+            && !how.force
+            && !self.log_waits_for_rewrite()
+        {
             log::warn!("Error writing the append-only file, can't exit.");
             log::warn!("Errors trying to shut down the server. Check the logs for more information.");
             return false;

@@ -183,6 +183,13 @@ impl Appender {
         false
     }
 
+    /// Waits until no fsync in the background is under way.
+    pub fn finish_syncing(&mut self) {
+        while self.is_syncing() {
+            std::thread::sleep(SWITCH_POLL);
+        }
+    }
+
     /// What could not be forced to disk is there in another file.
     pub fn forget_sync_error(&mut self) {
         self.fsyncer.forget_error();

@@ -250,8 +250,13 @@ impl Manifest {
         if self.history.is_empty() {
             return Ok(());
         }
-        let obsolete: Vec<PathBuf> = self.history.drain(..).map(|(part, _)| names.path(&part.name)).collect();
-        self.persist(names)?;
+        let history = std::mem::take(&mut self.history);
+        if let Err(error) = self.persist(names) {
+            // They are still named there, and removed another time.
+            self.history = history;
+            return Err(error);
+        }
+        let obsolete: Vec<PathBuf> = history.iter().map(|(part, _)| names.path(&part.name)).collect();
         for path in &obsolete {
             log::info!("Removing the history file {} in the background", path.display());
         }
