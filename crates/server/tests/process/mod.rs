@@ -32,7 +32,8 @@ pub fn free_port() -> u16 {
     loop {
         let next = first + PORTS_TAKEN.fetch_add(1, Ordering::Relaxed);
         let port = (PORTS.start + next % PORTS.len()) as u16;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+        // Servers listen on all addresses.
+        if TcpListener::bind(("0.0.0.0", port)).is_ok() {
             return port;
         }
     }

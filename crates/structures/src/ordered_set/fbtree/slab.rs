@@ -117,7 +117,7 @@ fn tree_bytes(ids: usize) -> usize {
     match ids {
         0 => 0,
         1..=LEAF_IDS_MAX => LEAF_BYTES,
-        _ => ids.div_ceil(8) * LEAF_BYTES + ids.div_ceil(64) * INNER_BYTES,
+        _ => ids.div_ceil(8) * LEAF_BYTES + ids.div_ceil(64) * usable_size(INNER_BYTES),
     }
 }
 
