@@ -186,15 +186,25 @@ fn a_step_of_the_search_for_what_is_due_removes_little_however_much_is_due() {
 
 #[test]
 fn databases_with_much_to_expire_leave_others_their_turn() {
-    let server = Process::start(&["--databases", "3"]);
+    let server = Process::start(&["--databases", "3", "--enable-debug-command", "yes"]);
     let mut client = server.connect();
-    client.ask("DEBUG SET-ACTIVE-EXPIRE 0");
+    assert_eq!(client.ask("DEBUG SET-ACTIVE-EXPIRE 0"), "OK");
     for database in [0, 2] {
         client.ask(&format!("SELECT {database}"));
         let due = |key| [set(key, 1), vec![b"PX".to_vec(), b"1".to_vec()]].concat();
         pipe(&mut client, (0..if database == 0 { 200_000 } else { 100 }).map(due));
     }
-    eventually("expiry in the last database", || client.ask("DBSIZE") == "0");
+    let keyspace = client.ask("INFO keyspace");
+    assert!(keyspace.contains("db0:keys=200000,") && keyspace.contains("db2:keys=100,"), "{keyspace}");
+    assert_eq!(client.ask("DEBUG SET-ACTIVE-EXPIRE 1"), "OK");
+    let mut keyspace = String::new();
+    eventually("expiry in the last database", || {
+        (0..1000).any(|_| {
+            keyspace = client.ask("INFO keyspace");
+            !keyspace.contains("db2:")
+        })
+    });
+    assert!(keyspace.contains("db0:"), "the first database had its end first");
 }
 
 #[test]
