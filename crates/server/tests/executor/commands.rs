@@ -181,7 +181,8 @@ impl Generator {
             60..75 => self.script(),
             75..77 => words(&["SELECT", if chance(random, 80) { "0" } else { "1" }]),
             77 => return Step::Leave { client },
-            78..81 => self.many(),
+            78..80 => self.many(),
+            80 => self.brimful(),
             81..86 => vec![b"DEL".to_vec(), self.any_key()],
             86 => vec![b"HELLO".to_vec(), if chance(random, 50) { b"2".to_vec() } else { b"3".to_vec() }],
             87 => vec![
@@ -286,6 +287,29 @@ impl Generator {
                 let last = args.len() - 1;
                 args.swap(last - 1, last);
             }
+        }
+        args
+    }
+
+    /// A new list of a few elements that together take as many bytes as a node may have, or one more or less.
+    fn brimful(&mut self) -> Command {
+        const SCRIPT: &[u8] =
+            b"redis.call('DEL', KEYS[1]) return redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))";
+        let key = self.source.key_of("list");
+        let random = &mut self.source.random;
+        let mut left = (1 << (12 + random.below(5))) + random.below(4) - 2;
+        let name = pick(random, &["RPUSH", "LPUSH"]);
+        let mut args = [b"EVAL", SCRIPT, b"1", key.as_slice(), name.as_bytes()].map(<[u8]>::to_vec).to_vec();
+        for elements_left in (1..2 + random.below(5)).rev() {
+            let share = left / elements_left;
+            // What stands before an element: its length in 6, 12 or 32 bits.
+            let head = match share {
+                0..65 => 1,
+                65..4098 => 2,
+                _ => 5,
+            };
+            args.push(vec![b'x'; (share - head) as usize]);
+            left -= share;
         }
         args
     }

@@ -181,7 +181,11 @@ fn change(parts: &mut Vec<Part>, random: &mut Random) {
     if parts.is_empty() {
         return;
     }
-    let at = random.below(parts.len() as u64) as usize;
+    let packed: Vec<usize> = (0..parts.len()).filter(|&at| matches!(parts[at], Part::Listpack(_))).collect();
+    let at = match packed.len() as u64 {
+        n @ 1.. if chance(random, 50) => packed[random.below(n) as usize],
+        _ => random.below(parts.len() as u64) as usize,
+    };
     if chance(random, 12) {
         return change_order(parts, at, random);
     }

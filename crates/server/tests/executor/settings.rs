@@ -67,7 +67,7 @@ const OPTIONS: &[(&str, &[&str])] = &[
     ("commandlog-request-larger-than", &["0", "1048576"]),
     ("commandlog-reply-larger-than", &["0", "1048576"]),
     ("maxmemory-clients", &["0", "0", "0", "1mb"]),
-    ("client-output-buffer-limit", &["normal 0 0 0", "normal 1mb 0 0", "pubsub 1 1 1"]),
+    ("client-output-buffer-limit", &["normal 8mb 0 0", "normal 100kb 0 0", "pubsub 1 1 1"]),
     ("prefetch-batch-max-size", &["0", "1", "16", "128"]),
     ("import-mode", &["no", "no", "no", "yes"]),
 ];
@@ -94,7 +94,8 @@ pub fn change(random: &mut Random) -> Vec<Vec<u8>> {
 
 /// CONFIG SET of some options, to begin a run with.
 pub fn changes(random: &mut Random) -> Vec<Vec<Vec<u8>>> {
-    let mut changes = Vec::new();
+    // Some replies would otherwise be as long as a number in the request says.
+    let mut changes = vec![words("client-output-buffer-limit", "normal 8mb 0 0")];
     for (name, values) in OPTIONS {
         if chance(random, 50) {
             changes.push(words(name, pick(random, values)));

@@ -99,7 +99,7 @@ pub(super) fn xpending(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         ctx.reply.array(4);
         reply_id(id, ctx.reply);
         ctx.reply.bulk(group.consumer(pending.consumer).name());
-        ctx.reply.integer((now_ms - pending.delivered_ms).max(0));
+        ctx.reply.integer(now_ms.saturating_sub(pending.delivered_ms).max(0));
         ctx.reply.integer(pending.deliveries as i64);
     }
     ctx.reply.end_array(mark, count);

@@ -44,9 +44,9 @@ pub(super) fn consumers(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         ctx.reply.bulk(b"name");
         ctx.reply.bulk(consumer.name());
         number(ctx.reply, "pending", consumer.pending_len() as u64);
-        number(ctx.reply, "idle", (now_ms - consumer.seen_ms).max(0) as u64);
+        number(ctx.reply, "idle", now_ms.saturating_sub(consumer.seen_ms).max(0) as u64);
         ctx.reply.bulk(b"inactive");
-        ctx.reply.integer(consumer.active_ms.map_or(-1, |active_ms| now_ms - active_ms));
+        ctx.reply.integer(consumer.active_ms.map_or(-1, |active_ms| now_ms.saturating_sub(active_ms)));
     }
     Ok(())
 }
