@@ -4,7 +4,7 @@
 # Addresses are tagged in `thin_bytes` and the table of keys: exposed, so provenance is permissive there.
 export MIRIFLAGS=-Zmiri-permissive-provenance
 filters=(
-    decimal listpack thin_bytes unaligned_box
+    decimal listpack unaligned_box
 )
 # A filter that matches nothing would pass unseen.
 tests=$(cargo "+$NIGHTLY" miri test -p warmline-structures --lib -- --list)
