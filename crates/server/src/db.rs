@@ -240,9 +240,10 @@ impl Db {
         let table = &self.databases[self.selected];
         let expiries = (0..samples.min(table.expiring_len()))
             .filter_map(|_| table.random_expiring(&mut self.random).and_then(|entry| entry.expiry_ms()));
-        let (sum, count) =
-            expiries.fold((0, 0), |(sum, count), ms| (sum + (ms - self.now_ms).max(0), count + 1));
-        if count == 0 { 0 } else { sum / count }
+        let (sum, count) = expiries.fold((0i128, 0), |(sum, count), ms| {
+            (sum + i128::from(ms.saturating_sub(self.now_ms)).max(0), count + 1)
+        });
+        if count == 0 { 0 } else { (sum / count) as i64 }
     }
 
     /// Says that the key has changed: `class` and `event` are the keyspace notification's.

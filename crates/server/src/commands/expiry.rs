@@ -186,12 +186,12 @@ fn persist(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn ttl(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let now_ms = ctx.db.now_ms();
-    answer_expiry(ctx, args, |expiry_ms| (expiry_ms - now_ms).saturating_add(500) / 1000)
+    answer_expiry(ctx, args, |expiry_ms| expiry_ms.saturating_sub(now_ms).saturating_add(500) / 1000)
 }
 
 fn pttl(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let now_ms = ctx.db.now_ms();
-    answer_expiry(ctx, args, |expiry_ms| expiry_ms - now_ms)
+    answer_expiry(ctx, args, |expiry_ms| expiry_ms.saturating_sub(now_ms))
 }
 
 fn expiretime(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

@@ -291,13 +291,13 @@ impl Generator {
         args
     }
 
-    /// A new list of a few elements that together take as many bytes as a node may have, or one more or less.
+    /// A new list of a few elements that together take about as many bytes as a node may have.
     fn brimful(&mut self) -> Command {
         const SCRIPT: &[u8] =
             b"redis.call('DEL', KEYS[1]) return redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))";
         let key = self.source.key_of("list");
         let random = &mut self.source.random;
-        let mut left = (1 << (12 + random.below(5))) + random.below(4) - 2;
+        let mut left = (1 << (12 + random.below(5))) + random.below(16) - 13;
         let name = pick(random, &["RPUSH", "LPUSH"]);
         let mut args = [b"EVAL", SCRIPT, b"1", key.as_slice(), name.as_bytes()].map(<[u8]>::to_vec).to_vec();
         for elements_left in (1..2 + random.below(5)).rev() {

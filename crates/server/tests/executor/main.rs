@@ -27,7 +27,9 @@ mod world;
 
 use random::Random;
 use run::Run;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use wire::response::Value;
 use world::{Step, World};
@@ -44,15 +46,28 @@ fn number(name: &str) -> Option<u64> {
         .map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
 }
 
+static SEED: AtomicU64 = AtomicU64::new(0);
+
+/// A panic within a script ends the process: then its seed is all that is known of it.
+fn tell_seed_of_panics() {
+    let hook = take_hook();
+    set_hook(Box::new(move |info| {
+        let _ = writeln!(std::io::stderr(), "SEED={} RUNS=1", SEED.load(Ordering::Relaxed));
+        hook(info);
+    }));
+}
+
 #[test]
 fn random_commands_leave_everything_in_order() {
     world::enter_directory();
+    tell_seed_of_panics();
     let first = number("SEED").unwrap_or(1);
     let runs = number("RUNS").unwrap_or(RUNS * number("WARMLINE_TEST_SCALE").unwrap_or(1));
     let minutes = number("WARMLINE_FUZZ_MINUTES").map(|minutes| Duration::from_secs(60 * minutes));
     let started = Instant::now();
     let mut seed = first;
     while minutes.map_or(seed < first + runs, |minutes| started.elapsed() < minutes) {
+        SEED.store(seed, Ordering::Relaxed);
         let mut run = Run::new(Random::new(seed));
         if catch_unwind(AssertUnwindSafe(|| run.go(STEPS))).is_err() {
             let text = shrink::report(&run.beginning);

@@ -135,12 +135,12 @@ pub(super) fn hpersist(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 pub(super) fn httl(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let now_ms = ctx.db.now_ms();
-    answer_expiry(ctx, args, |expiry_ms| rounded_seconds((expiry_ms - now_ms).max(0)))
+    answer_expiry(ctx, args, |expiry_ms| rounded_seconds(expiry_ms.saturating_sub(now_ms).max(0)))
 }
 
 pub(super) fn hpttl(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let now_ms = ctx.db.now_ms();
-    answer_expiry(ctx, args, |expiry_ms| (expiry_ms - now_ms).max(0))
+    answer_expiry(ctx, args, |expiry_ms| expiry_ms.saturating_sub(now_ms).max(0))
 }
 
 pub(super) fn hexpiretime(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
