@@ -195,8 +195,8 @@ fn start_on(files: &Files, options: &[&str]) -> Result<Process, String> {
     }
 }
 
-/// Whether the server loads what it finds; if not, it says why.
-fn loads(files: &Files, options: &[&str]) -> bool {
+/// A signature of what the server has loaded of what it finds; `None` if it refuses, and then it has said why.
+fn loads(files: &Files, options: &[&str]) -> Option<String> {
     match start_on(files, options) {
         Ok(mut server) => {
             let started = Instant::now();
@@ -204,40 +204,76 @@ fn loads(files: &Files, options: &[&str]) -> bool {
                 let mut client = Client::new(stream);
                 while let Some(reply) = client.try_ask(&[b"PING"]) {
                     if process::shown(&reply) == "PONG" {
-                        return true;
+                        return Some(client.ask("DEBUG DIGEST"));
                     }
                     assert!(started.elapsed() < PATIENCE, "it loads for ever");
                 }
             }
             // It has listened while it was loading, and has met the error then.
             assert_eq!(server.wait().code(), Some(1), "it ends by itself, not by a signal nor a panic");
-            false
+            None
         }
         Err(text) => {
             assert!(!text.is_empty() && !text.contains("panicked"), "{text}");
-            false
+            None
         }
     }
 }
 
+/// A signature of what the commands of an append-only file make when a client sends them, as far as they can be read.
+fn sent_by_a_client(client: &mut Client<TcpStream>, file: &[u8]) -> String {
+    client.ask("FLUSHALL");
+    let mut reader = wire::aof::Reader::new(file, 0);
+    while let Ok(item) = reader.read() {
+        match item {
+            wire::aof::Item::Command(arguments) => {
+                let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
+                client.try_ask(&arguments);
+            }
+            wire::aof::Item::End => break,
+            wire::aof::Item::Timestamp(_) | wire::aof::Item::Comment => {}
+        }
+    }
+    // A transaction that has no end is not run.
+    client.ask("RESET");
+    client.ask("DEBUG DIGEST")
+}
+
+/// What is loaded is what the file says with that bit, to the last byte, and a file that is refused stays as it was.
 #[test]
-fn an_append_only_file_with_a_wrong_bit_is_loaded_or_refused() {
+fn an_append_only_file_with_a_wrong_bit_is_loaded_as_it_is_or_refused() {
+    const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
+    let options = [&ALWAYS[..], &DEBUG].concat();
     let files = Files::new("flips");
     {
         let server = files.start(&ALWAYS);
         fill_some(&mut loaded(&server));
     }
     let whole = fs::read(files.increment()).unwrap();
+    let other = Process::start(&DEBUG);
+    let mut client = other.connect();
+    let unbroken = sent_by_a_client(&mut client, &whole);
+    assert_eq!(loads(&files, &options).as_ref(), Some(&unbroken));
     let mut random = structures::random::Random::new(7);
-    let (mut loaded, mut refused) = (0, 0);
-    for _ in 0..8 * scale() {
+    let (mut changed, mut refused) = (0, 0);
+    for _ in 0..16 * scale() {
         let mut broken = whole.clone();
         let bit = random.below(8 * whole.len() as u64) as usize;
         broken[bit / 8] ^= 1 << (bit % 8);
         fs::write(files.increment(), &broken).unwrap();
-        if loads(&files, &ALWAYS) { loaded += 1 } else { refused += 1 }
+        match loads(&files, &options) {
+            Some(digest) => {
+                assert_eq!(digest, sent_by_a_client(&mut client, &broken), "bit {bit} of the file");
+                changed += u64::from(digest != unbroken);
+            }
+            None => {
+                assert_eq!(fs::read(files.increment()).unwrap(), broken, "bit {bit}");
+                refused += 1;
+            }
+        }
     }
-    println!("{loaded} loaded, {refused} refused");
+    println!("{changed} loaded with other data, {refused} refused");
+    assert!(changed > 0 && refused > 0);
 }
 
 /// Some values of each type.
@@ -300,9 +336,12 @@ fn a_snapshot_cut_anywhere_or_with_a_wrong_bit_is_refused() {
         let mut broken = whole.clone();
         broken[bit / 8] ^= 1 << (bit % 8);
         assert!(load_snapshot(&broken, true).is_none(), "the checksum sees bit {bit}");
-        // Without it, what is accepted is sound data all the same.
+        // Without it, what is accepted is sound data all the same, and is saved as what it is.
         if let Some(db) = load_snapshot(&broken, false) {
-            assert!(load_snapshot(&snapshot_of(&db), true).is_some(), "bit {bit}");
+            db.check();
+            let again = load_snapshot(&snapshot_of(&db), true).expect("what was saved can be loaded");
+            again.check();
+            assert_eq!(again.digest().text(), db.digest().text(), "bit {bit}");
         }
     }
 }
