@@ -8,6 +8,7 @@ use super::world::{CLIENTS, START_UNIX_MS, Step};
 use super::{Command, payload, settings};
 use server::command::{self, Group};
 use server::commands::GROUPS;
+use std::collections::VecDeque;
 
 /// Commands that a process full of tests cannot run, and why.
 const LEFT_OUT: &[(&str, &str)] = &[
@@ -123,6 +124,8 @@ pub struct Generator {
     weights: Vec<u32>,
     /// Serialised values with the type of keys that they came from.
     payloads: Vec<Vec<u8>>,
+    /// Commands that are to follow one another.
+    coming: VecDeque<Command>,
 }
 
 /// Every command that is run, subcommands instead of their containers.
@@ -149,7 +152,7 @@ impl Generator {
         let weights = weights.collect();
         let mut source = Source::new(random, START_UNIX_MS);
         source.few_keys = theme.is_some();
-        Generator { source, rows, weights, payloads: Vec::new() }
+        Generator { source, rows, weights, payloads: Vec::new(), coming: VecDeque::new() }
     }
 
     /// A value that DUMP has answered.
@@ -162,6 +165,9 @@ impl Generator {
     }
 
     pub fn step(&mut self) -> Step {
+        if let Some(args) = self.coming.pop_front() {
+            return Step::Command { client: 0, args };
+        }
         let random = &mut self.source.random;
         let client = random.below(CLIENTS as u64) as usize;
         let words = |words: &[&str]| words.iter().map(|word| word.as_bytes().to_vec()).collect::<Command>();
@@ -291,27 +297,38 @@ impl Generator {
         args
     }
 
-    /// A new list of a few elements that together take about as many bytes as a node may have.
+    /// A new list with a node as full as it may be: an element that takes most of it, others that come, have it moved or
+    /// packed and unpacked, and go again, and one that takes what is left.
     fn brimful(&mut self) -> Command {
-        const SCRIPT: &[u8] =
-            b"redis.call('DEL', KEYS[1]) return redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))";
         let key = self.source.key_of("list");
         let random = &mut self.source.random;
-        let mut left = (1 << (12 + random.below(5))) + random.below(16) - 13;
-        let name = pick(random, &["RPUSH", "LPUSH"]);
-        let mut args = [b"EVAL", SCRIPT, b"1", key.as_slice(), name.as_bytes()].map(<[u8]>::to_vec).to_vec();
-        for elements_left in (1..2 + random.below(5)).rev() {
-            let share = left / elements_left;
-            // What stands before an element: its length in 6, 12 or 32 bits.
-            let head = match share {
-                0..65 => 1,
-                65..4098 => 2,
-                _ => 5,
-            };
-            args.push(vec![b'x'; (share - head) as usize]);
-            left -= share;
+        let class = if chance(random, 70) { 5 } else { 1 + random.below(4) };
+        let limit = 1 << (11 + class);
+        let large = limit - limit / [2, 9, 9, 30][random.below(4) as usize];
+        let left = limit - large + random.below(2) - random.below(8);
+        let (large, left, beside) = (element_of(large), element_of(left), vec![b'z'; 70_000]);
+        let on = |name: &str, elements: &[&[u8]]| {
+            let words = [name.as_bytes(), &key].into_iter().chain(elements.iter().copied());
+            words.map(<[u8]>::to_vec).collect::<Command>()
+        };
+        let set = |name: &str, value: &str| ["CONFIG", "SET", name, value].map(|word| word.into()).to_vec();
+        let way = random.below(4);
+        let fill = ["-1", "-2", "-3", "-4", "-5"][class as usize - 1];
+        self.coming.extend([set("list-max-listpack-size", fill), set("list-compress-depth", "0")]);
+        self.coming.extend([on("DEL", &[]), on("RPUSH", &[&large])]);
+        if way > 0 {
+            // Its mark goes with what was before it.
+            self.coming.extend([on("LPUSH", &[b"a"]), on("LTRIM", &[b"1", b"-1"])]);
         }
-        args
+        if way > 1 {
+            self.coming.extend([on("LPUSH", &[b"a", b"b"]), set("list-compress-depth", "1")]);
+            self.coming.extend([on("LPUSH", &[&beside]), on("RPUSH", &[&beside])]);
+            self.coming.push_back(set("list-compress-depth", "0"));
+            self.coming.extend(["LPOP", "RPOP", "LPOP", "LPOP"].map(|name| on(name, &[])));
+        }
+        let end = pick(random, &["RPUSH", "LPUSH"]);
+        self.coming.extend([on(end, &[&left]), on("RPUSH", &[b"a"])]);
+        on("TYPE", &[])
     }
 
     fn script(&mut self) -> Command {
@@ -347,6 +364,16 @@ impl Generator {
         let ttl = pick(&mut self.source.random, &["0", "0", "0", "1", "100000"]).into();
         vec![b"RESTORE".to_vec(), key, ttl, payload, b"REPLACE".to_vec()]
     }
+}
+
+/// Text that takes so many bytes of a list's node: its length in 6, 12 or 32 bits comes before it.
+fn element_of(bytes: u64) -> Vec<u8> {
+    let head = match bytes {
+        0..65 => 1,
+        65..4098 => 2,
+        _ => 5,
+    };
+    vec![b'x'; bytes.saturating_sub(head) as usize]
 }
 
 fn key_type_of(kind: u8) -> Option<&'static str> {
