@@ -169,6 +169,60 @@ fn a_torn_file_is_read_up_to_where_it_is_whole() {
     }
 }
 
+/// Files of an append-only file, each the base or an increment, and whether a server starts on them.
+const TORN: &[(&[&str], bool)] = &[
+    (&["b SET a 1|SET b"], true),
+    (&["b SET a 1|MULTI|SET b 2"], true),
+    (&["b SET a 1|SET b", "i "], false),
+    (&["b SET a 1|MULTI|SET b 2", "i "], false),
+    (&["b SET a 1|\0\0\0\0", "i ", "i "], false),
+    (&["b SET a 1|SET b", "i SET c 3"], false),
+    (&["b ", "i SET a 1|SET b"], true),
+    // So a crash leaves it that comes as a rewrite begins.
+    (&["b ", "i SET a 1|SET b", "i "], true),
+    (&["i SET a 1|SET b", "i ", "i "], true),
+    (&["i SET a 1|SET b", "i SET c 3"], false),
+];
+
+/// The bytes of commands between `|`. A key without a value is a command torn in its middle; NULs stay as they are.
+fn commands_of(text: &str) -> Vec<u8> {
+    let command = |text: &str| match text.split(' ').map(str::as_bytes).collect::<Vec<_>>() {
+        words if words == [b"SET".as_slice(), b"b"] => b"*3\r\n$3\r\nSET\r\n$1\r\nb\r\n$1\r".to_vec(),
+        words if text.starts_with('\0') => words.concat(),
+        words => process::encode(&words),
+    };
+    text.split('|').filter(|text| !text.is_empty()).flat_map(command).collect()
+}
+
+/// What is torn is cut where whole commands end if nothing stands behind it. A base was on disk as a whole before
+/// anything was to stand behind it, be that empty.
+#[test]
+fn a_torn_end_is_cut_off_only_where_a_crash_can_have_left_it() {
+    for (parts, starts) in TORN {
+        let files = Files::new("torn-part");
+        fs::create_dir_all(files.0.join("appendonlydir")).unwrap();
+        let (mut manifest, mut torn) = (String::new(), None);
+        for (number, part) in (1..).zip(*parts) {
+            let (kind, text) = part.split_once(' ').unwrap();
+            let name = format!("appendonly.aof.{number}.{}.aof", if kind == "b" { "base" } else { "incr" });
+            let path = files.0.join("appendonlydir").join(&name);
+            fs::write(&path, commands_of(text)).unwrap();
+            torn = torn.or_else(|| text.contains('|').then_some(path));
+            manifest += &format!("file {name} seq {number} type {kind}\n");
+        }
+        fs::write(files.0.join("appendonlydir/appendonly.aof.manifest"), manifest).unwrap();
+        let (torn, whole) = (torn.unwrap(), commands_of("SET a 1"));
+        let before = fs::read(&torn).unwrap();
+        let refuses = ["--appendonly", "yes", "--aof-load-truncated", "no"];
+        assert_eq!(loads(&files, &refuses), None, "{parts:?}");
+        assert_eq!(fs::read(&torn).unwrap(), before, "{parts:?}");
+        let loaded = loads(&files, &["--appendonly", "yes", "--enable-debug-command", "yes"]);
+        assert_eq!(loaded.is_some(), *starts, "{parts:?}");
+        let kept = fs::read(&torn).unwrap();
+        assert_eq!(kept, if *starts { whole } else { before }, "{parts:?}");
+    }
+}
+
 /// A server on files that may be broken: it runs, or it has refused to start with an error.
 fn start_on(files: &Files, options: &[&str]) -> Result<Process, String> {
     let port = free_port();

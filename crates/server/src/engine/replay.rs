@@ -35,6 +35,10 @@ pub(crate) struct LogLoading {
     pub asked_by: Option<ClientSlot>,
     /// Those not begun yet.
     paths: VecDeque<PathBuf>,
+    /// The first of them is the base.
+    begins_with_base: bool,
+    /// The current file is.
+    in_base: bool,
     current: Option<(PathBuf, Source)>,
     /// Read, and to be run before anything else is read: a script among them may take long.
     ready: VecDeque<(CommandId, OwnedArgs)>,
@@ -119,6 +123,8 @@ impl Executor {
             client,
             asked_by: None,
             paths,
+            begins_with_base: manifest.base.is_some(),
+            in_base: false,
             current: None,
             ready: VecDeque::new(),
             transaction: None,
@@ -189,6 +195,7 @@ impl Executor {
         } else {
             Source::Commands(commands_of(Box::new(file), 0))
         };
+        loading.in_base = std::mem::take(&mut loading.begins_with_base);
         loading.valid_up_to = 0;
         loading.current = Some((path, source));
         Ok(true)
@@ -296,8 +303,10 @@ impl Executor {
         if loading.transaction.take().is_some() {
             log::warn!("Revert incomplete MULTI/EXEC transaction in AOF file {}", path.display());
         }
-        // A file behind it that holds nothing is one of a rewrite that was about to begin.
-        if loading.paths.iter().any(|path| self.bytes_of(path) > 0) {
+        // An increment that holds nothing is one of a rewrite that was about to begin: the one before it may lack its
+        // end. A base was whole, and on disk, before anything was to stand behind it.
+        let goes_on = |path: &PathBuf| loading.in_base || self.bytes_of(path) > 0;
+        if loading.paths.iter().any(goes_on) {
             log::warn!("Fatal error: the truncated file is not the last file");
         } else if self.server.config.aof_load_truncated {
             log::warn!("!!! Warning: short read while loading the AOF file {}!!!", path.display());
