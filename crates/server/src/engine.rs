@@ -113,7 +113,6 @@ impl Executor {
 
     /// Copies what the data needs to know of the configuration; call after every change to it.
     pub fn reconfigured(&mut self) {
-        self.server.config_changed = false;
         let config = &self.server.config;
         self.db.limits = crate::db::collection::EncodingLimits::of(config);
         if self.eviction_policy != config.maxmemory_policy {

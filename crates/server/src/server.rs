@@ -145,6 +145,12 @@ pub trait Surroundings {
     fn apply(&mut self, current: &Config, next: &Config, changes: &[Change]) -> Result<(), SetError>;
 }
 
+/// The configuration as it was, and which options were set: for when one of them cannot be had after all.
+pub struct ReplacedConfig {
+    pub config: Config,
+    pub changes: Vec<Change>,
+}
+
 /// A world without sockets or files, for tests.
 pub struct Nowhere;
 
@@ -156,8 +162,8 @@ impl Surroundings for Nowhere {
 
 pub struct Server {
     pub config: Config,
-    /// The configuration has been changed, and the executor has not copied what it needs yet.
-    pub config_changed: bool,
+    /// What CONFIG SET has just changed; the executor has not followed it yet.
+    pub replaced_config: Option<Box<ReplacedConfig>>,
     pub surroundings: Box<dyn Surroundings>,
     /// The instant of the command at hand.
     pub now: Reading,
@@ -189,7 +195,7 @@ impl Server {
         let scripts = Scripts::new(environment::Options { insecure: config.lua_enable_insecure_api });
         Server {
             config,
-            config_changed: false,
+            replaced_config: None,
             surroundings: Box::new(Nowhere),
             now,
             registry,
@@ -249,6 +255,16 @@ impl Server {
         figures.rejected += u64::from(refused);
         self.observed.statistics.commands_processed += 1;
         self.clients[slot].commands_total += 1;
+    }
+
+    /// Takes back what CONFIG SET has changed.
+    pub fn restore_config(&mut self, replaced: ReplacedConfig) {
+        let ReplacedConfig { config, changes } = replaced;
+        if let Err(error) = self.surroundings.apply(&self.config, &config, &changes) {
+            let reason = error.text().unwrap_or_default();
+            log::warn!("Could not undo a change of options: {}", String::from_utf8_lossy(&reason));
+        }
+        self.config = config;
     }
 
     /// Whether more replicas are asked for than there are: none.

@@ -4,6 +4,7 @@ use crate::command::flag::{ADMIN, LOADING, NO_SCRIPT, STALE};
 use crate::command::{Args, Command, Context, Group, Outcome};
 use crate::config::{self, RewriteRequest, SetError, SetOrigin};
 use crate::error::{ClientError, quoted};
+use crate::server::ReplacedConfig;
 
 const ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
 
@@ -66,8 +67,8 @@ fn set(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let prepared = server.config.prepare(&pairs, SetOrigin { loading, local });
     let (next, changes) = prepared.map_err(|error| refusal(&error))?;
     server.surroundings.apply(&server.config, &next, &changes).map_err(|error| refusal(&error))?;
-    server.config = next;
-    server.config_changed = true;
+    let config = std::mem::replace(&mut server.config, next);
+    server.replaced_config = Some(Box::new(ReplacedConfig { config, changes }));
     ctx.reply.ok();
     Ok(())
 }

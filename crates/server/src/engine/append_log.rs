@@ -206,7 +206,7 @@ impl Executor {
         self.server.config.aof_timestamp_enabled.then(|| self.now_s())
     }
 
-    /// Follows `appendonly` as CONFIG SET has changed it. On failure it is as it was.
+    /// Follows `appendonly` as CONFIG SET has changed it. After an error the option is to be set back.
     pub(super) fn follow_appendonly(&mut self, origin: Origin) -> Answer {
         let wanted = self.server.config.appendonly;
         // A file's own commands are run while what they are read from is put aside.
@@ -223,7 +223,6 @@ impl Executor {
             false
         });
         if !started {
-            self.server.config.appendonly = false;
             return Err(ClientError::text(
                 "ERR CONFIG SET failed (possibly related to argument 'appendonly') - Unable to turn on AOF. Check server logs.",
             ));

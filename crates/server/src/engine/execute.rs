@@ -6,6 +6,7 @@ use super::script::ScriptEnd;
 use crate::command::registry::CommandId;
 use crate::command::{Args, Command, Context, Group, Next, Origin, flag};
 use crate::error::{ClientError, on_the_wire};
+use crate::server::ReplacedConfig;
 use crate::session::client::REPLY_BUFFER_BYTES_MIN;
 use crate::session::{ClientSlot, ReplyMode};
 use wire::reply::ReplyBuffer;
@@ -230,23 +231,21 @@ impl Executor {
             let persisted = self.persist(slot, request, origin, reply);
             (next, outcome) = persisted.map_or_else(|error| (Next::Reply, Err(error)), |next| (next, Ok(())));
         }
-        let failed = outcome.is_err();
+        let mut failed = outcome.is_err();
         if let Err(error) = outcome {
-            let line = error.to_string();
-            self.server.observed.statistics.count_error(&line);
-            reply.error(on_the_wire(&line));
+            self.fail(error, reply);
         }
         self.db.forget_announced();
         self.propagate(slot, command, args, origin, self.db.journal.dirty.saturating_sub(dirty_before));
         self.apply_effects(Some(slot));
         // After what it has changed, for a read may do that too (PFCOUNT, a key that was due).
         self.remember_read_keys(slot, command, args, origin);
-        if self.server.config_changed {
-            self.reconfigured();
-            if let Err(error) = self.follow_appendonly(origin) {
-                reply.truncate(start);
-                reply.error(on_the_wire(&error.to_string()));
-            }
+        if let Some(replaced) = self.server.replaced_config.take()
+            && let Err(error) = self.follow_config(origin, *replaced)
+        {
+            reply.truncate(start);
+            self.fail(error, reply);
+            failed = true;
         }
         match next {
             Next::Reply | Next::NoReply | Next::Persist(_) => {
@@ -262,6 +261,24 @@ impl Executor {
             self.feed_monitors(slot, command, args, origin, failed);
         }
         next
+    }
+
+    #[cold]
+    fn fail(&mut self, error: ClientError, reply: &mut ReplyBuffer) {
+        let line = error.to_string();
+        self.server.observed.statistics.count_error(&line);
+        reply.error(on_the_wire(&line));
+    }
+
+    /// Does what CONFIG SET has changed, or takes all of it back.
+    fn follow_config(&mut self, origin: Origin, replaced: ReplacedConfig) -> Result<(), ClientError> {
+        self.reconfigured();
+        let followed = self.follow_appendonly(origin);
+        if followed.is_err() {
+            self.server.restore_config(replaced);
+            self.reconfigured();
+        }
+        followed
     }
 
     /// Swallows replies the client does not want, lets through what arrived for it meanwhile, and sees whether the

@@ -18,6 +18,7 @@
 //! 5. A server with nothing to do makes hardly any calls, and files do not pile up.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod forks;
 mod history;
 mod requests;
 mod world;
