@@ -1,6 +1,7 @@
 //! What lists, sets, hashes, sorted sets and streams have in common as values: they are found at a key, changed
 //! in place, and gone when empty.
 
+use super::audit::signature;
 use super::object::{Kind, Object};
 use super::{Db, EventClasses};
 use crate::error::ClientError;
@@ -163,11 +164,14 @@ impl Db {
             DueFields { before_ms: self.fields_at_ms(), removed: Vec::new(), emptied: false };
         let means = Means { due_fields: Some(&mut due_fields), ..means!(self) };
         let Some(mut entry) = self.databases[self.selected].get_mut(hash, key) else { return Ok(None) };
-        let collection = entry.object_mut().and_then(C::of_mut).ok_or(ClientError::WrongType)?;
+        let object = entry.object_mut().ok_or(ClientError::WrongType)?;
+        let before = signature(object);
+        let collection = C::of_mut(object).ok_or(ClientError::WrongType)?;
         let fields_expire_ms = collection.earliest_expiry_ms();
         let result = change(collection, means);
         let is_empty = collection.is_empty();
         self.expiring_fields[self.selected].moved(key, fields_expire_ms, collection.earliest_expiry_ms());
+        self.journal.audit.compare(self.selected, key, before, signature(object));
         if is_empty {
             self.remove_hashed(hash, key, self.lazy_freeing.replaced);
             self.emptied = true;

@@ -76,7 +76,7 @@ impl Db {
         let hash = self.table().hash(key);
         let found = !self.remove_if_due(hash, key) && self.table_mut().set_expiry(hash, key, expiry_ms);
         if found {
-            self.journal.mutated();
+            self.journal.audit.key_changed(self.selected, key);
         }
         found
     }

@@ -1,6 +1,7 @@
 //! What commands, expiry and eviction have done to keys, in order. The engine's effects read it after every
 //! command and feed watchers, trackers, notifications and blocked clients from it: nobody else does.
 
+use super::audit::Audit;
 use crate::config::EventClasses;
 
 /// One entry of the journal.
@@ -76,16 +77,15 @@ pub struct Journal {
     dirty_of_its_own: u64,
     /// Changes since the server started; its difference is INFO's `rdb_changes_since_last_save`.
     pub dirty: u64,
-    /// How often the data was mutated and how often that was said, since the last [`Journal::take`].
-    mutations: u32,
-    said: u32,
+    /// Holds what is said, and propagated, against what has changed.
+    pub audit: Audit,
 }
 
 impl Journal {
     #[inline]
     pub fn changed(&mut self, db_index: usize, class: EventClasses, event: &'static str, key: &[u8]) {
         self.dirty += 1;
-        self.said += 1;
+        self.audit.key_said(db_index, key);
         if self.listening {
             self.changes.push(Change::Key { db_index, class, event, key: key.into() });
         }
@@ -102,7 +102,7 @@ impl Journal {
     /// A change that has no event.
     pub fn touched(&mut self, db_index: usize, key: &[u8]) {
         self.dirty += 1;
-        self.said += 1;
+        self.audit.key_said(db_index, key);
         if self.listening {
             self.changes.push(Change::Touched { db_index, key: key.into() });
         }
@@ -132,21 +132,17 @@ impl Journal {
         }
     }
 
+    /// `None`: all databases.
     pub fn flushed(&mut self, db_index: Option<usize>) {
-        self.said += 1;
+        self.audit.database_said(db_index);
         self.changes.push(Change::Flushed { db_index });
     }
 
     pub fn swapped(&mut self, a: usize, b: usize) {
         self.dirty += 1;
-        self.said += 1;
+        self.audit.database_said(Some(a));
+        self.audit.database_said(Some(b));
         self.changes.push(Change::Swapped { a, b });
-    }
-
-    /// The data changed; somebody has to say how before the command ends.
-    #[inline]
-    pub(super) fn mutated(&mut self) {
-        self.mutations += 1;
     }
 
     /// Notes what expiry or eviction does beside the command at hand, and is going to say as one change.
@@ -189,11 +185,10 @@ impl Journal {
         self.changes.is_empty()
     }
 
-    /// Takes what has been said since the last time. A mutation that nobody has said is a bug in a handler.
+    /// Takes what has been said since the last time. A change that nobody has said is a bug in a handler.
     #[inline]
     pub fn take(&mut self) -> Vec<Change> {
-        debug_assert!(self.mutations == 0 || self.said > 0, "a command changed data and did not say so");
-        (self.mutations, self.said) = (0, 0);
+        self.audit.check_said();
         if self.changes.is_empty() { Vec::new() } else { std::mem::take(&mut self.changes) }
     }
 }

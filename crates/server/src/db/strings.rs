@@ -1,5 +1,6 @@
 //! Strings: chosen to sit in the entry, as an integer, or in a buffer of their own.
 
+use super::audit::signature;
 use super::object::Text;
 use super::{Db, Kind, Object, Value};
 use crate::error::ClientError;
@@ -60,7 +61,7 @@ impl Db {
             && !hidden(entry.as_ref().expiry_ms())
         {
             if entry.set_integer(n) {
-                self.journal.mutated();
+                self.journal.audit.key_changed(self.selected, key);
                 return;
             }
             expiry_ms = entry.as_ref().expiry_ms();
@@ -91,10 +92,14 @@ impl Db {
         if let Some(mut entry) = self.table_mut().get_mut(hash, key)
             && !hidden(entry.as_ref().expiry_ms())
         {
-            if let Some(Object::Text(text)) = entry.object_mut() {
+            if let Some(object) = entry.object_mut() {
+                let before = signature(object);
+                let Object::Text(text) = object else { return Err(ClientError::WrongType) };
                 let (result, changed) = edit(text.to_mut());
-                if changed {
-                    self.journal.mutated();
+                let after = signature(object);
+                match changed {
+                    true => self.journal.audit.key_changed(self.selected, key),
+                    false => self.journal.audit.compare(self.selected, key, before, after),
                 }
                 return Ok(result);
             }

@@ -709,6 +709,7 @@ impl Executor {
         }
         self.db.journal.dirty = dirty;
         self.db.journal.flushed(None);
+        self.db.journal.audit.forget_unpropagated();
     }
 }
 

@@ -20,13 +20,15 @@ impl Executor {
         changes: u64,
     ) {
         if !self.db.journal.recording {
-            return;
+            return self.db.journal.audit.forget_unpropagated();
         }
         let noted = self.db.journal.take_effects();
         if origin.in_script && !self.script_is_told() {
+            self.db.journal.audit.forget_unpropagated();
             self.unit.extend(noted.effects.into_iter().filter(|effect| effect.of_its_own));
             return;
         }
+        let before = self.unit.len();
         self.unit.extend(noted.effects);
         if changes > noted.dirty_of_its_own && !noted.replaced && is_told(row) {
             let db_index = self.db.selected();
@@ -37,6 +39,11 @@ impl Executor {
             };
             self.unit.extend(own.map(|arguments| Effect { db_index, arguments, of_its_own: false }));
         }
+        if row.name == "debug" {
+            // It makes up keys, or brings the data from where it has been written already.
+            self.db.journal.audit.forget_unpropagated();
+        }
+        self.db.journal.audit.check_propagated(&self.unit[before..]);
         if !origin.in_transaction && self.suspended.is_none() {
             self.end_unit(slot);
         }
@@ -51,11 +58,11 @@ impl Executor {
     /// Expiry and eviction have removed keys on their own account: each is told by itself.
     pub(super) fn propagate_removals(&mut self) {
         if !self.db.journal.recording {
-            return;
+            return self.db.journal.audit.forget_unpropagated();
         }
-        for effect in self.db.journal.take_effects().effects {
-            self.append(&effect);
-        }
+        let effects = self.db.journal.take_effects().effects;
+        self.db.journal.audit.check_propagated(&effects);
+        effects.iter().for_each(|effect| self.append(effect));
     }
 
     /// All that was done as one, for the client, has been done: it is told as one.

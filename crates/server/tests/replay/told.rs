@@ -3,7 +3,9 @@
 use super::contents::{Contents, Detail};
 use super::life::Life;
 use super::{Folder, START_UNIX_MS};
-use server::config::{AppendFsync, Config};
+use server::command::registry::Registry;
+use server::command::{Args, Command, Context, Group, Outcome, flag};
+use server::config::{AppendFsync, Config, EventClasses};
 use std::time::{Duration, Instant};
 
 fn config() -> Config {
@@ -180,4 +182,49 @@ fn clients_wait_until_their_changes_are_on_disk() {
         assert_eq!(answer_in_time(&mut life, "WAITAOF 0 1 30"), wanted, "there are no replicas");
         assert_eq!(tell(&mut life, "MULTI\n SET a 2\n WAITAOF 1 0 0\n EXEC").last_chunk(), Some(b":0\r\n"));
     }
+}
+
+fn unsaid(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    ctx.db.put_text(args.at(1), b"value", None);
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn said(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    unsaid(ctx, args)?;
+    ctx.db.changed(EventClasses::STRING, "set", args.at(1));
+    Ok(())
+}
+
+/// Commands that are wrong on purpose: one does not say what it changes, one says in its row that it changes nothing.
+const WRONG: &[Command] = &[
+    Command::new("unsaid", 2, Group::String, unsaid).flags(flag::WRITE),
+    Command::new("unpropagated", 2, Group::String, said).flags(flag::READONLY),
+    Command::new("right", 2, Group::String, said).flags(flag::WRITE),
+];
+
+fn tell_wrongly(number: u64, story: &str) {
+    let folder = Folder::new(2_000_020 + number);
+    let mut life = Life::begin(&config(), &folder.0.join("live"), START_UNIX_MS, 1);
+    life.executor.server.registry = Registry::new(&[WRONG]);
+    tell(&mut life, story);
+}
+
+#[test]
+fn debug_builds_let_pass_what_is_said_and_propagated() {
+    tell_wrongly(0, "RIGHT key");
+}
+
+#[cfg(debug_assertions)]
+#[test]
+#[should_panic(expected = "the value of 'key' in database 0 was changed, and nobody has said so")]
+fn debug_builds_stop_what_is_not_said() {
+    tell_wrongly(1, "RIGHT other\n UNSAID key");
+}
+
+#[cfg(debug_assertions)]
+#[test]
+#[should_panic(expected = "the value of 'key' in database 0 was changed, and what is propagated is []")]
+fn debug_builds_stop_what_is_not_propagated() {
+    tell_wrongly(2, "RIGHT other\n UNPROPAGATED key");
 }

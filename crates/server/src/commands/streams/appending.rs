@@ -2,7 +2,7 @@
 
 use super::ids::{self, PartialId};
 use crate::command::{Args, Context, Outcome};
-use crate::db::collection::Means;
+use crate::db::collection::{Collection, Means};
 use crate::db::stream::{AppendError, Stream, StreamId, TrimTo, reply_id};
 use crate::db::{Db, EventClasses};
 use crate::error::ClientError;
@@ -173,20 +173,22 @@ pub(super) fn xadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return Ok(());
     }
     let trim = addition.options.trim;
-    let added = ctx.db.change_or_create(key, |stream: &mut Stream, means| {
-        let id = add(stream, addition.id, items, &means)?;
+    let append = |stream: &mut Stream, means: &Means<'_>| {
+        let id = add(stream, addition.id, items, means)?;
         let trimmed = trim.map_or(0, |trim| stream.trim(trim.to, trim.approximate, trim.limit));
-        Ok((id, trimmed))
-    })?;
-    let (id, trimmed) = match added {
-        Ok(added) => added,
-        Err(error) => {
-            ctx.db.journal.not_verbatim();
-            if is_new && ctx.db.remove(key) {
-                ctx.db.journal.touched(ctx.db.selected(), key);
-            }
-            return Err(error);
-        }
+        Ok::<_, ClientError>((id, trimmed))
+    };
+    let (id, trimmed) = if is_new {
+        let (stream, added) = ctx.db.build(|means| {
+            let mut stream = Stream::new(means.limits, means.seed);
+            let added = append(&mut stream, &means)?;
+            Ok::<_, ClientError>((stream, added))
+        })?;
+        ctx.db.store_collection(key, stream);
+        added
+    } else {
+        let added = ctx.db.change(key, |stream: &mut Stream, means| append(stream, &means))?;
+        added.expect("the stream was there just now")?
     };
     tell_added(ctx.db, key, id, items);
     if trimmed > 0 {

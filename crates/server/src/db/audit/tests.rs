@@ -1,0 +1,128 @@
+use super::*;
+use crate::config::EventClasses;
+use crate::db::Db;
+use crate::db::list::{End, List};
+use structures::hash::HashSeed;
+
+fn db() -> Db {
+    let mut db = Db::new(2, HashSeed::new(1, 2), 3);
+    db.journal.recording = true;
+    push(&mut db, b"list");
+    db.changed(EventClasses::LIST, "rpush", b"list");
+    settle(&mut db);
+    db
+}
+
+/// What a handler does that forgets to say so.
+fn push(db: &mut Db, key: &[u8]) {
+    db.change_or_create(key, |list: &mut List, _| list.push(End::Right, b"element")).unwrap();
+}
+
+fn settle(db: &mut Db) {
+    db.journal.take();
+    db.journal.audit.forget_unpropagated();
+}
+
+fn effect(words: &[&[u8]]) -> Effect {
+    let arguments = words.iter().map(|word| word.to_vec()).collect();
+    Effect { db_index: 0, arguments, of_its_own: false }
+}
+
+#[test]
+#[should_panic(expected = "the value of 'list' in database 0 was changed, and nobody has said so")]
+fn a_value_changed_in_place_must_be_said() {
+    let mut db = db();
+    push(&mut db, b"list");
+    db.journal.take();
+}
+
+#[test]
+#[should_panic(expected = "the value of 'list' in database 0 was changed, and nobody has said so")]
+fn another_key_that_is_said_does_not_stand_for_it() {
+    let mut db = db();
+    push(&mut db, b"list");
+    db.changed(EventClasses::LIST, "rpush", b"lists");
+    db.with_database(1, |db| db.changed(EventClasses::LIST, "rpush", b"list"));
+    db.journal.take();
+}
+
+#[test]
+#[should_panic(expected = "nobody has said so")]
+fn a_string_edited_in_place_must_be_said_whatever_the_edit_answers() {
+    let mut db = db();
+    db.put_buffer(b"text", b"before".to_vec(), None);
+    db.changed(EventClasses::STRING, "set", b"text");
+    settle(&mut db);
+    db.edit_text_if(b"text", |text| (text.push(b'!'), false)).unwrap();
+    db.journal.take();
+}
+
+#[test]
+#[should_panic(expected = "nobody has said so")]
+fn a_key_that_gets_an_expiry_must_be_said() {
+    let mut db = db();
+    db.set_expiry(b"list", Some(i64::MAX));
+    db.journal.take();
+}
+
+#[test]
+#[should_panic(expected = "database 1 was changed, and nobody has said so")]
+fn both_databases_that_are_exchanged_must_be_said() {
+    let mut db = db();
+    db.swap(0, 1);
+    db.journal.flushed(Some(0));
+    db.journal.take();
+}
+
+#[test]
+fn what_has_not_changed_may_be_said_or_not() {
+    let mut db = db();
+    db.change(b"list", |list: &mut List, _| list.len()).unwrap();
+    db.edit_text_if(b"text", |text| (text.push(b'!'), false)).unwrap();
+    db.journal.take();
+    db.journal.audit.check_propagated(&[]);
+    db.changed(EventClasses::LIST, "rpush", b"list");
+    db.journal.take();
+}
+
+#[test]
+#[should_panic(expected = "the value of 'list' in database 0 was changed, and what is propagated is [")]
+fn what_was_said_must_be_propagated() {
+    let mut db = db();
+    push(&mut db, b"list");
+    db.changed(EventClasses::LIST, "rpush", b"list");
+    db.journal.audit.check_propagated(&[effect(&[b"RPUSH", b"lists", b"element"])]);
+}
+
+#[test]
+fn an_effect_names_what_has_changed() {
+    let mut db = db();
+    push(&mut db, b"list");
+    db.changed(EventClasses::LIST, "rpush", b"list");
+    db.swap(0, 1);
+    db.journal.swapped(0, 1);
+    db.journal.audit.check_propagated(&[effect(&[b"RPUSH", b"list", b"element"])]);
+}
+
+#[test]
+#[should_panic(expected = "what is propagated is []")]
+fn an_exchange_must_be_propagated() {
+    let mut db = db();
+    db.swap(0, 1);
+    db.journal.swapped(0, 1);
+    db.journal.audit.check_propagated(&[]);
+}
+
+/// Nobody that watches the stream hears of it, but a copy needs it.
+#[test]
+#[should_panic(expected = "the value of 'stream' in database 0 was changed, and what is propagated is []")]
+fn groups_must_be_propagated() {
+    let mut db = db();
+    db.change_or_create(b"stream", |_: &mut Stream, _| ()).unwrap();
+    db.changed(EventClasses::STREAM, "xadd", b"stream");
+    settle(&mut db);
+    db.change(b"stream", |stream: &mut Stream, _| stream.create_group(b"group", StreamId::MIN, None))
+        .unwrap();
+    db.journal.take();
+    db.journal.audit.check_propagated(&[]);
+}
