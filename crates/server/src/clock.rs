@@ -1,6 +1,7 @@
 //! The only place where time is read. The executor samples it once per batch and hands readings down, so a
 //! command sees one instant from start to end and tests can turn the clock by hand.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// One reading of both clocks.
@@ -23,7 +24,31 @@ impl Reading {
 #[derive(Clone, Debug)]
 pub enum Clock {
     Machine { start: Instant, cycles: quanta::Clock, start_cycles: u64 },
-    Virtual { now: Reading },
+    Virtual(VirtualClock),
+}
+
+/// A clock that a test turns.
+#[derive(Debug, Default)]
+pub struct VirtualClock {
+    now: Reading,
+    /// Each look at it turns it on by so much.
+    pace_us: u64,
+    passed_us: AtomicU64,
+}
+
+impl Clone for VirtualClock {
+    fn clone(&self) -> Self {
+        let passed_us = AtomicU64::new(self.passed_us.load(Ordering::Relaxed));
+        VirtualClock { now: self.now, pace_us: self.pace_us, passed_us }
+    }
+}
+
+impl VirtualClock {
+    fn read(&self) -> Reading {
+        let passed_us = self.passed_us.fetch_add(self.pace_us, Ordering::Relaxed);
+        let Reading { unix_us, monotonic_us } = self.now;
+        Reading { unix_us: unix_us + passed_us as i64, monotonic_us: monotonic_us + passed_us }
+    }
 }
 
 impl Clock {
@@ -34,7 +59,8 @@ impl Clock {
 
     /// A clock that stands still at `unix_ms` until [`Clock::advance_ms`].
     pub fn standing_at(unix_ms: i64) -> Self {
-        Clock::Virtual { now: Reading { unix_us: unix_ms * 1000, monotonic_us: 0 } }
+        let now = Reading { unix_us: unix_ms * 1000, monotonic_us: 0 };
+        Clock::Virtual(VirtualClock { now, ..VirtualClock::default() })
     }
 
     pub fn read(&self) -> Reading {
@@ -43,7 +69,7 @@ impl Clock {
                 unix_us: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_micros() as i64),
                 monotonic_us: start.elapsed().as_micros() as u64,
             },
-            Clock::Virtual { now } => *now,
+            Clock::Virtual(clock) => clock.read(),
         }
     }
 
@@ -52,7 +78,7 @@ impl Clock {
     pub fn monotonic_us(&self) -> u64 {
         match self {
             Clock::Machine { start, .. } => start.elapsed().as_micros() as u64,
-            Clock::Virtual { now } => now.monotonic_us,
+            Clock::Virtual(clock) => clock.read().monotonic_us,
         }
     }
 
@@ -62,7 +88,7 @@ impl Clock {
     pub fn stopwatch_ns(&self) -> u64 {
         match self {
             Clock::Machine { cycles, start_cycles, .. } => cycles.delta_as_nanos(*start_cycles, cycles.raw()),
-            Clock::Virtual { now } => now.monotonic_us * 1000,
+            Clock::Virtual(clock) => clock.read().monotonic_us * 1000,
         }
     }
 
@@ -70,7 +96,7 @@ impl Clock {
     pub fn set_unix_us(&mut self, unix_us: i64) {
         match self {
             Clock::Machine { .. } => panic!("only a virtual clock can be set"),
-            Clock::Virtual { now } => now.unix_us = unix_us,
+            Clock::Virtual(clock) => clock.now.unix_us = unix_us - *clock.passed_us.get_mut() as i64,
         }
     }
 
@@ -78,10 +104,18 @@ impl Clock {
     pub fn advance_ms(&mut self, ms: u64) {
         match self {
             Clock::Machine { .. } => panic!("only a virtual clock can be advanced"),
-            Clock::Virtual { now } => {
+            Clock::Virtual(VirtualClock { now, .. }) => {
                 now.unix_us += (ms * 1000) as i64;
                 now.monotonic_us += ms * 1000;
             }
+        }
+    }
+
+    /// Lets a virtual clock run, by so much with each look at it, or stand still.
+    pub fn set_pace_us(&mut self, us: u64) {
+        match self {
+            Clock::Machine { .. } => panic!("a machine's clock goes at its own pace"),
+            Clock::Virtual(clock) => clock.pace_us = us,
         }
     }
 }

@@ -7,6 +7,7 @@
 //! itself when it removes a key on its own; the engine's effects read the journal after each command.
 
 pub mod access;
+mod audit;
 mod check;
 pub mod collection;
 pub mod digest;
@@ -359,7 +360,7 @@ impl Db {
             return None;
         }
         let removed = self.table_mut().remove(hash, key)?;
-        self.journal.mutated();
+        self.journal.audit.key_changed(self.selected, key);
         let expiry_ms = removed.expiry_ms();
         let value = match removed.value() {
             Stored::Inline(bytes) => TakenValue::Bytes(bytes.into()),
@@ -409,7 +410,7 @@ impl Db {
         if let Some(object) = replaced {
             self.discard(object, self.lazy_freeing.replaced);
         }
-        self.journal.mutated();
+        self.journal.audit.key_changed(self.selected, key);
     }
 
     /// Removes the key as a client has asked for; whether it was there.
@@ -430,7 +431,7 @@ impl Db {
 
     fn remove_hashed(&mut self, hash: u64, key: &[u8], in_background: bool) -> bool {
         let Some(removed) = self.table_mut().remove(hash, key) else { return false };
-        self.journal.mutated();
+        self.journal.audit.key_changed(self.selected, key);
         if let Some(object) = removed.into_object() {
             self.fields_moved(key, earliest_expiry_ms(Some(&object)), None);
             self.discard(object, in_background);
@@ -454,7 +455,7 @@ impl Db {
             return;
         }
         let expiring_fields = std::mem::take(&mut self.expiring_fields[self.selected]);
-        self.journal.mutated();
+        self.journal.audit.database_changed(self.selected);
         self.journal.add_dirty(table.len() as u64);
         self.cleared.push(Cleared { db_index: self.selected, table, expiring_fields, in_background });
     }
@@ -470,7 +471,8 @@ impl Db {
     pub fn swap(&mut self, a: usize, b: usize) {
         self.databases.swap(a, b);
         self.expiring_fields.swap(a, b);
-        self.journal.mutated();
+        self.journal.audit.database_changed(a);
+        self.journal.audit.database_changed(b);
     }
 
     /// Goes on with tables that are growing or shrinking, up to `buckets_max` in each.

@@ -1,5 +1,6 @@
 //! The whole executor in a world that is made up from a seed: a disk that fills and fails, power that goes at any call,
-//! children that are killed, a clock that is set. After each end the server is started again on what is left.
+//! children that are killed, a clock that is set, clients that send in pieces, stall and vanish, scripts that are put
+//! aside, a log that is switched off and on. After each end the server is started again on what is left.
 //!
 //! ```text
 //! WARMLINE_TEST_SCALE=10 cargo test -p warmline-server --test simulation     ten times as long
@@ -12,7 +13,8 @@
 //!    out of order. All data is compared, by its digest, with that of a server that was told the same and kept nothing.
 //! 2. With `appendfsync always` all that was acknowledged is found. With `everysec` all that was acknowledged two seconds
 //!    before, not counting time in which writes were refused; and all that was written, if only the process ended.
-//!    Without the file, the last save that was said to have succeeded, or a later one.
+//!    Without the file, the last save that was said to have succeeded, or a later one. What CONFIG SET has switched holds
+//!    from its reply on; the next start reads what it has switched to once that is complete.
 //! 3. A start succeeds, unless a read fails, or an fsync had failed and the power went before a rewrite made up for it.
 //! 4. Requests are answered or refused with a reason; once the disk is well again, writes are accepted.
 //! 5. A server with nothing to do makes hardly any calls, and files do not pile up.
@@ -20,10 +22,14 @@
 
 mod forks;
 mod history;
+mod peer;
+mod promise;
 mod requests;
 mod world;
 
-use history::{History, Unit, Words, ask};
+use history::{History, Unit, ask};
+use peer::{Peer, Request};
+use promise::Source;
 use requests::Shape;
 use server::clock::Clock;
 use server::config::{AppendFsync, Config, ProtectedAction, SavePoint};
@@ -43,12 +49,14 @@ use world::{Disk, End, Weather};
 /// The first instant: 2026-01-01, midnight.
 const START_UNIX_US: i64 = 1_767_225_600_000_000;
 const DAY_US: i64 = 86_400_000_000;
-/// What was acknowledged longer ago is on disk with `everysec`: a second until it is asked for, and what that takes.
-const EVERY_SECOND_US: u64 = 2_000_000;
 /// Longer turns of the clock are those of a process that did not run.
 const TURN_US_MAX: u64 = 100_000;
 const PEERS: usize = 4;
 const FILES_MAX: usize = 60;
+/// How fast time goes for a script that is to be put aside, with each look at the clock.
+const PACE_US: u64 = 100;
+/// Far more turns of the loop than a script is put aside.
+const SLICES_MAX: usize = 10_000;
 
 pub fn server_of(config: Config, monotonic_us: u64) -> Executor {
     let identity = Identity {
@@ -68,28 +76,11 @@ pub fn connect(executor: &mut Executor) -> ClientSlot {
     executor.connect(ConnectionFigures { is_loopback: true, ..ConnectionFigures::default() })
 }
 
-/// A request on its way; the unit that it does, if it does one.
-struct Request {
-    words: Words,
-    does: Option<(Vec<Words>, u64)>,
-}
-
-/// A client's end of a connection.
-struct Peer {
-    slot: ClientSlot,
-    on_the_way: VecDeque<Request>,
-    is_administrator: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Policy {
-    Snapshots,
-    Log(AppendFsync),
-}
-
 #[derive(Clone, Copy, Debug, Default)]
 struct Totals {
     commands: u64,
+    put_aside: u64,
+    switched: u64,
     lives: u64,
     power_cuts: u64,
     refused: u64,
@@ -101,11 +92,16 @@ struct Episode {
     random: Random,
     disk: Arc<Disk>,
     config: Config,
-    policy: Policy,
+    source: Source,
+    /// The administrator changes how the data is kept.
+    switches: bool,
     history: History,
     executor: Option<Box<Executor>>,
     peers: Vec<Peer>,
     units: u64,
+    /// The last unit of the history, if it is a script that has been put aside.
+    in_flight: Option<u64>,
+    has_been_busy: bool,
     /// What is to be in the clock of the next tick.
     monotonic_us: u64,
     unix_offset_us: i64,
@@ -121,8 +117,10 @@ struct Episode {
     forgotten_pages: bool,
     /// And the power has gone since.
     lost_power: bool,
-    /// How many units the save under way holds.
-    saves: usize,
+    /// The append-only file was written to, and complete, at the end of the last tick.
+    log_was_in_use: bool,
+    /// How many units the last child holds, at least.
+    forked: usize,
     forks: u64,
     /// How many had been done when the last tick began.
     units_before: usize,
@@ -135,17 +133,16 @@ struct Episode {
 impl Episode {
     fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
-        let policy = match random.below(5) {
-            0 => Policy::Snapshots,
-            1 | 2 => Policy::Log(AppendFsync::Always),
-            3 => Policy::Log(AppendFsync::No),
-            _ => Policy::Log(AppendFsync::EverySecond),
+        let (source, appendfsync) = match random.below(5) {
+            0 => (Source::Snapshot, AppendFsync::No),
+            1 | 2 => (Source::Log, AppendFsync::Always),
+            3 => (Source::Log, AppendFsync::No),
+            _ => (Source::Log, AppendFsync::EverySecond),
         };
-        let with_log = policy != Policy::Snapshots;
-        let saves = !with_log || random.below(4) == 0;
+        let saves = source == Source::Snapshot || random.below(4) == 0;
         let config = Config {
-            appendonly: with_log,
-            appendfsync: if let Policy::Log(policy) = policy { policy } else { AppendFsync::No },
+            appendfsync,
+            busy_reply_threshold_ms: 1,
             save: saves.then_some(SavePoint { seconds: 1, changes: 1 }).into_iter().collect(),
             auto_aof_rewrite_min_size_bytes: 1000 + random.below(40_000),
             auto_aof_rewrite_percentage: 60,
@@ -155,15 +152,18 @@ impl Episode {
             enable_debug_command: ProtectedAction::Yes,
             ..Config::default()
         };
-        Episode {
+        let mut episode = Episode {
             disk: Arc::new(Disk::new(random.next_u64())),
             random,
             config,
-            policy,
+            source,
+            switches: false,
             history: History::default(),
             executor: None,
             peers: Vec::new(),
             units: 0,
+            in_flight: None,
+            has_been_busy: false,
             monotonic_us: 0,
             unix_offset_us: 0,
             active_us: 0,
@@ -173,14 +173,17 @@ impl Episode {
             mended_after_ticks: 0,
             forgotten_pages: false,
             lost_power: false,
-            saves: 0,
+            log_was_in_use: false,
+            forked: 0,
             forks: 0,
             units_before: 0,
             last_save_us: 0,
             idle_ticks: 0,
             idle_calls: 0,
             totals: Totals::default(),
-        }
+        };
+        episode.switches = episode.random.below(2) == 0;
+        episode
     }
 
     fn executor(&mut self) -> &mut Executor {
@@ -222,7 +225,7 @@ impl Episode {
             self.history.safe_from_kills = self.history.safe;
         }
         self.acknowledged.clear();
-        self.trouble_us = None;
+        (self.trouble_us, self.in_flight) = (None, None);
     }
 
     /// One process, from its start to its end.
@@ -246,6 +249,7 @@ impl Episode {
         if self.random.below(3) == 0 {
             self.recover();
         }
+        self.let_script_end();
         self.compare(self.history.len());
         Ok(match self.random.below(4) {
             0 => End::PowerCut,
@@ -266,10 +270,11 @@ impl Episode {
     }
 
     fn start(&mut self) -> Result<(), RestoreError> {
+        self.config.appendonly = self.source == Source::Log;
         let mut executor = Box::new(server_of(self.config.clone(), 0));
         executor.move_to(World::Simulated(self.disk.clone()));
         (self.monotonic_us, self.forks, self.last_save_us) = (0, 0, 0);
-        (self.saves, self.units_before) = (0, 0);
+        (self.forked, self.units_before) = (0, 0);
         self.disk.set_time(0);
         executor.clock.set_unix_us(START_UNIX_US + self.unix_offset_us);
         self.executor = Some(executor);
@@ -279,6 +284,7 @@ impl Episode {
             self.executor().load_step()?;
             self.executor().end_tick();
         }
+        self.log_was_in_use = self.log_is_in_use();
         Ok(())
     }
 
@@ -289,15 +295,19 @@ impl Episode {
         let client = connect(executor);
         let found = ask(executor, client, &[b"GET", b"unit"]);
         executor.disconnect(client);
-        let text = String::from_utf8_lossy(&found).into_owned();
-        let number = text.lines().nth(1).map_or(0, |number| number.parse().unwrap());
+        let number = number_in(&found);
         if self.lost_power {
             // Nothing is promised of what is there.
             return;
         }
         let position = self.history.position_of(number).expect("what is found has been done");
         let safe = self.history.safe.max(self.history.safe_from_kills);
-        assert!(position >= safe, "{:?}: {position} of {safe} are found", self.policy);
+        assert!(
+            position >= safe,
+            "{:?}, {:?}: {position} of {safe} are found",
+            self.source,
+            self.config.appendfsync
+        );
         log::info!("{position} units are found, {safe} must be");
         self.compare(position);
         self.history.end_at(position);
@@ -316,7 +326,7 @@ impl Episode {
         executor.disconnect(client);
         if expected != digest {
             let differences = self.history.differences(executor);
-            panic!("{:?}: {position} of {}: {differences}", self.policy, self.history.len());
+            panic!("{:?}: {position} of {}: {differences}", self.source, self.history.len());
         }
     }
 
@@ -330,7 +340,7 @@ impl Episode {
     }
 
     fn turn_clock_by(&mut self, turn_us: u64) {
-        self.monotonic_us += turn_us / 1000 * 1000;
+        self.monotonic_us = self.executor().clock.monotonic_us() + turn_us / 1000 * 1000;
         self.active_us += turn_us.min(TURN_US_MAX);
         if self.random.below(200) == 0 {
             self.unix_offset_us = self.random.below(2 * DAY_US as u64) as i64 - DAY_US;
@@ -370,14 +380,14 @@ impl Episode {
 
     fn tick(&mut self) {
         let calls = self.disk.figures().calls;
-        let units = self.history.len();
+        let units = self.done();
         self.saves_begin(units);
         self.executor().begin_tick();
         let commands = self.totals.commands;
         for index in 0..PEERS {
             self.act(index);
         }
-        self.executor().run_timers();
+        self.run_timers();
         while let Some(slot) = self.executor().server.resumed.pop_front() {
             assert!(!self.executor().is_waiting(slot));
         }
@@ -398,50 +408,92 @@ impl Episode {
         assert!(files.len() <= FILES_MAX, "files pile up: {files:?}");
     }
 
+    /// A script that has been put aside goes on.
+    fn run_timers(&mut self) {
+        let was_busy = self.executor().is_busy();
+        self.has_been_busy |= was_busy;
+        self.executor().clock.set_pace_us(if was_busy { PACE_US } else { 0 });
+        self.executor().run_timers();
+        self.executor().clock.set_pace_us(0);
+        if was_busy && !self.executor().is_busy() {
+            self.settle_script();
+        }
+    }
+
+    /// The script put aside has come to its end: it has done all, or was refused or killed before it did anything.
+    fn settle_script(&mut self) {
+        let executor = self.executor.as_mut().expect("a server runs");
+        let client = connect(executor);
+        let found = ask(executor, client, &[b"GET", b"unit"]);
+        executor.disconnect(client);
+        if let Some(number) = self.in_flight.take()
+            && number_in(&found) != number
+        {
+            self.history.take_back();
+        }
+    }
+
+    fn let_script_end(&mut self) {
+        for _ in 0..SLICES_MAX {
+            if !self.executor().is_busy() {
+                return;
+            }
+            self.turn_clock_by(1000);
+            self.tick();
+        }
+        panic!("a script does not end");
+    }
+
     /// A client does something, or nothing, or is gone.
     fn act(&mut self, index: usize) {
         if self.peers.len() <= index {
-            let slot = connect(self.executor());
-            let is_administrator = index == 0;
-            self.peers.push(Peer { slot, on_the_way: VecDeque::new(), is_administrator });
+            let peer = Peer::new(self.executor(), index == 0);
+            self.peers.push(peer);
         }
         match self.random.below(300) {
-            0 => {
-                let slot = self.peers[index].slot;
-                self.executor().disconnect(slot);
-                self.peers[index].slot = connect(self.executor());
-                self.peers[index].on_the_way.clear();
-                return;
-            }
-            1..=200 => return,
+            0 => return self.reconnect(index),
+            1 => self.peers[index].vanish(),
+            2..=200 => return,
             _ => {}
         }
-        if self.peers[index].on_the_way.is_empty() {
+        if self.peers[index].is_idle() {
             self.write_request(index);
         }
-        // What it has sent arrives piece by piece.
-        for _ in 0..self.random.below(8) {
-            let peer = &mut self.peers[index];
-            let slot = peer.slot;
-            if !self.executor.as_ref().is_some_and(|executor| executor.accepts_requests(slot)) {
-                return;
-            }
-            let Some(request) = peer.on_the_way.pop_front() else { return };
+        self.peers[index].send(&mut self.random);
+        let is_open = self.peers[index].read();
+        self.run_requests(index);
+        if !is_open {
+            self.reconnect(index);
+        }
+    }
+
+    /// The connection is gone, and another client has come.
+    fn reconnect(&mut self, index: usize) {
+        let executor = self.executor.as_mut().expect("a server runs");
+        executor.disconnect(self.peers[index].slot);
+        self.peers[index] = Peer::new(executor, self.peers[index].is_administrator);
+    }
+
+    fn run_requests(&mut self, index: usize) {
+        let slot = self.peers[index].slot;
+        while let Some(executor) = self.executor.as_ref().filter(|executor| executor.accepts_requests(slot))
+            && let Some(request) = self.peers[index].next_request(executor)
+        {
             self.execute(slot, request);
         }
     }
 
     fn write_request(&mut self, index: usize) {
         let random = &mut self.random;
-        let Peer { on_the_way, is_administrator, .. } = &mut self.peers[index];
-        if *is_administrator {
+        let peer = &mut self.peers[index];
+        if peer.is_administrator {
             let words = match random.below(40) {
-                0..4 => requests::administration(random),
+                0..4 => requests::administration(random, self.switches),
                 _ => requests::words("PING"),
             };
-            on_the_way.push_back(Request { words, does: None });
+            peer.write(Request { words, does: None });
             if random.below(20) == 0 {
-                on_the_way.push_back(Request { words: requests::words("RESET"), does: None });
+                peer.write(Request { words: requests::words("RESET"), does: None });
             }
             return;
         }
@@ -457,7 +509,7 @@ impl Episode {
             let last = requests.len() - 1;
             for (at, words) in requests.into_iter().enumerate() {
                 let does = (at == last).then(|| (commands.clone(), self.units));
-                on_the_way.push_back(Request { words, does });
+                peer.write(Request { words, does });
             }
         }
     }
@@ -465,7 +517,8 @@ impl Episode {
     fn execute(&mut self, slot: ClientSlot, request: Request) {
         self.totals.commands += 1;
         let executor = self.executor.as_mut().expect("a server runs");
-        let does = request.does.is_some();
+        let number = request.does.as_ref().map(|(_, number)| *number);
+        let does = number.is_some();
         if let Some((commands, number)) = request.does {
             self.totals.commands += commands.len() as u64;
             let unix_us = executor.server.now.unix_us;
@@ -473,80 +526,26 @@ impl Episode {
             self.history.push(Unit { number, commands, unix_us });
         }
         let words: Vec<&[u8]> = request.words.iter().map(Vec::as_slice).collect();
+        let was_busy = executor.is_busy();
+        let paced = words[0] == b"EVAL" && self.random.below(2) == 0;
+        executor.clock.set_pace_us(if paced { PACE_US } else { 0 });
         let answer = ask(executor, slot, &words);
+        executor.clock.set_pace_us(0);
+        if executor.is_busy() && !was_busy {
+            self.totals.put_aside += 1;
+            (self.in_flight, self.has_been_busy) = (number, true);
+            return;
+        }
         if answer.starts_with(b"-") {
             let text = String::from_utf8_lossy(&answer).into_owned();
             let name = String::from_utf8_lossy(words[0]);
-            assert!(self.is_reason(&text, does), "{name}: {text}");
+            assert!(self.is_reason(&text, does, &name), "{name}: {text}");
         }
         if does && (answer.is_empty() || answer.starts_with(b"-") || answer.starts_with(b"*-1")) {
             self.history.take_back();
         }
         if request.words == requests::words("SAVE") && answer == b"+OK\r\n" {
-            self.history.safe = self.history.safe.max(self.saved(self.history.len()));
-        }
-    }
-
-    /// Only without a log does a save count.
-    fn saved(&self, units: usize) -> usize {
-        if self.policy == Policy::Snapshots { units } else { 0 }
-    }
-
-    fn is_reason(&self, error: &str, does: bool) -> bool {
-        let refused = ["-MISCONF", "-EXECABORT", "-ERR\r\n"].iter().any(|known| error.starts_with(known));
-        let administrative = ["-ERR Background", "-ERR Another child", "-ERR Can't execute", "-ERR Command"];
-        match refused {
-            true => self.disk.figures().faults > 0,
-            false => !does && administrative.iter().any(|known| error.starts_with(known)),
-        }
-    }
-
-    /// A save that begins in this tick holds at least so much; one that has ended well is there.
-    fn saves_begin(&mut self, units: usize) {
-        let executor = self.executor.as_ref().expect("a server runs");
-        let figures = &executor.server.observed.persistence;
-        let (forks, saved_us) = (figures.forks, figures.last_save_us);
-        if saved_us != self.last_save_us && figures.last_save_ok {
-            self.last_save_us = saved_us;
-            let saves = self.saved(self.saves);
-            self.history.safe = self.history.safe.max(saves);
-        }
-        if forks != self.forks {
-            self.saves = self.units_before;
-        }
-        (self.forks, self.units_before) = (forks, units);
-    }
-
-    fn note_acknowledged(&mut self, units_before: usize) {
-        let units = self.history.len();
-        let executor = self.executor.as_ref().expect("a server runs");
-        let figures = executor.server.observed.persistence.log.clone();
-        if units > units_before {
-            self.acknowledged.push_back((self.active_us, units));
-        }
-        if figures.lacks_pages {
-            self.mended_after_ticks = 3;
-        }
-        self.mended_after_ticks = self.mended_after_ticks.saturating_sub(1);
-        self.lacks_pages &= self.mended_after_ticks > 0;
-        if figures.trouble().is_some() || figures.lacks_pages || figures.waits_for_rewrite {
-            self.trouble_us = Some(self.active_us);
-        }
-        match self.policy {
-            Policy::Snapshots => {}
-            Policy::Log(AppendFsync::Always) => self.history.safe = units,
-            Policy::Log(_) if figures.buffered_bytes == 0 => self.history.safe_from_kills = units,
-            Policy::Log(_) => {}
-        }
-        let well = self.trouble_us.is_none_or(|trouble_us| self.active_us - trouble_us > EVERY_SECOND_US);
-        while let Some(&(at_us, units)) = self.acknowledged.front()
-            && self.active_us - at_us > EVERY_SECOND_US
-            && well
-        {
-            self.acknowledged.pop_front();
-            if self.policy == Policy::Log(AppendFsync::EverySecond) {
-                self.history.safe = self.history.safe.max(units);
-            }
+            self.saved(self.done());
         }
     }
 
@@ -559,7 +558,7 @@ impl Episode {
             drop(executor.server.clients[peer.slot].output.take());
             if executor.server.clients[peer.slot].is_closing() {
                 executor.disconnect(peer.slot);
-                (peer.slot, peer.on_the_way) = (connect(executor), VecDeque::new());
+                *peer = Peer::new(executor, peer.is_administrator);
             }
         }
         executor.server.condemned.clear();
@@ -572,6 +571,7 @@ impl Episode {
             self.turn_clock_by(TURN_US_MAX);
             self.tick();
         }
+        self.let_script_end();
         let executor = self.executor.as_mut().expect("a server runs");
         executor.begin_tick();
         let client = connect(executor);
@@ -585,6 +585,7 @@ impl Episode {
     /// As the system's signal asks for.
     fn stop(&mut self) -> End {
         self.executor().begin_tick();
+        let (in_use, saves) = (self.log_is_in_use(), !self.config.save.is_empty());
         if !self.executor().shut_down(Shutdown::default()) {
             return End::Killed;
         }
@@ -595,12 +596,19 @@ impl Episode {
         }
         assert_eq!(self.history.len(), units, "nothing is done behind the final save");
         self.executor().end_tick();
-        if self.policy == Policy::Snapshots {
-            self.history.safe = units;
+        if in_use {
+            self.history.safe_from_kills = units;
+        } else if saves {
+            self.saved(units);
         }
-        self.history.safe_from_kills = units;
         End::Exited(0)
     }
+}
+
+/// In the reply to GET; 0 if there is none.
+fn number_in(reply: &[u8]) -> u64 {
+    let text = String::from_utf8_lossy(reply).into_owned();
+    text.lines().nth(1).map_or(0, |number| number.parse().unwrap())
 }
 
 /// What the server tells, and what becomes of it, when one episode is played again.
@@ -645,6 +653,8 @@ fn what_was_acknowledged_survives_whatever_happens() {
     for seed in 1.. {
         let played = play(seed);
         totals.commands += played.commands;
+        totals.put_aside += played.put_aside;
+        totals.switched += played.switched;
         totals.lives += played.lives;
         totals.power_cuts += played.power_cuts;
         totals.refused += played.refused;

@@ -25,7 +25,7 @@ pub fn data_command(random: &mut Random) -> Words {
     let key = random.below(6);
     let element = random.below(300);
     let value = filler(random);
-    words(&match random.below(32) {
+    words(&match random.below(33) {
         0 | 1 => format!("SET s:{key} {value}"),
         2 => format!("APPEND s:{key} {value}"),
         3 => format!("SETRANGE s:{key} {element} {value}"),
@@ -51,6 +51,7 @@ pub fn data_command(random: &mut Random) -> Words {
         28 => format!("COPY z:{key} z:{} REPLACE", element % 6),
         29 => format!("DEL l:{key} m:{key} s:{}", element % 6),
         30 => format!("SINTERSTORE m:{key} m:{} m:{}", element % 6, element % 5),
+        31 => format!("SWAPDB {} {}", element % 4, key % 4),
         _ if element < 6 => "FLUSHALL".to_owned(),
         _ => format!("SETBIT b:{key} {} 1", element * 11),
     })
@@ -102,9 +103,9 @@ pub fn requests_of(commands: &[Words], shape: Shape) -> Vec<Words> {
     }
 }
 
-/// What somebody else does, and asks, at the same time.
-pub fn administration(random: &mut Random) -> Words {
-    words(match random.below(13) {
+/// What somebody else does, and asks, at the same time; `switches`: changes how the data is kept, too.
+pub fn administration(random: &mut Random, switches: bool) -> Words {
+    words(match random.below(if switches { 24 } else { 15 }) {
         0 | 1 => "BGREWRITEAOF",
         2 => "BGSAVE",
         3 => "BGSAVE SCHEDULE",
@@ -116,6 +117,14 @@ pub fn administration(random: &mut Random) -> Words {
         9 => "BLPOP never 0",
         10 => "MULTI",
         11 => "DBSIZE",
+        12 => "EXEC",
+        13 => "SCRIPT KILL",
+        15 | 16 => "CONFIG SET appendonly no",
+        17..=19 => "CONFIG SET appendonly yes",
+        20 => "CONFIG SET appendfsync always",
+        21 => "CONFIG SET appendfsync everysec",
+        22 => "CONFIG SET appendfsync no",
+        23 => "CONFIG SET appendonly yes appendfsync everysec",
         _ => "PING",
     })
 }
