@@ -18,14 +18,10 @@ import tempfile
 import time
 
 # What docs/differences.md names.
-NOT_HERE = {"clusterscan", "failover", "psync", "replconf", "replicaof", "slaveof", "sync"}
+NOT_HERE = {"failover", "psync", "replconf", "replicaof", "slaveof", "sync"}
 
 NOT_HERE_SUBCOMMANDS = {f"{container}|{word}" for container, words in {
     "acl": "dryrun genpass load log save",
-    "cluster": "addslots addslotsrange bumpepoch cancelslotmigrations count-failure-reports countkeysinslot delslots "
-               "delslotsrange failover flushslot flushslots forget getkeysinslot getslotmigrations links meet "
-               "migrateslots myshardid replicas replicate reset saveconfig set-config-epoch setslot slaves slot-stats "
-               "syncslots",
     "module": "load loadex unload",
     "script": "debug",
 }.items() for word in words.split()}

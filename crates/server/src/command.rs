@@ -51,6 +51,8 @@ pub struct Command {
     pub syntax: &'static str,
     /// What versions have changed since the first, oldest first: the version and its change.
     pub history: &'static [(&'static str, &'static str)],
+    /// Since which version another command is to be preferred, and which.
+    pub deprecated: Option<(&'static str, &'static str)>,
     /// For the server's own use or its tests, as COMMAND DOCS says.
     pub internal: bool,
     /// Advice to proxies and cluster clients, as COMMAND INFO lists it.
@@ -86,6 +88,7 @@ impl Command {
             summary: "",
             syntax: "",
             history: &[],
+            deprecated: None,
             internal: false,
             tips: &[],
             subcommands: &[],
@@ -133,6 +136,12 @@ impl Command {
     /// See [`Command::history`].
     pub const fn history(mut self, history: &'static [(&'static str, &'static str)]) -> Self {
         self.history = history;
+        self
+    }
+
+    /// See [`Command::deprecated`].
+    pub const fn deprecated(mut self, since: &'static str, replaced_by: &'static str) -> Self {
+        self.deprecated = Some((since, replaced_by));
         self
     }
 

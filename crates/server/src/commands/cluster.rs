@@ -1,58 +1,180 @@
 //! CLUSTER, of which this server is no part: where keys would be, and that nothing else is known.
 
-use crate::command::flag::{FAST, LOADING, STALE};
-use crate::command::{Args, Command, Context, Group, Outcome};
+use crate::command::flag::{
+    ADMIN, FAST, Flags, LOADING, MAY_REPLICATE, NO_ASYNC_LOADING, NO_SCRIPT, READONLY, STALE,
+    TOUCHES_ARBITRARY_KEYS, WRITE,
+};
+use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
 use crate::error::ClientError;
 
 pub const COMMANDS: &[Command] = &[
-    Command::new("asking", 1, Group::Cluster, cluster_disabled)
-        .flags(FAST)
+    refused("asking", 1, FAST)
         .categories(&["connection"])
         .since("3.0.0", "O(1)")
         .doc("Says that a client follows another node's advice.", ""),
     Command::new("cluster", -2, Group::Cluster, super::container)
         .since("3.0.0", "Depends on subcommand.")
         .doc("Tells about the cluster, of which this server is no part.", "")
-        .subcommands(&[
-            Command::new("cluster|help", 2, Group::Cluster, cluster_disabled)
-                .flags(LOADING | STALE)
-                .since("5.0.0", "O(1)")
-                .doc("Lists the subcommands.", ""),
-            Command::new("cluster|info", 2, Group::Cluster, cluster_disabled)
-                .flags(LOADING | STALE)
-                .since("3.0.0", "O(1)")
-                .doc("Tells the state of the cluster.", "")
-                .tips(&["nondeterministic_output"]),
-            Command::new("cluster|keyslot", 3, Group::Cluster, key_slot)
-                .flags(STALE)
-                .since("3.0.0", "O(N) where N is the number of bytes in the key")
-                .doc("Answers which slot of a cluster a key would be in.", "key:string"),
-            Command::new("cluster|myid", 2, Group::Cluster, cluster_disabled)
-                .flags(LOADING | STALE)
-                .since("3.0.0", "O(1)")
-                .doc("Answers this node's name.", ""),
-            Command::new("cluster|nodes", 2, Group::Cluster, cluster_disabled)
-                .flags(LOADING | STALE)
-                .since("3.0.0", "O(N) where N is the total number of Cluster nodes")
-                .doc("Lists the nodes.", "")
-                .tips(&["nondeterministic_output"]),
-            Command::new("cluster|shards", 2, Group::Cluster, cluster_disabled)
-                .flags(LOADING | STALE)
-                .since("7.0.0", "O(N) where N is the total number of cluster nodes")
-                .doc("Lists the shards with their nodes and slots.", "")
-                .history(&[("9.1.0", "Names each shard, and the availability zone of each node.")])
-                .tips(&["nondeterministic_output"]),
-            Command::new("cluster|slots", 2, Group::Cluster, cluster_disabled)
-                .flags(LOADING | STALE)
-                .since("3.0.0", "O(N) where N is the total number of Cluster nodes")
-                .doc("Lists which nodes serve which slots.", "")
-                .history(&[
-                    ("4.0.0", "Names each node."),
-                    ("7.0.0", "Tells of further addresses."),
-                    ("9.1.0", "Tells the availability zone."),
-                ])
-                .tips(&["nondeterministic_output"]),
-        ]),
+        .subcommands(SUBCOMMANDS),
+    refused("clusterscan", -2, READONLY | TOUCHES_ARBITRARY_KEYS)
+        .keys(&[KeySpec::one(1, access::NOT_KEY)])
+        .categories(&["keyspace"])
+        .since("9.1.0", "O(N) where N is the number of elements answered")
+        .doc(
+            "Walks the keys of a cluster, some at a time.",
+            "cursor:string [MATCH match-pattern:pattern] [COUNT count] [TYPE type] [SLOT slot:integer]",
+        )
+        .tips(&["nondeterministic_output", "request_policy:special", "response_policy:special"]),
+];
+
+/// Of those who look.
+const LOOKS: Flags = LOADING | STALE;
+/// Of those who change the cluster.
+const CHANGES: Flags = NO_ASYNC_LOADING | ADMIN | STALE;
+const VARIES: &[&str] = &["nondeterministic_output"];
+
+/// A command that only a member of a cluster has an answer to.
+const fn refused(name: &'static str, arity: i32, flags: Flags) -> Command {
+    Command::new(name, arity, Group::Cluster, cluster_disabled).flags(flags)
+}
+
+const SUBCOMMANDS: &[Command] = &[
+    refused("cluster|addslots", -3, CHANGES)
+        .since("3.0.0", "O(N) where N is the number of slots")
+        .doc("Makes the node serve slots.", "slot:integer ..."),
+    refused("cluster|addslotsrange", -4, CHANGES)
+        .since("7.0.0", "O(N) where N is the number of slots in the ranges")
+        .doc("Makes the node serve ranges of slots.", "<range: start-slot:integer end-slot:integer> ..."),
+    refused("cluster|bumpepoch", 2, CHANGES)
+        .since("3.0.0", "O(1)")
+        .doc("Moves the node's configuration to a new epoch.", "")
+        .tips(VARIES),
+    refused("cluster|cancelslotmigrations", 2, CHANGES)
+        .since("9.0.0", "O(N) where N is the number of migrations")
+        .doc("Gives up the slots' migrations that are under way.", ""),
+    refused("cluster|count-failure-reports", 3, ADMIN | STALE)
+        .since("3.0.0", "O(N) where N is the number of reports")
+        .doc("Counts the reports that a node has failed.", "node-id")
+        .history(&[("9.0.0", "Counts none beyond those that were needed to take the node for failed.")])
+        .tips(VARIES),
+    refused("cluster|countkeysinslot", 3, STALE)
+        .since("3.0.0", "O(1)")
+        .doc("Counts the keys of a slot.", "slot:integer"),
+    refused("cluster|delslots", -3, CHANGES)
+        .since("3.0.0", "O(N) where N is the number of slots")
+        .doc("Makes the node serve slots no longer.", "slot:integer ..."),
+    refused("cluster|delslotsrange", -4, CHANGES)
+        .since("7.0.0", "O(N) where N is the number of slots in the ranges")
+        .doc("Makes the node serve ranges of slots no longer.", "<range: start-slot:integer end-slot:integer> ..."),
+    refused("cluster|failover", -2, CHANGES)
+        .since("3.0.0", "O(1)")
+        .doc("Makes a replica take its primary's place.", "[options: FORCE | TAKEOVER]"),
+    refused("cluster|flushslot", -3, WRITE | NO_ASYNC_LOADING | ADMIN)
+        .categories(&["keyspace"])
+        .since("9.0.0", "O(N) where N is the number of keys in the slot")
+        .doc("Removes all keys of a slot.", "slot:integer [flush-type: ASYNC | SYNC]"),
+    refused("cluster|flushslots", 2, CHANGES)
+        .since("3.0.0", "O(1)")
+        .doc("Makes the node serve no slot.", ""),
+    refused("cluster|forget", 3, CHANGES)
+        .since("3.0.0", "O(1)")
+        .doc("Removes a node from those that are known.", "node-id"),
+    refused("cluster|getkeysinslot", 4, STALE)
+        .since("3.0.0", "O(N) where N is the number of keys asked for")
+        .doc("Lists keys of a slot.", "slot:integer count")
+        .tips(VARIES),
+    refused("cluster|getslotmigrations", 2, CHANGES)
+        .since("9.0.0", "O(N) where N is the number of migrations")
+        .doc("Lists the slots' migrations under way and those of late.", ""),
+    refused("cluster|help", 2, LOOKS).since("5.0.0", "O(1)").doc("Lists the subcommands.", ""),
+    refused("cluster|info", 2, LOOKS)
+        .since("3.0.0", "O(1)")
+        .doc("Tells the state of the cluster.", "")
+        .tips(VARIES),
+    Command::new("cluster|keyslot", 3, Group::Cluster, key_slot)
+        .flags(STALE)
+        .since("3.0.0", "O(N) where N is the number of bytes in the key")
+        .doc("Answers which slot of a cluster a key would be in.", "key:string"),
+    refused("cluster|links", 2, STALE)
+        .since("7.0.0", "O(N) where N is the number of nodes")
+        .doc("Lists the connections with other nodes.", "")
+        .tips(VARIES),
+    refused("cluster|meet", -4, CHANGES)
+        .since("3.0.0", "O(1)")
+        .doc("Makes another node known.", "ip port:integer [cluster-bus-port:integer@4.0.0]")
+        .history(&[("4.0.0", "The port that nodes speak to one another by.")]),
+    refused("cluster|migrateslots", -4, CHANGES)
+        .since("9.0.0", "O(N) where N is the number of slots in the ranges")
+        .doc(
+            "Moves slots to other nodes.",
+            "<migration-group: <slotsrange-token=SLOTSRANGE> <range: start-slot:integer end-slot:integer> ... \
+             <node-token=NODE> node-id> ...",
+        ),
+    refused("cluster|myid", 2, LOOKS).since("3.0.0", "O(1)").doc("Answers this node's name.", ""),
+    refused("cluster|myshardid", 2, LOOKS)
+        .since("7.2.0", "O(1)")
+        .doc("Answers the name of this node's shard.", "")
+        .tips(VARIES),
+    refused("cluster|nodes", 2, LOOKS)
+        .since("3.0.0", "O(N) where N is the number of nodes")
+        .doc("Lists the nodes.", "")
+        .tips(VARIES),
+    refused("cluster|replicas", 3, ADMIN | STALE)
+        .since("5.0.0", "O(N) where N is the number of replicas")
+        .doc("Lists the replicas of a node.", "node-id")
+        .tips(VARIES),
+    refused("cluster|replicate", -3, CHANGES)
+        .since("3.0.0", "O(1)")
+        .doc("Makes the node another's replica, or nobody's.", "<args: node-id | <no-one@9.0.0: NO ONE>>")
+        .history(&[("9.0.0", "`NO ONE`.")]),
+    refused("cluster|reset", -2, ADMIN | STALE | NO_SCRIPT)
+        .since("3.0.0", "O(N) where N is the number of nodes; may remove all keys")
+        .doc("Makes the node forget the cluster.", "[reset-type: HARD | SOFT]"),
+    refused("cluster|saveconfig", 2, CHANGES)
+        .since("3.0.0", "O(1)")
+        .doc("Writes what is known of the cluster to disk.", ""),
+    refused("cluster|set-config-epoch", 3, CHANGES)
+        .since("3.0.0", "O(1)")
+        .doc("Gives a new node its epoch.", "config-epoch:integer"),
+    refused("cluster|setslot", -4, CHANGES | MAY_REPLICATE)
+        .since("3.0.0", "O(1)")
+        .doc(
+            "Says who serves a slot, or that it moves.",
+            "slot:integer <subcommand: IMPORTING importing(node-id) | MIGRATING migrating(node-id) \
+             | NODE node(node-id) | STABLE> [TIMEOUT timeout:integer@8.0.0]",
+        )
+        .history(&[("8.0.0", "`TIMEOUT`.")]),
+    refused("cluster|shards", 2, LOOKS)
+        .since("7.0.0", "O(N) where N is the number of nodes")
+        .doc("Lists the shards with their nodes and slots.", "")
+        .history(&[("9.1.0", "Names each shard, and the availability zone of each node.")])
+        .tips(VARIES),
+    refused("cluster|slaves", 3, ADMIN | STALE)
+        .since("3.0.0", "O(N) where N is the number of replicas")
+        .doc("Lists the replicas of a node; an older form of CLUSTER REPLICAS.", "node-id")
+        .deprecated("5.0.0", "`CLUSTER REPLICAS`")
+        .tips(VARIES),
+    refused("cluster|slot-stats", -4, LOOKS)
+        .since("8.0.0", "O(N) where N is the number of slots, O(N*log(N)) in order")
+        .doc(
+            "Tells how much slots are used.",
+            "<filter: SLOTSRANGE <slotsrange: start-slot:integer end-slot:integer> \
+             | ORDERBY <orderby: metric [LIMIT limit:integer] [order: ASC | DESC]>>",
+        )
+        .tips(&["nondeterministic_output", "request_policy:all_shards"]),
+    refused("cluster|slots", 2, LOOKS)
+        .since("3.0.0", "O(N) where N is the number of nodes")
+        .doc("Lists which nodes serve which slots.", "")
+        .history(&[
+            ("4.0.0", "Names each node."),
+            ("7.0.0", "Tells of further addresses."),
+            ("9.1.0", "Tells the availability zone."),
+        ])
+        .tips(VARIES),
+    refused("cluster|syncslots", -3, CHANGES | MAY_REPLICATE)
+        .internal()
+        .since("9.0.0", "Depends on subcommand.")
+        .doc("What nodes say to one another while slots move.", ""),
 ];
 
 fn cluster_disabled(_ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {

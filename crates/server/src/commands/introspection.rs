@@ -237,10 +237,17 @@ fn document(reply: &mut ReplyBuffer, row: &Command) {
         reply.bulk(text.as_bytes());
         pairs += 1;
     }
-    if row.internal {
+    let doc_flag = row.deprecated.map(|_| "deprecated").or(row.internal.then_some("syscmd"));
+    if let Some(doc_flag) = doc_flag {
         reply.bulk(b"doc_flags");
-        simple_set(reply, std::iter::once("syscmd"));
+        simple_set(reply, std::iter::once(doc_flag));
         pairs += 1;
+    }
+    if let Some((since, replaced_by)) = row.deprecated {
+        for text in ["deprecated_since", since, "replaced_by", replaced_by] {
+            reply.bulk(text.as_bytes());
+        }
+        pairs += 2;
     }
     if !row.history.is_empty() {
         reply.bulk(b"history");
