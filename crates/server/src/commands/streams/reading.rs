@@ -270,6 +270,8 @@ pub(super) fn xreadgroup(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
     let mut answer = Answer::default();
     for (key, wanted) in reading.keys.iter().zip(all_wanted) {
+        // A second look, as in XREAD, and it counts as one.
+        ctx.db.figures.hits += 1;
         let has_any = see_consumer(ctx, key, group, consumer)?;
         match wanted {
             Wanted::New if !has_any => {}
