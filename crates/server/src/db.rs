@@ -397,11 +397,6 @@ impl Db {
         };
         let keys_before = self.len();
         let previous = self.table_mut().put(hash, key, value, expiry_ms, access);
-        if self.keep_due_keys && previous.as_ref().is_some_and(|previous| self.hides(previous.expiry_ms())) {
-            // It was only hidden, and whoever repeats the command may see it.
-            self.of_its_own(&[b"DEL", key]);
-            self.journal.touched(self.selected, key);
-        }
         let replaced = previous.and_then(|removed| removed.into_object());
         self.fields_moved(key, earliest_expiry_ms(replaced.as_ref()), fields_expire_ms);
         if self.len() > keys_before {

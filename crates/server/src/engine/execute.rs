@@ -208,11 +208,12 @@ impl Executor {
         self.db.journal.listening = self.server.listens_to_changes();
         let client = &self.server.clients[slot];
         self.db.access.no_touch = client.no_touch;
-        let importing = self.server.config.import_mode || origin.replayed;
+        let import_mode = self.server.config.import_mode;
         self.db.journal.recording = self.disk.log.is_some() && !origin.replayed;
         let dirty_before = self.db.journal.dirty;
-        self.db.keep_due_keys = self.server.pause.is_some() || importing;
-        self.db.show_due_keys = importing && (origin.replayed || self.server.clients[slot].import_source);
+        // What a write finds due is removed, and told as that: whoever repeats the write sees what is due.
+        self.db.keep_due_keys = (self.server.pause.is_some() || import_mode) && !command.is(flag::WRITE);
+        self.db.show_due_keys = origin.replayed || import_mode && self.server.clients[slot].import_source;
         self.db.begin(client.db_index, self.server.now.unix_ms());
         self.announce_keys(command, args);
         let start = reply.len();

@@ -685,6 +685,9 @@ impl Executor {
         let figures = &mut self.server.observed.persistence;
         figures.keys_loaded = source.figures.keys_loaded;
         figures.keys_expired = source.figures.keys_expired;
+        // Other data than the append-only file tells of, of which some may be there even if not all could be loaded.
+        figures.log.rewrite_scheduled |=
+            self.disk.log.is_some() && !(save && flush && result.is_ok() && restored.is_ok());
         result.map_err(|error| {
             log::warn!("{error}");
             FAILED_LOAD
@@ -693,10 +696,6 @@ impl Executor {
             log::warn!("Failed loading library, {error}");
             FAILED_LOAD
         })?;
-        if self.disk.log.is_some() && !(save && flush) {
-            // Other data than the append-only file tells of.
-            self.server.observed.persistence.log.rewrite_scheduled = true;
-        }
         log::info!("DB reloaded by DEBUG RELOAD");
         Ok(())
     }

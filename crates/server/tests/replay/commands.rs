@@ -14,6 +14,16 @@ const DATABASES: &[&str] = &["0", "0", "1", "2"];
 const FIELDS: &[&str] = &["f0", "f1", "f2", "f3", "f4", "f5"];
 const LIBRARIES: &[&str] = &["one", "two", "three"];
 const CONDITIONS: &[&str] = &["", "", "", "NX", "XX", "GT", "LT"];
+const POLICIES: &[&str] = &[
+    "noeviction",
+    "allkeys-lru",
+    "allkeys-lfu",
+    "allkeys-random",
+    "volatile-lru",
+    "volatile-lfu",
+    "volatile-random",
+    "volatile-ttl",
+];
 /// Calls the commands that stand in its arguments, each behind the number of its words.
 const CALL_ALL: &str = "local at = 1 while at <= #ARGV do local count = tonumber(ARGV[at]) \
     redis.pcall(unpack(ARGV, at + 1, at + count)) at = at + count + 1 end return at";
@@ -79,6 +89,13 @@ impl Commands {
         }
         if life.in_transaction(client) && self.chance(12) {
             return (client, command!["EXEC"]);
+        }
+        if life.shortage_bytes.is_some() && self.chance(8) {
+            life.shortage_bytes = None;
+            return (client, command!["CONFIG", "SET", "maxmemory", "0"]);
+        }
+        if self.chance(3) {
+            return (client, self.of_the_server(life, client));
         }
         (client, self.one_of_all())
     }
@@ -323,6 +340,39 @@ impl Commands {
         let get = [&hash[..], b"->f1"].concat();
         let pattern = if self.chance(30) { b"*".to_vec() } else { get };
         command!["SORT", key, "ALPHA", "BY", by, "GET", "#", "GET", pattern, "STORE", target]
+    }
+
+    /// Memory runs short, files are written and read anew, data is brought in.
+    fn of_the_server(&mut self, life: &mut Life, client: usize) -> Command {
+        match self.random().below(20) {
+            0..5 => self.shortage(life),
+            5..7 => command!["CONFIG", "SET", "maxmemory-policy", self.pick(POLICIES)],
+            7 => command!["CONFIG", "SET", "lazyfree-lazy-eviction", self.pick(&["yes", "no"])],
+            8..10 => command!["DEBUG", "RELOAD"],
+            // What it loads is not what the append-only file tells; where a transaction is open, it would be later.
+            10 if !life.in_transaction(client) => {
+                let (a, b) = (self.pick(&["NOSAVE", "MERGE"]), self.pick(&["", "NOFLUSH"]));
+                command!["DEBUG", "RELOAD", a, b]
+            }
+            10..12 => command!["DEBUG", "LOADAOF"],
+            12..15 => command!["BGREWRITEAOF"],
+            15 => command![self.pick(&["SAVE", "BGSAVE"])],
+            16..18 => {
+                let wanted = if life.is_logged() && self.chance(50) { "no" } else { "yes" };
+                command!["CONFIG", "SET", "appendonly", wanted]
+            }
+            18 => command!["CONFIG", "SET", "import-mode", self.pick(&["yes", "no"])],
+            _ => command!["CLIENT", "IMPORT-SOURCE", self.pick(&["ON", "ON", "OFF"])],
+        }
+    }
+
+    /// From now on each command finds so many bytes too many in use.
+    fn shortage(&mut self, life: &mut Life) -> Command {
+        let most_bytes = if self.chance(20) { 20_000 } else { 400 };
+        let shortage_bytes = self.random().below(most_bytes) as i64;
+        life.shortage_bytes = Some(shortage_bytes);
+        let used_bytes = life.executor.server.observed.memory.used_bytes() as i64;
+        command!["CONFIG", "SET", "maxmemory", (used_bytes - shortage_bytes).to_string()]
     }
 
     fn setting(&mut self) -> Command {

@@ -1,6 +1,7 @@
 //! A server in this process that writes an append-only file, and those that are made from what it has written.
 
 use super::Command;
+use super::world::{Disk, Weather};
 use server::clock::Clock;
 use server::command::args::OwnedArgs;
 use server::config::Config;
@@ -12,21 +13,27 @@ use server::script::functions::RestorePolicy;
 use server::server::Identity;
 use server::session::ClientSlot;
 use server::session::client::ConnectionFigures;
+use server::sys::world::{Open, World};
 use std::io::BufReader;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use structures::hash::HashSeed;
 use wire::aof::{Item, Reader};
 
 pub const CLIENTS: usize = 4;
 /// Far more turns of the loop than loading takes.
 const LOAD_STEPS_MAX: usize = 1_000_000;
+/// Far more turns of the loop than it takes other threads to be done.
+const TURNS_MAX: usize = 1_000;
 
 pub struct Life {
     pub executor: Box<Executor>,
-    /// Of the append-only file.
-    folder: PathBuf,
+    disk: Arc<Disk>,
+    weather: Weather,
     clients: Vec<ClientSlot>,
+    /// How much more memory is in use than there may be, whenever a command comes.
+    pub shortage_bytes: Option<i64>,
 }
 
 /// Words as redis-cli takes them.
@@ -38,7 +45,7 @@ pub fn shown(command: &Command) -> String {
     command.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
-fn executor(config: &Config, folder: &Path, now_ms: i64, seed: u64) -> Box<Executor> {
+fn executor(config: &Config, disk: &Arc<Disk>, now_ms: i64, seed: u64) -> Box<Executor> {
     let identity = Identity {
         run_id: "0123456789abcdef0123456789abcdef01234567".into(),
         replication_id: "0123456789abcdef0123456789abcdef01234567".into(),
@@ -47,18 +54,21 @@ fn executor(config: &Config, folder: &Path, now_ms: i64, seed: u64) -> Box<Execu
         config_file: String::new(),
         started: Default::default(),
     };
-    let config = Config { appenddirname: folder.as_os_str().as_bytes().to_vec(), ..config.clone() };
     let seeds = Seeds { hash: HashSeed::new(seed, !seed), random: seed };
-    Box::new(Executor::new(config, Clock::standing_at(now_ms), identity, seeds))
+    let mut executor = Executor::new(config.clone(), Clock::standing_at(now_ms), identity, seeds);
+    executor.move_to(World::Simulated(Arc::clone(disk) as Arc<_>));
+    Box::new(executor)
 }
 
 impl Life {
-    pub fn begin(config: &Config, folder: &Path, now_ms: i64, seed: u64) -> Life {
-        Life::load(executor(config, folder, now_ms, seed), folder)
+    /// `weather` says how often children cannot be forked, or are killed.
+    pub fn begin(config: &Config, weather: Weather, now_ms: i64, seed: u64) -> Life {
+        let disk = Arc::new(Disk::new(seed));
+        Life::load(executor(config, &disk, now_ms, seed), disk, weather)
     }
 
-    /// With what is in the folder, or, if nothing is, with a base of what the executor holds already.
-    fn load(mut executor: Box<Executor>, folder: &Path) -> Life {
+    /// With what is on the disk, or, if nothing is, with a base of what the executor holds already.
+    fn load(mut executor: Box<Executor>, disk: Arc<Disk>, weather: Weather) -> Life {
         executor.begin_loading().unwrap_or_else(|error| panic!("{error}"));
         for _ in 0..LOAD_STEPS_MAX {
             if !executor.is_loading() {
@@ -68,20 +78,36 @@ impl Life {
             executor.load_step().unwrap_or_else(|error| panic!("{error}"));
         }
         assert!(!executor.is_loading(), "loading ends");
+        disk.set_weather(weather);
         let clients = (0..CLIENTS).map(|_| connect(&mut executor)).collect();
-        Life { executor, folder: folder.to_owned(), clients }
+        Life { executor, disk, weather, clients, shortage_bytes: None }
     }
 
     /// A server that was started from a copy of the append-only file, by a clock that is ahead by so much.
-    pub fn replayed(&mut self, config: &Config, copy: &Path, ahead_ms: u64) -> Life {
-        let _ = std::fs::remove_dir_all(copy);
-        std::fs::create_dir_all(copy).unwrap();
-        for entry in std::fs::read_dir(&self.folder).unwrap() {
-            let path = entry.unwrap().path();
-            std::fs::copy(&path, copy.join(path.file_name().unwrap())).unwrap();
-        }
+    pub fn replayed(&self, config: &Config, ahead_ms: u64) -> Life {
+        let disk = Arc::new(self.disk.copied(77));
         let now_ms = self.now_ms() + ahead_ms as i64;
-        Life::load(executor(config, copy, now_ms, 77), copy)
+        Life::load(executor(config, &disk, now_ms, 77), disk, Weather::default())
+    }
+
+    /// Whether the append-only file is in use and complete.
+    pub fn is_logged(&self) -> bool {
+        let log = &self.executor.server.observed.persistence.log;
+        log.enabled && !log.waits_for_rewrite
+    }
+
+    /// Waits until the append-only file has a base that was begun from now on, for it does not tell of what is there.
+    pub fn rewrite_log(&mut self) {
+        for _ in 0..TURNS_MAX {
+            let log = &self.executor.server.observed.persistence.log;
+            match (log.rewriting || log.rewrite_scheduled, log.last_rewrite_ok) {
+                (false, true) => return,
+                (false, false) => drop(self.send(CLIENTS - 1, &vec![b"BGREWRITEAOF".to_vec()])),
+                (true, _) => {}
+            }
+            self.turn(100);
+        }
+        panic!("a rewrite ends");
     }
 
     pub fn now_ms(&self) -> i64 {
@@ -109,13 +135,14 @@ impl Life {
     }
 
     /// A server with the same data, whose append-only file begins with it.
-    pub fn reborn(&mut self, config: &Config, folder: &Path, seed: u64) -> Life {
+    pub fn reborn(&mut self, config: &Config, seed: u64) -> Life {
         let now_ms = self.now_ms();
-        let mut executor = executor(config, folder, now_ms, seed);
+        let disk = Arc::new(Disk::new(seed));
+        let mut executor = executor(config, &disk, now_ms, seed);
         executor.begin_tick();
         let libraries = load(&self.snapshot(), &mut executor.db, false, now_ms);
         executor.server.scripts.restore_libraries(&libraries, RestorePolicy::Flush).unwrap();
-        Life::load(executor, folder)
+        Life::load(executor, disk, self.weather)
     }
 
     pub fn waits(&self, client: usize) -> bool {
@@ -134,6 +161,7 @@ impl Life {
 
     /// Runs the command; what the client is answered.
     pub fn send(&mut self, client: usize, command: &Command) -> Vec<u8> {
+        self.run_short_of_memory();
         let (executor, slot) = (&mut self.executor, self.clients[client]);
         executor.begin_tick();
         let args = OwnedArgs::new(command.iter().map(Vec::as_slice));
@@ -142,6 +170,7 @@ impl Life {
         let _: Flow = executor.execute_into(slot, id, args.view(), &mut reply);
         executor.return_output(slot, reply);
         self.turn(0);
+        self.write_all();
         let answered = self.received(client);
         for client in 0..CLIENTS {
             let slot = self.clients[client];
@@ -155,6 +184,28 @@ impl Life {
         answered
     }
 
+    /// What is in use changes with what this test itself keeps: the limit goes with it.
+    fn run_short_of_memory(&mut self) {
+        let Some(shortage_bytes) = self.shortage_bytes else { return };
+        let memory = &self.executor.server.observed.memory;
+        while memory.reclaiming.pending.load(Ordering::Acquire) > 0 {
+            std::thread::yield_now();
+        }
+        let limit_bytes = memory.used_bytes() as i64 - shortage_bytes;
+        self.executor.server.config.maxmemory_bytes = limit_bytes.max(1) as u64;
+    }
+
+    /// While a rewrite begins, another thread may have to be done before the file is written again.
+    fn write_all(&mut self) {
+        for _ in 0..TURNS_MAX {
+            if self.executor.server.observed.persistence.log.buffered_bytes == 0 {
+                return;
+            }
+            self.turn(0);
+        }
+        panic!("what is told is written");
+    }
+
     /// What the client has been answered since it was last asked for.
     pub fn received(&mut self, client: usize) -> Vec<u8> {
         self.executor.server.clients[self.clients[client]].output.take().copy_from(0)
@@ -163,6 +214,7 @@ impl Life {
     /// Turns the clock, and then the loop once.
     pub fn turn(&mut self, ms: u64) {
         self.executor.clock.advance_ms(ms);
+        self.disk.set_time(self.executor.clock.monotonic_us());
         self.executor.begin_tick();
         self.executor.run_timers();
         self.executor.end_tick();
@@ -171,27 +223,30 @@ impl Life {
     /// The last commands of the append-only file that name the key, as text.
     pub fn told(&self, key: &[u8], count_max: usize) -> String {
         let mut told = Vec::new();
-        let mut paths: Vec<_> =
-            std::fs::read_dir(&self.folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-        paths.retain(|path| path.extension().is_some_and(|extension| extension == "aof"));
-        paths.sort();
-        for path in paths {
-            let mut reader = Reader::new(BufReader::new(std::fs::File::open(path).unwrap()), 0);
-            while let Ok(item) = reader.read() {
-                match item {
-                    Item::End => break,
-                    Item::Command(command) => {
-                        let name = command[0].to_ascii_uppercase();
-                        let is_broad = [&b"SELECT"[..], b"SWAPDB", b"FLUSHDB", b"FLUSHALL"];
-                        if is_broad.contains(&name.as_slice()) || command.iter().any(|word| word == key) {
-                            told.push(format!("  {}\n", shown(&command)));
-                        }
-                    }
-                    _ => {}
-                }
+        for (path, _) in self.disk.listing() {
+            if path.extension().is_some_and(|extension| extension == "aof") {
+                self.told_in(&path, key, &mut told);
             }
         }
         told.split_off(told.len().saturating_sub(count_max)).concat()
+    }
+
+    fn told_in(&self, path: &Path, key: &[u8], told: &mut Vec<String>) {
+        let world = World::Simulated(Arc::clone(&self.disk) as Arc<_>);
+        let mut reader = Reader::new(BufReader::new(world.open(path, Open::Read).unwrap()), 0);
+        while let Ok(item) = reader.read() {
+            match item {
+                Item::End => break,
+                Item::Command(command) => {
+                    let name = command[0].to_ascii_uppercase();
+                    let is_broad = [&b"SELECT"[..], b"SWAPDB", b"FLUSHDB", b"FLUSHALL"];
+                    if is_broad.contains(&name.as_slice()) || command.iter().any(|word| word == key) {
+                        told.push(format!("  {}\n", shown(&command)));
+                    }
+                }
+                _ => {}
+            }
+        }
     }
 }
 

@@ -298,6 +298,22 @@ impl Disk {
         }))
     }
 
+    /// Another disk, with the files that a process sees on this one now.
+    #[allow(dead_code, reason = "the replay test copies disks")]
+    pub fn copied(&self, seed: u64) -> Self {
+        let disk = Disk::new(seed);
+        let state = self.state();
+        let mut copy = disk.state();
+        copy.inodes.resize_with(state.inodes.len(), Inode::default);
+        for &inode in state.seen.files.values() {
+            let seen = &state.inodes[inode].seen;
+            copy.inodes[inode] = Inode { seen: seen.clone(), on_disk: seen.clone(), changes: Vec::new() };
+        }
+        (copy.seen, copy.on_disk) = (state.seen.clone(), state.seen.clone());
+        drop(copy);
+        disk
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

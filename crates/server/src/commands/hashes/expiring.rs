@@ -328,7 +328,13 @@ pub(super) fn hsetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn set_until(ctx: &mut Context<'_>, key: &[u8], expiry: FieldExpiry, pairs: Args<'_>) -> Outcome {
+    let now_ms = ctx.db.now_ms();
     ctx.db.change_or_create(key, |hash: &mut Hash, mut means| {
+        if matches!(expiry, FieldExpiry::At(at_ms) if at_ms <= now_ms) {
+            // A field that comes twice is due when it comes again, and yet not for having been there before.
+            pairs.iter().step_by(2).for_each(|field| _ = hash.expire_if_due(field, &mut means));
+            means.due_fields = None;
+        }
         for at in (0..pairs.len()).step_by(2) {
             hash.set(pairs.at(at), pairs.at(at + 1), expiry, &mut means);
         }
