@@ -394,6 +394,26 @@ fn memory_of_sorted_sets_follows_their_size() {
     set.check();
 }
 
+/// Leaves that go in order leave many free ids behind those in use once the last one goes.
+#[test]
+fn ids_behind_the_last_leaf_go_a_few_in_a_call() {
+    let mut set = FbTree::new(SEED);
+    let mut meter = Meter::new("feature B+ tree: members in order");
+    let count = scaled(MILLION);
+    for number in 0..count {
+        meter.hold(MEMBER_CHANGED, || set.insert(&element(number), number as f64)).expect("not full");
+    }
+    let full = set.memory_bytes();
+    for number in count / 2..count {
+        assert!(meter.hold(MEMBER_CHANGED, || set.remove(&element(number))).is_some());
+    }
+    for number in 0..count / 10 {
+        assert!(meter.hold(MEMBER_CHANGED, || set.remove(&element(number))).is_some());
+    }
+    assert!(set.memory_bytes() < full / 2, "{} of {full} bytes", set.memory_bytes());
+    set.check();
+}
+
 // ---- lists ----
 
 /// An end's node grows by half up to 8 KB, and the ring of nodes doubles: 24 bytes for half a thousand elements.

@@ -97,20 +97,39 @@ impl Segment {
     /// The first entry whose tag is not below `tag`.
     #[inline]
     fn lower_bound(&self, tag: u32) -> usize {
-        let mut at = self.guess(tag);
+        let (mut at, least) = (self.guess(tag), tag << self.id_bits);
         // Nine times in ten it is within these; counting them has no branch to mispredict.
         let start = at.saturating_sub(WINDOW / 2);
         if let Some(window) = self.entries.get(start..start + WINDOW) {
-            let least = tag << self.id_bits;
             at = start + window.iter().map(|&entry| usize::from(entry < least)).sum::<usize>();
         }
-        while at > 0 && self.tag_at(at - 1) >= tag {
-            at -= 1;
-        }
-        while at < self.entries.len() && self.tag_at(at) < tag {
-            at += 1;
+        let before = at > 0 && self.entries[at - 1] >= least;
+        if before || self.entries.get(at).is_some_and(|&entry| entry < least) {
+            return self.lower_bound_far(at, least);
         }
         at
+    }
+
+    /// The first entry not below `least`, which is far from where tags that are spread evenly would have it: sought from
+    /// there in steps that double.
+    #[cold]
+    fn lower_bound_far(&self, guess: usize, least: u32) -> usize {
+        let entries = &self.entries;
+        let (mut start, mut end, mut step) = (guess, guess, 1);
+        while end < entries.len() && entries[end] < least {
+            work::visited(1);
+            start = end + 1;
+            end += step;
+            step *= 2;
+        }
+        while start > 0 && entries[start - 1] >= least {
+            work::visited(1);
+            end = start - 1;
+            start = start.saturating_sub(step);
+            step *= 2;
+        }
+        let end = end.min(entries.len());
+        start + entries[start..end].partition_point(|&entry| entry < least)
     }
 
     /// The entries with this tag.
@@ -384,8 +403,7 @@ impl MemberIndex {
         let tag_bits = low.tag_bits.min(high.tag_bits).min(31 - id_bits);
         low.set_bits(tag_bits, id_bits);
         high.set_bits(tag_bits, id_bits);
-        let joined = low.entries.len() + high.entries.len();
-        low.entries.reserve_exact(joined.saturating_sub(low.entries.capacity()));
+        low.entries.reserve_exact(high.entries.len());
         // The bit that told the two apart becomes the tags' first.
         let bit = 1 << (tag_bits + id_bits);
         low.entries.extend(high.entries.iter().map(|&entry| entry | bit));
@@ -614,5 +632,46 @@ mod tests {
             }
         }
         assert_eq!(met.len(), count as usize, "a scan meets every member");
+    }
+
+    #[test]
+    fn tags_that_are_not_spread_are_found_in_steps_that_double() {
+        let (mut index, mut present) = (MemberIndex::new(), Vec::new());
+        let count = if cfg!(miri) { 300 } else { 20_000 };
+        // All but one tag in a thousand, the lowest and the highest.
+        let hash = |number: u64| match number % 1_000 {
+            0 => !(number << 20),
+            _ => number.wrapping_mul(0x9e37_79b9) << 20 & 0x000f_ffff_fff0_0000,
+        };
+        for number in 0..count {
+            work::take();
+            index.insert(hash(number), 1);
+            assert!(work::take().visited <= 40, "entry {number}");
+            present.push((hash(number), 1));
+        }
+        index.check(&present);
+        for number in 0..count {
+            work::take();
+            index.remove(hash(number), 1);
+            assert!(work::take().visited <= 40, "entry {number}");
+        }
+        index.check(&[]);
+    }
+
+    #[test]
+    fn segments_that_are_joined_have_no_more_room_than_others() {
+        let (mut index, mut leaves, mut random) = (MemberIndex::new(), Leaves::default(), Random::new(4));
+        let hashes: Vec<u64> =
+            (0..if cfg!(miri) { 500 } else { 20_000 }).map(|_| random.next_u64()).collect();
+        leaves.0.insert(1, hashes.clone());
+        hashes.iter().for_each(|&hash| index.insert(hash, 1));
+        leaves.balance(&mut index);
+        for &hash in &hashes {
+            index.remove(hash, 1);
+            index.balance(&|_, _| unreachable!("tags of 31 bits do not run out"));
+            let roomiest =
+                index.chunks.iter().flatten().map(|s| s.entries.capacity() - s.entries.len()).max();
+            assert!(roomiest <= Some(3 * GROWTH), "room for {roomiest:?} in a segment");
+        }
     }
 }

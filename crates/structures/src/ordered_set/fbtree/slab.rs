@@ -1,18 +1,23 @@
 //! Things found by a 32-bit id: pages, nodes and long members. Chunked, so that growing never copies more than
 //! one chunk.
 //!
-//! The lowest free id is handed out first, and chunks behind the highest one in use are given back. The owner moves
-//! what has the highest id once most ids are free: see [`Slab::sparse_last`].
+//! The lowest free id is handed out first, and chunks behind the highest one in use are given back, at most
+//! [`GIVEN_BACK_MAX`] ids in a call: half a table may lie behind the last but one in use. The owner moves what has the
+//! highest id once most ids are free: see [`Slab::sparse_last`].
 
 use crate::size_class::usable_size;
+use crate::work;
 use std::collections::BTreeSet;
 use std::ops::{Index, IndexMut};
 
 const CHUNK: usize = 256;
 /// So many ids are not worth moving anything.
 const FEW: usize = 16;
+/// Free ids that one call drops. Each call frees one at most, so that what is left over goes soon.
+const GIVEN_BACK_MAX: usize = 64;
 
-/// Ids are handed out densely. A freed id holds `T::default()`, and the highest id there is is in use.
+/// Ids are handed out densely. A freed id holds `T::default()`. The highest id there is is in use, unless more free ones
+/// lay behind the highest in use than the calls since could drop.
 pub(super) struct Slab<T> {
     chunks: Vec<Vec<T>>,
     free: BTreeSet<u32>,
@@ -26,6 +31,7 @@ impl<T: Default> Slab<T> {
     pub fn insert(&mut self, value: T) -> u32 {
         if let Some(id) = self.free.pop_first() {
             self[id] = value;
+            self.give_back();
             self.release_empty_tree();
             return id;
         }
@@ -60,9 +66,18 @@ impl<T: Default> Slab<T> {
         }
     }
 
+    /// Whether the highest id is free.
+    fn has_free_end(&self) -> bool {
+        self.free.last().is_some_and(|&last| last as usize + 1 == self.ids())
+    }
+
     /// Drops ids that are free behind the highest in use, with the memory of their chunks.
     fn give_back(&mut self) {
-        while self.free.last().is_some_and(|&last| last as usize + 1 == self.ids()) {
+        for _ in 0..GIVEN_BACK_MAX {
+            if !self.has_free_end() {
+                break;
+            }
+            work::visited(1);
             self.free.pop_last();
             let Some(chunk) = self.chunks.last_mut() else { return };
             chunk.pop();
@@ -83,13 +98,13 @@ impl<T: Default> Slab<T> {
     }
 
     /// The highest id, if most ids are free and they are more than a few: what it stands for is to be taken and inserted
-    /// again.
+    /// again. None while the highest id is free itself: it and those before it are given back first.
     pub fn sparse_last(&self) -> Option<u32> {
-        let sparse = 2 * self.free.len() > self.ids() && self.ids() > FEW;
+        let sparse = 2 * self.free.len() > self.ids() && self.ids() > FEW && !self.has_free_end();
         sparse.then(|| self.ids() as u32 - 1)
     }
 
-    /// One more than the highest id in use.
+    /// One more than the highest id.
     pub fn ids(&self) -> usize {
         match self.chunks.last() {
             Some(last) => (self.chunks.len() - 1) * CHUNK + last.len(),
@@ -150,10 +165,36 @@ mod tests {
         assert_eq!(slab.take(7), 7);
         assert_eq!((slab.insert(1), slab.insert(2), slab.insert(3)), (7, 300, 1000));
         assert_eq!((slab[7], slab[300], slab[999], slab.live()), (1, 2, 999, 1001));
-        for id in 0..1001 {
+        for id in (0..1001).rev() {
             slab.take(id);
         }
         assert_eq!((slab.live(), slab.table_bytes()), (0, 0));
+    }
+
+    #[test]
+    fn many_free_ids_behind_the_highest_in_use_are_given_back_a_few_in_a_call() {
+        let mut slab = Slab::new();
+        let count: u32 = if cfg!(miri) { 2_000 } else { 1_000_000 };
+        (0..count).for_each(|value| assert_eq!(slab.insert(value), value));
+        let full = slab.table_bytes();
+        (count / 2..count - 1).for_each(|id| assert_eq!(slab.take(id), id));
+        assert_eq!(slab.ids(), count as usize);
+        // Now all ids beyond the half are free; those below go one by one, and every third comes back.
+        slab.take(count - 1);
+        let mut calls = 0;
+        while slab.has_free_end() {
+            assert_eq!(slab.sparse_last(), None);
+            work::take();
+            slab.take(calls);
+            assert!(!cfg!(debug_assertions) || work::take().visited <= GIVEN_BACK_MAX as u64);
+            if calls % 3 == 0 {
+                assert!(slab.insert(calls) <= calls);
+                assert!(!cfg!(debug_assertions) || work::take().visited <= GIVEN_BACK_MAX as u64);
+            }
+            calls += 1;
+        }
+        assert!((calls as usize) < count as usize / GIVEN_BACK_MAX, "{calls} calls");
+        assert!(slab.table_bytes() < full * 6 / 10);
     }
 
     #[test]
