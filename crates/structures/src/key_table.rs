@@ -202,20 +202,9 @@ impl<T> KeyTable<T> {
     }
 
     #[cold]
-    fn find_overflowed(&self, mut slots: &[Slot; SLOTS], tag: u16, key: &[u8]) -> Option<Entry<T>> {
-        while slots[SLOTS - 1].is_link() && slots[SLOTS - 1].link_filter() & slot::filter_bit(tag) != 0 {
-            work::visited(1);
-            let node = bucket::overflow(slots);
-            for &slot in node {
-                if slot.tag() == tag
-                    && let Some(entry) = self.entry_if_key(slot, key)
-                {
-                    return Some(entry);
-                }
-            }
-            slots = node.try_into().ok()?;
-        }
-        None
+    fn find_overflowed(&self, slots: &[Slot; SLOTS], tag: u16, key: &[u8]) -> Option<Entry<T>> {
+        let mut near = bucket::overflow_near(slots, tag).iter().filter(|slot| slot.tag() == tag);
+        near.find_map(|&slot| self.entry_if_key(slot, key))
     }
 
     /// Inserts the entry, or replaces the one with this key; the expiry and the access bits are replaced too.
@@ -292,25 +281,29 @@ impl<T> KeyTable<T> {
         }
         let shape = self.shape_of(hash);
         let slot = Slot::entry(entry.address(), shape.tag(hash), entry.slot_flags());
-        self.push(shape.bucket(hash), slot);
+        let crowd = self.push(shape.bucket(hash), slot);
         self.len += 1;
         self.expiring += slot.expires() as usize;
         self.grow_if_crowded();
+        if crowd > resize::RELIEVED_CROWD {
+            self.relieve();
+        }
     }
 
-    /// Puts the slot into the bucket, which is the right one.
+    /// Puts the slot into the bucket, which is the right one. Answers how many entries are there, if they overflow.
     #[inline]
-    fn push(&mut self, bucket: usize, slot: Slot) {
+    fn push(&mut self, bucket: usize, slot: Slot) -> usize {
         let slots = &mut self.directory.bucket_mut(bucket).slots;
-        let spilled = bucket::push(slots, slot);
-        if spilled > 0 {
-            let crowd = bucket::entry_count(slots);
-            self.overflow_bytes += spilled;
+        let mut crowd = 0;
+        if let Some(added) = bucket::push(slots, slot) {
+            crowd = bucket::entry_count(slots);
+            self.overflow_bytes += added;
             self.note_crowd(crowd);
         }
         if slot.expires() {
             self.directory.count_expiring(bucket, 1);
         }
+        crowd
     }
 
     #[inline]
@@ -323,7 +316,7 @@ impl<T> KeyTable<T> {
     fn repoint(&mut self, hash: u64, old: *mut u8, entry: Entry<T>) {
         let shape = *self.shape_of(hash);
         let bucket = shape.bucket(hash);
-        let slot = bucket::slot_of(&mut self.directory.bucket_mut(bucket).slots, old);
+        let slot = bucket::slot_of(&mut self.directory.bucket_mut(bucket).slots, shape.tag(hash), old);
         let expired_before = slot.expires();
         *slot = Slot::entry(entry.address(), slot.tag(), entry.slot_flags());
         let change = slot.expires() as i32 - expired_before as i32;
@@ -336,9 +329,10 @@ impl<T> KeyTable<T> {
     /// Takes the entry out.
     pub fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Removed<T>> {
         let entry = self.find(hash, key)?;
-        let bucket = self.shape_of(hash).bucket(hash);
+        let shape = self.shape_of(hash);
+        let (bucket, tag) = (shape.bucket(hash), shape.tag(hash));
         let slots = &mut self.directory.bucket_mut(bucket).slots;
-        self.overflow_bytes -= bucket::remove(slots, entry.address().as_ptr());
+        self.overflow_bytes -= bucket::remove(slots, tag, entry.address().as_ptr());
         self.len -= 1;
         if entry.expiry_ms().is_some() {
             self.directory.count_expiring(bucket, -1);
@@ -436,17 +430,18 @@ fn check_slots(slots: &[Slot; SLOTS]) -> usize {
     if !link.is_link() {
         return 0;
     }
-    let node = bucket::overflow(slots);
-    assert!(node.len() >= 2 && node.iter().all(|slot| !slot.is_empty()), "a node has no empty slot");
-    assert_eq!(bucket::filter_of(node), link.link_filter(), "a filter is exact");
-    let beyond = match node.try_into() {
-        Ok(full) => check_slots(full),
-        Err(_) => {
-            assert!(node.iter().all(|slot| slot.is_entry()), "a link stands only in the last slot");
-            0
-        }
-    };
-    size_of_val(node) + beyond
+    let beyond = bucket::overflow(slots);
+    assert!(
+        beyond.iter().all(|slot| slot.is_entry()),
+        "a link stands only in a bucket, and nothing beyond is empty"
+    );
+    if link.is_crowd_link() {
+        assert!(beyond.len() > SLOTS && beyond.is_sorted_by_key(|slot| slot.tag()), "a crowd is in order");
+    } else {
+        assert!(beyond.len() >= 2, "a node has two slots or more");
+        assert_eq!(bucket::filter_of(beyond), link.link_filter(), "a filter is exact");
+    }
+    bucket::overflow_bytes(link)
 }
 
 impl<T> Drop for KeyTable<T> {

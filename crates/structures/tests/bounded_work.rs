@@ -76,6 +76,98 @@ fn keys() {
     }
 }
 
+/// A bucket has a thousand keys of a million that come in the order of their hashes: their slots are moved to make room for
+/// one, and divided when buckets are added.
+const KEY_OF_CROWD_CHANGED: Bound =
+    Bound { allocated: 160 << 10, hashed: 24 << 10, moved: 32 << 10, visited: 24 };
+
+fn scanned_keys(table: &KeyTable<u64>) -> Vec<Vec<u8>> {
+    let (mut keys, mut cursor) = (Vec::new(), 0);
+    loop {
+        cursor = table.scan(cursor, &mut |entry| keys.push(entry.key().to_vec()));
+        if cursor == 0 {
+            return keys;
+        }
+    }
+}
+
+/// What COPY and MOVE to another database give it, key by key of a SCAN.
+#[test]
+fn keys_in_the_order_of_a_scan() {
+    let count = scaled(MILLION);
+    let mut table: KeyTable<u64> = KeyTable::new(SEED);
+    let put = |table: &mut KeyTable<u64>, key: &[u8], number: u64| {
+        let expiry_ms = number.is_multiple_of(3).then_some(number as i64);
+        table.put(table.hash(key), key, NewValue::Inline(b"value"), expiry_ms, 0);
+    };
+    (0..count).for_each(|number| put(&mut table, &element(number), number));
+    let (keys, table_bytes) = (scanned_keys(&table), table.table_bytes());
+    table = KeyTable::new(SEED);
+    let (mut added, mut found) =
+        (Meter::new("key table: put in order"), Meter::new("key table: get in order"));
+    let crowd_max = 64 + (count as f64 * 1.5).sqrt() as usize;
+    let (mut random, check_step) = (Random::new(19), keys.len() / 20 + 1);
+    for (number, key) in keys.iter().enumerate() {
+        added.hold(KEY_OF_CROWD_CHANGED, || put(&mut table, key, number as u64));
+        let early = &keys[random.below(number as u64 / 8 + 1) as usize];
+        found.hold(KEY_FOUND, || assert!(table.contains(table.hash(early), early)));
+        let mut together = 0;
+        table.scan(0, &mut |_| together += 1);
+        assert!(together <= crowd_max, "{together} keys in the first bucket of {number}");
+        assert!(table.table_bytes() < table_bytes * 5 / 4 + number * 64);
+        if number.is_multiple_of(check_step) {
+            table.check();
+            assert!(table.random(&mut random).is_some() && table.random_expiring(&mut random).is_some());
+        }
+    }
+    table.check();
+    assert!(table.table_bytes() < table_bytes * 5 / 4, "{} bytes for {table_bytes}", table.table_bytes());
+    let mut removed = Meter::new("key table: remove in order");
+    for (number, key) in keys.iter().enumerate() {
+        assert!(removed.hold(KEY_OF_CROWD_CHANGED, || table.remove(table.hash(key), key)).is_some());
+        if number.is_multiple_of(check_step) {
+            table.check();
+        }
+    }
+}
+
+/// Keys that share a bucket at any size that a table of so many keys has, removed in another order.
+#[test]
+fn keys_chosen_to_share_a_bucket() {
+    let mut table: KeyTable<u64> = KeyTable::new(SEED);
+    let keys: Vec<Vec<u8>> =
+        (0..).map(element).filter(|key| table.hash(key) >> 52 == 5).take(2_000).collect();
+    let mut meter = Meter::new("key table: one bucket");
+    for (number, key) in keys.iter().enumerate() {
+        let expiry_ms = number.is_multiple_of(3).then_some(1);
+        meter.hold(KEY_OF_CROWD_CHANGED, || {
+            table.put(table.hash(key), key, NewValue::Inline(b"value"), expiry_ms, 0)
+        });
+        if number.is_multiple_of(100) {
+            table.check();
+        }
+    }
+    for at in shuffled(keys.len() as u64, 20) {
+        let key = &keys[at as usize];
+        meter.hold(KEY_OF_CROWD_CHANGED, || {
+            table.set_expiry(table.hash(key), key, at.is_multiple_of(2).then_some(7))
+        });
+        if at.is_multiple_of(3) {
+            assert!(meter.hold(KEY_OF_CROWD_CHANGED, || table.remove(table.hash(key), key)).is_some());
+        }
+        if at.is_multiple_of(100) {
+            table.check();
+        }
+    }
+    for (at, key) in keys.iter().enumerate() {
+        assert_eq!(table.contains(table.hash(key), key), !at.is_multiple_of(3));
+        assert_eq!(table.remove(table.hash(key), key).is_some(), !at.is_multiple_of(3));
+    }
+    while table.step(100) {}
+    table.check();
+    assert!(table.table_bytes() < 1_024, "{} bytes are left", table.table_bytes());
+}
+
 // ---- hashes and sets ----
 
 /// A write moves a page of some kilobytes a few times, splits or joins one other, whose short keys it hashes, and may

@@ -1,21 +1,33 @@
-//! A bucket: eight slots in one cache line, the last of which may link to an exactly sized overflow node.
+//! A bucket: eight slots in one cache line, the last of which may link to where the entries are that have no room in it.
 //!
 //! ```text
-//!  bucket  | slot 0 | ... | slot 6 | slot 7: an entry, or a link -> | slot | slot | ...   2 to 8 slots
+//!  bucket  | slot 0 | ... | slot 6 | slot 7: an entry, or a link -> node or crowd
+//!  node    | slot | slot | ...                  2 to 8 slots, exactly sized
+//!  crowd   a vector of 9 slots or more, in the order of their tags
 //! ```
-//! A node of eight slots has a bucket's shape, so its last slot may be a link in turn.
+//! One bucket in a thousand has a crowd while hashes are spread evenly. Keys that come in the order of their hashes, as from
+//! a scan of another table, all come to the same few buckets: there a crowd grows to the square root of what is to come,
+//! and is searched by halves.
 //!
 //! Invariants:
 //! 1. Occupied slots come first, empty ones last.
-//! 2. A link stands only in the eighth slot of eight. It alone owns its node, which has exactly the length
-//!    the link says, and no empty slot.
-//! 3. A link's filter is exactly the union of the filter bits of all entries beyond it.
+//! 2. A link stands only in the eighth slot of a bucket. It alone owns its node or crowd, neither of which has a link or an
+//!    empty slot. A node has exactly the length the link says, a crowd more than a node can have.
+//! 3. A node's link has for its filter exactly the union of the filter bits of all entries there, a crowd's has all bits.
+//! 4. The slots of a crowd ascend by tag.
+//!
+//! Rejected: chains of nodes. With a million keys in the order of their hashes a chain had 350, each a fetch of its own
+//! for every key that came.
 
 use super::slot::{Slot, filter_bit};
+use crate::work;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
+use std::ops::Range;
 use std::ptr::NonNull;
 
 pub(super) const SLOTS: usize = 8;
+/// Beyond so many, the entries that have no room in the bucket are a crowd.
+const NODE_SLOTS_MAX: usize = 8;
 
 #[repr(C, align(64))]
 pub(super) struct Bucket {
@@ -70,12 +82,16 @@ impl Bucket {
     }
 }
 
-/// The slots beyond the link of `slots`; none if there is no link. The last one may be a link again.
+/// The slots beyond the link of `slots`; none if there is no link.
 #[inline]
 pub(super) fn overflow(slots: &[Slot; SLOTS]) -> &[Slot] {
     let last = slots[SLOTS - 1];
     if !last.is_link() {
         return &[];
+    }
+    if last.is_crowd_link() {
+        // SAFETY: invariant 2: the crowd is alive and borrowed through its only owner.
+        return unsafe { &*crowd_of(last) };
     }
     // SAFETY: invariant 2: the node is alive, of this length, and borrowed through its only owner.
     unsafe { std::slice::from_raw_parts(last.address().cast(), last.link_len()) }
@@ -86,59 +102,87 @@ fn overflow_mut(slots: &mut [Slot; SLOTS]) -> &mut [Slot] {
     if !last.is_link() {
         return &mut [];
     }
+    if last.is_crowd_link() {
+        // SAFETY: invariant 2: the crowd is alive and borrowed mutably through its only owner.
+        return unsafe { &mut *crowd_of(last) };
+    }
     // SAFETY: invariant 2: the node is alive, of this length, and borrowed mutably through its only owner.
     unsafe { std::slice::from_raw_parts_mut(last.address().cast(), last.link_len()) }
+}
+
+/// Where among the slots beyond the link those with this tag are, and maybe others.
+fn range_of(slots: &[Slot; SLOTS], tag: u16) -> Range<usize> {
+    let beyond = overflow(slots);
+    if !slots[SLOTS - 1].is_crowd_link() {
+        return 0..beyond.len();
+    }
+    let start = beyond.partition_point(|slot| slot.tag() < tag);
+    start..start + beyond[start..].iter().take_while(|slot| slot.tag() == tag).count()
+}
+
+/// Those of the slots beyond the link that may have this tag.
+#[inline]
+pub(super) fn overflow_near(slots: &[Slot; SLOTS], tag: u16) -> &[Slot] {
+    let last = slots[SLOTS - 1];
+    if !last.is_link() || last.link_filter() & filter_bit(tag) == 0 {
+        return &[];
+    }
+    let near = &overflow(slots)[range_of(slots, tag)];
+    work::visited(near.len().div_ceil(SLOTS));
+    near
 }
 
 /// Calls `visit` with the slot of every entry, overflow included.
 #[inline]
 pub(super) fn for_each_entry(slots: &[Slot; SLOTS], mut visit: impl FnMut(Slot)) {
-    let mut slots: &[Slot] = slots;
-    loop {
-        for &slot in slots {
-            if slot.is_empty() {
-                return;
-            }
-            if !slot.is_link() {
-                visit(slot);
-            }
+    for &slot in slots {
+        if slot.is_empty() {
+            return;
         }
-        match <&[Slot; SLOTS]>::try_from(slots) {
-            Ok(full) => slots = overflow(full),
-            Err(_) => return,
+        if !slot.is_link() {
+            visit(slot);
         }
     }
+    overflow(slots).iter().for_each(|&slot| visit(slot));
 }
 
 /// The number of entries, overflow included.
+#[inline]
 pub(super) fn entry_count(slots: &[Slot; SLOTS]) -> usize {
-    let mut count = 0;
-    for_each_entry(slots, |_| count += 1);
-    count
+    if slots[SLOTS - 1].is_link() { SLOTS - 1 + overflow(slots).len() } else { used(slots) }
 }
 
-/// The slot of the entry at `address`, which must be there.
+/// The `n`-th entry, overflow included.
 #[inline]
-pub(super) fn slot_of(slots: &mut [Slot; SLOTS], address: *mut u8) -> &mut Slot {
+pub(super) fn nth_entry(slots: &[Slot; SLOTS], n: usize) -> Option<Slot> {
+    match slots.get(n) {
+        Some(slot) if !slot.is_link() => (!slot.is_empty()).then_some(*slot),
+        _ => overflow(slots).get(n + 1 - SLOTS).copied(),
+    }
+}
+
+/// The slot of the entry at `address`, which must be there and has this tag.
+#[inline]
+pub(super) fn slot_of(slots: &mut [Slot; SLOTS], tag: u16, address: *mut u8) -> &mut Slot {
     let mut mask: SlotMask = 0;
     for (i, slot) in slots.iter().enumerate() {
         mask |= ((slot.address() == address) as SlotMask) << i;
     }
-    // A node's address is no entry's.
+    // A node's or a crowd's address is no entry's.
     match slots.get_mut(mask.trailing_zeros() as usize) {
         Some(_) => &mut slots[mask.trailing_zeros() as usize],
-        None => slot_of_overflowed(overflow_mut(slots), address),
+        None => {
+            let at = overflowed_at(slots, tag, address);
+            &mut overflow_mut(slots)[at]
+        }
     }
 }
 
-fn slot_of_overflowed(node: &mut [Slot], address: *mut u8) -> &mut Slot {
-    match node.iter().position(|slot| slot.is_entry() && slot.address() == address) {
-        Some(at) => &mut node[at],
-        None => {
-            let full = <&mut [Slot; SLOTS]>::try_from(node).expect("the entry is in its bucket");
-            slot_of_overflowed(overflow_mut(full), address)
-        }
-    }
+/// Where among the slots beyond the link that of the entry at `address` is.
+fn overflowed_at(slots: &[Slot; SLOTS], tag: u16, address: *mut u8) -> usize {
+    let range = range_of(slots, tag);
+    let found = overflow(slots)[range.clone()].iter().position(|slot| slot.address() == address);
+    range.start + found.expect("the entry is in its bucket")
 }
 
 /// The number of slots in use, link included. Counts rather than searches: the answer is not predictable.
@@ -147,16 +191,16 @@ fn used(slots: &[Slot; SLOTS]) -> usize {
     slots.iter().map(|slot| !slot.is_empty() as usize).sum()
 }
 
-/// Adds an entry. Returns the bytes of overflow this added.
+/// Adds an entry. Returns the bytes of overflow this added, if it went there: they may be none.
 #[inline]
-pub(super) fn push(slots: &mut [Slot; SLOTS], slot: Slot) -> usize {
+pub(super) fn push(slots: &mut [Slot; SLOTS], slot: Slot) -> Option<usize> {
     let used = used(slots);
     match slots.get_mut(used) {
         Some(free) => {
             *free = slot;
-            0
+            None
         }
-        None => spill(slots, slot),
+        None => Some(spill(slots, slot)),
     }
 }
 
@@ -186,62 +230,90 @@ fn spill(slots: &mut [Slot; SLOTS], slot: Slot) -> usize {
         slots[SLOTS - 1] = Slot::link(node, 2, filter_bit(last.tag()) | filter_bit(slot.tag()));
         return 2 * size_of::<Slot>();
     }
-    let filter = last.link_filter() | filter_bit(slot.tag());
-    if let Ok(full) = <&mut [Slot; SLOTS]>::try_from(overflow_mut(slots)) {
-        let added = spill(full, slot);
-        slots[SLOTS - 1] = Slot::link(node_of(last), SLOTS, filter);
-        return added;
+    if last.is_crowd_link() || last.link_len() == NODE_SLOTS_MAX {
+        return add_to_crowd(slots, &[slot]);
     }
     let len = last.link_len();
     let node = resize_node(node_of(last), len, len + 1);
     // SAFETY: the node has just been given room for `len + 1` slots.
     unsafe { node.add(len).write(slot) };
-    slots[SLOTS - 1] = Slot::link(node, len + 1, filter);
+    slots[SLOTS - 1] = Slot::link(node, len + 1, last.link_filter() | filter_bit(slot.tag()));
     size_of::<Slot>()
 }
 
-/// Takes out the entry at `address`, which must be there: the chain's last entry moves into its place.
+/// Adds entries to a bucket with a crowd, or with a node that has no room for one more. Returns the bytes of overflow this
+/// added.
+#[cold]
+pub(super) fn add_to_crowd(slots: &mut [Slot; SLOTS], more: &[Slot]) -> usize {
+    let last = slots[SLOTS - 1];
+    if !last.is_crowd_link() {
+        let mut crowd = Vec::with_capacity(NODE_SLOTS_MAX + more.len());
+        crowd.extend_from_slice(overflow(slots));
+        crowd.extend_from_slice(more);
+        crowd.sort_unstable_by_key(|slot| slot.tag());
+        free_overflow(last);
+        let added = crowd_bytes(&crowd) - NODE_SLOTS_MAX * size_of::<Slot>();
+        slots[SLOTS - 1] = Slot::crowd_link(NonNull::from(Box::leak(Box::new(crowd))));
+        return added;
+    }
+    // SAFETY: invariant 2: the crowd is alive and borrowed mutably through its only owner.
+    let crowd = unsafe { &mut *crowd_of(last) };
+    let bytes = crowd_bytes(crowd);
+    if crowd.len() + more.len() > crowd.capacity() {
+        crowd.reserve_exact(more.len().max(crowd.len() / 4));
+    }
+    if let [slot] = more {
+        let at = crowd.partition_point(|other| other.tag() < slot.tag());
+        work::moved((crowd.len() - at) * size_of::<Slot>());
+        crowd.insert(at, *slot);
+    } else {
+        crowd.extend_from_slice(more);
+        work::moved(size_of_val(crowd.as_slice()));
+        // What comes from another crowd is in order, but for a few breaks.
+        crowd.sort_by_key(|slot| slot.tag());
+    }
+    crowd_bytes(crowd) - bytes
+}
+
+/// Takes out the entry at `address`, which must be there and has this tag: one from beyond the link moves into its place.
 /// Returns the bytes of overflow this freed.
 #[inline]
-pub(super) fn remove(slots: &mut [Slot; SLOTS], address: *mut u8) -> usize {
+pub(super) fn remove(slots: &mut [Slot; SLOTS], tag: u16, address: *mut u8) -> usize {
     if slots[SLOTS - 1].is_link() {
-        *slot_of(slots, address) = last_entry(slots);
-        return drop_last_entry(slots);
+        return remove_before_overflow(slots, tag, address);
     }
     let last = used(slots) - 1;
-    *slot_of(slots, address) = slots[last];
+    *slot_of(slots, tag, address) = slots[last];
     slots[last] = Slot::EMPTY;
     0
 }
 
-#[inline]
-fn last_entry(slots: &[Slot; SLOTS]) -> Slot {
-    let mut last = Slot::EMPTY;
-    for_each_entry(slots, |slot| last = slot);
-    last
+fn remove_before_overflow(slots: &mut [Slot; SLOTS], tag: u16, address: *mut u8) -> usize {
+    match slots.iter().position(|slot| slot.address() == address) {
+        Some(at) => {
+            let last = overflow(slots).len() - 1;
+            slots[at] = overflow(slots)[last];
+            drop_overflowed(slots, last)
+        }
+        None => {
+            let at = overflowed_at(slots, tag, address);
+            drop_overflowed(slots, at)
+        }
+    }
 }
 
-/// Forgets the last entry of the chain, recomputing every filter on the way. Returns the bytes freed.
-fn drop_last_entry(slots: &mut [Slot; SLOTS]) -> usize {
+/// Forgets the `at`-th entry beyond the link. Returns the bytes freed.
+fn drop_overflowed(slots: &mut [Slot; SLOTS], at: usize) -> usize {
     let link = slots[SLOTS - 1];
-    if !link.is_link() {
-        let last = slots.iter_mut().rev().find(|slot| !slot.is_empty()).expect("an entry was found here");
-        *last = Slot::EMPTY;
-        return 0;
+    if link.is_crowd_link() {
+        return drop_from_crowd(slots, at);
     }
     let node = overflow_mut(slots);
-    if let Ok(full) = <&mut [Slot; SLOTS]>::try_from(&mut *node)
-        && full[SLOTS - 1].is_link()
-    {
-        let freed = drop_last_entry(full);
-        let filter = filter_of(full);
-        slots[SLOTS - 1] = Slot::link(node_of(link), SLOTS, filter);
-        return freed;
-    }
     let len = node.len();
+    node[at] = node[len - 1];
     if len == 2 {
         slots[SLOTS - 1] = node[0];
-        free_node(link);
+        free_overflow(link);
         return 2 * size_of::<Slot>();
     }
     let filter = filter_of(&node[..len - 1]);
@@ -249,38 +321,45 @@ fn drop_last_entry(slots: &mut [Slot; SLOTS]) -> usize {
     size_of::<Slot>()
 }
 
+#[cold]
+fn drop_from_crowd(slots: &mut [Slot; SLOTS], at: usize) -> usize {
+    let link = slots[SLOTS - 1];
+    // SAFETY: invariant 2: the crowd is alive and borrowed mutably through its only owner.
+    let crowd = unsafe { &mut *crowd_of(link) };
+    let bytes = crowd_bytes(crowd);
+    work::moved((crowd.len() - at) * size_of::<Slot>());
+    crowd.remove(at);
+    if crowd.len() <= NODE_SLOTS_MAX {
+        slots[SLOTS - 1] = Slot::link(allocate_node(crowd), crowd.len(), filter_of(crowd));
+        let left = size_of_val(crowd.as_slice());
+        free_overflow(link);
+        return bytes - left;
+    }
+    if crowd.len() < crowd.capacity() / 2 {
+        crowd.shrink_to(crowd.len() + crowd.len() / 4);
+    }
+    bytes - crowd_bytes(crowd)
+}
+
 /// The filter of a link to a node with these slots.
 #[inline]
 pub(super) fn filter_of(node: &[Slot]) -> u16 {
-    node.iter().fold(0, |filter, slot| {
-        filter | if slot.is_link() { slot.link_filter() } else { filter_bit(slot.tag()) }
-    })
+    node.iter().fold(0, |filter, slot| filter | filter_bit(slot.tag()))
 }
 
-/// Hands every entry to `take`, with some empty slots between them, and frees the overflow nodes. Returns the
-/// bytes freed.
+/// Hands every entry to `take`, with some empty slots between them, and frees the overflow. Returns the bytes freed.
 #[inline]
 pub(super) fn dissolve(slots: &[Slot; SLOTS], mut take: impl FnMut(Slot)) -> usize {
     let [first @ .., last] = slots;
     for &slot in first {
         take(slot);
     }
-    take(if last.is_link() { Slot::EMPTY } else { *last });
-    let mut link = *last;
-    let mut freed = 0;
-    while link.is_link() {
-        // SAFETY: invariant 2: the node is alive and of this length; its owner has been handed over to
-        // `link`.
-        let node: &[Slot] = unsafe { std::slice::from_raw_parts(link.address().cast(), link.link_len()) };
-        let last = node[node.len() - 1];
-        for &slot in node {
-            take(if slot.is_link() { Slot::EMPTY } else { slot });
-        }
-        freed += size_of_val(node);
-        free_node(link);
-        link = last;
+    if !last.is_link() {
+        take(*last);
+        return 0;
     }
-    freed
+    overflow(slots).iter().for_each(|&slot| take(slot));
+    free_overflow(*last)
 }
 
 #[inline]
@@ -313,7 +392,35 @@ fn resize_node(node: NonNull<Slot>, len: usize, new_len: usize) -> NonNull<Slot>
 }
 
 #[inline]
-fn free_node(link: Slot) {
-    // SAFETY: invariant 2: this link is the node's only owner, and the caller forgets it.
-    unsafe { dealloc(link.address(), node_layout(link.link_len())) };
+fn crowd_of(link: Slot) -> *mut Vec<Slot> {
+    debug_assert!(link.is_crowd_link());
+    link.address().cast()
+}
+
+/// What a crowd takes beside its link.
+pub(super) fn crowd_bytes(crowd: &Vec<Slot>) -> usize {
+    size_of::<Vec<Slot>>() + crowd.capacity() * size_of::<Slot>()
+}
+
+/// Bytes of what a link leads to.
+pub(super) fn overflow_bytes(link: Slot) -> usize {
+    if link.is_crowd_link() {
+        // SAFETY: invariant 2: the crowd is alive; the link's owner is borrowed by the caller.
+        return crowd_bytes(unsafe { &*crowd_of(link) });
+    }
+    link.link_len() * size_of::<Slot>()
+}
+
+/// Frees what a link leads to; the caller forgets the link. Returns the bytes.
+#[inline]
+fn free_overflow(link: Slot) -> usize {
+    let bytes = overflow_bytes(link);
+    if link.is_crowd_link() {
+        // SAFETY: invariant 2: this link is the only owner of the crowd, which came from a box, and is forgotten.
+        drop(unsafe { Box::from_raw(crowd_of(link)) });
+    } else {
+        // SAFETY: invariant 2: this link is the node's only owner, and the caller forgets it.
+        unsafe { dealloc(link.address(), node_layout(link.link_len())) };
+    }
+    bytes
 }

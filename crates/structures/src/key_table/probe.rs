@@ -90,10 +90,11 @@ impl Probe {
         ProbeState::Done
     }
 
+    /// Crowds are too rare to be worth stages of their own.
     #[cold]
     fn step_overflow<'a, T>(&mut self, slots: &[Slot; SLOTS], tag: u16) -> ProbeState<'a, T> {
         let link = slots[SLOTS - 1];
-        if !link.is_link() || link.link_filter() & filter_bit(tag) == 0 {
+        if !link.is_link() || link.link_filter() & filter_bit(tag) == 0 || link.is_crowd_link() {
             self.stage = Stage::Done;
             return ProbeState::Done;
         }
@@ -102,8 +103,7 @@ impl Probe {
             self.stage = Stage::Overflow;
             return ProbeState::More;
         }
-        // Nodes beyond the first are too rare to be worth a stage.
-        match bucket::overflow(slots).iter().find(|slot| slot.tag() == tag && slot.is_entry()) {
+        match bucket::overflow(slots).iter().find(|slot| slot.tag() == tag) {
             Some(&slot) => self.step_entry(slot),
             None => {
                 self.stage = Stage::Done;

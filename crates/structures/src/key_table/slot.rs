@@ -9,7 +9,7 @@ compile_error!("a slot keeps 16 bits of hash above a 48-bit address: 64-bit targ
 pub(super) const EXPIRES: usize = 1;
 /// The entry holds an object (not bytes, not an integer).
 pub(super) const OBJECT: usize = 2;
-/// Not an entry: the address is that of an overflow node.
+/// Not an entry: the address is that of a node or a crowd, see `bucket`.
 const LINK: usize = 4;
 
 const ADDRESS_MASK: usize = 0x0000_ffff_ffff_fff8;
@@ -19,7 +19,8 @@ const FILTER_BITS: u32 = 13;
 /// ```text
 ///  63        48 47                             3   2      1       0
 /// | tag        | address, a multiple of 8       | LINK | OBJECT | EXPIRES |     an entry
-/// | len-1 |filter| address of an overflow node  |  1   |   0    |    0    |     a link
+/// | len-1 |filter| address of a node            |  1   |   0    |    0    |     a link to a node
+/// | 0     | ones | address of a crowd           |  1   |   0    |    0    |     a link to a crowd
 ///   3 bits 13 bits
 /// ```
 /// A pointer rather than a `u64`, so that the address keeps its provenance.
@@ -43,6 +44,11 @@ impl Slot {
     pub(super) fn link(node: NonNull<Slot>, len: usize, filter: u16) -> Slot {
         debug_assert!((2..=8).contains(&len) && filter >> FILTER_BITS == 0);
         Slot::pack(node.cast(), ((len - 1) as u16) << FILTER_BITS | filter, LINK)
+    }
+
+    /// A link to a crowd.
+    pub(super) fn crowd_link(crowd: NonNull<Vec<Slot>>) -> Slot {
+        Slot::pack(crowd.cast(), (1 << FILTER_BITS) - 1, LINK)
     }
 
     #[inline]
@@ -84,7 +90,7 @@ impl Slot {
         self.bits() & OBJECT != 0
     }
 
-    /// Where the entry or the node is; null for an empty slot.
+    /// Where the entry, the node or the crowd is; null for an empty slot.
     #[inline]
     pub(super) fn address(self) -> *mut u8 {
         self.0.map_addr(|bits| bits & ADDRESS_MASK)
@@ -100,10 +106,15 @@ impl Slot {
         Slot(self.0.map_addr(|bits| bits & !(0xffff << TAG_SHIFT) | (tag as usize) << TAG_SHIFT))
     }
 
-    /// A link's number of slots.
+    #[inline]
+    pub(super) fn is_crowd_link(self) -> bool {
+        self.is_link() && self.tag() >> FILTER_BITS == 0
+    }
+
+    /// The number of slots of the node that a link leads to.
     #[inline]
     pub(super) fn link_len(self) -> usize {
-        debug_assert!(self.is_link());
+        debug_assert!(self.is_link() && !self.is_crowd_link());
         (self.tag() >> FILTER_BITS) as usize + 1
     }
 

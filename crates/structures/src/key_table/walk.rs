@@ -117,7 +117,8 @@ impl<T> KeyTable<T> {
         for _ in 0..16 * TRIES_MAX {
             work::visited(1);
             let number = self.bucket_number(random.below(self.buckets as u64) as usize);
-            if let Some(slot) = nth_entry(&self.directory.bucket(number).slots, random.below(places) as usize)
+            if let Some(slot) =
+                bucket::nth_entry(&self.directory.bucket(number).slots, random.below(places) as usize)
             {
                 return Some(Self::entry_ref(slot));
             }
@@ -202,8 +203,10 @@ impl<T> KeyTable<T> {
             work::visited(1);
             let slots = &self.directory.bucket(self.bucket_number(at)).slots;
             let is_wanted = |slot: Slot| !only_expiring || slot.expires();
+            let mut prefetched = sampled;
             bucket::for_each_entry(slots, |slot| {
-                if is_wanted(slot) {
+                if is_wanted(slot) && prefetched < wanted {
+                    prefetched += 1;
                     prefetch(slot.address());
                 }
             });
@@ -241,21 +244,6 @@ impl<T> KeyTable<T> {
     }
 }
 
-/// The `n`-th entry of a bucket, overflow included.
-fn nth_entry(slots: &[Slot; SLOTS], n: usize) -> Option<Slot> {
-    if n + 1 < SLOTS {
-        return (!slots[n].is_empty()).then_some(slots[n]);
-    }
-    let (mut at, mut found) = (0, None);
-    bucket::for_each_entry(slots, |slot| {
-        if at == n {
-            found = Some(slot);
-        }
-        at += 1;
-    });
-    found
-}
-
 /// See [`KeyTable::iter`].
 pub struct Iter<'a, T> {
     table: &'a KeyTable<T>,
@@ -273,7 +261,7 @@ impl<'a, T> Iterator for Iter<'a, T> {
             if self.at == 0 {
                 bucket::for_each_entry(slots, |slot| prefetch(slot.address()));
             }
-            if let Some(slot) = nth_entry(slots, self.at) {
+            if let Some(slot) = bucket::nth_entry(slots, self.at) {
                 self.at += 1;
                 return Some(KeyTable::entry_ref(slot));
             }
