@@ -223,6 +223,43 @@ fn hashes() {
     assert!(map.is_empty());
 }
 
+/// Values that become shorter leave no pages behind that hold little, nor do expiries that are cleared.
+#[test]
+fn memory_of_hashes_follows_their_values() {
+    let count = scaled(MILLION);
+    let of_values = |len: usize, expiry: Expiry| {
+        let mut map = PackedMap::new(SEED);
+        for number in 0..count {
+            map.insert(&element(number), &vec![b'v'; len], expiry);
+        }
+        map
+    };
+    let wanted = of_values(1, Expiry::Keep).memory_bytes();
+    let mut meter = Meter::new("packed map: shorter values");
+    for len in [100, 400] {
+        let mut map = of_values(len, Expiry::Keep);
+        for number in shuffled(count, 21) {
+            meter.hold(PAGE_CHANGED, || map.insert(&element(number), b"v", Expiry::Keep));
+        }
+        let left = map.memory_bytes();
+        // Pages are merged when they are half as full as those that are split.
+        assert!(left < wanted * 23 / 20, "{left} bytes, {wanted} for values that always were short");
+        map.check();
+    }
+    let mut map = of_values(1, Expiry::AtMs(1));
+    for number in shuffled(count, 22) {
+        let field = element(number);
+        if number.is_multiple_of(2) {
+            meter.hold(PAGE_CHANGED, || map.set_expiry(&field, None));
+        } else {
+            meter.hold(PAGE_CHANGED, || map.insert(&field, b"w", Expiry::Clear));
+        }
+    }
+    let left = map.memory_bytes();
+    assert!(left < wanted * 23 / 20, "{left} bytes, {wanted} for fields that never expired");
+    map.check();
+}
+
 #[test]
 fn sets() {
     let mut set = PackedSet::new(SEED);

@@ -29,7 +29,8 @@ const MERGED_BYTES_MAX: usize = CROWD_BYTES / 2;
 /// crowded to full, a page takes over a thousand records.
 const RELIEF_COST_MAX: usize = 256;
 const RELIEF_COST_BYTES: usize = 64;
-/// Merges after one removal: directories that grew to relieve a crowded page shrink faster than elements go.
+/// Merges after one removal, or one value that became shorter: directories that grew to relieve a crowded page shrink
+/// faster than elements go.
 const MERGES_MAX: usize = 2;
 
 const _: () = assert!(2 * PAGE_ELEMENTS <= GROUP, "a page not yet split is mostly searched in one step");
@@ -212,6 +213,7 @@ impl<F: Format> Table<F> {
         self.remove_slot(index, slot);
         let index = self.push(hash, key, value, after);
         self.edit(index, Page::fit);
+        self.merge_while_sparse(MERGES_MAX);
     }
 
     /// Adds a record and returns its page; the caller counts it in `len`.
@@ -296,7 +298,7 @@ impl<F: Format> Table<F> {
 
     // ---- expiry ----
 
-    /// Sets the expiry of an element found in this very state.
+    /// Sets the expiry of an element found in this very state, which it is not in afterwards.
     pub(super) fn set_expiry(&mut self, at: (usize, Slot), hash: u64, key: &[u8], expiry: u64) {
         let (mut index, mut slot) = at;
         let page = self.directory.page(index);
@@ -310,6 +312,10 @@ impl<F: Format> Table<F> {
         self.expiring_len += usize::from(expiry != NEVER);
         self.expiring_len -= usize::from(before != NEVER);
         self.note_expiry(index);
+        if expiry == NEVER && before != NEVER && !self.directory.page(index).expires() {
+            self.edit(index, Page::fit);
+            self.merge_while_sparse(MERGES_MAX);
+        }
     }
 
     /// Brings the earliest expiries up to date with a page; they exist only while something expires.
