@@ -36,6 +36,7 @@ pub use set::Set;
 use crate::error::ClientError;
 use access::AccessPolicy;
 use collection::EncodingLimits;
+use expire::TtlAverage;
 use field_expiry::{ExpiringFields, earliest_expiry_ms};
 use prefetch::Announced;
 use structures::hash::HashSeed;
@@ -112,6 +113,8 @@ pub struct Db {
     databases: Vec<KeyTable<Object>>,
     /// Of each database.
     expiring_fields: Vec<ExpiringFields>,
+    /// Of each database, as the search for due keys found it.
+    ttl_averages: Vec<Option<TtlAverage>>,
     /// The database of the client whose command runs.
     selected: usize,
     /// The instant of the command at hand: what is due by then does not exist.
@@ -143,6 +146,7 @@ impl Db {
         Db {
             databases: (0..databases).map(|_| KeyTable::new(seed)).collect(),
             expiring_fields: (0..databases).map(|_| ExpiringFields::default()).collect(),
+            ttl_averages: vec![None; databases],
             selected: 0,
             now_ms: 0,
             keep_due_keys: false,
@@ -234,17 +238,6 @@ impl Db {
     /// Bytes that a key and its value occupy; `None` if there is no such key.
     pub fn memory_bytes(&mut self, key: &[u8]) -> Option<usize> {
         self.inspect(key).map(|value| value.memory_bytes())
-    }
-
-    /// How long the selected database's keys with an expiry have to live on average, from a few of them.
-    pub fn average_ttl_ms(&mut self, samples: usize) -> i64 {
-        let table = &self.databases[self.selected];
-        let expiries = (0..samples.min(table.expiring_len()))
-            .filter_map(|_| table.random_expiring(&mut self.random).and_then(|entry| entry.expiry_ms()));
-        let (sum, count) = expiries.fold((0i128, 0), |(sum, count), ms| {
-            (sum + i128::from(ms.saturating_sub(self.now_ms)).max(0), count + 1)
-        });
-        if count == 0 { 0 } else { (sum / count) as i64 }
     }
 
     /// Says that the key has changed: `class` and `event` are the keyspace notification's.
@@ -451,6 +444,7 @@ impl Db {
         }
         let expiring_fields = std::mem::take(&mut self.expiring_fields[self.selected]);
         self.journal.audit.database_changed(self.selected);
+        self.ttl_averages[self.selected] = None;
         self.journal.add_dirty(table.len() as u64);
         self.cleared.push(Cleared { db_index: self.selected, table, expiring_fields, in_background });
     }
@@ -468,6 +462,7 @@ impl Db {
         self.expiring_fields.swap(a, b);
         self.journal.audit.database_changed(a);
         self.journal.audit.database_changed(b);
+        self.ttl_averages.swap(a, b);
     }
 
     /// Goes on with tables that are growing or shrinking, up to `buckets_max` in each.

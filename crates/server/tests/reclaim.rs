@@ -184,6 +184,54 @@ fn a_step_of_the_search_for_what_is_due_removes_little_however_much_is_due() {
     assert_eq!((db.figures.expired_keys, db.figures.expired_fields), (300_000, 5000));
 }
 
+/// Places that a look at the average time to live visits; 0 where work is not counted. It is to lie within 30 % of 50,000.
+fn visited_for_average(db: &mut Db) -> u64 {
+    structures::work::take();
+    let average_ms = db.average_ttl_ms();
+    let visited = structures::work::take().visited;
+    assert!((35_000..65_000).contains(&average_ms), "{average_ms}");
+    visited
+}
+
+#[test]
+fn the_average_time_to_live_is_known_without_looking_at_many_keys() {
+    let mut db = Db::new(2, HashSeed::new(1, 2), 3);
+    db.begin(0, 0);
+    let average = |db: &mut Db| db.average_ttl_ms();
+    assert_eq!(average(&mut db), 0);
+    // Before any search has come by, from a few keys.
+    db.put_text(b"only", b"x", Some(40_000));
+    assert_eq!(average(&mut db), 40_000);
+    for i in 0..200_000i64 {
+        db.put_text(format!("key:{i}").as_bytes(), b"x", Some(49_000 + i % 2_001));
+    }
+    let visited = visited_for_average(&mut db);
+    assert!(visited <= 16, "{visited} places");
+    // Times of all lengths: the search's average comes to the same.
+    for i in 0..200_000i64 {
+        db.put_text(format!("key:{i}").as_bytes(), b"x", Some(1 + i % 100_000));
+    }
+    db.changed(EventClasses::GENERIC, "set", b"key:1");
+    drop(db.journal.take());
+    let (mut cursor, mut searches) = (ExpireCursor::default(), 0);
+    while searches < 20 {
+        let mut cycle = db.begin_expire_cycle(ExpireEffort(1));
+        while db.expire_step(&mut cursor, &mut cycle) {}
+        db.end_expire_cycle(&mut cursor, cycle);
+        drop(db.journal.take());
+        searches += 1;
+    }
+    assert_eq!(visited_for_average(&mut db), 0);
+    // It goes with the database, and ends with it.
+    db.swap(0, 1);
+    assert_eq!(average(&mut db), 0);
+    db.begin(1, 0);
+    assert_eq!(visited_for_average(&mut db), 0);
+    db.clear(false);
+    db.forget_cleared();
+    assert_eq!(average(&mut db), 0);
+}
+
 #[test]
 fn databases_with_much_to_expire_leave_others_their_turn() {
     let server = Process::start(&["--databases", "3", "--enable-debug-command", "yes"]);

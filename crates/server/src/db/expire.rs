@@ -11,6 +11,12 @@ const KEYS_PER_STEP: usize = 256;
 /// Rounds without a sufficient number of keys that have an expiry before a database is left for this time.
 const ROUNDS_WITHOUT_KEYS_MAX: u64 = 16;
 
+/// A search that has met so many keys leaves a third of the average that was there before.
+const TTL_AVERAGE_KEYS: usize = 1_000;
+
+/// Keys whose times to live are looked at where no search has come by.
+const TTL_SAMPLES: usize = 16;
+
 /// Where the search for due keys stands, from one call to the next.
 #[derive(Clone, Debug, Default)]
 pub struct ExpireCursor {
@@ -70,7 +76,53 @@ struct Search {
     due: u64,
 }
 
+/// How long a database's keys have to live on average, in milliseconds: a moving average over the keys that the search for
+/// due ones meets, since to look at keys just for this would cost a fetch each.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct TtlAverage(f64);
+
+/// Times to live that a search has come across.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ttls {
+    sum_ms: i128,
+    keys: usize,
+}
+
+impl Ttls {
+    fn add(&mut self, expiry_ms: i64, now_ms: i64) {
+        self.sum_ms += i128::from(expiry_ms.saturating_sub(now_ms).max(0));
+        self.keys += 1;
+    }
+
+    fn average(self) -> Option<TtlAverage> {
+        (self.keys > 0).then(|| TtlAverage(self.sum_ms as f64 / self.keys as f64))
+    }
+
+    /// The average after these keys of `expiring_len`. A search that meets all of them knows it.
+    fn take_into(self, before: Option<TtlAverage>, expiring_len: usize) -> Option<TtlAverage> {
+        let (Some(before), Some(met)) = (before, self.average()) else { return before.or(self.average()) };
+        let weight = (self.keys as f64 / expiring_len.clamp(1, TTL_AVERAGE_KEYS) as f64).min(1.0);
+        Some(TtlAverage(before.0 + (met.0 - before.0) * weight))
+    }
+}
+
 impl Db {
+    /// How long the selected database's keys with an expiry have to live on average.
+    pub fn average_ttl_ms(&mut self) -> i64 {
+        let table = &self.databases[self.selected];
+        if table.expiring_len() == 0 {
+            return 0;
+        }
+        let average = self.ttl_averages[self.selected].or_else(|| {
+            let (mut ttls, now_ms) = (Ttls::default(), self.now_ms);
+            table.sample(&mut self.random, TTL_SAMPLES, true, &mut |entry| {
+                entry.expiry_ms().into_iter().for_each(|expiry_ms| ttls.add(expiry_ms, now_ms));
+            });
+            ttls.average()
+        });
+        average.map_or(0, |average| average.0 as i64)
+    }
+
     /// Sets or clears the key's expiry; whether the key exists. Says nothing.
     pub fn set_expiry(&mut self, key: &[u8], expiry_ms: Option<i64>) -> bool {
         let hash = self.table().hash(key);
@@ -174,9 +226,9 @@ impl Db {
         cursor.positions.resize(self.databases.len(), 0);
         while cycle.databases_left > 0 {
             let index = cursor.db_index % self.databases.len();
-            let goes_on = self.databases[index].expiring_len() > 0
-                && self.with_database(index, |db| db.expire_round(&mut cursor.positions[index], cycle));
-            if goes_on {
+            if self.databases[index].expiring_len() == 0 {
+                self.ttl_averages[index] = None;
+            } else if self.with_database(index, |db| db.expire_round(&mut cursor.positions[index], cycle)) {
                 return true;
             }
             cursor.next_database();
@@ -200,16 +252,16 @@ impl Db {
         let now_ms = self.now_ms;
         let table = &self.databases[self.selected];
         let mut due = Vec::<Box<[u8]>>::new();
-        let mut met = 0;
+        let (mut met, mut ttls) = (0, Ttls::default());
         let (mut at_end, mut bucket_left) = (false, false);
         while due.len() < KEYS_PER_STEP && cycle.round_buckets < BUCKETS_PER_ROUND && !at_end {
             let next = table.scan_expiring(*position, 1, &mut |entry| {
                 met += 1;
-                if entry.expiry_ms().is_some_and(|expiry_ms| expiry_ms <= now_ms) {
-                    match due.len() < KEYS_PER_STEP {
-                        true => due.push(entry.key().into()),
-                        false => bucket_left = true,
-                    }
+                match entry.expiry_ms() {
+                    None => {}
+                    Some(expiry_ms) if expiry_ms > now_ms => ttls.add(expiry_ms, now_ms),
+                    Some(_) if due.len() < KEYS_PER_STEP => due.push(entry.key().into()),
+                    Some(_) => bucket_left = true,
                 }
             });
             if bucket_left {
@@ -222,6 +274,9 @@ impl Db {
             let hash = self.table().hash(key);
             self.expire(hash, key);
         }
+        let expiring_len = self.table().expiring_len();
+        let average = &mut self.ttl_averages[self.selected];
+        *average = ttls.take_into(*average, expiring_len);
         let goes_on = cycle.note(Search { met, due: due.len() as u64 });
         !at_end && goes_on
     }

@@ -6,9 +6,6 @@ use crate::observe::memory::ALLOCATOR_NAME;
 use crate::server::Server;
 use std::sync::atomic::Ordering;
 
-/// Keys with an expiry whose remaining time is looked at for a database's average.
-const TTL_SAMPLES: usize = 32;
-
 /// Where memory goes, as MEMORY STATS and INFO memory break it down.
 pub(in crate::commands) struct Breakdown {
     pub used_bytes: u64,
@@ -152,7 +149,7 @@ pub(super) fn keyspace(sources: &mut Sources<'_>, lines: &mut Lines) {
             if db.is_empty() {
                 return;
             }
-            let average_ttl_ms = db.average_ttl_ms(TTL_SAMPLES);
+            let average_ttl_ms = db.average_ttl_ms();
             lines.field(
                 &format!("db{index}"),
                 format_args!(
