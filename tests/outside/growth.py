@@ -170,6 +170,7 @@ def build_lex(c): return ([b'ZADD', b'k', *(w for i in part for w in (0, c.membe
 def build_hash(c): return ([b'HSET', b'k', *(w for i in part for w in (c.member(i), b'v%d' % i))] for part in chunks(c.size))
 def build_stream(c): return ([b'XADD', b'k', b'%d-0' % (i + 1), b'f', c.member(i)] for i in range(c.size))
 def build_keys(c): return ([b'MSET', *(w for i in part for w in (b'key:%d' % i, c.member(i)))] for part in chunks(c.size))
+def build_volatile(c): return ([b'SET', b'key:%d' % i, c.member(i), b'PX', 10**7 + spread(i) % 10**7] for i in range(c.size))
 def build_string(c): return [[b'SET', b'k', (c.member(7) * (c.size // 10 + 1))[:c.size]]]
 def build_hyperloglog(c): return ([b'PFADD', b'k', *map(c.member, part)] for part in chunks(c.size))
 def build_geo(c):
@@ -223,8 +224,10 @@ GEOSEARCH k FROMLONLAT 0 0 BYRADIUS 20000 km COUNT 10|GEOSEARCH k FROMLONLAT 0 0
 BITOP NOT t k|BITOP AND t k k|BITOP OR t k k k|BITOP XOR t k missing|BITFIELD k GET u8 @bit|BITFIELD k SET u8 @bit 7|BITFIELD k INCRBY u16 @bit 1|BITFIELD_RO k GET u8 @bit|LCS k few-text LEN|GETEX k|copy GETDEL t|copy GETSET t x|copy SET t x GET|MGET k k|SET t x|PFCOUNT missing k|copy INCR t'''),
 'hyperloglog': (build_hyperloglog, '''PFADD k @new|PFADD k @any|PFADD k @new*100|PFCOUNT k|PFCOUNT k k|PFMERGE t k|PFMERGE t k k|PFMERGE k|STRLEN k|GETRANGE k 0 10'''),
 'keys': (build_keys, '''GET @key|SET @key x|SET @newkey x|SETEX @newkey 1000 x|MGET @key @key @key|EXISTS @key|DEL @key|UNLINK @key|EXPIRE @key 1000|PERSIST @key|TTL @key|TYPE @key|TOUCH @key|INCR counter|APPEND @key x|RENAME @key t|RENAMENX @key @newkey|COPY @key @newkey|OBJECT ENCODING @key|OBJECT FREQ @key|DUMP @key|RANDOMKEY|DBSIZE|SCAN 0|SCAN 0 COUNT 1000|SCAN 0 MATCH nothing|SCAN 0 TYPE list COUNT 100|KEYS nothing|KEYS key:1*|LPUSH @newkey a|SADD @newkey a|HSET @newkey f v|ZADD @newkey 1 a|XADD @newkey * f v|SWAPDB 0 1|SWAPDB 1 0|MOVE @key 3|GETDEL @key|MEMORY USAGE @key|INFO keyspace|INFO memory'''),
+# Every key has an expiry.
+'volatile': (build_volatile, '''GET @key|SET @key x|SET @key x KEEPTTL|SET @newkey x EX 1000|GETEX @key PX 10000000|GETEX @key PERSIST|EXPIRE @key 1000|PEXPIRE @key 10000000 GT|PERSIST @key|TTL @key|EXPIRETIME @key|DEL @key|EXPIRE @key -1|RENAME @key t|COPY @key @newkey|RANDOMKEY|SCAN 0 COUNT 1000|INFO keyspace|INFO|DBSIZE|SWAPDB 0 1|SWAPDB 1 0|MOVE @key 3'''),
 }
-UNLIKE_MEMBERS = {'string', 'keys', 'geo', 'hyperloglog', 'stream', 'pending'}   # one kind of member is enough
+UNLIKE_MEMBERS = {'string', 'keys', 'volatile', 'geo', 'hyperloglog', 'stream', 'pending'}   # one kind of member is enough
 
 # ---- measuring ----
 
@@ -258,7 +261,7 @@ def timed(server, commands):
     return server.used_us() - before, replies[0]
 
 def forms_of(kind, cases):
-    text = KINDS[kind][1] + '\n' + ('' if kind == 'keys' else GENERIC)
+    text = KINDS[kind][1] + '\n' + ('' if kind in ('keys', 'volatile') else GENERIC)
     forms = [form for line in text.splitlines() for form in line.split('|') if form]
     return [form for form in forms if cases in form]
 
