@@ -163,13 +163,18 @@ fn removed_by_a_step(db: &mut Db) -> (usize, usize) {
     (keys_max, fields_max)
 }
 
+fn put(db: &mut Db, number: i64, expiry_ms: i64) {
+    let key = format!("key:{number}");
+    db.put_text(key.as_bytes(), b"x", Some(expiry_ms));
+    db.changed(EventClasses::GENERIC, "set", key.as_bytes());
+    drop(db.journal.take());
+}
+
 #[test]
 fn a_step_of_the_search_for_what_is_due_removes_little_however_much_is_due() {
     let mut db = Db::new(1, HashSeed::new(1, 2), 3);
     db.begin(0, 0);
-    for i in 0..300_000 {
-        db.put_text(format!("key:{i}").as_bytes(), b"x", Some(100));
-    }
+    (0..300_000).for_each(|i| put(&mut db, i, 100));
     for i in 0..5000 {
         db.change_or_create(b"hash", |hash: &mut Hash, mut means| {
             hash.set(format!("field:{i}").as_bytes(), b"v", FieldExpiry::At(100), &mut means);
@@ -200,19 +205,13 @@ fn the_average_time_to_live_is_known_without_looking_at_many_keys() {
     let average = |db: &mut Db| db.average_ttl_ms();
     assert_eq!(average(&mut db), 0);
     // Before any search has come by, from a few keys.
-    db.put_text(b"only", b"x", Some(40_000));
+    put(&mut db, 0, 40_000);
     assert_eq!(average(&mut db), 40_000);
-    for i in 0..200_000i64 {
-        db.put_text(format!("key:{i}").as_bytes(), b"x", Some(49_000 + i % 2_001));
-    }
+    (0..200_000).for_each(|i| put(&mut db, i, 49_000 + i % 2_001));
     let visited = visited_for_average(&mut db);
     assert!(visited <= 16, "{visited} places");
     // Times of all lengths: the search's average comes to the same.
-    for i in 0..200_000i64 {
-        db.put_text(format!("key:{i}").as_bytes(), b"x", Some(1 + i % 100_000));
-    }
-    db.changed(EventClasses::GENERIC, "set", b"key:1");
-    drop(db.journal.take());
+    (0..200_000).for_each(|i| put(&mut db, i, 1 + i % 100_000));
     let (mut cursor, mut searches) = (ExpireCursor::default(), 0);
     while searches < 20 {
         let mut cycle = db.begin_expire_cycle(ExpireEffort(1));
