@@ -188,8 +188,8 @@ impl Generator {
             75..77 => words(&["SELECT", if chance(random, 80) { "0" } else { "1" }]),
             77 => return Step::Leave { client },
             78..80 => self.many(),
-            80 => self.brimful(),
-            81..86 => vec![b"DEL".to_vec(), self.any_key()],
+            80..82 => self.brimful(),
+            82..86 => vec![b"DEL".to_vec(), self.any_key()],
             86 => vec![b"HELLO".to_vec(), if chance(random, 50) { b"2".to_vec() } else { b"3".to_vec() }],
             87 => vec![
                 b"FUNCTION".to_vec(),
@@ -314,16 +314,19 @@ impl Generator {
         let set = |name: &str, value: &str| ["CONFIG", "SET", name, value].map(|word| word.into()).to_vec();
         let way = random.below(4);
         let fill = ["-1", "-2", "-3", "-4", "-5"][class as usize - 1];
-        self.coming.extend([set("list-max-listpack-size", fill), set("list-compress-depth", "0")]);
+        let depth = if way > 1 { "1" } else { "0" };
+        self.coming.extend([set("list-max-listpack-size", fill), set("list-compress-depth", depth)]);
         self.coming.extend([on("DEL", &[]), on("RPUSH", &[&large])]);
         if way > 0 {
-            // Its mark goes with what was before it.
-            self.coming.extend([on("LPUSH", &[b"a"]), on("LTRIM", &[b"1", b"-1"])]);
+            // Its mark, which every 32nd element has, goes with what was before it.
+            self.coming.extend([on("LPUSH", &[b"a", b"b"]), on("LTRIM", &[b"2", b"-1"])]);
         }
         if way > 1 {
-            self.coming.extend([on("LPUSH", &[b"a", b"b"]), set("list-compress-depth", "1")]);
-            self.coming.extend([on("LPUSH", &[&beside]), on("RPUSH", &[&beside])]);
-            self.coming.push_back(set("list-compress-depth", "0"));
+            self.coming.extend([
+                on("LPUSH", &[b"a", b"b"]),
+                on("LPUSH", &[&beside]),
+                on("RPUSH", &[&beside]),
+            ]);
             self.coming.extend(["LPOP", "RPOP", "LPOP", "LPOP"].map(|name| on(name, &[])));
         }
         let end = pick(random, &["RPUSH", "LPUSH"]);
