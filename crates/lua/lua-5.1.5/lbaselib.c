@@ -66,7 +66,11 @@ static int luaB_tonumber (lua_State *L) {
     char *s2;
     unsigned long n;
     luaL_argcheck(L, 2 <= base && base <= 36, 2, "base out of range");
-    if (l > 256) lua_spend(L, l > 0x1000000 ? 0x100000 : (int)(l / 16));
+    if (l > LUAI_MAXNUMERAL) {  /* Warmline */
+      lua_pushnil(L);
+      return 1;
+    }
+    if (l > 256) lua_spend(L, (int)(l / 4));
     n = strtoul(s1, &s2, base);
     if (s1 != s2) {  /* at least one valid digit? */
       while (isspace((unsigned char)(*s2))) s2++;  /* skip trailing spaces */

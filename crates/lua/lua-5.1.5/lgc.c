@@ -130,7 +130,9 @@ size_t luaC_separateudata (lua_State *L, int all) {
   size_t deadmem = 0;
   GCObject **p = &g->mainthread->next;
   GCObject *curr;
+  int n = 0;
   while ((curr = *p) != NULL) {
+    if ((++n & 1023) == 0) luaE_workof(g, 1024 * 16);
     if (!(iswhite(curr) || all) || isfinalized(gco2u(curr)))
       p = &curr->gch.next;  /* don't bother with them */
     else if (fasttm(L, gco2u(curr)->metatable, TM_GC) == NULL) {

@@ -203,6 +203,8 @@ static void read_numeral (LexState *ls, SemInfo *seminfo) {
   while (isalnum(ls->current) || ls->current == '_')
     save_and_next(ls);
   save(ls, '\0');
+  if (luaZ_bufflen(ls->buff) > LUAI_MAXNUMERAL)  /* Warmline */
+    luaX_lexerror(ls, "malformed number", TK_NUMBER);
   buffreplace(ls, '.', ls->decpoint);  /* follow locale for decimal point */
   if (!luaO_str2d(luaZ_buffer(ls->buff), &seminfo->r))  /* format error? */
     trydecpoint(ls, seminfo); /* try to update decimal point separator */

@@ -198,9 +198,11 @@ void luaO_chunkid (char *out, const char *source, size_t bufflen) {
       strcat(out, source);
     }
     else {  /* out = [string "string"] */
-      size_t len = strcspn(source, "\n\r");  /* stop at first newline */
+      size_t len = 0;
       bufflen -= sizeof(" [string \"...\"] ");
-      if (len > bufflen) len = bufflen;
+      while (len < bufflen && source[len] != '\0' &&
+             source[len] != '\n' && source[len] != '\r')
+        len++;  /* stop at first newline; Warmline: look at no more */
       strcpy(out, "[string \"");
       if (source[len] != '\0') {  /* must truncate? */
         strncat(out, source, len);

@@ -228,8 +228,13 @@ static const char *classend (MatchState *ms, const char *p) {
       return p+1;
     }
     case '[': {
+      const char *piece = p + 4096;
       if (*p == '^') p++;
       do {  /* look for a `]' */
+        if (p >= piece) {
+          spend(ms, 2048);
+          piece = p + 4096;
+        }
         if (*p == '\0')
           luaL_error(ms->L, "malformed pattern (missing " LUA_QL("]") ")");
         if (*(p++) == L_ESC && *p != '\0')
@@ -263,13 +268,22 @@ static int match_class (int c, int cl) {
 }
 
 
-static int matchbracketclass (int c, const char *p, const char *ec) {
+/* Warmline: how far a long class is looked at between two charges. */
+#define CLASS_PIECE 4096
+
+static int matchbracketclass (MatchState *ms, int c, const char *p,
+                                                     const char *ec) {
   int sig = 1;
+  const char *piece = p + CLASS_PIECE;
   if (*(p+1) == '^') {
     sig = 0;
     p++;  /* skip the `^' */
   }
   while (++p < ec) {
+    if (p >= piece) {
+      spend(ms, CLASS_PIECE / 2);
+      piece = p + CLASS_PIECE;
+    }
     if (*p == L_ESC) {
       p++;
       if (match_class(c, uchar(*p)))
@@ -286,11 +300,12 @@ static int matchbracketclass (int c, const char *p, const char *ec) {
 }
 
 
-static int singlematch (int c, const char *p, const char *ep) {
+static int singlematch (MatchState *ms, int c, const char *p,
+                                               const char *ep) {
   switch (*p) {
     case '.': return 1;  /* matches any char */
     case L_ESC: return match_class(c, uchar(*(p+1)));
-    case '[': return matchbracketclass(c, p, ep-1);
+    case '[': return matchbracketclass(ms, c, p, ep-1);
     default:  return (uchar(*p) == c);
   }
 }
@@ -323,7 +338,7 @@ static const char *matchbalance (MatchState *ms, const char *s,
 static const char *max_expand (MatchState *ms, const char *s,
                                  const char *p, const char *ep) {
   ptrdiff_t i = 0;  /* counts maximum expand for item */
-  while ((s+i)<ms->src_end && singlematch(uchar(*(s+i)), p, ep)) {
+  while ((s+i)<ms->src_end && singlematch(ms, uchar(*(s+i)), p, ep)) {
     spend(ms, itemwork(p, ep));
     i++;
   }
@@ -343,7 +358,7 @@ static const char *min_expand (MatchState *ms, const char *s,
     const char *res = match(ms, s, ep+1);
     if (res != NULL)
       return res;
-    else if (s<ms->src_end && singlematch(uchar(*s), p, ep)) {
+    else if (s<ms->src_end && singlematch(ms, uchar(*s), p, ep)) {
       spend(ms, itemwork(p, ep));
       s++;  /* try with one more repetition */
     }
@@ -429,8 +444,8 @@ static const char *domatch (MatchState *ms, const char *s, const char *p) {
           ep = classend(ms, p);  /* points to what is next */
           spend(ms, itemwork(p, ep));
           previous = (s == ms->src_init) ? '\0' : *(s-1);
-          if (matchbracketclass(uchar(previous), p, ep-1) ||
-             !matchbracketclass(uchar(*s), p, ep-1)) return NULL;
+          if (matchbracketclass(ms, uchar(previous), p, ep-1) ||
+             !matchbracketclass(ms, uchar(*s), p, ep-1)) return NULL;
           p=ep; goto init;  /* else return match(ms, s, ep); */
         }
         default: {
@@ -454,7 +469,7 @@ static const char *domatch (MatchState *ms, const char *s, const char *p) {
     default: dflt: {  /* it is a pattern item */
       const char *ep = classend(ms, p);  /* points to what is next */
       spend(ms, itemwork(p, ep));
-      int m = s<ms->src_end && singlematch(uchar(*s), p, ep);
+      int m = s<ms->src_end && singlematch(ms, uchar(*s), p, ep);
       switch (*ep) {
         case '?': {  /* optional */
           const char *res;
@@ -493,6 +508,33 @@ static int agree (lua_State *L, const char *a, const char *b, size_t l) {
 }
 
 
+/* Warmline: as `memchr', and as `strpbrk' of what is special; charged as they
+** go. */
+static const char *findchar (lua_State *L, const char *s, int c, size_t l) {
+  const size_t piece = 1 << 18;
+  for (; l > piece; s += piece, l -= piece) {
+    const char *found = (const char *)memchr(s, c, piece);
+    if (found != NULL) return found;
+    lua_spend(L, (int)(piece / 16));
+  }
+  return (const char *)memchr(s, c, l);
+}
+
+static int hasspecials (lua_State *L, const char *p, size_t l) {
+  char piece[4096 + 1];
+  while (l > sizeof(piece) - 1) {
+    memcpy(piece, p, sizeof(piece) - 1);
+    piece[sizeof(piece) - 1] = '\0';
+    if (strpbrk(piece, SPECIALS) != NULL) return 1;
+    if (strlen(piece) < sizeof(piece) - 1) return 0;  /* a `\0' ends it */
+    p += sizeof(piece) - 1;
+    l -= sizeof(piece) - 1;
+    lua_spend(L, 1024);
+  }
+  return strpbrk(p, SPECIALS) != NULL;
+}
+
+
 static const char *lmemfind (lua_State *L, const char *s1, size_t l1,
                                const char *s2, size_t l2) {
   if (l2 == 0) return s1;  /* empty strings are everywhere */
@@ -501,9 +543,9 @@ static const char *lmemfind (lua_State *L, const char *s1, size_t l1,
     const char *init;  /* to search for a `*s2' inside `s1' */
     l2--;  /* 1st char will be checked by `memchr' */
     l1 = l1-l2;  /* `s2' cannot be found after that */
-    while (l1 > 0 && (init = (const char *)memchr(s1, *s2, l1)) != NULL) {
+    while (l1 > 0 && (init = findchar(L, s1, *s2, l1)) != NULL) {
       init++;   /* 1st char is already checked */
-      lua_spend(L, 2 + (int)((init-s1) > 0x1000000 ? 0x100000 : (init-s1) / 16));
+      lua_spend(L, 2 + (int)((init-s1) % (1 << 18) / 16));
       if (agree(L, init, s2+1, l2))
         return init-1;
       else {  /* correct `l1' and `s1' to try again */
@@ -511,7 +553,7 @@ static const char *lmemfind (lua_State *L, const char *s1, size_t l1,
         s1 = init;
       }
     }
-    if (l1 > 256) lua_spend(L, l1 > 0x1000000 ? 0x100000 : (int)(l1 / 16));
+    if (l1 > 256) lua_spend(L, (int)(l1 % (1 << 18) / 16));
     return NULL;  /* not found */
   }
 }
@@ -551,11 +593,10 @@ static int str_find_aux (lua_State *L, int find) {
   const char *s = luaL_checklstring(L, 1, &l1);
   const char *p = luaL_checklstring(L, 2, &l2);
   ptrdiff_t init = posrelat(luaL_optinteger(L, 3, 1), l1) - 1;
-  lua_spend(L, (int)(l2 > 0x1000000 ? 0x100000 : l2 / 16));
   if (init < 0) init = 0;
   else if ((size_t)(init) > l1) init = (ptrdiff_t)l1;
   if (find && (lua_toboolean(L, 4) ||  /* explicit request? */
-      strpbrk(p, SPECIALS) == NULL)) {  /* or no special characters? */
+      !hasspecials(L, p, l2))) {  /* or no special characters? */
     /* do a plain search */
     const char *s2 = lmemfind(L, s+init, l1-init, p, l2);
     if (s2) {
@@ -785,7 +826,9 @@ static void addquoted (lua_State *L, luaL_Buffer *b, int arg) {
 
 static const char *scanformat (lua_State *L, const char *strfrmt, char *form) {
   const char *p = strfrmt;
-  while (*p != '\0' && strchr(FLAGS, *p) != NULL) p++;  /* skip flags */
+  while (*p != '\0' && strchr(FLAGS, *p) != NULL &&
+         (size_t)(p - strfrmt) < sizeof(FLAGS))
+    p++;  /* skip flags; Warmline: no more than there are */
   if ((size_t)(p - strfrmt) >= sizeof(FLAGS))
     luaL_error(L, "invalid format (repeated flags)");
   if (isdigit(uchar(*p))) p++;  /* skip width */

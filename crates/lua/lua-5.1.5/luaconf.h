@@ -477,6 +477,11 @@
 #define LUAI_MAXVARS		200
 
 
+/* Warmline: no text of more bytes is a number. Nothing interrupts the C
+** library while it reads one. */
+#define LUAI_MAXNUMERAL		(1 << 20)
+
+
 /*
 @@ LUAI_MAXUPVALUES is the maximum number of upvalues per function
 @* (must be smaller than 250).

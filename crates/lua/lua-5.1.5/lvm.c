@@ -39,8 +39,10 @@
 const TValue *luaV_tonumber (lua_State *L, const TValue *obj, TValue *n) {
   lua_Number num;
   if (ttisnumber(obj)) return obj;
-  if (ttisstring(obj) && tsvalue(obj)->len > 256)
+  if (ttisstring(obj) && tsvalue(obj)->len > 256) {
+    if (tsvalue(obj)->len > LUAI_MAXNUMERAL) return NULL;
     luaE_work(L, charged(tsvalue(obj)->len));
+  }
   if (ttisstring(obj) && luaO_str2d(svalue(obj), &num)) {
     setnvalue(n, num);
     return n;
@@ -209,26 +211,23 @@ static int call_orderTM (lua_State *L, const TValue *p1, const TValue *p2,
 }
 
 
+/* Warmline: by bytes, which is what `strcoll' does in the locale "C", the only
+** one here; a piece at a time, for both may be long. */
 static int l_strcmp (lua_State *L, const TString *ls, const TString *rs) {
   const char *l = getstr(ls);
   size_t ll = ls->tsv.len;
   const char *r = getstr(rs);
   size_t lr = rs->tsv.len;
-  luaE_work(L, charged((ll < lr ? ll : lr) / 16));
+  size_t left = (ll < lr) ? ll : lr;
   for (;;) {
-    int temp = strcoll(l, r);
+    size_t piece = (left > LUAI_COPYBYTES) ? LUAI_COPYBYTES : left;
+    int temp = memcmp(l, r, piece);
     if (temp != 0) return temp;
-    else {  /* strings are equal up to a `\0' */
-      size_t len = strlen(l);  /* index of first `\0' in both strings */
-      luaE_work(L, 16 + charged(len / 4));
-      if (len == lr)  /* r is finished? */
-        return (len == ll) ? 0 : 1;
-      else if (len == ll)  /* l is finished? */
-        return -1;  /* l is smaller than r (because r is not finished) */
-      /* both strings longer than `len'; go on comparing (after the `\0') */
-      len++;
-      l += len; ll -= len; r += len; lr -= len;
-    }
+    left -= piece;
+    if (left == 0)  /* one is the beginning of the other? */
+      return (ll < lr) ? -1 : (ll > lr);
+    l += piece; r += piece;
+    luaE_work(L, LUAI_COPYBYTES / 8);
   }
 }
 

@@ -12,7 +12,9 @@
 //! | `llex.c` | long brackets of any level; a token before the first | CVE-2025-46819 |
 //! | `lstring.c` | strings are hashed whole | collisions; the order of fields that scripts know |
 //! | `lbaselib.c` | `unpack` counts without overflow | CVE-2025-46817 |
-//! | `lstrlib.c` | patterns: a limit of depth; `rep` of nothing ends at once | scripts that cannot be stopped |
+//! | `lstrlib.c` | patterns: a limit of depth; `rep` of nothing ends at once; a format's flags are counted as they are passed over | scripts that cannot be stopped |
+//! | `luaconf.h`, `lvm.c`, `lbaselib.c`, `llex.c` | a text of more than 1 MiB is no number | nothing interrupts the C library |
+//! | `lvm.c`, `lobject.c` | strings are compared by bytes, a piece at a time; of a chunk's name no more is read than is shown | the same |
 //! | `lapi.c`, `lauxlib.c`, `lbaselib.c`, `llex.c`, `lstrlib.c`, `ltablib.c` | `lua_spend`: loops in C count as instructions | the same |
 //! | `lstate.c`, `lbaselib.c` | a coroutine goes on with the instruction count and the hook of who resumes it | coroutines within coroutines |
 //! | `lstate.h`, `lstate.c`, `lgc.c`, `llex.c`, `lstring.c`, `ltable.c`, `lvm.c` | `luaE_work`: copying, hashing, collecting, growing tables let the host pause in the midst | one such step takes seconds at a gigabyte |

@@ -25,7 +25,7 @@ use std::rc::Rc;
 use wire::reply::{Protocol, ReplyBuffer};
 use wire::request::ArgRange;
 
-pub use lua::{Interrupt, Kind, Raise, Reference, Turn};
+pub use lua::{Interrupt, Kind, PIECE_BYTES, Raise, Reference, Turn};
 
 pub type Stack<'a> = lua::Stack<'a, dyn Caller>;
 pub type Interpreter = lua::Interpreter<dyn Caller>;
@@ -35,6 +35,9 @@ pub type Progress = lua::Progress<dyn Caller>;
 /// What scripts are told of the server: the versions that it is compatible with.
 pub const REDIS_VERSION: &str = "7.2.4";
 pub const VALKEY_VERSION: &str = "9.1.2";
+
+/// What is read of an error's text, and of a line for the log.
+pub const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
 /// What a script reaches of the server.
 pub trait Caller {

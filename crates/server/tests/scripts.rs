@@ -79,6 +79,12 @@ fn what_is_too_large_is_an_error() {
         "return struct.unpack(string.rep('b', 10000), string.rep('x', 10000))",
         "too many results",
     );
+    assert_eq!(eval(client, "return tostring(tonumber(string.rep('1', 2^20)))"), "inf");
+    assert_eq!(eval(client, "return tostring(tonumber(string.rep('1', 2^20 + 1)))"), "nil");
+    assert_eq!(eval(client, "return tostring(tonumber(string.rep('0', 2^20), 16))"), "0");
+    assert_eq!(eval(client, "return tostring(tonumber(string.rep('0', 2^20 + 1), 16))"), "nil");
+    refuses(client, "return cjson.decode(string.rep('1', 2^20 + 1))", "invalid number");
+    refuses(client, "return loadstring('return ' .. string.rep('1', 2^20 + 1))()", "attempt to call");
     assert_eq!(eval(client, "return #string.rep('', 2^31 - 1)"), "0");
     assert_eq!(eval(client, "collectgarbage() return 1"), "1");
 }
@@ -143,6 +149,17 @@ fn globals_and_metatables_stay_as_they_are() {
     assert_eq!(eval(client, "return ('abc'):upper()"), "ABC");
 }
 
+#[test]
+fn strings_are_compared_by_bytes() {
+    let server = Process::start(&[]);
+    let script = "local t = {'b', 'a\\0b', 'a', '\\200', 'a\\0a', '', 'ab', 'a\\0'} table.sort(t) \
+        for i, s in ipairs(t) do t[i] = s:gsub('%z', '0'):gsub('\\200', 'high') end return table.concat(t, ' ')";
+    assert_eq!(eval(&mut server.connect(), script), " a a0 a0a a0b ab b high");
+    let long = "local s = string.rep('x', 600000) local t = {s .. 'b', s, s .. 'a'} table.sort(t) \
+        return #t[1] .. t[2]:sub(-1) .. t[3]:sub(-1) .. tostring(s <= s) .. tostring(s < s)";
+    assert_eq!(eval(&mut server.connect(), long), "600000abtruefalse");
+}
+
 /// Waits until other clients are told that a script runs.
 fn until_busy(client: &mut Client<TcpStream>) {
     eventually("BUSY", || client.ask("PING").starts_with("BUSY"));
@@ -192,16 +209,71 @@ fn a_slow_script_is_ended_while_it_has_written_nothing() {
         "local t = {} for i = 1, 1e6 do t[i] = i end while true do cmsgpack.unpack(cmsgpack.pack(t)) end",
     ];
     for script in endless {
-        slow.send(&[b"EVAL", script.as_bytes(), b"0"]);
-        until_busy(&mut other);
-        assert!(other.ask("SET k v").starts_with("BUSY"), "only a few commands run beside it");
-        assert!(other.ask("FUNCTION KILL").starts_with("BUSY"));
-        assert!(other.ask("SHUTDOWN").starts_with("BUSY"));
-        assert_eq!(other.ask("SCRIPT KILL"), "OK");
-        let answer = shown(&slow.receive().unwrap());
-        assert!(answer.contains("Script killed by user with SCRIPT KILL"), "{script} answers {answer}");
-        assert!(other.ask("SCRIPT KILL").starts_with("NOTBUSY"));
+        ends_when_killed(&mut slow, &mut other, script);
     }
+}
+
+fn ends_when_killed(slow: &mut Client<TcpStream>, other: &mut Client<TcpStream>, script: &str) {
+    slow.send(&[b"EVAL", script.as_bytes(), b"0"]);
+    until_busy(other);
+    assert!(other.ask("SET k v").starts_with("BUSY"), "only a few commands run beside it");
+    assert!(other.ask("FUNCTION KILL").starts_with("BUSY"));
+    assert!(other.ask("SHUTDOWN").starts_with("BUSY"));
+    assert_eq!(other.ask("SCRIPT KILL"), "OK");
+    let answer = shown(&slow.receive().unwrap());
+    assert!(answer.contains("Script killed by user with SCRIPT KILL"), "{script} answers {answer}");
+    assert!(other.ask("SCRIPT KILL").starts_with("NOTBUSY"));
+}
+
+/// A collection of garbage ends before the script does, for nothing is raised within it: others are answered meanwhile.
+#[test]
+fn a_killed_script_gives_way_while_it_collects_garbage() {
+    let server = Process::start(&["--busy-reply-threshold", "50"]);
+    let (mut slow, mut other) = (server.connect(), server.connect());
+    let mut told = server.connect();
+    told.ask("SUBSCRIBE filled");
+    let script = "local t = {} for i = 1, 2e6 do t[i] = {i} end \
+        redis.call('PUBLISH', 'filled', '') while true do collectgarbage() end";
+    // Now and then it is killed just before the end of a collection.
+    let answered_after_kill = (0..5).map(|_| {
+        slow.send(&[b"EVAL", script.as_bytes(), b"0"]);
+        told.receive().unwrap();
+        until_busy(&mut other);
+        assert_eq!(other.ask("SCRIPT KILL"), "OK");
+        let answered = (0..).take_while(|_| other.ask("PING").starts_with("BUSY")).count();
+        assert!(shown(&slow.receive().unwrap()).contains("Script killed by user with SCRIPT KILL"));
+        answered
+    });
+    assert!(answered_after_kill.max() >= Some(10), "a collection has hundreds of slices");
+}
+
+#[test]
+fn finalizers_are_part_of_the_script_that_they_run_in() {
+    let server = Process::start(&["--busy-reply-threshold", "50", "--lua-enable-insecure-api", "yes"]);
+    let (mut slow, mut other) = (server.connect(), server.connect());
+    let drop = |finalizer: &str, then: &str| {
+        format!("local p = newproxy(true) getmetatable(p).__gc = function() {finalizer} end p = nil {then}")
+    };
+    let endless = [
+        drop("while true do end", "collectgarbage()"),
+        drop("while true do pcall(function() while true do end end) end", "collectgarbage() return 1"),
+        drop("while true do redis.call('GET', 'x') end", "collectgarbage()"),
+        drop("while true do end", "while true do cjson.decode('[' .. string.rep('[],', 1000) .. '1]') end"),
+        drop("while true do end", "coroutine.wrap(function() while true do local t = {} end end)()"),
+        drop("error('x')", "collectgarbage() while true do end"),
+        drop("coroutine.yield()", "collectgarbage() while true do end"),
+        "for i = 1, 1e5 do local p = newproxy(true) \
+         getmetatable(p).__gc = function() for j = 1, 1e6 do end end end collectgarbage()"
+            .to_owned(),
+        // Each leaves another behind.
+        "local function leave() local p = newproxy(true) getmetatable(p).__gc = leave end leave() \
+         while true do collectgarbage() end"
+            .to_owned(),
+    ];
+    for script in endless {
+        ends_when_killed(&mut slow, &mut other, &script);
+    }
+    assert_eq!(eval(&mut other, &drop("error('x')", "collectgarbage() return 1")), "1");
 }
 
 #[test]
@@ -417,9 +489,47 @@ fn beside_a_slow_script_others_are_answered_at_once() {
     for i in 0..1000 {
         other.ask(&format!("ZADD s {i} m{i}"));
     }
-    for script in endless {
+    answers_beside(&mut slow, &mut other, &endless);
+}
+
+/// Calls that take a long string each, and much of a second if nothing interrupts them.
+#[test]
+fn beside_a_single_long_call_others_are_answered_at_once() {
+    let server = Process::start(&["--busy-reply-threshold", "20"]);
+    let (mut slow, mut other) = (server.connect(), server.connect());
+    let endless = [
+        "while true do tonumber(s) end",
+        "while true do tonumber(s, 16) end",
+        "while true do pcall(function() return s + 0 end) end",
+        "local a, b = s .. 'a', s .. 'b' while true do local c = a < b end",
+        "local p = s .. 'x' while true do s:find(p) end",
+        "while true do s:find('x', 1, true) end",
+        "local p = '[' .. s .. ']' while true do ('x'):find(p) end",
+        "local f = '%' .. s:gsub('1', '-') while true do pcall(string.format, f, 1) end",
+        "while true do loadstring('return ' .. s) end",
+        "local f = loadstring('error(1)', s) while true do pcall(f) end",
+        "local f = loadstring('cjson.decode()', s) while true do pcall(f) end",
+        "while true do redis.sha1hex(s) end",
+        "while true do redis.error_reply(s) end",
+        "while true do redis.status_reply(s) end",
+        "while true do redis.log(redis.LOG_DEBUG, s) end",
+        "while true do redis.pcall('nosuch', s) end",
+        "while true do cjson.encode(s) end",
+        "local j = '\"' .. s .. '\"' while true do cjson.decode(j) end",
+        "local j = '[' .. s:gsub('1', ' ') .. ']' while true do cjson.decode(j) end",
+        "while true do pcall(cjson.decode, s) end",
+        "while true do cmsgpack.unpack(cmsgpack.pack(s)) end",
+        "while true do struct.pack('s', s) end",
+        "local f = s:gsub('1', ' ') while true do struct.size(f) struct.unpack(f, '') end",
+    ];
+    let long = |script| format!("local s = string.rep(string.rep('1', 2^16), 2^10) {script}");
+    answers_beside(&mut slow, &mut other, &endless.map(long));
+}
+
+fn answers_beside(slow: &mut Client<TcpStream>, other: &mut Client<TcpStream>, endless: &[impl AsRef<str>]) {
+    for script in endless.iter().map(AsRef::as_ref) {
         slow.send(&[b"EVAL", format!("#!lua flags=no-writes\n{script}").as_bytes(), b"0"]);
-        until_busy(&mut other);
+        until_busy(other);
         let mut waits: Vec<_> = (0..200)
             .map(|_| {
                 let started = std::time::Instant::now();

@@ -344,9 +344,9 @@ fn write_failure(stack: &mut script::Stack<'_>, reply: &mut ReplyBuffer) -> Writ
         }
         (line, error.counted)
     } else {
-        let text = stack.text(-1).unwrap_or_else(|| b"execution failure".to_vec());
+        let text = stack.text_up_to(-1, 100).unwrap_or_else(|| b"execution failure".to_vec());
         let text = values::until_nul(&text);
-        ([b"ERR Error running script, ", &text[..text.len().min(100)]].concat(), false)
+        ([b"ERR Error running script, ", text].concat(), false)
     };
     reply.error(&line);
     let mut written = Written::default();

@@ -3,7 +3,7 @@
 use super::functions::NewFunction;
 use super::numbers::{RANDOM_MAX, push_argument_text};
 use super::values::{push_error, push_reply, until_nul};
-use super::{CommandLine, Kind, REPLICATE_ALL, Raise, Stack, cache};
+use super::{CommandLine, Kind, MESSAGE_BYTES_MAX, PIECE_BYTES, REPLICATE_ALL, Raise, Stack, cache};
 use crate::sys::lua::{Native, truncated};
 use wire::reply::Protocol;
 
@@ -103,7 +103,12 @@ fn read_arguments(stack: &mut Stack<'_>, command: &mut CommandLine) -> Result<()
                     stack.count_bytes(command.buffer.len());
                     return Err("Command is too large");
                 }
-                Some(argument) => command.push(argument),
+                Some(argument) if argument.len() <= PIECE_BYTES => command.push(argument),
+                Some(_) => {
+                    let start = command.buffer.len();
+                    stack.append_bytes(index, &mut command.buffer);
+                    command.close_argument(start);
+                }
                 None => return Err("Command arguments must be strings or integers"),
             },
         }
@@ -141,12 +146,17 @@ fn sha1(stack: &mut Stack<'_>) -> Result<usize, Raise> {
         return Err(fail(stack, "wrong number of arguments"));
     }
     let text = stack.text(1).unwrap_or_default();
-    stack.push_bytes(&cache::sha1_text(&text));
+    let pieces = text.chunks(PIECE_BYTES).inspect(|piece| stack.count_bytes(piece.len()));
+    let digest = cache::sha1_text_of(pieces);
+    stack.push_bytes(&digest);
     Ok(1)
 }
 
 fn error_reply(stack: &mut Stack<'_>) -> Result<usize, Raise> {
-    let Some(text) = only_string(stack) else { return Ok(1) };
+    if !is_only_string(stack) {
+        return Ok(1);
+    }
+    let text = stack.text_up_to(1, MESSAGE_BYTES_MAX).unwrap_or_default();
     let text = until_nul(&text);
     match text.starts_with(b"-") {
         true => push_error(stack, text),
@@ -156,20 +166,22 @@ fn error_reply(stack: &mut Stack<'_>) -> Result<usize, Raise> {
 }
 
 fn status_reply(stack: &mut Stack<'_>) -> Result<usize, Raise> {
-    let Some(text) = only_string(stack) else { return Ok(1) };
+    if !is_only_string(stack) {
+        return Ok(1);
+    }
     stack.push_table(0, 1);
-    stack.push_bytes(&text);
+    stack.push_value(1);
     stack.set_field(-2, "ok");
     Ok(1)
 }
 
-/// The one argument; else pushes an error's table.
-fn only_string(stack: &mut Stack<'_>) -> Option<Vec<u8>> {
-    let text = if stack.top() == 1 && stack.kind(1) == Kind::String { stack.text(1) } else { None };
-    if text.is_none() {
+/// Whether there is one argument, a string; else pushes an error's table.
+fn is_only_string(stack: &mut Stack<'_>) -> bool {
+    let is_only = stack.top() == 1 && stack.kind(1) == Kind::String;
+    if !is_only {
         push_error(stack, b"wrong number or type of arguments");
     }
-    text
+    is_only
 }
 
 fn set_replication(stack: &mut Stack<'_>) -> Result<usize, Raise> {
@@ -201,8 +213,14 @@ pub fn log(stack: &mut Stack<'_>) -> Result<usize, Raise> {
         3 => log::Level::Warn,
         _ => return Err(fail(stack, "Invalid log level.")),
     };
-    let texts: Vec<_> = (2..=count).filter_map(|index| stack.text(index)).collect();
-    log::log!(level, "{}", String::from_utf8_lossy(&texts.join(&b' ')));
+    let mut line = Vec::new();
+    for index in 2..=count {
+        if let Some(text) = stack.text_up_to(index, MESSAGE_BYTES_MAX.saturating_sub(line.len())) {
+            line.extend(if line.is_empty() { &b""[..] } else { b" " });
+            line.extend(text);
+        }
+    }
+    log::log!(level, "{}", String::from_utf8_lossy(&line));
     Ok(0)
 }
 

@@ -124,9 +124,15 @@ impl Cache {
 
 /// The SHA-1 digest as scripts are named by it.
 pub fn sha1_text(bytes: &[u8]) -> Sha1Text {
+    sha1_text_of([bytes].into_iter())
+}
+
+/// As [`sha1_text`], of pieces that follow one another.
+pub fn sha1_text_of<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Sha1Text {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digest = pieces.fold(Sha1::new(), |digest, piece| digest.chain_update(piece)).finalize();
     let mut text = [0; 40];
-    for (pair, byte) in text.chunks_exact_mut(2).zip(Sha1::digest(bytes)) {
+    for (pair, byte) in text.chunks_exact_mut(2).zip(digest) {
         pair[0] = DIGITS[usize::from(byte >> 4)];
         pair[1] = DIGITS[usize::from(byte & 15)];
     }

@@ -1,7 +1,7 @@
 //! The globals that scripts find. They are the same for all scripts of an interpreter, and locked: no script can leave
 //! anything behind for the next, nor change a library under it.
 
-use super::{Interpreter, Kind, Mode, Raise, Stack, api, libraries};
+use super::{Interpreter, Kind, MESSAGE_BYTES_MAX, Mode, Raise, Stack, api, libraries};
 use std::time::Duration;
 
 /// What scripts may fill; one that wants more is told that there is no memory.
@@ -93,7 +93,7 @@ fn handle_error(stack: &mut Stack<'_>) -> Result<usize, Raise> {
         false => Some(place),
     });
     if stack.kind(1) != Kind::Table {
-        let text = stack.text(1).unwrap_or_else(|| stack.kind(1).name().into());
+        let text = stack.text_up_to(1, MESSAGE_BYTES_MAX).unwrap_or_else(|| stack.kind(1).name().into());
         stack.push_table(0, 3);
         stack.push_bytes(&[b"ERR ", text.as_slice()].concat());
         stack.set_field(-2, "err");
@@ -184,7 +184,7 @@ fn unknown_field(stack: &mut Stack<'_>) -> Result<usize, Raise> {
     if stack.top() != 2 {
         return Err(stack.error("Wrong number of arguments to luaProtectedTableError"));
     }
-    let Some(name) = stack.text(2) else {
+    let Some(name) = stack.text_up_to(2, MESSAGE_BYTES_MAX) else {
         return Err(stack.error("Second argument to luaProtectedTableError must be a string or number"));
     };
     let name = String::from_utf8_lossy(&name).into_owned();

@@ -61,6 +61,9 @@ pub fn general_text(value: f64, precision: usize) -> String {
     without_zeros(&format!("{value:.*}", (precision as i32 - 1 - exponent).max(0) as usize))
 }
 
+/// No text of more bytes is a number, in Lua neither (`LUAI_MAXNUMERAL`): nothing interrupts the reading of one.
+pub const NUMBER_BYTES_MAX: usize = 1 << 20;
+
 /// The number at the beginning of a text as C's `strtod` reads it, and its length; (0, 0) if there is none.
 pub fn leading_number(text: &[u8]) -> (f64, usize) {
     let sign_len = usize::from(matches!(text.first(), Some(b'-' | b'+')));

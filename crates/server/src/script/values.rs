@@ -9,7 +9,7 @@
 //! | RESP3: double, big number, verbatim, map, set | tables with the one field `double`, `big_number`, `verbatim_string`, `map`, `set` |
 
 use super::environment::BYTES_MAX;
-use super::{Kind, Raise, Stack};
+use super::{Kind, MESSAGE_BYTES_MAX, Raise, Stack};
 use wire::reply::{Protocol, ReplyBuffer};
 
 /// Values that one level of a reply needs on the stack.
@@ -168,7 +168,7 @@ pub struct ErrorInformation {
 
 /// Reads the error value on top of the stack.
 pub fn error_information(stack: &mut Stack<'_>) -> ErrorInformation {
-    if let Some(text) = stack.text(-1) {
+    if let Some(text) = stack.text_up_to(-1, MESSAGE_BYTES_MAX) {
         let message = [b"ERR ", text.as_slice()].concat();
         return ErrorInformation { message, ..Default::default() };
     }
@@ -177,7 +177,7 @@ pub fn error_information(stack: &mut Stack<'_>) -> ErrorInformation {
     }
     let mut field = |name| {
         stack.get_field(-1, name);
-        let text = stack.text(-1);
+        let text = stack.text_up_to(-1, MESSAGE_BYTES_MAX);
         let truth = stack.kind(-1) == Kind::Boolean && stack.truth(-1);
         stack.pop(1);
         (text, truth)
@@ -325,7 +325,7 @@ fn line(kind: &[u8; 1], text: &[u8]) -> Vec<u8> {
 
 /// What a text is to whoever takes a NUL for its end.
 pub fn until_nul(text: &[u8]) -> &[u8] {
-    text.split(|&byte| byte == 0).next().unwrap_or_default()
+    memchr::memchr(0, text).map_or(text, |at| &text[..at])
 }
 
 fn write_verbatim(stack: &mut Stack<'_>, reply: &mut ReplyBuffer) -> bool {

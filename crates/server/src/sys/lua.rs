@@ -29,7 +29,7 @@ mod memory;
 mod stack;
 
 pub use fiber::{Fiber, Progress};
-pub use stack::{Kind, Raise, Stack, truncated};
+pub use stack::{Kind, PIECE_BYTES, Raise, Stack, truncated};
 
 use memory::Memory;
 

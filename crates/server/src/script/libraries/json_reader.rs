@@ -2,8 +2,8 @@
 
 use super::Stack;
 use super::json::{Setting, settings};
-use crate::script::Raise;
-use crate::script::numbers::leading_number;
+use crate::script::numbers::{NUMBER_BYTES_MAX, leading_number};
+use crate::script::{PIECE_BYTES, Raise};
 
 pub fn decode(stack: &mut Stack<'_>) -> Result<usize, Raise> {
     if stack.top() != 1 {
@@ -67,9 +67,9 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn document(&mut self, stack: &mut Stack<'_>) -> Result<(), Raise> {
-        let token = self.token();
+        let token = self.token(stack);
         self.value(stack, token)?;
-        match self.token() {
+        match self.token(stack) {
             Token::End => Ok(()),
             other => Err(self.unexpected(stack, "the end", &other)),
         }
@@ -110,7 +110,7 @@ impl Reader<'_> {
     fn object(&mut self, stack: &mut Stack<'_>) -> Result<(), Raise> {
         self.descend(stack)?;
         stack.push_table(0, 0);
-        let mut token = self.token();
+        let mut token = self.token(stack);
         if matches!(token, Token::ObjectEnd) {
             self.depth -= 1;
             return Ok(());
@@ -120,16 +120,16 @@ impl Reader<'_> {
                 Token::String(key) => stack.push_bytes(&key),
                 other => return Err(self.unexpected(stack, "object key string", &other)),
             }
-            match self.token() {
+            match self.token(stack) {
                 Token::Colon => {}
                 other => return Err(self.unexpected(stack, "colon", &other)),
             }
-            let value = self.token();
+            let value = self.token(stack);
             self.value(stack, value)?;
             stack.set(-3)?;
-            match self.token() {
+            match self.token(stack) {
                 Token::ObjectEnd => break,
-                Token::Comma => token = self.token(),
+                Token::Comma => token = self.token(stack),
                 other => return Err(self.unexpected(stack, "comma or object end", &other)),
             }
         }
@@ -140,7 +140,7 @@ impl Reader<'_> {
     fn array(&mut self, stack: &mut Stack<'_>) -> Result<(), Raise> {
         self.descend(stack)?;
         stack.push_table(0, 0);
-        let mut token = self.token();
+        let mut token = self.token(stack);
         if matches!(token, Token::ArrayEnd) {
             self.depth -= 1;
             return Ok(());
@@ -148,9 +148,9 @@ impl Reader<'_> {
         for number in 1.. {
             self.value(stack, token)?;
             stack.set_element(-2, number);
-            match self.token() {
+            match self.token(stack) {
                 Token::ArrayEnd => break,
-                Token::Comma => token = self.token(),
+                Token::Comma => token = self.token(stack),
                 other => return Err(self.unexpected(stack, "comma or array end", &other)),
             }
         }
@@ -158,9 +158,12 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn token(&mut self) -> Token {
+    fn token(&mut self, stack: &mut Stack<'_>) -> Token {
         while matches!(self.byte(0), b' ' | b'\t' | b'\n' | b'\r') {
             self.at += 1;
+            if self.at.is_multiple_of(PIECE_BYTES) {
+                stack.count_bytes(PIECE_BYTES);
+            }
         }
         self.start = self.at;
         let single = match self.byte(0) {
@@ -171,7 +174,7 @@ impl Reader<'_> {
             b',' => Token::Comma,
             b':' => Token::Colon,
             0 => return Token::End,
-            b'"' => return self.string(),
+            b'"' => return self.string(stack),
             _ => return self.word(),
         };
         self.at += 1;
@@ -205,18 +208,24 @@ impl Reader<'_> {
     }
 
     fn number(&mut self) -> Token {
-        let (value, len) = leading_number(&self.text[self.at..]);
-        if len == 0 {
+        let rest = &self.text[self.at..];
+        let (value, len) = leading_number(&rest[..rest.len().min(NUMBER_BYTES_MAX + 1)]);
+        if len == 0 || len > NUMBER_BYTES_MAX {
             return Token::Error("invalid number");
         }
         self.at += len;
         Token::Number(value)
     }
 
-    fn string(&mut self) -> Token {
+    fn string(&mut self, stack: &mut Stack<'_>) -> Token {
         self.at += 1;
         let mut bytes = Vec::new();
+        let mut counted = self.at;
         loop {
+            if self.at - counted >= PIECE_BYTES {
+                stack.count_bytes(self.at - counted);
+                counted = self.at;
+            }
             match self.byte(0) {
                 b'"' => break,
                 0 => return self.error("unexpected end of string"),

@@ -4,10 +4,7 @@ use super::Stack;
 use super::TEXT_BYTES_MAX;
 use super::json::{Setting, settings};
 use crate::script::numbers::general_text;
-use crate::script::{Kind, Raise};
-
-/// Of a string, between two looks at how long the text has become.
-const CHUNK_BYTES: usize = 1 << 16;
+use crate::script::{Kind, PIECE_BYTES, Raise};
 
 pub fn encode(stack: &mut Stack<'_>) -> Result<usize, Raise> {
     if stack.top() != 1 {
@@ -75,14 +72,17 @@ impl Writer {
 
     fn string(&mut self, stack: &mut Stack<'_>, index: i32) -> Result<(), Raise> {
         self.text.push(b'"');
-        for chunk in stack.bytes(index).unwrap_or_default().chunks(CHUNK_BYTES) {
-            let mut rest = chunk;
+        let len = stack.bytes(index).map_or(0, <[u8]>::len);
+        for start in (0..len).step_by(PIECE_BYTES) {
+            let end = len.min(start + PIECE_BYTES);
+            let mut rest = stack.bytes(index).map_or(&[][..], |bytes| &bytes[start..end]);
             while let Some(at) = rest.iter().position(|&byte| escape(byte) != Some(b"")) {
                 self.text.extend(&rest[..at]);
                 self.escaped(rest[at]);
                 rest = &rest[at + 1..];
             }
             self.text.extend(rest);
+            stack.count_bytes(end - start);
             if self.text.len() > TEXT_BYTES_MAX {
                 break;
             }

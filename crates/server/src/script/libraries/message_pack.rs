@@ -58,7 +58,10 @@ fn write_value(stack: &mut Stack<'_>, out: &mut Vec<u8>, depth: u32) -> Result<(
         return Err(stack.out_of_memory());
     }
     match stack.kind(-1) {
-        Kind::String => write_bytes(out, stack.bytes(-1).unwrap_or_default()),
+        Kind::String => {
+            write_bytes_len(out, len);
+            stack.append_bytes(-1, out);
+        }
         Kind::Boolean => out.push(if stack.truth(-1) { 0xc3 } else { 0xc2 }),
         Kind::Number => write_number(out, stack.number(-1).unwrap_or_default()),
         Kind::Table if depth < NESTING_MAX => {
@@ -111,14 +114,13 @@ fn tagged(out: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
     out.extend(bytes);
 }
 
-fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    match bytes.len() {
+fn write_bytes_len(out: &mut Vec<u8>, len: usize) {
+    match len {
         len @ 0..32 => out.push(0xa0 | len as u8),
         len @ 32..=0xff => out.extend([0xd9, len as u8]),
         len @ 0x100..=0xffff => tagged(out, 0xda, &(len as u16).to_be_bytes()),
         len => tagged(out, 0xdb, &(len as u32).to_be_bytes()),
     }
-    out.extend(bytes);
 }
 
 /// The length of an array or a map: `tiny` for up to 15, else the tag for 16 bits, or the next one.

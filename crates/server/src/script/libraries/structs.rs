@@ -1,8 +1,8 @@
 //! `struct`: values to the bytes of a C structure and back, as a format says.
 
 use super::{Functions, Stack, TEXT_BYTES_MAX};
-use crate::script::Raise;
 use crate::script::values::until_nul;
+use crate::script::{PIECE_BYTES, Raise};
 use crate::sys::lua::truncated;
 
 pub const FUNCTIONS: Functions = &[("pack", pack), ("unpack", unpack), ("size", size)];
@@ -21,7 +21,8 @@ struct Format {
 
 impl Format {
     fn argument(stack: &mut Stack<'_>) -> Result<Self, Raise> {
-        let text = until_nul(&stack.text_argument(1)?).to_vec();
+        let mut text = stack.text_argument(1)?;
+        text.truncate(until_nul(&text).len());
         Ok(Format { text, at: 0, big_endian: cfg!(target_endian = "big"), alignment: 1 })
     }
 
@@ -125,7 +126,10 @@ fn pack(stack: &mut Stack<'_>) -> Result<usize, Raise> {
                 let Some(bytes) = text.get(..len) else {
                     return Err(stack.argument_error(argument, "string too short"));
                 };
-                out.extend(bytes);
+                for piece in bytes.chunks(PIECE_BYTES) {
+                    out.extend(piece);
+                    stack.count_bytes(piece.len());
+                }
                 if option == b's' {
                     out.push(0);
                 }
@@ -181,6 +185,7 @@ fn unpack(stack: &mut Stack<'_>) -> Result<usize, Raise> {
     }
     let (mut at, mut values) = (position as usize - 1, 0);
     while let Some(option) = format.next() {
+        stack.step()?;
         let mut size = format.size(option).map_err(|text| stack.error(&text))?;
         at += format.padding(at, option, size);
         if data.len() < size || at > data.len() - size {
@@ -250,6 +255,7 @@ fn size(stack: &mut Stack<'_>) -> Result<usize, Raise> {
     let mut format = Format::argument(stack)?;
     let mut at = 0usize;
     while let Some(option) = format.next() {
+        stack.step()?;
         let size = format.size(option).map_err(|text| stack.error(&text))?;
         at += format.padding(at, option, size);
         match option {

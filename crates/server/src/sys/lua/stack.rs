@@ -1,7 +1,7 @@
 //! The values of a Lua state, by their place on its stack.
 
 use super::{CStr, PhantomData, c_char, c_int, ffi};
-use super::{Native, Reference, ask, lua_isreadonly, lua_setreadonly, shared_of, trampoline};
+use super::{Native, Reference, ask, lua_isreadonly, lua_setreadonly, pause, shared_of, trampoline};
 
 /// Values that a native function may push without asking.
 const ROOM_AT_FIRST: u32 = ffi::LUA_MINSTACK as u32;
@@ -10,6 +10,10 @@ const BYTES_PER_STEP: usize = 128;
 const STEPS_MAX: u32 = 1 << 24;
 /// Steps of native code between two looks at what is to become of the script.
 const STEPS_PER_CHECKPOINT: u32 = 1024;
+/// How much of a long string native code looks at before others may have their turn.
+pub const PIECE_BYTES: usize = 1 << 17;
+/// What is read of the name of a chunk: scripts may give theirs any.
+const SOURCE_BYTES_MAX: usize = 4096;
 
 /// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -272,8 +276,8 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
     pub fn text(&mut self, index: i32) -> Option<Vec<u8>> {
         match self.kind(index) {
             Kind::String => {
-                let text = self.bytes(index)?.to_vec();
-                self.count_bytes(text.len());
+                let mut text = Vec::new();
+                self.append_bytes(index, &mut text);
                 Some(text)
             }
             Kind::Number => {
@@ -285,6 +289,25 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
                 text
             }
             _ => None,
+        }
+    }
+
+    /// As [`Self::text`], but of a string no more than its first bytes.
+    pub fn text_up_to(&mut self, index: i32, bytes_max: usize) -> Option<Vec<u8>> {
+        match self.bytes(index) {
+            Some(bytes) => Some(bytes[..bytes.len().min(bytes_max)].to_vec()),
+            None => self.text(index),
+        }
+    }
+
+    /// Appends the bytes of a string, a piece at a time.
+    pub fn append_bytes(&mut self, index: i32, out: &mut Vec<u8>) {
+        let len = self.bytes(index).map_or(0, <[u8]>::len);
+        out.reserve(len);
+        for start in (0..len).step_by(PIECE_BYTES) {
+            let end = len.min(start + PIECE_BYTES);
+            out.extend_from_slice(self.bytes(index).map_or(&[], |bytes| &bytes[start..end]));
+            self.count_bytes(end - start);
         }
     }
 
@@ -484,10 +507,15 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         self.steps
     }
 
-    /// Counts bytes that a native function has looked at in one go, so that they take of the script's time.
+    /// Counts bytes that a native function has looked at in one go, so that they take of the script's time. Behind many,
+    /// others have their turn if the script is a slow one.
     #[inline]
     pub fn count_bytes(&mut self, bytes: usize) {
         self.steps = self.steps.saturating_add((bytes / BYTES_PER_STEP) as u32).min(STEPS_MAX);
+        if bytes >= PIECE_BYTES {
+            // SAFETY: the state is alive, and the stack is borrowed, so that nobody holds its host.
+            unsafe { pause::<H>(self.state) };
+        }
     }
 
     /// Taken for each value by native functions that may go on for long: now and then the script is interrupted here
@@ -535,8 +563,9 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
                 return None;
             }
             ffi::lua_getinfo(self.state, c"Sl".as_ptr(), &mut debug);
+            let source = CStr::from_ptr(debug.source).to_bytes();
             Some(Caller {
-                source: CStr::from_ptr(debug.source).to_string_lossy().into_owned(),
+                source: String::from_utf8_lossy(&source[..source.len().min(SOURCE_BYTES_MAX)]).into_owned(),
                 line: debug.currentline,
                 is_native: CStr::from_ptr(debug.what) == c"C",
             })
