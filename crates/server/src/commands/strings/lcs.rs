@@ -24,18 +24,35 @@ struct Table {
     width: usize,
 }
 
+/// The row of the table that follows `row`, in its place: the one for a prefix of `a` that is longer by `byte`.
+fn next_row(row: &mut [u32], byte: u8, b: &[u8]) {
+    let (mut before, mut left) = (0, 0);
+    for (cell, &other) in row[1..].iter_mut().zip(b) {
+        let above = *cell;
+        left = if byte == other { before + 1 } else { above.max(left) };
+        before = above;
+        *cell = left;
+    }
+}
+
+/// The length of the longest common subsequence: of the table, one row is needed at a time.
+fn length_of(a: &[u8], b: &[u8]) -> u32 {
+    let (rows, columns) = if a.len() < b.len() { (b, a) } else { (a, b) };
+    let mut row = vec![0; columns.len() + 1];
+    rows.iter().for_each(|&byte| next_row(&mut row, byte, columns));
+    row[columns.len()]
+}
+
 impl Table {
     fn new(a: &[u8], b: &[u8]) -> Self {
         let width = b.len() + 1;
-        let mut cells = vec![0u32; (a.len() + 1) * width];
-        for i in 1..=a.len() {
-            for j in 1..=b.len() {
-                cells[i * width + j] = if a[i - 1] == b[j - 1] {
-                    cells[(i - 1) * width + j - 1] + 1
-                } else {
-                    cells[(i - 1) * width + j].max(cells[i * width + j - 1])
-                };
-            }
+        // Not zeroed first: for a table of megabytes that costs as much again.
+        let mut cells = Vec::with_capacity((a.len() + 1) * width);
+        let mut row = vec![0; width];
+        cells.extend_from_slice(&row);
+        for &byte in a {
+            next_row(&mut row, byte, b);
+            cells.extend_from_slice(&row);
         }
         Table { cells, width }
     }
@@ -62,12 +79,12 @@ pub(super) fn lcs(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len",
         ));
     }
-    let table = Table::new(&a, &b);
-    let length = table.at(a.len(), b.len());
     if options.len {
-        ctx.reply.integer(length.into());
+        ctx.reply.integer(length_of(&a, &b).into());
         return Ok(());
     }
+    let table = Table::new(&a, &b);
+    let length = table.at(a.len(), b.len());
     let (subsequence, matches) = walk(&table, &a, &b);
     if options.idx {
         answer_matches(ctx, &options, &matches, length);
@@ -139,4 +156,27 @@ fn answer_matches(ctx: &mut Context<'_>, options: &Options, matches: &[Match], l
     }
     reply.bulk(b"len");
     reply.integer(length.into());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use structures::random::Random;
+
+    #[test]
+    fn one_row_at_a_time_gives_the_length_that_the_table_gives() {
+        let mut random = Random::new(5);
+        for _ in 0..300 {
+            let mut text = || (0..random.below(40)).map(|_| random.below(4) as u8).collect::<Vec<u8>>();
+            let (a, b) = (text(), text());
+            let table = Table::new(&a, &b);
+            let (subsequence, _) = walk(&table, &a, &b);
+            assert_eq!(table.at(a.len(), b.len()), length_of(&a, &b));
+            assert_eq!(length_of(&a, &b) as usize, subsequence.len());
+            for text in [&a, &b] {
+                let mut rest = text.iter();
+                assert!(subsequence.iter().all(|byte| rest.any(|other| other == byte)), "no subsequence");
+            }
+        }
+    }
 }
