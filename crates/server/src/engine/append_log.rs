@@ -223,6 +223,7 @@ impl Executor {
             false
         });
         if !started {
+            self.server.observed.persistence.log.last_rewrite_ok = false;
             return Err(ClientError::text(
                 "ERR CONFIG SET failed (possibly related to argument 'appendonly') - Unable to turn on AOF. Check server logs.",
             ));

@@ -111,6 +111,15 @@ fn no_option_is_set_when_the_file_cannot_be_switched_on() {
         let answer = bench.ask(&format!("CONFIG GET {option}"));
         assert!(answer.ends_with(&format!("\r\n{value}\r\n")), "{option}: {answer}");
     }
+    bench.disk.set_weather(Weather { entry: 1000, ..Weather::default() });
+    bench.executor.server.observed.persistence.log.last_rewrite_ok = true;
+    assert_eq!(
+        bench.ask("CONFIG SET maxmemory 1000000 appendonly yes"),
+        NO_LOG,
+        "nor where it can make no file"
+    );
+    assert!(bench.ask("CONFIG GET maxmemory").ends_with("\r\n0\r\n"));
+    assert!(bench.info("aof_last_bgrewrite_status:err"));
     bench.let_forks_fail(false);
     assert_eq!(bench.ask("CONFIG SET maxmemory 1000000 appendonly yes hz 20"), OK);
     assert!(bench.ask("CONFIG GET maxmemory").ends_with("\r\n1000000\r\n"));
