@@ -453,7 +453,7 @@ impl Episode {
         match self.random.below(300) {
             0 => return self.reconnect(index),
             1 => self.peers[index].vanish(),
-            2..=200 => return,
+            2..=250 => return,
             _ => {}
         }
         if self.peers[index].is_idle() {
@@ -487,7 +487,7 @@ impl Episode {
         let random = &mut self.random;
         let peer = &mut self.peers[index];
         if peer.is_administrator {
-            let words = match random.below(40) {
+            let words = match random.below(if self.switches { 15 } else { 40 }) {
                 0..4 => requests::administration(random, self.switches),
                 _ => requests::words("PING"),
             };
