@@ -102,7 +102,7 @@ impl Audit {
     /// Panics if a change has not been said.
     #[inline]
     pub(super) fn check_said(&self) {
-        if let Some(place) = self.unsaid.first() {
+        if let Some(place) = self.unsaid.first().filter(|_| cfg!(debug_assertions)) {
             panic!("{place} was changed, and nobody has said so");
         }
     }
@@ -111,7 +111,7 @@ impl Audit {
     #[inline]
     pub fn check_propagated(&mut self, effects: &[Effect]) {
         self.check_said();
-        if !self.unpropagated.is_empty() {
+        if cfg!(debug_assertions) && !self.unpropagated.is_empty() {
             let words: HashSet<&[u8]> =
                 effects.iter().flat_map(|effect| &effect.arguments).map(Vec::as_slice).collect();
             for place in self.unpropagated.drain(..) {
@@ -127,7 +127,9 @@ impl Audit {
     /// What has changed so far is not to be propagated.
     #[inline]
     pub fn forget_unpropagated(&mut self) {
-        self.unpropagated.clear();
+        if cfg!(debug_assertions) {
+            self.unpropagated.clear();
+        }
     }
 }
 
