@@ -80,11 +80,12 @@ fn open_for_appending(world: &World, path: &Path) -> Result<(File, u64), FileErr
 }
 
 /// An empty file that every write goes to the end of: after a part of a write has been taken back, the next one must
-/// not leave a hole where that was.
+/// not leave a hole where that was. One of that name which could not be removed is not to come back with a power cut.
 fn create_for_appending(world: &World, path: &Path) -> Result<File, FileError> {
     let (file, bytes) = open_for_appending(world, path)?;
     if bytes > 0 {
-        file.set_len(0).map_err(failed("Can't open the append-only file", path))?;
+        let emptied = file.set_len(0).and_then(|()| file.sync_data());
+        emptied.map_err(failed("Can't open the append-only file", path))?;
     }
     Ok(file)
 }
@@ -182,9 +183,14 @@ impl Executor {
             })?;
         }
         let known = manifest.increments.last().map(|part| part.name.clone());
-        let doing = if known.is_some() { "Opening" } else { "Creating" };
-        let name = known.unwrap_or_else(|| manifest.next_increment(&names));
-        let (file, bytes) = open_for_appending(&names.world, &names.path(&name))?;
+        let (doing, name, (file, bytes)) = if let Some(name) = known {
+            let opened = open_for_appending(&names.world, &names.path(&name))?;
+            ("Opening", name, opened)
+        } else {
+            let name = manifest.next_increment(&names);
+            let file = create_for_appending(&names.world, &names.path(&name))?;
+            ("Creating", name, (file, 0))
+        };
         for part in manifest.parts() {
             sync(&names, &part.name)?;
         }

@@ -164,23 +164,22 @@ impl World {
         }
     }
 
-    /// Removes files that nobody will open, which can take a while, on a thread of its own. What cannot be removed
-    /// takes room and does no other harm.
+    /// Removes files. Their names are free at once; giving back what they hold, which can take a while, is done on a
+    /// thread of its own.
     pub fn remove_in_background(&self, paths: Vec<PathBuf>) -> io::Result<()> {
-        let world = self.clone();
-        let work = move || {
-            for path in paths {
-                if let Err(error) = world.remove(&path) {
-                    log::warn!("Removing {}: {error}", path.display());
-                }
+        let mut held = Vec::new();
+        for path in paths {
+            // One that cannot be opened takes its time here.
+            held.extend(self.open(&path, Open::Read).ok());
+            if let Err(error) = self.remove(&path) {
+                log::warn!("Removing {}: {error}", path.display());
             }
-        };
+        }
         match self {
-            World::Machine => std::thread::Builder::new().name("remove".into()).spawn(work).map(drop),
-            World::Simulated(_) => {
-                work();
-                Ok(())
+            World::Machine => {
+                std::thread::Builder::new().name("remove".into()).spawn(move || drop(held)).map(drop)
             }
+            World::Simulated(_) => Ok(()),
         }
     }
 

@@ -16,7 +16,7 @@ const NO_REWRITE: &str =
 const NO_WRITES: &str = "-MISCONF Valkey is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Valkey logs for details about the RDB error.\r\n";
 
 /// A server on a simulated disk, and one client.
-struct Bench {
+pub struct Bench {
     disk: Arc<Disk>,
     executor: Box<Executor>,
     client: ClientSlot,
@@ -34,7 +34,7 @@ impl Bench {
         Bench::on(Arc::new(Disk::new(1)), config)
     }
 
-    fn on(disk: Arc<Disk>, config: Config) -> Bench {
+    pub fn on(disk: Arc<Disk>, config: Config) -> Bench {
         let mut executor = Box::new(server_of(config, 0));
         executor.move_to(World::Simulated(disk.clone()));
         disk.set_time(0);
@@ -48,7 +48,7 @@ impl Bench {
         Bench { disk, executor, client, now_us: 0 }
     }
 
-    fn ask(&mut self, command: &str) -> String {
+    pub fn ask(&mut self, command: &str) -> String {
         self.executor.begin_tick();
         let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
         let answer = ask(&mut self.executor, self.client, &words);
@@ -57,7 +57,7 @@ impl Bench {
     }
 
     /// Children have ended by then, and what was due has been tried.
-    fn wait(&mut self) {
+    pub fn wait(&mut self) {
         for _ in 0..100 {
             self.now_us += 100_000;
             self.executor.clock.advance_ms(100);

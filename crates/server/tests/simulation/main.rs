@@ -22,6 +22,7 @@
 
 mod forks;
 mod history;
+mod leftovers;
 mod peer;
 mod promise;
 mod requests;

@@ -220,10 +220,15 @@ impl Manifest {
         name
     }
 
-    /// Gives the next increment its name.
+    /// Gives the next increment its name: none that history bears, which is going to be removed.
     pub fn next_increment(&mut self, names: &Names) -> Vec<u8> {
-        self.increment_sequence += 1;
-        let name = names.increment(self.increment_sequence);
+        let name = loop {
+            self.increment_sequence += 1;
+            let name = names.increment(self.increment_sequence);
+            if self.history.iter().all(|(part, _)| part.name != name) {
+                break name;
+            }
+        };
         self.increments.push(Part { name: name.clone(), sequence: self.increment_sequence });
         name
     }
