@@ -142,6 +142,7 @@ fn delete_entry(db: &mut Db, i: usize) {
 fn forget_changes(db: &mut Db) {
     db.changed(EventClasses::GENERIC, "set", KEY);
     drop(db.journal.take());
+    drop(std::mem::take(&mut db.journal.audit));
 }
 
 /// A collection is built of each size, and then, if it can be, cut down to a tenth.

@@ -443,7 +443,7 @@ fn sorted_set(set: &mut impl OrderedSet, name: &'static str, changed: Bound, rea
     }
     let mut cursor = 0;
     loop {
-        let scan = Bound { hashed: 4 << 10, ..Bound::default() };
+        let scan = Bound { hashed: 4 << 10, visited: read.visited, ..Bound::default() };
         cursor = meter.hold(scan, || set.scan(cursor, 10, &mut |_, _| ()));
         if cursor == 0 {
             break;
