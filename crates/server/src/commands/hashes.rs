@@ -364,15 +364,14 @@ fn hsetnx(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn hdel(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let key = args.at(1);
-    let removed = ctx.db.change(key, |hash: &mut Hash, mut means| {
-        args.from(2).iter().filter(|field| hash.remove(field, &mut means)).count()
+    let (key, fields, at_ms) = (args.at(1), args.from(2), ctx.db.fields_at_ms());
+    let mut kept = Vec::new();
+    let removed = ctx.db.change(key, |hash: &mut Hash, _| {
+        let removes = |&at: &usize| expiring::remove_or_keep(hash, fields, at, at_ms, &mut kept);
+        (0..fields.len()).filter(removes).count()
     })?;
     let removed = removed.unwrap_or(0);
-    if removed > 0 {
-        ctx.db.changed(EventClasses::HASH, "hdel", key);
-        ctx.db.journal.add_dirty(removed as u64 - 1);
-    }
+    expiring::say_removed(ctx, key, fields, removed, &kept);
     ctx.reply.integer(removed as i64);
     Ok(())
 }

@@ -242,6 +242,12 @@ impl Hash {
         !self.expire_if_due(field, means) && self.remove_even_due(field)
     }
 
+    /// Whether the field is there, though it counts as absent.
+    pub fn is_due(&self, field: &[u8], now_ms: i64) -> bool {
+        let Form::Packed(map) = &self.form else { return false };
+        map.expiring_len() > 0 && is_gone(map.expiry(field), now_ms)
+    }
+
     /// Whether the field was there, due or not.
     pub fn remove_even_due(&mut self, field: &[u8]) -> bool {
         match &mut self.form {

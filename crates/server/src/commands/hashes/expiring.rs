@@ -250,25 +250,58 @@ pub(super) fn hgetdel(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     ctx.db.expect_kind(key, crate::db::Kind::Hash)?;
     ctx.reply.array(fields.len());
     let reply = &mut *ctx.reply;
-    let removed = ctx.db.change(key, |hash: &mut Hash, mut means| {
-        let answer_then_remove = |field: &&[u8]| {
-            match hash.get(field, at_ms) {
+    let mut kept = Vec::new();
+    let removed = ctx.db.change(key, |hash: &mut Hash, _| {
+        let answer_then_remove = |&at: &usize| {
+            match hash.get(fields.at(at), at_ms) {
                 Some(value) => value.reply(reply),
                 None => reply.null(),
             }
-            hash.remove(field, &mut means)
+            remove_or_keep(hash, fields, at, at_ms, &mut kept)
         };
-        fields.iter().filter(answer_then_remove).count()
+        (0..fields.len()).filter(answer_then_remove).count()
     })?;
     let Some(removed) = removed else {
         fields.iter().for_each(|_| ctx.reply.null());
         return Ok(());
     };
-    if removed > 0 {
-        ctx.db.changed(EventClasses::HASH, "hdel", key);
-        ctx.db.journal.add_dirty(removed as u64 - 1);
-    }
+    say_removed(ctx, key, fields, removed, &kept);
     Ok(())
+}
+
+/// Removes a field that a client names; whether it was there. One that is due was not: it stays until the search for
+/// such comes by, and is added to `kept`.
+pub(super) fn remove_or_keep(
+    hash: &mut Hash,
+    fields: Args<'_>,
+    at: usize,
+    at_ms: i64,
+    kept: &mut Vec<usize>,
+) -> bool {
+    let is_due = hash.is_due(fields.at(at), at_ms);
+    if is_due {
+        kept.push(at);
+    }
+    !is_due && hash.remove_even_due(fields.at(at))
+}
+
+/// Says that so many of the fields have been removed; whoever repeats that sees those that are due and were kept.
+pub(super) fn say_removed(
+    ctx: &mut Context<'_>,
+    key: &[u8],
+    fields: Args<'_>,
+    removed: usize,
+    kept: &[usize],
+) {
+    if removed == 0 {
+        return;
+    }
+    ctx.db.changed(EventClasses::HASH, "hdel", key);
+    ctx.db.journal.add_dirty(removed as u64 - 1);
+    if !kept.is_empty() {
+        let others = (0..fields.len()).filter(|at| kept.binary_search(at).is_err());
+        tell_removed(ctx, key, others.map(|at| fields.at(at)));
+    }
 }
 
 /// Whether the key and the fields are as HSETEX's words demand.
