@@ -131,7 +131,8 @@ impl Commands {
 
     fn one_of_all(&mut self) -> Command {
         match self.random().below(100) {
-            0..55 => self.generator.command(),
+            0..53 => self.generator.command(),
+            53..55 => self.of_pending_entries(),
             55..67 => self.key_that_expires(),
             67..85 => self.field_that_expires(),
             85..89 => self.of_databases(),
@@ -268,6 +269,20 @@ impl Commands {
                 command!["XCLAIM", key, group, consumer, "0", id, other, "FORCE", self.pick(&["", "JUSTID"])]
             }
             _ => command!["XTRIM", key, self.pick(&["MAXLEN", "MINID"]), self.pick(&["~", "="]), "3"],
+        }
+    }
+
+    /// Of one stream, whose entries are read, removed and read again.
+    fn of_pending_entries(&mut self) -> Command {
+        let key = "stream:small";
+        let consumer = self.pick(&["alice", "bob"]);
+        match self.random().below(12) {
+            0 => command!["XGROUP", "CREATE", key, "g1", "0", "MKSTREAM"],
+            1..4 => command!["XADD", key, "*", "field", "value"],
+            4..6 => command!["XREADGROUP", "GROUP", "g1", consumer, "STREAMS", key, ">"],
+            6..8 => command!["XTRIM", key, "MAXLEN", self.pick(&["0", "1"])],
+            8..11 => command!["XREADGROUP", "GROUP", "g1", consumer, "STREAMS", key, "0"],
+            _ => command!["XAUTOCLAIM", key, "g1", consumer, "0", "0", "COUNT", "1"],
         }
     }
 
