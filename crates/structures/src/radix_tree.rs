@@ -12,6 +12,7 @@
 //! 2. All keys below a child agree with each other before the child's depth, and have the child's byte at the
 //!    parent's depth.
 //! 3. Inner nodes and leaves fill their slabs without holes, and each is linked exactly once.
+//! 4. `children_bytes` is the sum over all inner nodes.
 //!
 //! Inner nodes do not store the bytes they skip: leaves have whole keys, so one comparison at the end settles
 //! what the descent assumed. A consecutive id costs 5 bytes besides its key and value. Rejected: one
@@ -85,6 +86,10 @@ impl Inner {
 
     fn count(&self) -> usize {
         self.count as usize
+    }
+
+    fn children_bytes(&self) -> usize {
+        usable_size(self.children.len())
     }
 
     fn bytes(&self) -> &[u8] {
@@ -168,6 +173,8 @@ struct Leaf<V> {
 pub struct RadixTree<V> {
     root: Option<Link>,
     inner: Slab<Inner>,
+    /// What the lists of children of all inner nodes take from the allocator.
+    children_bytes: usize,
     leaves: Slab<Leaf<V>>,
 }
 
@@ -204,7 +211,7 @@ fn first_difference(a: &Key, b: &Key) -> Option<usize> {
 
 impl<V> RadixTree<V> {
     pub fn new() -> Self {
-        RadixTree { root: None, inner: Slab::new(), leaves: Slab::new() }
+        RadixTree { root: None, inner: Slab::new(), children_bytes: 0, leaves: Slab::new() }
     }
 
     pub fn len(&self) -> usize {
@@ -217,8 +224,7 @@ impl<V> RadixTree<V> {
 
     /// Bytes held from the allocator, without what the values hold themselves.
     pub fn memory_bytes(&self) -> usize {
-        let children: usize = self.inner.iter().map(|inner| usable_size(inner.children.len())).sum();
-        children + self.inner.memory_bytes() + self.leaves.memory_bytes()
+        self.children_bytes + self.inner.memory_bytes() + self.leaves.memory_bytes()
     }
 
     /// How many nodes a tree has that gives each branch, each run of bytes without one, and each key a node of
@@ -316,12 +322,16 @@ impl<V> RadixTree<V> {
             && self.inner.get(number).depth() == depth
         {
             let inner = self.inner.get_mut(number);
+            let before_bytes = inner.children_bytes();
             let rank = inner.rank(key[depth]);
             inner.insert(rank, key[depth], new);
+            self.children_bytes += inner.children_bytes() - before_bytes;
             return None;
         }
         let split = Link::inner(self.inner.len());
-        self.inner.push(Inner::new(depth, (other[depth], link), (key[depth], new)));
+        let inner = Inner::new(depth, (other[depth], link), (key[depth], new));
+        self.children_bytes += inner.children_bytes();
+        self.inner.push(inner);
         self.relink(path.pop(), split);
         None
     }
@@ -342,7 +352,9 @@ impl<V> RadixTree<V> {
             None => self.root = None,
             Some((number, child)) => {
                 let parent = self.inner.get_mut(number);
+                let before_bytes = parent.children_bytes();
                 parent.remove(child);
+                self.children_bytes -= before_bytes - parent.children_bytes();
                 if parent.count() == 1 {
                     let only = parent.link(0);
                     self.relink(path.pop(), only);
@@ -362,7 +374,7 @@ impl<V> RadixTree<V> {
     /// Drops an inner node that nothing links to any more.
     fn remove_inner(&mut self, number: usize) {
         let last = self.inner.len() - 1;
-        self.inner.swap_remove(number);
+        self.children_bytes -= self.inner.swap_remove(number).children_bytes();
         if number != last {
             let key = self.leaves.get(self.nearest(Link::inner(number), &[0; KEY_BYTES])).key;
             self.renumber(&key, Link::inner(last), Link::inner(number));
@@ -460,18 +472,6 @@ impl<V> RadixTree<V> {
         })
     }
 
-    /// Drops up to `values_max` values; true when nothing is left. For a tree that is no longer used: after
-    /// the first step it finds nothing any more.
-    pub fn free_step(&mut self, values_max: usize) -> bool {
-        self.root = None;
-        for _ in 0..values_max {
-            if self.leaves.pop().is_none() && self.inner.pop().is_none() {
-                break;
-            }
-        }
-        self.leaves.len() == 0 && self.inner.len() == 0
-    }
-
     /// Panics unless every documented invariant holds.
     pub fn check(&self) {
         let (mut inner_seen, mut leaves_seen) = (0, 0);
@@ -479,6 +479,7 @@ impl<V> RadixTree<V> {
             self.check_below(root, None, &mut inner_seen, &mut leaves_seen);
         }
         assert_eq!((inner_seen, leaves_seen), (self.inner.len(), self.leaves.len()));
+        assert_eq!(self.inner.iter().map(Inner::children_bytes).sum::<usize>(), self.children_bytes);
         assert!(self.iter().map(|(key, _)| key).is_sorted_by(|a, b| a < b));
     }
 

@@ -13,7 +13,8 @@
 //!    next node's key. It has at least one live entry.
 //! 2. `state.len` is the number of live entries, `state.first_id` the id of the first (0-0 if none), and no
 //!    entry has an id above `state.last_id`.
-//! 3. Those of the groups.
+//! 3. `listpack_bytes` is the sum over all nodes.
+//! 4. Those of the groups.
 
 mod group;
 mod node;
@@ -156,12 +157,23 @@ impl State {
     }
 }
 
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Stream {
     nodes: RadixTree<Listpack>,
+    /// What the nodes' listpacks take from the allocator.
+    listpack_bytes: usize,
     state: State,
     /// By ascending name.
     groups: Vec<(Box<[u8]>, Box<Group>)>,
+}
+
+impl Clone for Stream {
+    fn clone(&self) -> Stream {
+        let nodes = self.nodes.clone();
+        // A copy has no room to grow.
+        let listpack_bytes = nodes.values().map(Listpack::memory_bytes).sum();
+        Stream { nodes, listpack_bytes, state: self.state, groups: self.groups.clone() }
+    }
 }
 
 impl Stream {
@@ -214,9 +226,11 @@ impl Stream {
         }
         match self.nodes.last_mut() {
             Some((key, listpack)) if node::has_room(listpack, text_bytes, items.len(), limits) => {
+                self.listpack_bytes -= listpack.memory_bytes();
                 node::append(listpack, StreamId::from_key(key), id, items);
+                self.listpack_bytes += listpack.memory_bytes();
             }
-            _ => _ = self.nodes.insert(&id.to_key(), node::create(items)),
+            _ => self.insert_node(id, node::create(items)),
         }
         self.state.len += 1;
         self.state.entries_added = (self.state.entries_added + 1).min(COUNTER_MAX);
@@ -251,9 +265,9 @@ impl Stream {
         let found = view.entries().find(|raw| raw.entry.id == id && !raw.is_deleted());
         let Some(mark) = found.map(|raw| raw.mark()) else { return false };
         if view.live() <= 1 {
-            self.nodes.remove(&key);
-        } else if let Some(listpack) = self.nodes.get_mut(&key) {
-            node::delete(listpack, &[mark]);
+            self.remove_node(&key);
+        } else {
+            self.delete_in_node(&key, &[mark]);
         }
         self.state.len -= 1;
         self.state.max_deleted_id = self.state.max_deleted_id.max(id);
@@ -261,6 +275,22 @@ impl Stream {
             self.find_first_id();
         }
         true
+    }
+
+    fn insert_node(&mut self, base: StreamId, listpack: Listpack) {
+        self.listpack_bytes += listpack.memory_bytes();
+        self.nodes.insert(&base.to_key(), listpack);
+    }
+
+    fn remove_node(&mut self, key: &Key) {
+        self.listpack_bytes -= self.nodes.remove(key).map_or(0, |listpack| listpack.memory_bytes());
+    }
+
+    fn delete_in_node(&mut self, key: &Key, marks: &[node::Mark]) {
+        let Some(listpack) = self.nodes.get_mut(key) else { return };
+        self.listpack_bytes -= listpack.memory_bytes();
+        node::delete(listpack, marks);
+        self.listpack_bytes += listpack.memory_bytes();
     }
 
     fn find_first_id(&mut self) {
@@ -283,7 +313,7 @@ impl Stream {
                 TrimTo::Id(id) => view.entries().next_back().is_none_or(|last| last.entry.id < id),
             };
             if whole {
-                self.nodes.remove(&key);
+                self.remove_node(&key);
                 self.state.len -= live;
                 removed += live;
                 continue;
@@ -294,9 +324,9 @@ impl Stream {
                 self.state.len -= marks.len() as u64;
                 if marks.len() as u64 == live {
                     // Only deleted entries are at or above the id.
-                    self.nodes.remove(&key);
-                } else if let Some(listpack) = self.nodes.get_mut(&key) {
-                    node::delete(listpack, &marks);
+                    self.remove_node(&key);
+                } else {
+                    self.delete_in_node(&key, &marks);
                 }
             }
             break;
@@ -343,7 +373,7 @@ impl Stream {
             return Err(InvalidNode);
         }
         let (live, last_id) = node::validate(base, &listpack)?;
-        self.nodes.insert(&base.to_key(), listpack);
+        self.insert_node(base, listpack);
         self.state.len += live;
         self.state.entries_added += live;
         self.state.last_id = last_id;
@@ -364,26 +394,11 @@ impl Stream {
 
     /// Bytes held from the allocator, without the value itself.
     pub fn memory_bytes(&self) -> usize {
-        let listpacks: usize = self.nodes.values().map(Listpack::memory_bytes).sum();
         let groups = self.groups.iter().map(|(name, group)| {
             usable_size(name.len()) + usable_size(size_of::<Group>()) + group.memory_bytes()
         });
         let places = usable_size(self.groups.capacity() * size_of::<(Box<[u8]>, Box<Group>)>());
-        self.nodes.memory_bytes() + listpacks + groups.sum::<usize>() + places
-    }
-
-    /// Frees up to about `nodes_max` nodes or pending entries; true when nothing is left. For a stream that is
-    /// no longer used.
-    pub fn free_step(&mut self, nodes_max: usize) -> bool {
-        if !self.nodes.free_step(nodes_max) {
-            return false;
-        }
-        if let Some((_, group)) = self.groups.last_mut()
-            && group.free_step(nodes_max)
-        {
-            self.groups.pop();
-        }
-        self.groups.is_empty()
+        self.nodes.memory_bytes() + self.listpack_bytes + groups.sum::<usize>() + places
     }
 
     /// Asks for the memory that the next [`Stream::append`] writes to.
@@ -406,6 +421,7 @@ impl Stream {
             last = Some(node_last);
         }
         assert_eq!(live, self.state.len);
+        assert_eq!(self.nodes.values().map(Listpack::memory_bytes).sum::<usize>(), self.listpack_bytes);
         assert!(last.is_none_or(|last| last <= self.state.last_id));
         assert_eq!(self.first().map_or(StreamId::MIN, |entry| entry.id), self.state.first_id);
         self.groups.iter().for_each(|(_, group)| group.check());

@@ -74,20 +74,6 @@ fn random_operations_match_a_tree_map() {
 }
 
 #[test]
-fn freeing_goes_step_by_step() {
-    let mut tree = RadixTree::new();
-    for seq in 0..1000u128 {
-        tree.insert(&seq.to_be_bytes(), ());
-    }
-    let mut steps = 0;
-    while !tree.free_step(100) {
-        steps += 1;
-        assert!(steps < 20);
-    }
-    assert!(steps >= 9 && tree.is_empty());
-}
-
-#[test]
 fn ascending_keys_are_compact() {
     if cfg!(miri) {
         return;

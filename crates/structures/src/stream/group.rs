@@ -210,21 +210,6 @@ impl Group {
         own + self.pending.memory_bytes() + places + names
     }
 
-    pub(super) fn free_step(&mut self, pending_max: usize) -> bool {
-        if !self.pending.free_step(pending_max) {
-            return false;
-        }
-        match self.consumers.last_mut() {
-            None => true,
-            Some(consumer) => {
-                if consumer.as_mut().is_none_or(|consumer| consumer.pending.free_step(pending_max)) {
-                    self.consumers.pop();
-                }
-                self.consumers.is_empty()
-            }
-        }
-    }
-
     /// Panics unless every documented invariant holds.
     pub fn check(&self) {
         self.pending.check();
