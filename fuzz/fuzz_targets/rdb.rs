@@ -14,7 +14,7 @@ use wire::rdb::read::split_payload;
 const OPTIONS: LoadOptions = LoadOptions {
     strict: false,
     verify_checksum: false,
-    drop_due: false,
+    drop_expired: false,
     replaces: true,
     keys_expected_max: 1000,
     key_delay_us: 0,

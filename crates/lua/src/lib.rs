@@ -1,4 +1,4 @@
-//! Lua 5.1.5 with the changes that running strangers' scripts asks for. The crate only links the C sources in
+//! Lua 5.1.5 with the changes that running untrusted scripts asks for. The crate only links the C sources in
 //! `lua-5.1.5/`; `mlua-sys` declares their interface, and what is added to it is declared where it is used.
 //!
 //! The sources are those of the `lua-src` crate (pristine 5.1.5), without the libraries that reach files, processes

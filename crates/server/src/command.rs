@@ -6,7 +6,7 @@ use crate::command::args::OwnedArgs;
 use crate::db::Db;
 use crate::error::ClientError;
 use crate::server::{PersistRequest, Server};
-use crate::session::{BlockRequest, ClientSlot};
+use crate::session::{BlockRequest, ClientHandle};
 use wire::reply::ReplyBuffer;
 
 pub mod args;
@@ -20,7 +20,7 @@ pub mod syntax;
 pub use args::Args;
 pub use flag::{Flags, Group};
 pub use key_spec::{Access, KeySpec, access};
-use propagation::Teller;
+use propagation::PropagateAs;
 
 /// What a handler answers: it has written one whole reply (or asked for one of the [`Next`]s), or it has
 /// written nothing and the error is the reply.
@@ -61,12 +61,12 @@ pub struct Command {
     /// The positions of arguments that no log and no monitor may show.
     pub hidden: Option<fn(Args<'_>) -> Vec<usize>>,
     /// Where in the value of its first key the command looks.
-    pub looks_at: Look,
+    pub prefetch_hint: PrefetchHint,
     /// Finds keys and what is done with them where that depends on more than `keys` can say (SET with GET, SORT
     /// with STORE).
     pub key_finder: Option<KeyFinder>,
     /// How the command is told to those who copy the data by its changes, unless verbatim.
-    pub told_as: Option<Teller>,
+    pub propagated_as: Option<PropagateAs>,
 }
 
 /// Positions of keys, with what the command does to each.
@@ -93,9 +93,9 @@ impl Command {
             tips: &[],
             subcommands: &[],
             hidden: None,
-            looks_at: Look::Value,
+            prefetch_hint: PrefetchHint::Value,
             key_finder: None,
-            told_as: None,
+            propagated_as: None,
         }
     }
 
@@ -167,9 +167,9 @@ impl Command {
         self
     }
 
-    /// See [`Command::looks_at`].
-    pub const fn looks_at(mut self, look: Look) -> Self {
-        self.looks_at = look;
+    /// See [`Command::prefetch_hint`].
+    pub const fn prefetch_hint(mut self, hint: PrefetchHint) -> Self {
+        self.prefetch_hint = hint;
         self
     }
 
@@ -179,9 +179,9 @@ impl Command {
         self
     }
 
-    /// See [`Command::told_as`].
-    pub const fn told_as(mut self, teller: Teller) -> Self {
-        self.told_as = Some(teller);
+    /// See [`Command::propagated_as`].
+    pub const fn propagated_as(mut self, propagate_as: PropagateAs) -> Self {
+        self.propagated_as = Some(propagate_as);
         self
     }
 
@@ -223,7 +223,7 @@ impl Command {
 
 /// The place in a collection that a command goes to first, so that its memory can be fetched ahead of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum PrefetchHint {
     /// The value's head, or no place in particular.
     Value,
     /// The field or member that is the argument at this index.
@@ -272,7 +272,7 @@ pub struct Context<'a> {
     pub server: &'a mut Server,
     pub reply: &'a mut ReplyBuffer,
     /// The client that sent the command.
-    pub client: ClientSlot,
+    pub client: ClientHandle,
     pub command: &'static Command,
     pub origin: Origin,
     pub next: Next,

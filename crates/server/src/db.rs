@@ -3,11 +3,12 @@
 //!
 //! Only the executor touches a `Db`. Nothing above this module knows how a value is encoded.
 //!
-//! Every change is *said* in the [`Journal`], by the handler that made it ([`Db::changed`]) or by the database
-//! itself when it removes a key on its own; the engine's effects read the journal after each command.
+//! Every change is *recorded* in the [`ChangeLog`], by the handler that made it ([`Db::changed`]) or by the database
+//! itself when it removes a key on its own; the engine's effects read the change log after each command.
 
 pub mod access;
 mod audit;
+pub mod change_log;
 mod check;
 pub mod collection;
 pub mod digest;
@@ -15,10 +16,9 @@ pub mod evict;
 pub mod expire;
 pub mod field_expiry;
 pub mod hash;
-pub mod journal;
 pub mod layout;
 pub mod list;
-pub mod long_text;
+pub mod long_string;
 pub mod object;
 pub mod prefetch;
 pub mod rdb;
@@ -28,9 +28,9 @@ pub mod stream;
 pub mod strings;
 
 pub use crate::config::EventClasses;
+pub use change_log::{Change, ChangeLog, Effect};
 pub use hash::Hash;
-pub use journal::{Change, Effect, Journal};
-pub use object::{Kind, Object, Taken, TakenValue, Text, Value};
+pub use object::{Kind, Object, OwnedEntry, OwnedValue, StringValue, Value};
 pub use set::Set;
 
 use crate::error::ClientError;
@@ -55,7 +55,7 @@ pub struct DbFigures {
     pub prefetch_batches: u64,
     pub prefetched_keys: u64,
     pub expire_cycle_cpu_us: u64,
-    /// The share of keys with an expiry that were due when the last searches for such came by, in percent.
+    /// The share of keys with an expiry that were expired when the last searches for such came by, in percent.
     pub stale_percent: f64,
 }
 
@@ -113,19 +113,19 @@ pub struct Db {
     databases: Vec<KeyTable<Object>>,
     /// Of each database.
     expiring_fields: Vec<ExpiringFields>,
-    /// Of each database, as the search for due keys found it.
+    /// Of each database, as the search for expired keys found it.
     ttl_averages: Vec<Option<TtlAverage>>,
     /// The database of the client whose command runs.
     selected: usize,
-    /// The instant of the command at hand: what is due by then does not exist.
+    /// The instant of the command at hand: what is expired by then does not exist.
     now_ms: i64,
-    /// Removing due keys may be forbidden for a while (a paused server): they are then only hidden.
-    pub keep_due_keys: bool,
+    /// Removing expired keys may be forbidden for a while (a paused server): they are then only hidden.
+    pub keep_expired_keys: bool,
     /// Due keys may even be shown: to a client that brings data in from elsewhere and must see what it has brought.
-    pub show_due_keys: bool,
-    /// While data is brought in (`import-mode`), no key is removed because it is due: whoever sends it decides.
+    pub show_expired_keys: bool,
+    /// While data is brought in (`import-mode`), no key is removed because it is expired: whoever sends it decides.
     pub importing: bool,
-    pub journal: Journal,
+    pub change_log: ChangeLog,
     pub access: AccessPolicy,
     pub figures: DbFigures,
     pub limits: EncodingLimits,
@@ -149,10 +149,10 @@ impl Db {
             ttl_averages: vec![None; databases],
             selected: 0,
             now_ms: 0,
-            keep_due_keys: false,
-            show_due_keys: false,
+            keep_expired_keys: false,
+            show_expired_keys: false,
             importing: false,
-            journal: Journal::default(),
+            change_log: ChangeLog::default(),
             access: AccessPolicy::default(),
             figures: DbFigures::default(),
             limits: EncodingLimits::of(&crate::config::Config::default()),
@@ -211,7 +211,7 @@ impl Db {
         &mut self.databases[self.selected]
     }
 
-    /// Keys in the selected database, due ones not yet removed included.
+    /// Keys in the selected database, expired ones not yet removed included.
     pub fn len(&self) -> usize {
         self.table().len()
     }
@@ -243,10 +243,10 @@ impl Db {
     /// Says that the key has changed: `class` and `event` are the keyspace notification's.
     #[inline]
     pub fn changed(&mut self, class: EventClasses, event: &'static str, key: &[u8]) {
-        self.journal.changed(self.selected, class, event, key);
+        self.change_log.changed(self.selected, class, event, key);
         if std::mem::take(&mut self.emptied) {
             // That the key is gone is part of the change, which counts once.
-            self.journal.event(self.selected, EventClasses::GENERIC, "del", key);
+            self.change_log.event(self.selected, EventClasses::GENERIC, "del", key);
         }
     }
 
@@ -260,27 +260,27 @@ impl Db {
         self.emptied = emptied;
     }
 
-    /// Notes what expiry or eviction does; see [`Journal::of_its_own`].
+    /// Notes what expiry or eviction does; see [`ChangeLog::of_its_own`].
     fn of_its_own(&mut self, arguments: &[&[u8]]) {
-        self.journal.of_its_own(self.selected, arguments);
+        self.change_log.of_its_own(self.selected, arguments);
     }
 
-    /// Notes an effect that stands for the command at hand; see [`Journal::instead`].
+    /// Notes an effect that stands for the command at hand; see [`ChangeLog::instead`].
     pub fn instead(&mut self, arguments: &[&[u8]]) {
-        self.journal.instead(self.selected, arguments);
+        self.change_log.instead(self.selected, arguments);
     }
 
     /// Announces an event that goes with a change already said.
     #[inline]
     pub fn event(&mut self, class: EventClasses, event: &'static str, key: &[u8]) {
-        self.journal.event(self.selected, class, event, key);
+        self.change_log.event(self.selected, class, event, key);
     }
 
-    /// The value at `key` for a read: counts a hit or miss, notes the access, hides and removes what is due.
+    /// The value at `key` for a read: counts a hit or miss, notes the access, hides and removes what is expired.
     #[inline]
     pub fn read(&mut self, key: &[u8]) -> Option<Value<'_>> {
         let hash = self.hash_of(key);
-        if !self.remove_if_due(hash, key) {
+        if !self.remove_if_expired(hash, key) {
             let now_ms = self.now_ms;
             if let Some(mut entry) = self.databases[self.selected].get_mut(hash, key) {
                 self.figures.hits += 1;
@@ -289,7 +289,7 @@ impl Db {
             }
         }
         self.figures.misses += 1;
-        self.journal.missed(self.selected, key);
+        self.change_log.missed(self.selected, key);
         None
     }
 
@@ -307,7 +307,7 @@ impl Db {
     #[inline]
     fn lookup(&mut self, key: &[u8], touch: bool) -> Option<Value<'_>> {
         let hash = self.hash_of(key);
-        if self.remove_if_due(hash, key) {
+        if self.remove_if_expired(hash, key) {
             return None;
         }
         let now_ms = self.now_ms;
@@ -340,40 +340,40 @@ impl Db {
         if found { self.inspect(key) } else { None }
     }
 
-    /// Some key of the selected database; it may be due.
+    /// Some key of the selected database; it may be expired.
     pub fn random_key(&mut self) -> Option<Box<[u8]>> {
         let entry = self.databases[self.selected].random(&mut self.random)?;
         Some(entry.key().into())
     }
 
     /// Takes the key with its value and expiry out of the selected database.
-    pub fn take(&mut self, key: &[u8]) -> Option<Taken> {
+    pub fn take(&mut self, key: &[u8]) -> Option<OwnedEntry> {
         let hash = self.hash_of(key);
-        if self.remove_if_due(hash, key) {
+        if self.remove_if_expired(hash, key) {
             return None;
         }
         let removed = self.table_mut().remove(hash, key)?;
-        self.journal.audit.key_changed(self.selected, key);
+        self.change_log.audit.key_changed(self.selected, key);
         let expiry_ms = removed.expiry_ms();
         let value = match removed.value() {
-            Stored::Inline(bytes) => TakenValue::Bytes(bytes.into()),
-            Stored::Integer(n) => TakenValue::Integer(n),
+            Stored::Inline(bytes) => OwnedValue::Bytes(bytes.into()),
+            Stored::Integer(n) => OwnedValue::Integer(n),
             Stored::Object(_) => {
                 let object = removed.into_object()?;
                 self.fields_moved(key, earliest_expiry_ms(Some(&object)), None);
-                TakenValue::Object(object)
+                OwnedValue::Object(object)
             }
         };
-        Some(Taken { value, expiry_ms })
+        Some(OwnedEntry { value, expiry_ms })
     }
 
     /// Puts what was taken or copied, at any key of any database. The key counts as new even where it replaces one.
-    pub fn put_taken(&mut self, key: &[u8], taken: Taken) {
+    pub fn put_owned(&mut self, key: &[u8], entry: OwnedEntry) {
         let keys_before = self.len();
-        match taken.value {
-            TakenValue::Bytes(bytes) => self.put(key, NewValue::Inline(&bytes), taken.expiry_ms),
-            TakenValue::Integer(n) => self.put(key, NewValue::Integer(n), taken.expiry_ms),
-            TakenValue::Object(object) => self.put(key, NewValue::Object(object), taken.expiry_ms),
+        match entry.value {
+            OwnedValue::Bytes(bytes) => self.put(key, NewValue::Inline(&bytes), entry.expiry_ms),
+            OwnedValue::Integer(n) => self.put(key, NewValue::Integer(n), entry.expiry_ms),
+            OwnedValue::Object(object) => self.put(key, NewValue::Object(object), entry.expiry_ms),
         }
         if self.len() == keys_before {
             self.event(EventClasses::NEW, "new", key);
@@ -398,7 +398,7 @@ impl Db {
         if let Some(object) = replaced {
             self.discard(object, self.lazy_freeing.replaced);
         }
-        self.journal.audit.key_changed(self.selected, key);
+        self.change_log.audit.key_changed(self.selected, key);
     }
 
     /// Removes the key as a client has asked for; whether it was there.
@@ -414,12 +414,12 @@ impl Db {
 
     fn remove_freeing(&mut self, key: &[u8], in_background: bool) -> bool {
         let hash = self.hash_of(key);
-        !self.remove_if_due(hash, key) && self.remove_hashed(hash, key, in_background)
+        !self.remove_if_expired(hash, key) && self.remove_hashed(hash, key, in_background)
     }
 
     fn remove_hashed(&mut self, hash: u64, key: &[u8], in_background: bool) -> bool {
         let Some(removed) = self.table_mut().remove(hash, key) else { return false };
-        self.journal.audit.key_changed(self.selected, key);
+        self.change_log.audit.key_changed(self.selected, key);
         if let Some(object) = removed.into_object() {
             self.fields_moved(key, earliest_expiry_ms(Some(&object)), None);
             self.discard(object, in_background);
@@ -443,9 +443,9 @@ impl Db {
             return;
         }
         let expiring_fields = std::mem::take(&mut self.expiring_fields[self.selected]);
-        self.journal.audit.database_changed(self.selected);
+        self.change_log.audit.database_changed(self.selected);
         self.ttl_averages[self.selected] = None;
-        self.journal.add_dirty(table.len() as u64);
+        self.change_log.add_dirty(table.len() as u64);
         self.cleared.push(Cleared { db_index: self.selected, table, expiring_fields, in_background });
     }
 
@@ -460,8 +460,8 @@ impl Db {
     pub fn swap(&mut self, a: usize, b: usize) {
         self.databases.swap(a, b);
         self.expiring_fields.swap(a, b);
-        self.journal.audit.database_changed(a);
-        self.journal.audit.database_changed(b);
+        self.change_log.audit.database_changed(a);
+        self.change_log.audit.database_changed(b);
         self.ttl_averages.swap(a, b);
     }
 

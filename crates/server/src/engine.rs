@@ -4,7 +4,7 @@
 //! queue it if a transaction is open, [`execute`], [`effects`] (what follows from what it changed), and
 //! [`blocked`] (whose waiting that ends). [`cron`] is what happens when nobody asks.
 
-pub mod append_log;
+pub mod aof;
 pub mod blocked;
 pub mod client_limits;
 pub mod cron;
@@ -31,7 +31,7 @@ use crate::db::{Db, LazyFreeing};
 use crate::script::environment;
 use crate::server::{Identity, Server};
 use crate::session::client::ConnectionFigures;
-use crate::session::{Client, ClientSlot};
+use crate::session::{Client, ClientHandle};
 use crate::sys::world::World;
 use structures::hash::HashSeed;
 
@@ -59,7 +59,7 @@ pub struct Executor {
     /// command begins then. One reading of the clock a command is 5 % of a GET's time less than two.
     stopwatch_ns: u64,
     /// For whom a script runs.
-    script_slot: Option<ClientSlot>,
+    script_client: Option<ClientHandle>,
     script_turn: script::ScriptTurn,
     suspended: Option<Box<script::SuspendedScript>>,
     /// The data has been saved for the last time: what ran now would be acknowledged and lost.
@@ -95,7 +95,7 @@ impl Executor {
             unit: Vec::new(),
             commands_before_tick: 0,
             stopwatch_ns: 0,
-            script_slot: None,
+            script_client: None,
             script_turn: script::ScriptTurn::default(),
             suspended: None,
             ends: false,
@@ -131,7 +131,7 @@ impl Executor {
         self.db.access.lfu = config.maxmemory_policy.is_lfu();
         self.db.access.lfu_log_factor = config.lfu_log_factor;
         self.db.access.lfu_decay_minutes = config.lfu_decay_time_minutes;
-        self.db.journal.listening_to_misses =
+        self.db.change_log.listening_to_misses =
             config.notify_keyspace_events.has(crate::config::EventClasses::KEY_MISS);
         self.server.observed.memory.purge_in_background(config.jemalloc_bg_thread);
         // A limit that has become lower than what is in use holds at once, not from the next command on.
@@ -163,7 +163,7 @@ impl Executor {
     pub fn end_tick(&mut self) {
         self.server.tracking.flush_broadcasts(&mut self.server.clients);
         self.free_discarded();
-        self.write_log();
+        self.write_aof();
         let statistics = &mut self.server.observed.statistics;
         let commands = statistics.commands_processed.saturating_sub(self.commands_before_tick);
         statistics.count_loop(self.clock.monotonic_us() - self.server.now.monotonic_us, commands);
@@ -176,24 +176,24 @@ impl Executor {
     }
 
     /// A client has connected.
-    pub fn connect(&mut self, connection: ConnectionFigures) -> ClientSlot {
+    pub fn connect(&mut self, connection: ConnectionFigures) -> ClientHandle {
         let now = self.server.now;
         let authenticated = self.server.config.requirepass.is_none();
         self.server.observed.statistics.connections_received += 1;
-        self.server.clients.add(|id, slot| Client::new(id, slot, connection, now, authenticated))
+        self.server.clients.add(|id, handle| Client::new(id, handle, connection, now, authenticated))
     }
 
     /// A client is gone: forgets it everywhere.
-    pub fn disconnect(&mut self, slot: ClientSlot) {
+    pub fn disconnect(&mut self, handle: ClientHandle) {
         let server = &mut self.server;
-        if let Some(suspended) = self.suspended.as_mut().filter(|suspended| suspended.is_of(slot)) {
+        if let Some(suspended) = self.suspended.as_mut().filter(|suspended| suspended.is_of(handle)) {
             // What it has begun goes on; it is forgotten when that ends.
             suspended.abandon();
-            return server.detach(slot);
+            return server.detach(handle);
         }
-        server.detach(slot);
-        server.condemned.retain(|&other| other != slot);
-        server.resumed.retain(|&other| other != slot);
-        server.clients.remove(slot);
+        server.detach(handle);
+        server.clients_to_close.retain(|&other| other != handle);
+        server.resumed.retain(|&other| other != handle);
+        server.clients.remove(handle);
     }
 }

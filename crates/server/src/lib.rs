@@ -9,7 +9,7 @@
 //! 3. [`commands`] holds the handlers. One parses its arguments, asks [`db`] for data, writes one reply
 //!    (`wire::reply`), and says what it changed.
 //! 4. [`command`] is the waist between the two: a row that describes a command, and the context a handler gets.
-//! 5. [`db`] finds the key, hides it if it is due, and chooses how values are stored in `structures`.
+//! 5. [`db`] finds the key, hides it if it is expired, and chooses how values are stored in `structures`.
 //! 6. Back in [`engine`], effects follow from what was said: broken transactions, stale client caches,
 //!    notifications, clients whose waiting is over.
 //! 7. [`net`] writes each client's output once, when all requests at hand have run.

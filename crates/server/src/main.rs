@@ -53,8 +53,8 @@ fn check_rdb_of(arguments: &[OsString]) -> Option<bool> {
             println!("{}", server::start::version_line());
             Some(true)
         }
-        [path, wishes @ ..] => {
-            let wanted = check_rdb::Wanted::parse(wishes)?;
+        [path, options @ ..] => {
+            let wanted = check_rdb::ReportOptions::parse(options)?;
             Some(check_rdb::check_and_describe(Path::new(path), &wanted))
         }
         [] => None,
@@ -62,18 +62,18 @@ fn check_rdb_of(arguments: &[OsString]) -> Option<bool> {
 }
 
 fn check_aof_of(arguments: &[OsString]) -> Option<bool> {
-    let (path, wishes) = match arguments {
+    let (path, options) = match arguments {
         [option] if option == "-v" || option == "--version" => {
             println!("{}", server::start::version_line());
             return Some(true);
         }
-        [path] => (path, check_aof::Wishes::default()),
-        [option, path] if option == "--fix" => (path, check_aof::Wishes { fix: true, until_s: None }),
+        [path] => (path, check_aof::CheckOptions::default()),
+        [option, path] if option == "--fix" => (path, check_aof::CheckOptions { fix: true, until_s: None }),
         [option, until_s, path] if option == "--truncate-to-timestamp" => {
             let until_s = until_s.to_str().and_then(|digits| digits.parse().ok())?;
-            (path, check_aof::Wishes { fix: false, until_s: Some(until_s) })
+            (path, check_aof::CheckOptions { fix: false, until_s: Some(until_s) })
         }
         _ => return None,
     };
-    Some(check_aof::check(Path::new(path), wishes))
+    Some(check_aof::check(Path::new(path), options))
 }

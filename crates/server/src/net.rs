@@ -2,17 +2,17 @@
 //! of; the executor sees clients.
 
 mod accept;
+mod channel;
+pub mod clients_cron;
 pub mod connection;
-pub mod host;
-pub mod intake;
+pub mod event_loop;
 mod io_thread;
 pub mod listener;
 pub mod poller;
-mod post;
+pub mod process_settings;
+pub mod query_buffer;
 mod remote;
 pub mod signals;
-pub mod surroundings;
-pub mod sweep;
 mod threads;
 
-pub use host::Host;
+pub use event_loop::EventLoop;

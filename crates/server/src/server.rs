@@ -11,7 +11,7 @@ use crate::session::blocked::BlockedTable;
 use crate::session::pubsub::PubSub;
 use crate::session::tracking::TrackingTable;
 use crate::session::watch::WatchTable;
-use crate::session::{ClientSlot, Clients, ReplyMode};
+use crate::session::{ClientHandle, Clients, ReplyMode};
 use std::collections::VecDeque;
 use wire::reply::ReplyBuffer;
 
@@ -20,7 +20,7 @@ pub const TOO_FEW_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write
 
 /// What a command asks of the process around the executor, which does it after the tick.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HostRequest {
+pub enum ProcessRequest {
     Shutdown,
 }
 
@@ -33,7 +33,7 @@ pub enum PersistRequest {
         schedule: bool,
     },
     CancelSave,
-    RewriteLog,
+    RewriteAof,
     /// FLUSHALL has removed all data.
     AllFlushed,
     /// DEBUG RELOAD.
@@ -44,7 +44,7 @@ pub enum PersistRequest {
         merge: bool,
     },
     /// DEBUG LOADAOF.
-    LoadLog,
+    LoadAof,
     /// MIGRATE.
     Migrate(Box<Migration>),
     Shutdown(Shutdown),
@@ -91,7 +91,7 @@ pub const REPLY_PEAK_RESET_MS: u64 = 5000;
 /// What DEBUG switches on and off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switches {
-    /// Due keys are sought in the background.
+    /// Due keys are searched for in the background.
     pub active_expire: bool,
     pub cron: bool,
     /// Tables of keys grow and shrink in the background.
@@ -107,7 +107,7 @@ pub struct Switches {
     /// Payloads and files are taken whatever their checksums say.
     pub skip_checksums: bool,
     /// A pause before each write to the append-only file.
-    pub log_write_delay_us: u64,
+    pub aof_write_delay_us: u64,
 }
 
 impl Default for Switches {
@@ -121,7 +121,7 @@ impl Default for Switches {
             reply_peak_reset_ms: Some(REPLY_PEAK_RESET_MS),
             enforce_reply_list: false,
             skip_checksums: false,
-            log_write_delay_us: 0,
+            aof_write_delay_us: 0,
         }
     }
 }
@@ -140,7 +140,7 @@ pub struct Identity {
 }
 
 /// What the configuration steers outside the executor: sockets, the working directory, limits of the process.
-pub trait Surroundings {
+pub trait ProcessSettings {
     /// Makes the world what `next` says. When an option cannot be had, everything stays as `current` says.
     fn apply(&mut self, current: &Config, next: &Config, changes: &[Change]) -> Result<(), SetError>;
 }
@@ -152,9 +152,9 @@ pub struct ReplacedConfig {
 }
 
 /// A world without sockets or files, for tests.
-pub struct Nowhere;
+pub struct NoProcessSettings;
 
-impl Surroundings for Nowhere {
+impl ProcessSettings for NoProcessSettings {
     fn apply(&mut self, _current: &Config, _next: &Config, _changes: &[Change]) -> Result<(), SetError> {
         Ok(())
     }
@@ -164,7 +164,7 @@ pub struct Server {
     pub config: Config,
     /// What CONFIG SET has just changed; the executor has not followed it yet.
     pub replaced_config: Option<Box<ReplacedConfig>>,
-    pub surroundings: Box<dyn Surroundings>,
+    pub process_settings: Box<dyn ProcessSettings>,
     /// The instant of the command at hand.
     pub now: Reading,
     pub registry: Registry,
@@ -181,12 +181,12 @@ pub struct Server {
     pub short_of_memory: bool,
     pub observed: Observations,
     /// Clients that watch every command (MONITOR); one that has stopped is dropped at the next command.
-    pub monitors: Vec<ClientSlot>,
-    pub host_requests: Vec<HostRequest>,
-    /// Clients that a command or a limit has condemned; the host closes them after the tick.
-    pub condemned: Vec<ClientSlot>,
+    pub monitors: Vec<ClientHandle>,
+    pub process_requests: Vec<ProcessRequest>,
+    /// Clients that a command or a limit has scheduled to be closed; the event loop closes them after the tick.
+    pub clients_to_close: Vec<ClientHandle>,
     /// Clients whose waiting is over: what they have sent meanwhile may run.
-    pub resumed: VecDeque<ClientSlot>,
+    pub resumed: VecDeque<ClientHandle>,
 }
 
 impl Server {
@@ -196,7 +196,7 @@ impl Server {
         Server {
             config,
             replaced_config: None,
-            surroundings: Box::new(Nowhere),
+            process_settings: Box::new(NoProcessSettings),
             now,
             registry,
             identity,
@@ -211,56 +211,56 @@ impl Server {
             short_of_memory: false,
             observed: Observations::new(commands, now.unix_us / 1_000_000),
             monitors: Vec::new(),
-            host_requests: Vec::new(),
-            condemned: Vec::new(),
+            process_requests: Vec::new(),
+            clients_to_close: Vec::new(),
             resumed: VecDeque::new(),
         }
     }
 
     /// Marks a client to be closed without sending what it has not received yet. It takes part in nothing from now.
-    pub fn condemn(&mut self, slot: ClientSlot) {
-        let client = &mut self.clients[slot];
+    pub fn close_asap(&mut self, handle: ClientHandle) {
+        let client = &mut self.clients[handle];
         if !client.close_asap {
             client.close_asap = true;
-            self.condemned.push(slot);
-            self.detach(slot);
-            self.clients.count_memory(slot);
+            self.clients_to_close.push(handle);
+            self.detach(handle);
+            self.clients.count_memory(handle);
         }
     }
 
     /// Takes a client out of all that connects it with keys, channels and other clients.
-    pub fn detach(&mut self, slot: ClientSlot) {
-        self.blocked.unblock(&mut self.clients, slot);
-        self.watch.unwatch_all(&mut self.clients, slot);
-        self.pubsub.unsubscribe_all(&mut self.clients, slot);
-        self.tracking.disable(&mut self.clients, slot);
-        self.monitors.retain(|&other| other != slot);
+    pub fn detach(&mut self, handle: ClientHandle) {
+        self.blocked.unblock(&mut self.clients, handle);
+        self.watch.unwatch_all(&mut self.clients, handle);
+        self.pubsub.unsubscribe_all(&mut self.clients, handle);
+        self.tracking.disable(&mut self.clients, handle);
+        self.monitors.retain(|&other| other != handle);
     }
 
     /// Ends a client's waiting: `answer` is what it is told, and its further requests may run.
-    pub fn wake(&mut self, slot: ClientSlot, answer: impl FnOnce(&mut ReplyBuffer)) {
-        self.blocked.unblock(&mut self.clients, slot);
-        match self.clients[slot].reply_mode {
-            ReplyMode::On => self.clients.push(slot, answer),
-            mode => self.clients[slot].reply_mode = mode.after_command(),
+    pub fn wake(&mut self, handle: ClientHandle, answer: impl FnOnce(&mut ReplyBuffer)) {
+        self.blocked.unblock(&mut self.clients, handle);
+        match self.clients[handle].reply_mode {
+            ReplyMode::On => self.clients.push(handle, answer),
+            mode => self.clients[handle].reply_mode = mode.after_command(),
         }
-        self.resumed.push_back(slot);
+        self.resumed.push_back(handle);
     }
 
     /// A blocked client gives up, because its time is over or because it was told to: notes the command as run.
-    pub fn note_given_up(&mut self, slot: ClientSlot, refused: bool) {
-        let Some(blocked) = &self.clients[slot].blocked else { return };
+    pub fn note_given_up(&mut self, handle: ClientHandle, refused: bool) {
+        let Some(blocked) = &self.clients[handle].blocked else { return };
         let figures = &mut self.observed.commands[blocked.command.0 as usize];
         figures.count(0, false, self.config.latency_tracking);
         figures.rejected += u64::from(refused);
         self.observed.statistics.commands_processed += 1;
-        self.clients[slot].commands_total += 1;
+        self.clients[handle].commands_total += 1;
     }
 
     /// Takes back what CONFIG SET has changed.
     pub fn restore_config(&mut self, replaced: ReplacedConfig) {
         let ReplacedConfig { config, changes } = replaced;
-        if let Err(error) = self.surroundings.apply(&self.config, &config, &changes) {
+        if let Err(error) = self.process_settings.apply(&self.config, &config, &changes) {
             let reason = error.text().unwrap_or_default();
             log::warn!("Could not undo a change of options: {}", String::from_utf8_lossy(&reason));
         }

@@ -7,10 +7,10 @@ use crate::commands::info::VALKEY_VERSION;
 use crate::config::{Config, ConfigError, Directive, Startup};
 use crate::engine::persistence::RestoreError;
 use crate::engine::{Executor, Seeds};
-use crate::net::Host;
+use crate::net::EventLoop;
 use crate::net::listener::ListenError;
+use crate::net::process_settings::allow_clients;
 use crate::net::signals::StopSignals;
-use crate::net::surroundings::allow_clients;
 use crate::observe::{crash_report, log as server_log};
 use crate::persist::check_rdb;
 use crate::server::Identity;
@@ -113,22 +113,22 @@ pub fn serve(arguments: &[OsString]) -> Result<(), StartError> {
 }
 
 fn run(startup: Startup) -> Result<(), StartError> {
-    let mut host = open(startup)?;
-    let config = &host.executor.server.config;
+    let mut event_loop = open(startup)?;
+    let config = &event_loop.executor.server.config;
     let pid_file = PidFile::write(config);
     if config.set_proc_title {
         presence::set_title(config);
     }
     log::info!("Server initialized");
-    if !host.load().map_err(StartError::Load)? {
+    if !event_loop.load().map_err(StartError::Load)? {
         return Ok(());
     }
-    let config = &host.executor.server.config;
+    let config = &event_loop.executor.server.config;
     for kind in presence::listener_kinds(config) {
         log::info!("Ready to accept connections {kind}");
     }
     presence::tell_supervisor(config);
-    let result = host.run().map_err(system("Serving"));
+    let result = event_loop.run().map_err(system("Serving"));
     drop(pid_file);
     result
 }
@@ -147,7 +147,7 @@ fn warn_of_what_does_not_exist(config: &Config) {
     }
 }
 
-fn open(startup: Startup) -> Result<Host, StartError> {
+fn open(startup: Startup) -> Result<EventLoop, StartError> {
     let config = startup.config;
     std::env::set_current_dir(&config.dir).map_err(system("Changing to the working directory"))?;
     process::report_file_size_limits();
@@ -165,9 +165,9 @@ fn open(startup: Startup) -> Result<Host, StartError> {
     }
     let mut executor = Executor::new(config, clock, identity, seeds);
     rename_commands(&mut executor, &startup.rename_commands).map_err(StartError::Config)?;
-    let mut host = Host::new(executor, signals).map_err(system("Creating the event loop"))?;
-    host.listen().map_err(StartError::Listen)?;
-    Ok(host)
+    let mut event_loop = EventLoop::new(executor, signals).map_err(system("Creating the event loop"))?;
+    event_loop.listen().map_err(StartError::Listen)?;
+    Ok(event_loop)
 }
 
 fn rename_commands(executor: &mut Executor, directives: &[Directive]) -> Result<(), ConfigError> {

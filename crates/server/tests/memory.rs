@@ -27,7 +27,7 @@ fn scattered(i: usize) -> usize {
 }
 
 fn referred_string(db: &mut Db, i: usize) {
-    let reply = db.share_text(KEY).cloned();
+    let reply = db.share_string(KEY).cloned();
     string(db, i);
     drop(reply);
 }
@@ -88,7 +88,7 @@ fn entries(db: &mut Db, i: usize) {
 
 /// Overwrites: the longest is what stays.
 fn string(db: &mut Db, i: usize) {
-    db.put_text(KEY, &vec![b'x'; i * 37], None);
+    db.put_string(KEY, &vec![b'x'; i * 37], None);
 }
 
 /// A log whose entries are each pending with one of three consumers.
@@ -141,8 +141,8 @@ fn delete_entry(db: &mut Db, i: usize) {
 
 fn forget_changes(db: &mut Db) {
     db.changed(EventClasses::GENERIC, "set", KEY);
-    drop(db.journal.take());
-    drop(std::mem::take(&mut db.journal.audit));
+    drop(db.change_log.take());
+    drop(std::mem::take(&mut db.change_log.audit));
 }
 
 /// A collection is built of each size, and then, if it can be, cut down to a tenth.
@@ -159,7 +159,7 @@ fn compare(
         let mut db = Db::new(1, HashSeed::new(1, 2), 3);
         db.limits = limits.clone();
         db.begin(0, 0);
-        // The table and the journal are there before the key is.
+        // The table and the change log are there before the key is.
         add(&mut db, 0);
         db.remove(KEY);
         forget_changes(&mut db);

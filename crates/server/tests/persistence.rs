@@ -64,13 +64,13 @@ const ALWAYS: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 
 /// What one client has sent and what has been acknowledged to it, by key. Values grow.
 #[derive(Default)]
-struct Told {
+struct Propagated {
     sent: HashMap<String, u64>,
     acknowledged: HashMap<String, u64>,
     counter: u64,
 }
 
-impl Told {
+impl Propagated {
     /// Writes transactions and single values until the server is gone.
     fn write(&mut self, client: &mut Client<TcpStream>, writer: usize) {
         loop {
@@ -115,7 +115,7 @@ impl Told {
 fn no_acknowledged_write_is_lost_and_none_half_applied() {
     const WRITERS: usize = 3;
     let files = Files::new("kills");
-    let mut told: [Told; WRITERS] = std::array::from_fn(|_| Told::default());
+    let mut told: [Propagated; WRITERS] = std::array::from_fn(|_| Propagated::default());
     let kills = 5 * scale();
     for kill in 0..=kills {
         // The file is rewritten every few kilobytes, so that many kills fall into a rewrite.
@@ -355,7 +355,7 @@ fn load_snapshot(bytes: &[u8], verify_checksum: bool) -> Option<Db> {
     let options = LoadOptions {
         strict: true,
         verify_checksum,
-        drop_due: false,
+        drop_expired: false,
         replaces: false,
         keys_expected_max: 1000,
         key_delay_us: 0,

@@ -151,7 +151,7 @@ fn removed_by_a_step(db: &mut Db) -> (usize, usize) {
         loop {
             let before = (db.figures.expired_keys, db.figures.expired_fields);
             let goes_on = db.expire_step(&mut cursor, &mut cycle);
-            drop(db.journal.take());
+            drop(db.change_log.take());
             keys_max = keys_max.max((db.figures.expired_keys - before.0) as usize);
             fields_max = fields_max.max((db.figures.expired_fields - before.1) as usize);
             if !goes_on {
@@ -165,9 +165,9 @@ fn removed_by_a_step(db: &mut Db) -> (usize, usize) {
 
 fn put(db: &mut Db, number: i64, expiry_ms: i64) {
     let key = format!("key:{number}");
-    db.put_text(key.as_bytes(), b"x", Some(expiry_ms));
+    db.put_string(key.as_bytes(), b"x", Some(expiry_ms));
     db.changed(EventClasses::GENERIC, "set", key.as_bytes());
-    drop(db.journal.take());
+    drop(db.change_log.take());
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_step_of_the_search_for_what_is_due_removes_little_however_much_is_due() {
         .unwrap();
     }
     db.changed(EventClasses::GENERIC, "set", b"hash");
-    drop(db.journal.take());
+    drop(db.change_log.take());
     db.begin(0, 1000);
     let (keys_max, fields_max) = removed_by_a_step(&mut db);
     assert!(keys_max <= 256 && fields_max <= 64, "{keys_max} keys, {fields_max} fields");
@@ -217,7 +217,7 @@ fn the_average_time_to_live_is_known_without_looking_at_many_keys() {
         let mut cycle = db.begin_expire_cycle(ExpireEffort(1));
         while db.expire_step(&mut cursor, &mut cycle) {}
         db.end_expire_cycle(&mut cursor, cycle);
-        drop(db.journal.take());
+        drop(db.change_log.take());
         searches += 1;
     }
     assert_eq!(visited_for_average(&mut db), 0);

@@ -9,7 +9,7 @@ use server::command::args::OwnedArgs;
 use server::config::{Config, ProtectedAction, ZsetIndex};
 use server::engine::{Executor, Flow, Seeds};
 use server::server::Identity;
-use server::session::ClientSlot;
+use server::session::ClientHandle;
 use server::session::client::ConnectionFigures;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Mutex;
@@ -21,7 +21,7 @@ use wire::response::{Reader, Value};
 
 struct Server {
     executor: Box<Executor>,
-    client: ClientSlot,
+    client: ClientHandle,
 }
 
 impl Server {
@@ -206,12 +206,12 @@ impl Scanned {
             }
             6 | 7 => {
                 // Others come, which may change the form.
-                let strangers = (0..1 + random.below(200)).map(|i| format!("stranger:{i}").into_bytes());
-                self.add_elements(&strangers.collect::<Vec<_>>());
+                let others = (0..1 + random.below(200)).map(|i| format!("other:{i}").into_bytes());
+                self.add_elements(&others.collect::<Vec<_>>());
             }
             8 => {
-                let strangers = (0..200).map(|i| format!("stranger:{i}").into_bytes());
-                self.remove_elements(&strangers.collect::<Vec<_>>());
+                let others = (0..200).map(|i| format!("other:{i}").into_bytes());
+                self.remove_elements(&others.collect::<Vec<_>>());
             }
             9 => {
                 let (name, limit) = (
@@ -321,8 +321,8 @@ fn rounds() -> u64 {
 }
 
 fn scan_with_seeds(walked: Walked, index: ZsetIndex) {
-    struct Told(u64);
-    impl Drop for Told {
+    struct Propagated(u64);
+    impl Drop for Propagated {
         fn drop(&mut self) {
             if std::thread::panicking() {
                 eprintln!("failed with seed {}", self.0);
@@ -331,7 +331,7 @@ fn scan_with_seeds(walked: Walked, index: ZsetIndex) {
     }
     let first = std::env::var("SEED").ok().and_then(|text| text.parse().ok());
     for seed in first.map_or(0..rounds(), |seed| seed..seed + 1) {
-        let told = Told(seed);
+        let told = Propagated(seed);
         scan_amid_changes(seed, walked, index);
         drop(told);
     }

@@ -11,7 +11,7 @@
 //!                     group 0..F                group F..groups
 //! ```
 //! The range of the hash is divided into groups, a group into `width` buckets (see `shape`). A table that
-//! grows widens one group after the other, from the last to the first, by one bucket: the frontier F moves
+//! grows widens one group after the other, from the last to the first, by one bucket: the split pointer F moves
 //! down, and when it reaches 0 every group is wide and the next phase begins. A table that shrinks does the
 //! same backwards, and may turn around at any moment. So the number of buckets follows the number of keys
 //! one by one, the bytes per key are the same at every size, no step takes longer than rearranging seven
@@ -68,10 +68,10 @@ use std::marker::PhantomData;
 /// its keys before it touches memory. A wrong hash makes keys unfindable, nothing worse.
 pub struct KeyTable<T> {
     directory: Directory,
-    /// The shapes of groups below the frontier and from the frontier on.
+    /// The shapes of groups below the split pointer and from the split pointer on.
     shapes: [Shape; 2],
     /// Groups of the narrow shape that are narrow.
-    frontier: usize,
+    split_pointer: usize,
     buckets: usize,
     len: usize,
     expiring: usize,
@@ -80,7 +80,7 @@ pub struct KeyTable<T> {
     crowd_max: usize,
     /// No bucket that this phase has rearranged or added to does: the whole table's, once the phase is complete.
     phase_crowd_max: usize,
-    /// Where the frontier was when the phase began: the phase is complete when it reaches the other end.
+    /// Where the split pointer was when the phase began: the phase is complete when it reaches the other end.
     phase_start: usize,
     seed: HashSeed,
     owns: PhantomData<T>,
@@ -100,7 +100,7 @@ impl<T> KeyTable<T> {
         KeyTable {
             directory: Directory::new(),
             shapes: [Shape::SMALLEST; 2],
-            frontier: 1,
+            split_pointer: 1,
             buckets: 0,
             len: 0,
             expiring: 0,
@@ -150,7 +150,7 @@ impl<T> KeyTable<T> {
 
     #[inline]
     fn shape_of(&self, hash: u64) -> &Shape {
-        &self.shapes[(self.shapes[NARROW].group(hash) >= self.frontier) as usize]
+        &self.shapes[(self.shapes[NARROW].group(hash) >= self.split_pointer) as usize]
     }
 
     #[inline]
@@ -377,11 +377,11 @@ impl<T> KeyTable<T> {
     fn check_shape(&self) {
         let [narrow, wide] = self.shapes;
         if self.buckets == 0 {
-            return assert_eq!((self.len, narrow, self.frontier), (0, Shape::SMALLEST, 1));
+            return assert_eq!((self.len, narrow, self.split_pointer), (0, Shape::SMALLEST, 1));
         }
-        assert!(self.frontier <= narrow.groups());
+        assert!(self.split_pointer <= narrow.groups());
         assert_eq!(self.buckets, self.bucket_numbers().count());
-        if self.frontier < narrow.groups() {
+        if self.split_pointer < narrow.groups() {
             assert_eq!(narrow.wider(), Some(wide));
         }
     }

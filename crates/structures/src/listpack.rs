@@ -28,7 +28,7 @@ use crate::thin_bytes::{Header, ThinBytes};
 use encoding::{END, Encoded, backlen, backlen_size, decode, element_size, read_backlen};
 
 const HEADER_BYTES: usize = 6;
-/// The count that means: walk and see.
+/// In the header's count: there are too many elements for it, and they have to be walked to be counted.
 const COUNT_UNKNOWN: u16 = u16::MAX;
 /// No listpack grows past this many bytes; see [`Listpack::fits`].
 pub const TOTAL_BYTES_MAX: usize = 1 << 30;

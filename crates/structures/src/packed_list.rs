@@ -51,7 +51,7 @@ impl Limits {
         Limits { bytes: ENTRY_LIMITED_BYTES, entries: (fill as usize).clamp(1, ENTRIES_MAX) }
     }
 
-    /// Whether an element of this encoded size needs a node to itself: none could hold it with its mark.
+    /// Whether an element of this encoded size needs a node to itself: none could hold it with its restart point.
     fn exceeded_by(self, element: &Encoded<'_>) -> bool {
         element.size() + 2 > self.bytes
     }

@@ -163,8 +163,8 @@ impl PackedMap {
         self.table.get(hash, field)
     }
 
-    /// The field's value and when it expires, in milliseconds since the epoch. A field is due once that time
-    /// lies before the present; passing over due fields is the caller's.
+    /// The field's value and when it expires, in milliseconds since the epoch. A field is expired once that time
+    /// lies before the present; passing over expired fields is the caller's.
     #[inline]
     pub fn get_with_expiry(&self, field: &[u8]) -> Option<(&[u8], Option<i64>)> {
         self.get_with_expiry_hashed(self.hash(field), field)
@@ -268,9 +268,14 @@ impl PackedMap {
     }
 
     /// Removes up to `limit` fields whose expiry lies before `now_ms`, handing each with its value to `visit`;
-    /// returns how many. Costs nothing while none is due.
-    pub fn expire_due(&mut self, now_ms: i64, limit: usize, visit: &mut dyn FnMut(&[u8], &[u8])) -> usize {
-        self.table.expire_due(now_ms.max(0) as u64, limit, visit)
+    /// returns how many. Costs nothing while none is expired.
+    pub fn remove_expired(
+        &mut self,
+        now_ms: i64,
+        limit: usize,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> usize {
+        self.table.remove_expired(now_ms.max(0) as u64, limit, visit)
     }
 
     // ---- memory ----

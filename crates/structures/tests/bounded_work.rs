@@ -208,7 +208,7 @@ fn hashes() {
             allocated: 16 * each.allocated,
             hashed: 16 * each.hashed,
         };
-        due.hold(bound, || map.expire_due(i64::MAX, 16, &mut |_, _| ()));
+        due.hold(bound, || map.remove_expired(i64::MAX, 16, &mut |_, _| ()));
     }
     let mut drawn = Meter::new("packed map: 100 different fields");
     let mut visited = 0;

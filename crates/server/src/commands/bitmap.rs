@@ -4,7 +4,7 @@ mod field;
 
 use crate::command::flag::{DENY_OOM, FAST, READONLY, WRITE};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
-use crate::db::{EventClasses, Text, strings};
+use crate::db::{EventClasses, StringValue, strings};
 use crate::error::ClientError;
 use structures::bits;
 
@@ -111,7 +111,7 @@ fn setbit(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn getbit(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let offset = bit_offset(ctx, args.at(2), None)?;
-    let text = ctx.db.read_text(args.at(1))?;
+    let text = ctx.db.read_string(args.at(1))?;
     let bit = text.map_or(0, |text| text.with_bytes(|bytes| bits::read_field(bytes, offset, 1)));
     ctx.reply.integer(bit as i64);
     Ok(())
@@ -161,7 +161,7 @@ impl Range {
 
 fn bitcount(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let range = Range::parse(args, 2)?;
-    let text = ctx.db.read_text(args.at(1))?;
+    let text = ctx.db.read_string(args.at(1))?;
     // Both before the string's beginning, and the wrong way round: not the first element, as it is otherwise.
     let backwards = range.end.is_some_and(|end| range.start < 0 && end < 0 && range.start > end);
     let count = text.filter(|_| !backwards).map_or(0, |text| {
@@ -180,7 +180,7 @@ fn bitpos(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         _ => return Err(ClientError::text("ERR The bit argument must be 1 or 0.")),
     };
     let range = Range::parse(args, 3)?;
-    let position = match ctx.db.read_text(args.at(1))? {
+    let position = match ctx.db.read_string(args.at(1))? {
         // What does not exist is zeros without end.
         None if wanted => None,
         None => Some(0),
@@ -213,7 +213,7 @@ fn bitop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return Err(ClientError::text("ERR BITOP NOT must be called with a single source key."));
     }
     let (destination, sources) = (args.at(2), args.from(3));
-    let result = combine(combination, &ctx.db.read_texts(sources.iter())?);
+    let result = combine(combination, &ctx.db.read_strings(sources.iter())?);
     let len = result.len();
     if len > 0 {
         ctx.db.put_buffer(destination, result, None);
@@ -226,8 +226,8 @@ fn bitop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 /// As long as the longest of the strings; shorter ones count as followed by zeros.
-fn combine(combination: Combination, texts: &[Option<Text<'_>>]) -> Vec<u8> {
-    let len = texts.iter().flatten().map(Text::len).max().unwrap_or(0);
+fn combine(combination: Combination, texts: &[Option<StringValue<'_>>]) -> Vec<u8> {
+    let len = texts.iter().flatten().map(StringValue::len).max().unwrap_or(0);
     let mut result = vec![0; len];
     for (index, text) in texts.iter().enumerate() {
         let mut apply = |bytes: &[u8]| {

@@ -162,8 +162,8 @@ fn list(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
     let filter = Filter::parse(ctx, args.from(2))?;
     let mut text = String::new();
-    for slot in filter.matching(ctx, false) {
-        line::write(&mut text, ctx, slot, args);
+    for handle in filter.matching(ctx, false) {
+        line::write(&mut text, ctx, handle, args);
     }
     ctx.reply.verbatim("txt", text.as_bytes());
     Ok(())

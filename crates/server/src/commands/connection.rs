@@ -3,7 +3,7 @@
 use crate::command::flag::{ALLOW_BUSY, FAST, LOADING, NO_AUTH, NO_SCRIPT, STALE};
 use crate::command::{Args, Command, Context, Group, Outcome};
 use crate::error::{ClientError, quoted};
-use crate::session::{ClientSlot, ReplyMode};
+use crate::session::{ClientHandle, ReplyMode};
 use wire::reply::Protocol;
 
 /// The version of the older server whose features clients may rely on.
@@ -220,12 +220,12 @@ fn reset(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-fn reset_client(ctx: &mut Context<'_>, slot: ClientSlot) {
+fn reset_client(ctx: &mut Context<'_>, handle: ClientHandle) {
     let server = &mut *ctx.server;
-    server.watch.unwatch_all(&mut server.clients, slot);
-    server.pubsub.unsubscribe_all(&mut server.clients, slot);
-    server.tracking.disable(&mut server.clients, slot);
-    let client = &mut server.clients[slot];
+    server.watch.unwatch_all(&mut server.clients, handle);
+    server.pubsub.unsubscribe_all(&mut server.clients, handle);
+    server.tracking.disable(&mut server.clients, handle);
+    let client = &mut server.clients[handle];
     client.transaction = None;
     client.db_index = 0;
     client.name.clear();

@@ -5,7 +5,7 @@ use crate::command::{Args, Command, Context, Group, Next, Outcome};
 use crate::config::RewriteRequest;
 use crate::db::list::List;
 use crate::db::rdb::write_value;
-use crate::db::{Text, Value};
+use crate::db::{StringValue, Value};
 use crate::error::{ClientError, quoted};
 use crate::observe::process;
 use crate::server::PersistRequest;
@@ -185,7 +185,7 @@ fn accept(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
 }
 
 fn load_log(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    ctx.next = Next::Persist(PersistRequest::LoadLog);
+    ctx.next = Next::Persist(PersistRequest::LoadAof);
     Ok(())
 }
 
@@ -210,7 +210,7 @@ fn skip_checksums(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn delay_log_writes(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    ctx.server.switches.log_write_delay_us = args.integer(2)?.max(0) as u64;
+    ctx.server.switches.aof_write_delay_us = args.integer(2)?.max(0) as u64;
     ctx.reply.ok();
     Ok(())
 }
@@ -341,7 +341,7 @@ fn object(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let is_fast = args.get(3).is_some_and(|arg| arg.eq_ignore_ascii_case(b"fast"));
     let compresses = ctx.server.config.rdbcompression;
     // What is there is shown, also when its time is up.
-    ctx.db.show_due_keys = true;
+    ctx.db.show_expired_keys = true;
     let value = ctx.db.inspect(args.at(2)).ok_or(ClientError::NoSuchKey)?;
     let access = value.entry().access();
     let mut line =
@@ -380,7 +380,7 @@ fn serialized_bytes(value: &Value<'_>, compresses: bool) -> u64 {
 
 fn string_lengths(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let value = ctx.db.inspect(args.at(2)).ok_or(ClientError::NoSuchKey)?;
-    let Some(Text::Bytes(text)) = value.text() else {
+    let Some(StringValue::Bytes(text)) = value.text() else {
         return Err(ClientError::text("ERR Not an sds encoded string."));
     };
     let line = format!(
@@ -475,8 +475,8 @@ fn populate(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         if size > 0 {
             value.resize(size as usize, 0);
         }
-        ctx.db.put_text(&key, &value, None);
-        ctx.db.journal.touched(ctx.db.selected(), &key);
+        ctx.db.put_string(&key, &value, None);
+        ctx.db.change_log.touched(ctx.db.selected(), &key);
     }
     ctx.reply.ok();
     Ok(())

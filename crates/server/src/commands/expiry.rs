@@ -12,14 +12,14 @@ pub const COMMANDS: &[Command] = &[
     Command::new("expire", -3, Group::Generic, expire)
         .flags(WRITE | FAST)
         .keys(&CHANGES)
-        .told_as(propagation::expiry)
+        .propagated_as(propagation::expiry)
         .since("1.0.0", "O(1)")
         .doc("Lets a key live for some seconds.", "key seconds [condition@7.0.0: NX | XX | GT | LT]")
         .history(&[("7.0.0", "`NX`, `XX`, `GT` and `LT`.")]),
     Command::new("expireat", -3, Group::Generic, expireat)
         .flags(WRITE | FAST)
         .keys(&CHANGES)
-        .told_as(propagation::expiry)
+        .propagated_as(propagation::expiry)
         .since("1.2.0", "O(1)")
         .doc("Lets a key live until a second.", "key unix-time-seconds [condition@7.0.0: NX | XX | GT | LT]")
         .history(&[("7.0.0", "`NX`, `XX`, `GT` and `LT`.")]),
@@ -36,7 +36,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("pexpire", -3, Group::Generic, pexpire)
         .flags(WRITE | FAST)
         .keys(&CHANGES)
-        .told_as(propagation::expiry)
+        .propagated_as(propagation::expiry)
         .since("2.6.0", "O(1)")
         .doc(
             "Lets a key live for some milliseconds.",
@@ -46,7 +46,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("pexpireat", -3, Group::Generic, pexpireat)
         .flags(WRITE | FAST)
         .keys(&CHANGES)
-        .told_as(propagation::expiry)
+        .propagated_as(propagation::expiry)
         .since("2.6.0", "O(1)")
         .doc(
             "Lets a key live until a millisecond.",
@@ -163,7 +163,7 @@ fn set_expiry(
     let when_ms = when_ms.ok_or(ClientError::InvalidExpire { command })?.max(0);
     let key = args.at(1);
     let allowed = ctx.db.peek(key).is_some_and(|value| conditions.allow(value.expiry_ms(), when_ms));
-    if allowed && ctx.db.is_due(when_ms) {
+    if allowed && ctx.db.is_expired(when_ms) {
         ctx.db.remove_as_expired(key);
     } else if allowed {
         ctx.db.set_expiry(key, Some(when_ms));

@@ -109,7 +109,7 @@ fn load(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
     let loaded = ctx.server.scripts.load_library(args.at(last), last > 2);
     let name = loaded.map_err(|text| ClientError::formatted(format!("ERR {text}")))?;
-    ctx.db.journal.add_dirty(1);
+    ctx.db.change_log.add_dirty(1);
     ctx.reply.bulk(name.as_bytes());
     Ok(())
 }
@@ -152,7 +152,7 @@ fn restore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let codes = libraries_of(body).map_err(ClientError::text)?;
     let restored = ctx.server.scripts.restore_libraries(&codes, policy);
     restored.map_err(|text| ClientError::formatted(format!("ERR {text}")))?;
-    ctx.db.journal.add_dirty(1);
+    ctx.db.change_log.add_dirty(1);
     ctx.reply.ok();
     Ok(())
 }
@@ -178,7 +178,7 @@ fn delete(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if !ctx.server.scripts.delete_library(args.at(2)) {
         return Err(ClientError::text("ERR Library not found"));
     }
-    ctx.db.journal.add_dirty(1);
+    ctx.db.change_log.add_dirty(1);
     ctx.reply.ok();
     Ok(())
 }
@@ -192,7 +192,7 @@ fn flush(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return Err(ClientError::text("ERR FUNCTION FLUSH only supports SYNC|ASYNC option"));
     }
     ctx.server.scripts.flush_functions();
-    ctx.db.journal.add_dirty(1);
+    ctx.db.change_log.add_dirty(1);
     ctx.reply.ok();
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::timeout::milliseconds;
 use crate::command::flag::{BLOCKING, DENY_OOM, FAST, READONLY, TOUCHES_ARBITRARY_KEYS, WRITE};
 use crate::command::{Args, Command, Context, Group, KeySpec, Next, Outcome, access};
-use crate::db::{Db, EventClasses, Taken};
+use crate::db::{Db, EventClasses, OwnedEntry};
 use crate::error::{ClientError, NO_LOG_TO_WAIT_FOR};
 use crate::server::PersistRequest;
 use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
@@ -167,7 +167,7 @@ fn dbsize(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Tries before RANDOMKEY stops looking for a key that is not due: while none may be removed, there may be no other.
+/// Tries before RANDOMKEY stops looking for a key that is not expired: while none may be removed, there may be no other.
 const RANDOM_KEY_TRIES_MAX: usize = 100;
 
 fn randomkey(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
@@ -215,11 +215,11 @@ fn rename_unless(
     if only_if_free && ctx.db.exists(to) {
         return Ok(Some(false));
     }
-    if let Some(taken) = ctx.db.take(from) {
-        ctx.db.put_taken(to, taken);
+    if let Some(entry) = ctx.db.take(from) {
+        ctx.db.put_owned(to, entry);
         ctx.db.changed(EventClasses::GENERIC, "rename_from", from);
         ctx.db.changed(EventClasses::GENERIC, "rename_to", to);
-        ctx.db.journal.count_together(1);
+        ctx.db.change_log.count_together(1);
     }
     Ok(Some(true))
 }
@@ -239,11 +239,11 @@ fn move_key(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return Err(ClientError::SourceIsDestination);
     }
     let movable = ctx.db.exists(key) && !ctx.db.with_database(target, |db| db.exists(key));
-    if movable && let Some(taken) = ctx.db.take(key) {
-        ctx.db.with_database(target, |db| db.put_taken(key, taken));
+    if movable && let Some(entry) = ctx.db.take(key) {
+        ctx.db.with_database(target, |db| db.put_owned(key, entry));
         ctx.db.changed(EventClasses::GENERIC, "move_from", key);
         ctx.db.with_database(target, |db| db.changed(EventClasses::GENERIC, "move_to", key));
-        ctx.db.journal.count_together(1);
+        ctx.db.change_log.count_together(1);
     }
     ctx.reply.integer(movable.into());
     Ok(())
@@ -268,7 +268,7 @@ fn copy(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if target == ctx.db.selected() && from == to {
         return Err(ClientError::SourceIsDestination);
     }
-    let copied: Option<Taken> = ctx.db.read(from).map(|value| value.to_taken());
+    let copied: Option<OwnedEntry> = ctx.db.read(from).map(|value| value.to_owned_entry());
     let Some(copied) = copied else {
         ctx.reply.integer(0);
         return Ok(());
@@ -277,7 +277,7 @@ fn copy(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         if !replace && db.exists(to) {
             return false;
         }
-        db.put_taken(to, copied);
+        db.put_owned(to, copied);
         db.changed(EventClasses::GENERIC, "copy_to", to);
         true
     });
@@ -299,7 +299,7 @@ fn flushdb(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let in_background = flush_in_background(ctx, args)?;
     ctx.db.clear(in_background);
     let selected = ctx.db.selected();
-    ctx.db.journal.flushed(Some(selected));
+    ctx.db.change_log.flushed(Some(selected));
     tell_flush(ctx, args);
     ctx.reply.ok();
     Ok(())
@@ -315,7 +315,7 @@ fn flushall(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     for index in 0..ctx.db.database_count() {
         ctx.db.with_database(index, |db| db.clear(in_background));
     }
-    ctx.db.journal.flushed(None);
+    ctx.db.change_log.flushed(None);
     tell_flush(ctx, args);
     ctx.next = Next::Persist(PersistRequest::AllFlushed);
     Ok(())
@@ -334,7 +334,7 @@ fn swapdb(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let valid = |n: i64| usize::try_from(n).ok().filter(|&n| n < ctx.db.database_count());
     let (Some(a), Some(b)) = (valid(a), valid(b)) else { return Err(ClientError::DbIndexOutOfRange) };
     ctx.db.swap(a, b);
-    ctx.db.journal.swapped(a, b);
+    ctx.db.change_log.swapped(a, b);
     ctx.reply.ok();
     Ok(())
 }

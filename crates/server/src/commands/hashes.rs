@@ -6,7 +6,7 @@ mod expiring;
 mod sampling;
 
 use crate::command::flag::{DENY_OOM, FAST, READONLY, WRITE};
-use crate::command::{Args, Command, Context, Group, KeySpec, Look, Outcome, access, propagation};
+use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, PrefetchHint, access, propagation};
 use crate::db::EventClasses;
 use crate::db::hash::{Cell, FieldExpiry, Hash, Written};
 use crate::error::ClientError;
@@ -23,20 +23,20 @@ pub const COMMANDS: &[Command] = &[
     Command::new("hdel", -3, Group::Hash, hdel)
         .flags(WRITE | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::DELETE)])
-        .looks_at(Look::Element(2))
+        .prefetch_hint(PrefetchHint::Element(2))
         .since("2.0.0", "O(N) where N is the number of fields")
         .doc("Removes fields.", "key field ...")
         .history(&[("2.4.0", "Several fields at once.")]),
     Command::new("hexists", 3, Group::Hash, hexists)
         .flags(READONLY | FAST)
         .keys(&LOOKS)
-        .looks_at(Look::Element(2))
+        .prefetch_hint(PrefetchHint::Element(2))
         .since("2.0.0", "O(1)")
         .doc("Tells whether a field exists.", "key field"),
     Command::new("hexpire", -6, Group::Hash, expiring::hexpire)
         .flags(WRITE | FAST)
         .keys(&UPDATES)
-        .told_as(propagation::field_expiry_in_s)
+        .propagated_as(propagation::field_expiry_in_s)
         .since("9.0.0", EACH_FIELD)
         .doc(
             "Lets fields live for some seconds.",
@@ -45,7 +45,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("hexpireat", -6, Group::Hash, expiring::hexpireat)
         .flags(WRITE | FAST)
         .keys(&UPDATES)
-        .told_as(propagation::field_expiry_at_s)
+        .propagated_as(propagation::field_expiry_at_s)
         .since("9.0.0", EACH_FIELD)
         .doc(
             "Lets fields live until a second.",
@@ -60,7 +60,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("hget", 3, Group::Hash, hget)
         .flags(READONLY | FAST)
         .keys(&READS)
-        .looks_at(Look::Element(2))
+        .prefetch_hint(PrefetchHint::Element(2))
         .since("2.0.0", "O(1)")
         .doc("Answers the value of a field.", "key field"),
     Command::new("hgetall", 2, Group::Hash, hgetall)
@@ -77,7 +77,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("hgetex", -5, Group::Hash, expiring::hgetex)
         .flags(WRITE | FAST)
         .keys(&READS_AND_UPDATES)
-        .told_as(propagation::fields)
+        .propagated_as(propagation::fields)
         .since("9.0.0", EACH_FIELD)
         .doc(
             "Answers the values of fields and sets or clears when they expire.",
@@ -87,14 +87,14 @@ pub const COMMANDS: &[Command] = &[
     Command::new("hincrby", 4, Group::Hash, counting::hincrby)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&READS_AND_UPDATES)
-        .looks_at(Look::Element(2))
+        .prefetch_hint(PrefetchHint::Element(2))
         .since("2.0.0", "O(1)")
         .doc("Adds to the integer in a field.", "key field increment:integer"),
     Command::new("hincrbyfloat", 4, Group::Hash, counting::hincrbyfloat)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&READS_AND_UPDATES)
-        .looks_at(Look::Element(2))
-        .told_as(propagation::field_value)
+        .prefetch_hint(PrefetchHint::Element(2))
+        .propagated_as(propagation::field_value)
         .since("2.6.0", "O(1)")
         .doc("Adds to the number in a field.", "key field increment:double"),
     Command::new("hkeys", 2, Group::Hash, hkeys)
@@ -111,13 +111,13 @@ pub const COMMANDS: &[Command] = &[
     Command::new("hmget", -3, Group::Hash, hmget)
         .flags(READONLY | FAST)
         .keys(&READS)
-        .looks_at(Look::Element(2))
+        .prefetch_hint(PrefetchHint::Element(2))
         .since("2.0.0", "O(N) where N is the number of fields asked for")
         .doc("Answers the values of several fields.", "key field ..."),
     Command::new("hmset", -4, Group::Hash, hmset)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&UPDATES)
-        .looks_at(Look::Element(2))
+        .prefetch_hint(PrefetchHint::Element(2))
         .since("2.0.0", "O(N) where N is the number of fields set")
         .doc("Sets several fields; an older form of HSET.", "key <data: field value> ..."),
     Command::new("hpersist", -5, Group::Hash, expiring::hpersist)
@@ -128,7 +128,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("hpexpire", -6, Group::Hash, expiring::hpexpire)
         .flags(WRITE | FAST)
         .keys(&UPDATES)
-        .told_as(propagation::field_expiry_in_ms)
+        .propagated_as(propagation::field_expiry_in_ms)
         .since("9.0.0", EACH_FIELD)
         .doc(
             "Lets fields live for some milliseconds.",
@@ -174,14 +174,14 @@ pub const COMMANDS: &[Command] = &[
     Command::new("hset", -4, Group::Hash, hset)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&UPDATES)
-        .looks_at(Look::Element(2))
+        .prefetch_hint(PrefetchHint::Element(2))
         .since("2.0.0", "O(1) for each field")
         .doc("Sets fields and counts the new ones.", "key <data: field value> ...")
         .history(&[("4.0.0", "Several fields at once.")]),
     Command::new("hsetex", -6, Group::Hash, expiring::hsetex)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&INSERTS)
-        .told_as(propagation::fields)
+        .propagated_as(propagation::fields)
         .since("9.0.0", EACH_FIELD)
         .doc(
             "Sets fields and when they expire, if all are as wanted.",
@@ -192,13 +192,13 @@ pub const COMMANDS: &[Command] = &[
     Command::new("hsetnx", 4, Group::Hash, hsetnx)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&INSERTS)
-        .looks_at(Look::Element(2))
+        .prefetch_hint(PrefetchHint::Element(2))
         .since("2.0.0", "O(1)")
         .doc("Sets a field that does not exist.", "key field value"),
     Command::new("hstrlen", 3, Group::Hash, hstrlen)
         .flags(READONLY | FAST)
         .keys(&LOOKS)
-        .looks_at(Look::Element(2))
+        .prefetch_hint(PrefetchHint::Element(2))
         .since("3.2.0", "O(1)")
         .doc("Answers the length of a field's value.", "key field"),
     Command::new("httl", -5, Group::Hash, expiring::httl)
@@ -322,17 +322,17 @@ fn set_pairs(ctx: &mut Context<'_>, args: Args<'_>, command: &str) -> Result<i64
         return Err(ClientError::WrongArity { command: command.to_owned() });
     }
     let key = args.at(1);
-    let added = ctx.db.change_or_create(key, |hash: &mut Hash, mut means| {
-        hash.expect_fields(args.len() / 2 - 1, &means);
+    let added = ctx.db.change_or_create(key, |hash: &mut Hash, mut context| {
+        hash.expect_fields(args.len() / 2 - 1, &context);
         let mut added = 0;
         for at in (2..args.len()).step_by(2) {
-            let written = hash.set(args.at(at), args.at(at + 1), FieldExpiry::Clear, &mut means);
+            let written = hash.set(args.at(at), args.at(at + 1), FieldExpiry::Clear, &mut context);
             added += i64::from(written == Written::Added);
         }
         added
     })?;
     ctx.db.changed(EventClasses::HASH, "hset", key);
-    ctx.db.journal.add_dirty(args.len() as u64 / 2 - 2);
+    ctx.db.change_log.add_dirty(args.len() as u64 / 2 - 2);
     Ok(added)
 }
 
@@ -355,8 +355,8 @@ fn hsetnx(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         ctx.reply.integer(0);
         return Ok(());
     }
-    ctx.db.change_or_create(key, |hash: &mut Hash, mut means| {
-        hash.set(field, args.at(3), FieldExpiry::Clear, &mut means)
+    ctx.db.change_or_create(key, |hash: &mut Hash, mut context| {
+        hash.set(field, args.at(3), FieldExpiry::Clear, &mut context)
     })?;
     ctx.db.changed(EventClasses::HASH, "hset", key);
     ctx.reply.integer(1);

@@ -2,7 +2,7 @@
 
 use crate::command::flag::{ADMIN, DENY_OOM, FAST, MAY_REPLICATE, READONLY, WRITE};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
-use crate::db::{EventClasses, Text};
+use crate::db::{EventClasses, StringValue};
 use crate::error::{ClientError, quoted};
 use structures::hyperloglog::{self as sketch, Corrupt, Encoding, REGISTERS, Registers};
 
@@ -50,14 +50,14 @@ fn encoding_of(bytes: &[u8]) -> Result<Encoding, ClientError> {
         .ok_or(ClientError::text("WRONGTYPE Key is not a valid HyperLogLog string value."))
 }
 
-fn encoding_of_text(text: Text<'_>) -> Result<Encoding, ClientError> {
+fn encoding_of_text(text: StringValue<'_>) -> Result<Encoding, ClientError> {
     text.with_bytes(encoding_of)
 }
 
 fn pfadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let key = args.at(1);
     let sparse_bytes_max = ctx.server.config.hll_sparse_max_bytes;
-    let created = match ctx.db.peek_text(key)? {
+    let created = match ctx.db.peek_string(key)? {
         None => true,
         Some(text) => encoding_of_text(text).map(|_| false)?,
     };
@@ -83,7 +83,7 @@ fn pfadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     })?;
     if updates > 0 {
         ctx.db.changed(EventClasses::STRING, "pfadd", key);
-        ctx.db.journal.add_dirty(updates - 1);
+        ctx.db.change_log.add_dirty(updates - 1);
     }
     result?;
     ctx.reply.integer((updates > 0).into());
@@ -97,7 +97,7 @@ fn pfcount(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return Ok(());
     }
     let key = args.at(1);
-    let Some(text) = ctx.db.read_text(key)? else {
+    let Some(text) = ctx.db.read_string(key)? else {
         ctx.reply.integer(0);
         return Ok(());
     };
@@ -109,9 +109,9 @@ fn pfcount(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         })
     })?;
     if !cached {
-        ctx.db.edit_text(key, |text| sketch::cache_cardinality(text, counted))?;
+        ctx.db.edit_string(key, |text| sketch::cache_cardinality(text, counted))?;
         let selected = ctx.db.selected();
-        ctx.db.journal.touched(selected, key);
+        ctx.db.change_log.touched(selected, key);
     }
     ctx.reply.integer(counted as i64);
     Ok(())
@@ -122,7 +122,7 @@ fn merged(ctx: &mut Context<'_>, keys: Args<'_>) -> Result<(Box<Registers>, bool
     let mut registers: Box<Registers> = Box::new([0; REGISTERS]);
     let mut any_dense = false;
     for key in keys.iter() {
-        let Some(text) = ctx.db.read_text(key)? else { continue };
+        let Some(text) = ctx.db.read_string(key)? else { continue };
         text.with_bytes(|bytes| -> Result<(), ClientError> {
             any_dense |= encoding_of(bytes)? == Encoding::Dense;
             sketch::merge_into(&mut registers, bytes)?;
@@ -136,7 +136,7 @@ fn pfmerge(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let key = args.at(1);
     let sparse_bytes_max = ctx.server.config.hll_sparse_max_bytes;
     let (registers, any_dense) = merged(ctx, args.from(1))?;
-    ctx.db.edit_text(key, |text| -> Result<(), Corrupt> {
+    ctx.db.edit_string(key, |text| -> Result<(), Corrupt> {
         if text.is_empty() {
             *text = sketch::empty();
         }
@@ -161,7 +161,7 @@ fn pfdebug(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return simd(ctx, args);
     }
     let key = args.at(2);
-    let text = ctx.db.peek_text(key)?.ok_or(ClientError::text("ERR The specified key does not exist"))?;
+    let text = ctx.db.peek_string(key)?.ok_or(ClientError::text("ERR The specified key does not exist"))?;
     let encoding = encoding_of_text(text)?;
     if args.is(1, "ENCODING") {
         ctx.reply.simple(if encoding == Encoding::Dense { "dense" } else { "sparse" });
@@ -202,7 +202,7 @@ fn make_dense(ctx: &mut Context<'_>, key: &[u8]) -> Result<bool, ClientError> {
     })??;
     if converted {
         let selected = ctx.db.selected();
-        ctx.db.journal.touched(selected, key);
+        ctx.db.change_log.touched(selected, key);
     }
     Ok(converted)
 }

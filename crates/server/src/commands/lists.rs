@@ -4,7 +4,7 @@ mod blocking;
 mod popping;
 
 use crate::command::flag::{BLOCKING, DENY_OOM, FAST, READONLY, WRITE};
-use crate::command::{Args, Command, Context, Group, KeySpec, Look, Outcome, access};
+use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, PrefetchHint, access};
 use crate::db::EventClasses;
 use crate::db::list::{End, List, resolve_range};
 use crate::error::ClientError;
@@ -99,7 +99,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("lpop", -2, Group::List, popping::lpop)
         .flags(WRITE | FAST)
         .keys(&POPS)
-        .looks_at(Look::Front)
+        .prefetch_hint(PrefetchHint::Front)
         .since("1.0.0", "O(N) where N is the number of elements")
         .doc("Removes the first elements and answers them.", "key [count@6.2.0]")
         .history(&[("6.2.0", "`count`.")]),
@@ -114,21 +114,21 @@ pub const COMMANDS: &[Command] = &[
     Command::new("lpush", -3, Group::List, lpush)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&INSERTS)
-        .looks_at(Look::Front)
+        .prefetch_hint(PrefetchHint::Front)
         .since("1.0.0", "O(1) for each element")
         .doc("Adds elements at the front.", "key element ...")
         .history(&[("2.4.0", "Several elements at once.")]),
     Command::new("lpushx", -3, Group::List, lpushx)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&INSERTS)
-        .looks_at(Look::Front)
+        .prefetch_hint(PrefetchHint::Front)
         .since("2.2.0", "O(1) for each element")
         .doc("Adds elements at the front of a list that exists.", "key element ...")
         .history(&[("4.0.0", "Several elements at once.")]),
     Command::new("lrange", 4, Group::List, lrange)
         .flags(READONLY)
         .keys(&READS)
-        .looks_at(Look::Front)
+        .prefetch_hint(PrefetchHint::Front)
         .since("1.0.0", "O(S+N) where S is the number of nodes to pass and N the number of elements")
         .doc("Answers a range of elements.", "key start stop"),
     Command::new("lrem", 4, Group::List, lrem)
@@ -149,27 +149,27 @@ pub const COMMANDS: &[Command] = &[
     Command::new("rpop", -2, Group::List, popping::rpop)
         .flags(WRITE | FAST)
         .keys(&POPS)
-        .looks_at(Look::Back)
+        .prefetch_hint(PrefetchHint::Back)
         .since("1.0.0", "O(N) where N is the number of elements")
         .doc("Removes the last elements and answers them.", "key [count@6.2.0]")
         .history(&[("6.2.0", "`count`.")]),
     Command::new("rpoplpush", 3, Group::List, popping::rpoplpush)
         .flags(WRITE | DENY_OOM)
         .keys(&MOVES)
-        .looks_at(Look::Back)
+        .prefetch_hint(PrefetchHint::Back)
         .since("1.2.0", "O(1)")
         .doc("Moves the last element of a list to the front of another.", "source destination"),
     Command::new("rpush", -3, Group::List, rpush)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&INSERTS)
-        .looks_at(Look::Back)
+        .prefetch_hint(PrefetchHint::Back)
         .since("1.0.0", "O(1) for each element")
         .doc("Adds elements at the end.", "key element ...")
         .history(&[("2.4.0", "Several elements at once.")]),
     Command::new("rpushx", -3, Group::List, rpushx)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&INSERTS)
-        .looks_at(Look::Back)
+        .prefetch_hint(PrefetchHint::Back)
         .since("2.2.0", "O(1) for each element")
         .doc("Adds elements at the end of a list that exists.", "key element ...")
         .history(&[("4.0.0", "Several elements at once.")]),
@@ -182,13 +182,13 @@ fn push_event(end: End) -> &'static str {
 fn push(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
     let key = args.at(1);
     let bytes = args.from(2).iter().map(<[u8]>::len).sum();
-    let len = ctx.db.change_or_create(key, |list: &mut List, means| {
-        list.expect(args.len() - 2, bytes, means.limits);
+    let len = ctx.db.change_or_create(key, |list: &mut List, context| {
+        list.expect(args.len() - 2, bytes, context.limits);
         args.from(2).iter().for_each(|element| list.push(end, element));
         list.len()
     })?;
     ctx.db.changed(EventClasses::LIST, push_event(end), key);
-    ctx.db.journal.add_dirty(args.len() as u64 - 3);
+    ctx.db.change_log.add_dirty(args.len() as u64 - 3);
     ctx.reply.integer(len as i64);
     Ok(())
 }
@@ -224,8 +224,8 @@ fn linsert(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         (_, true) => false,
         _ => return Err(ClientError::Syntax),
     };
-    let inserted = ctx.db.change(key, |list: &mut List, means| {
-        list.expect(1, args.at(4).len(), means.limits);
+    let inserted = ctx.db.change(key, |list: &mut List, context| {
+        list.expect(1, args.at(4).len(), context.limits);
         list.insert(before, args.at(3), args.at(4)).then(|| list.len())
     })?;
     match inserted {
@@ -263,10 +263,10 @@ fn lset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return Err(ClientError::NoSuchKey);
     }
     let index = args.integer(2)?;
-    let set = ctx.db.change(key, |list: &mut List, means| {
-        list.expect(1, args.at(3).len(), means.limits);
+    let set = ctx.db.change(key, |list: &mut List, context| {
+        list.expect(1, args.at(3).len(), context.limits);
         let set = list.set(index, args.at(3));
-        list.shrunk(means.limits);
+        list.shrunk(context.limits);
         set
     })?;
     if set != Some(true) {
@@ -293,10 +293,10 @@ fn lrange(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 fn ltrim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let key = args.at(1);
     let (start, end) = (args.integer(2)?, args.integer(3)?);
-    let removed = ctx.db.change(key, |list: &mut List, means| {
+    let removed = ctx.db.change(key, |list: &mut List, context| {
         let before = list.len();
         list.retain(resolve_range(start, end, before));
-        list.shrunk(means.limits);
+        list.shrunk(context.limits);
         before - list.len()
     })?;
     match removed {
@@ -305,7 +305,7 @@ fn ltrim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         Some(0) => ctx.db.event(EventClasses::LIST, "ltrim", key),
         Some(removed) => {
             ctx.db.changed(EventClasses::LIST, "ltrim", key);
-            ctx.db.journal.add_dirty(removed as u64 - 1);
+            ctx.db.change_log.add_dirty(removed as u64 - 1);
         }
     }
     ctx.reply.ok();
@@ -323,15 +323,15 @@ fn lrem(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let from = if count < 0 { End::Right } else { End::Left };
     let removed = ctx
         .db
-        .change(key, |list: &mut List, means| {
+        .change(key, |list: &mut List, context| {
             let removed = list.remove_equal(args.at(3), from, count.unsigned_abs());
-            list.shrunk(means.limits);
+            list.shrunk(context.limits);
             removed
         })?
         .unwrap_or(0);
     if removed > 0 {
         ctx.db.changed(EventClasses::LIST, "lrem", key);
-        ctx.db.journal.add_dirty(removed - 1);
+        ctx.db.change_log.add_dirty(removed - 1);
     }
     ctx.reply.integer(removed as i64);
     Ok(())

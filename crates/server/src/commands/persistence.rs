@@ -41,14 +41,14 @@ pub const COMMANDS: &[Command] = &[
         .flags(WRITE | DENY_OOM)
         .keys(&[KeySpec::one(1, access::OW | access::UPDATE)])
         .categories(&["dangerous"])
-        .told_as(propagation::restored)
+        .propagated_as(propagation::restored)
         .since("2.6.0", RESTORE_COMPLEXITY)
         .doc("Makes a key of bytes that DUMP answered.", RESTORE_SYNTAX).history(&[("3.0.0", "`REPLACE`."), ("5.0.0", "`ABSTTL`."), ("5.0.0", "`IDLETIME` and `FREQ`.")]),
     Command::new("restore-asking", -4, Group::Server, restore)
         .flags(WRITE | DENY_OOM | ASKING)
         .keys(&[KeySpec::one(1, access::OW | access::UPDATE)])
         .categories(&["keyspace", "dangerous"])
-        .told_as(propagation::restored)
+        .propagated_as(propagation::restored)
         .since("3.0.0", RESTORE_COMPLEXITY)
         .internal()
         .doc("Does what RESTORE does, for a cluster that moves slots.", RESTORE_SYNTAX).history(&[("3.0.0", "`REPLACE`."), ("5.0.0", "`ABSTTL`."), ("5.0.0", "`IDLETIME` and `FREQ`.")]),
@@ -166,7 +166,7 @@ fn restore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         ttl_ms => Some(ttl_ms.saturating_add(now_ms)),
     };
     let replaced = restore.replace && ctx.db.remove(restore.key);
-    if expiry_ms.is_some_and(|expiry_ms| ctx.db.is_due(expiry_ms)) {
+    if expiry_ms.is_some_and(|expiry_ms| ctx.db.is_expired(expiry_ms)) {
         if replaced {
             ctx.db.changed(EventClasses::GENERIC, "del", restore.key);
         }
@@ -179,8 +179,8 @@ fn restore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         (_, Some(idle_s)) if !policy.lfu => Some(policy.with_idle_ms(idle_s.saturating_mul(1000), now_ms)),
         _ => None,
     };
-    // A due key that may not be removed of itself (`import-mode`) counts as absent, and still stands there.
-    let about = LoadedKey { expiry_ms, access, replaces: true, fields_due_before_ms: None };
+    // An expired key that may not be removed of itself (`import-mode`) counts as absent, and still stands there.
+    let about = LoadedKey { expiry_ms, access, replaces: true, fields_expired_before_ms: None };
     let loaded = ctx.db.load_read(restore.key, value, about);
     assert!(loaded == Loaded::Stored, "the value is not empty");
     ctx.db.event(EventClasses::NEW, "new", restore.key);
@@ -206,7 +206,7 @@ fn bgsave(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn bgrewriteaof(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    ctx.next = Next::Persist(PersistRequest::RewriteLog);
+    ctx.next = Next::Persist(PersistRequest::RewriteAof);
     Ok(())
 }
 

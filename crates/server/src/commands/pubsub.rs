@@ -4,7 +4,7 @@ use crate::command::flag::{FAST, LOADING, MAY_REPLICATE, NO_SCRIPT, PUBSUB, STAL
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
 use crate::error::{ClientError, quoted};
 use crate::session::pubsub::Kind;
-use crate::session::{ClientSlot, ReplyMode};
+use crate::session::{ClientHandle, ReplyMode};
 use wire::reply::ReplyBuffer;
 
 const SUBSCRIBING: u32 = PUBSUB | NO_SCRIPT | LOADING | STALE;
@@ -165,8 +165,8 @@ fn confirm(ctx: &mut Context<'_>, kind: Kind, word: &str, name: Option<&[u8]>) {
     }
 }
 
-fn wants_replies(ctx: &Context<'_>, slot: ClientSlot) -> bool {
-    ctx.server.clients[slot].reply_mode == ReplyMode::On
+fn wants_replies(ctx: &Context<'_>, handle: ClientHandle) -> bool {
+    ctx.server.clients[handle].reply_mode == ReplyMode::On
 }
 
 fn publish(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

@@ -144,7 +144,7 @@ const STEPS_PER_ELEMENT_MAX: usize = 10;
 fn scan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let mut cursor = parse_cursor(args.at(1))?;
     let options = ScanOptions::parse(args, 2, Walked::Keys)?;
-    let (mut names, mut due): (Vec<Box<[u8]>>, Vec<Box<[u8]>>) = Default::default();
+    let (mut names, mut expired): (Vec<Box<[u8]>>, Vec<Box<[u8]>>) = Default::default();
     cursor = options.walk(cursor, |cursor, _| {
         let mut visited = 0;
         let next = ctx.db.table().scan(cursor, &mut |entry| {
@@ -152,14 +152,14 @@ fn scan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             let wanted = options.kind.is_none_or(|kind| crate::db::Value::new(entry).kind() == kind)
                 && options.matches(entry.key());
             match wanted {
-                true if ctx.db.hides(entry.expiry_ms()) => due.push(entry.key().into()),
+                true if ctx.db.hides(entry.expiry_ms()) => expired.push(entry.key().into()),
                 true => names.push(entry.key().into()),
                 false => {}
             }
         });
         (next, visited)
     });
-    for key in due {
+    for key in expired {
         ctx.db.exists(&key);
     }
     ctx.reply.array(2);

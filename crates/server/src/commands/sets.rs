@@ -4,7 +4,7 @@ mod algebra;
 
 use super::scan::{ScanOptions, Walked, answer_end, parse_cursor};
 use crate::command::flag::{DENY_OOM, FAST, READONLY, WRITE};
-use crate::command::{Args, Command, Context, Group, KeySpec, Look, Outcome, access};
+use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, PrefetchHint, access};
 use crate::db::collection::Collection;
 use crate::db::set::Set;
 use crate::db::{Db, EventClasses};
@@ -22,7 +22,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("sadd", -3, Group::Set, sadd)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::INSERT)])
-        .looks_at(Look::Element(2))
+        .prefetch_hint(PrefetchHint::Element(2))
         .since("1.0.0", "O(1) for each member")
         .doc("Adds members and counts the new ones.", "key member ...")
         .history(&[("2.4.0", "Several members at once.")]),
@@ -61,7 +61,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("sismember", 3, Group::Set, sismember)
         .flags(READONLY | FAST)
         .keys(&LOOKS)
-        .looks_at(Look::Element(2))
+        .prefetch_hint(PrefetchHint::Element(2))
         .since("1.0.0", "O(1)")
         .doc("Tells whether something is a member.", "key member"),
     Command::new("smembers", 2, Group::Set, smembers)
@@ -73,7 +73,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("smismember", -3, Group::Set, smismember)
         .flags(READONLY | FAST)
         .keys(&READS)
-        .looks_at(Look::Element(2))
+        .prefetch_hint(PrefetchHint::Element(2))
         .since("6.2.0", "O(N) where N is the number of members asked for")
         .doc("Tells which of several are members.", "key member ..."),
     Command::new("smove", 4, Group::Set, smove)
@@ -101,7 +101,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("srem", -3, Group::Set, srem)
         .flags(WRITE | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::DELETE)])
-        .looks_at(Look::Element(2))
+        .prefetch_hint(PrefetchHint::Element(2))
         .since("1.0.0", "O(N) where N is the number of members to remove")
         .doc("Removes members.", "key member ...")
         .history(&[("2.4.0", "Several members at once.")]),
@@ -126,17 +126,17 @@ pub const COMMANDS: &[Command] = &[
 
 fn sadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let key = args.at(1);
-    let added = ctx.db.change_or_create(key, |set: &mut Set, means| {
+    let added = ctx.db.change_or_create(key, |set: &mut Set, context| {
         if set.is_empty() {
-            set.expect(args.at(2), args.len() - 2, &means);
+            set.expect(args.at(2), args.len() - 2, &context);
         } else {
-            set.expect_more(args.len() - 2, &means);
+            set.expect_more(args.len() - 2, &context);
         }
-        args.from(2).iter().filter(|member| set.add(member, &means)).count()
+        args.from(2).iter().filter(|member| set.add(member, &context)).count()
     })?;
     if added > 0 {
         ctx.db.changed(EventClasses::SET, "sadd", key);
-        ctx.db.journal.add_dirty(added as u64 - 1);
+        ctx.db.change_log.add_dirty(added as u64 - 1);
     }
     ctx.reply.integer(added as i64);
     Ok(())
@@ -150,7 +150,7 @@ fn srem(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let removed = removed.unwrap_or(0);
     if removed > 0 {
         ctx.db.changed(EventClasses::SET, "srem", key);
-        ctx.db.journal.add_dirty(removed as u64 - 1);
+        ctx.db.change_log.add_dirty(removed as u64 - 1);
     }
     ctx.reply.integer(removed as i64);
     Ok(())
@@ -203,7 +203,7 @@ fn smove(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let removed = ctx.db.change(from, |set: &mut Set, _| set.remove(member))?.unwrap_or(false);
     if removed {
         ctx.db.changed(EventClasses::SET, "srem", from);
-        let added = ctx.db.change_or_create(to, |set: &mut Set, means| set.add(member, &means))?;
+        let added = ctx.db.change_or_create(to, |set: &mut Set, context| set.add(member, &context))?;
         if added {
             ctx.db.changed(EventClasses::SET, "sadd", to);
         }
@@ -226,9 +226,9 @@ fn pop_count(args: Args<'_>) -> Result<Option<usize>, ClientError> {
 fn spop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let key = args.at(1);
     let count = pop_count(args)?;
-    let popped = ctx.db.change(key, |set: &mut Set, means| {
+    let popped = ctx.db.change(key, |set: &mut Set, context| {
         let mut popped = Vec::new();
-        set.random_distinct(count.unwrap_or(1), means.random, &mut |member| popped.push(member.to_vec()));
+        set.random_distinct(count.unwrap_or(1), context.random, &mut |member| popped.push(member.to_vec()));
         popped.iter().for_each(|member| {
             set.remove(member);
         });
@@ -238,7 +238,7 @@ fn spop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if !popped.is_empty() {
         tell_removed(ctx.db, key, &popped);
         ctx.db.changed(EventClasses::SET, "spop", key);
-        ctx.db.journal.add_dirty(popped.len() as u64 - 1);
+        ctx.db.change_log.add_dirty(popped.len() as u64 - 1);
     }
     if count.is_none() {
         ctx.reply.bulk_or_null(popped.first().map(Vec::as_slice));
@@ -254,7 +254,7 @@ const REMOVALS_TOLD_TOGETHER: usize = 1024;
 
 /// What was drawn by lot is told by name.
 fn tell_removed(db: &mut Db, key: &[u8], members: &[Vec<u8>]) {
-    if !db.journal.recording {
+    if !db.change_log.recording {
         return;
     }
     for some in members.chunks(REMOVALS_TOLD_TOGETHER) {
@@ -279,16 +279,16 @@ fn srandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         )));
     }
     let reply = &mut *ctx.reply;
-    let answered = ctx.db.read_collection_with(args.at(1), |set: &Set, means| match count {
+    let answered = ctx.db.read_collection_with(args.at(1), |set: &Set, context| match count {
         None => {
-            if let Some(member) = set.random(means.random) {
+            if let Some(member) = set.random(context.random) {
                 member.reply(reply);
             }
         }
         Some(count) if count >= 0 => {
             let wanted = (count as usize).min(set.len());
             reply.array(wanted);
-            set.random_distinct(wanted, means.random, &mut |member| member.reply(reply));
+            set.random_distinct(wanted, context.random, &mut |member| member.reply(reply));
         }
         Some(count) => {
             reply.array(count.unsigned_abs() as usize);
@@ -296,7 +296,7 @@ fn srandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
                 if reply.is_overflowed() {
                     break;
                 }
-                if let Some(member) = set.random(means.random) {
+                if let Some(member) = set.random(context.random) {
                     member.reply(reply);
                 }
             }

@@ -8,7 +8,7 @@ use crate::db::collection::Collection;
 use crate::db::list::{End, List};
 use crate::db::set::Set;
 use crate::db::sorted_set::SortedSet;
-use crate::db::{Db, EventClasses, Kind, Text};
+use crate::db::{Db, EventClasses, Kind, StringValue};
 use crate::error::ClientError;
 use pattern::Pattern;
 use std::cmp::Ordering;
@@ -159,13 +159,13 @@ struct Sorting {
 }
 
 impl Sorting {
-    fn keep(&mut self, text: Text<'_>) -> Range<usize> {
+    fn keep(&mut self, text: StringValue<'_>) -> Range<usize> {
         let start = self.arena.len();
         text.with_bytes(|bytes| self.arena.extend_from_slice(bytes));
         start..self.arena.len()
     }
 
-    fn push(&mut self, text: Text<'_>) {
+    fn push(&mut self, text: StringValue<'_>) {
         let element = self.keep(text);
         self.items.push(Item { element, weight: Weight::Score(0.0) });
     }
@@ -349,7 +349,7 @@ fn store(ctx: &mut Context<'_>, sorting: &Sorting, options: &Options<'_>, destin
     tell_stored(ctx.db, &list, destination);
     if ctx.db.store_collection(destination, list) {
         ctx.db.changed(EventClasses::LIST, "sortstore", destination);
-        ctx.db.journal.add_dirty(len as u64 - 1);
+        ctx.db.change_log.add_dirty(len as u64 - 1);
     }
     ctx.reply.integer(len as i64);
 }
@@ -358,9 +358,9 @@ fn store(ctx: &mut Context<'_>, sorting: &Sorting, options: &Options<'_>, destin
 const TOLD_ELEMENTS_MAX: usize = 1024;
 
 /// What is stored is told by itself: elements that weigh the same come in an order that depends on how their set is
-/// kept, and fields that patterns lead to may be due.
+/// kept, and fields that patterns lead to may be expired.
 fn tell_stored(db: &mut Db, list: &List, destination: &[u8]) {
-    if !db.journal.recording {
+    if !db.change_log.recording {
         return;
     }
     db.instead(&[b"DEL", destination]);

@@ -10,7 +10,7 @@ pub use rows::COMMANDS;
 
 use crate::command::{Args, Context, Outcome};
 use crate::db::EventClasses;
-use crate::db::Text;
+use crate::db::StringValue;
 use crate::db::sorted_set::{Full, Insertion, SortedSet};
 use crate::error::ClientError;
 use wire::reply::{Protocol, ReplyBuffer};
@@ -26,7 +26,7 @@ fn nests_pairs(reply: &ReplyBuffer) -> bool {
 }
 
 /// A member and, if wanted, its score: as a pair in RESP3.
-fn answer_member(reply: &mut ReplyBuffer, member: Text<'_>, score: Option<f64>) {
+fn answer_member(reply: &mut ReplyBuffer, member: StringValue<'_>, score: Option<f64>) {
     if score.is_some() && nests_pairs(reply) {
         reply.array(2);
     }
@@ -102,7 +102,7 @@ impl AddOptions {
         set: &mut SortedSet,
         member: &[u8],
         score: f64,
-        means: &crate::db::collection::Means<'_>,
+        context: &crate::db::collection::CollectionContext<'_>,
     ) -> Result<Added, ClientError> {
         // Without conditions one descent does everything.
         let conditional = self.only_new || self.only_present || self.only_greater || self.only_less;
@@ -124,7 +124,7 @@ impl AddOptions {
                 }
             }
         }
-        Ok(match set.insert(member, wanted, means).map_err(full)? {
+        Ok(match set.insert(member, wanted, context).map_err(full)? {
             Insertion::Added => Added::New(wanted),
             Insertion::Updated { .. } => Added::Changed(wanted),
             Insertion::Unchanged => Added::Same(wanted),
@@ -166,10 +166,10 @@ pub(super) fn add<'a>(
         count += 1;
     }
     let (mut new, mut changed, mut error, mut result) = (0, 0, None, None);
-    let mut run = |set: &mut SortedSet, means: crate::db::collection::Means<'_>| {
-        set.expect(count, longest_bytes, &means);
+    let mut run = |set: &mut SortedSet, context: crate::db::collection::CollectionContext<'_>| {
+        set.expect(count, longest_bytes, &context);
         for member in members.clone() {
-            let added = member.and_then(|(score, member)| options.add(set, member, score, &means));
+            let added = member.and_then(|(score, member)| options.add(set, member, score, &context));
             match added {
                 Ok(Added::No) => {}
                 Ok(Added::New(score)) => (new, result) = (new + 1, Some(score)),
@@ -189,7 +189,7 @@ pub(super) fn add<'a>(
     }
     if new + changed > 0 {
         ctx.db.changed(EventClasses::ZSET, if options.increment { "zincr" } else { "zadd" }, key);
-        ctx.db.journal.add_dirty(new + changed - 1);
+        ctx.db.change_log.add_dirty(new + changed - 1);
     }
     if let Some(error) = error {
         return Err(error);
@@ -210,7 +210,7 @@ fn zrem(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let removed = removed.unwrap_or(0);
     if removed > 0 {
         ctx.db.changed(EventClasses::ZSET, "zrem", key);
-        ctx.db.journal.add_dirty(removed as u64 - 1);
+        ctx.db.change_log.add_dirty(removed as u64 - 1);
     }
     ctx.reply.integer(removed as i64);
     Ok(())

@@ -295,7 +295,7 @@ fn xdel(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let deleted = deleted.unwrap_or(0);
     if deleted > 0 {
         ctx.db.changed(EventClasses::STREAM, "xdel", key);
-        ctx.db.journal.add_dirty(deleted as u64 - 1);
+        ctx.db.change_log.add_dirty(deleted as u64 - 1);
     }
     ctx.reply.integer(deleted as i64);
     Ok(())

@@ -34,7 +34,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("delifeq", 3, Group::String, delifeq)
         .flags(WRITE | FAST)
         .keys(&[KeySpec::one(1, access::RM | access::DELETE)])
-        .told_as(propagation::deletion)
+        .propagated_as(propagation::deletion)
         .since("9.0.0", "O(1)")
         .doc("Removes a key if its string equals the given one.", "key value"),
     Command::new("get", 2, Group::String, get)
@@ -45,13 +45,13 @@ pub const COMMANDS: &[Command] = &[
     Command::new("getdel", 2, Group::String, getdel)
         .flags(WRITE | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::DELETE)])
-        .told_as(propagation::deletion)
+        .propagated_as(propagation::deletion)
         .since("6.2.0", "O(1)")
         .doc("Answers a string and removes its key.", "key"),
     Command::new("getex", -2, Group::String, getex)
         .flags(WRITE | FAST)
         .keys(&[UPDATES.noted("changes the expiry, with options that say so")])
-        .told_as(propagation::expiry)
+        .propagated_as(propagation::expiry)
         .since("6.2.0", "O(1)")
         .doc(
             "Answers a string and sets or clears its expiry.",
@@ -81,7 +81,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("incrbyfloat", 3, Group::String, incrbyfloat)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&[UPDATES])
-        .told_as(propagation::string_value)
+        .propagated_as(propagation::string_value)
         .since("2.6.0", "O(1)")
         .doc("Raises a decimal number by an amount.", "key increment:double"),
     Command::new("lcs", -3, Group::String, lcs::lcs)
@@ -112,7 +112,7 @@ pub const COMMANDS: &[Command] = &[
             find: Find::Counted { count_at: 0, first: 1, step: 2 },
             notes: "",
         }])
-        .told_as(propagation::pairs)
+        .propagated_as(propagation::pairs)
         .since("9.1.0", "O(N) where N is the number of keys")
         .doc(
             "Stores several strings with one expiry, if a condition holds for all of their keys.",
@@ -128,7 +128,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("psetex", 4, Group::String, psetex)
         .flags(WRITE | DENY_OOM)
         .keys(&[OVERWRITES])
-        .told_as(propagation::set_to_expire)
+        .propagated_as(propagation::set_to_expire)
         .since("2.6.0", "O(1)")
         .doc("Stores a string that lives for some milliseconds.", "key milliseconds value"),
     Command::new("set", -3, Group::String, set)
@@ -136,7 +136,7 @@ pub const COMMANDS: &[Command] = &[
         .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::UPDATE | access::VARIABLE_FLAGS)
             .noted("reads only with `GET`")])
         .finds_keys(set_key)
-        .told_as(propagation::set)
+        .propagated_as(propagation::set)
         .since("1.0.0", "O(1)")
         .doc(
             "Stores a string, whatever was there.",
@@ -154,7 +154,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("setex", 4, Group::String, setex)
         .flags(WRITE | DENY_OOM)
         .keys(&[OVERWRITES])
-        .told_as(propagation::set_to_expire)
+        .propagated_as(propagation::set_to_expire)
         .since("2.0.0", "O(1)")
         .doc("Stores a string that lives for some seconds.", "key seconds value"),
     Command::new("setnx", 3, Group::String, setnx)
@@ -180,7 +180,7 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 fn get(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    match ctx.db.read_text(args.at(1))? {
+    match ctx.db.read_string(args.at(1))? {
         Some(text) if text.is_worth_a_reference() => refer(ctx, args.at(1)),
         Some(text) => text.reply(ctx.reply),
         None => ctx.reply.null(),
@@ -193,7 +193,7 @@ fn get(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 fn refer(ctx: &mut Context<'_>, key: &[u8]) {
     let there = "a string that has just been read is there";
     if ctx.reply.takes_references() {
-        ctx.reply.bulk_shared(ctx.db.share_text(key).expect(there));
+        ctx.reply.bulk_shared(ctx.db.share_string(key).expect(there));
     } else {
         let value = ctx.db.inspect(key).and_then(|value| value.text());
         value.expect(there).reply(ctx.reply);
@@ -229,7 +229,7 @@ fn set(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 /// Stores and says so.
 #[inline]
 fn store(ctx: &mut Context<'_>, key: &[u8], value: &[u8], expiry_ms: Option<i64>) {
-    ctx.db.put_text(key, value, expiry_ms);
+    ctx.db.put_string(key, value, expiry_ms);
     ctx.db.changed(EventClasses::STRING, "set", key);
 }
 
@@ -244,7 +244,7 @@ fn set_if(
         Condition::Always => true,
         Condition::IfAbsent => ctx.db.peek(key).is_none(),
         Condition::IfPresent => ctx.db.peek(key).is_some(),
-        Condition::IfEqual(wanted) => ctx.db.peek_text(key)?.is_some_and(|text| text.equals(wanted)),
+        Condition::IfEqual(wanted) => ctx.db.peek_string(key)?.is_some_and(|text| text.equals(wanted)),
     };
     if holds {
         store_with(ctx, key, value, options.expiry);
@@ -254,7 +254,7 @@ fn set_if(
 
 fn store_with(ctx: &mut Context<'_>, key: &[u8], value: &[u8], expiry: ExpiryOption) {
     match expiry {
-        ExpiryOption::At { unix_ms, .. } if ctx.db.is_due(unix_ms) => ctx.db.remove_as_expired(key),
+        ExpiryOption::At { unix_ms, .. } if ctx.db.is_expired(unix_ms) => ctx.db.remove_as_expired(key),
         ExpiryOption::At { unix_ms, .. } => {
             store(ctx, key, value, Some(unix_ms));
             ctx.db.event(EventClasses::GENERIC, "expire", key);
@@ -291,7 +291,7 @@ fn set_for(ctx: &mut Context<'_>, args: Args<'_>, unit: ExpiryUnit, command: &'s
 
 fn delifeq(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let key = args.at(1);
-    let equal = ctx.db.peek_text(key)?.is_some_and(|text| text.equals(args.at(2)));
+    let equal = ctx.db.peek_string(key)?.is_some_and(|text| text.equals(args.at(2)));
     if equal {
         ctx.db.remove(key);
         ctx.db.changed(EventClasses::GENERIC, "del", key);
@@ -317,7 +317,7 @@ fn getex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         None => return Ok(()),
     };
     match options.expiry {
-        ExpiryOption::At { unix_ms, absolute: true } if ctx.db.is_due(unix_ms) => {
+        ExpiryOption::At { unix_ms, absolute: true } if ctx.db.is_expired(unix_ms) => {
             ctx.db.remove_as_expired(key)
         }
         ExpiryOption::At { unix_ms, .. } => {
@@ -424,7 +424,7 @@ fn decrby(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn add(ctx: &mut Context<'_>, key: &[u8], amount: i64) -> Outcome {
-    let before = match ctx.db.peek_text(key)? {
+    let before = match ctx.db.peek_string(key)? {
         None => 0,
         Some(text) => text.integer().ok_or(ClientError::NotInteger)?,
     };
@@ -437,7 +437,7 @@ fn add(ctx: &mut Context<'_>, key: &[u8], amount: i64) -> Outcome {
 
 fn incrbyfloat(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let key = args.at(1);
-    let there = ctx.db.peek_text(key)?.map(|text| text.to_vec());
+    let there = ctx.db.peek_string(key)?.map(|text| text.to_vec());
     let before = match there {
         None => Extended::from_i64(0),
         Some(text) => Extended::parse(&text).ok_or(ClientError::NotFloat)?,
@@ -454,18 +454,18 @@ fn incrbyfloat(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn append(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (key, value) = (args.at(1), args.at(2));
-    let length = match ctx.db.peek_text(key)? {
+    let length = match ctx.db.peek_string(key)? {
         Some(text) => {
             let length = text.len();
             check_length(ctx, length as i64, value.len())?;
-            ctx.db.edit_text(key, |text| {
+            ctx.db.edit_string(key, |text| {
                 strings::reserve(text, value.len());
                 text.extend_from_slice(value);
             })?;
             length + value.len()
         }
         None => {
-            ctx.db.put_text(key, value, None);
+            ctx.db.put_string(key, value, None);
             value.len()
         }
     };
@@ -489,14 +489,14 @@ fn setrange(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if offset < 0 {
         return Err(ClientError::OffsetOutOfRange);
     }
-    let length = ctx.db.peek_text(key)?.map_or(0, |text| text.len());
+    let length = ctx.db.peek_string(key)?.map_or(0, |text| text.len());
     if value.is_empty() {
         ctx.reply.integer(length as i64);
         return Ok(());
     }
     check_length(ctx, offset, value.len())?;
     let offset = offset as usize;
-    let length = ctx.db.edit_text(key, |text| {
+    let length = ctx.db.edit_string(key, |text| {
         strings::grow(text, offset + value.len());
         text[offset..offset + value.len()].copy_from_slice(value);
         text.len()
@@ -508,7 +508,7 @@ fn setrange(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn getrange(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (start, end) = (args.integer(2)?, args.integer(3)?);
-    let Some(text) = ctx.db.read_text(args.at(1))? else {
+    let Some(text) = ctx.db.read_string(args.at(1))? else {
         ctx.reply.bulk(b"");
         return Ok(());
     };
@@ -528,7 +528,7 @@ fn slice(bytes: &[u8], start: i64, end: i64) -> &[u8] {
 }
 
 fn strlen(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let length = ctx.db.read_text(args.at(1))?.map_or(0, |text| text.len());
+    let length = ctx.db.read_string(args.at(1))?.map_or(0, |text| text.len());
     ctx.reply.integer(length as i64);
     Ok(())
 }

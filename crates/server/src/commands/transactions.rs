@@ -50,10 +50,10 @@ fn exec(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     let Some(transaction) = &client.transaction else { return Err(ClientError::ExecWithoutMulti) };
     let aborted = transaction.aborted;
     let watch = &server.watch;
-    let due = client.watched.iter().any(|watched| {
+    let expired = client.watched.iter().any(|watched| {
         ctx.db.is_gone(watched.db_index, &watched.key) && !watch.watches_stale_key(ctx.client, watched)
     });
-    if !aborted && !client.watch_broken && !due {
+    if !aborted && !client.watch_broken && !expired {
         ctx.next = Next::RunTransaction;
         return Ok(());
     }

@@ -92,7 +92,7 @@ impl Config {
             line_number += loader.load_named(file.as_bytes(), None)?;
         }
         if command_line.reads_standard_input {
-            let text = loader.read_text(input).map_err(ConfigError::standard_input)?;
+            let text = loader.read_string(input).map_err(ConfigError::standard_input)?;
             loader.startup.read_standard_input = true;
             line_number += loader.load_text(&Source::StandardInput, &text, line_number)?;
         }
@@ -170,7 +170,7 @@ impl Loader {
         if let Some(refusal) = self.refuse_file(&canonical) {
             return Err(cannot(io::Error::other(refusal)));
         }
-        let text = self.read_text(&mut file).map_err(cannot)?;
+        let text = self.read_string(&mut file).map_err(cannot)?;
         self.files_read += 1;
         self.open_files.push(canonical);
         let line_breaks = self.load_text(&Source::File(path), &text, 1);
@@ -190,7 +190,7 @@ impl Loader {
         }
     }
 
-    fn read_text(&mut self, from: &mut dyn Read) -> io::Result<Vec<u8>> {
+    fn read_string(&mut self, from: &mut dyn Read) -> io::Result<Vec<u8>> {
         let mut text = Vec::new();
         let read = from.take(self.bytes_left + 1).read_to_end(&mut text)? as u64;
         self.bytes_left = self

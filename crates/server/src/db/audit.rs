@@ -1,4 +1,4 @@
-//! What debug builds watch: that whatever changes a value is said in the journal, and that whatever is said is
+//! What debug builds watch: that whatever changes a value is said in the change log, and that whatever is said is
 //! propagated.
 //!
 //! A change is noted with its key where it happens: of values stored, removed or given an expiry, always; of values
@@ -11,8 +11,8 @@
 //! Errors are to one side: what is not noted is not asked about. Values too large to be read twice are not compared, and
 //! saying or writing what has not changed is allowed. In release builds nothing is noted.
 
-use super::journal::Effect;
-use super::object::{Object, Text};
+use super::change_log::Effect;
+use super::object::{Object, StringValue};
 use super::stream::{Stream, StreamId};
 use super::{Hash, Set};
 use std::collections::HashSet;
@@ -158,7 +158,7 @@ pub(super) fn signature(object: &Object) -> Option<Signature> {
 
 fn small_signature(object: &Object) -> Option<Signature> {
     let elements = match object {
-        Object::Text(text) => text.len() / BYTES_MAX,
+        Object::String(text) => text.len() / BYTES_MAX,
         Object::Hash(hash) => hash.len(),
         Object::Set(set) => set.len(),
         Object::List(list) => list.len(),
@@ -169,7 +169,7 @@ fn small_signature(object: &Object) -> Option<Signature> {
         return None;
     }
     let content = match object {
-        Object::Text(text) => of_texts(&[Text::Bytes(text)]),
+        Object::String(text) => of_texts(&[StringValue::Bytes(text)]),
         Object::Hash(hash) => of_hash(hash),
         Object::Set(set) => of_set(set),
         Object::List(list) => {
@@ -181,7 +181,7 @@ fn small_signature(object: &Object) -> Option<Signature> {
             let mut sum = 0u64;
             set.for_range(0..set.len(), false, &mut |member, score| {
                 let score = score.to_bits().to_ne_bytes();
-                sum = sum.wrapping_add(of_texts(&[member, Text::Bytes(&score)]));
+                sum = sum.wrapping_add(of_texts(&[member, StringValue::Bytes(&score)]));
                 true
             });
             sum
@@ -192,7 +192,7 @@ fn small_signature(object: &Object) -> Option<Signature> {
     Some(Signature { content, rest })
 }
 
-fn of_texts(texts: &[Text<'_>]) -> u64 {
+fn of_texts(texts: &[StringValue<'_>]) -> u64 {
     let mut all = DefaultHasher::new();
     for text in texts {
         text.with_bytes(|bytes| {
@@ -208,7 +208,7 @@ fn of_hash(hash: &Hash) -> u64 {
     hash.for_each(i64::MIN, &mut |field, value| {
         let expiry_ms = field.with_bytes(|name| hash.get_with_expiry(name, i64::MIN)).and_then(|(_, at)| at);
         let expiry = expiry_ms.unwrap_or(i64::MAX).to_ne_bytes();
-        sum = sum.wrapping_add(of_texts(&[field, value, Text::Bytes(&expiry)]));
+        sum = sum.wrapping_add(of_texts(&[field, value, StringValue::Bytes(&expiry)]));
     });
     sum
 }
@@ -233,7 +233,7 @@ fn of_groups(stream: &Stream) -> u64 {
     let mut all = DefaultHasher::new();
     all.write(format!("{:?}", stream.state()).as_bytes());
     for (name, group) in stream.groups() {
-        all.write_u64(of_texts(&[Text::Bytes(name)]));
+        all.write_u64(of_texts(&[StringValue::Bytes(name)]));
         all.write(format!("{:?}", (group.last_id, group.entries_read)).as_bytes());
         for (id, pending) in group.pending_from(StreamId::MIN) {
             let consumer = group.consumer(pending.consumer).name();
@@ -243,7 +243,7 @@ fn of_groups(stream: &Stream) -> u64 {
         }
         let mut names: Vec<&[u8]> = group.consumers().map(|(_, consumer)| consumer.name()).collect();
         names.sort_unstable();
-        names.iter().for_each(|name| all.write_u64(of_texts(&[Text::Bytes(name)])));
+        names.iter().for_each(|name| all.write_u64(of_texts(&[StringValue::Bytes(name)])));
     }
     all.finish()
 }

@@ -30,7 +30,7 @@ impl Db {
 impl Object {
     fn check(&self) {
         match self {
-            Object::Text(_) => {}
+            Object::String(_) => {}
             Object::Hash(hash) => hash.check(),
             Object::Set(set) => set.check(),
             Object::List(list) => list.check(),
@@ -42,7 +42,7 @@ impl Object {
             Object::Set(set) => set.is_empty(),
             Object::List(list) => list.is_empty(),
             Object::SortedSet(set) => set.is_empty(),
-            Object::Text(_) | Object::Stream(_) => false,
+            Object::String(_) | Object::Stream(_) => false,
         };
         assert!(!is_empty, "an empty collection stays: {self:?}");
     }

@@ -61,32 +61,32 @@ pub trait Collection: Sized {
     }
 }
 
-/// The [`Means`] of a `Db`, of which other parts may be in use.
-macro_rules! means {
+/// The [`CollectionContext`] of a `Db`, of which other parts may be in use.
+macro_rules! context {
     ($db:expr) => {
-        Means {
+        CollectionContext {
             limits: &$db.limits,
             seed: $db.seed,
             random: &mut $db.random,
             now_ms: $db.now_ms,
-            due_fields: None,
+            expired_fields: None,
         }
     };
 }
 
 /// What a change to a collection needs beside it.
-pub struct Means<'a> {
+pub struct CollectionContext<'a> {
     pub limits: &'a EncodingLimits,
     pub seed: HashSeed,
     pub random: &'a mut structures::random::Random,
     pub now_ms: i64,
     /// Where nothing expires, as in what is being made or loaded, there is none.
-    pub due_fields: Option<&'a mut DueFields>,
+    pub expired_fields: Option<&'a mut ExpiredFields>,
 }
 
-/// Fields that were due when a change came upon them, and that it has removed.
-pub struct DueFields {
-    /// What expires before this is due.
+/// Fields that were expired when a change came upon them, and that it has removed.
+pub struct ExpiredFields {
+    /// What expires before this is expired.
     pub before_ms: i64,
     pub removed: Vec<Vec<u8>>,
     /// One of them was the last field: the key had expired with it, and what is there now is a new one.
@@ -115,7 +115,7 @@ impl Db {
     pub fn read_collection_with<C: Collection, R>(
         &mut self,
         key: &[u8],
-        read: impl FnOnce(&C, Means<'_>) -> R,
+        read: impl FnOnce(&C, CollectionContext<'_>) -> R,
     ) -> Result<Option<R>, ClientError> {
         if self.read_collection::<C>(key)?.is_none() {
             return Ok(None);
@@ -124,7 +124,7 @@ impl Db {
         let entry = table.get(table.hash(key), key).expect("the collection was there just now");
         let Stored::Object(object) = entry.value() else { return Err(ClientError::WrongType) };
         let collection = C::of(object).ok_or(ClientError::WrongType)?;
-        Ok(Some(read(collection, means!(self))))
+        Ok(Some(read(collection, context!(self))))
     }
 
     /// The collections at several keys, all at once, for commands that combine them.
@@ -140,7 +140,7 @@ impl Db {
         Ok(keys.zip(present).map(|(key, present)| if present { db.stored(key) } else { None }).collect())
     }
 
-    /// The collection at `key` as it is stored, due or not: for commands that have looked already.
+    /// The collection at `key` as it is stored, expired or not: for commands that have looked already.
     pub fn stored<C: Collection>(&self, key: &[u8]) -> Option<&C> {
         let table = self.table();
         match table.get(table.hash(key), key)?.value() {
@@ -154,30 +154,30 @@ impl Db {
     pub fn change<C: Collection, R>(
         &mut self,
         key: &[u8],
-        change: impl FnOnce(&mut C, Means<'_>) -> R,
+        change: impl FnOnce(&mut C, CollectionContext<'_>) -> R,
     ) -> Result<Option<R>, ClientError> {
         let hash = self.table().hash(key);
-        if self.remove_if_due(hash, key) {
+        if self.remove_if_expired(hash, key) {
             return Ok(None);
         }
-        let mut due_fields =
-            DueFields { before_ms: self.fields_at_ms(), removed: Vec::new(), emptied: false };
-        let means = Means { due_fields: Some(&mut due_fields), ..means!(self) };
+        let mut expired_fields =
+            ExpiredFields { before_ms: self.fields_at_ms(), removed: Vec::new(), emptied: false };
+        let context = CollectionContext { expired_fields: Some(&mut expired_fields), ..context!(self) };
         let Some(mut entry) = self.databases[self.selected].get_mut(hash, key) else { return Ok(None) };
         let object = entry.object_mut().ok_or(ClientError::WrongType)?;
         let before = signature(object);
         let collection = C::of_mut(object).ok_or(ClientError::WrongType)?;
         let fields_expire_ms = collection.earliest_expiry_ms();
-        let result = change(collection, means);
+        let result = change(collection, context);
         let is_empty = collection.is_empty();
         self.expiring_fields[self.selected].moved(key, fields_expire_ms, collection.earliest_expiry_ms());
-        self.journal.audit.compare(self.selected, key, before, signature(object));
+        self.change_log.audit.compare(self.selected, key, before, signature(object));
         if is_empty {
             self.remove_hashed(hash, key, self.lazy_freeing.replaced);
             self.emptied = true;
         }
-        if !due_fields.removed.is_empty() {
-            self.say_expired_fields(key, &due_fields);
+        if !expired_fields.removed.is_empty() {
+            self.record_expired_fields(key, &expired_fields);
         }
         Ok(Some(result))
     }
@@ -186,14 +186,14 @@ impl Db {
     pub fn change_or_create<C: Collection, R>(
         &mut self,
         key: &[u8],
-        change: impl FnOnce(&mut C, Means<'_>) -> R,
+        change: impl FnOnce(&mut C, CollectionContext<'_>) -> R,
     ) -> Result<R, ClientError> {
         if self.peek_collection::<C>(key)?.is_some() {
             let result = self.change(key, change)?;
             return Ok(result.expect("the collection was there just now"));
         }
         let mut collection = C::new(&self.limits, self.seed);
-        let result = change(&mut collection, means!(self));
+        let result = change(&mut collection, context!(self));
         if !collection.is_empty() {
             self.put(key, NewValue::Object(collection.into_object()), None);
         }
@@ -201,8 +201,8 @@ impl Db {
     }
 
     /// Makes something, say a collection that is [stored](Db::store_collection) next, with what a change has at hand.
-    pub fn build<R>(&mut self, make: impl FnOnce(Means<'_>) -> R) -> R {
-        make(means!(self))
+    pub fn build<R>(&mut self, make: impl FnOnce(CollectionContext<'_>) -> R) -> R {
+        make(context!(self))
     }
 
     /// Stores a whole collection, or removes the key if it is empty; whether it is stored. Says the removal, not

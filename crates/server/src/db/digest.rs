@@ -1,7 +1,7 @@
 //! A signature of the data: equal data sets have equal ones, whatever the order of their keys and elements and
 //! however they are encoded. Byte for byte that of the reference, so that two servers can be compared.
 
-use super::object::{Kind, Object, Text, Value};
+use super::object::{Kind, Object, StringValue, Value};
 use super::sorted_set::SortedSet;
 use super::{Db, Hash, Set};
 use sha1::{Digest as _, Sha1};
@@ -28,7 +28,7 @@ impl Digest {
         self.0 = Sha1::digest(self.0).into();
     }
 
-    fn mix_text(&mut self, text: Text<'_>) {
+    fn mix_value(&mut self, text: StringValue<'_>) {
         text.with_bytes(|bytes| self.mix(bytes));
     }
 
@@ -81,7 +81,7 @@ fn add_value(digest: &mut Digest, value: &Value<'_>, fields_at_ms: i64) {
     digest.mix(&type_number(value.kind()).to_be_bytes());
     match value.entry().value() {
         Stored::Inline(bytes) => digest.mix(bytes),
-        Stored::Integer(n) => digest.mix_text(Text::Integer(n)),
+        Stored::Integer(n) => digest.mix_value(StringValue::Integer(n)),
         Stored::Object(object) => add_object(digest, object, fields_at_ms),
     }
     if value.expiry_ms().is_some() {
@@ -91,16 +91,16 @@ fn add_value(digest: &mut Digest, value: &Value<'_>, fields_at_ms: i64) {
 
 fn add_object(digest: &mut Digest, object: &Object, fields_at_ms: i64) {
     match object {
-        Object::Text(text) => digest.mix(text),
+        Object::String(text) => digest.mix(text),
         Object::Hash(hash) => add_hash(digest, hash, fields_at_ms),
         Object::Set(set) => add_set(digest, set),
-        Object::List(list) => list.for_each(0, list.len(), &mut |element| digest.mix_text(element)),
+        Object::List(list) => list.for_each(0, list.len(), &mut |element| digest.mix_value(element)),
         Object::SortedSet(set) => add_sorted_set(digest, set),
         Object::Stream(stream) => stream.for_each(&mut |id, fields| {
             digest.mix(format!("{}.{}", id.ms, id.seq).as_bytes());
             for (field, value) in fields {
-                digest.mix_text(field);
-                digest.mix_text(value);
+                digest.mix_value(field);
+                digest.mix_value(value);
             }
         }),
     }
@@ -109,8 +109,8 @@ fn add_object(digest: &mut Digest, object: &Object, fields_at_ms: i64) {
 fn add_hash(digest: &mut Digest, hash: &Hash, fields_at_ms: i64) {
     hash.for_each(fields_at_ms, &mut |field, value| {
         let mut pair = Digest::default();
-        pair.mix_text(field);
-        pair.mix_text(value);
+        pair.mix_value(field);
+        pair.mix_value(value);
         digest.xor(&pair.0);
     });
 }
@@ -118,7 +118,7 @@ fn add_hash(digest: &mut Digest, hash: &Hash, fields_at_ms: i64) {
 fn add_sorted_set(digest: &mut Digest, set: &SortedSet) {
     set.for_range(0..set.len(), false, &mut |member, score| {
         let mut pair = Digest::default();
-        pair.mix_text(member);
+        pair.mix_value(member);
         pair.mix(&wire::number::f64_text_in_few_digits(score));
         digest.xor(&pair.0);
         true

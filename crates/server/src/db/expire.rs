@@ -1,4 +1,4 @@
-//! Keys that are due: removed when met, and sought a little at a time so that unread ones go too.
+//! Keys that are expired: removed when met, and sought a little at a time so that unread ones go too.
 
 use super::{Cleared, Db, DbFigures, EventClasses};
 
@@ -17,7 +17,7 @@ const TTL_AVERAGE_KEYS: usize = 1_000;
 /// Keys whose times to live are looked at where no search has come by.
 const TTL_SAMPLES: usize = 16;
 
-/// Where the search for due keys stands, from one call to the next.
+/// Where the search for expired keys stands, from one call to the next.
 #[derive(Clone, Debug, Default)]
 pub struct ExpireCursor {
     /// Where the next call begins.
@@ -26,7 +26,7 @@ pub struct ExpireCursor {
     positions: Vec<u64>,
 }
 
-/// How hard due keys are sought: `active-expire-effort`, 1 to 10.
+/// How hard expired keys are searched for: `active-expire-effort`, 1 to 10.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpireEffort(pub u32);
 
@@ -36,7 +36,7 @@ impl ExpireEffort {
         20 + 5 * u64::from(self.0 - 1)
     }
 
-    /// The share of due keys, in percent, that may be left: their memory is cheaper than the search for them.
+    /// The share of expired keys, in percent, that may be left: their memory is cheaper than the search for them.
     fn stale_percent_max(self) -> u64 {
         11 - u64::from(self.0)
     }
@@ -52,7 +52,7 @@ impl ExpireEffort {
     }
 }
 
-/// A search for what is due, made in steps: whoever makes it sees to what has been removed, and looks at the clock, in
+/// A search for what is expired, made in steps: whoever makes it sees to what has been removed, and looks at the clock, in
 /// between.
 #[derive(Debug)]
 pub struct ExpireCycle {
@@ -64,7 +64,7 @@ pub struct ExpireCycle {
     round: Search,
     round_buckets: usize,
     all: Search,
-    /// There may be due fields.
+    /// There may be expired fields.
     fields_left: bool,
 }
 
@@ -73,11 +73,11 @@ pub struct ExpireCycle {
 struct Search {
     /// Keys with an expiry.
     met: u64,
-    due: u64,
+    expired: u64,
 }
 
 /// How long a database's keys have to live on average, in milliseconds: a moving average over the keys that the search for
-/// due ones meets, since to look at keys just for this would cost a fetch each.
+/// expired ones meets, since to look at keys just for this would cost a fetch each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct TtlAverage(f64);
 
@@ -126,16 +126,16 @@ impl Db {
     /// Sets or clears the key's expiry; whether the key exists. Says nothing.
     pub fn set_expiry(&mut self, key: &[u8], expiry_ms: Option<i64>) -> bool {
         let hash = self.table().hash(key);
-        let found = !self.remove_if_due(hash, key) && self.table_mut().set_expiry(hash, key, expiry_ms);
+        let found = !self.remove_if_expired(hash, key) && self.table_mut().set_expiry(hash, key, expiry_ms);
         if found {
-            self.journal.audit.key_changed(self.selected, key);
+            self.change_log.audit.key_changed(self.selected, key);
         }
         found
     }
 
     /// Whether a key that is given this expiry is to be removed instead.
     #[inline]
-    pub fn is_due(&self, expiry_ms: i64) -> bool {
+    pub fn is_expired(&self, expiry_ms: i64) -> bool {
         expiry_ms <= self.now_ms && !self.importing
     }
 
@@ -148,23 +148,23 @@ impl Db {
     /// As [`Db::hides`], to be asked while an entry is borrowed.
     #[inline]
     pub(super) fn hiding(&self) -> impl Fn(Option<i64>) -> bool + use<> {
-        let (now_ms, shows) = (self.now_ms, self.show_due_keys);
+        let (now_ms, shows) = (self.now_ms, self.show_expired_keys);
         move |expiry_ms| expiry_ms.is_some_and(|expiry_ms| expiry_ms <= now_ms) && !shows
     }
 
-    /// Whether the key is still stored but already due: what a transaction that watches it must notice.
+    /// Whether the key is still stored but already expired: what a transaction that watches it must notice.
     pub fn is_gone(&self, db_index: usize, key: &[u8]) -> bool {
         let table = &self.databases[db_index];
         table.get(table.hash(key), key).is_some_and(|entry| self.hides(entry.expiry_ms()))
     }
 
-    /// The expiry of the key in the selected database, due or not.
+    /// The expiry of the key in the selected database, expired or not.
     pub fn stored_expiry_ms(&self, key: &[u8]) -> Option<i64> {
         let table = self.table();
         table.get(table.hash(key), key)?.expiry_ms()
     }
 
-    /// Whether the key is stored, due or not.
+    /// Whether the key is stored, expired or not.
     pub fn holds(&self, db_index: usize, key: &[u8]) -> bool {
         let table = &self.databases[db_index];
         table.get(table.hash(key), key).is_some()
@@ -176,9 +176,9 @@ impl Db {
         cleared.any(|Cleared { table, .. }| table.get(table.hash(key), key).is_some())
     }
 
-    /// Removes the key if it is due. Whether it must count as absent.
+    /// Removes the key if it is expired. Whether it must count as absent.
     #[inline]
-    pub(super) fn remove_if_due(&mut self, hash: u64, key: &[u8]) -> bool {
+    pub(super) fn remove_if_expired(&mut self, hash: u64, key: &[u8]) -> bool {
         if self.table().expiring_len() == 0 {
             return false;
         }
@@ -186,7 +186,7 @@ impl Db {
         if !self.hides(expiry_ms) {
             return false;
         }
-        if !self.keep_due_keys {
+        if !self.keep_expired_keys {
             self.expire(hash, key);
         }
         true
@@ -206,7 +206,7 @@ impl Db {
         }
     }
 
-    /// Begins a search for what is due, across all databases.
+    /// Begins a search for what is expired, across all databases.
     pub fn begin_expire_cycle(&self, effort: ExpireEffort) -> ExpireCycle {
         ExpireCycle {
             effort,
@@ -238,7 +238,7 @@ impl Db {
     }
 
     /// Takes account of a search that is done, or has run out of time: then the next one begins with the next database,
-    /// lest one with too much to do keep all others from their turn.
+    /// so that one with too much to do does not keep all others from their turn.
     pub fn end_expire_cycle(&mut self, cursor: &mut ExpireCursor, cycle: ExpireCycle) {
         if cycle.databases_left > 0 {
             cursor.next_database();
@@ -246,21 +246,21 @@ impl Db {
         self.figures.note_stale(cycle.all);
     }
 
-    /// Walks some buckets and removes what is due there; whether the database has more of it. Reads only bucket lines:
+    /// Walks some buckets and removes what is expired there; whether the database has more of it. Reads only bucket lines:
     /// an entry without an expiry is not touched.
     fn expire_round(&mut self, position: &mut u64, cycle: &mut ExpireCycle) -> bool {
         let now_ms = self.now_ms;
         let table = &self.databases[self.selected];
-        let mut due = Vec::<Box<[u8]>>::new();
+        let mut expired = Vec::<Box<[u8]>>::new();
         let (mut met, mut ttls) = (0, Ttls::default());
         let (mut at_end, mut bucket_left) = (false, false);
-        while due.len() < KEYS_PER_STEP && cycle.round_buckets < BUCKETS_PER_ROUND && !at_end {
+        while expired.len() < KEYS_PER_STEP && cycle.round_buckets < BUCKETS_PER_ROUND && !at_end {
             let next = table.scan_expiring(*position, 1, &mut |entry| {
                 met += 1;
                 match entry.expiry_ms() {
                     None => {}
                     Some(expiry_ms) if expiry_ms > now_ms => ttls.add(expiry_ms, now_ms),
-                    Some(_) if due.len() < KEYS_PER_STEP => due.push(entry.key().into()),
+                    Some(_) if expired.len() < KEYS_PER_STEP => expired.push(entry.key().into()),
                     Some(_) => bucket_left = true,
                 }
             });
@@ -270,14 +270,14 @@ impl Db {
             (*position, at_end) = (next, next == 0);
             cycle.round_buckets += 1;
         }
-        for key in &due {
+        for key in &expired {
             let hash = self.table().hash(key);
             self.expire(hash, key);
         }
         let expiring_len = self.table().expiring_len();
         let average = &mut self.ttl_averages[self.selected];
         *average = ttls.take_into(*average, expiring_len);
-        let goes_on = cycle.note(Search { met, due: due.len() as u64 });
+        let goes_on = cycle.note(Search { met, expired: expired.len() as u64 });
         !at_end && goes_on
     }
 }
@@ -298,7 +298,7 @@ impl ExpireCycle {
     fn note(&mut self, found: Search) -> bool {
         for search in [&mut self.round, &mut self.all] {
             search.met += found.met;
-            search.due += found.due;
+            search.expired += found.expired;
         }
         if self.round_buckets < BUCKETS_PER_ROUND {
             return true;
@@ -307,14 +307,14 @@ impl ExpireCycle {
         self.round_buckets = 0;
         let round = std::mem::take(&mut self.round);
         let met_enough = round.met >= self.effort.keys_min() || self.rounds >= ROUNDS_WITHOUT_KEYS_MAX;
-        !met_enough || round.due * 100 > round.met * self.effort.stale_percent_max()
+        !met_enough || round.expired * 100 > round.met * self.effort.stale_percent_max()
     }
 }
 
 impl DbFigures {
     /// A moving average: one search counts for a twentieth.
     fn note_stale(&mut self, search: Search) {
-        let percent = if search.met == 0 { 0.0 } else { search.due as f64 * 100.0 / search.met as f64 };
+        let percent = if search.met == 0 { 0.0 } else { search.expired as f64 * 100.0 / search.met as f64 };
         self.stale_percent = self.stale_percent * 0.95 + percent * 0.05;
     }
 }

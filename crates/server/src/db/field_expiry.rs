@@ -1,9 +1,9 @@
 //! Fields that expire: which hashes have any, by when the first of them does.
 //!
 //! Every place that stores, changes or removes a value tells [`ExpiringFields`] when the value's first field expires,
-//! before and after, so the search for due fields meets only hashes that have some.
+//! before and after, so the search for expired fields meets only hashes that have some.
 
-use super::collection::{Collection, DueFields, Means};
+use super::collection::{Collection, CollectionContext, ExpiredFields};
 use super::hash::Hash;
 use super::{Db, EventClasses, Object};
 use std::collections::BTreeSet;
@@ -51,7 +51,7 @@ impl ExpiringFields {
     }
 
     /// The hash whose field is the first to expire, if that is before `now_ms`.
-    fn first_due(&self, now_ms: i64) -> Option<Box<[u8]>> {
+    fn first_expired(&self, now_ms: i64) -> Option<Box<[u8]>> {
         self.hashes.first().filter(|(expiry_ms, _)| *expiry_ms < now_ms).map(|(_, key)| key.clone())
     }
 }
@@ -79,35 +79,35 @@ impl Db {
     /// The instant at which readers see fields: what expires before it is hidden from them.
     #[inline]
     pub fn fields_at_ms(&self) -> i64 {
-        if self.show_due_keys { i64::MIN } else { self.now_ms }
+        if self.show_expired_keys { i64::MIN } else { self.now_ms }
     }
 
-    /// Says that a change has come upon fields that were due and has removed them: as the search for them would have.
+    /// Says that a change has come upon fields that were expired and has removed them: as the search for them would have.
     #[cold]
-    pub(super) fn say_expired_fields(&mut self, key: &[u8], due: &DueFields) {
-        self.count_expired_fields(due.removed.len());
-        let names = due.removed.iter().map(Vec::as_slice);
+    pub(super) fn record_expired_fields(&mut self, key: &[u8], expired: &ExpiredFields) {
+        self.count_expired_fields(expired.removed.len());
+        let names = expired.removed.iter().map(Vec::as_slice);
         self.of_its_own(&[&b"HDEL"[..], key].into_iter().chain(names).collect::<Vec<_>>());
         self.event(EventClasses::HASH, "hexpired", key);
         if std::mem::take(&mut self.emptied) {
             return self.changed(EventClasses::GENERIC, "del", key);
         }
-        if due.emptied {
+        if expired.emptied {
             let hash = self.table().hash(key);
             self.table_mut().set_expiry(hash, key, None);
         }
-        self.journal.touched(self.selected, key);
+        self.change_log.touched(self.selected, key);
     }
 
-    /// Counts fields that are gone because they were due.
+    /// Counts fields that are gone because they were expired.
     pub fn count_expired_fields(&mut self, fields: usize) {
         self.figures.expired_fields += fields as u64;
     }
 
-    /// Removes due fields from a hash that has some; whether there may be more.
+    /// Removes expired fields from a hash that has some; whether there may be more.
     pub(super) fn expire_some_fields(&mut self) -> bool {
         for index in 0..self.databases.len() {
-            if let Some(key) = self.expiring_fields[index].first_due(self.now_ms)
+            if let Some(key) = self.expiring_fields[index].first_expired(self.now_ms)
                 && self.with_database(index, |db| db.expire_fields_of(&key))
             {
                 return true;
@@ -120,12 +120,12 @@ impl Db {
     fn expire_fields_of(&mut self, key: &[u8]) -> bool {
         let now_ms = self.now_ms;
         let mut fields = Vec::new();
-        let remove = |hash: &mut Hash, _: Means<'_>| {
-            hash.remove_due(FIELDS_PER_ROUND, now_ms, &mut |field| fields.push(field.to_vec()))
+        let remove = |hash: &mut Hash, _: CollectionContext<'_>| {
+            hash.remove_expired(FIELDS_PER_ROUND, now_ms, &mut |field| fields.push(field.to_vec()))
         };
         let removed = match self.change(key, remove) {
             Ok(Some(removed)) => removed,
-            // The key itself was due.
+            // The key itself was expired.
             Ok(None) | Err(_) => return !self.holds(self.selected, key),
         };
         self.count_expired_fields(removed);
@@ -138,7 +138,7 @@ impl Db {
         if std::mem::take(&mut self.emptied) {
             self.changed(EventClasses::GENERIC, "del", key);
         } else {
-            self.journal.touched(self.selected, key);
+            self.change_log.touched(self.selected, key);
         }
         removed > 0
     }

@@ -1,15 +1,15 @@
 //! Hashes: fields with values. A compact list while small, packed pages beyond or as soon as a field expires.
 //!
-//! A field whose time has come stays until the search for due fields or a write to it removes it, and until then no
+//! A field whose time has come stays until the search for expired fields or a write to it removes it, and until then no
 //! reader sees it: readers say which fields count as gone, those that expire before `now_ms`. `len` counts them.
-//! Whatever writes to a field removes it first if it is due ([`Hash::expire_if_due`]) and tells of that: a command that
+//! Whatever writes to a field removes it first if it is expired ([`Hash::remove_if_expired`]) and tells of that: a command that
 //! is repeated later, when no field counts as gone, then finds what it has found the first time.
 
 mod rdb;
 
-use super::collection::{Collection, EncodingLimits, Means};
+use super::collection::{Collection, CollectionContext, EncodingLimits};
 use super::layout::Layout;
-use super::object::{Kind, Object, Text};
+use super::object::{Kind, Object, StringValue};
 use std::collections::HashSet;
 use structures::hash::HashSeed;
 use structures::listpack::{Element, Listpack, Position};
@@ -20,15 +20,15 @@ use structures::size_class::usable_size;
 use structures::unaligned_box::UnalignedBox;
 
 /// A field's value, or a field: as its bytes or as the integer they spell.
-pub type Cell<'a> = Text<'a>;
+pub type Cell<'a> = StringValue<'a>;
 
 #[derive(Clone, Debug)]
 pub struct Hash {
-    form: Form,
+    encoding: Encoding,
 }
 
 #[derive(Clone, Debug)]
-enum Form {
+enum Encoding {
     /// Field, value, field, value... in order of insertion. None expires.
     Compact(Listpack),
     Packed(UnalignedBox<PackedMap>),
@@ -48,7 +48,7 @@ pub enum FieldExpiry {
 /// What writing a field did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// Also in place of one that was due.
+    /// Also in place of one that was expired.
     Added,
     Replaced,
 }
@@ -57,7 +57,7 @@ impl Collection for Hash {
     const KIND: Kind = Kind::Hash;
 
     fn new(_limits: &EncodingLimits, _seed: HashSeed) -> Self {
-        Hash { form: Form::Compact(Listpack::new()) }
+        Hash { encoding: Encoding::Compact(Listpack::new()) }
     }
 
     fn of(object: &Object) -> Option<&Self> {
@@ -77,17 +77,17 @@ impl Collection for Hash {
     }
 
     fn earliest_expiry_ms(&self) -> Option<i64> {
-        match &self.form {
-            Form::Compact(_) => None,
-            Form::Packed(map) => map.next_expiry_hint(),
+        match &self.encoding {
+            Encoding::Compact(_) => None,
+            Encoding::Packed(map) => map.next_expiry_hint(),
         }
     }
 }
 
 fn cell(element: Element<'_>) -> Cell<'_> {
     match element {
-        Element::Integer(n) => Text::Integer(n),
-        Element::Bytes(bytes) => Text::Bytes(bytes),
+        Element::Integer(n) => StringValue::Integer(n),
+        Element::Bytes(bytes) => StringValue::Bytes(bytes),
     }
 }
 
@@ -98,38 +98,38 @@ fn is_gone(expiry_ms: Option<i64>, now_ms: i64) -> bool {
 }
 
 impl Hash {
-    /// Fields, those included that are due and not yet removed.
+    /// Fields, those included that are expired and not yet removed.
     pub fn len(&self) -> usize {
-        match &self.form {
-            Form::Compact(list) => list.len() / 2,
-            Form::Packed(map) => map.len(),
+        match &self.encoding {
+            Encoding::Compact(list) => list.len() / 2,
+            Encoding::Packed(map) => map.len(),
         }
     }
 
     pub(super) fn check(&self) {
-        match &self.form {
-            Form::Compact(list) => super::check::check_unique(list, 2),
-            Form::Packed(map) => map.check(),
+        match &self.encoding {
+            Encoding::Compact(list) => super::check::check_unique(list, 2),
+            Encoding::Packed(map) => map.check(),
         }
     }
 
     /// Whether any field expires.
     pub fn has_expiring(&self) -> bool {
-        matches!(&self.form, Form::Packed(map) if map.expiring_len() > 0)
+        matches!(&self.encoding, Encoding::Packed(map) if map.expiring_len() > 0)
     }
 
     /// Bytes held from the allocator, this value itself left out.
     pub fn memory_bytes(&self) -> usize {
-        match &self.form {
-            Form::Compact(list) => list.memory_bytes(),
-            Form::Packed(map) => usable_size(size_of::<PackedMap>()) + map.memory_bytes(),
+        match &self.encoding {
+            Encoding::Compact(list) => list.memory_bytes(),
+            Encoding::Packed(map) => usable_size(size_of::<PackedMap>()) + map.memory_bytes(),
         }
     }
 
     pub fn layout(&self) -> Layout {
-        match &self.form {
-            Form::Compact(list) => Layout::of_listpack(list),
-            Form::Packed(map) => {
+        match &self.encoding {
+            Encoding::Compact(list) => Layout::of_listpack(list),
+            Encoding::Packed(map) => {
                 Layout::new("packed map", vec![("pages", map.pages_len()), ("expiring", map.expiring_len())])
                     .packed(map.used_bytes(), map.page_bytes())
             }
@@ -139,12 +139,12 @@ impl Hash {
     /// Asks for what the value points at; whether more can be fetched once that has come.
     #[inline]
     pub fn prefetch_head(&self) -> bool {
-        match &self.form {
-            Form::Compact(list) => {
+        match &self.encoding {
+            Encoding::Compact(list) => {
                 list.prefetch();
                 false
             }
-            Form::Packed(map) => {
+            Encoding::Packed(map) => {
                 prefetch_object(&**map);
                 true
             }
@@ -154,36 +154,36 @@ impl Hash {
     /// A lookup of the field in steps; none where the head is all there is to fetch.
     #[inline]
     pub fn probe(&self, field: &[u8]) -> Option<Probe<'_>> {
-        match &self.form {
-            Form::Compact(_) => None,
-            Form::Packed(map) => Some(map.probe(map.hash(field))),
+        match &self.encoding {
+            Encoding::Compact(_) => None,
+            Encoding::Packed(map) => Some(map.probe(map.hash(field))),
         }
     }
 
     pub fn encoding_name(&self) -> &'static str {
-        match &self.form {
-            Form::Compact(_) => "listpack",
-            Form::Packed(_) => "hashtable",
+        match &self.encoding {
+            Encoding::Compact(_) => "listpack",
+            Encoding::Packed(_) => "hashtable",
         }
     }
 
     #[inline]
     pub fn get(&self, field: &[u8], now_ms: i64) -> Option<Cell<'_>> {
-        match &self.form {
-            Form::Compact(list) => find(list, field).map(|(_, value)| cell(list.get(value))),
-            Form::Packed(map) if map.expiring_len() == 0 => map.get(field).map(Text::Bytes),
-            Form::Packed(_) => self.get_with_expiry(field, now_ms).map(|(value, _)| value),
+        match &self.encoding {
+            Encoding::Compact(list) => find(list, field).map(|(_, value)| cell(list.get(value))),
+            Encoding::Packed(map) if map.expiring_len() == 0 => map.get(field).map(StringValue::Bytes),
+            Encoding::Packed(_) => self.get_with_expiry(field, now_ms).map(|(value, _)| value),
         }
     }
 
     /// The value, and when the field expires.
     pub fn get_with_expiry(&self, field: &[u8], now_ms: i64) -> Option<(Cell<'_>, Option<i64>)> {
-        match &self.form {
-            Form::Compact(_) => self.get(field, now_ms).map(|value| (value, None)),
-            Form::Packed(map) => map
+        match &self.encoding {
+            Encoding::Compact(_) => self.get(field, now_ms).map(|value| (value, None)),
+            Encoding::Packed(map) => map
                 .get_with_expiry(field)
                 .filter(|&(_, expiry_ms)| !is_gone(expiry_ms, now_ms))
-                .map(|(value, expiry_ms)| (Text::Bytes(value), expiry_ms)),
+                .map(|(value, expiry_ms)| (StringValue::Bytes(value), expiry_ms)),
         }
     }
 
@@ -192,67 +192,73 @@ impl Hash {
     }
 
     /// So many fields are about to be written, all new as far as is known.
-    pub fn expect_fields(&mut self, fields: usize, means: &Means<'_>) {
-        if fields > means.limits.hash_listpack_entries_max {
-            self.unpack(means.seed);
+    pub fn expect_fields(&mut self, fields: usize, context: &CollectionContext<'_>) {
+        if fields > context.limits.hash_listpack_entries_max {
+            self.unpack(context.seed);
         }
     }
 
     /// Adds the field or replaces its value.
-    pub fn set(&mut self, field: &[u8], value: &[u8], expiry: FieldExpiry, means: &mut Means<'_>) -> Written {
-        self.expire_if_due(field, means);
-        let limit = means.limits.hash_listpack_value_bytes_max;
+    pub fn set(
+        &mut self,
+        field: &[u8],
+        value: &[u8],
+        expiry: FieldExpiry,
+        context: &mut CollectionContext<'_>,
+    ) -> Written {
+        self.remove_if_expired(field, context);
+        let limit = context.limits.hash_listpack_value_bytes_max;
         let expires = matches!(expiry, FieldExpiry::At(_));
         let fits = |list: &Listpack| list.fits(field.len() + value.len(), 2);
         if expires || field.len() > limit || value.len() > limit || !self.compact().is_none_or(fits) {
-            self.unpack(means.seed);
+            self.unpack(context.seed);
         }
-        match &mut self.form {
-            Form::Packed(map) => set_packed(map, field, value, expiry),
-            Form::Compact(list) => {
+        match &mut self.encoding {
+            Encoding::Packed(map) => set_packed(map, field, value, expiry),
+            Encoding::Compact(list) => {
                 if let Some((_, at)) = find(list, field) {
                     list.replace(at, value);
                     return Written::Replaced;
                 }
                 list.push_back(field);
                 list.push_back(value);
-                if list.len() / 2 > means.limits.hash_listpack_entries_max {
-                    self.unpack(means.seed);
+                if list.len() / 2 > context.limits.hash_listpack_entries_max {
+                    self.unpack(context.seed);
                 }
                 Written::Added
             }
         }
     }
 
-    /// Removes the field if it is due, as if the search for such had come by before; whether it was.
-    pub fn expire_if_due(&mut self, field: &[u8], means: &mut Means<'_>) -> bool {
-        let Form::Packed(map) = &mut self.form else { return false };
-        let Some(due) = &mut means.due_fields else { return false };
-        if map.expiring_len() == 0 || !is_gone(map.expiry(field), due.before_ms) {
+    /// Removes the field if it is expired, as if the search for such had come by before; whether it was.
+    pub fn remove_if_expired(&mut self, field: &[u8], context: &mut CollectionContext<'_>) -> bool {
+        let Encoding::Packed(map) = &mut self.encoding else { return false };
+        let Some(expired) = &mut context.expired_fields else { return false };
+        if map.expiring_len() == 0 || !is_gone(map.expiry(field), expired.before_ms) {
             return false;
         }
         map.remove(field);
-        due.removed.push(field.to_vec());
-        due.emptied |= map.is_empty();
+        expired.removed.push(field.to_vec());
+        expired.emptied |= map.is_empty();
         true
     }
 
-    /// Whether the field was there; one that was due was not.
-    pub fn remove(&mut self, field: &[u8], means: &mut Means<'_>) -> bool {
-        !self.expire_if_due(field, means) && self.remove_even_due(field)
+    /// Whether the field was there; one that was expired was not.
+    pub fn remove(&mut self, field: &[u8], context: &mut CollectionContext<'_>) -> bool {
+        !self.remove_if_expired(field, context) && self.remove_even_expired(field)
     }
 
     /// Whether the field is there, though it counts as absent.
-    pub fn is_due(&self, field: &[u8], now_ms: i64) -> bool {
-        let Form::Packed(map) = &self.form else { return false };
+    pub fn is_expired(&self, field: &[u8], now_ms: i64) -> bool {
+        let Encoding::Packed(map) = &self.encoding else { return false };
         map.expiring_len() > 0 && is_gone(map.expiry(field), now_ms)
     }
 
-    /// Whether the field was there, due or not.
-    pub fn remove_even_due(&mut self, field: &[u8]) -> bool {
-        match &mut self.form {
-            Form::Packed(map) => map.remove(field),
-            Form::Compact(list) => match find(list, field) {
+    /// Whether the field was there, expired or not.
+    pub fn remove_even_expired(&mut self, field: &[u8]) -> bool {
+        match &mut self.encoding {
+            Encoding::Packed(map) => map.remove(field),
+            Encoding::Compact(list) => match find(list, field) {
                 Some((at, _)) => {
                     list.remove_from(at, 2);
                     true
@@ -263,49 +269,50 @@ impl Hash {
     }
 
     /// Sets or clears when a field that is there expires.
-    pub fn set_expiry(&mut self, field: &[u8], expiry_ms: Option<i64>, means: &Means<'_>) {
+    pub fn set_expiry(&mut self, field: &[u8], expiry_ms: Option<i64>, context: &CollectionContext<'_>) {
         if expiry_ms.is_some() {
-            self.unpack(means.seed);
+            self.unpack(context.seed);
         }
-        if let Form::Packed(map) = &mut self.form {
+        if let Encoding::Packed(map) = &mut self.encoding {
             map.set_expiry(field, expiry_ms);
         }
     }
 
     /// Removes up to `limit` fields that are gone, handing each to `removed`; returns how many.
-    pub fn remove_due(&mut self, limit: usize, now_ms: i64, removed: &mut dyn FnMut(&[u8])) -> usize {
-        match &mut self.form {
-            Form::Compact(_) => 0,
-            Form::Packed(map) => map.expire_due(now_ms, limit, &mut |field, _| removed(field)),
+    pub fn remove_expired(&mut self, limit: usize, now_ms: i64, removed: &mut dyn FnMut(&[u8])) -> usize {
+        match &mut self.encoding {
+            Encoding::Compact(_) => 0,
+            Encoding::Packed(map) => map.remove_expired(now_ms, limit, &mut |field, _| removed(field)),
         }
     }
 
     #[inline]
     fn compact(&self) -> Option<&Listpack> {
-        if let Form::Compact(list) = &self.form { Some(list) } else { None }
+        if let Encoding::Compact(list) = &self.encoding { Some(list) } else { None }
     }
 
     fn unpack(&mut self, seed: HashSeed) {
-        let Form::Compact(list) = &self.form else { return };
+        let Encoding::Compact(list) = &self.encoding else { return };
         let mut map = PackedMap::new(seed);
         let mut elements = list.iter();
         while let (Some(field), Some(value)) = (elements.next(), elements.next()) {
             map.insert(&field.to_vec(), &value.to_vec(), Expiry::Clear);
         }
-        self.form = Form::Packed(UnalignedBox::new(map));
+        self.encoding = Encoding::Packed(UnalignedBox::new(map));
     }
 
     /// All fields with their values.
     pub fn for_each(&self, now_ms: i64, visit: &mut dyn FnMut(Cell<'_>, Cell<'_>)) {
-        match &self.form {
-            Form::Packed(map) if map.expiring_len() == 0 => {
-                map.iter().for_each(|(field, value)| visit(Text::Bytes(field), Text::Bytes(value)));
+        match &self.encoding {
+            Encoding::Packed(map) if map.expiring_len() == 0 => {
+                map.iter()
+                    .for_each(|(field, value)| visit(StringValue::Bytes(field), StringValue::Bytes(value)));
             }
-            Form::Packed(map) => map
+            Encoding::Packed(map) => map
                 .iter_with_expiry()
                 .filter(|&(_, _, expiry_ms)| !is_gone(expiry_ms, now_ms))
-                .for_each(|(field, value, _)| visit(Text::Bytes(field), Text::Bytes(value))),
-            Form::Compact(list) => {
+                .for_each(|(field, value, _)| visit(StringValue::Bytes(field), StringValue::Bytes(value))),
+            Encoding::Compact(list) => {
                 let mut elements = list.iter();
                 while let (Some(field), Some(value)) = (elements.next(), elements.next()) {
                     visit(cell(field), cell(value));
@@ -322,30 +329,30 @@ impl Hash {
         now_ms: i64,
         visit: &mut dyn FnMut(Cell<'_>, Cell<'_>),
     ) -> u64 {
-        match &self.form {
-            Form::Packed(map) => map.scan_with_expiry(cursor, wanted, &mut |field, value, expiry_ms| {
+        match &self.encoding {
+            Encoding::Packed(map) => map.scan_with_expiry(cursor, wanted, &mut |field, value, expiry_ms| {
                 if !is_gone(expiry_ms, now_ms) {
-                    visit(Text::Bytes(field), Text::Bytes(value));
+                    visit(StringValue::Bytes(field), StringValue::Bytes(value));
                 }
             }),
-            Form::Compact(_) => {
+            Encoding::Compact(_) => {
                 self.for_each(now_ms, visit);
                 0
             }
         }
     }
 
-    /// One field, each as likely as any other; none if so many are due that no other is met soon.
+    /// One field, each as likely as any other; none if so many are expired that no other is met soon.
     pub fn random(&self, random: &mut Random, now_ms: i64) -> Option<(Cell<'_>, Cell<'_>)> {
-        match &self.form {
-            Form::Packed(map) => {
+        match &self.encoding {
+            Encoding::Packed(map) => {
                 let mut tries = (0..RANDOM_TRIES_MAX).filter_map(|_| map.random(random));
                 let found =
                     tries.find(|(field, _)| map.expiring_len() == 0 || !is_gone(map.expiry(field), now_ms));
-                found.map(|(field, value)| (Text::Bytes(field), Text::Bytes(value)))
+                found.map(|(field, value)| (StringValue::Bytes(field), StringValue::Bytes(value)))
             }
-            Form::Compact(list) if list.is_empty() => None,
-            Form::Compact(list) => {
+            Encoding::Compact(list) if list.is_empty() => None,
+            Encoding::Compact(list) => {
                 let field = list.at(2 * random.below(self.len() as u64) as i64)?;
                 Some((cell(list.get(field)), cell(list.get(list.next(field)?))))
             }
@@ -360,14 +367,14 @@ impl Hash {
         now_ms: i64,
         visit: &mut dyn FnMut(Cell<'_>, Cell<'_>),
     ) {
-        match &self.form {
+        match &self.encoding {
             _ if wanted >= self.len() => self.for_each(now_ms, visit),
-            Form::Packed(map) if map.expiring_len() == 0 => {
+            Encoding::Packed(map) if map.expiring_len() == 0 => {
                 map.random_distinct(wanted, random, &mut |field, value| {
-                    visit(Text::Bytes(field), Text::Bytes(value));
+                    visit(StringValue::Bytes(field), StringValue::Bytes(value));
                 });
             }
-            Form::Packed(_) if wanted < self.len() / TRIED_SHARE => {
+            Encoding::Packed(_) if wanted < self.len() / TRIED_SHARE => {
                 self.random_by_trying(wanted, random, now_ms, visit);
             }
             _ => self.random_by_walking(wanted, random, now_ms, visit),
@@ -416,7 +423,7 @@ impl Hash {
     }
 }
 
-/// Draws before a random field is given up on because all that came up were due.
+/// Draws before a random field is given up on because all that came up were expired.
 const RANDOM_TRIES_MAX: usize = 100;
 /// Fewer than this share of a hash whose fields expire are drawn one by one; for more the hash is walked.
 const TRIED_SHARE: usize = 3;

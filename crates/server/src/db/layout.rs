@@ -6,7 +6,7 @@ use structures::key_table::Value as Stored;
 use structures::listpack::Listpack;
 use structures::size_class::usable_size;
 
-/// Told by each type for its values. Counting may visit every page or node.
+/// Each type answers for its values. Counting may visit every page or node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layout {
     pub structure: &'static str,
@@ -49,7 +49,7 @@ impl Value<'_> {
         match self.entry().value() {
             Stored::Integer(_) => Layout::new("integer in the entry", Vec::new()),
             Stored::Inline(_) => Layout::new("bytes in the entry", Vec::new()),
-            Stored::Object(Object::Text(text)) => {
+            Stored::Object(Object::String(text)) => {
                 Layout::new("bytes", Vec::new()).packed(text.len(), usable_size(text.capacity()))
             }
             Stored::Object(Object::Hash(hash)) => hash.layout(),

@@ -4,7 +4,7 @@ mod rdb;
 
 use super::collection::{Collection, EncodingLimits};
 use super::layout::Layout;
-use super::object::{Kind, Object, Text};
+use super::object::{Kind, Object, StringValue};
 use structures::hash::HashSeed;
 use structures::listpack::Element;
 use structures::packed_list::{Direction, NodeContents, PackedList};
@@ -57,10 +57,10 @@ impl Collection for List {
     }
 }
 
-fn text(element: Element<'_>) -> Text<'_> {
+fn text(element: Element<'_>) -> StringValue<'_> {
     match element {
-        Element::Integer(n) => Text::Integer(n),
-        Element::Bytes(bytes) => Text::Bytes(bytes),
+        Element::Integer(n) => StringValue::Integer(n),
+        Element::Bytes(bytes) => StringValue::Bytes(bytes),
     }
 }
 
@@ -131,7 +131,7 @@ impl List {
     }
 
     /// Takes `count` elements at an end, handing each to `taken`.
-    pub fn pop_many(&mut self, end: End, count: usize, taken: &mut dyn FnMut(Text<'_>)) {
+    pub fn pop_many(&mut self, end: End, count: usize, taken: &mut dyn FnMut(StringValue<'_>)) {
         for _ in 0..count.min(self.len()) {
             match end {
                 End::Left => self.packed.pop_front(|element| taken(text(element))),
@@ -141,7 +141,7 @@ impl List {
     }
 
     /// The element at `index`, negative from the end, handed to `read`.
-    pub fn get<R>(&self, index: i64, read: impl FnOnce(Text<'_>) -> R) -> Option<R> {
+    pub fn get<R>(&self, index: i64, read: impl FnOnce(StringValue<'_>) -> R) -> Option<R> {
         self.packed.get(index, |element| read(text(element)))
     }
 
@@ -173,7 +173,7 @@ impl List {
         }
     }
 
-    pub fn for_each(&self, start: usize, count: usize, read: &mut dyn FnMut(Text<'_>)) {
+    pub fn for_each(&self, start: usize, count: usize, read: &mut dyn FnMut(StringValue<'_>)) {
         self.packed.for_each(start as u64, count as u64, Direction::Forward, |element| read(text(element)));
     }
 
@@ -193,8 +193,8 @@ impl List {
         }
     }
 
-    /// Elements have been removed: what is left may be little. Less than is allowed, lest a list at the limit changes
-    /// its encoding with every command.
+    /// Elements have been removed: what is left may be little. Less than is allowed, so that a list at the limit
+    /// does not change its encoding with every command.
     pub fn shrunk(&mut self, limits: &EncodingLimits) {
         // One large element stays in a node of its own.
         let is_large = limits.list_listpack_size >= 0 && self.packed.first_node_bytes() > LISTPACK_BYTES_MAX;

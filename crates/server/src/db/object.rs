@@ -2,7 +2,7 @@
 
 use super::hash::Hash;
 use super::list::List;
-use super::long_text::LongText;
+use super::long_string::LongString;
 use super::set::Set;
 use super::sorted_set::SortedSet;
 use super::stream::Stream;
@@ -36,7 +36,7 @@ impl Kind {
 #[derive(Clone, Debug)]
 pub enum Object {
     /// A string too long to sit in the entry, or one that grows in place.
-    Text(LongText),
+    String(LongString),
     Hash(Hash),
     SortedSet(SortedSet),
     List(List),
@@ -63,12 +63,12 @@ pub const REFERRED_LEN_MIN: usize = 16 * 1024;
 
 impl Object {
     pub fn text(bytes: Vec<u8>) -> Self {
-        Object::Text(LongText::new(bytes))
+        Object::String(LongString::new(bytes))
     }
 
     pub fn kind(&self) -> Kind {
         match self {
-            Object::Text(_) => Kind::String,
+            Object::String(_) => Kind::String,
             Object::Hash(_) => Kind::Hash,
             Object::SortedSet(_) => Kind::SortedSet,
             Object::List(_) => Kind::List,
@@ -80,7 +80,7 @@ impl Object {
     /// Bytes held from the allocator, this value itself left out.
     pub fn memory_bytes(&self) -> usize {
         match self {
-            Object::Text(text) => text.memory_bytes(),
+            Object::String(text) => text.memory_bytes(),
             Object::Hash(hash) => hash.memory_bytes(),
             Object::Set(set) => set.memory_bytes(),
             Object::List(list) => list.memory_bytes(),
@@ -92,7 +92,7 @@ impl Object {
     /// Elements of a collection; `None` for a string.
     pub fn elements(&self) -> Option<usize> {
         match self {
-            Object::Text(_) => None,
+            Object::String(_) => None,
             Object::Hash(hash) => Some(hash.len()),
             Object::Set(set) => Some(set.len()),
             Object::List(list) => Some(list.len()),
@@ -104,7 +104,7 @@ impl Object {
     /// Whether freeing it takes long enough to be noticed.
     pub fn is_large(&self) -> bool {
         match self {
-            Object::Text(text) => text.capacity() > LARGE_BYTES,
+            Object::String(text) => text.capacity() > LARGE_BYTES,
             Object::Stream(stream) => stream.freeing_steps() > LARGE_NODES,
             Object::Hash(_) | Object::SortedSet(_) | Object::List(_) | Object::Set(_) => {
                 let elements = self.elements().unwrap_or(0);
@@ -122,20 +122,20 @@ pub struct Value<'a> {
 
 /// A string's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Text<'a> {
+pub enum StringValue<'a> {
     Bytes(&'a [u8]),
     Integer(i64),
 }
 
 /// A value on its way from one key to another.
 #[derive(Debug)]
-pub struct Taken {
-    pub value: TakenValue,
+pub struct OwnedEntry {
+    pub value: OwnedValue,
     pub expiry_ms: Option<i64>,
 }
 
 #[derive(Debug)]
-pub enum TakenValue {
+pub enum OwnedValue {
     Bytes(Box<[u8]>),
     Integer(i64),
     Object(Object),
@@ -160,23 +160,23 @@ impl<'a> Value<'a> {
 
     /// The string here, or `None` if it is something else.
     #[inline]
-    pub fn text(&self) -> Option<Text<'a>> {
+    pub fn text(&self) -> Option<StringValue<'a>> {
         match self.entry.value() {
-            key_table::Value::Inline(bytes) => Some(Text::Bytes(bytes)),
-            key_table::Value::Integer(n) => Some(Text::Integer(n)),
-            key_table::Value::Object(Object::Text(text)) => Some(Text::Bytes(text)),
+            key_table::Value::Inline(bytes) => Some(StringValue::Bytes(bytes)),
+            key_table::Value::Integer(n) => Some(StringValue::Integer(n)),
+            key_table::Value::Object(Object::String(text)) => Some(StringValue::Bytes(text)),
             key_table::Value::Object(_) => None,
         }
     }
 
     /// A copy that can be put at another key.
-    pub fn to_taken(&self) -> Taken {
+    pub fn to_owned_entry(&self) -> OwnedEntry {
         let value = match self.entry.value() {
-            key_table::Value::Inline(bytes) => TakenValue::Bytes(bytes.into()),
-            key_table::Value::Integer(n) => TakenValue::Integer(n),
-            key_table::Value::Object(object) => TakenValue::Object(object.clone()),
+            key_table::Value::Inline(bytes) => OwnedValue::Bytes(bytes.into()),
+            key_table::Value::Integer(n) => OwnedValue::Integer(n),
+            key_table::Value::Object(object) => OwnedValue::Object(object.clone()),
         };
-        Taken { value, expiry_ms: self.expiry_ms() }
+        OwnedEntry { value, expiry_ms: self.expiry_ms() }
     }
 
     /// Elements of a collection; `None` for a string.
@@ -206,7 +206,7 @@ impl<'a> Value<'a> {
         match self.entry.value() {
             key_table::Value::Integer(_) => "int",
             key_table::Value::Inline(_) => "embstr",
-            key_table::Value::Object(Object::Text(_)) => "raw",
+            key_table::Value::Object(Object::String(_)) => "raw",
             key_table::Value::Object(Object::Hash(hash)) => hash.encoding_name(),
             key_table::Value::Object(Object::SortedSet(set)) => set.encoding_name(),
             key_table::Value::Object(Object::List(list)) => list.encoding_name(),
@@ -216,20 +216,20 @@ impl<'a> Value<'a> {
     }
 }
 
-impl Text<'_> {
+impl StringValue<'_> {
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         match self {
-            Text::Bytes(bytes) => bytes.len(),
-            Text::Integer(n) => wire::number::i64_text(*n).len(),
+            StringValue::Bytes(bytes) => bytes.len(),
+            StringValue::Integer(n) => wire::number::i64_text(*n).len(),
         }
     }
 
     /// The bytes a client sees, as its own copy.
     pub fn to_vec(&self) -> Vec<u8> {
         match self {
-            Text::Bytes(bytes) => bytes.to_vec(),
-            Text::Integer(n) => wire::number::i64_text(*n).to_vec(),
+            StringValue::Bytes(bytes) => bytes.to_vec(),
+            StringValue::Integer(n) => wire::number::i64_text(*n).to_vec(),
         }
     }
 
@@ -237,15 +237,15 @@ impl Text<'_> {
     #[inline]
     pub fn with_bytes<R>(&self, work: impl FnOnce(&[u8]) -> R) -> R {
         match self {
-            Text::Bytes(bytes) => work(bytes),
-            Text::Integer(n) => work(&wire::number::i64_text(*n)),
+            StringValue::Bytes(bytes) => work(bytes),
+            StringValue::Integer(n) => work(&wire::number::i64_text(*n)),
         }
     }
 
     /// Whether a reply should refer to it rather than copy it.
     #[inline]
     pub fn is_worth_a_reference(&self) -> bool {
-        matches!(self, Text::Bytes(bytes) if bytes.len() >= REFERRED_LEN_MIN)
+        matches!(self, StringValue::Bytes(bytes) if bytes.len() >= REFERRED_LEN_MIN)
     }
 
     pub fn equals(&self, other: &[u8]) -> bool {
@@ -255,8 +255,8 @@ impl Text<'_> {
     /// The integer it is, if it reads as one.
     pub fn integer(&self) -> Option<i64> {
         match self {
-            Text::Bytes(bytes) => wire::number::parse_i64(bytes),
-            Text::Integer(n) => Some(*n),
+            StringValue::Bytes(bytes) => wire::number::parse_i64(bytes),
+            StringValue::Integer(n) => Some(*n),
         }
     }
 
@@ -264,8 +264,8 @@ impl Text<'_> {
     #[inline]
     pub fn reply(&self, reply: &mut wire::reply::ReplyBuffer) {
         match self {
-            Text::Bytes(bytes) => reply.bulk(bytes),
-            Text::Integer(n) => reply.bulk_integer(*n),
+            StringValue::Bytes(bytes) => reply.bulk(bytes),
+            StringValue::Integer(n) => reply.bulk_integer(*n),
         }
     }
 }

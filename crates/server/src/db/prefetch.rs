@@ -20,7 +20,7 @@ use structures::packed_map;
 
 /// What a command looks at inside the value of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sought<'a> {
+pub enum PrefetchTarget<'a> {
     /// The value's head.
     Value,
     /// A field or a member.
@@ -32,10 +32,10 @@ pub enum Sought<'a> {
 
 /// One key that a command of the batch will look up.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct PrefetchKey<'a> {
     pub db_index: usize,
     pub hash: u64,
-    pub sought: Sought<'a>,
+    pub target: PrefetchTarget<'a>,
 }
 
 /// Keys of the command at hand beyond those that its batch has fetched.
@@ -61,9 +61,9 @@ const BUCKETS_CACHED_MAX: usize = 2048;
 /// A lookup that has found its object.
 enum Inside<'a> {
     /// The object is known to be there, what it points at is on its way.
-    Boxed(&'a Object, Sought<'a>),
+    Boxed(&'a Object, PrefetchTarget<'a>),
     Record(packed_map::Probe<'a>),
-    Stepwise(&'a Object, Sought<'a>, u32),
+    Stepwise(&'a Object, PrefetchTarget<'a>, u32),
     Ordered(super::sorted_set::Probe<'a>),
 }
 
@@ -92,8 +92,8 @@ impl Db {
     }
 
     /// Fetches what the lookups will touch, all of them side by side.
-    pub fn prefetch(&self, wanted: &[Wanted<'_>]) {
-        let mut keys: Vec<(Probe, Wanted<'_>)> = wanted
+    pub fn prefetch(&self, wanted: &[PrefetchKey<'_>]) {
+        let mut keys: Vec<(Probe, PrefetchKey<'_>)> = wanted
             .iter()
             .map(|&wanted| (Probe::start(&self.databases[wanted.db_index], wanted.hash), wanted))
             .collect();
@@ -103,7 +103,7 @@ impl Db {
                 ProbeState::More => true,
                 ProbeState::Done => false,
                 ProbeState::Object(object) => {
-                    inside.extend(begin(object, wanted.sought));
+                    inside.extend(begin(object, wanted.target));
                     false
                 }
             });
@@ -140,9 +140,9 @@ impl Db {
             return;
         }
         let db_index = self.selected;
-        let wanted: Vec<Wanted<'_>> = hashes[piece.clone()]
+        let wanted: Vec<PrefetchKey<'_>> = hashes[piece.clone()]
             .iter()
-            .map(|&hash| Wanted { db_index, hash, sought: Sought::Value })
+            .map(|&hash| PrefetchKey { db_index, hash, target: PrefetchTarget::Value })
             .collect();
         self.prefetch(&wanted);
         self.figures.count_prefetch(wanted.len());
@@ -153,17 +153,17 @@ impl Db {
 
 /// Asks for what the object points at; `None` if that is all there is to fetch.
 #[inline]
-fn begin<'a>(object: &'a Object, sought: Sought<'a>) -> Option<Inside<'a>> {
+fn begin<'a>(object: &'a Object, target: PrefetchTarget<'a>) -> Option<Inside<'a>> {
     match object {
-        Object::Text(text) => {
+        Object::String(text) => {
             text.prefetch_head();
-            Some(Inside::Boxed(object, sought))
+            Some(Inside::Boxed(object, target))
         }
-        Object::Hash(hash) => hash.prefetch_head().then_some(Inside::Boxed(object, sought)),
-        Object::Set(set) => set.prefetch_head().then_some(Inside::Boxed(object, sought)),
-        Object::SortedSet(set) => set.prefetch_head().then_some(Inside::Boxed(object, sought)),
-        Object::List(list) => list.prefetch_head().then_some(Inside::Boxed(object, sought)),
-        Object::Stream(stream) => stream.prefetch_head().then_some(Inside::Boxed(object, sought)),
+        Object::Hash(hash) => hash.prefetch_head().then_some(Inside::Boxed(object, target)),
+        Object::Set(set) => set.prefetch_head().then_some(Inside::Boxed(object, target)),
+        Object::SortedSet(set) => set.prefetch_head().then_some(Inside::Boxed(object, target)),
+        Object::List(list) => list.prefetch_head().then_some(Inside::Boxed(object, target)),
+        Object::Stream(stream) => stream.prefetch_head().then_some(Inside::Boxed(object, target)),
     }
 }
 
@@ -171,7 +171,7 @@ fn begin<'a>(object: &'a Object, sought: Sought<'a>) -> Option<Inside<'a>> {
 #[inline]
 fn step(inside: &mut Inside<'_>) -> bool {
     match inside {
-        Inside::Boxed(object, sought) => match enter(object, *sought) {
+        Inside::Boxed(object, target) => match enter(object, *target) {
             Some(next) => {
                 *inside = next;
                 true
@@ -180,48 +180,48 @@ fn step(inside: &mut Inside<'_>) -> bool {
         },
         Inside::Record(probe) => probe.step(),
         Inside::Ordered(probe) => probe.step(),
-        Inside::Stepwise(object, sought, done) => {
+        Inside::Stepwise(object, target, done) => {
             *done += 1;
-            prefetch_step(object, *sought, *done)
+            prefetch_step(object, *target, *done)
         }
     }
 }
 
 /// The object's head has come: begins the search for the element.
-fn enter<'a>(object: &'a Object, sought: Sought<'a>) -> Option<Inside<'a>> {
-    match (object, sought) {
-        (Object::Text(text), _) => {
+fn enter<'a>(object: &'a Object, target: PrefetchTarget<'a>) -> Option<Inside<'a>> {
+    match (object, target) {
+        (Object::String(text), _) => {
             text.prefetch_bytes(TEXT_BYTES_FETCHED_MAX);
             None
         }
-        (Object::Hash(hash), Sought::Element(field)) => hash.probe(field).map(Inside::Record),
-        (Object::SortedSet(set), Sought::Element(member)) => set.probe(member).map(Inside::Ordered),
-        (Object::Set(set), Sought::Element(member)) => match set.probe(member) {
+        (Object::Hash(hash), PrefetchTarget::Element(field)) => hash.probe(field).map(Inside::Record),
+        (Object::SortedSet(set), PrefetchTarget::Element(member)) => set.probe(member).map(Inside::Ordered),
+        (Object::Set(set), PrefetchTarget::Element(member)) => match set.probe(member) {
             Some(probe) => Some(Inside::Record(probe)),
-            None => prefetch_step(object, sought, 0).then_some(Inside::Stepwise(object, sought, 0)),
+            None => prefetch_step(object, target, 0).then_some(Inside::Stepwise(object, target, 0)),
         },
         (Object::List(_) | Object::Stream(_), _) => {
-            prefetch_step(object, sought, 0).then_some(Inside::Stepwise(object, sought, 0))
+            prefetch_step(object, target, 0).then_some(Inside::Stepwise(object, target, 0))
         }
         (Object::Hash(_) | Object::Set(_) | Object::SortedSet(_), _) => None,
     }
 }
 
 /// Fetches the next of what a lookup that is numbered by steps touches; whether there is more.
-fn prefetch_step(object: &Object, sought: Sought<'_>, step: u32) -> bool {
+fn prefetch_step(object: &Object, target: PrefetchTarget<'_>, step: u32) -> bool {
     match object {
-        Object::Set(set) => match sought {
-            Sought::Element(member) => set.prefetch_integer(member, step),
+        Object::Set(set) => match target {
+            PrefetchTarget::Element(member) => set.prefetch_integer(member, step),
             _ => false,
         },
         Object::List(list) => {
-            let end = if sought == Sought::Back { End::Right } else { End::Left };
+            let end = if target == PrefetchTarget::Back { End::Right } else { End::Left };
             list.prefetch_end(end, step)
         }
         Object::Stream(stream) => {
             stream.prefetch_append();
             false
         }
-        Object::Text(_) | Object::Hash(_) | Object::SortedSet(_) => false,
+        Object::String(_) | Object::Hash(_) | Object::SortedSet(_) => false,
     }
 }

@@ -1,17 +1,17 @@
 //! Values as RDB files and DUMP payloads hold them: each type's module writes its encodings as they lie in memory
-//! where the format has the same, and reads every form that servers up to Valkey 9.1 and Redis 7.2 have written.
+//! where the format has the same, and reads every encoding that servers up to Valkey 9.1 and Redis 7.2 have written.
 //!
-//! Nothing read is trusted: a compact form is checked to the last byte before it is kept, and what holds an element
+//! Nothing read is trusted: a compact encoding is checked to the last byte before it is kept, and what holds an element
 //! twice is refused.
 
 pub mod batch;
 
 use super::Db;
-use super::collection::{EncodingLimits, Means};
+use super::collection::{CollectionContext, EncodingLimits};
 use super::field_expiry::earliest_expiry_ms;
 use super::hash::Hash;
 use super::list::List;
-use super::object::{Object, Text, Value};
+use super::object::{Object, StringValue, Value};
 use super::set::Set;
 use super::sorted_set::SortedSet;
 use super::stream::Stream;
@@ -33,22 +33,28 @@ pub enum ReadValue {
     Object(Object),
     /// A collection without elements, as some old servers have written: there is no such key.
     Empty,
-    /// All fields of a hash were due.
+    /// All fields of a hash were expired.
     AllExpired,
 }
 
 /// How values are read.
-pub struct ReadMeans<'a> {
+pub struct ReadContext<'a> {
     pub limits: &'a EncodingLimits,
     pub seed: HashSeed,
     pub random: &'a mut Random,
     /// Fields that expire before this are left out, if given.
-    pub fields_due_before_ms: Option<i64>,
+    pub fields_expired_before_ms: Option<i64>,
 }
 
-impl ReadMeans<'_> {
-    pub(super) fn means(&mut self) -> Means<'_> {
-        Means { limits: self.limits, seed: self.seed, random: self.random, now_ms: 0, due_fields: None }
+impl ReadContext<'_> {
+    pub(super) fn context(&mut self) -> CollectionContext<'_> {
+        CollectionContext {
+            limits: self.limits,
+            seed: self.seed,
+            random: self.random,
+            now_ms: 0,
+            expired_fields: None,
+        }
     }
 }
 
@@ -59,10 +65,10 @@ pub(super) fn corrupt<T>(what: &'static str) -> Result<T> {
     Err(ReadError::Corrupt(what))
 }
 
-pub(super) fn write_text<W: Write>(writer: &mut Writer<W>, text: Text<'_>) -> io::Result<()> {
+pub(super) fn write_text<W: Write>(writer: &mut Writer<W>, text: StringValue<'_>) -> io::Result<()> {
     match text {
-        Text::Bytes(bytes) => writer.string(bytes),
-        Text::Integer(n) => writer.integer(n),
+        StringValue::Bytes(bytes) => writer.string(bytes),
+        StringValue::Integer(n) => writer.integer(n),
     }
 }
 
@@ -84,7 +90,7 @@ impl FirstError {
 /// The type of a value in files.
 pub fn kind_of(value: &Value<'_>) -> u8 {
     match value.entry().value() {
-        Stored::Inline(_) | Stored::Integer(_) | Stored::Object(Object::Text(_)) => kind::STRING,
+        Stored::Inline(_) | Stored::Integer(_) | Stored::Object(Object::String(_)) => kind::STRING,
         Stored::Object(Object::Hash(hash)) => hash.rdb_kind(),
         Stored::Object(Object::Set(set)) => set.rdb_kind(),
         Stored::Object(Object::SortedSet(set)) => set.rdb_kind(),
@@ -102,7 +108,7 @@ pub struct LoadedKey {
     /// A key that is there already gives way.
     pub replaces: bool,
     /// Fields that expire before this are left out, if given.
-    pub fields_due_before_ms: Option<i64>,
+    pub fields_expired_before_ms: Option<i64>,
 }
 
 /// What became of a key that was read.
@@ -126,7 +132,7 @@ impl Db {
         key: &[u8],
         about: LoadedKey,
     ) -> Result<Loaded> {
-        let value = self.read_value(reader, kind, about.fields_due_before_ms)?;
+        let value = self.read_value(reader, kind, about.fields_expired_before_ms)?;
         Ok(match value {
             ReadValue::Empty => Loaded::Empty,
             ReadValue::AllExpired => Loaded::AllExpired,
@@ -156,15 +162,15 @@ impl Db {
         &mut self,
         reader: &mut Reader<R>,
         kind: u8,
-        fields_due_before_ms: Option<i64>,
+        fields_expired_before_ms: Option<i64>,
     ) -> Result<ReadValue> {
-        let mut means = ReadMeans {
+        let mut context = ReadContext {
             limits: &self.limits,
             seed: self.seed,
             random: &mut self.random,
-            fields_due_before_ms,
+            fields_expired_before_ms,
         };
-        read_value(reader, kind, &mut means)
+        read_value(reader, kind, &mut context)
     }
 
     /// Puts a value that was read into the selected database. Says nothing.
@@ -212,7 +218,7 @@ pub fn write_value<W: Write>(writer: &mut Writer<W>, value: &Value<'_>) -> io::R
     match value.entry().value() {
         Stored::Inline(bytes) => writer.string(bytes),
         Stored::Integer(n) => writer.integer(n),
-        Stored::Object(Object::Text(text)) => writer.string(text),
+        Stored::Object(Object::String(text)) => writer.string(text),
         Stored::Object(Object::Hash(hash)) => hash.write_rdb(writer),
         Stored::Object(Object::Set(set)) => set.write_rdb(writer),
         Stored::Object(Object::SortedSet(set)) => set.write_rdb(writer),
@@ -222,22 +228,28 @@ pub fn write_value<W: Write>(writer: &mut Writer<W>, value: &Value<'_>) -> io::R
 }
 
 /// Reads the value that follows its type.
-pub fn read_value<R: Read>(reader: &mut Reader<R>, kind: u8, means: &mut ReadMeans<'_>) -> Result<ReadValue> {
+pub fn read_value<R: Read>(
+    reader: &mut Reader<R>,
+    kind: u8,
+    context: &mut ReadContext<'_>,
+) -> Result<ReadValue> {
     let object = match kind {
         kind::STRING => return read_string(reader),
         kind::HASH | kind::HASH_2 | kind::HASH_LISTPACK | kind::HASH_ZIPLIST | kind::HASH_ZIPMAP => {
-            match Hash::read_rdb(reader, kind, means)? {
+            match Hash::read_rdb(reader, kind, context)? {
                 Some(hash) => Object::Hash(hash),
                 None if kind == kind::HASH_2 => return Ok(ReadValue::AllExpired),
                 None => return Ok(ReadValue::Empty),
             }
         }
-        kind::SET | kind::SET_INTSET | kind::SET_LISTPACK => Object::Set(Set::read_rdb(reader, kind, means)?),
+        kind::SET | kind::SET_INTSET | kind::SET_LISTPACK => {
+            Object::Set(Set::read_rdb(reader, kind, context)?)
+        }
         kind::ZSET | kind::ZSET_2 | kind::ZSET_LISTPACK | kind::ZSET_ZIPLIST => {
-            Object::SortedSet(SortedSet::read_rdb(reader, kind, means)?)
+            Object::SortedSet(SortedSet::read_rdb(reader, kind, context)?)
         }
         kind::LIST | kind::LIST_ZIPLIST | kind::LIST_QUICKLIST | kind::LIST_QUICKLIST_2 => {
-            Object::List(List::read_rdb(reader, kind, means)?)
+            Object::List(List::read_rdb(reader, kind, context)?)
         }
         kind::STREAM_LISTPACKS | kind::STREAM_LISTPACKS_2 | kind::STREAM_LISTPACKS_3 => {
             return Ok(ReadValue::Object(Object::Stream(Stream::read_rdb(reader, kind)?)));
@@ -263,7 +275,7 @@ fn read_string<R: Read>(reader: &mut Reader<R>) -> Result<ReadValue> {
 /// A compact list of `width` elements each of which the first is unlike all others: fields or members.
 pub(super) fn unique_listpack(bytes: &[u8], width: usize, what: &'static str) -> Result<Listpack> {
     let Ok(list) = Listpack::validate(bytes) else { return corrupt(what) };
-    if !list.len().is_multiple_of(width) || !is_unique(list.iter().step_by(width).map(listpack_text)) {
+    if !list.len().is_multiple_of(width) || !is_unique(list.iter().step_by(width).map(listpack_value)) {
         return corrupt(what);
     }
     Ok(list)
@@ -272,7 +284,7 @@ pub(super) fn unique_listpack(bytes: &[u8], width: usize, what: &'static str) ->
 /// The elements of an old compact list, as a new one; see [`unique_listpack`].
 pub(super) fn unique_ziplist(bytes: &[u8], width: usize, what: &'static str) -> Result<Listpack> {
     let list = ziplist_elements(bytes, what)?;
-    if !list.len().is_multiple_of(width) || !is_unique(list.iter().step_by(width).map(listpack_text)) {
+    if !list.len().is_multiple_of(width) || !is_unique(list.iter().step_by(width).map(listpack_value)) {
         return corrupt(what);
     }
     Ok(list)
@@ -298,7 +310,7 @@ pub(super) fn zipmap_elements(bytes: &[u8]) -> Result<Listpack> {
     let Ok(pairs) = zipmap::parse(bytes) else { return corrupt("Zipmap integrity check failed.") };
     let mut list = Listpack::new();
     if !list.fits(bytes.len(), 2 * pairs.len())
-        || !is_unique(pairs.iter().map(|(field, _)| Text::Bytes(field)))
+        || !is_unique(pairs.iter().map(|(field, _)| StringValue::Bytes(field)))
     {
         return corrupt("Hash zipmap with dup elements, or big length");
     }
@@ -309,18 +321,18 @@ pub(super) fn zipmap_elements(bytes: &[u8]) -> Result<Listpack> {
     Ok(list)
 }
 
-pub(super) fn listpack_text(element: Element<'_>) -> Text<'_> {
+pub(super) fn listpack_value(element: Element<'_>) -> StringValue<'_> {
     match element {
-        Element::Integer(n) => Text::Integer(n),
-        Element::Bytes(bytes) => Text::Bytes(bytes),
+        Element::Integer(n) => StringValue::Integer(n),
+        Element::Bytes(bytes) => StringValue::Bytes(bytes),
     }
 }
 
 /// Lists up to this long are searched for doubles by comparing all with all.
 const COMPARED_MAX: usize = 8;
 
-fn is_unique<'a>(texts: impl Iterator<Item = Text<'a>>) -> bool {
-    let texts: Vec<Text<'a>> = texts.collect();
+fn is_unique<'a>(texts: impl Iterator<Item = StringValue<'a>>) -> bool {
+    let texts: Vec<StringValue<'a>> = texts.collect();
     if texts.len() <= COMPARED_MAX {
         return (1..texts.len()).all(|at| texts[..at].iter().all(|other| !same(*other, texts[at])));
     }
@@ -328,7 +340,7 @@ fn is_unique<'a>(texts: impl Iterator<Item = Text<'a>>) -> bool {
     texts.iter().all(|text| seen.insert(text.to_vec()))
 }
 
-fn same(a: Text<'_>, b: Text<'_>) -> bool {
+fn same(a: StringValue<'_>, b: StringValue<'_>) -> bool {
     a.with_bytes(|bytes| b.equals(bytes))
 }
 

@@ -6,9 +6,9 @@ mod rdb;
 #[cfg(test)]
 mod tests;
 
-use super::collection::{Collection, EncodingLimits, Means};
+use super::collection::{Collection, CollectionContext, EncodingLimits};
 use super::layout::Layout;
-use super::object::{Kind, Object, Text};
+use super::object::{Kind, Object, StringValue};
 use mixed::Mixed;
 use structures::hash::HashSeed;
 use structures::integer_set::{IntegerSet, SMALL_MAX, cursor};
@@ -21,11 +21,11 @@ use structures::unaligned_box::UnalignedBox;
 
 #[derive(Clone, Debug)]
 pub struct Set {
-    form: Form,
+    encoding: Encoding,
 }
 
 #[derive(Clone, Debug)]
-enum Form {
+enum Encoding {
     Integers {
         set: IntegerSet,
         /// It has been past the limit for small integer sets: a reference server would keep it as a table.
@@ -40,7 +40,7 @@ impl Collection for Set {
     const KIND: Kind = Kind::Set;
 
     fn new(_limits: &EncodingLimits, _seed: HashSeed) -> Self {
-        Set { form: Form::Integers { set: IntegerSet::new(), outgrown: false } }
+        Set { encoding: Encoding::Integers { set: IntegerSet::new(), outgrown: false } }
     }
 
     fn of(object: &Object) -> Option<&Self> {
@@ -60,82 +60,82 @@ impl Collection for Set {
     }
 }
 
-fn text(element: Element<'_>) -> Text<'_> {
+fn text(element: Element<'_>) -> StringValue<'_> {
     match element {
-        Element::Integer(n) => Text::Integer(n),
-        Element::Bytes(bytes) => Text::Bytes(bytes),
+        Element::Integer(n) => StringValue::Integer(n),
+        Element::Bytes(bytes) => StringValue::Bytes(bytes),
     }
 }
 
 impl Set {
     pub fn len(&self) -> usize {
-        match &self.form {
-            Form::Integers { set, .. } => set.len() as usize,
-            Form::Compact(list) => list.len(),
-            Form::Packed(set) => set.len(),
-            Form::Mixed(set) => set.len(),
+        match &self.encoding {
+            Encoding::Integers { set, .. } => set.len() as usize,
+            Encoding::Compact(list) => list.len(),
+            Encoding::Packed(set) => set.len(),
+            Encoding::Mixed(set) => set.len(),
         }
     }
 
     pub(super) fn check(&self) {
-        match &self.form {
-            Form::Integers { set, .. } => set.check(),
-            Form::Compact(list) => super::check::check_unique(list, 1),
-            Form::Packed(set) => set.check(),
-            Form::Mixed(set) => set.check(),
+        match &self.encoding {
+            Encoding::Integers { set, .. } => set.check(),
+            Encoding::Compact(list) => super::check::check_unique(list, 1),
+            Encoding::Packed(set) => set.check(),
+            Encoding::Mixed(set) => set.check(),
         }
     }
 
     /// Bytes held from the allocator, this value itself left out.
     pub fn memory_bytes(&self) -> usize {
-        match &self.form {
-            Form::Integers { set, .. } => set.memory_bytes(),
-            Form::Compact(list) => list.memory_bytes(),
-            Form::Packed(set) => usable_size(size_of::<PackedSet>()) + set.memory_bytes(),
-            Form::Mixed(set) => usable_size(size_of::<Mixed>()) + set.memory_bytes(),
+        match &self.encoding {
+            Encoding::Integers { set, .. } => set.memory_bytes(),
+            Encoding::Compact(list) => list.memory_bytes(),
+            Encoding::Packed(set) => usable_size(size_of::<PackedSet>()) + set.memory_bytes(),
+            Encoding::Mixed(set) => usable_size(size_of::<Mixed>()) + set.memory_bytes(),
         }
     }
 
     pub fn layout(&self) -> Layout {
-        match &self.form {
-            Form::Integers { set: IntegerSet::Small(sorted), .. } => {
+        match &self.encoding {
+            Encoding::Integers { set: IntegerSet::Small(sorted), .. } => {
                 Layout::new("sorted integers", vec![("pages", 1)])
                     .packed(sorted.as_bytes().len(), sorted.memory_bytes())
             }
-            Form::Integers { set: IntegerSet::Large(pages), .. } => {
+            Encoding::Integers { set: IntegerSet::Large(pages), .. } => {
                 let figures = pages.figures();
                 let parts =
                     vec![("pages", figures.pages), ("runs", figures.runs), ("bitmaps", figures.bitmaps)];
                 Layout::new("integer pages", parts).packed(figures.used_bytes, figures.page_bytes)
             }
-            Form::Compact(list) => Layout::of_listpack(list),
-            Form::Packed(set) => Layout::new("packed set", vec![("pages", set.pages_len())])
+            Encoding::Compact(list) => Layout::of_listpack(list),
+            Encoding::Packed(set) => Layout::new("packed set", vec![("pages", set.pages_len())])
                 .packed(set.used_bytes(), set.page_bytes()),
-            Form::Mixed(set) => set.layout(),
+            Encoding::Mixed(set) => set.layout(),
         }
     }
 
     /// Asks for what the value points at; whether more can be fetched once that has come.
     #[inline]
     pub fn prefetch_head(&self) -> bool {
-        match &self.form {
-            Form::Compact(list) => {
+        match &self.encoding {
+            Encoding::Compact(list) => {
                 list.prefetch();
                 false
             }
-            Form::Integers { set: IntegerSet::Large(pages), .. } => {
+            Encoding::Integers { set: IntegerSet::Large(pages), .. } => {
                 prefetch_object(&**pages);
                 true
             }
-            Form::Integers { set: IntegerSet::Small(sorted), .. } => {
+            Encoding::Integers { set: IntegerSet::Small(sorted), .. } => {
                 sorted.prefetch();
                 false
             }
-            Form::Packed(set) => {
+            Encoding::Packed(set) => {
                 prefetch_object(&**set);
                 true
             }
-            Form::Mixed(set) => {
+            Encoding::Mixed(set) => {
                 prefetch_object(&**set);
                 true
             }
@@ -145,68 +145,70 @@ impl Set {
     /// A lookup of the member in steps, where members are found by their hashes.
     #[inline]
     pub fn probe(&self, member: &[u8]) -> Option<Probe<'_>> {
-        match &self.form {
-            Form::Integers { .. } | Form::Compact(_) => None,
-            Form::Packed(set) => Some(set.probe(set.hash(member))),
-            Form::Mixed(set) => set.probe(member),
+        match &self.encoding {
+            Encoding::Integers { .. } | Encoding::Compact(_) => None,
+            Encoding::Packed(set) => Some(set.probe(set.hash(member))),
+            Encoding::Mixed(set) => set.probe(member),
         }
     }
 
     /// Asks for what a lookup among integers touches, a fetch at a step from 0 on; whether there is more.
     pub fn prefetch_integer(&self, member: &[u8], step: u32) -> bool {
-        match (&self.form, wire::number::parse_i64(member)) {
-            (Form::Integers { set, .. }, Some(value)) => set.prefetch(value, step + 1),
-            (Form::Mixed(set), Some(value)) => set.integers.prefetch(value, step),
+        match (&self.encoding, wire::number::parse_i64(member)) {
+            (Encoding::Integers { set, .. }, Some(value)) => set.prefetch(value, step + 1),
+            (Encoding::Mixed(set), Some(value)) => set.integers.prefetch(value, step),
             _ => false,
         }
     }
 
     pub fn encoding_name(&self) -> &'static str {
-        match &self.form {
-            Form::Integers { outgrown: false, .. } => "intset",
-            Form::Compact(_) => "listpack",
-            Form::Integers { outgrown: true, .. } | Form::Packed(_) | Form::Mixed(_) => "hashtable",
+        match &self.encoding {
+            Encoding::Integers { outgrown: false, .. } => "intset",
+            Encoding::Compact(_) => "listpack",
+            Encoding::Integers { outgrown: true, .. } | Encoding::Packed(_) | Encoding::Mixed(_) => {
+                "hashtable"
+            }
         }
     }
 
     #[inline]
     pub fn contains(&self, member: &[u8]) -> bool {
-        match &self.form {
-            Form::Integers { set, .. } => {
+        match &self.encoding {
+            Encoding::Integers { set, .. } => {
                 wire::number::parse_i64(member).is_some_and(|value| set.contains(value))
             }
-            Form::Compact(list) => find(list, member).is_some(),
-            Form::Packed(set) => set.contains(member),
-            Form::Mixed(set) => set.contains(member),
+            Encoding::Compact(list) => find(list, member).is_some(),
+            Encoding::Packed(set) => set.contains(member),
+            Encoding::Mixed(set) => set.contains(member),
         }
     }
 
     /// As [`Set::contains`], for a member that came out of another set.
-    pub fn contains_text(&self, member: Text<'_>) -> bool {
-        match (&self.form, member) {
-            (Form::Integers { set, .. }, Text::Integer(value)) => set.contains(value),
-            (Form::Mixed(set), Text::Integer(value)) => set.integers.contains(value),
+    pub fn contains_value(&self, member: StringValue<'_>) -> bool {
+        match (&self.encoding, member) {
+            (Encoding::Integers { set, .. }, StringValue::Integer(value)) => set.contains(value),
+            (Encoding::Mixed(set), StringValue::Integer(value)) => set.integers.contains(value),
             _ => member.with_bytes(|bytes| self.contains(bytes)),
         }
     }
 
     /// Whether the member is new.
-    pub fn add(&mut self, member: &[u8], means: &Means<'_>) -> bool {
-        if let Form::Integers { set, outgrown } = &mut self.form {
+    pub fn add(&mut self, member: &[u8], context: &CollectionContext<'_>) -> bool {
+        if let Encoding::Integers { set, outgrown } = &mut self.encoding {
             match wire::number::parse_i64(member) {
                 Some(value) => {
                     let added = set.insert(value);
-                    *outgrown |= set.len() as usize > means.limits.set_intset_entries_max;
+                    *outgrown |= set.len() as usize > context.limits.set_intset_entries_max;
                     return added;
                 }
-                None => self.leave_integers(member.len(), means),
+                None => self.leave_integers(member.len(), context),
             }
         }
-        if let Form::Compact(list) = &mut self.form {
+        if let Encoding::Compact(list) = &mut self.encoding {
             if find(list, member).is_some() {
                 return false;
             }
-            let limits = means.limits;
+            let limits = context.limits;
             if list.len() < limits.set_listpack_entries_max
                 && member.len() <= limits.set_listpack_value_bytes_max
                 && list.fits(member.len(), 1)
@@ -214,36 +216,40 @@ impl Set {
                 list.push_back(member);
                 return true;
             }
-            self.pack(means.seed);
+            self.pack(context.seed);
         }
-        match &mut self.form {
-            Form::Packed(set) => set.insert(member),
-            Form::Mixed(set) => set.add(member),
-            Form::Integers { .. } | Form::Compact(_) => unreachable!("what is neither is packed by now"),
+        match &mut self.encoding {
+            Encoding::Packed(set) => set.insert(member),
+            Encoding::Mixed(set) => set.add(member),
+            Encoding::Integers { .. } | Encoding::Compact(_) => {
+                unreachable!("what is neither is packed by now")
+            }
         }
     }
 
-    /// Chooses the form of a new set that is about to get `count` members, `first` among them.
-    pub fn expect(&mut self, first: &[u8], count: usize, means: &Means<'_>) {
+    /// Chooses the encoding of a new set that is about to get `count` members, `first` among them.
+    pub fn expect(&mut self, first: &[u8], count: usize, context: &CollectionContext<'_>) {
         assert!(self.len() == 0, "only a new set is free to choose");
-        let limits = means.limits;
+        let limits = context.limits;
         let integers = wire::number::parse_i64(first).is_some();
         if integers && count <= limits.set_intset_entries_max {
             return;
         }
         if count <= limits.set_listpack_entries_max {
-            self.form = Form::Compact(Listpack::new());
-        } else if let Form::Integers { outgrown, .. } = &mut self.form {
+            self.encoding = Encoding::Compact(Listpack::new());
+        } else if let Encoding::Integers { outgrown, .. } = &mut self.encoding {
             *outgrown = true;
         }
     }
 
-    /// Chooses the form of a set that is asked to take `count` members at once: where they alone would outgrow a
-    /// small form, it is left before they are added, whether or not they are new.
-    pub fn expect_more(&mut self, count: usize, means: &Means<'_>) {
-        match &mut self.form {
-            Form::Compact(_) if count > means.limits.set_listpack_entries_max => self.pack(means.seed),
-            Form::Integers { outgrown, .. } if count > means.limits.set_intset_entries_max => {
+    /// Chooses the encoding of a set that is asked to take `count` members at once: where they alone would outgrow a
+    /// small encoding, it is left before they are added, whether or not they are new.
+    pub fn expect_more(&mut self, count: usize, context: &CollectionContext<'_>) {
+        match &mut self.encoding {
+            Encoding::Compact(_) if count > context.limits.set_listpack_entries_max => {
+                self.pack(context.seed)
+            }
+            Encoding::Integers { outgrown, .. } if count > context.limits.set_intset_entries_max => {
                 *outgrown = true
             }
             _ => {}
@@ -251,19 +257,19 @@ impl Set {
     }
 
     /// A member of `len` bytes that is no integer is about to be added.
-    fn leave_integers(&mut self, len: usize, means: &Means<'_>) {
-        let Form::Integers { set, outgrown } = &mut self.form else { return };
-        let limits = means.limits;
+    fn leave_integers(&mut self, len: usize, context: &CollectionContext<'_>) {
+        let Encoding::Integers { set, outgrown } = &mut self.encoding else { return };
+        let limits = context.limits;
         let compact = !*outgrown
             && (set.len() as usize) < limits.set_listpack_entries_max
             && len <= limits.set_listpack_value_bytes_max;
         if compact {
-            self.form = Form::Compact(integers_as_list(set));
+            self.encoding = Encoding::Compact(integers_as_list(set));
         } else if set.len() <= SMALL_MAX as u64 {
-            self.pack(means.seed);
+            self.pack(context.seed);
         } else {
             let integers = std::mem::take(set);
-            self.form = Form::Mixed(UnalignedBox::new(Mixed::new(integers, means.seed)));
+            self.encoding = Encoding::Mixed(UnalignedBox::new(Mixed::new(integers, context.seed)));
         }
     }
 
@@ -272,22 +278,22 @@ impl Set {
         self.for_each(&mut |member| {
             member.with_bytes(|bytes| packed.insert(bytes));
         });
-        self.form = Form::Packed(UnalignedBox::new(packed));
+        self.encoding = Encoding::Packed(UnalignedBox::new(packed));
     }
 
     /// Whether the member was there.
     pub fn remove(&mut self, member: &[u8]) -> bool {
-        match &mut self.form {
-            Form::Integers { set, .. } => {
+        match &mut self.encoding {
+            Encoding::Integers { set, .. } => {
                 wire::number::parse_i64(member).is_some_and(|value| set.remove(value))
             }
-            Form::Packed(set) => set.remove(member),
-            Form::Mixed(set) => {
+            Encoding::Packed(set) => set.remove(member),
+            Encoding::Mixed(set) => {
                 let removed = set.remove(member);
                 self.leave_mixed();
                 removed
             }
-            Form::Compact(list) => match find(list, member) {
+            Encoding::Compact(list) => match find(list, member) {
                 Some(at) => {
                     list.remove(at);
                     true
@@ -299,17 +305,17 @@ impl Set {
 
     /// A part of a mixed set may have lost its last member: the other is the whole set then.
     fn leave_mixed(&mut self) {
-        let Form::Mixed(set) = &mut self.form else { return };
+        let Encoding::Mixed(set) = &mut self.encoding else { return };
         if set.others.is_empty() {
             let set = std::mem::take(&mut set.integers);
-            self.form = Form::Integers { set, outgrown: true };
+            self.encoding = Encoding::Integers { set, outgrown: true };
         } else if set.integers.is_empty() {
             let others = set.others.take();
-            self.form = Form::Packed(UnalignedBox::new(others));
+            self.encoding = Encoding::Packed(UnalignedBox::new(others));
         }
     }
 
-    pub fn for_each(&self, visit: &mut dyn FnMut(Text<'_>)) {
+    pub fn for_each(&self, visit: &mut dyn FnMut(StringValue<'_>)) {
         self.any(&mut |member| {
             visit(member);
             false
@@ -317,29 +323,29 @@ impl Set {
     }
 
     /// Visits members until one satisfies `visit`; whether one did.
-    pub fn any(&self, visit: &mut dyn FnMut(Text<'_>) -> bool) -> bool {
-        match &self.form {
-            Form::Integers { set, .. } => set.iter().any(|value| visit(Text::Integer(value))),
-            Form::Compact(list) => list.iter().any(|element| visit(text(element))),
-            Form::Packed(set) => set.iter().any(|member| visit(Text::Bytes(member))),
-            Form::Mixed(set) => set.any(visit),
+    pub fn any(&self, visit: &mut dyn FnMut(StringValue<'_>) -> bool) -> bool {
+        match &self.encoding {
+            Encoding::Integers { set, .. } => set.iter().any(|value| visit(StringValue::Integer(value))),
+            Encoding::Compact(list) => list.iter().any(|element| visit(text(element))),
+            Encoding::Packed(set) => set.iter().any(|member| visit(StringValue::Bytes(member))),
+            Encoding::Mixed(set) => set.any(visit),
         }
     }
 
     /// Visits about as many members as are wanted and returns the next cursor, 0 at the end; a small set is visited
     /// whole. Cursors of packed pages and of integers are told apart, so that members which stay are met through
-    /// every change from one form to another: what a cursor does not speak of is visited from its beginning.
-    pub fn scan(&self, cursor: u64, wanted: usize, visit: &mut dyn FnMut(Text<'_>)) -> u64 {
-        match &self.form {
-            Form::Packed(set) => {
+    /// every change from one encoding to another: what a cursor does not speak of is visited from its beginning.
+    pub fn scan(&self, cursor: u64, wanted: usize, visit: &mut dyn FnMut(StringValue<'_>)) -> u64 {
+        match &self.encoding {
+            Encoding::Packed(set) => {
                 let cursor = if cursor < cursor::FIRST { cursor } else { 0 };
-                set.scan(cursor, wanted, &mut |member| visit(Text::Bytes(member)))
+                set.scan(cursor, wanted, &mut |member| visit(StringValue::Bytes(member)))
             }
-            Form::Integers { set, outgrown: true } => {
-                set.scan(cursor, wanted, |value| visit(Text::Integer(value)))
+            Encoding::Integers { set, outgrown: true } => {
+                set.scan(cursor, wanted, |value| visit(StringValue::Integer(value)))
             }
-            Form::Mixed(set) => set.scan(cursor, wanted, visit),
-            Form::Integers { .. } | Form::Compact(_) => {
+            Encoding::Mixed(set) => set.scan(cursor, wanted, visit),
+            Encoding::Integers { .. } | Encoding::Compact(_) => {
                 self.for_each(visit);
                 0
             }
@@ -347,32 +353,37 @@ impl Set {
     }
 
     /// One member, each as likely as any other.
-    pub fn random(&self, random: &mut Random) -> Option<Text<'_>> {
+    pub fn random(&self, random: &mut Random) -> Option<StringValue<'_>> {
         if self.is_empty() {
             return None;
         }
-        match &self.form {
-            Form::Integers { set, .. } => set.random(random).map(Text::Integer),
-            Form::Compact(list) => {
+        match &self.encoding {
+            Encoding::Integers { set, .. } => set.random(random).map(StringValue::Integer),
+            Encoding::Compact(list) => {
                 list.at(random.below(self.len() as u64) as i64).map(|at| text(list.get(at)))
             }
-            Form::Packed(set) => set.random(random).map(Text::Bytes),
-            Form::Mixed(set) => set.random(random),
+            Encoding::Packed(set) => set.random(random).map(StringValue::Bytes),
+            Encoding::Mixed(set) => set.random(random),
         }
     }
 
     /// `wanted` different members (all, if there are fewer), each choice as likely as any other. Takes time in
     /// proportion to `wanted`, in a small set to its size.
-    pub fn random_distinct(&self, wanted: usize, random: &mut Random, visit: &mut dyn FnMut(Text<'_>)) {
-        match &self.form {
-            Form::Packed(set) => {
-                set.random_distinct(wanted, random, &mut |member| visit(Text::Bytes(member)))
+    pub fn random_distinct(
+        &self,
+        wanted: usize,
+        random: &mut Random,
+        visit: &mut dyn FnMut(StringValue<'_>),
+    ) {
+        match &self.encoding {
+            Encoding::Packed(set) => {
+                set.random_distinct(wanted, random, &mut |member| visit(StringValue::Bytes(member)))
             }
-            Form::Integers { set, .. } => {
-                set.random_distinct(wanted as u64, random, |value| visit(Text::Integer(value)));
+            Encoding::Integers { set, .. } => {
+                set.random_distinct(wanted as u64, random, |value| visit(StringValue::Integer(value)));
             }
-            Form::Mixed(set) => set.random_distinct(wanted, random, visit),
-            Form::Compact(list) => {
+            Encoding::Mixed(set) => set.random_distinct(wanted, random, visit),
+            Encoding::Compact(list) => {
                 // Selection sampling, Knuth 3.4.2, algorithm S.
                 let (mut left, mut needed) = (list.len() as u64, wanted as u64);
                 for element in list {

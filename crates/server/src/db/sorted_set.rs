@@ -4,9 +4,9 @@
 mod compact;
 mod rdb;
 
-use super::collection::{Collection, EncodingLimits, Means};
+use super::collection::{Collection, CollectionContext, EncodingLimits};
 use super::layout::Layout;
-use super::object::{Kind, Object, Text};
+use super::object::{Kind, Object, StringValue};
 use compact::Compact;
 use std::ops::Range;
 use structures::hash::HashSeed;
@@ -18,22 +18,22 @@ use structures::size_class::usable_size;
 use structures::unaligned_box::UnalignedBox;
 
 pub struct SortedSet {
-    form: Form,
+    encoding: Encoding,
 }
 
-enum Form {
+enum Encoding {
     Compact(Compact),
     Tree(UnalignedBox<FbTree>),
     SkipList(UnalignedBox<SkipList>),
 }
 
-/// Does the same with whichever large form there is.
+/// Does the same with whichever large encoding there is.
 macro_rules! large {
-    ($form:expr, $compact:pat => $small:expr, $set:ident => $work:expr) => {
-        match $form {
-            Form::Compact($compact) => $small,
-            Form::Tree($set) => $work,
-            Form::SkipList($set) => $work,
+    ($encoding:expr, $compact:pat => $small:expr, $set:ident => $work:expr) => {
+        match $encoding {
+            Encoding::Compact($compact) => $small,
+            Encoding::Tree($set) => $work,
+            Encoding::SkipList($set) => $work,
         }
     };
 }
@@ -49,7 +49,7 @@ impl Probe<'_> {
     /// Asks for the next line; whether there are more.
     #[inline]
     pub fn step(&mut self) -> bool {
-        large!(&self.set.form, _ => false, set => set.probe_step(&mut self.probe, self.member))
+        large!(&self.set.encoding, _ => false, set => set.probe_step(&mut self.probe, self.member))
     }
 }
 
@@ -61,20 +61,20 @@ impl std::fmt::Debug for SortedSet {
 
 impl Clone for SortedSet {
     fn clone(&self) -> Self {
-        let form = match &self.form {
-            Form::Compact(list) => Form::Compact(list.clone()),
-            Form::Tree(set) => {
+        let encoding = match &self.encoding {
+            Encoding::Compact(list) => Encoding::Compact(list.clone()),
+            Encoding::Tree(set) => {
                 let mut copy = FbTree::new(set.seed());
                 copy.load_sorted(set.ascending(0)).expect("a copy is no larger");
-                Form::Tree(UnalignedBox::new(copy))
+                Encoding::Tree(UnalignedBox::new(copy))
             }
-            Form::SkipList(set) => {
+            Encoding::SkipList(set) => {
                 let mut copy = SkipList::new(set.seed(), set.len() as u64);
                 copy.load_sorted(set.ascending(0)).expect("a copy is no larger");
-                Form::SkipList(UnalignedBox::new(copy))
+                Encoding::SkipList(UnalignedBox::new(copy))
             }
         };
-        SortedSet { form }
+        SortedSet { encoding }
     }
 }
 
@@ -82,7 +82,7 @@ impl Collection for SortedSet {
     const KIND: Kind = Kind::SortedSet;
 
     fn new(_limits: &EncodingLimits, _seed: HashSeed) -> Self {
-        SortedSet { form: Form::Compact(Compact::default()) }
+        SortedSet { encoding: Encoding::Compact(Compact::default()) }
     }
 
     fn of(object: &Object) -> Option<&Self> {
@@ -104,27 +104,27 @@ impl Collection for SortedSet {
 
 impl SortedSet {
     pub(super) fn check(&self) {
-        large!(&self.form, list => list.check(), set => set.check());
+        large!(&self.encoding, list => list.check(), set => set.check());
     }
 
     #[inline]
     pub fn len(&self) -> usize {
-        large!(&self.form, list => list.len(), set => set.len())
+        large!(&self.encoding, list => list.len(), set => set.len())
     }
 
     /// Asks for what the value points at; whether more can be fetched once that has come.
     #[inline]
     pub fn prefetch_head(&self) -> bool {
-        match &self.form {
-            Form::Compact(list) => {
+        match &self.encoding {
+            Encoding::Compact(list) => {
                 list.prefetch();
                 false
             }
-            Form::Tree(set) => {
+            Encoding::Tree(set) => {
                 prefetch_object(&**set);
                 true
             }
-            Form::SkipList(set) => {
+            Encoding::SkipList(set) => {
                 prefetch_object(&**set);
                 true
             }
@@ -134,13 +134,13 @@ impl SortedSet {
     /// A lookup of the member in steps; none where the head is all there is to fetch.
     #[inline]
     pub fn probe<'a>(&'a self, member: &'a [u8]) -> Option<Probe<'a>> {
-        let probe = large!(&self.form, _ => return None, set => set.probe(member));
+        let probe = large!(&self.encoding, _ => return None, set => set.probe(member));
         Some(Probe { set: self, member, probe })
     }
 
     /// So small that all members stand side by side.
     pub fn is_compact(&self) -> bool {
-        matches!(self.form, Form::Compact(_))
+        matches!(self.encoding, Encoding::Compact(_))
     }
 
     pub fn encoding_name(&self) -> &'static str {
@@ -149,20 +149,25 @@ impl SortedSet {
 
     #[inline]
     pub fn score(&self, member: &[u8]) -> Option<f64> {
-        large!(&self.form, list => list.score(member), set => set.score(member))
+        large!(&self.encoding, list => list.score(member), set => set.score(member))
     }
 
     /// The member's rank, from 0 at the lowest score, and its score.
     #[inline]
     pub fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
-        large!(&self.form, list => list.rank(member), set => set.rank(member))
+        large!(&self.encoding, list => list.rank(member), set => set.rank(member))
     }
 
     /// Adds the member or moves it to `score`, which must be a number.
     #[inline]
-    pub fn insert(&mut self, member: &[u8], score: f64, means: &Means<'_>) -> Result<Insertion, Full> {
-        if let Form::Compact(list) = &mut self.form {
-            let limits = means.limits;
+    pub fn insert(
+        &mut self,
+        member: &[u8],
+        score: f64,
+        context: &CollectionContext<'_>,
+    ) -> Result<Insertion, Full> {
+        if let Encoding::Compact(list) = &mut self.encoding {
+            let limits = context.limits;
             let there = list.score(member);
             let grows = there.is_none()
                 && (list.len() >= limits.sorted_set_listpack_entries_max
@@ -171,56 +176,57 @@ impl SortedSet {
             if !grows {
                 return Ok(list.insert(member, score, there));
             }
-            self.enlarge(means);
+            self.enlarge(context);
         }
-        large!(&mut self.form, _ => unreachable!("enlarged above"), set => set.insert(member, score))
+        large!(&mut self.encoding, _ => unreachable!("enlarged above"), set => set.insert(member, score))
     }
 
-    /// So many members, the longest of this length, are about to be added: what would be too much for the compact form
-    /// ends it at once, even where the set has some of them already. Filling that form first costs five times the
+    /// So many members, the longest of this length, are about to be added: what would be too much for the compact encoding
+    /// ends it at once, even where the set has some of them already. Filling that encoding first costs five times the
     /// whole.
-    pub fn expect(&mut self, members: usize, longest_bytes: usize, means: &Means<'_>) {
-        let limits = means.limits;
+    pub fn expect(&mut self, members: usize, longest_bytes: usize, context: &CollectionContext<'_>) {
+        let limits = context.limits;
         if members > limits.sorted_set_listpack_entries_max
             || longest_bytes > limits.sorted_set_listpack_value_bytes_max
         {
-            self.enlarge(means);
+            self.enlarge(context);
         }
     }
 
-    fn enlarge(&mut self, means: &Means<'_>) {
-        let Form::Compact(list) = &self.form else { return };
+    fn enlarge(&mut self, context: &CollectionContext<'_>) {
+        let Encoding::Compact(list) = &self.encoding else { return };
         let mut members: Vec<(Vec<u8>, f64)> = Vec::with_capacity(list.len());
         list.for_range(0..list.len(), false, &mut |member, score| {
             members.push((member.to_vec(), score));
             true
         });
         let sorted = members.iter().map(|(member, score)| (member.as_slice(), *score));
-        self.form = if means.limits.sorted_set_skip_list {
-            let mut set = SkipList::new(means.seed, means.seed.k1 ^ means.now_ms as u64);
+        self.encoding = if context.limits.sorted_set_skip_list {
+            let mut set = SkipList::new(context.seed, context.seed.k1 ^ context.now_ms as u64);
             set.load_sorted(sorted).expect("a compact set is small");
-            Form::SkipList(UnalignedBox::new(set))
+            Encoding::SkipList(UnalignedBox::new(set))
         } else {
-            let mut set = FbTree::new(means.seed);
+            let mut set = FbTree::new(context.seed);
             set.load_sorted(sorted).expect("a compact set is small");
-            Form::Tree(UnalignedBox::new(set))
+            Encoding::Tree(UnalignedBox::new(set))
         };
     }
 
     /// Removes the member and returns its score.
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
-        large!(&mut self.form, list => list.remove(member), set => set.remove(member))
+        large!(&mut self.encoding, list => list.remove(member), set => set.remove(member))
     }
 
     /// The ranks whose scores lie within both bounds.
     pub fn score_range(&self, min: ScoreBound, max: ScoreBound) -> Range<usize> {
-        let range = large!(&self.form, list => list.score_range(min, max), set => set.score_range(min, max));
+        let range =
+            large!(&self.encoding, list => list.score_range(min, max), set => set.score_range(min, max));
         range.start..range.end.max(range.start)
     }
 
     /// The ranks whose members lie within both bounds, where all scores are equal.
     pub fn lex_range(&self, min: LexBound<'_>, max: LexBound<'_>) -> Range<usize> {
-        let range = large!(&self.form, list => list.lex_range(min, max), set => set.lex_range(min, max));
+        let range = large!(&self.encoding, list => list.lex_range(min, max), set => set.lex_range(min, max));
         range.start..range.end.max(range.start)
     }
 
@@ -229,14 +235,14 @@ impl SortedSet {
         &self,
         range: Range<usize>,
         reverse: bool,
-        visit: &mut dyn FnMut(Text<'_>, f64) -> bool,
+        visit: &mut dyn FnMut(StringValue<'_>, f64) -> bool,
     ) {
         let count = range.end.saturating_sub(range.start);
         if count == 0 {
             return;
         }
-        large!(&self.form, list => list.for_range(range, reverse, visit), set => {
-            let mut visit = |(member, score)| visit(Text::Bytes(member), score);
+        large!(&self.encoding, list => list.for_range(range, reverse, visit), set => {
+            let mut visit = |(member, score)| visit(StringValue::Bytes(member), score);
             if reverse {
                 set.descending(range.end - 1).take(count).all(&mut visit);
             } else {
@@ -246,22 +252,26 @@ impl SortedSet {
     }
 
     /// Removes the ranks in `range`, handing each to `removed` in ascending order; returns how many.
-    pub fn remove_range(&mut self, range: Range<usize>, removed: &mut dyn FnMut(Text<'_>, f64)) -> usize {
-        large!(&mut self.form, list => list.remove_range(range, removed), set => {
-            set.remove_range(range, &mut |member, score| removed(Text::Bytes(member), score))
+    pub fn remove_range(
+        &mut self,
+        range: Range<usize>,
+        removed: &mut dyn FnMut(StringValue<'_>, f64),
+    ) -> usize {
+        large!(&mut self.encoding, list => list.remove_range(range, removed), set => {
+            set.remove_range(range, &mut |member, score| removed(StringValue::Bytes(member), score))
         })
     }
 
     /// Visits some members and returns the next cursor, 0 at the end; a compact set is visited whole.
-    pub fn scan(&self, cursor: u64, wanted: usize, visit: &mut dyn FnMut(Text<'_>, f64)) -> u64 {
-        large!(&self.form, list => {
+    pub fn scan(&self, cursor: u64, wanted: usize, visit: &mut dyn FnMut(StringValue<'_>, f64)) -> u64 {
+        large!(&self.encoding, list => {
             list.for_range(0..list.len(), false, &mut |member, score| { visit(member, score); true });
             0
-        }, set => set.scan(cursor, wanted, &mut |member, score| visit(Text::Bytes(member), score)))
+        }, set => set.scan(cursor, wanted, &mut |member, score| visit(StringValue::Bytes(member), score)))
     }
 
     /// One member, each as likely as any other, handed to `visit`.
-    pub fn random(&self, random: &mut Random, visit: &mut dyn FnMut(Text<'_>, f64)) {
+    pub fn random(&self, random: &mut Random, visit: &mut dyn FnMut(StringValue<'_>, f64)) {
         if self.len() == 0 {
             return;
         }
@@ -274,15 +284,15 @@ impl SortedSet {
 
     /// Bytes held from the allocator beyond this value.
     pub fn memory_bytes(&self) -> usize {
-        large!(&self.form, list => list.memory_bytes(), set => {
+        large!(&self.encoding, list => list.memory_bytes(), set => {
             usable_size(size_of_val(&**set)) + set.memory_bytes()
         })
     }
 
     pub fn layout(&self) -> Layout {
-        match &self.form {
-            Form::Compact(list) => list.layout(),
-            Form::Tree(tree) => {
+        match &self.encoding {
+            Encoding::Compact(list) => list.layout(),
+            Encoding::Tree(tree) => {
                 let figures = tree.figures();
                 let parts = vec![
                     ("leaves", figures.leaves),
@@ -293,7 +303,7 @@ impl SortedSet {
                 ];
                 Layout::new("feature B+ tree", parts).packed(figures.used_bytes, figures.page_bytes)
             }
-            Form::SkipList(list) => {
+            Encoding::SkipList(list) => {
                 let figures = list.figures();
                 let parts = vec![
                     ("nodes", list.len()),

@@ -5,7 +5,7 @@ mod rdb;
 
 use super::collection::{Collection, EncodingLimits};
 use super::layout::Layout;
-use super::object::{Kind, Object, Text};
+use super::object::{Kind, Object, StringValue};
 use std::ops::{Deref, DerefMut};
 use structures::hash::HashSeed;
 use structures::listpack::{Element, Listpack};
@@ -102,7 +102,10 @@ impl Stream {
     }
 
     /// All entries, each field and value as it is.
-    pub fn for_each(&self, visit: &mut dyn FnMut(StreamId, &mut dyn Iterator<Item = (Text<'_>, Text<'_>)>)) {
+    pub fn for_each(
+        &self,
+        visit: &mut dyn FnMut(StreamId, &mut dyn Iterator<Item = (StringValue<'_>, StringValue<'_>)>),
+    ) {
         for entry in self.log.range(StreamId::MIN, StreamId::MAX, Direction::Forward) {
             visit(entry.id, &mut entry.fields().map(|(field, value)| (text(field), text(value))));
         }
@@ -144,9 +147,9 @@ pub fn reply_entry(entry: &Entry<'_>, reply: &mut ReplyBuffer) {
     }
 }
 
-fn text(element: Element<'_>) -> Text<'_> {
+fn text(element: Element<'_>) -> StringValue<'_> {
     match element {
-        Element::Integer(n) => Text::Integer(n),
-        Element::Bytes(bytes) => Text::Bytes(bytes),
+        Element::Integer(n) => StringValue::Integer(n),
+        Element::Bytes(bytes) => StringValue::Bytes(bytes),
     }
 }

@@ -1,7 +1,7 @@
 //! Strings: chosen to sit in the entry, as an integer, or in a buffer of their own.
 
 use super::audit::signature;
-use super::object::Text;
+use super::object::StringValue;
 use super::{Db, Kind, Object, Value};
 use crate::error::ClientError;
 use structures::key_table::{NewValue, Value as Stored};
@@ -14,7 +14,7 @@ pub const INLINE_LEN_MAX: usize = 128;
 impl Db {
     /// The string at `key` for a read.
     #[inline]
-    pub fn read_text(&mut self, key: &[u8]) -> Result<Option<Text<'_>>, ClientError> {
+    pub fn read_string(&mut self, key: &[u8]) -> Result<Option<StringValue<'_>>, ClientError> {
         match self.read(key) {
             None => Ok(None),
             Some(value) => value.text().map(Some).ok_or(ClientError::WrongType),
@@ -22,7 +22,7 @@ impl Db {
     }
 
     /// The string at `key`, for a write that looks first.
-    pub fn peek_text(&mut self, key: &[u8]) -> Result<Option<Text<'_>>, ClientError> {
+    pub fn peek_string(&mut self, key: &[u8]) -> Result<Option<StringValue<'_>>, ClientError> {
         match self.peek(key) {
             None => Ok(None),
             Some(value) => value.text().map(Some).ok_or(ClientError::WrongType),
@@ -30,17 +30,17 @@ impl Db {
     }
 
     /// The long string at `key`, for a reply to refer to. Does not count as a read of its own.
-    pub fn share_text(&mut self, key: &[u8]) -> Option<&SharedBytes> {
+    pub fn share_string(&mut self, key: &[u8]) -> Option<&SharedBytes> {
         let hash = self.table().hash(key);
         match self.table_mut().get_mut(hash, key)?.into_object_mut()? {
-            Object::Text(text) => Some(text.share()),
+            Object::String(text) => Some(text.share()),
             _ => None,
         }
     }
 
-    /// Stores a string, in its smallest form.
+    /// Stores a string, in its smallest encoding.
     #[inline]
-    pub fn put_text(&mut self, key: &[u8], text: &[u8], expiry_ms: Option<i64>) {
+    pub fn put_string(&mut self, key: &[u8], text: &[u8], expiry_ms: Option<i64>) {
         let value = match wire::number::parse_i64(text) {
             Some(n) => NewValue::Integer(n),
             None => bytes_value(text),
@@ -61,7 +61,7 @@ impl Db {
             && !hidden(entry.as_ref().expiry_ms())
         {
             if entry.set_integer(n) {
-                self.journal.audit.key_changed(self.selected, key);
+                self.change_log.audit.key_changed(self.selected, key);
                 return;
             }
             expiry_ms = entry.as_ref().expiry_ms();
@@ -71,7 +71,7 @@ impl Db {
 
     /// Hands `edit` the string at `key` (empty if there is none) as a buffer it may change at will, and stores
     /// what it leaves, keeping the expiry. The string stays a growable buffer from then on.
-    pub fn edit_text<R>(
+    pub fn edit_string<R>(
         &mut self,
         key: &[u8],
         edit: impl FnOnce(&mut Vec<u8>) -> R,
@@ -79,7 +79,7 @@ impl Db {
         self.edit_text_if(key, |text| (edit(text), true))
     }
 
-    /// As [`Db::edit_text`], for edits that may turn out to change nothing: `edit` answers with its result whether
+    /// As [`Db::edit_string`], for edits that may turn out to change nothing: `edit` answers with its result whether
     /// it has, and if not the key stays as it was.
     pub fn edit_text_if<R>(
         &mut self,
@@ -94,19 +94,19 @@ impl Db {
         {
             if let Some(object) = entry.object_mut() {
                 let before = signature(object);
-                let Object::Text(text) = object else { return Err(ClientError::WrongType) };
+                let Object::String(text) = object else { return Err(ClientError::WrongType) };
                 let (result, changed) = edit(text.to_mut());
                 let after = signature(object);
                 match changed {
-                    true => self.journal.audit.key_changed(self.selected, key),
-                    false => self.journal.audit.compare(self.selected, key, before, after),
+                    true => self.change_log.audit.key_changed(self.selected, key),
+                    false => self.change_log.audit.compare(self.selected, key, before, after),
                 }
                 return Ok(result);
             }
             expiry_ms = entry.as_ref().expiry_ms();
             text = match entry.as_ref().value() {
                 Stored::Inline(bytes) => bytes.to_vec(),
-                Stored::Integer(n) => Text::Integer(n).to_vec(),
+                Stored::Integer(n) => StringValue::Integer(n).to_vec(),
                 Stored::Object(_) => unreachable!("an object that is a string is a Text"),
             };
         }
@@ -123,13 +123,13 @@ impl Db {
     }
 
     /// The strings at several keys, all at once, for commands that combine them.
-    pub fn read_texts<'a, 'k>(
+    pub fn read_strings<'a, 'k>(
         &'a mut self,
         keys: impl Iterator<Item = &'k [u8]> + Clone,
-    ) -> Result<Vec<Option<Text<'a>>>, ClientError> {
+    ) -> Result<Vec<Option<StringValue<'a>>>, ClientError> {
         let mut present = Vec::new();
         for key in keys.clone() {
-            present.push(self.read_text(key)?.is_some());
+            present.push(self.read_string(key)?.is_some());
         }
         let table = self.table();
         let find = |key: &[u8]| table.get(table.hash(key), key).and_then(|entry| Value::new(entry).text());

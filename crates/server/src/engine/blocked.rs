@@ -4,10 +4,16 @@ use super::Executor;
 use crate::command::registry::CommandId;
 use crate::command::{Args, Command, Group, Next, Origin, flag};
 use crate::session::blocked::{Arrival, Blocked};
-use crate::session::{BlockRequest, BlockedOn, ClientSlot, TimeoutReply};
+use crate::session::{BlockRequest, BlockedOn, ClientHandle, TimeoutReply};
 
 impl Executor {
-    pub(super) fn block(&mut self, slot: ClientSlot, id: CommandId, args: Args<'_>, request: BlockRequest) {
+    pub(super) fn block(
+        &mut self,
+        handle: ClientHandle,
+        id: CommandId,
+        args: Args<'_>,
+        request: BlockRequest,
+    ) {
         let now_us = self.server.now.monotonic_us;
         let row = self.server.registry.row(id);
         let blocked = Blocked {
@@ -21,7 +27,7 @@ impl Executor {
             wants_absence: row.group == Group::Stream && row.is(flag::WRITE),
             arrival: Arrival::default(),
         };
-        self.server.blocked.block(&mut self.server.clients, slot, blocked);
+        self.server.blocked.block(&mut self.server.clients, handle, blocked);
     }
 
     /// Runs again the commands of those who wait for keys that have changed, first come first served. What they
@@ -32,62 +38,62 @@ impl Executor {
         if self.is_busy() || self.is_loading() {
             return;
         }
-        // What has made them ready may have taken its time, and their keys may be due meanwhile.
+        // What has made them ready may have taken its time, and their keys may be expired meanwhile.
         self.server.now = self.clock.read();
         while let Some(mut ready) = self.server.blocked.next_ready() {
             loop {
                 let absent = !self.db.holds(ready.db_index, &ready.key);
-                let Some(slot) = self.server.blocked.next_waiter(&mut ready, absent) else { break };
-                self.retry(slot);
+                let Some(handle) = self.server.blocked.next_waiter(&mut ready, absent) else { break };
+                self.retry(handle);
             }
         }
     }
 
-    fn retry(&mut self, slot: ClientSlot) {
-        let blocked = self.server.clients[slot].blocked.take().expect("those who wait are blocked");
-        let mut reply = self.borrow_output(slot);
+    fn retry(&mut self, handle: ClientHandle) {
+        let blocked = self.server.clients[handle].blocked.take().expect("those who wait are blocked");
+        let mut reply = self.borrow_output(handle);
         let start = reply.len();
         let origin = Origin { retried: true, ..Origin::default() };
-        let next = self.call(slot, blocked.command, blocked.args.view(), &mut reply, origin);
-        self.server.clients[slot].blocked = Some(blocked);
+        let next = self.call(handle, blocked.command, blocked.args.view(), &mut reply, origin);
+        self.server.clients[handle].blocked = Some(blocked);
         let still_waits = matches!(next, Next::Block(_) | Next::BlockAs(..));
         if !still_waits {
-            self.after_command(slot, start, &mut reply);
+            self.after_command(handle, start, &mut reply);
         }
-        self.return_output(slot, reply);
-        if !still_waits && !self.server.clients[slot].close_asap {
-            self.server.wake(slot, |_| ());
+        self.return_output(handle, reply);
+        if !still_waits && !self.server.clients[handle].close_asap {
+            self.server.wake(handle, |_| ());
         }
     }
 
     /// Answers those whose time is up.
     pub fn time_out_blocked(&mut self) {
         let now_us = self.server.now.monotonic_us;
-        while let Some(slot) = self.server.blocked.expired(now_us) {
-            let answer = self.server.clients[slot].blocked.as_ref().map(|blocked| blocked.timeout_reply);
-            self.server.note_given_up(slot, false);
-            let log_end = self.server.clients[slot].log_end;
+        while let Some(handle) = self.server.blocked.expired(now_us) {
+            let answer = self.server.clients[handle].blocked.as_ref().map(|blocked| blocked.timeout_reply);
+            self.server.note_given_up(handle, false);
+            let log_end = self.server.clients[handle].log_end;
             let synced = self.server.observed.persistence.log.is_synced(log_end);
-            self.server.wake(slot, |reply| answer.unwrap_or(TimeoutReply::Null).write(synced, reply));
+            self.server.wake(handle, |reply| answer.unwrap_or(TimeoutReply::Null).write(synced, reply));
         }
     }
 
     /// While the server is paused: makes the command wait if it is of the kind that waits.
     pub(super) fn hold_back(
         &mut self,
-        slot: ClientSlot,
+        handle: ClientHandle,
         id: CommandId,
         row: &Command,
         args: Args<'_>,
     ) -> bool {
         let Some(pause) = self.server.pause else { return false };
-        let flags = self.flags_with_queue(slot, row, args);
+        let flags = self.flags_with_queue(handle, row, args);
         if !pause.all && flags & (flag::WRITE | flag::MAY_REPLICATE) == 0 {
             return false;
         }
         let request =
             BlockRequest { on: BlockedOn::Pause, timeout_us: None, timeout_reply: TimeoutReply::Null };
-        self.block(slot, id, args, request);
+        self.block(handle, id, args, request);
         true
     }
 
@@ -99,16 +105,18 @@ impl Executor {
         if self.server.pause.is_some() {
             return;
         }
-        for slot in self.server.blocked.paused() {
+        for handle in self.server.blocked.paused() {
             if self.ends {
                 // One of them was SHUTDOWN: what ran now would be acknowledged and lost.
                 return;
             }
-            let Some(blocked) = self.server.blocked.unblock(&mut self.server.clients, slot) else { continue };
-            self.execute(slot, blocked.args.view());
-            self.server.clients.push(slot, |_| ());
-            if self.server.clients[slot].blocked.is_none() {
-                self.server.resumed.push_back(slot);
+            let Some(blocked) = self.server.blocked.unblock(&mut self.server.clients, handle) else {
+                continue;
+            };
+            self.execute(handle, blocked.args.view());
+            self.server.clients.push(handle, |_| ());
+            if self.server.clients[handle].blocked.is_none() {
+                self.server.resumed.push_back(handle);
             }
         }
     }

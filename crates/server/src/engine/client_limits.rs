@@ -2,7 +2,7 @@
 
 use super::Executor;
 use crate::config::OutputBufferLimit;
-use crate::session::ClientSlot;
+use crate::session::ClientHandle;
 use crate::session::client::{Client, OUTPUT_CHUNK_BYTES, OutputClass, REPLY_BUFFER_BYTES_MIN};
 use std::num::NonZeroUsize;
 use wire::reply::ReplyBuffer;
@@ -27,8 +27,8 @@ impl Executor {
     /// How long the client's output may become before it is certain that a limit is passed: what stops a reply that
     /// would fill the memory. Where no limit is set, half of the machine's memory is one.
     #[inline]
-    pub(super) fn output_len_max(&self, slot: ClientSlot) -> Option<NonZeroUsize> {
-        let client = &self.server.clients[slot];
+    pub(super) fn output_len_max(&self, handle: ClientHandle) -> Option<NonZeroUsize> {
+        let client = &self.server.clients[handle];
         let hard_bytes = match self.output_limit(client).hard_bytes {
             0 => self.server.observed.memory.system_bytes / 2,
             limit => limit,
@@ -42,21 +42,21 @@ impl Executor {
 
     /// Looks at replies that are being written, at the end of a command.
     #[cold]
-    pub(super) fn check_reply(&mut self, slot: ClientSlot, reply: &ReplyBuffer) {
+    pub(super) fn check_reply(&mut self, handle: ClientHandle, reply: &ReplyBuffer) {
         if reply.is_overflowed() {
-            self.condemn_for_output(slot);
+            self.condemn_for_output(handle);
         } else {
-            self.check_output_len(slot, reply.len());
+            self.check_output_len(handle, reply.len());
         }
     }
 
     /// Condemns a client whose unsent output is over its class's limit.
-    pub fn check_output_limit(&mut self, slot: ClientSlot) {
-        self.check_output_len(slot, self.server.clients[slot].output.len());
+    pub fn check_output_limit(&mut self, handle: ClientHandle) {
+        self.check_output_len(handle, self.server.clients[handle].output.len());
     }
 
-    fn check_output_len(&mut self, slot: ClientSlot, output_len: usize) {
-        let client = &self.server.clients[slot];
+    fn check_output_len(&mut self, handle: ClientHandle, output_len: usize) {
+        let client = &self.server.clients[handle];
         let backlog_bytes = match self.server.switches.enforce_reply_list {
             true => output_len.next_multiple_of(OUTPUT_CHUNK_BYTES),
             false => client.unsent_of(output_len).chunk_bytes,
@@ -67,47 +67,47 @@ impl Executor {
         let limit = self.output_limit(client);
         // A script's instant may lie behind that at which the limit was passed.
         let now_us = self.clock.monotonic_us();
-        let stranger = self.needs_authentication(slot) && !client.ever_authenticated;
+        let unauthenticated = self.needs_authentication(handle) && !client.ever_authenticated;
         let hard = limit.hard_bytes > 0 && backlog_bytes as u64 >= limit.hard_bytes
-            || stranger && backlog_bytes > UNAUTHENTICATED_OUTPUT_BYTES_MAX;
+            || unauthenticated && backlog_bytes > UNAUTHENTICATED_OUTPUT_BYTES_MAX;
         let over_soft = limit.soft_bytes > 0 && backlog_bytes as u64 >= limit.soft_bytes;
         let since_us = client.output_over_soft_limit_since_us;
         let soft = over_soft
             && since_us.is_some_and(|since| now_us.saturating_sub(since) > limit.soft_seconds * 1_000_000);
-        self.server.clients[slot].output_over_soft_limit_since_us =
+        self.server.clients[handle].output_over_soft_limit_since_us =
             if over_soft { since_us.or(Some(now_us)) } else { None };
         if hard || soft {
-            self.condemn_for_output(slot);
+            self.condemn_for_output(handle);
         }
     }
 
-    fn condemn_for_output(&mut self, slot: ClientSlot) {
-        let client = &self.server.clients[slot];
+    fn condemn_for_output(&mut self, handle: ClientHandle) {
+        let client = &self.server.clients[handle];
         log::warn!(
             "Client id={} addr={} closed: its output buffer is over its limit",
             client.id,
             client.connection.address
         );
         self.server.observed.statistics.output_buffer_limit_disconnections += 1;
-        self.server.condemn(slot);
+        self.server.close_asap(handle);
     }
 
     /// Looks at those whose output has become much through what others sent them.
     #[cold]
     pub(super) fn check_much_output(&mut self) {
-        for slot in std::mem::take(&mut self.server.clients.with_much_output) {
-            self.check_output_limit(slot);
+        for handle in std::mem::take(&mut self.server.clients.with_much_output) {
+            self.check_output_limit(handle);
         }
     }
 
     /// Condemns a client that sends faster than it may be answered, or fills a transaction without end. `unread_bytes`
     /// is what is in its buffer.
-    pub fn check_input_limit(&mut self, slot: ClientSlot, unread_bytes: usize) {
-        let client = &self.server.clients[slot];
+    pub fn check_input_limit(&mut self, handle: ClientHandle, unread_bytes: usize) {
+        let client = &self.server.clients[handle];
         let queued_bytes = client.transaction.as_ref().map_or(0, |transaction| transaction.argument_bytes);
         let bytes = unread_bytes + queued_bytes;
         let over = bytes as u64 > self.server.config.client_query_buffer_limit_bytes
-            || bytes > UNAUTHENTICATED_INPUT_BYTES_MAX && self.needs_authentication(slot);
+            || bytes > UNAUTHENTICATED_INPUT_BYTES_MAX && self.needs_authentication(handle);
         if over && !client.close_asap {
             log::warn!(
                 "Client id={} addr={} closed: its query buffer is over its limit",
@@ -115,34 +115,34 @@ impl Executor {
                 client.connection.address
             );
             self.server.observed.statistics.query_buffer_limit_disconnections += 1;
-            self.server.condemn(slot);
+            self.server.close_asap(handle);
         }
     }
 
     /// What is done for every client about once a second.
-    pub fn sweep_client(&mut self, slot: ClientSlot) {
-        self.time_out_idle(slot);
-        self.check_output_limit(slot);
-        self.resize_reply_buffer(slot);
-        self.server.clients.count_memory(slot);
+    pub fn inspect_client(&mut self, handle: ClientHandle) {
+        self.time_out_idle(handle);
+        self.check_output_limit(handle);
+        self.resize_reply_buffer(handle);
+        self.server.clients.count_memory(handle);
     }
 
-    fn time_out_idle(&mut self, slot: ClientSlot) {
+    fn time_out_idle(&mut self, handle: ClientHandle) {
         let timeout_us = self.server.config.timeout_seconds as u64 * 1_000_000;
-        let client = &self.server.clients[slot];
-        let exempt = self.is_waiting(slot) || client.is_monitor || !client.subscriptions.is_empty();
+        let client = &self.server.clients[handle];
+        let exempt = self.is_waiting(handle) || client.is_monitor || !client.subscriptions.is_empty();
         let idle_us = self.server.now.monotonic_us - client.last_interaction.monotonic_us;
         if timeout_us > 0 && !exempt && idle_us > timeout_us {
             log::debug!("Closing a client that was idle");
-            self.server.condemn(slot);
+            self.server.close_asap(handle);
         }
     }
 
     /// Follows what the client's replies have needed lately.
-    fn resize_reply_buffer(&mut self, slot: ClientSlot) {
+    fn resize_reply_buffer(&mut self, handle: ClientHandle) {
         let switches = self.server.switches;
         let now_us = self.server.now.monotonic_us;
-        let client = &mut self.server.clients[slot];
+        let client = &mut self.server.clients[handle];
         let unsent_bytes = client.unsent().buffered_bytes;
         let buffer = &mut client.reply_buffer;
         let (half, twice) = (buffer.bytes / 2, buffer.bytes * 2);
@@ -163,7 +163,7 @@ impl Executor {
     /// Brings the memory of all clients up to date, for when `maxmemory-clients` is set while they are there.
     pub(super) fn count_all_memory(&mut self) {
         for index in 0..self.server.clients.slots_end() {
-            self.server.clients.count_memory(ClientSlot(index as u32));
+            self.server.clients.count_memory(ClientHandle(index as u32));
         }
     }
 
@@ -175,15 +175,15 @@ impl Executor {
 
     /// Evicts clients before their memory costs keys; whether this one, whose command and output take so much, goes
     /// with them.
-    pub(super) fn is_evicted(&mut self, slot: ClientSlot, command_bytes: usize) -> bool {
+    pub(super) fn is_evicted(&mut self, handle: ClientHandle, command_bytes: usize) -> bool {
         // Every client has a little lent to it while it runs a command, and CLIENT LIST does not show that.
         let lent_bytes = if command_bytes > OUTPUT_CHUNK_BYTES { command_bytes } else { 0 };
-        self.server.clients.count_memory_with(slot, lent_bytes);
+        self.server.clients.count_memory_with(handle, lent_bytes);
         self.evict_clients();
-        self.server.clients[slot].close_asap
+        self.server.clients[handle].close_asap
     }
 
-    /// While clients together hold more than `maxmemory-clients`, condemns the largest.
+    /// While clients together hold more than `maxmemory-clients`, closes the largest.
     pub fn evict_clients(&mut self) {
         if !self.limits_client_memory() {
             return;
@@ -197,23 +197,23 @@ impl Executor {
         let limit_bytes = limit_bytes.max(CLIENTS_MEMORY_BYTES_MIN);
         let mut held_bytes = self.server.clients.memory_bytes() as u64;
         let candidates = self.server.clients.by_age().filter(|client| !client.no_evict);
-        let mut largest: Vec<_> = candidates.map(|client| (client.counted_bytes, client.slot)).collect();
+        let mut largest: Vec<_> = candidates.map(|client| (client.counted_bytes, client.handle)).collect();
         largest.sort_unstable_by_key(|&(bytes, _)| std::cmp::Reverse(bytes));
-        for (bytes, slot) in largest {
+        for (bytes, handle) in largest {
             if held_bytes <= limit_bytes {
                 return;
             }
             held_bytes -= bytes as u64;
-            let client = &self.server.clients[slot];
+            let client = &self.server.clients[handle];
             log::info!(
                 "Evicting client id={} addr={}: it holds {bytes} bytes",
                 client.id,
                 client.connection.address
             );
             self.server.observed.statistics.evicted_clients += 1;
-            self.server.condemn(slot);
+            self.server.close_asap(handle);
             // Its output goes at once, not at the end of the tick: until then keys would be evicted in its place.
-            let client = &mut self.server.clients[slot];
+            let client = &mut self.server.clients[handle];
             drop((client.output.take(), std::mem::take(&mut client.deferred_output)));
         }
     }

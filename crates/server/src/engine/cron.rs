@@ -5,7 +5,7 @@ use crate::db::expire::ExpireEffort;
 use crate::sys::crash;
 use std::time::Duration;
 
-/// Between two short searches for due keys, where the last regular one was not done in time.
+/// Between two short searches for expired keys, where the last regular one was not done in time.
 const SHORT_SEARCH_PERIOD_US: u64 = 2000;
 /// Between two looks at whether the append-only file is on disk, while somebody waits for that.
 const SYNC_LOOK_PERIOD_US: u64 = 1000;
@@ -24,7 +24,7 @@ pub struct Cron {
     next_sample_us: u64,
     /// The alarm that tells of a loop that does not turn is set.
     watched: bool,
-    /// When the search for due keys goes on before its time.
+    /// When the search for expired keys goes on before its time.
     next_short_search_us: Option<u64>,
 }
 
@@ -128,8 +128,8 @@ impl Executor {
         let started_us = self.clock.monotonic_us();
         let deadline_us = started_us + budget_us;
         self.db.begin(0, self.server.now.unix_ms());
-        self.db.journal.listening = self.server.listens_to_changes();
-        self.db.journal.recording = self.disk.log.is_some();
+        self.db.change_log.listening = self.server.listens_to_changes();
+        self.db.change_log.recording = self.disk.aof.is_some();
         let interrupted = self.expire_until(deadline_us);
         let ended_us = self.clock.monotonic_us();
         if interrupted {

@@ -1,18 +1,18 @@
-//! What follows from a change: the only reader of the journal. Watchers are broken, trackers told, waiting
+//! What follows from a change: the only reader of the change log. Watchers are broken, trackers told, waiting
 //! clients found, and keyspace events published, in that order for each change.
 
 use super::Executor;
 use crate::config::EventClasses;
 use crate::db::Change;
 use crate::server::Server;
-use crate::session::ClientSlot;
+use crate::session::ClientHandle;
 use crate::session::watch::{Replaced, Touch};
 
 impl Executor {
     /// Reads what the last command (or expiry, or eviction: `by` is then `None`) has said.
     #[inline]
-    pub(super) fn apply_effects(&mut self, by: Option<ClientSlot>) {
-        for change in self.db.journal.take() {
+    pub(super) fn apply_effects(&mut self, by: Option<ClientHandle>) {
+        for change in self.db.change_log.take() {
             self.apply(&change, by);
         }
         self.db.forget_cleared();
@@ -21,7 +21,7 @@ impl Executor {
         }
     }
 
-    fn apply(&mut self, change: &Change, by: Option<ClientSlot>) {
+    fn apply(&mut self, change: &Change, by: Option<ClientHandle>) {
         let server = &mut self.server;
         match change {
             Change::Key { db_index, class, event, key } => {
@@ -71,7 +71,7 @@ impl Executor {
     }
 }
 
-fn touched(server: &mut Server, db_index: usize, key: &[u8], by: Option<ClientSlot>, class: EventClasses) {
+fn touched(server: &mut Server, db_index: usize, key: &[u8], by: Option<ClientHandle>, class: EventClasses) {
     let expired = class == EventClasses::EXPIRED;
     let touch = if expired { Touch::Expired } else { Touch::Changed };
     server.watch.touch(&mut server.clients, db_index, key, touch);

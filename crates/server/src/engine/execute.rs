@@ -8,7 +8,7 @@ use crate::command::{Args, Command, Context, Group, Next, Origin, flag};
 use crate::error::{ClientError, on_the_wire};
 use crate::server::ReplacedConfig;
 use crate::session::client::REPLY_BUFFER_BYTES_MIN;
-use crate::session::{ClientSlot, ReplyMode};
+use crate::session::{ClientHandle, ReplyMode};
 use wire::reply::ReplyBuffer;
 use wire::request::ProtocolError;
 
@@ -22,30 +22,30 @@ pub enum Flow {
 
 impl Executor {
     /// Runs one request of a client; the reply is appended to its output.
-    pub fn execute(&mut self, slot: ClientSlot, args: Args<'_>) -> Flow {
-        let mut reply = self.borrow_output(slot);
+    pub fn execute(&mut self, handle: ClientHandle, args: Args<'_>) -> Flow {
+        let mut reply = self.borrow_output(handle);
         let id = self.server.registry.find(args).ok();
-        let flow = self.execute_into(slot, id, args, &mut reply);
-        self.return_output(slot, reply);
+        let flow = self.execute_into(handle, id, args, &mut reply);
+        self.return_output(handle, reply);
         flow
     }
 
     /// Takes a client's output to write replies into; [`Self::return_output`] gives it back.
     #[inline]
-    pub fn borrow_output(&mut self, slot: ClientSlot) -> ReplyBuffer {
-        let client = &mut self.server.clients[slot];
+    pub fn borrow_output(&mut self, handle: ClientHandle) -> ReplyBuffer {
+        let client = &mut self.server.clients[handle];
         client.output_borrowed = true;
         let protocol = client.output.protocol;
         let mut reply = std::mem::replace(&mut client.output, ReplyBuffer::new(protocol));
         self.server.clients.lend_output(&mut reply);
-        reply.set_limit(self.output_len_max(slot));
+        reply.set_limit(self.output_len_max(handle));
         self.start_stopwatch();
         reply
     }
 
     #[inline]
-    pub fn return_output(&mut self, slot: ClientSlot, mut reply: ReplyBuffer) {
-        let client = &mut self.server.clients[slot];
+    pub fn return_output(&mut self, handle: ClientHandle, mut reply: ReplyBuffer) {
+        let client = &mut self.server.clients[handle];
         reply.set_limit(None);
         if !client.deferred_output.is_empty() {
             reply.raw(&std::mem::take(&mut client.deferred_output));
@@ -62,57 +62,57 @@ impl Executor {
     /// `id` is what the registry has found for `args`, if anything.
     pub fn execute_into(
         &mut self,
-        slot: ClientSlot,
+        handle: ClientHandle,
         id: Option<CommandId>,
         args: Args<'_>,
         reply: &mut ReplyBuffer,
     ) -> Flow {
         let start = reply.len();
-        self.server.clients[slot].last_interaction = self.server.now;
-        if self.limits_client_memory() && self.is_evicted(slot, args.bytes() + reply.len()) {
+        self.server.clients[handle].last_interaction = self.server.now;
+        if self.limits_client_memory() && self.is_evicted(handle, args.bytes() + reply.len()) {
             return Flow::Stop;
         }
-        let admitted = self.admit(slot, id, args);
+        let admitted = self.admit(handle, id, args);
         // What eviction told the client is about values from before its command.
-        self.let_through_deferred(slot, reply);
+        self.let_through_deferred(handle, reply);
         let start = start.max(reply.len());
         match admitted {
-            Ok(Admitted::Run(id)) => self.run(slot, id, args, reply),
+            Ok(Admitted::Run(id)) => self.run(handle, id, args, reply),
             Ok(Admitted::Queued) => reply.simple("QUEUED"),
             Ok(Admitted::Paused | Admitted::Closed) => return Flow::Stop,
-            Err(error) => self.refuse(slot, args, error, reply),
+            Err(error) => self.refuse(handle, args, error, reply),
         }
-        if self.is_waiting(slot) {
+        if self.is_waiting(handle) {
             // Its reply, or what is to be swallowed in its place, is yet to come.
-            self.let_through_deferred(slot, reply);
+            self.let_through_deferred(handle, reply);
             return Flow::Stop;
         }
-        self.after_command(slot, start, reply);
-        if self.accepts_requests(slot) { Flow::Next } else { Flow::Stop }
+        self.after_command(handle, start, reply);
+        if self.accepts_requests(handle) { Flow::Next } else { Flow::Stop }
     }
 
     /// Whether the client's next request may run now.
     #[inline]
-    pub fn accepts_requests(&self, slot: ClientSlot) -> bool {
-        !self.ends && !self.server.clients[slot].is_closing() && !self.is_waiting(slot)
+    pub fn accepts_requests(&self, handle: ClientHandle) -> bool {
+        !self.ends && !self.server.clients[handle].is_closing() && !self.is_waiting(handle)
     }
 
     /// Whether the client waits for something that others do, and its further requests with it.
     #[inline]
-    pub fn is_waiting(&self, slot: ClientSlot) -> bool {
-        let is_suspended = self.suspended.as_ref().is_some_and(|suspended| suspended.is_of(slot));
-        self.server.clients[slot].blocked.is_some() || is_suspended
+    pub fn is_waiting(&self, handle: ClientHandle) -> bool {
+        let is_suspended = self.suspended.as_ref().is_some_and(|suspended| suspended.is_of(handle));
+        self.server.clients[handle].blocked.is_some() || is_suspended
     }
 
     /// The client's bytes, of which `unparsed` are the last, make no sense: tells it why and closes once that is sent.
     pub fn protocol_error(
         &mut self,
-        slot: ClientSlot,
+        handle: ClientHandle,
         error: ProtocolError,
         unparsed: &[u8],
         reply: &mut ReplyBuffer,
     ) {
-        let client = &self.server.clients[slot];
+        let client = &self.server.clients[handle];
         log::debug!(
             "Protocol error ({}) from client: id={} addr={}. Query buffer: {}",
             String::from_utf8_lossy(&error.text()),
@@ -127,66 +127,66 @@ impl Executor {
         let line = [b"ERR Protocol error: ", error.text().as_slice()].concat();
         reply.error(&line);
         self.server.observed.statistics.count_error("ERR");
-        self.server.clients[slot].close_after_reply = true;
+        self.server.clients[handle].close_after_reply = true;
     }
 
     /// Look-up, refusals, pause, and the queue of an open transaction.
     #[inline]
     fn admit(
         &mut self,
-        slot: ClientSlot,
+        handle: ClientHandle,
         id: Option<CommandId>,
         args: Args<'_>,
     ) -> Result<Admitted, ClientError> {
-        self.server.clients[slot].last_command = id;
+        self.server.clients[handle].last_command = id;
         let row = id.map(|id| self.server.registry.row(id));
         if row.is_none() && is_http(args) {
             log::warn!(
                 "A client sent what looks like HTTP, from {}: a web page may be trying to reach this server. \
                  The connection is closed.",
-                self.server.clients[slot].connection.address
+                self.server.clients[handle].connection.address
             );
-            self.server.condemn(slot);
+            self.server.close_asap(handle);
             return Ok(Admitted::Closed);
         }
-        self.authentication(slot, row)?;
+        self.authentication(handle, row)?;
         let id = id.map_or_else(|| self.server.registry.find(args), Ok)?;
         let row = self.server.registry.row(id);
-        self.refusal(slot, row, args)?;
-        if self.server.pause.is_some() && self.hold_back(slot, id, row, args) {
+        self.refusal(handle, row, args)?;
+        if self.server.pause.is_some() && self.hold_back(handle, id, row, args) {
             return Ok(Admitted::Paused);
         }
-        if self.server.clients[slot].transaction.is_some() && !runs_inside_multi(row) {
-            self.queue(slot, id, args);
+        if self.server.clients[handle].transaction.is_some() && !runs_inside_multi(row) {
+            self.queue(handle, id, args);
             return Ok(Admitted::Queued);
         }
         Ok(Admitted::Run(id))
     }
 
-    fn refuse(&mut self, slot: ClientSlot, args: Args<'_>, error: ClientError, reply: &mut ReplyBuffer) {
+    fn refuse(&mut self, handle: ClientHandle, args: Args<'_>, error: ClientError, reply: &mut ReplyBuffer) {
         let id = self.server.registry.find(args).ok();
         if let Some(id) = id {
             self.server.observed.commands[id.0 as usize].rejected += 1;
         }
-        self.abort_transaction(slot);
+        self.abort_transaction(handle);
         let is_exec = id.is_some_and(|id| self.server.registry.row(id).name == "exec");
-        let line = if is_exec { self.abort_exec(slot, &error) } else { error.to_string() };
+        let line = if is_exec { self.abort_exec(handle, &error) } else { error.to_string() };
         self.server.observed.statistics.count_error(&line);
         reply.error(on_the_wire(&line));
     }
 
     /// Runs a command that may run, and what follows from it.
     #[inline]
-    fn run(&mut self, slot: ClientSlot, id: CommandId, args: Args<'_>, reply: &mut ReplyBuffer) {
-        match self.call(slot, id, args, reply, Origin::default()) {
+    fn run(&mut self, handle: ClientHandle, id: CommandId, args: Args<'_>, reply: &mut ReplyBuffer) {
+        match self.call(handle, id, args, reply, Origin::default()) {
             Next::Reply | Next::NoReply | Next::Persist(_) => {}
-            Next::Block(request) => self.block(slot, id, args, request),
-            Next::BlockAs(request, args) => self.block(slot, id, args.view(), request),
-            Next::RunTransaction => self.run_transaction(slot, id, args, reply),
+            Next::Block(request) => self.block(handle, id, args, request),
+            Next::BlockAs(request, args) => self.block(handle, id, args.view(), request),
+            Next::RunTransaction => self.run_transaction(handle, id, args, reply),
             Next::RunScript(call) => {
                 // When it is put aside, the reply follows with its end.
-                if self.run_script(slot, id, args, call, reply) == ScriptEnd::Done {
-                    self.end_unit(slot);
+                if self.run_script(handle, id, args, call, reply) == ScriptEnd::Done {
+                    self.end_unit(handle);
                 }
             }
         }
@@ -198,22 +198,23 @@ impl Executor {
     /// Calls the handler and does what follows from every single command, inside transactions too.
     pub(super) fn call(
         &mut self,
-        slot: ClientSlot,
+        handle: ClientHandle,
         id: CommandId,
         args: Args<'_>,
         reply: &mut ReplyBuffer,
         origin: Origin,
     ) -> Next {
         let command = self.server.registry.row(id);
-        self.db.journal.listening = self.server.listens_to_changes();
-        let client = &self.server.clients[slot];
+        self.db.change_log.listening = self.server.listens_to_changes();
+        let client = &self.server.clients[handle];
         self.db.access.no_touch = client.no_touch;
         let import_mode = self.server.config.import_mode;
-        self.db.journal.recording = self.disk.log.is_some() && !origin.replayed;
-        let dirty_before = self.db.journal.dirty;
-        // What a write finds due is removed, and told as that: whoever repeats the write sees what is due.
-        self.db.keep_due_keys = (self.server.pause.is_some() || import_mode) && !command.is(flag::WRITE);
-        self.db.show_due_keys = origin.replayed || import_mode && self.server.clients[slot].import_source;
+        self.db.change_log.recording = self.disk.aof.is_some() && !origin.replayed;
+        let dirty_before = self.db.change_log.dirty;
+        // What a write finds expired is removed, and told as that: whoever repeats the write sees what is expired.
+        self.db.keep_expired_keys = (self.server.pause.is_some() || import_mode) && !command.is(flag::WRITE);
+        self.db.show_expired_keys =
+            origin.replayed || import_mode && self.server.clients[handle].import_source;
         self.db.begin(client.db_index, self.server.now.unix_ms());
         self.announce_keys(command, args);
         let start = reply.len();
@@ -221,7 +222,7 @@ impl Executor {
             db: &mut self.db,
             server: &mut self.server,
             reply,
-            client: slot,
+            client: handle,
             command,
             origin,
             next: Next::Reply,
@@ -229,7 +230,7 @@ impl Executor {
         let mut outcome = (command.handler)(&mut context, args);
         let mut next = context.next;
         if let Next::Persist(request) = next {
-            let persisted = self.persist(slot, request, origin, reply);
+            let persisted = self.persist(handle, request, origin, reply);
             (next, outcome) = persisted.map_or_else(|error| (Next::Reply, Err(error)), |next| (next, Ok(())));
         }
         let mut failed = outcome.is_err();
@@ -237,10 +238,10 @@ impl Executor {
             self.fail(error, reply);
         }
         self.db.forget_announced();
-        self.propagate(slot, command, args, origin, self.db.journal.dirty.saturating_sub(dirty_before));
-        self.apply_effects(Some(slot));
-        // After what it has changed, for a read may do that too (PFCOUNT, a key that was due).
-        self.remember_read_keys(slot, command, args, origin);
+        self.propagate(handle, command, args, origin, self.db.change_log.dirty.saturating_sub(dirty_before));
+        self.apply_effects(Some(handle));
+        // After what it has changed, for a read may do that too (PFCOUNT, a key that was expired).
+        self.remember_read_keys(handle, command, args, origin);
         if let Some(replaced) = self.server.replaced_config.take()
             && let Err(error) = self.follow_config(origin, *replaced)
         {
@@ -252,14 +253,14 @@ impl Executor {
             Next::Reply | Next::NoReply | Next::Persist(_) => {
                 let elapsed_ns = self.lap_ns();
                 let reply_bytes = reply.len().saturating_sub(start);
-                self.observe_call(Finished { slot, id, args, elapsed_ns, reply_bytes, failed });
+                self.observe_call(Finished { handle, id, args, elapsed_ns, reply_bytes, failed });
             }
             Next::Block(_) | Next::BlockAs(..) => {}
             // Is noted when all that was queued has run.
             Next::RunTransaction | Next::RunScript(_) => return next,
         }
         if !origin.retried {
-            self.feed_monitors(slot, command, args, origin, failed);
+            self.feed_monitors(handle, command, args, origin, failed);
         }
         next
     }
@@ -285,22 +286,22 @@ impl Executor {
     /// Swallows replies the client does not want, lets through what arrived for it meanwhile, and sees whether the
     /// output is within its limits.
     #[inline]
-    pub(super) fn after_command(&mut self, slot: ClientSlot, start: usize, reply: &mut ReplyBuffer) {
-        let client = &mut self.server.clients[slot];
+    pub(super) fn after_command(&mut self, handle: ClientHandle, start: usize, reply: &mut ReplyBuffer) {
+        let client = &mut self.server.clients[handle];
         if client.reply_mode != ReplyMode::On {
             reply.truncate(start);
             client.reply_mode = client.reply_mode.after_command();
         }
-        self.let_through_deferred(slot, reply);
+        self.let_through_deferred(handle, reply);
         let much = reply.len() > REPLY_BUFFER_BYTES_MIN || self.server.switches.enforce_reply_list;
         if much || reply.is_overflowed() {
-            self.check_reply(slot, reply);
+            self.check_reply(handle, reply);
         }
     }
 
     #[inline]
-    fn let_through_deferred(&mut self, slot: ClientSlot, reply: &mut ReplyBuffer) {
-        let client = &mut self.server.clients[slot];
+    fn let_through_deferred(&mut self, handle: ClientHandle, reply: &mut ReplyBuffer) {
+        let client = &mut self.server.clients[handle];
         if !client.deferred_output.is_empty() {
             reply.raw(&client.deferred_output);
             client.deferred_output.clear();
@@ -309,11 +310,17 @@ impl Executor {
 
     /// A tracking client's reads are remembered, so that it can be told when they are stale.
     #[inline]
-    fn remember_read_keys(&mut self, slot: ClientSlot, command: &Command, args: Args<'_>, origin: Origin) {
+    fn remember_read_keys(
+        &mut self,
+        handle: ClientHandle,
+        command: &Command,
+        args: Args<'_>,
+        origin: Origin,
+    ) {
         if self.server.tracking.clients == 0 {
             return;
         }
-        let client = &mut self.server.clients[slot];
+        let client = &mut self.server.clients[handle];
         let Some(tracking) = &mut client.tracking else { return };
         // Of a script, the keys that its commands read count, not those that it names.
         let is_script = command.group == Group::Scripting;

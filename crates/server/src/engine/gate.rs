@@ -6,33 +6,37 @@ use super::memory::Room;
 use crate::command::{Args, Command, flag};
 use crate::error::ClientError;
 use crate::server::TOO_FEW_REPLICAS;
-use crate::session::ClientSlot;
+use crate::session::ClientHandle;
 
 impl Executor {
     /// `Err` is the reply; nothing has happened yet.
     #[inline]
     pub(super) fn refusal(
         &mut self,
-        slot: ClientSlot,
+        handle: ClientHandle,
         row: &Command,
         args: Args<'_>,
     ) -> Result<(), ClientError> {
         arity(row, args)?;
-        self.protected(slot, row)?;
-        self.inside_transaction(slot, row)?;
-        self.memory_shortage(slot, row, args)?;
-        self.disk_trouble(slot, row, args)?;
-        self.replica_shortage(slot, row, args)?;
+        self.protected(handle, row)?;
+        self.inside_transaction(handle, row)?;
+        self.memory_shortage(handle, row, args)?;
+        self.disk_trouble(handle, row, args)?;
+        self.replica_shortage(handle, row, args)?;
         self.limit_tracking();
-        self.subscribed_context(slot, row)?;
+        self.subscribed_context(handle, row)?;
         self.loading(row)?;
         self.beside_slow_script(row)?;
-        self.watching_all(slot, row, args)
+        self.watching_all(handle, row, args)
     }
 
     /// Before anything else is said of a command, even that there is none of its name.
-    pub(super) fn authentication(&self, slot: ClientSlot, row: Option<&Command>) -> Result<(), ClientError> {
-        if !self.needs_authentication(slot) || row.is_some_and(|row| row.is(flag::NO_AUTH)) {
+    pub(super) fn authentication(
+        &self,
+        handle: ClientHandle,
+        row: Option<&Command>,
+    ) -> Result<(), ClientError> {
+        if !self.needs_authentication(handle) || row.is_some_and(|row| row.is(flag::NO_AUTH)) {
             return Ok(());
         }
         Err(ClientError::NoAuth)
@@ -40,12 +44,12 @@ impl Executor {
 
     /// A client that came before there was a password stays; one that has not given it may stay once it is gone.
     #[inline]
-    pub fn needs_authentication(&self, slot: ClientSlot) -> bool {
-        !self.server.clients[slot].authenticated && self.server.config.requirepass.is_some()
+    pub fn needs_authentication(&self, handle: ClientHandle) -> bool {
+        !self.server.clients[handle].authenticated && self.server.config.requirepass.is_some()
     }
 
     /// Commands that only a local administrator may use, unless configured otherwise.
-    fn protected(&self, slot: ClientSlot, row: &Command) -> Result<(), ClientError> {
+    fn protected(&self, handle: ClientHandle, row: &Command) -> Result<(), ClientError> {
         if !row.is(flag::PROTECTED) {
             return Ok(());
         }
@@ -55,7 +59,7 @@ impl Executor {
             "debug" => (config.enable_debug_command, "enable-debug-command"),
             _ => (config.enable_module_command, "enable-module-command"),
         };
-        if permission.allows(self.server.clients[slot].connection.is_loopback) {
+        if permission.allows(self.server.clients[handle].connection.is_loopback) {
             return Ok(());
         }
         Err(ClientError::formatted(format!(
@@ -65,14 +69,19 @@ impl Executor {
     }
 
     /// What the command may do; EXEC may do all that its queued commands may.
-    pub(super) fn flags_with_queue(&self, slot: ClientSlot, row: &Command, args: Args<'_>) -> flag::Flags {
-        let transaction = self.server.clients[slot].transaction.as_ref().filter(|_| row.name == "exec");
+    pub(super) fn flags_with_queue(
+        &self,
+        handle: ClientHandle,
+        row: &Command,
+        args: Args<'_>,
+    ) -> flag::Flags {
+        let transaction = self.server.clients[handle].transaction.as_ref().filter(|_| row.name == "exec");
         self.flags_of(row, args) | transaction.map_or(0, |transaction| transaction.flags)
     }
 
     fn memory_shortage(
         &mut self,
-        slot: ClientSlot,
+        handle: ClientHandle,
         row: &Command,
         args: Args<'_>,
     ) -> Result<(), ClientError> {
@@ -85,16 +94,16 @@ impl Executor {
         if !self.server.short_of_memory {
             return Ok(());
         }
-        if self.flags_with_queue(slot, row, args) & flag::DENY_OOM == 0 {
+        if self.flags_with_queue(handle, row, args) & flag::DENY_OOM == 0 {
             return Ok(());
         }
         Err(ClientError::OutOfMemory)
     }
 
     /// Writes that could be lost are not accepted.
-    fn disk_trouble(&self, slot: ClientSlot, row: &Command, args: Args<'_>) -> Result<(), ClientError> {
+    fn disk_trouble(&self, handle: ClientHandle, row: &Command, args: Args<'_>) -> Result<(), ClientError> {
         let Some(error) = self.disk_error() else { return Ok(()) };
-        let writes = self.flags_with_queue(slot, row, args) & flag::WRITE != 0;
+        let writes = self.flags_with_queue(handle, row, args) & flag::WRITE != 0;
         if !writes && row.name != "ping" { Ok(()) } else { Err(error) }
     }
 
@@ -108,11 +117,16 @@ impl Executor {
         Some(ClientError::formatted(format!("MISCONF Errors writing to the AOF file: {reason}")))
     }
 
-    fn replica_shortage(&self, slot: ClientSlot, row: &Command, args: Args<'_>) -> Result<(), ClientError> {
+    fn replica_shortage(
+        &self,
+        handle: ClientHandle,
+        row: &Command,
+        args: Args<'_>,
+    ) -> Result<(), ClientError> {
         if !self.server.lacks_replicas() {
             return Ok(());
         }
-        let writes = self.flags_with_queue(slot, row, args) & flag::WRITE != 0;
+        let writes = self.flags_with_queue(handle, row, args) & flag::WRITE != 0;
         if writes { Err(ClientError::text(TOO_FEW_REPLICAS)) } else { Ok(()) }
     }
 
@@ -138,7 +152,7 @@ impl Executor {
         }
     }
 
-    fn subscribed_context(&self, slot: ClientSlot, row: &Command) -> Result<(), ClientError> {
+    fn subscribed_context(&self, handle: ClientHandle, row: &Command) -> Result<(), ClientError> {
         const ALLOWED: [&str; 9] = [
             "ping",
             "subscribe",
@@ -150,7 +164,7 @@ impl Executor {
             "quit",
             "reset",
         ];
-        if !self.server.clients[slot].in_subscribed_context() || ALLOWED.contains(&row.name) {
+        if !self.server.clients[handle].in_subscribed_context() || ALLOWED.contains(&row.name) {
             return Ok(());
         }
         Err(ClientError::SubscribedContext { command: row.name.to_owned() })
@@ -158,16 +172,16 @@ impl Executor {
 
     /// Who watches every command counts as a replica, which has no data of its own to ask for.
     #[inline]
-    fn watching_all(&self, slot: ClientSlot, row: &Command, args: Args<'_>) -> Result<(), ClientError> {
+    fn watching_all(&self, handle: ClientHandle, row: &Command, args: Args<'_>) -> Result<(), ClientError> {
         const DATA: flag::Flags = flag::WRITE | flag::READONLY | flag::MAY_REPLICATE;
-        if self.server.clients[slot].is_monitor && self.flags_with_queue(slot, row, args) & DATA != 0 {
+        if self.server.clients[handle].is_monitor && self.flags_with_queue(handle, row, args) & DATA != 0 {
             return Err(ClientError::text("ERR Replica can't interact with the keyspace"));
         }
         Ok(())
     }
 
-    fn inside_transaction(&self, slot: ClientSlot, row: &Command) -> Result<(), ClientError> {
-        if self.server.clients[slot].transaction.is_some() && row.is(flag::NO_MULTI) {
+    fn inside_transaction(&self, handle: ClientHandle, row: &Command) -> Result<(), ClientError> {
+        if self.server.clients[handle].transaction.is_some() && row.is(flag::NO_MULTI) {
             return Err(ClientError::NotAllowedInTransaction { command: row.name });
         }
         Ok(())

@@ -28,7 +28,7 @@ impl Executor {
     /// Bytes in use beyond the limit; negative while there is room. What waits to be written to the append-only file
     /// does not count: evicted keys add to it, so to make up for it with more of them would leave none.
     fn excess_bytes(&self) -> i64 {
-        let unwritten_bytes = self.disk.log.as_ref().map_or(0, |log| log.appender.memory_bytes());
+        let unwritten_bytes = self.disk.aof.as_ref().map_or(0, |log| log.appender.memory_bytes());
         let used_bytes = self.server.observed.memory.used_bytes().saturating_sub(unwritten_bytes as u64);
         used_bytes as i64 - self.server.config.maxmemory_bytes as i64
     }
@@ -75,8 +75,8 @@ impl Executor {
         let started_us = self.clock.monotonic_us();
         let deadline_us = started_us.saturating_add(time_limit_us(config.maxmemory_eviction_tenacity));
         self.db.begin(0, self.server.now.unix_ms());
-        self.db.journal.listening = self.server.listens_to_changes();
-        self.db.journal.recording = self.disk.log.is_some();
+        self.db.change_log.listening = self.server.listens_to_changes();
+        self.db.change_log.recording = self.disk.aof.is_some();
         let mut excess_bytes = self.excess_bytes();
         let room = loop {
             let mut all_evicted = false;

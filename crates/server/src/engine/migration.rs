@@ -33,7 +33,7 @@ impl Executor {
             }
             if told.len() > 1 {
                 let db_index = self.db.selected();
-                self.db.journal.instead(db_index, &told);
+                self.db.change_log.instead(db_index, &told);
             }
         }
         match outcome.failure {

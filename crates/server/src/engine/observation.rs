@@ -6,12 +6,12 @@ use crate::command::registry::CommandId;
 use crate::command::{Args, Command, Group, Origin, flag};
 use crate::observe::REDACTED;
 use crate::observe::command_log::{Entry, LogKind, shortened};
-use crate::session::ClientSlot;
+use crate::session::ClientHandle;
 
 /// A command that has run.
 #[derive(Clone, Copy)]
 pub(super) struct Finished<'a> {
-    pub slot: ClientSlot,
+    pub handle: ClientHandle,
     pub id: CommandId,
     pub args: Args<'a>,
     pub elapsed_ns: u64,
@@ -21,7 +21,7 @@ pub(super) struct Finished<'a> {
 
 impl Executor {
     pub(super) fn observe_call(&mut self, finished: Finished<'_>) {
-        let Finished { slot, id, elapsed_ns, .. } = finished;
+        let Finished { handle, id, elapsed_ns, .. } = finished;
         let server = &mut self.server;
         let (observed, config) = (&mut server.observed, &server.config);
         observed.commands[id.0 as usize].count(elapsed_ns, finished.failed, config.latency_tracking);
@@ -32,7 +32,7 @@ impl Executor {
             let unix_s = server.now.unix_us / 1_000_000;
             observed.latency.note(event, elapsed_ns / 1000, config.latency_monitor_threshold_ms, unix_s);
         }
-        let client = &mut server.clients[slot];
+        let client = &mut server.clients[handle];
         client.commands_total += 1;
         self.log_if_remarkable(finished);
     }
@@ -74,7 +74,7 @@ impl Executor {
         if row.is(flag::SKIP_COMMANDLOG) || len_max == 0 {
             return;
         }
-        let client = &server.clients[finished.slot];
+        let client = &server.clients[finished.handle];
         let entry = Entry {
             id: 0,
             unix_s: server.now.unix_us / 1_000_000,
@@ -89,7 +89,7 @@ impl Executor {
     #[inline]
     pub(super) fn feed_monitors(
         &mut self,
-        slot: ClientSlot,
+        handle: ClientHandle,
         command: &Command,
         args: Args<'_>,
         origin: Origin,
@@ -99,23 +99,23 @@ impl Executor {
             return;
         }
         // A script that begins is told of when it does, before its own commands.
-        let is_told = command.is(flag::SKIP_MONITOR) && !(failed && command.group == Group::Scripting);
-        if !is_told {
-            self.tell_monitors(slot, command, args, origin);
+        let is_propagated = command.is(flag::SKIP_MONITOR) && !(failed && command.group == Group::Scripting);
+        if !is_propagated {
+            self.tell_monitors(handle, command, args, origin);
         }
     }
 
     #[cold]
     pub(super) fn tell_monitors(
         &mut self,
-        slot: ClientSlot,
+        handle: ClientHandle,
         command: &Command,
         args: Args<'_>,
         origin: Origin,
     ) {
         let server = &mut self.server;
         let now_us = self.clock.read().unix_us;
-        let client = &server.clients[slot];
+        let client = &server.clients[handle];
         let (db_index, connection) = (client.db_index, &client.connection);
         let unix = if connection.is_unix_socket { "unix:" } else { "" };
         let address = connection.address.strip_suffix(":0").filter(|_| connection.is_unix_socket);

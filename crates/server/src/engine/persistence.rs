@@ -2,7 +2,7 @@
 //! [`persist`](crate::persist).
 
 use super::Executor;
-use super::append_log::Log;
+use super::aof::Aof;
 use super::replay::LogLoading;
 use crate::command::{Next, Origin};
 use crate::config::{MaxmemoryPolicy, RdbVersionCheck};
@@ -15,8 +15,8 @@ use crate::persist::migration::Targets;
 use crate::persist::rdb::load::{LoadFigures, LoadOptions};
 use crate::persist::rdb::{LoadError, Loader, Reason, Snapshot, write_snapshot};
 use crate::script::functions::RestorePolicy;
-use crate::server::{HostRequest, PersistRequest, Shutdown};
-use crate::session::{BlockRequest, BlockedOn, ClientSlot, TimeoutReply};
+use crate::server::{PersistRequest, ProcessRequest, Shutdown};
+use crate::session::{BlockRequest, BlockedOn, ClientHandle, TimeoutReply};
 use crate::sys::child::{CANCEL, Ended};
 use crate::sys::world::{File, Open, World};
 use std::ffi::OsStr;
@@ -41,7 +41,7 @@ pub(crate) struct Disk {
     pub child: Option<Child>,
     pub loading: Option<Loading>,
     pub log_loading: Option<LogLoading>,
-    pub log: Option<Log>,
+    pub aof: Option<Aof>,
     /// Commands of an append-only file are being run.
     pub replays: bool,
     /// All of them are run at once, however long that takes.
@@ -151,7 +151,7 @@ impl Executor {
     /// Does what a command has asked for, and writes its reply; or has begun what the client is to wait for.
     pub(super) fn persist(
         &mut self,
-        slot: ClientSlot,
+        handle: ClientHandle,
         request: PersistRequest,
         origin: Origin,
         reply: &mut ReplyBuffer,
@@ -162,7 +162,7 @@ impl Executor {
             return Err(ClientError::loading(self.server_name()));
         }
         // The other commands that may run meanwhile load nothing.
-        if self.is_loading() && matches!(request, PersistRequest::Reload { .. } | PersistRequest::LoadLog) {
+        if self.is_loading() && matches!(request, PersistRequest::Reload { .. } | PersistRequest::LoadAof) {
             return Err(ClientError::loading(self.server_name()));
         }
         match request {
@@ -173,7 +173,7 @@ impl Executor {
                     .map(|()| Next::Reply);
             }
             PersistRequest::CancelSave => return self.cancel_save(reply).map(|()| Next::Reply),
-            PersistRequest::RewriteLog => {
+            PersistRequest::RewriteAof => {
                 return self.rewrite_log_on_request(in_transaction, reply).map(|()| Next::Reply);
             }
             PersistRequest::Reload { save, flush, merge } => self.reload(save, flush, merge)?,
@@ -181,18 +181,18 @@ impl Executor {
             PersistRequest::AllFlushed if origin.replayed => {}
             PersistRequest::AllFlushed if origin.in_transaction => self.disk.saves_flushed = true,
             PersistRequest::AllFlushed => self.all_flushed(),
-            PersistRequest::LoadLog if in_transaction => self.reload_log(slot)?,
-            PersistRequest::LoadLog if self.begin_reloading_log(slot)? => {
+            PersistRequest::LoadAof if in_transaction => self.reload_aof(handle)?,
+            PersistRequest::LoadAof if self.begin_reloading_aof(handle)? => {
                 return Ok(Next::Block(UNTIL_LOADED));
             }
-            PersistRequest::LoadLog => {}
+            PersistRequest::LoadAof => {}
             PersistRequest::Migrate(migration) => self.migrate(&migration)?,
             PersistRequest::Shutdown(how) => {
                 if !self.shut_down(how) {
                     return Err(ClientError::text("ERR Errors trying to SHUTDOWN. Check logs."));
                 }
                 // Nothing that the client has sent behind it may run; it learns of the end by the connection's end.
-                self.server.condemn(slot);
+                self.server.close_asap(handle);
                 return Ok(Next::Reply);
             }
         }
@@ -238,7 +238,7 @@ impl Executor {
             return false;
         }
         log::info!("DB saved on disk");
-        self.db.journal.dirty = 0;
+        self.db.change_log.dirty = 0;
         self.note_saved();
         true
     }
@@ -316,7 +316,7 @@ impl Executor {
     fn save_in_background(&mut self) -> bool {
         let figures = &mut self.server.observed.persistence;
         figures.saves += 1;
-        figures.dirty_before_save = self.db.journal.dirty;
+        figures.dirty_before_save = self.db.change_log.dirty;
         figures.last_save_tried_us = Some(self.server.now.monotonic_us);
         let (snapshot, target) = (self.snapshot(false), self.rdb_path());
         let incremental = self.server.config.rdb_save_incremental_fsync;
@@ -404,7 +404,7 @@ impl Executor {
         match ended {
             Ended::Exited(0) => {
                 log::info!("Background saving terminated with success");
-                let dirty = &mut self.db.journal.dirty;
+                let dirty = &mut self.db.change_log.dirty;
                 *dirty = dirty.saturating_sub(figures.dirty_before_save);
                 return self.note_saved();
             }
@@ -424,7 +424,7 @@ impl Executor {
         if self.disk.child.is_some() || self.is_loading() {
             return;
         }
-        let (now_us, dirty) = (self.server.now.monotonic_us, self.db.journal.dirty);
+        let (now_us, dirty) = (self.server.now.monotonic_us, self.db.change_log.dirty);
         let figures = &mut self.server.observed.persistence;
         let tried_us = figures.last_save_tried_us.filter(|_| !figures.last_save_ok);
         let may_try = tried_us.is_none_or(|tried_us| now_us - tried_us > RETRY_DELAY_US);
@@ -454,10 +454,10 @@ impl Executor {
             self.server.observed.persistence.save_started_s = None;
         }
         if !self.server.config.save.is_empty() {
-            let dirty = self.db.journal.dirty;
+            let dirty = self.db.change_log.dirty;
             self.save();
             // The command itself counts as a change that is not saved, as clients know it.
-            self.db.journal.dirty = dirty;
+            self.db.change_log.dirty = dirty;
         }
     }
 
@@ -498,16 +498,16 @@ impl Executor {
                 log::warn!("Error trying to save the DB. Exit anyway.");
             }
         }
-        self.server.host_requests.push(HostRequest::Shutdown);
+        self.server.process_requests.push(ProcessRequest::Shutdown);
         self.ends = true;
         true
     }
 
-    pub(super) fn load_options(&self, drop_due: bool, replaces: bool) -> LoadOptions {
+    pub(super) fn load_options(&self, drop_expired: bool, replaces: bool) -> LoadOptions {
         LoadOptions {
             strict: self.server.config.rdb_version_check == RdbVersionCheck::Strict,
             verify_checksum: self.server.config.rdbchecksum && !self.server.switches.skip_checksums,
-            drop_due,
+            drop_expired,
             replaces,
             keys_expected_max: 0,
             key_delay_us: self.server.config.key_load_delay_us,
@@ -596,12 +596,12 @@ impl Executor {
         if result.is_ok() {
             log::info!("DB loaded from append only file: {:.3} seconds", self.loading_seconds());
             // What the commands have changed is in the files they were read from.
-            self.db.journal.dirty = 0;
+            self.db.change_log.dirty = 0;
         }
         let asked_by = loading.asked_by;
         let opened = self.end_replay(loading);
-        if let Some(slot) = asked_by {
-            self.end_reloading(slot, result);
+        if let Some(handle) = asked_by {
+            self.end_reloading(handle, result);
             return Ok(());
         }
         result?;
@@ -662,7 +662,7 @@ impl Executor {
             return Err(FAILED);
         }
         // What were left out would be missed by the append-only file, in which nobody has removed it.
-        let options = self.load_options(self.disk.log.is_none(), merge);
+        let options = self.load_options(self.disk.aof.is_none(), merge);
         let opened = self.open_rdb(&self.rdb_path(), options).unwrap_or_else(|error| {
             log::warn!("{error}");
             None
@@ -680,14 +680,14 @@ impl Executor {
         let restored = self.server.scripts.restore_libraries(&source.libraries, policy);
         if !flush {
             // Otherwise it has been said, and whoever hears it finds what has been loaded.
-            self.db.journal.flushed(None);
+            self.db.change_log.flushed(None);
         }
         let figures = &mut self.server.observed.persistence;
         figures.keys_loaded = source.figures.keys_loaded;
         figures.keys_expired = source.figures.keys_expired;
         // Other data than the append-only file tells of, of which some may be there even if not all could be loaded.
         figures.log.rewrite_scheduled |=
-            self.disk.log.is_some() && !(save && flush && result.is_ok() && restored.is_ok());
+            self.disk.aof.is_some() && !(save && flush && result.is_ok() && restored.is_ok());
         result.map_err(|error| {
             log::warn!("{error}");
             FAILED_LOAD
@@ -702,13 +702,13 @@ impl Executor {
 
     /// Removes all data, as if there had never been any.
     pub(super) fn empty_all(&mut self) {
-        let dirty = self.db.journal.dirty;
+        let dirty = self.db.change_log.dirty;
         for index in 0..self.db.database_count() {
             self.db.with_database(index, |db| db.clear(false));
         }
-        self.db.journal.dirty = dirty;
-        self.db.journal.flushed(None);
-        self.db.journal.audit.forget_unpropagated();
+        self.db.change_log.dirty = dirty;
+        self.db.change_log.flushed(None);
+        self.db.change_log.audit.forget_unpropagated();
     }
 }
 

@@ -9,9 +9,9 @@
 
 use super::Executor;
 use crate::command::registry::CommandId;
-use crate::command::{Args, Command, Look, access};
-use crate::db::prefetch::{Sought, Wanted};
-use crate::session::ClientSlot;
+use crate::command::{Args, Command, PrefetchHint, access};
+use crate::db::prefetch::{PrefetchKey, PrefetchTarget};
+use crate::session::ClientHandle;
 use structures::hash::HashSeed;
 
 /// Fewer lookups than this have nothing to wait for together.
@@ -19,7 +19,7 @@ const KEYS_MIN: usize = 2;
 
 /// The keys of some requests.
 pub struct Window<'a> {
-    wanted: Vec<Wanted<'a>>,
+    wanted: Vec<PrefetchKey<'a>>,
     keys_max: usize,
 }
 
@@ -64,7 +64,7 @@ impl<'a> Window<'a> {
     pub fn add(
         &mut self,
         executor: &Executor,
-        slot: ClientSlot,
+        handle: ClientHandle,
         id: CommandId,
         args: Args<'a>,
         hashes: &[u64],
@@ -74,24 +74,24 @@ impl<'a> Window<'a> {
         if before >= self.keys_max {
             return false;
         }
-        let db_index = executor.server.clients[slot].db_index;
-        let looks_inside = matches!(command.looks_at, Look::Element(_));
+        let db_index = executor.server.clients[handle].db_index;
+        let looks_inside = matches!(command.prefetch_hint, PrefetchHint::Element(_));
         if !looks_inside && executor.db.fits_in_cache(db_index) {
             return true;
         }
-        let element = match command.looks_at {
-            Look::Value => Sought::Value,
-            Look::Element(at) => args.get(at).map_or(Sought::Value, Sought::Element),
-            Look::Front => Sought::Front,
-            Look::Back => Sought::Back,
+        let element = match command.prefetch_hint {
+            PrefetchHint::Value => PrefetchTarget::Value,
+            PrefetchHint::Element(at) => args.get(at).map_or(PrefetchTarget::Value, PrefetchTarget::Element),
+            PrefetchHint::Front => PrefetchTarget::Front,
+            PrefetchHint::Back => PrefetchTarget::Back,
         };
         if self.wanted.capacity() == 0 {
             self.wanted.reserve_exact(self.keys_max);
         }
         let mut overflows = false;
         let want = |window: &mut Self, hash: u64| {
-            let sought = if window.wanted.len() == before { element } else { Sought::Value };
-            window.wanted.push(Wanted { db_index, hash, sought });
+            let target = if window.wanted.len() == before { element } else { PrefetchTarget::Value };
+            window.wanted.push(PrefetchKey { db_index, hash, target });
         };
         if hashes.is_empty() {
             for_each_key(command, args, &mut |at| match self.wanted.len() < self.keys_max {

@@ -11,7 +11,7 @@ use crate::persist::aof::manifest::{self, Names};
 use crate::persist::file::{self, failed};
 use crate::persist::rdb::Loader;
 use crate::session::client::ConnectionFigures;
-use crate::session::{BlockedOn, Client, ClientSlot};
+use crate::session::{BlockedOn, Client, ClientHandle};
 use crate::sys::world::{File, Open};
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -30,9 +30,9 @@ const REPLY_BYTES_MAX: usize = 1 << 20;
 
 /// The files of an append-only file, on their way into memory.
 pub(crate) struct LogLoading {
-    client: ClientSlot,
+    client: ClientHandle,
     /// Who waits for the end.
-    pub asked_by: Option<ClientSlot>,
+    pub asked_by: Option<ClientHandle>,
     /// Those not begun yet.
     paths: VecDeque<PathBuf>,
     /// The first of them is the base.
@@ -116,7 +116,7 @@ impl Executor {
         let now = self.server.now;
         let connection = ConnectionFigures::default();
         let client =
-            self.server.clients.add_unlisted(|id, slot| Client::new(id, slot, connection, now, true));
+            self.server.clients.add_unlisted(|id, handle| Client::new(id, handle, connection, now, true));
         self.db.importing = true;
         self.disk.replays = true;
         Ok(LogLoading {
@@ -283,7 +283,7 @@ impl Executor {
         false
     }
 
-    fn replay_one(&mut self, client: ClientSlot, id: CommandId, args: &OwnedArgs) {
+    fn replay_one(&mut self, client: ClientHandle, id: CommandId, args: &OwnedArgs) {
         let protocol = self.server.clients[client].output.protocol;
         let mut reply = ReplyBuffer::new(protocol);
         reply.set_limit(NonZeroUsize::new(REPLY_BYTES_MAX));
@@ -347,9 +347,9 @@ impl Executor {
     }
 
     /// DEBUG LOADAOF in a transaction, where nothing waits: loads all files at once.
-    pub(super) fn reload_log(&mut self, slot: ClientSlot) -> Answer {
+    pub(super) fn reload_aof(&mut self, handle: ClientHandle) -> Answer {
         // What the transaction has done so far is part of what is loaded.
-        self.end_unit(slot);
+        self.end_unit(handle);
         let Some(mut loading) = self.open_log_anew()? else { return Ok(()) };
         self.disk.replays_at_once = true;
         let result = self.load_parts(&mut loading, &mut || false);
@@ -359,20 +359,20 @@ impl Executor {
     }
 
     /// DEBUG LOADAOF: begins to load all files. Whether there are any, so that the client waits for the end.
-    pub(super) fn begin_reloading_log(&mut self, slot: ClientSlot) -> Result<bool, ClientError> {
+    pub(super) fn begin_reloading_aof(&mut self, handle: ClientHandle) -> Result<bool, ClientError> {
         let Some(loading) = self.open_log_anew()? else { return Ok(false) };
         self.loading_begins(self.bytes_to_load(&loading));
-        self.disk.log_loading = Some(LogLoading { asked_by: Some(slot), ..loading });
+        self.disk.log_loading = Some(LogLoading { asked_by: Some(handle), ..loading });
         Ok(true)
     }
 
     /// Removes all data, so that what the files say can take its place; `None`: they say nothing.
     fn open_log_anew(&mut self) -> Result<Option<LogLoading>, ClientError> {
-        if self.disk.log.as_ref().is_some_and(|log| log.waits_for_rewrite()) {
+        if self.disk.aof.as_ref().is_some_and(|log| log.waits_for_rewrite()) {
             log::warn!("The append-only file has no base yet: there is nothing to load");
             return Err(RELOAD_FAILED);
         }
-        if let Some(log) = &mut self.disk.log
+        if let Some(log) = &mut self.disk.aof
             && let Err(error) = log.appender.write()
         {
             log::warn!("Error writing to the AOF file: {error}");
@@ -396,13 +396,13 @@ impl Executor {
     }
 
     /// Tells who has asked, unless the connection is gone, how it has ended.
-    pub(super) fn end_reloading(&mut self, slot: ClientSlot, result: Result<(), RestoreError>) {
+    pub(super) fn end_reloading(&mut self, handle: ClientHandle, result: Result<(), RestoreError>) {
         let answer = self.log_reloaded(result);
         self.apply_effects(None);
         let waits =
             |client: &Client| client.blocked.as_ref().is_some_and(|blocked| blocked.on == BlockedOn::Loading);
-        if self.server.clients.get(slot).is_some_and(waits) {
-            self.server.wake(slot, |reply| match &answer {
+        if self.server.clients.get(handle).is_some_and(waits) {
+            self.server.wake(handle, |reply| match &answer {
                 Ok(()) => reply.ok(),
                 Err(error) => reply.error(on_the_wire(&error.to_string())),
             });
@@ -413,9 +413,9 @@ impl Executor {
     }
 
     fn log_reloaded(&mut self, result: Result<(), RestoreError>) -> Answer {
-        self.db.journal.flushed(None);
+        self.db.change_log.flushed(None);
         result.map_err(reload_failed)?;
-        self.db.journal.dirty = 0;
+        self.db.change_log.dirty = 0;
         log::info!("Append Only File loaded by DEBUG LOADAOF");
         Ok(())
     }

@@ -15,14 +15,14 @@ use crate::script::{
     self, Caller, CommandLine, Fiber, Interpreter, Interrupt, Mode, Progress, Running, Scratch, Settings,
     Turn, environment, functions,
 };
-use crate::session::ClientSlot;
+use crate::session::ClientHandle;
 use std::borrow::Cow;
 use std::num::NonZeroUsize;
 use wire::reply::ReplyBuffer;
 
 /// A command that runs a script, while it runs.
 pub(super) struct ScriptRun {
-    slot: ClientSlot,
+    handle: ClientHandle,
     id: CommandId,
     /// The client's database: a script's SELECT is the script's alone.
     db_index: usize,
@@ -62,8 +62,8 @@ struct SuspendedCommand {
 
 impl SuspendedScript {
     /// Whether the client waits for this script.
-    pub(super) fn is_of(&self, slot: ClientSlot) -> bool {
-        self.rest.run.slot == slot
+    pub(super) fn is_of(&self, handle: ClientHandle) -> bool {
+        self.rest.run.handle == handle
     }
 
     /// The client's connection is closed: the client is forgotten when the script ends.
@@ -85,24 +85,24 @@ impl Executor {
     /// Runs a script. Its result is the reply; when it is put aside, `reply` is left as it was.
     pub(super) fn run_script(
         &mut self,
-        slot: ClientSlot,
+        handle: ClientHandle,
         id: CommandId,
         args: Args<'_>,
         call: script::Call,
         reply: &mut ReplyBuffer,
     ) -> ScriptEnd {
         if !self.server.monitors.is_empty() {
-            self.tell_monitors(slot, self.server.registry.row(id), args, Origin::default());
+            self.tell_monitors(handle, self.server.registry.row(id), args, Origin::default());
         }
-        let client = &self.server.clients[slot];
+        let client = &self.server.clients[handle];
         let (db_index, now, started_ns) = (client.db_index, self.server.now, self.stopwatch_ns);
-        let run = ScriptRun { slot, id, db_index, now, started_ns };
+        let run = ScriptRun { handle, id, db_index, now, started_ns };
         let scripts = &mut self.server.scripts;
         let mut interpreter = scripts.take(call.mode);
         let arguments = push_call(&mut interpreter, &call, args);
         let started_us = self.clock.monotonic_us();
         scripts.running = Some(Running::new(call, started_us));
-        self.script_slot = Some(slot);
+        self.script_client = Some(handle);
         self.begin_script_turn(started_us);
         let progress = interpreter.run(arguments, 1, self as &mut (dyn Caller + 'static));
         match progress {
@@ -143,7 +143,7 @@ impl Executor {
         reply: &mut ReplyBuffer,
     ) {
         let running = self.server.scripts.running.take().expect("it was running until now");
-        self.script_slot = None;
+        self.script_client = None;
         let start = reply.len();
         let mut stack = interpreter.stack();
         let written = match failed {
@@ -153,7 +153,7 @@ impl Executor {
         stack.set_top(0);
         self.server.scripts.give_back(running.call.mode, interpreter);
         written.errors.iter().for_each(|line| self.server.observed.statistics.count_script_error(line));
-        let client = &mut self.server.clients[run.slot];
+        let client = &mut self.server.clients[run.handle];
         client.db_index = run.db_index;
         if let Some(tracking) = &mut client.tracking {
             tracking.caching_given = false;
@@ -161,8 +161,8 @@ impl Executor {
         self.start_stopwatch();
         let elapsed_ns = self.stopwatch_ns - run.started_ns;
         let reply_bytes = reply.len().saturating_sub(start);
-        let (slot, id, failed) = (run.slot, run.id, written.failed);
-        self.observe_call(Finished { slot, id, args, elapsed_ns, reply_bytes, failed });
+        let (handle, id, failed) = (run.handle, run.id, written.failed);
+        self.observe_call(Finished { handle, id, args, elapsed_ns, reply_bytes, failed });
     }
 
     /// Whether a script is put aside: nothing but it changes data meanwhile.
@@ -200,21 +200,21 @@ impl Executor {
     /// Ends the command that the script was, and what it was part of, and lets its client go on.
     fn end_suspended(&mut self, rest: SuspendedCommand, interpreter: Interpreter, failed: bool) {
         let SuspendedCommand { run, args, partial_reply, transaction, abandoned } = rest;
-        let slot = run.slot;
+        let handle = run.handle;
         if self.disk.replays {
             // Nobody hears what a script from a file has to say.
-            let mut reply = ReplyBuffer::new(self.server.clients[slot].output.protocol);
+            let mut reply = ReplyBuffer::new(self.server.clients[handle].output.protocol);
             self.finish_script(&run, args.view(), interpreter, failed, &mut reply);
             return self.free_discarded();
         }
-        let mut reply = self.borrow_output(slot);
+        let mut reply = self.borrow_output(handle);
         let start = reply.len();
         reply.raw(&partial_reply);
         self.finish_script(&run, args.view(), interpreter, failed, &mut reply);
         let end = match transaction {
-            Some(transaction) => self.go_on_with_transaction(slot, transaction, start, &mut reply),
+            Some(transaction) => self.go_on_with_transaction(handle, transaction, start, &mut reply),
             None => {
-                self.end_unit(slot);
+                self.end_unit(handle);
                 ScriptEnd::Done
             }
         };
@@ -222,15 +222,15 @@ impl Executor {
             if let Some(suspended) = &mut self.suspended {
                 suspended.rest.abandoned = abandoned;
             }
-            return self.return_output(slot, reply);
+            return self.return_output(handle, reply);
         }
-        self.after_command(slot, start, &mut reply);
-        self.return_output(slot, reply);
+        self.after_command(handle, start, &mut reply);
+        self.return_output(handle, reply);
         if abandoned {
-            self.disconnect(slot);
+            self.disconnect(handle);
         } else {
-            self.server.clients.push(slot, |_| ());
-            self.server.resumed.push_back(slot);
+            self.server.clients.push(handle, |_| ());
+            self.server.resumed.push_back(handle);
         }
         if self.server.blocked.has_ready() {
             self.serve_blocked();
@@ -360,7 +360,7 @@ fn write_failure(stack: &mut script::Stack<'_>, reply: &mut ReplyBuffer) -> Writ
 impl Caller for Executor {
     fn call(&mut self, command: &CommandLine, reply: &mut ReplyBuffer) -> bool {
         let args = Args::new(&command.buffer, &command.ranges);
-        let slot = self.script_slot.expect("a script runs for a client");
+        let handle = self.script_client.expect("a script runs for a client");
         let found = self.server.registry.find(args);
         let refused = match &found {
             Ok(id) => self.script_refusal(self.server.registry.row(*id), args).err(),
@@ -382,7 +382,7 @@ impl Caller for Executor {
         self.start_stopwatch();
         // The interpreter has no room for more.
         reply.set_limit(NonZeroUsize::new(environment::BYTES_MAX));
-        let next = self.call(slot, id, args, reply, origin);
+        let next = self.call(handle, id, args, reply, origin);
         if reply.is_overflowed() {
             reply.set_limit(None);
             reply.error("ERR the command's reply is too large for a script");

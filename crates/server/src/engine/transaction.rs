@@ -7,15 +7,15 @@ use crate::command::args::OwnedArgs;
 use crate::command::registry::CommandId;
 use crate::command::{Args, Next, Origin};
 use crate::error::ClientError;
-use crate::session::ClientSlot;
+use crate::session::ClientHandle;
 use crate::session::client::Transaction;
 use wire::reply::ReplyBuffer;
 
 impl Executor {
     /// Keeps the command until EXEC; one that EXEC is going to refuse in any case is only acknowledged.
-    pub(super) fn queue(&mut self, slot: ClientSlot, id: CommandId, args: Args<'_>) {
+    pub(super) fn queue(&mut self, handle: ClientHandle, id: CommandId, args: Args<'_>) {
         let flags = self.server.registry.row(id).flags;
-        let client = &mut self.server.clients[slot];
+        let client = &mut self.server.clients[handle];
         let transaction = client.transaction.as_mut().expect("admit saw an open transaction");
         if transaction.aborted || client.watch_broken {
             return;
@@ -27,51 +27,51 @@ impl Executor {
     }
 
     /// A command was refused while a transaction is open: EXEC will refuse too, so that nothing of it runs.
-    pub(super) fn abort_transaction(&mut self, slot: ClientSlot) {
-        if let Some(transaction) = &mut self.server.clients[slot].transaction {
+    pub(super) fn abort_transaction(&mut self, handle: ClientHandle) {
+        if let Some(transaction) = &mut self.server.clients[handle].transaction {
             transaction.aborted = true;
             transaction.forget_queue();
         }
     }
 
     /// EXEC itself was refused: the transaction is over, and the error says so.
-    pub(super) fn abort_exec(&mut self, slot: ClientSlot, error: &ClientError) -> String {
-        self.end_transaction(slot);
+    pub(super) fn abort_exec(&mut self, handle: ClientHandle, error: &ClientError) -> String {
+        self.end_transaction(handle);
         let line = error.to_string();
         let text = line.strip_prefix("ERR ").unwrap_or(&line).to_owned();
         format!("EXECABORT Transaction discarded because of: {text}")
     }
 
-    fn end_transaction(&mut self, slot: ClientSlot) {
-        self.server.clients[slot].transaction = None;
-        self.server.watch.unwatch_all(&mut self.server.clients, slot);
+    fn end_transaction(&mut self, handle: ClientHandle) {
+        self.server.clients[handle].transaction = None;
+        self.server.watch.unwatch_all(&mut self.server.clients, handle);
     }
 
     /// Runs all that the client has queued, as one: nothing else runs in between, and what it changes wakes
     /// nobody until it is done. `id` and `args` are EXEC's.
     pub(super) fn run_transaction(
         &mut self,
-        slot: ClientSlot,
+        handle: ClientHandle,
         id: CommandId,
         args: Args<'_>,
         reply: &mut ReplyBuffer,
     ) {
         let started_ns = self.stopwatch_ns;
-        let client = &mut self.server.clients[slot];
+        let client = &mut self.server.clients[handle];
         let transaction = client.transaction.take().expect("EXEC found a transaction");
-        self.server.watch.unwatch_all(&mut self.server.clients, slot);
+        self.server.watch.unwatch_all(&mut self.server.clients, handle);
         let start = reply.len();
         reply.array(transaction.queued.len());
         let run = TransactionRun { transaction, next: 0, id, args: args.to_owned(), started_ns };
         // When a script is put aside, the rest follows with its end.
-        let _ = self.go_on_with_transaction(slot, run, start, reply);
+        let _ = self.go_on_with_transaction(handle, run, start, reply);
     }
 
     /// Runs what is left of a transaction. When a script in it is put aside, the reply, which begins at `start`, is
     /// kept with it.
     pub(super) fn go_on_with_transaction(
         &mut self,
-        slot: ClientSlot,
+        handle: ClientHandle,
         mut run: TransactionRun,
         start: usize,
         reply: &mut ReplyBuffer,
@@ -79,10 +79,10 @@ impl Executor {
         let origin = Origin { in_transaction: true, ..Origin::default() };
         while let Some((id, args)) = run.transaction.queued.get(run.next) {
             run.next += 1;
-            match self.call(slot, *id, args.view(), reply, origin) {
+            match self.call(handle, *id, args.view(), reply, origin) {
                 Next::Reply | Next::NoReply | Next::Persist(_) => {}
                 Next::RunScript(call) => {
-                    let end = self.run_script(slot, *id, args.view(), call, reply);
+                    let end = self.run_script(handle, *id, args.view(), call, reply);
                     if end == ScriptEnd::Suspended {
                         self.keep_with_suspended(reply.copy_from(start), Some(run));
                         reply.truncate(start);
@@ -94,17 +94,17 @@ impl Executor {
                 }
             }
         }
-        self.end_unit(slot);
+        self.end_unit(handle);
         // CLIENT CACHING before MULTI was about all of it.
-        if let Some(tracking) = &mut self.server.clients[slot].tracking {
+        if let Some(tracking) = &mut self.server.clients[handle].tracking {
             tracking.caching_given = false;
         }
         self.start_stopwatch();
         let elapsed_ns = self.stopwatch_ns - run.started_ns;
         let reply_bytes = reply.len().saturating_sub(start);
         let (id, args) = (run.id, run.args.view());
-        self.observe_call(Finished { slot, id, args, elapsed_ns, reply_bytes, failed: false });
-        self.feed_monitors(slot, self.server.registry.row(id), args, Origin::default(), false);
+        self.observe_call(Finished { handle, id, args, elapsed_ns, reply_bytes, failed: false });
+        self.feed_monitors(handle, self.server.registry.row(id), args, Origin::default(), false);
         ScriptEnd::Done
     }
 }

@@ -1,13 +1,13 @@
 //! Clients that come: taking them in, or telling them why not.
 
 use super::connection::Connection;
-use super::host::Host;
+use super::event_loop::EventLoop;
 use super::listener::{Accepted, SocketOptions};
 use super::poller::Token;
 use crate::session::client::ConnectionFigures;
 use rustix::fd::AsRawFd;
 
-impl Host {
+impl EventLoop {
     /// Takes in those who wait at a listener, as many as the configuration allows in one turn.
     pub(super) fn accept(&mut self, index: usize) {
         let config = &self.executor.server.config;
@@ -32,10 +32,10 @@ impl Host {
 
     /// Stops or resumes watching for new clients.
     pub(super) fn rest_listeners(&mut self, rest: bool) {
-        if self.sweep.listeners_rest == rest {
+        if self.clients_cron.listeners_rest == rest {
             return;
         }
-        self.sweep.listeners_rest = rest;
+        self.clients_cron.listeners_rest = rest;
         for (index, listener) in self.listeners.borrow().iter().enumerate() {
             if let Err(error) = self.poller.watch(listener.fd(), Token::Listener(index as u32), !rest, false)
             {
@@ -44,7 +44,7 @@ impl Host {
         }
     }
 
-    /// Refuses a client that may not connect, or gives it a slot.
+    /// Refuses a client that may not connect, or gives it a handle.
     fn admit(&mut self, accepted: Accepted) {
         let server = &mut self.executor.server;
         let refusal = if server.clients.len() >= server.config.maxclients as usize {
@@ -69,9 +69,9 @@ impl Host {
             watches_readable: true,
             ..ConnectionFigures::default()
         };
-        let slot = self.executor.connect(figures);
+        let handle = self.executor.connect(figures);
         let thread = self.emptiest_thread();
-        self.place(Box::new(Connection::new(slot, accepted.socket)), None, thread);
+        self.place(Box::new(Connection::new(handle, accepted.socket)), None, thread);
     }
 }
 

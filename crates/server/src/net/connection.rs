@@ -1,7 +1,7 @@
 //! One client's socket, and what it has of the client's.
 
-use super::intake::{Intake, READ_BYTES};
-use crate::session::ClientSlot;
+use super::query_buffer::{QueryBuffer, READ_BYTES};
+use crate::session::ClientHandle;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown};
@@ -26,10 +26,10 @@ pub struct Written {
 }
 
 pub struct Connection {
-    pub slot: ClientSlot,
+    pub handle: ClientHandle,
     socket: OwnedFd,
     /// What has been read and not been executed, if anything.
-    pub intake: Option<Box<Intake>>,
+    pub query_buffer: Option<Box<QueryBuffer>>,
     /// Output that a thread had to send and could not, when it gives the connection back.
     pub unsent: Output,
     pub watches_writable: bool,
@@ -37,11 +37,11 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub fn new(slot: ClientSlot, socket: OwnedFd) -> Self {
+    pub fn new(handle: ClientHandle, socket: OwnedFd) -> Self {
         Connection {
-            slot,
+            handle,
             socket,
-            intake: None,
+            query_buffer: None,
             unsent: Output::default(),
             watches_writable: false,
             watches_readable: true,
@@ -54,7 +54,7 @@ impl Connection {
 
     /// All that is held for this connection.
     pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.intake.as_ref().map_or(0, |intake| intake.memory_bytes())
+        size_of::<Self>() + self.query_buffer.as_ref().map_or(0, |query_buffer| query_buffer.memory_bytes())
     }
 
     /// Writes as much of `output` as the socket takes.

@@ -9,23 +9,23 @@
 //! ```
 //!
 //! 1. A connection that was adopted ends with exactly one `Closed` or `Returned`; until then the thread owns its
-//!    socket, and the executor keeps its slot free of others. Orders about a slot that has gone are ignored: by the
-//!    time the slot is used again, the executor has seen the end and all such orders have been taken.
-//! 2. A connection has at most one intake. While it is with the executor, nothing is read; that the peer has hung up
-//!    is told as `HungUp`, and the end follows when the intake is back.
+//!    socket, and the executor keeps its handle free of others. Orders about a handle that has gone are ignored: by the
+//!    time the handle is used again, the executor has seen the end and all such orders have been taken.
+//! 2. A connection has at most one query buffer. While it is with the executor, nothing is read; that the peer has hung up
+//!    is told as `HungUp`, and the end follows when the query buffer is back.
 //! 3. Output is sent in the order of the orders.
 //! 4. The thread writes no log line: a process that is forked for a snapshot must not find the log locked.
 
+use super::channel::{Receiver, Sender, Waker};
 use super::connection::Connection;
-use super::intake::{Intake, SpareIntakes, Transfer};
 use super::poller::{Poller, Readiness, Token};
-use super::post::{Bell, Receiver, Sender};
+use super::query_buffer::{QueryBuffer, SpareQueryBuffers, Transfer};
 use crate::clock::Clock;
 use crate::command::registry::Registry;
 use crate::observe::IoThreadFigures;
 use crate::observe::memory::ThreadMemory;
 use crate::observe::process::{Whose, cpu_times};
-use crate::session::ClientSlot;
+use crate::session::ClientHandle;
 use crate::session::client::Meter;
 use rustix::fd::OwnedFd;
 use std::cell::OnceCell;
@@ -40,15 +40,15 @@ use wire::request::Limits;
 /// What the executor asks of a thread.
 pub enum Order {
     /// The connection lives here from now on.
-    Adopt { connection: Box<Connection>, meter: Arc<Meter>, is_stranger: bool, is_away: bool },
-    /// All that the intake held has been done: send the answers, and read on.
-    Serve(Box<Intake>),
+    Adopt { connection: Box<Connection>, meter: Arc<Meter>, is_unauthenticated: bool, is_away: bool },
+    /// All that the query buffer held has been done: send the answers, and read on.
+    Serve(Box<QueryBuffer>),
     /// Send this, which is no answer, or an answer that comes late.
-    Send { slot: ClientSlot, output: Output, finishes: bool },
+    Send { handle: ClientHandle, output: Output, finishes: bool },
     /// End the connection, whatever is unsent.
-    Close(ClientSlot),
+    Close(ClientHandle),
     /// Give the connection back.
-    Release(ClientSlot),
+    Release(ClientHandle),
     /// Give all back, and end.
     Stop,
 }
@@ -56,15 +56,15 @@ pub enum Order {
 /// What a thread hands to the executor.
 pub enum Delivery {
     /// Requests that have come whole, or bytes that make no sense.
-    Requests(Box<Intake>),
+    Requests(Box<QueryBuffer>),
     /// So much has been read of a request that is not whole yet.
     Unread {
-        slot: ClientSlot,
+        handle: ClientHandle,
         bytes: usize,
     },
     /// The peer has hung up while its requests are with the executor.
-    HungUp(ClientSlot),
-    Closed(ClientSlot),
+    HungUp(ClientHandle),
+    Closed(ClientHandle),
     Returned(Box<Connection>),
     Ended,
 }
@@ -82,11 +82,11 @@ pub struct Shared {
 const UNREAD_BYTES_TOLD: usize = 32 * 1024;
 /// Deliveries of one turn after which the executor is woken, while the thread works on.
 const ANNOUNCED_DELIVERIES: usize = 16;
-/// Buffers of output that was sent, kept until an intake takes them back to the executor.
+/// Buffers of output that was sent, kept until a query buffer takes them back to the executor.
 const SPARE_OUTPUTS_MAX: usize = 64;
 const SPARE_OUTPUT_BYTES_MAX: usize = 32 * 1024;
 /// How often the thread looks for connections that keep memory for nothing, while there are any.
-const SWEEP_US: u64 = 100_000;
+const CRON_US: u64 = 100_000;
 /// How old the figures of a busy thread may be.
 const FIGURES_US: u64 = 10_000;
 /// A thread that waits for room in the executor's queue tries again after this.
@@ -94,7 +94,7 @@ const BACKED_UP: Duration = Duration::from_millis(1);
 const FOR_EVER: Duration = Duration::from_secs(24 * 3600);
 
 /// A connection that lives here.
-struct Guest {
+struct AdoptedConnection {
     connection: Box<Connection>,
     meter: Arc<Meter>,
     /// Output that the socket has not taken yet.
@@ -104,16 +104,16 @@ struct Guest {
     has_hung_up: bool,
     /// Output was lost: nothing more may be sent.
     is_lost: bool,
-    /// The intake is with the executor.
+    /// The query buffer is with the executor.
     is_away: bool,
-    is_stranger: bool,
+    is_unauthenticated: bool,
     /// Ends when all output is sent.
     finishes: bool,
     /// When something was last read, on the monotonic clock.
     read_us: u64,
 }
 
-/// Whether a guest stays.
+/// Whether a connection stays.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stay {
     Stays,
@@ -122,21 +122,21 @@ enum Stay {
 
 struct IoThread {
     poller: Poller,
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
     orders: Receiver<Order>,
     deliveries: Sender<Delivery>,
     shared: Arc<Shared>,
     figures: Arc<IoThreadFigures>,
     memory: Memory,
-    /// By slot.
-    guests: Vec<Option<Box<Guest>>>,
-    spare_intakes: SpareIntakes,
+    /// By handle.
+    connections: Vec<Option<Box<AdoptedConnection>>>,
+    spare_query_buffers: SpareQueryBuffers,
     spare_outputs: Vec<Vec<u8>>,
     ready: Vec<Readiness>,
-    /// Guests that may have more to read than one turn allows.
-    again: VecDeque<ClientSlot>,
+    /// Connections that may have more to read than one turn allows.
+    again: VecDeque<ClientHandle>,
     now_us: u64,
-    next_sweep_us: Option<u64>,
+    next_cron_us: Option<u64>,
     figures_due_us: u64,
 }
 
@@ -150,7 +150,7 @@ struct Memory {
 /// What a thread is made of, before there is one.
 pub struct Parts {
     pub epoll: OwnedFd,
-    pub bell: Arc<Bell>,
+    pub waker: Arc<Waker>,
     pub orders: Receiver<Order>,
     pub deliveries: Sender<Delivery>,
     pub shared: Arc<Shared>,
@@ -165,19 +165,19 @@ impl Parts {
         LAST_WORD.with(|word| word.set(LastWord { memory, figures: Arc::clone(&self.figures) })).ok();
         IoThread {
             poller: Poller::of(self.epoll),
-            bell: self.bell,
+            waker: self.waker,
             orders: self.orders,
             deliveries: self.deliveries,
             shared: self.shared,
             figures: self.figures,
             memory,
-            guests: Vec::new(),
-            spare_intakes: SpareIntakes::default(),
+            connections: Vec::new(),
+            spare_query_buffers: SpareQueryBuffers::default(),
             spare_outputs: Vec::new(),
             ready: Vec::new(),
             again: VecDeque::new(),
             now_us: 0,
-            next_sweep_us: None,
+            next_cron_us: None,
             figures_due_us: 0,
         }
         .run();
@@ -193,7 +193,7 @@ struct LastWord {
 
 impl Drop for LastWord {
     fn drop(&mut self) {
-        self.memory.tell(&self.figures);
+        self.memory.report(&self.figures);
     }
 }
 
@@ -202,7 +202,7 @@ thread_local! {
 }
 
 impl Memory {
-    fn tell(&self, figures: &IoThreadFigures) {
+    fn report(&self, figures: &IoThreadFigures) {
         if let Some(of_thread) = self.of_thread {
             let used_bytes = self.before_bytes + of_thread.used_bytes() as i64;
             figures.used_bytes.store(used_bytes, Ordering::Relaxed);
@@ -217,8 +217,8 @@ impl IoThread {
             self.deliveries.announce();
             self.tell_figures();
         }
-        let guests = std::mem::take(&mut self.guests);
-        guests.into_iter().flatten().for_each(|guest| self.give_back(*guest));
+        let connections = std::mem::take(&mut self.connections);
+        connections.into_iter().flatten().for_each(|adopted| self.give_back(*adopted));
         self.deliveries.send(Delivery::Ended);
         self.figures_due_us = 0;
         self.tell_figures();
@@ -236,32 +236,32 @@ impl IoThread {
         self.serve_ready();
         self.serve_again();
         let goes_on = self.follow_orders();
-        self.sweep_if_due();
+        self.clients_cron_if_due();
         goes_on
     }
 
     fn wait(&mut self) {
-        let next_us = self.next_sweep_us.map(|at_us| at_us.saturating_sub(self.now_us));
+        let next_us = self.next_cron_us.map(|at_us| at_us.saturating_sub(self.now_us));
         let mut timeout = next_us.map_or(FOR_EVER, Duration::from_micros);
         if self.deliveries.is_backed_up() {
             timeout = timeout.min(BACKED_UP);
         }
-        if !self.again.is_empty() || !self.bell.may_sleep(|| self.orders.is_empty()) {
+        if !self.again.is_empty() || !self.waker.may_sleep(|| self.orders.is_empty()) {
             timeout = Duration::ZERO;
         }
         if self.poller.wait(timeout, &mut self.ready).is_err() {
             // Nothing that the thread does can make its own poller fail; a kernel that is short of memory may.
             std::thread::sleep(BACKED_UP);
         }
-        self.bell.woken();
+        self.waker.woken();
         IoThreadFigures::count(&self.figures.polls, 1);
     }
 
     fn serve_ready(&mut self) {
         let mut ready = std::mem::take(&mut self.ready);
         for event in ready.drain(..) {
-            let Token::Connection(slot) = event.token else { continue };
-            self.serve(ClientSlot(slot), |thread, guest| thread.follow_event(guest, event));
+            let Token::Connection(handle) = event.token else { continue };
+            self.serve(ClientHandle(handle), |thread, adopted| thread.follow_event(adopted, event));
         }
         self.ready = ready;
     }
@@ -269,8 +269,8 @@ impl IoThread {
     fn serve_again(&mut self) {
         // Those that are not done put themselves behind, for the next turn.
         for _ in 0..self.again.len() {
-            let Some(slot) = self.again.pop_front() else { return };
-            self.serve(slot, IoThread::read_on);
+            let Some(handle) = self.again.pop_front() else { return };
+            self.serve(handle, IoThread::read_on);
         }
     }
 
@@ -278,22 +278,29 @@ impl IoThread {
     fn follow_orders(&mut self) -> bool {
         while let Some(order) = self.orders.receive() {
             match order {
-                Order::Adopt { connection, meter, is_stranger, is_away } => {
-                    self.adopt(Guest::new(connection, meter, is_stranger, is_away, self.now_us));
+                Order::Adopt { connection, meter, is_unauthenticated, is_away } => {
+                    self.adopt(AdoptedConnection::new(
+                        connection,
+                        meter,
+                        is_unauthenticated,
+                        is_away,
+                        self.now_us,
+                    ));
                 }
-                Order::Serve(intake) => {
-                    self.serve(intake.slot, |thread, guest| thread.answer(guest, intake));
+                Order::Serve(query_buffer) => {
+                    self.serve(query_buffer.handle, |thread, adopted| thread.answer(adopted, query_buffer));
                 }
-                Order::Send { slot, output, finishes } => {
-                    self.serve(slot, |thread, guest| {
-                        guest.finishes |= finishes;
-                        thread.send(guest, output)
+                Order::Send { handle, output, finishes } => {
+                    self.serve(handle, |thread, adopted| {
+                        adopted.finishes |= finishes;
+                        thread.send(adopted, output)
                     });
                 }
-                Order::Close(slot) => self.serve(slot, |_, _| Stay::Leaves),
-                Order::Release(slot) => {
-                    if let Some(guest) = self.guests.get_mut(slot.0 as usize).and_then(Option::take) {
-                        self.give_back(*guest);
+                Order::Close(handle) => self.serve(handle, |_, _| Stay::Leaves),
+                Order::Release(handle) => {
+                    if let Some(adopted) = self.connections.get_mut(handle.0 as usize).and_then(Option::take)
+                    {
+                        self.give_back(*adopted);
                     }
                 }
                 Order::Stop => return false,
@@ -305,30 +312,36 @@ impl IoThread {
         true
     }
 
-    fn adopt(&mut self, guest: Box<Guest>) {
-        let slot = guest.connection.slot;
-        let index = slot.0 as usize;
-        if self.guests.len() <= index {
-            self.guests.resize_with(index + 1, || None);
+    fn adopt(&mut self, adopted: Box<AdoptedConnection>) {
+        let handle = adopted.connection.handle;
+        let index = handle.0 as usize;
+        if self.connections.len() <= index {
+            self.connections.resize_with(index + 1, || None);
         }
-        if self.poller.add_edges(guest.connection.fd(), Token::Connection(slot.0)).is_err() {
-            return self.deliveries.send(Delivery::Closed(slot));
+        if self.poller.add_edges(adopted.connection.fd(), Token::Connection(handle.0)).is_err() {
+            return self.deliveries.send(Delivery::Closed(handle));
         }
-        guest.tell_input();
-        self.guests[index] = Some(guest);
-        self.serve(slot, IoThread::read_on);
+        adopted.tell_input();
+        self.connections[index] = Some(adopted);
+        self.serve(handle, IoThread::read_on);
     }
 
-    /// Does something for a guest, if it is still here, and sees it off if that says so.
-    fn serve(&mut self, slot: ClientSlot, work: impl FnOnce(&mut IoThread, &mut Guest) -> Stay) {
-        let Some(mut guest) = self.guests.get_mut(slot.0 as usize).and_then(Option::take) else { return };
-        match work(self, &mut guest) {
-            Stay::Stays => self.guests[slot.0 as usize] = Some(guest),
+    /// Does something for a connection, if it is still here, and sees it off if that says so.
+    fn serve(
+        &mut self,
+        handle: ClientHandle,
+        work: impl FnOnce(&mut IoThread, &mut AdoptedConnection) -> Stay,
+    ) {
+        let Some(mut adopted) = self.connections.get_mut(handle.0 as usize).and_then(Option::take) else {
+            return;
+        };
+        match work(self, &mut adopted) {
+            Stay::Stays => self.connections[handle.0 as usize] = Some(adopted),
             Stay::Leaves => {
                 // The socket leaves the poller when it is closed; failing to take it out first changes nothing.
-                let _ = self.poller.remove(guest.connection.fd());
-                drop(guest);
-                self.deliveries.send(Delivery::Closed(slot));
+                let _ = self.poller.remove(adopted.connection.fd());
+                drop(adopted);
+                self.deliveries.send(Delivery::Closed(handle));
             }
         }
         if self.deliveries.unannounced() >= ANNOUNCED_DELIVERIES {
@@ -336,199 +349,204 @@ impl IoThread {
         }
     }
 
-    fn give_back(&mut self, guest: Guest) {
-        let Guest { mut connection, unsent, .. } = guest;
+    fn give_back(&mut self, adopted: AdoptedConnection) {
+        let AdoptedConnection { mut connection, unsent, .. } = adopted;
         // As in `serve`.
         let _ = self.poller.remove(connection.fd());
         unsent.into_iter().for_each(|output| connection.unsent.append(output));
         self.deliveries.send(Delivery::Returned(connection));
     }
 
-    fn follow_event(&mut self, guest: &mut Guest, event: Readiness) -> Stay {
-        guest.is_readable |= event.readable;
-        if event.hung_up && !guest.has_hung_up {
-            guest.has_hung_up = true;
-            if guest.is_away {
-                self.deliveries.send(Delivery::HungUp(guest.connection.slot));
+    fn follow_event(&mut self, adopted: &mut AdoptedConnection, event: Readiness) -> Stay {
+        adopted.is_readable |= event.readable;
+        if event.hung_up && !adopted.has_hung_up {
+            adopted.has_hung_up = true;
+            if adopted.is_away {
+                self.deliveries.send(Delivery::HungUp(adopted.connection.handle));
             }
         }
-        if event.writable && !guest.unsent.is_empty() && self.send_on(guest) == Stay::Leaves {
+        if event.writable && !adopted.unsent.is_empty() && self.send_on(adopted) == Stay::Leaves {
             return Stay::Leaves;
         }
-        if event.readable { self.read_on(guest) } else { Stay::Stays }
+        if event.readable { self.read_on(adopted) } else { Stay::Stays }
     }
 
     /// Reads and parses, unless the executor still has what came before.
-    fn read_on(&mut self, guest: &mut Guest) -> Stay {
-        if guest.is_away || !guest.is_readable {
+    fn read_on(&mut self, adopted: &mut AdoptedConnection) -> Stay {
+        if adopted.is_away || !adopted.is_readable {
             return Stay::Stays;
         }
-        if guest.finishes {
-            return self.discard_input(guest);
+        if adopted.finishes {
+            return self.discard_input(adopted);
         }
-        let slot = guest.connection.slot;
-        let kept = guest.connection.intake.take();
-        let mut intake = kept.unwrap_or_else(|| self.spare_intakes.lend(slot));
-        match intake.read(guest.connection.fd()) {
+        let handle = adopted.connection.handle;
+        let kept = adopted.connection.query_buffer.take();
+        let mut query_buffer = kept.unwrap_or_else(|| self.spare_query_buffers.lend(handle));
+        match query_buffer.read(adopted.connection.fd()) {
             Transfer::Closed => return Stay::Leaves,
-            Transfer::WouldBlock => guest.is_readable = false,
+            Transfer::WouldBlock => adopted.is_readable = false,
             Transfer::Bytes { count, is_all } => {
                 // A peer that has hung up is told once only: its end is read, however little came before.
-                guest.is_readable = !is_all || guest.has_hung_up;
-                guest.read_us = self.now_us;
-                intake.travel.received_bytes += count as u64;
+                adopted.is_readable = !is_all || adopted.has_hung_up;
+                adopted.read_us = self.now_us;
+                query_buffer.handover.received_bytes += count as u64;
                 IoThreadFigures::count(&self.figures.reads, 1);
-                let limits = self.limits(guest);
-                intake.parse_ahead(&limits, &self.shared.registry, self.shared.seed);
+                let limits = self.limits(adopted);
+                query_buffer.parse_ahead(&limits, &self.shared.registry, self.shared.seed);
             }
         }
-        self.pass_on(guest, intake);
+        self.pass_on(adopted, query_buffer);
         Stay::Stays
     }
 
     /// Behind the last request nobody runs anything, but left unread it would make the kernel reset the connection, and
     /// the peer lose what it has yet to receive.
-    fn discard_input(&mut self, guest: &mut Guest) -> Stay {
-        let mut intake = self.spare_intakes.lend(guest.connection.slot);
-        match intake.read(guest.connection.fd()) {
-            Transfer::Closed | Transfer::WouldBlock => guest.is_readable = false,
+    fn discard_input(&mut self, adopted: &mut AdoptedConnection) -> Stay {
+        let mut query_buffer = self.spare_query_buffers.lend(adopted.connection.handle);
+        match query_buffer.read(adopted.connection.fd()) {
+            Transfer::Closed | Transfer::WouldBlock => adopted.is_readable = false,
             Transfer::Bytes { .. } => {
-                intake.discard();
-                self.again.push_back(guest.connection.slot);
+                query_buffer.discard();
+                self.again.push_back(adopted.connection.handle);
             }
         }
-        self.spare_intakes.take_back(intake);
+        self.spare_query_buffers.take_back(query_buffer);
         Stay::Stays
     }
 
-    fn limits(&self, guest: &Guest) -> Limits {
+    fn limits(&self, adopted: &AdoptedConnection) -> Limits {
         Limits {
             bulk_len_max: self.shared.bulk_len_max.load(Ordering::Relaxed) as usize,
-            authenticated: !guest.is_stranger,
+            authenticated: !adopted.is_unauthenticated,
             ..Limits::default()
         }
     }
 
-    /// Hands an intake with something to do to the executor, and keeps or puts aside one without.
-    fn pass_on(&mut self, guest: &mut Guest, mut intake: Box<Intake>) {
-        let slot = intake.slot;
-        if intake.has_requests() || intake.broken().is_some() {
-            guest.is_away = true;
-            if intake.travel.output.capacity() == 0 {
-                intake.travel.output = self.spare_outputs.pop().unwrap_or_default().into();
+    /// Hands a query buffer with something to do to the executor, and keeps or puts aside one without.
+    fn pass_on(&mut self, adopted: &mut AdoptedConnection, mut query_buffer: Box<QueryBuffer>) {
+        let handle = query_buffer.handle;
+        if query_buffer.has_requests() || query_buffer.broken().is_some() {
+            adopted.is_away = true;
+            if query_buffer.handover.output.capacity() == 0 {
+                query_buffer.handover.output = self.spare_outputs.pop().unwrap_or_default().into();
             }
-            self.deliveries.send(Delivery::Requests(intake));
+            self.deliveries.send(Delivery::Requests(query_buffer));
             // The event came while nothing was away, and comes once only; a blocking command would wait for nobody.
-            if guest.has_hung_up {
-                self.deliveries.send(Delivery::HungUp(slot));
+            if adopted.has_hung_up {
+                self.deliveries.send(Delivery::HungUp(handle));
             }
             return;
         }
-        intake.consume();
-        if intake.is_free() {
-            self.spare_intakes.take_back(intake);
+        query_buffer.consume();
+        if query_buffer.is_free() {
+            self.spare_query_buffers.take_back(query_buffer);
         } else {
-            let bytes = intake.input().len();
-            guest.connection.intake = Some(intake);
-            self.next_sweep_us.get_or_insert(self.now_us + SWEEP_US);
-            guest.tell_input();
+            let bytes = query_buffer.input().len();
+            adopted.connection.query_buffer = Some(query_buffer);
+            self.next_cron_us.get_or_insert(self.now_us + CRON_US);
+            adopted.tell_input();
             if bytes > UNREAD_BYTES_TOLD {
-                self.deliveries.send(Delivery::Unread { slot, bytes });
+                self.deliveries.send(Delivery::Unread { handle, bytes });
             }
         }
-        if guest.is_readable {
-            self.again.push_back(slot);
+        if adopted.is_readable {
+            self.again.push_back(handle);
         }
     }
 
-    /// The executor is done with an intake: sends the answers and goes on reading.
-    fn answer(&mut self, guest: &mut Guest, mut intake: Box<Intake>) -> Stay {
-        guest.is_away = false;
-        if guest.is_lost {
+    /// The executor is done with a query buffer: sends the answers and goes on reading.
+    fn answer(&mut self, adopted: &mut AdoptedConnection, mut query_buffer: Box<QueryBuffer>) -> Stay {
+        adopted.is_away = false;
+        if adopted.is_lost {
             return Stay::Leaves;
         }
-        guest.is_stranger = intake.travel.is_stranger;
-        guest.finishes |= intake.travel.finishes;
-        let output = std::mem::take(&mut intake.travel.output);
-        let stay = self.send(guest, output);
-        if guest.finishes || stay == Stay::Leaves {
-            self.spare_intakes.take_back(intake);
-            if guest.is_readable && stay == Stay::Stays {
-                self.again.push_back(guest.connection.slot);
+        adopted.is_unauthenticated = query_buffer.handover.is_unauthenticated;
+        adopted.finishes |= query_buffer.handover.finishes;
+        let output = std::mem::take(&mut query_buffer.handover.output);
+        let stay = self.send(adopted, output);
+        if adopted.finishes || stay == Stay::Leaves {
+            self.spare_query_buffers.take_back(query_buffer);
+            if adopted.is_readable && stay == Stay::Stays {
+                self.again.push_back(adopted.connection.handle);
             }
             return stay;
         }
-        let was_kept = guest.meter.input_bytes.load(Ordering::Relaxed) > 0
-            || guest.meter.input_free_bytes.load(Ordering::Relaxed) > 0;
-        self.pass_on(guest, intake);
-        if was_kept && guest.connection.intake.is_none() {
-            guest.tell_input();
+        let was_kept = adopted.meter.input_bytes.load(Ordering::Relaxed) > 0
+            || adopted.meter.input_free_bytes.load(Ordering::Relaxed) > 0;
+        self.pass_on(adopted, query_buffer);
+        if was_kept && adopted.connection.query_buffer.is_none() {
+            adopted.tell_input();
         }
         // What `pass_on` has left for another turn can be had at once, for nothing else has been read of this one.
-        if guest.is_readable && self.again.back() == Some(&guest.connection.slot) {
+        if adopted.is_readable && self.again.back() == Some(&adopted.connection.handle) {
             self.again.pop_back();
-            return self.read_on(guest);
+            return self.read_on(adopted);
         }
         Stay::Stays
     }
 
     /// Sends output behind what is unsent already.
-    fn send(&mut self, guest: &mut Guest, output: Output) -> Stay {
-        if guest.is_lost {
+    fn send(&mut self, adopted: &mut AdoptedConnection, output: Output) -> Stay {
+        if adopted.is_lost {
             return Stay::Stays;
         }
-        guest.unsent.push_back(output);
-        if guest.unsent.len() > 1 { Stay::Stays } else { self.send_on(guest) }
+        adopted.unsent.push_back(output);
+        if adopted.unsent.len() > 1 { Stay::Stays } else { self.send_on(adopted) }
     }
 
-    fn send_on(&mut self, guest: &mut Guest) -> Stay {
-        while let Some(output) = guest.unsent.front_mut() {
-            let slot = guest.connection.slot;
+    fn send_on(&mut self, adopted: &mut AdoptedConnection) -> Stay {
+        while let Some(output) = adopted.unsent.front_mut() {
+            let handle = adopted.connection.handle;
             if !output.is_empty() {
-                let written = guest.connection.write(output);
+                let written = adopted.connection.write(output);
                 let all_sent = output.is_empty();
-                IoThreadFigures::count(&guest.meter.output_bytes_total, written.bytes as u64);
+                IoThreadFigures::count(&adopted.meter.output_bytes_total, written.bytes as u64);
                 IoThreadFigures::count(&self.figures.writes, 1);
                 if written.closed {
-                    return self.lose(guest);
+                    return self.lose(adopted);
                 }
                 if !all_sent {
                     // Not full, it is at the end of its turn: watching once more brings the next one.
-                    guest.connection.watches_writable &= written.is_full;
-                    return self.watch_writable(guest, slot, true);
+                    adopted.connection.watches_writable &= written.is_full;
+                    return self.watch_writable(adopted, handle, true);
                 }
             }
-            let output = guest.unsent.pop_front().expect("it has just been sent");
+            let output = adopted.unsent.pop_front().expect("it has just been sent");
             self.keep_output(output);
         }
-        if guest.finishes {
-            guest.connection.finish();
+        if adopted.finishes {
+            adopted.connection.finish();
             return Stay::Leaves;
         }
-        let slot = guest.connection.slot;
-        self.watch_writable(guest, slot, false)
+        let handle = adopted.connection.handle;
+        self.watch_writable(adopted, handle, false)
     }
 
-    fn watch_writable(&mut self, guest: &mut Guest, slot: ClientSlot, writable: bool) -> Stay {
-        if guest.connection.watches_writable == writable {
+    fn watch_writable(
+        &mut self,
+        adopted: &mut AdoptedConnection,
+        handle: ClientHandle,
+        writable: bool,
+    ) -> Stay {
+        if adopted.connection.watches_writable == writable {
             return Stay::Stays;
         }
-        guest.connection.watches_writable = writable;
-        match self.poller.watch_edges(guest.connection.fd(), Token::Connection(slot.0), writable) {
+        adopted.connection.watches_writable = writable;
+        match self.poller.watch_edges(adopted.connection.fd(), Token::Connection(handle.0), writable) {
             Ok(()) => Stay::Stays,
-            Err(_) => self.lose(guest),
+            Err(_) => self.lose(adopted),
         }
     }
 
-    /// The socket is of no use any more: the guest leaves, or when its intake is away, is said to be lost.
-    fn lose(&mut self, guest: &mut Guest) -> Stay {
-        if !guest.is_away {
+    /// The socket is of no use any more: the connection leaves, or when its query buffer is away, is said to be lost.
+    fn lose(&mut self, adopted: &mut AdoptedConnection) -> Stay {
+        if !adopted.is_away {
             return Stay::Leaves;
         }
-        guest.is_lost = true;
-        guest.unsent.clear();
-        if !std::mem::replace(&mut guest.has_hung_up, true) {
-            self.deliveries.send(Delivery::HungUp(guest.connection.slot));
+        adopted.is_lost = true;
+        adopted.unsent.clear();
+        if !std::mem::replace(&mut adopted.has_hung_up, true) {
+            self.deliveries.send(Delivery::HungUp(adopted.connection.handle));
         }
         Stay::Stays
     }
@@ -540,27 +558,27 @@ impl IoThread {
         }
     }
 
-    /// Takes memory back from guests that have stopped in the midst of a request.
-    fn sweep_if_due(&mut self) {
-        if self.next_sweep_us.is_none_or(|at_us| self.now_us < at_us) {
+    /// Takes memory back from connections that have stopped in the midst of a request.
+    fn clients_cron_if_due(&mut self) {
+        if self.next_cron_us.is_none_or(|at_us| self.now_us < at_us) {
             return;
         }
-        self.next_sweep_us = None;
+        self.next_cron_us = None;
         let now_us = self.now_us;
-        for guest in self.guests.iter_mut().flatten() {
-            let Some(intake) = &mut guest.connection.intake else { continue };
-            if intake.shrink(now_us - guest.read_us) {
-                guest.connection.intake = None;
+        for adopted in self.connections.iter_mut().flatten() {
+            let Some(query_buffer) = &mut adopted.connection.query_buffer else { continue };
+            if query_buffer.shrink(now_us - adopted.read_us) {
+                adopted.connection.query_buffer = None;
             } else {
-                self.next_sweep_us = Some(now_us + SWEEP_US);
+                self.next_cron_us = Some(now_us + CRON_US);
             }
-            guest.tell_input();
+            adopted.tell_input();
         }
     }
 
     /// Tells what the thread has used.
     fn tell_figures(&mut self) {
-        self.memory.tell(&self.figures);
+        self.memory.report(&self.figures);
         if self.now_us >= self.figures_due_us {
             self.figures_due_us = self.now_us + FIGURES_US;
             let times = cpu_times(Whose::ThisThread);
@@ -570,18 +588,18 @@ impl IoThread {
     }
 }
 
-impl Guest {
+impl AdoptedConnection {
     fn new(
         mut connection: Box<Connection>,
         meter: Arc<Meter>,
-        is_stranger: bool,
+        is_unauthenticated: bool,
         is_away: bool,
         now_us: u64,
     ) -> Box<Self> {
         connection.watches_writable = false;
         let unsent = std::mem::take(&mut connection.unsent);
         assert!(unsent.is_empty(), "what is unsent when a connection arrives follows as an order");
-        Box::new(Guest {
+        Box::new(AdoptedConnection {
             connection,
             meter,
             unsent: VecDeque::new(),
@@ -590,7 +608,7 @@ impl Guest {
             has_hung_up: false,
             is_lost: false,
             is_away,
-            is_stranger,
+            is_unauthenticated,
             finishes: false,
             read_us: now_us,
         })
@@ -598,7 +616,8 @@ impl Guest {
 
     /// Tells the executor what the connection holds.
     fn tell_input(&self) {
-        let figures = self.connection.intake.as_ref().map_or((0, 0), |intake| intake.input_figures());
-        self.meter.tell(figures, size_of::<Self>() + self.connection.memory_bytes());
+        let figures =
+            self.connection.query_buffer.as_ref().map_or((0, 0), |query_buffer| query_buffer.input_figures());
+        self.meter.report(figures, size_of::<Self>() + self.connection.memory_bytes());
     }
 }

@@ -19,16 +19,16 @@ pub enum Token {
     Listener(u32),
     Signal,
     /// Another thread has sent something.
-    Bell,
+    Waker,
 }
 
 impl Token {
     fn pack(self) -> u64 {
         match self {
-            Token::Connection(slot) => slot as u64,
+            Token::Connection(handle) => handle as u64,
             Token::Listener(index) => 1 << 32 | index as u64,
             Token::Signal => 2 << 32,
-            Token::Bell => 3 << 32,
+            Token::Waker => 3 << 32,
         }
     }
 
@@ -37,7 +37,7 @@ impl Token {
             0 => Token::Connection(data as u32),
             1 => Token::Listener(data as u32),
             2 => Token::Signal,
-            _ => Token::Bell,
+            _ => Token::Waker,
         }
     }
 }
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn tokens_survive_the_kernel() {
         let tokens = [Token::Connection(0), Token::Connection(u32::MAX), Token::Listener(3)];
-        for token in tokens.into_iter().chain([Token::Signal, Token::Bell]) {
+        for token in tokens.into_iter().chain([Token::Signal, Token::Waker]) {
             assert_eq!(Token::unpack(token.pack()), token);
         }
     }

@@ -1,20 +1,20 @@
 //! Connections that live in I/O threads: taking their requests in, sending their answers out, and moving them.
 
 use super::connection::Connection;
-use super::host::{Host, Seat};
-use super::intake::Intake;
+use super::event_loop::{ClientConnection, EventLoop};
 use super::io_thread::{Delivery, Order};
 use super::poller::Token;
-use super::threads::{Destination, Lodging};
+use super::query_buffer::QueryBuffer;
+use super::threads::{Destination, RemoteConnection};
 use crate::observe::process::{Whose, cpu_times};
-use crate::session::ClientSlot;
+use crate::session::ClientHandle;
 use crate::session::client::Meter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wire::reply::{Output, ReplyBuffer};
 
-/// Intakes taken from threads in one tick, so that the first answers leave before the last requests have run.
-const INTAKES_PER_TICK_MAX: usize = 256;
+/// Query buffers taken from threads in one tick, so that the first answers leave before the last requests have run.
+const QUERY_BUFFERS_PER_TICK_MAX: usize = 256;
 /// How often the load of threads is compared.
 const BALANCE_US: u64 = 100_000;
 /// A thread that is less busy than this, of one, is not relieved of anything.
@@ -35,26 +35,26 @@ pub(super) struct Balance {
     cursor: usize,
 }
 
-impl Host {
+impl EventLoop {
     /// Takes what threads have delivered.
     pub(super) fn receive(&mut self) {
-        let mut intakes = 0;
-        while intakes < INTAKES_PER_TICK_MAX
+        let mut query_buffers = 0;
+        while query_buffers < QUERY_BUFFERS_PER_TICK_MAX
             && let Some((thread, delivery)) = self.threads.receive()
         {
             match delivery {
-                Delivery::Requests(intake) => {
-                    intakes += 1;
-                    self.take_in(intake);
+                Delivery::Requests(query_buffer) => {
+                    query_buffers += 1;
+                    self.take_in(query_buffer);
                 }
-                Delivery::Unread { slot, bytes } => {
-                    self.executor.check_input_limit(slot, bytes);
-                    self.count_memory_if_limited(slot);
+                Delivery::Unread { handle, bytes } => {
+                    self.executor.check_input_limit(handle, bytes);
+                    self.count_memory_if_limited(handle);
                 }
-                Delivery::HungUp(slot) => self.note_hang_up(slot),
-                Delivery::Closed(slot) => self.forget_closed(slot),
+                Delivery::HungUp(handle) => self.note_hang_up(handle),
+                Delivery::Closed(handle) => self.forget_closed(handle),
                 Delivery::Returned(connection) => {
-                    // Its intake may be in the batch; then it is to be with the connection before this moves on.
+                    // Its query buffer may be in the batch; then it is to be with the connection before this moves on.
                     self.run_batch();
                     self.take_over(connection);
                 }
@@ -63,121 +63,121 @@ impl Host {
         }
     }
 
-    fn lodging(&mut self, slot: ClientSlot) -> Option<&mut Lodging> {
-        match self.seats.get_mut(slot.0 as usize)? {
-            Some(Seat::There(lodging)) => Some(lodging),
-            Some(Seat::Here(_)) | None => None,
+    fn remote(&mut self, handle: ClientHandle) -> Option<&mut RemoteConnection> {
+        match self.connections.get_mut(handle.0 as usize)? {
+            Some(ClientConnection::Remote(remote)) => Some(remote),
+            Some(ClientConnection::Local(_)) | None => None,
         }
     }
 
-    fn take_in(&mut self, mut intake: Box<Intake>) {
-        let slot = intake.slot;
-        if self.lodging(slot).is_none_or(|lodging| lodging.is_closing) {
+    fn take_in(&mut self, mut query_buffer: Box<QueryBuffer>) {
+        let handle = query_buffer.handle;
+        if self.remote(handle).is_none_or(|remote| remote.is_closing) {
             return;
         }
-        let received_bytes = std::mem::take(&mut intake.travel.received_bytes);
+        let received_bytes = std::mem::take(&mut query_buffer.handover.received_bytes);
         self.executor.server.observed.statistics.input_bytes += received_bytes;
-        let client = &mut self.executor.server.clients[slot];
+        let client = &mut self.executor.server.clients[handle];
         client.connection.input_bytes_total += received_bytes;
         client.last_interaction = self.executor.server.now;
-        self.collect(intake);
+        self.collect(query_buffer);
     }
 
-    /// The intake's requests have run, as far as they may.
-    pub(super) fn settle(&mut self, mut intake: Box<Intake>) {
-        let slot = intake.slot;
-        self.executor.check_input_limit(slot, intake.input().len());
-        self.count_memory_if_limited(slot);
-        let waits = self.executor.is_waiting(slot);
-        if self.executor.server.clients[slot].close_asap {
+    /// The query buffer's requests have run, as far as they may.
+    pub(super) fn settle(&mut self, mut query_buffer: Box<QueryBuffer>) {
+        let handle = query_buffer.handle;
+        self.executor.check_input_limit(handle, query_buffer.input().len());
+        self.count_memory_if_limited(handle);
+        let waits = self.executor.is_waiting(handle);
+        if self.executor.server.clients[handle].close_asap {
             return;
         }
-        let Some(lodging) = self.lodging(slot) else { return };
-        if !waits && lodging.moves_to.is_none() {
-            return self.finished.push(intake);
+        let Some(remote) = self.remote(handle) else { return };
+        if !waits && remote.moves_to.is_none() {
+            return self.finished.push(query_buffer);
         }
-        intake.keep();
-        let figures = intake.input_figures();
-        let memory_bytes = intake.memory_bytes();
-        lodging.held = Some(intake);
-        let is_lost = waits && lodging.has_hung_up;
-        self.touched.push(slot);
-        if let Some(meter) = &self.executor.server.clients[slot].connection.meter {
-            meter.tell(figures, memory_bytes);
+        query_buffer.keep();
+        let figures = query_buffer.input_figures();
+        let memory_bytes = query_buffer.memory_bytes();
+        remote.held = Some(query_buffer);
+        let is_lost = waits && remote.has_hung_up;
+        self.touched.push(handle);
+        if let Some(meter) = &self.executor.server.clients[handle].connection.meter {
+            meter.report(figures, memory_bytes);
         }
         if is_lost {
-            self.executor.server.condemn(slot);
+            self.executor.server.close_asap(handle);
         }
     }
 
-    fn note_hang_up(&mut self, slot: ClientSlot) {
-        let waits = self.executor.is_waiting(slot);
-        let Some(lodging) = self.lodging(slot) else { return };
-        lodging.has_hung_up = true;
-        if waits && lodging.held.is_some() {
-            self.executor.server.condemn(slot);
+    fn note_hang_up(&mut self, handle: ClientHandle) {
+        let waits = self.executor.is_waiting(handle);
+        let Some(remote) = self.remote(handle) else { return };
+        remote.has_hung_up = true;
+        if waits && remote.held.is_some() {
+            self.executor.server.close_asap(handle);
         }
     }
 
-    fn forget_closed(&mut self, slot: ClientSlot) {
-        if let Some(Seat::There(lodging)) = self.seats[slot.0 as usize].take() {
-            self.threads.discount_guest(lodging.thread);
-            self.executor.disconnect(slot);
+    fn forget_closed(&mut self, handle: ClientHandle) {
+        if let Some(ClientConnection::Remote(remote)) = self.connections[handle.0 as usize].take() {
+            self.threads.discount_connection(remote.thread);
+            self.executor.disconnect(handle);
         }
     }
 
-    /// Sends an intake whose requests have run back to its thread, with the answers.
-    pub(super) fn send_back(&mut self, mut intake: Box<Intake>) {
-        let slot = intake.slot;
-        if self.executor.server.clients[slot].close_asap {
+    /// Sends a query buffer whose requests have run back to its thread, with the answers.
+    pub(super) fn send_back(&mut self, mut query_buffer: Box<QueryBuffer>) {
+        let handle = query_buffer.handle;
+        if self.executor.server.clients[handle].close_asap {
             return;
         }
-        let spare = std::mem::take(&mut intake.travel.output);
+        let spare = std::mem::take(&mut query_buffer.handover.output);
         self.executor.server.clients.keep_output(spare);
-        intake.travel.output = self.take_output(slot);
-        intake.travel.finishes = self.executor.server.clients[slot].close_after_reply;
-        intake.travel.is_stranger = self.executor.needs_authentication(slot);
-        let Some(lodging) = self.lodging(slot) else { return };
-        let thread = lodging.thread;
-        self.threads.send(thread, Order::Serve(intake));
+        query_buffer.handover.output = self.take_output(handle);
+        query_buffer.handover.finishes = self.executor.server.clients[handle].close_after_reply;
+        query_buffer.handover.is_unauthenticated = self.executor.needs_authentication(handle);
+        let Some(remote) = self.remote(handle) else { return };
+        let thread = remote.thread;
+        self.threads.send(thread, Order::Serve(query_buffer));
     }
 
     /// Has a client's output sent by its thread.
-    pub(super) fn send_output(&mut self, slot: ClientSlot) {
-        let client = &mut self.executor.server.clients[slot];
+    pub(super) fn send_output(&mut self, handle: ClientHandle) {
+        let client = &mut self.executor.server.clients[handle];
         client.output_pending = false;
         let finishes = client.close_after_reply;
         if client.close_asap || client.output.is_empty() && !finishes {
             return;
         }
-        let Some(lodging) = self.lodging(slot) else { return };
-        if lodging.moves_to.is_some() {
+        let Some(remote) = self.remote(handle) else { return };
+        if remote.moves_to.is_some() {
             return;
         }
-        let thread = lodging.thread;
-        let output = self.take_output(slot);
-        self.threads.send(thread, Order::Send { slot, output, finishes });
+        let thread = remote.thread;
+        let output = self.take_output(handle);
+        self.threads.send(thread, Order::Send { handle, output, finishes });
     }
 
-    fn take_output(&mut self, slot: ClientSlot) -> Output {
+    fn take_output(&mut self, handle: ClientHandle) -> Output {
         let now = self.executor.server.now;
-        let client = &mut self.executor.server.clients[slot];
+        let client = &mut self.executor.server.clients[handle];
         let buffered_bytes = client.unsent().buffered_bytes;
         client.reply_buffer.peak_bytes = client.reply_buffer.peak_bytes.max(buffered_bytes);
         client.last_interaction = now;
         if client.connection.output_under_way() == 0 {
             client.output_over_soft_limit_since_us = None;
         } else {
-            self.executor.check_output_limit(slot);
+            self.executor.check_output_limit(handle);
         }
-        let output = self.executor.server.clients.take_output(slot);
+        let output = self.executor.server.clients.take_output(handle);
         self.executor.server.observed.statistics.output_bytes += output.len() as u64;
         output
     }
 
-    fn count_memory_if_limited(&mut self, slot: ClientSlot) {
+    fn count_memory_if_limited(&mut self, handle: ClientHandle) {
         if self.executor.limits_client_memory() {
-            self.executor.server.clients.count_memory(slot);
+            self.executor.server.clients.count_memory(handle);
         }
     }
 
@@ -185,55 +185,58 @@ impl Host {
     pub(super) fn place(
         &mut self,
         mut connection: Box<Connection>,
-        mut held: Option<Box<Intake>>,
+        mut held: Option<Box<QueryBuffer>>,
         thread: usize,
     ) {
-        let slot = connection.slot;
-        let index = slot.0 as usize;
-        if self.seats.len() <= index {
-            self.seats.resize_with(index + 1, || None);
+        let handle = connection.handle;
+        let index = handle.0 as usize;
+        if self.connections.len() <= index {
+            self.connections.resize_with(index + 1, || None);
         }
-        self.touched.push(slot);
+        self.touched.push(handle);
         if thread == 0 {
-            connection.intake = held.or(connection.intake.take());
+            connection.query_buffer = held.or(connection.query_buffer.take());
             (connection.watches_readable, connection.watches_writable) = (true, false);
-            if let Err(error) = self.poller.add(connection.fd(), Token::Connection(slot.0)) {
+            if let Err(error) = self.poller.add(connection.fd(), Token::Connection(handle.0)) {
                 log::warn!("Watching a client's socket: {error}");
-                return self.executor.disconnect(slot);
+                return self.executor.disconnect(handle);
             }
-            self.seats[index] = Some(Seat::Here(connection));
-            return self.note_input(slot);
+            self.connections[index] = Some(ClientConnection::Local(connection));
+            return self.note_input(handle);
         }
-        let is_resuming = self.executor.server.resumed.contains(&slot);
-        let waits = self.executor.is_waiting(slot) || is_resuming;
+        let is_resuming = self.executor.server.resumed.contains(&handle);
+        let waits = self.executor.is_waiting(handle) || is_resuming;
         if waits {
             // What the client has sent runs when the waiting is over; the thread reads no more until then.
-            let intake = held.take().or_else(|| connection.intake.take());
-            held = Some(intake.unwrap_or_else(|| self.spare_intakes.lend(slot)));
+            let query_buffer = held.take().or_else(|| connection.query_buffer.take());
+            held = Some(query_buffer.unwrap_or_else(|| self.spare_query_buffers.lend(handle)));
         } else {
-            connection.intake = held.take().or_else(|| connection.intake.take());
+            connection.query_buffer = held.take().or_else(|| connection.query_buffer.take());
         }
-        let is_stranger = self.executor.needs_authentication(slot);
-        let figures = &mut self.executor.server.clients[slot].connection;
+        let is_unauthenticated = self.executor.needs_authentication(handle);
+        let figures = &mut self.executor.server.clients[handle].connection;
         let meter = Arc::new(Meter {
             output_bytes_total: AtomicU64::new(figures.output_bytes_total),
             ..Meter::default()
         });
         (figures.io_thread, figures.meter) = (thread, Some(Arc::clone(&meter)));
         (figures.watches_readable, figures.watches_writable) = (true, false);
-        self.seats[index] = Some(Seat::There(Box::new(Lodging::new(thread, held))));
-        self.threads.count_guest(thread);
-        self.threads.send(thread, Order::Adopt { connection, meter, is_stranger, is_away: waits });
+        self.connections[index] =
+            Some(ClientConnection::Remote(Box::new(RemoteConnection::new(thread, held))));
+        self.threads.count_connection(thread);
+        self.threads.send(thread, Order::Adopt { connection, meter, is_unauthenticated, is_away: waits });
     }
 
     /// A thread has given a connection back, because it is to live elsewhere.
     fn take_over(&mut self, mut connection: Box<Connection>) {
-        let slot = connection.slot;
-        let Some(Seat::There(lodging)) = self.seats[slot.0 as usize].take() else { return };
-        self.threads.discount_guest(lodging.thread);
+        let handle = connection.handle;
+        let Some(ClientConnection::Remote(remote)) = self.connections[handle.0 as usize].take() else {
+            return;
+        };
+        self.threads.discount_connection(remote.thread);
         let mut unsent = std::mem::take(&mut connection.unsent);
         self.executor.server.observed.statistics.output_bytes -= unsent.len() as u64;
-        let client = &mut self.executor.server.clients[slot];
+        let client = &mut self.executor.server.clients[handle];
         (client.connection.io_thread, client.connection.meter) = (0, None);
         client.connection.output_bytes_total -= unsent.len() as u64;
         if !unsent.is_empty() {
@@ -241,13 +244,13 @@ impl Host {
             client.output = ReplyBuffer::with_output(unsent, client.output.protocol);
         }
         if client.close_asap {
-            return self.executor.disconnect(slot);
+            return self.executor.disconnect(handle);
         }
-        let thread = match lodging.moves_to {
+        let thread = match remote.moves_to {
             Some(Destination::Thread(thread)) if self.threads.is_open(thread) => thread,
             _ => self.emptiest_thread(),
         };
-        self.place(connection, lodging.held, thread);
+        self.place(connection, remote.held, thread);
     }
 
     /// The thread with the fewest connections; of several, not the executor. The connection that is to be placed counts
@@ -258,31 +261,31 @@ impl Host {
         }
         let open = (1..=self.threads.len()).filter(|&thread| self.threads.is_open(thread));
         let own = (self.connections_here().saturating_sub(1), 0);
-        open.map(|thread| (self.threads.guests(thread), thread))
+        open.map(|thread| (self.threads.connections(thread), thread))
             .chain([own])
             .min_by_key(|&(connections, _)| connections)
             .map_or(0, |(_, thread)| thread)
     }
 
     fn connections_here(&self) -> usize {
-        let elsewhere: usize = (1..=self.threads.len()).map(|thread| self.threads.guests(thread)).sum();
+        let elsewhere: usize = (1..=self.threads.len()).map(|thread| self.threads.connections(thread)).sum();
         self.executor.server.clients.len().saturating_sub(elsewhere)
     }
 
     /// Has a connection live in another thread from now on.
-    fn move_to(&mut self, slot: ClientSlot, thread: usize) {
-        match self.seats[slot.0 as usize].take() {
-            Some(Seat::Here(connection)) => {
+    fn move_to(&mut self, handle: ClientHandle, thread: usize) {
+        match self.connections[handle.0 as usize].take() {
+            Some(ClientConnection::Local(connection)) => {
                 // The socket goes on in another poller; failing to take it out of this one shows there.
                 let _ = self.poller.remove(connection.fd());
                 self.place(connection, None, thread);
             }
-            Some(Seat::There(mut lodging)) => {
-                if !lodging.is_closing && lodging.moves_to.is_none() {
-                    lodging.moves_to = Some(Destination::Thread(thread));
-                    self.threads.send(lodging.thread, Order::Release(slot));
+            Some(ClientConnection::Remote(mut remote)) => {
+                if !remote.is_closing && remote.moves_to.is_none() {
+                    remote.moves_to = Some(Destination::Thread(thread));
+                    self.threads.send(remote.thread, Order::Release(handle));
                 }
-                self.seats[slot.0 as usize] = Some(Seat::There(lodging));
+                self.connections[handle.0 as usize] = Some(ClientConnection::Remote(remote));
             }
             None => {}
         }
@@ -317,11 +320,11 @@ impl Host {
     /// From now on nothing is sent to these threads, nor to the connections that they give back.
     fn stop_threads_beyond(&mut self, kept: usize) {
         self.threads.stop_beyond(kept);
-        for seat in self.seats.iter_mut().flatten() {
-            if let Seat::There(lodging) = seat
-                && lodging.thread > kept
+        for connection in self.connections.iter_mut().flatten() {
+            if let ClientConnection::Remote(remote) = connection
+                && remote.thread > kept
             {
-                lodging.moves_to = Some(Destination::Anywhere);
+                remote.moves_to = Some(Destination::Anywhere);
             }
         }
     }
@@ -349,22 +352,22 @@ impl Host {
         }
     }
 
-    fn is_active(&self, slot: ClientSlot) -> Option<usize> {
-        let client = self.executor.server.clients.get(slot)?;
+    fn is_active(&self, handle: ClientHandle) -> Option<usize> {
+        let client = self.executor.server.clients.get(handle)?;
         let idle_us = self.executor.server.now.monotonic_us - client.last_interaction.monotonic_us;
         let is_idle = idle_us > ACTIVE_US || client.is_closing();
-        match self.seats.get(slot.0 as usize)?.as_ref()? {
+        match self.connections.get(handle.0 as usize)?.as_ref()? {
             _ if is_idle => None,
-            Seat::Here(_) => Some(0),
-            Seat::There(lodging) => lodging.moves_to.is_none().then_some(lodging.thread),
+            ClientConnection::Local(_) => Some(0),
+            ClientConnection::Remote(remote) => remote.moves_to.is_none().then_some(remote.thread),
         }
     }
 
     /// How many connections of each thread have had something to do lately.
     fn active_connections(&self) -> Vec<usize> {
         let mut active = vec![0; self.threads.len() + 1];
-        for index in 0..self.seats.len() {
-            if let Some(thread) = self.is_active(ClientSlot(index as u32)) {
+        for index in 0..self.connections.len() {
+            if let Some(thread) = self.is_active(ClientHandle(index as u32)) {
                 active[thread] += 1;
             }
         }
@@ -373,14 +376,14 @@ impl Host {
 
     fn shift(&mut self, shift: Shift) {
         let mut left = shift.connections;
-        for _ in 0..self.seats.len() {
+        for _ in 0..self.connections.len() {
             if left == 0 {
                 return;
             }
-            self.balance.cursor = (self.balance.cursor + 1) % self.seats.len();
-            let slot = ClientSlot(self.balance.cursor as u32);
-            if self.is_active(slot) == Some(shift.from) {
-                self.move_to(slot, shift.to);
+            self.balance.cursor = (self.balance.cursor + 1) % self.connections.len();
+            let handle = ClientHandle(self.balance.cursor as u32);
+            if self.is_active(handle) == Some(shift.from) {
+                self.move_to(handle, shift.to);
                 left -= 1;
             }
         }

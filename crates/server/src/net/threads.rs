@@ -2,10 +2,10 @@
 //!
 //! The executor is thread 0 and serves sockets itself; thread `n` is `peers[n - 1]`.
 
-use super::intake::Intake;
+use super::channel::{self, Receiver, Sender, Waker};
 use super::io_thread::{Delivery, Order, Parts, Shared};
 use super::poller::{Poller, Token};
-use super::post::{self, Bell, Receiver, Sender};
+use super::query_buffer::QueryBuffer;
 use crate::observe::IoThreadFigures;
 use std::io;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const ANNOUNCED_ORDERS: usize = 16;
 
 pub struct Threads {
     /// Rung when something has been delivered.
-    pub bell: Arc<Bell>,
+    pub waker: Arc<Waker>,
     pub shared: Arc<Shared>,
     peers: Vec<Peer>,
     /// Whose delivery is taken next, so that none waits for the others.
@@ -35,11 +35,11 @@ struct Peer {
 }
 
 /// What the executor keeps of a connection that lives in an I/O thread.
-pub struct Lodging {
+pub struct RemoteConnection {
     pub thread: usize,
-    /// An intake that stays with the executor: its client waits for something, or the connection is on its way.
-    pub held: Option<Box<Intake>>,
-    /// The peer has hung up while the intake was here.
+    /// A query buffer that stays with the executor: its client waits for something, or the connection is on its way.
+    pub held: Option<Box<QueryBuffer>>,
+    /// The peer has hung up while the query buffer was here.
     pub has_hung_up: bool,
     /// The thread has been told to end the connection.
     pub is_closing: bool,
@@ -55,16 +55,16 @@ pub enum Destination {
     Anywhere,
 }
 
-impl Lodging {
-    pub fn new(thread: usize, held: Option<Box<Intake>>) -> Self {
-        Lodging { thread, held, has_hung_up: false, is_closing: false, moves_to: None }
+impl RemoteConnection {
+    pub fn new(thread: usize, held: Option<Box<QueryBuffer>>) -> Self {
+        RemoteConnection { thread, held, has_hung_up: false, is_closing: false, moves_to: None }
     }
 }
 
 impl Threads {
     pub fn new(shared: Shared) -> io::Result<Self> {
-        let bell = Arc::new(Bell::new()?);
-        Ok(Threads { bell, shared: Arc::new(shared), peers: Vec::new(), next: 0 })
+        let waker = Arc::new(Waker::new()?);
+        Ok(Threads { waker, shared: Arc::new(shared), peers: Vec::new(), next: 0 })
     }
 
     /// Threads beside the executor, those that are ending included.
@@ -86,15 +86,15 @@ impl Threads {
     }
 
     /// Connections that live in a thread other than the executor.
-    pub fn guests(&self, thread: usize) -> usize {
+    pub fn connections(&self, thread: usize) -> usize {
         self.peers[thread - 1].figures.clients.load(Ordering::Relaxed)
     }
 
-    pub fn count_guest(&self, thread: usize) {
+    pub fn count_connection(&self, thread: usize) {
         self.peers[thread - 1].figures.clients.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub fn discount_guest(&self, thread: usize) {
+    pub fn discount_connection(&self, thread: usize) {
         self.peers[thread - 1].figures.clients.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -105,15 +105,15 @@ impl Threads {
             figures.push(Arc::default());
         }
         let own_figures = Arc::clone(&figures[index]);
-        let bell = Arc::new(Bell::new()?);
-        let (orders, orders_taken) = post::queue(Arc::clone(&bell));
-        let (deliveries_made, deliveries) = post::queue(Arc::clone(&self.bell));
+        let waker = Arc::new(Waker::new()?);
+        let (orders, orders_taken) = channel::queue(Arc::clone(&waker));
+        let (deliveries_made, deliveries) = channel::queue(Arc::clone(&self.waker));
         let shared = Arc::clone(&self.shared);
         let poller = Poller::new()?;
-        poller.add_edges(bell.fd(), Token::Bell)?;
+        poller.add_edges(waker.fd(), Token::Waker)?;
         let parts = Parts {
             epoll: poller.into_file(),
-            bell,
+            waker,
             orders: orders_taken,
             deliveries: deliveries_made,
             shared,

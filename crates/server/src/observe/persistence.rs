@@ -25,7 +25,7 @@ pub struct Persistence {
     pub loading: Option<LoadingFigures>,
     pub keys_loaded: u64,
     pub keys_expired: u64,
-    pub log: LogFigures,
+    pub log: AofFigures,
     /// Connections to servers that keys have moved to.
     pub migration_connections: usize,
 }
@@ -67,7 +67,7 @@ impl LoadingFigures {
 
 /// The append-only file.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LogFigures {
+pub struct AofFigures {
     pub enabled: bool,
     /// The first rewrite since it was switched on has not ended.
     pub waits_for_rewrite: bool,
@@ -95,16 +95,16 @@ pub struct LogFigures {
     pub synced: u64,
 }
 
-impl LogFigures {
-    /// Whether what ends there, in the terms of [`LogFigures::synced`], is on disk, and would be loaded from there.
+impl AofFigures {
+    /// Whether what ends there, in the terms of [`AofFigures::synced`], is on disk, and would be loaded from there.
     pub fn is_synced(&self, end: u64) -> bool {
         self.enabled && !self.waits_for_rewrite && self.synced >= end
     }
 }
 
-impl Default for LogFigures {
+impl Default for AofFigures {
     fn default() -> Self {
-        LogFigures {
+        AofFigures {
             enabled: false,
             waits_for_rewrite: false,
             rewriting: false,
@@ -129,7 +129,7 @@ impl Default for LogFigures {
     }
 }
 
-impl LogFigures {
+impl AofFigures {
     /// Why changes may not reach the disk.
     pub fn trouble(&self) -> Option<&str> {
         self.last_write_error.as_deref().or(self.last_fsync_error.as_deref())
@@ -155,7 +155,7 @@ impl Persistence {
             loading: None,
             keys_loaded: 0,
             keys_expired: 0,
-            log: LogFigures::default(),
+            log: AofFigures::default(),
             migration_connections: 0,
         }
     }

@@ -12,7 +12,7 @@ use wire::aof::{Item, ReadError, Reader};
 
 /// What is to be done with what is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wishes {
+pub struct CheckOptions {
     /// Cut off the end that is not sound.
     pub fix: bool,
     /// Cut off all that was written after this second.
@@ -31,17 +31,17 @@ enum Verdict {
 }
 
 /// Checks a single file, or all that a manifest names; whether they are sound now.
-pub fn check(path: &Path, wishes: Wishes) -> bool {
+pub fn check(path: &Path, options: CheckOptions) -> bool {
     let outcome = if path.extension().is_some_and(|extension| extension == "manifest") {
-        check_manifest(path, wishes)
+        check_manifest(path, options)
     } else {
         println!("Start checking Old-Style AOF");
-        check_file(path, true, wishes).map(|verdict| report("AOF", path, &verdict))
+        check_file(path, true, options).map(|verdict| report("AOF", path, &verdict))
     };
     outcome.is_ok()
 }
 
-fn check_manifest(path: &Path, wishes: Wishes) -> Result<(), Unsound> {
+fn check_manifest(path: &Path, options: CheckOptions) -> Result<(), Unsound> {
     println!("Start checking Multi Part AOF");
     let bytes = std::fs::read(path).map_err(|error| refuse(path, &error))?;
     let manifest = Manifest::parse(&bytes).map_err(|error| refuse(path, &error))?;
@@ -58,7 +58,7 @@ fn check_manifest(path: &Path, wishes: Wishes) -> Result<(), Unsound> {
         } else if index == usize::from(manifest.base.is_some()) {
             println!("Start to check INCR files.");
         }
-        let verdict = check_file(&path, last, wishes)?;
+        let verdict = check_file(&path, last, options)?;
         report(if is_base { "BASE AOF" } else { "INCR AOF" }, &path, &verdict);
     }
     println!("All AOF files and manifest are valid");
@@ -101,10 +101,10 @@ struct Analysis {
     error: Option<String>,
 }
 
-fn check_file(path: &Path, last: bool, wishes: Wishes) -> Result<Verdict, Unsound> {
+fn check_file(path: &Path, last: bool, options: CheckOptions) -> Result<Verdict, Unsound> {
     let mut file = File::options()
         .read(true)
-        .write(wishes.fix || wishes.until_s.is_some())
+        .write(options.fix || options.until_s.is_some())
         .open(path)
         .map_err(|error| refuse(path, &error))?;
     let size = file.metadata().map_err(|error| refuse(path, &error))?.len();
@@ -121,8 +121,8 @@ fn check_file(path: &Path, last: bool, wishes: Wishes) -> Result<Verdict, Unsoun
         start = end;
     }
     file.seek(SeekFrom::Start(start)).map_err(|error| refuse(path, &error))?;
-    let analysis = analyse(&mut BufReader::new(&mut file), start, wishes.until_s);
-    if let (Some(at), Some(until_s)) = (analysis.too_late_at, wishes.until_s) {
+    let analysis = analyse(&mut BufReader::new(&mut file), start, options.until_s);
+    if let (Some(at), Some(until_s)) = (analysis.too_late_at, options.until_s) {
         return truncate_to_time(&file, path, last, at, until_s);
     }
     if let Some(error) = &analysis.error {
@@ -137,7 +137,7 @@ fn check_file(path: &Path, last: bool, wishes: Wishes) -> Result<Verdict, Unsoun
     if diff == 0 {
         return Ok(Verdict::Valid);
     }
-    if !wishes.fix {
+    if !options.fix {
         println!("AOF {file_name} is not valid. Use the --fix option to try fixing it.");
         return Err(Unsound);
     }

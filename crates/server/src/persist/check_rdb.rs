@@ -30,17 +30,17 @@ pub enum Format {
 
 /// What is said beside whether the file is sound.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ReportOptions {
     pub statistics: bool,
     pub format: Format,
     /// Where statistics go; `None`: to standard output.
     pub output: Option<PathBuf>,
 }
 
-impl Wanted {
+impl ReportOptions {
     /// `None`: the words make no sense.
-    pub fn parse(words: &[OsString]) -> Option<Wanted> {
-        let mut wanted = Wanted::default();
+    pub fn parse(words: &[OsString]) -> Option<ReportOptions> {
+        let mut wanted = ReportOptions::default();
         let mut words = words.iter();
         while let Some(word) = words.next() {
             match word.to_str()? {
@@ -62,12 +62,12 @@ impl Wanted {
 }
 
 /// Says what the file says of itself, and counts if asked.
-struct Teller {
+struct PropagateAs {
     statistics: Option<Statistics>,
     now_ms: i64,
 }
 
-impl Observer for Teller {
+impl Observer for PropagateAs {
     fn about(&mut self, name: &[u8], value: &[u8], at: u64) {
         let (name, value) = (String::from_utf8_lossy(name), String::from_utf8_lossy(value));
         println!("[offset {at}] AUX FIELD {name} = '{value}'");
@@ -86,21 +86,21 @@ impl Observer for Teller {
 
 /// Checks the file, saying on standard output what is found; the byte after its end if it is sound.
 pub fn check(path: &Path) -> Option<u64> {
-    run(path, &Wanted::default())
+    run(path, &ReportOptions::default())
 }
 
 /// As [`check`]; whether the file is sound and everything wanted has been said.
-pub fn check_and_describe(path: &Path, wanted: &Wanted) -> bool {
+pub fn check_and_describe(path: &Path, wanted: &ReportOptions) -> bool {
     run(path, wanted).is_some()
 }
 
-fn run(path: &Path, wanted: &Wanted) -> Option<u64> {
+fn run(path: &Path, wanted: &ReportOptions) -> Option<u64> {
     println!("[offset 0] Checking RDB file {}", path.display());
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
     let options = LoadOptions {
         strict: false,
         verify_checksum: true,
-        drop_due: false,
+        drop_expired: false,
         replaces: false,
         keys_expected_max: 1000,
         key_delay_us: 0,
@@ -130,9 +130,9 @@ fn run(path: &Path, wanted: &Wanted) -> Option<u64> {
         println!("[offset {}] {origin} RDB version {version} detected", loader.position());
     }
     let statistics = wanted.statistics.then(Statistics::default);
-    let mut teller = Teller { statistics, now_ms };
+    let mut propagate_as = PropagateAs { statistics, now_ms };
     let mut db = Db::new(DATABASES_MAX, HashSeed::new(0, 0), 0);
-    let outcome = loader.check(&mut db, &mut teller);
+    let outcome = loader.check(&mut db, &mut propagate_as);
     match &outcome {
         Ok(()) => {
             let at = loader.position();
@@ -154,7 +154,7 @@ fn run(path: &Path, wanted: &Wanted) -> Option<u64> {
         }
     }
     tell(&loader);
-    let told = teller.statistics.is_none_or(|statistics| print_statistics(&statistics, wanted));
+    let told = propagate_as.statistics.is_none_or(|statistics| print_statistics(&statistics, wanted));
     (outcome.is_ok() && told).then(|| loader.position())
 }
 
@@ -186,7 +186,7 @@ fn tell(loader: &Loader<File>) {
     println!("[info] {} functions", loader.libraries.len());
 }
 
-fn print_statistics(statistics: &Statistics, wanted: &Wanted) -> bool {
+fn print_statistics(statistics: &Statistics, wanted: &ReportOptions) -> bool {
     let text = statistics.describe(wanted.format);
     let written = match &wanted.output {
         Some(path) => std::fs::write(path, text),
@@ -211,11 +211,11 @@ mod tests {
 
     #[test]
     fn words_are_taken_in_any_order_and_only_if_they_make_sense() {
-        let wanted = Wanted::parse(&words("--format csv --stats --output file")).unwrap();
+        let wanted = ReportOptions::parse(&words("--format csv --stats --output file")).unwrap();
         assert_eq!(wanted.format, Format::Csv);
         assert!(wanted.statistics && wanted.output == Some("file".into()));
         for bad in ["--format", "--format xml", "--output", "more"] {
-            assert_eq!(Wanted::parse(&words(bad)), None, "{bad}");
+            assert_eq!(ReportOptions::parse(&words(bad)), None, "{bad}");
         }
     }
 }

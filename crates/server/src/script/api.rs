@@ -56,14 +56,14 @@ fn call_protected(stack: &mut Stack<'_>) -> Result<usize, Raise> {
 /// Runs the command that the arguments are. Its error is raised, or is the result.
 fn run_command(stack: &mut Stack<'_>, raises: bool) -> Result<usize, Raise> {
     let mut scratch = std::mem::take(stack.host().scratch());
-    let mut is_due = false;
+    let mut is_expired = false;
     let failed = match read_arguments(stack, &mut scratch.command) {
         Ok(()) => {
             stack.set_top(0);
             scratch.reply.clear();
             let host = stack.host();
             scratch.reply.protocol = host.settings().protocol;
-            is_due = host.call(&scratch.command, &mut scratch.reply);
+            is_expired = host.call(&scratch.command, &mut scratch.reply);
             if let Err(raised) = push_reply(stack, scratch.reply.read_back()) {
                 *stack.host().scratch() = scratch;
                 return Err(raised);
@@ -76,7 +76,7 @@ fn run_command(stack: &mut Stack<'_>, raises: bool) -> Result<usize, Raise> {
         }
     };
     *stack.host().scratch() = scratch;
-    if is_due {
+    if is_expired {
         stack.checkpoint()?;
     }
     if failed && raises { Err(Raise::Value) } else { Ok(1) }

@@ -1,6 +1,6 @@
 //! Clients that wait: for keys, for acknowledgements, or for nothing but time.
 
-use super::clients::{ClientSlot, Clients};
+use super::clients::{ClientHandle, Clients};
 use crate::command::args::OwnedArgs;
 use crate::command::registry::CommandId;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -100,7 +100,7 @@ struct Queue {
 
 #[derive(Clone, Copy, Debug)]
 struct Waiter {
-    slot: ClientSlot,
+    handle: ClientHandle,
     wants_absence: bool,
 }
 
@@ -119,9 +119,9 @@ pub struct ReadyKey {
 pub struct BlockedTable {
     databases: Vec<HashMap<Box<[u8]>, Queue>>,
     keys: usize,
-    deadlines: BTreeSet<(u64, ClientSlot)>,
-    paused: BTreeMap<Arrival, ClientSlot>,
-    for_sync: BTreeMap<Arrival, ClientSlot>,
+    deadlines: BTreeSet<(u64, ClientHandle)>,
+    paused: BTreeMap<Arrival, ClientHandle>,
+    for_sync: BTreeMap<Arrival, ClientHandle>,
     count: usize,
     last_arrival: Arrival,
     /// Keys that changed and have waiters, in order of change.
@@ -135,7 +135,7 @@ impl BlockedTable {
     }
 
     /// Those who wait for the append-only file, in order of arrival.
-    pub fn for_sync(&self) -> impl ExactSizeIterator<Item = ClientSlot> + '_ {
+    pub fn for_sync(&self) -> impl ExactSizeIterator<Item = ClientHandle> + '_ {
         self.for_sync.values().copied()
     }
 
@@ -165,48 +165,48 @@ impl BlockedTable {
         self.keys > 0
     }
 
-    pub fn block(&mut self, clients: &mut Clients, slot: ClientSlot, mut blocked: Blocked) {
+    pub fn block(&mut self, clients: &mut Clients, handle: ClientHandle, mut blocked: Blocked) {
         self.last_arrival.0 += 1;
         blocked.arrival = self.last_arrival;
         if let Some(deadline_us) = blocked.deadline_us {
-            self.deadlines.insert((deadline_us, slot));
+            self.deadlines.insert((deadline_us, handle));
         }
         match &blocked.on {
             BlockedOn::Keys { db_index, keys } => {
                 for key in keys {
-                    self.join_queue(*db_index, key, slot, &blocked);
+                    self.join_queue(*db_index, key, handle, &blocked);
                 }
             }
             BlockedOn::Acknowledgement | BlockedOn::Loading => {}
             BlockedOn::Sync => {
-                self.for_sync.insert(blocked.arrival, slot);
+                self.for_sync.insert(blocked.arrival, handle);
             }
             BlockedOn::Pause => {
-                self.paused.insert(blocked.arrival, slot);
+                self.paused.insert(blocked.arrival, handle);
             }
         }
         self.count += 1;
-        let previous = clients[slot].blocked.replace(Box::new(blocked));
+        let previous = clients[handle].blocked.replace(Box::new(blocked));
         assert!(previous.is_none(), "a client blocks once at a time");
     }
 
-    fn join_queue(&mut self, db_index: usize, key: &[u8], slot: ClientSlot, blocked: &Blocked) {
+    fn join_queue(&mut self, db_index: usize, key: &[u8], handle: ClientHandle, blocked: &Blocked) {
         if self.databases.len() <= db_index {
             self.databases.resize_with(db_index + 1, HashMap::new);
         }
         let queue = self.databases[db_index].entry(key.into()).or_default();
         self.keys += usize::from(queue.waiters.is_empty());
-        let waiter = Waiter { slot, wants_absence: blocked.wants_absence };
+        let waiter = Waiter { handle, wants_absence: blocked.wants_absence };
         if queue.waiters.insert(blocked.arrival, waiter).is_none() {
             queue.want_absence += usize::from(blocked.wants_absence);
         }
     }
 
     /// Takes the client out of every queue.
-    pub fn unblock(&mut self, clients: &mut Clients, slot: ClientSlot) -> Option<Box<Blocked>> {
-        let blocked = clients[slot].blocked.take()?;
+    pub fn unblock(&mut self, clients: &mut Clients, handle: ClientHandle) -> Option<Box<Blocked>> {
+        let blocked = clients[handle].blocked.take()?;
         if let Some(deadline_us) = blocked.deadline_us {
-            self.deadlines.remove(&(deadline_us, slot));
+            self.deadlines.remove(&(deadline_us, handle));
         }
         match &blocked.on {
             BlockedOn::Keys { db_index, keys } => {
@@ -269,7 +269,7 @@ impl BlockedTable {
 
     /// First come, first served: whoever waits for the key and has not been returned yet, unless he came after the
     /// key had changed. With `absent`, only those who care for a key that is gone.
-    pub fn next_waiter(&self, ready: &mut ReadyKey, absent: bool) -> Option<ClientSlot> {
+    pub fn next_waiter(&self, ready: &mut ReadyKey, absent: bool) -> Option<ClientHandle> {
         let queue = self.databases[ready.db_index].get(&ready.key)?;
         if absent && queue.want_absence == 0 {
             return None;
@@ -278,7 +278,7 @@ impl BlockedTable {
         let mut rest = queue.waiters.range((after, std::ops::Bound::Included(ready.until)));
         let (&arrival, waiter) = rest.find(|(_, waiter)| waiter.wants_absence || !absent)?;
         ready.served = Some(arrival);
-        Some(waiter.slot)
+        Some(waiter.handle)
     }
 
     pub fn has_ready(&self) -> bool {
@@ -286,7 +286,7 @@ impl BlockedTable {
     }
 
     /// The clients whose commands a pause holds back, in order of arrival.
-    pub fn paused(&self) -> Vec<ClientSlot> {
+    pub fn paused(&self) -> Vec<ClientHandle> {
         self.paused.values().copied().collect()
     }
 
@@ -295,7 +295,7 @@ impl BlockedTable {
     }
 
     /// Somebody whose time is up at `now_us`.
-    pub fn expired(&self, now_us: u64) -> Option<ClientSlot> {
-        self.deadlines.first().filter(|&&(deadline_us, _)| deadline_us <= now_us).map(|&(_, slot)| slot)
+    pub fn expired(&self, now_us: u64) -> Option<ClientHandle> {
+        self.deadlines.first().filter(|&&(deadline_us, _)| deadline_us <= now_us).map(|&(_, handle)| handle)
     }
 }

@@ -1,7 +1,7 @@
 //! One client as the executor sees it: identity, protocol state and output; its socket is `net`'s.
 
 use super::blocked::Blocked;
-use super::clients::ClientSlot;
+use super::clients::ClientHandle;
 use super::pubsub::Subscriptions;
 use super::tracking::Tracking;
 use super::watch::Watched;
@@ -109,7 +109,7 @@ pub struct Meter {
 
 impl Meter {
     /// Bytes in the input buffer and the room left, and all that is held for the connection.
-    pub fn tell(&self, (input_bytes, input_free_bytes): (usize, usize), memory_bytes: usize) {
+    pub fn report(&self, (input_bytes, input_free_bytes): (usize, usize), memory_bytes: usize) {
         self.input_bytes.store(input_bytes, Ordering::Relaxed);
         self.input_free_bytes.store(input_free_bytes, Ordering::Relaxed);
         self.memory_bytes.store(memory_bytes, Ordering::Relaxed);
@@ -176,7 +176,7 @@ pub struct Unsent {
 #[derive(Debug)]
 pub struct Client {
     pub id: u64,
-    pub slot: ClientSlot,
+    pub handle: ClientHandle,
     pub connection: ConnectionFigures,
     pub created: Reading,
     pub last_interaction: Reading,
@@ -234,14 +234,14 @@ pub struct Client {
 impl Client {
     pub fn new(
         id: u64,
-        slot: ClientSlot,
+        handle: ClientHandle,
         connection: ConnectionFigures,
         now: Reading,
         authenticated: bool,
     ) -> Self {
         Client {
             id,
-            slot,
+            handle,
             connection,
             created: now,
             last_interaction: now,

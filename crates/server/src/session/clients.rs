@@ -1,13 +1,13 @@
-//! All connected clients, in slots that are used again.
+//! All connected clients, in handles that are used again.
 
 use super::client::{Client, OUTPUT_CHUNK_BYTES};
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 use wire::reply::Output;
 
-/// Where a client sits. Valid until the client is removed; every table that keeps slots is cleaned then.
+/// Where a client sits. Valid until the client is removed; every table that keeps handles is cleaned then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ClientSlot(pub u32);
+pub struct ClientHandle(pub u32);
 
 /// Empty output buffers kept for the next client that is answered: few clients have output at any one time, so that
 /// these few stay in the cache, and an idle client holds none.
@@ -17,53 +17,53 @@ const SPARE_OUTPUT_BYTES_MAX: usize = 2 * OUTPUT_CHUNK_BYTES;
 
 #[derive(Default)]
 pub struct Clients {
-    slots: Vec<Option<Box<Client>>>,
+    handles: Vec<Option<Box<Client>>>,
     free: Vec<u32>,
-    by_id: BTreeMap<u64, ClientSlot>,
+    by_id: BTreeMap<u64, ClientHandle>,
     last_id: u64,
     /// Memory of all clients, as last counted for each.
     memory_bytes: usize,
     spare_outputs: Vec<Vec<u8>>,
     /// Clients that have received output outside their own command since the last flush.
-    pub with_output: Vec<ClientSlot>,
+    pub with_output: Vec<ClientHandle>,
     /// Some of them, whose output has become so much that a limit may be passed.
-    pub with_much_output: Vec<ClientSlot>,
+    pub with_much_output: Vec<ClientHandle>,
 }
 
 impl Clients {
     /// Makes room for a client and lets `make` fill it; ids start at 1 and are never used again.
-    pub fn add(&mut self, make: impl FnOnce(u64, ClientSlot) -> Client) -> ClientSlot {
+    pub fn add(&mut self, make: impl FnOnce(u64, ClientHandle) -> Client) -> ClientHandle {
         self.last_id += 1;
-        let slot = self.free_slot();
-        self.by_id.insert(self.last_id, slot);
-        self.slots[slot.0 as usize] = Some(Box::new(make(self.last_id, slot)));
-        slot
+        let handle = self.free_handle();
+        self.by_id.insert(self.last_id, handle);
+        self.handles[handle.0 as usize] = Some(Box::new(make(self.last_id, handle)));
+        handle
     }
 
     /// As [`Self::add`], for commands that come from a file: it has no connection, no list shows it and nothing that
     /// chooses among clients finds it. Its id is 0.
-    pub fn add_unlisted(&mut self, make: impl FnOnce(u64, ClientSlot) -> Client) -> ClientSlot {
-        let slot = self.free_slot();
-        self.slots[slot.0 as usize] = Some(Box::new(make(0, slot)));
-        slot
+    pub fn add_unlisted(&mut self, make: impl FnOnce(u64, ClientHandle) -> Client) -> ClientHandle {
+        let handle = self.free_handle();
+        self.handles[handle.0 as usize] = Some(Box::new(make(0, handle)));
+        handle
     }
 
-    fn free_slot(&mut self) -> ClientSlot {
-        ClientSlot(self.free.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            self.slots.len() as u32 - 1
+    fn free_handle(&mut self) -> ClientHandle {
+        ClientHandle(self.free.pop().unwrap_or_else(|| {
+            self.handles.push(None);
+            self.handles.len() as u32 - 1
         }))
     }
 
-    pub fn remove(&mut self, slot: ClientSlot) -> Box<Client> {
-        let client = self.slots[slot.0 as usize].take().expect("a client is removed once");
+    pub fn remove(&mut self, handle: ClientHandle) -> Box<Client> {
+        let client = self.handles[handle.0 as usize].take().expect("a client is removed once");
         self.by_id.remove(&client.id);
         if client.output_pending {
-            self.with_output.retain(|&s| s != slot);
+            self.with_output.retain(|&s| s != handle);
         }
-        self.with_much_output.retain(|&s| s != slot);
+        self.with_much_output.retain(|&s| s != handle);
         self.memory_bytes -= client.counted_bytes;
-        self.free.push(slot.0);
+        self.free.push(handle.0);
         client
     }
 
@@ -73,13 +73,13 @@ impl Clients {
     }
 
     /// Brings the sum up to date for one client.
-    pub fn count_memory(&mut self, slot: ClientSlot) {
-        self.count_memory_with(slot, 0);
+    pub fn count_memory(&mut self, handle: ClientHandle) {
+        self.count_memory_with(handle, 0);
     }
 
     /// As [`Self::count_memory`], with what a client holds that is lent out while it runs a command.
-    pub fn count_memory_with(&mut self, slot: ClientSlot, lent_bytes: usize) {
-        let Some(client) = self.slots[slot.0 as usize].as_deref_mut() else { return };
+    pub fn count_memory_with(&mut self, handle: ClientHandle, lent_bytes: usize) {
+        let Some(client) = self.handles[handle.0 as usize].as_deref_mut() else { return };
         let bytes = if client.close_asap { 0 } else { client.memory_bytes() + lent_bytes };
         self.memory_bytes = self.memory_bytes - client.counted_bytes + bytes;
         client.counted_bytes = bytes;
@@ -88,7 +88,7 @@ impl Clients {
     /// Brings the sum up to date for those to whom others have sent something.
     pub fn count_memory_of_receivers(&mut self) {
         let receivers = std::mem::take(&mut self.with_output);
-        receivers.iter().for_each(|&slot| self.count_memory(slot));
+        receivers.iter().for_each(|&handle| self.count_memory(handle));
         self.with_output = receivers;
     }
 
@@ -103,16 +103,16 @@ impl Clients {
     }
 
     /// All of the client's output has been sent: its buffer may serve the next one.
-    pub fn output_written(&mut self, slot: ClientSlot) {
-        let client = &mut self[slot];
+    pub fn output_written(&mut self, handle: ClientHandle) {
+        let client = &mut self[handle];
         client.output_over_soft_limit_since_us = None;
         let output = client.output.take();
         self.keep_output(output);
     }
 
     /// Takes what a client has not been sent, for another thread to send it.
-    pub fn take_output(&mut self, slot: ClientSlot) -> Output {
-        let client = &mut self[slot];
+    pub fn take_output(&mut self, handle: ClientHandle) -> Output {
+        let client = &mut self[handle];
         client.output_pending = false;
         let output = client.output.take();
         client.connection.output_bytes_total += output.len() as u64;
@@ -128,11 +128,11 @@ impl Clients {
         }
     }
 
-    pub fn get(&self, slot: ClientSlot) -> Option<&Client> {
-        self.slots.get(slot.0 as usize)?.as_deref()
+    pub fn get(&self, handle: ClientHandle) -> Option<&Client> {
+        self.handles.get(handle.0 as usize)?.as_deref()
     }
 
-    pub fn by_id(&self, id: u64) -> Option<ClientSlot> {
+    pub fn by_id(&self, id: u64) -> Option<ClientHandle> {
         self.by_id.get(&id).copied()
     }
 
@@ -145,21 +145,21 @@ impl Clients {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Client> {
-        self.slots.iter().filter_map(|slot| slot.as_deref()).filter(|client| client.id != 0)
+        self.handles.iter().filter_map(|handle| handle.as_deref()).filter(|client| client.id != 0)
     }
 
     /// Clients by age, without those that are being closed.
     pub fn by_age(&self) -> impl Iterator<Item = &Client> {
-        self.by_id.values().map(|&slot| &self[slot]).filter(|client| !client.close_asap)
+        self.by_id.values().map(|&handle| &self[handle]).filter(|client| !client.close_asap)
     }
 
     /// Slots in use are below this.
     pub fn slots_end(&self) -> usize {
-        self.slots.len()
+        self.handles.len()
     }
 
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Client> {
-        self.slots.iter_mut().filter_map(|slot| slot.as_deref_mut())
+        self.handles.iter_mut().filter_map(|handle| handle.as_deref_mut())
     }
 
     /// What they have changed is no longer waited for in the append-only file: another begins with all of it.
@@ -169,9 +169,9 @@ impl Clients {
 
     /// Appends to a client's output something that is not the reply to its own command: a message, an
     /// invalidation, a late reply. `write` gets the buffer in the client's protocol. Behind the last reply to a client
-    /// that is about to be closed, nothing is said.
-    pub fn push(&mut self, slot: ClientSlot, write: impl FnOnce(&mut wire::reply::ReplyBuffer)) {
-        let Some(client) = self.slots[slot.0 as usize].as_deref_mut() else { return };
+    /// that is about to be closed, nothing is written.
+    pub fn push(&mut self, handle: ClientHandle, write: impl FnOnce(&mut wire::reply::ReplyBuffer)) {
+        let Some(client) = self.handles[handle.0 as usize].as_deref_mut() else { return };
         if client.close_asap {
             return;
         }
@@ -191,29 +191,29 @@ impl Clients {
             write(&mut output);
         }
         if output.len() > OUTPUT_CHUNK_BYTES {
-            self.with_much_output.push(slot);
+            self.with_much_output.push(handle);
         }
-        let client = &mut self[slot];
+        let client = &mut self[handle];
         client.output = output;
         if !client.output_pending {
             client.output_pending = true;
-            self.with_output.push(slot);
+            self.with_output.push(handle);
         }
     }
 }
 
-impl Index<ClientSlot> for Clients {
+impl Index<ClientHandle> for Clients {
     type Output = Client;
 
     #[inline]
-    fn index(&self, slot: ClientSlot) -> &Client {
-        self.slots[slot.0 as usize].as_deref().expect("tables hold slots of connected clients only")
+    fn index(&self, handle: ClientHandle) -> &Client {
+        self.handles[handle.0 as usize].as_deref().expect("tables hold slots of connected clients only")
     }
 }
 
-impl IndexMut<ClientSlot> for Clients {
+impl IndexMut<ClientHandle> for Clients {
     #[inline]
-    fn index_mut(&mut self, slot: ClientSlot) -> &mut Client {
-        self.slots[slot.0 as usize].as_deref_mut().expect("tables hold slots of connected clients only")
+    fn index_mut(&mut self, handle: ClientHandle) -> &mut Client {
+        self.handles[handle.0 as usize].as_deref_mut().expect("tables hold slots of connected clients only")
     }
 }

@@ -1,6 +1,6 @@
 //! Channels: who listens to what, and delivery.
 
-use super::clients::{ClientSlot, Clients};
+use super::clients::{ClientHandle, Clients};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use wire::reply::{Protocol, ReplyBuffer};
@@ -58,8 +58,8 @@ impl Subscriptions {
     }
 }
 
-/// The listeners of each name, in ascending order of their slots.
-pub type Listeners = HashMap<Arc<[u8]>, Vec<ClientSlot>>;
+/// The listeners of each name, in ascending order of their handles.
+pub type Listeners = HashMap<Arc<[u8]>, Vec<ClientHandle>>;
 
 #[derive(Default)]
 pub struct PubSub {
@@ -91,8 +91,14 @@ impl PubSub {
     }
 
     /// Returns whether the client was not subscribed yet.
-    pub fn subscribe(&mut self, clients: &mut Clients, slot: ClientSlot, kind: Kind, name: &[u8]) -> bool {
-        let subscriptions = &mut clients[slot].subscriptions;
+    pub fn subscribe(
+        &mut self,
+        clients: &mut Clients,
+        handle: ClientHandle,
+        kind: Kind,
+        name: &[u8],
+    ) -> bool {
+        let subscriptions = &mut clients[handle].subscriptions;
         if subscriptions.of(kind).contains(name) {
             return false;
         }
@@ -100,34 +106,40 @@ impl PubSub {
         let shared = listeners.get_key_value(name).map_or_else(|| Arc::from(name), |(name, _)| name.clone());
         subscriptions.memory_bytes += name.len() + SUBSCRIPTION_BYTES;
         subscriptions.of_mut(kind).insert(shared.clone());
-        let slots = listeners.entry(shared).or_default();
-        let at = slots.binary_search(&slot).expect_err("a listener is also in its own set of names");
-        slots.insert(at, slot);
+        let handles = listeners.entry(shared).or_default();
+        let at = handles.binary_search(&handle).expect_err("a listener is also in its own set of names");
+        handles.insert(at, handle);
         true
     }
 
     /// Returns whether the client was subscribed.
-    pub fn unsubscribe(&mut self, clients: &mut Clients, slot: ClientSlot, kind: Kind, name: &[u8]) -> bool {
-        let subscriptions = &mut clients[slot].subscriptions;
+    pub fn unsubscribe(
+        &mut self,
+        clients: &mut Clients,
+        handle: ClientHandle,
+        kind: Kind,
+        name: &[u8],
+    ) -> bool {
+        let subscriptions = &mut clients[handle].subscriptions;
         if !subscriptions.of_mut(kind).remove(name) {
             return false;
         }
         subscriptions.memory_bytes -= name.len() + SUBSCRIPTION_BYTES;
         let listeners = self.listeners_mut(kind);
-        let slots = listeners.get_mut(name).expect("a subscribed name has listeners");
-        let at = slots.binary_search(&slot).expect("a subscriber is among the listeners");
-        slots.remove(at);
-        if slots.is_empty() {
+        let handles = listeners.get_mut(name).expect("a subscribed name has listeners");
+        let at = handles.binary_search(&handle).expect("a subscriber is among the listeners");
+        handles.remove(at);
+        if handles.is_empty() {
             listeners.remove(name);
         }
         true
     }
 
     /// Forgets a client that goes.
-    pub fn unsubscribe_all(&mut self, clients: &mut Clients, slot: ClientSlot) {
+    pub fn unsubscribe_all(&mut self, clients: &mut Clients, handle: ClientHandle) {
         for kind in [Kind::Channel, Kind::Pattern, Kind::ShardChannel] {
-            while let Some(name) = clients[slot].subscriptions.of(kind).first().cloned() {
-                self.unsubscribe(clients, slot, kind, &name);
+            while let Some(name) = clients[handle].subscriptions.of(kind).first().cloned() {
+                self.unsubscribe(clients, handle, kind, &name);
             }
         }
     }
@@ -135,12 +147,12 @@ impl PubSub {
     /// Delivers to the channel's listeners and to those of every pattern it matches; returns how many got it.
     pub fn publish(&self, clients: &mut Clients, channel: &[u8], message: &[u8]) -> usize {
         let mut receivers = 0;
-        if let Some(slots) = self.channels.get(channel) {
-            receivers += deliver(clients, slots, &[b"message", channel, message]);
+        if let Some(handles) = self.channels.get(channel) {
+            receivers += deliver(clients, handles, &[b"message", channel, message]);
         }
-        for (pattern, slots) in &self.patterns {
+        for (pattern, handles) in &self.patterns {
             if wire::glob::matches(pattern, channel) {
-                receivers += deliver(clients, slots, &[b"pmessage", pattern, channel, message]);
+                receivers += deliver(clients, handles, &[b"pmessage", pattern, channel, message]);
             }
         }
         receivers
@@ -148,21 +160,21 @@ impl PubSub {
 
     /// Delivers to the shard channel's listeners.
     pub fn publish_to_shard(&self, clients: &mut Clients, channel: &[u8], message: &[u8]) -> usize {
-        let Some(slots) = self.shard_channels.get(channel) else { return 0 };
-        deliver(clients, slots, &[b"smessage", channel, message])
+        let Some(handles) = self.shard_channels.get(channel) else { return 0 };
+        deliver(clients, handles, &[b"smessage", channel, message])
     }
 }
 
 /// Writes the message once in each version of the protocol that a listener speaks, and hands out copies.
-fn deliver(clients: &mut Clients, slots: &[ClientSlot], parts: &[&[u8]]) -> usize {
+fn deliver(clients: &mut Clients, handles: &[ClientHandle], parts: &[&[u8]]) -> usize {
     let mut texts = [const { None }; 2];
-    for &slot in slots {
-        let protocol = clients[slot].protocol();
+    for &handle in handles {
+        let protocol = clients[handle].protocol();
         let text =
             texts[usize::from(protocol == Protocol::Resp3)].get_or_insert_with(|| written(protocol, parts));
-        clients.push(slot, |reply| reply.raw(text.read_back()));
+        clients.push(handle, |reply| reply.raw(text.read_back()));
     }
-    slots.len()
+    handles.len()
 }
 
 fn written(protocol: Protocol, parts: &[&[u8]]) -> ReplyBuffer {

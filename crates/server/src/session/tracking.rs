@@ -1,6 +1,6 @@
 //! Client-side caching: who holds a copy of which keys, and telling them when a copy is stale.
 
-use super::clients::{ClientSlot, Clients};
+use super::clients::{ClientHandle, Clients};
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -80,9 +80,9 @@ impl Readers {
 /// Who follows a prefix in broadcast mode, and what has changed below it.
 #[derive(Default)]
 struct Prefix {
-    followers: BTreeSet<ClientSlot>,
+    followers: BTreeSet<ClientHandle>,
     /// Since the last flush, with the client that was the last to change the key.
-    changed: BTreeMap<Box<[u8]>, Option<ClientSlot>>,
+    changed: BTreeMap<Box<[u8]>, Option<ClientHandle>>,
 }
 
 /// One key's readers by client id, and every broadcast prefix's followers.
@@ -116,23 +116,23 @@ impl TrackingTable {
     }
 
     /// Starts or changes tracking for a client. Prefixes add to those it follows already.
-    pub fn enable(&mut self, clients: &mut Clients, slot: ClientSlot, mut tracking: Tracking) {
+    pub fn enable(&mut self, clients: &mut Clients, handle: ClientHandle, mut tracking: Tracking) {
         if tracking.broadcast && tracking.prefixes.is_empty() {
             tracking.prefixes.insert(Arc::from(&b""[..]));
         }
         let wanted = std::mem::take(&mut tracking.prefixes);
-        match clients[slot].tracking.take() {
+        match clients[handle].tracking.take() {
             Some(previous) => tracking.prefixes = previous.prefixes,
             None => self.clients += 1,
         }
         for prefix in wanted {
-            tracking.prefixes.insert(self.follow(prefix, slot));
+            tracking.prefixes.insert(self.follow(prefix, handle));
         }
-        clients[slot].tracking = Some(Box::new(tracking));
+        clients[handle].tracking = Some(Box::new(tracking));
     }
 
     /// Returns the prefix as the table holds it.
-    fn follow(&mut self, prefix: Arc<[u8]>, slot: ClientSlot) -> Arc<[u8]> {
+    fn follow(&mut self, prefix: Arc<[u8]>, handle: ClientHandle) -> Arc<[u8]> {
         let shared = match self.prefixes.get_key_value(&prefix) {
             Some((shared, _)) => shared.clone(),
             None => {
@@ -140,17 +140,17 @@ impl TrackingTable {
                 prefix
             }
         };
-        self.prefixes.entry(shared.clone()).or_default().followers.insert(slot);
+        self.prefixes.entry(shared.clone()).or_default().followers.insert(handle);
         shared
     }
 
     /// Ends tracking for a client; what it had read is forgotten when those keys next change.
-    pub fn disable(&mut self, clients: &mut Clients, slot: ClientSlot) {
-        let Some(tracking) = clients[slot].tracking.take() else { return };
+    pub fn disable(&mut self, clients: &mut Clients, handle: ClientHandle) {
+        let Some(tracking) = clients[handle].tracking.take() else { return };
         self.clients -= 1;
         for prefix in &tracking.prefixes {
             let entry = self.prefixes.get_mut(prefix).expect("a followed prefix is in the table");
-            entry.followers.remove(&slot);
+            entry.followers.remove(&handle);
             if entry.followers.is_empty() {
                 self.prefixes.remove(prefix);
                 self.forget_prefix_len(prefix.len());
@@ -179,12 +179,12 @@ impl TrackingTable {
     }
 
     /// A key changed while `current` ran a command: tells its readers now, and followers of prefixes at the next
-    /// flush. `changed_by_itself`: not by the command, but because it was due or evicted.
+    /// flush. `changed_by_itself`: not by the command, but because it was expired or evicted.
     pub fn key_changed(
         &mut self,
         clients: &mut Clients,
         key: &[u8],
-        current: Option<ClientSlot>,
+        current: Option<ClientHandle>,
         changed_by_itself: bool,
     ) {
         if !self.prefixes.is_empty() {
@@ -193,7 +193,7 @@ impl TrackingTable {
         self.tell_readers(clients, key, current);
     }
 
-    fn note_for_followers(&mut self, key: &[u8], by: Option<ClientSlot>) {
+    fn note_for_followers(&mut self, key: &[u8], by: Option<ClientHandle>) {
         for (&len, _) in self.prefix_lens.range(..=key.len()) {
             if let Some(prefix) = self.prefixes.get_mut(&key[..len]) {
                 prefix.changed.insert(key.into(), by);
@@ -202,16 +202,16 @@ impl TrackingTable {
         }
     }
 
-    fn tell_readers(&mut self, clients: &mut Clients, key: &[u8], current: Option<ClientSlot>) {
+    fn tell_readers(&mut self, clients: &mut Clients, key: &[u8], current: Option<ClientHandle>) {
         let Some(readers) = self.readers.swap_remove(key) else { return };
         self.items -= readers.ids().len();
         for &id in readers.ids() {
-            let Some(slot) = clients.by_id(id) else { continue };
+            let Some(handle) = clients.by_id(id) else { continue };
             // One that has turned to broadcast mode hears of changes in that way only.
-            let Some(tracking) = &clients[slot].tracking else { continue };
-            let own_change = tracking.no_loop && current == Some(slot);
+            let Some(tracking) = &clients[handle].tracking else { continue };
+            let own_change = tracking.no_loop && current == Some(handle);
             if !tracking.broadcast && !own_change {
-                tell(clients, slot, Stale::Keys(&[key]));
+                tell(clients, handle, Stale::Keys(&[key]));
             }
         }
     }
@@ -219,9 +219,9 @@ impl TrackingTable {
     /// Everything changed (FLUSHALL): all copies are stale.
     pub fn all_changed(&mut self, clients: &mut Clients) {
         if self.clients > 0 {
-            let slots: Vec<_> = clients.iter().filter(|c| c.tracking.is_some()).map(|c| c.slot).collect();
-            for slot in slots {
-                tell(clients, slot, Stale::All);
+            let handles: Vec<_> = clients.iter().filter(|c| c.tracking.is_some()).map(|c| c.handle).collect();
+            for handle in handles {
+                tell(clients, handle, Stale::All);
             }
         }
         self.readers = IndexMap::new();
@@ -239,15 +239,15 @@ impl TrackingTable {
                 continue;
             }
             let all: Vec<&[u8]> = changed.keys().map(|key| &**key).collect();
-            for &slot in &prefix.followers {
-                if !clients[slot].tracking.as_ref().is_some_and(|tracking| tracking.no_loop) {
-                    tell(clients, slot, Stale::Keys(&all));
+            for &handle in &prefix.followers {
+                if !clients[handle].tracking.as_ref().is_some_and(|tracking| tracking.no_loop) {
+                    tell(clients, handle, Stale::Keys(&all));
                     continue;
                 }
-                let by_others = changed.iter().filter(|(_, by)| **by != Some(slot));
+                let by_others = changed.iter().filter(|(_, by)| **by != Some(handle));
                 let keys: Vec<&[u8]> = by_others.map(|(key, _)| &**key).collect();
                 if !keys.is_empty() {
-                    tell(clients, slot, Stale::Keys(&keys));
+                    tell(clients, handle, Stale::Keys(&keys));
                 }
             }
         }
@@ -279,18 +279,18 @@ enum Stale<'a> {
 }
 
 /// Sends one invalidation, to the client or to whom it redirects.
-fn tell(clients: &mut Clients, slot: ClientSlot, stale: Stale<'_>) {
-    let redirect = clients[slot].tracking.as_ref().and_then(|t| t.redirect);
+fn tell(clients: &mut Clients, handle: ClientHandle, stale: Stale<'_>) {
+    let redirect = clients[handle].tracking.as_ref().and_then(|t| t.redirect);
     let target = match redirect {
-        None => slot,
+        None => handle,
         Some(id) => match clients.by_id(id).filter(|&target| !clients[target].is_closing()) {
             Some(target) => target,
-            None => return redirection_broken(clients, slot, id),
+            None => return redirection_broken(clients, handle, id),
         },
     };
     let listens = redirect.is_some() && !clients[target].subscriptions.is_empty();
     // A null takes the form of the protocol of the client that caches, whoever is told.
-    let protocol = clients[slot].protocol();
+    let protocol = clients[handle].protocol();
     match clients[target].protocol() {
         Protocol::Resp3 => clients.push(target, |reply| {
             reply.push(2);
@@ -307,11 +307,11 @@ fn tell(clients: &mut Clients, slot: ClientSlot, stale: Stale<'_>) {
     }
 }
 
-fn redirection_broken(clients: &mut Clients, slot: ClientSlot, id: u64) {
-    let Some(tracking) = clients[slot].tracking.as_mut() else { return };
+fn redirection_broken(clients: &mut Clients, handle: ClientHandle, id: u64) {
+    let Some(tracking) = clients[handle].tracking.as_mut() else { return };
     tracking.broken_redirect = true;
-    if clients[slot].protocol() == Protocol::Resp3 {
-        clients.push(slot, |reply| {
+    if clients[handle].protocol() == Protocol::Resp3 {
+        clients.push(handle, |reply| {
             reply.push(2);
             reply.bulk(b"tracking-redir-broken");
             reply.integer(id as i64);

@@ -1,6 +1,6 @@
 //! WATCH: which clients' transactions a change to a key breaks.
 
-use super::clients::{ClientSlot, Clients};
+use super::clients::{ClientHandle, Clients};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ impl Watched {
 
 #[derive(Debug)]
 struct Watcher {
-    slot: ClientSlot,
+    handle: ClientHandle,
     /// The key was stored but past its expiry when the watch began: that it is then removed changes nothing.
     of_stale_key: bool,
 }
@@ -62,7 +62,7 @@ impl WatchTable {
     pub fn watch(
         &mut self,
         clients: &mut Clients,
-        slot: ClientSlot,
+        handle: ClientHandle,
         db_index: usize,
         key: &[u8],
         is_stale: bool,
@@ -73,25 +73,25 @@ impl WatchTable {
         let database = &mut self.databases[db_index];
         let key = database.get_key_value(key).map_or_else(|| Arc::from(key), |(shared, _)| shared.clone());
         let watchers = database.entry(key.clone()).or_default();
-        if watchers.iter().any(|watcher| watcher.slot == slot) {
+        if watchers.iter().any(|watcher| watcher.handle == handle) {
             return;
         }
         self.keys += usize::from(watchers.is_empty());
-        watchers.push(Watcher { slot, of_stale_key: is_stale });
-        clients[slot].watched.push(Watched { db_index, key });
+        watchers.push(Watcher { handle, of_stale_key: is_stale });
+        clients[handle].watched.push(Watched { db_index, key });
     }
 
     /// Forgets all that the client watches, and that something broke.
-    pub fn unwatch_all(&mut self, clients: &mut Clients, slot: ClientSlot) {
-        self.release(clients, slot);
-        clients[slot].watch_broken = false;
+    pub fn unwatch_all(&mut self, clients: &mut Clients, handle: ClientHandle) {
+        self.release(clients, handle);
+        clients[handle].watch_broken = false;
     }
 
-    fn release(&mut self, clients: &mut Clients, slot: ClientSlot) {
-        for watched in std::mem::take(&mut clients[slot].watched) {
+    fn release(&mut self, clients: &mut Clients, handle: ClientHandle) {
+        for watched in std::mem::take(&mut clients[handle].watched) {
             let database = &mut self.databases[watched.db_index];
             let watchers = database.get_mut(&watched.key).expect("a watched key has watchers");
-            watchers.retain(|watcher| watcher.slot != slot);
+            watchers.retain(|watcher| watcher.handle != handle);
             if watchers.is_empty() {
                 database.remove(&watched.key);
                 self.keys -= 1;
@@ -100,9 +100,9 @@ impl WatchTable {
     }
 
     /// Whether the key was past its expiry already when the client began to watch it.
-    pub fn watches_stale_key(&self, slot: ClientSlot, watched: &Watched) -> bool {
+    pub fn watches_stale_key(&self, handle: ClientHandle, watched: &Watched) -> bool {
         let watchers = self.databases[watched.db_index].get(&watched.key);
-        watchers.into_iter().flatten().any(|watcher| watcher.slot == slot && watcher.of_stale_key)
+        watchers.into_iter().flatten().any(|watcher| watcher.handle == handle && watcher.of_stale_key)
     }
 
     /// A key has changed or gone.
@@ -119,7 +119,7 @@ impl WatchTable {
             if touch == Touch::Expired && watcher.of_stale_key {
                 watcher.of_stale_key = false;
             } else {
-                broken.push(watcher.slot);
+                broken.push(watcher.handle);
             }
         }
         self.break_transactions(clients, &broken);
@@ -144,7 +144,7 @@ impl WatchTable {
                 } else if is_stale && (watcher.of_stale_key || !existed) {
                     watcher.of_stale_key = true;
                 } else {
-                    broken.push(watcher.slot);
+                    broken.push(watcher.handle);
                 }
             }
         }
@@ -152,14 +152,14 @@ impl WatchTable {
     }
 
     /// EXEC will answer null; what the clients watch and have queued is of no more use.
-    fn break_transactions(&mut self, clients: &mut Clients, broken: &[ClientSlot]) {
-        for &slot in broken {
-            let client = &mut clients[slot];
+    fn break_transactions(&mut self, clients: &mut Clients, broken: &[ClientHandle]) {
+        for &handle in broken {
+            let client = &mut clients[handle];
             client.watch_broken = true;
             if let Some(transaction) = &mut client.transaction {
                 transaction.forget_queue();
             }
-            self.release(clients, slot);
+            self.release(clients, handle);
         }
     }
 }

@@ -54,7 +54,9 @@ pub fn set_title(config: &Config) {
 
 fn title(config: &Config) -> String {
     let address = match config.bind.first() {
-        Some(host) if config.port != 0 => format!("{}:{}", host.trim_start_matches('-'), config.port),
+        Some(event_loop) if config.port != 0 => {
+            format!("{}:{}", event_loop.trim_start_matches('-'), config.port)
+        }
         _ => config.unixsocket.as_ref().map_or_else(String::new, |path| text(path)),
     };
     let mode = if config.cluster_enabled { "[cluster]" } else { "" };

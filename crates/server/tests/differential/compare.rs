@@ -84,7 +84,7 @@ impl Comparer {
         if is(0, b"DUMP") || encoding && !self.same_encodings || is(0, b"DBSIZE") && self.traits.expiring {
             return Agreement::Chosen;
         }
-        // A copy of a hash takes due fields along here and leaves them out there; HLEN counts them until they go.
+        // A copy of a hash takes expired fields along here and leaves them out there; HLEN counts them until they go.
         if is(0, b"HLEN") && self.traits.expiring {
             return Agreement::Chosen;
         }

@@ -63,7 +63,7 @@ pub fn compare(pair: &mut Pair, same_encodings: bool, traits: Traits) -> Option<
             vec![Step::words(&["RESET"]), Step::words(&["SELECT", db]), Step::words(&["KEYS", "*"])];
         pair.ask_both(&["RESET"]);
         pair.ask_both(&["SELECT", db]);
-        // Whether keys that are due still count as there depends on who looked at them.
+        // Whether keys that are expired still count as there depends on who looked at them.
         let all_keys = EXISTS_ALL.get_or_init(every_key);
         for link in [&mut pair.here, &mut pair.there] {
             link.ask_bytes(&all_keys.iter().map(Vec::as_slice).collect::<Vec<_>>());
@@ -85,7 +85,8 @@ pub fn compare(pair: &mut Pair, same_encodings: bool, traits: Traits) -> Option<
         if let Some(at) = differs_at {
             return Some(vec![steps[1].clone(), steps[at].clone()]);
         }
-        if let Some(key) = keys.iter().find(|key| !has_only_due_fields(pair, key) && !crosses(pair, key)) {
+        if let Some(key) = keys.iter().find(|key| !has_only_expired_fields(pair, key) && !crosses(pair, key))
+        {
             let dump = Step::Command(command(&[b"DUMP", key]));
             return Some(vec![steps[1].clone(), dump]);
         }
@@ -99,8 +100,8 @@ pub fn compare(pair: &mut Pair, same_encodings: bool, traits: Traits) -> Option<
     (!equal(pair)).then(|| vec![Step::words(&["DEBUG", "RELOAD"]), digest])
 }
 
-/// Whether all fields of a hash are due: what is serialised then differs, and none of it is seen again.
-fn has_only_due_fields(pair: &mut Pair, key: &[u8]) -> bool {
+/// Whether all fields of a hash are expired: what is serialised then differs, and none of it is seen again.
+fn has_only_expired_fields(pair: &mut Pair, key: &[u8]) -> bool {
     let is_hash = pair.here.ask_bytes(&[b"TYPE", key]).as_bytes() == Some(b"hash");
     is_hash && pair.here.ask_bytes(&[b"HKEYS", key]) == Value::Array(Vec::new())
 }

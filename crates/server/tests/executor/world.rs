@@ -10,7 +10,7 @@ use server::engine::{Executor, Flow, Seeds};
 use server::persist::rdb::load::LoadOptions;
 use server::persist::rdb::{Loader, Snapshot, write_snapshot};
 use server::server::Identity;
-use server::session::ClientSlot;
+use server::session::ClientHandle;
 use server::session::client::ConnectionFigures;
 use structures::hash::HashSeed;
 use wire::response::{Reader, ResponseError, Value};
@@ -41,7 +41,7 @@ pub fn enter_directory() {
 
 pub struct World {
     executor: Executor,
-    clients: [ClientSlot; CLIENTS],
+    clients: [ClientHandle; CLIENTS],
 }
 
 /// 2026-01-01, midnight.
@@ -77,7 +77,7 @@ impl World {
                 self.after_turn(Some(client))
             }
             Step::Advance { ms } => {
-                // In pieces, so that what is due early happens before what is due late.
+                // In pieces, so that what is expired early happens before what is expired late.
                 for _ in 0..4 {
                     self.executor.clock.advance_ms(ms.div_ceil(4));
                     self.executor.begin_tick();
@@ -100,15 +100,15 @@ impl World {
         self.clients[client] = connect(&mut self.executor);
     }
 
-    fn send(&mut self, slot: ClientSlot, args: &Command) {
+    fn send(&mut self, handle: ClientHandle, args: &Command) {
         let executor = &mut self.executor;
         executor.begin_tick();
         let args = OwnedArgs::new(args.iter().map(Vec::as_slice));
-        let mut reply = executor.borrow_output(slot);
+        let mut reply = executor.borrow_output(handle);
         reply.take_references();
         let id = executor.server.registry.find(args.view()).ok();
-        let _: Flow = executor.execute_into(slot, id, args.view(), &mut reply);
-        executor.return_output(slot, reply);
+        let _: Flow = executor.execute_into(handle, id, args.view(), &mut reply);
+        executor.return_output(handle, reply);
         executor.run_timers();
         executor.end_tick();
     }
@@ -118,10 +118,10 @@ impl World {
     fn after_turn(&mut self, client: Option<usize>) -> Vec<Value> {
         let executor = &mut self.executor;
         executor.server.resumed.clear();
-        executor.server.host_requests.clear();
+        executor.server.process_requests.clear();
         let mut received = Vec::new();
-        for (at, &slot) in self.clients.iter().enumerate() {
-            let connected = &mut executor.server.clients[slot];
+        for (at, &handle) in self.clients.iter().enumerate() {
+            let connected = &mut executor.server.clients[handle];
             connected.output_pending = false;
             let is_condemned = connected.close_asap;
             let output = connected.output.take();
@@ -138,7 +138,7 @@ impl World {
                 self.replace(at);
             }
         }
-        self.executor.server.condemned.clear();
+        self.executor.server.clients_to_close.clear();
         received
     }
 
@@ -157,7 +157,7 @@ impl World {
         let mut copy = Db::new(executor.db.database_count(), executor.db.seed(), 3);
         copy.limits = executor.db.limits.clone();
         copy.begin(0, now_ms);
-        copy.show_due_keys = executor.db.show_due_keys;
+        copy.show_expired_keys = executor.db.show_expired_keys;
         let mut loader = Loader::open(&file[..], LOADING).unwrap();
         assert!(loader.step(&mut copy, &mut || false).unwrap(), "all is loaded at once");
         copy.check();
@@ -176,14 +176,14 @@ impl World {
 const LOADING: LoadOptions = LoadOptions {
     strict: true,
     verify_checksum: true,
-    drop_due: false,
+    drop_expired: false,
     replaces: false,
     keys_expected_max: 1_000_000,
     key_delay_us: 0,
     now_ms: 0,
 };
 
-fn connect(executor: &mut Executor) -> ClientSlot {
+fn connect(executor: &mut Executor) -> ClientHandle {
     executor.connect(ConnectionFigures {
         address: "127.0.0.1:1000".into(),
         local_address: "127.0.0.1:6379".into(),

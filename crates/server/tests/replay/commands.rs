@@ -100,7 +100,7 @@ impl Commands {
         (client, self.one_of_all())
     }
 
-    /// Time passes between commands, and what is due is looked for, or not.
+    /// Time passes between commands, and what is expired is looked for, or not.
     pub fn turn_the_clock(&mut self, life: &mut Life) {
         match self.random().below(100) {
             0..60 => {}

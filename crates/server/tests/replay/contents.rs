@@ -1,4 +1,4 @@
-//! All that a server holds, as it is stored: also what is due and not yet removed, whatever the encoding.
+//! All that a server holds, as it is stored: also what is expired and not yet removed, whatever the encoding.
 
 use server::db::object::Object;
 use server::db::stream::{Group, Stream, StreamId};
@@ -50,8 +50,8 @@ impl Contents {
         Contents { keys, libraries }
     }
 
-    /// As a snapshot is loaded: what is due is left out.
-    pub fn without_due(mut self, now_ms: i64) -> Contents {
+    /// As a snapshot is loaded: what is expired is left out.
+    pub fn without_expired(mut self, now_ms: i64) -> Contents {
         self.keys.retain(|_, content| {
             let had = content.parts.len();
             content.parts.retain(|(_, expiry_ms)| expiry_ms.is_none_or(|at_ms| at_ms >= now_ms));
@@ -95,7 +95,7 @@ impl Contents {
 fn parts_of(object: &Object, detail: Detail) -> Vec<(String, Option<i64>)> {
     let mut text = String::new();
     match object {
-        Object::Text(bytes) => write!(text, "{}", bytes.escape_ascii()).unwrap(),
+        Object::String(bytes) => write!(text, "{}", bytes.escape_ascii()).unwrap(),
         Object::List(list) => list.for_each(0, list.len(), &mut |element| {
             write!(text, "\"{}\" ", element.to_vec().escape_ascii()).unwrap();
         }),

@@ -11,7 +11,7 @@ use server::persist::rdb::load::LoadOptions;
 use server::persist::rdb::{Loader, Snapshot, write_snapshot};
 use server::script::functions::RestorePolicy;
 use server::server::Identity;
-use server::session::ClientSlot;
+use server::session::ClientHandle;
 use server::session::client::ConnectionFigures;
 use server::sys::world::{Open, World};
 use std::io::BufReader;
@@ -31,7 +31,7 @@ pub struct Life {
     pub executor: Box<Executor>,
     disk: Arc<Disk>,
     weather: Weather,
-    clients: Vec<ClientSlot>,
+    clients: Vec<ClientHandle>,
     /// How much more memory is in use than there may be, whenever a command comes.
     pub shortage_bytes: Option<i64>,
 }
@@ -165,21 +165,21 @@ impl Life {
     /// Runs the command; what the client is answered.
     pub fn send(&mut self, client: usize, command: &Command) -> Vec<u8> {
         self.run_short_of_memory();
-        let (executor, slot) = (&mut self.executor, self.clients[client]);
+        let (executor, handle) = (&mut self.executor, self.clients[client]);
         executor.begin_tick();
         let args = OwnedArgs::new(command.iter().map(Vec::as_slice));
-        let mut reply = executor.borrow_output(slot);
+        let mut reply = executor.borrow_output(handle);
         let id = executor.server.registry.find(args.view()).ok();
-        let _: Flow = executor.execute_into(slot, id, args.view(), &mut reply);
-        executor.return_output(slot, reply);
+        let _: Flow = executor.execute_into(handle, id, args.view(), &mut reply);
+        executor.return_output(handle, reply);
         self.turn(0);
         self.write_all();
         let answered = self.received(client);
         for client in 0..CLIENTS {
-            let slot = self.clients[client];
-            self.executor.server.clients[slot].output.take();
-            self.executor.server.clients[slot].output_pending = false;
-            if self.executor.server.clients[slot].is_closing() {
+            let handle = self.clients[client];
+            self.executor.server.clients[handle].output.take();
+            self.executor.server.clients[handle].output_pending = false;
+            if self.executor.server.clients[handle].is_closing() {
                 self.reconnect(client);
             }
         }
@@ -253,7 +253,7 @@ impl Life {
     }
 }
 
-fn connect(executor: &mut Executor) -> ClientSlot {
+fn connect(executor: &mut Executor) -> ClientHandle {
     executor.begin_tick();
     executor.connect(ConnectionFigures {
         address: "127.0.0.1:1000".into(),
@@ -264,11 +264,11 @@ fn connect(executor: &mut Executor) -> ClientSlot {
 }
 
 /// Loads a snapshot; the libraries in it.
-fn load(snapshot: &[u8], db: &mut Db, drop_due: bool, now_ms: i64) -> Vec<Vec<u8>> {
+fn load(snapshot: &[u8], db: &mut Db, drop_expired: bool, now_ms: i64) -> Vec<Vec<u8>> {
     let options = LoadOptions {
         strict: true,
         verify_checksum: true,
-        drop_due,
+        drop_expired,
         replaces: false,
         keys_expected_max: 0,
         key_delay_us: 0,

@@ -13,7 +13,7 @@
 //! connections of which some wait, scripts of several commands, transactions, functions, and files that are rewritten,
 //! switched off and on, and loaded anew in between. They are on the simulation's disk, whose children are done some
 //! time later, or never. The clock of the second server is ahead, by nothing or
-//! by a year: what is due by then is still there when the file does not say that it was removed.
+//! by a year: what is expired by then is still there when the file does not say that it was removed.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 #[path = "../differential/arguments.rs"]
@@ -27,12 +27,12 @@ mod life;
 #[allow(dead_code, reason = "the differential test uses all of it")]
 #[path = "../differential/limits.rs"]
 mod limits;
+mod propagated;
 #[path = "../differential/random.rs"]
 mod random;
 #[allow(dead_code, reason = "the differential test uses all of it")]
 #[path = "../differential/step.rs"]
 mod step;
-mod told;
 #[path = "../differential/words.rs"]
 mod words;
 #[allow(dead_code, reason = "the simulation uses all of it")]
@@ -145,8 +145,8 @@ impl Run {
         }
         let (loaded, libraries) = self.life.snapshot_loaded(&self.config);
         let now_ms = self.life.executor.server.now.unix_ms();
-        let here = Contents::of(&self.life.executor, Detail::All).without_due(now_ms);
-        let there = Contents::of_db(&loaded, libraries, Detail::All).without_due(now_ms);
+        let here = Contents::of(&self.life.executor, Detail::All).without_expired(now_ms);
+        let there = Contents::of_db(&loaded, libraries, Detail::All).without_expired(now_ms);
         self.compare(count, &here, &there, "the snapshot");
     }
 

@@ -5,7 +5,7 @@ use server::command::args::OwnedArgs;
 use server::config::Config;
 use server::engine::{Executor, Flow, Seeds};
 use server::server::Identity;
-use server::session::ClientSlot;
+use server::session::ClientHandle;
 use server::session::client::ConnectionFigures;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -151,7 +151,7 @@ pub struct Player {
 }
 
 enum Place {
-    InProcess { executor: Box<Executor>, clients: HashMap<String, ClientSlot> },
+    InProcess { executor: Box<Executor>, clients: HashMap<String, ClientHandle> },
     Server { address: String, clients: HashMap<String, TcpStream> },
 }
 
@@ -215,15 +215,15 @@ impl Player {
                     std::thread::sleep(Duration::from_millis(*ms))
                 }
                 (Place::InProcess { executor, clients }, Action::Command { client, args, .. }) => {
-                    let slot = *clients.entry(client.clone()).or_insert_with(|| {
-                        let slot = connect(executor);
+                    let handle = *clients.entry(client.clone()).or_insert_with(|| {
+                        let handle = connect(executor);
                         if !self.greeting.is_empty() {
-                            send_in_process(executor, slot, &self.greeting);
-                            executor.server.clients[slot].output.take();
+                            send_in_process(executor, handle, &self.greeting);
+                            executor.server.clients[handle].output.take();
                         }
-                        slot
+                        handle
                     });
-                    send_in_process(executor, slot, args);
+                    send_in_process(executor, handle, args);
                 }
                 (Place::Server { address, clients }, Action::Command { client, args, .. }) => {
                     let stream = clients.entry(client.clone()).or_insert_with(|| {
@@ -279,7 +279,7 @@ fn of_client<'a>(received: &'a [(String, Vec<u8>)], client: &str) -> &'a [u8] {
     received.iter().find(|(name, _)| name == client).map_or(&[], |(_, bytes)| bytes)
 }
 
-fn connect(executor: &mut Executor) -> ClientSlot {
+fn connect(executor: &mut Executor) -> ClientHandle {
     executor.begin_tick();
     executor.connect(ConnectionFigures {
         address: "127.0.0.1:1000".into(),
@@ -289,14 +289,14 @@ fn connect(executor: &mut Executor) -> ClientSlot {
     })
 }
 
-fn send_in_process(executor: &mut Executor, slot: ClientSlot, args: &[Vec<u8>]) {
+fn send_in_process(executor: &mut Executor, handle: ClientHandle, args: &[Vec<u8>]) {
     executor.begin_tick();
     let args = OwnedArgs::new(args.iter().map(Vec::as_slice));
-    let mut reply = executor.borrow_output(slot);
+    let mut reply = executor.borrow_output(handle);
     reply.take_references();
     let id = executor.server.registry.find(args.view()).ok();
-    let _: Flow = executor.execute_into(slot, id, args.view(), &mut reply);
-    executor.return_output(slot, reply);
+    let _: Flow = executor.execute_into(handle, id, args.view(), &mut reply);
+    executor.return_output(handle, reply);
     executor.run_timers();
     executor.end_tick();
 }
@@ -313,14 +313,14 @@ fn advance(executor: &mut Executor, ms: u64) {
 
 fn collect_in_process(
     executor: &mut Executor,
-    clients: &HashMap<String, ClientSlot>,
+    clients: &HashMap<String, ClientHandle>,
     received: &mut Vec<(String, Vec<u8>)>,
 ) {
     let mut names: Vec<_> = clients.iter().collect();
     names.sort();
-    for (name, &slot) in names {
-        let output = executor.server.clients[slot].output.take();
-        executor.server.clients[slot].output_pending = false;
+    for (name, &handle) in names {
+        let output = executor.server.clients[handle].output.take();
+        executor.server.clients[handle].output_pending = false;
         append(received, name, output.copy_from(0));
     }
     executor.server.clients.with_output.clear();

@@ -5,7 +5,7 @@ use crate::world::{Disk, Weather};
 use crate::{connect, server_of};
 use server::config::{AppendFsync, Config, SavePoint};
 use server::engine::Executor;
-use server::session::ClientSlot;
+use server::session::ClientHandle;
 use server::sys::world::World;
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const NO_WRITES: &str = "-MISCONF Valkey is configured to save RDB snapshots, bu
 pub struct Bench {
     disk: Arc<Disk>,
     executor: Box<Executor>,
-    client: ClientSlot,
+    client: ClientHandle,
     now_us: u64,
 }
 

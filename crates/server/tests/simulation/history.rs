@@ -4,7 +4,7 @@ use crate::server_of;
 use server::command::args::OwnedArgs;
 use server::config::Config;
 use server::engine::Executor;
-use server::session::ClientSlot;
+use server::session::ClientHandle;
 
 pub type Words = Vec<Vec<u8>>;
 
@@ -18,7 +18,7 @@ pub struct Unit {
 /// A server that keeps nothing, which is told the history up to some place.
 struct Model {
     executor: Box<Executor>,
-    client: ClientSlot,
+    client: ClientHandle,
     told: usize,
 }
 
@@ -31,7 +31,7 @@ pub struct History {
     model: Option<Model>,
 }
 
-pub fn ask(executor: &mut Executor, client: ClientSlot, words: &[&[u8]]) -> Vec<u8> {
+pub fn ask(executor: &mut Executor, client: ClientHandle, words: &[&[u8]]) -> Vec<u8> {
     let args = OwnedArgs::new(words.iter().copied());
     let mut reply = executor.borrow_output(client);
     let start = reply.len();
@@ -43,7 +43,7 @@ pub fn ask(executor: &mut Executor, client: ClientSlot, words: &[&[u8]]) -> Vec<
     answer
 }
 
-fn content(executor: &mut Executor, client: ClientSlot, key: &[u8]) -> Vec<u8> {
+fn content(executor: &mut Executor, client: ClientHandle, key: &[u8]) -> Vec<u8> {
     let asked: [&[&[u8]]; 6] = [
         &[b"GET", key],
         &[b"LRANGE", key, b"0", b"-1"],

@@ -36,8 +36,8 @@ use server::clock::Clock;
 use server::config::{AppendFsync, Config, ProtectedAction, SavePoint};
 use server::engine::persistence::RestoreError;
 use server::engine::{Executor, Seeds};
-use server::server::{HostRequest, Identity, Shutdown};
-use server::session::ClientSlot;
+use server::server::{Identity, ProcessRequest, Shutdown};
+use server::session::ClientHandle;
 use server::session::client::ConnectionFigures;
 use server::sys::world::World;
 use std::collections::VecDeque;
@@ -73,7 +73,7 @@ pub fn server_of(config: Config, monotonic_us: u64) -> Executor {
     Executor::new(config, clock, identity, Seeds { hash: HashSeed::new(1, 2), random: 3 })
 }
 
-pub fn connect(executor: &mut Executor) -> ClientSlot {
+pub fn connect(executor: &mut Executor) -> ClientHandle {
     executor.connect(ConnectionFigures { is_loopback: true, ..ConnectionFigures::default() })
 }
 
@@ -389,8 +389,8 @@ impl Episode {
             self.act(index);
         }
         self.run_timers();
-        while let Some(slot) = self.executor().server.resumed.pop_front() {
-            assert!(!self.executor().is_waiting(slot));
+        while let Some(handle) = self.executor().server.resumed.pop_front() {
+            assert!(!self.executor().is_waiting(handle));
         }
         self.executor().end_tick();
         // From here on replies are on their way.
@@ -471,16 +471,16 @@ impl Episode {
     /// The connection is gone, and another client has come.
     fn reconnect(&mut self, index: usize) {
         let executor = self.executor.as_mut().expect("a server runs");
-        executor.disconnect(self.peers[index].slot);
+        executor.disconnect(self.peers[index].handle);
         self.peers[index] = Peer::new(executor, self.peers[index].is_administrator);
     }
 
     fn run_requests(&mut self, index: usize) {
-        let slot = self.peers[index].slot;
-        while let Some(executor) = self.executor.as_ref().filter(|executor| executor.accepts_requests(slot))
+        let handle = self.peers[index].handle;
+        while let Some(executor) = self.executor.as_ref().filter(|executor| executor.accepts_requests(handle))
             && let Some(request) = self.peers[index].next_request(executor)
         {
-            self.execute(slot, request);
+            self.execute(handle, request);
         }
     }
 
@@ -515,7 +515,7 @@ impl Episode {
         }
     }
 
-    fn execute(&mut self, slot: ClientSlot, request: Request) {
+    fn execute(&mut self, handle: ClientHandle, request: Request) {
         self.totals.commands += 1;
         let executor = self.executor.as_mut().expect("a server runs");
         let number = request.does.as_ref().map(|(_, number)| *number);
@@ -530,7 +530,7 @@ impl Episode {
         let was_busy = executor.is_busy();
         let paced = words[0] == b"EVAL" && self.random.below(2) == 0;
         executor.clock.set_pace_us(if paced { PACE_US } else { 0 });
-        let answer = ask(executor, slot, &words);
+        let answer = ask(executor, handle, &words);
         executor.clock.set_pace_us(0);
         if executor.is_busy() && !was_busy {
             self.totals.put_aside += 1;
@@ -552,17 +552,17 @@ impl Episode {
 
     fn take_outputs(&mut self) {
         let executor = self.executor.as_mut().expect("a server runs");
-        for slot in std::mem::take(&mut executor.server.clients.with_output) {
-            executor.server.clients[slot].output_pending = false;
+        for handle in std::mem::take(&mut executor.server.clients.with_output) {
+            executor.server.clients[handle].output_pending = false;
         }
         for peer in &mut self.peers {
-            drop(executor.server.clients[peer.slot].output.take());
-            if executor.server.clients[peer.slot].is_closing() {
-                executor.disconnect(peer.slot);
+            drop(executor.server.clients[peer.handle].output.take());
+            if executor.server.clients[peer.handle].is_closing() {
+                executor.disconnect(peer.handle);
                 *peer = Peer::new(executor, peer.is_administrator);
             }
         }
-        executor.server.condemned.clear();
+        executor.server.clients_to_close.clear();
     }
 
     /// The disk is well again: so is the server, after a while.
@@ -590,7 +590,7 @@ impl Episode {
         if !self.executor().shut_down(Shutdown::default()) {
             return End::Killed;
         }
-        assert_eq!(self.executor().server.host_requests, [HostRequest::Shutdown]);
+        assert_eq!(self.executor().server.process_requests, [ProcessRequest::Shutdown]);
         let units = self.history.len();
         for index in 0..PEERS {
             self.act(index);

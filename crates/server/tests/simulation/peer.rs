@@ -3,8 +3,8 @@
 use crate::connect;
 use crate::history::Words;
 use server::engine::Executor;
-use server::net::intake::{Intake, Transfer};
-use server::session::ClientSlot;
+use server::net::query_buffer::{QueryBuffer, Transfer};
+use server::session::ClientHandle;
 use std::collections::VecDeque;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -18,12 +18,12 @@ pub struct Request {
 }
 
 pub struct Peer {
-    pub slot: ClientSlot,
+    pub handle: ClientHandle,
     pub is_administrator: bool,
     /// None when it has closed its end.
     stream: Option<UnixStream>,
     socket: UnixStream,
-    intake: Intake,
+    query_buffer: QueryBuffer,
     unsent: Vec<u8>,
     /// Requests written by the client and not run by the server.
     on_the_way: VecDeque<Request>,
@@ -43,13 +43,13 @@ impl Peer {
         let (stream, socket) = UnixStream::pair().unwrap();
         stream.set_nonblocking(true).unwrap();
         socket.set_nonblocking(true).unwrap();
-        let slot = connect(executor);
+        let handle = connect(executor);
         Peer {
-            slot,
+            handle,
             is_administrator,
             stream: Some(stream),
             socket,
-            intake: Intake::new(slot),
+            query_buffer: QueryBuffer::new(handle),
             unsent: Vec::new(),
             on_the_way: VecDeque::new(),
         }
@@ -84,17 +84,22 @@ impl Peer {
 
     /// Reads once; `false`: the connection is closed, and all that came has been read.
     pub fn read(&mut self) -> bool {
-        self.intake.read(&self.socket) != Transfer::Closed
+        self.query_buffer.read(&self.socket) != Transfer::Closed
     }
 
     /// The next request that has arrived whole.
     pub fn next_request(&mut self, executor: &Executor) -> Option<Request> {
-        if !self.intake.has_requests() {
-            self.intake.consume();
-            self.intake.parse(&Limits::default(), &executor.server.registry);
-            assert_eq!(self.intake.broken(), None, "{:?}", self.intake.unparsed().escape_ascii().to_string());
+        if !self.query_buffer.has_requests() {
+            self.query_buffer.consume();
+            self.query_buffer.parse(&Limits::default(), &executor.server.registry);
+            assert_eq!(
+                self.query_buffer.broken(),
+                None,
+                "{:?}",
+                self.query_buffer.unparsed().escape_ascii().to_string()
+            );
         }
-        let (_, args) = self.intake.next_request()?;
+        let (_, args) = self.query_buffer.next_request()?;
         let request = self.on_the_way.pop_front().expect("what arrives has been sent");
         assert!(args.iter().eq(request.words.iter().map(Vec::as_slice)), "requests arrive as they were sent");
         Some(request)

@@ -22,7 +22,7 @@ use crate::size_class::{size_class, usable_size};
 pub(super) const PAGE_MAX: usize = 512;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum Encoding {
     Run,
     Offsets(u8),
     Bitmap,
@@ -33,7 +33,7 @@ pub(super) struct Page {
     pub base: i64,
     contents: Box<[u8]>,
     count: u16,
-    form: Form,
+    encoding: Encoding,
 }
 
 const _: () = assert!(size_of::<Page>() == 32);
@@ -97,7 +97,7 @@ impl Page {
         crate::work::moved(size_of_val(values));
         let (first, last) = (values[0], values[values.len() - 1]);
         let mut page =
-            Page { base: first, contents: Box::new([]), count: values.len() as u16, form: Form::Run };
+            Page { base: first, contents: Box::new([]), count: values.len() as u16, encoding: Encoding::Run };
         if page.offset(last) == values.len() as u64 - 1 {
             return page;
         }
@@ -105,14 +105,14 @@ impl Page {
         let last = page.offset(last);
         let (width, bitmap) = (width_of(last), bitmap_bytes(last));
         if bitmap <= values.len() * width {
-            page.form = Form::Bitmap;
+            page.encoding = Encoding::Bitmap;
             page.contents = vec![0; size_class(bitmap)].into_boxed_slice();
             for &value in values {
                 let offset = page.offset(value) as usize;
                 page.contents[offset / 8] |= 1 << (offset % 8);
             }
         } else {
-            page.form = Form::Offsets(width as u8);
+            page.encoding = Encoding::Offsets(width as u8);
             page.contents = vec![0; size_class(values.len() * width)].into_boxed_slice();
             for (index, &value) in values.iter().enumerate() {
                 let offset = page.offset(value).to_le_bytes();
@@ -132,15 +132,15 @@ impl Page {
 
     /// Bytes of the contents that values take.
     pub fn used_bytes(&self) -> usize {
-        match self.form {
-            Form::Run => 0,
-            Form::Offsets(width) => self.count() * usize::from(width),
-            Form::Bitmap => self.contents.len(),
+        match self.encoding {
+            Encoding::Run => 0,
+            Encoding::Offsets(width) => self.count() * usize::from(width),
+            Encoding::Bitmap => self.contents.len(),
         }
     }
 
     pub fn is_bitmap(&self) -> bool {
-        self.form == Form::Bitmap
+        self.encoding == Encoding::Bitmap
     }
 
     #[inline]
@@ -155,10 +155,10 @@ impl Page {
 
     /// Asks for the line that a lookup of `value` reads first.
     pub fn prefetch(&self, value: i64) {
-        let at = match self.form {
-            Form::Run => return,
-            Form::Bitmap => usize::try_from(self.offset(value) / 8).unwrap_or(usize::MAX),
-            Form::Offsets(width) => self.count() / 2 * width as usize,
+        let at = match self.encoding {
+            Encoding::Run => return,
+            Encoding::Bitmap => usize::try_from(self.offset(value) / 8).unwrap_or(usize::MAX),
+            Encoding::Offsets(width) => self.count() / 2 * width as usize,
         };
         if let Some(byte) = self.contents.get(at) {
             prefetch(byte);
@@ -171,10 +171,10 @@ impl Page {
             return false;
         }
         let offset = self.offset(value);
-        match self.form {
-            Form::Run => offset < self.count as u64,
-            Form::Bitmap => self.bit(offset),
-            Form::Offsets(width) => {
+        match self.encoding {
+            Encoding::Run => offset < self.count as u64,
+            Encoding::Bitmap => self.bit(offset),
+            Encoding::Offsets(width) => {
                 let index = with_width!(width, search_as(&self.contents, self.count(), offset));
                 index < self.count() && with_width!(width, read_as(&self.contents, index)) == offset
             }
@@ -190,10 +190,10 @@ impl Page {
     /// The value with `rank` smaller ones in this page.
     pub fn at(&self, rank: usize) -> i64 {
         debug_assert!(rank < self.count());
-        match self.form {
-            Form::Run => self.value(rank as u64),
-            Form::Offsets(width) => self.value(with_width!(width, read_as(&self.contents, rank))),
-            Form::Bitmap => {
+        match self.encoding {
+            Encoding::Run => self.value(rank as u64),
+            Encoding::Offsets(width) => self.value(with_width!(width, read_as(&self.contents, rank))),
+            Encoding::Bitmap => {
                 let mut rest = rank;
                 for (index, byte) in self.contents.iter().enumerate() {
                     let ones = byte.count_ones() as usize;
@@ -209,8 +209,8 @@ impl Page {
     }
 
     pub fn last(&self) -> i64 {
-        match self.form {
-            Form::Bitmap => {
+        match self.encoding {
+            Encoding::Bitmap => {
                 let at = self.contents.iter().rposition(|&byte| byte != 0).unwrap_or(0);
                 self.value(at as u64 * 8 + self.contents[at].checked_ilog2().unwrap_or(0) as u64)
             }
@@ -221,21 +221,21 @@ impl Page {
     /// Where a walk that skips values below `value` begins: see [`Page::step`].
     pub fn place(&self, value: i64) -> usize {
         let offset = if value > self.base { self.offset(value) } else { 0 };
-        match self.form {
-            Form::Run => offset.min(self.count as u64) as usize,
-            Form::Bitmap => offset.min(self.contents.len() as u64 * 8) as usize,
-            Form::Offsets(width) => with_width!(width, search_as(&self.contents, self.count(), offset)),
+        match self.encoding {
+            Encoding::Run => offset.min(self.count as u64) as usize,
+            Encoding::Bitmap => offset.min(self.contents.len() as u64 * 8) as usize,
+            Encoding::Offsets(width) => with_width!(width, search_as(&self.contents, self.count(), offset)),
         }
     }
 
     /// The first value at or after `place` and the place after it. Places are ranks or bits; 0 is the first.
     #[inline]
     pub fn step(&self, place: usize) -> Option<(i64, usize)> {
-        match self.form {
-            Form::Run => (place < self.count()).then(|| (self.value(place as u64), place + 1)),
-            Form::Offsets(width) => (place < self.count())
+        match self.encoding {
+            Encoding::Run => (place < self.count()).then(|| (self.value(place as u64), place + 1)),
+            Encoding::Offsets(width) => (place < self.count())
                 .then(|| (self.value(with_width!(width, read_as(&self.contents, place))), place + 1)),
-            Form::Bitmap => {
+            Encoding::Bitmap => {
                 let mut at = place / 8;
                 let mut byte = *self.contents.get(at)? & (0xFF << (place % 8)) as u8;
                 while byte == 0 {
@@ -260,19 +260,19 @@ impl Page {
     /// Adds a value that is not in the page, which is not full.
     pub fn insert(&mut self, value: i64) {
         debug_assert!(self.count() < PAGE_MAX && !self.contains(value));
-        let done = match self.form {
+        let done = match self.encoding {
             _ if value < self.base => {
-                self.form == Form::Run && value == self.base - 1 && self.grow_run_down()
+                self.encoding == Encoding::Run && value == self.base - 1 && self.grow_run_down()
             }
-            Form::Run => self.offset(value) == self.count as u64,
-            Form::Bitmap => self.set_bit(self.offset(value)),
-            Form::Offsets(width) => self.insert_offset(width as usize, self.offset(value)),
+            Encoding::Run => self.offset(value) == self.count as u64,
+            Encoding::Bitmap => self.set_bit(self.offset(value)),
+            Encoding::Offsets(width) => self.insert_offset(width as usize, self.offset(value)),
         };
         if !done {
             return self.encode_with(value);
         }
         self.count += 1;
-        if self.form != Form::Run && self.is_run() {
+        if self.encoding != Encoding::Run && self.is_run() {
             *self = Page::encode(&self.values().collect::<Vec<_>>(), 0);
         }
     }
@@ -330,21 +330,21 @@ impl Page {
     pub fn remove(&mut self, value: i64) {
         debug_assert!(self.count() > 1 && self.contains(value));
         let offset = self.offset(value);
-        match self.form {
-            Form::Run if offset == 0 => self.base += 1,
-            Form::Run if offset == self.count as u64 - 1 => {}
-            Form::Run => return self.encode_without(value),
-            Form::Bitmap => {
+        match self.encoding {
+            Encoding::Run if offset == 0 => self.base += 1,
+            Encoding::Run if offset == self.count as u64 - 1 => {}
+            Encoding::Run => return self.encode_without(value),
+            Encoding::Bitmap => {
                 self.contents[offset as usize / 8] &= !(1 << (offset % 8));
                 let width = width_of(self.contents.len() as u64 * 8);
                 if self.contents.len() > self.count() * width * 2 {
                     return self.encode_counted(self.count() - 1);
                 }
             }
-            Form::Offsets(width) => self.remove_offset(width as usize, offset),
+            Encoding::Offsets(width) => self.remove_offset(width as usize, offset),
         }
         self.count -= 1;
-        if self.form != Form::Run && self.is_run() {
+        if self.encoding != Encoding::Run && self.is_run() {
             self.encode_counted(self.count());
         }
     }
@@ -376,13 +376,13 @@ impl Page {
         assert_eq!(values.len(), self.count());
         assert!(values.is_sorted_by(|a, b| a < b) && self.base <= values[0]);
         assert_eq!(self.last(), values[values.len() - 1]);
-        assert_eq!(self.form == Form::Run, self.is_run());
-        match self.form {
-            Form::Run => assert!(self.contents.is_empty() && self.base == values[0]),
-            Form::Offsets(width) => {
+        assert_eq!(self.encoding == Encoding::Run, self.is_run());
+        match self.encoding {
+            Encoding::Run => assert!(self.contents.is_empty() && self.base == values[0]),
+            Encoding::Offsets(width) => {
                 assert_eq!(self.contents.len(), size_class(self.count() * width as usize));
             }
-            Form::Bitmap => assert_eq!(self.contents.len(), size_class(self.contents.len())),
+            Encoding::Bitmap => assert_eq!(self.contents.len(), size_class(self.contents.len())),
         }
     }
 }

@@ -64,16 +64,16 @@ impl Shape {
 
 /// Everything that determines an entry's layout.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Form {
+struct EntryLayout {
     flags: u8,
     object: Shape,
     key_len: usize,
     value_len: usize,
 }
 
-impl Form {
+impl EntryLayout {
     #[inline]
-    fn new<T>(value: &NewValue<T>, key_len: usize, expires: bool) -> Form {
+    fn new<T>(value: &NewValue<T>, key_len: usize, expires: bool) -> EntryLayout {
         let (kind, value_len) = match value {
             NewValue::Inline(bytes) => (0, bytes.len()),
             NewValue::Integer(_) => (INTEGER, 0),
@@ -82,12 +82,12 @@ impl Form {
         assert!(key_len <= u32::MAX as usize && value_len <= u32::MAX as usize, "a key or value of 4 GiB");
         let long = key_len > u8::MAX as usize || value_len > u8::MAX as usize;
         let flags = kind | if expires { EXPIRES } else { 0 } | if long { LONG } else { 0 };
-        Form { flags, object: Shape::of::<T>(), key_len, value_len }
+        EntryLayout { flags, object: Shape::of::<T>(), key_len, value_len }
     }
 
     #[inline]
-    fn with_expiry(self, expires: bool) -> Form {
-        Form { flags: self.flags & !EXPIRES | if expires { EXPIRES } else { 0 }, ..self }
+    fn with_expiry(self, expires: bool) -> EntryLayout {
+        EntryLayout { flags: self.flags & !EXPIRES | if expires { EXPIRES } else { 0 }, ..self }
     }
 
     #[inline]
@@ -143,8 +143,8 @@ pub(super) const fn size_class(bytes: usize) -> usize {
 /// The address of a live entry. Whoever holds one has got it from a slot or has just made it.
 ///
 /// Invariants, which every SAFETY line here cites:
-/// 1. The allocation is alive and has the layout of its own header's [`Form`].
-/// 2. Key, payload, expiry and value are initialised and lie where the form says.
+/// 1. The allocation is alive and has the layout of its own header's [`EntryLayout`].
+/// 2. Key, payload, expiry and value are initialised and lie where the layout says.
 /// 3. Nobody else writes while a reference into it lives: the public types borrow the table.
 pub(super) struct Entry<T> {
     at: NonNull<u8>,
@@ -182,33 +182,40 @@ impl<T> Entry<T> {
 
     #[inline]
     pub(super) fn new(key: &[u8], value: NewValue<T>, expiry_ms: Option<i64>, access: u32) -> Entry<T> {
-        let form = Form::new(&value, key.len(), expiry_ms.is_some());
-        let entry = Entry::allocate(form);
-        entry.fill(form, key, value, expiry_ms, access);
+        let entry_layout = EntryLayout::new(&value, key.len(), expiry_ms.is_some());
+        let entry = Entry::allocate(entry_layout);
+        entry.fill(entry_layout, key, value, expiry_ms, access);
         entry
     }
 
     #[inline]
-    fn allocate(form: Form) -> Entry<T> {
-        let layout = form.layout();
+    fn allocate(entry_layout: EntryLayout) -> Entry<T> {
+        let layout = entry_layout.layout();
         // SAFETY: the size is at least 8.
         let at = unsafe { alloc(layout) };
         let at = NonNull::new(at).unwrap_or_else(|| handle_alloc_error(layout));
         Entry { at, object: PhantomData }
     }
 
-    /// Writes everything, into an allocation of `form`'s size that holds no object.
+    /// Writes everything, into an allocation of `entry_layout`'s size that holds no object.
     #[inline]
-    fn fill(self, form: Form, key: &[u8], value: NewValue<T>, expiry_ms: Option<i64>, access: u32) {
-        self.write_header(form, access);
+    fn fill(
+        self,
+        entry_layout: EntryLayout,
+        key: &[u8],
+        value: NewValue<T>,
+        expiry_ms: Option<i64>,
+        access: u32,
+    ) {
+        self.write_header(entry_layout, access);
         if let Some(ms) = expiry_ms {
-            self.write_expiry(form, ms);
+            self.write_expiry(entry_layout, ms);
         }
-        // SAFETY: `key_at + key_len + value_len` is within the form's size, as is the payload before it; the
+        // SAFETY: `key_at + key_len + value_len` is within the layout's size, as is the payload before it; the
         // sources are borrowed by callers who cannot borrow this entry at the same time, so nothing overlaps.
         unsafe {
-            let payload = self.at.add(payload_at(form.flags, form.object));
-            let key_to = self.at.add(key_at(form.flags, form.object));
+            let payload = self.at.add(payload_at(entry_layout.flags, entry_layout.object));
+            let key_to = self.at.add(key_at(entry_layout.flags, entry_layout.object));
             key_to.copy_from_nonoverlapping(NonNull::from(key).cast(), key.len());
             match value {
                 NewValue::Inline(bytes) => {
@@ -221,26 +228,26 @@ impl<T> Entry<T> {
     }
 
     #[inline]
-    fn write_header(self, form: Form, access: u32) {
-        let word = (form.flags as u32 | access << 8).to_le_bytes();
+    fn write_header(self, entry_layout: EntryLayout, access: u32) {
+        let word = (entry_layout.flags as u32 | access << 8).to_le_bytes();
         // SAFETY: a short header is 6 bytes, a long one 16, and every allocation holds its header.
         unsafe {
             self.at.cast().write(word);
-            if form.flags & LONG == 0 {
-                self.at.add(4).write(form.key_len as u8);
-                self.at.add(5).write(form.value_len as u8);
+            if entry_layout.flags & LONG == 0 {
+                self.at.add(4).write(entry_layout.key_len as u8);
+                self.at.add(5).write(entry_layout.value_len as u8);
             } else {
                 self.at.add(4).cast().write(0u32);
-                self.at.add(8).cast().write(form.key_len as u32);
-                self.at.add(12).cast().write(form.value_len as u32);
+                self.at.add(8).cast().write(entry_layout.key_len as u32);
+                self.at.add(12).cast().write(entry_layout.value_len as u32);
             }
         }
     }
 
     #[inline]
-    fn write_expiry(self, form: Form, ms: i64) {
-        // SAFETY: the form has an expiry, which lies within the allocation.
-        unsafe { self.at.add(expiry_at(form.flags, form.object)).cast().write_unaligned(ms) }
+    fn write_expiry(self, entry_layout: EntryLayout, ms: i64) {
+        // SAFETY: the layout has an expiry, which lies within the allocation.
+        unsafe { self.at.add(expiry_at(entry_layout.flags, entry_layout.object)).cast().write_unaligned(ms) }
     }
 
     #[inline]
@@ -250,17 +257,17 @@ impl<T> Entry<T> {
     }
 
     #[inline]
-    fn form(self) -> Form {
+    fn entry_layout(self) -> EntryLayout {
         let (flags, object) = (self.flags(), Shape::of::<T>());
         // SAFETY: invariant 2; a long header has its lengths at 8 and 12, aligned as the allocation is.
         unsafe {
             if flags & LONG == 0 {
                 let (key_len, value_len) = (self.at.add(4).read() as usize, self.at.add(5).read() as usize);
-                return Form { flags, object, key_len, value_len };
+                return EntryLayout { flags, object, key_len, value_len };
             }
             let (key_len, value_len) =
                 (self.at.add(8).cast::<u32>().read(), self.at.add(12).cast::<u32>().read());
-            Form { flags, object, key_len: key_len as usize, value_len: value_len as usize }
+            EntryLayout { flags, object, key_len: key_len as usize, value_len: value_len as usize }
         }
     }
 
@@ -271,7 +278,7 @@ impl<T> Entry<T> {
 
     #[inline]
     pub(super) fn slot_flags(self) -> usize {
-        self.form().slot_flags()
+        self.entry_layout().slot_flags()
     }
 
     #[inline]
@@ -306,17 +313,17 @@ impl<T> Entry<T> {
     /// The lifetime is the caller's to choose, as in [`Entry::key`].
     #[inline]
     fn value<'a>(self) -> Value<'a, T> {
-        let form = self.form();
+        let entry_layout = self.entry_layout();
         // SAFETY: invariants 2 and 3.
         unsafe {
-            match form.flags & (INTEGER | OBJECT) {
+            match entry_layout.flags & (INTEGER | OBJECT) {
                 0 => {
-                    let at = self.at.add(form.value_at());
-                    Value::Inline(NonNull::slice_from_raw_parts(at, form.value_len).as_ref())
+                    let at = self.at.add(entry_layout.value_at());
+                    Value::Inline(NonNull::slice_from_raw_parts(at, entry_layout.value_len).as_ref())
                 }
-                INTEGER => {
-                    Value::Integer(self.at.add(payload_at(form.flags, form.object)).cast().read_unaligned())
-                }
+                INTEGER => Value::Integer(
+                    self.at.add(payload_at(entry_layout.flags, entry_layout.object)).cast().read_unaligned(),
+                ),
                 _ => Value::Object(self.object().as_ref()),
             }
         }
@@ -348,8 +355,8 @@ impl<T> Entry<T> {
         expiry_ms: Option<i64>,
         access: u32,
     ) -> Result<(), NewValue<'v, T>> {
-        let old = self.form();
-        let new = Form::new(&value, key.len(), expiry_ms.is_some());
+        let old = self.entry_layout();
+        let new = EntryLayout::new(&value, key.len(), expiry_ms.is_some());
         if old.flags & OBJECT != 0 || old.size() != new.size() {
             return Err(value);
         }
@@ -359,7 +366,7 @@ impl<T> Entry<T> {
 
     /// Gives, changes or takes the expiry. Returns the entry, which may have moved.
     pub(super) fn set_expiry(self, expiry_ms: Option<i64>) -> Entry<T> {
-        let (old, new) = (self.form(), self.form().with_expiry(expiry_ms.is_some()));
+        let (old, new) = (self.entry_layout(), self.entry_layout().with_expiry(expiry_ms.is_some()));
         let entry = if old.size() == new.size() { self } else { Entry::allocate(new) };
         let payload_len = expiry_at(old.flags, old.object);
         // SAFETY: both forms fit their allocations. Header and payload keep their place and size; key and
@@ -385,7 +392,7 @@ impl<T> Entry<T> {
 
     #[inline]
     pub(super) fn allocation_bytes(self) -> usize {
-        self.form().size()
+        self.entry_layout().size()
     }
 
     /// Drops the object and frees the memory.
@@ -393,13 +400,13 @@ impl<T> Entry<T> {
     /// # Safety
     /// The caller owns the entry and does not use it again.
     pub(super) unsafe fn free(self) {
-        let form = self.form();
+        let entry_layout = self.entry_layout();
         // SAFETY: invariants 1 and 2, and the caller gives up the entry.
         unsafe {
-            if form.flags & OBJECT != 0 {
+            if entry_layout.flags & OBJECT != 0 {
                 self.object().drop_in_place();
             }
-            dealloc(self.at.as_ptr(), form.layout());
+            dealloc(self.at.as_ptr(), entry_layout.layout());
         }
     }
 
@@ -408,11 +415,11 @@ impl<T> Entry<T> {
     /// # Safety
     /// As for [`Entry::free`].
     unsafe fn free_keeping_object(self) -> Option<T> {
-        let form = self.form();
+        let entry_layout = self.entry_layout();
         // SAFETY: as in `free`; the object is read before the memory goes.
         unsafe {
-            let object = (form.flags & OBJECT != 0).then(|| self.object().read());
-            dealloc(self.at.as_ptr(), form.layout());
+            let object = (entry_layout.flags & OBJECT != 0).then(|| self.object().read());
+            dealloc(self.at.as_ptr(), entry_layout.layout());
             object
         }
     }
@@ -509,10 +516,11 @@ impl<'a, T> EntryMut<'a, T> {
     /// The embedded bytes, to be changed but not resized.
     #[inline]
     pub fn inline_mut(&mut self) -> Option<&mut [u8]> {
-        let form = self.entry.form();
+        let entry_layout = self.entry.entry_layout();
         // SAFETY: the bytes lie within the allocation, and this borrow is the only one (invariants 2 and 3).
-        (form.flags & (INTEGER | OBJECT) == 0).then(|| unsafe {
-            NonNull::slice_from_raw_parts(self.entry.at.add(form.value_at()), form.value_len).as_mut()
+        (entry_layout.flags & (INTEGER | OBJECT) == 0).then(|| unsafe {
+            NonNull::slice_from_raw_parts(self.entry.at.add(entry_layout.value_at()), entry_layout.value_len)
+                .as_mut()
         })
     }
 

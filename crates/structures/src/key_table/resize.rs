@@ -15,10 +15,10 @@ use std::ops::Range;
 /// why they are cut to size.
 const LOAD_MAX: usize = 6;
 /// A bucket is given back when fewer than 5 entries come to each of the others: a gap, so that one key put
-/// and removed in turn does not move the frontier to and fro.
+/// and removed in turn does not move the split pointer back and forth.
 const LOAD_MIN: usize = 5;
 /// A group is not narrowed while its first bucket holds more entries than this, times how much larger the table is than
-/// it should be. Keys that go in the order of their hashes (a search for due keys removes them so, and whoever scans
+/// it should be. Keys that go in the order of their hashes (a search for expired keys removes them so, and whoever scans
 /// and deletes) leave the rest behind in few buckets. Were these made fewer at the same pace, a million keys of which
 /// all but 500 are gone would have them in one bucket, and each removal walk all of it; so it is 490 at most there, and
 /// the table at worst what it was times the root of a fifth of the share of the keys that is left.
@@ -62,8 +62,8 @@ impl<T> KeyTable<T> {
             shape = wider;
         }
         self.shapes = [shape; 2];
-        self.frontier = shape.groups();
-        self.phase_start = self.frontier;
+        self.split_pointer = shape.groups();
+        self.phase_start = self.split_pointer;
         self.buckets = shape.groups() * shape.width();
         self.directory.set_end(0);
         self.directory.set_end(self.buckets);
@@ -111,24 +111,24 @@ impl<T> KeyTable<T> {
     /// Buckets between the narrow and the wide groups.
     pub(super) fn unused_buckets(&self) -> Range<usize> {
         let narrow = self.shapes[NARROW];
-        if self.frontier == narrow.groups() {
+        if self.split_pointer == narrow.groups() {
             return self.buckets..self.buckets;
         }
-        self.frontier * narrow.width()..self.frontier * self.wide_width()
+        self.split_pointer * narrow.width()..self.split_pointer * self.wide_width()
     }
 
     /// The number of the `at`-th bucket in the order of the hash.
     #[inline]
     pub(super) fn bucket_number(&self, at: usize) -> usize {
-        let narrow_buckets = self.frontier * self.shapes[NARROW].width();
-        if at < narrow_buckets { at } else { at + self.frontier }
+        let narrow_buckets = self.split_pointer * self.shapes[NARROW].width();
+        if at < narrow_buckets { at } else { at + self.split_pointer }
     }
 
     /// The reverse of [`KeyTable::bucket_number`].
     #[inline]
     pub(super) fn bucket_index(&self, number: usize) -> usize {
-        let narrow_buckets = self.frontier * self.shapes[NARROW].width();
-        if number < narrow_buckets { number } else { number - self.frontier }
+        let narrow_buckets = self.split_pointer * self.shapes[NARROW].width();
+        if number < narrow_buckets { number } else { number - self.split_pointer }
     }
 
     /// All buckets that may hold entries, in the order of the hash.
@@ -145,25 +145,25 @@ impl<T> KeyTable<T> {
     /// Widens the last narrow group.
     #[inline(never)]
     fn grow(&mut self) {
-        if self.frontier == 0 || self.frontier == self.shapes[NARROW].groups() {
-            let narrow = if self.frontier == 0 { self.shapes[WIDE] } else { self.shapes[NARROW] };
+        if self.split_pointer == 0 || self.split_pointer == self.shapes[NARROW].groups() {
+            let narrow = if self.split_pointer == 0 { self.shapes[WIDE] } else { self.shapes[NARROW] };
             let Some(wide) = narrow.wider() else { return };
             self.end_phase();
             self.shapes = [narrow, wide];
-            self.frontier = narrow.groups();
-            self.phase_start = self.frontier;
+            self.split_pointer = narrow.groups();
+            self.phase_start = self.split_pointer;
             self.directory.set_end(narrow.groups() * self.wide_width());
         }
         let [narrow, wide] = self.shapes;
-        let (group, narrow_width, wide_width) = (self.frontier - 1, narrow.width(), self.wide_width());
+        let (group, narrow_width, wide_width) = (self.split_pointer - 1, narrow.width(), self.wide_width());
         let from = group * narrow_width..(group + 1) * narrow_width;
         let to = group * wide_width..(group + 1) * wide_width;
         self.directory.ensure(to.clone());
-        if !narrow.recalls_for(&wide) {
+        if !narrow.knows_enough_for(&wide) {
             self.prefetch_entries(from.clone());
         }
         self.rearrange(from.clone(), narrow, to.clone(), wide);
-        self.frontier = group;
+        self.split_pointer = group;
         self.buckets += 1;
         self.directory.release(from.start..to.start, from);
         self.prefetch_buckets(group.wrapping_sub(1), narrow_width);
@@ -172,15 +172,15 @@ impl<T> KeyTable<T> {
     /// Narrows the first wide group.
     #[inline(never)]
     fn shrink(&mut self) {
-        if self.frontier == self.shapes[NARROW].groups() {
+        if self.split_pointer == self.shapes[NARROW].groups() {
             let Some(narrow) = self.shapes[NARROW].narrower() else { return };
             self.end_phase();
             self.shapes = [narrow, self.shapes[NARROW]];
-            self.frontier = 0;
+            self.split_pointer = 0;
             self.phase_start = 0;
         }
         let [narrow, wide] = self.shapes;
-        let (group, narrow_width, wide_width) = (self.frontier, narrow.width(), self.wide_width());
+        let (group, narrow_width, wide_width) = (self.split_pointer, narrow.width(), self.wide_width());
         let from = group * wide_width..(group + 1) * wide_width;
         if self.is_crowd(from.start) {
             return;
@@ -188,13 +188,13 @@ impl<T> KeyTable<T> {
         let to = group * narrow_width..(group + 1) * narrow_width;
         self.directory.ensure(to.clone());
         self.rearrange(from.clone(), wide, to.clone(), narrow);
-        self.frontier = group + 1;
+        self.split_pointer = group + 1;
         self.buckets -= 1;
-        if self.frontier == narrow.groups() {
+        if self.split_pointer == narrow.groups() {
             self.directory.set_end(self.buckets);
         } else {
             self.directory.release(to.end..from.end, from);
-            self.prefetch_buckets(self.frontier, wide_width);
+            self.prefetch_buckets(self.split_pointer, wide_width);
         }
     }
 
@@ -207,9 +207,9 @@ impl<T> KeyTable<T> {
             && bucket::entry_count(slots) * self.len > CROWD_MAX * LOAD_MIN * self.buckets
     }
 
-    /// The frontier is at an end. If it was at the other when the phase began, every bucket has been filled anew.
+    /// The split pointer is at an end. If it was at the other when the phase began, every bucket has been filled anew.
     fn end_phase(&mut self) {
-        if self.frontier != self.phase_start {
+        if self.split_pointer != self.phase_start {
             self.crowd_max = self.phase_crowd_max;
         }
         self.phase_crowd_max = 0;
@@ -233,11 +233,11 @@ impl<T> KeyTable<T> {
             let freed = if from_shape.has_tags_of(&to_shape) {
                 bucket::dissolve(&slots, |slot| staging.add(narrow.place(slot.tag(), to.len()), slot))
             } else {
-                let recall = from_shape.recall_in(number);
-                let recalls = from_shape.recalls_for(&to_shape);
+                let known_bits = from_shape.known_bits(number);
+                let recalls = from_shape.knows_enough_for(&to_shape);
                 bucket::dissolve(&slots, |slot| {
                     if !slot.is_empty() {
-                        let hash = if recalls { recall.hash(slot.tag()) } else { self.hash_of(slot) };
+                        let hash = if recalls { known_bits.hash(slot.tag()) } else { self.hash_of(slot) };
                         staging.add(to_shape.bucket(hash) - to.start, slot.with_tag(to_shape.tag(hash)));
                     }
                 })

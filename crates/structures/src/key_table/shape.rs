@@ -71,9 +71,9 @@ impl Shape {
 
     /// What a bucket and the tags in it tell of the hashes.
     #[inline]
-    pub(super) fn recall_in(&self, bucket: usize) -> Recall {
+    pub(super) fn known_bits(&self, bucket: usize) -> KnownBits {
         let group = (bucket / self.width as usize) as u64;
-        Recall {
+        KnownBits {
             group: group << (WINDOW_BITS + self.base() - self.level),
             shift: 64 - WINDOW_BITS - self.base(),
         }
@@ -94,9 +94,9 @@ impl Shape {
         self.base() == other.base()
     }
 
-    /// Whether [`Recall`] of this shape tells enough for `other`, one step away.
+    /// Whether [`KnownBits`] of this shape tells enough for `other`, one step away.
     #[inline]
-    pub(super) fn recalls_for(&self, other: &Shape) -> bool {
+    pub(super) fn knows_enough_for(&self, other: &Shape) -> bool {
         other.base() <= self.base()
     }
 
@@ -125,12 +125,12 @@ impl Shape {
 }
 
 /// The part of the hash that a bucket knows: its highest bits, down to the window's end, and its lowest five.
-pub(super) struct Recall {
+pub(super) struct KnownBits {
     group: u64,
     shift: u32,
 }
 
-impl Recall {
+impl KnownBits {
     #[inline]
     pub(super) fn hash(&self, tag: u16) -> u64 {
         let window = (tag & ((1 << WINDOW_BITS) - 1)) as u64;

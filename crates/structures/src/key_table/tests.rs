@@ -701,8 +701,8 @@ fn a_bucket_and_a_tag_recall_enough_of_the_hash_for_the_neighbouring_shapes() {
     let (mut forgetful, mut pairs) = (0, 0);
     for pair in shapes.windows(2) {
         pairs += 1;
-        forgetful += !pair[0].recalls_for(&pair[1]) as u32;
-        assert!(pair[1].recalls_for(&pair[0]), "shrinking never reads keys");
+        forgetful += !pair[0].knows_enough_for(&pair[1]) as u32;
+        assert!(pair[1].knows_enough_for(&pair[0]), "shrinking never reads keys");
         for _ in 0..scaled(300, 5) {
             let hash = random.next_u64();
             for (from, to) in [(pair[0], pair[1]), (pair[1], pair[0])] {
@@ -711,8 +711,8 @@ fn a_bucket_and_a_tag_recall_enough_of_the_hash_for_the_neighbouring_shapes() {
                     let parts = if to == pair[0] { width } else { width + 1 };
                     assert_eq!(group * parts + pair[0].place(from.tag(hash), parts), to.bucket(hash));
                 }
-                if from.recalls_for(&to) {
-                    let recalled = from.recall_in(from.bucket(hash)).hash(from.tag(hash));
+                if from.knows_enough_for(&to) {
+                    let recalled = from.known_bits(from.bucket(hash)).hash(from.tag(hash));
                     assert_eq!((to.bucket(recalled), to.tag(recalled)), (to.bucket(hash), to.tag(hash)));
                 }
             }

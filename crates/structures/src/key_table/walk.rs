@@ -82,7 +82,7 @@ impl<T> KeyTable<T> {
         hash >> CURSOR_SHIFT
     }
 
-    /// The last used bucket that lies in the same chunk and on the same side of the frontier.
+    /// The last used bucket that lies in the same chunk and on the same side of the split pointer.
     fn last_of_chunk(&self, number: usize) -> usize {
         let unused = self.unused_buckets();
         let chunk_end = (number / super::directory::CHUNK_BUCKETS + 1) * super::directory::CHUNK_BUCKETS;
@@ -91,7 +91,7 @@ impl<T> KeyTable<T> {
     }
 
     fn shape_at(&self, number: usize) -> &super::Shape {
-        let narrow_buckets = self.frontier * self.shapes[NARROW].width();
+        let narrow_buckets = self.split_pointer * self.shapes[NARROW].width();
         &self.shapes[(number >= narrow_buckets) as usize]
     }
 

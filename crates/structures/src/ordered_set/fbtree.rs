@@ -42,6 +42,7 @@ mod bulk;
 mod check;
 mod descend;
 mod feature;
+mod frame_of_reference;
 mod inner;
 mod insert;
 mod key;
@@ -49,7 +50,6 @@ mod leaf;
 mod member_index;
 mod rebalance;
 mod remove;
-mod score_code;
 mod slab;
 mod walk;
 

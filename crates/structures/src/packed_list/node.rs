@@ -2,25 +2,25 @@
 //! them perhaps compressed.
 //!
 //! ```text
-//!  records:     | gap | record | record | ... | record | gap | mark k | ... | mark 1 | mark 0 |
+//!  records:     | gap | record | record | ... | record | gap | restart point k | ... | restart point 1 | restart point 0 |
 //!                start                                end      u16 each, little-endian
 //!  plain:       | the element |
 //!  compressed:  | LZF of the records, or u32 length and LZF of the element |
 //! ```
 //!
-//! A record is a listpack element without its backlen. A *mark* is where a record starts, kept for every
+//! A record is a listpack element without its backlen. A *restart point* is where a record starts, kept for every
 //! 32nd: record `i` has one when `(i + phase) % 32 == 0`. Marks make any record, the last one too, reachable
 //! in at most 31 steps; `phase` lets records come and go at the front without renumbering.
 //!
 //! Invariants:
-//! 1. Records: `start <= end <= bytes.len() - 2 * marks`, and `bytes.len() <= 65,535`; exactly `count >= 1`
-//!    well-formed records fill `start..end`; each mark is where its record starts.
+//! 1. Records: `start <= end <= bytes.len() - 2 * restarts`, and `bytes.len() <= 65,535`; exactly `count >= 1`
+//!    well-formed records fill `start..end`; each restart point is where its record starts.
 //! 2. Plain: `count == 1`, the buffer is the element exactly.
 //! 3. Compressed: what it expands to keeps 1 or 2; `end` is the length of the records; they had 48 bytes at
 //!    least and lost 8 at least.
 //!
 //! Rejected: backlens, a byte of every twelve for elements of 10 bytes (1M elements: the reference's listpack
-//! nodes take 12.1 B each, these 11.12); a mark for each 16th record, another 0.06 B.
+//! nodes take 12.1 B each, these 11.12); a restart point for each 16th record, another 0.06 B.
 
 use crate::listpack::Element;
 use crate::listpack::encoding::{Encoded, decode, element_size};
@@ -28,11 +28,11 @@ use crate::lzf;
 use crate::prefetch::prefetch;
 use crate::size_class::{size_class, usable_size};
 
-/// Records from one mark to the next.
-pub(super) const MARK_EVERY: usize = 32;
-const MARK_BYTES: usize = 2;
+/// Records from one restart point to the next.
+pub(super) const RESTART_INTERVAL: usize = 32;
+const RESTART_BYTES: usize = 2;
 /// The largest buffer of records: one byte more, and the end of the last record would not fit 16 bits when no
-/// mark stands behind it.
+/// restart point stands behind it.
 const BUFFER_BYTES_MAX: usize = u16::MAX as usize;
 /// What a new node of records starts with.
 const FIRST_BYTES: usize = 64;
@@ -43,7 +43,7 @@ const COMPRESS_GAIN_MIN: usize = 8;
 /// How large a node may become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limits {
-    /// Records and marks together; below 64 KiB, so that offsets fit 16 bits.
+    /// Records and restart points together; below 64 KiB, so that offsets fit 16 bits.
     pub bytes: usize,
     pub entries: usize,
 }
@@ -59,13 +59,13 @@ impl Share {
     /// Both together, if they make one node that is at most three quarters full.
     pub fn with(self, other: Share, limits: Limits) -> Option<Share> {
         let sum = Share { bytes: self.bytes + other.bytes, entries: self.entries + other.entries };
-        let bytes = sum.bytes + marks_of(sum.entries, 0) * MARK_BYTES;
+        let bytes = sum.bytes + restarts_of(sum.entries, 0) * RESTART_BYTES;
         (sum.entries <= limits.entries && bytes <= limits.bytes / 4 * 3).then_some(sum)
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Form {
+enum Encoding {
     Records,
     Plain,
     CompressedRecords,
@@ -85,7 +85,7 @@ pub(super) struct Node {
     end: u16,
     count: u16,
     phase: u8,
-    form: Form,
+    encoding: Encoding,
 }
 
 const _: () = assert!(size_of::<Node>() == 24);
@@ -98,8 +98,8 @@ pub(super) struct Records<'a> {
     pub end: usize,
     pub count: usize,
     phase: usize,
-    /// Whether the marks stand at the end of `bytes`.
-    marked: bool,
+    /// Whether the restart points stand at the end of `bytes`.
+    has_restart: bool,
 }
 
 /// What a node holds, for reading.
@@ -108,7 +108,7 @@ pub(super) enum View<'a> {
     Plain(&'a [u8]),
 }
 
-/// The buffer for so many bytes of records and marks: a size class, as far as offsets reach.
+/// The buffer for so many bytes of records and restart points: a size class, as far as offsets reach.
 #[inline]
 fn buffer_bytes(needed: usize) -> usize {
     debug_assert!(needed <= BUFFER_BYTES_MAX);
@@ -116,30 +116,30 @@ fn buffer_bytes(needed: usize) -> usize {
 }
 
 #[inline]
-fn marks_of(count: usize, phase: usize) -> usize {
-    (phase + count).div_ceil(MARK_EVERY) - phase.div_ceil(MARK_EVERY)
+fn restarts_of(count: usize, phase: usize) -> usize {
+    (phase + count).div_ceil(RESTART_INTERVAL) - phase.div_ceil(RESTART_INTERVAL)
 }
 
 #[inline]
-fn mark(bytes: &[u8], nth: usize) -> usize {
-    let at = bytes.len() - MARK_BYTES * (nth + 1);
+fn restart(bytes: &[u8], nth: usize) -> usize {
+    let at = bytes.len() - RESTART_BYTES * (nth + 1);
     u16::from_le_bytes([bytes[at], bytes[at + 1]]) as usize
 }
 
 #[inline]
-fn set_mark(bytes: &mut [u8], nth: usize, to: usize) {
-    let at = bytes.len() - MARK_BYTES * (nth + 1);
-    bytes[at..at + MARK_BYTES].copy_from_slice(&(to as u16).to_le_bytes());
+fn set_restart(bytes: &mut [u8], nth: usize, to: usize) {
+    let at = bytes.len() - RESTART_BYTES * (nth + 1);
+    bytes[at..at + RESTART_BYTES].copy_from_slice(&(to as u16).to_le_bytes());
 }
 
 impl<'a> Records<'a> {
     /// Where record `index` starts.
     #[inline]
     pub fn seek(&self, index: usize) -> usize {
-        let first_marked = (MARK_EVERY - self.phase) % MARK_EVERY;
-        let (mut at, steps) = if self.marked && index >= first_marked {
-            let past = index - first_marked;
-            (mark(self.bytes, past / MARK_EVERY), past % MARK_EVERY)
+        let first_restart = (RESTART_INTERVAL - self.phase) % RESTART_INTERVAL;
+        let (mut at, steps) = if self.has_restart && index >= first_restart {
+            let past = index - first_restart;
+            (restart(self.bytes, past / RESTART_INTERVAL), past % RESTART_INTERVAL)
         } else {
             (self.start, index)
         };
@@ -174,22 +174,22 @@ impl<'a> Records<'a> {
 
 impl Node {
     pub fn new(element: &Encoded<'_>, limits: Limits) -> Node {
-        let mut node = Node::empty(buffer_bytes((element.size() + MARK_BYTES).max(FIRST_BYTES)));
+        let mut node = Node::empty(buffer_bytes((element.size() + RESTART_BYTES).max(FIRST_BYTES)));
         let pushed = node.push_back(element, limits);
         assert!(pushed, "callers make large elements plain");
         node
     }
 
     fn empty(capacity: usize) -> Node {
-        Node::of(vec![0; capacity].into_boxed_slice(), Form::Records)
+        Node::of(vec![0; capacity].into_boxed_slice(), Encoding::Records)
     }
 
-    fn of(bytes: Box<[u8]>, form: Form) -> Node {
-        Node { bytes, start: 0, end: 0, count: 0, phase: 0, form }
+    fn of(bytes: Box<[u8]>, encoding: Encoding) -> Node {
+        Node { bytes, start: 0, end: 0, count: 0, phase: 0, encoding }
     }
 
     pub fn plain(element: &[u8]) -> Node {
-        Node { count: 1, ..Node::of(element.into(), Form::Plain) }
+        Node { count: 1, ..Node::of(element.into(), Encoding::Plain) }
     }
 
     pub fn count(&self) -> usize {
@@ -209,27 +209,27 @@ impl Node {
     }
 
     pub fn is_records(&self) -> bool {
-        self.form == Form::Records
+        self.encoding == Encoding::Records
     }
 
     pub fn is_plain(&self) -> bool {
-        matches!(self.form, Form::Plain | Form::CompressedPlain)
+        matches!(self.encoding, Encoding::Plain | Encoding::CompressedPlain)
     }
 
     pub fn is_compressed(&self) -> bool {
-        matches!(self.form, Form::CompressedRecords | Form::CompressedPlain)
+        matches!(self.encoding, Encoding::CompressedRecords | Encoding::CompressedPlain)
     }
 
     /// Bytes of the records, or of the large element.
     pub fn used(&self) -> usize {
-        match self.form {
-            Form::Plain | Form::CompressedPlain => self.bytes.len(),
-            Form::Records | Form::CompressedRecords => self.end as usize - self.start as usize,
+        match self.encoding {
+            Encoding::Plain | Encoding::CompressedPlain => self.bytes.len(),
+            Encoding::Records | Encoding::CompressedRecords => self.end as usize - self.start as usize,
         }
     }
 
-    fn marks(&self) -> usize {
-        marks_of(self.count(), self.phase as usize)
+    fn restarts(&self) -> usize {
+        restarts_of(self.count(), self.phase as usize)
     }
 
     /// Records that are not compressed.
@@ -242,31 +242,31 @@ impl Node {
             end: self.end as usize,
             count: self.count(),
             phase: self.phase as usize,
-            marked: true,
+            has_restart: true,
         }
     }
 
     /// Records that [`Node::view`] has expanded into `bytes`.
     pub fn expanded_records<'a>(&self, bytes: &'a [u8]) -> Records<'a> {
-        Records { bytes, start: 0, end: self.end as usize, count: self.count(), phase: 0, marked: false }
+        Records { bytes, start: 0, end: self.end as usize, count: self.count(), phase: 0, has_restart: false }
     }
 
     /// The element of a plain node that is not compressed.
     pub fn plain_bytes(&self) -> &[u8] {
-        debug_assert!(self.form == Form::Plain);
+        debug_assert!(self.encoding == Encoding::Plain);
         &self.bytes
     }
 
     /// What the node holds; `scratch` receives it when it has to be expanded.
     pub fn view<'a>(&'a self, scratch: &'a mut Vec<u8>) -> View<'a> {
-        match self.form {
-            Form::Records => View::Records(self.records()),
-            Form::Plain => View::Plain(&self.bytes),
-            Form::CompressedRecords => {
+        match self.encoding {
+            Encoding::Records => View::Records(self.records()),
+            Encoding::Plain => View::Plain(&self.bytes),
+            Encoding::CompressedRecords => {
                 self.expand_into(scratch);
                 View::Records(self.expanded_records(scratch))
             }
-            Form::CompressedPlain => {
+            Encoding::CompressedPlain => {
                 self.expand_into(scratch);
                 View::Plain(scratch)
             }
@@ -276,21 +276,21 @@ impl Node {
     /// Appends a record; false when the node is full.
     #[inline]
     pub fn push_back(&mut self, element: &Encoded<'_>, limits: Limits) -> bool {
-        let (size, marks) = (element.size(), self.marks());
-        let marked = (self.count() + self.phase as usize).is_multiple_of(MARK_EVERY);
-        let extra = size + marked as usize * MARK_BYTES;
-        if self.count() >= limits.entries || self.used() + marks * MARK_BYTES + extra > limits.bytes {
+        let (size, restarts) = (element.size(), self.restarts());
+        let has_restart = (self.count() + self.phase as usize).is_multiple_of(RESTART_INTERVAL);
+        let extra = size + has_restart as usize * RESTART_BYTES;
+        if self.count() >= limits.entries || self.used() + restarts * RESTART_BYTES + extra > limits.bytes {
             return false;
         }
-        if self.end as usize + marks * MARK_BYTES + extra > self.bytes.len()
-            && !self.make_room(Side::Back, size, marked as usize, limits)
+        if self.end as usize + restarts * RESTART_BYTES + extra > self.bytes.len()
+            && !self.make_room(Side::Back, size, has_restart as usize, limits)
         {
             return false;
         }
         let end = self.end as usize;
         element.write(&mut self.bytes[end..]);
-        if marked {
-            set_mark(&mut self.bytes, marks, end);
+        if has_restart {
+            set_restart(&mut self.bytes, restarts, end);
         }
         self.end = (end + size) as u16;
         self.count += 1;
@@ -300,25 +300,25 @@ impl Node {
     /// Prepends a record; false when the node is full.
     #[inline]
     pub fn push_front(&mut self, element: &Encoded<'_>, limits: Limits) -> bool {
-        let (size, marks) = (element.size(), self.marks());
-        let phase = (self.phase as usize + MARK_EVERY - 1) % MARK_EVERY;
-        let marked = phase == 0;
-        let extra = size + marked as usize * MARK_BYTES;
-        if self.count() >= limits.entries || self.used() + marks * MARK_BYTES + extra > limits.bytes {
+        let (size, restarts) = (element.size(), self.restarts());
+        let phase = (self.phase as usize + RESTART_INTERVAL - 1) % RESTART_INTERVAL;
+        let has_restart = phase == 0;
+        let extra = size + has_restart as usize * RESTART_BYTES;
+        if self.count() >= limits.entries || self.used() + restarts * RESTART_BYTES + extra > limits.bytes {
             return false;
         }
-        let no_mark_room = self.end as usize + (marks + 1) * MARK_BYTES > self.bytes.len();
-        if ((self.start as usize) < size || (marked && no_mark_room))
-            && !self.make_room(Side::Front, size, marked as usize, limits)
+        let no_restart_room = self.end as usize + (restarts + 1) * RESTART_BYTES > self.bytes.len();
+        if ((self.start as usize) < size || (has_restart && no_restart_room))
+            && !self.make_room(Side::Front, size, has_restart as usize, limits)
         {
             return false;
         }
         let start = self.start as usize - size;
         element.write(&mut self.bytes[start..]);
-        if marked {
+        if has_restart {
             let len = self.bytes.len();
-            self.bytes.copy_within(len - marks * MARK_BYTES.., len - (marks + 1) * MARK_BYTES);
-            set_mark(&mut self.bytes, 0, start);
+            self.bytes.copy_within(len - restarts * RESTART_BYTES.., len - (restarts + 1) * RESTART_BYTES);
+            set_restart(&mut self.bytes, 0, start);
         }
         self.start = start as u16;
         self.phase = phase as u8;
@@ -326,14 +326,14 @@ impl Node {
         true
     }
 
-    /// Makes room for a record of `size` bytes at one side and for `new_marks`, by sliding the records or by
+    /// Makes room for a record of `size` bytes at one side and for `new_restarts`, by sliding the records or by
     /// growing. The other side keeps at most an eighth of what is free, so that pushes at both ends in turn
     /// stay cheap.
     #[cold]
-    fn make_room(&mut self, side: Side, size: usize, new_marks: usize, limits: Limits) -> bool {
+    fn make_room(&mut self, side: Side, size: usize, new_restarts: usize, limits: Limits) -> bool {
         let capacity = self.bytes.len();
-        let marks_bytes = (self.marks() + new_marks) * MARK_BYTES;
-        let needed = self.used() + size + marks_bytes;
+        let restarts_bytes = (self.restarts() + new_restarts) * RESTART_BYTES;
+        let needed = self.used() + size + restarts_bytes;
         let mut wanted = capacity;
         if needed > capacity - capacity / 8 {
             let grown = needed.max(capacity + capacity / 2).min(BUFFER_BYTES_MAX);
@@ -348,30 +348,30 @@ impl Node {
             Side::Back => (self.start as usize).min(free / 8),
             Side::Front => {
                 // Marks grow down from the end: leave room for those that will fill the free bytes.
-                let coming = free * (self.count() + 1) / (self.used() + size) / MARK_EVERY + 1;
-                let gap = (capacity - marks_bytes.min(capacity)).saturating_sub(self.end as usize);
-                wanted - marks_bytes - self.used() - gap.max(coming * MARK_BYTES).min(free / 8)
+                let coming = free * (self.count() + 1) / (self.used() + size) / RESTART_INTERVAL + 1;
+                let gap = (capacity - restarts_bytes.min(capacity)).saturating_sub(self.end as usize);
+                wanted - restarts_bytes - self.used() - gap.max(coming * RESTART_BYTES).min(free / 8)
             }
         };
         self.move_to(wanted, start);
         true
     }
 
-    /// Moves the records to `start` in a buffer of `capacity` bytes, and the marks to its end.
+    /// Moves the records to `start` in a buffer of `capacity` bytes, and the restart points to its end.
     fn move_to(&mut self, capacity: usize, start: usize) {
-        let (old_start, old_end, marks) = (self.start as usize, self.end as usize, self.marks());
+        let (old_start, old_end, restarts) = (self.start as usize, self.end as usize, self.restarts());
         if capacity == self.bytes.len() {
             self.bytes.copy_within(old_start..old_end, start);
         } else {
             let mut bytes = vec![0; capacity].into_boxed_slice();
             bytes[start..start + old_end - old_start].copy_from_slice(&self.bytes[old_start..old_end]);
-            let from = self.bytes.len() - marks * MARK_BYTES;
-            bytes[capacity - marks * MARK_BYTES..].copy_from_slice(&self.bytes[from..]);
+            let from = self.bytes.len() - restarts * RESTART_BYTES;
+            bytes[capacity - restarts * RESTART_BYTES..].copy_from_slice(&self.bytes[from..]);
             self.bytes = bytes;
         }
-        for nth in 0..marks {
-            let moved = mark(&self.bytes, nth) + start - old_start;
-            set_mark(&mut self.bytes, nth, moved);
+        for nth in 0..restarts {
+            let moved = restart(&self.bytes, nth) + start - old_start;
+            set_restart(&mut self.bytes, nth, moved);
         }
         self.end = (start + old_end - old_start) as u16;
         self.start = start as u16;
@@ -379,8 +379,8 @@ impl Node {
 
     /// Gives back what the allocator would take back.
     pub fn trim(&mut self) {
-        if self.form == Form::Records {
-            let capacity = buffer_bytes(self.used() + self.marks() * MARK_BYTES);
+        if self.encoding == Encoding::Records {
+            let capacity = buffer_bytes(self.used() + self.restarts() * RESTART_BYTES);
             if capacity < self.bytes.len() {
                 self.move_to(capacity, 0);
             }
@@ -389,7 +389,7 @@ impl Node {
 
     /// After pops: halves a buffer that is three quarters empty.
     fn shrink_if_sparse(&mut self) {
-        let needed = self.used() + self.marks() * MARK_BYTES;
+        let needed = self.used() + self.restarts() * RESTART_BYTES;
         if self.count > 0 && needed * 4 < self.bytes.len() && self.bytes.len() > FIRST_BYTES {
             self.move_to(buffer_bytes((needed * 2).max(FIRST_BYTES)), 0);
         }
@@ -397,14 +397,14 @@ impl Node {
 
     /// Drops the first record; the node may become empty.
     pub fn drop_front(&mut self) {
-        let marks = self.marks();
+        let restarts = self.restarts();
         let size = element_size(&self.bytes, self.start as usize);
         if self.phase == 0 {
             let len = self.bytes.len();
-            let low = len - marks * MARK_BYTES;
-            self.bytes.copy_within(low..len - MARK_BYTES, low + MARK_BYTES);
+            let low = len - restarts * RESTART_BYTES;
+            self.bytes.copy_within(low..len - RESTART_BYTES, low + RESTART_BYTES);
         }
-        self.phase = ((self.phase as usize + 1) % MARK_EVERY) as u8;
+        self.phase = ((self.phase as usize + 1) % RESTART_INTERVAL) as u8;
         self.start += size as u16;
         self.count -= 1;
         self.shrink_if_sparse();
@@ -425,7 +425,7 @@ impl Node {
         if index == 0 {
             return self.push_front(element, limits);
         }
-        let (size, room) = (element.size(), self.marks() * MARK_BYTES + element.size() + MARK_BYTES);
+        let (size, room) = (element.size(), self.restarts() * RESTART_BYTES + element.size() + RESTART_BYTES);
         if self.count() >= limits.entries || self.used() + room > limits.bytes {
             return false;
         }
@@ -446,9 +446,9 @@ impl Node {
         let at = self.records().seek(index);
         let (old, new) = (element_size(&self.bytes, at), element.size());
         if new > old {
-            let (grown, marks) = (new - old, self.marks() * MARK_BYTES);
-            if self.used() + marks + grown > limits.bytes
-                || (self.end as usize + marks + grown > self.bytes.len()
+            let (grown, restarts) = (new - old, self.restarts() * RESTART_BYTES);
+            if self.used() + restarts + grown > limits.bytes
+                || (self.end as usize + restarts + grown > self.bytes.len()
                     && !self.make_room(Side::Back, grown, 0, limits))
             {
                 return false;
@@ -506,16 +506,16 @@ impl Node {
     /// Cuts off the records from `index` on into a node of their own. Both keep one at least.
     pub fn split_off(&mut self, index: usize) -> Node {
         let at = self.records().seek(index);
-        let phase = (self.phase as usize + index) % MARK_EVERY;
+        let phase = (self.phase as usize + index) % RESTART_INTERVAL;
         let tail = Node::from_records(&self.bytes[at..self.end as usize], self.count() - index, phase);
         self.end = at as u16;
         self.count = index as u16;
         tail
     }
 
-    /// Records out of a node keep their `phase`: another might need a mark more than there is room for.
+    /// Records out of a node keep their `phase`: another might need a restart point more than there is room for.
     fn from_records(records: &[u8], count: usize, phase: usize) -> Node {
-        let mut node = Node::empty(buffer_bytes(records.len() + marks_of(count, phase) * MARK_BYTES));
+        let mut node = Node::empty(buffer_bytes(records.len() + restarts_of(count, phase) * RESTART_BYTES));
         node.bytes[..records.len()].copy_from_slice(records);
         node.end = records.len() as u16;
         node.count = count as u16;
@@ -546,13 +546,13 @@ impl Node {
         *self = Node::gone();
     }
 
-    /// Writes every mark anew, walking the records; `phase` stays, so marks never become more than records
+    /// Writes every restart point anew, walking the records; `phase` stays, so restart points never become more than records
     /// that were added.
     fn rebuild_marks(&mut self) {
         let (mut at, mut nth) = (self.start as usize, 0);
         for index in 0..self.count() {
-            if (index + self.phase as usize).is_multiple_of(MARK_EVERY) {
-                set_mark(&mut self.bytes, nth, at);
+            if (index + self.phase as usize).is_multiple_of(RESTART_INTERVAL) {
+                set_restart(&mut self.bytes, nth, at);
                 nth += 1;
             }
             at += element_size(&self.bytes, at);
@@ -562,15 +562,17 @@ impl Node {
 
     /// Compresses the contents if that is worth it.
     pub fn compress(&mut self) {
-        let (form, content): (Form, &[u8]) = match self.form {
-            Form::Records => (Form::CompressedRecords, &self.bytes[self.start as usize..self.end as usize]),
-            Form::Plain => (Form::CompressedPlain, &self.bytes),
+        let (encoding, content): (Encoding, &[u8]) = match self.encoding {
+            Encoding::Records => {
+                (Encoding::CompressedRecords, &self.bytes[self.start as usize..self.end as usize])
+            }
+            Encoding::Plain => (Encoding::CompressedPlain, &self.bytes),
             _ => return,
         };
         if content.len() < COMPRESS_BYTES_MIN {
             return;
         }
-        let prefix = if form == Form::CompressedPlain { 4 } else { 0 };
+        let prefix = if encoding == Encoding::CompressedPlain { 4 } else { 0 };
         let mut out = vec![0; content.len() - COMPRESS_GAIN_MIN];
         let room = &mut out[prefix..];
         let made = if content.len() <= 1 << 16 {
@@ -584,21 +586,21 @@ impl Node {
             out[..prefix].copy_from_slice(&len.to_le_bytes());
         }
         out.truncate(prefix + made);
-        let records_bytes = if form == Form::CompressedRecords { self.end - self.start } else { 0 };
-        (self.bytes, self.form) = (out.into_boxed_slice(), form);
+        let records_bytes = if encoding == Encoding::CompressedRecords { self.end - self.start } else { 0 };
+        (self.bytes, self.encoding) = (out.into_boxed_slice(), encoding);
         (self.start, self.end) = (0, records_bytes);
     }
 
     /// Undoes [`Node::compress`].
     pub fn expand(&mut self) {
-        match self.form {
-            Form::Records | Form::Plain => {}
-            Form::CompressedRecords => {
+        match self.encoding {
+            Encoding::Records | Encoding::Plain => {}
+            Encoding::CompressedRecords => {
                 let mut records = Vec::new();
                 self.expand_into(&mut records);
                 *self = Node::from_records(&records, self.count(), self.phase as usize);
             }
-            Form::CompressedPlain => {
+            Encoding::CompressedPlain => {
                 let mut element = Vec::new();
                 self.expand_into(&mut element);
                 *self = Node::plain(&element);
@@ -607,7 +609,7 @@ impl Node {
     }
 
     fn expand_into(&self, out: &mut Vec<u8>) {
-        let (compressed, len) = if self.form == Form::CompressedPlain {
+        let (compressed, len) = if self.encoding == Encoding::CompressedPlain {
             let (len, compressed) = self.bytes.split_at(4);
             let len = u32::from_le_bytes(len.try_into().expect("split at 4"));
             (compressed, len as usize)
@@ -633,17 +635,17 @@ impl Node {
         }
         assert!(self.count() <= limits.entries);
         assert!(self.bytes.len() <= BUFFER_BYTES_MAX);
-        assert!(self.end as usize + self.marks() * MARK_BYTES <= self.bytes.len());
-        assert!(self.used() + self.marks() * MARK_BYTES <= limits.bytes);
+        assert!(self.end as usize + self.restarts() * RESTART_BYTES <= self.bytes.len());
+        assert!(self.used() + self.restarts() * RESTART_BYTES <= limits.bytes);
         let (mut at, mut nth) = (self.start as usize, 0);
         for index in 0..self.count() {
-            if (index + self.phase as usize).is_multiple_of(MARK_EVERY) {
-                assert_eq!(mark(&self.bytes, nth), at);
+            if (index + self.phase as usize).is_multiple_of(RESTART_INTERVAL) {
+                assert_eq!(restart(&self.bytes, nth), at);
                 nth += 1;
             }
             assert_eq!(self.records().seek(index), at);
             at += element_size(&self.bytes, at);
         }
-        assert_eq!((at, nth), (self.end as usize, self.marks()));
+        assert_eq!((at, nth), (self.end as usize, self.restarts()));
     }
 }

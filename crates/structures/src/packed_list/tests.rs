@@ -255,7 +255,7 @@ fn the_list_may_go_to_another_thread() {
     assert_send(&PackedList::new(-2, 0));
 }
 
-/// Nodes that are full to the last byte, one less and one more, with and without marks behind the records.
+/// Nodes that are full to the last byte, one less and one more, with and without restart points behind the records.
 #[test]
 fn nodes_full_to_the_last_byte() {
     for (fill, limit) in [(-1, 4096), (-2, 8192), (-3, 16_384), (-4, 32_768), (-5, 65_535)] {
@@ -269,7 +269,7 @@ fn nodes_full_to_the_last_byte() {
     }
 }
 
-/// A node of one large element of `first` bytes, with or without a mark for it and with a gap before it, that
+/// A node of one large element of `first` bytes, with or without a restart point for it and with a gap before it, that
 /// gets another of `second` bytes, heads included.
 fn fill_node(fill: i32, first: usize, second: usize, way: usize) {
     let head = |size: usize| {
@@ -287,7 +287,7 @@ fn fill_node(fill: i32, first: usize, second: usize, way: usize) {
     let mut model = Model::from([large.clone()]);
     list.push_back(&large);
     if way & 1 == 1 {
-        // Its mark goes, for it is no longer the 32nd.
+        // Its restart point goes, for it is no longer the 32nd.
         list.push_front(b"a");
         assert_eq!(list.remove_range(0, 1), 1);
     }

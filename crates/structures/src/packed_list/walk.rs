@@ -1,7 +1,7 @@
 //! Reading a list in order from any index, in either direction.
 
 use super::PackedList;
-use super::node::{MARK_EVERY, Node, Records, View};
+use super::node::{Node, RESTART_INTERVAL, Records, View};
 use crate::listpack::Element;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Walk<'a> {
     /// Where the coming element starts, when walking forward.
     at: usize,
     /// Where the records from a multiple of 32 on start, when walking backward.
-    block: [u16; MARK_EVERY],
+    block: [u16; RESTART_INTERVAL],
     /// The expanded contents of this node, if it is compressed.
     scratch: Vec<u8>,
 }
@@ -35,7 +35,7 @@ impl PackedList {
             node: usize::MAX,
             left: 0,
             at: 0,
-            block: [0; MARK_EVERY],
+            block: [0; RESTART_INTERVAL],
             scratch: Vec::new(),
         };
         if index < self.len {
@@ -105,11 +105,11 @@ fn read_forward(records: &Records<'_>, from: usize, count: u64, read: &mut impl 
 fn read_backward(records: &Records<'_>, last: usize, count: u64, read: &mut impl FnMut(Element<'_>)) -> u64 {
     let taken = count.min(last as u64 + 1);
     let end = last + 1 - taken as usize;
-    let mut block = [0; MARK_EVERY];
+    let mut block = [0; RESTART_INTERVAL];
     let mut high = last + 1;
     while high > end {
         fill_block(records, high - 1, &mut block);
-        let low = (high - 1) / MARK_EVERY * MARK_EVERY;
+        let low = (high - 1) / RESTART_INTERVAL * RESTART_INTERVAL;
         for index in (low.max(end)..high).rev() {
             read(records.element(block[index - low] as usize));
         }
@@ -170,8 +170,8 @@ impl Walk<'_> {
             self.at = next;
             return Some(element);
         }
-        let at = self.block[self.left % MARK_EVERY] as usize;
-        if self.left > 0 && self.left.is_multiple_of(MARK_EVERY) {
+        let at = self.block[self.left % RESTART_INTERVAL] as usize;
+        if self.left > 0 && self.left.is_multiple_of(RESTART_INTERVAL) {
             fill_block(&records, self.left - 1, &mut self.block);
         }
         Some(records.element(at))
@@ -188,8 +188,8 @@ impl Walk<'_> {
 }
 
 /// Notes where the records from the last multiple of 32 up to `last` start.
-fn fill_block(records: &Records<'_>, last: usize, block: &mut [u16; MARK_EVERY]) {
-    let first = last - last % MARK_EVERY;
+fn fill_block(records: &Records<'_>, last: usize, block: &mut [u16; RESTART_INTERVAL]) {
+    let first = last - last % RESTART_INTERVAL;
     let mut at = records.seek(first);
     for start in &mut block[..=last - first] {
         *start = at as u16;

@@ -1,4 +1,4 @@
-//! The earliest expiry of each page and, above those, of every sixteen: what is due is found by one descent.
+//! The earliest expiry of each page and, above those, of every sixteen: what is expired is found by one descent.
 //!
 //! ```text
 //!  group of groups   | 16 earliest expiries | 16 groups, each there only if something in it expires |

@@ -329,7 +329,7 @@ impl<F: Format> Table<F> {
     }
 
     /// Removes up to `limit` elements that expire before `now`, handing each to `visit`; returns how many.
-    pub(super) fn expire_due(
+    pub(super) fn remove_expired(
         &mut self,
         now: u64,
         limit: usize,

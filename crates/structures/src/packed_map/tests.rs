@@ -89,13 +89,13 @@ fn step(
         75 if expiring => {
             let now = random.below(20_000) as i64;
             let limit = random.below(40) as usize;
-            let due = model.values().filter(|(_, expiry)| expiry.is_some_and(|at| at < now)).count();
-            let removed = map.expire_due(now, limit, &mut |field, value| {
+            let expired = model.values().filter(|(_, expiry)| expiry.is_some_and(|at| at < now)).count();
+            let removed = map.remove_expired(now, limit, &mut |field, value| {
                 let (expected, expiry) = model.remove(field).expect("an expired field was there");
                 assert_eq!(value, expected);
                 assert!(expiry.expect("it had an expiry") < now);
             });
-            assert_eq!(removed, due.min(limit));
+            assert_eq!(removed, expired.min(limit));
         }
         76 => {
             map.defrag_step(random.next_u64());
@@ -376,7 +376,7 @@ fn expiries_keep_their_extremes() {
         (map.expiry(b"last"), map.expiry(b"past"), map.expiry(b"none")),
         (Some(i64::MAX), Some(0), None)
     );
-    assert_eq!(map.expire_due(i64::MAX, 10, &mut |field, _| assert_eq!(field, b"past")), 1);
+    assert_eq!(map.remove_expired(i64::MAX, 10, &mut |field, _| assert_eq!(field, b"past")), 1);
     assert!(map.set_expiry(b"last", None) && !map.set_expiry(b"past", Some(1)));
     assert_eq!((map.expiring_len(), map.next_expiry_hint()), (0, None));
     map.check();

@@ -108,7 +108,7 @@ fn integer_type(word: &[u8]) -> Result<(bool, u32), ClientError> {
 }
 
 fn read(ctx: &mut Context<'_>, key: &[u8], operations: &[Operation]) -> Outcome {
-    let text = ctx.db.read_text(key)?;
+    let text = ctx.db.read_string(key)?;
     let answers: Vec<i64> = operations
         .iter()
         .map(|operation| text.map_or(0, |text| text.with_bytes(|bytes| operation.field.read(bytes))))
@@ -134,11 +134,11 @@ fn change(ctx: &mut Context<'_>, key: &[u8], operations: &[Operation], len_min: 
     })?;
     if changes > 0 {
         ctx.db.changed(EventClasses::STRING, "setbit", key);
-        ctx.db.journal.add_dirty(changes - 1);
+        ctx.db.change_log.add_dirty(changes - 1);
     } else if grown {
         // Every write failed, but the string has been made long enough for them.
         let selected = ctx.db.selected();
-        ctx.db.journal.touched(selected, key);
+        ctx.db.change_log.touched(selected, key);
     }
     ctx.reply.array(answers.len());
     for answer in answers {

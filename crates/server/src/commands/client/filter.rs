@@ -3,7 +3,7 @@
 use super::line;
 use crate::command::{Args, Context};
 use crate::error::{ClientError, quoted};
-use crate::session::{Client, ClientSlot};
+use crate::session::{Client, ClientHandle};
 
 /// The letters that the FLAGS filter knows, whether or not a client of this server can have them.
 const FLAG_LETTERS: &[u8] = b"OSMPxbtRBdcuAUreTIiEN";
@@ -29,7 +29,7 @@ enum Condition<'a> {
     Ip(&'a [u8]),
 }
 
-struct Wanted<'a> {
+struct Criterion<'a> {
     condition: Condition<'a>,
     negated: bool,
 }
@@ -37,15 +37,15 @@ struct Wanted<'a> {
 /// All conditions must hold.
 #[derive(Default)]
 pub struct Filter<'a> {
-    wanted: Vec<Wanted<'a>>,
+    criteria: Vec<Criterion<'a>>,
     skip_me: Option<bool>,
 }
 
 impl<'a> Filter<'a> {
     /// CLIENT KILL's old form: one address.
     pub fn by_address(address: &'a [u8]) -> Self {
-        let wanted = Wanted { condition: Condition::Address(address), negated: false };
-        Filter { wanted: vec![wanted], skip_me: None }
+        let criteria = Criterion { condition: Condition::Address(address), negated: false };
+        Filter { criteria: vec![criteria], skip_me: None }
     }
 
     pub fn parse(ctx: &Context<'_>, args: Args<'a>) -> Result<Self, ClientError> {
@@ -77,13 +77,13 @@ impl<'a> Filter<'a> {
             return Ok(2);
         }
         let condition = condition(ctx, word, negated, value)?;
-        let same_kind = |other: &Wanted<'_>| {
+        let same_kind = |other: &Criterion<'_>| {
             other.negated == negated
                 && std::mem::discriminant(&other.condition) == std::mem::discriminant(&condition)
         };
         // Said twice, the last one holds.
-        self.wanted.retain(|other| !same_kind(other));
-        self.wanted.push(Wanted { condition, negated });
+        self.criteria.retain(|other| !same_kind(other));
+        self.criteria.push(Criterion { condition, negated });
         Ok(2)
     }
 
@@ -98,27 +98,27 @@ impl<'a> Filter<'a> {
             ids.push(id);
         }
         let taken = 1 + ids.len();
-        let known = self.wanted.iter_mut().find_map(|wanted| match &mut wanted.condition {
-            Condition::Id(ids) if wanted.negated == negated => Some(ids),
+        let known = self.criteria.iter_mut().find_map(|criteria| match &mut criteria.condition {
+            Condition::Id(ids) if criteria.negated == negated => Some(ids),
             _ => None,
         });
         match known {
             Some(known) => known.extend(ids),
-            None => self.wanted.push(Wanted { condition: Condition::Id(ids), negated }),
+            None => self.criteria.push(Criterion { condition: Condition::Id(ids), negated }),
         }
         Ok(taken)
     }
 
     /// The clients for which all conditions hold, oldest first. `skip_me`: whether the client that asks is left out
     /// if it did not say.
-    pub fn matching(&self, ctx: &Context<'_>, skip_me: bool) -> Vec<ClientSlot> {
+    pub fn matching(&self, ctx: &Context<'_>, skip_me: bool) -> Vec<ClientHandle> {
         let skipped = self.skip_me.unwrap_or(skip_me).then_some(ctx.client);
         ctx.server
             .clients
             .by_age()
-            .filter(|client| Some(client.slot) != skipped)
-            .filter(|client| self.wanted.iter().all(|w| w.condition.holds(ctx, client) != w.negated))
-            .map(|client| client.slot)
+            .filter(|client| Some(client.handle) != skipped)
+            .filter(|client| self.criteria.iter().all(|w| w.condition.holds(ctx, client) != w.negated))
+            .map(|client| client.handle)
             .collect()
     }
 }
@@ -207,13 +207,13 @@ impl Condition<'_> {
         let seconds_since = |us: u64| (now_us.saturating_sub(us) / 1_000_000) as i64;
         match self {
             Condition::Id(ids) => ids.contains(&(client.id as i64)),
-            Condition::Type(wanted) => *wanted == type_of(client),
+            Condition::Type(criteria) => *criteria == type_of(client),
             Condition::Address(address) => client.connection.address.as_bytes() == *address,
             Condition::LocalAddress(address) => client.connection.local_address.as_bytes() == *address,
             Condition::User(user) => client.user == *user,
             Condition::AgeAtLeast(age_s) => seconds_since(client.created.monotonic_us) >= *age_s,
             Condition::IdleAtLeast(idle_s) => seconds_since(client.last_interaction.monotonic_us) >= *idle_s,
-            Condition::Flags(wanted) => has_flags(client, wanted),
+            Condition::Flags(criteria) => has_flags(client, criteria),
             Condition::Name(name) => !client.name.is_empty() && client.name == *name,
             Condition::LibraryName(name) => !client.library_name.is_empty() && client.library_name == *name,
             Condition::LibraryVersion(version) => {
@@ -230,9 +230,9 @@ fn type_of(client: &Client) -> &'static str {
     if client.subscriptions.is_empty() { "normal" } else { "pubsub" }
 }
 
-fn has_flags(client: &Client, wanted: &[u8]) -> bool {
+fn has_flags(client: &Client, criteria: &[u8]) -> bool {
     let flags = line::flags(client);
-    wanted.iter().all(|&letter| match letter {
+    criteria.iter().all(|&letter| match letter {
         // A monitor is a replica of sorts.
         b'S' => client.is_monitor,
         _ => flags.as_bytes().contains(&letter),

@@ -35,11 +35,11 @@ pub fn kill(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let old_form = args.len() == 3;
     let filter = if old_form { Filter::by_address(args.at(2)) } else { Filter::parse(ctx, args.from(2))? };
     let doomed = filter.matching(ctx, !old_form);
-    for &slot in &doomed {
-        if slot == ctx.client {
-            ctx.server.clients[slot].close_after_reply = true;
+    for &handle in &doomed {
+        if handle == ctx.client {
+            ctx.server.clients[handle].close_after_reply = true;
         } else {
-            ctx.server.condemn(slot);
+            ctx.server.close_asap(handle);
         }
     }
     match (old_form, doomed.len()) {
@@ -99,19 +99,19 @@ pub fn unblock(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             .as_ref()
             .is_some_and(|blocked| !matches!(blocked.on, BlockedOn::Pause | BlockedOn::Loading))
     };
-    let Some(slot) = target.filter(|&slot| may_time_out(&server.clients[slot])) else {
+    let Some(handle) = target.filter(|&handle| may_time_out(&server.clients[handle])) else {
         ctx.reply.integer(0);
         return Ok(());
     };
-    let timeout_reply = server.clients[slot].blocked.as_ref().map(|blocked| blocked.timeout_reply);
-    server.note_given_up(slot, with_error);
+    let timeout_reply = server.clients[handle].blocked.as_ref().map(|blocked| blocked.timeout_reply);
+    server.note_given_up(handle, with_error);
     if with_error {
         let line = ClientError::UnblockedByClient.to_string();
         server.observed.statistics.count_error(&line);
-        server.wake(slot, |reply| reply.error(&line));
+        server.wake(handle, |reply| reply.error(&line));
     } else if let Some(timeout_reply) = timeout_reply {
-        let synced = server.observed.persistence.log.is_synced(server.clients[slot].log_end);
-        server.wake(slot, |reply| timeout_reply.write(synced, reply));
+        let synced = server.observed.persistence.log.is_synced(server.clients[handle].log_end);
+        server.wake(handle, |reply| timeout_reply.write(synced, reply));
     }
     ctx.reply.integer(1);
     Ok(())

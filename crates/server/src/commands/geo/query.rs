@@ -9,7 +9,7 @@ use crate::error::{ClientError, quoted};
 
 /// Which command it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum Variant {
     /// GEORADIUS: around coordinates.
     Radius { may_store: bool },
     /// GEORADIUSBYMEMBER
@@ -42,7 +42,7 @@ enum Centre {
 
 pub struct Query<'a> {
     args: Args<'a>,
-    form: Form,
+    variant: Variant,
     centre: Option<Centre>,
     shape: Option<Shape>,
     /// What distances are told in.
@@ -57,28 +57,28 @@ pub struct Query<'a> {
     pub target: Option<(&'a [u8], Stored)>,
 }
 
-impl Form {
+impl Variant {
     /// Where the name of the sorted set is.
     pub fn source_at(self) -> usize {
-        if self == Form::SearchStore { 2 } else { 1 }
+        if self == Variant::SearchStore { 2 } else { 1 }
     }
 
     fn is_search(self) -> bool {
-        matches!(self, Form::Search | Form::SearchStore)
+        matches!(self, Variant::Search | Variant::SearchStore)
     }
 
     /// Whether STORE and STOREDIST, with a key behind them, are among its words.
     fn stores_by_option(self) -> bool {
-        matches!(self, Form::Radius { may_store: true } | Form::RadiusByMember { may_store: true })
+        matches!(self, Variant::Radius { may_store: true } | Variant::RadiusByMember { may_store: true })
     }
 }
 
 impl<'a> Query<'a> {
     /// `set` is what is searched, if it exists: members that the arguments name are looked up in it.
-    pub fn parse(args: Args<'a>, form: Form, set: Option<&SortedSet>) -> Result<Self, ClientError> {
+    pub fn parse(args: Args<'a>, variant: Variant, set: Option<&SortedSet>) -> Result<Self, ClientError> {
         let mut query = Query {
             args,
-            form,
+            variant,
             centre: None,
             shape: None,
             unit_m: 1.0,
@@ -88,7 +88,7 @@ impl<'a> Query<'a> {
             order: None,
             count_max: None,
             any: false,
-            target: (form == Form::SearchStore).then(|| (args.at(1), Stored::Position)),
+            target: (variant == Variant::SearchStore).then(|| (args.at(1), Stored::Position)),
         };
         let mut at = query.fixed(set)?;
         while at < args.len() {
@@ -97,7 +97,7 @@ impl<'a> Query<'a> {
                 taken => taken,
             };
             let taken = match taken {
-                0 if form.is_search() => query.area_word(at, set)?,
+                0 if variant.is_search() => query.area_word(at, set)?,
                 taken => taken,
             };
             if taken == 0 {
@@ -112,13 +112,13 @@ impl<'a> Query<'a> {
     /// The arguments whose place is fixed; returns where the words begin.
     fn fixed(&mut self, set: Option<&SortedSet>) -> Result<usize, ClientError> {
         let args = self.args;
-        match self.form {
-            Form::Radius { .. } => {
+        match self.variant {
+            Variant::Radius { .. } => {
                 self.centre = Some(Centre::At(position(args, 2)?));
                 self.circle(4)?;
                 Ok(6)
             }
-            Form::RadiusByMember { .. } => {
+            Variant::RadiusByMember { .. } => {
                 // Without a set the answer is the same whatever the radius is.
                 if let Some(set) = set {
                     self.centre = Some(Centre::OfMember(member_position(set, args.at(2))?));
@@ -126,8 +126,8 @@ impl<'a> Query<'a> {
                 }
                 Ok(5)
             }
-            Form::Search => Ok(2),
-            Form::SearchStore => Ok(3),
+            Variant::Search => Ok(2),
+            Variant::SearchStore => Ok(3),
         }
     }
 
@@ -165,11 +165,11 @@ impl<'a> Query<'a> {
     fn storing_word(&mut self, at: usize) -> usize {
         let args = self.args;
         let distance = args.is(at, "STOREDIST");
-        if self.form == Form::SearchStore && distance {
+        if self.variant == Variant::SearchStore && distance {
             self.target = Some((args.at(1), Stored::Distance));
             return 1;
         }
-        if self.form.stores_by_option() && (distance || args.is(at, "STORE")) && at + 1 < args.len() {
+        if self.variant.stores_by_option() && (distance || args.is(at, "STORE")) && at + 1 < args.len() {
             let stored = if distance { Stored::Distance } else { Stored::Position };
             self.target = Some((args.at(at + 1), stored));
             return 2;
@@ -255,13 +255,13 @@ impl<'a> Query<'a> {
     /// What the words mean together.
     fn check(&self) -> Result<(), ClientError> {
         if self.target.is_some() && (self.with_distance || self.with_score || self.with_position) {
-            return Err(ClientError::text(if self.form == Form::SearchStore {
+            return Err(ClientError::text(if self.variant == Variant::SearchStore {
                 "ERR GEOSEARCHSTORE is not compatible with WITHDIST, WITHHASH and WITHCOORD options"
             } else {
                 "ERR STORE option in GEORADIUS is not compatible with WITHDIST, WITHHASH and WITHCOORD options"
             }));
         }
-        if self.form.is_search() {
+        if self.variant.is_search() {
             let missing = if self.centre.is_none() && !matches!(self.shape, Some(Shape::Polygon(_))) {
                 Some("FROMMEMBER or FROMLONLAT")
             } else if self.shape.is_none() {

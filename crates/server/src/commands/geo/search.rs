@@ -2,11 +2,11 @@
 
 use super::area::Area;
 use super::geohash::Position;
-use super::query::{Form, Order, Query, Stored};
+use super::query::{Order, Query, Stored, Variant};
 use crate::command::{Args, Context, Outcome};
 use crate::commands::sorted_sets;
 use crate::db::EventClasses;
-use crate::db::collection::{Collection, Means};
+use crate::db::collection::{Collection, CollectionContext};
 use crate::db::sorted_set::{ScoreBound, SortedSet};
 use crate::error::ClientError;
 use std::ops::Range;
@@ -92,14 +92,19 @@ impl Matches {
         }
     }
 
-    fn to_set(&self, stored: Stored, unit_m: f64, means: &Means<'_>) -> Result<SortedSet, ClientError> {
-        let mut set = SortedSet::new(means.limits, means.seed);
+    fn to_set(
+        &self,
+        stored: Stored,
+        unit_m: f64,
+        context: &CollectionContext<'_>,
+    ) -> Result<SortedSet, ClientError> {
+        let mut set = SortedSet::new(context.limits, context.seed);
         for place in &self.places {
             let score = match stored {
                 Stored::Position => place.score,
                 Stored::Distance => place.distance_m / unit_m,
             };
-            set.insert(&self.members[place.member.clone()], score, means).map_err(sorted_sets::full)?;
+            set.insert(&self.members[place.member.clone()], score, context).map_err(sorted_sets::full)?;
         }
         Ok(set)
     }
@@ -119,10 +124,10 @@ pub fn answer_position(reply: &mut ReplyBuffer, position: Position) {
     reply.coordinate(position.latitude);
 }
 
-pub fn search(ctx: &mut Context<'_>, args: Args<'_>, form: Form) -> Outcome {
-    let source = args.at(form.source_at());
+pub fn search(ctx: &mut Context<'_>, args: Args<'_>, variant: Variant) -> Outcome {
+    let source = args.at(variant.source_at());
     let set = ctx.db.read_collection::<SortedSet>(source)?;
-    let mut query = Query::parse(args, form, set)?;
+    let mut query = Query::parse(args, variant, set)?;
     let mut found = Matches::default();
     if let (Some(set), Some(area)) = (set, query.area()) {
         let count = query.count_max.unwrap_or(usize::MAX);
@@ -136,7 +141,7 @@ pub fn search(ctx: &mut Context<'_>, args: Args<'_>, form: Form) -> Outcome {
             found.answer(&query, ctx.reply);
             Ok(())
         }
-        Some((target, stored)) => store(ctx, &found, target, stored, &query, form),
+        Some((target, stored)) => store(ctx, &found, target, stored, &query, variant),
     }
 }
 
@@ -146,39 +151,39 @@ fn store(
     target: &[u8],
     stored: Stored,
     query: &Query<'_>,
-    form: Form,
+    variant: Variant,
 ) -> Outcome {
-    let set = ctx.db.build(|means| found.to_set(stored, query.unit_m, &means))?;
+    let set = ctx.db.build(|context| found.to_set(stored, query.unit_m, &context))?;
     let count = set.len();
     if ctx.db.store_collection(target, set) {
-        let event = if form == Form::SearchStore { "geosearchstore" } else { "georadiusstore" };
+        let event = if variant == Variant::SearchStore { "geosearchstore" } else { "georadiusstore" };
         ctx.db.changed(EventClasses::ZSET, event, target);
-        ctx.db.journal.add_dirty(count as u64 - 1);
+        ctx.db.change_log.add_dirty(count as u64 - 1);
     }
     ctx.reply.integer(count as i64);
     Ok(())
 }
 
 pub fn georadius(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    search(ctx, args, Form::Radius { may_store: true })
+    search(ctx, args, Variant::Radius { may_store: true })
 }
 
 pub fn georadius_ro(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    search(ctx, args, Form::Radius { may_store: false })
+    search(ctx, args, Variant::Radius { may_store: false })
 }
 
 pub fn georadiusbymember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    search(ctx, args, Form::RadiusByMember { may_store: true })
+    search(ctx, args, Variant::RadiusByMember { may_store: true })
 }
 
 pub fn georadiusbymember_ro(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    search(ctx, args, Form::RadiusByMember { may_store: false })
+    search(ctx, args, Variant::RadiusByMember { may_store: false })
 }
 
 pub fn geosearch(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    search(ctx, args, Form::Search)
+    search(ctx, args, Variant::Search)
 }
 
 pub fn geosearchstore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    search(ctx, args, Form::SearchStore)
+    search(ctx, args, Variant::SearchStore)
 }

@@ -30,7 +30,8 @@ fn store(
     event: &'static str,
 ) -> Outcome {
     let (key, field) = (args.at(1), args.at(2));
-    ctx.db.change_or_create(key, |hash: &mut Hash, mut means| hash.set(field, value, expiry, &mut means))?;
+    ctx.db
+        .change_or_create(key, |hash: &mut Hash, mut context| hash.set(field, value, expiry, &mut context))?;
     ctx.db.changed(EventClasses::HASH, event, key);
     Ok(())
 }

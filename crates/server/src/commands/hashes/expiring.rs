@@ -5,7 +5,7 @@ use crate::command::{Args, Context, Outcome};
 use crate::commands::expiry::ExpireConditions;
 use crate::commands::strings::options::ExpiryUnit;
 use crate::db::EventClasses;
-use crate::db::collection::Means;
+use crate::db::collection::CollectionContext;
 use crate::db::hash::{FieldExpiry, Hash};
 use crate::error::{ClientError, quoted};
 
@@ -32,25 +32,25 @@ pub(super) fn hpexpireat(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     expire(ctx, args, ExpiryUnit { in_seconds: false, absolute: true })
 }
 
-/// Gives one field an expiry if `conditions` allow; `due` says that it lies in the past.
+/// Gives one field an expiry if `conditions` allow; `expired` says that it lies in the past.
 fn expire_field(
     hash: &mut Hash,
     field: &[u8],
     at_ms: i64,
-    due: bool,
+    expired: bool,
     conditions: &ExpireConditions,
-    means: &mut Means<'_>,
+    context: &mut CollectionContext<'_>,
 ) -> i64 {
-    hash.expire_if_due(field, means);
+    hash.remove_if_expired(field, context);
     let Some((_, before_ms)) = hash.get_with_expiry(field, i64::MIN) else { return NO_FIELD };
     if !conditions.allow(before_ms, at_ms) {
         return REFUSED;
     }
-    if due {
-        hash.remove_even_due(field);
+    if expired {
+        hash.remove_even_expired(field);
         return REMOVED;
     }
-    hash.set_expiry(field, Some(at_ms), means);
+    hash.set_expiry(field, Some(at_ms), context);
     DONE
 }
 
@@ -68,11 +68,11 @@ fn expire(ctx: &mut Context<'_>, args: Args<'_>, unit: ExpiryUnit) -> Outcome {
     }
     let fields = arguments::fields(args, fields_at)?;
     let at_ms = resolve(unit, args.integer(2)?, ctx.db.now_ms(), ctx.command.name)?;
-    let (key, due) = (args.at(1), ctx.db.is_due(at_ms));
-    let results = ctx.db.change(key, |hash: &mut Hash, mut means| {
+    let (key, expired) = (args.at(1), ctx.db.is_expired(at_ms));
+    let results = ctx.db.change(key, |hash: &mut Hash, mut context| {
         fields
             .iter()
-            .map(|field| expire_field(hash, field, at_ms, due, &conditions, &mut means))
+            .map(|field| expire_field(hash, field, at_ms, expired, &conditions, &mut context))
             .collect::<Vec<_>>()
     })?;
     let results = results.unwrap_or_else(|| vec![NO_FIELD; fields.len()]);
@@ -82,7 +82,7 @@ fn expire(ctx: &mut Context<'_>, args: Args<'_>, unit: ExpiryUnit) -> Outcome {
     if changed > 0 {
         let event = if removed > 0 { "hexpired" } else { "hexpire" };
         ctx.db.changed(EventClasses::HASH, event, key);
-        ctx.db.journal.add_dirty(changed as u64 - 1);
+        ctx.db.change_log.add_dirty(changed as u64 - 1);
     }
     if removed > 0 {
         let is_removed = |(field, result)| (result == REMOVED).then_some(field);
@@ -94,7 +94,7 @@ fn expire(ctx: &mut Context<'_>, args: Args<'_>, unit: ExpiryUnit) -> Outcome {
 
 /// A time that has passed is told as the removal that it was: whoever repeats the command may have another clock.
 fn tell_removed<'a>(ctx: &mut Context<'_>, key: &'a [u8], fields: impl Iterator<Item = &'a [u8]>) {
-    if ctx.db.journal.recording {
+    if ctx.db.change_log.recording {
         ctx.db.instead(&[&b"HDEL"[..], key].into_iter().chain(fields).collect::<Vec<_>>());
     }
 }
@@ -105,13 +105,13 @@ fn answer_integers(ctx: &mut Context<'_>, integers: &[i64]) {
 }
 
 /// Lets one field live for ever.
-fn persist_field(hash: &mut Hash, field: &[u8], means: &mut Means<'_>) -> i64 {
-    hash.expire_if_due(field, means);
+fn persist_field(hash: &mut Hash, field: &[u8], context: &mut CollectionContext<'_>) -> i64 {
+    hash.remove_if_expired(field, context);
     match hash.get_with_expiry(field, i64::MIN) {
         None => NO_FIELD,
         Some((_, None)) => NO_EXPIRY,
         Some((_, Some(_))) => {
-            hash.set_expiry(field, None, means);
+            hash.set_expiry(field, None, context);
             DONE
         }
     }
@@ -120,14 +120,14 @@ fn persist_field(hash: &mut Hash, field: &[u8], means: &mut Means<'_>) -> i64 {
 pub(super) fn hpersist(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let fields = arguments::only_fields(args)?;
     let key = args.at(1);
-    let results = ctx.db.change(key, |hash: &mut Hash, mut means| {
-        fields.iter().map(|field| persist_field(hash, field, &mut means)).collect::<Vec<_>>()
+    let results = ctx.db.change(key, |hash: &mut Hash, mut context| {
+        fields.iter().map(|field| persist_field(hash, field, &mut context)).collect::<Vec<_>>()
     })?;
     let results = results.unwrap_or_else(|| vec![NO_FIELD; fields.len()]);
     let changed = results.iter().filter(|&&result| result == DONE).count();
     if changed > 0 {
         ctx.db.changed(EventClasses::HASH, "hpersist", key);
-        ctx.db.journal.add_dirty(changed as u64 - 1);
+        ctx.db.change_log.add_dirty(changed as u64 - 1);
     }
     answer_integers(ctx, &results);
     Ok(())
@@ -181,14 +181,14 @@ enum Then {
 
 impl Then {
     /// Whether it changed the field.
-    fn apply(self, hash: &mut Hash, field: &[u8], means: &mut Means<'_>) -> bool {
+    fn apply(self, hash: &mut Hash, field: &[u8], context: &mut CollectionContext<'_>) -> bool {
         match self {
             Then::Nothing => false,
-            Then::Remove => hash.remove(field, means),
-            Then::Persist => persist_field(hash, field, means) == DONE,
+            Then::Remove => hash.remove(field, context),
+            Then::Persist => persist_field(hash, field, context) == DONE,
             Then::ExpireAt(at_ms) => {
                 let any = ExpireConditions::default();
-                expire_field(hash, field, at_ms, false, &any, means) == DONE
+                expire_field(hash, field, at_ms, false, &any, context) == DONE
             }
         }
     }
@@ -212,20 +212,20 @@ pub(super) fn hgetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         Expires::Unsaid | Expires::Keep => Then::Nothing,
         Expires::Never => Then::Persist,
         Expires::At(unit, at) => match resolve(unit, args.integer(at)?, ctx.db.now_ms(), ctx.command.name)? {
-            at_ms if ctx.db.is_due(at_ms) => Then::Remove,
+            at_ms if ctx.db.is_expired(at_ms) => Then::Remove,
             at_ms => Then::ExpireAt(at_ms),
         },
     };
     let at_ms = ctx.db.fields_at_ms();
     ctx.reply.array(fields.len());
     let reply = &mut *ctx.reply;
-    let changed = ctx.db.change(key, |hash: &mut Hash, mut means| {
+    let changed = ctx.db.change(key, |hash: &mut Hash, mut context| {
         let answer_then = |field: &&[u8]| {
             match hash.get(field, at_ms) {
                 Some(value) => value.reply(reply),
                 None => reply.null(),
             }
-            then.apply(hash, field, &mut means)
+            then.apply(hash, field, &mut context)
         };
         fields.iter().filter(answer_then).count()
     })?;
@@ -236,7 +236,7 @@ pub(super) fn hgetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if changed > 0 {
         ctx.db.count_expired_fields(if then == Then::Remove { changed } else { 0 });
         ctx.db.changed(EventClasses::HASH, then.event(), key);
-        ctx.db.journal.add_dirty(changed as u64 - 1);
+        ctx.db.change_log.add_dirty(changed as u64 - 1);
         if then == Then::Remove {
             tell_removed(ctx, key, fields.iter());
         }
@@ -269,7 +269,7 @@ pub(super) fn hgetdel(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Removes a field that a client names; whether it was there. One that is due was not: it stays until the search for
+/// Removes a field that a client names; whether it was there. One that is expired was not: it stays until the search for
 /// such comes by, and is added to `kept`.
 pub(super) fn remove_or_keep(
     hash: &mut Hash,
@@ -278,14 +278,14 @@ pub(super) fn remove_or_keep(
     at_ms: i64,
     kept: &mut Vec<usize>,
 ) -> bool {
-    let is_due = hash.is_due(fields.at(at), at_ms);
-    if is_due {
+    let is_expired = hash.is_expired(fields.at(at), at_ms);
+    if is_expired {
         kept.push(at);
     }
-    !is_due && hash.remove_even_due(fields.at(at))
+    !is_expired && hash.remove_even_expired(fields.at(at))
 }
 
-/// Says that so many of the fields have been removed; whoever repeats that sees those that are due and were kept.
+/// Says that so many of the fields have been removed; whoever repeats that sees those that are expired and were kept.
 pub(super) fn say_removed(
     ctx: &mut Context<'_>,
     key: &[u8],
@@ -297,7 +297,7 @@ pub(super) fn say_removed(
         return;
     }
     ctx.db.changed(EventClasses::HASH, "hdel", key);
-    ctx.db.journal.add_dirty(removed as u64 - 1);
+    ctx.db.change_log.add_dirty(removed as u64 - 1);
     if !kept.is_empty() {
         let others = (0..fields.len()).filter(|at| kept.binary_search(at).is_err());
         tell_removed(ctx, key, others.map(|at| fields.at(at)));
@@ -328,9 +328,9 @@ pub(super) fn hsetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let pairs = arguments::pairs(args, fields_at)?;
     let key = args.at(1);
     if options.key.is_some() {
-        // Without those of its fields that are due there may be no hash.
-        ctx.db.change(key, |hash: &mut Hash, mut means| {
-            pairs.iter().step_by(2).for_each(|field| _ = hash.expire_if_due(field, &mut means));
+        // Without those of its fields that are expired there may be no hash.
+        ctx.db.change(key, |hash: &mut Hash, mut context| {
+            pairs.iter().step_by(2).for_each(|field| _ = hash.remove_if_expired(field, &mut context));
         })?;
     }
     let key_is = match ctx.db.peek_collection::<Hash>(key)? {
@@ -353,7 +353,7 @@ pub(super) fn hsetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return Ok(());
     }
     match expiry {
-        FieldExpiry::At(at_ms) if ctx.db.is_due(at_ms) => set_in_the_past(ctx, key, key_is, pairs)?,
+        FieldExpiry::At(at_ms) if ctx.db.is_expired(at_ms) => set_in_the_past(ctx, key, key_is, pairs)?,
         expiry => set_until(ctx, key, expiry, pairs)?,
     }
     ctx.reply.integer(1);
@@ -362,18 +362,18 @@ pub(super) fn hsetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn set_until(ctx: &mut Context<'_>, key: &[u8], expiry: FieldExpiry, pairs: Args<'_>) -> Outcome {
     let now_ms = ctx.db.now_ms();
-    ctx.db.change_or_create(key, |hash: &mut Hash, mut means| {
+    ctx.db.change_or_create(key, |hash: &mut Hash, mut context| {
         if matches!(expiry, FieldExpiry::At(at_ms) if at_ms <= now_ms) {
-            // A field that comes twice is due when it comes again, and yet not for having been there before.
-            pairs.iter().step_by(2).for_each(|field| _ = hash.expire_if_due(field, &mut means));
-            means.due_fields = None;
+            // A field that comes twice is expired when it comes again, and yet not for having been there before.
+            pairs.iter().step_by(2).for_each(|field| _ = hash.remove_if_expired(field, &mut context));
+            context.expired_fields = None;
         }
         for at in (0..pairs.len()).step_by(2) {
-            hash.set(pairs.at(at), pairs.at(at + 1), expiry, &mut means);
+            hash.set(pairs.at(at), pairs.at(at + 1), expiry, &mut context);
         }
     })?;
     ctx.db.changed(EventClasses::HASH, "hset", key);
-    ctx.db.journal.add_dirty(pairs.len() as u64 / 2 - 1);
+    ctx.db.change_log.add_dirty(pairs.len() as u64 / 2 - 1);
     if matches!(expiry, FieldExpiry::At(_)) {
         ctx.db.event(EventClasses::HASH, "hexpire", key);
     }
@@ -383,8 +383,8 @@ fn set_until(ctx: &mut Context<'_>, key: &[u8], expiry: FieldExpiry, pairs: Args
 /// What is set to expire in the past is removed at once, and all events are as if it had been set first.
 fn set_in_the_past(ctx: &mut Context<'_>, key: &[u8], key_is: Existence, pairs: Args<'_>) -> Outcome {
     let removed = ctx.db.change(key, |hash: &mut Hash, _| {
-        // Fields that are due already go too.
-        pairs.iter().step_by(2).filter(|field| hash.remove_even_due(field)).count()
+        // Fields that are expired already go too.
+        pairs.iter().step_by(2).filter(|field| hash.remove_even_expired(field)).count()
     })?;
     let removed = removed.unwrap_or(0);
     ctx.db.count_expired_fields(pairs.len() / 2);
@@ -395,7 +395,7 @@ fn set_in_the_past(ctx: &mut Context<'_>, key: &[u8], key_is: Existence, pairs: 
     ctx.db.event(EventClasses::HASH, "hexpire", key);
     if removed > 0 {
         ctx.db.changed(EventClasses::HASH, "hexpired", key);
-        ctx.db.journal.add_dirty(removed as u64 - 1);
+        ctx.db.change_log.add_dirty(removed as u64 - 1);
         tell_removed(ctx, key, pairs.iter().step_by(2));
         return Ok(());
     }

@@ -2,19 +2,19 @@
 
 use crate::command::{Args, Context, Outcome};
 use crate::commands::scan::{ScanOptions, Walked, answer_end, parse_cursor};
-use crate::db::collection::Means;
+use crate::db::collection::CollectionContext;
 use crate::db::hash::{Cell, Hash};
 use crate::error::ClientError;
 use wire::reply::{Protocol, ReplyBuffer};
 
 /// How many fields HRANDFIELD answers, and whether with values.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct SampleOptions {
     count: i64,
     with_values: bool,
 }
 
-impl Wanted {
+impl SampleOptions {
     /// `None` for the form that answers one field.
     fn parse(args: Args<'_>) -> Result<Option<Self>, ClientError> {
         if args.len() == 2 {
@@ -35,10 +35,10 @@ impl Wanted {
         if with_values && count.unsigned_abs() > i64::MAX as u64 / 2 {
             return Err(ClientError::OutOfRange);
         }
-        Ok(Some(Wanted { count, with_values }))
+        Ok(Some(SampleOptions { count, with_values }))
     }
 
-    fn answer(&self, hash: &Hash, means: &mut Means<'_>, at_ms: i64, reply: &mut ReplyBuffer) {
+    fn answer(&self, hash: &Hash, context: &mut CollectionContext<'_>, at_ms: i64, reply: &mut ReplyBuffer) {
         let mark = reply.begin_array();
         let mut answered = 0;
         let pairs = self.with_values && reply.protocol == Protocol::Resp3;
@@ -55,10 +55,10 @@ impl Wanted {
             !reply.is_overflowed()
         };
         if let Ok(count) = usize::try_from(self.count) {
-            hash.random_distinct(count, means.random, at_ms, &mut |field, value| _ = one(field, value));
+            hash.random_distinct(count, context.random, at_ms, &mut |field, value| _ = one(field, value));
         } else {
             (0..self.count.unsigned_abs())
-                .all(|_| hash.random(means.random, at_ms).is_some_and(|(field, value)| one(field, value)));
+                .all(|_| hash.random(context.random, at_ms).is_some_and(|(field, value)| one(field, value)));
         }
         let elements = if self.with_values && !pairs { answered * 2 } else { answered };
         reply.end_array(mark, elements);
@@ -66,11 +66,11 @@ impl Wanted {
 }
 
 pub(super) fn hrandfield(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let wanted = Wanted::parse(args)?;
+    let wanted = SampleOptions::parse(args)?;
     let (reply, at_ms) = (&mut *ctx.reply, ctx.db.fields_at_ms());
-    let answered = ctx.db.read_collection_with(args.at(1), |hash: &Hash, mut means| match wanted {
-        Some(wanted) => wanted.answer(hash, &mut means, at_ms, reply),
-        None => match hash.random(means.random, at_ms) {
+    let answered = ctx.db.read_collection_with(args.at(1), |hash: &Hash, mut context| match wanted {
+        Some(wanted) => wanted.answer(hash, &mut context, at_ms, reply),
+        None => match hash.random(context.random, at_ms) {
             Some((field, _)) => field.reply(reply),
             None => reply.null(),
         },

@@ -59,7 +59,7 @@ pub(super) fn persistence(sources: &mut Sources<'_>, lines: &mut Lines) {
     lines.fields(&[
         ("current_save_keys_processed", child.keys_processed),
         ("current_save_keys_total", child.keys_total),
-        ("rdb_changes_since_last_save", sources.db.journal.dirty),
+        ("rdb_changes_since_last_save", sources.db.change_log.dirty),
         ("rdb_bgsave_in_progress", figures.save_started_s.is_some().into()),
     ]);
     lines.field("rdb_last_save_time", figures.last_save_s);

@@ -20,10 +20,10 @@ pub(super) fn end_at(args: Args<'_>, index: usize) -> Result<End, ClientError> {
 pub(super) fn popped(ctx: &mut Context<'_>, key: &[u8], end: End, count: usize) {
     let event = if end == End::Left { "lpop" } else { "rpop" };
     ctx.db.changed(EventClasses::LIST, event, key);
-    ctx.db.journal.add_dirty((count as u64).saturating_sub(1));
-    // Told as what it did, whichever keys it was to look at and however long it was to wait.
+    ctx.db.change_log.add_dirty((count as u64).saturating_sub(1));
+    // Propagated as what it did, whichever keys it was to look at and however long it was to wait.
     let told = matches!(ctx.command.name, "blpop" | "brpop" | "lmpop" | "blmpop");
-    if told && ctx.db.journal.recording {
+    if told && ctx.db.change_log.recording {
         let name: &[u8] = if end == End::Left { b"LPOP" } else { b"RPOP" };
         ctx.db.instead(&[name, key, count.to_string().as_bytes()]);
     }
@@ -59,9 +59,9 @@ fn pop(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
 
 /// Takes the element at an end of a list.
 pub(super) fn take(ctx: &mut Context<'_>, key: &[u8], end: End) -> Result<Option<Vec<u8>>, ClientError> {
-    let taken = ctx.db.change(key, |list: &mut List, means| {
+    let taken = ctx.db.change(key, |list: &mut List, context| {
         let taken = list.pop(end);
-        list.shrunk(means.limits);
+        list.shrunk(context.limits);
         taken
     })?;
     Ok(taken.flatten())
@@ -69,11 +69,11 @@ pub(super) fn take(ctx: &mut Context<'_>, key: &[u8], end: End) -> Result<Option
 
 fn pop_count(ctx: &mut Context<'_>, key: &[u8], end: End, count: usize) -> Outcome {
     let reply = &mut *ctx.reply;
-    let taken = ctx.db.change(key, |list: &mut List, means| {
+    let taken = ctx.db.change(key, |list: &mut List, context| {
         let taken = count.min(list.len());
         reply.array(taken);
         list.pop_many(end, taken, &mut |element| element.reply(reply));
-        list.shrunk(means.limits);
+        list.shrunk(context.limits);
         taken
     })?;
     match taken {
@@ -151,30 +151,30 @@ pub(super) fn move_element(
     let (taken_from, pushed_to) = ends;
     if from == to {
         // The list may be empty in between; it must not go.
-        let element = ctx.db.change(from, |list: &mut List, means| {
+        let element = ctx.db.change(from, |list: &mut List, context| {
             let element = list.pop(taken_from).expect("a stored list is not empty");
-            list.expect(1, element.len(), means.limits);
+            list.expect(1, element.len(), context.limits);
             list.push(pushed_to, &element);
-            list.shrunk(means.limits);
+            list.shrunk(context.limits);
             element
         })?;
         ctx.db.changed(EventClasses::LIST, push_event(pushed_to), to);
         popped(ctx, from, taken_from, 1);
-        ctx.db.journal.count_together(1);
+        ctx.db.change_log.count_together(1);
         ctx.reply.bulk_or_null(element.as_deref());
         return Ok(true);
     }
     let Some(element) = take(ctx, from, taken_from)? else { return Ok(false) };
     // What the other list has got is said first.
     let emptied = ctx.db.take_emptied();
-    ctx.db.change_or_create(to, |list: &mut List, means| {
-        list.expect(1, element.len(), means.limits);
+    ctx.db.change_or_create(to, |list: &mut List, context| {
+        list.expect(1, element.len(), context.limits);
         list.push(pushed_to, &element);
     })?;
     ctx.db.changed(EventClasses::LIST, push_event(pushed_to), to);
     ctx.db.put_emptied(emptied);
     popped(ctx, from, taken_from, 1);
-    ctx.db.journal.count_together(1);
+    ctx.db.change_log.count_together(1);
     ctx.reply.bulk(&element);
     Ok(true)
 }

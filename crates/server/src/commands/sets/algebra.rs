@@ -3,7 +3,7 @@
 use crate::command::{Args, Context, Outcome};
 use crate::db::collection::Collection;
 use crate::db::set::Set;
-use crate::db::{EventClasses, Text};
+use crate::db::{EventClasses, StringValue};
 use crate::error::ClientError;
 use std::collections::HashSet;
 
@@ -39,7 +39,7 @@ pub(super) fn sdiffstore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 /// Calls `emit` for each member of the result, once, until it says stop.
-fn combine(sets: &[Option<&Set>], operation: Operation, emit: &mut dyn FnMut(Text<'_>) -> bool) {
+fn combine(sets: &[Option<&Set>], operation: Operation, emit: &mut dyn FnMut(StringValue<'_>) -> bool) {
     match operation {
         Operation::Intersection => intersection(sets, emit),
         Operation::Union => union(sets, emit),
@@ -48,20 +48,20 @@ fn combine(sets: &[Option<&Set>], operation: Operation, emit: &mut dyn FnMut(Tex
 }
 
 /// Walks the smallest set and asks the others, smallest first.
-fn intersection(sets: &[Option<&Set>], emit: &mut dyn FnMut(Text<'_>) -> bool) {
+fn intersection(sets: &[Option<&Set>], emit: &mut dyn FnMut(StringValue<'_>) -> bool) {
     let Some(mut sets) = sets.iter().copied().collect::<Option<Vec<&Set>>>() else { return };
     sets.sort_by_key(|set| set.len());
     let Some((smallest, others)) = sets.split_first() else { return };
-    smallest.any(&mut |member| others.iter().all(|set| set.contains_text(member)) && emit(member));
+    smallest.any(&mut |member| others.iter().all(|set| set.contains_value(member)) && emit(member));
 }
 
 /// Walks set after set; a member is new if none of the sets before has it.
-fn union(sets: &[Option<&Set>], emit: &mut dyn FnMut(Text<'_>) -> bool) {
+fn union(sets: &[Option<&Set>], emit: &mut dyn FnMut(StringValue<'_>) -> bool) {
     let mut present: Vec<&Set> = sets.iter().flatten().copied().collect();
     present.sort_by_key(|set| std::cmp::Reverse(set.len()));
     for (index, set) in present.iter().enumerate() {
         let before = &present[..index];
-        let stopped = set.any(&mut |member| !before.iter().any(|b| b.contains_text(member)) && emit(member));
+        let stopped = set.any(&mut |member| !before.iter().any(|b| b.contains_value(member)) && emit(member));
         if stopped {
             return;
         }
@@ -70,7 +70,7 @@ fn union(sets: &[Option<&Set>], emit: &mut dyn FnMut(Text<'_>) -> bool) {
 
 /// Either asks the other sets for each member of the first, or takes the members of the others out of a copy:
 /// whichever looks at fewer members. A set without itself is empty.
-fn difference(sets: &[Option<&Set>], emit: &mut dyn FnMut(Text<'_>) -> bool) {
+fn difference(sets: &[Option<&Set>], emit: &mut dyn FnMut(StringValue<'_>) -> bool) {
     let Some((Some(first), others)) = sets.split_first() else { return };
     let mut others: Vec<&Set> = others.iter().flatten().copied().collect();
     if others.iter().any(|set| std::ptr::eq(*set, *first)) {
@@ -80,7 +80,7 @@ fn difference(sets: &[Option<&Set>], emit: &mut dyn FnMut(Text<'_>) -> bool) {
     let asking = first.len() * (others.len() + 1) / 2;
     let removing = first.len() + others.iter().map(|set| set.len()).sum::<usize>();
     if asking <= removing {
-        first.any(&mut |member| !others.iter().any(|set| set.contains_text(member)) && emit(member));
+        first.any(&mut |member| !others.iter().any(|set| set.contains_value(member)) && emit(member));
         return;
     }
     let mut left = HashSet::with_capacity(first.len());
@@ -93,7 +93,7 @@ fn difference(sets: &[Option<&Set>], emit: &mut dyn FnMut(Text<'_>) -> bool) {
         });
     }
     for member in &left {
-        if emit(Text::Bytes(member)) {
+        if emit(StringValue::Bytes(member)) {
             return;
         }
     }
@@ -117,12 +117,17 @@ fn store(ctx: &mut Context<'_>, args: Args<'_>, operation: Operation, event: &'s
     let (limits, seed) = (ctx.db.limits.clone(), ctx.db.seed());
     let mut random = ctx.db.random.clone();
     let now_ms = ctx.db.now_ms();
-    let means =
-        crate::db::collection::Means { limits: &limits, seed, random: &mut random, now_ms, due_fields: None };
+    let context = crate::db::collection::CollectionContext {
+        limits: &limits,
+        seed,
+        random: &mut random,
+        now_ms,
+        expired_fields: None,
+    };
     let sets = ctx.db.read_collections::<Set>(args.from(2).iter())?;
     let mut result = Set::new(&limits, seed);
     combine(&sets, operation, &mut |member| {
-        member.with_bytes(|bytes| result.add(bytes, &means));
+        member.with_bytes(|bytes| result.add(bytes, &context));
         false
     });
     let len = result.len();

@@ -2,7 +2,7 @@
 //! of the hash there, and `#` the element itself.
 
 use crate::db::hash::Hash;
-use crate::db::{Db, Text};
+use crate::db::{Db, StringValue};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern<'a> {
@@ -37,14 +37,19 @@ impl<'a> Pattern<'a> {
     }
 
     /// Hands over the string that `element` leads to, if there is one.
-    pub fn follow<R>(&self, db: &mut Db, element: &[u8], found: impl FnOnce(Option<Text<'_>>) -> R) -> R {
+    pub fn follow<R>(
+        &self,
+        db: &mut Db,
+        element: &[u8],
+        found: impl FnOnce(Option<StringValue<'_>>) -> R,
+    ) -> R {
         match self {
-            Pattern::Itself => found(Some(Text::Bytes(element))),
+            Pattern::Itself => found(Some(StringValue::Bytes(element))),
             Pattern::Constant => found(None),
             Pattern::Key { before, after, field } => {
                 let key = [before, element, after].concat();
                 match field {
-                    None => found(db.read_text(&key).ok().flatten()),
+                    None => found(db.read_string(&key).ok().flatten()),
                     Some(field) => {
                         let at_ms = db.fields_at_ms();
                         let hash = db.read_collection::<Hash>(&key).ok().flatten();

@@ -2,10 +2,10 @@
 
 use super::{answer_member, full};
 use crate::command::{Args, Context, Outcome};
-use crate::db::collection::{Collection, Means};
+use crate::db::collection::{Collection, CollectionContext};
 use crate::db::set::Set;
 use crate::db::sorted_set::SortedSet;
-use crate::db::{EventClasses, Kind, Text};
+use crate::db::{EventClasses, Kind, StringValue};
 use crate::error::ClientError;
 use std::collections::HashMap;
 
@@ -76,7 +76,7 @@ impl Source<'_> {
     }
 
     /// Visits members until `visit` says stop (`false`).
-    fn for_each(&self, visit: &mut dyn FnMut(Text<'_>, f64) -> bool) {
+    fn for_each(&self, visit: &mut dyn FnMut(StringValue<'_>, f64) -> bool) {
         match self {
             Source::Absent => {}
             Source::Sorted(set) => set.for_range(0..set.len(), false, visit),
@@ -103,7 +103,7 @@ impl<'a> Query<'a> {
         args: Args<'a>,
         first: usize,
         operation: Operation,
-        form: Form,
+        purpose: Purpose,
     ) -> Result<Self, ClientError> {
         let count = args.integer(first)?;
         if count < 1 {
@@ -130,7 +130,7 @@ impl<'a> Query<'a> {
             .try_for_each(|key| expect_members(ctx.db.inspect(key).map(|value| value.kind())))?;
         let mut at = first + 1 + count;
         while at < args.len() {
-            at = query.option(args, at, operation, form)?;
+            at = query.option(args, at, operation, purpose)?;
         }
         Ok(query)
     }
@@ -141,10 +141,10 @@ impl<'a> Query<'a> {
         args: Args<'a>,
         at: usize,
         operation: Operation,
-        form: Form,
+        purpose: Purpose,
     ) -> Result<usize, ClientError> {
         let left = args.len() - at - 1;
-        let weighs = operation != Operation::Difference && form != Form::Count;
+        let weighs = operation != Operation::Difference && purpose != Purpose::Count;
         if weighs && args.is(at, "WEIGHTS") && left >= self.weights.len() {
             for (index, weight) in self.weights.iter_mut().enumerate() {
                 *weight = args
@@ -162,11 +162,11 @@ impl<'a> Query<'a> {
             };
             return Ok(at + 2);
         }
-        if form == Form::Answer && args.is(at, "WITHSCORES") {
+        if purpose == Purpose::Answer && args.is(at, "WITHSCORES") {
             self.with_scores = true;
             return Ok(at + 1);
         }
-        if form == Form::Count && args.is(at, "LIMIT") && left >= 1 {
+        if purpose == Purpose::Count && args.is(at, "LIMIT") && left >= 1 {
             let negative = ClientError::text("ERR LIMIT can't be negative");
             self.limit = args.integer_in(at + 1, 0, i64::MAX, negative)? as usize;
             return Ok(at + 2);
@@ -177,7 +177,7 @@ impl<'a> Query<'a> {
 
 /// What becomes of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum Purpose {
     Answer,
     Store,
     Count,
@@ -218,7 +218,7 @@ fn by_size(sources: &[Source<'_>]) -> Vec<usize> {
 
 /// Calls `emit` for each member of the intersection until it says stop. Infinity times a weight of 0 is 0 in the first
 /// source only: in the others it makes the sum 0. In a union it is 0 in each source. So it is in the reference.
-fn intersect(query: &Query<'_>, sources: &[Source<'_>], emit: &mut dyn FnMut(Text<'_>, f64) -> bool) {
+fn intersect(query: &Query<'_>, sources: &[Source<'_>], emit: &mut dyn FnMut(StringValue<'_>, f64) -> bool) {
     let order = by_size(sources);
     let Some((&smallest, others)) = order.split_first() else { return };
     sources[smallest].for_each(&mut |member, score| {
@@ -235,12 +235,12 @@ fn combine(
     query: &Query<'_>,
     sources: &[Source<'_>],
     operation: Operation,
-    means: &Means<'_>,
+    context: &CollectionContext<'_>,
 ) -> Result<SortedSet, ClientError> {
-    let mut result = SortedSet::new(means.limits, means.seed);
+    let mut result = SortedSet::new(context.limits, context.seed);
     let mut error = None;
-    let mut add = |member: Text<'_>, score: f64| {
-        let inserted = member.with_bytes(|bytes| result.insert(bytes, score, means));
+    let mut add = |member: StringValue<'_>, score: f64| {
+        let inserted = member.with_bytes(|bytes| result.insert(bytes, score, context));
         error = inserted.err();
         error.is_none()
     };
@@ -259,7 +259,7 @@ fn combine(
                     true
                 });
             }
-            scores.iter().all(|(member, score)| add(Text::Bytes(member), *score));
+            scores.iter().all(|(member, score)| add(StringValue::Bytes(member), *score));
         }
         Operation::Difference => {
             let Some((first, others)) = sources.split_first() else { return Ok(result) };
@@ -280,13 +280,14 @@ fn combine(
 }
 
 fn run(ctx: &mut Context<'_>, args: Args<'_>, operation: Operation, event: Option<&'static str>) -> Outcome {
-    let (first, form) = if event.is_some() { (2, Form::Store) } else { (1, Form::Answer) };
-    let query = Query::parse(ctx, args, first, operation, form)?;
+    let (first, purpose) = if event.is_some() { (2, Purpose::Store) } else { (1, Purpose::Answer) };
+    let query = Query::parse(ctx, args, first, operation, purpose)?;
     let (limits, seed) = (ctx.db.limits.clone(), ctx.db.seed());
     let mut random = ctx.db.random.clone();
     let now_ms = ctx.db.now_ms();
-    let means = Means { limits: &limits, seed, random: &mut random, now_ms, due_fields: None };
-    let result = combine(&query, &sources(ctx, query.keys)?, operation, &means)?;
+    let context =
+        CollectionContext { limits: &limits, seed, random: &mut random, now_ms, expired_fields: None };
+    let result = combine(&query, &sources(ctx, query.keys)?, operation, &context)?;
     let len = result.len();
     let Some(event) = event else {
         let flat = query.with_scores && !super::nests_pairs(ctx.reply);
@@ -329,7 +330,7 @@ pub(super) fn zdiffstore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub(super) fn zintercard(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let query = Query::parse(ctx, args, 1, Operation::Intersection, Form::Count)?;
+    let query = Query::parse(ctx, args, 1, Operation::Intersection, Purpose::Count)?;
     let mut count = 0;
     let sources = sources(ctx, query.keys)?;
     intersect(&query, &sources, &mut |_, _| {

@@ -3,7 +3,7 @@
 use crate::command::{Args, Context, Outcome};
 use crate::commands::timeout::seconds;
 use crate::db::sorted_set::SortedSet;
-use crate::db::{EventClasses, Kind, Text};
+use crate::db::{EventClasses, Kind, StringValue};
 use crate::error::ClientError;
 use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
 
@@ -45,7 +45,7 @@ fn pop_from(ctx: &mut Context<'_>, key: &[u8], end: End, count: usize, shape: Sh
                 reply.array(taken);
             }
         }
-        let mut answer = |member: Text<'_>, score: f64| {
+        let mut answer = |member: StringValue<'_>, score: f64| {
             if matches!(shape, Shape::Pairs | Shape::PairsAfterKey) {
                 reply.array(2);
             }
@@ -67,11 +67,11 @@ fn pop_from(ctx: &mut Context<'_>, key: &[u8], end: End, count: usize, shape: Sh
     if taken.is_some_and(|taken| taken > 0) {
         let event = if end == End::Min { "zpopmin" } else { "zpopmax" };
         ctx.db.changed(EventClasses::ZSET, event, key);
-        if ctx.db.journal.recording && !matches!(ctx.command.name, "zpopmin" | "zpopmax") {
+        if ctx.db.change_log.recording && !matches!(ctx.command.name, "zpopmin" | "zpopmax") {
             let name: &[u8] = if end == End::Min { b"ZPOPMIN" } else { b"ZPOPMAX" };
             ctx.db.instead(&[name, key, taken.unwrap_or(1).to_string().as_bytes()]);
         }
-        ctx.db.journal.add_dirty(taken.unwrap_or(1) as u64 - 1);
+        ctx.db.change_log.add_dirty(taken.unwrap_or(1) as u64 - 1);
     }
     Ok(())
 }

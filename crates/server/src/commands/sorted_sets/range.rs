@@ -3,7 +3,7 @@
 use super::{answer_member, full};
 use crate::command::{Args, Context, Outcome};
 use crate::db::EventClasses;
-use crate::db::collection::{Collection, Means};
+use crate::db::collection::{Collection, CollectionContext};
 use crate::db::list::resolve_range;
 use crate::db::sorted_set::{LexBound, ScoreBound, SortedSet};
 use crate::error::ClientError;
@@ -213,11 +213,11 @@ pub(super) fn zrangestore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (target, source) = (args.at(1), args.at(2));
     let query = Query::parse(args, 3, None, None, true)?;
     let (limits, seed) = (ctx.db.limits.clone(), ctx.db.seed());
-    let built = ctx.db.read_collection_with(source, |set: &SortedSet, means: Means<'_>| {
+    let built = ctx.db.read_collection_with(source, |set: &SortedSet, context: CollectionContext<'_>| {
         let mut result = SortedSet::new(&limits, seed);
         let mut error = None;
         set.for_range(query.ranks(set), query.reverse, &mut |member, score| {
-            let inserted = member.with_bytes(|bytes| result.insert(bytes, score, &means));
+            let inserted = member.with_bytes(|bytes| result.insert(bytes, score, &context));
             error = inserted.err();
             error.is_none()
         });
@@ -242,7 +242,7 @@ fn remove(ctx: &mut Context<'_>, args: Args<'_>, by: By, event: &'static str) ->
     let removed = removed.unwrap_or(0);
     if removed > 0 {
         ctx.db.changed(EventClasses::ZSET, event, key);
-        ctx.db.journal.add_dirty(removed as u64 - 1);
+        ctx.db.change_log.add_dirty(removed as u64 - 1);
     }
     ctx.reply.integer(removed as i64);
     Ok(())

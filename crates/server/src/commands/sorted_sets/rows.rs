@@ -2,7 +2,7 @@
 
 use super::{algebra, popping, range, sampling};
 use crate::command::flag::{BLOCKING, DENY_OOM, FAST, READONLY, WRITE};
-use crate::command::{Command, Group, KeySpec, Look, access};
+use crate::command::{Command, Group, KeySpec, PrefetchHint, access};
 
 pub const COMMANDS: &[Command] = &[
     Command::new("bzmpop", -5, Group::SortedSet, popping::bzmpop)
@@ -34,7 +34,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("zadd", -4, Group::SortedSet, super::zadd)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::UPDATE)])
-        .looks_at(Look::Element(3))
+        .prefetch_hint(PrefetchHint::Element(3))
         .since("1.2.0", "O(log(N)) for each member")
         .doc(
             "Adds members or changes their scores.",
@@ -78,7 +78,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("zincrby", 4, Group::SortedSet, super::zincrby)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::UPDATE)])
-        .looks_at(Look::Element(3))
+        .prefetch_hint(PrefetchHint::Element(3))
         .since("1.2.0", "O(log(N))")
         .doc("Raises the score of a member.", "key increment:integer member"),
     Command::new("zinter", -3, Group::SortedSet, algebra::zinter)
@@ -121,7 +121,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("zmscore", -3, Group::SortedSet, super::zmscore)
         .flags(READONLY | FAST)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
-        .looks_at(Look::Element(2))
+        .prefetch_hint(PrefetchHint::Element(2))
         .since("6.2.0", "O(N) where N is the number of members asked for")
         .doc("Answers the scores of several members.", "key member ..."),
     Command::new("zpopmax", -2, Group::SortedSet, popping::zpopmax)
@@ -175,14 +175,14 @@ pub const COMMANDS: &[Command] = &[
     Command::new("zrank", -3, Group::SortedSet, super::zrank)
         .flags(READONLY | FAST)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
-        .looks_at(Look::Element(2))
+        .prefetch_hint(PrefetchHint::Element(2))
         .since("2.0.0", "O(log(N))")
         .doc("Answers how many members have a lower score.", "key member [WITHSCORE]")
         .history(&[("7.2.0", "`WITHSCORE`.")]),
     Command::new("zrem", -3, Group::SortedSet, super::zrem)
         .flags(WRITE | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::DELETE)])
-        .looks_at(Look::Element(2))
+        .prefetch_hint(PrefetchHint::Element(2))
         .since("1.2.0", "O(log(N))")
         .doc("Removes members.", "key member ...")
         .history(&[("2.4.0", "Several members at once.")]),
@@ -226,7 +226,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("zrevrank", -3, Group::SortedSet, super::zrevrank)
         .flags(READONLY | FAST)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
-        .looks_at(Look::Element(2))
+        .prefetch_hint(PrefetchHint::Element(2))
         .since("2.0.0", "O(log(N))")
         .doc("Answers how many members have a higher score.", "key member [WITHSCORE]")
         .history(&[("7.2.0", "`WITHSCORE`.")]),
@@ -240,7 +240,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("zscore", 3, Group::SortedSet, super::zscore)
         .flags(READONLY | FAST)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
-        .looks_at(Look::Element(2))
+        .prefetch_hint(PrefetchHint::Element(2))
         .since("1.2.0", "O(1)")
         .doc("Answers the score of a member.", "key member"),
     Command::new("zunion", -3, Group::SortedSet, algebra::zunion)

@@ -11,8 +11,8 @@ use structures::random::Random;
 pub(super) fn zrandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if args.len() == 2 {
         let reply = &mut *ctx.reply;
-        let found = ctx.db.read_collection_with(args.at(1), |set: &SortedSet, means| {
-            set.random(means.random, &mut |member, _| member.reply(reply));
+        let found = ctx.db.read_collection_with(args.at(1), |set: &SortedSet, context| {
+            set.random(context.random, &mut |member, _| member.reply(reply));
         })?;
         if found.is_none() {
             ctx.reply.null();
@@ -45,13 +45,13 @@ const WALKED_SHARE: usize = 8;
 fn answer_several(ctx: &mut Context<'_>, key: &[u8], count: i64, with_scores: bool) -> Outcome {
     let reply = &mut *ctx.reply;
     let flat = with_scores && !super::nests_pairs(reply);
-    let found = ctx.db.read_collection_with(key, |set: &SortedSet, means| {
+    let found = ctx.db.read_collection_with(key, |set: &SortedSet, context| {
         let wanted = if count < 0 { count.unsigned_abs() as usize } else { (count as usize).min(set.len()) };
         reply.array(wanted * if flat { 2 } else { 1 });
         if count >= 0 && wanted > set.len() / WALKED_SHARE {
             let (mut left, mut wanted) = (set.len() as u64, wanted as u64);
             set.for_range(0..set.len(), false, &mut |member, score| {
-                if means.random.below(left) < wanted {
+                if context.random.below(left) < wanted {
                     answer_member(reply, member, with_scores.then_some(score));
                     wanted -= 1;
                 }
@@ -71,9 +71,9 @@ fn answer_several(ctx: &mut Context<'_>, key: &[u8], count: i64, with_scores: bo
             true
         };
         if count < 0 {
-            (0..wanted).all(|_| answer(means.random.below(set.len() as u64) as usize));
+            (0..wanted).all(|_| answer(context.random.below(set.len() as u64) as usize));
         } else {
-            distinct_ranks(set.len(), wanted, means.random).into_iter().all(answer);
+            distinct_ranks(set.len(), wanted, context.random).into_iter().all(answer);
         }
     })?;
     if found.is_none() {

@@ -2,7 +2,7 @@
 
 use super::ids::{self, PartialId};
 use crate::command::{Args, Context, Outcome};
-use crate::db::collection::{Collection, Means};
+use crate::db::collection::{Collection, CollectionContext};
 use crate::db::stream::{AppendError, Stream, StreamId, TrimTo, reply_id};
 use crate::db::{Db, EventClasses};
 use crate::error::ClientError;
@@ -145,11 +145,11 @@ fn add(
     stream: &mut Stream,
     id: Option<PartialId>,
     items: Args<'_>,
-    means: &Means<'_>,
+    context: &CollectionContext<'_>,
 ) -> Result<StreamId, ClientError> {
-    let id = resolve(stream, id, means.now_ms)?;
+    let id = resolve(stream, id, context.now_ms)?;
     let items: Vec<&[u8]> = items.iter().collect();
-    stream.add(id, &items, means.limits).map_err(|error| match error {
+    stream.add(id, &items, context.limits).map_err(|error| match error {
         AppendError::TooLarge => ClientError::text("ERR Elements are too large to be stored"),
         AppendError::NotAboveLast => unreachable!("the id was resolved to one above the last"),
     })?;
@@ -173,21 +173,21 @@ pub(super) fn xadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return Ok(());
     }
     let trim = addition.options.trim;
-    let append = |stream: &mut Stream, means: &Means<'_>| {
-        let id = add(stream, addition.id, items, means)?;
+    let append = |stream: &mut Stream, context: &CollectionContext<'_>| {
+        let id = add(stream, addition.id, items, context)?;
         let trimmed = trim.map_or(0, |trim| stream.trim(trim.to, trim.approximate, trim.limit));
         Ok::<_, ClientError>((id, trimmed))
     };
     let (id, trimmed) = if is_new {
-        let (stream, added) = ctx.db.build(|means| {
-            let mut stream = Stream::new(means.limits, means.seed);
-            let added = append(&mut stream, &means)?;
+        let (stream, added) = ctx.db.build(|context| {
+            let mut stream = Stream::new(context.limits, context.seed);
+            let added = append(&mut stream, &context)?;
             Ok::<_, ClientError>((stream, added))
         })?;
         ctx.db.store_collection(key, stream);
         added
     } else {
-        let added = ctx.db.change(key, |stream: &mut Stream, means| append(stream, &means))?;
+        let added = ctx.db.change(key, |stream: &mut Stream, context| append(stream, &context))?;
         added.expect("the stream was there just now")?
     };
     tell_added(ctx.db, key, id, items);
@@ -204,7 +204,7 @@ pub(super) fn xadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 /// The entry is told with the id that it got.
 fn tell_added(db: &mut Db, key: &[u8], id: StreamId, items: Args<'_>) {
-    if !db.journal.recording {
+    if !db.change_log.recording {
         return;
     }
     let id = id.to_string();
@@ -214,7 +214,7 @@ fn tell_added(db: &mut Db, key: &[u8], id: StreamId, items: Args<'_>) {
 
 /// A trim is told as what it left: another server's nodes may end elsewhere.
 fn tell_trimmed(db: &mut Db, key: &[u8]) {
-    if !db.journal.recording {
+    if !db.change_log.recording {
         return;
     }
     let len = db.stored::<Stream>(key).map_or(0, |stream| stream.len());
@@ -240,7 +240,7 @@ pub(super) fn xtrim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if trimmed > 0 {
         tell_trimmed(ctx.db, key);
         ctx.db.changed(EventClasses::STREAM, "xtrim", key);
-        ctx.db.journal.add_dirty(trimmed - 1);
+        ctx.db.change_log.add_dirty(trimmed - 1);
     }
     ctx.reply.integer(trimmed as i64);
     Ok(())

@@ -29,7 +29,7 @@ pub(super) fn xack(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         Some(acknowledged.into_iter().filter(|&id| group.acknowledge(id)).count())
     })?;
     let count = count.flatten().unwrap_or(0);
-    ctx.db.journal.add_dirty(count as u64);
+    ctx.db.change_log.add_dirty(count as u64);
     ctx.reply.integer(count as i64);
     Ok(())
 }
@@ -275,7 +275,7 @@ pub(super) fn xclaim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     ctx.reply.end_array(mark, taken);
     tell_claimed(ctx.db, key, (group, consumer), &claimed, &gone);
     tell_position(ctx.db, key, group);
-    ctx.db.journal.add_dirty(changed);
+    ctx.db.change_log.add_dirty(changed);
     Ok(())
 }
 
@@ -370,6 +370,6 @@ pub(super) fn xautoclaim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         Some(taken + gone.len())
     })?;
     tell_claimed(ctx.db, key, (group, consumer), &claimed, &gone);
-    ctx.db.journal.add_dirty(changed.flatten().unwrap_or(0) as u64);
+    ctx.db.change_log.add_dirty(changed.flatten().unwrap_or(0) as u64);
     Ok(())
 }

@@ -56,7 +56,7 @@ fn expect_stream(ctx: &mut Context<'_>, args: Args<'_>, needs_group: bool) -> Re
 /// Says an event of a group: the stream itself has not changed, and nobody's transaction breaks.
 fn group_changed(ctx: &mut Context<'_>, event: &'static str, key: &[u8]) {
     ctx.db.event(EventClasses::STREAM, event, key);
-    ctx.db.journal.add_dirty(1);
+    ctx.db.change_log.add_dirty(1);
 }
 
 pub(super) fn create(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -82,7 +82,7 @@ pub(super) fn create(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
     if last_id.is_none() {
         let selected = ctx.db.selected();
-        ctx.db.journal.touched(selected, key);
+        ctx.db.change_log.touched(selected, key);
         ctx.db.event(EventClasses::STREAM, "xgroup-create", key);
     } else {
         group_changed(ctx, "xgroup-create", key);
@@ -122,7 +122,7 @@ pub(super) fn destroy(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         group_changed(ctx, "xgroup-destroy", key);
         // Consumers that wait for the group are to hear that it is gone.
         let selected = ctx.db.selected();
-        ctx.db.journal.ready(selected, key);
+        ctx.db.change_log.ready(selected, key);
     }
     ctx.reply.integer(removed.is_some().into());
     Ok(())
@@ -131,8 +131,8 @@ pub(super) fn destroy(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 pub(super) fn create_consumer(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     expect_stream(ctx, args, true)?;
     let (key, group, consumer) = (args.at(2), args.at(3), args.at(4));
-    let created = ctx.db.change(key, |stream: &mut Stream, means| {
-        stream.group_mut(group)?.create_consumer(consumer, means.now_ms)
+    let created = ctx.db.change(key, |stream: &mut Stream, context| {
+        stream.group_mut(group)?.create_consumer(consumer, context.now_ms)
     })?;
     let created = created.flatten().is_some();
     if created {
@@ -219,7 +219,7 @@ pub(super) fn xsetid(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         stream.set_counters(last_id, counters.entries_added, counters.max_deleted_id);
     })?;
     ctx.db.event(EventClasses::STREAM, "xsetid", key);
-    ctx.db.journal.add_dirty(1);
+    ctx.db.change_log.add_dirty(1);
     ctx.reply.ok();
     Ok(())
 }

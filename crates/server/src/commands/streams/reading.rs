@@ -228,14 +228,14 @@ fn with_last_ids(args: Args<'_>, reading: &Reading<'_>, after: &[StreamId]) -> O
 
 /// What XREADGROUP reads of a stream.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum ReadFrom {
     /// `>`
     New,
     /// What is pending for the consumer above an id.
     PendingAfter(StreamId),
 }
 
-fn wanted(text: &[u8]) -> Result<Wanted, ClientError> {
+fn wanted(text: &[u8]) -> Result<ReadFrom, ClientError> {
     let meaningless = |symbol: &str| {
         ClientError::formatted(format!(
             "ERR The {symbol} ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The {symbol} ID would just return an empty result set."
@@ -244,11 +244,11 @@ fn wanted(text: &[u8]) -> Result<Wanted, ClientError> {
     match text {
         b"$" => Err(meaningless("$")),
         b"+" => Err(meaningless("+")),
-        b">" => Ok(Wanted::New),
+        b">" => Ok(ReadFrom::New),
         text => Ok(match ids::strict(text, 0)? {
             // The greatest id is how `>` used to be told apart, and still means it.
-            StreamId::MAX => Wanted::New,
-            id => Wanted::PendingAfter(id),
+            StreamId::MAX => ReadFrom::New,
+            id => ReadFrom::PendingAfter(id),
         }),
     }
 }
@@ -274,12 +274,12 @@ pub(super) fn xreadgroup(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         ctx.db.figures.hits += 1;
         let has_any = see_consumer(ctx, key, group, consumer)?;
         match wanted {
-            Wanted::New if !has_any => {}
-            Wanted::New => {
+            ReadFrom::New if !has_any => {}
+            ReadFrom::New => {
                 answer.stream(ctx, key);
                 answer_new(ctx, key, (group, consumer), &reading)?;
             }
-            Wanted::PendingAfter(after) => {
+            ReadFrom::PendingAfter(after) => {
                 answer.stream(ctx, key);
                 answer_pending(ctx, key, (group, consumer), after, reading.count_max())?;
             }
@@ -298,22 +298,22 @@ pub(super) fn see_consumer(
     group: &[u8],
     consumer: &[u8],
 ) -> Result<bool, ClientError> {
-    let seen = ctx.db.change(key, |stream: &mut Stream, means| {
+    let seen = ctx.db.change(key, |stream: &mut Stream, context| {
         let last = stream.last_live_id();
         let group = stream.group_mut(group)?;
         let has_any = last.is_some_and(|last| last > group.last_id);
         if let Some(known) = group.find_consumer(consumer) {
-            group.consumer_mut(known).seen_ms = means.now_ms;
+            group.consumer_mut(known).seen_ms = context.now_ms;
             return Some((has_any, false));
         }
-        group.create_consumer(consumer, means.now_ms);
+        group.create_consumer(consumer, context.now_ms);
         Some((has_any, true))
     })?;
     let (has_any, is_new) = seen.flatten().unwrap_or_default();
     if is_new {
         ctx.db.event(EventClasses::STREAM, "xgroup-createconsumer", key);
         ctx.db.instead(&[b"XGROUP", b"CREATECONSUMER", key, group, consumer]);
-        ctx.db.journal.add_dirty(1);
+        ctx.db.change_log.add_dirty(1);
     }
     Ok(has_any)
 }
@@ -324,10 +324,10 @@ fn answer_new(ctx: &mut Context<'_>, key: &[u8], who: (&[u8], &[u8]), reading: &
     let reply = &mut *ctx.reply;
     let (group, consumer) = who;
     let mut read = Vec::new();
-    let answered = ctx.db.change(key, |stream: &mut Stream, means| {
+    let answered = ctx.db.change(key, |stream: &mut Stream, context| {
         let consumer = stream.group(group)?.find_consumer(consumer)?;
         let (count_max, no_acknowledge) = (reading.count_max() as u64, reading.no_acknowledge);
-        stream.read_new(group, consumer, count_max, no_acknowledge, means.now_ms, |_, entry, _| {
+        stream.read_new(group, consumer, count_max, no_acknowledge, context.now_ms, |_, entry, _| {
             read.push(entry.id);
             reply_entry(&entry, reply);
         })
@@ -336,14 +336,14 @@ fn answer_new(ctx: &mut Context<'_>, key: &[u8], who: (&[u8], &[u8]), reading: &
     ctx.reply.end_array(mark, answered as usize);
     tell_pending(ctx.db, key, group, &read);
     tell_position(ctx.db, key, group);
-    ctx.db.journal.add_dirty(1);
+    ctx.db.change_log.add_dirty(1);
     Ok(())
 }
 
 /// Tells for whom entries are pending now, and since when.
 pub(super) fn tell_pending(db: &mut Db, key: &[u8], group: &[u8], ids: &[StreamId]) {
-    db.journal.not_verbatim();
-    if !db.journal.recording {
+    db.change_log.not_verbatim();
+    if !db.change_log.recording {
         return;
     }
     for &id in ids {
@@ -358,8 +358,8 @@ pub(super) fn tell_pending(db: &mut Db, key: &[u8], group: &[u8], ids: &[StreamI
 
 /// Tells how far a group has read.
 pub(super) fn tell_position(db: &mut Db, key: &[u8], group: &[u8]) {
-    db.journal.not_verbatim();
-    if !db.journal.recording {
+    db.change_log.not_verbatim();
+    if !db.change_log.recording {
         return;
     }
     let Some(state) = db.stored::<Stream>(key).and_then(|stream| stream.group(group)) else { return };
@@ -380,9 +380,10 @@ fn answer_pending(
     let reply = &mut *ctx.reply;
     let (group, consumer) = who;
     let mut read = Vec::new();
-    let answered = ctx.db.change(key, |stream: &mut Stream, means| {
+    let answered = ctx.db.change(key, |stream: &mut Stream, context| {
         let consumer = stream.group(group)?.find_consumer(consumer)?;
-        stream.read_pending(group, consumer, after, count_max as u64, means.now_ms, |id, entry| match entry {
+        stream.read_pending(group, consumer, after, count_max as u64, context.now_ms, |id, entry| match entry
+        {
             Some(entry) => {
                 read.push(id);
                 reply_entry(&entry, reply);
@@ -397,6 +398,6 @@ fn answer_pending(
     let answered = answered.flatten().unwrap_or(0);
     ctx.reply.end_array(mark, answered as usize);
     tell_pending(ctx.db, key, group, &read);
-    ctx.db.journal.add_dirty(1);
+    ctx.db.change_log.add_dirty(1);
     Ok(())
 }

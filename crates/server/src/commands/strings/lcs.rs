@@ -64,8 +64,10 @@ impl Table {
 
 pub(super) fn lcs(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let not_strings = |_| ClientError::text("ERR The specified keys must contain string values");
-    let a = ctx.db.read_text(args.at(1)).map_err(not_strings)?.map(|text| text.to_vec()).unwrap_or_default();
-    let b = ctx.db.read_text(args.at(2)).map_err(not_strings)?.map(|text| text.to_vec()).unwrap_or_default();
+    let a =
+        ctx.db.read_string(args.at(1)).map_err(not_strings)?.map(|text| text.to_vec()).unwrap_or_default();
+    let b =
+        ctx.db.read_string(args.at(2)).map_err(not_strings)?.map(|text| text.to_vec()).unwrap_or_default();
     let options = parse(args)?;
     if options.len && options.idx {
         return Err(ClientError::text("ERR If you want both the length and indexes, please just use IDX."));

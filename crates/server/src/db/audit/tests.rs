@@ -6,7 +6,7 @@ use structures::hash::HashSeed;
 
 fn db() -> Db {
     let mut db = Db::new(2, HashSeed::new(1, 2), 3);
-    db.journal.recording = true;
+    db.change_log.recording = true;
     push(&mut db, b"list");
     db.changed(EventClasses::LIST, "rpush", b"list");
     settle(&mut db);
@@ -19,8 +19,8 @@ fn push(db: &mut Db, key: &[u8]) {
 }
 
 fn settle(db: &mut Db) {
-    db.journal.take();
-    db.journal.audit.forget_unpropagated();
+    db.change_log.take();
+    db.change_log.audit.forget_unpropagated();
 }
 
 fn effect(words: &[&[u8]]) -> Effect {
@@ -33,7 +33,7 @@ fn effect(words: &[&[u8]]) -> Effect {
 fn a_value_changed_in_place_must_be_said() {
     let mut db = db();
     push(&mut db, b"list");
-    db.journal.take();
+    db.change_log.take();
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn another_key_that_is_said_does_not_stand_for_it() {
     push(&mut db, b"list");
     db.changed(EventClasses::LIST, "rpush", b"lists");
     db.with_database(1, |db| db.changed(EventClasses::LIST, "rpush", b"list"));
-    db.journal.take();
+    db.change_log.take();
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_string_edited_in_place_must_be_said_whatever_the_edit_answers() {
     db.changed(EventClasses::STRING, "set", b"text");
     settle(&mut db);
     db.edit_text_if(b"text", |text| (text.push(b'!'), false)).unwrap();
-    db.journal.take();
+    db.change_log.take();
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_string_edited_in_place_must_be_said_whatever_the_edit_answers() {
 fn a_key_that_gets_an_expiry_must_be_said() {
     let mut db = db();
     db.set_expiry(b"list", Some(i64::MAX));
-    db.journal.take();
+    db.change_log.take();
 }
 
 #[test]
@@ -70,8 +70,8 @@ fn a_key_that_gets_an_expiry_must_be_said() {
 fn both_databases_that_are_exchanged_must_be_said() {
     let mut db = db();
     db.swap(0, 1);
-    db.journal.flushed(Some(0));
-    db.journal.take();
+    db.change_log.flushed(Some(0));
+    db.change_log.take();
 }
 
 #[test]
@@ -79,10 +79,10 @@ fn what_has_not_changed_may_be_said_or_not() {
     let mut db = db();
     db.change(b"list", |list: &mut List, _| list.len()).unwrap();
     db.edit_text_if(b"text", |text| (text.push(b'!'), false)).unwrap();
-    db.journal.take();
-    db.journal.audit.check_propagated(&[]);
+    db.change_log.take();
+    db.change_log.audit.check_propagated(&[]);
     db.changed(EventClasses::LIST, "rpush", b"list");
-    db.journal.take();
+    db.change_log.take();
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn what_was_said_must_be_propagated() {
     let mut db = db();
     push(&mut db, b"list");
     db.changed(EventClasses::LIST, "rpush", b"list");
-    db.journal.audit.check_propagated(&[effect(&[b"RPUSH", b"lists", b"element"])]);
+    db.change_log.audit.check_propagated(&[effect(&[b"RPUSH", b"lists", b"element"])]);
 }
 
 #[test]
@@ -100,8 +100,8 @@ fn an_effect_names_what_has_changed() {
     push(&mut db, b"list");
     db.changed(EventClasses::LIST, "rpush", b"list");
     db.swap(0, 1);
-    db.journal.swapped(0, 1);
-    db.journal.audit.check_propagated(&[effect(&[b"RPUSH", b"list", b"element"])]);
+    db.change_log.swapped(0, 1);
+    db.change_log.audit.check_propagated(&[effect(&[b"RPUSH", b"list", b"element"])]);
 }
 
 #[test]
@@ -109,8 +109,8 @@ fn an_effect_names_what_has_changed() {
 fn an_exchange_must_be_propagated() {
     let mut db = db();
     db.swap(0, 1);
-    db.journal.swapped(0, 1);
-    db.journal.audit.check_propagated(&[]);
+    db.change_log.swapped(0, 1);
+    db.change_log.audit.check_propagated(&[]);
 }
 
 /// Nobody that watches the stream hears of it, but a copy needs it.
@@ -123,6 +123,6 @@ fn groups_must_be_propagated() {
     settle(&mut db);
     db.change(b"stream", |stream: &mut Stream, _| stream.create_group(b"group", StreamId::MIN, None))
         .unwrap();
-    db.journal.take();
-    db.journal.audit.check_propagated(&[]);
+    db.change_log.take();
+    db.change_log.audit.check_propagated(&[]);
 }

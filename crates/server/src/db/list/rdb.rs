@@ -2,7 +2,7 @@
 
 use super::{End, List};
 use crate::db::collection::Collection;
-use crate::db::rdb::{ReadMeans, Result, corrupt, ziplist_elements};
+use crate::db::rdb::{ReadContext, Result, corrupt, ziplist_elements};
 use std::io::{self, Read, Write};
 use structures::listpack::Listpack;
 use structures::packed_list::NodeContents;
@@ -34,10 +34,10 @@ impl List {
     pub(in crate::db) fn read_rdb<R: Read>(
         reader: &mut Reader<R>,
         kind: u8,
-        means: &mut ReadMeans<'_>,
+        context: &mut ReadContext<'_>,
     ) -> Result<List> {
         const ZIPLIST: &str = "List ziplist integrity check failed.";
-        let mut list = <List as Collection>::new(means.limits, means.seed);
+        let mut list = <List as Collection>::new(context.limits, context.seed);
         // What a reference server keeps in more than one node stays so, however little it is.
         let mut nodes = 1;
         match kind {
@@ -53,7 +53,7 @@ impl List {
             }
             _ => nodes = list.read_nodes(reader, kind)?,
         }
-        list.completed(means.limits);
+        list.completed(context.limits);
         list.outgrown |= nodes > 1;
         Ok(list)
     }

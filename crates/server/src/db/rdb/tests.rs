@@ -13,15 +13,15 @@ fn empty_db() -> Db {
     db
 }
 
-/// Strings of every form, and each collection in each of its encodings.
+/// Strings of every encoding, and each collection in each of its encodings.
 fn every_encoding() -> Db {
     let mut db = empty_db();
     for (key, text) in
         [("integer", &b"12345"[..]), ("text", b"hello world"), ("empty", b""), ("zero", b"007")]
     {
-        db.put_text(key.as_bytes(), text, Some(2_000_000));
+        db.put_string(key.as_bytes(), text, Some(2_000_000));
     }
-    db.put_text(b"large", &[b'x'; 5000], None);
+    db.put_string(b"large", &[b'x'; 5000], None);
     for (key, count, width) in [("few", 3, 3), ("many", 700, 5), ("wide", 3, 300)] {
         let element = |n: usize| format!("{n:0width$}e").into_bytes();
         add_collections(&mut db, key, count, &element);
@@ -31,28 +31,40 @@ fn every_encoding() -> Db {
     let mut hash = Hash::new(&db.limits.clone(), SEED);
     let limits = db.limits.clone();
     let mut random = Random::new(1);
-    let mut means = Means { limits: &limits, seed: SEED, random: &mut random, now_ms: 0, due_fields: None };
-    hash.set(b"stays", b"1", FieldExpiry::Clear, &mut means);
-    hash.set(b"goes", b"2", FieldExpiry::At(5_000_000), &mut means);
+    let mut context = CollectionContext {
+        limits: &limits,
+        seed: SEED,
+        random: &mut random,
+        now_ms: 0,
+        expired_fields: None,
+    };
+    hash.set(b"stays", b"1", FieldExpiry::Clear, &mut context);
+    hash.set(b"goes", b"2", FieldExpiry::At(5_000_000), &mut context);
     db.store_collection(b"expiring", hash);
     db.store_collection(b"stream", sample_stream(&limits));
-    db.journal.flushed(None);
-    db.journal.take();
+    db.change_log.flushed(None);
+    db.change_log.take();
     db
 }
 
 fn add_collections(db: &mut Db, key: &str, count: usize, element: &dyn Fn(usize) -> Vec<u8>) {
     let limits = db.limits.clone();
     let mut random = Random::new(1);
-    let mut means = Means { limits: &limits, seed: SEED, random: &mut random, now_ms: 0, due_fields: None };
+    let mut context = CollectionContext {
+        limits: &limits,
+        seed: SEED,
+        random: &mut random,
+        now_ms: 0,
+        expired_fields: None,
+    };
     let (mut list, mut set) = (List::new(&limits, SEED), Set::new(&limits, SEED));
     let (mut hash, mut sorted) = (Hash::new(&limits, SEED), SortedSet::new(&limits, SEED));
     for n in 0..count {
         let element = element(n);
         list.push(End::Right, &element);
-        set.add(&element, &means);
-        hash.set(&element, &element, FieldExpiry::Clear, &mut means);
-        sorted.insert(&element, n as f64 * 1.5 - 7.0, &means).unwrap();
+        set.add(&element, &context);
+        hash.set(&element, &element, FieldExpiry::Clear, &mut context);
+        sorted.insert(&element, n as f64 * 1.5 - 7.0, &context).unwrap();
     }
     list.completed(&limits);
     db.store_collection(format!("list:{key}").as_bytes(), list);
@@ -88,8 +100,8 @@ fn restore(db: &mut Db, key: &[u8], payload: &[u8]) -> Result<Loaded> {
     let mut reader = Reader::small(payload, payload.len());
     let kind = reader.byte()?;
     let result = db.load_value(&mut reader, kind, key, LoadedKey { replaces: true, ..LoadedKey::default() });
-    db.journal.flushed(None);
-    db.journal.take();
+    db.change_log.flushed(None);
+    db.change_log.take();
     result
 }
 
@@ -114,8 +126,8 @@ fn every_value_comes_back_as_it_was() {
         for key in ["integer", "text", "empty", "zero"] {
             plain.set_expiry(key.as_bytes(), None);
         }
-        plain.journal.flushed(None);
-        plain.journal.take();
+        plain.change_log.flushed(None);
+        plain.change_log.take();
         assert_eq!(copy.digest(), plain.digest());
     }
 }
@@ -167,8 +179,8 @@ fn use_it(db: &mut Db) {
     })
     .ok();
     db.remove(b"copy");
-    db.journal.flushed(None);
-    db.journal.take();
+    db.change_log.flushed(None);
+    db.change_log.take();
 }
 
 /// Payloads of old servers, as their documentation of formats gives them.
@@ -221,7 +233,7 @@ fn loosely_written_payloads_behave_like_others() {
         let hash: &Hash = db.stored(b"key").unwrap();
         assert!(hash.contains(b"5", 0) && hash.contains(b"-0", 0) && !hash.contains(b"0", 0));
         assert_eq!(
-            db.change(b"key", |hash: &mut Hash, mut means| hash.remove(b"5", &mut means)).unwrap(),
+            db.change(b"key", |hash: &mut Hash, mut context| hash.remove(b"5", &mut context)).unwrap(),
             Some(true)
         );
         restore_loose(&mut db, kind::SET_LISTPACK, &[five, b"\x8205", b"\x82-0"]).unwrap();
@@ -245,8 +257,8 @@ fn loosely_written_payloads_behave_like_others() {
         restore(&mut db, b"key", &payload).unwrap();
         let removed = db.change(b"key", |list: &mut List, _| list.remove_equal(b"5", End::Left, 0));
         assert_eq!(removed.unwrap(), Some(3));
-        db.journal.flushed(None);
-        db.journal.take();
+        db.change_log.flushed(None);
+        db.change_log.take();
     }
 }
 

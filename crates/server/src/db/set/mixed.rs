@@ -6,7 +6,7 @@
 //! 2. No member of `others` is the canonical text of an integer.
 
 use crate::db::layout::Layout;
-use crate::db::object::Text;
+use crate::db::object::StringValue;
 use structures::hash::HashSeed;
 use structures::integer_set::{IntegerSet, cursor};
 use structures::packed_map::{CURSORS_END, PackedSet, Probe};
@@ -91,33 +91,38 @@ impl Mixed {
 
     /// Visits members until one satisfies `visit`; whether one did. Integers come first: a set that is read in this
     /// order becomes as it was.
-    pub fn any(&self, visit: &mut dyn FnMut(Text<'_>) -> bool) -> bool {
-        self.integers.iter().any(|value| visit(Text::Integer(value)))
-            || self.others.iter().any(|member| visit(Text::Bytes(member)))
+    pub fn any(&self, visit: &mut dyn FnMut(StringValue<'_>) -> bool) -> bool {
+        self.integers.iter().any(|value| visit(StringValue::Integer(value)))
+            || self.others.iter().any(|member| visit(StringValue::Bytes(member)))
     }
 
     /// As [`super::Set::scan`]. The packed pages come first: whoever has begun to scan a set that held all members
     /// in packed pages, before it was saved and loaded, meets the integers after them.
-    pub fn scan(&self, cursor: u64, wanted: usize, visit: &mut dyn FnMut(Text<'_>)) -> u64 {
+    pub fn scan(&self, cursor: u64, wanted: usize, visit: &mut dyn FnMut(StringValue<'_>)) -> u64 {
         if cursor >= cursor::FIRST {
-            return self.integers.scan(cursor, wanted, |value| visit(Text::Integer(value)));
+            return self.integers.scan(cursor, wanted, |value| visit(StringValue::Integer(value)));
         }
-        match self.others.scan(cursor, wanted, &mut |member| visit(Text::Bytes(member))) {
+        match self.others.scan(cursor, wanted, &mut |member| visit(StringValue::Bytes(member))) {
             0 => cursor::START,
             next => next,
         }
     }
 
     /// One member, each as likely as any other.
-    pub fn random(&self, random: &mut Random) -> Option<Text<'_>> {
+    pub fn random(&self, random: &mut Random) -> Option<StringValue<'_>> {
         if random.below(self.len() as u64) < self.integers.len() {
-            return self.integers.random(random).map(Text::Integer);
+            return self.integers.random(random).map(StringValue::Integer);
         }
-        self.others.random(random).map(Text::Bytes)
+        self.others.random(random).map(StringValue::Bytes)
     }
 
     /// As [`super::Set::random_distinct`]: lots decide how many come out of which part.
-    pub fn random_distinct(&self, wanted: usize, random: &mut Random, visit: &mut dyn FnMut(Text<'_>)) {
+    pub fn random_distinct(
+        &self,
+        wanted: usize,
+        random: &mut Random,
+        visit: &mut dyn FnMut(StringValue<'_>),
+    ) {
         let (mut integers_left, mut left) = (self.integers.len(), self.len() as u64);
         let mut integers_wanted = 0;
         let wanted = wanted.min(self.len());
@@ -127,8 +132,8 @@ impl Mixed {
             integers_left -= u64::from(is_integer);
             left -= 1;
         }
-        self.integers.random_distinct(integers_wanted, random, |value| visit(Text::Integer(value)));
+        self.integers.random_distinct(integers_wanted, random, |value| visit(StringValue::Integer(value)));
         let others_wanted = wanted - integers_wanted as usize;
-        self.others.random_distinct(others_wanted, random, &mut |member| visit(Text::Bytes(member)));
+        self.others.random_distinct(others_wanted, random, &mut |member| visit(StringValue::Bytes(member)));
     }
 }

@@ -1,13 +1,13 @@
 use super::*;
 use crate::config::Config;
-use crate::db::rdb::ReadMeans;
+use crate::db::rdb::ReadContext;
 use std::collections::BTreeSet;
 use wire::rdb::{Reader, Writer};
 
 const SEED: HashSeed = HashSeed::new(5, 6);
 
-fn means<'a>(limits: &'a EncodingLimits, random: &'a mut Random) -> Means<'a> {
-    Means { limits, seed: SEED, random, now_ms: 0, due_fields: None }
+fn context<'a>(limits: &'a EncodingLimits, random: &'a mut Random) -> CollectionContext<'a> {
+    CollectionContext { limits, seed: SEED, random, now_ms: 0, expired_fields: None }
 }
 
 fn members(set: &Set) -> BTreeSet<Vec<u8>> {
@@ -54,14 +54,14 @@ fn compare(set: &Set, model: &BTreeSet<Vec<u8>>, limits: &EncodingLimits, random
     let mut writer = Writer::new(Vec::new(), false, false);
     set.write_rdb(&mut writer).unwrap();
     let bytes = writer.finish_payload().unwrap();
-    let mut read = ReadMeans { limits, seed: SEED, random, fields_due_before_ms: None };
+    let mut read = ReadContext { limits, seed: SEED, random, fields_expired_before_ms: None };
     let again =
         Set::read_rdb(&mut Reader::small(&bytes[..], bytes.len()), set.rdb_kind(), &mut read).unwrap();
     assert_eq!(&members(&again), model);
     assert_eq!(members(&set.clone()), members(&again));
 }
 
-/// Random operations, integers and others in turn, so that sets take every form and leave it again.
+/// Random operations, integers and others in turn, so that sets take every encoding and leave it again.
 #[test]
 fn every_form_matches_a_tree() {
     for seed in 0..6 {
@@ -88,7 +88,7 @@ fn every_form_matches_a_tree() {
             if removes {
                 assert_eq!(set.remove(&member), model.remove(&member));
             } else {
-                assert_eq!(set.add(&member, &means(&limits, &mut lots)), model.insert(member));
+                assert_eq!(set.add(&member, &context(&limits, &mut lots)), model.insert(member));
             }
             if step % 3_000 == 2_999 && phase > 2 {
                 // The rest of one kind.
@@ -119,10 +119,10 @@ fn many_integers_are_not_converted_at_once() {
     let mut random = Random::new(1);
     let mut set = Set::new(&limits, SEED);
     for number in 0..20_000i64 {
-        set.add((number * 7_919).to_string().as_bytes(), &means(&limits, &mut random));
+        set.add((number * 7_919).to_string().as_bytes(), &context(&limits, &mut random));
     }
     let before = set.memory_bytes();
-    assert!(set.add(b"other", &means(&limits, &mut random)));
+    assert!(set.add(b"other", &context(&limits, &mut random)));
     assert!(set.memory_bytes() < before + 512, "{} after {before}", set.memory_bytes());
     assert_eq!((set.encoding_name(), set.len()), ("hashtable", 20_001));
     assert!(set.remove(b"other"));

@@ -1,7 +1,7 @@
 //! A small sorted set as a compact list: member, score, member, score... in ascending order, as RDB files have it.
 
 use crate::db::layout::Layout;
-use crate::db::object::Text;
+use crate::db::object::StringValue;
 use std::cmp::Ordering;
 use std::ops::Range;
 use structures::listpack::{Element, Listpack, Position};
@@ -12,10 +12,10 @@ pub struct Compact {
     list: Listpack,
 }
 
-fn text(element: Element<'_>) -> Text<'_> {
+fn text(element: Element<'_>) -> StringValue<'_> {
     match element {
-        Element::Integer(n) => Text::Integer(n),
-        Element::Bytes(bytes) => Text::Bytes(bytes),
+        Element::Integer(n) => StringValue::Integer(n),
+        Element::Bytes(bytes) => StringValue::Bytes(bytes),
     }
 }
 
@@ -68,7 +68,7 @@ impl Compact {
     }
 
     /// All pairs with the position of their members.
-    fn pairs(&self) -> impl Iterator<Item = (Position, Text<'_>, f64)> {
+    fn pairs(&self) -> impl Iterator<Item = (Position, StringValue<'_>, f64)> {
         let mut at = self.list.first();
         std::iter::from_fn(move || {
             let member = at?;
@@ -165,7 +165,7 @@ impl Compact {
         &self,
         range: Range<usize>,
         reverse: bool,
-        visit: &mut dyn FnMut(Text<'_>, f64) -> bool,
+        visit: &mut dyn FnMut(StringValue<'_>, f64) -> bool,
     ) {
         let count = range.end.min(self.len()).saturating_sub(range.start);
         if !reverse {
@@ -183,7 +183,11 @@ impl Compact {
         }
     }
 
-    pub fn remove_range(&mut self, range: Range<usize>, removed: &mut dyn FnMut(Text<'_>, f64)) -> usize {
+    pub fn remove_range(
+        &mut self,
+        range: Range<usize>,
+        removed: &mut dyn FnMut(StringValue<'_>, f64),
+    ) -> usize {
         let count = range.end.min(self.len()).saturating_sub(range.start);
         self.for_range(range.clone(), false, &mut |member, score| {
             removed(member, score);

@@ -1,10 +1,10 @@
 //! Sorted sets in files.
 
 use super::compact::Compact;
-use super::{Form, Insertion, SortedSet};
+use super::{Encoding, Insertion, SortedSet};
 use crate::db::collection::Collection;
 use crate::db::rdb::{
-    FirstError, ReadMeans, Result, corrupt, listpack_text, unique_listpack, unique_ziplist, write_text,
+    FirstError, ReadContext, Result, corrupt, listpack_value, unique_listpack, unique_ziplist, write_text,
 };
 use std::io::{self, Read, Write};
 use structures::listpack::Listpack;
@@ -24,13 +24,13 @@ struct Run {
 
 impl SortedSet {
     pub(in crate::db) fn rdb_kind(&self) -> u8 {
-        if matches!(self.form, Form::Compact(_)) { kind::ZSET_LISTPACK } else { kind::ZSET_2 }
+        if matches!(self.encoding, Encoding::Compact(_)) { kind::ZSET_LISTPACK } else { kind::ZSET_2 }
     }
 
     /// Large sets are written from the highest score down: that is the order in which they are read fastest, there
     /// and here.
     pub(in crate::db) fn write_rdb<W: Write>(&self, writer: &mut Writer<W>) -> io::Result<()> {
-        if let Form::Compact(compact) = &self.form {
+        if let Encoding::Compact(compact) = &self.encoding {
             return writer.string(compact.as_bytes());
         }
         writer.length(self.len() as u64)?;
@@ -48,7 +48,7 @@ impl SortedSet {
     pub(in crate::db) fn read_rdb<R: Read>(
         reader: &mut Reader<R>,
         kind: u8,
-        means: &mut ReadMeans<'_>,
+        context: &mut ReadContext<'_>,
     ) -> Result<SortedSet> {
         const LISTPACK: &str = "Zset listpack integrity check failed.";
         const ZIPLIST: &str = "Zset ziplist integrity check failed.";
@@ -57,50 +57,55 @@ impl SortedSet {
                 reader.string()?.with_bytes(|bytes| unique_listpack(bytes, 2, LISTPACK))?
             }
             kind::ZSET_ZIPLIST => reader.string()?.with_bytes(|bytes| unique_ziplist(bytes, 2, ZIPLIST))?,
-            _ => return Self::read_table(reader, kind, means),
+            _ => return Self::read_table(reader, kind, context),
         };
-        Self::of_listpack(list, means)
+        Self::of_listpack(list, context)
     }
 
     /// Keeps the list if it is small enough, its scores are numbers, and it is in order.
-    fn of_listpack(list: Listpack, means: &mut ReadMeans<'_>) -> Result<SortedSet> {
+    fn of_listpack(list: Listpack, context: &mut ReadContext<'_>) -> Result<SortedSet> {
         let mut pairs = Vec::with_capacity(list.len() / 2);
         let mut elements = list.iter();
         while let (Some(member), Some(score)) = (elements.next(), elements.next()) {
-            let score = listpack_text(score).with_bytes(wire::number::parse_f64);
+            let score = listpack_value(score).with_bytes(wire::number::parse_f64);
             let Some(score) = score.filter(|score| !score.is_nan()) else {
                 return corrupt("Zset listpack with NAN score detected");
             };
-            pairs.push((listpack_text(member).to_vec(), score));
+            pairs.push((listpack_value(member).to_vec(), score));
         }
         let in_order = pairs.is_sorted_by(|(a, a_score), (b, b_score)| {
             a_score.total_cmp(b_score).then_with(|| a.cmp(b)).is_lt()
         });
         // Which is 0 here, and would stand before it.
         let has_minus_zero = pairs.iter().any(|(_, score)| *score == 0.0 && score.is_sign_negative());
-        if in_order && !has_minus_zero && pairs.len() <= means.limits.sorted_set_listpack_entries_max {
-            return Ok(SortedSet { form: Form::Compact(Compact::of_listpack(list)) });
+        if in_order && !has_minus_zero && pairs.len() <= context.limits.sorted_set_listpack_entries_max {
+            return Ok(SortedSet { encoding: Encoding::Compact(Compact::of_listpack(list)) });
         }
-        let mut set = <SortedSet as Collection>::new(means.limits, means.seed);
+        let mut set = <SortedSet as Collection>::new(context.limits, context.seed);
         for (member, score) in &pairs {
-            set.add_new(member, *score, means)?;
+            set.add_new(member, *score, context)?;
         }
         Ok(set)
     }
 
-    fn add_new(&mut self, member: &[u8], score: f64, means: &mut ReadMeans<'_>) -> Result<()> {
-        match self.insert(member, score, &means.means()) {
+    fn add_new(&mut self, member: &[u8], score: f64, context: &mut ReadContext<'_>) -> Result<()> {
+        match self.insert(member, score, &context.context()) {
             Ok(Insertion::Added) => Ok(()),
             Ok(_) => corrupt("Duplicate zset fields detected"),
             Err(_) => corrupt("A sorted set has more members than it can"),
         }
     }
 
-    fn read_table<R: Read>(reader: &mut Reader<R>, kind: u8, means: &mut ReadMeans<'_>) -> Result<SortedSet> {
+    fn read_table<R: Read>(
+        reader: &mut Reader<R>,
+        kind: u8,
+        context: &mut ReadContext<'_>,
+    ) -> Result<SortedSet> {
         let len = reader.length()?;
-        let mut set = <SortedSet as Collection>::new(means.limits, means.seed);
-        let is_large = len > means.limits.sorted_set_listpack_entries_max as u64;
-        let mut loader = (is_large && !means.limits.sorted_set_skip_list).then(|| Loader::new(means.seed));
+        let mut set = <SortedSet as Collection>::new(context.limits, context.seed);
+        let is_large = len > context.limits.sorted_set_listpack_entries_max as u64;
+        let mut loader =
+            (is_large && !context.limits.sorted_set_skip_list).then(|| Loader::new(context.seed));
         let mut run = Run::default();
         for _ in 0..len {
             reader.string()?.with_bytes(|member| run.members.extend_from_slice(member));
@@ -110,10 +115,10 @@ impl SortedSet {
             }
             run.ends.push((run.members.len(), score));
             if run.ends.len() == RUN_MEMBERS {
-                set.add_run(&mut loader, &mut run, means)?;
+                set.add_run(&mut loader, &mut run, context)?;
             }
         }
-        set.add_run(&mut loader, &mut run, means)?;
+        set.add_run(&mut loader, &mut run, context)?;
         set.take_over(loader)?;
         Ok(set)
     }
@@ -124,7 +129,7 @@ impl SortedSet {
         &mut self,
         loader: &mut Option<Loader>,
         run: &mut Run,
-        means: &mut ReadMeans<'_>,
+        context: &mut ReadContext<'_>,
     ) -> Result<()> {
         let mut start = 0;
         let mut pairs: Vec<(&[u8], f64)> = Vec::with_capacity(run.ends.len());
@@ -140,7 +145,7 @@ impl SortedSet {
         if !loader.as_mut().is_some_and(|loader| loader.add(&pairs)) {
             self.take_over(loader.take())?;
             for (member, score) in pairs {
-                self.add_new(member, score, means)?;
+                self.add_new(member, score, context)?;
             }
         }
         run.members.clear();
@@ -152,7 +157,7 @@ impl SortedSet {
     fn take_over(&mut self, loader: Option<Loader>) -> Result<()> {
         let Some(loader) = loader else { return Ok(()) };
         let Ok(tree) = loader.finish() else { return corrupt("Duplicate zset fields detected") };
-        self.form = Form::Tree(UnalignedBox::new(tree));
+        self.encoding = Encoding::Tree(UnalignedBox::new(tree));
         Ok(())
     }
 }

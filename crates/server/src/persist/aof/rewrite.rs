@@ -1,7 +1,7 @@
 //! The data as the fewest commands that make it: a base without RDB (`aof-use-rdb-preamble no`).
 
 use crate::db::hash::Hash;
-use crate::db::object::{Object, Text, Value};
+use crate::db::object::{Object, StringValue, Value};
 use crate::db::sorted_set::SortedSet;
 use crate::db::stream::{Group, Stream, StreamId};
 use crate::db::{Db, Set};
@@ -93,8 +93,8 @@ pub fn write_commands<W: Write>(
 fn write_value<W: Write>(sink: &mut W, key: &[u8], value: &Value<'_>) -> io::Result<()> {
     match value.entry().value() {
         Stored::Inline(bytes) => command(sink, &[b"SET", key, bytes]),
-        Stored::Integer(n) => command(sink, &[b"SET", key, &Text::Integer(n).to_vec()]),
-        Stored::Object(Object::Text(text)) => command(sink, &[b"SET", key, text]),
+        Stored::Integer(n) => command(sink, &[b"SET", key, &StringValue::Integer(n).to_vec()]),
+        Stored::Object(Object::String(text)) => command(sink, &[b"SET", key, text]),
         Stored::Object(Object::List(list)) => {
             let mut batch = Batch::new(sink, b"RPUSH", key, 1);
             list.for_each(0, list.len(), &mut |element| batch.add(element.to_vec()));

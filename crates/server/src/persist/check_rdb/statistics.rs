@@ -34,7 +34,7 @@ const DIGITS: u8 = 3;
 struct OfType {
     keys: u64,
     expiring: u64,
-    due: u64,
+    expired: u64,
     key_bytes: u64,
     element_counts: Histogram<u64>,
     element_bytes: Histogram<u64>,
@@ -51,7 +51,7 @@ impl OfType {
         OfType {
             keys: 0,
             expiring: 0,
-            due: 0,
+            expired: 0,
             key_bytes: 0,
             element_counts: histogram(),
             element_bytes: histogram(),
@@ -85,7 +85,7 @@ impl OfType {
         match name {
             "keys.total" => self.keys.to_string(),
             "expire_keys.total" => self.expiring.to_string(),
-            "already_expired.total" => self.due.to_string(),
+            "already_expired.total" => self.expired.to_string(),
             "keys.size" => self.key_bytes.to_string(),
             "keys.value_size" | "elements.size" => self.bytes.to_string(),
             "elements.total" => self.elements.to_string(),
@@ -122,7 +122,7 @@ impl Statistics {
         of_type.keys += 1;
         of_type.key_bytes += key.len() as u64;
         of_type.expiring += u64::from(expiry_ms.is_some());
-        of_type.due += u64::from(expiry_ms.is_some_and(|expiry_ms| expiry_ms < now_ms));
+        of_type.expired += u64::from(expiry_ms.is_some_and(|expiry_ms| expiry_ms < now_ms));
         add_value(of_type, value);
     }
 
@@ -169,7 +169,7 @@ impl Statistics {
 /// Its place in [`TYPES`].
 fn type_of(value: &ReadValue) -> Option<usize> {
     let name = match value {
-        ReadValue::Integer(_) | ReadValue::Bytes(_) | ReadValue::Object(Object::Text(_)) => "string",
+        ReadValue::Integer(_) | ReadValue::Bytes(_) | ReadValue::Object(Object::String(_)) => "string",
         ReadValue::Object(Object::List(_)) => "list",
         ReadValue::Object(Object::Set(_)) => "set",
         ReadValue::Object(Object::SortedSet(_)) => "zset",
@@ -188,7 +188,7 @@ fn add_value(of_type: &mut OfType, value: &ReadValue) {
         ReadValue::Empty | ReadValue::AllExpired => return,
     };
     let elements = match object {
-        Object::Text(text) => return add_string(of_type, text.len()),
+        Object::String(text) => return add_string(of_type, text.len()),
         Object::List(list) => {
             list.for_each(0, list.len(), &mut |element| {
                 of_type.add_element(element.with_bytes(<[u8]>::len));

@@ -16,9 +16,9 @@ pub struct LoadOptions {
     /// Versions that are not known are refused.
     pub strict: bool,
     pub verify_checksum: bool,
-    /// Keys and fields that are due are left out: not those of an append-only file's base, whose commands count on
+    /// Keys and fields that are expired are left out: not those of an append-only file's base, whose commands count on
     /// them.
-    pub drop_due: bool,
+    pub drop_expired: bool,
     /// A key that is there already gives way; otherwise it is an error.
     pub replaces: bool,
     /// Room is made in advance for no more keys than this, whatever the file says.
@@ -83,7 +83,7 @@ pub struct LoadFigures {
     pub keys_loaded: u64,
     pub keys_expired: u64,
     pub keys_expiring: u64,
-    /// Keys whose fields were all due.
+    /// Keys whose fields were all expired.
     pub keys_emptied: u64,
     pub keys_empty: u64,
 }
@@ -348,20 +348,20 @@ impl<R: Read> Loader<R> {
         self.doing = READS_VALUE;
         let prefix = std::mem::take(&mut self.prefix);
         let now_ms = self.options.now_ms;
-        let drops = self.options.drop_due;
+        let drops = self.options.drop_expired;
         let about = LoadedKey {
             expiry_ms: prefix.expiry_ms,
             access: access_of(prefix, db, now_ms),
             replaces: self.options.replaces,
-            fields_due_before_ms: drops.then_some(now_ms),
+            fields_expired_before_ms: drops.then_some(now_ms),
         };
         self.figures.keys_expiring += u64::from(prefix.expiry_ms.is_some());
         if let Some(observer) = observer {
             let value = db.read_value(&mut self.reader, kind, None)?;
             observer.key(self.db_index, &self.key, &value, prefix.expiry_ms);
             self.figures.keys_loaded += 1;
-            let due = prefix.expiry_ms.is_some_and(|at_ms| at_ms < now_ms);
-            self.figures.keys_expired += u64::from(due);
+            let expired = prefix.expiry_ms.is_some_and(|at_ms| at_ms < now_ms);
+            self.figures.keys_expired += u64::from(expired);
             return Ok(());
         }
         if drops && prefix.expiry_ms.is_some_and(|at_ms| at_ms < now_ms) {

@@ -20,8 +20,8 @@
 //! 5. The code expresses every score; `Leaf::next` and `Leaf::prev` mirror each other.
 
 use super::feature::{self, Row, Simd};
+use super::frame_of_reference::FrameOfReference;
 use super::key::Key;
-use super::score_code::ScoreCode;
 use super::slab::Slab;
 use crate::hash::HashSeed;
 use crate::prefetch::prefetch;
@@ -80,7 +80,7 @@ pub(super) struct Found {
 
 pub(super) struct Leaf {
     page: Box<[u8]>,
-    code: ScoreCode,
+    code: FrameOfReference,
     pub prev: u32,
     pub next: u32,
     count: u16,
@@ -93,7 +93,7 @@ impl Default for Leaf {
     fn default() -> Self {
         Leaf {
             page: Box::default(),
-            code: ScoreCode::EMPTY,
+            code: FrameOfReference::EMPTY,
             prev: NO_LEAF,
             next: NO_LEAF,
             count: 0,
@@ -296,7 +296,7 @@ impl Leaf {
         let mut count = parts.len();
         loop {
             let taken = &parts[..count];
-            let code = ScoreCode::fit(taken.iter().map(|&(score, _, _)| score));
+            let code = FrameOfReference::fit(taken.iter().map(|&(score, _, _)| score));
             let records: usize = taken.iter().map(|(_, _, record)| record.len()).sum();
             let bytes = count * (3 + code.width()) + records;
             if bytes > page_max {
@@ -334,7 +334,7 @@ impl Leaf {
     fn make_room(&mut self, score: u64, record_len: usize, page_max: usize) -> bool {
         let code = match self.code.encode(score) {
             Some(_) if self.count > 0 => self.code,
-            _ => ScoreCode::fit((0..self.count()).map(|slot| self.score(slot)).chain([score])),
+            _ => FrameOfReference::fit((0..self.count()).map(|slot| self.score(slot)).chain([score])),
         };
         let (count, slots) = (self.count(), self.slots as usize);
         let taken = slots * (3 + code.width()) + self.heap as usize + record_len;
@@ -353,7 +353,7 @@ impl Leaf {
     }
 
     /// Moves the members to a page of `len` bytes with this code and so many slots, without holes.
-    fn relayout(&mut self, code: ScoreCode, slots: usize, len: usize) {
+    fn relayout(&mut self, code: FrameOfReference, slots: usize, len: usize) {
         let mut new = Leaf {
             page: vec![0; len].into_boxed_slice(),
             code,
@@ -418,7 +418,7 @@ impl Leaf {
     pub fn of(parts: &[(&Leaf, Range<usize>)], page_max: usize) -> Option<Leaf> {
         let slots_of = |part: &(&Leaf, Range<usize>)| part.1.clone();
         let scores = parts.iter().flat_map(|part| slots_of(part).map(|slot| part.0.score(slot)));
-        let code = ScoreCode::fit(scores);
+        let code = FrameOfReference::fit(scores);
         let count: usize = parts.iter().map(|part| part.1.len()).sum();
         let records: usize = parts.iter().map(|part| part.0.record_bytes(slots_of(part))).sum();
         let len = count * (3 + code.width()) + records;

@@ -1,9 +1,9 @@
 //! What a client has sent, on its way to the executor and back: bytes, the requests cut from them, and what has been
 //! found out about each request ahead of its turn.
 //!
-//! An intake is lent to a connection that has something to read, and goes back when all that was read has been
+//! A query buffer is lent to a connection that has something to read, and goes back when all that was read has been
 //! executed, so that an idle client holds none and the few in use stay in the cache. A connection that is left with
-//! half a request keeps its intake; [`Intake::shrink`] takes room away again once the client is idle.
+//! half a request keeps its query buffer; [`QueryBuffer::shrink`] takes room away again once the client is idle.
 //!
 //! It is a value with one owner: the connection while it reads, the executor while it runs the requests. Where the
 //! two are threads, the box is what passes between them, and nothing in it is shared.
@@ -11,7 +11,7 @@
 use crate::command::Args;
 use crate::command::registry::{CommandId, Registry};
 use crate::engine::prefetch::hash_keys;
-use crate::session::ClientSlot;
+use crate::session::ClientHandle;
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 use std::cell::Cell;
@@ -25,8 +25,8 @@ pub const READ_BYTES: usize = 16 * 1024;
 const ANNOUNCED_BYTES_MAX: usize = 1 << 20;
 /// An argument from this size on is counted without what stands before it in the buffer.
 const BIG_ARGUMENT_BYTES: usize = 32 * 1024;
-/// Intakes kept for the next client that sends something.
-const SPARE_INTAKES_MAX: usize = 64;
+/// Query buffers kept for the next client that sends something.
+const SPARE_QUERY_BUFFERS_MAX: usize = 64;
 /// Requests parsed ahead of execution in one go.
 pub const BATCH_REQUESTS_MAX: usize = 128;
 /// As [`BATCH_REQUESTS_MAX`], in an I/O thread: more than a usual read holds.
@@ -55,11 +55,11 @@ pub enum Transfer {
     Closed,
 }
 
-pub struct Intake {
-    pub slot: ClientSlot,
+pub struct QueryBuffer {
+    pub handle: ClientHandle,
     /// What has arrived and not been executed; requests before `position` are parsed.
     input: Vec<u8>,
-    /// The connection keeps this intake although it may be empty.
+    /// The connection keeps this query buffer although it may be empty.
     is_kept: bool,
     /// The most that was in the buffer, or was wanted in it, since it was last looked at for shrinking.
     input_peak: usize,
@@ -76,49 +76,49 @@ pub struct Intake {
     prefetched: Cell<usize>,
     /// Hashes of the requests' keys, if they were taken ahead.
     hashes: Vec<u64>,
-    pub travel: Travel,
+    pub handover: Handover,
 }
 
-/// What goes along when an intake passes between threads.
+/// What goes along when a query buffer passes between threads.
 #[derive(Debug, Default)]
-pub struct Travel {
-    /// Bytes that were read into the intake since it last came to the executor.
+pub struct Handover {
+    /// Bytes that were read into the query buffer since it last came to the executor.
     pub received_bytes: u64,
     /// To the connection's thread: what to send to the client. To the executor: a buffer to use again.
     pub output: Output,
     /// The client has yet to say who it is.
-    pub is_stranger: bool,
+    pub is_unauthenticated: bool,
     /// The connection ends when the output has been sent.
     pub finishes: bool,
 }
 
-/// Intakes on their way from one owner to the next. They pass by their boxes, a pointer each.
+/// Query buffers on their way from one owner to the next. They pass by their boxes, a pointer each.
 #[allow(clippy::vec_box, reason = "a box passes from list to list and between threads without a copy")]
-pub type Intakes = Vec<Box<Intake>>;
+pub type QueryBuffers = Vec<Box<QueryBuffer>>;
 
-/// Empty intakes for the next clients that send something.
+/// Empty query buffers for the next clients that send something.
 #[derive(Default)]
-pub struct SpareIntakes(Intakes);
+pub struct SpareQueryBuffers(QueryBuffers);
 
-impl SpareIntakes {
+impl SpareQueryBuffers {
     #[inline]
-    pub fn lend(&mut self, slot: ClientSlot) -> Box<Intake> {
+    pub fn lend(&mut self, handle: ClientHandle) -> Box<QueryBuffer> {
         match self.0.pop() {
-            Some(mut intake) => {
-                intake.slot = slot;
-                intake
+            Some(mut query_buffer) => {
+                query_buffer.handle = handle;
+                query_buffer
             }
-            None => Box::new(Intake::new(slot)),
+            None => Box::new(QueryBuffer::new(handle)),
         }
     }
 
-    /// Takes back an intake that nobody needs, if it is empty and of usual size.
+    /// Takes back a query buffer that nobody needs, if it is empty and of usual size.
     #[inline]
-    pub fn take_back(&mut self, mut intake: Box<Intake>) {
-        let is_small = intake.input.capacity() <= INPUT_KEPT_BYTES_MAX
-            && intake.travel.output.capacity() <= INPUT_KEPT_BYTES_MAX;
-        if is_small && self.0.len() < SPARE_INTAKES_MAX && intake.is_free() {
-            self.0.push(intake);
+    pub fn take_back(&mut self, mut query_buffer: Box<QueryBuffer>) {
+        let is_small = query_buffer.input.capacity() <= INPUT_KEPT_BYTES_MAX
+            && query_buffer.handover.output.capacity() <= INPUT_KEPT_BYTES_MAX;
+        if is_small && self.0.len() < SPARE_QUERY_BUFFERS_MAX && query_buffer.is_free() {
+            self.0.push(query_buffer);
         }
     }
 }
@@ -134,10 +134,10 @@ struct Request {
     command: Option<CommandId>,
 }
 
-impl Intake {
-    pub fn new(slot: ClientSlot) -> Self {
-        Intake {
-            slot,
+impl QueryBuffer {
+    pub fn new(handle: ClientHandle) -> Self {
+        QueryBuffer {
+            handle,
             input: Vec::new(),
             is_kept: false,
             input_peak: 0,
@@ -149,7 +149,7 @@ impl Intake {
             next_request: 0,
             prefetched: Cell::new(0),
             hashes: Vec::new(),
-            travel: Travel::default(),
+            handover: Handover::default(),
         }
     }
 
@@ -157,7 +157,7 @@ impl Intake {
         &self.input
     }
 
-    /// Bytes in the buffer that are not behind us, and the room left; none of an intake that is only lent.
+    /// Bytes in the buffer that are not behind us, and the room left; none of a query buffer that is only lent.
     pub fn input_figures(&self) -> (usize, usize) {
         if !self.is_kept {
             return (0, 0);
@@ -176,7 +176,7 @@ impl Intake {
             + self.args.capacity() * size_of::<ArgRange>()
             + self.requests.capacity() * size_of::<Request>()
             + self.hashes.capacity() * size_of::<u64>()
-            + self.travel.output.capacity()
+            + self.handover.output.capacity()
     }
 
     /// Whether the connection can do without it: there is nothing in it, and never was a part of a request. One that
@@ -193,7 +193,7 @@ impl Intake {
     }
 
     /// Takes back room that the client has had no use for lately; `idle_us` is how long it has sent nothing. Whether
-    /// the connection can do without the intake now.
+    /// the connection can do without the query buffer now.
     pub fn shrink(&mut self, idle_us: u64) -> bool {
         let (len, capacity) = (self.input.len(), self.input.capacity());
         let wanted = len + self.parser.wanted_bytes().min(ANNOUNCED_BYTES_MAX);
@@ -333,7 +333,7 @@ impl Intake {
     }
 
     /// Lets `take` see the requests whose keys have not been fetched, in order, until it answers with `false`;
-    /// returns how many it took, for [`Intake::note_prefetched`].
+    /// returns how many it took, for [`QueryBuffer::note_prefetched`].
     #[inline]
     pub fn offer_cold<'a>(
         &'a self,
@@ -397,16 +397,16 @@ mod tests {
     #[test]
     fn room_for_an_announced_argument_is_kept_until_its_client_is_idle() {
         let (mut client, socket) = UnixStream::pair().unwrap();
-        let mut intake = Intake::new(ClientSlot(0));
+        let mut query_buffer = QueryBuffer::new(ClientHandle(0));
         for bytes in [&b"*3\r\n$3\r\nset\r\n$1\r\na\r\n$1000000\r\n"[..], b"a"] {
             client.write_all(bytes).unwrap();
-            assert!(matches!(intake.read(&socket), Transfer::Bytes { .. }));
-            intake.parse(&Limits::default(), &Registry::new(&[]));
-            intake.consume();
+            assert!(matches!(query_buffer.read(&socket), Transfer::Bytes { .. }));
+            query_buffer.parse(&Limits::default(), &Registry::new(&[]));
+            query_buffer.consume();
         }
-        assert!(!intake.shrink(0));
-        assert!(intake.input.capacity() > 1_000_000);
-        assert!(!intake.shrink(IDLE_US + 1));
-        assert_eq!(intake.input_figures(), (1, 0));
+        assert!(!query_buffer.shrink(0));
+        assert!(query_buffer.input.capacity() > 1_000_000);
+        assert!(!query_buffer.shrink(IDLE_US + 1));
+        assert_eq!(query_buffer.input_figures(), (1, 0));
     }
 }

@@ -4,7 +4,7 @@
 use super::audit::Audit;
 use crate::config::EventClasses;
 
-/// One entry of the journal.
+/// One entry of the change log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The key's value changed (or it came or went): watchers and trackers care; `event` is announced.
@@ -62,7 +62,7 @@ pub struct Noted {
 
 /// Entries are kept only while somebody listens; the count of changes is kept always.
 #[derive(Debug, Default)]
-pub struct Journal {
+pub struct ChangeLog {
     /// Somebody watches, tracks, waits for keys, or has asked for notifications: the engine keeps this true.
     pub listening: bool,
     /// Somebody has asked to hear of misses.
@@ -81,7 +81,7 @@ pub struct Journal {
     pub audit: Audit,
 }
 
-impl Journal {
+impl ChangeLog {
     #[inline]
     pub fn changed(&mut self, db_index: usize, class: EventClasses, event: &'static str, key: &[u8]) {
         self.dirty += 1;

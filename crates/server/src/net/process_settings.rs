@@ -3,7 +3,7 @@
 use super::listener::{ListenError, Listener, SocketOwners};
 use crate::config::{Change, Config, OptionId, SetError};
 use crate::observe::log as server_log;
-use crate::server::Surroundings;
+use crate::server::ProcessSettings;
 use crate::sys::crash;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::cell::RefCell;
@@ -25,7 +25,7 @@ pub struct Listeners {
 }
 
 /// A socket that the configuration asks for.
-struct Wanted {
+struct BindAddress {
     host: String,
     /// Going on without it is allowed.
     optional: bool,
@@ -79,7 +79,7 @@ impl Listeners {
 
 fn open_tcp(config: &Config) -> Result<Vec<Listener>, ListenError> {
     let mut listeners = Vec::new();
-    for Wanted { host, optional } in wanted(config) {
+    for BindAddress { host, optional } in wanted(config) {
         match Listener::tcp(&host, config.port, config.tcp_backlog as i32) {
             Ok(opened) => listeners.extend(opened),
             Err(error) if optional => log::warn!("{error}; going on without it"),
@@ -98,21 +98,21 @@ fn open_unix(config: &Config) -> Result<Option<Listener>, ListenError> {
     Listener::unix(Path::new(OsStr::from_bytes(path)), owners, config.tcp_backlog as i32).map(Some)
 }
 
-fn wanted(config: &Config) -> Vec<Wanted> {
+fn wanted(config: &Config) -> Vec<BindAddress> {
     let hosts = if config.port == 0 { &[][..] } else { &config.bind };
     let of = |host: &String| match host.strip_prefix('-') {
-        Some(host) => Wanted { host: host.to_owned(), optional: true },
-        None => Wanted { host: host.clone(), optional: false },
+        Some(host) => BindAddress { host: host.to_owned(), optional: true },
+        None => BindAddress { host: host.clone(), optional: false },
     };
     hosts.iter().map(of).collect()
 }
 
 /// Applies options to this process.
-pub struct ProcessSurroundings {
+pub struct LiveProcessSettings {
     pub listeners: Rc<RefCell<Listeners>>,
 }
 
-impl Surroundings for ProcessSurroundings {
+impl ProcessSettings for LiveProcessSettings {
     fn apply(&mut self, current: &Config, next: &Config, changes: &[Change]) -> Result<(), SetError> {
         for (done, change) in changes.iter().enumerate() {
             if let Err(reason) = self.apply_one(current, next, change.option) {
@@ -128,7 +128,7 @@ impl Surroundings for ProcessSurroundings {
     }
 }
 
-impl ProcessSurroundings {
+impl LiveProcessSettings {
     fn apply_one(&mut self, current: &Config, next: &Config, option: OptionId) -> Result<(), String> {
         match option {
             OptionId::port => self.listen(current, next, "Unable to listen on this port. Check server logs."),

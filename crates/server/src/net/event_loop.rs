@@ -1,21 +1,21 @@
 //! The loop that connects sockets to the executor: wait, read, parse, run in order, write once.
 
+use super::clients_cron::ClientsCron;
 use super::connection::Connection;
-use super::intake::{BATCH_REQUESTS_MAX, Intake, Intakes, SpareIntakes, Transfer};
 use super::io_thread::{Order, Shared};
 use super::listener::ListenError;
 use super::poller::{Poller, Readiness, Token};
+use super::process_settings::{Listeners, LiveProcessSettings};
+use super::query_buffer::{BATCH_REQUESTS_MAX, QueryBuffer, QueryBuffers, SpareQueryBuffers, Transfer};
 use super::remote::Balance;
 use super::signals::{StopSignal, StopSignals};
-use super::surroundings::{Listeners, ProcessSurroundings};
-use super::sweep::Sweep;
-use super::threads::{Lodging, Threads};
+use super::threads::{RemoteConnection, Threads};
 use crate::config::ShutdownFlags;
 use crate::engine::persistence::RestoreError;
 use crate::engine::prefetch::Window;
 use crate::engine::{Executor, Flow};
-use crate::server::{HostRequest, Shutdown};
-use crate::session::ClientSlot;
+use crate::server::{ProcessRequest, Shutdown};
+use crate::session::ClientHandle;
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
@@ -29,49 +29,52 @@ const WAITING_INPUT_BYTES_MAX: usize = 1 << 20;
 /// Orders that wait for room in a thread's queue are tried again after this.
 const BACKED_UP_US: u64 = 1000;
 
-pub struct Host {
+pub struct EventLoop {
     pub executor: Executor,
     pub(super) poller: Poller,
     pub(super) listeners: Rc<RefCell<Listeners>>,
-    /// Where each client's connection is, by slot.
-    pub(super) seats: Vec<Option<Seat>>,
-    pub(super) spare_intakes: SpareIntakes,
+    /// Where each client's connection is, by handle.
+    pub(super) connections: Vec<Option<ClientConnection>>,
+    pub(super) spare_query_buffers: SpareQueryBuffers,
     pub(super) threads: Threads,
     pub(super) balance: Balance,
-    pub(super) sweep: Sweep,
+    pub(super) clients_cron: ClientsCron,
     signals: StopSignals,
     /// A signal that has come and has not been followed yet.
     stop_wanted: Option<StopSignal>,
     ready: Vec<Readiness>,
-    /// Intakes whose requests wait for others to be parsed, so that all run as one batch; and how many requests.
-    batch: Intakes,
+    /// Query buffers whose requests wait for others to be parsed, so that all run as one batch; and how many requests.
+    batch: QueryBuffers,
     batch_requests: usize,
     /// Connections that may have output to write at the end of the tick.
-    pub(super) touched: Vec<ClientSlot>,
-    /// Intakes of connections in threads, that go back there at the end of the tick.
-    pub(super) finished: Intakes,
+    pub(super) touched: Vec<ClientHandle>,
+    /// Query buffers of connections in threads, that go back there at the end of the tick.
+    pub(super) finished: QueryBuffers,
 }
 
 /// Where a client's connection is.
-pub(super) enum Seat {
+pub(super) enum ClientConnection {
     /// Served by this thread.
-    Here(Box<Connection>),
+    Local(Box<Connection>),
     /// Served by an I/O thread.
-    There(Box<Lodging>),
+    Remote(Box<RemoteConnection>),
 }
 
 /// The client's connection, if this thread serves it.
-pub(super) fn here(seats: &mut [Option<Seat>], slot: ClientSlot) -> Option<&mut Connection> {
-    match seats.get_mut(slot.0 as usize) {
-        Some(Some(Seat::Here(connection))) => Some(connection),
-        Some(Some(Seat::There(_)) | None) | None => None,
+pub(super) fn local(
+    connections: &mut [Option<ClientConnection>],
+    handle: ClientHandle,
+) -> Option<&mut Connection> {
+    match connections.get_mut(handle.0 as usize) {
+        Some(Some(ClientConnection::Local(connection))) => Some(connection),
+        Some(Some(ClientConnection::Remote(_)) | None) | None => None,
     }
 }
 
-impl Host {
+impl EventLoop {
     pub fn new(mut executor: Executor, signals: StopSignals) -> io::Result<Self> {
         let listeners = Rc::new(RefCell::new(Listeners::default()));
-        executor.server.surroundings = Box::new(ProcessSurroundings { listeners: Rc::clone(&listeners) });
+        executor.server.process_settings = Box::new(LiveProcessSettings { listeners: Rc::clone(&listeners) });
         let poller = Poller::new()?;
         poller.add(&signals.wakes, Token::Signal)?;
         let threads = Threads::new(Shared {
@@ -80,16 +83,16 @@ impl Host {
             clock: executor.clock.clone(),
             bulk_len_max: AtomicU64::new(executor.server.config.proto_max_bulk_len_bytes),
         })?;
-        poller.add_edges(threads.bell.fd(), Token::Bell)?;
-        Ok(Host {
+        poller.add_edges(threads.waker.fd(), Token::Waker)?;
+        Ok(EventLoop {
             executor,
             poller,
             listeners,
-            seats: Vec::new(),
-            spare_intakes: SpareIntakes::default(),
+            connections: Vec::new(),
+            spare_query_buffers: SpareQueryBuffers::default(),
             threads,
             balance: Balance::default(),
-            sweep: Sweep::default(),
+            clients_cron: ClientsCron::default(),
             signals,
             stop_wanted: None,
             ready: Vec::new(),
@@ -153,9 +156,9 @@ impl Host {
             match event.token {
                 Token::Signal => self.stop_wanted = self.signals.requested().or(self.stop_wanted),
                 // The tick takes what was delivered.
-                Token::Bell => {}
+                Token::Waker => {}
                 Token::Listener(index) => self.accept(index as usize),
-                Token::Connection(slot) => self.serve(ClientSlot(slot), event),
+                Token::Connection(handle) => self.serve(ClientHandle(handle), event),
             }
         }
         self.ready = ready;
@@ -165,13 +168,13 @@ impl Host {
         self.run_batch();
         self.executor.run_timers();
         self.resume();
-        self.sweep_if_due();
+        self.clients_cron_if_due();
         self.executor.end_tick();
-        let goes_on = self.host_requests();
+        let goes_on = self.process_requests();
         self.inform_threads();
         self.flush();
         self.executor.evict_clients();
-        self.close_condemned();
+        self.close_clients_asap();
         self.balance_if_due();
         self.threads.announce();
         if let Err(error) = self.watch_listeners() {
@@ -208,57 +211,57 @@ impl Host {
             if self.threads.is_backed_up() {
                 timeout_us = timeout_us.min(BACKED_UP_US);
             }
-            if !self.threads.bell.may_sleep(|| !self.threads.have_delivered()) {
+            if !self.threads.waker.may_sleep(|| !self.threads.have_delivered()) {
                 timeout_us = 0;
             }
         }
         self.poller.wait(Duration::from_micros(timeout_us), &mut self.ready)?;
-        self.threads.bell.woken();
+        self.threads.waker.woken();
         Ok(())
     }
 
-    fn serve(&mut self, slot: ClientSlot, event: &Readiness) {
-        let Some(connection) = here(&mut self.seats, slot) else { return };
+    fn serve(&mut self, handle: ClientHandle, event: &Readiness) {
+        let Some(connection) = local(&mut self.connections, handle) else { return };
         if event.writable {
-            self.touched.push(slot);
+            self.touched.push(handle);
         }
         if !connection.watches_readable {
             // What it has sent waits with it, and would be answered to nobody.
             if event.hung_up {
-                self.close(slot);
+                self.close(handle);
             }
             return;
         }
         if !event.readable {
             return;
         }
-        let kept = connection.intake.take();
-        let mut intake = kept.unwrap_or_else(|| self.spare_intakes.lend(slot));
-        match intake.read(connection.fd()) {
-            Transfer::WouldBlock => return self.after_requests(intake),
-            Transfer::Closed => return self.close(slot),
+        let kept = connection.query_buffer.take();
+        let mut query_buffer = kept.unwrap_or_else(|| self.spare_query_buffers.lend(handle));
+        match query_buffer.read(connection.fd()) {
+            Transfer::WouldBlock => return self.after_requests(query_buffer),
+            Transfer::Closed => return self.close(handle),
             Transfer::Bytes { count, .. } => {
                 self.executor.server.observed.statistics.input_bytes += count as u64;
                 self.executor.server.observed.statistics.total_reads += 1;
-                let client = &mut self.executor.server.clients[slot];
+                let client = &mut self.executor.server.clients[handle];
                 client.connection.input_bytes_total += count as u64;
                 client.last_interaction = self.executor.server.now;
                 if client.is_closing() {
-                    intake.discard();
+                    query_buffer.discard();
                 }
             }
         }
-        if self.executor.accepts_requests(slot) && !intake.has_requests() {
-            intake.consume();
-            intake.parse(&limits_of(&self.executor, slot), &self.executor.server.registry);
+        if self.executor.accepts_requests(handle) && !query_buffer.has_requests() {
+            query_buffer.consume();
+            query_buffer.parse(&limits_of(&self.executor, handle), &self.executor.server.registry);
         }
-        self.collect(intake);
+        self.collect(query_buffer);
     }
 
     /// Leaves what has come for the batch, which runs when it is full or when all have been read.
-    pub(super) fn collect(&mut self, intake: Box<Intake>) {
-        self.batch_requests += intake.request_count().max(1);
-        self.batch.push(intake);
+    pub(super) fn collect(&mut self, query_buffer: Box<QueryBuffer>) {
+        self.batch_requests += query_buffer.request_count().max(1);
+        self.batch.push(query_buffer);
         if self.batch_requests >= BATCH_REQUESTS_MAX {
             self.run_batch();
         }
@@ -270,95 +273,96 @@ impl Host {
         self.batch_requests = 0;
         if let Some(mut window) = self.executor.open_window() {
             // The first one that does not fit in ends it.
-            let _ = batch.iter().all(|intake| intake.fill(&mut window, &self.executor));
+            let _ = batch.iter().all(|query_buffer| query_buffer.fill(&mut window, &self.executor));
             self.executor.fetch(&window);
         }
-        for intake in batch.drain(..) {
-            self.run_requests(intake);
+        for query_buffer in batch.drain(..) {
+            self.run_requests(query_buffer);
         }
         self.batch = batch;
     }
 
     /// Parses and runs what the client has sent, until it has to wait for more or for something else.
-    fn run_requests(&mut self, mut intake: Box<Intake>) {
-        let slot = intake.slot;
-        let mut reply = self.executor.borrow_output(slot);
+    fn run_requests(&mut self, mut query_buffer: Box<QueryBuffer>) {
+        let handle = query_buffer.handle;
+        let mut reply = self.executor.borrow_output(handle);
         reply.take_references();
-        while self.executor.accepts_requests(slot) {
-            if !intake.has_requests() {
-                intake.consume();
-                intake.parse(&limits_of(&self.executor, slot), &self.executor.server.registry);
+        while self.executor.accepts_requests(handle) {
+            if !query_buffer.has_requests() {
+                query_buffer.consume();
+                query_buffer.parse(&limits_of(&self.executor, handle), &self.executor.server.registry);
             }
-            if intake.has_requests() {
-                intake.run_parsed(&mut self.executor, &mut reply);
-            } else if let Some(error) = intake.broken() {
-                self.executor.protocol_error(slot, error, intake.unparsed(), &mut reply);
+            if query_buffer.has_requests() {
+                query_buffer.run_parsed(&mut self.executor, &mut reply);
+            } else if let Some(error) = query_buffer.broken() {
+                self.executor.protocol_error(handle, error, query_buffer.unparsed(), &mut reply);
             } else {
                 break;
             }
         }
-        self.executor.return_output(slot, reply);
-        intake.consume();
-        self.after_requests(intake);
+        self.executor.return_output(handle, reply);
+        query_buffer.consume();
+        self.after_requests(query_buffer);
     }
 
-    /// Takes an empty intake back, and sees that a client that sends faster than it may be answered does not fill
+    /// Takes an empty query buffer back, and sees that a client that sends faster than it may be answered does not fill
     /// the memory.
-    fn after_requests(&mut self, mut intake: Box<Intake>) {
-        let slot = intake.slot;
-        let Some(connection) = here(&mut self.seats, slot) else { return self.settle(intake) };
-        self.touched.push(slot);
-        let unread_bytes = intake.input().len();
-        match intake.is_free() {
-            true => self.spare_intakes.take_back(intake),
-            false => connection.intake = Some(intake),
+    fn after_requests(&mut self, mut query_buffer: Box<QueryBuffer>) {
+        let handle = query_buffer.handle;
+        let Some(connection) = local(&mut self.connections, handle) else { return self.settle(query_buffer) };
+        self.touched.push(handle);
+        let unread_bytes = query_buffer.input().len();
+        match query_buffer.is_free() {
+            true => self.spare_query_buffers.take_back(query_buffer),
+            false => connection.query_buffer = Some(query_buffer),
         }
-        let watches_readable = !(self.executor.is_waiting(slot) && unread_bytes > WAITING_INPUT_BYTES_MAX);
+        let watches_readable = !(self.executor.is_waiting(handle) && unread_bytes > WAITING_INPUT_BYTES_MAX);
         let rewatch = connection.watches_readable != watches_readable;
         connection.watches_readable = watches_readable;
-        self.note_input(slot);
-        self.executor.check_input_limit(slot, unread_bytes);
+        self.note_input(handle);
+        self.executor.check_input_limit(handle, unread_bytes);
         if self.executor.limits_client_memory() {
-            self.executor.server.clients.count_memory(slot);
+            self.executor.server.clients.count_memory(handle);
         }
         if rewatch {
-            self.rewatch(slot);
+            self.rewatch(handle);
         }
     }
 
     /// Tells the executor what the connection holds.
-    pub(super) fn note_input(&mut self, slot: ClientSlot) {
-        let Some(connection) = here(&mut self.seats, slot) else { return };
-        let figures = &mut self.executor.server.clients[slot].connection;
+    pub(super) fn note_input(&mut self, handle: ClientHandle) {
+        let Some(connection) = local(&mut self.connections, handle) else { return };
+        let figures = &mut self.executor.server.clients[handle].connection;
         (figures.input_bytes, figures.input_free_bytes) =
-            connection.intake.as_ref().map_or((0, 0), |intake| intake.input_figures());
+            connection.query_buffer.as_ref().map_or((0, 0), |query_buffer| query_buffer.input_figures());
         figures.memory_bytes = connection.memory_bytes();
     }
 
-    fn rewatch(&mut self, slot: ClientSlot) {
-        let Some(connection) = here(&mut self.seats, slot) else { return };
+    fn rewatch(&mut self, handle: ClientHandle) {
+        let Some(connection) = local(&mut self.connections, handle) else { return };
         let (readable, writable) = (connection.watches_readable, connection.watches_writable);
-        let figures = &mut self.executor.server.clients[slot].connection;
+        let figures = &mut self.executor.server.clients[handle].connection;
         (figures.watches_readable, figures.watches_writable) = (readable, writable);
-        if let Err(error) = self.poller.watch(connection.fd(), Token::Connection(slot.0), readable, writable)
+        if let Err(error) =
+            self.poller.watch(connection.fd(), Token::Connection(handle.0), readable, writable)
         {
             log::warn!("Watching a client's socket: {error}");
-            self.executor.server.condemn(slot);
+            self.executor.server.close_asap(handle);
         }
     }
 
     /// Goes on with clients whose waiting is over: what they have sent meanwhile is still in their buffers.
     fn resume(&mut self) {
-        while let Some(slot) = self.executor.server.resumed.pop_front() {
-            let intake = match self.seats.get_mut(slot.0 as usize).and_then(Option::as_mut) {
-                Some(Seat::Here(connection)) => {
-                    connection.intake.take().or_else(|| Some(self.spare_intakes.lend(slot)))
+        while let Some(handle) = self.executor.server.resumed.pop_front() {
+            let query_buffer = match self.connections.get_mut(handle.0 as usize).and_then(Option::as_mut) {
+                Some(ClientConnection::Local(connection)) => {
+                    connection.query_buffer.take().or_else(|| Some(self.spare_query_buffers.lend(handle)))
                 }
-                Some(Seat::There(lodging)) => lodging.held.take(),
+                Some(ClientConnection::Remote(remote)) => remote.held.take(),
                 None => None,
             };
-            if let Some(intake) = intake {
-                self.run_requests(intake);
+            if let Some(query_buffer) = query_buffer {
+                self.run_requests(query_buffer);
             }
         }
     }
@@ -366,24 +370,24 @@ impl Host {
     /// Writes what every touched client is owed.
     fn flush(&mut self) {
         let mut finished = std::mem::take(&mut self.finished);
-        finished.drain(..).for_each(|intake| self.send_back(intake));
+        finished.drain(..).for_each(|query_buffer| self.send_back(query_buffer));
         self.finished = finished;
         let mut touched = std::mem::take(&mut self.touched);
         touched.append(&mut self.executor.server.clients.with_output);
-        for &slot in &touched {
-            self.write(slot);
+        for &handle in &touched {
+            self.write(handle);
         }
         touched.clear();
         self.touched = touched;
     }
 
-    fn write(&mut self, slot: ClientSlot) {
-        let connection = match self.seats.get_mut(slot.0 as usize) {
-            Some(Some(Seat::Here(connection))) => connection,
-            Some(Some(Seat::There(_))) => return self.send_output(slot),
+    fn write(&mut self, handle: ClientHandle) {
+        let connection = match self.connections.get_mut(handle.0 as usize) {
+            Some(Some(ClientConnection::Local(connection))) => connection,
+            Some(Some(ClientConnection::Remote(_))) => return self.send_output(handle),
             Some(None) | None => return,
         };
-        let client = &mut self.executor.server.clients[slot];
+        let client = &mut self.executor.server.clients[handle];
         client.output_pending = false;
         if client.close_asap {
             return;
@@ -398,65 +402,65 @@ impl Host {
             statistics.total_writes += 1;
             statistics.output_bytes += written.bytes as u64;
             if written.closed {
-                return self.close(slot);
+                return self.close(handle);
             }
         }
-        self.after_write(slot);
+        self.after_write(handle);
     }
 
     /// Goes on where the socket has taken all, and waits where it has not.
-    fn after_write(&mut self, slot: ClientSlot) {
-        let client = &mut self.executor.server.clients[slot];
+    fn after_write(&mut self, handle: ClientHandle) {
+        let client = &mut self.executor.server.clients[handle];
         let all_sent = client.output.is_empty();
         if all_sent {
             let closes = client.close_after_reply;
-            self.executor.server.clients.output_written(slot);
+            self.executor.server.clients.output_written(handle);
             if closes {
-                return self.finish(slot);
+                return self.finish(handle);
             }
         } else {
-            self.executor.check_output_limit(slot);
+            self.executor.check_output_limit(handle);
         }
         if self.executor.limits_client_memory() {
-            self.executor.server.clients.count_memory(slot);
+            self.executor.server.clients.count_memory(handle);
         }
-        let Some(connection) = here(&mut self.seats, slot) else { return };
+        let Some(connection) = local(&mut self.connections, handle) else { return };
         if connection.watches_writable == all_sent {
             connection.watches_writable = !all_sent;
-            self.rewatch(slot);
+            self.rewatch(handle);
         }
     }
 
     /// Closes a connection whose last reply has been sent.
-    fn finish(&mut self, slot: ClientSlot) {
-        if let Some(connection) = here(&mut self.seats, slot) {
+    fn finish(&mut self, handle: ClientHandle) {
+        if let Some(connection) = local(&mut self.connections, handle) {
             connection.finish();
         }
-        self.close(slot);
+        self.close(handle);
     }
 
-    fn close_condemned(&mut self) {
-        while let Some(slot) = self.executor.server.condemned.pop() {
-            self.close(slot);
+    fn close_clients_asap(&mut self) {
+        while let Some(handle) = self.executor.server.clients_to_close.pop() {
+            self.close(handle);
         }
     }
 
-    /// Ends a client's connection. Its slot is free at once if the socket is here, and otherwise when its thread has
+    /// Ends a client's connection. Its handle is free at once if the socket is here, and otherwise when its thread has
     /// closed it.
-    pub(super) fn close(&mut self, slot: ClientSlot) {
+    pub(super) fn close(&mut self, handle: ClientHandle) {
         // Commands that are read from a file have a client too, and it has no connection.
-        match self.seats.get_mut(slot.0 as usize).and_then(Option::take) {
-            Some(Seat::Here(connection)) => {
+        match self.connections.get_mut(handle.0 as usize).and_then(Option::take) {
+            Some(ClientConnection::Local(connection)) => {
                 // The socket leaves the poller when it is closed; failing to take it out first changes nothing.
                 let _ = self.poller.remove(connection.fd());
-                self.executor.disconnect(slot);
+                self.executor.disconnect(handle);
             }
-            Some(Seat::There(mut lodging)) => {
-                lodging.held = None;
-                if !std::mem::replace(&mut lodging.is_closing, true) {
-                    self.threads.send(lodging.thread, Order::Close(slot));
+            Some(ClientConnection::Remote(mut remote)) => {
+                remote.held = None;
+                if !std::mem::replace(&mut remote.is_closing, true) {
+                    self.threads.send(remote.thread, Order::Close(handle));
                 }
-                self.seats[slot.0 as usize] = Some(Seat::There(lodging));
+                self.connections[handle.0 as usize] = Some(ClientConnection::Remote(remote));
             }
             None => {}
         }
@@ -464,9 +468,9 @@ impl Host {
 
     /// Does what commands have asked of the process; `false` when it is to stop. Then whoever sees its connection end
     /// finds nobody listening any more, rather than a server that takes one more connection and answers nothing.
-    fn host_requests(&mut self) -> bool {
-        let requests = std::mem::take(&mut self.executor.server.host_requests);
-        let stops = requests.contains(&HostRequest::Shutdown);
+    fn process_requests(&mut self) -> bool {
+        let requests = std::mem::take(&mut self.executor.server.process_requests);
+        let stops = requests.contains(&ProcessRequest::Shutdown);
         if stops {
             self.listeners.borrow_mut().close();
         }
@@ -474,11 +478,11 @@ impl Host {
     }
 }
 
-impl Intake {
+impl QueryBuffer {
     /// Runs the parsed requests in order, until one makes the client wait.
     fn run_parsed(&mut self, executor: &mut Executor, reply: &mut wire::reply::ReplyBuffer) {
-        let slot = self.slot;
-        while executor.accepts_requests(slot) {
+        let handle = self.handle;
+        while executor.accepts_requests(handle) {
             if self.is_cold()
                 && let Some(mut window) = executor.open_window()
             {
@@ -486,7 +490,7 @@ impl Intake {
                 executor.fetch(&window);
             }
             let Some((id, args)) = self.next_request() else { return };
-            if executor.execute_into(slot, id, args, reply) == Flow::Stop {
+            if executor.execute_into(handle, id, args, reply) == Flow::Stop {
                 return;
             }
         }
@@ -494,19 +498,20 @@ impl Intake {
 
     /// Hands the keys of requests to the window, as many as it takes; whether it took all.
     fn fill<'a>(&'a self, window: &mut Window<'a>, executor: &Executor) -> bool {
-        let slot = self.slot;
+        let handle = self.handle;
         let cold = self.cold_requests();
-        let taken = self
-            .offer_cold(|id, args, hashes| id.is_none_or(|id| window.add(executor, slot, id, args, hashes)));
+        let taken = self.offer_cold(|id, args, hashes| {
+            id.is_none_or(|id| window.add(executor, handle, id, args, hashes))
+        });
         self.note_prefetched(taken);
         taken == cold
     }
 }
 
-fn limits_of(executor: &Executor, slot: ClientSlot) -> Limits {
+fn limits_of(executor: &Executor, handle: ClientHandle) -> Limits {
     Limits {
         bulk_len_max: executor.server.config.proto_max_bulk_len_bytes as usize,
-        authenticated: !executor.needs_authentication(slot),
+        authenticated: !executor.needs_authentication(handle),
         ..Limits::default()
     }
 }

@@ -13,7 +13,7 @@ use crate::persist::child::{Child, Purpose};
 use crate::persist::file::{self, FileError, Written, failed};
 use crate::persist::rdb::{Snapshot, write_snapshot};
 use crate::server::Shutdown;
-use crate::session::{ClientSlot, TimeoutReply};
+use crate::session::{ClientHandle, TimeoutReply};
 use crate::sys::child::{CANCEL, Ended};
 use crate::sys::world::{File, Open, World};
 use std::ffi::OsStr;
@@ -40,7 +40,7 @@ fn end_unsynced(world: &World, error: &io::Error) -> ! {
 }
 
 /// An append-only file in use.
-pub(crate) struct Log {
+pub(crate) struct Aof {
     pub names: Names,
     pub manifest: Manifest,
     pub appender: Appender,
@@ -105,18 +105,18 @@ fn load_manifest(names: &Names) -> Result<Manifest, FileError> {
     })
 }
 
-impl Log {
+impl Aof {
     fn new(
         names: Names,
         manifest: Manifest,
         directory: File,
         increment: (File, u64),
         now_us: u64,
-    ) -> Result<Log, FileError> {
+    ) -> Result<Aof, FileError> {
         let (file, bytes) = increment;
         let appender = Appender::new(&names.world, file, bytes)
             .map_err(failed("Starting a thread for", &names.directory))?;
-        Ok(Log {
+        Ok(Aof {
             names,
             manifest,
             appender,
@@ -133,7 +133,7 @@ impl Log {
     }
 }
 
-impl Log {
+impl Aof {
     /// Whether there is no complete base yet.
     pub(super) fn waits_for_rewrite(&self) -> bool {
         self.waits_for_rewrite
@@ -200,8 +200,8 @@ impl Executor {
         let earlier_bytes =
             manifest.parts().map(|part| self.bytes_of(&names.path(&part.name))).sum::<u64>() - bytes;
         let now_us = self.server.now.monotonic_us;
-        let log = Log::new(names, manifest, directory, (file, bytes), now_us)?;
-        self.disk.log = Some(Log { earlier_bytes, ..log });
+        let log = Aof::new(names, manifest, directory, (file, bytes), now_us)?;
+        self.disk.aof = Some(Aof { earlier_bytes, ..log });
         self.remove_history_if_wanted();
         self.server.observed.persistence.log.base_bytes = base_bytes;
         self.note_log();
@@ -216,7 +216,7 @@ impl Executor {
     pub(super) fn follow_appendonly(&mut self, origin: Origin) -> Answer {
         let wanted = self.server.config.appendonly;
         // A file's own commands are run while what they are read from is put aside.
-        if self.is_loading() || origin.replayed || wanted == self.disk.log.is_some() {
+        if self.is_loading() || origin.replayed || wanted == self.disk.aof.is_some() {
             self.remove_history_if_wanted();
             return Ok(());
         }
@@ -242,7 +242,7 @@ impl Executor {
         if self.server.config.aof_disable_auto_gc {
             return;
         }
-        if let Some(log) = &mut self.disk.log
+        if let Some(log) = &mut self.disk.aof
             && let Err(error) = log.manifest.remove_history(&log.names)
         {
             log::warn!("{error}");
@@ -257,13 +257,13 @@ impl Executor {
         let manifest = load_manifest(&names)?;
         let temporary = names.temporary_increment();
         let file = create_for_appending(&names.world, &temporary)?;
-        let log = Log::new(names, manifest, directory, (file, 0), self.server.now.monotonic_us)?;
+        let log = Aof::new(names, manifest, directory, (file, 0), self.server.now.monotonic_us)?;
         // A rewrite that began before knows nothing of what has changed since.
         self.end_rewrite();
         // What a transaction has done before is in the base, and must not be told again.
         self.unit.clear();
         self.server.clients.forget_log();
-        self.disk.log = Some(Log { waits_for_rewrite: true, ..log });
+        self.disk.aof = Some(Aof { waits_for_rewrite: true, ..log });
         if self.disk.child.as_ref().is_some_and(|child| child.purpose == Purpose::Snapshot) {
             log::info!(
                 "AOF was enabled but there is already another background operation. An AOF background was scheduled to start when possible."
@@ -301,14 +301,14 @@ impl Executor {
             return;
         }
         self.note_log();
-        let slots: Vec<ClientSlot> = self.server.blocked.for_sync().collect();
-        for slot in slots {
+        let handles: Vec<ClientHandle> = self.server.blocked.for_sync().collect();
+        for handle in handles {
             let log = &self.server.observed.persistence.log;
             if !log.enabled {
                 let line = NO_LOG_TO_WAIT_FOR.to_string();
-                self.server.wake(slot, |reply| reply.error(on_the_wire(&line)));
-            } else if log.is_synced(self.server.clients[slot].log_end) {
-                self.server.wake(slot, |reply| TimeoutReply::Synced.write(true, reply));
+                self.server.wake(handle, |reply| reply.error(on_the_wire(&line)));
+            } else if log.is_synced(self.server.clients[handle].log_end) {
+                self.server.wake(handle, |reply| TimeoutReply::Synced.write(true, reply));
             }
         }
     }
@@ -316,7 +316,7 @@ impl Executor {
     fn stop_log(&mut self) {
         self.end_rewrite();
         self.close_log(false);
-        if let Some(log) = self.disk.log.take().filter(|log| log.waits_for_rewrite) {
+        if let Some(log) = self.disk.aof.take().filter(|log| log.waits_for_rewrite) {
             // It holds nothing that anybody would read.
             let _ = log.names.world.remove(&log.names.temporary_increment());
         }
@@ -330,14 +330,14 @@ impl Executor {
     /// Adds a change to what is going to be written.
     pub(super) fn append(&mut self, effect: &Effect) {
         let timestamp_s = self.timestamp_s();
-        if let Some(log) = &mut self.disk.log {
+        if let Some(log) = &mut self.disk.aof {
             log.appender.add(effect.db_index, timestamp_s, effect.arguments.iter().map(Vec::as_slice));
         }
     }
 
     /// Brings what has been added to the file, before anybody is told that it is done.
-    pub(super) fn write_log(&mut self) {
-        let Some(log) = &mut self.disk.log else { return };
+    pub(super) fn write_aof(&mut self) {
+        let Some(log) = &mut self.disk.aof else { return };
         let now_us = self.server.now.monotonic_us;
         let policy = self.server.config.appendfsync;
         if log.appender.buffered_bytes() > 0 {
@@ -357,7 +357,7 @@ impl Executor {
                 );
             }
             log.postponed_since_us = None;
-            let delay_us = self.server.switches.log_write_delay_us;
+            let delay_us = self.server.switches.aof_write_delay_us;
             if delay_us > 0 {
                 std::thread::sleep(Duration::from_micros(delay_us));
             }
@@ -399,13 +399,13 @@ impl Executor {
         if !self.server.config.no_appendfsync_on_rewrite || self.disk.child.is_none() {
             self.force_to_disk(policy, now_us);
         }
-        let Some(log) = &mut self.disk.log else { return };
+        let Some(log) = &mut self.disk.aof else { return };
         self.server.observed.persistence.log.last_fsync_error = log.appender.background_error();
         log.note_sync_failure();
     }
 
     fn force_to_disk(&mut self, policy: AppendFsync, now_us: u64) {
-        let Some(log) = &mut self.disk.log else { return };
+        let Some(log) = &mut self.disk.aof else { return };
         match policy {
             AppendFsync::Always => {
                 // The kernel tells of an error once: a file that another thread is forcing to disk has its own say.
@@ -427,9 +427,9 @@ impl Executor {
     /// Copies what INFO shows.
     fn note_log(&mut self) {
         let figures = &mut self.server.observed.persistence.log;
-        figures.enabled = self.disk.log.is_some();
+        figures.enabled = self.disk.aof.is_some();
         (figures.buffered_bytes, figures.buffer_memory_bytes) = (0, 0);
-        if let Some(log) = &mut self.disk.log {
+        if let Some(log) = &mut self.disk.aof {
             let synced = log.appender.synced();
             log.note_sync_failure();
             figures.lacks_pages = log.lacks_pages;
@@ -447,7 +447,7 @@ impl Executor {
 
     /// Writes and forces to disk all that there is; whether that has worked. `ends`: the process ends even if not.
     pub(super) fn close_log(&mut self, ends: bool) -> bool {
-        let Some(log) = &mut self.disk.log else { return true };
+        let Some(log) = &mut self.disk.aof else { return true };
         log::info!("Calling fsync() on the AOF file.");
         if let Err(error) = log.appender.write() {
             log::warn!("Fail to write the AOF file: {error}.");
@@ -464,7 +464,7 @@ impl Executor {
 
     /// The log was switched on while there was data, and has no base yet.
     pub(super) fn log_waits_for_rewrite(&self) -> bool {
-        self.disk.log.as_ref().is_some_and(|log| log.waits_for_rewrite)
+        self.disk.aof.as_ref().is_some_and(|log| log.waits_for_rewrite)
     }
 
     pub(super) fn may_stop_first_rewrite(&self, how: Shutdown) -> bool {
@@ -547,14 +547,14 @@ impl Executor {
         let figures = &mut self.server.observed.persistence.log;
         figures.last_rewrite_ok = false;
         figures.rewrites_failed_in_a_row += 1;
-        if let Some(log) = &mut self.disk.log {
+        if let Some(log) = &mut self.disk.aof {
             (log.rewrite_failed_us, log.pause_told) = (self.server.now.monotonic_us, false);
         }
     }
 
     /// From now on, commands go to an increment of their own: those before will be in the base.
     fn begin_increment(&mut self) -> Result<(), FileError> {
-        let Some(log) = &mut self.disk.log else { return Ok(()) };
+        let Some(log) = &mut self.disk.aof else { return Ok(()) };
         let names = log.names.clone();
         log.appender.write().map_err(failed("Writing to the AOF in", &names.directory))?;
         if self.server.config.appendfsync == AppendFsync::Always {
@@ -616,8 +616,8 @@ impl Executor {
             }
         }
         child.remove_temporary();
-        if let Some(log) = self.disk.log.as_ref().filter(|log| log.waits_for_rewrite) {
-            // Without a first base the log is none: another try, which begins a file of its own.
+        if let Some(log) = self.disk.aof.as_ref().filter(|log| log.waits_for_rewrite) {
+            // The file cannot be loaded before its first base is complete: the rewrite is tried again, with a new increment.
             let temporary = log.names.temporary_increment();
             log::info!("Removing the temp incr aof file {} in the background", temporary.display());
             if let Err(error) = log.names.world.remove(&temporary) {
@@ -631,11 +631,11 @@ impl Executor {
     /// Puts the new base in place of the old one and of the increments that it holds.
     fn adopt_base(&mut self, temporary: &Path) -> Result<bool, FileError> {
         let is_rdb = self.disk.rewrites_as_rdb;
-        let aof_on = self.disk.log.is_some();
+        let aof_on = self.disk.aof.is_some();
         if !aof_on {
             return self.keep_base_alone(temporary, is_rdb);
         }
-        let Some(log) = &mut self.disk.log else { return Ok(false) };
+        let Some(log) = &mut self.disk.aof else { return Ok(false) };
         let names = log.names.clone();
         let mut manifest = log.manifest.clone();
         let base = names.path(&manifest.next_base(&names, is_rdb));
@@ -675,13 +675,13 @@ impl Executor {
 
     /// At each turn of the cron: tries again what has failed, and rewrites what has grown.
     pub(super) fn log_cron(&mut self) {
-        self.write_log();
+        self.write_aof();
         if self.disk.child.is_some() || self.is_loading() {
             return;
         }
         let scheduled = self.server.observed.persistence.log.rewrite_scheduled;
         let growth_percent = self.growth_if_due();
-        let mends = self.disk.log.as_ref().is_some_and(|log| log.lacks_pages);
+        let mends = self.disk.aof.as_ref().is_some_and(|log| log.lacks_pages);
         if !(scheduled || mends || growth_percent.is_some()) || self.rewrites_pause() {
             return;
         }
@@ -697,7 +697,7 @@ impl Executor {
     fn growth_if_due(&self) -> Option<u64> {
         let (config, figures) = (&self.server.config, &self.server.observed.persistence.log);
         let percent_wanted = u64::from(config.auto_aof_rewrite_percentage);
-        let grown = self.disk.log.is_some() && figures.bytes > config.auto_aof_rewrite_min_size_bytes;
+        let grown = self.disk.aof.is_some() && figures.bytes > config.auto_aof_rewrite_min_size_bytes;
         let percent = (figures.bytes * 100 / figures.base_bytes.max(1)).saturating_sub(100);
         (percent_wanted > 0 && grown && percent >= percent_wanted).then_some(percent)
     }
@@ -706,7 +706,7 @@ impl Executor {
     fn rewrites_pause(&mut self) -> bool {
         let now_us = self.server.now.monotonic_us;
         let failures = self.server.observed.persistence.log.rewrites_failed_in_a_row;
-        let Some(log) = &mut self.disk.log else { return false };
+        let Some(log) = &mut self.disk.aof else { return false };
         let delay_s = retry_delay_s(failures);
         if failures < FAILURES_TOLERATED || now_us - log.rewrite_failed_us >= delay_s * 1_000_000 {
             return false;

@@ -36,7 +36,7 @@ fn begin(config: &Config) -> Life {
 }
 
 /// Whether the story gives the same when it is read from the file much later.
-fn is_told(story: &str) -> Result<(), String> {
+fn is_propagated(story: &str) -> Result<(), String> {
     let config = config();
     let mut life = begin(&config);
     tell(&mut life, story);
@@ -47,7 +47,7 @@ fn is_told(story: &str) -> Result<(), String> {
 }
 
 const STORIES: &[&str] = &[
-    // Fields that are due and have not been looked for.
+    // Fields that are expired and have not been looked for.
     "HSET h f 1 g 1\n HPEXPIRE h 10 FIELDS 1 f\n +50\n HINCRBY h f 5",
     "HSET h f 1 g 1\n HPEXPIRE h 10 FIELDS 1 f\n +50\n HSETNX h f 5",
     "HSET h f 1 g 1\n HPEXPIRE h 10 FIELDS 1 f\n +50\n HSETEX h FNX FIELDS 1 f 5",
@@ -69,7 +69,7 @@ const STORIES: &[&str] = &[
     "HSET h f v\n MULTI\n HEXPIREAT h 1 FIELDS 1 f\n LPUSH h x\n EXEC",
     "HSET h f v\n EVAL redis.call('HEXPIREAT','h','1','FIELDS','1','f')redis.call('LPUSH','h','x') 0",
     "SET a 1\n SET b 1\n MSETEX 2 a 2 b 2 PXAT 5\n LPUSH a x",
-    // What is due and may not be removed, until a write comes upon it.
+    // What is expired and may not be removed, until a write comes upon it.
     "SET a 1 PX 10\n CONFIG SET import-mode yes\n +50\n INCR a",
     "RPUSH a 1\n PEXPIRE a 10\n CONFIG SET import-mode yes\n +50\n RPUSH a 2\n SADD b x\n SMOVE b a x",
     "SET a 1 PX 10\n SET b 1\n CONFIG SET import-mode yes\n +50\n COPY a b\n RENAMENX b a\n SETNX a 5",
@@ -86,14 +86,14 @@ const STORIES: &[&str] = &[
      XREADGROUP GROUP g c STREAMS s 0",
     "XADD s 1-1 f v\n XGROUP CREATE s g 0\n XREADGROUP GROUP g c STREAMS s >\n XGROUP SETID s g 0\n \
      XREADGROUP GROUP g d NOACK STREAMS s >",
-    // What is stored depends on how a set is kept, and on fields that are due.
+    // What is stored depends on how a set is kept, and on fields that are expired.
     "SADD s a b c d e f g\n HSET h f 1\n HPEXPIRE h 1 FIELDS 1 f\n +50\n \
      SORT s ALPHA BY nothing:*->x GET # GET h->f STORE l",
 ];
 
 #[test]
 fn stories_are_told() {
-    let failures: Vec<String> = STORIES.iter().filter_map(|story| is_told(story).err()).collect();
+    let failures: Vec<String> = STORIES.iter().filter_map(|story| is_propagated(story).err()).collect();
     assert!(failures.is_empty(), "{} are not:\n{}", failures.len(), failures.join("\n\n"));
 }
 
@@ -123,7 +123,7 @@ fn scripts_choose_what_is_told() {
         [("REPL_NONE", "none"), ("REPL_REPLICA", "replica"), ("REPL_AOF", "aof"), ("REPL_ALL", "all")]
     {
         let script = format!(
-            "redis.set_repl(redis.{flags}) redis.call('GET', 'due') redis.call('SPOP', 'kept2') \
+            "redis.set_repl(redis.{flags}) redis.call('GET', 'expired') redis.call('SPOP', 'kept2') \
              redis.call('SET', KEYS[1], 'x') redis.set_repl(redis.REPL_ALL) redis.call('APPEND', 'kept', '1')"
         );
         life.send(0, &["EVAL", &script, "1", key].map(|word| word.as_bytes().to_vec()).to_vec());
@@ -144,7 +144,7 @@ fn a_transaction_that_loads_its_file_anew_keeps_what_it_has_done() {
     assert_eq!(tell(&mut replayed, "GET a"), b"$1\r\n3\r\n");
 }
 
-/// What is due is not loaded from a snapshot; that it is gone has to be told.
+/// What is expired is not loaded from a snapshot; that it is gone has to be told.
 #[test]
 fn what_expires_while_a_snapshot_is_loaded_is_told() {
     let config = config();
@@ -186,7 +186,7 @@ fn clients_wait_until_their_changes_are_on_disk() {
 }
 
 fn unsaid(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    ctx.db.put_text(args.at(1), b"value", None);
+    ctx.db.put_string(args.at(1), b"value", None);
     ctx.reply.ok();
     Ok(())
 }

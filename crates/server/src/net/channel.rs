@@ -1,14 +1,14 @@
-//! How threads hand values to each other: a queue with one end in each, and a bell that wakes the one that sleeps.
+//! How threads hand values to each other: a queue with one end in each, and a waker that wakes the one that sleeps.
 //!
 //! ```text
 //!   sender                                      receiver
 //!   send: ring <- value, no system call         works: takes values while there are any
-//!   announce: rings the bell ------------------> sleeps in epoll: the bell's file becomes readable
+//!   announce: wakes ---------------------------> sleeps in epoll: the waker's file becomes readable
 //! ```
 //!
 //! 1. A sender never waits. What does not fit into the ring waits on the sender's side and follows, in order, when
 //!    the sender next announces.
-//! 2. The bell costs a system call only while the receiver sleeps, and one of those however many values follow.
+//! 2. The waker costs a system call only while the receiver sleeps, and one of those however many values follow.
 //! 3. No value is left behind: the receiver says that it will sleep, then looks once more; the sender sends, then
 //!    looks whether the receiver sleeps. Each puts a full fence between its two steps, so at least one of them sees
 //!    what the other did.
@@ -24,16 +24,16 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 /// Values in a ring; a power of two well above the connections that are busy at one instant.
 const RING_VALUES: usize = 4096;
 
-/// Wakes one thread, which watches [`Bell::fd`] for edges: each ring is an edge, so that nobody has to read the file.
-pub struct Bell {
+/// Wakes one thread, which watches [`Waker::fd`] for edges: each wake-up is an edge, so that nobody has to read the file.
+pub struct Waker {
     file: OwnedFd,
     sleeps: AtomicBool,
 }
 
-impl Bell {
+impl Waker {
     pub fn new() -> io::Result<Self> {
         let file = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Bell { file, sleeps: AtomicBool::new(false) })
+        Ok(Waker { file, sleeps: AtomicBool::new(false) })
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {
@@ -58,10 +58,10 @@ impl Bell {
     }
 
     /// Wakes the owner if it sleeps.
-    pub fn ring(&self) {
+    pub fn wake(&self) {
         fence(Ordering::SeqCst);
         if self.sleeps.load(Ordering::Relaxed) && self.sleeps.swap(false, Ordering::Relaxed) {
-            // Fails only when 2^64 rings have gone unread, and then the file is readable anyway.
+            // Fails only when 2^64 wake-ups have gone unread, and then the file is readable anyway.
             let _ = rustix::io::write(&self.file, &1u64.to_ne_bytes());
         }
     }
@@ -71,7 +71,7 @@ pub struct Sender<T> {
     ring: Producer<T>,
     /// What did not fit into the ring, oldest first.
     waiting: VecDeque<T>,
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
     unannounced: usize,
 }
 
@@ -79,14 +79,14 @@ pub struct Receiver<T> {
     ring: Consumer<T>,
 }
 
-/// A queue to the owner of `bell`.
-pub fn queue<T>(bell: Arc<Bell>) -> (Sender<T>, Receiver<T>) {
-    with_room(RING_VALUES, bell)
+/// A queue to the owner of `waker`.
+pub fn queue<T>(waker: Arc<Waker>) -> (Sender<T>, Receiver<T>) {
+    with_room(RING_VALUES, waker)
 }
 
-fn with_room<T>(values: usize, bell: Arc<Bell>) -> (Sender<T>, Receiver<T>) {
+fn with_room<T>(values: usize, waker: Arc<Waker>) -> (Sender<T>, Receiver<T>) {
     let (producer, consumer) = RingBuffer::new(values);
-    let sender = Sender { ring: producer, waiting: VecDeque::new(), bell, unannounced: 0 };
+    let sender = Sender { ring: producer, waiting: VecDeque::new(), waker, unannounced: 0 };
     (sender, Receiver { ring: consumer })
 }
 
@@ -114,7 +114,7 @@ impl<T> Sender<T> {
             self.refill();
         }
         if std::mem::take(&mut self.unannounced) > 0 {
-            self.bell.ring();
+            self.waker.wake();
         }
     }
 

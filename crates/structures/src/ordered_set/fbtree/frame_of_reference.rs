@@ -8,34 +8,34 @@
 
 /// The code of one leaf's scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ScoreCode {
+pub(super) struct FrameOfReference {
     base: u64,
     shift: u8,
     width: u8,
 }
 
-impl ScoreCode {
+impl FrameOfReference {
     /// For a leaf without members: any first score fits.
-    pub const EMPTY: ScoreCode = ScoreCode { base: 0, shift: 0, width: 0 };
+    pub const EMPTY: FrameOfReference = FrameOfReference { base: 0, shift: 0, width: 0 };
 
     /// The narrowest code for `scores` (ordered bits), with what its width leaves over shared out: to values
     /// below, to values above, and to more trailing bits.
-    pub fn fit(scores: impl Iterator<Item = u64> + Clone) -> ScoreCode {
-        let Some(min) = scores.clone().min() else { return ScoreCode::EMPTY };
+    pub fn fit(scores: impl Iterator<Item = u64> + Clone) -> FrameOfReference {
+        let Some(min) = scores.clone().min() else { return FrameOfReference::EMPTY };
         let (span, set_bits) = scores.fold((0, 0), |(span, bits), s| (span.max(s - min), bits | (s - min)));
         if span == 0 {
-            return ScoreCode { base: min, shift: 0, width: 0 };
+            return FrameOfReference { base: min, shift: 0, width: 0 };
         }
         let trailing = set_bits.trailing_zeros();
         let bits = 64 - (span >> trailing).leading_zeros();
         let width = bits.div_ceil(8);
         if width == 8 {
-            return ScoreCode { base: 0, shift: 0, width: 8 };
+            return FrameOfReference { base: 0, shift: 0, width: 8 };
         }
         let shift = trailing - trailing.min((8 * width - bits) / 2);
         let spare = mask(width as u8) - (span >> shift);
         let below = (spare / 2).min(min >> shift);
-        ScoreCode { base: min - (below << shift), shift: shift as u8, width: width as u8 }
+        FrameOfReference { base: min - (below << shift), shift: shift as u8, width: width as u8 }
     }
 
     pub fn width(&self) -> usize {
@@ -97,9 +97,9 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    fn code_of(scores: &[f64]) -> ScoreCode {
+    fn code_of(scores: &[f64]) -> FrameOfReference {
         let bits: Vec<u64> = scores.iter().map(|&s| score_to_bits(s)).collect();
-        let code = ScoreCode::fit(bits.iter().copied());
+        let code = FrameOfReference::fit(bits.iter().copied());
         for &score in &bits {
             let delta = code.encode(score).expect("a code expresses what it was fitted to");
             assert_eq!(code.decode(delta), score);
@@ -135,7 +135,7 @@ mod tests {
             let scores: Vec<u64> = (0..1 + random.below(9))
                 .map(|_| near.saturating_add(random.below(spread)) & !0 << random.below(30))
                 .collect();
-            let code = ScoreCode::fit(scores.iter().copied());
+            let code = FrameOfReference::fit(scores.iter().copied());
             for _ in 0..20 {
                 let probe = near.saturating_sub(spread).saturating_add(random.below(3 * spread));
                 match code.lower_bound(probe) {

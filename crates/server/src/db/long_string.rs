@@ -7,7 +7,7 @@
 //!
 //! A string is shared from the first time that a reply refers to it, which moves the head and leaves the bytes where
 //! they are. It is changed in place while nobody else holds it and copied otherwise, so a reply keeps the bytes that it
-//! was written with. It remains shared afterwards: read and changed in turn, it is not moved to and fro.
+//! was written with. It remains shared afterwards: read and changed in turn, it is not moved back and forth.
 //!
 //! Rejected: every long string shared from the beginning, which would cost 24 bytes more for each that is never read
 //! or too short to be worth a reference.
@@ -20,7 +20,7 @@ use structures::unaligned_box::UnalignedBox;
 use wire::reply::SharedBytes;
 
 #[derive(Debug)]
-pub enum LongText {
+pub enum LongString {
     Own(UnalignedBox<Vec<u8>>),
     Shared(UnalignedBox<SharedBytes>),
 }
@@ -28,16 +28,16 @@ pub enum LongText {
 /// What an `Arc` keeps beside its value: how many hold it, strongly and weakly.
 const ARC_COUNTS_BYTES: usize = 2 * size_of::<usize>();
 
-impl LongText {
+impl LongString {
     pub fn new(bytes: Vec<u8>) -> Self {
-        LongText::Own(UnalignedBox::new(bytes))
+        LongString::Own(UnalignedBox::new(bytes))
     }
 
     #[inline]
     fn vec(&self) -> &Vec<u8> {
         match self {
-            LongText::Own(vec) => vec,
-            LongText::Shared(shared) => shared,
+            LongString::Own(vec) => vec,
+            LongString::Shared(shared) => shared,
         }
     }
 
@@ -49,8 +49,8 @@ impl LongText {
     /// original: otherwise its next growth would copy it once more.
     pub fn to_mut(&mut self) -> &mut Vec<u8> {
         match self {
-            LongText::Own(vec) => vec,
-            LongText::Shared(shared) => {
+            LongString::Own(vec) => vec,
+            LongString::Shared(shared) => {
                 if Arc::get_mut(shared).is_none() {
                     let mut copy = Vec::with_capacity(shared.capacity());
                     copy.extend_from_slice(shared);
@@ -63,21 +63,21 @@ impl LongText {
 
     /// The bytes for a reply to refer to.
     pub fn share(&mut self) -> &SharedBytes {
-        if let LongText::Own(vec) = self {
+        if let LongString::Own(vec) = self {
             let shared = SharedBytes::new(std::mem::take(&mut **vec));
-            *self = LongText::Shared(UnalignedBox::new(shared));
+            *self = LongString::Shared(UnalignedBox::new(shared));
         }
         match self {
-            LongText::Shared(shared) => shared,
-            LongText::Own(_) => unreachable!("it has just been shared"),
+            LongString::Shared(shared) => shared,
+            LongString::Own(_) => unreachable!("it has just been shared"),
         }
     }
 
     /// Bytes held from the allocator, this value itself left out.
     pub fn memory_bytes(&self) -> usize {
         let head_bytes = match self {
-            LongText::Own(_) => usable_size(size_of::<Vec<u8>>()),
-            LongText::Shared(_) => {
+            LongString::Own(_) => usable_size(size_of::<Vec<u8>>()),
+            LongString::Shared(_) => {
                 usable_size(size_of::<SharedBytes>()) + usable_size(ARC_COUNTS_BYTES + size_of::<Vec<u8>>())
             }
         };
@@ -88,8 +88,8 @@ impl LongText {
     #[inline]
     pub fn prefetch_head(&self) {
         match self {
-            LongText::Own(vec) => prefetch_object::<Vec<u8>>(vec),
-            LongText::Shared(shared) => prefetch_object::<SharedBytes>(shared),
+            LongString::Own(vec) => prefetch_object::<Vec<u8>>(vec),
+            LongString::Shared(shared) => prefetch_object::<SharedBytes>(shared),
         }
     }
 
@@ -97,14 +97,14 @@ impl LongText {
     #[inline]
     pub fn prefetch_bytes(&self, len_max: usize) {
         match self {
-            LongText::Own(vec) => prefetch_bytes(&vec[..vec.len().min(len_max)]),
+            LongString::Own(vec) => prefetch_bytes(&vec[..vec.len().min(len_max)]),
             // A reply that refers to the bytes counts itself and leaves them to the kernel.
-            LongText::Shared(shared) => prefetch(Arc::as_ptr(shared)),
+            LongString::Shared(shared) => prefetch(Arc::as_ptr(shared)),
         }
     }
 }
 
-impl Deref for LongText {
+impl Deref for LongString {
     type Target = [u8];
 
     #[inline]
@@ -114,9 +114,9 @@ impl Deref for LongText {
 }
 
 /// Bytes of its own: memory that two keys share could be counted for neither.
-impl Clone for LongText {
+impl Clone for LongString {
     fn clone(&self) -> Self {
-        LongText::new(self.to_vec())
+        LongString::new(self.to_vec())
     }
 }
 
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn what_a_reply_refers_to_is_changed_in_place_only_by_its_last_holder() {
-        let mut text = LongText::new(Vec::with_capacity(100));
+        let mut text = LongString::new(Vec::with_capacity(100));
         text.to_mut().extend_from_slice(b"before");
         let address = text.as_ptr();
         let reply = SharedBytes::clone(text.share());
@@ -140,6 +140,6 @@ mod tests {
         text.to_mut().push(b'!');
         assert_eq!(text.as_ptr(), address);
         let copy = text.clone();
-        assert!(matches!(copy, LongText::Own(_)) && copy[..] == text[..] && copy.as_ptr() != address);
+        assert!(matches!(copy, LongString::Own(_)) && copy[..] == text[..] && copy.as_ptr() != address);
     }
 }

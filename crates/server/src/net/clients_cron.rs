@@ -1,0 +1,62 @@
+//! What is done for every connection now and then: idle ones are closed, and give back memory that they do not use.
+
+use super::event_loop::{EventLoop, local};
+use crate::session::ClientHandle;
+
+/// Connections looked at in one round, if there are as many.
+const CONNECTIONS_PER_CRON_MIN: usize = 5;
+const CONNECTIONS_PER_CRON_MAX: usize = 1000;
+
+/// Where the round through all connections stands.
+#[derive(Debug, Default)]
+pub struct ClientsCron {
+    /// On the monotonic clock.
+    next_us: u64,
+    /// The connection to be looked at next.
+    index: usize,
+    /// New clients are not accepted until the next round.
+    pub listeners_rest: bool,
+}
+
+impl EventLoop {
+    /// Looks at so many connections, `hz` times a second, that each has its turn about once a second.
+    pub(super) fn clients_cron_if_due(&mut self) {
+        let server = &self.executor.server;
+        let now_us = server.now.monotonic_us;
+        if now_us < self.clients_cron.next_us {
+            return;
+        }
+        let hz = server.config.hz as usize;
+        self.clients_cron.next_us = now_us + 1_000_000 / hz as u64;
+        let share = server.clients.len().div_ceil(hz);
+        let paused = !server.switches.cron;
+        self.rest_listeners(false);
+        if paused {
+            return;
+        }
+        let mut left = share.clamp(CONNECTIONS_PER_CRON_MIN, CONNECTIONS_PER_CRON_MAX);
+        for _ in 0..self.connections.len() {
+            if left == 0 {
+                return;
+            }
+            self.clients_cron.index = (self.clients_cron.index + 1) % self.connections.len();
+            if self.connections[self.clients_cron.index].is_some() {
+                self.inspect_connection(ClientHandle(self.clients_cron.index as u32));
+                left -= 1;
+            }
+        }
+    }
+
+    fn inspect_connection(&mut self, handle: ClientHandle) {
+        let last_interaction = self.executor.server.clients[handle].last_interaction;
+        let idle_us = self.executor.server.now.monotonic_us - last_interaction.monotonic_us;
+        if let Some(connection) = local(&mut self.connections, handle) {
+            let shrunk = connection.query_buffer.as_mut().map(|query_buffer| query_buffer.shrink(idle_us));
+            if shrunk == Some(true) {
+                connection.query_buffer = None;
+            }
+        }
+        self.note_input(handle);
+        self.executor.inspect_client(handle);
+    }
+}
