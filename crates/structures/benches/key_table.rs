@@ -10,16 +10,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use structures::hash::HashSeed;
 use structures::key_table::{KeyTable, NewValue, Probe, ProbeState, Value};
 use structures::random::Random;
+use structures::size_class::size_class;
 
 /// Counts live bytes as jemalloc with quantum 8 would: each request rounded up to its size class.
 struct Counting;
 
 static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
-
-fn size_class(bytes: usize) -> usize {
-    let unit = if bytes <= 64 { 8 } else { 1 << ((bytes - 1).ilog2() - 2) };
-    bytes.next_multiple_of(unit)
-}
 
 // SAFETY: everything is passed on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {

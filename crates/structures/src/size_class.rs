@@ -42,5 +42,6 @@ mod tests {
         assert_eq!(size_class(0), 0);
         assert_eq!(size_class(8193), 10240);
         assert_eq!(size_class(1 << 20), 1 << 20);
+        assert_eq!(size_class((512 << 20) + 1), 640 << 20);
     }
 }

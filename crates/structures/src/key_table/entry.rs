@@ -11,6 +11,7 @@
 //! size class of jemalloc with quantum 8. Other allocators waste what jemalloc would have wasted; in
 //! exchange a new value of the same class is written in place.
 
+use crate::size_class::size_class;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -131,13 +132,6 @@ const fn expiry_at(flags: u8, object: Shape) -> usize {
 #[inline]
 const fn key_at(flags: u8, object: Shape) -> usize {
     expiry_at(flags, object) + if flags & EXPIRES != 0 { EXPIRY_LEN } else { 0 }
-}
-
-/// The size class of jemalloc with quantum 8: multiples of 8 up to 64, then four classes per doubling.
-#[inline]
-pub(super) const fn size_class(bytes: usize) -> usize {
-    let unit = if bytes <= 64 { 8 } else { 1 << ((bytes - 1).ilog2() - 2) };
-    if bytes == 0 { unit } else { bytes.next_multiple_of(unit) }
 }
 
 /// The address of a live entry. Whoever holds one has got it from a slot or has just made it.

@@ -724,14 +724,3 @@ fn a_bucket_and_a_tag_recall_enough_of_the_hash_for_the_neighbouring_shapes() {
     }
     assert_eq!((pairs, forgetful), (shapes.len() - 1, 10));
 }
-
-#[test]
-fn size_classes_are_those_of_jemalloc_with_quantum_8() {
-    let classes =
-        [8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 640];
-    for bytes in 1..=640 {
-        let expected = classes.iter().copied().find(|&class| class >= bytes);
-        assert_eq!(Some(entry::size_class(bytes)), expected, "{bytes}");
-    }
-    assert_eq!(entry::size_class((512 << 20) + 1), 640 << 20);
-}
