@@ -145,6 +145,9 @@ pub fn push_i64(out: &mut Vec<u8>, value: i64) {
 /// Reads a decimal double or `inf`, `infinity` in any case, with an optional sign. No spaces, no NaN, no
 /// hexadecimal, and nothing whose magnitude is too large or, unless it is zero, too small for a double.
 pub fn parse_f64(text: &[u8]) -> Option<f64> {
+    if let Some(integer) = parse_short_integer(text) {
+        return Some(integer);
+    }
     let value = parse_f64_saturating(text)?;
     let literal_infinity = || matches!(without_sign(text).first(), Some(b'i' | b'I'));
     let literal_zero = || {
@@ -161,9 +164,32 @@ pub fn parse_f64(text: &[u8]) -> Option<f64> {
 
 /// As [`parse_f64`], except that magnitudes out of range become infinity or zero.
 pub fn parse_f64_saturating(text: &[u8]) -> Option<f64> {
+    if let Some(integer) = parse_short_integer(text) {
+        return Some(integer);
+    }
     // Rust's grammar is this one, plus NaN.
     let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     (!value.is_nan()).then_some(value)
+}
+
+/// Digits that any double holds exactly.
+const EXACT_DIGITS_MAX: usize = 15;
+
+/// Most scores are short integers without a sign, and need not go through the general parser.
+#[inline]
+fn parse_short_integer(text: &[u8]) -> Option<f64> {
+    if text.is_empty() || text.len() > EXACT_DIGITS_MAX {
+        return None;
+    }
+    let mut value = 0;
+    for &byte in text {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value = value * 10 + u64::from(digit);
+    }
+    Some(value as f64)
 }
 
 fn without_sign(text: &[u8]) -> &[u8] {
