@@ -21,6 +21,7 @@ pub use args::Args;
 pub use flag::{Flags, Group};
 pub use key_spec::{Access, KeySpec, access};
 use propagation::PropagateAs;
+use registry::CommandId;
 
 /// What a handler answers: it has written one whole reply (or asked for one of the [`Next`]s), or it has
 /// written nothing and the error is the reply.
@@ -40,6 +41,8 @@ pub struct Command {
     pub flags: Flags,
     pub group: Group,
     pub keys: &'static [KeySpec],
+    /// The argument that is the first of the keys, where that is the same for all arguments; otherwise 0.
+    pub first_key: usize,
     /// Categories beyond those that follow from the flags and the group, as `@` words without the `@`.
     pub categories: &'static [&'static str],
     /// Whether the category that follows from the group does not apply.
@@ -81,6 +84,7 @@ impl Command {
             flags: 0,
             group,
             keys: &[],
+            first_key: 0,
             categories: &[],
             outside_category: false,
             since: "1.0.0",
@@ -106,6 +110,9 @@ impl Command {
 
     pub const fn keys(mut self, keys: &'static [KeySpec]) -> Self {
         self.keys = keys;
+        if let [first, ..] = keys {
+            self.first_key = first.first_key();
+        }
         self
     }
 
@@ -219,6 +226,24 @@ impl Command {
             count >= self.arity.unsigned_abs() as usize
         }
     }
+}
+
+/// A request as the engine runs it, with what was worked out where it was parsed.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// What the registry has found for the arguments, if anything.
+    pub id: Option<CommandId>,
+    pub args: Args<'a>,
+    pub first_key: FirstKey,
+}
+
+/// The first of a request's keys.
+#[derive(Clone, Copy, Debug)]
+pub struct FirstKey {
+    /// Which argument it is; 0 if nothing is known of it.
+    pub at: u32,
+    /// As the database hashes it.
+    pub hash: u64,
 }
 
 /// The place in a collection that a command goes to first, so that its memory can be fetched ahead of the command.

@@ -20,6 +20,7 @@ pub mod layout;
 pub mod list;
 pub mod long_string;
 pub mod object;
+mod plan;
 pub mod prefetch;
 pub mod rdb;
 pub mod set;
@@ -135,6 +136,7 @@ pub struct Db {
     pub random: Random,
     seed: HashSeed,
     announced: Announced,
+    planned: plan::PlannedKey,
     /// Where large objects go to be freed; the engine drains it.
     pub discarded: Vec<Garbage>,
     /// The databases that the last command has emptied, until its effects have been seen to.
@@ -161,6 +163,7 @@ impl Db {
             random: Random::new(random_seed),
             seed,
             announced: Announced::default(),
+            planned: plan::PlannedKey::default(),
             discarded: Vec::new(),
             cleared: Vec::new(),
         }

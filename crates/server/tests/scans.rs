@@ -64,8 +64,8 @@ impl Server {
         let args = OwnedArgs::new(words.iter().copied());
         let mut reply = executor.borrow_output(self.client);
         reply.take_references();
-        let id = executor.server.registry.find(args.view()).ok();
-        let _: Flow = executor.execute_into(self.client, id, args.view(), &mut reply);
+        let request = executor.request(args.view());
+        let _: Flow = executor.execute_into(self.client, request, &mut reply);
         executor.return_output(self.client, reply);
         executor.run_timers();
         executor.end_tick();

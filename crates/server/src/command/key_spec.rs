@@ -97,6 +97,14 @@ impl KeySpec {
         }
     }
 
+    /// The argument that [`KeySpec::positions`] visits first whatever the arguments are; 0 if that depends on them.
+    pub const fn first_key(&self) -> usize {
+        match (self.begin, self.find) {
+            (Begin::Index(at), Find::Range { .. }) if self.access & access::NOT_KEY == 0 => at,
+            _ => 0,
+        }
+    }
+
     /// Keys that only a [`super::KeyFinder`] finds.
     pub const fn unknown(access: Access, notes: &'static str) -> Self {
         KeySpec { access, begin: Begin::Unknown, find: Find::Unknown, notes }

@@ -1,8 +1,9 @@
 //! From a name to a command: the table that every request is looked up in.
 
-use super::{Args, Command};
+use super::{Args, Command, FirstKey, Request};
 use crate::error::{ClientError, quoted};
 use std::collections::HashMap;
+use structures::hash::HashSeed;
 
 /// A command's place in the registry; what per-command counters are indexed by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,6 +64,17 @@ impl Registry {
         let previous = self.by_name.insert(row.name.as_bytes(), id);
         assert!(previous.is_none(), "two rows are named {}", row.name);
         id
+    }
+
+    /// What is known of a request before it runs; `id` is what has been found for its arguments.
+    #[inline]
+    pub fn plan<'a>(&self, id: Option<CommandId>, args: Args<'a>, seed: HashSeed) -> Request<'a> {
+        let at = id.map_or(0, |id| self.row(id).first_key);
+        let first_key = match args.get(at) {
+            Some(key) if at > 0 => FirstKey { at: at as u32, hash: seed.hash(key) },
+            _ => FirstKey { at: 0, hash: 0 },
+        };
+        Request { id, args, first_key }
     }
 
     /// Makes a command known by another name instead of its own, or with an empty one by no name at all. Meant for

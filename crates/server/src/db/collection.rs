@@ -121,7 +121,7 @@ impl Db {
             return Ok(None);
         }
         let table = &self.databases[self.selected];
-        let entry = table.get(table.hash(key), key).expect("the collection was there just now");
+        let entry = table.get(self.key_hash(key), key).expect("the collection was there just now");
         let Stored::Object(object) = entry.value() else { return Err(ClientError::WrongType) };
         let collection = C::of(object).ok_or(ClientError::WrongType)?;
         Ok(Some(read(collection, context!(self))))
@@ -143,27 +143,66 @@ impl Db {
     /// The collection at `key` as it is stored, expired or not: for commands that have looked already.
     pub fn stored<C: Collection>(&self, key: &[u8]) -> Option<&C> {
         let table = self.table();
-        match table.get(table.hash(key), key)?.value() {
+        match table.get(self.key_hash(key), key)?.value() {
             Stored::Object(object) => C::of(object),
             Stored::Inline(_) | Stored::Integer(_) => None,
         }
     }
 
     /// Hands the collection at `key`, if there is one, to `change`, which must do nothing it does not mean to
-    /// [say](Db::changed). If that leaves it empty the key goes, and saying the change says that too.
+    /// [record](Db::changed). If that leaves it empty the key goes, and recording the change records that too.
     pub fn change<C: Collection, R>(
         &mut self,
         key: &[u8],
         change: impl FnOnce(&mut C, CollectionContext<'_>) -> R,
     ) -> Result<Option<R>, ClientError> {
-        let hash = self.table().hash(key);
-        if self.remove_if_expired(hash, key) {
-            return Ok(None);
+        self.change_hashed(self.key_hash(key), key, false, change)
+    }
+
+    /// As [`Db::change`], on a new collection if there is none; one that stays empty is not stored. Counts as a use.
+    pub fn change_or_create<C: Collection, R>(
+        &mut self,
+        key: &[u8],
+        change: impl FnOnce(&mut C, CollectionContext<'_>) -> R,
+    ) -> Result<R, ClientError> {
+        let hash = self.hash_of(key);
+        let mut change = Some(change);
+        let changed = self.change_hashed(hash, key, true, |collection: &mut C, context| {
+            change.take().map(|change| change(collection, context))
+        })?;
+        if let Some(result) = changed.flatten() {
+            return Ok(result);
         }
+        let change = change.take().expect("nothing was there to be changed");
+        let mut collection = C::new(&self.limits, self.seed);
+        let result = change(&mut collection, context!(self));
+        if !collection.is_empty() {
+            self.put(key, NewValue::Object(collection.into_object()), None);
+        }
+        Ok(result)
+    }
+
+    /// One look-up finds the key, removes it if it is expired, and reaches the collection.
+    #[inline]
+    fn change_hashed<C: Collection, R>(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        is_use: bool,
+        change: impl FnOnce(&mut C, CollectionContext<'_>) -> R,
+    ) -> Result<Option<R>, ClientError> {
+        let hidden = self.hiding();
         let mut expired_fields =
             ExpiredFields { before_ms: self.fields_at_ms(), removed: Vec::new(), emptied: false };
-        let context = CollectionContext { expired_fields: Some(&mut expired_fields), ..context!(self) };
         let Some(mut entry) = self.databases[self.selected].get_mut(hash, key) else { return Ok(None) };
+        if hidden(entry.as_ref().expiry_ms()) {
+            self.remove_if_expired(hash, key);
+            return Ok(None);
+        }
+        if is_use {
+            self.access.touch(&mut entry, self.now_ms, &mut self.random);
+        }
+        let context = CollectionContext { expired_fields: Some(&mut expired_fields), ..context!(self) };
         let object = entry.object_mut().ok_or(ClientError::WrongType)?;
         let before = signature(object);
         let collection = C::of_mut(object).ok_or(ClientError::WrongType)?;
@@ -180,24 +219,6 @@ impl Db {
             self.record_expired_fields(key, &expired_fields);
         }
         Ok(Some(result))
-    }
-
-    /// As [`Db::change`], on a new collection if there is none; one that stays empty is not stored.
-    pub fn change_or_create<C: Collection, R>(
-        &mut self,
-        key: &[u8],
-        change: impl FnOnce(&mut C, CollectionContext<'_>) -> R,
-    ) -> Result<R, ClientError> {
-        if self.peek_collection::<C>(key)?.is_some() {
-            let result = self.change(key, change)?;
-            return Ok(result.expect("the collection was there just now"));
-        }
-        let mut collection = C::new(&self.limits, self.seed);
-        let result = change(&mut collection, context!(self));
-        if !collection.is_empty() {
-            self.put(key, NewValue::Object(collection.into_object()), None);
-        }
-        Ok(result)
     }
 
     /// Makes something, say a collection that is [stored](Db::store_collection) next, with what a change has at hand.

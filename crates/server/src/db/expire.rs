@@ -125,7 +125,7 @@ impl Db {
 
     /// Sets or clears the key's expiry; whether the key exists. Says nothing.
     pub fn set_expiry(&mut self, key: &[u8], expiry_ms: Option<i64>) -> bool {
-        let hash = self.table().hash(key);
+        let hash = self.key_hash(key);
         let found = !self.remove_if_expired(hash, key) && self.table_mut().set_expiry(hash, key, expiry_ms);
         if found {
             self.change_log.audit.key_changed(self.selected, key);
@@ -155,25 +155,25 @@ impl Db {
     /// Whether the key is still stored but already expired: what a transaction that watches it must notice.
     pub fn is_gone(&self, db_index: usize, key: &[u8]) -> bool {
         let table = &self.databases[db_index];
-        table.get(table.hash(key), key).is_some_and(|entry| self.hides(entry.expiry_ms()))
+        table.get(self.key_hash(key), key).is_some_and(|entry| self.hides(entry.expiry_ms()))
     }
 
     /// The expiry of the key in the selected database, expired or not.
     pub fn stored_expiry_ms(&self, key: &[u8]) -> Option<i64> {
         let table = self.table();
-        table.get(table.hash(key), key)?.expiry_ms()
+        table.get(self.key_hash(key), key)?.expiry_ms()
     }
 
     /// Whether the key is stored, expired or not.
     pub fn holds(&self, db_index: usize, key: &[u8]) -> bool {
         let table = &self.databases[db_index];
-        table.get(table.hash(key), key).is_some()
+        table.get(self.key_hash(key), key).is_some()
     }
 
     /// Whether the key was stored in a database that the last command has emptied.
     pub fn was_cleared(&self, db_index: usize, key: &[u8]) -> bool {
         let mut cleared = self.cleared.iter().filter(|cleared| cleared.db_index == db_index);
-        cleared.any(|Cleared { table, .. }| table.get(table.hash(key), key).is_some())
+        cleared.any(|Cleared { table, .. }| table.get(self.key_hash(key), key).is_some())
     }
 
     /// Removes the key if it is expired. Whether it must count as absent.
@@ -194,7 +194,7 @@ impl Db {
 
     /// Removes a key that a command has given an expiry in the past.
     pub fn remove_as_expired(&mut self, key: &[u8]) {
-        let hash = self.table().hash(key);
+        let hash = self.key_hash(key);
         self.expire(hash, key);
     }
 
@@ -271,7 +271,7 @@ impl Db {
             cycle.round_buckets += 1;
         }
         for key in &expired {
-            let hash = self.table().hash(key);
+            let hash = self.key_hash(key);
             self.expire(hash, key);
         }
         let expiring_len = self.table().expiring_len();

@@ -71,17 +71,11 @@ impl Db {
     /// The hash that the selected database's table knows a key by.
     #[inline]
     pub(super) fn hash_of(&mut self, key: &[u8]) -> u64 {
-        let hash = self.seed.hash(key);
+        let hash = self.key_hash(key);
         if hash == self.announced.trigger {
             self.fetch_announced();
         }
         hash
-    }
-
-    /// The hash to ask for a key by.
-    #[inline]
-    pub fn key_hash(&self, key: &[u8]) -> u64 {
-        self.seed.hash(key)
     }
 
     /// Whether there are so few keys that the processor's caches hold their table and asking ahead only costs. A
@@ -122,9 +116,9 @@ impl Db {
         announced.trigger = announced.hashes.first().copied().unwrap_or_default();
     }
 
-    /// The command is over: what it did not come to is not fetched any more.
+    /// What the command did not come to is not fetched any more.
     #[inline]
-    pub fn forget_announced(&mut self) {
+    pub(super) fn forget_announced(&mut self) {
         self.announced.hashes.clear();
         self.announced.next = 0;
         if self.announced.hashes.capacity() > ANNOUNCED_KEPT_MAX {

@@ -31,7 +31,7 @@ impl Db {
 
     /// The long string at `key`, for a reply to refer to. Does not count as a read of its own.
     pub fn share_string(&mut self, key: &[u8]) -> Option<&SharedBytes> {
-        let hash = self.table().hash(key);
+        let hash = self.key_hash(key);
         match self.table_mut().get_mut(hash, key)?.into_object_mut()? {
             Object::String(text) => Some(text.share()),
             _ => None,
@@ -55,7 +55,7 @@ impl Db {
 
     /// Stores an integer; in place if one is there already. Keeps the expiry.
     pub fn put_integer_keeping_expiry(&mut self, key: &[u8], n: i64) {
-        let hash = self.table().hash(key);
+        let hash = self.key_hash(key);
         let (mut expiry_ms, hidden) = (None, self.hiding());
         if let Some(mut entry) = self.table_mut().get_mut(hash, key)
             && !hidden(entry.as_ref().expiry_ms())
@@ -87,7 +87,7 @@ impl Db {
         edit: impl FnOnce(&mut Vec<u8>) -> (R, bool),
     ) -> Result<R, ClientError> {
         self.expect_kind(key, Kind::String)?;
-        let hash = self.table().hash(key);
+        let hash = self.key_hash(key);
         let (mut text, mut expiry_ms, hidden) = (Vec::new(), None, self.hiding());
         if let Some(mut entry) = self.table_mut().get_mut(hash, key)
             && !hidden(entry.as_ref().expiry_ms())
@@ -132,7 +132,7 @@ impl Db {
             present.push(self.read_string(key)?.is_some());
         }
         let table = self.table();
-        let find = |key: &[u8]| table.get(table.hash(key), key).and_then(|entry| Value::new(entry).text());
+        let find = |key: &[u8]| table.get(self.key_hash(key), key).and_then(|entry| Value::new(entry).text());
         Ok(keys.zip(present).map(|(key, present)| if present { find(key) } else { None }).collect())
     }
 }

@@ -4,7 +4,7 @@ use super::Executor;
 use super::observation::Finished;
 use super::script::ScriptEnd;
 use crate::command::registry::CommandId;
-use crate::command::{Args, Command, Context, Group, Next, Origin, flag};
+use crate::command::{Args, Command, Context, FirstKey, Group, Next, Origin, Request, flag};
 use crate::error::{ClientError, on_the_wire};
 use crate::server::ReplacedConfig;
 use crate::session::client::REPLY_BUFFER_BYTES_MIN;
@@ -24,10 +24,16 @@ impl Executor {
     /// Runs one request of a client; the reply is appended to its output.
     pub fn execute(&mut self, handle: ClientHandle, args: Args<'_>) -> Flow {
         let mut reply = self.borrow_output(handle);
-        let id = self.server.registry.find(args).ok();
-        let flow = self.execute_into(handle, id, args, &mut reply);
+        let request = self.request(args);
+        let flow = self.execute_into(handle, request, &mut reply);
         self.return_output(handle, reply);
         flow
+    }
+
+    /// What is known of a request that was not parsed by a connection.
+    pub fn request<'a>(&self, args: Args<'a>) -> Request<'a> {
+        let registry = &self.server.registry;
+        registry.plan(registry.find(args).ok(), args, self.db.seed())
     }
 
     /// Takes a client's output to write replies into; [`Self::return_output`] gives it back.
@@ -59,14 +65,13 @@ impl Executor {
     }
 
     /// As [`Self::execute`], into an output taken with [`Self::borrow_output`]: what a pipeline runs.
-    /// `id` is what the registry has found for `args`, if anything.
     pub fn execute_into(
         &mut self,
         handle: ClientHandle,
-        id: Option<CommandId>,
-        args: Args<'_>,
+        request: Request<'_>,
         reply: &mut ReplyBuffer,
     ) -> Flow {
+        let Request { id, args, .. } = request;
         let start = reply.len();
         self.server.clients[handle].last_interaction = self.server.now;
         if self.limits_client_memory() && self.is_evicted(handle, args.bytes() + reply.len()) {
@@ -77,7 +82,13 @@ impl Executor {
         self.let_through_deferred(handle, reply);
         let start = start.max(reply.len());
         match admitted {
-            Ok(Admitted::Run(id)) => self.run(handle, id, args, reply),
+            Ok(Admitted::Run(id)) => {
+                let FirstKey { at, hash } = request.first_key;
+                if at > 0 {
+                    self.db.plan_key(args.at(at as usize), hash);
+                }
+                self.run(handle, id, args, reply);
+            }
             Ok(Admitted::Queued) => reply.simple("QUEUED"),
             Ok(Admitted::Paused | Admitted::Closed) => return Flow::Stop,
             Err(error) => self.refuse(handle, args, error, reply),
@@ -237,7 +248,7 @@ impl Executor {
         if let Err(error) = outcome {
             self.fail(error, reply);
         }
-        self.db.forget_announced();
+        self.db.forget_plan();
         self.propagate(handle, command, args, origin, self.db.change_log.dirty.saturating_sub(dirty_before));
         self.apply_effects(Some(handle));
         // After what it has changed, for a read may do that too (PFCOUNT, a key that was expired).

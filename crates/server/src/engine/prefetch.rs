@@ -8,8 +8,7 @@
 //! its keys were fetched for nothing.
 
 use super::Executor;
-use crate::command::registry::CommandId;
-use crate::command::{Args, Command, PrefetchHint, access};
+use crate::command::{Args, Command, PrefetchHint, Request, access};
 use crate::db::prefetch::{PrefetchKey, PrefetchTarget};
 use crate::session::ClientHandle;
 use structures::hash::HashSeed;
@@ -59,16 +58,17 @@ impl Executor {
 }
 
 impl<'a> Window<'a> {
-    /// Takes the keys of a request in, by their hashes if these are known already; false if it has to wait for the next window.
+    /// Takes the keys of a request in, by their hashes if all of these are known already; false if it has to wait for
+    /// the next window.
     #[inline]
     pub fn add(
         &mut self,
         executor: &Executor,
         handle: ClientHandle,
-        id: CommandId,
-        args: Args<'a>,
+        request: Request<'a>,
         hashes: &[u64],
     ) -> bool {
+        let Request { id: Some(id), args, first_key } = request else { return true };
         let command = executor.server.registry.row(id);
         let before = self.wanted.len();
         if before >= self.keys_max {
@@ -95,7 +95,10 @@ impl<'a> Window<'a> {
         };
         if hashes.is_empty() {
             for_each_key(command, args, &mut |at| match self.wanted.len() < self.keys_max {
-                true => want(self, executor.db.key_hash(args.at(at))),
+                true => {
+                    let is_known = at == first_key.at as usize;
+                    want(self, if is_known { first_key.hash } else { executor.db.key_hash(args.at(at)) });
+                }
                 false => overflows = true,
             });
         } else {

@@ -253,7 +253,7 @@ impl EventLoop {
         }
         if self.executor.accepts_requests(handle) && !query_buffer.has_requests() {
             query_buffer.consume();
-            query_buffer.parse(&limits_of(&self.executor, handle), &self.executor.server.registry);
+            self.parse(&mut query_buffer);
         }
         self.collect(query_buffer);
     }
@@ -282,6 +282,11 @@ impl EventLoop {
         self.batch = batch;
     }
 
+    fn parse(&self, query_buffer: &mut QueryBuffer) {
+        let limits = limits_of(&self.executor, query_buffer.handle);
+        query_buffer.parse(&limits, &self.executor.server.registry, self.executor.db.seed());
+    }
+
     /// Parses and runs what the client has sent, until it has to wait for more or for something else.
     fn run_requests(&mut self, mut query_buffer: Box<QueryBuffer>) {
         let handle = query_buffer.handle;
@@ -290,7 +295,7 @@ impl EventLoop {
         while self.executor.accepts_requests(handle) {
             if !query_buffer.has_requests() {
                 query_buffer.consume();
-                query_buffer.parse(&limits_of(&self.executor, handle), &self.executor.server.registry);
+                self.parse(&mut query_buffer)
             }
             if query_buffer.has_requests() {
                 query_buffer.run_parsed(&mut self.executor, &mut reply);
@@ -489,8 +494,8 @@ impl QueryBuffer {
                 self.fill(&mut window, executor);
                 executor.fetch(&window);
             }
-            let Some((id, args)) = self.next_request() else { return };
-            if executor.execute_into(handle, id, args, reply) == Flow::Stop {
+            let Some(request) = self.next_request() else { return };
+            if executor.execute_into(handle, request, reply) == Flow::Stop {
                 return;
             }
         }
@@ -500,9 +505,7 @@ impl QueryBuffer {
     fn fill<'a>(&'a self, window: &mut Window<'a>, executor: &Executor) -> bool {
         let handle = self.handle;
         let cold = self.cold_requests();
-        let taken = self.offer_cold(|id, args, hashes| {
-            id.is_none_or(|id| window.add(executor, handle, id, args, hashes))
-        });
+        let taken = self.offer_cold(|request, hashes| window.add(executor, handle, request, hashes));
         self.note_prefetched(taken);
         taken == cold
     }

@@ -8,8 +8,8 @@
 //! It is a value with one owner: the connection while it reads, the executor while it runs the requests. Where the
 //! two are threads, the box is what passes between them, and nothing in it is shared.
 
-use crate::command::Args;
 use crate::command::registry::{CommandId, Registry};
+use crate::command::{Args, FirstKey, Request};
 use crate::engine::prefetch::hash_keys;
 use crate::session::ClientHandle;
 use rustix::fd::AsFd;
@@ -69,7 +69,7 @@ pub struct QueryBuffer {
     broken: Option<ProtocolError>,
     /// Arguments of the parsed requests, and where each request ends among them.
     args: Vec<ArgRange>,
-    requests: Vec<Request>,
+    requests: Vec<Parsed>,
     /// The first parsed request not yet executed.
     next_request: usize,
     /// The requests before this one have had their keys fetched.
@@ -125,13 +125,14 @@ impl SpareQueryBuffers {
 
 /// A request that has arrived whole.
 #[derive(Clone, Copy, Debug)]
-struct Request {
+struct Parsed {
     /// Where its arguments end among all of them.
     args_end: u32,
     /// Where its keys' hashes end among all of them.
     hashes_end: u32,
     /// `None` if no command has such a name.
-    command: Option<CommandId>,
+    id: Option<CommandId>,
+    first_key: FirstKey,
 }
 
 impl QueryBuffer {
@@ -174,7 +175,7 @@ impl QueryBuffer {
             + self.input.capacity()
             + self.parser.memory_bytes()
             + self.args.capacity() * size_of::<ArgRange>()
-            + self.requests.capacity() * size_of::<Request>()
+            + self.requests.capacity() * size_of::<Parsed>()
             + self.hashes.capacity() * size_of::<u64>()
             + self.handover.output.capacity()
     }
@@ -237,13 +238,13 @@ impl QueryBuffer {
 
     /// Parses requests that have arrived whole, up to [`BATCH_REQUESTS_MAX`] ahead. A client that has yet to
     /// authenticate gets them one by one, for the limits may be others after each.
-    pub fn parse(&mut self, limits: &Limits, registry: &Registry) {
-        self.parse_up_to(BATCH_REQUESTS_MAX, limits, registry, None);
+    pub fn parse(&mut self, limits: &Limits, registry: &Registry, seed: HashSeed) {
+        self.parse_up_to(BATCH_REQUESTS_MAX, limits, registry, seed, false);
     }
 
-    /// As [`Self::parse`] where that costs the executor nothing: further ahead, and with the keys hashed.
+    /// As [`Self::parse`] where that costs the executor nothing: further ahead, and with all keys hashed.
     pub fn parse_ahead(&mut self, limits: &Limits, registry: &Registry, seed: HashSeed) {
-        self.parse_up_to(AHEAD_REQUESTS_MAX, limits, registry, Some(seed));
+        self.parse_up_to(AHEAD_REQUESTS_MAX, limits, registry, seed, true);
     }
 
     /// One function for both, so that the parser is compiled into it.
@@ -253,7 +254,8 @@ impl QueryBuffer {
         ahead_max: usize,
         limits: &Limits,
         registry: &Registry,
-        seed: Option<HashSeed>,
+        seed: HashSeed,
+        hashes_all_keys: bool,
     ) {
         let ahead_max = if limits.authenticated { ahead_max } else { 1 };
         while self.broken.is_none()
@@ -268,17 +270,21 @@ impl QueryBuffer {
                     let args = Args::new(&self.input, &self.args[before..]);
                     let earlier = self.requests.len().checked_sub(1).and_then(|last| self.request(last));
                     let found = match earlier {
-                        Some((Some(id), earlier)) => registry.find_after(id, earlier, args),
+                        Some(Request { id: Some(id), args: earlier, .. }) => {
+                            registry.find_after(id, earlier, args)
+                        }
                         _ => registry.find(args),
                     };
-                    let command = found.ok();
-                    if let (Some(seed), Some(id)) = (seed, command) {
+                    let id = found.ok();
+                    if let Some(id) = id.filter(|_| hashes_all_keys) {
                         hash_keys(registry.row(id), args, seed, &mut self.hashes);
                     }
-                    self.requests.push(Request {
+                    let request = registry.plan(id, args, seed);
+                    self.requests.push(Parsed {
                         args_end: self.args.len() as u32,
                         hashes_end: self.hashes.len() as u32,
-                        command,
+                        id,
+                        first_key: request.first_key,
                     });
                 }
                 Err(error) => self.broken = Some(error),
@@ -296,11 +302,11 @@ impl QueryBuffer {
         &self.input[self.position..]
     }
 
-    fn request(&self, index: usize) -> Option<(Option<CommandId>, Args<'_>)> {
+    fn request(&self, index: usize) -> Option<Request<'_>> {
         let request = self.requests.get(index)?;
         let start = index.checked_sub(1).map_or(0, |previous| self.requests[previous].args_end as usize);
         let args = Args::new(&self.input, &self.args[start..request.args_end as usize]);
-        Some((request.command, args))
+        Some(Request { id: request.id, args, first_key: request.first_key })
     }
 
     /// The hashes of a request's keys; none if they were not taken ahead.
@@ -313,9 +319,9 @@ impl QueryBuffer {
         &self.hashes[start..self.requests[index].hashes_end as usize]
     }
 
-    /// The next parsed request, if there is one: what the registry has found for it, and its arguments.
+    /// The next parsed request, if there is one.
     #[inline]
-    pub fn next_request(&mut self) -> Option<(Option<CommandId>, Args<'_>)> {
+    pub fn next_request(&mut self) -> Option<Request<'_>> {
         let index = self.next_request;
         self.next_request += (index < self.requests.len()) as usize;
         self.request(index)
@@ -335,13 +341,10 @@ impl QueryBuffer {
     /// Lets `take` see the requests whose keys have not been fetched, in order, until it answers with `false`;
     /// returns how many it took, for [`QueryBuffer::note_prefetched`].
     #[inline]
-    pub fn offer_cold<'a>(
-        &'a self,
-        mut take: impl FnMut(Option<CommandId>, Args<'a>, &'a [u64]) -> bool,
-    ) -> usize {
+    pub fn offer_cold<'a>(&'a self, mut take: impl FnMut(Request<'a>, &'a [u64]) -> bool) -> usize {
         let first = self.prefetched.get().max(self.next_request);
         let takes = |&index: &usize| match self.request(index) {
-            Some((id, args)) => take(id, args, self.hashes(index)),
+            Some(request) => take(request, self.hashes(index)),
             None => false,
         };
         (first..).take_while(takes).count()
@@ -401,7 +404,7 @@ mod tests {
         for bytes in [&b"*3\r\n$3\r\nset\r\n$1\r\na\r\n$1000000\r\n"[..], b"a"] {
             client.write_all(bytes).unwrap();
             assert!(matches!(query_buffer.read(&socket), Transfer::Bytes { .. }));
-            query_buffer.parse(&Limits::default(), &Registry::new(&[]));
+            query_buffer.parse(&Limits::default(), &Registry::new(&[]), HashSeed::new(1, 2));
             query_buffer.consume();
         }
         assert!(!query_buffer.shrink(0));

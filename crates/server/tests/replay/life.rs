@@ -169,8 +169,8 @@ impl Life {
         executor.begin_tick();
         let args = OwnedArgs::new(command.iter().map(Vec::as_slice));
         let mut reply = executor.borrow_output(handle);
-        let id = executor.server.registry.find(args.view()).ok();
-        let _: Flow = executor.execute_into(handle, id, args.view(), &mut reply);
+        let request = executor.request(args.view());
+        let _: Flow = executor.execute_into(handle, request, &mut reply);
         executor.return_output(handle, reply);
         self.turn(0);
         self.write_all();

@@ -294,8 +294,8 @@ fn send_in_process(executor: &mut Executor, handle: ClientHandle, args: &[Vec<u8
     let args = OwnedArgs::new(args.iter().map(Vec::as_slice));
     let mut reply = executor.borrow_output(handle);
     reply.take_references();
-    let id = executor.server.registry.find(args.view()).ok();
-    let _: Flow = executor.execute_into(handle, id, args.view(), &mut reply);
+    let request = executor.request(args.view());
+    let _: Flow = executor.execute_into(handle, request, &mut reply);
     executor.return_output(handle, reply);
     executor.run_timers();
     executor.end_tick();

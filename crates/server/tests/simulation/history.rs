@@ -35,8 +35,8 @@ pub fn ask(executor: &mut Executor, client: ClientHandle, words: &[&[u8]]) -> Ve
     let args = OwnedArgs::new(words.iter().copied());
     let mut reply = executor.borrow_output(client);
     let start = reply.len();
-    let id = executor.server.registry.find(args.view()).ok();
-    executor.execute_into(client, id, args.view(), &mut reply);
+    let request = executor.request(args.view());
+    executor.execute_into(client, request, &mut reply);
     let answer = reply.copy_from(start);
     reply.truncate(start);
     executor.return_output(client, reply);

@@ -91,7 +91,7 @@ impl Peer {
     pub fn next_request(&mut self, executor: &Executor) -> Option<Request> {
         if !self.query_buffer.has_requests() {
             self.query_buffer.consume();
-            self.query_buffer.parse(&Limits::default(), &executor.server.registry);
+            self.query_buffer.parse(&Limits::default(), &executor.server.registry, executor.db.seed());
             assert_eq!(
                 self.query_buffer.broken(),
                 None,
@@ -99,7 +99,7 @@ impl Peer {
                 self.query_buffer.unparsed().escape_ascii().to_string()
             );
         }
-        let (_, args) = self.query_buffer.next_request()?;
+        let args = self.query_buffer.next_request()?.args;
         let request = self.on_the_way.pop_front().expect("what arrives has been sent");
         assert!(args.iter().eq(request.words.iter().map(Vec::as_slice)), "requests arrive as they were sent");
         Some(request)
