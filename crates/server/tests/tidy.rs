@@ -107,6 +107,26 @@ const ENCODING_TYPES: &[&str] =
     &["FbTree", "IntegerSet", "KeyTable", "Listpack", "PackedList", "PackedMap", "RadixTree", "SkipList"];
 const ENCODINGS_KNOWN_TO: &[&str] = &["db", "persist"];
 
+/// Words of the code's own that the field's terms have taken the place of.
+const RETIRED_WORDS: &[&str] = &[
+    "intake",
+    "intakes",
+    "lodging",
+    "lodgings",
+    "guest",
+    "guests",
+    "stranger",
+    "strangers",
+    "surroundings",
+    "teller",
+    "journal",
+    "condemn",
+    "condemned",
+    "lest",
+    "frontier",
+    "told_as",
+];
+
 struct Source {
     /// From the workspace's root, with `/` on every system.
     path: String,
@@ -449,6 +469,31 @@ fn only_the_keyspace_knows_encodings() {
         }
     }
     findings.expect_none("Say what is wanted of the value and let db decide how it is stored.");
+}
+
+/// Comments, strings and documents too: who reads them should need no vocabulary but the field's.
+#[test]
+fn retired_words_stay_away() {
+    let mut texts = sources();
+    let mut documents = Vec::new();
+    for directory in [root(), root().join("docs")] {
+        let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+        documents.extend(entries.filter(|path| path.extension().is_some_and(|extension| extension == "md")));
+    }
+    texts.extend(documents.iter().map(|path| Source {
+        path: path.strip_prefix(root()).unwrap().to_string_lossy().replace('\\', "/"),
+        text: fs::read_to_string(path).unwrap(),
+    }));
+    let mut findings = Findings::default();
+    for source in texts.iter().filter(|source| !source.path.ends_with("tests/tidy.rs")) {
+        for (number, line) in source.text.lines().enumerate() {
+            let words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
+            for word in words.filter(|word| RETIRED_WORDS.iter().any(|old| old.eq_ignore_ascii_case(word))) {
+                findings.add(source, number + 1, word);
+            }
+        }
+    }
+    findings.expect_none("Use the field's term; ARCHITECTURE.md's glossary and the neighbours have it.");
 }
 
 /// The names under `[dependencies]` and its variants for targets.
