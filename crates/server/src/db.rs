@@ -16,6 +16,7 @@ pub mod evict;
 pub mod expire;
 pub mod field_expiry;
 pub mod hash;
+pub mod keyspace;
 pub mod layout;
 pub mod list;
 pub mod long_string;
@@ -37,11 +38,11 @@ pub use set::Set;
 use crate::error::ClientError;
 use access::AccessPolicy;
 use collection::EncodingLimits;
-use expire::TtlAverage;
-use field_expiry::{ExpiringFields, earliest_expiry_ms};
+use field_expiry::earliest_expiry_ms;
+use keyspace::{Database, Keyspace};
 use prefetch::Announced;
 use structures::hash::HashSeed;
-use structures::key_table::{KeyTable, NewValue, Value as Stored};
+use structures::key_table::{NewValue, Value as Stored};
 use structures::random::Random;
 
 /// Counters that INFO stats shows.
@@ -70,15 +71,13 @@ impl DbFigures {
 /// What takes long to free, on its way to whoever frees in the background.
 pub enum Garbage {
     Object(Object),
-    Database(Cleared),
+    Database(Box<Cleared>),
 }
 
 /// What was in a database that has been emptied.
 pub struct Cleared {
     db_index: usize,
-    table: KeyTable<Object>,
-    #[expect(dead_code, reason = "it goes with the table, and takes as long to free")]
-    expiring_fields: ExpiringFields,
+    database: Database,
     in_background: bool,
 }
 
@@ -105,17 +104,13 @@ impl Garbage {
     pub fn objects(&self) -> usize {
         match self {
             Garbage::Object(_) => 1,
-            Garbage::Database(cleared) => cleared.table.len(),
+            Garbage::Database(cleared) => cleared.database.len(),
         }
     }
 }
 
 pub struct Db {
-    databases: Vec<KeyTable<Object>>,
-    /// Of each database.
-    expiring_fields: Vec<ExpiringFields>,
-    /// Of each database, as the search for expired keys found it.
-    ttl_averages: Vec<Option<TtlAverage>>,
+    keyspace: Keyspace,
     /// The database of the client whose command runs.
     selected: usize,
     /// The instant of the command at hand: what is expired by then does not exist.
@@ -146,9 +141,7 @@ pub struct Db {
 impl Db {
     pub fn new(databases: usize, seed: HashSeed, random_seed: u64) -> Self {
         Db {
-            databases: (0..databases).map(|_| KeyTable::new(seed)).collect(),
-            expiring_fields: (0..databases).map(|_| ExpiringFields::default()).collect(),
-            ttl_averages: vec![None; databases],
+            keyspace: Keyspace::new(databases, seed),
             selected: 0,
             now_ms: 0,
             keep_expired_keys: false,
@@ -193,49 +186,52 @@ impl Db {
     }
 
     pub fn database_count(&self) -> usize {
-        self.databases.len()
+        self.keyspace.database_count()
     }
 
     pub fn seed(&self) -> HashSeed {
         self.seed
     }
 
-    /// The table of the selected database, for what walks all keys. Due keys are still in it.
-    pub fn table(&self) -> &KeyTable<Object> {
-        &self.databases[self.selected]
+    /// A database as it is stored, for what walks all its keys. Expired keys are still in it.
+    #[inline]
+    pub fn database(&self, index: usize) -> &Database {
+        self.keyspace.database(index)
     }
 
-    /// The table of a database, for what walks all of them.
-    pub fn database(&self, index: usize) -> &KeyTable<Object> {
-        &self.databases[index]
+    /// See [`Db::database`].
+    #[inline]
+    pub fn selected_database(&self) -> &Database {
+        self.keyspace.database(self.selected)
     }
 
-    fn table_mut(&mut self) -> &mut KeyTable<Object> {
-        &mut self.databases[self.selected]
+    #[inline]
+    fn selected_database_mut(&mut self) -> &mut Database {
+        self.keyspace.database_mut(self.selected)
     }
 
     /// Keys in the selected database, expired ones not yet removed included.
     pub fn len(&self) -> usize {
-        self.table().len()
+        self.selected_database().len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.table().is_empty()
+        self.selected_database().is_empty()
     }
 
     /// Keys in the selected database that have an expiry.
     pub fn expiring_len(&self) -> usize {
-        self.table().expiring_len()
+        self.selected_database().expiring_len()
     }
 
     /// Bytes of the selected database's table, without the entries.
     pub fn table_bytes(&self) -> usize {
-        self.table().table_bytes()
+        self.selected_database().table_bytes()
     }
 
     /// Buckets of the selected database's table.
     pub fn table_buckets(&self) -> usize {
-        self.table().buckets()
+        self.selected_database().buckets()
     }
 
     /// Bytes that a key and its value occupy; `None` if there is no such key.
@@ -285,7 +281,7 @@ impl Db {
         let hash = self.hash_of(key);
         if !self.remove_if_expired(hash, key) {
             let now_ms = self.now_ms;
-            if let Some(mut entry) = self.databases[self.selected].get_mut(hash, key) {
+            if let Some(mut entry) = self.keyspace.database_mut(self.selected).get_mut(hash, key) {
                 self.figures.hits += 1;
                 self.access.touch(&mut entry, now_ms, &mut self.random);
                 return Some(Value::new(entry.into_ref()));
@@ -314,8 +310,7 @@ impl Db {
             return None;
         }
         let now_ms = self.now_ms;
-        let table = &mut self.databases[self.selected];
-        let mut entry = table.get_mut(hash, key)?;
+        let mut entry = self.keyspace.database_mut(self.selected).get_mut(hash, key)?;
         if touch {
             self.access.touch(&mut entry, now_ms, &mut self.random);
         }
@@ -345,7 +340,7 @@ impl Db {
 
     /// Some key of the selected database; it may be expired.
     pub fn random_key(&mut self) -> Option<Box<[u8]>> {
-        let entry = self.databases[self.selected].random(&mut self.random)?;
+        let entry = self.keyspace.database(self.selected).random(&mut self.random)?;
         Some(entry.key().into())
     }
 
@@ -355,7 +350,7 @@ impl Db {
         if self.remove_if_expired(hash, key) {
             return None;
         }
-        let removed = self.table_mut().remove(hash, key)?;
+        let removed = self.selected_database_mut().remove(hash, key)?;
         self.change_log.audit.key_changed(self.selected, key);
         let expiry_ms = removed.expiry_ms();
         let value = match removed.value() {
@@ -392,7 +387,7 @@ impl Db {
             NewValue::Inline(_) | NewValue::Integer(_) => None,
         };
         let keys_before = self.len();
-        let previous = self.table_mut().put(hash, key, value, expiry_ms, access);
+        let previous = self.selected_database_mut().put(hash, key, value, expiry_ms, access);
         let replaced = previous.and_then(|removed| removed.into_object());
         self.fields_moved(key, earliest_expiry_ms(replaced.as_ref()), fields_expire_ms);
         if self.len() > keys_before {
@@ -421,7 +416,7 @@ impl Db {
     }
 
     fn remove_hashed(&mut self, hash: u64, key: &[u8], in_background: bool) -> bool {
-        let Some(removed) = self.table_mut().remove(hash, key) else { return false };
+        let Some(removed) = self.selected_database_mut().remove(hash, key) else { return false };
         self.change_log.audit.key_changed(self.selected, key);
         if let Some(object) = removed.into_object() {
             self.fields_moved(key, earliest_expiry_ms(Some(&object)), None);
@@ -440,39 +435,32 @@ impl Db {
 
     /// Empties the selected database.
     pub fn clear(&mut self, in_background: bool) {
-        let empty = KeyTable::new(self.seed);
-        let table = std::mem::replace(self.table_mut(), empty);
-        if table.is_empty() {
+        let database = self.selected_database_mut().take();
+        if database.is_empty() {
             return;
         }
-        let expiring_fields = std::mem::take(&mut self.expiring_fields[self.selected]);
         self.change_log.audit.database_changed(self.selected);
-        self.ttl_averages[self.selected] = None;
-        self.change_log.add_dirty(table.len() as u64);
-        self.cleared.push(Cleared { db_index: self.selected, table, expiring_fields, in_background });
+        self.change_log.add_dirty(database.len() as u64);
+        self.cleared.push(Cleared { db_index: self.selected, database, in_background });
     }
 
     /// The effects of emptying databases have been seen to: what was in them may go.
     #[inline]
     pub fn forget_cleared(&mut self) {
         let in_background = self.cleared.drain(..).filter(|cleared| cleared.in_background);
-        self.discarded.extend(in_background.map(Garbage::Database));
+        self.discarded.extend(in_background.map(|cleared| Garbage::Database(Box::new(cleared))));
     }
 
     /// Exchanges two databases whole.
     pub fn swap(&mut self, a: usize, b: usize) {
-        self.databases.swap(a, b);
-        self.expiring_fields.swap(a, b);
+        self.keyspace.swap(a, b);
         self.change_log.audit.database_changed(a);
         self.change_log.audit.database_changed(b);
-        self.ttl_averages.swap(a, b);
     }
 
     /// Goes on with tables that are growing or shrinking, up to `buckets_max` in each.
     pub fn step_tables(&mut self, buckets_max: usize) {
-        for table in &mut self.databases {
-            table.step(buckets_max);
-        }
+        self.keyspace.step(buckets_max);
     }
 
     /// `Ok` if nothing is at `key` or a value of `kind` is.

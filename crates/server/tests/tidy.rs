@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Ident, Span, TokenStream, TokenTree};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
@@ -106,6 +106,9 @@ const IMPORTED_EVERYWHERE: &[&str] = &["error"];
 const ENCODING_TYPES: &[&str] =
     &["FbTree", "IntegerSet", "KeyTable", "Listpack", "PackedList", "PackedMap", "RadixTree", "SkipList"];
 const ENCODINGS_KNOWN_TO: &[&str] = &["db", "persist"];
+
+/// Where keys live is known to one file.
+const KEYSPACE: &str = "crates/server/src/db/keyspace.rs";
 
 /// Words of the code's own that the field's terms have taken the place of.
 const RETIRED_WORDS: &[&str] = &[
@@ -469,6 +472,37 @@ fn only_the_keyspace_knows_encodings() {
         }
     }
     findings.expect_none("Say what is wanted of the value and let db decide how it is stored.");
+}
+
+/// The identifiers `name` that are indexed, as in `name[0]`.
+fn indexed(tokens: &TokenStream, name: &str, out: &mut Vec<Ident>) {
+    let tokens: Vec<TokenTree> = tokens.clone().into_iter().collect();
+    for (at, token) in tokens.iter().enumerate() {
+        let next = tokens.get(at + 1);
+        let is_index =
+            matches!(next, Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Bracket);
+        match token {
+            TokenTree::Ident(identifier) if is_index && identifier == name => out.push(identifier.clone()),
+            TokenTree::Group(group) => indexed(&group.stream(), name, out),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn only_the_keyspace_knows_where_keys_live() {
+    let mut findings = Findings::default();
+    let of_server = |source: &&Source| source.server_module().is_some() && source.path != KEYSPACE;
+    for source in sources().iter().filter(of_server) {
+        let mut names = source.mentions(&["KeyTable"]);
+        if source.server_module() == Some("db") && source.text.contains("databases") {
+            indexed(&source.tokens(), "databases", &mut names);
+        }
+        for name in names {
+            findings.add(source, line(name.span()), name);
+        }
+    }
+    findings.expect_none("Ask a Database of db::keyspace; which table a key is in is for it alone to know.");
 }
 
 /// Comments, strings and documents too: who reads them should need no vocabulary but the field's.

@@ -28,7 +28,7 @@ fn keys(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let pattern = args.at(1);
     let mark = ctx.reply.begin_array();
     let mut found = 0;
-    for entry in ctx.db.table().iter() {
+    for entry in ctx.db.selected_database().iter() {
         if !ctx.db.hides(entry.expiry_ms()) && (pattern == b"*" || wire::glob::matches(pattern, entry.key()))
         {
             ctx.reply.bulk(entry.key());
@@ -147,7 +147,7 @@ fn scan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (mut names, mut expired): (Vec<Box<[u8]>>, Vec<Box<[u8]>>) = Default::default();
     cursor = options.walk(cursor, |cursor, _| {
         let mut visited = 0;
-        let next = ctx.db.table().scan(cursor, &mut |entry| {
+        let next = ctx.db.selected_database().scan(cursor, &mut |entry| {
             visited += 1;
             let wanted = options.kind.is_none_or(|kind| crate::db::Value::new(entry).kind() == kind)
                 && options.matches(entry.key());

@@ -1,28 +1,22 @@
 //! Whether the data is as it should be: every table and every value keeps what its file promises. For tests and
 //! fuzzers; it reads everything.
 
-use super::field_expiry::earliest_expiry_ms;
 use super::{Db, Object};
 use crate::db::collection::Collection;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use structures::key_table::Value as Stored;
 use structures::listpack::Listpack;
 
 impl Db {
     /// Panics unless every invariant holds.
     pub fn check(&self) {
-        for (table, expiring_fields) in self.databases.iter().zip(&self.expiring_fields) {
-            table.check();
-            let mut expected = BTreeSet::new();
-            for entry in table.iter() {
+        for database in self.keyspace.iter() {
+            database.check();
+            for entry in database.iter() {
                 if let Stored::Object(object) = entry.value() {
                     object.check();
-                    if let Some(at_ms) = earliest_expiry_ms(Some(object)) {
-                        expected.insert((at_ms, entry.key().into()));
-                    }
                 }
             }
-            expiring_fields.check(&expected);
         }
     }
 }

@@ -120,8 +120,8 @@ impl Db {
         if self.read_collection::<C>(key)?.is_none() {
             return Ok(None);
         }
-        let table = &self.databases[self.selected];
-        let entry = table.get(self.key_hash(key), key).expect("the collection was there just now");
+        let database = self.keyspace.database(self.selected);
+        let entry = database.get(self.key_hash(key), key).expect("the collection was there just now");
         let Stored::Object(object) = entry.value() else { return Err(ClientError::WrongType) };
         let collection = C::of(object).ok_or(ClientError::WrongType)?;
         Ok(Some(read(collection, context!(self))))
@@ -142,8 +142,7 @@ impl Db {
 
     /// The collection at `key` as it is stored, expired or not: for commands that have looked already.
     pub fn stored<C: Collection>(&self, key: &[u8]) -> Option<&C> {
-        let table = self.table();
-        match table.get(self.key_hash(key), key)?.value() {
+        match self.selected_database().get(self.key_hash(key), key)?.value() {
             Stored::Object(object) => C::of(object),
             Stored::Inline(_) | Stored::Integer(_) => None,
         }
@@ -194,7 +193,8 @@ impl Db {
         let hidden = self.hiding();
         let mut expired_fields =
             ExpiredFields { before_ms: self.fields_at_ms(), removed: Vec::new(), emptied: false };
-        let Some(mut entry) = self.databases[self.selected].get_mut(hash, key) else { return Ok(None) };
+        let database = self.keyspace.database_mut(self.selected);
+        let Some(mut entry) = database.get_mut(hash, key) else { return Ok(None) };
         if hidden(entry.as_ref().expiry_ms()) {
             self.remove_if_expired(hash, key);
             return Ok(None);
@@ -208,9 +208,9 @@ impl Db {
         let collection = C::of_mut(object).ok_or(ClientError::WrongType)?;
         let fields_expire_ms = collection.earliest_expiry_ms();
         let result = change(collection, context);
-        let is_empty = collection.is_empty();
-        self.expiring_fields[self.selected].moved(key, fields_expire_ms, collection.earliest_expiry_ms());
+        let (is_empty, fields_expire_after_ms) = (collection.is_empty(), collection.earliest_expiry_ms());
         self.change_log.audit.compare(self.selected, key, before, signature(object));
+        database.fields_moved(key, fields_expire_ms, fields_expire_after_ms);
         if is_empty {
             self.remove_hashed(hash, key, self.lazy_freeing.replaced);
             self.emptied = true;

@@ -42,9 +42,10 @@ impl Db {
     /// Of all databases.
     pub fn digest(&self) -> Digest {
         let mut all = Digest::default();
-        for (index, table) in self.databases.iter().enumerate().filter(|(_, table)| !table.is_empty()) {
+        for (index, database) in self.keyspace.iter().enumerate().filter(|(_, database)| !database.is_empty())
+        {
             all.mix(&(index as u32).to_be_bytes());
-            for entry in table.iter() {
+            for entry in database.iter() {
                 let mut digest = Digest::default();
                 digest.mix(entry.key());
                 add_value(&mut digest, &Value::new(entry), self.fields_at_ms());
@@ -57,8 +58,7 @@ impl Db {
     /// Of the value at `key`, past its expiry too; all zeros if there is none.
     pub fn digest_of(&self, key: &[u8]) -> Digest {
         let mut digest = Digest::default();
-        let table = self.table();
-        if let Some(entry) = table.get(table.hash(key), key) {
+        if let Some(entry) = self.selected_database().get(self.key_hash(key), key) {
             add_value(&mut digest, &Value::new(entry), self.fields_at_ms());
         }
         digest

@@ -1,6 +1,7 @@
 //! Eviction: which key goes when memory is short. Samples a few keys and keeps the best candidates from one
 //! call to the next, as an approximation of the true order.
 
+use super::keyspace::Database;
 use super::{Db, EventClasses, Value};
 use crate::config::MaxmemoryPolicy;
 
@@ -37,8 +38,8 @@ impl Db {
             AllkeysRandom | VolatileRandom => self.random_victim(policy, pool)?,
             _ => self.sampled_victim(policy, samples, pool)?,
         };
-        let hash = self.databases[db_index].hash(&key);
-        let entry = self.databases[db_index].get(hash, &key);
+        let hash = self.key_hash(&key);
+        let entry = self.keyspace.database(db_index).get(hash, &key);
         let bytes = entry.map_or(0, |entry| Value::new(entry).memory_bytes());
         self.with_database(db_index, |db| {
             if db.remove_hashed(hash, &key, db.lazy_freeing.evicted) {
@@ -55,14 +56,15 @@ impl Db {
         policy: MaxmemoryPolicy,
         pool: &mut EvictionPool,
     ) -> Option<(usize, Box<[u8]>)> {
-        for _ in 0..self.databases.len() {
-            let db_index = pool.next_db % self.databases.len();
+        let count = self.keyspace.database_count();
+        for _ in 0..count {
+            let db_index = pool.next_db % count;
             pool.next_db = db_index + 1;
-            let table = &self.databases[db_index];
+            let database = self.keyspace.database(db_index);
             let entry = if policy.is_volatile() {
-                table.random_expiring(&mut self.random)
+                database.random_expiring(&mut self.random)
             } else {
-                table.random(&mut self.random)
+                database.random(&mut self.random)
             };
             if let Some(entry) = entry {
                 return Some((db_index, entry.key().into()));
@@ -80,17 +82,17 @@ impl Db {
         loop {
             self.fill_pool(policy, samples, pool);
             while let Some(candidate) = pool.candidates.pop() {
-                let table = &self.databases[candidate.db_index];
-                let entry = table.get(table.hash(&candidate.key), &candidate.key);
+                let database = self.keyspace.database(candidate.db_index);
+                let entry = database.get(self.key_hash(&candidate.key), &candidate.key);
                 if entry.is_some_and(|e| !policy.is_volatile() || e.expiry_ms().is_some()) {
                     return Some((candidate.db_index, candidate.key));
                 }
             }
-            let any = self
-                .databases
-                .iter()
-                .any(|table| if policy.is_volatile() { table.expiring_len() > 0 } else { !table.is_empty() });
-            if !any {
+            let qualifying = |database: &Database| match policy.is_volatile() {
+                true => database.expiring_len(),
+                false => database.len(),
+            };
+            if self.keyspace.iter().all(|database| qualifying(database) == 0) {
                 return None;
             }
         }
@@ -98,8 +100,8 @@ impl Db {
 
     fn fill_pool(&mut self, policy: MaxmemoryPolicy, samples: usize, pool: &mut EvictionPool) {
         let (access, now_ms) = (&self.access, self.now_ms);
-        for (db_index, table) in self.databases.iter().enumerate() {
-            table.sample(&mut self.random, samples, policy.is_volatile(), &mut |entry| {
+        for (db_index, database) in self.keyspace.iter().enumerate() {
+            database.sample(&mut self.random, samples, policy.is_volatile(), &mut |entry| {
                 let merit = match policy {
                     MaxmemoryPolicy::VolatileTtl => u64::MAX - entry.expiry_ms().unwrap_or(i64::MAX) as u64,
                     _ if policy.is_lfu() => 255 - access.frequency(entry.access(), now_ms) as u64,

@@ -109,13 +109,13 @@ impl Ttls {
 impl Db {
     /// How long the selected database's keys with an expiry have to live on average.
     pub fn average_ttl_ms(&mut self) -> i64 {
-        let table = &self.databases[self.selected];
-        if table.expiring_len() == 0 {
+        let database = self.keyspace.database(self.selected);
+        if database.expiring_len() == 0 {
             return 0;
         }
-        let average = self.ttl_averages[self.selected].or_else(|| {
+        let average = database.ttl_average.or_else(|| {
             let (mut ttls, now_ms) = (Ttls::default(), self.now_ms);
-            table.sample(&mut self.random, TTL_SAMPLES, true, &mut |entry| {
+            database.sample(&mut self.random, TTL_SAMPLES, true, &mut |entry| {
                 entry.expiry_ms().into_iter().for_each(|expiry_ms| ttls.add(expiry_ms, now_ms));
             });
             ttls.average()
@@ -126,7 +126,8 @@ impl Db {
     /// Sets or clears the key's expiry; whether the key exists. Says nothing.
     pub fn set_expiry(&mut self, key: &[u8], expiry_ms: Option<i64>) -> bool {
         let hash = self.key_hash(key);
-        let found = !self.remove_if_expired(hash, key) && self.table_mut().set_expiry(hash, key, expiry_ms);
+        let found = !self.remove_if_expired(hash, key)
+            && self.selected_database_mut().set_expiry(hash, key, expiry_ms);
         if found {
             self.change_log.audit.key_changed(self.selected, key);
         }
@@ -154,35 +155,34 @@ impl Db {
 
     /// Whether the key is still stored but already expired: what a transaction that watches it must notice.
     pub fn is_gone(&self, db_index: usize, key: &[u8]) -> bool {
-        let table = &self.databases[db_index];
-        table.get(self.key_hash(key), key).is_some_and(|entry| self.hides(entry.expiry_ms()))
+        self.database(db_index)
+            .get(self.key_hash(key), key)
+            .is_some_and(|entry| self.hides(entry.expiry_ms()))
     }
 
     /// The expiry of the key in the selected database, expired or not.
     pub fn stored_expiry_ms(&self, key: &[u8]) -> Option<i64> {
-        let table = self.table();
-        table.get(self.key_hash(key), key)?.expiry_ms()
+        self.selected_database().get(self.key_hash(key), key)?.expiry_ms()
     }
 
     /// Whether the key is stored, expired or not.
     pub fn holds(&self, db_index: usize, key: &[u8]) -> bool {
-        let table = &self.databases[db_index];
-        table.get(self.key_hash(key), key).is_some()
+        self.database(db_index).get(self.key_hash(key), key).is_some()
     }
 
     /// Whether the key was stored in a database that the last command has emptied.
     pub fn was_cleared(&self, db_index: usize, key: &[u8]) -> bool {
         let mut cleared = self.cleared.iter().filter(|cleared| cleared.db_index == db_index);
-        cleared.any(|Cleared { table, .. }| table.get(self.key_hash(key), key).is_some())
+        cleared.any(|Cleared { database, .. }| database.get(self.key_hash(key), key).is_some())
     }
 
     /// Removes the key if it is expired. Whether it must count as absent.
     #[inline]
     pub(super) fn remove_if_expired(&mut self, hash: u64, key: &[u8]) -> bool {
-        if self.table().expiring_len() == 0 {
+        if self.selected_database().expiring_len() == 0 {
             return false;
         }
-        let expiry_ms = self.table().get(hash, key).and_then(|entry| entry.expiry_ms());
+        let expiry_ms = self.selected_database().get(hash, key).and_then(|entry| entry.expiry_ms());
         if !self.hides(expiry_ms) {
             return false;
         }
@@ -210,7 +210,7 @@ impl Db {
     pub fn begin_expire_cycle(&self, effort: ExpireEffort) -> ExpireCycle {
         ExpireCycle {
             effort,
-            databases_left: self.databases.len(),
+            databases_left: self.database_count(),
             rounds: 0,
             round: Search::default(),
             round_buckets: 0,
@@ -223,11 +223,12 @@ impl Db {
     /// and fields. Whether there may be more than the few that are left on purpose.
     pub fn expire_step(&mut self, cursor: &mut ExpireCursor, cycle: &mut ExpireCycle) -> bool {
         cycle.fields_left = cycle.fields_left && self.expire_some_fields();
-        cursor.positions.resize(self.databases.len(), 0);
+        cursor.positions.resize(self.database_count(), 0);
         while cycle.databases_left > 0 {
-            let index = cursor.db_index % self.databases.len();
-            if self.databases[index].expiring_len() == 0 {
-                self.ttl_averages[index] = None;
+            let index = cursor.db_index % self.database_count();
+            let database = self.keyspace.database_mut(index);
+            if database.expiring_len() == 0 {
+                database.ttl_average = None;
             } else if self.with_database(index, |db| db.expire_round(&mut cursor.positions[index], cycle)) {
                 return true;
             }
@@ -250,12 +251,12 @@ impl Db {
     /// an entry without an expiry is not touched.
     fn expire_round(&mut self, position: &mut u64, cycle: &mut ExpireCycle) -> bool {
         let now_ms = self.now_ms;
-        let table = &self.databases[self.selected];
+        let database = self.keyspace.database(self.selected);
         let mut expired = Vec::<Box<[u8]>>::new();
         let (mut met, mut ttls) = (0, Ttls::default());
         let (mut at_end, mut bucket_left) = (false, false);
         while expired.len() < KEYS_PER_STEP && cycle.round_buckets < BUCKETS_PER_ROUND && !at_end {
-            let next = table.scan_expiring(*position, 1, &mut |entry| {
+            let next = database.scan_expiring(*position, 1, &mut |entry| {
                 met += 1;
                 match entry.expiry_ms() {
                     None => {}
@@ -274,9 +275,8 @@ impl Db {
             let hash = self.key_hash(key);
             self.expire(hash, key);
         }
-        let expiring_len = self.table().expiring_len();
-        let average = &mut self.ttl_averages[self.selected];
-        *average = ttls.take_into(*average, expiring_len);
+        let database = self.selected_database_mut();
+        database.ttl_average = ttls.take_into(database.ttl_average, database.expiring_len());
         let goes_on = cycle.note(Search { met, expired: expired.len() as u64 });
         !at_end && goes_on
     }

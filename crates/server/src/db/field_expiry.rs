@@ -67,13 +67,13 @@ pub(super) fn earliest_expiry_ms(object: Option<&Object>) -> Option<i64> {
 impl Db {
     /// Keys of the selected database whose values have elements that expire.
     pub fn expiring_fields_len(&self) -> usize {
-        self.expiring_fields[self.selected].len()
+        self.selected_database().expiring_fields.len()
     }
 
     /// See [`ExpiringFields::moved`].
     #[inline]
     pub(super) fn fields_moved(&mut self, key: &[u8], before: Option<i64>, after: Option<i64>) {
-        self.expiring_fields[self.selected].moved(key, before, after);
+        self.selected_database_mut().fields_moved(key, before, after);
     }
 
     /// The instant at which readers see fields: what expires before it is hidden from them.
@@ -93,8 +93,8 @@ impl Db {
             return self.changed(EventClasses::GENERIC, "del", key);
         }
         if expired.emptied {
-            let hash = self.table().hash(key);
-            self.table_mut().set_expiry(hash, key, None);
+            let hash = self.key_hash(key);
+            self.selected_database_mut().set_expiry(hash, key, None);
         }
         self.change_log.touched(self.selected, key);
     }
@@ -106,8 +106,8 @@ impl Db {
 
     /// Removes expired fields from a hash that has some; whether there may be more.
     pub(super) fn expire_some_fields(&mut self) -> bool {
-        for index in 0..self.databases.len() {
-            if let Some(key) = self.expiring_fields[index].first_expired(self.now_ms)
+        for index in 0..self.database_count() {
+            if let Some(key) = self.database(index).expiring_fields.first_expired(self.now_ms)
                 && self.with_database(index, |db| db.expire_fields_of(&key))
             {
                 return true;

@@ -82,18 +82,18 @@ impl Db {
     /// collection among them may be large all the same.
     #[inline]
     pub fn fits_in_cache(&self, db_index: usize) -> bool {
-        self.databases.get(db_index).is_none_or(|table| table.buckets() < BUCKETS_CACHED_MAX)
+        self.database(db_index).buckets() < BUCKETS_CACHED_MAX
     }
 
     /// Fetches what the lookups will touch, all of them side by side.
     pub fn prefetch(&self, wanted: &[PrefetchKey<'_>]) {
         let mut keys: Vec<(Probe, PrefetchKey<'_>)> = wanted
             .iter()
-            .map(|&wanted| (Probe::start(&self.databases[wanted.db_index], wanted.hash), wanted))
+            .map(|&wanted| (self.database(wanted.db_index).probe(wanted.hash), wanted))
             .collect();
         let mut inside = Vec::new();
         while !keys.is_empty() {
-            keys.retain_mut(|(probe, wanted)| match probe.step(&self.databases[wanted.db_index]) {
+            keys.retain_mut(|(probe, wanted)| match self.database(wanted.db_index).step_probe(probe) {
                 ProbeState::More => true,
                 ProbeState::Done => false,
                 ProbeState::Object(object) => {

@@ -154,7 +154,7 @@ impl Db {
     /// So many keys are about to be loaded into a database, which saves growing if it is empty. Takes memory at once:
     /// a caller bounds what it trusts.
     pub fn expect_keys(&mut self, db_index: usize, keys: usize) {
-        self.with_database(db_index, |db| db.table_mut().reserve(keys));
+        self.with_database(db_index, |db| db.selected_database_mut().reserve(keys));
     }
 
     /// Reads the value that follows its type.
@@ -185,7 +185,7 @@ impl Db {
     }
 
     fn load(&mut self, key: &[u8], value: NewValue<'_, Object>, about: LoadedKey) -> Loaded {
-        let hash = self.table().hash(key);
+        let hash = self.key_hash(key);
         self.load_hashed(hash, key, value, about)
     }
 
@@ -199,7 +199,7 @@ impl Db {
     ) -> Loaded {
         if about.replaces {
             self.remove_hashed(hash, key, false);
-        } else if self.table().contains(hash, key) {
+        } else if self.selected_database().contains(hash, key) {
             return Loaded::Duplicate;
         }
         let fields_expire_ms = match &value {
@@ -207,7 +207,7 @@ impl Db {
             NewValue::Inline(_) | NewValue::Integer(_) => None,
         };
         let access = about.access.unwrap_or_else(|| self.access.initial(self.now_ms));
-        self.table_mut().put_new(hash, key, value, about.expiry_ms, access);
+        self.selected_database_mut().put_new(hash, key, value, about.expiry_ms, access);
         self.fields_moved(key, None, fields_expire_ms);
         Loaded::Stored
     }

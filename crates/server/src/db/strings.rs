@@ -32,7 +32,7 @@ impl Db {
     /// The long string at `key`, for a reply to refer to. Does not count as a read of its own.
     pub fn share_string(&mut self, key: &[u8]) -> Option<&SharedBytes> {
         let hash = self.key_hash(key);
-        match self.table_mut().get_mut(hash, key)?.into_object_mut()? {
+        match self.selected_database_mut().get_mut(hash, key)?.into_object_mut()? {
             Object::String(text) => Some(text.share()),
             _ => None,
         }
@@ -57,7 +57,7 @@ impl Db {
     pub fn put_integer_keeping_expiry(&mut self, key: &[u8], n: i64) {
         let hash = self.key_hash(key);
         let (mut expiry_ms, hidden) = (None, self.hiding());
-        if let Some(mut entry) = self.table_mut().get_mut(hash, key)
+        if let Some(mut entry) = self.selected_database_mut().get_mut(hash, key)
             && !hidden(entry.as_ref().expiry_ms())
         {
             if entry.set_integer(n) {
@@ -89,7 +89,7 @@ impl Db {
         self.expect_kind(key, Kind::String)?;
         let hash = self.key_hash(key);
         let (mut text, mut expiry_ms, hidden) = (Vec::new(), None, self.hiding());
-        if let Some(mut entry) = self.table_mut().get_mut(hash, key)
+        if let Some(mut entry) = self.selected_database_mut().get_mut(hash, key)
             && !hidden(entry.as_ref().expiry_ms())
         {
             if let Some(object) = entry.object_mut() {
@@ -131,8 +131,9 @@ impl Db {
         for key in keys.clone() {
             present.push(self.read_string(key)?.is_some());
         }
-        let table = self.table();
-        let find = |key: &[u8]| table.get(self.key_hash(key), key).and_then(|entry| Value::new(entry).text());
+        let database = self.selected_database();
+        let find =
+            |key: &[u8]| database.get(self.key_hash(key), key).and_then(|entry| Value::new(entry).text());
         Ok(keys.zip(present).map(|(key, present)| if present { find(key) } else { None }).collect())
     }
 }

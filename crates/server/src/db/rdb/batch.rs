@@ -5,7 +5,7 @@
 use super::{Loaded, LoadedKey};
 use crate::db::Db;
 use crate::db::strings::bytes_value;
-use structures::key_table::{NewValue, Probe};
+use structures::key_table::NewValue;
 use wire::rdb::StringRef;
 
 /// So many lines are on their way at a time: more than memory takes to answer, fewer than a core can wait for.
@@ -54,8 +54,8 @@ impl Batch {
 impl Db {
     /// Adds a string of the selected database to the batch.
     pub fn gather(&self, batch: &mut Batch, key: &[u8], value: &StringRef<'_>, about: LoadedKey) {
-        let hash = self.table().hash(key);
-        Probe::start(self.table(), hash);
+        let hash = self.key_hash(key);
+        self.selected_database().probe(hash);
         batch.bytes.extend_from_slice(key);
         let value = match value {
             StringRef::Integer(n) => Kept::Integer(*n),

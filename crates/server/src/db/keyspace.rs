@@ -1,0 +1,248 @@
+//! The keyspace: all databases, and where in them a key lives.
+//!
+//! ```text
+//! Keyspace -> Database 0 -> table of keys        found by hash and key; walked by cursors
+//!                           expiring fields      which hashes have some, the earliest first
+//!                           average time to live as the search for expired keys found it
+//!             Database 1 -> ...
+//! ```
+//!
+//! Invariants:
+//! 1. Nothing outside this file reaches a database's table or knows that it has a single one: what looks keys up, walks,
+//!    samples, prefetches, expires or evicts asks a [`Database`]. So keys can be laid out in more tables, say one for
+//!    each slot of a cluster, by a change to this file alone.
+//! 2. `expiring_fields` names exactly the hashes in the table that have fields that expire; whoever stores, changes or
+//!    removes a value reports it ([`Database::fields_moved`]).
+//! 3. What a database holds beside its table goes with the table when databases are exchanged or emptied.
+
+use super::expire::TtlAverage;
+use super::field_expiry::ExpiringFields;
+use super::{Object, field_expiry};
+use std::collections::BTreeSet;
+use structures::hash::HashSeed;
+use structures::key_table::{
+    EntryMut, EntryRef, Iter, KeyTable, NewValue, Probe, ProbeState, Removed, Value as Stored,
+};
+use structures::random::Random;
+
+/// All databases. Their number never changes.
+pub(super) struct Keyspace {
+    databases: Vec<Database>,
+}
+
+/// One of the databases that SELECT chooses between.
+pub struct Database {
+    table: KeyTable<Object>,
+    pub(super) expiring_fields: ExpiringFields,
+    pub(super) ttl_average: Option<TtlAverage>,
+}
+
+impl Keyspace {
+    pub(super) fn new(databases: usize, seed: HashSeed) -> Keyspace {
+        Keyspace { databases: (0..databases).map(|_| Database::new(seed)).collect() }
+    }
+
+    #[inline]
+    pub(super) fn database_count(&self) -> usize {
+        self.databases.len()
+    }
+
+    /// Panics if there is no such database.
+    #[inline]
+    pub(super) fn database(&self, index: usize) -> &Database {
+        &self.databases[index]
+    }
+
+    /// Panics if there is no such database.
+    #[inline]
+    pub(super) fn database_mut(&mut self, index: usize) -> &mut Database {
+        &mut self.databases[index]
+    }
+
+    /// All databases, in the order of their indexes.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Database> {
+        self.databases.iter()
+    }
+
+    /// Exchanges two databases whole.
+    pub(super) fn swap(&mut self, a: usize, b: usize) {
+        self.databases.swap(a, b);
+    }
+
+    /// Goes on with tables that are growing or shrinking, up to `buckets_max` in each.
+    pub(super) fn step(&mut self, buckets_max: usize) {
+        for database in &mut self.databases {
+            database.table.step(buckets_max);
+        }
+    }
+}
+
+impl Database {
+    fn new(seed: HashSeed) -> Database {
+        Database { table: KeyTable::new(seed), expiring_fields: ExpiringFields::default(), ttl_average: None }
+    }
+
+    /// Keys, expired ones not yet removed included.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    /// Keys that have an expiry.
+    #[inline]
+    pub fn expiring_len(&self) -> usize {
+        self.table.expiring_len()
+    }
+
+    /// Bytes of what keys are found by, without their entries.
+    pub fn table_bytes(&self) -> usize {
+        self.table.table_bytes()
+    }
+
+    /// 64-byte buckets: a measure of how much there is to walk.
+    #[inline]
+    pub fn buckets(&self) -> usize {
+        self.table.buckets()
+    }
+
+    /// The entry of the key, expired or not.
+    #[inline]
+    pub fn get(&self, hash: u64, key: &[u8]) -> Option<EntryRef<'_, Object>> {
+        self.table.get(hash, key)
+    }
+
+    /// As [`Database::get`], to be changed.
+    #[inline]
+    pub(super) fn get_mut(&mut self, hash: u64, key: &[u8]) -> Option<EntryMut<'_, Object>> {
+        self.table.get_mut(hash, key)
+    }
+
+    #[inline]
+    pub(super) fn contains(&self, hash: u64, key: &[u8]) -> bool {
+        self.table.contains(hash, key)
+    }
+
+    /// See [`KeyTable::put`].
+    #[inline]
+    pub(super) fn put(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        value: NewValue<'_, Object>,
+        expiry_ms: Option<i64>,
+        access: u32,
+    ) -> Option<Removed<Object>> {
+        self.table.put(hash, key, value, expiry_ms, access)
+    }
+
+    /// As [`Database::put`], when the caller knows that the key is not there.
+    #[inline]
+    pub(super) fn put_new(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        value: NewValue<'_, Object>,
+        expiry_ms: Option<i64>,
+        access: u32,
+    ) {
+        self.table.put_new(hash, key, value, expiry_ms, access);
+    }
+
+    #[inline]
+    pub(super) fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Removed<Object>> {
+        self.table.remove(hash, key)
+    }
+
+    /// Gives, changes or (`None`) takes the expiry of a key; whether the key is there.
+    pub(super) fn set_expiry(&mut self, hash: u64, key: &[u8], expiry_ms: Option<i64>) -> bool {
+        self.table.set_expiry(hash, key, expiry_ms)
+    }
+
+    /// See [`ExpiringFields::moved`].
+    #[inline]
+    pub(super) fn fields_moved(&mut self, key: &[u8], before: Option<i64>, after: Option<i64>) {
+        self.expiring_fields.moved(key, before, after);
+    }
+
+    /// Gives a database without keys the size for so many, which saves growing. Takes memory at once.
+    pub(super) fn reserve(&mut self, keys: usize) {
+        self.table.reserve(keys);
+    }
+
+    /// Leaves the database as it was made; what was in it.
+    pub(super) fn take(&mut self) -> Database {
+        std::mem::replace(self, Database::new(self.table.seed()))
+    }
+
+    /// Begins to prefetch the entry of a key.
+    #[inline]
+    pub(super) fn probe(&self, hash: u64) -> Probe {
+        Probe::start(&self.table, hash)
+    }
+
+    /// Takes a prefetch one step further.
+    #[inline]
+    pub(super) fn step_probe(&self, probe: &mut Probe) -> ProbeState<'_, Object> {
+        probe.step(&self.table)
+    }
+
+    /// Every key, in the order of its hash.
+    pub fn iter(&self) -> Iter<'_, Object> {
+        self.table.iter()
+    }
+
+    /// See [`KeyTable::scan`].
+    pub fn scan(&self, cursor: u64, visit: &mut dyn FnMut(EntryRef<'_, Object>)) -> u64 {
+        self.table.scan(cursor, visit)
+    }
+
+    /// See [`KeyTable::scan_expiring`].
+    pub(super) fn scan_expiring(
+        &self,
+        cursor: u64,
+        buckets_max: usize,
+        visit: &mut dyn FnMut(EntryRef<'_, Object>),
+    ) -> u64 {
+        self.table.scan_expiring(cursor, buckets_max, visit)
+    }
+
+    /// Some key, all as likely; it may be expired.
+    pub fn random(&self, random: &mut Random) -> Option<EntryRef<'_, Object>> {
+        self.table.random(random)
+    }
+
+    /// Some key that has an expiry.
+    pub(super) fn random_expiring(&self, random: &mut Random) -> Option<EntryRef<'_, Object>> {
+        self.table.random_expiring(random)
+    }
+
+    /// See [`KeyTable::sample`].
+    pub(super) fn sample(
+        &self,
+        random: &mut Random,
+        keys: usize,
+        only_expiring: bool,
+        visit: &mut dyn FnMut(EntryRef<'_, Object>),
+    ) {
+        self.table.sample(random, keys, only_expiring, visit);
+    }
+
+    /// Panics unless every invariant holds that does not concern values.
+    pub(super) fn check(&self) {
+        self.table.check();
+        let mut expected = BTreeSet::new();
+        for entry in self.iter() {
+            if let Stored::Object(object) = entry.value()
+                && let Some(at_ms) = field_expiry::earliest_expiry_ms(Some(object))
+            {
+                expected.insert((at_ms, entry.key().into()));
+            }
+        }
+        self.expiring_fields.check(&expected);
+    }
+}
