@@ -3,15 +3,12 @@
 
 use libfuzzer_sys::fuzz_target;
 use wire::glob;
-use wire::number::{Extended, f64_text, i64_text, parse_f64, parse_i64, parse_u64};
+use wire::number::{Extended, f64_text, i64_text, parse_f64, parse_i64};
 
 fuzz_target!(|input: (&[u8], &[u8])| {
     let (first, second) = input;
     if let Some(value) = parse_i64(first) {
         assert_eq!(&*i64_text(value), first);
-    }
-    if let Some(value) = parse_u64(first) {
-        assert_eq!(value.to_string().as_bytes(), first);
     }
     if let Some(value) = parse_f64(first) {
         assert_eq!(parse_f64(&f64_text(value)).map(f64::to_bits), Some(value.to_bits()));
@@ -26,8 +23,7 @@ fuzz_target!(|input: (&[u8], &[u8])| {
         }
     }
     if first.len() * second.len() < 1 << 20 {
-        let found = glob::matches(first, second);
-        assert!(!found || second.starts_with(glob::literal_prefix(first)));
+        glob::matches(first, second);
         glob::matches_ignoring_case(first, second);
     }
 });

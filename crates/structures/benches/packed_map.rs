@@ -280,25 +280,6 @@ fn memory() {
     drop(maps);
 }
 
-fn freeing(fields: usize) {
-    let (_, mut map) = map_bytes(fields);
-    let (mut slices, mut longest_us) = (0, 0.0_f64);
-    let start = processor_ns();
-    loop {
-        let slice = processor_ns();
-        let empty = map.free_step(256);
-        longest_us = longest_us.max((processor_ns() - slice) as f64 / 1e3);
-        slices += 1;
-        if empty {
-            break;
-        }
-    }
-    let total_ms = (processor_ns() - start) as f64 / 1e6;
-    println!(
-        "{fields:>9}  freed in {slices} slices of 256 pages: {total_ms:.2} ms, longest slice {longest_us:.0} us"
-    );
-}
-
 fn main() {
     let mut sizes: Vec<usize> =
         std::env::args().skip(1).filter_map(|argument| argument.parse().ok()).collect();
@@ -314,6 +295,5 @@ fn main() {
     }
     for &fields in &sizes {
         batched_lookups(fields);
-        freeing(fields);
     }
 }

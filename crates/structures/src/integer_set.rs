@@ -202,11 +202,6 @@ impl IntegerSet {
         0
     }
 
-    /// The values that are in both, in ascending order; long stretches of either are jumped over.
-    pub fn intersection<'a>(&'a self, other: &'a IntegerSet) -> Intersection<'a> {
-        Intersection { a: self.iter(), b: other.iter() }
-    }
-
     /// Bytes held from the allocator, without the value itself.
     pub fn memory_bytes(&self) -> usize {
         match self {
@@ -222,17 +217,6 @@ impl IntegerSet {
         match self {
             IntegerSet::Small(set) => set.clone(),
             IntegerSet::Large(set) => SortedIntegers::from_sorted(&set.iter().collect::<Vec<_>>()),
-        }
-    }
-
-    /// Frees up to `pages_max` pages; true when nothing is left. For a set that is no longer used.
-    pub fn free_step(&mut self, pages_max: usize) -> bool {
-        match self {
-            IntegerSet::Small(set) => {
-                *set = SortedIntegers::new();
-                true
-            }
-            IntegerSet::Large(set) => set.free_step(pages_max),
         }
     }
 
@@ -282,32 +266,6 @@ impl Iterator for Iter<'_> {
                 Some(value)
             }
             Iter::Large(iter) => iter.next(),
-        }
-    }
-}
-
-/// See [`IntegerSet::intersection`].
-pub struct Intersection<'a> {
-    a: Iter<'a>,
-    b: Iter<'a>,
-}
-
-impl Iterator for Intersection<'_> {
-    type Item = i64;
-
-    fn next(&mut self) -> Option<i64> {
-        let mut candidate = self.a.next()?;
-        loop {
-            self.b.seek(candidate);
-            let other = self.b.next()?;
-            if other == candidate {
-                return Some(candidate);
-            }
-            self.a.seek(other);
-            candidate = self.a.next()?;
-            if candidate == other {
-                return Some(candidate);
-            }
         }
     }
 }

@@ -53,11 +53,6 @@ impl<'a> Element<'a> {
         }
     }
 
-    /// Appends the text of the element.
-    pub fn write_to(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.text(&mut [0; decimal::TEXT_BYTES_MAX]));
-    }
-
     pub fn to_vec(&self) -> Vec<u8> {
         self.text(&mut [0; decimal::TEXT_BYTES_MAX]).to_vec()
     }
@@ -219,10 +214,6 @@ impl Listpack {
 
     pub fn push_front(&mut self, element: &[u8]) {
         self.splice(HEADER_BYTES, 0, Encoded::new(element));
-    }
-
-    pub fn push_front_integer(&mut self, value: i64) {
-        self.splice(HEADER_BYTES, 0, Encoded::integer(value));
     }
 
     /// Appends several elements with one change of the allocation; `elements` is walked twice.

@@ -227,15 +227,8 @@ fn match_len(input: &[u8], before: usize, at: usize) -> usize {
     if len < 19 { len } else { agree(limit, 19) }
 }
 
-/// Decompresses bytes that must give exactly `len` bytes. A length that the input cannot reach is refused
-/// before anything is allocated.
-pub fn decompress(input: &[u8], len: usize) -> Result<Vec<u8>, Corrupt> {
-    let mut output = Vec::new();
-    decompress_into(input, len, &mut output)?;
-    Ok(output)
-}
-
-/// As [`decompress`], replacing the contents of `output` and keeping its allocation.
+/// Decompresses bytes that must give exactly `len` bytes, replacing the contents of `output` and keeping its allocation.
+/// A length that the input cannot reach is refused before anything is allocated.
 pub fn decompress_into(input: &[u8], len: usize, output: &mut Vec<u8>) -> Result<(), Corrupt> {
     output.clear();
     if len > input.len().saturating_mul(EXPANSION_MAX) {
@@ -289,6 +282,12 @@ mod tests {
     use super::*;
     use crate::model::{scaled, with_seeds};
     use crate::random::Random;
+
+    fn decompress(input: &[u8], len: usize) -> Result<Vec<u8>, Corrupt> {
+        let mut output = Vec::new();
+        decompress_into(input, len, &mut output)?;
+        Ok(output)
+    }
 
     fn sample(random: &mut Random, len: usize) -> Vec<u8> {
         let few = random.below(2) == 0;

@@ -3,8 +3,6 @@
 //! One interface, two engines: [`fbtree`], the feature B+ tree, and [`skip_list`], the design it replaces and
 //! the second engine of every differential test.
 
-use crate::random::Random;
-
 pub mod fbtree;
 pub mod skip_list;
 
@@ -110,19 +108,6 @@ pub trait OrderedSet {
     /// first call to the last is visited at least once, whatever is inserted and removed between the calls. A call
     /// visits about `wanted` members. Cursors stay below 2^53; any number is accepted.
     fn scan(&self, cursor: u64, wanted: usize, visit: &mut dyn FnMut(&[u8], f64)) -> u64;
-    /// Removes the lowest member, handing it to `removed`; whether there was one.
-    fn pop_min(&mut self, removed: &mut dyn FnMut(&[u8], f64)) -> bool {
-        self.remove_range(0..1, removed) == 1
-    }
-    /// Removes the highest member, handing it to `removed`; whether there was one.
-    fn pop_max(&mut self, removed: &mut dyn FnMut(&[u8], f64)) -> bool {
-        let len = self.len();
-        self.remove_range(len.saturating_sub(1)..len, removed) == 1
-    }
-    /// A member drawn uniformly, none from an empty set.
-    fn random_member(&self, random: &mut Random) -> Option<(&[u8], f64)> {
-        if self.is_empty() { None } else { self.at(random.below(self.len() as u64) as usize) }
-    }
     /// Adds members that arrive in ascending order, which is the fastest order and fills pages best. Members out
     /// of order or repeated are stored as correctly as by `insert`.
     fn load_sorted<'m>(&mut self, members: impl Iterator<Item = (&'m [u8], f64)>) -> Result<(), Full>
@@ -144,12 +129,6 @@ pub trait OrderedSet {
     fn probe_step(&self, probe: &mut ScoreProbe, member: &[u8]) -> bool {
         let _ = (probe, member);
         false
-    }
-    /// A defragmentation step: looks at a few allocations and moves those for which `move_it` says so, given
-    /// their address. Starts at cursor 0 and returns the next one, 0 at the end.
-    fn defragment(&mut self, cursor: u64, move_it: &mut dyn FnMut(*const u8) -> bool) -> u64 {
-        let _ = (cursor, move_it);
-        0
     }
     /// Everything allocated for the set, this value's own size left out.
     fn memory_bytes(&self) -> usize;

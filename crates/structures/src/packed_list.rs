@@ -71,13 +71,6 @@ impl PackedList {
         PackedList { nodes: VecDeque::new(), len: 0, limits: Limits::new(fill), compress_depth }
     }
 
-    /// The same elements; `listpack` need not obey the limits.
-    pub fn from_listpack(listpack: &Listpack, fill: i32, compress_depth: usize) -> Self {
-        let mut list = PackedList::new(fill, compress_depth);
-        list.append_listpack(listpack);
-        list
-    }
-
     pub fn append_listpack(&mut self, listpack: &Listpack) {
         for element in listpack {
             self.push_encoded_back(Encoded::element(element));
@@ -129,14 +122,6 @@ impl PackedList {
     /// New limits for nodes that are written from now on.
     pub fn set_fill(&mut self, fill: i32) {
         self.limits = Limits::new(fill);
-    }
-
-    /// Compresses and expands nodes as the new depth asks. Takes time in proportion to the list.
-    pub fn set_compress_depth(&mut self, compress_depth: usize) {
-        self.compress_depth = compress_depth;
-        for index in 0..self.nodes.len() {
-            self.settle_node(index);
-        }
     }
 
     pub fn push_back(&mut self, element: &[u8]) {
@@ -363,18 +348,6 @@ impl PackedList {
         }
         self.remove_range(end, self.len - end);
         self.remove_range(0, start);
-    }
-
-    /// Frees up to `nodes_max` nodes from the end; true when nothing is left. For a list that is no longer
-    /// used: invariant 3 is not kept up.
-    pub fn free_step(&mut self, nodes_max: usize) -> bool {
-        for _ in 0..nodes_max {
-            match self.nodes.pop_back() {
-                Some(node) => self.len -= node.count() as u64,
-                None => break,
-            }
-        }
-        self.nodes.is_empty()
     }
 
     /// The same elements as one listpack, whatever its size.

@@ -182,10 +182,6 @@ impl PackedMap {
         self.table.find(self.hash(field), field).is_some()
     }
 
-    pub fn value_len(&self, field: &[u8]) -> Option<usize> {
-        self.get(field).map(<[u8]>::len)
-    }
-
     /// Adds the field or replaces its value; `expiry` says what becomes of its expiry.
     pub fn insert(&mut self, field: &[u8], value: &[u8], expiry: Expiry) -> Insertion {
         self.table.insert(self.hash(field), field, value, expiry)
@@ -283,22 +279,6 @@ impl PackedMap {
     /// Starts a lookup in steps, one fetch each.
     pub fn probe(&self, hash: u64) -> Probe<'_> {
         Probe::new(&self.table.directory, hash)
-    }
-
-    /// Frees up to `pages_max` pages with all their fields; true when the map is empty. A large map is thus
-    /// freed in slices; what remains is a sound map of the rest.
-    pub fn free_step(&mut self, pages_max: usize) -> bool {
-        self.table.free_step(pages_max)
-    }
-
-    /// Moves one page to a new allocation; returns the next cursor, 0 when done; start with 0.
-    pub fn defrag_step(&mut self, cursor: u64) -> u64 {
-        self.table.defrag_step(cursor, &mut |_| true)
-    }
-
-    /// As [`PackedMap::defrag_step`], but moves only allocations whose address `worth_moving` picks.
-    pub fn defrag_step_if(&mut self, cursor: u64, worth_moving: &mut dyn FnMut(*const u8) -> bool) -> u64 {
-        self.table.defrag_step(cursor, worth_moving)
     }
 
     /// Everything allocated for the map, this value's own size left out.

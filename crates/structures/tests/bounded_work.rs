@@ -278,7 +278,11 @@ fn sets() {
     }
     let mut meter = Meter::new("packed set: pop");
     let bound = Bound { visited: 100, ..PAGE_CHANGED };
-    while meter.hold(bound, || set.pop_random(&mut random, |_| ())).is_some() {}
+    let mut pop = || {
+        let drawn = set.random(&mut random).map(<[u8]>::to_vec);
+        drawn.is_some_and(|member| set.remove(&member))
+    };
+    while meter.hold(bound, &mut pop) {}
 }
 
 /// A page of 512 values is encoded anew, or two of them; a group of 128 pages of 32 bytes is cut in two.
@@ -471,7 +475,7 @@ fn remove_all(set: &mut impl OrderedSet, meter: &mut Meter, changed: Bound, coun
             break;
         }
     }
-    while meter.hold(changed, || set.pop_min(&mut |_, _| ())) {}
+    while meter.hold(changed, || set.remove_range(0..1, &mut |_, _| ())) == 1 {}
 }
 
 #[test]

@@ -23,18 +23,6 @@ pub fn matches_ignoring_case(pattern: &[u8], text: &[u8]) -> bool {
     matches_with::<true>(pattern, text)
 }
 
-/// Whether every text but the empty one matches, by the pattern's look: a few stars.
-pub fn matches_everything(pattern: &[u8]) -> bool {
-    !pattern.is_empty() && pattern.iter().all(|&byte| byte == b'*')
-}
-
-/// The bytes that every matching text begins with: what stands before the pattern's first special byte.
-pub fn literal_prefix(pattern: &[u8]) -> &[u8] {
-    let special = memchr::memchr3(b'*', b'?', b'[', pattern).unwrap_or(pattern.len());
-    let escape = memchr::memchr(b'\\', &pattern[..special]).unwrap_or(special);
-    &pattern[..escape]
-}
-
 fn matches_with<const IGNORE_CASE: bool>(pattern: &[u8], text: &[u8]) -> bool {
     if text.is_empty() {
         return pattern.is_empty();
@@ -168,14 +156,6 @@ mod tests {
         assert!(matches_ignoring_case(b"MAX*[A-Z]\\X", b"maxMEMory\x78"));
         assert!(!matches_ignoring_case(b"[\\A]", b"a"));
         assert!(!matches(b"A", b"a"));
-    }
-
-    #[test]
-    fn prefixes() {
-        assert_eq!(literal_prefix(b"user:*"), b"user:");
-        assert_eq!(literal_prefix(b"a\\*b"), b"a");
-        assert_eq!(literal_prefix(b"plain"), b"plain");
-        assert!(matches_everything(b"**") && !matches_everything(b"") && !matches_everything(b"*a"));
     }
 
     #[test]

@@ -32,23 +32,8 @@ pub fn parse_i64(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// As [`parse_i64`], for values of `u64`.
-#[inline]
-pub fn parse_u64(text: &[u8]) -> Option<u64> {
-    match text {
-        b"0" => Some(0),
-        // The one length at which a u64 may overflow.
-        digits if digits.len() == I64_TEXT_LEN_MAX => {
-            let (last, head) = digits.split_last()?;
-            let last = last.is_ascii_digit().then(|| u64::from(last - b'0'))?;
-            parse_magnitude(head, u64::MAX)?.checked_mul(10)?.checked_add(last)
-        }
-        digits => parse_magnitude(digits, u64::MAX),
-    }
-}
-
-/// As [`parse_u64`], and what else C's `strtoull` reads to its end: blanks and a sign before the digits, leading zeros,
-/// and a NUL that ends the text.
+/// As [`parse_i64`], for values of `u64`, and what else C's `strtoull` reads to its end: blanks and a sign before the
+/// digits, leading zeros, and a NUL that ends the text.
 pub fn parse_u64_leniently(text: &[u8]) -> Option<u64> {
     if let Some(value) = parse_i64(text) {
         return u64::try_from(value).ok();

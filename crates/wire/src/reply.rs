@@ -18,7 +18,7 @@ use std::num::NonZeroUsize;
 
 pub use output::{Output, SharedBytes};
 
-use crate::number::{Extended, coordinate_text, f64_text};
+use crate::number::{coordinate_text, f64_text};
 
 /// The version of the protocol on a connection: 2 until the client says HELLO 3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -323,11 +323,6 @@ impl ReplyBuffer {
         self.number(&f64_text(value));
     }
 
-    /// An 80-bit float without exponent.
-    pub fn extended(&mut self, value: Extended) {
-        self.number(&value.text());
-    }
-
     /// A double rounded to 17 digits behind the point, without exponent; zeros at its end are dropped.
     pub fn coordinate(&mut self, value: f64) {
         self.number(&coordinate_text(value));
@@ -397,11 +392,6 @@ impl ReplyBuffer {
 
     pub fn end_set(&mut self, mark: Mark, len: usize) {
         self.end(mark, self.set_kind(), len);
-    }
-
-    /// Forgets the aggregate and all that was written since its beginning.
-    pub fn cancel(&mut self, mark: Mark) {
-        self.output.truncate_own(mark.at);
     }
 
     fn end(&mut self, mark: Mark, kind: u8, len: usize) {

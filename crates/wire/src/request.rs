@@ -177,11 +177,6 @@ impl Parser {
         Self::default()
     }
 
-    /// True between the pieces of a command whose first line has been read.
-    pub fn in_command(&self) -> bool {
-        self.cursor > 0
-    }
-
     /// How many bytes the argument being read still needs (its line end included), 0 if that is not known: lets
     /// the reader make room for a large argument at once. Valid after an `Incomplete`.
     pub fn wanted_bytes(&self) -> usize {

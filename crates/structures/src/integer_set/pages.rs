@@ -269,21 +269,6 @@ impl IntegerPages {
         }
     }
 
-    /// Frees up to `pages_max` pages from the end; true when nothing is left.
-    pub fn free_step(&mut self, pages_max: usize) -> bool {
-        for _ in 0..pages_max {
-            let Some(group) = self.groups.last_mut() else { break };
-            match group.pages.pop() {
-                Some(page) => {
-                    group.count -= page.count() as u64;
-                    self.len -= page.count() as u64;
-                }
-                None => _ = self.groups.pop(),
-            }
-        }
-        self.groups.is_empty()
-    }
-
     /// Panics unless every documented invariant holds.
     pub fn check(&self) {
         assert_eq!(self.len, self.groups.iter().map(|group| group.count).sum::<u64>());

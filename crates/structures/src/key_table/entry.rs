@@ -507,17 +507,6 @@ impl<'a, T> EntryMut<'a, T> {
         holds_object.then(|| unsafe { self.entry.object().as_mut() })
     }
 
-    /// The embedded bytes, to be changed but not resized.
-    #[inline]
-    pub fn inline_mut(&mut self) -> Option<&mut [u8]> {
-        let entry_layout = self.entry.entry_layout();
-        // SAFETY: the bytes lie within the allocation, and this borrow is the only one (invariants 2 and 3).
-        (entry_layout.flags & (INTEGER | OBJECT) == 0).then(|| unsafe {
-            NonNull::slice_from_raw_parts(self.entry.at.add(entry_layout.value_at()), entry_layout.value_len)
-                .as_mut()
-        })
-    }
-
     /// Changes the number of an entry that holds one; `false` if it holds something else.
     #[inline]
     pub fn set_integer(&mut self, number: i64) -> bool {

@@ -158,14 +158,7 @@ impl Harness {
                 entry.object_mut().expect("an object").id = number;
                 *id = number;
             }
-            ModelValue::Inline(bytes) => {
-                let inline = entry.inline_mut().expect("bytes");
-                assert_eq!(inline, bytes);
-                inline.iter_mut().zip(bytes).for_each(|(to, from)| {
-                    *from ^= 0x5a;
-                    *to = *from;
-                });
-            }
+            ModelValue::Inline(_) => {}
         }
     }
 

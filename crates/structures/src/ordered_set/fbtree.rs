@@ -389,10 +389,6 @@ impl OrderedSet for FbTree {
         self.step_probe(probe, member)
     }
 
-    fn defragment(&mut self, cursor: u64, move_it: &mut dyn FnMut(*const u8) -> bool) -> u64 {
-        self.defragment_from(cursor, move_it)
-    }
-
     fn check(&self) {
         self.check_all();
     }

@@ -54,8 +54,6 @@ use std::ptr::{self, NonNull};
 /// The tallest tower.
 const LEVELS_MAX: usize = 16;
 const MEMBERS_MAX: usize = u32::MAX as usize;
-/// Nodes that one step of defragmentation looks at.
-const DEFRAGMENT_STEP: usize = 16;
 
 /// The list. Its header makes it large (some 400 bytes): keep it boxed inside anything that moves.
 pub struct SkipList<H: HeaderPlace = EmbeddedHeader> {
@@ -363,30 +361,6 @@ impl<H: HeaderPlace> SkipList<H> {
         debug_assert_eq!(passed, target);
         at
     }
-
-    /// Moves the node at `rank` to a new allocation.
-    ///
-    /// # Safety
-    /// `node` is the one at that rank; it is not alive afterwards.
-    unsafe fn relocate(&mut self, rank: usize, node: *mut Node) {
-        let Path { before, .. } = self.path_to_rank(rank);
-        // SAFETY: the caller's; the path's nodes are alive and lead to `node` on all its levels (2).
-        unsafe {
-            let moved = node::duplicate(node);
-            for (level, &left) in before.iter().enumerate().take(node::height(node)) {
-                node::set_next(left, level, moved.as_ptr());
-            }
-            let next = node::next(node, 0);
-            if next.is_null() {
-                self.header.set_tail(moved.as_ptr());
-            } else {
-                (*next).back = moved.as_ptr();
-            }
-            let hash = self.seed.hash(node::member(node));
-            self.index.replace(hash, |other| other.as_ptr() == node, moved);
-            node::free(node);
-        }
-    }
 }
 
 /// What a list is made of, for OBJECT LAYOUT.
@@ -561,25 +535,6 @@ impl<H: HeaderPlace> OrderedSet for SkipList<H> {
             self.index.candidates(probe.hash).for_each(|node| prefetch(node.as_ptr()));
         }
         probe.finish()
-    }
-
-    /// Moves nodes only: the index is two large allocations.
-    fn defragment(&mut self, cursor: u64, move_it: &mut dyn FnMut(*const u8) -> bool) -> u64 {
-        let len = self.len();
-        let start = usize::try_from(cursor).unwrap_or(len).min(len);
-        let end = len.min(start + DEFRAGMENT_STEP);
-        let mut node = self.node_at(start).cast_mut();
-        for rank in start..end {
-            // SAFETY: the node at `rank` is alive, and moving it changes no other node's place.
-            unsafe {
-                let next = node::next(node, 0);
-                if move_it(node.cast()) {
-                    self.relocate(rank, node);
-                }
-                node = next;
-            }
-        }
-        if end < len { end as u64 } else { 0 }
     }
 
     fn memory_bytes(&self) -> usize {

@@ -24,7 +24,7 @@
 
 use super::columns::{self, GROUP};
 use crate::prefetch::prefetch;
-use crate::size_class::{size_class, usable_size};
+use crate::size_class::size_class;
 use crate::work;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::{self, NonNull};
@@ -214,15 +214,6 @@ impl Page {
             start -= stored_bytes(length);
             Slot { index, start, length }
         })
-    }
-
-    /// Bytes allocated for large records; a page without any is not touched to tell.
-    pub(super) fn large_bytes(&self) -> usize {
-        if self.large_count() == 0 {
-            return 0;
-        }
-        let large = self.slots().filter(|slot| slot.length == LARGE);
-        large.map(|slot| usable_size(self.large(slot).1)).sum()
     }
 
     /// First and last byte of the record as stored in the page, for prefetching.
@@ -451,24 +442,6 @@ impl Page {
         new[capacity - record_bytes..].copy_from_slice(&old[old.len() - record_bytes..]);
         moved.take_header(self);
         *self = moved;
-    }
-
-    /// Moves each large record whose address `worth_moving` picks to a new allocation.
-    pub(super) fn move_large(&mut self, worth_moving: &mut dyn FnMut(*const u8) -> bool) {
-        if self.large_count() == 0 {
-            return;
-        }
-        for index in 0..self.count() {
-            let slot = self.slot(index);
-            if slot.length != LARGE || !worth_moving(self.large(slot).0) {
-                continue;
-            }
-            let moved: Box<[u8]> = self.record(slot).bytes.into();
-            let (data, length, hash) = self.read_large(slot);
-            self.write_large(slot.start, moved, hash);
-            // SAFETY: invariant 5: from `Box::into_raw`; the page no longer points at it.
-            drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(data, length)) });
-        }
     }
 
     /// An empty page of zeroes.

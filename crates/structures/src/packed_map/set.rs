@@ -129,30 +129,9 @@ impl PackedSet {
         self.table.random_distinct(wanted, random, &mut |member, _| visit(member));
     }
 
-    /// Removes a member, each equally likely, and hands it to `taken`.
-    pub fn pop_random<R>(&mut self, random: &mut Random, taken: impl FnOnce(&[u8]) -> R) -> Option<R> {
-        let (index, slot) = self.table.random(random)?;
-        Some(self.table.remove(index, slot, |member, _| taken(member)))
-    }
-
     /// Starts a lookup in steps, one fetch each.
     pub fn probe(&self, hash: u64) -> Probe<'_> {
         Probe::new(&self.table.directory, hash)
-    }
-
-    /// Frees up to `pages_max` pages with all their members; true when the set is empty.
-    pub fn free_step(&mut self, pages_max: usize) -> bool {
-        self.table.free_step(pages_max)
-    }
-
-    /// Moves one page to a new allocation; returns the next cursor, 0 when done; start with 0.
-    pub fn defrag_step(&mut self, cursor: u64) -> u64 {
-        self.table.defrag_step(cursor, &mut |_| true)
-    }
-
-    /// As [`PackedSet::defrag_step`], but moves only allocations whose address `worth_moving` picks.
-    pub fn defrag_step_if(&mut self, cursor: u64, worth_moving: &mut dyn FnMut(*const u8) -> bool) -> u64 {
-        self.table.defrag_step(cursor, worth_moving)
     }
 
     /// Everything allocated for the set, this value's own size left out.

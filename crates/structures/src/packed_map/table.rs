@@ -4,9 +4,7 @@
 use super::columns::GROUP;
 use super::directory::Directory;
 use super::expiry::EarliestExpiries;
-use super::page::{
-    INLINE_MAX, KEPT_HASH_BITS, LARGE_BYTES, NEVER, PAGE_BYTES_MAX, Page, Record, Slot, capacity_for,
-};
+use super::page::{INLINE_MAX, KEPT_HASH_BITS, LARGE_BYTES, NEVER, PAGE_BYTES_MAX, Page, Record, Slot};
 use crate::hash::HashSeed;
 use crate::size_class::usable_size;
 use crate::work;
@@ -507,49 +505,6 @@ impl<F: Format> Table<F> {
     }
 
     // ---- freeing, moving, measuring ----
-
-    /// Frees up to `pages_max` pages with all their elements; true when the table is empty.
-    pub(super) fn free_step(&mut self, pages_max: usize) -> bool {
-        for _ in 0..pages_max {
-            let Some(page) = self.take_last_page() else { break };
-            self.len -= page.count();
-            self.large_bytes -= page.large_bytes();
-            if page.expires() {
-                self.expiring_len -= page.expiring_count();
-            }
-        }
-        if self.expiring_len == 0 {
-            self.earliest = None;
-        }
-        if self.directory.len() == 0 {
-            self.count_bounds = CountBounds::default();
-        } else {
-            let most = self.count_bounds.unsplit.max(self.count_bounds.split);
-            self.count_bounds = CountBounds { unsplit: most, split: most };
-        }
-        self.directory.len() == 0
-    }
-
-    /// Moves the page after position `cursor` to a new allocation if `worth_moving` says so of its address;
-    /// returns the next cursor, 0 at the end.
-    pub(super) fn defrag_step(
-        &mut self,
-        cursor: u64,
-        worth_moving: &mut dyn FnMut(*const u8) -> bool,
-    ) -> u64 {
-        if self.directory.len() == 0 {
-            return 0;
-        }
-        let index = self.directory.page_at_cursor(cursor);
-        let (_, next) = self.directory.cursor_range(index);
-        self.edit(index, |page| {
-            page.move_large(worth_moving);
-            if page.capacity() > 0 && worth_moving(page.address()) {
-                page.reallocate(capacity_for(page.used()));
-            }
-        });
-        next
-    }
 
     pub(super) fn memory_bytes(&self) -> usize {
         let earliest = self.earliest.as_ref().map_or(0, |earliest| earliest.memory_bytes());

@@ -97,9 +97,6 @@ fn step(
             });
             assert_eq!(removed, expired.min(limit));
         }
-        76 => {
-            map.defrag_step(random.next_u64());
-        }
         _ => {
             let expected = model.get(&field).map(|(value, expiry)| (value.as_slice(), *expiry));
             let mut probe = map.probe(hash);
@@ -107,7 +104,6 @@ fn step(
             assert_eq!(map.get_with_expiry_hashed(hash, &field), expected);
             assert_eq!(map.get(&field), expected.map(|(value, _)| value));
             assert_eq!(map.contains(&field), expected.is_some());
-            assert_eq!(map.value_len(&field), expected.map(|(value, _)| value.len()));
         }
     }
 }
@@ -171,8 +167,8 @@ fn run_set_model(random: &mut Random) {
             0..5 if growing => assert_eq!(set.insert(&member), model.insert(member)),
             0..5 => assert_eq!(set.remove(&member), model.remove(&member)),
             5 => {
-                if let Some(popped) = set.pop_random(random, <[u8]>::to_vec) {
-                    assert!(model.remove(&popped));
+                if let Some(drawn) = set.random(random).map(<[u8]>::to_vec) {
+                    assert!(set.remove(&drawn) && model.remove(&drawn));
                 }
             }
             _ => assert_eq!(set.contains(&member), model.contains(&member)),
@@ -298,33 +294,6 @@ fn every_member_is_as_likely() {
 }
 
 #[test]
-fn freed_in_slices() {
-    let mut map = PackedMap::new(SEED);
-    let (fields, slice_pages) = if cfg!(miri) { (200, 2) } else { (scaled(5_000), 7) };
-    for number in 0..fields {
-        let value = vec![7; if number % 100 == 0 { 1_000 } else { 10 }];
-        map.insert(
-            &number.to_be_bytes(),
-            &value,
-            if number % 3 == 0 { Expiry::AtMs(5) } else { Expiry::Keep },
-        );
-    }
-    let mut slices = 0;
-    while !map.free_step(slice_pages) {
-        map.check();
-        let left = map.len();
-        assert_eq!((0..fields).filter(|number| map.contains(&number.to_be_bytes())).count(), left);
-        map.insert(b"still a sound map", b"", Expiry::Keep);
-        map.check();
-        map.remove(b"still a sound map");
-        slices += 1;
-    }
-    assert!(slices > 0 && map.is_empty());
-    assert_eq!((map.memory_bytes(), map.expiring_len()), (0, 0));
-    map.check();
-}
-
-#[test]
 fn memory_follows_the_count_both_ways() {
     let mut map = PackedMap::new(SEED);
     let fields = scaled(20_000);
@@ -340,31 +309,6 @@ fn memory_follows_the_count_both_ways() {
         assert!(now <= then * 3 / 2 + 256, "{number} fields: {now} bytes, {then} on the way up");
     }
     assert_eq!(map.memory_bytes(), 0);
-}
-
-#[test]
-fn defragmentation_moves_every_page_and_changes_nothing() {
-    let mut map = PackedMap::new(SEED);
-    let mut model = Model::new();
-    let mut random = Random::new(8);
-    for number in 0..scaled(2_000) {
-        let kind = random.below(10);
-        let (field, value) = (number.to_be_bytes().to_vec(), bytes(&mut random, kind));
-        map.insert(&field, &value, Expiry::Keep);
-        model.insert(field, (value, None));
-    }
-    let (mut cursor, mut asked) = (0, 0);
-    loop {
-        cursor = map.defrag_step_if(cursor, &mut |_| {
-            asked += 1;
-            true
-        });
-        if cursor == 0 {
-            break;
-        }
-    }
-    assert!(asked >= map.pages_len());
-    assert_same(&map, &model);
 }
 
 #[test]

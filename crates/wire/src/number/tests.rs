@@ -35,17 +35,6 @@ fn integers_have_one_spelling() {
 }
 
 #[test]
-fn unsigned_integers_reach_their_own_limit() {
-    for value in [0, 1, 9, 10, u64::MAX, u64::MAX - 1, i64::MAX as u64 + 1, 10_000_000_000_000_000_000] {
-        assert_eq!(parse_u64(value.to_string().as_bytes()), Some(value));
-    }
-    for text in ["", "-1", "00", "01", "18446744073709551616", "99999999999999999999", "1844674407370955161x"]
-    {
-        assert_eq!(parse_u64(text.as_bytes()), None, "{text:?}");
-    }
-}
-
-#[test]
 fn powers_of_ten_are_the_exact_ones_rounded() {
     for (power, significand, exponent) in shortest::powers() {
         // An exact power of ten read as an 80-bit float has the same 64-bit significand.

@@ -206,15 +206,6 @@ impl Output {
         self.bytes.splice(range, bytes.iter().copied());
     }
 
-    /// Forgets own bytes from `at` on, and all pieces behind it.
-    pub(super) fn truncate_own(&mut self, at: usize) {
-        let before = |pieces: &Pieces| -> usize {
-            pieces.queue.iter().filter(|piece| piece.at <= at).map(|piece| piece.range.len()).sum()
-        };
-        let len = at - self.sent + self.pieces.as_deref().map_or(0, before);
-        self.truncate(len);
-    }
-
     /// Verifies the documented invariants; panics on the first that does not hold.
     pub fn check(&self) {
         assert!(self.sent <= self.bytes.len());

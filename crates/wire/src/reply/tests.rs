@@ -53,8 +53,6 @@ fn types_that_differ() {
     assert_both(|r| r.big_number("-12"), "$3\r\n-12\r\n", "(-12\r\n");
     assert_both(|r| r.verbatim("txt", b"a\r\nb"), "$4\r\na\r\nb\r\n", "=8\r\ntxt:a\r\nb\r\n");
     assert_both(|r| r.verbatim("x", b""), "$0\r\n\r\n", "=4\r\nx  :\r\n");
-    let value = Extended::parse(b"1.25").unwrap();
-    assert_both(|r| r.extended(value), "$4\r\n1.25\r\n", ",1.25\r\n");
 }
 
 #[test]
@@ -83,16 +81,6 @@ fn lengths_found_later_leave_no_trace() {
         });
         assert_eq!(later, before);
     }
-    assert_both(
-        |r| {
-            r.ok();
-            let mark = r.begin();
-            r.integer(1);
-            r.cancel(mark);
-        },
-        "+OK\r\n",
-        "+OK\r\n",
-    );
 }
 
 #[test]

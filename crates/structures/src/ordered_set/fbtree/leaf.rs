@@ -476,7 +476,7 @@ impl Leaf {
         *self = Leaf { prev: self.prev, next: self.next, ..with };
     }
 
-    /// Moves the members to the smallest page. Also what a defragmentation step does.
+    /// Moves the members to the smallest page.
     pub fn shrink(&mut self) {
         let shrunk = Leaf::of(&[(self, 0..self.count())], self.page.len());
         self.replace_members(shrunk.expect("a code fitted to fewer scores is never wider"));
@@ -488,11 +488,6 @@ impl Leaf {
         let at = self.scores_at() + slot * self.code.width();
         self.code.write(&mut self.page, at, delta);
         true
-    }
-
-    /// Where the page starts, for prefetching and for asking an allocator about it.
-    pub fn page(&self) -> &[u8] {
-        &self.page
     }
 
     /// Asks for all columns, so that their fetches overlap.

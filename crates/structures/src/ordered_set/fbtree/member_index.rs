@@ -485,28 +485,6 @@ impl MemberIndex {
         segment.entries.as_ptr().wrapping_add(guess).cast()
     }
 
-    /// Moves each array whose allocation `move_it` names; `from` and the result are segment numbers.
-    pub fn defragment(
-        &mut self,
-        from: usize,
-        limit: usize,
-        move_it: &mut dyn FnMut(*const u8) -> bool,
-    ) -> usize {
-        let end = self.segments().min(from + limit);
-        for at in from..end {
-            let segment = self.segment_mut(at);
-            let bytes = segment.bytes();
-            if bytes > 0 && move_it(segment.entries.as_ptr().cast()) {
-                let mut entries = Vec::with_capacity(segment.entries.capacity());
-                entries.extend_from_slice(&segment.entries);
-                segment.entries = entries;
-            }
-            let new_bytes = segment.bytes();
-            self.entries_bytes = self.entries_bytes + new_bytes - bytes;
-        }
-        if end == self.segments() { usize::MAX } else { end }
-    }
-
     /// Verifies the invariants; `members` are all `(hash, leaf)` there should be.
     pub fn check(&self, members: &[(u64, u32)]) {
         assert_eq!(self.len, members.len(), "index invariant 4: entries miscounted");

@@ -1,4 +1,4 @@
-//! Walks: in order both ways, the cursor scan, the stepwise lookup, the defragmentation step.
+//! Walks: in order both ways, the cursor scan, the stepwise lookup.
 
 use super::descend::tag;
 use super::key::bits_to_score;
@@ -13,8 +13,6 @@ use crate::tag_order::{TAGS, tags_end};
 pub(super) const CURSOR_BITS: u32 = 52;
 /// Records a walk asks for at once. Asking record by record cost more than it saved.
 const BATCH: usize = 16;
-/// Leaves, or segments of the index, that one defragmentation step looks at.
-const DEFRAGMENT_STEP: usize = 16;
 
 /// A walk upwards. See [`OrderedSet::ascending`].
 pub struct Ascending<'a> {
@@ -214,31 +212,5 @@ impl FbTree {
         }
         probe.stage = stage;
         true
-    }
-
-    /// Looks at some pages, or index arrays, and moves those `move_it` names to new allocations. A cursor with
-    /// its top bit set is in the index.
-    pub(super) fn defragment_from(&mut self, cursor: u64, move_it: &mut dyn FnMut(*const u8) -> bool) -> u64 {
-        const IN_INDEX: u64 = 1 << 63;
-        let at = (cursor & !IN_INDEX) as usize;
-        if cursor & IN_INDEX == 0 && at < self.pages.leaves.ids() {
-            let end = self.pages.leaves.ids().min(at + DEFRAGMENT_STEP);
-            for id in at..end {
-                let id = id as u32;
-                let page = self.pages.leaves[id].page();
-                if !page.is_empty() && move_it(page.as_ptr()) {
-                    self.pages.change(id, Leaf::shrink);
-                }
-            }
-            return if end < self.pages.leaves.ids() { end as u64 } else { IN_INDEX };
-        }
-        let at = if cursor & IN_INDEX == 0 { 0 } else { at };
-        match &mut self.index {
-            None => 0,
-            Some(index) => match index.defragment(at, DEFRAGMENT_STEP, move_it) {
-                usize::MAX => 0,
-                next => next as u64 | IN_INDEX,
-            },
-        }
     }
 }

@@ -144,20 +144,6 @@ impl<T: Copy> MemberIndex<T> {
         Some(entry)
     }
 
-    /// Puts another entry of the same hash in the place of the one for which `is_it` holds.
-    pub fn replace(&mut self, hash: u64, mut is_it: impl FnMut(T) -> bool, with: T) {
-        let (first, mut link) = (self.bucket_of(hash), 0);
-        loop {
-            let bucket = self.bucket_mut(first, link);
-            if let Some(entry) = bucket.entries.iter_mut().flatten().find(|entry| is_it(**entry)) {
-                *entry = with;
-                return;
-            }
-            link = bucket.chain;
-            assert_ne!(link, 0, "only an entry of the index is replaced");
-        }
-    }
-
     /// Where the first line of a lookup is.
     pub fn address(&self, hash: u64) -> *const u8 {
         (&raw const self.buckets[self.bucket_of(hash)]).cast()

@@ -134,18 +134,6 @@ pub fn allocate(height: usize, score: f64, member: &[u8]) -> NonNull<Node> {
     }
 }
 
-/// A copy in an allocation of its own, links included.
-pub unsafe fn duplicate(node: *const Node) -> NonNull<Node> {
-    // SAFETY: the module's contract; both allocations have this layout.
-    unsafe {
-        let layout = layout(height(node), member(node).len());
-        let bytes = alloc(layout);
-        let Some(copy) = NonNull::new(bytes.cast::<Node>()) else { handle_alloc_error(layout) };
-        bytes.copy_from_nonoverlapping(node.cast(), layout.size());
-        copy
-    }
-}
-
 /// Gives the node's memory back; it is not alive afterwards.
 pub unsafe fn free(node: *mut Node) {
     // SAFETY: allocated by `allocate` with this very layout, which the node itself records.

@@ -160,13 +160,6 @@ fn aggregates_of_unknown_length_move_references_along() {
         let expected = format!("$6\r\naaaaaa\r\n*1\r\n*{elements}\r\n{}", "$2\r\nbb\r\n".repeat(elements));
         assert_eq!(String::from_utf8(reply.copy_from(0)).unwrap(), expected);
     }
-    let mut reply = referring();
-    reply.bulk_shared(&shared(6, b'a'));
-    let mark = reply.begin();
-    reply.bulk_shared(&shared(2, b'b'));
-    reply.cancel(mark);
-    reply.output().check();
-    assert_eq!(reply.copy_from(0), b"$6\r\naaaaaa\r\n");
 }
 
 #[test]
