@@ -12,7 +12,7 @@ use super::layout::Layout;
 use super::object::{Kind, Object, StringValue};
 use std::collections::HashSet;
 use structures::hash::HashSeed;
-use structures::listpack::{Element, Listpack, Position};
+use structures::listpack::{Listpack, Position};
 use structures::packed_map::{Expiry, PackedMap, Probe};
 use structures::prefetch::prefetch_object;
 use structures::random::Random;
@@ -81,13 +81,6 @@ impl Collection for Hash {
             Encoding::Compact(_) => None,
             Encoding::Packed(map) => map.next_expiry_hint(),
         }
-    }
-}
-
-fn cell(element: Element<'_>) -> Cell<'_> {
-    match element {
-        Element::Integer(n) => StringValue::Integer(n),
-        Element::Bytes(bytes) => StringValue::Bytes(bytes),
     }
 }
 
@@ -170,7 +163,7 @@ impl Hash {
     #[inline]
     pub fn get(&self, field: &[u8], now_ms: i64) -> Option<Cell<'_>> {
         match &self.encoding {
-            Encoding::Compact(list) => find(list, field).map(|(_, value)| cell(list.get(value))),
+            Encoding::Compact(list) => find(list, field).map(|(_, value)| list.get(value).into()),
             Encoding::Packed(map) if map.expiring_len() == 0 => map.get(field).map(StringValue::Bytes),
             Encoding::Packed(_) => self.get_with_expiry(field, now_ms).map(|(value, _)| value),
         }
@@ -315,7 +308,7 @@ impl Hash {
             Encoding::Compact(list) => {
                 let mut elements = list.iter();
                 while let (Some(field), Some(value)) = (elements.next(), elements.next()) {
-                    visit(cell(field), cell(value));
+                    visit(field.into(), value.into());
                 }
             }
         }
@@ -354,7 +347,7 @@ impl Hash {
             Encoding::Compact(list) if list.is_empty() => None,
             Encoding::Compact(list) => {
                 let field = list.at(2 * random.below(self.len() as u64) as i64)?;
-                Some((cell(list.get(field)), cell(list.get(list.next(field)?))))
+                Some((list.get(field).into(), list.get(list.next(field)?).into()))
             }
         }
     }

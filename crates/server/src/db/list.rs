@@ -6,7 +6,6 @@ use super::collection::{Collection, EncodingLimits};
 use super::layout::Layout;
 use super::object::{Kind, Object, StringValue};
 use structures::hash::HashSeed;
-use structures::listpack::Element;
 use structures::packed_list::{Direction, NodeContents, PackedList};
 use structures::prefetch::prefetch_object;
 use structures::size_class::usable_size;
@@ -54,13 +53,6 @@ impl Collection for List {
 
     fn is_empty(&self) -> bool {
         self.packed.is_empty()
-    }
-}
-
-fn text(element: Element<'_>) -> StringValue<'_> {
-    match element {
-        Element::Integer(n) => StringValue::Integer(n),
-        Element::Bytes(bytes) => StringValue::Bytes(bytes),
     }
 }
 
@@ -134,15 +126,15 @@ impl List {
     pub fn pop_many(&mut self, end: End, count: usize, taken: &mut dyn FnMut(StringValue<'_>)) {
         for _ in 0..count.min(self.len()) {
             match end {
-                End::Left => self.packed.pop_front(|element| taken(text(element))),
-                End::Right => self.packed.pop_back(|element| taken(text(element))),
+                End::Left => self.packed.pop_front(|element| taken(element.into())),
+                End::Right => self.packed.pop_back(|element| taken(element.into())),
             };
         }
     }
 
     /// The element at `index`, negative from the end, handed to `read`.
     pub fn get<R>(&self, index: i64, read: impl FnOnce(StringValue<'_>) -> R) -> Option<R> {
-        self.packed.get(index, |element| read(text(element)))
+        self.packed.get(index, |element| read(element.into()))
     }
 
     /// Whether there is an element at `index`.
@@ -174,7 +166,7 @@ impl List {
     }
 
     pub fn for_each(&self, start: usize, count: usize, read: &mut dyn FnMut(StringValue<'_>)) {
-        self.packed.for_each(start as u64, count as u64, Direction::Forward, |element| read(text(element)));
+        self.packed.for_each(start as u64, count as u64, Direction::Forward, |element| read(element.into()));
     }
 
     /// Positions of elements equal to `value`: from the `rank`-th on (negative: from the end), at most `count`

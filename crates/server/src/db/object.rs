@@ -7,6 +7,7 @@ use super::set::Set;
 use super::sorted_set::SortedSet;
 use super::stream::Stream;
 use structures::key_table::{self, EntryRef};
+use structures::listpack::Element;
 
 /// The type of a value, as TYPE names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,6 +213,16 @@ impl<'a> Value<'a> {
             key_table::Value::Object(Object::List(list)) => list.encoding_name(),
             key_table::Value::Object(Object::Set(set)) => set.encoding_name(),
             key_table::Value::Object(Object::Stream(_)) => "stream",
+        }
+    }
+}
+
+impl<'a> From<Element<'a>> for StringValue<'a> {
+    #[inline]
+    fn from(element: Element<'a>) -> Self {
+        match element {
+            Element::Integer(n) => StringValue::Integer(n),
+            Element::Bytes(bytes) => StringValue::Bytes(bytes),
         }
     }
 }

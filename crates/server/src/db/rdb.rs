@@ -19,7 +19,7 @@ use std::collections::HashSet;
 use std::io::{self, Read, Write};
 use structures::hash::HashSeed;
 use structures::key_table::{NewValue, Value as Stored};
-use structures::listpack::{Element, Listpack};
+use structures::listpack::Listpack;
 use structures::random::Random;
 use wire::rdb::{ReadError, Reader, StringRef, Writer, kind};
 use wire::{ziplist, zipmap};
@@ -275,7 +275,7 @@ fn read_string<R: Read>(reader: &mut Reader<R>) -> Result<ReadValue> {
 /// A compact list of `width` elements each of which the first is unlike all others: fields or members.
 pub(super) fn unique_listpack(bytes: &[u8], width: usize, what: &'static str) -> Result<Listpack> {
     let Ok(list) = Listpack::validate(bytes) else { return corrupt(what) };
-    if !list.len().is_multiple_of(width) || !is_unique(list.iter().step_by(width).map(listpack_value)) {
+    if !list.len().is_multiple_of(width) || !is_unique(list.iter().step_by(width).map(StringValue::from)) {
         return corrupt(what);
     }
     Ok(list)
@@ -284,7 +284,7 @@ pub(super) fn unique_listpack(bytes: &[u8], width: usize, what: &'static str) ->
 /// The elements of an old compact list, as a new one; see [`unique_listpack`].
 pub(super) fn unique_ziplist(bytes: &[u8], width: usize, what: &'static str) -> Result<Listpack> {
     let list = ziplist_elements(bytes, what)?;
-    if !list.len().is_multiple_of(width) || !is_unique(list.iter().step_by(width).map(listpack_value)) {
+    if !list.len().is_multiple_of(width) || !is_unique(list.iter().step_by(width).map(StringValue::from)) {
         return corrupt(what);
     }
     Ok(list)
@@ -319,13 +319,6 @@ pub(super) fn zipmap_elements(bytes: &[u8]) -> Result<Listpack> {
         list.push_back(value);
     }
     Ok(list)
-}
-
-pub(super) fn listpack_value(element: Element<'_>) -> StringValue<'_> {
-    match element {
-        Element::Integer(n) => StringValue::Integer(n),
-        Element::Bytes(bytes) => StringValue::Bytes(bytes),
-    }
 }
 
 /// Lists up to this long are searched for doubles by comparing all with all.

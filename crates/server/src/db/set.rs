@@ -12,7 +12,7 @@ use super::object::{Kind, Object, StringValue};
 use mixed::Mixed;
 use structures::hash::HashSeed;
 use structures::integer_set::{IntegerSet, SMALL_MAX, cursor};
-use structures::listpack::{Element, Listpack, Position};
+use structures::listpack::{Listpack, Position};
 use structures::packed_map::{PackedSet, Probe};
 use structures::prefetch::prefetch_object;
 use structures::random::Random;
@@ -57,13 +57,6 @@ impl Collection for Set {
 
     fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-}
-
-fn text(element: Element<'_>) -> StringValue<'_> {
-    match element {
-        Element::Integer(n) => StringValue::Integer(n),
-        Element::Bytes(bytes) => StringValue::Bytes(bytes),
     }
 }
 
@@ -326,7 +319,7 @@ impl Set {
     pub fn any(&self, visit: &mut dyn FnMut(StringValue<'_>) -> bool) -> bool {
         match &self.encoding {
             Encoding::Integers { set, .. } => set.iter().any(|value| visit(StringValue::Integer(value))),
-            Encoding::Compact(list) => list.iter().any(|element| visit(text(element))),
+            Encoding::Compact(list) => list.iter().any(|element| visit(element.into())),
             Encoding::Packed(set) => set.iter().any(|member| visit(StringValue::Bytes(member))),
             Encoding::Mixed(set) => set.any(visit),
         }
@@ -360,7 +353,7 @@ impl Set {
         match &self.encoding {
             Encoding::Integers { set, .. } => set.random(random).map(StringValue::Integer),
             Encoding::Compact(list) => {
-                list.at(random.below(self.len() as u64) as i64).map(|at| text(list.get(at)))
+                list.at(random.below(self.len() as u64) as i64).map(|at| list.get(at).into())
             }
             Encoding::Packed(set) => set.random(random).map(StringValue::Bytes),
             Encoding::Mixed(set) => set.random(random),
@@ -391,7 +384,7 @@ impl Set {
                         return;
                     }
                     if random.below(left) < needed {
-                        visit(text(element));
+                        visit(element.into());
                         needed -= 1;
                     }
                     left -= 1;

@@ -8,7 +8,7 @@ use super::layout::Layout;
 use super::object::{Kind, Object, StringValue};
 use std::ops::{Deref, DerefMut};
 use structures::hash::HashSeed;
-use structures::listpack::{Element, Listpack};
+use structures::listpack::Listpack;
 use structures::prefetch::prefetch_object;
 use structures::size_class::usable_size;
 use structures::stream::{self as log, NodeLimits};
@@ -107,7 +107,7 @@ impl Stream {
         visit: &mut dyn FnMut(StreamId, &mut dyn Iterator<Item = (StringValue<'_>, StringValue<'_>)>),
     ) {
         for entry in self.log.range(StreamId::MIN, StreamId::MAX, Direction::Forward) {
-            visit(entry.id, &mut entry.fields().map(|(field, value)| (text(field), text(value))));
+            visit(entry.id, &mut entry.fields().map(|(field, value)| (field.into(), value.into())));
         }
     }
 
@@ -142,14 +142,7 @@ pub fn reply_entry(entry: &Entry<'_>, reply: &mut ReplyBuffer) {
     let fields = entry.fields();
     reply.array(fields.len() * 2);
     for (field, value) in fields {
-        text(field).reply(reply);
-        text(value).reply(reply);
-    }
-}
-
-fn text(element: Element<'_>) -> StringValue<'_> {
-    match element {
-        Element::Integer(n) => StringValue::Integer(n),
-        Element::Bytes(bytes) => StringValue::Bytes(bytes),
+        StringValue::from(field).reply(reply);
+        StringValue::from(value).reply(reply);
     }
 }

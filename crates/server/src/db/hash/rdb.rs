@@ -1,6 +1,6 @@
 //! Hashes in files.
 
-use super::{Encoding, FieldExpiry, Hash, Written, cell};
+use super::{Encoding, FieldExpiry, Hash, Written};
 use crate::db::collection::Collection;
 use crate::db::object::StringValue;
 use crate::db::rdb::{ReadContext, Result, corrupt, unique_listpack, unique_ziplist, zipmap_elements};
@@ -61,7 +61,7 @@ impl Hash {
         let limits = context.limits;
         let is_long = |text: StringValue<'_>| text.len() > limits.hash_listpack_value_bytes_max;
         let unpacks = list.len() / 2 > limits.hash_listpack_entries_max
-            || check_lengths && list.iter().any(|element| is_long(cell(element)));
+            || check_lengths && list.iter().any(|element| is_long(element.into()));
         let mut hash = Hash { encoding: Encoding::Compact(list) };
         if unpacks {
             hash.unpack(context.seed);

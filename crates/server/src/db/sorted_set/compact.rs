@@ -12,13 +12,6 @@ pub struct Compact {
     list: Listpack,
 }
 
-fn text(element: Element<'_>) -> StringValue<'_> {
-    match element {
-        Element::Integer(n) => StringValue::Integer(n),
-        Element::Bytes(bytes) => StringValue::Bytes(bytes),
-    }
-}
-
 fn number(element: Element<'_>) -> f64 {
     match element {
         Element::Integer(n) => n as f64,
@@ -74,7 +67,7 @@ impl Compact {
             let member = at?;
             let score = self.list.next(member).expect("a member is followed by its score");
             at = self.list.next(score);
-            Some((member, text(self.list.get(member)), number(self.list.get(score))))
+            Some((member, self.list.get(member).into(), number(self.list.get(score))))
         })
     }
 
@@ -176,7 +169,7 @@ impl Compact {
         for _ in 0..count {
             let Some(score) = at else { return };
             let member = self.list.previous(score).expect("a score follows its member");
-            if !visit(text(self.list.get(member)), number(self.list.get(score))) {
+            if !visit(self.list.get(member).into(), number(self.list.get(score))) {
                 return;
             }
             at = self.list.previous(member);

@@ -3,9 +3,8 @@
 use super::compact::Compact;
 use super::{Encoding, Insertion, SortedSet};
 use crate::db::collection::Collection;
-use crate::db::rdb::{
-    FirstError, ReadContext, Result, corrupt, listpack_value, unique_listpack, unique_ziplist, write_text,
-};
+use crate::db::object::StringValue;
+use crate::db::rdb::{FirstError, ReadContext, Result, corrupt, unique_listpack, unique_ziplist, write_text};
 use std::io::{self, Read, Write};
 use structures::listpack::Listpack;
 use structures::ordered_set::fbtree::Loader;
@@ -67,11 +66,11 @@ impl SortedSet {
         let mut pairs = Vec::with_capacity(list.len() / 2);
         let mut elements = list.iter();
         while let (Some(member), Some(score)) = (elements.next(), elements.next()) {
-            let score = listpack_value(score).with_bytes(wire::number::parse_f64);
+            let score = StringValue::from(score).with_bytes(wire::number::parse_f64);
             let Some(score) = score.filter(|score| !score.is_nan()) else {
                 return corrupt("Zset listpack with NAN score detected");
             };
-            pairs.push((listpack_value(member).to_vec(), score));
+            pairs.push((member.to_vec(), score));
         }
         let in_order = pairs.is_sorted_by(|(a, a_score), (b, b_score)| {
             a_score.total_cmp(b_score).then_with(|| a.cmp(b)).is_lt()
