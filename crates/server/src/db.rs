@@ -19,7 +19,6 @@ pub mod hash;
 pub mod keyspace;
 pub mod layout;
 pub mod list;
-pub mod long_string;
 pub mod object;
 mod plan;
 pub mod prefetch;
@@ -28,6 +27,7 @@ pub mod set;
 pub mod sorted_set;
 pub mod stream;
 pub mod strings;
+pub mod value_type;
 
 pub use crate::config::EventClasses;
 pub use change_log::{Change, ChangeLog, Effect};

@@ -126,9 +126,9 @@ fn only_for(allowed: bool, error: &'static str) -> Result<(), ClientError> {
 }
 
 fn kind_named(name: &[u8]) -> Result<Kind, ClientError> {
-    const KINDS: [Kind; 6] = [Kind::String, Kind::List, Kind::Set, Kind::SortedSet, Kind::Hash, Kind::Stream];
-    KINDS
-        .into_iter()
+    Kind::ALL
+        .iter()
+        .copied()
         .find(|kind| name.eq_ignore_ascii_case(kind.name().as_bytes()))
         .ok_or_else(|| ClientError::formatted(format!("ERR unknown type name '{}'", quoted(name))))
 }

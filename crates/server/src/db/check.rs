@@ -1,8 +1,9 @@
 //! Whether the data is as it should be: every table and every value keeps what its file promises. For tests and
 //! fuzzers; it reads everything.
 
+use super::object::by_type;
+use super::value_type::ValueType;
 use super::{Db, Object};
-use crate::db::collection::Collection;
 use std::collections::HashSet;
 use structures::key_table::Value as Stored;
 use structures::listpack::Listpack;
@@ -23,22 +24,8 @@ impl Db {
 
 impl Object {
     fn check(&self) {
-        match self {
-            Object::String(_) => {}
-            Object::Hash(hash) => hash.check(),
-            Object::Set(set) => set.check(),
-            Object::List(list) => list.check(),
-            Object::SortedSet(set) => set.check(),
-            Object::Stream(stream) => stream.check(),
-        }
-        let is_empty = match self {
-            Object::Hash(hash) => hash.is_empty(),
-            Object::Set(set) => set.is_empty(),
-            Object::List(list) => list.is_empty(),
-            Object::SortedSet(set) => set.is_empty(),
-            Object::String(_) | Object::Stream(_) => false,
-        };
-        assert!(!is_empty, "an empty collection stays: {self:?}");
+        by_type!(self, value => ValueType::check(value));
+        assert!(!self.is_to_go(), "an empty collection stays: {self:?}");
     }
 }
 

@@ -2,7 +2,7 @@
 //! in place, and gone when empty.
 
 use super::audit::signature;
-use super::object::{Kind, Object};
+use super::value_type::ValueType;
 use super::{Db, EventClasses};
 use crate::error::ClientError;
 use structures::hash::HashSeed;
@@ -45,19 +45,15 @@ impl EncodingLimits {
     }
 }
 
-/// A type of collection that a key can hold.
-pub trait Collection: Sized {
-    const KIND: Kind;
-
+/// A type that begins empty, is changed in place, and of which the database keeps no empty one but where the type
+/// says so.
+pub trait Collection: ValueType {
     fn new(limits: &EncodingLimits, seed: HashSeed) -> Self;
-    fn of(object: &Object) -> Option<&Self>;
-    fn of_mut(object: &mut Object) -> Option<&mut Self>;
-    fn into_object(self) -> Object;
-    fn is_empty(&self) -> bool;
 
-    /// When the first of the elements expires that do so on their own.
-    fn earliest_expiry_ms(&self) -> Option<i64> {
-        None
+    /// Whether its key may go.
+    #[inline]
+    fn is_empty(&self) -> bool {
+        !Self::STAYS_EMPTY && self.elements() == Some(0)
     }
 }
 

@@ -3,8 +3,10 @@
 //! Every place that stores, changes or removes a value tells [`ExpiringFields`] when the value's first field expires,
 //! before and after, so the search for expired fields meets only hashes that have some.
 
-use super::collection::{Collection, CollectionContext, ExpiredFields};
+use super::collection::{CollectionContext, ExpiredFields};
 use super::hash::Hash;
+use super::object::by_type;
+use super::value_type::ValueType;
 use super::{Db, EventClasses, Object};
 use std::collections::BTreeSet;
 
@@ -58,10 +60,7 @@ impl ExpiringFields {
 
 /// When the first element of an object expires.
 pub(super) fn earliest_expiry_ms(object: Option<&Object>) -> Option<i64> {
-    match object {
-        Some(Object::Hash(hash)) => hash.earliest_expiry_ms(),
-        _ => None,
-    }
+    object.and_then(|object| by_type!(object, value => ValueType::earliest_expiry_ms(value)))
 }
 
 impl Db {

@@ -6,17 +6,16 @@
 //! is repeated later, when no field counts as gone, then finds what it has found the first time.
 
 mod rdb;
+mod value_type;
 
 use super::collection::{Collection, CollectionContext, EncodingLimits};
-use super::layout::Layout;
-use super::object::{Kind, Object, StringValue};
+use super::object::StringValue;
 use std::collections::HashSet;
 use structures::hash::HashSeed;
 use structures::listpack::{Listpack, Position};
 use structures::packed_map::{Expiry, PackedMap, Probe};
 use structures::prefetch::prefetch_object;
 use structures::random::Random;
-use structures::size_class::usable_size;
 use structures::unaligned_box::UnalignedBox;
 
 /// A field's value, or a field: as its bytes or as the integer they spell.
@@ -54,33 +53,8 @@ pub enum Written {
 }
 
 impl Collection for Hash {
-    const KIND: Kind = Kind::Hash;
-
     fn new(_limits: &EncodingLimits, _seed: HashSeed) -> Self {
         Hash { encoding: Encoding::Compact(Listpack::new()) }
-    }
-
-    fn of(object: &Object) -> Option<&Self> {
-        if let Object::Hash(hash) = object { Some(hash) } else { None }
-    }
-
-    fn of_mut(object: &mut Object) -> Option<&mut Self> {
-        if let Object::Hash(hash) = object { Some(hash) } else { None }
-    }
-
-    fn into_object(self) -> Object {
-        Object::Hash(self)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    fn earliest_expiry_ms(&self) -> Option<i64> {
-        match &self.encoding {
-            Encoding::Compact(_) => None,
-            Encoding::Packed(map) => map.next_expiry_hint(),
-        }
     }
 }
 
@@ -99,34 +73,9 @@ impl Hash {
         }
     }
 
-    pub(super) fn check(&self) {
-        match &self.encoding {
-            Encoding::Compact(list) => super::check::check_unique(list, 2),
-            Encoding::Packed(map) => map.check(),
-        }
-    }
-
     /// Whether any field expires.
     pub fn has_expiring(&self) -> bool {
         matches!(&self.encoding, Encoding::Packed(map) if map.expiring_len() > 0)
-    }
-
-    /// Bytes held from the allocator, this value itself left out.
-    pub fn memory_bytes(&self) -> usize {
-        match &self.encoding {
-            Encoding::Compact(list) => list.memory_bytes(),
-            Encoding::Packed(map) => usable_size(size_of::<PackedMap>()) + map.memory_bytes(),
-        }
-    }
-
-    pub fn layout(&self) -> Layout {
-        match &self.encoding {
-            Encoding::Compact(list) => Layout::of_listpack(list),
-            Encoding::Packed(map) => {
-                Layout::new("packed map", vec![("pages", map.pages_len()), ("expiring", map.expiring_len())])
-                    .packed(map.used_bytes(), map.page_bytes())
-            }
-        }
     }
 
     /// Asks for what the value points at; whether more can be fetched once that has come.
@@ -150,13 +99,6 @@ impl Hash {
         match &self.encoding {
             Encoding::Compact(_) => None,
             Encoding::Packed(map) => Some(map.probe(map.hash(field))),
-        }
-    }
-
-    pub fn encoding_name(&self) -> &'static str {
-        match &self.encoding {
-            Encoding::Compact(_) => "listpack",
-            Encoding::Packed(_) => "hashtable",
         }
     }
 

@@ -1,10 +1,10 @@
 //! How a value truly lies in memory: what OBJECT LAYOUT tells, where OBJECT ENCODING says what a reference server
 //! would do.
 
-use super::object::{Object, Value};
+use super::object::{Value, by_type};
+use super::value_type::ValueType;
 use structures::key_table::Value as Stored;
 use structures::listpack::Listpack;
-use structures::size_class::usable_size;
 
 /// Each type answers for its values. Counting may visit every page or node.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,14 +49,7 @@ impl Value<'_> {
         match self.entry().value() {
             Stored::Integer(_) => Layout::new("integer in the entry", Vec::new()),
             Stored::Inline(_) => Layout::new("bytes in the entry", Vec::new()),
-            Stored::Object(Object::String(text)) => {
-                Layout::new("bytes", Vec::new()).packed(text.len(), usable_size(text.capacity()))
-            }
-            Stored::Object(Object::Hash(hash)) => hash.layout(),
-            Stored::Object(Object::Set(set)) => set.layout(),
-            Stored::Object(Object::List(list)) => list.layout(),
-            Stored::Object(Object::SortedSet(set)) => set.layout(),
-            Stored::Object(Object::Stream(stream)) => stream.layout(),
+            Stored::Object(object) => by_type!(object, value => ValueType::layout(value)),
         }
     }
 }

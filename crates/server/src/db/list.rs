@@ -1,14 +1,13 @@
 //! Lists: packed nodes in a row.
 
 mod rdb;
+mod value_type;
 
 use super::collection::{Collection, EncodingLimits};
-use super::layout::Layout;
-use super::object::{Kind, Object, StringValue};
+use super::object::StringValue;
 use structures::hash::HashSeed;
 use structures::packed_list::{Direction, NodeContents, PackedList};
 use structures::prefetch::prefetch_object;
-use structures::size_class::usable_size;
 use structures::unaligned_box::UnalignedBox;
 
 /// Which end of a list.
@@ -32,49 +31,15 @@ impl std::fmt::Debug for List {
 }
 
 impl Collection for List {
-    const KIND: Kind = Kind::List;
-
     fn new(limits: &EncodingLimits, _seed: HashSeed) -> Self {
         let depth = limits.list_compress_depth as usize;
         List { packed: UnalignedBox::new(PackedList::new(limits.list_listpack_size, depth)), outgrown: false }
-    }
-
-    fn of(object: &Object) -> Option<&Self> {
-        if let Object::List(list) = object { Some(list) } else { None }
-    }
-
-    fn of_mut(object: &mut Object) -> Option<&mut Self> {
-        if let Object::List(list) = object { Some(list) } else { None }
-    }
-
-    fn into_object(self) -> Object {
-        Object::List(self)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.packed.is_empty()
     }
 }
 
 impl List {
     pub fn len(&self) -> usize {
         self.packed.len() as usize
-    }
-
-    pub(super) fn check(&self) {
-        self.packed.check_with_any_limits();
-    }
-
-    /// Bytes held from the allocator, this value itself left out.
-    pub fn memory_bytes(&self) -> usize {
-        usable_size(size_of::<PackedList>()) + self.packed.memory_bytes()
-    }
-
-    pub fn layout(&self) -> Layout {
-        let (plain, compressed) = self.packed.plain_and_compressed_nodes();
-        let parts =
-            vec![("nodes", self.packed.node_count()), ("large-elements", plain), ("compressed", compressed)];
-        Layout::new("packed list", parts).packed(self.packed.used_bytes(), self.packed.node_bytes())
     }
 
     /// Asks for what the value points at; whether more can be fetched once that has come.
@@ -88,10 +53,6 @@ impl List {
     #[inline]
     pub fn prefetch_end(&self, end: End, step: u32) -> bool {
         self.packed.prefetch_end(end == End::Left, step)
-    }
-
-    pub fn encoding_name(&self) -> &'static str {
-        if self.outgrown { "quicklist" } else { "listpack" }
     }
 
     pub fn node_count(&self) -> usize {

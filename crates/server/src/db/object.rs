@@ -1,41 +1,78 @@
-//! What a key can hold.
+//! What a key can hold: the types of data, and values as they are found at keys.
 
 use super::hash::Hash;
 use super::list::List;
-use super::long_string::LongString;
 use super::set::Set;
 use super::sorted_set::SortedSet;
 use super::stream::Stream;
+use super::strings::long_string::LongString;
+use super::value_type::ValueType;
 use structures::key_table::{self, EntryRef};
 use structures::listpack::Element;
 
-/// The type of a value, as TYPE names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    String,
-    List,
-    Set,
-    SortedSet,
-    Hash,
-    Stream,
-}
-
-impl Kind {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Kind::String => "string",
-            Kind::List => "list",
-            Kind::Set => "set",
-            Kind::SortedSet => "zset",
-            Kind::Hash => "hash",
-            Kind::Stream => "stream",
+/// Declares the types of data that keys hold: what an [`Object`] is, and how code turns from one to its type's answers.
+macro_rules! value_types {
+    ($dollar:tt $($(#[$about:meta])* $variant:ident($type:ident),)*) => {
+        /// The type of a value.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Kind {
+            $($variant,)*
         }
-    }
+
+        impl Kind {
+            pub const ALL: &[Kind] = &[$(Kind::$variant,)*];
+        }
+
+        /// A value that is not packed into its key's entry.
+        #[derive(Clone, Debug)]
+        pub enum Object {
+            $($(#[$about])* $variant($type),)*
+        }
+
+        $(impl ObjectVariant for $type {
+            const KIND: Kind = Kind::$variant;
+
+            #[inline]
+            fn of(object: &Object) -> Option<&Self> {
+                if let Object::$variant(value) = object { Some(value) } else { None }
+            }
+
+            #[inline]
+            fn of_mut(object: &mut Object) -> Option<&mut Self> {
+                if let Object::$variant(value) = object { Some(value) } else { None }
+            }
+
+            #[inline]
+            fn into_object(self) -> Object {
+                Object::$variant(self)
+            }
+        })*
+
+        /// Asks the value in an object, whatever its type: `by_type!(object, value => ValueType::elements(value))`.
+        macro_rules! by_type {
+            ($dollar object:expr, $dollar value:ident => $dollar work:expr) => {
+                match $dollar object {
+                    $($crate::db::object::Object::$variant($dollar value) => $dollar work,)*
+                }
+            };
+        }
+
+        /// Asks the type of a kind: `by_kind!(kind, Type => Type::NAME)`.
+        macro_rules! by_kind {
+            ($dollar kind:expr, $dollar alias:ident => $dollar work:expr) => {
+                match $dollar kind {
+                    $($crate::db::object::Kind::$variant => {
+                        type $dollar alias = $type;
+                        $dollar work
+                    })*
+                }
+            };
+        }
+    };
 }
 
-/// A value that is not packed into its key's entry.
-#[derive(Clone, Debug)]
-pub enum Object {
+// The one table of types: whoever adds a row is asked for an implementation of `ValueType`.
+value_types! { $
     /// A string too long to sit in the entry, or one that grows in place.
     String(LongString),
     Hash(Hash),
@@ -45,17 +82,26 @@ pub enum Object {
     Stream(Stream),
 }
 
+pub(super) use by_type;
+
 // Stands in every entry that is not a short string or a number: each byte counts as often as there are keys.
 const _: () = assert!(size_of::<Object>() == 10 && align_of::<Object>() == 1);
 
-/// Freeing more than this at once is left to the background: it takes a good part of a millisecond, which one command
-/// must not take. Each of so many elements may be an allocation of its own, and each of so many bytes cold.
-const LARGE_ELEMENTS: usize = 1024;
-const LARGE_BYTES: usize = 1 << 20;
-/// Of a stream: each is an allocation of some kilobytes.
-const LARGE_NODES: usize = 64;
-/// Fewer elements than this are freed fast whatever they are.
-const SMALL_ELEMENTS: usize = 64;
+/// How the values of a type stand in an [`Object`].
+pub trait ObjectVariant: Sized {
+    const KIND: Kind;
+
+    fn of(object: &Object) -> Option<&Self>;
+    fn of_mut(object: &mut Object) -> Option<&mut Self>;
+    fn into_object(self) -> Object;
+}
+
+impl Kind {
+    /// What TYPE answers.
+    pub const fn name(self) -> &'static str {
+        by_kind!(self, Type => Type::NAME)
+    }
+}
 
 /// Strings from this length on are referred to by replies. A reference costs two allocations and a longer list for the
 /// kernel. Measured (docs/threads.md), processor time of a GET compared with copying, alone and in a pipeline of ten:
@@ -64,54 +110,38 @@ pub const REFERRED_LEN_MIN: usize = 16 * 1024;
 
 impl Object {
     pub fn text(bytes: Vec<u8>) -> Self {
-        Object::String(LongString::new(bytes))
+        LongString::new(bytes).into_object()
     }
 
+    #[inline]
     pub fn kind(&self) -> Kind {
-        match self {
-            Object::String(_) => Kind::String,
-            Object::Hash(_) => Kind::Hash,
-            Object::SortedSet(_) => Kind::SortedSet,
-            Object::List(_) => Kind::List,
-            Object::Set(_) => Kind::Set,
-            Object::Stream(_) => Kind::Stream,
+        fn kind_of<T: ValueType>(_: &T) -> Kind {
+            T::KIND
         }
+        by_type!(self, value => kind_of(value))
     }
 
-    /// Bytes held from the allocator, this value itself left out.
+    /// See [`ValueType::memory_bytes`].
     pub fn memory_bytes(&self) -> usize {
-        match self {
-            Object::String(text) => text.memory_bytes(),
-            Object::Hash(hash) => hash.memory_bytes(),
-            Object::Set(set) => set.memory_bytes(),
-            Object::List(list) => list.memory_bytes(),
-            Object::SortedSet(set) => set.memory_bytes(),
-            Object::Stream(stream) => stream.boxed_memory_bytes(),
-        }
+        by_type!(self, value => ValueType::memory_bytes(value))
     }
 
-    /// Elements of a collection; `None` for a string.
+    /// See [`ValueType::elements`].
     pub fn elements(&self) -> Option<usize> {
-        match self {
-            Object::String(_) => None,
-            Object::Hash(hash) => Some(hash.len()),
-            Object::Set(set) => Some(set.len()),
-            Object::List(list) => Some(list.len()),
-            Object::SortedSet(set) => Some(set.len()),
-            Object::Stream(stream) => Some(stream.len() as usize),
-        }
+        by_type!(self, value => ValueType::elements(value))
     }
 
-    /// Whether freeing it takes long enough to be noticed.
+    /// See [`ValueType::is_large`].
     pub fn is_large(&self) -> bool {
-        match self {
-            Object::String(text) => text.capacity() > LARGE_BYTES,
-            Object::Stream(stream) => stream.freeing_steps() > LARGE_NODES,
-            Object::Hash(_) | Object::SortedSet(_) | Object::List(_) | Object::Set(_) => {
-                let elements = self.elements().unwrap_or(0);
-                elements > LARGE_ELEMENTS || elements > SMALL_ELEMENTS && self.memory_bytes() > LARGE_BYTES
-            }
+        by_type!(self, value => ValueType::is_large(value))
+    }
+
+    /// Whether it is an empty collection of a type that does not stay so.
+    pub(super) fn is_to_go(&self) -> bool {
+        fn stays_empty<T: ValueType>(_: &T) -> bool {
+            T::STAYS_EMPTY
         }
+        self.elements() == Some(0) && !by_type!(self, value => stays_empty(value))
     }
 }
 
@@ -165,8 +195,7 @@ impl<'a> Value<'a> {
         match self.entry.value() {
             key_table::Value::Inline(bytes) => Some(StringValue::Bytes(bytes)),
             key_table::Value::Integer(n) => Some(StringValue::Integer(n)),
-            key_table::Value::Object(Object::String(text)) => Some(StringValue::Bytes(text)),
-            key_table::Value::Object(_) => None,
+            key_table::Value::Object(object) => LongString::of(object).map(|text| StringValue::Bytes(text)),
         }
     }
 
@@ -207,12 +236,7 @@ impl<'a> Value<'a> {
         match self.entry.value() {
             key_table::Value::Integer(_) => "int",
             key_table::Value::Inline(_) => "embstr",
-            key_table::Value::Object(Object::String(_)) => "raw",
-            key_table::Value::Object(Object::Hash(hash)) => hash.encoding_name(),
-            key_table::Value::Object(Object::SortedSet(set)) => set.encoding_name(),
-            key_table::Value::Object(Object::List(list)) => list.encoding_name(),
-            key_table::Value::Object(Object::Set(set)) => set.encoding_name(),
-            key_table::Value::Object(Object::Stream(_)) => "stream",
+            key_table::Value::Object(object) => by_type!(object, value => ValueType::encoding_name(value)),
         }
     }
 }

@@ -5,10 +5,10 @@ mod mixed;
 mod rdb;
 #[cfg(test)]
 mod tests;
+mod value_type;
 
 use super::collection::{Collection, CollectionContext, EncodingLimits};
-use super::layout::Layout;
-use super::object::{Kind, Object, StringValue};
+use super::object::StringValue;
 use mixed::Mixed;
 use structures::hash::HashSeed;
 use structures::integer_set::{IntegerSet, SMALL_MAX, cursor};
@@ -16,7 +16,6 @@ use structures::listpack::{Listpack, Position};
 use structures::packed_map::{PackedSet, Probe};
 use structures::prefetch::prefetch_object;
 use structures::random::Random;
-use structures::size_class::usable_size;
 use structures::unaligned_box::UnalignedBox;
 
 #[derive(Clone, Debug)]
@@ -37,26 +36,8 @@ enum Encoding {
 }
 
 impl Collection for Set {
-    const KIND: Kind = Kind::Set;
-
     fn new(_limits: &EncodingLimits, _seed: HashSeed) -> Self {
         Set { encoding: Encoding::Integers { set: IntegerSet::new(), outgrown: false } }
-    }
-
-    fn of(object: &Object) -> Option<&Self> {
-        if let Object::Set(set) = object { Some(set) } else { None }
-    }
-
-    fn of_mut(object: &mut Object) -> Option<&mut Self> {
-        if let Object::Set(set) = object { Some(set) } else { None }
-    }
-
-    fn into_object(self) -> Object {
-        Object::Set(self)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 
@@ -67,44 +48,6 @@ impl Set {
             Encoding::Compact(list) => list.len(),
             Encoding::Packed(set) => set.len(),
             Encoding::Mixed(set) => set.len(),
-        }
-    }
-
-    pub(super) fn check(&self) {
-        match &self.encoding {
-            Encoding::Integers { set, .. } => set.check(),
-            Encoding::Compact(list) => super::check::check_unique(list, 1),
-            Encoding::Packed(set) => set.check(),
-            Encoding::Mixed(set) => set.check(),
-        }
-    }
-
-    /// Bytes held from the allocator, this value itself left out.
-    pub fn memory_bytes(&self) -> usize {
-        match &self.encoding {
-            Encoding::Integers { set, .. } => set.memory_bytes(),
-            Encoding::Compact(list) => list.memory_bytes(),
-            Encoding::Packed(set) => usable_size(size_of::<PackedSet>()) + set.memory_bytes(),
-            Encoding::Mixed(set) => usable_size(size_of::<Mixed>()) + set.memory_bytes(),
-        }
-    }
-
-    pub fn layout(&self) -> Layout {
-        match &self.encoding {
-            Encoding::Integers { set: IntegerSet::Small(sorted), .. } => {
-                Layout::new("sorted integers", vec![("pages", 1)])
-                    .packed(sorted.as_bytes().len(), sorted.memory_bytes())
-            }
-            Encoding::Integers { set: IntegerSet::Large(pages), .. } => {
-                let figures = pages.figures();
-                let parts =
-                    vec![("pages", figures.pages), ("runs", figures.runs), ("bitmaps", figures.bitmaps)];
-                Layout::new("integer pages", parts).packed(figures.used_bytes, figures.page_bytes)
-            }
-            Encoding::Compact(list) => Layout::of_listpack(list),
-            Encoding::Packed(set) => Layout::new("packed set", vec![("pages", set.pages_len())])
-                .packed(set.used_bytes(), set.page_bytes()),
-            Encoding::Mixed(set) => set.layout(),
         }
     }
 
@@ -151,16 +94,6 @@ impl Set {
             (Encoding::Integers { set, .. }, Some(value)) => set.prefetch(value, step + 1),
             (Encoding::Mixed(set), Some(value)) => set.integers.prefetch(value, step),
             _ => false,
-        }
-    }
-
-    pub fn encoding_name(&self) -> &'static str {
-        match &self.encoding {
-            Encoding::Integers { outgrown: false, .. } => "intset",
-            Encoding::Compact(_) => "listpack",
-            Encoding::Integers { outgrown: true, .. } | Encoding::Packed(_) | Encoding::Mixed(_) => {
-                "hashtable"
-            }
         }
     }
 

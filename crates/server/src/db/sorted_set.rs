@@ -3,10 +3,10 @@
 
 mod compact;
 mod rdb;
+mod value_type;
 
 use super::collection::{Collection, CollectionContext, EncodingLimits};
-use super::layout::Layout;
-use super::object::{Kind, Object, StringValue};
+use super::object::StringValue;
 use compact::Compact;
 use std::ops::Range;
 use structures::hash::HashSeed;
@@ -14,7 +14,6 @@ pub use structures::ordered_set::{Full, Insertion, LexBound, ScoreBound};
 use structures::ordered_set::{OrderedSet, ScoreProbe, fbtree::FbTree, skip_list::SkipList};
 use structures::prefetch::prefetch_object;
 use structures::random::Random;
-use structures::size_class::usable_size;
 use structures::unaligned_box::UnalignedBox;
 
 pub struct SortedSet {
@@ -37,6 +36,8 @@ macro_rules! large {
         }
     };
 }
+
+use large;
 
 /// A lookup of a member, taken apart at its cache misses.
 pub struct Probe<'a> {
@@ -79,34 +80,12 @@ impl Clone for SortedSet {
 }
 
 impl Collection for SortedSet {
-    const KIND: Kind = Kind::SortedSet;
-
     fn new(_limits: &EncodingLimits, _seed: HashSeed) -> Self {
         SortedSet { encoding: Encoding::Compact(Compact::default()) }
-    }
-
-    fn of(object: &Object) -> Option<&Self> {
-        if let Object::SortedSet(set) = object { Some(set) } else { None }
-    }
-
-    fn of_mut(object: &mut Object) -> Option<&mut Self> {
-        if let Object::SortedSet(set) = object { Some(set) } else { None }
-    }
-
-    fn into_object(self) -> Object {
-        Object::SortedSet(self)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 
 impl SortedSet {
-    pub(super) fn check(&self) {
-        large!(&self.encoding, list => list.check(), set => set.check());
-    }
-
     #[inline]
     pub fn len(&self) -> usize {
         large!(&self.encoding, list => list.len(), set => set.len())
@@ -141,10 +120,6 @@ impl SortedSet {
     /// So small that all members stand side by side.
     pub fn is_compact(&self) -> bool {
         matches!(self.encoding, Encoding::Compact(_))
-    }
-
-    pub fn encoding_name(&self) -> &'static str {
-        if self.is_compact() { "listpack" } else { "skiplist" }
     }
 
     #[inline]
@@ -280,39 +255,5 @@ impl SortedSet {
             visit(member, score);
             true
         });
-    }
-
-    /// Bytes held from the allocator beyond this value.
-    pub fn memory_bytes(&self) -> usize {
-        large!(&self.encoding, list => list.memory_bytes(), set => {
-            usable_size(size_of_val(&**set)) + set.memory_bytes()
-        })
-    }
-
-    pub fn layout(&self) -> Layout {
-        match &self.encoding {
-            Encoding::Compact(list) => list.layout(),
-            Encoding::Tree(tree) => {
-                let figures = tree.figures();
-                let parts = vec![
-                    ("leaves", figures.leaves),
-                    ("inner-nodes", figures.inner_nodes),
-                    ("levels", figures.levels),
-                    ("long-members", figures.long_members),
-                    ("index-bytes", figures.index_bytes),
-                ];
-                Layout::new("feature B+ tree", parts).packed(figures.used_bytes, figures.page_bytes)
-            }
-            Encoding::SkipList(list) => {
-                let figures = list.figures();
-                let parts = vec![
-                    ("nodes", list.len()),
-                    ("levels", figures.levels),
-                    ("node-bytes", figures.nodes_bytes),
-                    ("index-bytes", figures.index_bytes),
-                ];
-                Layout::new("skip list", parts)
-            }
-        }
     }
 }

@@ -2,15 +2,13 @@
 //! and groups outlive its entries.
 
 mod rdb;
+mod value_type;
 
 use super::collection::{Collection, EncodingLimits};
-use super::layout::Layout;
-use super::object::{Kind, Object, StringValue};
+use super::object::StringValue;
 use std::ops::{Deref, DerefMut};
 use structures::hash::HashSeed;
-use structures::listpack::Listpack;
 use structures::prefetch::prefetch_object;
-use structures::size_class::usable_size;
 use structures::stream::{self as log, NodeLimits};
 use structures::unaligned_box::UnalignedBox;
 use wire::reply::ReplyBuffer;
@@ -45,27 +43,8 @@ impl DerefMut for Stream {
 }
 
 impl Collection for Stream {
-    const KIND: Kind = Kind::Stream;
-
     fn new(_limits: &EncodingLimits, _seed: HashSeed) -> Self {
         Stream { log: UnalignedBox::new(log::Stream::new()) }
-    }
-
-    fn of(object: &Object) -> Option<&Self> {
-        if let Object::Stream(stream) = object { Some(stream) } else { None }
-    }
-
-    fn of_mut(object: &mut Object) -> Option<&mut Self> {
-        if let Object::Stream(stream) = object { Some(stream) } else { None }
-    }
-
-    fn into_object(self) -> Object {
-        Object::Stream(self)
-    }
-
-    /// Never, as far as the database goes: what `is_empty` is asked for is whether the key may go.
-    fn is_empty(&self) -> bool {
-        false
     }
 }
 
@@ -84,23 +63,6 @@ impl Stream {
         true
     }
 
-    /// Bytes held from the allocator, this value itself left out.
-    pub fn boxed_memory_bytes(&self) -> usize {
-        usable_size(size_of::<log::Stream>()) + self.log.memory_bytes()
-    }
-
-    pub fn layout(&self) -> Layout {
-        let nodes = || self.log.nodes().map(|(_, listpack)| listpack);
-        let parts = vec![
-            ("nodes", self.log.node_count()),
-            ("index-nodes", self.log.index_node_count()),
-            ("groups", self.log.groups().count()),
-        ];
-        let used_bytes = nodes().map(Listpack::total_bytes).sum();
-        Layout::new("radix tree of listpacks", parts)
-            .packed(used_bytes, nodes().map(Listpack::memory_bytes).sum())
-    }
-
     /// All entries, each field and value as it is.
     pub fn for_each(
         &self,
@@ -109,12 +71,6 @@ impl Stream {
         for entry in self.log.range(StreamId::MIN, StreamId::MAX, Direction::Forward) {
             visit(entry.id, &mut entry.fields().map(|(field, value)| (field.into(), value.into())));
         }
-    }
-
-    /// What freeing it takes, in entries and pending ones.
-    pub fn freeing_steps(&self) -> usize {
-        let pending: usize = self.log.groups().map(|(_, group)| group.pending_len()).sum();
-        self.log.node_count() + pending
     }
 
     /// The id of the last live entry, which may lie below the last id ever given.

@@ -1,9 +1,13 @@
 //! Strings: chosen to sit in the entry, as an integer, or in a buffer of their own.
 
+pub mod long_string;
+mod value_type;
+
 use super::audit::signature;
-use super::object::StringValue;
+use super::object::{ObjectVariant, StringValue};
 use super::{Db, Kind, Object, Value};
 use crate::error::ClientError;
+use long_string::LongString;
 use structures::key_table::{NewValue, Value as Stored};
 use wire::reply::SharedBytes;
 
@@ -32,10 +36,8 @@ impl Db {
     /// The long string at `key`, for a reply to refer to. Does not count as a read of its own.
     pub fn share_string(&mut self, key: &[u8]) -> Option<&SharedBytes> {
         let hash = self.key_hash(key);
-        match self.selected_database_mut().get_mut(hash, key)?.into_object_mut()? {
-            Object::String(text) => Some(text.share()),
-            _ => None,
-        }
+        let object = self.selected_database_mut().get_mut(hash, key)?.into_object_mut()?;
+        LongString::of_mut(object).map(LongString::share)
     }
 
     /// Stores a string, in its smallest encoding.
@@ -94,7 +96,7 @@ impl Db {
         {
             if let Some(object) = entry.object_mut() {
                 let before = signature(object);
-                let Object::String(text) = object else { return Err(ClientError::WrongType) };
+                let text = LongString::of_mut(object).ok_or(ClientError::WrongType)?;
                 let (result, changed) = edit(text.to_mut());
                 let after = signature(object);
                 match changed {

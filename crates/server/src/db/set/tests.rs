@@ -1,6 +1,7 @@
 use super::*;
 use crate::config::Config;
 use crate::db::rdb::ReadContext;
+use crate::db::value_type::ValueType;
 use std::collections::BTreeSet;
 use wire::rdb::{Reader, Writer};
 

@@ -73,15 +73,14 @@ impl LongString {
         }
     }
 
-    /// Bytes held from the allocator, this value itself left out.
-    pub fn memory_bytes(&self) -> usize {
-        let head_bytes = match self {
+    /// Bytes held from the allocator beside those of the string.
+    pub(super) fn head_bytes(&self) -> usize {
+        match self {
             LongString::Own(_) => usable_size(size_of::<Vec<u8>>()),
             LongString::Shared(_) => {
                 usable_size(size_of::<SharedBytes>()) + usable_size(ARC_COUNTS_BYTES + size_of::<Vec<u8>>())
             }
-        };
-        head_bytes + usable_size(self.capacity())
+        }
     }
 
     /// Asks for what the string's pointer points at.

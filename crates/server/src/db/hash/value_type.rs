@@ -1,0 +1,54 @@
+//! What all types answer, of hashes.
+
+use super::{Encoding, Hash};
+use crate::db::layout::Layout;
+use crate::db::value_type::ValueType;
+use structures::packed_map::PackedMap;
+use structures::size_class::usable_size;
+
+impl ValueType for Hash {
+    const NAME: &'static str = "hash";
+
+    fn memory_bytes(&self) -> usize {
+        match &self.encoding {
+            Encoding::Compact(list) => list.memory_bytes(),
+            Encoding::Packed(map) => usable_size(size_of::<PackedMap>()) + map.memory_bytes(),
+        }
+    }
+
+    fn elements(&self) -> Option<usize> {
+        Some(self.len())
+    }
+
+    #[inline]
+    fn earliest_expiry_ms(&self) -> Option<i64> {
+        match &self.encoding {
+            Encoding::Compact(_) => None,
+            Encoding::Packed(map) => map.next_expiry_hint(),
+        }
+    }
+
+    fn encoding_name(&self) -> &'static str {
+        match &self.encoding {
+            Encoding::Compact(_) => "listpack",
+            Encoding::Packed(_) => "hashtable",
+        }
+    }
+
+    fn layout(&self) -> Layout {
+        match &self.encoding {
+            Encoding::Compact(list) => Layout::of_listpack(list),
+            Encoding::Packed(map) => {
+                Layout::new("packed map", vec![("pages", map.pages_len()), ("expiring", map.expiring_len())])
+                    .packed(map.used_bytes(), map.page_bytes())
+            }
+        }
+    }
+
+    fn check(&self) {
+        match &self.encoding {
+            Encoding::Compact(list) => crate::db::check::check_unique(list, 2),
+            Encoding::Packed(map) => map.check(),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! What all types answer, of sets.
+
+use super::mixed::Mixed;
+use super::{Encoding, Set};
+use crate::db::layout::Layout;
+use crate::db::value_type::ValueType;
+use structures::integer_set::IntegerSet;
+use structures::packed_map::PackedSet;
+use structures::size_class::usable_size;
+
+impl ValueType for Set {
+    const NAME: &'static str = "set";
+
+    fn memory_bytes(&self) -> usize {
+        match &self.encoding {
+            Encoding::Integers { set, .. } => set.memory_bytes(),
+            Encoding::Compact(list) => list.memory_bytes(),
+            Encoding::Packed(set) => usable_size(size_of::<PackedSet>()) + set.memory_bytes(),
+            Encoding::Mixed(set) => usable_size(size_of::<Mixed>()) + set.memory_bytes(),
+        }
+    }
+
+    fn elements(&self) -> Option<usize> {
+        Some(self.len())
+    }
+
+    fn encoding_name(&self) -> &'static str {
+        match &self.encoding {
+            Encoding::Integers { outgrown: false, .. } => "intset",
+            Encoding::Compact(_) => "listpack",
+            Encoding::Integers { outgrown: true, .. } | Encoding::Packed(_) | Encoding::Mixed(_) => {
+                "hashtable"
+            }
+        }
+    }
+
+    fn layout(&self) -> Layout {
+        match &self.encoding {
+            Encoding::Integers { set: IntegerSet::Small(sorted), .. } => {
+                Layout::new("sorted integers", vec![("pages", 1)])
+                    .packed(sorted.as_bytes().len(), sorted.memory_bytes())
+            }
+            Encoding::Integers { set: IntegerSet::Large(pages), .. } => {
+                let figures = pages.figures();
+                let parts =
+                    vec![("pages", figures.pages), ("runs", figures.runs), ("bitmaps", figures.bitmaps)];
+                Layout::new("integer pages", parts).packed(figures.used_bytes, figures.page_bytes)
+            }
+            Encoding::Compact(list) => Layout::of_listpack(list),
+            Encoding::Packed(set) => Layout::new("packed set", vec![("pages", set.pages_len())])
+                .packed(set.used_bytes(), set.page_bytes()),
+            Encoding::Mixed(set) => set.layout(),
+        }
+    }
+
+    fn check(&self) {
+        match &self.encoding {
+            Encoding::Integers { set, .. } => set.check(),
+            Encoding::Compact(list) => crate::db::check::check_unique(list, 1),
+            Encoding::Packed(set) => set.check(),
+            Encoding::Mixed(set) => set.check(),
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! What all types answer, of strings in buffers of their own. Shorter ones, and numbers, lie in their key's entry.
+
+use super::long_string::LongString;
+use crate::db::layout::Layout;
+use crate::db::value_type::{LARGE_BYTES, ValueType};
+use structures::size_class::usable_size;
+
+impl ValueType for LongString {
+    const NAME: &'static str = "string";
+
+    fn memory_bytes(&self) -> usize {
+        self.head_bytes() + usable_size(self.capacity())
+    }
+
+    fn elements(&self) -> Option<usize> {
+        None
+    }
+
+    fn is_large(&self) -> bool {
+        self.capacity() > LARGE_BYTES
+    }
+
+    fn encoding_name(&self) -> &'static str {
+        "raw"
+    }
+
+    fn layout(&self) -> Layout {
+        Layout::new("bytes", Vec::new()).packed(self.len(), usable_size(self.capacity()))
+    }
+
+    fn check(&self) {}
+}

@@ -1,0 +1,52 @@
+//! What each type of data answers, so that whatever reads values of all types needs not know which there are.
+//!
+//! A new type is a folder with its structure and an implementation of [`ValueType`], and a row in the table of types in
+//! `object.rs`. Nothing else takes values apart by their types: commands ask for the one they work on
+//! ([`super::Db::change`], [`super::Value::collection`]).
+//!
+//! Every call is resolved when it is compiled: [`super::object::by_type`] is a `match`. Rejected: `dyn ValueType`, which
+//! needs a pointer to a table in each value or a `match` that makes one, and keeps prefetch from being inlined.
+
+use super::layout::Layout;
+use super::object::ObjectVariant;
+
+/// Freeing more than this at once is left to the background: it takes a good part of a millisecond, which one command
+/// must not take. Each of so many elements may be an allocation of its own, and each of so many bytes cold.
+const LARGE_ELEMENTS: usize = 1024;
+pub(super) const LARGE_BYTES: usize = 1 << 20;
+/// Fewer elements than this are freed fast whatever they are.
+const SMALL_ELEMENTS: usize = 64;
+
+/// A type of data that a key can hold.
+pub trait ValueType: ObjectVariant {
+    /// What TYPE answers.
+    const NAME: &'static str;
+    /// An empty one stays at its key.
+    const STAYS_EMPTY: bool = false;
+
+    /// Bytes held from the allocator, this value itself left out.
+    fn memory_bytes(&self) -> usize;
+
+    /// Elements of a collection; `None` for a string.
+    fn elements(&self) -> Option<usize>;
+
+    /// Whether freeing it takes long enough to be noticed.
+    fn is_large(&self) -> bool {
+        let elements = self.elements().unwrap_or(0);
+        elements > LARGE_ELEMENTS || elements > SMALL_ELEMENTS && self.memory_bytes() > LARGE_BYTES
+    }
+
+    /// When the first of the elements expires that do so on their own.
+    fn earliest_expiry_ms(&self) -> Option<i64> {
+        None
+    }
+
+    /// What OBJECT ENCODING answers: the name that the reference server's encoding of such a value has.
+    fn encoding_name(&self) -> &'static str;
+
+    /// How it truly lies in memory. May visit every page or node.
+    fn layout(&self) -> Layout;
+
+    /// Panics unless every invariant of its structure holds. For tests and fuzzers; it reads everything.
+    fn check(&self);
+}
