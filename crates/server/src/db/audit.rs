@@ -12,15 +12,14 @@
 //! saying or writing what has not changed is allowed. In release builds nothing is noted.
 
 use super::change_log::Effect;
-use super::object::{Object, StringValue};
-use super::stream::{Stream, StreamId};
-use super::{Hash, Set};
+use super::object::{Object, StringValue, by_type};
+use super::value_type::ValueType;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hasher};
 
-/// Collections of more elements are not compared, nor values of more bytes.
+/// Collections of more elements are not compared, nor values that take more memory.
 const ELEMENTS_MAX: usize = 64;
-const BYTES_MAX: usize = 4096;
+const MEMORY_BYTES_MAX: usize = 16 * 1024;
 /// Of a command that changes more keys at once, no more are watched.
 const NOTES_MAX: usize = 256;
 
@@ -38,11 +37,18 @@ pub struct Audit {
 
 /// Of a value as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Signature {
+pub struct Signature {
     /// What reads of the value answer, and when its fields expire.
-    content: u64,
+    pub content: u64,
     /// What else a copy must have: a stream's counters and groups.
-    rest: u64,
+    pub rest: u64,
+}
+
+impl Signature {
+    /// Of a value that holds nothing but what reads answer.
+    pub fn of_content(content: u64) -> Self {
+        Signature { content, rest: 0 }
+    }
 }
 
 impl Audit {
@@ -157,42 +163,15 @@ pub(super) fn signature(object: &Object) -> Option<Signature> {
 }
 
 fn small_signature(object: &Object) -> Option<Signature> {
-    let elements = match object {
-        Object::String(text) => text.len() / BYTES_MAX,
-        Object::Hash(hash) => hash.len(),
-        Object::Set(set) => set.len(),
-        Object::List(list) => list.len(),
-        Object::SortedSet(set) => set.len(),
-        Object::Stream(stream) => stream.len() as usize + elements_of_groups(stream),
-    };
-    if elements > ELEMENTS_MAX || object.memory_bytes() > 4 * BYTES_MAX {
+    let elements = by_type!(object, value => ValueType::signature_elements(value));
+    if elements > ELEMENTS_MAX || object.memory_bytes() > MEMORY_BYTES_MAX {
         return None;
     }
-    let content = match object {
-        Object::String(text) => of_texts(&[StringValue::Bytes(text)]),
-        Object::Hash(hash) => of_hash(hash),
-        Object::Set(set) => of_set(set),
-        Object::List(list) => {
-            let mut all = DefaultHasher::new();
-            list.for_each(0, list.len(), &mut |element| all.write_u64(of_texts(&[element])));
-            all.finish()
-        }
-        Object::SortedSet(set) => {
-            let mut sum = 0u64;
-            set.for_range(0..set.len(), false, &mut |member, score| {
-                let score = score.to_bits().to_ne_bytes();
-                sum = sum.wrapping_add(of_texts(&[member, StringValue::Bytes(&score)]));
-                true
-            });
-            sum
-        }
-        Object::Stream(stream) => of_entries(stream),
-    };
-    let rest = if let Object::Stream(stream) = object { of_groups(stream) } else { 0 };
-    Some(Signature { content, rest })
+    Some(by_type!(object, value => ValueType::signature(value)))
 }
 
-fn of_texts(texts: &[StringValue<'_>]) -> u64 {
+/// Of texts in this order.
+pub(super) fn hash_of(texts: &[StringValue<'_>]) -> u64 {
     let mut all = DefaultHasher::new();
     for text in texts {
         text.with_bytes(|bytes| {
@@ -201,55 +180,6 @@ fn of_texts(texts: &[StringValue<'_>]) -> u64 {
         });
     }
     all.finish()
-}
-
-fn of_hash(hash: &Hash) -> u64 {
-    let mut sum = 0u64;
-    hash.for_each(i64::MIN, &mut |field, value| {
-        let expiry_ms = field.with_bytes(|name| hash.get_with_expiry(name, i64::MIN)).and_then(|(_, at)| at);
-        let expiry = expiry_ms.unwrap_or(i64::MAX).to_ne_bytes();
-        sum = sum.wrapping_add(of_texts(&[field, value, StringValue::Bytes(&expiry)]));
-    });
-    sum
-}
-
-fn of_set(set: &Set) -> u64 {
-    let mut sum = 0u64;
-    set.for_each(&mut |member| sum = sum.wrapping_add(of_texts(&[member])));
-    sum
-}
-
-fn of_entries(stream: &Stream) -> u64 {
-    let mut all = DefaultHasher::new();
-    stream.for_each(&mut |id, fields| {
-        all.write(&id.to_key());
-        fields.for_each(|(field, value)| all.write_u64(of_texts(&[field, value])));
-    });
-    all.finish()
-}
-
-/// The counters, and who has read what; not when consumers were last seen.
-fn of_groups(stream: &Stream) -> u64 {
-    let mut all = DefaultHasher::new();
-    all.write(format!("{:?}", stream.state()).as_bytes());
-    for (name, group) in stream.groups() {
-        all.write_u64(of_texts(&[StringValue::Bytes(name)]));
-        all.write(format!("{:?}", (group.last_id, group.entries_read)).as_bytes());
-        for (id, pending) in group.pending_from(StreamId::MIN) {
-            let consumer = group.consumer(pending.consumer).name();
-            all.write(
-                format!("{id} {consumer:?} {} {}", pending.delivered_ms, pending.deliveries).as_bytes(),
-            );
-        }
-        let mut names: Vec<&[u8]> = group.consumers().map(|(_, consumer)| consumer.name()).collect();
-        names.sort_unstable();
-        names.iter().for_each(|name| all.write_u64(of_texts(&[StringValue::Bytes(name)])));
-    }
-    all.finish()
-}
-
-fn elements_of_groups(stream: &Stream) -> usize {
-    stream.groups().map(|(_, group)| 1 + group.pending_len() + group.consumer_count()).sum()
 }
 
 #[cfg(test)]

@@ -29,6 +29,15 @@ macro_rules! value_types {
             $($(#[$about])* $variant($type),)*
         }
 
+        impl Object {
+            #[inline]
+            pub fn kind(&self) -> Kind {
+                match self {
+                    $(Object::$variant(_) => Kind::$variant,)*
+                }
+            }
+        }
+
         $(impl ObjectVariant for $type {
             const KIND: Kind = Kind::$variant;
 
@@ -101,6 +110,11 @@ impl Kind {
     pub const fn name(self) -> &'static str {
         by_kind!(self, Type => Type::NAME)
     }
+
+    /// See [`ValueType::NUMBER`].
+    pub const fn number(self) -> u8 {
+        by_kind!(self, Type => Type::NUMBER)
+    }
 }
 
 /// Strings from this length on are referred to by replies. A reference costs two allocations and a longer list for the
@@ -111,14 +125,6 @@ pub const REFERRED_LEN_MIN: usize = 16 * 1024;
 impl Object {
     pub fn text(bytes: Vec<u8>) -> Self {
         LongString::new(bytes).into_object()
-    }
-
-    #[inline]
-    pub fn kind(&self) -> Kind {
-        fn kind_of<T: ValueType>(_: &T) -> Kind {
-            T::KIND
-        }
-        by_type!(self, value => kind_of(value))
     }
 
     /// See [`ValueType::memory_bytes`].
@@ -138,10 +144,7 @@ impl Object {
 
     /// Whether it is an empty collection of a type that does not stay so.
     pub(super) fn is_to_go(&self) -> bool {
-        fn stays_empty<T: ValueType>(_: &T) -> bool {
-            T::STAYS_EMPTY
-        }
-        self.elements() == Some(0) && !by_type!(self, value => stays_empty(value))
+        self.elements() == Some(0) && !by_kind!(self.kind(), Type => Type::STAYS_EMPTY)
     }
 }
 

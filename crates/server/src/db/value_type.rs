@@ -7,6 +7,8 @@
 //! Every call is resolved when it is compiled: [`super::object::by_type`] is a `match`. Rejected: `dyn ValueType`, which
 //! needs a pointer to a table in each value or a `match` that makes one, and keeps prefetch from being inlined.
 
+use super::audit::Signature;
+use super::digest::Digest;
 use super::layout::Layout;
 use super::object::ObjectVariant;
 
@@ -21,6 +23,9 @@ const SMALL_ELEMENTS: usize = 64;
 pub trait ValueType: ObjectVariant {
     /// What TYPE answers.
     const NAME: &'static str;
+    /// Stands for the type in signatures of the data and in reports on files. The numbers of the reference, where 5 is a
+    /// module's.
+    const NUMBER: u8;
     /// An empty one stays at its key.
     const STAYS_EMPTY: bool = false;
 
@@ -49,4 +54,15 @@ pub trait ValueType: ObjectVariant {
 
     /// Panics unless every invariant of its structure holds. For tests and fuzzers; it reads everything.
     fn check(&self);
+
+    /// Adds its content to a signature of the data. Fields that expire before `fields_at_ms` are not part of it.
+    fn add_to_digest(&self, digest: &mut Digest, fields_at_ms: i64);
+
+    /// What it is compared by, before a change and after. Debug builds ask for it, and read all of the value.
+    fn signature(&self) -> Signature;
+
+    /// How many elements are read for that.
+    fn signature_elements(&self) -> usize {
+        self.elements().unwrap_or(0)
+    }
 }

@@ -2,6 +2,7 @@ use super::*;
 use crate::config::EventClasses;
 use crate::db::Db;
 use crate::db::list::{End, List};
+use crate::db::stream::{Stream, StreamId};
 use structures::hash::HashSeed;
 
 fn db() -> Db {

@@ -1,13 +1,17 @@
 //! What all types answer, of lists.
 
 use super::List;
+use crate::db::audit::{Signature, hash_of};
+use crate::db::digest::Digest;
 use crate::db::layout::Layout;
 use crate::db::value_type::ValueType;
+use std::hash::{DefaultHasher, Hasher};
 use structures::packed_list::PackedList;
 use structures::size_class::usable_size;
 
 impl ValueType for List {
     const NAME: &'static str = "list";
+    const NUMBER: u8 = 1;
 
     fn memory_bytes(&self) -> usize {
         usable_size(size_of::<PackedList>()) + self.packed.memory_bytes()
@@ -30,5 +34,15 @@ impl ValueType for List {
 
     fn check(&self) {
         self.packed.check_with_any_limits();
+    }
+
+    fn add_to_digest(&self, digest: &mut Digest, _fields_at_ms: i64) {
+        self.for_each(0, self.len(), &mut |element| digest.mix_value(element));
+    }
+
+    fn signature(&self) -> Signature {
+        let mut all = DefaultHasher::new();
+        self.for_each(0, self.len(), &mut |element| all.write_u64(hash_of(&[element])));
+        Signature::of_content(all.finish())
     }
 }

@@ -2,6 +2,8 @@
 
 use super::mixed::Mixed;
 use super::{Encoding, Set};
+use crate::db::audit::{Signature, hash_of};
+use crate::db::digest::Digest;
 use crate::db::layout::Layout;
 use crate::db::value_type::ValueType;
 use structures::integer_set::IntegerSet;
@@ -10,6 +12,7 @@ use structures::size_class::usable_size;
 
 impl ValueType for Set {
     const NAME: &'static str = "set";
+    const NUMBER: u8 = 2;
 
     fn memory_bytes(&self) -> usize {
         match &self.encoding {
@@ -60,5 +63,15 @@ impl ValueType for Set {
             Encoding::Packed(set) => set.check(),
             Encoding::Mixed(set) => set.check(),
         }
+    }
+
+    fn add_to_digest(&self, digest: &mut Digest, _fields_at_ms: i64) {
+        self.for_each(&mut |member| member.with_bytes(|bytes| digest.xor(bytes)));
+    }
+
+    fn signature(&self) -> Signature {
+        let mut sum = 0u64;
+        self.for_each(&mut |member| sum = sum.wrapping_add(hash_of(&[member])));
+        Signature::of_content(sum)
     }
 }

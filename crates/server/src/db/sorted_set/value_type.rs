@@ -1,13 +1,17 @@
 //! What all types answer, of sorted sets.
 
 use super::{Encoding, SortedSet, large};
+use crate::db::audit::{Signature, hash_of};
+use crate::db::digest::Digest;
 use crate::db::layout::Layout;
+use crate::db::object::StringValue;
 use crate::db::value_type::ValueType;
 use structures::ordered_set::OrderedSet;
 use structures::size_class::usable_size;
 
 impl ValueType for SortedSet {
     const NAME: &'static str = "zset";
+    const NUMBER: u8 = 3;
 
     fn memory_bytes(&self) -> usize {
         large!(&self.encoding, list => list.memory_bytes(), set => {
@@ -52,5 +56,25 @@ impl ValueType for SortedSet {
 
     fn check(&self) {
         large!(&self.encoding, list => list.check(), set => set.check());
+    }
+
+    fn add_to_digest(&self, digest: &mut Digest, _fields_at_ms: i64) {
+        self.for_range(0..self.len(), false, &mut |member, score| {
+            let mut pair = Digest::default();
+            pair.mix_value(member);
+            pair.mix(&wire::number::f64_text_in_few_digits(score));
+            digest.xor_digest(&pair);
+            true
+        });
+    }
+
+    fn signature(&self) -> Signature {
+        let mut sum = 0u64;
+        self.for_range(0..self.len(), false, &mut |member, score| {
+            let score = score.to_bits().to_ne_bytes();
+            sum = sum.wrapping_add(hash_of(&[member, StringValue::Bytes(&score)]));
+            true
+        });
+        Signature::of_content(sum)
     }
 }

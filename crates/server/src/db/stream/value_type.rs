@@ -1,8 +1,12 @@
 //! What all types answer, of streams.
 
-use super::{Stream, log};
+use super::{Stream, StreamId, log};
+use crate::db::audit::{Signature, hash_of};
+use crate::db::digest::Digest;
 use crate::db::layout::Layout;
+use crate::db::object::StringValue;
 use crate::db::value_type::ValueType;
+use std::hash::{DefaultHasher, Hasher};
 use structures::listpack::Listpack;
 use structures::size_class::usable_size;
 
@@ -12,6 +16,7 @@ const LARGE_PARTS: usize = 64;
 
 impl ValueType for Stream {
     const NAME: &'static str = "stream";
+    const NUMBER: u8 = 6;
     /// Its counters and groups outlive its entries.
     const STAYS_EMPTY: bool = true;
 
@@ -47,4 +52,54 @@ impl ValueType for Stream {
     fn check(&self) {
         self.log.check();
     }
+
+    fn add_to_digest(&self, digest: &mut Digest, _fields_at_ms: i64) {
+        self.for_each(&mut |id, fields| {
+            digest.mix(format!("{}.{}", id.ms, id.seq).as_bytes());
+            for (field, value) in fields {
+                digest.mix_value(field);
+                digest.mix_value(value);
+            }
+        });
+    }
+
+    fn signature(&self) -> Signature {
+        Signature { content: hash_of_entries(self), rest: hash_of_groups(self) }
+    }
+
+    fn signature_elements(&self) -> usize {
+        let groups = self.log.groups();
+        let of_groups: usize =
+            groups.map(|(_, group)| 1 + group.pending_len() + group.consumer_count()).sum();
+        self.log.len() as usize + of_groups
+    }
+}
+
+fn hash_of_entries(stream: &Stream) -> u64 {
+    let mut all = DefaultHasher::new();
+    stream.for_each(&mut |id, fields| {
+        all.write(&id.to_key());
+        fields.for_each(|(field, value)| all.write_u64(hash_of(&[field, value])));
+    });
+    all.finish()
+}
+
+/// The counters, and who has read what; not when consumers were last seen.
+fn hash_of_groups(stream: &Stream) -> u64 {
+    let mut all = DefaultHasher::new();
+    all.write(format!("{:?}", stream.state()).as_bytes());
+    for (name, group) in stream.groups() {
+        all.write_u64(hash_of(&[StringValue::Bytes(name)]));
+        all.write(format!("{:?}", (group.last_id, group.entries_read)).as_bytes());
+        for (id, pending) in group.pending_from(StreamId::MIN) {
+            let consumer = group.consumer(pending.consumer).name();
+            all.write(
+                format!("{id} {consumer:?} {} {}", pending.delivered_ms, pending.deliveries).as_bytes(),
+            );
+        }
+        let mut names: Vec<&[u8]> = group.consumers().map(|(_, consumer)| consumer.name()).collect();
+        names.sort_unstable();
+        names.iter().for_each(|name| all.write_u64(hash_of(&[StringValue::Bytes(name)])));
+    }
+    all.finish()
 }

@@ -1,12 +1,16 @@
 //! What all types answer, of strings in buffers of their own. Shorter ones, and numbers, lie in their key's entry.
 
 use super::long_string::LongString;
+use crate::db::audit::{Signature, hash_of};
+use crate::db::digest::Digest;
 use crate::db::layout::Layout;
+use crate::db::object::StringValue;
 use crate::db::value_type::{LARGE_BYTES, ValueType};
 use structures::size_class::usable_size;
 
 impl ValueType for LongString {
     const NAME: &'static str = "string";
+    const NUMBER: u8 = 0;
 
     fn memory_bytes(&self) -> usize {
         self.head_bytes() + usable_size(self.capacity())
@@ -29,4 +33,12 @@ impl ValueType for LongString {
     }
 
     fn check(&self) {}
+
+    fn add_to_digest(&self, digest: &mut Digest, _fields_at_ms: i64) {
+        digest.mix(self);
+    }
+
+    fn signature(&self) -> Signature {
+        Signature::of_content(hash_of(&[StringValue::Bytes(self)]))
+    }
 }
