@@ -23,6 +23,7 @@ pub mod object;
 mod plan;
 pub mod prefetch;
 pub mod rdb;
+pub mod rewrite;
 pub mod set;
 pub mod sorted_set;
 pub mod stream;

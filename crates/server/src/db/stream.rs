@@ -2,6 +2,7 @@
 //! and groups outlive its entries.
 
 mod rdb;
+mod rewrite;
 mod value_type;
 
 use super::collection::{Collection, EncodingLimits};
@@ -13,6 +14,7 @@ use structures::stream::{self as log, NodeLimits};
 use structures::unaligned_box::UnalignedBox;
 use wire::reply::ReplyBuffer;
 
+pub use rewrite::claim;
 pub use structures::stream::{
     AppendError, Consumer, ConsumerId, Direction, Entry, Group, Pending, StreamId, TrimTo,
 };

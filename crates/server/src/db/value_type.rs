@@ -11,6 +11,8 @@ use super::audit::Signature;
 use super::digest::Digest;
 use super::layout::Layout;
 use super::object::ObjectVariant;
+use super::rewrite::CommandSink;
+use std::io;
 
 /// Freeing more than this at once is left to the background: it takes a good part of a millisecond, which one command
 /// must not take. Each of so many elements may be an allocation of its own, and each of so many bytes cold.
@@ -54,6 +56,9 @@ pub trait ValueType: ObjectVariant {
 
     /// Panics unless every invariant of its structure holds. For tests and fuzzers; it reads everything.
     fn check(&self);
+
+    /// Hands over the commands that make it at `key` where nothing is.
+    fn rewrite(&self, key: &[u8], sink: &mut CommandSink<'_>) -> io::Result<()>;
 
     /// Adds its content to a signature of the data. Fields that expire before `fields_at_ms` are not part of it.
     fn add_to_digest(&self, digest: &mut Digest, fields_at_ms: i64);

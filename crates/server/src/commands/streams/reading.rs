@@ -4,10 +4,9 @@ use super::{ids, no_group};
 use crate::command::args::OwnedArgs;
 use crate::command::{Args, Context, Outcome};
 use crate::commands::timeout::milliseconds;
-use crate::db::stream::{Direction, Stream, StreamId, reply_entry, reply_id};
+use crate::db::stream::{Direction, Stream, StreamId, claim, reply_entry, reply_id};
 use crate::db::{Db, EventClasses};
 use crate::error::{ClientError, quoted};
-use crate::persist::aof::rewrite::claim;
 use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
 
 /// The options of both commands.

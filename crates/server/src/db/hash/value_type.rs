@@ -5,7 +5,9 @@ use crate::db::audit::{Signature, hash_of};
 use crate::db::digest::Digest;
 use crate::db::layout::Layout;
 use crate::db::object::StringValue;
+use crate::db::rewrite::{Batch, CommandSink};
 use crate::db::value_type::ValueType;
+use std::io;
 use structures::packed_map::PackedMap;
 use structures::size_class::usable_size;
 
@@ -54,6 +56,28 @@ impl ValueType for Hash {
             Encoding::Compact(list) => crate::db::check::check_unique(list, 2),
             Encoding::Packed(map) => map.check(),
         }
+    }
+
+    /// Fields that expire are written one by one, each with its time.
+    fn rewrite(&self, key: &[u8], sink: &mut CommandSink<'_>) -> io::Result<()> {
+        let mut expiring = Vec::new();
+        let mut batch = Batch::new(sink, b"HMSET", key, 2);
+        self.for_each(i64::MIN, &mut |field, value| {
+            let field = field.to_vec();
+            let expiry_ms = self.get_with_expiry(&field, i64::MIN).and_then(|(_, expiry_ms)| expiry_ms);
+            match expiry_ms.filter(|_| self.has_expiring()) {
+                Some(at_ms) => expiring.push((field, value.to_vec(), at_ms)),
+                None => {
+                    batch.add(field);
+                    batch.add(value.to_vec());
+                }
+            }
+        });
+        batch.finish()?;
+        expiring.iter().try_for_each(|(field, value, at_ms)| {
+            let at_ms = at_ms.to_string();
+            sink(&[b"HSETEX", key, b"PXAT", at_ms.as_bytes(), b"FIELDS", b"1", field, value])
+        })
     }
 
     fn add_to_digest(&self, digest: &mut Digest, fields_at_ms: i64) {

@@ -4,8 +4,10 @@ use super::List;
 use crate::db::audit::{Signature, hash_of};
 use crate::db::digest::Digest;
 use crate::db::layout::Layout;
+use crate::db::rewrite::{Batch, CommandSink};
 use crate::db::value_type::ValueType;
 use std::hash::{DefaultHasher, Hasher};
+use std::io;
 use structures::packed_list::PackedList;
 use structures::size_class::usable_size;
 
@@ -34,6 +36,12 @@ impl ValueType for List {
 
     fn check(&self) {
         self.packed.check_with_any_limits();
+    }
+
+    fn rewrite(&self, key: &[u8], sink: &mut CommandSink<'_>) -> io::Result<()> {
+        let mut batch = Batch::new(sink, b"RPUSH", key, 1);
+        self.for_each(0, self.len(), &mut |element| batch.add(element.to_vec()));
+        batch.finish()
     }
 
     fn add_to_digest(&self, digest: &mut Digest, _fields_at_ms: i64) {

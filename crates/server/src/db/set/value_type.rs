@@ -5,7 +5,9 @@ use super::{Encoding, Set};
 use crate::db::audit::{Signature, hash_of};
 use crate::db::digest::Digest;
 use crate::db::layout::Layout;
+use crate::db::rewrite::{Batch, CommandSink};
 use crate::db::value_type::ValueType;
+use std::io;
 use structures::integer_set::IntegerSet;
 use structures::packed_map::PackedSet;
 use structures::size_class::usable_size;
@@ -63,6 +65,12 @@ impl ValueType for Set {
             Encoding::Packed(set) => set.check(),
             Encoding::Mixed(set) => set.check(),
         }
+    }
+
+    fn rewrite(&self, key: &[u8], sink: &mut CommandSink<'_>) -> io::Result<()> {
+        let mut batch = Batch::new(sink, b"SADD", key, 1);
+        self.for_each(&mut |member| batch.add(member.to_vec()));
+        batch.finish()
     }
 
     fn add_to_digest(&self, digest: &mut Digest, _fields_at_ms: i64) {

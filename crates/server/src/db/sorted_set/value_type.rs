@@ -5,7 +5,9 @@ use crate::db::audit::{Signature, hash_of};
 use crate::db::digest::Digest;
 use crate::db::layout::Layout;
 use crate::db::object::StringValue;
+use crate::db::rewrite::{Batch, CommandSink};
 use crate::db::value_type::ValueType;
+use std::io;
 use structures::ordered_set::OrderedSet;
 use structures::size_class::usable_size;
 
@@ -56,6 +58,16 @@ impl ValueType for SortedSet {
 
     fn check(&self) {
         large!(&self.encoding, list => list.check(), set => set.check());
+    }
+
+    fn rewrite(&self, key: &[u8], sink: &mut CommandSink<'_>) -> io::Result<()> {
+        let mut batch = Batch::new(sink, b"ZADD", key, 2);
+        self.for_range(0..self.len(), false, &mut |member, score| {
+            batch.add(wire::number::f64_text(score).to_vec());
+            batch.add(member.to_vec());
+            true
+        });
+        batch.finish()
     }
 
     fn add_to_digest(&self, digest: &mut Digest, _fields_at_ms: i64) {

@@ -5,8 +5,10 @@ use crate::db::audit::{Signature, hash_of};
 use crate::db::digest::Digest;
 use crate::db::layout::Layout;
 use crate::db::object::StringValue;
+use crate::db::rewrite::CommandSink;
 use crate::db::value_type::ValueType;
 use std::hash::{DefaultHasher, Hasher};
+use std::io;
 use structures::listpack::Listpack;
 use structures::size_class::usable_size;
 
@@ -51,6 +53,10 @@ impl ValueType for Stream {
 
     fn check(&self) {
         self.log.check();
+    }
+
+    fn rewrite(&self, key: &[u8], sink: &mut CommandSink<'_>) -> io::Result<()> {
+        self.rewrite_whole(key, sink)
     }
 
     fn add_to_digest(&self, digest: &mut Digest, _fields_at_ms: i64) {

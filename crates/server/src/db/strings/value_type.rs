@@ -5,7 +5,9 @@ use crate::db::audit::{Signature, hash_of};
 use crate::db::digest::Digest;
 use crate::db::layout::Layout;
 use crate::db::object::StringValue;
+use crate::db::rewrite::CommandSink;
 use crate::db::value_type::{LARGE_BYTES, ValueType};
+use std::io;
 use structures::size_class::usable_size;
 
 impl ValueType for LongString {
@@ -33,6 +35,10 @@ impl ValueType for LongString {
     }
 
     fn check(&self) {}
+
+    fn rewrite(&self, key: &[u8], sink: &mut CommandSink<'_>) -> io::Result<()> {
+        sink(&[b"SET", key, self])
+    }
 
     fn add_to_digest(&self, digest: &mut Digest, _fields_at_ms: i64) {
         digest.mix(self);

@@ -1,0 +1,83 @@
+//! Streams as commands.
+
+use super::{Group, Stream, StreamId};
+use crate::db::rewrite::CommandSink;
+use std::io;
+
+impl Stream {
+    /// See [`crate::db::value_type::ValueType::rewrite`].
+    pub(super) fn rewrite_whole(&self, key: &[u8], sink: &mut CommandSink<'_>) -> io::Result<()> {
+        let mut outcome = Ok(());
+        self.for_each(&mut |id, fields| {
+            let mut arguments = vec![b"XADD".to_vec(), key.to_vec(), id.to_string().into_bytes()];
+            arguments.extend(fields.flat_map(|(field, value)| [field.to_vec(), value.to_vec()]));
+            if outcome.is_ok() {
+                outcome = send(sink, &arguments);
+            }
+        });
+        outcome?;
+        let state = self.state();
+        let (last_id, deleted) = (state.last_id.to_string(), state.max_deleted_id.to_string());
+        if state.len == 0 {
+            // A stream without entries is made by adding one and trimming it away at once.
+            let id = state.last_id.max(StreamId { ms: 0, seq: 1 }).to_string();
+            sink(&[b"XADD", key, b"MAXLEN", b"0", id.as_bytes(), b"x", b"y"])?;
+        }
+        let added = state.entries_added.to_string();
+        sink(&[
+            b"XSETID",
+            key,
+            last_id.as_bytes(),
+            b"ENTRIESADDED",
+            added.as_bytes(),
+            b"MAXDELETEDID",
+            deleted.as_bytes(),
+        ])?;
+        self.groups().try_for_each(|(name, group)| rewrite_group(sink, key, name, group))
+    }
+}
+
+fn send(sink: &mut CommandSink<'_>, arguments: &[Vec<u8>]) -> io::Result<()> {
+    sink(&arguments.iter().map(Vec::as_slice).collect::<Vec<_>>())
+}
+
+fn rewrite_group(sink: &mut CommandSink<'_>, key: &[u8], name: &[u8], group: &Group) -> io::Result<()> {
+    let last_id = group.last_id.to_string();
+    let read = group.entries_read.map_or(-1, |read| read as i64).to_string();
+    sink(&[b"XGROUP", b"CREATE", key, name, last_id.as_bytes(), b"ENTRIESREAD", read.as_bytes()])?;
+    for (_, consumer) in group.consumers() {
+        sink(&[b"XGROUP", b"CREATECONSUMER", key, name, consumer.name()])?;
+    }
+    for (id, pending) in group.pending_from(StreamId::MIN) {
+        let consumer = group.consumer(pending.consumer).name();
+        send(sink, &claim(key, name, consumer, id, pending.delivered_ms, pending.deliveries))?;
+    }
+    Ok(())
+}
+
+/// The command that makes an entry pending exactly so.
+pub fn claim(
+    key: &[u8],
+    group: &[u8],
+    consumer: &[u8],
+    id: StreamId,
+    delivered_ms: i64,
+    deliveries: u64,
+) -> Vec<Vec<u8>> {
+    let (id, time, count) = (id.to_string(), delivered_ms.to_string(), deliveries.to_string());
+    let arguments: [&[u8]; 12] = [
+        b"XCLAIM",
+        key,
+        group,
+        consumer,
+        b"0",
+        id.as_bytes(),
+        b"TIME",
+        time.as_bytes(),
+        b"RETRYCOUNT",
+        count.as_bytes(),
+        b"JUSTID",
+        b"FORCE",
+    ];
+    arguments.iter().map(|argument| argument.to_vec()).collect()
+}
