@@ -4,6 +4,5 @@ pub mod aof;
 pub mod check_aof;
 pub mod check_rdb;
 pub mod child;
-pub mod file;
 pub mod migration;
 pub mod rdb;

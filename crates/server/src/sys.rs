@@ -4,6 +4,7 @@
 pub mod allocator;
 pub mod child;
 pub mod crash;
+pub mod file;
 pub mod lua;
 pub mod process;
 pub mod world;

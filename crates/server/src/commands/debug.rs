@@ -280,7 +280,8 @@ fn rewrite_all(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     ctx.server
         .config
         .rewrite(request)
-        .map_err(|error| ClientError::formatted(format!("ERR CONFIG-REWRITE-FORCE-ALL failed: {error}")))?;
+        .map_err(|error| format!("ERR CONFIG-REWRITE-FORCE-ALL failed: {}", error.reason()))
+        .map_err(ClientError::formatted)?;
     ctx.reply.ok();
     Ok(())
 }

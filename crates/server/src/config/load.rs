@@ -6,8 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::option::Refusal;
-use super::special::os_error_text;
 use super::{Config, Flags, Occurrence, Row, find};
+use crate::sys::file::system_text;
 
 mod command_line;
 mod error;
@@ -283,7 +283,7 @@ impl Loader {
             let path = self.absolute(OsStr::from_bytes(&config.logfile));
             let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
             if let Err(error) = opened {
-                let reason = format!("Can't open the log file: {}", os_error_text(&error));
+                let reason = format!("Can't open the log file: {}", system_text(&error));
                 return Err(ConfigError::anywhere(reason));
             }
         }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::option::{Kind, Occurrence, Refusal, RewrittenLine};
 use super::quote::quoted;
+use crate::sys::file::system_text;
 
 const BIND_ADDRESSES_MAX: usize = 16;
 const WRONG_NUMBER: Refusal = Refusal::Borrowed("wrong number of arguments");
@@ -250,7 +251,7 @@ impl Kind<PathBuf> for Directory {
         if words[0].is_empty() {
             return Err("dir can't be empty".into());
         }
-        enterable(&before.join(OsStr::from_bytes(words[0]))).map_err(|error| os_error_text(&error).into())
+        enterable(&before.join(OsStr::from_bytes(words[0]))).map_err(|error| system_text(&error).into())
     }
 
     fn format(&self, value: &PathBuf) -> Vec<u8> {
@@ -267,10 +268,4 @@ fn enterable(path: &Path) -> io::Result<PathBuf> {
     // Resolving `.` inside needs what chdir needs: that it is a directory, and the right to search it.
     std::fs::metadata(path.join("."))?;
     std::fs::canonicalize(path)
-}
-
-/// The system's text for an error, without the number that the standard library adds.
-pub(super) fn os_error_text(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
 }

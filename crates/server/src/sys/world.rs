@@ -8,6 +8,7 @@ use std::fmt;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +20,8 @@ pub enum Open {
     Read,
     /// It is made if it is not there, and emptied if it is.
     Create,
+    /// One that is not there yet; others than its owner may read it.
+    CreateNew,
     /// It is made if it is not there; every write goes to its end.
     Append,
     /// One that is there, whose length is to be changed.
@@ -247,6 +250,7 @@ fn open_here(path: &Path, purpose: Open) -> io::Result<fs::File> {
     match purpose {
         Open::Read => options.read(true),
         Open::Create => options.write(true).create(true).truncate(true),
+        Open::CreateNew => options.write(true).create_new(true).mode(0o644),
         Open::Append => options.append(true).create(true),
         Open::Cut => options.write(true),
     };

@@ -397,7 +397,8 @@ impl Simulation for Disk {
                 state.inodes[inode].change(Change::Cut { len: 0 });
                 inode
             }
-            (Err(_), Open::Create | Open::Append) => {
+            (Ok(_), Open::CreateNew) => return Err(ErrorKind::AlreadyExists.into()),
+            (Err(_), Open::Create | Open::CreateNew | Open::Append) => {
                 let directory = parent(path);
                 if directory != Path::new(".") && !state.seen.directories.contains(directory) {
                     return Err(ErrorKind::NotFound.into());

@@ -4,8 +4,8 @@ use std::fmt;
 use std::io;
 
 use super::super::option::Refusal;
-use super::super::special::os_error_text;
 use super::{Directive, Place, Source};
+use crate::sys::file::system_text;
 
 /// An error that stops the start. `Display` is the whole text for standard error.
 #[derive(Debug)]
@@ -52,14 +52,14 @@ impl fmt::Display for ConfigError {
         match self {
             Self::Open { file, error, included_from } => {
                 let file = String::from_utf8_lossy(file);
-                write!(f, "Fatal error, can't open config file '{file}': {}", os_error_text(error))?;
+                write!(f, "Fatal error, can't open config file '{file}': {}", system_text(error))?;
                 match included_from {
                     Some(place) => write!(f, "\nIncluded from {}", Position(place)),
                     None => Ok(()),
                 }
             }
             Self::StandardInput { error } => {
-                write!(f, "Fatal error, can't read the config from stdin: {}", os_error_text(error))
+                write!(f, "Fatal error, can't read the config from stdin: {}", system_text(error))
             }
             Self::Invalid { place, reason, unknown_word } => {
                 write!(f, "\n*** FATAL CONFIG FILE ERROR (Version {}) ***", env!("CARGO_PKG_VERSION"))?;

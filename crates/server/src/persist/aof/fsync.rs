@@ -1,6 +1,6 @@
 //! Forcing a file to disk on a thread of its own.
 
-use crate::persist::file::system_text;
+use crate::sys::file::system_text;
 use crate::sys::world::{File, Simulation, World};
 use std::collections::VecDeque;
 use std::io;

@@ -8,7 +8,7 @@
 //! Names with spaces or quotes stand in quotes, with escapes as in configuration files.
 
 use crate::config::{quoted, split_line};
-use crate::persist::file::{self, FileError, failed};
+use crate::sys::file::{self, FileError, failed};
 use crate::sys::world::{File, Open, World};
 use std::ffi::OsStr;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Files that appear whole or not at all: written beside their place, forced to disk, renamed, and the directory
 //! forced to disk too.
 
-use crate::sys::world::{File, Open, World};
+use super::world::{File, Open, World};
 use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -34,6 +34,9 @@ pub fn system_text(error: &io::Error) -> String {
     text.strip_suffix(&number).unwrap_or(&text).to_owned()
 }
 
+const OPENING: &str = "Failed opening for writing";
+/// Names that are tried for a file beside another.
+const NAMES_TRIED_MAX: u32 = 100;
 /// So much is written before the kernel is told to bring it to disk.
 const WRITEBACK_BYTES: u64 = 4 << 20;
 
@@ -70,12 +73,47 @@ pub fn replace(
     write: impl FnOnce(Written) -> io::Result<Written>,
 ) -> Result<(), FileError> {
     let written = write_new(world, temporary, incremental, write);
+    put_in_place(world, temporary, target, written)
+}
+
+/// As [`replace`], by way of a file beside `target` whose name is nobody's yet.
+pub fn replace_from_beside(world: &World, target: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let (temporary, file) = create_beside(world, target)?;
+    let written = write_through(file, &temporary, false, |mut sink| {
+        sink.write_all(bytes)?;
+        Ok(sink)
+    });
+    put_in_place(world, &temporary, target, written)
+}
+
+/// Renames what has been written, and leaves nothing of it if that or the writing has failed.
+fn put_in_place(
+    world: &World,
+    temporary: &Path,
+    target: &Path,
+    written: Result<(), FileError>,
+) -> Result<(), FileError> {
     let result = written.and_then(|()| rename(world, temporary, target));
     if result.is_err() {
         // Nothing can be done if it cannot be removed either.
         let _ = world.remove(temporary);
     }
     result
+}
+
+fn create_beside(world: &World, target: &Path) -> Result<(PathBuf, File), FileError> {
+    let mut attempt = 0;
+    loop {
+        let mut name = target.as_os_str().to_owned();
+        name.push(format!(".{}-{attempt}", world.process_id()));
+        let path = PathBuf::from(name);
+        match world.open(&path, Open::CreateNew) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempt < NAMES_TRIED_MAX => {
+                attempt += 1;
+            }
+            opened => return opened.map_err(failed(OPENING, &path)).map(|file| (path, file)),
+        }
+    }
 }
 
 /// Writes a file and forces it to disk.
@@ -85,7 +123,16 @@ pub fn write_new(
     incremental: bool,
     write: impl FnOnce(Written) -> io::Result<Written>,
 ) -> Result<(), FileError> {
-    let file = world.open(path, Open::Create).map_err(failed("Failed opening for writing", path))?;
+    let file = world.open(path, Open::Create).map_err(failed(OPENING, path))?;
+    write_through(file, path, incremental, write)
+}
+
+fn write_through(
+    file: File,
+    path: &Path,
+    incremental: bool,
+    write: impl FnOnce(Written) -> io::Result<Written>,
+) -> Result<(), FileError> {
     let written = write(Written { file, bytes: 0, begun: 0, incremental });
     let written = written.map_err(failed("Write error on", path))?;
     written.file.sync_all().map_err(failed("Forcing to disk", path))
