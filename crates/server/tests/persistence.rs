@@ -684,6 +684,40 @@ fn what_was_loaded_anew_is_no_change() {
     assert_eq!(changes(&mut client), Some(0));
 }
 
+/// Until the first base is complete, the files of before are what counts, and what is loaded.
+#[test]
+fn loading_anew_before_the_first_base_loads_the_files_of_before() {
+    for way in ["a snapshot", "a rewrite"] {
+        let files = Files::new("loaded-before-base");
+        let mut server = files.start(&["--appendonly", "yes", "--save", ""]);
+        let mut client = loaded(&server);
+        client.ask("SET kept 1");
+        client.ask("CONFIG SET appendonly no rdb-key-save-delay 100000000");
+        client.ask("SET lost 2");
+        if way == "a snapshot" {
+            assert_eq!(client.ask("BGSAVE"), "Background saving started");
+        }
+        assert_eq!(client.ask("CONFIG SET appendonly yes"), "OK");
+        client.ask("SET lost-too 3");
+        assert_eq!(client.ask("DEBUG LOADAOF"), "OK");
+        assert_eq!(client.ask("EXISTS kept lost lost-too"), "1", "{way}");
+        assert_eq!(client.ask("SET later 4"), "OK");
+        client.ask("CONFIG SET rdb-key-save-delay 0");
+        if way == "a snapshot" {
+            client.ask("BGSAVE CANCEL");
+        }
+        eventually("the first base", || {
+            let info = client.ask("INFO persistence");
+            info.contains("aof_rewrite_in_progress:0") && info.contains("aof_rewrite_scheduled:0")
+        });
+        server.signal(rustix::process::Signal::TERM);
+        server.wait();
+        let server = files.start(&["--appendonly", "yes", "--save", ""]);
+        let mut client = loaded(&server);
+        assert_eq!(client.ask("EXISTS kept lost lost-too later"), "2", "{way}");
+    }
+}
+
 /// A rewrite that began before the file was switched on lacks what has changed in between.
 #[test]
 fn switching_on_begins_a_rewrite_of_its_own() {

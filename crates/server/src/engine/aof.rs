@@ -134,11 +134,6 @@ impl Aof {
 }
 
 impl Aof {
-    /// Whether there is no complete base yet.
-    pub(super) fn waits_for_rewrite(&self) -> bool {
-        self.waits_for_rewrite
-    }
-
     /// An fsync has failed: later ones say nothing of what it was to bring to disk.
     fn lack_pages(&mut self) {
         (self.lacks_pages, self.rewrite_mends) = (true, false);
@@ -293,6 +288,12 @@ impl Executor {
             let figures = &mut self.server.observed.persistence.log;
             (figures.rewriting, figures.rewrite_started_s) = (false, None);
         }
+    }
+
+    /// The first base is written once more, as soon as that is possible.
+    pub(super) fn begin_first_rewrite_anew(&mut self) {
+        self.end_rewrite();
+        self.server.observed.persistence.log.rewrite_scheduled = true;
     }
 
     /// Answers those who wait for the file to be on disk and whose changes are; or for whom it will never be.

@@ -368,9 +368,9 @@ impl Executor {
 
     /// Removes all data, so that what the files say can take its place; `None`: they say nothing.
     fn open_log_anew(&mut self) -> Result<Option<LogLoading>, ClientError> {
-        if self.disk.aof.as_ref().is_some_and(|log| log.waits_for_rewrite()) {
-            log::warn!("The append-only file has no base yet: there is nothing to load");
-            return Err(RELOAD_FAILED);
+        if self.log_waits_for_rewrite() {
+            // What is loaded are the files of before; the first base is to hold them, and not what is there now.
+            self.begin_first_rewrite_anew();
         }
         if let Some(log) = &mut self.disk.aof
             && let Err(error) = log.appender.write()
