@@ -2,13 +2,16 @@
 
 use super::hash::Hash;
 use super::list::List;
+use super::rdb::{self, RdbType, ReadContext, ReadValue};
 use super::set::Set;
 use super::sorted_set::SortedSet;
 use super::stream::Stream;
 use super::strings::long_string::LongString;
 use super::value_type::ValueType;
+use std::io::Read;
 use structures::key_table::{self, EntryRef};
 use structures::listpack::Element;
+use wire::rdb::Reader;
 
 /// Declares the types of data that keys hold: what an [`Object`] is, and how code turns from one to its type's answers.
 macro_rules! value_types {
@@ -111,6 +114,21 @@ impl Kind {
         by_kind!(self, Type => Type::NAME)
     }
 
+    /// See [`RdbType::RDB_KINDS`].
+    pub(super) const fn rdb_kinds(self) -> &'static [u8] {
+        by_kind!(self, Type => Type::RDB_KINDS)
+    }
+
+    /// See [`RdbType::read_rdb`].
+    pub(super) fn read_rdb<R: Read>(
+        self,
+        reader: &mut Reader<R>,
+        kind: u8,
+        context: &mut ReadContext<'_>,
+    ) -> rdb::Result<ReadValue> {
+        by_kind!(self, Type => Type::read_rdb(reader, kind, context))
+    }
+
     /// See [`ValueType::NUMBER`].
     pub const fn number(self) -> u8 {
         by_kind!(self, Type => Type::NUMBER)
@@ -135,6 +153,11 @@ impl Object {
     /// See [`ValueType::elements`].
     pub fn elements(&self) -> Option<usize> {
         by_type!(self, value => ValueType::elements(value))
+    }
+
+    /// See [`ValueType::for_each_element_len`].
+    pub fn for_each_element_len(&self, visit: &mut dyn FnMut(usize)) {
+        by_type!(self, value => ValueType::for_each_element_len(value, visit));
     }
 
     /// See [`ValueType::is_large`].

@@ -7,14 +7,9 @@
 pub mod batch;
 
 use super::Db;
-use super::collection::{CollectionContext, EncodingLimits};
+use super::collection::{Collection, CollectionContext, EncodingLimits};
 use super::field_expiry::earliest_expiry_ms;
-use super::hash::Hash;
-use super::list::List;
-use super::object::{Object, StringValue, Value};
-use super::set::Set;
-use super::sorted_set::SortedSet;
-use super::stream::Stream;
+use super::object::{Kind, Object, StringValue, Value, by_type};
 use std::collections::HashSet;
 use std::io::{self, Read, Write};
 use structures::hash::HashSeed;
@@ -36,6 +31,57 @@ pub enum ReadValue {
     /// All fields of a hash were expired.
     AllExpired,
 }
+
+impl ReadValue {
+    /// A collection that was read; one without elements is none, unless its type stays so.
+    pub(super) fn of(collection: impl Collection) -> Self {
+        if collection.is_empty() { ReadValue::Empty } else { ReadValue::Object(collection.into_object()) }
+    }
+
+    /// `None` if there is no such key.
+    pub fn kind(&self) -> Option<Kind> {
+        match self {
+            ReadValue::Integer(_) | ReadValue::Bytes(_) => Some(Kind::String),
+            ReadValue::Object(object) => Some(object.kind()),
+            ReadValue::Empty | ReadValue::AllExpired => None,
+        }
+    }
+}
+
+/// How the values of a type stand in files.
+pub trait RdbType: Sized {
+    /// What it is written as, and was by older servers: the types of values that it reads.
+    const RDB_KINDS: &'static [u8];
+
+    /// What it is written as now.
+    fn rdb_kind(&self) -> u8;
+
+    /// Writes it, without what it is written as.
+    fn write_rdb<W: Write>(&self, writer: &mut Writer<W>) -> io::Result<()>;
+
+    /// Reads what follows `kind`, which is one of [`RdbType::RDB_KINDS`].
+    fn read_rdb<R: Read>(
+        reader: &mut Reader<R>,
+        kind: u8,
+        context: &mut ReadContext<'_>,
+    ) -> Result<ReadValue>;
+}
+
+/// Who reads each type of value in files.
+const READERS: [Option<Kind>; 256] = {
+    let mut readers = [None; 256];
+    let mut types = Kind::ALL;
+    while let [type_of, other_types @ ..] = types {
+        let mut kinds = type_of.rdb_kinds();
+        while let [kind, other_kinds @ ..] = kinds {
+            assert!(readers[*kind as usize].is_none(), "two types claim the same values");
+            readers[*kind as usize] = Some(*type_of);
+            kinds = other_kinds;
+        }
+        types = other_types;
+    }
+    readers
+};
 
 /// How values are read.
 pub struct ReadContext<'a> {
@@ -90,12 +136,8 @@ impl FirstError {
 /// The type of a value in files.
 pub fn kind_of(value: &Value<'_>) -> u8 {
     match value.entry().value() {
-        Stored::Inline(_) | Stored::Integer(_) | Stored::Object(Object::String(_)) => kind::STRING,
-        Stored::Object(Object::Hash(hash)) => hash.rdb_kind(),
-        Stored::Object(Object::Set(set)) => set.rdb_kind(),
-        Stored::Object(Object::SortedSet(set)) => set.rdb_kind(),
-        Stored::Object(Object::List(_)) => kind::LIST_QUICKLIST_2,
-        Stored::Object(Object::Stream(_)) => kind::STREAM_LISTPACKS_3,
+        Stored::Inline(_) | Stored::Integer(_) => kind::STRING,
+        Stored::Object(object) => by_type!(object, value => value.rdb_kind()),
     }
 }
 
@@ -218,12 +260,7 @@ pub fn write_value<W: Write>(writer: &mut Writer<W>, value: &Value<'_>) -> io::R
     match value.entry().value() {
         Stored::Inline(bytes) => writer.string(bytes),
         Stored::Integer(n) => writer.integer(n),
-        Stored::Object(Object::String(text)) => writer.string(text),
-        Stored::Object(Object::Hash(hash)) => hash.write_rdb(writer),
-        Stored::Object(Object::Set(set)) => set.write_rdb(writer),
-        Stored::Object(Object::SortedSet(set)) => set.write_rdb(writer),
-        Stored::Object(Object::List(list)) => list.write_rdb(writer),
-        Stored::Object(Object::Stream(stream)) => stream.write_rdb(writer),
+        Stored::Object(object) => by_type!(object, value => value.write_rdb(writer)),
     }
 }
 
@@ -233,43 +270,14 @@ pub fn read_value<R: Read>(
     kind: u8,
     context: &mut ReadContext<'_>,
 ) -> Result<ReadValue> {
-    let object = match kind {
-        kind::STRING => return read_string(reader),
-        kind::HASH | kind::HASH_2 | kind::HASH_LISTPACK | kind::HASH_ZIPLIST | kind::HASH_ZIPMAP => {
-            match Hash::read_rdb(reader, kind, context)? {
-                Some(hash) => Object::Hash(hash),
-                None if kind == kind::HASH_2 => return Ok(ReadValue::AllExpired),
-                None => return Ok(ReadValue::Empty),
-            }
-        }
-        kind::SET | kind::SET_INTSET | kind::SET_LISTPACK => {
-            Object::Set(Set::read_rdb(reader, kind, context)?)
-        }
-        kind::ZSET | kind::ZSET_2 | kind::ZSET_LISTPACK | kind::ZSET_ZIPLIST => {
-            Object::SortedSet(SortedSet::read_rdb(reader, kind, context)?)
-        }
-        kind::LIST | kind::LIST_ZIPLIST | kind::LIST_QUICKLIST | kind::LIST_QUICKLIST_2 => {
-            Object::List(List::read_rdb(reader, kind, context)?)
-        }
-        kind::STREAM_LISTPACKS | kind::STREAM_LISTPACKS_2 | kind::STREAM_LISTPACKS_3 => {
-            return Ok(ReadValue::Object(Object::Stream(Stream::read_rdb(reader, kind)?)));
-        }
-        kind::MODULE_PRE_GA => return corrupt("Pre-release module format not supported"),
-        kind::MODULE_2 => return corrupt("The RDB file contains module data I can't load"),
-        _ => return corrupt("Unknown RDB encoding type"),
-    };
-    Ok(if object.elements() == Some(0) { ReadValue::Empty } else { ReadValue::Object(object) })
-}
-
-fn read_string<R: Read>(reader: &mut Reader<R>) -> Result<ReadValue> {
-    Ok(match reader.string()? {
-        StringRef::Integer(n) => ReadValue::Integer(n),
-        StringRef::Bytes(bytes) => match wire::number::parse_i64(bytes) {
-            Some(n) => ReadValue::Integer(n),
-            None if bytes.len() <= super::strings::INLINE_LEN_MAX => ReadValue::Bytes(bytes.to_vec()),
-            None => ReadValue::Object(Object::text(bytes.to_vec())),
-        },
-    })
+    match READERS[usize::from(kind)] {
+        Some(type_of) => type_of.read_rdb(reader, kind, context),
+        None => corrupt(match kind {
+            kind::MODULE_PRE_GA => "Pre-release module format not supported",
+            kind::MODULE_2 => "The RDB file contains module data I can't load",
+            _ => "Unknown RDB encoding type",
+        }),
+    }
 }
 
 /// A compact list of `width` elements each of which the first is unlike all others: fields or members.

@@ -1,6 +1,7 @@
 //! Strings: chosen to sit in the entry, as an integer, or in a buffer of their own.
 
 pub mod long_string;
+mod rdb;
 mod value_type;
 
 use super::audit::signature;

@@ -11,6 +11,7 @@ use super::audit::Signature;
 use super::digest::Digest;
 use super::layout::Layout;
 use super::object::ObjectVariant;
+use super::rdb::RdbType;
 use super::rewrite::CommandSink;
 use std::io;
 
@@ -22,7 +23,7 @@ pub(super) const LARGE_BYTES: usize = 1 << 20;
 const SMALL_ELEMENTS: usize = 64;
 
 /// A type of data that a key can hold.
-pub trait ValueType: ObjectVariant {
+pub trait ValueType: ObjectVariant + RdbType {
     /// What TYPE answers.
     const NAME: &'static str;
     /// Stands for the type in signatures of the data and in reports on files. The numbers of the reference, where 5 is a
@@ -59,6 +60,9 @@ pub trait ValueType: ObjectVariant {
 
     /// Hands over the commands that make it at `key` where nothing is.
     fn rewrite(&self, key: &[u8], sink: &mut CommandSink<'_>) -> io::Result<()>;
+
+    /// Hands over the length of each element as reports on files count them: in bytes, of all that belongs to it.
+    fn for_each_element_len(&self, visit: &mut dyn FnMut(usize));
 
     /// Adds its content to a signature of the data. Fields that expire before `fields_at_ms` are not part of it.
     fn add_to_digest(&self, digest: &mut Digest, fields_at_ms: i64);

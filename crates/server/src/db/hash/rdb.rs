@@ -3,7 +3,9 @@
 use super::{Encoding, FieldExpiry, Hash, Written};
 use crate::db::collection::Collection;
 use crate::db::object::StringValue;
-use crate::db::rdb::{ReadContext, Result, corrupt, unique_listpack, unique_ziplist, zipmap_elements};
+use crate::db::rdb::{
+    RdbType, ReadContext, ReadValue, Result, corrupt, unique_listpack, unique_ziplist, zipmap_elements,
+};
 use std::io::{self, Read, Write};
 use structures::listpack::Listpack;
 use wire::rdb::{Reader, Writer, kind};
@@ -11,8 +13,11 @@ use wire::rdb::{Reader, Writer, kind};
 /// What stands for a field that does not expire.
 const NO_EXPIRY: i64 = -1;
 
-impl Hash {
-    pub(in crate::db) fn rdb_kind(&self) -> u8 {
+impl RdbType for Hash {
+    const RDB_KINDS: &'static [u8] =
+        &[kind::HASH, kind::HASH_2, kind::HASH_LISTPACK, kind::HASH_ZIPLIST, kind::HASH_ZIPMAP];
+
+    fn rdb_kind(&self) -> u8 {
         match &self.encoding {
             Encoding::Compact(_) => kind::HASH_LISTPACK,
             Encoding::Packed(map) if map.expiring_len() > 0 => kind::HASH_2,
@@ -20,7 +25,7 @@ impl Hash {
         }
     }
 
-    pub(in crate::db) fn write_rdb<W: Write>(&self, writer: &mut Writer<W>) -> io::Result<()> {
+    fn write_rdb<W: Write>(&self, writer: &mut Writer<W>) -> io::Result<()> {
         let map = match &self.encoding {
             Encoding::Compact(list) => return writer.string(list.as_bytes()),
             Encoding::Packed(map) => map,
@@ -39,8 +44,18 @@ impl Hash {
         })
     }
 
+    fn read_rdb<R: Read>(
+        reader: &mut Reader<R>,
+        kind: u8,
+        context: &mut ReadContext<'_>,
+    ) -> Result<ReadValue> {
+        Ok(Self::read(reader, kind, context)?.map_or(ReadValue::AllExpired, ReadValue::of))
+    }
+}
+
+impl Hash {
     /// `None` if all fields were expired.
-    pub(in crate::db) fn read_rdb<R: Read>(
+    fn read<R: Read>(
         reader: &mut Reader<R>,
         kind: u8,
         context: &mut ReadContext<'_>,

@@ -80,6 +80,10 @@ impl ValueType for Hash {
         })
     }
 
+    fn for_each_element_len(&self, visit: &mut dyn FnMut(usize)) {
+        self.for_each(i64::MIN, &mut |field, value| visit(field.len() + value.len()));
+    }
+
     fn add_to_digest(&self, digest: &mut Digest, fields_at_ms: i64) {
         self.for_each(fields_at_ms, &mut |field, value| {
             let mut pair = Digest::default();

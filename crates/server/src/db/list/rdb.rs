@@ -2,14 +2,21 @@
 
 use super::{End, List};
 use crate::db::collection::Collection;
-use crate::db::rdb::{ReadContext, Result, corrupt, ziplist_elements};
+use crate::db::rdb::{RdbType, ReadContext, ReadValue, Result, corrupt, ziplist_elements};
 use std::io::{self, Read, Write};
 use structures::listpack::Listpack;
 use structures::packed_list::NodeContents;
 use wire::rdb::{Reader, Writer, kind, node};
 
-impl List {
-    pub(in crate::db) fn write_rdb<W: Write>(&self, writer: &mut Writer<W>) -> io::Result<()> {
+impl RdbType for List {
+    const RDB_KINDS: &'static [u8] =
+        &[kind::LIST, kind::LIST_ZIPLIST, kind::LIST_QUICKLIST, kind::LIST_QUICKLIST_2];
+
+    fn rdb_kind(&self) -> u8 {
+        kind::LIST_QUICKLIST_2
+    }
+
+    fn write_rdb<W: Write>(&self, writer: &mut Writer<W>) -> io::Result<()> {
         if !self.outgrown {
             writer.length(1)?;
             writer.length(node::PACKED)?;
@@ -31,11 +38,17 @@ impl List {
         Ok(())
     }
 
-    pub(in crate::db) fn read_rdb<R: Read>(
+    fn read_rdb<R: Read>(
         reader: &mut Reader<R>,
         kind: u8,
         context: &mut ReadContext<'_>,
-    ) -> Result<List> {
+    ) -> Result<ReadValue> {
+        Self::read(reader, kind, context).map(ReadValue::of)
+    }
+}
+
+impl List {
+    fn read<R: Read>(reader: &mut Reader<R>, kind: u8, context: &mut ReadContext<'_>) -> Result<List> {
         const ZIPLIST: &str = "List ziplist integrity check failed.";
         let mut list = <List as Collection>::new(context.limits, context.seed);
         // What a reference server keeps in more than one node stays so, however little it is.

@@ -44,6 +44,10 @@ impl ValueType for List {
         batch.finish()
     }
 
+    fn for_each_element_len(&self, visit: &mut dyn FnMut(usize)) {
+        self.for_each(0, self.len(), &mut |element| visit(element.len()));
+    }
+
     fn add_to_digest(&self, digest: &mut Digest, _fields_at_ms: i64) {
         self.for_each(0, self.len(), &mut |element| digest.mix_value(element));
     }

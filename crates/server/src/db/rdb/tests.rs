@@ -1,8 +1,9 @@
 use super::*;
-use crate::db::collection::Collection;
-use crate::db::hash::FieldExpiry;
-use crate::db::list::End;
-use crate::db::stream::{Pending, StreamId};
+use crate::db::hash::{FieldExpiry, Hash};
+use crate::db::list::{End, List};
+use crate::db::set::Set;
+use crate::db::sorted_set::SortedSet;
+use crate::db::stream::{Pending, Stream, StreamId};
 use crate::persist::rdb::save::dump_payload;
 
 const SEED: HashSeed = HashSeed::new(1, 2);

@@ -2,13 +2,17 @@
 
 use super::{Encoding, Set};
 use crate::db::collection::Collection;
-use crate::db::rdb::{FirstError, ReadContext, Result, corrupt, unique_listpack, write_text};
+use crate::db::rdb::{
+    FirstError, RdbType, ReadContext, ReadValue, Result, corrupt, unique_listpack, write_text,
+};
 use std::io::{self, Read, Write};
 use structures::integer_set::IntegerSet;
 use wire::rdb::{Reader, Writer, kind};
 
-impl Set {
-    pub(in crate::db) fn rdb_kind(&self) -> u8 {
+impl RdbType for Set {
+    const RDB_KINDS: &'static [u8] = &[kind::SET, kind::SET_INTSET, kind::SET_LISTPACK];
+
+    fn rdb_kind(&self) -> u8 {
         match &self.encoding {
             Encoding::Integers { outgrown: false, .. } => kind::SET_INTSET,
             Encoding::Compact(_) => kind::SET_LISTPACK,
@@ -16,7 +20,7 @@ impl Set {
         }
     }
 
-    pub(in crate::db) fn write_rdb<W: Write>(&self, writer: &mut Writer<W>) -> io::Result<()> {
+    fn write_rdb<W: Write>(&self, writer: &mut Writer<W>) -> io::Result<()> {
         match &self.encoding {
             Encoding::Integers { set, outgrown: false } => writer.string(set.to_sorted().as_bytes()),
             Encoding::Compact(list) => writer.string(list.as_bytes()),
@@ -29,11 +33,17 @@ impl Set {
         }
     }
 
-    pub(in crate::db) fn read_rdb<R: Read>(
+    fn read_rdb<R: Read>(
         reader: &mut Reader<R>,
         kind: u8,
         context: &mut ReadContext<'_>,
-    ) -> Result<Set> {
+    ) -> Result<ReadValue> {
+        Self::read(reader, kind, context).map(ReadValue::of)
+    }
+}
+
+impl Set {
+    fn read<R: Read>(reader: &mut Reader<R>, kind: u8, context: &mut ReadContext<'_>) -> Result<Set> {
         match kind {
             kind::SET_INTSET => reader.string()?.with_bytes(|bytes| Self::of_integers(bytes, context)),
             kind::SET_LISTPACK => {

@@ -73,6 +73,10 @@ impl ValueType for Set {
         batch.finish()
     }
 
+    fn for_each_element_len(&self, visit: &mut dyn FnMut(usize)) {
+        self.for_each(&mut |member| visit(member.len()));
+    }
+
     fn add_to_digest(&self, digest: &mut Digest, _fields_at_ms: i64) {
         self.for_each(&mut |member| member.with_bytes(|bytes| digest.xor(bytes)));
     }

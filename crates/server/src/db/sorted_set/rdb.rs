@@ -4,7 +4,9 @@ use super::compact::Compact;
 use super::{Encoding, Insertion, SortedSet};
 use crate::db::collection::Collection;
 use crate::db::object::StringValue;
-use crate::db::rdb::{FirstError, ReadContext, Result, corrupt, unique_listpack, unique_ziplist, write_text};
+use crate::db::rdb::{
+    FirstError, RdbType, ReadContext, ReadValue, Result, corrupt, unique_listpack, unique_ziplist, write_text,
+};
 use std::io::{self, Read, Write};
 use structures::listpack::Listpack;
 use structures::ordered_set::fbtree::Loader;
@@ -21,14 +23,16 @@ struct Run {
     ends: Vec<(usize, f64)>,
 }
 
-impl SortedSet {
-    pub(in crate::db) fn rdb_kind(&self) -> u8 {
+impl RdbType for SortedSet {
+    const RDB_KINDS: &'static [u8] = &[kind::ZSET, kind::ZSET_2, kind::ZSET_LISTPACK, kind::ZSET_ZIPLIST];
+
+    fn rdb_kind(&self) -> u8 {
         if matches!(self.encoding, Encoding::Compact(_)) { kind::ZSET_LISTPACK } else { kind::ZSET_2 }
     }
 
     /// Large sets are written from the highest score down: that is the order in which they are read fastest, there
     /// and here.
-    pub(in crate::db) fn write_rdb<W: Write>(&self, writer: &mut Writer<W>) -> io::Result<()> {
+    fn write_rdb<W: Write>(&self, writer: &mut Writer<W>) -> io::Result<()> {
         if let Encoding::Compact(compact) = &self.encoding {
             return writer.string(compact.as_bytes());
         }
@@ -44,11 +48,17 @@ impl SortedSet {
         outcome.0
     }
 
-    pub(in crate::db) fn read_rdb<R: Read>(
+    fn read_rdb<R: Read>(
         reader: &mut Reader<R>,
         kind: u8,
         context: &mut ReadContext<'_>,
-    ) -> Result<SortedSet> {
+    ) -> Result<ReadValue> {
+        Self::read(reader, kind, context).map(ReadValue::of)
+    }
+}
+
+impl SortedSet {
+    fn read<R: Read>(reader: &mut Reader<R>, kind: u8, context: &mut ReadContext<'_>) -> Result<SortedSet> {
         const LISTPACK: &str = "Zset listpack integrity check failed.";
         const ZIPLIST: &str = "Zset ziplist integrity check failed.";
         let list = match kind {

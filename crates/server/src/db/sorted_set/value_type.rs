@@ -70,6 +70,13 @@ impl ValueType for SortedSet {
         batch.finish()
     }
 
+    fn for_each_element_len(&self, visit: &mut dyn FnMut(usize)) {
+        self.for_range(0..self.len(), false, &mut |member, score| {
+            visit(member.len() + wire::number::f64_text(score).len());
+            true
+        });
+    }
+
     fn add_to_digest(&self, digest: &mut Digest, _fields_at_ms: i64) {
         self.for_range(0..self.len(), false, &mut |member, score| {
             let mut pair = Digest::default();

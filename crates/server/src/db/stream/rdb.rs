@@ -9,7 +9,7 @@
 //! Ids are two lengths unless said otherwise; a number that is not known is 2^64 - 1.
 
 use super::{ConsumerId, Group, Pending, Stream, StreamId};
-use crate::db::rdb::{Result, corrupt};
+use crate::db::rdb::{RdbType, ReadContext, ReadValue, Result, corrupt};
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use structures::listpack::Listpack;
@@ -20,8 +20,15 @@ use wire::rdb::{Reader, Writer, kind};
 const UNKNOWN: u64 = u64::MAX;
 const NEVER_MS: i64 = -1;
 
-impl Stream {
-    pub(in crate::db) fn write_rdb<W: Write>(&self, writer: &mut Writer<W>) -> io::Result<()> {
+impl RdbType for Stream {
+    const RDB_KINDS: &'static [u8] =
+        &[kind::STREAM_LISTPACKS, kind::STREAM_LISTPACKS_2, kind::STREAM_LISTPACKS_3];
+
+    fn rdb_kind(&self) -> u8 {
+        kind::STREAM_LISTPACKS_3
+    }
+
+    fn write_rdb<W: Write>(&self, writer: &mut Writer<W>) -> io::Result<()> {
         writer.length(self.log.node_count() as u64)?;
         for (base, listpack) in self.log.nodes() {
             writer.string(&base.to_key())?;
@@ -40,7 +47,17 @@ impl Stream {
         })
     }
 
-    pub(in crate::db) fn read_rdb<R: Read>(reader: &mut Reader<R>, kind: u8) -> Result<Stream> {
+    fn read_rdb<R: Read>(
+        reader: &mut Reader<R>,
+        kind: u8,
+        _context: &mut ReadContext<'_>,
+    ) -> Result<ReadValue> {
+        Self::read(reader, kind).map(ReadValue::of)
+    }
+}
+
+impl Stream {
+    fn read<R: Read>(reader: &mut Reader<R>, kind: u8) -> Result<Stream> {
         let mut stream = log::Stream::new();
         for _ in 0..reader.length()? {
             read_node(reader, &mut stream)?;

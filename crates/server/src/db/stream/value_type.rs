@@ -59,6 +59,13 @@ impl ValueType for Stream {
         self.rewrite_whole(key, sink)
     }
 
+    /// Of each field with its value.
+    fn for_each_element_len(&self, visit: &mut dyn FnMut(usize)) {
+        self.for_each(&mut |_, fields| {
+            fields.for_each(|(field, value)| visit(field.len() + value.len()));
+        });
+    }
+
     fn add_to_digest(&self, digest: &mut Digest, _fields_at_ms: i64) {
         self.for_each(&mut |id, fields| {
             digest.mix(format!("{}.{}", id.ms, id.seq).as_bytes());

@@ -40,6 +40,10 @@ impl ValueType for LongString {
         sink(&[b"SET", key, self])
     }
 
+    fn for_each_element_len(&self, visit: &mut dyn FnMut(usize)) {
+        visit(self.len());
+    }
+
     fn add_to_digest(&self, digest: &mut Digest, _fields_at_ms: i64) {
         digest.mix(self);
     }

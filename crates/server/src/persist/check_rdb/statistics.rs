@@ -1,12 +1,31 @@
 //! What a file holds, by database and type: how many keys, how many elements in each, and how large these are.
 
 use super::Format;
-use crate::db::Object;
+use crate::db::Kind;
 use crate::db::rdb::ReadValue;
 use hdrhistogram::Histogram;
 use std::fmt::Write;
 
-const TYPES: [&str; 7] = ["string", "list", "set", "zset", "hash", "module", "stream"];
+/// The names of types, each at its number.
+const TYPES: [&str; TYPES_LEN] = {
+    let mut names = ["module"; TYPES_LEN];
+    let mut kinds = Kind::ALL;
+    while let [kind, others @ ..] = kinds {
+        names[kind.number() as usize] = kind.name();
+        kinds = others;
+    }
+    names
+};
+const TYPES_LEN: usize = {
+    let (mut len, mut kinds) = (0, Kind::ALL);
+    while let [kind, others @ ..] = kinds {
+        if len <= kind.number() as usize {
+            len = kind.number() as usize + 1;
+        }
+        kinds = others;
+    }
+    len
+};
 const FIELDS: [&str; 18] = [
     "type.name",
     "keys.total",
@@ -116,9 +135,9 @@ impl Statistics {
         expiry_ms: Option<i64>,
         now_ms: i64,
     ) {
-        let Some(index) = type_of(value) else { return };
+        let Some(kind) = value.kind() else { return };
         self.make_room(db_index);
-        let of_type = &mut self.databases[db_index][index];
+        let of_type = &mut self.databases[db_index][usize::from(kind.number())];
         of_type.keys += 1;
         of_type.key_bytes += key.len() as u64;
         of_type.expiring += u64::from(expiry_ms.is_some());
@@ -166,65 +185,16 @@ impl Statistics {
     }
 }
 
-/// Its place in [`TYPES`].
-fn type_of(value: &ReadValue) -> Option<usize> {
-    let name = match value {
-        ReadValue::Integer(_) | ReadValue::Bytes(_) | ReadValue::Object(Object::String(_)) => "string",
-        ReadValue::Object(Object::List(_)) => "list",
-        ReadValue::Object(Object::Set(_)) => "set",
-        ReadValue::Object(Object::SortedSet(_)) => "zset",
-        ReadValue::Object(Object::Hash(_)) => "hash",
-        ReadValue::Object(Object::Stream(_)) => "stream",
-        ReadValue::Empty | ReadValue::AllExpired => return None,
-    };
-    TYPES.iter().position(|of_type| *of_type == name)
-}
-
 fn add_value(of_type: &mut OfType, value: &ReadValue) {
-    let object = match value {
-        ReadValue::Object(object) => object,
-        ReadValue::Integer(n) => return add_string(of_type, wire::number::i64_text(*n).len()),
-        ReadValue::Bytes(bytes) => return add_string(of_type, bytes.len()),
-        ReadValue::Empty | ReadValue::AllExpired => return,
-    };
-    let elements = match object {
-        Object::String(text) => return add_string(of_type, text.len()),
-        Object::List(list) => {
-            list.for_each(0, list.len(), &mut |element| {
-                of_type.add_element(element.with_bytes(<[u8]>::len));
-            });
-            list.len()
+    match value {
+        ReadValue::Integer(n) => add_string(of_type, wire::number::i64_text(*n).len()),
+        ReadValue::Bytes(bytes) => add_string(of_type, bytes.len()),
+        ReadValue::Object(object) => {
+            object.for_each_element_len(&mut |bytes| of_type.add_element(bytes));
+            of_type.add_count(object.elements().unwrap_or(1));
         }
-        Object::Set(set) => {
-            set.for_each(&mut |member| of_type.add_element(member.with_bytes(<[u8]>::len)));
-            set.len()
-        }
-        Object::SortedSet(set) => {
-            set.for_range(0..set.len(), false, &mut |member, score| {
-                let score_bytes = wire::number::f64_text(score).len();
-                of_type.add_element(member.with_bytes(<[u8]>::len) + score_bytes);
-                true
-            });
-            set.len()
-        }
-        Object::Hash(hash) => {
-            hash.for_each(i64::MIN, &mut |field, value| {
-                of_type.add_element(field.with_bytes(<[u8]>::len) + value.with_bytes(<[u8]>::len));
-            });
-            hash.len()
-        }
-        Object::Stream(stream) => {
-            let mut entries = 0;
-            stream.for_each(&mut |_, fields| {
-                entries += 1;
-                for (field, value) in fields {
-                    of_type.add_element(field.with_bytes(<[u8]>::len) + value.with_bytes(<[u8]>::len));
-                }
-            });
-            entries
-        }
-    };
-    of_type.add_count(elements);
+        ReadValue::Empty | ReadValue::AllExpired => {}
+    }
 }
 
 fn add_string(of_type: &mut OfType, bytes: usize) {

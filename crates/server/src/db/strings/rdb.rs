@@ -1,0 +1,36 @@
+//! Strings in files.
+
+use super::INLINE_LEN_MAX;
+use super::long_string::LongString;
+use crate::db::object::ObjectVariant;
+use crate::db::rdb::{RdbType, ReadContext, ReadValue, Result};
+use std::io::{self, Read, Write};
+use wire::rdb::{Reader, StringRef, Writer, kind};
+
+impl RdbType for LongString {
+    const RDB_KINDS: &'static [u8] = &[kind::STRING];
+
+    fn rdb_kind(&self) -> u8 {
+        kind::STRING
+    }
+
+    fn write_rdb<W: Write>(&self, writer: &mut Writer<W>) -> io::Result<()> {
+        writer.string(self)
+    }
+
+    /// In its smallest encoding, which may be none of this type's.
+    fn read_rdb<R: Read>(
+        reader: &mut Reader<R>,
+        _kind: u8,
+        _context: &mut ReadContext<'_>,
+    ) -> Result<ReadValue> {
+        Ok(match reader.string()? {
+            StringRef::Integer(n) => ReadValue::Integer(n),
+            StringRef::Bytes(bytes) => match wire::number::parse_i64(bytes) {
+                Some(n) => ReadValue::Integer(n),
+                None if bytes.len() <= INLINE_LEN_MAX => ReadValue::Bytes(bytes.to_vec()),
+                None => ReadValue::Object(LongString::new(bytes.to_vec()).into_object()),
+            },
+        })
+    }
+}
