@@ -85,6 +85,22 @@ pub struct Pause {
     pub all: bool,
 }
 
+/// What commands go by that wait for the append-only file; the engine keeps it true.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Durability {
+    /// The append-only file is in use.
+    pub aof_enabled: bool,
+    /// So many of all bytes appended to it are on disk; `None` if none of them would be loaded from there.
+    pub aof_synced: Option<u64>,
+}
+
+impl Durability {
+    /// Whether what ends there, counted as [`Durability::aof_synced`] is, survives a loss of power.
+    pub fn is_synced(&self, end: u64) -> bool {
+        self.aof_synced.is_some_and(|synced| synced >= end)
+    }
+}
+
 /// How long a client's largest reply of late counts when its buffer may shrink, unless DEBUG says otherwise.
 pub const REPLY_PEAK_RESET_MS: u64 = 5000;
 
@@ -179,6 +195,9 @@ pub struct Server {
     pub scripts: Scripts,
     /// There was no room for the command at hand: what may need more is refused.
     pub short_of_memory: bool,
+    /// The data is being loaded: only commands that need none run. The engine says so.
+    pub loading: bool,
+    pub durability: Durability,
     pub observed: Observations,
     /// Clients that watch every command (MONITOR); one that has stopped is dropped at the next command.
     pub monitors: Vec<ClientHandle>,
@@ -209,6 +228,8 @@ impl Server {
             switches: Switches::default(),
             scripts,
             short_of_memory: false,
+            loading: false,
+            durability: Durability::default(),
             observed: Observations::new(commands, now.unix_us / 1_000_000),
             monitors: Vec::new(),
             process_requests: Vec::new(),

@@ -357,11 +357,11 @@ fn waitaof(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
     let replicas = args.integer_in(2, 0, i64::MAX, ClientError::MustBePositive)?;
     let timeout_us = milliseconds(args, 3)?;
-    let log = &ctx.server.observed.persistence.log;
-    if local > 0 && !log.enabled {
+    let durability = ctx.server.durability;
+    if local > 0 && !durability.aof_enabled {
         return Err(NO_LOG_TO_WAIT_FOR);
     }
-    let synced = log.is_synced(ctx.server.clients[ctx.client].log_end);
+    let synced = durability.is_synced(ctx.server.clients[ctx.client].log_end);
     let on = if replicas > 0 { BlockedOn::Acknowledgement } else { BlockedOn::Sync };
     let request = BlockRequest { on, timeout_us, timeout_reply: TimeoutReply::Synced };
     let waits = replicas > 0 || local > 0 && !synced;

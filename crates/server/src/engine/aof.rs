@@ -11,7 +11,7 @@ use crate::persist::aof::rewrite::write_commands;
 use crate::persist::aof::{Appender, Manifest};
 use crate::persist::child::{Child, Purpose};
 use crate::persist::rdb::{Snapshot, write_snapshot};
-use crate::server::Shutdown;
+use crate::server::{Durability, Shutdown};
 use crate::session::{ClientHandle, TimeoutReply};
 use crate::sys::child::{CANCEL, Ended};
 use crate::sys::file::{self, FileError, Written, failed};
@@ -50,8 +50,13 @@ pub(crate) struct Aof {
     earlier_bytes: u64,
     /// It was switched on while the data was there already: until its first base is complete, it is none.
     waits_for_rewrite: bool,
+    /// Of all bytes appended, those that are on disk for certain.
+    synced: u64,
     synced_us: u64,
     postponed_since_us: Option<u64>,
+    /// Why the last write, and the last fsync in the background, failed, if it did: until one succeeds, nobody may write.
+    write_error: Option<String>,
+    fsync_error: Option<String>,
     /// On the monotonic clock.
     rewrite_failed_us: u64,
     /// The log has told that rewrites wait, since the last one failed.
@@ -61,6 +66,18 @@ pub(crate) struct Aof {
     lacks_pages: bool,
     /// The rewrite under way began behind the last fsync that failed.
     rewrite_mends: bool,
+}
+
+/// Rewrites of the append-only file, whether or not it is in use.
+#[derive(Default)]
+pub(crate) struct Rewrites {
+    /// One begins as soon as nothing else is being written.
+    scheduled: bool,
+    failed_in_a_row: u64,
+    /// The one under way writes its base as RDB.
+    as_rdb: bool,
+    /// Of all files when the base was last written: growth is measured by it.
+    base_bytes: u64,
 }
 
 fn temporary_base(process: u32) -> PathBuf {
@@ -123,8 +140,11 @@ impl Aof {
             _directory: directory,
             earlier_bytes: 0,
             waits_for_rewrite: false,
+            synced: 0,
             synced_us: now_us,
             postponed_since_us: None,
+            write_error: None,
+            fsync_error: None,
             rewrite_failed_us: 0,
             pause_told: false,
             lacks_pages: false,
@@ -134,6 +154,16 @@ impl Aof {
 }
 
 impl Aof {
+    /// Why changes may not reach the disk.
+    pub(super) fn trouble(&self) -> Option<&str> {
+        self.write_error.as_deref().or(self.fsync_error.as_deref())
+    }
+
+    /// Of all files that would be loaded.
+    fn file_bytes(&self) -> u64 {
+        self.earlier_bytes + self.appender.file_bytes()
+    }
+
     /// An fsync has failed: later ones say nothing of what it was to bring to disk.
     fn lack_pages(&mut self) {
         (self.lacks_pages, self.rewrite_mends) = (true, false);
@@ -198,7 +228,7 @@ impl Executor {
         let log = Aof::new(names, manifest, directory, (file, bytes), now_us)?;
         self.disk.aof = Some(Aof { earlier_bytes, ..log });
         self.remove_history_if_wanted();
-        self.server.observed.persistence.log.base_bytes = base_bytes;
+        self.disk.rewrites.base_bytes = base_bytes;
         self.note_log();
         Ok(())
     }
@@ -263,13 +293,13 @@ impl Executor {
             log::info!(
                 "AOF was enabled but there is already another background operation. An AOF background was scheduled to start when possible."
             );
-            self.server.observed.persistence.log.rewrite_scheduled = true;
+            self.schedule_rewrite();
         } else if origin.in_transaction {
             // The base would hold half of it.
             log::info!(
                 "AOF was enabled during a transaction. An AOF background was scheduled to start when possible."
             );
-            self.server.observed.persistence.log.rewrite_scheduled = true;
+            self.schedule_rewrite();
         } else if !self.rewrite_log() {
             self.stop_log();
             return Ok(false);
@@ -293,7 +323,13 @@ impl Executor {
     /// The first base is written once more, as soon as that is possible.
     pub(super) fn begin_first_rewrite_anew(&mut self) {
         self.end_rewrite();
-        self.server.observed.persistence.log.rewrite_scheduled = true;
+        self.schedule_rewrite();
+    }
+
+    /// The files are to be rewritten as soon as nothing else is being written.
+    pub(super) fn schedule_rewrite(&mut self) {
+        self.disk.rewrites.scheduled = true;
+        self.note_rewrites();
     }
 
     /// Answers those who wait for the file to be on disk and whose changes are; or for whom it will never be.
@@ -304,11 +340,11 @@ impl Executor {
         self.note_log();
         let handles: Vec<ClientHandle> = self.server.blocked.for_sync().collect();
         for handle in handles {
-            let log = &self.server.observed.persistence.log;
-            if !log.enabled {
+            let durability = self.server.durability;
+            if !durability.aof_enabled {
                 let line = NO_LOG_TO_WAIT_FOR.to_string();
                 self.server.wake(handle, |reply| reply.error(on_the_wire(&line)));
-            } else if log.is_synced(self.server.clients[handle].log_end) {
+            } else if durability.is_synced(self.server.clients[handle].log_end) {
                 self.server.wake(handle, |reply| TimeoutReply::Synced.write(true, reply));
             }
         }
@@ -322,9 +358,8 @@ impl Executor {
             let _ = log.names.world.remove(&log.names.temporary_increment());
         }
         let figures = &mut self.server.observed.persistence.log;
-        (figures.rewriting, figures.rewrite_started_s, figures.rewrite_scheduled) = (false, None, false);
-        (figures.last_write_error, figures.last_fsync_error) = (None, None);
-        figures.lacks_pages = false;
+        (figures.rewriting, figures.rewrite_started_s) = (false, None);
+        self.disk.rewrites.scheduled = false;
         self.note_log();
     }
 
@@ -364,7 +399,7 @@ impl Executor {
             }
             let result = log.appender.write();
             self.note_write(result);
-        } else if self.server.observed.persistence.log.last_write_error.is_some() {
+        } else if log.write_error.is_some() {
             // A rewrite or a stop that did not come about has written what was left.
             self.note_write(Ok(()));
         }
@@ -374,15 +409,15 @@ impl Executor {
 
     fn note_write(&mut self, result: io::Result<()>) {
         let always = self.server.config.appendfsync == AppendFsync::Always;
-        let last_error = &mut self.server.observed.persistence.log.last_write_error;
+        let Some(Aof { write_error, .. }) = &mut self.disk.aof else { return };
         match result {
             Ok(()) => {
-                if last_error.take().is_some() {
+                if write_error.take().is_some() {
                     log::warn!("AOF write error looks solved. The server can write again.");
                 }
             }
             Err(error) => {
-                if last_error.is_none() {
+                if write_error.is_none() {
                     log::warn!("Error writing to the AOF file: {error}");
                 }
                 if always {
@@ -391,7 +426,7 @@ impl Executor {
                     );
                     self.disk.world.exit(1);
                 }
-                *last_error = Some(file::system_text(&error));
+                *write_error = Some(file::system_text(&error));
             }
         }
     }
@@ -401,7 +436,7 @@ impl Executor {
             self.force_to_disk(policy, now_us);
         }
         let Some(log) = &mut self.disk.aof else { return };
-        self.server.observed.persistence.log.last_fsync_error = log.appender.background_error();
+        log.fsync_error = log.appender.background_error();
         log.note_sync_failure();
     }
 
@@ -425,25 +460,40 @@ impl Executor {
         }
     }
 
-    /// Copies what INFO shows.
+    /// Takes in how far the file is, and tells those who wait for it and INFO.
     fn note_log(&mut self) {
         let figures = &mut self.server.observed.persistence.log;
         figures.enabled = self.disk.aof.is_some();
         (figures.buffered_bytes, figures.buffer_memory_bytes) = (0, 0);
+        (figures.last_write_ok, figures.last_fsync_ok, figures.lacks_pages) = (true, true, false);
+        let mut durability = Durability { aof_enabled: figures.enabled, aof_synced: None };
         if let Some(log) = &mut self.disk.aof {
             let synced = log.appender.synced();
             log.note_sync_failure();
+            if !log.lacks_pages {
+                // Behind an fsync that failed, later ones say nothing of what it was to bring to disk.
+                log.synced = synced;
+            }
+            durability.aof_synced = (!log.waits_for_rewrite).then_some(log.synced);
+            figures.last_write_ok = log.write_error.is_none();
+            figures.last_fsync_ok = log.fsync_error.is_none();
             figures.lacks_pages = log.lacks_pages;
             figures.waits_for_rewrite = log.waits_for_rewrite;
-            figures.bytes = log.earlier_bytes + log.appender.file_bytes();
+            figures.bytes = log.file_bytes();
             figures.buffered_bytes = log.appender.buffered_bytes() as u64;
             figures.buffer_memory_bytes = log.appender.memory_bytes() as u64;
             figures.pending_fsync = log.appender.is_syncing();
-            if !log.lacks_pages {
-                // Behind an fsync that failed, later ones say nothing of what it was to bring to disk.
-                figures.synced = synced;
-            }
         }
+        self.server.durability = durability;
+        self.note_rewrites();
+    }
+
+    /// Copies what INFO shows of rewrites to come.
+    fn note_rewrites(&mut self) {
+        let (figures, rewrites) = (&mut self.server.observed.persistence.log, &self.disk.rewrites);
+        figures.rewrite_scheduled = rewrites.scheduled;
+        figures.rewrites_failed_in_a_row = rewrites.failed_in_a_row;
+        figures.base_bytes = rewrites.base_bytes;
     }
 
     /// Writes and forces to disk all that there is; whether that has worked. `ends`: the process ends even if not.
@@ -493,9 +543,8 @@ impl Executor {
                 reply.simple("Background append only file rewriting started");
             }
             _ => {
-                let figures = &mut self.server.observed.persistence.log;
-                figures.rewrite_scheduled = true;
-                figures.rewrites_failed_in_a_row = 0;
+                self.disk.rewrites.failed_in_a_row = 0;
+                self.schedule_rewrite();
                 log::info!("Background append only file rewriting scheduled.");
                 reply.simple("Background append only file rewriting scheduled");
             }
@@ -510,7 +559,8 @@ impl Executor {
             false
         });
         if started {
-            self.server.observed.persistence.log.rewrite_scheduled = false;
+            self.disk.rewrites.scheduled = false;
+            self.note_rewrites();
         } else {
             self.note_failed_rewrite();
         }
@@ -540,14 +590,14 @@ impl Executor {
             }
             written.is_ok()
         });
-        self.disk.rewrites_as_rdb = is_rdb;
+        self.disk.rewrites.as_rdb = is_rdb;
         self.child_started(started)
     }
 
     fn note_failed_rewrite(&mut self) {
-        let figures = &mut self.server.observed.persistence.log;
-        figures.last_rewrite_ok = false;
-        figures.rewrites_failed_in_a_row += 1;
+        self.server.observed.persistence.log.last_rewrite_ok = false;
+        self.disk.rewrites.failed_in_a_row += 1;
+        self.note_rewrites();
         if let Some(log) = &mut self.disk.aof {
             (log.rewrite_failed_us, log.pause_told) = (self.server.now.monotonic_us, false);
         }
@@ -582,7 +632,7 @@ impl Executor {
     }
 
     pub(super) fn rewrite_ended(&mut self, child: &Child, ended: Ended) {
-        let now_s = self.now_s();
+        let duration_s = self.now_s() - self.disk.child_started_s;
         let adopted = match ended {
             Ended::Exited(0) => {
                 log::info!("Background AOF rewrite terminated with success");
@@ -598,15 +648,13 @@ impl Executor {
             }
         };
         let figures = &mut self.server.observed.persistence;
-        let copied = figures.child.copied_bytes_peak;
-        let figures = &mut figures.log;
-        figures.last_rewrite_duration_s = now_s - figures.rewrite_started_s.take().unwrap_or(now_s);
-        figures.last_rewrite_copied_bytes = copied;
-        figures.rewriting = false;
+        figures.log.last_rewrite_copied_bytes = figures.child.copied_bytes_peak;
+        figures.log.last_rewrite_duration_s = duration_s;
+        (figures.log.rewriting, figures.log.rewrite_started_s) = (false, None);
         match adopted {
             Ok(true) => {
-                figures.last_rewrite_ok = true;
-                figures.rewrites_failed_in_a_row = 0;
+                figures.log.last_rewrite_ok = true;
+                self.disk.rewrites.failed_in_a_row = 0;
                 log::info!("Background AOF rewrite finished successfully");
             }
             failed => {
@@ -624,14 +672,14 @@ impl Executor {
             if let Err(error) = log.names.world.remove(&temporary) {
                 log::warn!("Removing {}: {error}", temporary.display());
             }
-            self.server.observed.persistence.log.rewrite_scheduled = true;
+            self.disk.rewrites.scheduled = true;
         }
         self.note_log();
     }
 
     /// Puts the new base in place of the old one and of the increments that it holds.
     fn adopt_base(&mut self, temporary: &Path) -> Result<bool, FileError> {
-        let is_rdb = self.disk.rewrites_as_rdb;
+        let is_rdb = self.disk.rewrites.as_rdb;
         let aof_on = self.disk.aof.is_some();
         if !aof_on {
             return self.keep_base_alone(temporary, is_rdb);
@@ -654,7 +702,7 @@ impl Executor {
             log.appender.forget_sync_error();
         }
         log.earlier_bytes = names.world.len_of(&base).unwrap_or(0);
-        self.server.observed.persistence.log.base_bytes = log.earlier_bytes + log.appender.file_bytes();
+        self.disk.rewrites.base_bytes = log.file_bytes();
         self.remove_history_if_wanted();
         Ok(true)
     }
@@ -680,7 +728,7 @@ impl Executor {
         if self.disk.child.is_some() || self.is_loading() {
             return;
         }
-        let scheduled = self.server.observed.persistence.log.rewrite_scheduled;
+        let scheduled = self.disk.rewrites.scheduled;
         let growth_percent = self.growth_if_due();
         let mends = self.disk.aof.as_ref().is_some_and(|log| log.lacks_pages);
         if !(scheduled || mends || growth_percent.is_some()) || self.rewrites_pause() {
@@ -696,17 +744,17 @@ impl Executor {
 
     /// By how much the files have grown, if that is enough for a rewrite.
     fn growth_if_due(&self) -> Option<u64> {
-        let (config, figures) = (&self.server.config, &self.server.observed.persistence.log);
+        let (config, bytes) = (&self.server.config, self.disk.aof.as_ref()?.file_bytes());
         let percent_wanted = u64::from(config.auto_aof_rewrite_percentage);
-        let grown = self.disk.aof.is_some() && figures.bytes > config.auto_aof_rewrite_min_size_bytes;
-        let percent = (figures.bytes * 100 / figures.base_bytes.max(1)).saturating_sub(100);
+        let grown = bytes > config.auto_aof_rewrite_min_size_bytes;
+        let percent = (bytes * 100 / self.disk.rewrites.base_bytes.max(1)).saturating_sub(100);
         (percent_wanted > 0 && grown && percent >= percent_wanted).then_some(percent)
     }
 
     /// Rewrites that fail again and again are begun ever more rarely: each leaves an increment behind.
     fn rewrites_pause(&mut self) -> bool {
         let now_us = self.server.now.monotonic_us;
-        let failures = self.server.observed.persistence.log.rewrites_failed_in_a_row;
+        let failures = self.disk.rewrites.failed_in_a_row;
         let Some(log) = &mut self.disk.aof else { return false };
         let delay_s = retry_delay_s(failures);
         if failures < FAILURES_TOLERATED || now_us - log.rewrite_failed_us >= delay_s * 1_000_000 {

@@ -109,11 +109,11 @@ impl Executor {
 
     /// What writes are refused with while they could be lost.
     pub(super) fn disk_error(&self) -> Option<ClientError> {
-        let (config, figures) = (&self.server.config, &self.server.observed.persistence);
-        if !figures.last_save_ok && config.stop_writes_on_bgsave_error && !config.save.is_empty() {
+        let config = &self.server.config;
+        if self.disk.saving.has_failed() && config.stop_writes_on_bgsave_error && !config.save.is_empty() {
             return Some(ClientError::saves_fail(self.server_name()));
         }
-        let reason = figures.log.trouble()?;
+        let reason = self.disk.aof.as_ref()?.trouble()?;
         Some(ClientError::formatted(format!("MISCONF Errors writing to the AOF file: {reason}")))
     }
 
@@ -132,7 +132,7 @@ impl Executor {
 
     /// Only commands that need no data run while it is being loaded.
     fn loading(&self, row: &Command) -> Result<(), ClientError> {
-        if self.server.observed.persistence.loading.is_none() || row.is(flag::LOADING) {
+        if !self.server.loading || row.is(flag::LOADING) {
             return Ok(());
         }
         Err(ClientError::loading(self.server_name()))

@@ -2,7 +2,7 @@
 //! [`persist`](crate::persist).
 
 use super::Executor;
-use super::aof::Aof;
+use super::aof::{Aof, Rewrites};
 use super::replay::LogLoading;
 use crate::command::{Next, Origin};
 use crate::config::{MaxmemoryPolicy, RdbVersionCheck};
@@ -39,6 +39,10 @@ pub(crate) struct Disk {
     /// Where the files are.
     pub world: World,
     pub child: Option<Child>,
+    /// When the child was started, in seconds since 1970.
+    pub child_started_s: i64,
+    pub saving: Saving,
+    pub rewrites: Rewrites,
     pub loading: Option<Loading>,
     pub log_loading: Option<LogLoading>,
     pub aof: Option<Aof>,
@@ -47,12 +51,47 @@ pub(crate) struct Disk {
     /// All of them are run at once, however long that takes.
     pub replays_at_once: bool,
     pub targets: Targets,
-    /// The rewrite under way writes its base as RDB.
-    pub rewrites_as_rdb: bool,
     /// A transaction or script that is not done yet has removed all data: it is saved when it is done.
     pub saves_flushed: bool,
-    loading_began_us: u64,
-    loading_told_us: u64,
+    progress: Progress,
+}
+
+/// When the data is saved next, and how the last saves went.
+pub(crate) struct Saving {
+    /// When the data was last saved, on the monotonic clock: whether it is time to save again does not depend on when
+    /// the clock is set. The server's start counts.
+    last_us: u64,
+    /// When a background save was last begun, on the monotonic clock.
+    tried_us: Option<u64>,
+    /// The last background save that ended did so well.
+    is_well: bool,
+    /// One begins as soon as nothing else is being written.
+    scheduled: bool,
+    /// Changes when the background save under way began.
+    dirty_before: u64,
+}
+
+impl Default for Saving {
+    fn default() -> Self {
+        Saving { last_us: 0, tried_us: None, is_well: true, scheduled: false, dirty_before: 0 }
+    }
+}
+
+impl Saving {
+    /// Whether the last background save that ended has failed.
+    pub(super) fn has_failed(&self) -> bool {
+        !self.is_well
+    }
+}
+
+/// How far loading is.
+#[derive(Default)]
+struct Progress {
+    figures: LoadingFigures,
+    /// On the monotonic clock.
+    began_us: u64,
+    /// When the log was last told.
+    told_us: u64,
 }
 
 pub(crate) struct Loading {
@@ -244,10 +283,17 @@ impl Executor {
     }
 
     fn note_saved(&mut self) {
+        self.disk.saving.last_us = self.server.now.monotonic_us;
+        self.note_save_result(true);
         let now_s = self.now_s();
         let figures = &mut self.server.observed.persistence;
-        (figures.last_save_s, figures.last_save_ok) = (now_s, true);
-        figures.last_save_us = self.server.now.monotonic_us;
+        figures.last_save_s = now_s;
+        figures.saves_completed += 1;
+    }
+
+    fn note_save_result(&mut self, is_well: bool) {
+        self.disk.saving.is_well = is_well;
+        self.server.observed.persistence.last_save_ok = is_well;
     }
 
     fn save_on_request(&mut self) -> Answer {
@@ -285,22 +331,21 @@ impl Executor {
         }
         let why = if schedule { "due to user request" } else { "to run after transaction execution" };
         log::info!("Background saving scheduled {why}");
-        self.server.observed.persistence.save_scheduled = true;
+        self.disk.saving.scheduled = true;
         reply.simple("Background saving scheduled");
         Ok(())
     }
 
     fn cancel_save(&mut self, reply: &mut ReplyBuffer) -> Answer {
-        let figures = &mut self.server.observed.persistence;
         match &self.disk.child {
             Some(child) if child.purpose == Purpose::Snapshot => {
                 log::info!("Background saving will be aborted due to user request");
                 child.cancel();
                 reply.simple("Background saving cancelled");
             }
-            _ if figures.save_scheduled => {
+            _ if self.disk.saving.scheduled => {
                 log::info!("Scheduled background saving will be cancelled due to user request");
-                figures.save_scheduled = false;
+                self.disk.saving.scheduled = false;
                 reply.simple("Scheduled background saving cancelled");
             }
             _ => {
@@ -314,10 +359,9 @@ impl Executor {
 
     /// Starts a child that saves; whether it has started.
     fn save_in_background(&mut self) -> bool {
-        let figures = &mut self.server.observed.persistence;
-        figures.saves += 1;
-        figures.dirty_before_save = self.db.change_log.dirty;
-        figures.last_save_tried_us = Some(self.server.now.monotonic_us);
+        self.server.observed.persistence.saves += 1;
+        self.disk.saving.dirty_before = self.db.change_log.dirty;
+        self.disk.saving.tried_us = Some(self.server.now.monotonic_us);
         let (snapshot, target) = (self.snapshot(false), self.rdb_path());
         let incremental = self.server.config.rdb_save_incremental_fsync;
         let (db, world) = (&self.db, &self.disk.world);
@@ -338,7 +382,7 @@ impl Executor {
         });
         let started = self.child_started(started);
         if !started {
-            self.server.observed.persistence.last_save_ok = false;
+            self.note_save_result(false);
         }
         started
     }
@@ -365,7 +409,7 @@ impl Executor {
                         figures.log.rewriting = true;
                     }
                 }
-                self.disk.child = Some(child);
+                (self.disk.child, self.disk.child_started_s) = (Some(child), now_s);
                 true
             }
             Err(error) => {
@@ -397,24 +441,25 @@ impl Executor {
     }
 
     fn save_ended(&mut self, child: &Child, ended: Ended) {
-        let now_s = self.now_s();
+        let duration_s = self.now_s() - self.disk.child_started_s;
         let figures = &mut self.server.observed.persistence;
-        figures.last_background_save_duration_s = now_s - figures.save_started_s.take().unwrap_or(now_s);
+        figures.save_started_s = None;
+        figures.last_background_save_duration_s = duration_s;
         figures.last_save_copied_bytes = figures.child.copied_bytes_peak;
         match ended {
             Ended::Exited(0) => {
                 log::info!("Background saving terminated with success");
                 let dirty = &mut self.db.change_log.dirty;
-                *dirty = dirty.saturating_sub(figures.dirty_before_save);
+                *dirty = dirty.saturating_sub(self.disk.saving.dirty_before);
                 return self.note_saved();
             }
             Ended::Exited(_) => {
                 log::warn!("Background saving error");
-                figures.last_save_ok = false;
+                self.note_save_result(false);
             }
             Ended::Killed { signal } => {
                 log::warn!("Background saving terminated by signal {signal}");
-                figures.last_save_ok &= signal == CANCEL;
+                self.note_save_result(self.disk.saving.is_well && signal == CANCEL);
             }
         }
         child.remove_temporary();
@@ -425,10 +470,10 @@ impl Executor {
             return;
         }
         let (now_us, dirty) = (self.server.now.monotonic_us, self.db.change_log.dirty);
-        let figures = &mut self.server.observed.persistence;
-        let tried_us = figures.last_save_tried_us.filter(|_| !figures.last_save_ok);
+        let saving = &mut self.disk.saving;
+        let tried_us = saving.tried_us.filter(|_| !saving.is_well);
         let may_try = tried_us.is_none_or(|tried_us| now_us - tried_us > RETRY_DELAY_US);
-        let since_us = now_us - figures.last_save_us;
+        let since_us = now_us - saving.last_us;
         let due = self
             .server
             .config
@@ -438,8 +483,8 @@ impl Executor {
         if let Some(point) = due.filter(|_| may_try) {
             log::info!("{} changes in {} seconds. Saving...", point.changes, point.seconds);
             self.save_in_background();
-        } else if figures.save_scheduled && may_try {
-            figures.save_scheduled = false;
+        } else if saving.scheduled && may_try {
+            saving.scheduled = false;
             self.save_in_background();
         }
     }
@@ -548,10 +593,15 @@ impl Executor {
 
     pub(super) fn loading_begins(&mut self, total_bytes: u64) {
         let now = self.clock.read();
-        (self.disk.loading_began_us, self.disk.loading_told_us) = (now.monotonic_us, now.monotonic_us);
-        let started_s = now.unix_us / 1_000_000;
-        self.server.observed.persistence.loading =
-            Some(LoadingFigures { started_s, total_bytes, loaded_bytes: 0 });
+        let figures = LoadingFigures { started_s: now.unix_us / 1_000_000, total_bytes, loaded_bytes: 0 };
+        self.disk.progress = Progress { figures, began_us: now.monotonic_us, told_us: now.monotonic_us };
+        self.server.loading = true;
+        self.server.observed.persistence.loading = Some(figures);
+    }
+
+    fn loading_ended(&mut self) {
+        self.server.loading = false;
+        self.server.observed.persistence.loading = None;
     }
 
     pub fn is_loading(&self) -> bool {
@@ -592,7 +642,7 @@ impl Executor {
         loading: LogLoading,
         result: Result<(), RestoreError>,
     ) -> Result<(), RestoreError> {
-        self.server.observed.persistence.loading = None;
+        self.loading_ended();
         if result.is_ok() {
             log::info!("DB loaded from append only file: {:.3} seconds", self.loading_seconds());
             // What the commands have changed is in the files they were read from.
@@ -612,7 +662,7 @@ impl Executor {
     }
 
     fn loading_seconds(&self) -> f64 {
-        (self.clock.read().monotonic_us - self.disk.loading_began_us) as f64 / 1e6
+        (self.clock.read().monotonic_us - self.disk.progress.began_us) as f64 / 1e6
     }
 
     fn note_loaded(&mut self, loaded: LoadFigures) {
@@ -628,7 +678,7 @@ impl Executor {
     }
 
     fn rdb_loaded(&mut self, loaded: LoadFigures) {
-        self.server.observed.persistence.loading = None;
+        self.loading_ended();
         let empty = match loaded.keys_empty {
             0 => String::new(),
             empty => format!("empty keys skipped: {empty}, "),
@@ -644,13 +694,16 @@ impl Executor {
 
     /// Takes in how far loading is, and says so in the log now and then.
     pub(super) fn note_loading_progress(&mut self, loaded_bytes: u64) {
-        let Some(progress) = &mut self.server.observed.persistence.loading else { return };
-        progress.loaded_bytes = loaded_bytes;
-        let now = self.server.now;
-        if now.monotonic_us.saturating_sub(self.disk.loading_told_us) >= LOAD_TOLD_PERIOD_US {
-            self.disk.loading_told_us = now.monotonic_us;
-            let left_s = progress.seconds_left(now.unix_us / 1_000_000).unwrap_or(0);
-            log::info!("Loading: {:.1} %, about {left_s} seconds left", progress.percent());
+        if !self.server.loading {
+            return;
+        }
+        let (progress, now) = (&mut self.disk.progress, self.server.now);
+        progress.figures.loaded_bytes = loaded_bytes;
+        self.server.observed.persistence.loading = Some(progress.figures);
+        if now.monotonic_us.saturating_sub(progress.told_us) >= LOAD_TOLD_PERIOD_US {
+            progress.told_us = now.monotonic_us;
+            let left_s = progress.figures.seconds_left(now.unix_us / 1_000_000).unwrap_or(0);
+            log::info!("Loading: {:.1} %, about {left_s} seconds left", progress.figures.percent());
         }
     }
 
@@ -686,8 +739,9 @@ impl Executor {
         figures.keys_loaded = source.figures.keys_loaded;
         figures.keys_expired = source.figures.keys_expired;
         // Other data than the append-only file tells of, of which some may be there even if not all could be loaded.
-        figures.log.rewrite_scheduled |=
-            self.disk.aof.is_some() && !(save && flush && result.is_ok() && restored.is_ok());
+        if self.disk.aof.is_some() && !(save && flush && result.is_ok() && restored.is_ok()) {
+            self.schedule_rewrite();
+        }
         result.map_err(|error| {
             log::warn!("{error}");
             FAILED_LOAD

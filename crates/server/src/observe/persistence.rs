@@ -1,23 +1,18 @@
-//! What INFO says of saving and loading, and what decides whether writes are accepted.
+//! What INFO says of saving and loading, as the engine has told it. Nothing is decided by it.
 
 /// Figures of snapshots, of the append-only file, and of loading.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Persistence {
     /// When the data was last saved, in seconds since 1970; the server's start counts.
     pub last_save_s: i64,
-    /// As above, on the monotonic clock: whether it is time to save again does not depend on when the clock is set.
-    pub last_save_us: u64,
     /// The last background save that ended did so well.
     pub last_save_ok: bool,
-    /// When one was last begun, on the monotonic clock.
-    pub last_save_tried_us: Option<u64>,
     pub last_background_save_duration_s: i64,
     /// Of the background save under way.
     pub save_started_s: Option<i64>,
+    /// Begun, and of these ended well.
     pub saves: u64,
-    pub save_scheduled: bool,
-    /// Changes when the background save under way began.
-    pub dirty_before_save: u64,
+    pub saves_completed: u64,
     pub last_save_copied_bytes: u64,
     pub child: ChildFigures,
     pub fork_us: u64,
@@ -79,10 +74,10 @@ pub struct AofFigures {
     pub rewrites: u64,
     pub rewrites_failed_in_a_row: u64,
     pub last_rewrite_copied_bytes: u64,
-    pub last_write_error: Option<String>,
-    /// Why the last fsync in the background failed, if it did.
-    pub last_fsync_error: Option<String>,
-    /// One has failed, and no base has been written since.
+    pub last_write_ok: bool,
+    /// Of those in the background.
+    pub last_fsync_ok: bool,
+    /// An fsync has failed, and no base has been written since.
     pub lacks_pages: bool,
     pub bytes: u64,
     pub base_bytes: u64,
@@ -91,15 +86,6 @@ pub struct AofFigures {
     pub buffer_memory_bytes: u64,
     pub pending_fsync: bool,
     pub delayed_fsyncs: u64,
-    /// Of all bytes appended by the file in use, those that are on disk.
-    pub synced: u64,
-}
-
-impl AofFigures {
-    /// Whether what ends there, in the terms of [`AofFigures::synced`], is on disk, and would be loaded from there.
-    pub fn is_synced(&self, end: u64) -> bool {
-        self.enabled && !self.waits_for_rewrite && self.synced >= end
-    }
 }
 
 impl Default for AofFigures {
@@ -115,8 +101,8 @@ impl Default for AofFigures {
             rewrites: 0,
             rewrites_failed_in_a_row: 0,
             last_rewrite_copied_bytes: 0,
-            last_write_error: None,
-            last_fsync_error: None,
+            last_write_ok: true,
+            last_fsync_ok: true,
             lacks_pages: false,
             bytes: 0,
             base_bytes: 0,
@@ -124,15 +110,7 @@ impl Default for AofFigures {
             buffer_memory_bytes: 0,
             pending_fsync: false,
             delayed_fsyncs: 0,
-            synced: 0,
         }
-    }
-}
-
-impl AofFigures {
-    /// Why changes may not reach the disk.
-    pub fn trouble(&self) -> Option<&str> {
-        self.last_write_error.as_deref().or(self.last_fsync_error.as_deref())
     }
 }
 
@@ -140,14 +118,11 @@ impl Persistence {
     pub fn new(now_s: i64) -> Self {
         Persistence {
             last_save_s: now_s,
-            last_save_us: 0,
             last_save_ok: true,
-            last_save_tried_us: None,
             last_background_save_duration_s: -1,
             save_started_s: None,
             saves: 0,
-            save_scheduled: false,
-            dirty_before_save: 0,
+            saves_completed: 0,
             last_save_copied_bytes: 0,
             child: ChildFigures::default(),
             fork_us: 0,

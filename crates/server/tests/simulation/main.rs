@@ -125,7 +125,7 @@ struct Episode {
     forks: u64,
     /// How many had been done when the last tick began.
     units_before: usize,
-    last_save_us: u64,
+    saves: u64,
     idle_ticks: u64,
     idle_calls: u64,
     totals: Totals,
@@ -178,7 +178,7 @@ impl Episode {
             forked: 0,
             forks: 0,
             units_before: 0,
-            last_save_us: 0,
+            saves: 0,
             idle_ticks: 0,
             idle_calls: 0,
             totals: Totals::default(),
@@ -274,7 +274,7 @@ impl Episode {
         self.config.appendonly = self.source == Source::Log;
         let mut executor = Box::new(server_of(self.config.clone(), 0));
         executor.move_to(World::Simulated(self.disk.clone()));
-        (self.monotonic_us, self.forks, self.last_save_us) = (0, 0, 0);
+        (self.monotonic_us, self.forks, self.saves) = (0, 0, 0);
         (self.forked, self.units_before) = (0, 0);
         self.disk.set_time(0);
         executor.clock.set_unix_us(START_UNIX_US + self.unix_offset_us);

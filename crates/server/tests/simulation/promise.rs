@@ -46,9 +46,9 @@ impl Episode {
     pub fn saves_begin(&mut self, units: usize) {
         let executor = self.executor.as_ref().expect("a server runs");
         let figures = &executor.server.observed.persistence;
-        let (forks, saved_us, saved_ok) = (figures.forks, figures.last_save_us, figures.last_save_ok);
-        if saved_us != self.last_save_us && saved_ok {
-            self.last_save_us = saved_us;
+        let (forks, saves, saved_ok) = (figures.forks, figures.saves_completed, figures.last_save_ok);
+        if saves != self.saves && saved_ok {
+            self.saves = saves;
             self.saved(self.forked);
         }
         if forks != self.forks {
@@ -97,7 +97,7 @@ impl Episode {
         }
         self.mended_after_ticks = self.mended_after_ticks.saturating_sub(1);
         self.lacks_pages &= self.mended_after_ticks > 0;
-        if figures.trouble().is_some() || figures.lacks_pages || !self.log_was_in_use {
+        if !(figures.last_write_ok && figures.last_fsync_ok) || figures.lacks_pages || !self.log_was_in_use {
             self.trouble_us = Some(self.active_us);
         }
         let appendfsync = self.config.appendfsync;

@@ -110,7 +110,7 @@ pub fn unblock(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         server.observed.statistics.count_error(&line);
         server.wake(handle, |reply| reply.error(&line));
     } else if let Some(timeout_reply) = timeout_reply {
-        let synced = server.observed.persistence.log.is_synced(server.clients[handle].log_end);
+        let synced = server.durability.is_synced(server.clients[handle].log_end);
         server.wake(handle, |reply| timeout_reply.write(synced, reply));
     }
     ctx.reply.integer(1);
