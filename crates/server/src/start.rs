@@ -5,7 +5,7 @@ mod presence;
 use crate::clock::Clock;
 use crate::commands::info::VALKEY_VERSION;
 use crate::config::{Config, ConfigError, Directive, Startup};
-use crate::engine::persistence::RestoreError;
+use crate::engine::loading::RestoreError;
 use crate::engine::{Executor, Seeds};
 use crate::net::EventLoop;
 use crate::net::listener::ListenError;

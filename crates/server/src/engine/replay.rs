@@ -1,7 +1,8 @@
 //! Loading an append-only file: its base, and then its commands, run as they were.
 
 use super::Executor;
-use super::persistence::{Answer, RestoreError, keys_in};
+use super::loading::{RestoreError, keys_in};
+use super::persistence::Answer;
 use crate::command::args::OwnedArgs;
 use crate::command::registry::CommandId;
 use crate::command::{Next, Origin};

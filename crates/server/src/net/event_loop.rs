@@ -11,7 +11,7 @@ use super::remote::Balance;
 use super::signals::{StopSignal, StopSignals};
 use super::threads::{RemoteConnection, Threads};
 use crate::config::ShutdownFlags;
-use crate::engine::persistence::RestoreError;
+use crate::engine::loading::RestoreError;
 use crate::engine::prefetch::Window;
 use crate::engine::{Executor, Flow};
 use crate::server::{ProcessRequest, Shutdown};

@@ -34,7 +34,7 @@ use promise::Source;
 use requests::Shape;
 use server::clock::Clock;
 use server::config::{AppendFsync, Config, ProtectedAction, SavePoint};
-use server::engine::persistence::RestoreError;
+use server::engine::loading::RestoreError;
 use server::engine::{Executor, Seeds};
 use server::server::{Identity, ProcessRequest, Shutdown};
 use server::session::ClientHandle;

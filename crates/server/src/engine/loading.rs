@@ -1,0 +1,354 @@
+//! Loading: the data as it was saved, a few milliseconds at a time while clients are told to wait, or at once because
+//! DEBUG RELOAD wants it. [`replay`](super::replay) runs the commands of an append-only file.
+
+use super::Executor;
+use super::persistence::Answer;
+use super::replay::LogLoading;
+use super::saving::FAILED;
+use crate::config::RdbVersionCheck;
+use crate::error::ClientError;
+use crate::observe::persistence::LoadingFigures;
+use crate::persist::aof::manifest::ManifestError;
+use crate::persist::rdb::load::{LoadFigures, LoadOptions};
+use crate::persist::rdb::{LoadError, Loader, Reason};
+use crate::script::functions::RestorePolicy;
+use crate::sys::file::FileError;
+use crate::sys::world::{File, Open, World};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Loading goes on for so long between two looks at the clients.
+const LOAD_STEP_US: u64 = 10_000;
+/// Between two lines about the progress of loading.
+const LOAD_TOLD_PERIOD_US: u64 = 5_000_000;
+
+/// An RDB file that is being loaded.
+pub(crate) struct Loading {
+    source: Loader<File>,
+}
+
+/// How far loading is.
+#[derive(Default)]
+pub(crate) struct Progress {
+    figures: LoadingFigures,
+    /// On the monotonic clock.
+    began_us: u64,
+    /// When the log was last told.
+    told_us: u64,
+}
+
+/// Why the data set could not be loaded.
+#[derive(Debug)]
+pub enum RestoreError {
+    Open {
+        path: PathBuf,
+        source: io::Error,
+    },
+    Rdb(LoadError),
+    File(FileError),
+    Manifest(ManifestError),
+    /// What no server writes.
+    LogFormat {
+        path: PathBuf,
+        at: u64,
+    },
+    /// The manifest names it, and it is not there.
+    LogMissing {
+        path: PathBuf,
+    },
+    /// The file ends too early.
+    LogEnd {
+        path: PathBuf,
+    },
+    /// A command that there is not.
+    LogCommand {
+        path: PathBuf,
+        reason: String,
+    },
+}
+
+impl RestoreError {
+    /// Whether it is about an RDB file rather than an append-only one.
+    pub fn is_of_snapshot(&self) -> bool {
+        matches!(self, RestoreError::Open { .. } | RestoreError::Rdb(_))
+    }
+
+    /// Whether the bytes of an RDB file make no sense, rather than the file as a whole.
+    pub fn is_within_snapshot(&self) -> bool {
+        matches!(self, RestoreError::Rdb(LoadError { reason: Reason::Read(_), .. }))
+    }
+}
+
+impl fmt::Display for RestoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RestoreError::Open { path, source } => {
+                write!(f, "Fatal error: can't open the RDB file {} for reading: {source}", path.display())
+            }
+            RestoreError::Rdb(error) => error.fmt(f),
+            RestoreError::File(error) => error.fmt(f),
+            RestoreError::Manifest(error) => error.fmt(f),
+            RestoreError::LogFormat { path, at } => write!(
+                f,
+                "Bad file format reading the append only file {} at byte {at}: make a backup of your AOF file, then use ./valkey-check-aof --fix <filename.manifest>",
+                path.display()
+            ),
+            RestoreError::LogMissing { path } => write!(
+                f,
+                "Unable to obtain the AOF file {} length. stat: No such file or directory",
+                path.display()
+            ),
+            RestoreError::LogEnd { path } => write!(
+                f,
+                "Unexpected end of file reading the append only file {}. You can: 1) Make a backup of your AOF file, then use ./valkey-check-aof --fix <filename.manifest>. 2) Alternatively you can set the 'aof-load-truncated' configuration option to yes and restart the server.",
+                path.display()
+            ),
+            RestoreError::LogCommand { path, reason } => {
+                write!(f, "Error reading the append only file {}, error: {reason}", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for RestoreError {}
+
+impl Executor {
+    pub(super) fn load_options(&self, drop_expired: bool, replaces: bool) -> LoadOptions {
+        LoadOptions {
+            strict: self.server.config.rdb_version_check == RdbVersionCheck::Strict,
+            verify_checksum: self.server.config.rdbchecksum && !self.server.switches.skip_checksums,
+            drop_expired,
+            replaces,
+            keys_expected_max: 0,
+            key_delay_us: self.server.config.key_load_delay_us,
+            now_ms: self.server.now.unix_ms(),
+        }
+    }
+
+    /// Opens the file that the data is loaded from; `None` if there is none.
+    fn open_rdb(
+        &self,
+        path: &Path,
+        mut options: LoadOptions,
+    ) -> Result<Option<(Loader<File>, u64)>, RestoreError> {
+        let open = |source| RestoreError::Open { path: path.to_owned(), source };
+        let file = match self.disk.world.open(path, Open::Read) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(open(error)),
+        };
+        let bytes = file.len().map_err(open)?;
+        options.keys_expected_max = keys_in(bytes);
+        Loader::open(file, options).map(|loader| Some((loader, bytes))).map_err(RestoreError::Rdb)
+    }
+
+    /// Begins to load what was saved; [`Executor::load_step`] goes on with it.
+    pub fn begin_loading(&mut self) -> Result<(), RestoreError> {
+        self.begin_tick();
+        remove_abandoned_files(&self.disk.world);
+        if self.server.config.appendonly {
+            return self.begin_log_loading();
+        }
+        let options = self.load_options(true, false);
+        let Some((source, total_bytes)) = self.open_rdb(&self.rdb_path(), options)? else { return Ok(()) };
+        self.loading_begins(total_bytes);
+        self.disk.loading = Some(Loading { source });
+        Ok(())
+    }
+
+    pub(super) fn loading_begins(&mut self, total_bytes: u64) {
+        let now = self.clock.read();
+        let figures = LoadingFigures { started_s: now.unix_us / 1_000_000, total_bytes, loaded_bytes: 0 };
+        self.disk.progress = Progress { figures, began_us: now.monotonic_us, told_us: now.monotonic_us };
+        self.server.loading = true;
+        self.server.observed.persistence.loading = Some(figures);
+    }
+
+    fn loading_ended(&mut self) {
+        self.server.loading = false;
+        self.server.observed.persistence.loading = None;
+    }
+
+    pub fn is_loading(&self) -> bool {
+        self.disk.loading.is_some() || self.disk.log_loading.is_some()
+    }
+
+    /// Loads for a few milliseconds.
+    pub fn load_step(&mut self) -> Result<(), RestoreError> {
+        // The loop goes on with a script that is part of what is loaded; what follows it has to wait.
+        if self.is_busy() {
+            return Ok(());
+        }
+        self.db.begin(0, self.server.now.unix_ms());
+        let clock = self.clock.clone();
+        let deadline_us = clock.monotonic_us() + LOAD_STEP_US;
+        let mut out_of_time = || clock.monotonic_us() >= deadline_us;
+        if let Some(mut loading) = self.disk.loading.take() {
+            let done = loading.source.step(&mut self.db, &mut out_of_time).map_err(RestoreError::Rdb)?;
+            self.note_loaded(loading.source.figures);
+            self.note_loading_progress(loading.source.position());
+            if done {
+                self.libraries_loaded(&loading.source)?;
+                self.rdb_loaded(loading.source.figures);
+            } else {
+                self.disk.loading = Some(loading);
+            }
+        } else if let Some(mut loading) = self.disk.log_loading.take() {
+            match self.load_parts(&mut loading, &mut out_of_time) {
+                Ok(false) => self.disk.log_loading = Some(loading),
+                result => return self.log_loaded(loading, result.map(|_| ())),
+            }
+        }
+        Ok(())
+    }
+
+    fn log_loaded(
+        &mut self,
+        loading: LogLoading,
+        result: Result<(), RestoreError>,
+    ) -> Result<(), RestoreError> {
+        self.loading_ended();
+        if result.is_ok() {
+            log::info!("DB loaded from append only file: {:.3} seconds", self.loading_seconds());
+            // What the commands have changed is in the files they were read from.
+            self.db.change_log.dirty = 0;
+        }
+        let asked_by = loading.asked_by;
+        let opened = self.end_replay(loading);
+        if let Some(handle) = asked_by {
+            self.end_reloading(handle, result);
+            return Ok(());
+        }
+        result?;
+        match opened {
+            Some((manifest, directory)) => self.open_log(manifest, directory).map_err(RestoreError::File),
+            None => Ok(()),
+        }
+    }
+
+    fn loading_seconds(&self) -> f64 {
+        (self.clock.read().monotonic_us - self.disk.progress.began_us) as f64 / 1e6
+    }
+
+    fn note_loaded(&mut self, loaded: LoadFigures) {
+        let figures = &mut self.server.observed.persistence;
+        (figures.keys_loaded, figures.keys_expired) = (loaded.keys_loaded, loaded.keys_expired);
+    }
+
+    /// Takes in the libraries of functions that a snapshot has brought.
+    pub(super) fn libraries_loaded<R: io::Read>(&mut self, source: &Loader<R>) -> Result<(), RestoreError> {
+        let restored = self.server.scripts.restore_libraries(&source.libraries, RestorePolicy::Replace);
+        let at = source.position();
+        restored.map_err(|error| RestoreError::Rdb(LoadError { at, reason: Reason::Library(error) }))
+    }
+
+    fn rdb_loaded(&mut self, loaded: LoadFigures) {
+        self.loading_ended();
+        let empty = match loaded.keys_empty {
+            0 => String::new(),
+            empty => format!("empty keys skipped: {empty}, "),
+        };
+        log::info!(
+            "Done loading RDB, keys loaded: {}, keys expired: {}, {empty}all fields expired hashes: {}.",
+            loaded.keys_loaded,
+            loaded.keys_expired,
+            loaded.keys_emptied
+        );
+        log::info!("DB loaded from disk: {:.3} seconds", self.loading_seconds());
+    }
+
+    /// Takes in how far loading is, and says so in the log now and then.
+    pub(super) fn note_loading_progress(&mut self, loaded_bytes: u64) {
+        if !self.server.loading {
+            return;
+        }
+        let (progress, now) = (&mut self.disk.progress, self.server.now);
+        progress.figures.loaded_bytes = loaded_bytes;
+        self.server.observed.persistence.loading = Some(progress.figures);
+        if now.monotonic_us.saturating_sub(progress.told_us) >= LOAD_TOLD_PERIOD_US {
+            progress.told_us = now.monotonic_us;
+            let left_s = progress.figures.seconds_left(now.unix_us / 1_000_000).unwrap_or(0);
+            log::info!("Loading: {:.1} %, about {left_s} seconds left", progress.figures.percent());
+        }
+    }
+
+    /// DEBUG RELOAD.
+    pub(super) fn reload(&mut self, save: bool, flush: bool, merge: bool) -> Answer {
+        const FAILED_LOAD: ClientError =
+            ClientError::text("ERR Error trying to load the RDB dump, check server logs.");
+        if save && !self.save() {
+            return Err(FAILED);
+        }
+        // What were left out would be missed by the append-only file, in which nobody has removed it.
+        let options = self.load_options(self.disk.aof.is_none(), merge);
+        let opened = self.open_rdb(&self.rdb_path(), options).unwrap_or_else(|error| {
+            log::warn!("{error}");
+            None
+        });
+        let Some((mut source, _)) = opened else { return Err(FAILED_LOAD) };
+        if flush {
+            self.empty_all();
+        }
+        let result = source.step(&mut self.db, &mut || false);
+        let policy = match (flush, merge) {
+            (true, _) => RestorePolicy::Flush,
+            (false, true) => RestorePolicy::Replace,
+            (false, false) => RestorePolicy::Append,
+        };
+        let restored = self.server.scripts.restore_libraries(&source.libraries, policy);
+        if !flush {
+            // Otherwise it has been said, and whoever hears it finds what has been loaded.
+            self.db.change_log.flushed(None);
+        }
+        let figures = &mut self.server.observed.persistence;
+        figures.keys_loaded = source.figures.keys_loaded;
+        figures.keys_expired = source.figures.keys_expired;
+        // Other data than the append-only file tells of, of which some may be there even if not all could be loaded.
+        if self.disk.aof.is_some() && !(save && flush && result.is_ok() && restored.is_ok()) {
+            self.schedule_rewrite();
+        }
+        result.map_err(|error| {
+            log::warn!("{error}");
+            FAILED_LOAD
+        })?;
+        restored.map_err(|error| {
+            log::warn!("Failed loading library, {error}");
+            FAILED_LOAD
+        })?;
+        log::info!("DB reloaded by DEBUG RELOAD");
+        Ok(())
+    }
+
+    /// Removes all data, as if there had never been any.
+    pub(super) fn empty_all(&mut self) {
+        let dirty = self.db.change_log.dirty;
+        for index in 0..self.db.database_count() {
+            self.db.with_database(index, |db| db.clear(false));
+        }
+        self.db.change_log.dirty = dirty;
+        self.db.change_log.flushed(None);
+        self.db.change_log.audit.forget_unpropagated();
+    }
+}
+
+/// More keys cannot be in so many bytes: each has a type, a length and a value.
+pub(super) fn keys_in(bytes: u64) -> usize {
+    (bytes / 3) as usize
+}
+
+/// Removes what children of servers that were killed have left half-written in the working directory.
+fn remove_abandoned_files(world: &World) {
+    for name in world.names().unwrap_or_default() {
+        let rewritten = name.strip_prefix("temp-rewriteaof-bg-").and_then(|rest| rest.strip_suffix(".aof"));
+        let saved = name.strip_prefix("temp-").and_then(|rest| rest.strip_suffix(".rdb"));
+        let Some(process) = rewritten.or(saved).and_then(|digits| digits.parse::<u32>().ok()) else {
+            continue;
+        };
+        if !world.process_exists(process) {
+            log::info!("Removing {name}, which a process that is gone has left");
+            // What cannot be removed takes room and does no other harm.
+            let _ = world.remove(Path::new(&name));
+        }
+    }
+}

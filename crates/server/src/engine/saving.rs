@@ -1,0 +1,265 @@
+//! Saving: the data as an RDB file, at once or by a child, because a client has asked for it or a save point has been
+//! reached.
+
+use super::Executor;
+use super::persistence::Answer;
+use crate::config::MaxmemoryPolicy;
+use crate::error::ClientError;
+use crate::persist::child::{Child, Purpose};
+use crate::persist::rdb::{Snapshot, write_snapshot};
+use crate::sys::child::{CANCEL, Ended};
+use crate::sys::file;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use wire::reply::ReplyBuffer;
+
+/// A background save that failed is not begun again by itself before this.
+const RETRY_DELAY_US: u64 = 5_000_000;
+
+/// What a client hears when something goes wrong that the log tells more of.
+pub(super) const FAILED: ClientError = ClientError::text("ERR");
+
+/// When the data is saved next, and how the last saves went.
+pub(crate) struct Saving {
+    /// When the data was last saved, on the monotonic clock: whether it is time to save again does not depend on when
+    /// the clock is set. The server's start counts.
+    last_us: u64,
+    /// When a background save was last begun, on the monotonic clock.
+    tried_us: Option<u64>,
+    /// The last background save that ended did so well.
+    is_well: bool,
+    /// One begins as soon as nothing else is being written.
+    scheduled: bool,
+    /// Changes when the background save under way began.
+    dirty_before: u64,
+}
+
+impl Default for Saving {
+    fn default() -> Self {
+        Saving { last_us: 0, tried_us: None, is_well: true, scheduled: false, dirty_before: 0 }
+    }
+}
+
+impl Saving {
+    /// Whether the last background save that ended has failed.
+    pub(super) fn has_failed(&self) -> bool {
+        !self.is_well
+    }
+}
+
+impl Executor {
+    pub(super) fn rdb_path(&self) -> PathBuf {
+        PathBuf::from(OsStr::from_bytes(&self.server.config.dbfilename))
+    }
+
+    /// What is written with the data, as configured.
+    pub(super) fn snapshot(&self, aof_base: bool) -> Snapshot {
+        let config = &self.server.config;
+        let policy = config.maxmemory_policy;
+        let by_age = matches!(policy, MaxmemoryPolicy::AllkeysLru | MaxmemoryPolicy::VolatileLru);
+        Snapshot {
+            release: crate::commands::info::VALKEY_VERSION,
+            created_s: self.now_s(),
+            used_memory_bytes: self.server.observed.memory.used_bytes() as usize,
+            compresses: config.rdbcompression,
+            checksummed: config.rdbchecksum,
+            aof_base,
+            with_idle_times: by_age,
+            with_frequencies: policy.is_lfu(),
+            libraries: self.server.scripts.libraries.codes().map(<[u8]>::to_vec).collect(),
+            key_delay_us: config.rdb_key_save_delay_us,
+            now_ms: self.server.now.unix_ms(),
+        }
+    }
+
+    /// Writes the data to its file; whether that has worked. The log tells why not.
+    pub(super) fn save(&mut self) -> bool {
+        let snapshot = self.snapshot(false);
+        let temporary = temporary_path(self.disk.world.process_id());
+        let incremental = self.server.config.rdb_save_incremental_fsync;
+        let (db, world) = (&self.db, &self.disk.world);
+        let written = file::replace(world, &self.rdb_path(), &temporary, incremental, |sink| {
+            write_snapshot(sink, db, &snapshot, &mut |_| ())
+        });
+        if let Err(error) = written {
+            log::warn!("{error}");
+            return false;
+        }
+        log::info!("DB saved on disk");
+        self.db.change_log.dirty = 0;
+        self.note_saved();
+        true
+    }
+
+    fn note_saved(&mut self) {
+        self.disk.saving.last_us = self.server.now.monotonic_us;
+        self.note_save_result(true);
+        let now_s = self.now_s();
+        let figures = &mut self.server.observed.persistence;
+        figures.last_save_s = now_s;
+        figures.saves_completed += 1;
+    }
+
+    fn note_save_result(&mut self, is_well: bool) {
+        self.disk.saving.is_well = is_well;
+        self.server.observed.persistence.last_save_ok = is_well;
+    }
+
+    pub(super) fn save_on_request(&mut self) -> Answer {
+        if self.child_is(Purpose::Snapshot) {
+            return Err(ClientError::text("ERR Background save already in progress"));
+        }
+        self.server.observed.persistence.saves += 1;
+        if self.save() { Ok(()) } else { Err(FAILED) }
+    }
+
+    pub(super) fn save_in_background_on_request(
+        &mut self,
+        schedule: bool,
+        in_transaction: bool,
+        reply: &mut ReplyBuffer,
+    ) -> Answer {
+        if self.child_is(Purpose::Snapshot) {
+            return Err(ClientError::text("ERR Background save already in progress"));
+        }
+        if self.disk.child.is_none() && !in_transaction {
+            if !self.save_in_background() {
+                return Err(FAILED);
+            }
+            reply.simple("Background saving started");
+            return Ok(());
+        }
+        if !schedule && !in_transaction {
+            return Err(ClientError::text(
+                "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in order to schedule a BGSAVE whenever possible.",
+            ));
+        }
+        let why = if schedule { "due to user request" } else { "to run after transaction execution" };
+        log::info!("Background saving scheduled {why}");
+        self.disk.saving.scheduled = true;
+        reply.simple("Background saving scheduled");
+        Ok(())
+    }
+
+    pub(super) fn cancel_save(&mut self, reply: &mut ReplyBuffer) -> Answer {
+        match &self.disk.child {
+            Some(child) if child.purpose == Purpose::Snapshot => {
+                log::info!("Background saving will be aborted due to user request");
+                child.cancel();
+                reply.simple("Background saving cancelled");
+            }
+            _ if self.disk.saving.scheduled => {
+                log::info!("Scheduled background saving will be cancelled due to user request");
+                self.disk.saving.scheduled = false;
+                reply.simple("Scheduled background saving cancelled");
+            }
+            _ => {
+                return Err(ClientError::text(
+                    "ERR Background saving is currently not in progress or scheduled",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts a child that saves; whether it has started.
+    fn save_in_background(&mut self) -> bool {
+        self.server.observed.persistence.saves += 1;
+        self.disk.saving.dirty_before = self.db.change_log.dirty;
+        self.disk.saving.tried_us = Some(self.server.now.monotonic_us);
+        let (snapshot, target) = (self.snapshot(false), self.rdb_path());
+        let incremental = self.server.config.rdb_save_incremental_fsync;
+        let (db, world) = (&self.db, &self.disk.world);
+        let started = Child::start(world, Purpose::Snapshot, temporary_path, |reporter, temporary| {
+            let mut keys = 0;
+            let written = file::replace(world, &target, &temporary, incremental, |sink| {
+                write_snapshot(sink, db, &snapshot, &mut |so_far| {
+                    keys = so_far;
+                    reporter.progress(so_far);
+                })
+            });
+            reporter.tell(keys);
+            match &written {
+                Ok(()) => log::info!("DB saved on disk"),
+                Err(error) => log::warn!("{error}"),
+            }
+            written.is_ok()
+        });
+        let started = self.child_started(started);
+        if !started {
+            self.note_save_result(false);
+        }
+        started
+    }
+
+    pub(super) fn save_ended(&mut self, child: &Child, ended: Ended) {
+        let duration_s = self.now_s() - self.disk.child_started_s;
+        let figures = &mut self.server.observed.persistence;
+        figures.save_started_s = None;
+        figures.last_background_save_duration_s = duration_s;
+        figures.last_save_copied_bytes = figures.child.copied_bytes_peak;
+        match ended {
+            Ended::Exited(0) => {
+                log::info!("Background saving terminated with success");
+                let dirty = &mut self.db.change_log.dirty;
+                *dirty = dirty.saturating_sub(self.disk.saving.dirty_before);
+                return self.note_saved();
+            }
+            Ended::Exited(_) => {
+                log::warn!("Background saving error");
+                self.note_save_result(false);
+            }
+            Ended::Killed { signal } => {
+                log::warn!("Background saving terminated by signal {signal}");
+                self.note_save_result(self.disk.saving.is_well && signal == CANCEL);
+            }
+        }
+        child.remove_temporary();
+    }
+
+    pub(super) fn save_if_due(&mut self) {
+        if self.disk.child.is_some() || self.is_loading() {
+            return;
+        }
+        let (now_us, dirty) = (self.server.now.monotonic_us, self.db.change_log.dirty);
+        let saving = &mut self.disk.saving;
+        let tried_us = saving.tried_us.filter(|_| !saving.is_well);
+        let may_try = tried_us.is_none_or(|tried_us| now_us - tried_us > RETRY_DELAY_US);
+        let since_us = now_us - saving.last_us;
+        let due = self
+            .server
+            .config
+            .save
+            .iter()
+            .find(|point| dirty >= point.changes && since_us > point.seconds.saturating_mul(1_000_000));
+        if let Some(point) = due.filter(|_| may_try) {
+            log::info!("{} changes in {} seconds. Saving...", point.changes, point.seconds);
+            self.save_in_background();
+        } else if saving.scheduled && may_try {
+            saving.scheduled = false;
+            self.save_in_background();
+        }
+    }
+
+    /// All data has been removed by a client: what is being saved is not worth it, and the file is to be empty too.
+    pub(super) fn all_flushed(&mut self) {
+        if self.child_is(Purpose::Snapshot)
+            && let Some(child) = self.disk.child.take()
+        {
+            log::info!("There is a child saving an .rdb. Killing it!");
+            child.end();
+            self.server.observed.persistence.save_started_s = None;
+        }
+        if !self.server.config.save.is_empty() {
+            let dirty = self.db.change_log.dirty;
+            self.save();
+            // The command itself counts as a change that is not saved, as clients know it.
+            self.db.change_log.dirty = dirty;
+        }
+    }
+}
+
+fn temporary_path(process: u32) -> PathBuf {
+    PathBuf::from(format!("temp-{process}.rdb"))
+}
