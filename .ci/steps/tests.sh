@@ -2,3 +2,5 @@
 # The everyday gate.
 . "$(dirname "$0")/../tools.sh"
 cargo test --workspace
+# A million simulated commands, where the everyday gate has half as many.
+WARMLINE_TEST_SCALE=2 cargo test -p warmline-server --test simulation what_was
