@@ -12,6 +12,7 @@ pub mod change_log;
 mod check;
 pub mod collection;
 pub mod digest;
+pub mod encoded_commands;
 pub mod evict;
 pub mod expire;
 pub mod field_expiry;
@@ -31,7 +32,7 @@ pub mod strings;
 pub mod value_type;
 
 pub use crate::config::EventClasses;
-pub use change_log::{Change, ChangeLog, Effect};
+pub use change_log::{Change, ChangeLog};
 pub use hash::Hash;
 pub use object::{Kind, Object, OwnedEntry, OwnedValue, StringValue, Value};
 pub use set::Set;
@@ -260,14 +261,19 @@ impl Db {
         self.emptied = emptied;
     }
 
-    /// Notes what expiry or eviction does; see [`ChangeLog::of_its_own`].
-    fn of_its_own(&mut self, arguments: &[&[u8]]) {
-        self.change_log.of_its_own(self.selected, arguments);
+    /// Notes a command that does what expiry or eviction has done; see [`ChangeLog::propagate_removal`].
+    fn propagate_removal<'a>(&mut self, head: &[&[u8]], rest: impl ExactSizeIterator<Item = &'a [u8]>) {
+        self.change_log.propagate_removal(self.selected, head, rest);
     }
 
-    /// Notes an effect that stands for the command at hand; see [`ChangeLog::instead`].
-    pub fn instead(&mut self, arguments: &[&[u8]]) {
-        self.change_log.instead(self.selected, arguments);
+    /// Notes that those who keep a copy are to get this command, and no more than others so noted, for the one at hand.
+    pub fn propagate_as(&mut self, arguments: &[&[u8]]) {
+        self.change_log.propagate_as(self.selected, arguments, std::iter::empty());
+    }
+
+    /// As [`Db::propagate_as`], of the arguments `head`, then `rest`.
+    pub fn propagate_as_list<'a>(&mut self, head: &[&[u8]], rest: impl ExactSizeIterator<Item = &'a [u8]>) {
+        self.change_log.propagate_as(self.selected, head, rest);
     }
 
     /// Announces an event that goes with a change already said.

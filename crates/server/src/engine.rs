@@ -10,6 +10,7 @@ pub mod client_limits;
 pub mod cron;
 pub mod effects;
 pub mod execute;
+mod feed;
 pub mod gate;
 pub mod loading;
 pub mod memory;
@@ -55,8 +56,6 @@ pub struct Executor {
     pub(crate) cron: cron::Cron,
     reclaimer: reclaim::Reclaimer,
     pub(crate) disk: persistence::Disk,
-    /// What the command, transaction or script at hand has done so far, for those who copy the data.
-    unit: Vec<crate::db::Effect>,
     commands_before_tick: u64,
     /// When the last command ended, or the work on a client's requests began, on the monotonic clock: the next
     /// command begins then. One reading of the clock a command is 5 % of a GET's time less than two.
@@ -95,7 +94,6 @@ impl Executor {
             cron: cron::Cron::default(),
             reclaimer,
             disk: persistence::Disk::default(),
-            unit: Vec::new(),
             commands_before_tick: 0,
             stopwatch_ns: 0,
             script_client: None,

@@ -150,13 +150,36 @@ pub fn write_command<'a>(
     out: &mut impl Write,
     arguments: impl ExactSizeIterator<Item = &'a [u8]>,
 ) -> io::Result<()> {
-    write!(out, "*{}\r\n", arguments.len())?;
+    write_count(out, arguments.len())?;
     for argument in arguments {
-        write!(out, "${}\r\n", argument.len())?;
-        out.write_all(argument)?;
-        out.write_all(b"\r\n")?;
+        write_argument(out, argument)?;
     }
     Ok(())
+}
+
+/// Begins a command: so many arguments follow.
+#[inline]
+pub fn write_count(out: &mut impl Write, arguments: usize) -> io::Result<()> {
+    write_header(out, b'*', arguments)
+}
+
+#[inline]
+pub fn write_argument(out: &mut impl Write, argument: &[u8]) -> io::Result<()> {
+    write_header(out, b'$', argument.len())?;
+    out.write_all(argument)?;
+    out.write_all(b"\r\n")
+}
+
+#[inline]
+fn write_header(out: &mut impl Write, kind: u8, value: usize) -> io::Result<()> {
+    match value {
+        0..10 => out.write_all(&[kind, b'0' + value as u8, b'\r', b'\n']),
+        10..100 => {
+            let value = value as u8;
+            out.write_all(&[kind, b'0' + value / 10, b'0' + value % 10, b'\r', b'\n'])
+        }
+        _ => write!(out, "{}{value}\r\n", char::from(kind)),
+    }
 }
 
 /// Appends a note of the time.

@@ -4,116 +4,107 @@
 
 use crate::command::Args;
 use crate::db::{Db, Hash, StringValue};
+use wire::number::i64_text;
 
-/// What is told of a command that has changed data.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Propagated {
-    Verbatim,
-    /// What else was noted says it all.
-    Nothing,
-    As(Vec<Vec<u8>>),
-}
-
-/// Says how a command of these arguments is told, after it has run.
-pub type PropagateAs = fn(Args<'_>, &mut Db) -> Propagated;
-
-fn propagated(arguments: &[&[u8]]) -> Propagated {
-    Propagated::As(arguments.iter().map(|argument| argument.to_vec()).collect())
-}
+/// Notes what stands for a command of these arguments, after it has run ([`Db::propagate_as`]); nothing, if it is told as
+/// it is.
+pub type PropagateAs = fn(Args<'_>, &mut Db);
 
 /// The key is gone.
-pub fn deletion(args: Args<'_>, _: &mut Db) -> Propagated {
-    propagated(&[b"DEL", args.at(1)])
+pub fn deletion(args: Args<'_>, db: &mut Db) {
+    db.propagate_as(&[b"DEL", args.at(1)]);
 }
 
 /// SET with an expiry as a point in time.
-pub fn set(args: Args<'_>, db: &mut Db) -> Propagated {
-    if args.len() > 3 { set_with_expiry(args.at(1), args.at(2), db) } else { Propagated::Verbatim }
+pub fn set(args: Args<'_>, db: &mut Db) {
+    if args.len() > 3 {
+        set_with_expiry(args.at(1), args.at(2), db);
+    }
 }
 
 /// As [`set`], for SETEX and PSETEX.
-pub fn set_to_expire(args: Args<'_>, db: &mut Db) -> Propagated {
-    set_with_expiry(args.at(1), args.at(3), db)
+pub fn set_to_expire(args: Args<'_>, db: &mut Db) {
+    set_with_expiry(args.at(1), args.at(3), db);
 }
 
 /// The string as it is now.
-pub fn string_value(args: Args<'_>, db: &mut Db) -> Propagated {
-    match db.peek_string(args.at(1)) {
-        Ok(Some(text)) => propagated(&[b"SET", args.at(1), &text.to_vec(), b"KEEPTTL"]),
-        _ => Propagated::Verbatim,
+pub fn string_value(args: Args<'_>, db: &mut Db) {
+    if let Ok(Some(text)) = db.peek_string(args.at(1)) {
+        let text = text.to_vec();
+        db.propagate_as(&[b"SET", args.at(1), &text, b"KEEPTTL"]);
     }
 }
 
 /// MSETEX with its expiry, which stands behind the pairs, as a point in time. What was given one in the past is gone,
 /// and that was noted.
-pub fn pairs(args: Args<'_>, db: &mut Db) -> Propagated {
+pub fn pairs(args: Args<'_>, db: &mut Db) {
     let pairs = args.integer(1).ok().and_then(|pairs| usize::try_from(pairs).ok());
     let first = pairs.map_or(args.len(), |pairs| 2 + 2 * pairs);
     match pairs {
-        Some(1..) if !db.holds(db.selected(), args.at(2)) => Propagated::Nothing,
+        Some(1..) if !db.holds(db.selected(), args.at(2)) => db.change_log.not_verbatim(),
         _ => absolute(args, first, db),
     }
 }
 
 /// HSETEX and HGETEX with their expiry as a point in time.
-pub fn fields(args: Args<'_>, db: &mut Db) -> Propagated {
-    absolute(args, 2, db)
+pub fn fields(args: Args<'_>, db: &mut Db) {
+    absolute(args, 2, db);
 }
 
-fn set_with_expiry(key: &[u8], value: &[u8], db: &Db) -> Propagated {
+fn set_with_expiry(key: &[u8], value: &[u8], db: &mut Db) {
     if !db.holds(db.selected(), key) {
-        return Propagated::Nothing;
+        return db.change_log.not_verbatim();
     }
     match db.stored_expiry_ms(key) {
-        Some(at_ms) => propagated(&[b"SET", key, value, b"PXAT", at_ms.to_string().as_bytes()]),
-        None => propagated(&[b"SET", key, value]),
+        Some(at_ms) => db.propagate_as(&[b"SET", key, value, b"PXAT", &i64_text(at_ms)]),
+        None => db.propagate_as(&[b"SET", key, value]),
     }
 }
 
 /// The expiry as a point in time. A key that was given one in the past is gone, and that was noted.
-pub fn expiry(args: Args<'_>, db: &mut Db) -> Propagated {
+pub fn expiry(args: Args<'_>, db: &mut Db) {
     let key = args.at(1);
     if !db.holds(db.selected(), key) {
-        return Propagated::Nothing;
+        return db.change_log.not_verbatim();
     }
     match db.stored_expiry_ms(key) {
-        Some(at_ms) => propagated(&[b"PEXPIREAT", key, at_ms.to_string().as_bytes()]),
-        None => propagated(&[b"PERSIST", key]),
+        Some(at_ms) => db.propagate_as(&[b"PEXPIREAT", key, &i64_text(at_ms)]),
+        None => db.propagate_as(&[b"PERSIST", key]),
     }
 }
 
 /// The field's value as it is now.
-pub fn field_value(args: Args<'_>, db: &mut Db) -> Propagated {
+pub fn field_value(args: Args<'_>, db: &mut Db) {
     let (key, field) = (args.at(1), args.at(2));
     let hash = db.stored::<Hash>(key);
     let found = hash.and_then(|hash| hash.get_with_expiry(field, i64::MIN));
     match found.map(|(value, expiry_ms)| (StringValue::to_vec(&value), expiry_ms)) {
-        Some((value, None)) => propagated(&[b"HSET", key, field, &value]),
+        Some((value, None)) => db.propagate_as(&[b"HSET", key, field, &value]),
         Some((value, Some(at_ms))) => {
-            let at_ms = at_ms.to_string();
-            propagated(&[b"HSETEX", key, b"PXAT", at_ms.as_bytes(), b"FIELDS", b"1", field, &value])
+            db.propagate_as(&[b"HSETEX", key, b"PXAT", &i64_text(at_ms), b"FIELDS", b"1", field, &value]);
         }
-        None => Propagated::Verbatim,
+        None => {}
     }
 }
 
 /// RESTORE with its time to live as a point in time.
-pub fn restored(args: Args<'_>, db: &mut Db) -> Propagated {
+pub fn restored(args: Args<'_>, db: &mut Db) {
     let key = args.at(1);
     if !db.holds(db.selected(), key) {
-        return propagated(&[b"DEL", key]);
+        return db.propagate_as(&[b"DEL", key]);
     }
     let is_absolute = args.from(4).iter().any(|word| word.eq_ignore_ascii_case(b"ABSTTL"));
-    let Some(at_ms) = db.stored_expiry_ms(key).filter(|_| !is_absolute) else { return Propagated::Verbatim };
-    let at_ms = at_ms.to_string();
-    let mut arguments: Vec<&[u8]> = args.iter().collect();
-    arguments[2] = at_ms.as_bytes();
-    arguments.push(b"ABSTTL");
-    propagated(&arguments)
+    if let Some(at_ms) = db.stored_expiry_ms(key).filter(|_| !is_absolute) {
+        let at_ms = i64_text(at_ms);
+        let mut arguments: Vec<&[u8]> = args.iter().collect();
+        arguments[2] = &at_ms;
+        arguments.push(b"ABSTTL");
+        db.propagate_as(&arguments);
+    }
 }
 
 /// The arguments with EX, PX or EXAT, which may stand from `first` on and before FIELDS, as PXAT.
-fn absolute(args: Args<'_>, first: usize, db: &Db) -> Propagated {
+fn absolute(args: Args<'_>, first: usize, db: &mut Db) {
     let fields_at = (first..args.len()).find(|&at| args.is(at, "FIELDS")).unwrap_or(args.len());
     let scale = |word: &str| match word {
         "EX" => (1000, db.now_ms()),
@@ -124,31 +115,28 @@ fn absolute(args: Args<'_>, first: usize, db: &Db) -> Propagated {
         let Some(at) = (first..fields_at).find(|&at| args.is(at, word)) else { continue };
         let (unit_ms, base_ms) = scale(word);
         let Some(Ok(amount)) = args.get(at + 1).map(|_| args.integer(at + 1)) else { continue };
-        let at_ms = amount.saturating_mul(unit_ms).saturating_add(base_ms).to_string();
+        let at_ms = i64_text(amount.saturating_mul(unit_ms).saturating_add(base_ms));
         let mut arguments: Vec<&[u8]> = args.iter().collect();
-        (arguments[at], arguments[at + 1]) = (b"PXAT", at_ms.as_bytes());
-        return propagated(&arguments);
+        (arguments[at], arguments[at + 1]) = (b"PXAT", &at_ms);
+        return db.propagate_as(&arguments);
     }
-    Propagated::Verbatim
 }
 
 /// Fields' expiry, given in `unit_ms` after `base_ms`, as a point in time.
-fn field_expiry(args: Args<'_>, unit_ms: i64, base_ms: i64) -> Propagated {
-    let Ok(amount) = args.integer(2) else { return Propagated::Verbatim };
-    let at_ms = amount.saturating_mul(unit_ms).saturating_add(base_ms).to_string();
-    let mut arguments: Vec<&[u8]> = args.iter().collect();
-    (arguments[0], arguments[2]) = (b"HPEXPIREAT", at_ms.as_bytes());
-    propagated(&arguments)
+fn field_expiry(args: Args<'_>, unit_ms: i64, base_ms: i64, db: &mut Db) {
+    let Ok(amount) = args.integer(2) else { return };
+    let at_ms = i64_text(amount.saturating_mul(unit_ms).saturating_add(base_ms));
+    db.propagate_as_list(&[b"HPEXPIREAT", args.at(1), &at_ms], args.from(3).iter());
 }
 
-pub fn field_expiry_in_s(args: Args<'_>, db: &mut Db) -> Propagated {
-    field_expiry(args, 1000, db.now_ms())
+pub fn field_expiry_in_s(args: Args<'_>, db: &mut Db) {
+    field_expiry(args, 1000, db.now_ms(), db);
 }
 
-pub fn field_expiry_in_ms(args: Args<'_>, db: &mut Db) -> Propagated {
-    field_expiry(args, 1, db.now_ms())
+pub fn field_expiry_in_ms(args: Args<'_>, db: &mut Db) {
+    field_expiry(args, 1, db.now_ms(), db);
 }
 
-pub fn field_expiry_at_s(args: Args<'_>, _: &mut Db) -> Propagated {
-    field_expiry(args, 1000, 0)
+pub fn field_expiry_at_s(args: Args<'_>, db: &mut Db) {
+    field_expiry(args, 1000, 0, db);
 }

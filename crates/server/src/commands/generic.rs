@@ -307,7 +307,7 @@ fn flushdb(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 /// Is told even if there was nothing to remove, as clients know it.
 fn tell_flush(ctx: &mut Context<'_>, args: Args<'_>) {
-    ctx.db.instead(&args.iter().collect::<Vec<_>>());
+    ctx.db.propagate_as_list(&[], args.iter());
 }
 
 fn flushall(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

@@ -254,12 +254,11 @@ const REMOVALS_TOLD_TOGETHER: usize = 1024;
 
 /// What was drawn by lot is told by name.
 fn tell_removed(db: &mut Db, key: &[u8], members: &[Vec<u8>]) {
-    if !db.change_log.recording {
+    if !db.change_log.is_recording() {
         return;
     }
     for some in members.chunks(REMOVALS_TOLD_TOGETHER) {
-        let names = some.iter().map(Vec::as_slice);
-        db.instead(&[&b"SREM"[..], key].into_iter().chain(names).collect::<Vec<_>>());
+        db.propagate_as_list(&[b"SREM", key], some.iter().map(Vec::as_slice));
     }
 }
 

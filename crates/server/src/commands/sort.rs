@@ -360,15 +360,14 @@ const TOLD_ELEMENTS_MAX: usize = 1024;
 /// What is stored is told by itself: elements that weigh the same come in an order that depends on how their set is
 /// kept, and fields that patterns lead to may be expired.
 fn tell_stored(db: &mut Db, list: &List, destination: &[u8]) {
-    if !db.change_log.recording {
+    if !db.change_log.is_recording() {
         return;
     }
-    db.instead(&[b"DEL", destination]);
+    db.propagate_as(&[b"DEL", destination]);
     for first in (0..list.len()).step_by(TOLD_ELEMENTS_MAX) {
         let mut elements = Vec::new();
         let count = TOLD_ELEMENTS_MAX.min(list.len() - first);
         list.for_each(first, count, &mut |element| elements.push(element.to_vec()));
-        let elements = elements.iter().map(Vec::as_slice);
-        db.instead(&[&b"RPUSH"[..], destination].into_iter().chain(elements).collect::<Vec<_>>());
+        db.propagate_as_list(&[b"RPUSH", destination], elements.iter().map(Vec::as_slice));
     }
 }

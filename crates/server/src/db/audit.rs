@@ -11,11 +11,12 @@
 //! Errors are to one side: what is not noted is not asked about. Values too large to be read twice are not compared, and
 //! saying or writing what has not changed is allowed. In release builds nothing is noted.
 
-use super::change_log::Effect;
+use super::encoded_commands::EncodedCommands;
 use super::object::{Object, StringValue, by_type};
 use super::value_type::ValueType;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hasher};
+use wire::aof::{Item, Reader};
 
 /// Collections of more elements are not compared, nor values that take more memory.
 const ELEMENTS_MAX: usize = 64;
@@ -113,20 +114,29 @@ impl Audit {
         }
     }
 
-    /// Panics if a change has not been said, or is in none of the effects that stand for it.
+    /// Panics if a change has not been said, or is in none of the commands from the one at `first` on.
     #[inline]
-    pub fn check_propagated(&mut self, effects: &[Effect]) {
+    pub(super) fn check_propagated(&mut self, commands: &EncodedCommands, first: usize) {
         self.check_said();
         if cfg!(debug_assertions) && !self.unpropagated.is_empty() {
-            let words: HashSet<&[u8]> =
-                effects.iter().flat_map(|effect| &effect.arguments).map(Vec::as_slice).collect();
-            for place in self.unpropagated.drain(..) {
-                let is_propagated = match &place {
-                    Place::Database(_) => !effects.is_empty(),
-                    Place::Key(_, key) => words.contains(&**key),
-                };
-                assert!(is_propagated, "{place} was changed, and what is propagated is {effects:?}");
-            }
+            self.check_words(&words_of(commands, first));
+        }
+    }
+
+    fn check_words(&mut self, commands: &[Vec<Vec<u8>>]) {
+        let words: HashSet<&[u8]> = commands.iter().flatten().map(Vec::as_slice).collect();
+        for place in self.unpropagated.drain(..) {
+            let is_propagated = match &place {
+                Place::Database(_) => !commands.is_empty(),
+                Place::Key(_, key) => words.contains(&**key),
+            };
+            let shown =
+                || commands.iter().map(|words| String::from_utf8_lossy(&words.join(&b' ')).into_owned());
+            assert!(
+                is_propagated,
+                "{place} was changed, and what is propagated is {:?}",
+                shown().collect::<Vec<_>>()
+            );
         }
     }
 
@@ -137,6 +147,15 @@ impl Audit {
             self.unpropagated.clear();
         }
     }
+}
+
+/// The arguments of each command.
+fn words_of(commands: &EncodedCommands, first: usize) -> Vec<Vec<Vec<u8>>> {
+    let read = |bytes| match Reader::new(bytes, 0).read() {
+        Ok(Item::Command(arguments)) => arguments,
+        other => panic!("what was encoded is read as {other:?}"),
+    };
+    commands.from(first).map(|(_, bytes)| read(bytes)).collect()
 }
 
 fn note(notes: &mut Vec<Place>, place: Place) {

@@ -2,6 +2,7 @@
 //! command and feed watchers, trackers, notifications and blocked clients from it: nobody else does.
 
 use super::audit::Audit;
+use super::encoded_commands::EncodedCommands;
 use crate::config::EventClasses;
 
 /// One entry of the change log.
@@ -41,39 +42,26 @@ pub enum Change {
     },
 }
 
-/// A command that does to a copy of the data what has been done here.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Effect {
-    pub db_index: usize,
-    pub arguments: Vec<Vec<u8>>,
-    /// Expiry or eviction has done it, and no command: who may choose where a command's effects go has no say in it.
-    pub of_its_own: bool,
-}
-
-/// What was noted while a command ran.
-#[derive(Debug, Default)]
-pub struct Noted {
-    pub effects: Vec<Effect>,
-    /// They stand for the command too.
-    pub replaced: bool,
-    /// Changes that the command has not made itself.
-    pub dirty_of_its_own: u64,
-}
-
-/// Entries are kept only while somebody listens; the count of changes is kept always.
-#[derive(Debug, Default)]
+/// Entries are kept only while somebody listens, and commands for copies only while somebody keeps one; the count of
+/// changes is kept always.
+#[derive(Default)]
 pub struct ChangeLog {
-    /// Somebody watches, tracks, waits for keys, or has asked for notifications: the engine keeps this true.
-    pub listening: bool,
+    /// Somebody watches, tracks, waits for keys, or has asked for notifications.
+    listening: bool,
     /// Somebody has asked to hear of misses.
     pub listening_to_misses: bool,
     changes: Vec<Change>,
-    /// Somebody copies the data by its effects: the engine keeps this true.
-    pub recording: bool,
-    effects: Vec<Effect>,
-    /// The command at hand is not an effect itself: those noted stand for it.
+    /// Somebody keeps a copy of the data by doing what was done here.
+    recording: bool,
+    /// What the command, transaction or script at hand has done so far, for those who keep a copy.
+    unit: EncodedCommands,
+    /// So many of them are of commands that have ended.
+    ended: usize,
+    /// The command at hand is not for them itself: what was noted stands for it.
     replaced: bool,
-    /// Changes among `dirty` that expiry and eviction have made, since effects were last taken.
+    /// `dirty` when the command at hand began.
+    dirty_at_begin: u64,
+    /// Of the changes since then, those that expiry and eviction have made.
     dirty_of_its_own: u64,
     /// Changes since the server started; its difference is INFO's `rdb_changes_since_last_save`.
     pub dirty: u64,
@@ -82,6 +70,20 @@ pub struct ChangeLog {
 }
 
 impl ChangeLog {
+    /// A command begins, or a search for what is expired, or eviction.
+    #[inline]
+    pub fn begin(&mut self, listening: bool, recording: bool) {
+        (self.listening, self.recording) = (listening, recording);
+        (self.dirty_at_begin, self.dirty_of_its_own) = (self.dirty, 0);
+    }
+
+    /// Whether what is done is noted for those who keep a copy. What is noted otherwise comes to nothing: this is for
+    /// those to ask who would have to work it out first.
+    #[inline]
+    pub fn is_recording(&self) -> bool {
+        self.recording
+    }
+
     #[inline]
     pub fn changed(&mut self, db_index: usize, class: EventClasses, event: &'static str, key: &[u8]) {
         self.dirty += 1;
@@ -146,38 +148,88 @@ impl ChangeLog {
     }
 
     /// Notes what expiry or eviction does beside the command at hand, and is going to say as one change.
-    pub fn of_its_own(&mut self, db_index: usize, arguments: &[&[u8]]) {
-        self.note(db_index, arguments, true);
-        // Nobody takes this away while nothing is recorded.
-        self.dirty_of_its_own += u64::from(self.recording);
-    }
-
-    /// Notes an effect that, with others so noted, stands for the command at hand.
-    pub fn instead(&mut self, db_index: usize, arguments: &[&[u8]]) {
-        self.replaced = self.recording;
-        self.note(db_index, arguments, false);
-    }
-
-    fn note(&mut self, db_index: usize, arguments: &[&[u8]], of_its_own: bool) {
+    pub(super) fn propagate_removal<'a>(
+        &mut self,
+        db_index: usize,
+        head: &[&[u8]],
+        rest: impl ExactSizeIterator<Item = &'a [u8]>,
+    ) {
+        self.dirty_of_its_own += 1;
         if self.recording {
-            let arguments = arguments.iter().map(|argument| argument.to_vec()).collect();
-            self.effects.push(Effect { db_index, arguments, of_its_own });
+            self.unit.push(db_index, true, head, rest);
         }
     }
 
-    /// The command at hand has no effect but those noted.
+    /// Notes a command that, with others so noted, stands for the one at hand.
+    pub(super) fn propagate_as<'a>(
+        &mut self,
+        db_index: usize,
+        head: &[&[u8]],
+        rest: impl ExactSizeIterator<Item = &'a [u8]>,
+    ) {
+        if self.recording {
+            self.replaced = true;
+            self.unit.push(db_index, false, head, rest);
+        }
+    }
+
+    /// Notes the command at hand itself.
+    #[inline]
+    pub fn propagate_verbatim<'a>(
+        &mut self,
+        db_index: usize,
+        arguments: impl ExactSizeIterator<Item = &'a [u8]>,
+    ) {
+        self.unit.push(db_index, false, &[], arguments);
+    }
+
+    /// Nothing but what is noted stands for the command at hand.
     pub fn not_verbatim(&mut self) {
         self.replaced = self.recording;
     }
 
-    /// Takes the effects noted.
+    /// Whether the command at hand has changed something, and nothing that was noted stands for it.
     #[inline]
-    pub fn take_effects(&mut self) -> Noted {
-        Noted {
-            effects: std::mem::take(&mut self.effects),
-            replaced: std::mem::take(&mut self.replaced),
-            dirty_of_its_own: std::mem::take(&mut self.dirty_of_its_own),
-        }
+    pub fn is_to_be_propagated(&self) -> bool {
+        !self.replaced && self.dirty.saturating_sub(self.dirty_at_begin) > self.dirty_of_its_own
+    }
+
+    /// The command at hand has ended: what was noted is part of the unit.
+    #[inline]
+    pub fn end_command(&mut self) {
+        self.audit.check_propagated(&self.unit, self.ended);
+        (self.ended, self.replaced) = (self.unit.len(), false);
+    }
+
+    /// As [`Self::end_command`], for one that may not say what it has done: only what others did counts.
+    pub fn end_unpropagated(&mut self) {
+        self.audit.forget_unpropagated();
+        self.unit.keep_of_its_own(self.ended);
+        (self.ended, self.replaced) = (self.unit.len(), false);
+    }
+
+    /// What the command, transaction or script at hand has done.
+    #[inline]
+    pub fn unit(&self) -> &EncodedCommands {
+        &self.unit
+    }
+
+    /// The unit has been fed to those who keep a copy, or is in what they have got by another way.
+    #[inline]
+    pub fn end_unit(&mut self) {
+        self.unit.truncate(0);
+        self.ended = 0;
+    }
+
+    /// What expiry and eviction have noted between commands, each with its database.
+    pub fn removals(&mut self) -> impl Iterator<Item = (usize, &[u8])> {
+        self.audit.check_propagated(&self.unit, self.ended);
+        self.unit.from(self.ended)
+    }
+
+    /// They have been fed to those who keep a copy. What a script that is put aside has done stays.
+    pub fn end_removals(&mut self) {
+        self.unit.truncate(self.ended);
     }
 
     #[inline]

@@ -44,7 +44,8 @@ impl Db {
         self.with_database(db_index, |db| {
             if db.remove_hashed(hash, &key, db.lazy_freeing.evicted) {
                 db.figures.evicted_keys += 1;
-                db.of_its_own(&[if db.lazy_freeing.evicted { b"UNLINK" } else { b"DEL" }, &key]);
+                let name: &[u8] = if db.lazy_freeing.evicted { b"UNLINK" } else { b"DEL" };
+                db.propagate_removal(&[name, &key], std::iter::empty());
                 db.changed(EventClasses::EVICTED, "evicted", &key);
             }
         });

@@ -201,7 +201,8 @@ impl Db {
     fn expire(&mut self, hash: u64, key: &[u8]) {
         if self.remove_hashed(hash, key, self.lazy_freeing.expired) {
             self.figures.expired_keys += 1;
-            self.of_its_own(&[if self.lazy_freeing.expired { b"UNLINK" } else { b"DEL" }, key]);
+            let name: &[u8] = if self.lazy_freeing.expired { b"UNLINK" } else { b"DEL" };
+            self.propagate_removal(&[name, key], std::iter::empty());
             self.changed(EventClasses::EXPIRED, "expired", key);
         }
     }

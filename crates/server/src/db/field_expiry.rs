@@ -86,7 +86,7 @@ impl Db {
     pub(super) fn record_expired_fields(&mut self, key: &[u8], expired: &ExpiredFields) {
         self.count_expired_fields(expired.removed.len());
         let names = expired.removed.iter().map(Vec::as_slice);
-        self.of_its_own(&[&b"HDEL"[..], key].into_iter().chain(names).collect::<Vec<_>>());
+        self.propagate_removal(&[b"HDEL", key], names);
         self.event(EventClasses::HASH, "hexpired", key);
         if std::mem::take(&mut self.emptied) {
             return self.changed(EventClasses::GENERIC, "del", key);
@@ -130,8 +130,7 @@ impl Db {
         self.count_expired_fields(removed);
         if removed > 0 {
             let names = fields.iter().map(Vec::as_slice);
-            let arguments: Vec<&[u8]> = [&b"HDEL"[..], key].into_iter().chain(names).collect();
-            self.of_its_own(&arguments);
+            self.propagate_removal(&[b"HDEL", key], names);
         }
         self.event(EventClasses::EXPIRED, "hexpired", key);
         if std::mem::take(&mut self.emptied) {

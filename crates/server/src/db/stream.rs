@@ -14,7 +14,7 @@ use structures::stream::{self as log, NodeLimits};
 use structures::unaligned_box::UnalignedBox;
 use wire::reply::ReplyBuffer;
 
-pub use rewrite::claim;
+pub use rewrite::with_claim;
 pub use structures::stream::{
     AppendError, Consumer, ConsumerId, Direction, Entry, Group, Pending, StreamId, TrimTo,
 };

@@ -4,7 +4,6 @@ use super::Executor;
 use super::persistence::Answer;
 use crate::command::Origin;
 use crate::config::AppendFsync;
-use crate::db::Effect;
 use crate::error::{ClientError, NO_LOG_TO_WAIT_FOR, on_the_wire};
 use crate::persist::aof::manifest::{self, Names};
 use crate::persist::aof::rewrite::write_commands;
@@ -233,7 +232,7 @@ impl Executor {
         Ok(())
     }
 
-    fn timestamp_s(&self) -> Option<i64> {
+    pub(super) fn timestamp_s(&self) -> Option<i64> {
         self.server.config.aof_timestamp_enabled.then(|| self.now_s())
     }
 
@@ -286,7 +285,7 @@ impl Executor {
         // A rewrite that began before knows nothing of what has changed since.
         self.end_rewrite();
         // What a transaction has done before is in the base, and must not be told again.
-        self.unit.clear();
+        self.db.change_log.end_unit();
         self.server.clients.forget_log();
         self.disk.aof = Some(Aof { waits_for_rewrite: true, ..log });
         if self.disk.child.as_ref().is_some_and(|child| child.purpose == Purpose::Snapshot) {
@@ -361,14 +360,6 @@ impl Executor {
         (figures.rewriting, figures.rewrite_started_s) = (false, None);
         self.disk.rewrites.scheduled = false;
         self.note_log();
-    }
-
-    /// Adds a change to what is going to be written.
-    pub(super) fn append(&mut self, effect: &Effect) {
-        let timestamp_s = self.timestamp_s();
-        if let Some(log) = &mut self.disk.aof {
-            log.appender.add(effect.db_index, timestamp_s, effect.arguments.iter().map(Vec::as_slice));
-        }
     }
 
     /// Brings what has been added to the file, before anybody is told that it is done.

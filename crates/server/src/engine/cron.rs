@@ -128,8 +128,7 @@ impl Executor {
         let started_us = self.clock.monotonic_us();
         let deadline_us = started_us + budget_us;
         self.db.begin(0, self.server.now.unix_ms());
-        self.db.change_log.listening = self.server.listens_to_changes();
-        self.db.change_log.recording = self.disk.aof.is_some();
+        self.begin_changes(false);
         let interrupted = self.expire_until(deadline_us);
         let ended_us = self.clock.monotonic_us();
         if interrupted {
@@ -148,7 +147,7 @@ impl Executor {
         let mut cycle = self.db.begin_expire_cycle(self.expire_effort());
         let interrupted = loop {
             let goes_on = self.db.expire_step(&mut self.expire_cursor, &mut cycle);
-            self.propagate_removals();
+            self.feed_removals();
             self.apply_effects(None);
             self.free_discarded();
             if !goes_on {

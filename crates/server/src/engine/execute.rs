@@ -216,12 +216,10 @@ impl Executor {
         origin: Origin,
     ) -> Next {
         let command = self.server.registry.row(id);
-        self.db.change_log.listening = self.server.listens_to_changes();
+        self.begin_changes(origin.replayed);
         let client = &self.server.clients[handle];
         self.db.access.no_touch = client.no_touch;
         let import_mode = self.server.config.import_mode;
-        self.db.change_log.recording = self.disk.aof.is_some() && !origin.replayed;
-        let dirty_before = self.db.change_log.dirty;
         // What a write finds expired is removed, and told as that: whoever repeats the write sees what is expired.
         self.db.keep_expired_keys = (self.server.pause.is_some() || import_mode) && !command.is(flag::WRITE);
         self.db.show_expired_keys =
@@ -249,7 +247,7 @@ impl Executor {
             self.fail(error, reply);
         }
         self.db.forget_plan();
-        self.propagate(handle, command, args, origin, self.db.change_log.dirty.saturating_sub(dirty_before));
+        self.propagate(handle, command, args, origin);
         self.apply_effects(Some(handle));
         // After what it has changed, for a read may do that too (PFCOUNT, a key that was expired).
         self.remember_read_keys(handle, command, args, origin);

@@ -75,8 +75,7 @@ impl Executor {
         let started_us = self.clock.monotonic_us();
         let deadline_us = started_us.saturating_add(time_limit_us(config.maxmemory_eviction_tenacity));
         self.db.begin(0, self.server.now.unix_ms());
-        self.db.change_log.listening = self.server.listens_to_changes();
-        self.db.change_log.recording = self.disk.aof.is_some();
+        self.begin_changes(false);
         let mut excess_bytes = self.excess_bytes();
         let room = loop {
             let mut all_evicted = false;
@@ -88,7 +87,7 @@ impl Executor {
                     break;
                 }
             }
-            self.propagate_removals();
+            self.feed_removals();
             self.apply_effects(None);
             self.free_discarded();
             if excess_bytes <= goal_bytes || self.excess_bytes() <= goal_bytes {

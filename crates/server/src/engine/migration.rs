@@ -32,8 +32,7 @@ impl Executor {
                 }
             }
             if told.len() > 1 {
-                let db_index = self.db.selected();
-                self.db.change_log.instead(db_index, &told);
+                self.db.propagate_as(&told);
             }
         }
         match outcome.failure {

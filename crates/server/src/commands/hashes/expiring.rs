@@ -94,8 +94,9 @@ fn expire(ctx: &mut Context<'_>, args: Args<'_>, unit: ExpiryUnit) -> Outcome {
 
 /// A time that has passed is told as the removal that it was: whoever repeats the command may have another clock.
 fn tell_removed<'a>(ctx: &mut Context<'_>, key: &'a [u8], fields: impl Iterator<Item = &'a [u8]>) {
-    if ctx.db.change_log.recording {
-        ctx.db.instead(&[&b"HDEL"[..], key].into_iter().chain(fields).collect::<Vec<_>>());
+    if ctx.db.change_log.is_recording() {
+        let fields: Vec<&[u8]> = fields.collect();
+        ctx.db.propagate_as_list(&[b"HDEL", key], fields.into_iter());
     }
 }
 

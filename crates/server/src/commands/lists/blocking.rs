@@ -76,7 +76,7 @@ fn move_or_wait(ctx: &mut Context<'_>, args: Args<'_>, ends: (End, End), timeout
     }
     if !source_is_other && move_element(ctx, from, to, ends)? {
         let name = |end: End| -> &[u8] { if end == End::Left { b"LEFT" } else { b"RIGHT" } };
-        ctx.db.instead(&[b"LMOVE", from, to, name(ends.0), name(ends.1)]);
+        ctx.db.propagate_as(&[b"LMOVE", from, to, name(ends.0), name(ends.1)]);
         return Ok(());
     }
     if !wait_for(ctx, std::iter::once(from), timeout_us) {

@@ -23,9 +23,9 @@ pub(super) fn popped(ctx: &mut Context<'_>, key: &[u8], end: End, count: usize) 
     ctx.db.change_log.add_dirty((count as u64).saturating_sub(1));
     // Propagated as what it did, whichever keys it was to look at and however long it was to wait.
     let told = matches!(ctx.command.name, "blpop" | "brpop" | "lmpop" | "blmpop");
-    if told && ctx.db.change_log.recording {
+    if told && ctx.db.change_log.is_recording() {
         let name: &[u8] = if end == End::Left { b"LPOP" } else { b"RPOP" };
-        ctx.db.instead(&[name, key, count.to_string().as_bytes()]);
+        ctx.db.propagate_as(&[name, key, count.to_string().as_bytes()]);
     }
 }
 

@@ -204,21 +204,20 @@ pub(super) fn xadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 /// The entry is told with the id that it got.
 fn tell_added(db: &mut Db, key: &[u8], id: StreamId, items: Args<'_>) {
-    if !db.change_log.recording {
+    if !db.change_log.is_recording() {
         return;
     }
     let id = id.to_string();
-    let arguments = [&b"XADD"[..], key, id.as_bytes()].into_iter().chain(items.iter());
-    db.instead(&arguments.collect::<Vec<_>>());
+    db.propagate_as_list(&[b"XADD", key, id.as_bytes()], items.iter());
 }
 
 /// A trim is told as what it left: another server's nodes may end elsewhere.
 fn tell_trimmed(db: &mut Db, key: &[u8]) {
-    if !db.change_log.recording {
+    if !db.change_log.is_recording() {
         return;
     }
     let len = db.stored::<Stream>(key).map_or(0, |stream| stream.len());
-    db.instead(&[b"XTRIM", key, b"MAXLEN", b"=", len.to_string().as_bytes()]);
+    db.propagate_as(&[b"XTRIM", key, b"MAXLEN", b"=", len.to_string().as_bytes()]);
 }
 
 pub(super) fn xtrim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

@@ -283,7 +283,7 @@ pub(super) fn xclaim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 fn tell_claimed(db: &mut Db, key: &[u8], who: (&[u8], &[u8]), taken: &[StreamId], gone: &[StreamId]) {
     tell_pending(db, key, who.0, taken);
     for id in gone {
-        db.instead(&[b"XACK", key, who.0, id.to_string().as_bytes()]);
+        db.propagate_as(&[b"XACK", key, who.0, id.to_string().as_bytes()]);
     }
 }
 

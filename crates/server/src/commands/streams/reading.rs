@@ -4,7 +4,7 @@ use super::{ids, no_group};
 use crate::command::args::OwnedArgs;
 use crate::command::{Args, Context, Outcome};
 use crate::commands::timeout::milliseconds;
-use crate::db::stream::{Direction, Stream, StreamId, claim, reply_entry, reply_id};
+use crate::db::stream::{Direction, Stream, StreamId, reply_entry, reply_id, with_claim};
 use crate::db::{Db, EventClasses};
 use crate::error::{ClientError, quoted};
 use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
@@ -311,7 +311,7 @@ pub(super) fn see_consumer(
     let (has_any, is_new) = seen.flatten().unwrap_or_default();
     if is_new {
         ctx.db.event(EventClasses::STREAM, "xgroup-createconsumer", key);
-        ctx.db.instead(&[b"XGROUP", b"CREATECONSUMER", key, group, consumer]);
+        ctx.db.propagate_as(&[b"XGROUP", b"CREATECONSUMER", key, group, consumer]);
         ctx.db.change_log.add_dirty(1);
     }
     Ok(has_any)
@@ -342,7 +342,7 @@ fn answer_new(ctx: &mut Context<'_>, key: &[u8], who: (&[u8], &[u8]), reading: &
 /// Tells for whom entries are pending now, and since when.
 pub(super) fn tell_pending(db: &mut Db, key: &[u8], group: &[u8], ids: &[StreamId]) {
     db.change_log.not_verbatim();
-    if !db.change_log.recording {
+    if !db.change_log.is_recording() {
         return;
     }
     for &id in ids {
@@ -350,21 +350,21 @@ pub(super) fn tell_pending(db: &mut Db, key: &[u8], group: &[u8], ids: &[StreamI
         let Some(state) = state else { return };
         let Some(pending) = state.pending(id) else { continue };
         let consumer = state.consumer(pending.consumer).name();
-        let claim = claim(key, group, consumer, id, pending.delivered_ms, pending.deliveries);
-        db.instead(&claim.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        let consumer = consumer.to_vec();
+        with_claim(key, group, &consumer, id, pending, |claim| db.propagate_as(claim));
     }
 }
 
 /// Tells how far a group has read.
 pub(super) fn tell_position(db: &mut Db, key: &[u8], group: &[u8]) {
     db.change_log.not_verbatim();
-    if !db.change_log.recording {
+    if !db.change_log.is_recording() {
         return;
     }
     let Some(state) = db.stored::<Stream>(key).and_then(|stream| stream.group(group)) else { return };
     let last_id = state.last_id.to_string();
     let read = state.entries_read.map_or(-1, |read| read as i64).to_string();
-    db.instead(&[b"XGROUP", b"SETID", key, group, last_id.as_bytes(), b"ENTRIESREAD", read.as_bytes()]);
+    db.propagate_as(&[b"XGROUP", b"SETID", key, group, last_id.as_bytes(), b"ENTRIESREAD", read.as_bytes()]);
 }
 
 /// Answers again what is pending for the consumer; entries that are gone have no fields.

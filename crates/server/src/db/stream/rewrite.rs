@@ -1,6 +1,6 @@
 //! Streams as commands.
 
-use super::{Group, Stream, StreamId};
+use super::{Group, Pending, Stream, StreamId};
 use crate::db::rewrite::CommandSink;
 use std::io;
 
@@ -50,22 +50,23 @@ fn rewrite_group(sink: &mut CommandSink<'_>, key: &[u8], name: &[u8], group: &Gr
     }
     for (id, pending) in group.pending_from(StreamId::MIN) {
         let consumer = group.consumer(pending.consumer).name();
-        send(sink, &claim(key, name, consumer, id, pending.delivered_ms, pending.deliveries))?;
+        with_claim(key, name, consumer, id, pending, |claim| sink(claim))?;
     }
     Ok(())
 }
 
-/// The command that makes an entry pending exactly so.
-pub fn claim(
+/// Gives `take` the command that makes an entry pending exactly so.
+pub fn with_claim<R>(
     key: &[u8],
     group: &[u8],
     consumer: &[u8],
     id: StreamId,
-    delivered_ms: i64,
-    deliveries: u64,
-) -> Vec<Vec<u8>> {
-    let (id, time, count) = (id.to_string(), delivered_ms.to_string(), deliveries.to_string());
-    let arguments: [&[u8]; 12] = [
+    pending: Pending,
+    take: impl FnOnce(&[&[u8]]) -> R,
+) -> R {
+    let id = id.to_string();
+    let (time, count) = (pending.delivered_ms.to_string(), pending.deliveries.to_string());
+    take(&[
         b"XCLAIM",
         key,
         group,
@@ -78,6 +79,5 @@ pub fn claim(
         count.as_bytes(),
         b"JUSTID",
         b"FORCE",
-    ];
-    arguments.iter().map(|argument| argument.to_vec()).collect()
+    ])
 }

@@ -5,6 +5,7 @@ use crate::sys::world::{File, World};
 use std::io;
 use std::sync::Arc;
 use wire::aof::{write_command, write_timestamp};
+use wire::number::i64_text;
 
 /// An increment that is open, and what has not been written to it yet.
 pub struct Appender {
@@ -80,27 +81,18 @@ impl Appender {
         self.synced.max(self.fsyncer.synced())
     }
 
-    /// Adds a command to the buffer.
-    pub fn add<'a>(
-        &mut self,
-        db_index: usize,
-        timestamp_s: Option<i64>,
-        arguments: impl ExactSizeIterator<Item = &'a [u8]>,
-    ) {
+    /// Adds whole commands, encoded, that are about one database to the buffer.
+    pub fn add(&mut self, db_index: usize, timestamp_s: Option<i64>, commands: &[u8]) {
         if let Some(unix_s) = timestamp_s.filter(|&unix_s| unix_s > self.noted_s) {
             self.noted_s = unix_s;
             write_timestamp(&mut self.buffer, unix_s).expect("memory takes all that is written");
         }
         if self.selected != Some(db_index) {
             self.selected = Some(db_index);
-            let index = db_index.to_string();
-            self.add_plain([&b"SELECT"[..], index.as_bytes()].into_iter());
+            let select = [&b"SELECT"[..], &i64_text(db_index as i64)];
+            write_command(&mut self.buffer, select.into_iter()).expect("memory takes all that is written");
         }
-        self.add_plain(arguments);
-    }
-
-    fn add_plain<'a>(&mut self, arguments: impl ExactSizeIterator<Item = &'a [u8]>) {
-        write_command(&mut self.buffer, arguments).expect("memory takes all that is written");
+        self.buffer.extend_from_slice(commands);
     }
 
     /// Writes the buffer to the file. After an error the file ends where it did before, and the buffer stays.
