@@ -241,10 +241,21 @@ impl Db {
         self.inspect(key).map(|value| value.memory_bytes())
     }
 
-    /// Says that the key has changed: `class` and `event` are the keyspace notification's.
+    /// Records that the key has changed: `class` and `event` are the keyspace notification's.
     #[inline]
     pub fn changed(&mut self, class: EventClasses, event: &'static str, key: &[u8]) {
-        self.change_log.changed(self.selected, class, event, key);
+        self.changed_many(class, event, key, 1);
+    }
+
+    /// As [`Db::changed`], for what is part of another change and does not count on its own.
+    pub fn changed_too(&mut self, class: EventClasses, event: &'static str, key: &[u8]) {
+        self.changed_many(class, event, key, 0);
+    }
+
+    /// As [`Db::changed`], for so many elements of the key's value, each of which counts.
+    #[inline]
+    pub fn changed_many(&mut self, class: EventClasses, event: &'static str, key: &[u8], elements: u64) {
+        self.change_log.changed(self.selected, class, event, key, elements);
         if std::mem::take(&mut self.emptied) {
             // That the key is gone is part of the change, which counts once.
             self.change_log.event(self.selected, EventClasses::GENERIC, "del", key);

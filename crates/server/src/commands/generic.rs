@@ -218,8 +218,7 @@ fn rename_unless(
     if let Some(entry) = ctx.db.take(from) {
         ctx.db.put_owned(to, entry);
         ctx.db.changed(EventClasses::GENERIC, "rename_from", from);
-        ctx.db.changed(EventClasses::GENERIC, "rename_to", to);
-        ctx.db.change_log.count_together(1);
+        ctx.db.changed_too(EventClasses::GENERIC, "rename_to", to);
     }
     Ok(Some(true))
 }
@@ -242,8 +241,7 @@ fn move_key(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if movable && let Some(entry) = ctx.db.take(key) {
         ctx.db.with_database(target, |db| db.put_owned(key, entry));
         ctx.db.changed(EventClasses::GENERIC, "move_from", key);
-        ctx.db.with_database(target, |db| db.changed(EventClasses::GENERIC, "move_to", key));
-        ctx.db.change_log.count_together(1);
+        ctx.db.with_database(target, |db| db.changed_too(EventClasses::GENERIC, "move_to", key));
     }
     ctx.reply.integer(movable.into());
     Ok(())

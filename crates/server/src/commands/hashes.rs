@@ -331,8 +331,7 @@ fn set_pairs(ctx: &mut Context<'_>, args: Args<'_>, command: &str) -> Result<i64
         }
         added
     })?;
-    ctx.db.changed(EventClasses::HASH, "hset", key);
-    ctx.db.change_log.add_dirty(args.len() as u64 / 2 - 2);
+    ctx.db.changed_many(EventClasses::HASH, "hset", key, args.len() as u64 / 2 - 1);
     Ok(added)
 }
 

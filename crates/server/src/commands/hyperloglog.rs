@@ -82,8 +82,7 @@ fn pfadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         ((updates, result), updates > 0)
     })?;
     if updates > 0 {
-        ctx.db.changed(EventClasses::STRING, "pfadd", key);
-        ctx.db.change_log.add_dirty(updates - 1);
+        ctx.db.changed_many(EventClasses::STRING, "pfadd", key, updates);
     }
     result?;
     ctx.reply.integer((updates > 0).into());

@@ -187,8 +187,7 @@ fn push(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
         args.from(2).iter().for_each(|element| list.push(end, element));
         list.len()
     })?;
-    ctx.db.changed(EventClasses::LIST, push_event(end), key);
-    ctx.db.change_log.add_dirty(args.len() as u64 - 3);
+    ctx.db.changed_many(EventClasses::LIST, push_event(end), key, args.len() as u64 - 2);
     ctx.reply.integer(len as i64);
     Ok(())
 }
@@ -304,8 +303,7 @@ fn ltrim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         // It is told, but nothing has changed for those who watch the key or hold a copy.
         Some(0) => ctx.db.event(EventClasses::LIST, "ltrim", key),
         Some(removed) => {
-            ctx.db.changed(EventClasses::LIST, "ltrim", key);
-            ctx.db.change_log.add_dirty(removed as u64 - 1);
+            ctx.db.changed_many(EventClasses::LIST, "ltrim", key, removed as u64);
         }
     }
     ctx.reply.ok();
@@ -330,8 +328,7 @@ fn lrem(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         })?
         .unwrap_or(0);
     if removed > 0 {
-        ctx.db.changed(EventClasses::LIST, "lrem", key);
-        ctx.db.change_log.add_dirty(removed - 1);
+        ctx.db.changed_many(EventClasses::LIST, "lrem", key, removed);
     }
     ctx.reply.integer(removed as i64);
     Ok(())

@@ -135,8 +135,7 @@ fn sadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         args.from(2).iter().filter(|member| set.add(member, &context)).count()
     })?;
     if added > 0 {
-        ctx.db.changed(EventClasses::SET, "sadd", key);
-        ctx.db.change_log.add_dirty(added as u64 - 1);
+        ctx.db.changed_many(EventClasses::SET, "sadd", key, added as u64);
     }
     ctx.reply.integer(added as i64);
     Ok(())
@@ -149,8 +148,7 @@ fn srem(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         .change(key, |set: &mut Set, _| args.from(2).iter().filter(|member| set.remove(member)).count())?;
     let removed = removed.unwrap_or(0);
     if removed > 0 {
-        ctx.db.changed(EventClasses::SET, "srem", key);
-        ctx.db.change_log.add_dirty(removed as u64 - 1);
+        ctx.db.changed_many(EventClasses::SET, "srem", key, removed as u64);
     }
     ctx.reply.integer(removed as i64);
     Ok(())
@@ -237,8 +235,7 @@ fn spop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let popped = popped.unwrap_or_default();
     if !popped.is_empty() {
         tell_removed(ctx.db, key, &popped);
-        ctx.db.changed(EventClasses::SET, "spop", key);
-        ctx.db.change_log.add_dirty(popped.len() as u64 - 1);
+        ctx.db.changed_many(EventClasses::SET, "spop", key, popped.len() as u64);
     }
     if count.is_none() {
         ctx.reply.bulk_or_null(popped.first().map(Vec::as_slice));

@@ -348,8 +348,7 @@ fn store(ctx: &mut Context<'_>, sorting: &Sorting, options: &Options<'_>, destin
     let len = list.len();
     tell_stored(ctx.db, &list, destination);
     if ctx.db.store_collection(destination, list) {
-        ctx.db.changed(EventClasses::LIST, "sortstore", destination);
-        ctx.db.change_log.add_dirty(len as u64 - 1);
+        ctx.db.changed_many(EventClasses::LIST, "sortstore", destination, len as u64);
     }
     ctx.reply.integer(len as i64);
 }

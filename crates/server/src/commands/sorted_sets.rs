@@ -188,8 +188,12 @@ pub(super) fn add<'a>(
         ctx.db.change_or_create(key, &mut run)?;
     }
     if new + changed > 0 {
-        ctx.db.changed(EventClasses::ZSET, if options.increment { "zincr" } else { "zadd" }, key);
-        ctx.db.change_log.add_dirty(new + changed - 1);
+        ctx.db.changed_many(
+            EventClasses::ZSET,
+            if options.increment { "zincr" } else { "zadd" },
+            key,
+            new + changed,
+        );
     }
     if let Some(error) = error {
         return Err(error);
@@ -209,8 +213,7 @@ fn zrem(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     })?;
     let removed = removed.unwrap_or(0);
     if removed > 0 {
-        ctx.db.changed(EventClasses::ZSET, "zrem", key);
-        ctx.db.change_log.add_dirty(removed as u64 - 1);
+        ctx.db.changed_many(EventClasses::ZSET, "zrem", key, removed as u64);
     }
     ctx.reply.integer(removed as i64);
     Ok(())

@@ -294,8 +294,7 @@ fn xdel(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         .change(key, |stream: &mut Stream, _| wanted.into_iter().filter(|&id| stream.delete(id)).count())?;
     let deleted = deleted.unwrap_or(0);
     if deleted > 0 {
-        ctx.db.changed(EventClasses::STREAM, "xdel", key);
-        ctx.db.change_log.add_dirty(deleted as u64 - 1);
+        ctx.db.changed_many(EventClasses::STREAM, "xdel", key, deleted as u64);
     }
     ctx.reply.integer(deleted as i64);
     Ok(())

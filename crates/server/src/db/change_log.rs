@@ -84,9 +84,17 @@ impl ChangeLog {
         self.recording
     }
 
+    /// `count` of them, for those who count changes.
     #[inline]
-    pub fn changed(&mut self, db_index: usize, class: EventClasses, event: &'static str, key: &[u8]) {
-        self.dirty += 1;
+    pub(super) fn changed(
+        &mut self,
+        db_index: usize,
+        class: EventClasses,
+        event: &'static str,
+        key: &[u8],
+        count: u64,
+    ) {
+        self.dirty += count;
         self.audit.key_said(db_index, key);
         if self.listening {
             self.changes.push(Change::Key { db_index, class, event, key: key.into() });
@@ -117,14 +125,10 @@ impl ChangeLog {
         }
     }
 
-    /// Counts further elements changed by a change already said.
+    /// Records changes that nobody who watches a key hears of: of a stream's groups, of libraries. Save points count
+    /// them, and who keeps a copy must have them.
     pub fn add_dirty(&mut self, n: u64) {
         self.dirty += n;
-    }
-
-    /// `n` changes that have been said belong to others that were said with them, and do not count on their own.
-    pub fn count_together(&mut self, n: u64) {
-        self.dirty -= n;
     }
 
     #[inline]

@@ -133,8 +133,7 @@ fn change(ctx: &mut Context<'_>, key: &[u8], operations: &[Operation], len_min: 
         ((grown, changes), grown || changes > 0)
     })?;
     if changes > 0 {
-        ctx.db.changed(EventClasses::STRING, "setbit", key);
-        ctx.db.change_log.add_dirty(changes - 1);
+        ctx.db.changed_many(EventClasses::STRING, "setbit", key, changes);
     } else if grown {
         // Every write failed, but the string has been made long enough for them.
         let selected = ctx.db.selected();

@@ -157,8 +157,7 @@ fn store(
     let count = set.len();
     if ctx.db.store_collection(target, set) {
         let event = if variant == Variant::SearchStore { "geosearchstore" } else { "georadiusstore" };
-        ctx.db.changed(EventClasses::ZSET, event, target);
-        ctx.db.change_log.add_dirty(count as u64 - 1);
+        ctx.db.changed_many(EventClasses::ZSET, event, target, count as u64);
     }
     ctx.reply.integer(count as i64);
     Ok(())

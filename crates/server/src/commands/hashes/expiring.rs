@@ -81,8 +81,7 @@ fn expire(ctx: &mut Context<'_>, args: Args<'_>, unit: ExpiryUnit) -> Outcome {
     ctx.db.count_expired_fields(removed);
     if changed > 0 {
         let event = if removed > 0 { "hexpired" } else { "hexpire" };
-        ctx.db.changed(EventClasses::HASH, event, key);
-        ctx.db.change_log.add_dirty(changed as u64 - 1);
+        ctx.db.changed_many(EventClasses::HASH, event, key, changed as u64);
     }
     if removed > 0 {
         let is_removed = |(field, result)| (result == REMOVED).then_some(field);
@@ -127,8 +126,7 @@ pub(super) fn hpersist(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let results = results.unwrap_or_else(|| vec![NO_FIELD; fields.len()]);
     let changed = results.iter().filter(|&&result| result == DONE).count();
     if changed > 0 {
-        ctx.db.changed(EventClasses::HASH, "hpersist", key);
-        ctx.db.change_log.add_dirty(changed as u64 - 1);
+        ctx.db.changed_many(EventClasses::HASH, "hpersist", key, changed as u64);
     }
     answer_integers(ctx, &results);
     Ok(())
@@ -236,8 +234,7 @@ pub(super) fn hgetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     };
     if changed > 0 {
         ctx.db.count_expired_fields(if then == Then::Remove { changed } else { 0 });
-        ctx.db.changed(EventClasses::HASH, then.event(), key);
-        ctx.db.change_log.add_dirty(changed as u64 - 1);
+        ctx.db.changed_many(EventClasses::HASH, then.event(), key, changed as u64);
         if then == Then::Remove {
             tell_removed(ctx, key, fields.iter());
         }
@@ -297,8 +294,7 @@ pub(super) fn say_removed(
     if removed == 0 {
         return;
     }
-    ctx.db.changed(EventClasses::HASH, "hdel", key);
-    ctx.db.change_log.add_dirty(removed as u64 - 1);
+    ctx.db.changed_many(EventClasses::HASH, "hdel", key, removed as u64);
     if !kept.is_empty() {
         let others = (0..fields.len()).filter(|at| kept.binary_search(at).is_err());
         tell_removed(ctx, key, others.map(|at| fields.at(at)));
@@ -373,8 +369,7 @@ fn set_until(ctx: &mut Context<'_>, key: &[u8], expiry: FieldExpiry, pairs: Args
             hash.set(pairs.at(at), pairs.at(at + 1), expiry, &mut context);
         }
     })?;
-    ctx.db.changed(EventClasses::HASH, "hset", key);
-    ctx.db.change_log.add_dirty(pairs.len() as u64 / 2 - 1);
+    ctx.db.changed_many(EventClasses::HASH, "hset", key, pairs.len() as u64 / 2);
     if matches!(expiry, FieldExpiry::At(_)) {
         ctx.db.event(EventClasses::HASH, "hexpire", key);
     }
@@ -395,8 +390,7 @@ fn set_in_the_past(ctx: &mut Context<'_>, key: &[u8], key_is: Existence, pairs: 
     ctx.db.event(EventClasses::HASH, "hset", key);
     ctx.db.event(EventClasses::HASH, "hexpire", key);
     if removed > 0 {
-        ctx.db.changed(EventClasses::HASH, "hexpired", key);
-        ctx.db.change_log.add_dirty(removed as u64 - 1);
+        ctx.db.changed_many(EventClasses::HASH, "hexpired", key, removed as u64);
         tell_removed(ctx, key, pairs.iter().step_by(2));
         return Ok(());
     }

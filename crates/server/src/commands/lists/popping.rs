@@ -19,8 +19,7 @@ pub(super) fn end_at(args: Args<'_>, index: usize) -> Result<End, ClientError> {
 /// Says that elements were taken off an end.
 pub(super) fn popped(ctx: &mut Context<'_>, key: &[u8], end: End, count: usize) {
     let event = if end == End::Left { "lpop" } else { "rpop" };
-    ctx.db.changed(EventClasses::LIST, event, key);
-    ctx.db.change_log.add_dirty((count as u64).saturating_sub(1));
+    ctx.db.changed_many(EventClasses::LIST, event, key, count as u64);
     // Propagated as what it did, whichever keys it was to look at and however long it was to wait.
     let told = matches!(ctx.command.name, "blpop" | "brpop" | "lmpop" | "blmpop");
     if told && ctx.db.change_log.is_recording() {
@@ -158,9 +157,8 @@ pub(super) fn move_element(
             list.shrunk(context.limits);
             element
         })?;
-        ctx.db.changed(EventClasses::LIST, push_event(pushed_to), to);
+        ctx.db.changed_too(EventClasses::LIST, push_event(pushed_to), to);
         popped(ctx, from, taken_from, 1);
-        ctx.db.change_log.count_together(1);
         ctx.reply.bulk_or_null(element.as_deref());
         return Ok(true);
     }
@@ -171,10 +169,9 @@ pub(super) fn move_element(
         list.expect(1, element.len(), context.limits);
         list.push(pushed_to, &element);
     })?;
-    ctx.db.changed(EventClasses::LIST, push_event(pushed_to), to);
+    ctx.db.changed_too(EventClasses::LIST, push_event(pushed_to), to);
     ctx.db.put_emptied(emptied);
     popped(ctx, from, taken_from, 1);
-    ctx.db.change_log.count_together(1);
     ctx.reply.bulk(&element);
     Ok(true)
 }

@@ -66,12 +66,11 @@ fn pop_from(ctx: &mut Context<'_>, key: &[u8], end: End, count: usize, shape: Sh
     })?;
     if taken.is_some_and(|taken| taken > 0) {
         let event = if end == End::Min { "zpopmin" } else { "zpopmax" };
-        ctx.db.changed(EventClasses::ZSET, event, key);
+        ctx.db.changed_many(EventClasses::ZSET, event, key, taken.unwrap_or(1) as u64);
         if ctx.db.change_log.is_recording() && !matches!(ctx.command.name, "zpopmin" | "zpopmax") {
             let name: &[u8] = if end == End::Min { b"ZPOPMIN" } else { b"ZPOPMAX" };
             ctx.db.propagate_as(&[name, key, taken.unwrap_or(1).to_string().as_bytes()]);
         }
-        ctx.db.change_log.add_dirty(taken.unwrap_or(1) as u64 - 1);
     }
     Ok(())
 }

@@ -241,8 +241,7 @@ fn remove(ctx: &mut Context<'_>, args: Args<'_>, by: By, event: &'static str) ->
     })?;
     let removed = removed.unwrap_or(0);
     if removed > 0 {
-        ctx.db.changed(EventClasses::ZSET, event, key);
-        ctx.db.change_log.add_dirty(removed as u64 - 1);
+        ctx.db.changed_many(EventClasses::ZSET, event, key, removed as u64);
     }
     ctx.reply.integer(removed as i64);
     Ok(())

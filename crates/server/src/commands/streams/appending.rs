@@ -238,8 +238,7 @@ pub(super) fn xtrim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         .unwrap_or(0);
     if trimmed > 0 {
         tell_trimmed(ctx.db, key);
-        ctx.db.changed(EventClasses::STREAM, "xtrim", key);
-        ctx.db.change_log.add_dirty(trimmed - 1);
+        ctx.db.changed_many(EventClasses::STREAM, "xtrim", key, trimmed);
     }
     ctx.reply.integer(trimmed as i64);
     Ok(())

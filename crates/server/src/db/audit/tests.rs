@@ -1,4 +1,3 @@
-use super::*;
 use crate::config::EventClasses;
 use crate::db::Db;
 use crate::db::list::{End, List};
