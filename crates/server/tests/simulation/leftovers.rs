@@ -1,8 +1,10 @@
-//! Increments that a base has taken the place of, and that are still there: numbers begin again at one.
+//! What processes leave that end before their work is done: increments that a base has taken the place of, which are
+//! still there while numbers begin again at one, and starts that were killed.
 
 use crate::forks::Bench;
 use crate::world::{Disk, End};
 use server::config::{AppendFsync, Config};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 fn config() -> Config {
@@ -40,4 +42,22 @@ fn an_increment_that_is_kept_as_history_is_not_gone_on_with() {
     assert_eq!(bench.ask("CONFIG SET aof-disable-auto-gc no"), "+OK\r\n");
     disk.restart(End::Killed);
     assert_eq!(Bench::on(disk, config).ask("LLEN list"), ":2\r\n");
+}
+
+#[test]
+fn what_a_killed_start_has_left_does_not_go_with_the_next_power_cut() {
+    for calls in 0.. {
+        let disk = Arc::new(Disk::new(calls));
+        disk.end_after(calls, End::Killed);
+        let start = || drop(Bench::on(disk.clone(), config()));
+        let is_whole = catch_unwind(AssertUnwindSafe(start)).is_ok();
+        disk.restart(End::Killed);
+        assert_eq!(Bench::on(disk.clone(), config()).ask("SET key value"), "+OK\r\n", "{calls}");
+        disk.restart(End::PowerCut);
+        assert_eq!(Bench::on(disk, config()).ask("GET key"), "$5\r\nvalue\r\n", "{calls}");
+        if is_whole {
+            assert!(calls > 10, "{calls}");
+            break;
+        }
+    }
 }

@@ -277,10 +277,12 @@ impl Manifest {
 /// not inherit: one that outlives a server which was killed does not keep the next from starting.
 pub fn lock(names: &Names) -> Result<File, FileError> {
     match names.world.create_directory(&names.directory) {
-        Ok(()) => file::sync_directory_of(&names.world, &names.directory)?,
+        Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(failed("Can't open or create append-only dir", &names.directory)(error)),
     }
+    // Also of one that was there: a process that was killed may have made it, and no more.
+    file::sync_directory_of(&names.world, &names.directory)?;
     let path = names.path(&names.with(".lock"));
     let file = names.world.open(&path, Open::Append).map_err(failed("Can't open or create", &path))?;
     let locked = names.world.lock(&file);
