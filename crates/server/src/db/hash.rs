@@ -13,8 +13,7 @@ use super::object::StringValue;
 use std::collections::HashSet;
 use structures::hash::HashSeed;
 use structures::listpack::{Listpack, Position};
-use structures::packed_map::{Expiry, PackedMap, Probe};
-use structures::prefetch::prefetch_object;
+use structures::packed_map::{Expiry, PackedMap};
 use structures::random::Random;
 use structures::unaligned_box::UnalignedBox;
 
@@ -76,30 +75,6 @@ impl Hash {
     /// Whether any field expires.
     pub fn has_expiring(&self) -> bool {
         matches!(&self.encoding, Encoding::Packed(map) if map.expiring_len() > 0)
-    }
-
-    /// Asks for what the value points at; whether more can be fetched once that has come.
-    #[inline]
-    pub fn prefetch_head(&self) -> bool {
-        match &self.encoding {
-            Encoding::Compact(list) => {
-                list.prefetch();
-                false
-            }
-            Encoding::Packed(map) => {
-                prefetch_object(&**map);
-                true
-            }
-        }
-    }
-
-    /// A lookup of the field in steps; none where the head is all there is to fetch.
-    #[inline]
-    pub fn probe(&self, field: &[u8]) -> Option<Probe<'_>> {
-        match &self.encoding {
-            Encoding::Compact(_) => None,
-            Encoding::Packed(map) => Some(map.probe(map.hash(field))),
-        }
     }
 
     #[inline]

@@ -7,7 +7,6 @@ use super::collection::{Collection, EncodingLimits};
 use super::object::StringValue;
 use structures::hash::HashSeed;
 use structures::packed_list::{Direction, NodeContents, PackedList};
-use structures::prefetch::prefetch_object;
 use structures::unaligned_box::UnalignedBox;
 
 /// Which end of a list.
@@ -40,19 +39,6 @@ impl Collection for List {
 impl List {
     pub fn len(&self) -> usize {
         self.packed.len() as usize
-    }
-
-    /// Asks for what the value points at; whether more can be fetched once that has come.
-    #[inline]
-    pub fn prefetch_head(&self) -> bool {
-        prefetch_object(&*self.packed);
-        true
-    }
-
-    /// Asks for what an operation at an end touches, a fetch at a step from 0 on; whether there is more.
-    #[inline]
-    pub fn prefetch_end(&self, end: End, step: u32) -> bool {
-        self.packed.prefetch_end(end == End::Left, step)
     }
 
     pub fn node_count(&self) -> usize {

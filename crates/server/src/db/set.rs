@@ -13,8 +13,7 @@ use mixed::Mixed;
 use structures::hash::HashSeed;
 use structures::integer_set::{IntegerSet, SMALL_MAX, cursor};
 use structures::listpack::{Listpack, Position};
-use structures::packed_map::{PackedSet, Probe};
-use structures::prefetch::prefetch_object;
+use structures::packed_map::PackedSet;
 use structures::random::Random;
 use structures::unaligned_box::UnalignedBox;
 
@@ -48,52 +47,6 @@ impl Set {
             Encoding::Compact(list) => list.len(),
             Encoding::Packed(set) => set.len(),
             Encoding::Mixed(set) => set.len(),
-        }
-    }
-
-    /// Asks for what the value points at; whether more can be fetched once that has come.
-    #[inline]
-    pub fn prefetch_head(&self) -> bool {
-        match &self.encoding {
-            Encoding::Compact(list) => {
-                list.prefetch();
-                false
-            }
-            Encoding::Integers { set: IntegerSet::Large(pages), .. } => {
-                prefetch_object(&**pages);
-                true
-            }
-            Encoding::Integers { set: IntegerSet::Small(sorted), .. } => {
-                sorted.prefetch();
-                false
-            }
-            Encoding::Packed(set) => {
-                prefetch_object(&**set);
-                true
-            }
-            Encoding::Mixed(set) => {
-                prefetch_object(&**set);
-                true
-            }
-        }
-    }
-
-    /// A lookup of the member in steps, where members are found by their hashes.
-    #[inline]
-    pub fn probe(&self, member: &[u8]) -> Option<Probe<'_>> {
-        match &self.encoding {
-            Encoding::Integers { .. } | Encoding::Compact(_) => None,
-            Encoding::Packed(set) => Some(set.probe(set.hash(member))),
-            Encoding::Mixed(set) => set.probe(member),
-        }
-    }
-
-    /// Asks for what a lookup among integers touches, a fetch at a step from 0 on; whether there is more.
-    pub fn prefetch_integer(&self, member: &[u8], step: u32) -> bool {
-        match (&self.encoding, wire::number::parse_i64(member)) {
-            (Encoding::Integers { set, .. }, Some(value)) => set.prefetch(value, step + 1),
-            (Encoding::Mixed(set), Some(value)) => set.integers.prefetch(value, step),
-            _ => false,
         }
     }
 

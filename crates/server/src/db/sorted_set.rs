@@ -12,7 +12,6 @@ use std::ops::Range;
 use structures::hash::HashSeed;
 pub use structures::ordered_set::{Full, Insertion, LexBound, ScoreBound};
 use structures::ordered_set::{OrderedSet, ScoreProbe, fbtree::FbTree, skip_list::SkipList};
-use structures::prefetch::prefetch_object;
 use structures::random::Random;
 use structures::unaligned_box::UnalignedBox;
 
@@ -89,32 +88,6 @@ impl SortedSet {
     #[inline]
     pub fn len(&self) -> usize {
         large!(&self.encoding, list => list.len(), set => set.len())
-    }
-
-    /// Asks for what the value points at; whether more can be fetched once that has come.
-    #[inline]
-    pub fn prefetch_head(&self) -> bool {
-        match &self.encoding {
-            Encoding::Compact(list) => {
-                list.prefetch();
-                false
-            }
-            Encoding::Tree(set) => {
-                prefetch_object(&**set);
-                true
-            }
-            Encoding::SkipList(set) => {
-                prefetch_object(&**set);
-                true
-            }
-        }
-    }
-
-    /// A lookup of the member in steps; none where the head is all there is to fetch.
-    #[inline]
-    pub fn probe<'a>(&'a self, member: &'a [u8]) -> Option<Probe<'a>> {
-        let probe = large!(&self.encoding, _ => return None, set => set.probe(member));
-        Some(Probe { set: self, member, probe })
     }
 
     /// So small that all members stand side by side.

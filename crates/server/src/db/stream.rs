@@ -9,7 +9,6 @@ use super::collection::{Collection, EncodingLimits};
 use super::object::StringValue;
 use std::ops::{Deref, DerefMut};
 use structures::hash::HashSeed;
-use structures::prefetch::prefetch_object;
 use structures::stream::{self as log, NodeLimits};
 use structures::unaligned_box::UnalignedBox;
 use wire::reply::ReplyBuffer;
@@ -56,13 +55,6 @@ impl Stream {
         let limits =
             NodeLimits { bytes: limits.stream_node_bytes_max, entries: limits.stream_node_entries_max };
         self.log.append(id, items, limits)
-    }
-
-    /// Asks for what the value points at; whether more can be fetched once that has come.
-    #[inline]
-    pub fn prefetch_head(&self) -> bool {
-        prefetch_object(&*self.log);
-        true
     }
 
     /// All entries, each field and value as it is.

@@ -1,16 +1,17 @@
 //! What each type of data answers, so that whatever reads values of all types needs not know which there are.
 //!
-//! A new type is a folder with its structure and an implementation of [`ValueType`], and a row in the table of types in
-//! `object.rs`. Nothing else takes values apart by their types: commands ask for the one they work on
+//! A new type is a folder with its encodings and an implementation of [`ValueType`], and a row in the table of types in
+//! `object.rs`. Nothing else tells values apart by their types: commands ask for the one they work on
 //! ([`super::Db::change`], [`super::Value::collection`]).
 //!
-//! Every call is resolved when it is compiled: [`super::object::by_type`] is a `match`. Rejected: `dyn ValueType`, which
-//! needs a pointer to a table in each value or a `match` that makes one, and keeps prefetch from being inlined.
+//! Calls are resolved when they are compiled: `by_type!` of `object.rs` is a `match`. An [`super::Object`] has no room for
+//! the table of functions that `dyn ValueType` needs, and prefetch is to be inlined.
 
 use super::audit::Signature;
 use super::digest::Digest;
 use super::layout::Layout;
 use super::object::ObjectVariant;
+use super::prefetch::{PrefetchTarget, Search};
 use super::rdb::RdbType;
 use super::rewrite::CommandSink;
 use std::io;
@@ -49,6 +50,18 @@ pub trait ValueType: ObjectVariant + RdbType {
         None
     }
 
+    /// Asks for what the value points at; whether more can be fetched once that has come.
+    fn prefetch_head(&self) -> bool;
+
+    /// What the value points at has come: begins the search for what a command looks at. `None` if there is no more to
+    /// fetch.
+    fn prefetch_search<'a>(&'a self, target: PrefetchTarget<'a>) -> Option<Search<'a>>;
+
+    /// Of [`Search::Steps`]: asks for what the step touches, from 0 on; whether there is another.
+    fn prefetch_step(&self, _target: PrefetchTarget<'_>, _step: u32) -> bool {
+        false
+    }
+
     /// What OBJECT ENCODING answers: the name that the reference server's encoding of such a value has.
     fn encoding_name(&self) -> &'static str;
 
@@ -61,7 +74,8 @@ pub trait ValueType: ObjectVariant + RdbType {
     /// Hands over the commands that make it at `key` where nothing is.
     fn rewrite(&self, key: &[u8], sink: &mut CommandSink<'_>) -> io::Result<()>;
 
-    /// Hands over the length of each element as reports on files count them: in bytes, of all that belongs to it.
+    /// Hands over the bytes of each element, as reports on files count them: a member with its score, a field with its
+    /// value. A string is one.
     fn for_each_element_len(&self, visit: &mut dyn FnMut(usize));
 
     /// Adds its content to a signature of the data. Fields that expire before `fields_at_ms` are not part of it.

@@ -5,10 +5,12 @@ use crate::db::audit::{Signature, hash_of};
 use crate::db::digest::Digest;
 use crate::db::layout::Layout;
 use crate::db::object::StringValue;
+use crate::db::prefetch::{PrefetchTarget, Search};
 use crate::db::rewrite::{Batch, CommandSink};
 use crate::db::value_type::ValueType;
 use std::io;
 use structures::packed_map::PackedMap;
+use structures::prefetch::prefetch_object;
 use structures::size_class::usable_size;
 
 impl ValueType for Hash {
@@ -31,6 +33,30 @@ impl ValueType for Hash {
         match &self.encoding {
             Encoding::Compact(_) => None,
             Encoding::Packed(map) => map.next_expiry_hint(),
+        }
+    }
+
+    #[inline]
+    fn prefetch_head(&self) -> bool {
+        match &self.encoding {
+            Encoding::Compact(list) => {
+                list.prefetch();
+                false
+            }
+            Encoding::Packed(map) => {
+                prefetch_object(&**map);
+                true
+            }
+        }
+    }
+
+    #[inline]
+    fn prefetch_search<'a>(&'a self, target: PrefetchTarget<'a>) -> Option<Search<'a>> {
+        match (&self.encoding, target) {
+            (Encoding::Packed(map), PrefetchTarget::Element(field)) => {
+                Some(Search::Record(map.probe(map.hash(field))))
+            }
+            _ => None,
         }
     }
 

@@ -4,11 +4,13 @@ use super::List;
 use crate::db::audit::{Signature, hash_of};
 use crate::db::digest::Digest;
 use crate::db::layout::Layout;
+use crate::db::prefetch::{PrefetchTarget, Search};
 use crate::db::rewrite::{Batch, CommandSink};
 use crate::db::value_type::ValueType;
 use std::hash::{DefaultHasher, Hasher};
 use std::io;
 use structures::packed_list::PackedList;
+use structures::prefetch::prefetch_object;
 use structures::size_class::usable_size;
 
 impl ValueType for List {
@@ -21,6 +23,23 @@ impl ValueType for List {
 
     fn elements(&self) -> Option<usize> {
         Some(self.len())
+    }
+
+    #[inline]
+    fn prefetch_head(&self) -> bool {
+        prefetch_object(&*self.packed);
+        true
+    }
+
+    #[inline]
+    fn prefetch_search<'a>(&'a self, _target: PrefetchTarget<'a>) -> Option<Search<'a>> {
+        Some(Search::Steps)
+    }
+
+    /// What an operation at an end touches.
+    #[inline]
+    fn prefetch_step(&self, target: PrefetchTarget<'_>, step: u32) -> bool {
+        self.packed.prefetch_end(target != PrefetchTarget::Back, step)
     }
 
     fn encoding_name(&self) -> &'static str {

@@ -5,11 +5,13 @@ use super::{Encoding, Set};
 use crate::db::audit::{Signature, hash_of};
 use crate::db::digest::Digest;
 use crate::db::layout::Layout;
+use crate::db::prefetch::{PrefetchTarget, Search};
 use crate::db::rewrite::{Batch, CommandSink};
 use crate::db::value_type::ValueType;
 use std::io;
 use structures::integer_set::IntegerSet;
 use structures::packed_map::PackedSet;
+use structures::prefetch::prefetch_object;
 use structures::size_class::usable_size;
 
 impl ValueType for Set {
@@ -27,6 +29,53 @@ impl ValueType for Set {
 
     fn elements(&self) -> Option<usize> {
         Some(self.len())
+    }
+
+    #[inline]
+    fn prefetch_head(&self) -> bool {
+        match &self.encoding {
+            Encoding::Compact(list) => {
+                list.prefetch();
+                false
+            }
+            Encoding::Integers { set: IntegerSet::Large(pages), .. } => {
+                prefetch_object(&**pages);
+                true
+            }
+            Encoding::Integers { set: IntegerSet::Small(sorted), .. } => {
+                sorted.prefetch();
+                false
+            }
+            Encoding::Packed(set) => {
+                prefetch_object(&**set);
+                true
+            }
+            Encoding::Mixed(set) => {
+                prefetch_object(&**set);
+                true
+            }
+        }
+    }
+
+    /// Members are found by their hashes, or as integers in steps.
+    #[inline]
+    fn prefetch_search<'a>(&'a self, target: PrefetchTarget<'a>) -> Option<Search<'a>> {
+        let PrefetchTarget::Element(member) = target else { return None };
+        let probe = match &self.encoding {
+            Encoding::Integers { .. } | Encoding::Compact(_) => None,
+            Encoding::Packed(set) => Some(set.probe(set.hash(member))),
+            Encoding::Mixed(set) => set.probe(member),
+        };
+        Some(probe.map_or(Search::Steps, Search::Record))
+    }
+
+    fn prefetch_step(&self, target: PrefetchTarget<'_>, step: u32) -> bool {
+        let PrefetchTarget::Element(member) = target else { return false };
+        match (&self.encoding, wire::number::parse_i64(member)) {
+            (Encoding::Integers { set, .. }, Some(value)) => set.prefetch(value, step + 1),
+            (Encoding::Mixed(set), Some(value)) => set.integers.prefetch(value, step),
+            _ => false,
+        }
     }
 
     fn encoding_name(&self) -> &'static str {

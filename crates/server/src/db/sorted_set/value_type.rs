@@ -1,14 +1,16 @@
 //! What all types answer, of sorted sets.
 
-use super::{Encoding, SortedSet, large};
+use super::{Encoding, Probe, SortedSet, large};
 use crate::db::audit::{Signature, hash_of};
 use crate::db::digest::Digest;
 use crate::db::layout::Layout;
 use crate::db::object::StringValue;
+use crate::db::prefetch::{PrefetchTarget, Search};
 use crate::db::rewrite::{Batch, CommandSink};
 use crate::db::value_type::ValueType;
 use std::io;
 use structures::ordered_set::OrderedSet;
+use structures::prefetch::prefetch_object;
 use structures::size_class::usable_size;
 
 impl ValueType for SortedSet {
@@ -23,6 +25,31 @@ impl ValueType for SortedSet {
 
     fn elements(&self) -> Option<usize> {
         Some(self.len())
+    }
+
+    #[inline]
+    fn prefetch_head(&self) -> bool {
+        match &self.encoding {
+            Encoding::Compact(list) => {
+                list.prefetch();
+                false
+            }
+            Encoding::Tree(set) => {
+                prefetch_object(&**set);
+                true
+            }
+            Encoding::SkipList(set) => {
+                prefetch_object(&**set);
+                true
+            }
+        }
+    }
+
+    #[inline]
+    fn prefetch_search<'a>(&'a self, target: PrefetchTarget<'a>) -> Option<Search<'a>> {
+        let PrefetchTarget::Element(member) = target else { return None };
+        let probe = large!(&self.encoding, _ => return None, set => set.probe(member));
+        Some(Search::Ordered(Probe { set: self, member, probe }))
     }
 
     fn encoding_name(&self) -> &'static str {

@@ -5,11 +5,13 @@ use crate::db::audit::{Signature, hash_of};
 use crate::db::digest::Digest;
 use crate::db::layout::Layout;
 use crate::db::object::StringValue;
+use crate::db::prefetch::{PrefetchTarget, Search};
 use crate::db::rewrite::CommandSink;
 use crate::db::value_type::ValueType;
 use std::hash::{DefaultHasher, Hasher};
 use std::io;
 use structures::listpack::Listpack;
+use structures::prefetch::prefetch_object;
 use structures::size_class::usable_size;
 
 /// More nodes and pending entries than this are freed in the background: each is an allocation, a node's of some
@@ -33,6 +35,18 @@ impl ValueType for Stream {
     fn is_large(&self) -> bool {
         let pending: usize = self.log.groups().map(|(_, group)| group.pending_len()).sum();
         self.log.node_count() + pending > LARGE_PARTS
+    }
+
+    #[inline]
+    fn prefetch_head(&self) -> bool {
+        prefetch_object(&*self.log);
+        true
+    }
+
+    #[inline]
+    fn prefetch_search<'a>(&'a self, _target: PrefetchTarget<'a>) -> Option<Search<'a>> {
+        self.log.prefetch_append();
+        None
     }
 
     fn encoding_name(&self) -> &'static str {

@@ -85,7 +85,7 @@ impl LongString {
 
     /// Asks for what the string's pointer points at.
     #[inline]
-    pub fn prefetch_head(&self) {
+    pub fn prefetch_target(&self) {
         match self {
             LongString::Own(vec) => prefetch_object::<Vec<u8>>(vec),
             LongString::Shared(shared) => prefetch_object::<SharedBytes>(shared),

@@ -5,10 +5,14 @@ use crate::db::audit::{Signature, hash_of};
 use crate::db::digest::Digest;
 use crate::db::layout::Layout;
 use crate::db::object::StringValue;
+use crate::db::prefetch::{PrefetchTarget, Search};
 use crate::db::rewrite::CommandSink;
 use crate::db::value_type::{LARGE_BYTES, ValueType};
 use std::io;
 use structures::size_class::usable_size;
+
+/// So much is asked for; the hardware sees the pattern and fetches the rest.
+const BYTES_FETCHED_MAX: usize = 256;
 
 impl ValueType for LongString {
     const NAME: &'static str = "string";
@@ -24,6 +28,18 @@ impl ValueType for LongString {
 
     fn is_large(&self) -> bool {
         self.capacity() > LARGE_BYTES
+    }
+
+    #[inline]
+    fn prefetch_head(&self) -> bool {
+        self.prefetch_target();
+        true
+    }
+
+    #[inline]
+    fn prefetch_search<'a>(&'a self, _target: PrefetchTarget<'a>) -> Option<Search<'a>> {
+        self.prefetch_bytes(BYTES_FETCHED_MAX);
+        None
     }
 
     fn encoding_name(&self) -> &'static str {
