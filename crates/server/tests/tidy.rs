@@ -110,6 +110,9 @@ const ENCODINGS_KNOWN_TO: &[&str] = &["db", "persist"];
 /// Where keys live is known to one file.
 const KEYSPACE: &str = "crates/server/src/db/keyspace.rs";
 
+/// Where values are told apart by their types.
+const TYPES_TOLD_APART_IN: &str = "crates/server/src/db/object.rs";
+
 /// Words of the code's own that the field's terms have taken the place of.
 const RETIRED_WORDS: &[&str] = &[
     "intake",
@@ -503,6 +506,44 @@ fn only_the_keyspace_knows_where_keys_live() {
         }
     }
     findings.expect_none("Ask a Database of db::keyspace; which table a key is in is for it alone to know.");
+}
+
+/// Where a variant of an enum is named, or all are imported: the enum's name, `::` and what is no function's name.
+fn variants_of(name: &str, tokens: &TokenStream, out: &mut Vec<Span>) {
+    let tokens: Vec<TokenTree> = tokens.clone().into_iter().collect();
+    let is_colon =
+        |at: usize| matches!(tokens.get(at), Some(TokenTree::Punct(punct)) if punct.as_char() == ':');
+    let is_function = |at: usize| matches!(tokens.get(at), Some(TokenTree::Ident(name)) if name.to_string().starts_with(char::is_lowercase));
+    for (at, token) in tokens.iter().enumerate() {
+        match token {
+            TokenTree::Group(group) => variants_of(name, &group.stream(), out),
+            TokenTree::Ident(found) if found == name && is_colon(at + 1) && is_colon(at + 2) => {
+                out.extend((!is_function(at + 3)).then(|| found.span()));
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn types_of_data_are_told_apart_in_one_place() {
+    let mut findings = Findings::default();
+    let mut is_table_there = false;
+    for source in sources().iter().filter(|source| !source.is_test() && source.server_module().is_some()) {
+        let mut variants = Vec::new();
+        variants_of("Object", &source.tokens(), &mut variants);
+        if source.path == TYPES_TOLD_APART_IN {
+            is_table_there = !variants.is_empty();
+            continue;
+        }
+        for variant in variants {
+            findings.add(source, line(variant), "a variant of Object");
+        }
+    }
+    assert!(is_table_there, "{TYPES_TOLD_APART_IN} tells no types apart any more");
+    findings.expect_none(
+        "What all types are asked is a function of ValueType (db/value_type.rs); a command asks for its own type.",
+    );
 }
 
 /// Comments, strings and documents too: who reads them should need no vocabulary but the field's.

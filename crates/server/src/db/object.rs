@@ -14,6 +14,7 @@ use structures::listpack::Element;
 use wire::rdb::Reader;
 
 /// Declares the types of data that keys hold: what an [`Object`] is, and how code turns from one to its type's answers.
+/// Its first argument is `$`, which the macros that it makes need and it cannot write itself.
 macro_rules! value_types {
     ($dollar:tt $($(#[$about:meta])* $variant:ident($type:ident),)*) => {
         /// The type of a value.
