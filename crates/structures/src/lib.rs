@@ -4,6 +4,7 @@
 //! the only home of clever `unsafe`; each block cites the invariant that makes it sound.
 
 pub mod bits;
+mod byte_compare;
 pub mod decimal;
 pub mod hash;
 pub mod hyperloglog;

@@ -42,7 +42,6 @@
 //!   2 million fields one lookup after the other is faster (500 against 570 ns), and 16 interleaved by
 //!   [`Probe`] take 100 ns each.
 
-mod columns;
 mod directory;
 mod expiry;
 mod page;

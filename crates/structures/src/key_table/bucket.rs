@@ -20,6 +20,7 @@
 //! for every key that came.
 
 use super::slot::{Slot, filter_bit};
+use crate::byte_compare::{self, Line};
 use crate::work;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::ops::Range;
@@ -43,42 +44,8 @@ impl Bucket {
     /// The slots whose upper 16 bits are `tag`. May include a link, and empty slots if `tag` is 0.
     #[inline]
     pub(super) fn matching(&self, tag: u16) -> SlotMask {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        return self.matching_sse2(tag);
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        return self.matching_plain(tag);
-    }
-
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    #[inline]
-    fn matching_sse2(&self, tag: u16) -> SlotMask {
-        use std::arch::x86_64::*;
-        // SAFETY: SSE2 is part of x86-64, and the four loads cover the 64 aligned bytes of the bucket.
-        unsafe {
-            let line = self.slots.as_ptr().cast::<__m128>();
-            // 0xdd picks the upper 32 bits of each of four slots; shifting right leaves the tag,
-            // sign-extended, which the saturating pack keeps as it is.
-            let upper = |i: usize| {
-                let pair = _mm_shuffle_ps::<0xdd>(
-                    _mm_load_ps(line.add(i).cast()),
-                    _mm_load_ps(line.add(i + 1).cast()),
-                );
-                _mm_srai_epi32::<16>(_mm_castps_si128(pair))
-            };
-            let tags = _mm_packs_epi32(upper(0), upper(2));
-            let equal = _mm_cmpeq_epi16(tags, _mm_set1_epi16(tag as i16));
-            _mm_movemask_epi8(_mm_packs_epi16(equal, _mm_setzero_si128())) as SlotMask
-        }
-    }
-
-    #[cfg(any(test, miri, not(target_arch = "x86_64")))]
-    #[inline]
-    pub(super) fn matching_plain(&self, tag: u16) -> SlotMask {
-        let mut mask = 0;
-        for (i, slot) in self.slots.iter().enumerate() {
-            mask |= ((slot.tag() == tag) as SlotMask) << i;
-        }
-        mask
+        // SAFETY: a bucket is a line: 64 aligned bytes, all of them slots.
+        byte_compare::equal_tags(unsafe { &*(&raw const self.slots).cast::<Line>() }, tag)
     }
 }
 

@@ -41,7 +41,6 @@
 mod bulk;
 mod check;
 mod descend;
-mod feature;
 mod frame_of_reference;
 mod inner;
 mod insert;
@@ -60,9 +59,9 @@ pub use bulk::{Loader, Repeated};
 pub use walk::{Ascending, Descending};
 
 use super::{Full, Insertion, LexBound, OrderedSet, RankRange, ScoreBound, ScoreProbe};
+use crate::byte_compare::Simd;
 use crate::hash::HashSeed;
 use crate::size_class::usable_size;
-use feature::Simd;
 use inner::{FANOUT, Inner};
 use key::{Key, bits_to_score, score_to_bits};
 use leaf::{Leaf, LongMembers};

@@ -13,7 +13,7 @@
 //!
 //! # Invariants
 //! 1. `data` is an allocation of `capacity` initialised bytes that this page owns; dangling if `capacity` is 0.
-//! 2. `capacity` is a multiple of [`GROUP`], at most [`PAGE_BYTES_MAX`], and 0 only if `count` is 0.
+//! 2. `capacity` is a multiple of [`LANES`], at most [`PAGE_BYTES_MAX`], and 0 only if `count` is 0.
 //! 3. Columns and records fit: `column_bytes + record_bytes <= capacity`.
 //! 4. Record 0 ends at the page's end; each further record ends where the one before it starts. The stored
 //!    lengths add up to `record_bytes`.
@@ -22,7 +22,7 @@
 //!    any length splits without reading them. `large_count` counts large records.
 //! 6. The expiry column exists if and only if some element expires; an element that does not has [`NEVER`].
 
-use super::columns::{self, GROUP};
+use crate::byte_compare::{self, LANES};
 use crate::prefetch::prefetch;
 use crate::size_class::size_class;
 use crate::work;
@@ -79,7 +79,7 @@ pub(super) struct Record<'a> {
 
 /// The allocation that holds `bytes` of columns and records.
 pub(super) fn capacity_for(bytes: usize) -> usize {
-    if bytes == 0 { 0 } else { size_class(bytes.max(PAGE_BYTES_MIN)).next_multiple_of(GROUP) }
+    if bytes == 0 { 0 } else { size_class(bytes.max(PAGE_BYTES_MIN)).next_multiple_of(LANES) }
 }
 
 #[inline(always)]
@@ -162,9 +162,9 @@ impl Page {
         let mut group_start = 0;
         while group_start < count {
             let group = bytes[group_start..].first_chunk().expect("invariant 2: whole groups");
-            let mut mask = columns::equal_mask(group, tag);
+            let mut mask = byte_compare::equal(group, tag);
             let left = count - group_start;
-            if left < GROUP {
+            if left < LANES {
                 mask &= (1 << left) - 1;
             }
             while mask != 0 {
@@ -174,7 +174,7 @@ impl Page {
                 }
                 mask &= mask - 1;
             }
-            group_start += GROUP;
+            group_start += LANES;
         }
         None
     }
@@ -186,9 +186,9 @@ impl Page {
         assert!(index < count, "no slot {index} in a page of {count}");
         let bytes = self.bytes();
         let length = bytes[count + index];
-        let mut end_distance = columns::sum(bytes, count, count + index) + stored_bytes(length);
+        let mut end_distance = byte_compare::sum(bytes, count, count + index) + stored_bytes(length);
         if self.large_count() > 0 {
-            let large = columns::count_equal(bytes, count, count + index, LARGE);
+            let large = byte_compare::count_equal(bytes, count, count + index, LARGE);
             end_distance -= large * (usize::from(LARGE) - LARGE_BYTES);
         }
         Slot { index, start: self.capacity() - end_distance, length }
@@ -551,7 +551,7 @@ impl Page {
 
     /// Panics naming the invariant of the page that fails.
     pub(super) fn check(&self) {
-        assert!(self.capacity().is_multiple_of(GROUP) && self.capacity() <= PAGE_BYTES_MAX, "invariant 2");
+        assert!(self.capacity().is_multiple_of(LANES) && self.capacity() <= PAGE_BYTES_MAX, "invariant 2");
         assert!(self.capacity() > 0 || self.count() == 0, "invariant 2: elements without memory");
         assert!(self.used() <= self.capacity(), "invariant 3: {} > {}", self.used(), self.capacity());
         let stored: usize = self.slots().map(|slot| stored_bytes(slot.length)).sum();

@@ -1,10 +1,10 @@
 //! The table that [`super::PackedMap`] and [`super::PackedSet`] share: pages found by hash, split and merged
 //! one at a time. What a record means is its [`Format`]'s to know.
 
-use super::columns::GROUP;
 use super::directory::Directory;
 use super::expiry::EarliestExpiries;
 use super::page::{INLINE_MAX, KEPT_HASH_BITS, LARGE_BYTES, NEVER, PAGE_BYTES_MAX, Page, Record, Slot};
+use crate::byte_compare::LANES;
 use crate::hash::HashSeed;
 use crate::size_class::usable_size;
 use crate::work;
@@ -31,7 +31,7 @@ const RELIEF_COST_BYTES: usize = 64;
 /// faster than elements go.
 const MERGES_MAX: usize = 2;
 
-const _: () = assert!(2 * PAGE_ELEMENTS <= GROUP, "a page not yet split is mostly searched in one step");
+const _: () = assert!(2 * PAGE_ELEMENTS <= LANES, "a page not yet split is mostly searched in one step");
 
 /// How a key and a value make a record.
 pub(super) trait Format {

@@ -55,7 +55,7 @@ impl FbTree {
     #[inline]
     pub(super) fn locate(&self, member: &[u8], hash: u64) -> Option<(u32, usize)> {
         let find = |leaf: u32| {
-            let slot = self.pages.leaves[leaf].find(self.simd, tag(hash), member, &self.pages.longs)?;
+            let slot = self.pages.leaves[leaf].find(tag(hash), member, &self.pages.longs)?;
             Some((leaf, slot))
         };
         match &self.index {

@@ -14,8 +14,8 @@
 //! 3. `features[r][i]` is byte `prefix_len + r` of anchor `i`, or 0 beyond the anchor's end.
 //! 4. `counts[i]` is the number of members below child `i`, and is not 0.
 
-use super::feature::{self, Narrowed, Row, Simd};
 use super::key::Key;
+use crate::byte_compare::{Narrowed, Row, Simd};
 use std::cmp::Ordering;
 use std::ops::Range;
 
@@ -125,7 +125,7 @@ impl Inner {
             Ordering::Equal => {}
         }
         let live = u64::MAX >> (FANOUT - self.count());
-        match feature::narrow(simd, &self.features, key.feature(self.prefix_len as usize), live) {
+        match simd.narrow(&self.features, key.feature(self.prefix_len as usize), live) {
             Narrowed::Between(below) => Branch::Child(below.saturating_sub(1)),
             Narrowed::Tied { from, to } => Branch::Tied { from, to },
         }

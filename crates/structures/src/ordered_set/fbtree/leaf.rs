@@ -19,10 +19,10 @@
 //! 4. The records of slots `0..count` take exactly `heap - garbage` bytes within the last `heap` bytes.
 //! 5. The code expresses every score; `Leaf::next` and `Leaf::prev` mirror each other.
 
-use super::feature::{self, Row, Simd};
 use super::frame_of_reference::FrameOfReference;
 use super::key::Key;
 use super::slab::Slab;
+use crate::byte_compare::{self, LANES, Row};
 use crate::hash::HashSeed;
 use crate::prefetch::prefetch;
 use crate::work;
@@ -254,14 +254,14 @@ impl Leaf {
     }
 
     /// Slots whose tag is `tag`, ascending.
-    pub fn tagged(&self, simd: Simd, tag: u8) -> Tagged<'_> {
-        Tagged { leaf: self, simd, tag, next: 0, mask: 0 }
+    pub fn tagged(&self, tag: u8) -> Tagged<'_> {
+        Tagged { leaf: self, tag, next: 0, mask: 0 }
     }
 
     /// The slot of `member`, whose tag is `tag`.
     #[inline]
-    pub fn find(&self, simd: Simd, tag: u8, member: &[u8], longs: &LongMembers) -> Option<usize> {
-        self.tagged(simd, tag).find(|&slot| self.member(slot, longs) == member)
+    pub fn find(&self, tag: u8, member: &[u8], longs: &LongMembers) -> Option<usize> {
+        self.tagged(tag).find(|&slot| self.member(slot, longs) == member)
     }
 
     /// Inserts at `slot`; `false`, with nothing changed, when the members would need a page of more than
@@ -553,10 +553,9 @@ impl Leaf {
     }
 }
 
-/// Iterator of [`Leaf::tagged`]: compares 64 tags at a time.
+/// Iterator of [`Leaf::tagged`]: compares [`LANES`] tags at a time.
 pub(super) struct Tagged<'a> {
     leaf: &'a Leaf,
-    simd: Simd,
     tag: u8,
     /// The first slot not compared yet.
     next: usize,
@@ -572,21 +571,21 @@ impl Iterator for Tagged<'_> {
         while self.mask == 0 {
             let left = self.leaf.count().checked_sub(self.next).filter(|&left| left > 0)?;
             let page = &self.leaf.page;
-            let matches = match page.get(self.next..self.next + 64) {
+            let matches = match page.get(self.next..self.next + LANES) {
                 Some(tags) => {
-                    let row: &Row = tags.try_into().expect("64 bytes");
-                    feature::equal(self.simd, row, self.tag)
+                    let row: &Row = tags.try_into().expect("as many bytes as were taken");
+                    byte_compare::equal(row, self.tag)
                 }
                 None => {
-                    let mut row = [0; 64];
+                    let mut row = [0; LANES];
                     row[..page.len() - self.next].copy_from_slice(&page[self.next..]);
-                    feature::equal(self.simd, &row, self.tag)
+                    byte_compare::equal(&row, self.tag)
                 }
             };
-            self.mask = matches & (u64::MAX >> (64 - left.min(64)));
-            self.next += 64;
+            self.mask = matches & (u64::MAX >> (LANES - left.min(LANES)));
+            self.next += LANES;
         }
-        let slot = self.next - 64 + self.mask.trailing_zeros() as usize;
+        let slot = self.next - LANES + self.mask.trailing_zeros() as usize;
         self.mask &= self.mask - 1;
         Some(slot)
     }

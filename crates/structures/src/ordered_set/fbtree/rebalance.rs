@@ -205,7 +205,7 @@ impl FbTree {
         let hash = self.pages.longs[id].hash;
         let slot_in = |leaf: &u32| {
             let page = &self.pages.leaves[*leaf];
-            page.tagged(self.simd, tag(hash)).find(|&slot| page.long_id(slot) == Some(id))
+            page.tagged(tag(hash)).find(|&slot| page.long_id(slot) == Some(id))
         };
         let found = match &self.index {
             None => slot_in(&self.root).map(|slot| (self.root, slot)),

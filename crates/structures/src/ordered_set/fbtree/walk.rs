@@ -153,7 +153,7 @@ impl FbTree {
                 }
             };
             if bits >= 8 {
-                leaf.tagged(self.simd, tag(hash)).for_each(&mut visit_matching);
+                leaf.tagged(tag(hash)).for_each(&mut visit_matching);
             } else {
                 (0..leaf.count()).for_each(visit_matching);
             }
@@ -204,8 +204,7 @@ impl FbTree {
             (2, Some(_)) => self.pages.leaves[probe.leaf].prefetch_columns(),
             (3, _) => {
                 let leaf = &self.pages.leaves[probe.leaf];
-                leaf.tagged(self.simd, tag(probe.hash))
-                    .for_each(|slot| leaf.prefetch_records(slot..slot + 1));
+                leaf.tagged(tag(probe.hash)).for_each(|slot| leaf.prefetch_records(slot..slot + 1));
                 return probe.finish();
             }
             _ => return probe.finish(),

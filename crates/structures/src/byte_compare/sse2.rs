@@ -1,0 +1,85 @@
+//! x86-64. Every function's contract is that of its module: SSE2, which is part of x86-64.
+
+use super::{LANES, Line, NUMBERS, Narrowed, Row, narrowing, wanted};
+use std::arch::x86_64::*;
+
+narrowing!(#[inline]);
+
+/// The `at`-th quarter.
+#[inline(always)]
+fn quarter(row: &Row, at: usize) -> __m128i {
+    let bytes: &[u8; 16] = row[16 * at..16 * at + 16].try_into().expect("16 bytes");
+    // SAFETY: SSE2 is part of x86-64; `bytes` is 16 readable bytes, and the load asks for no alignment.
+    unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
+}
+
+/// # Safety
+/// None is needed: SSE2 is part of x86-64.
+#[inline(always)]
+pub(super) unsafe fn equal(row: &Row, byte: u8) -> u64 {
+    let mut mask = 0;
+    for at in 0..4 {
+        // SAFETY: SSE2 is part of x86-64.
+        let equal = unsafe { _mm_movemask_epi8(_mm_cmpeq_epi8(quarter(row, at), _mm_set1_epi8(byte as i8))) };
+        mask |= u64::from(equal as u32) << (16 * at);
+    }
+    mask
+}
+
+/// # Safety
+/// None is needed: SSE2 is part of x86-64.
+#[inline(always)]
+unsafe fn less(row: &Row, byte: u8) -> u64 {
+    let mut mask = 0;
+    for at in 0..4 {
+        let bytes = quarter(row, at);
+        // max(b, byte) == b means not less: bytes have no unsigned comparison of their own.
+        // SAFETY: SSE2 is part of x86-64.
+        let not_less = unsafe {
+            _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_max_epu8(bytes, _mm_set1_epi8(byte as i8)), bytes))
+        };
+        mask |= u64::from(!not_less as u16) << (16 * at);
+    }
+    mask
+}
+
+/// # Safety
+/// None is needed: SSE2 is part of x86-64.
+#[cfg_attr(target_feature = "avx2", allow(dead_code))]
+#[inline(always)]
+pub(super) unsafe fn sum_first(row: &Row, lanes_wanted: usize) -> usize {
+    // SAFETY: SSE2 is part of x86-64; each unaligned load covers 16 of 64 bytes.
+    unsafe {
+        let (zero, count) = (_mm_setzero_si128(), _mm_set1_epi8(lanes_wanted as i8));
+        let mut total = zero;
+        for start in (0..LANES).step_by(16) {
+            let numbers = _mm_loadu_si128(NUMBERS.as_ptr().add(start).cast());
+            let lanes = _mm_loadu_si128(row.as_ptr().add(wanted(start, lanes_wanted)).cast());
+            let first = _mm_and_si128(lanes, _mm_cmpgt_epi8(count, numbers));
+            total = _mm_add_epi64(total, _mm_sad_epu8(first, zero));
+        }
+        let high = _mm_unpackhi_epi64(total, total);
+        _mm_cvtsi128_si64(_mm_add_epi64(total, high)) as usize
+    }
+}
+
+/// # Safety
+/// None is needed: SSE2 is part of x86-64.
+#[cfg_attr(miri, allow(dead_code))]
+#[inline(always)]
+pub(super) unsafe fn equal_tags(slots: &Line, tag: u16) -> u32 {
+    // SAFETY: SSE2 is part of x86-64, and the four loads cover the 64 aligned bytes of the line.
+    unsafe {
+        let line = slots.0.as_ptr().cast::<__m128>();
+        // 0xdd picks the upper 32 bits of each of four slots; shifting right leaves the tag, sign-extended, which the
+        // saturating pack keeps as it is.
+        let upper = |i: usize| {
+            let pair =
+                _mm_shuffle_ps::<0xdd>(_mm_load_ps(line.add(i).cast()), _mm_load_ps(line.add(i + 1).cast()));
+            _mm_srai_epi32::<16>(_mm_castps_si128(pair))
+        };
+        let tags = _mm_packs_epi32(upper(0), upper(2));
+        let equal = _mm_cmpeq_epi16(tags, _mm_set1_epi16(tag as i16));
+        _mm_movemask_epi8(_mm_packs_epi16(equal, _mm_setzero_si128())) as u32
+    }
+}
