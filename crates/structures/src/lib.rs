@@ -10,6 +10,7 @@ pub mod hash;
 pub mod hyperloglog;
 pub mod integer_set;
 pub mod key_table;
+mod linear_hash;
 pub mod listpack;
 pub mod lzf;
 #[cfg(test)]

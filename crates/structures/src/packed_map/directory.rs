@@ -1,23 +1,14 @@
-//! The pages of a table in order, and which page a hash belongs to: linear hashing.
+//! The pages of a table in order, and which page a hash belongs to: linear hashing ([`LinearHash`]).
 //!
-//! With `n` pages and `2^depth <= n < 2^(depth+1)`, a hash belongs to the page numbered by its lowest
-//! `depth + 1` bits if there is one, else by its lowest `depth`. Growing by one page splits page
-//! `n - 2^depth`, shrinking merges the last page back: always one page, at any size. Against an extendible
-//! directory this needs exactly one entry a page, none shared, and sheds pages as readily as it adds them.
-//! What it costs: pages not yet split in this round hold twice as much as those that are.
-//!
-//! ```text
-//!  n = 6:   0    1    2    3    4    5         page 0 was split into 0 and 4, page 1 into 1 and 5;
-//!          000  001   10   11  100  101        2 and 3 still await their turn (depth 2)
-//! ```
-//!
-//! *Positions*: a hash with its bits reversed. There each page covers one interval, a split halves it, and a
-//! merge joins two halves, so a position passed by a scan stays passed at any size.
+//! Always one page comes or goes, at any size. Against an extendible directory this needs exactly one entry a page, none
+//! shared, and sheds pages as readily as it adds them. What it costs: pages not yet split in this round hold twice as much
+//! as those that are.
 //!
 //! Entries lie in segments of [`SEGMENT_PAGES`], so that no growth copies more than one segment. The first
 //! segment is held by the directory itself: a table of one segment costs no second fetch.
 
 use super::page::Page;
+use crate::linear_hash::LinearHash;
 use crate::size_class::usable_size;
 
 const SEGMENT_BITS: u32 = 12;
@@ -29,26 +20,29 @@ pub(super) const CURSOR_BITS: u32 = 42;
 pub(super) struct Directory {
     first: Vec<Page>,
     rest: Vec<Vec<Page>>,
-    len: usize,
-    /// The lowest `depth + 1` bits; 0 when there are fewer than two pages.
-    mask: usize,
+    shape: LinearHash,
 }
 
 impl Directory {
     pub(super) const fn new() -> Directory {
-        Directory { first: Vec::new(), rest: Vec::new(), len: 0, mask: 0 }
+        Directory { first: Vec::new(), rest: Vec::new(), shape: LinearHash::new(0) }
     }
 
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.len
+        self.shape.parts()
+    }
+
+    /// Which pages are split, and where the next one comes from.
+    #[inline]
+    pub(super) fn shape(&self) -> LinearHash {
+        self.shape
     }
 
     /// The page that holds `hash` among `len > 0` pages.
     #[inline(always)]
     pub(super) fn index(&self, hash: u64) -> usize {
-        let wide = hash as usize & self.mask;
-        if wide < self.len { wide } else { wide & (self.mask >> 1) }
+        self.shape.index(hash)
     }
 
     #[inline(always)]
@@ -71,38 +65,8 @@ impl Directory {
         self.first.iter().chain(self.rest.iter().flatten())
     }
 
-    /// The depth of the pages that the present round has not split.
-    #[inline]
-    fn depth(&self) -> u32 {
-        self.len.max(1).ilog2()
-    }
-
-    /// How many pages the present round has split: those are pages `0..split_count` and `2^depth..len`.
-    #[inline]
-    pub(super) fn split_count(&self) -> usize {
-        self.len - (1 << self.depth())
-    }
-
-    /// Whether the present round has split the page, or made it.
-    #[inline]
-    pub(super) fn is_split(&self, index: usize) -> bool {
-        index < self.split_count() || index >= 1 << self.depth()
-    }
-
-    /// The page that the next page to be added takes its elements from, and the hash bit that tells which.
-    pub(super) fn next_split(&self) -> (usize, u64) {
-        (self.split_count(), 1 << self.depth())
-    }
-
-    /// The page that the last page was split from.
-    pub(super) fn last_split_from(&self) -> usize {
-        assert!(self.len > 1, "a lone page was split from none");
-        let last = self.len - 1;
-        last - (1 << last.ilog2())
-    }
-
     pub(super) fn push(&mut self, page: Page) {
-        let segment = match self.len >> SEGMENT_BITS {
+        let segment = match self.len() >> SEGMENT_BITS {
             0 => &mut self.first,
             number => {
                 if number > self.rest.len() {
@@ -116,7 +80,7 @@ impl Directory {
             segment.reserve_exact(wanted.min(SEGMENT_PAGES - segment.len()));
         }
         segment.push(page);
-        self.set_len(self.len + 1);
+        self.shape = LinearHash::new(self.len() + 1);
     }
 
     pub(super) fn pop(&mut self) -> Option<Page> {
@@ -132,23 +96,13 @@ impl Directory {
                 self.rest.shrink_to(self.rest.len() * 2);
             }
         }
-        self.set_len(self.len - 1);
+        self.shape = LinearHash::new(self.len() - 1);
         Some(page)
-    }
-
-    fn set_len(&mut self, len: usize) {
-        self.len = len;
-        self.mask = len.next_power_of_two() - 1;
-    }
-
-    /// How many of a hash's lowest bits decide that it belongs to the page.
-    pub(super) fn depth_of(&self, index: usize) -> u32 {
-        self.depth() + u32::from(self.is_split(index))
     }
 
     /// Positions covered by a page: where they start, and where the next page's start (0 past the last).
     pub(super) fn cursor_range(&self, index: usize) -> (u64, u64) {
-        let depth = self.depth_of(index);
+        let depth = self.shape.depth_of(index);
         assert!(depth < CURSOR_BITS, "more pages than a cursor can tell apart");
         let start = (index as u64).reverse_bits() >> (64 - CURSOR_BITS);
         let end = start + (1 << (CURSOR_BITS - depth));

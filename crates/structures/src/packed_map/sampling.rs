@@ -24,7 +24,7 @@ impl<F: Format> Table<F> {
         if self.directory.len() <= WALKED_PAGES_MAX {
             return self.at_rank(random.below(self.len() as u64) as usize);
         }
-        let split = self.directory.split_count() as u64;
+        let split = self.directory.shape().split_count() as u64;
         let unsplit = self.directory.len() as u64 - 2 * split;
         let (split_bound, unsplit_bound) =
             (u64::from(self.count_bounds.split), u64::from(self.count_bounds.unsplit));

@@ -50,7 +50,7 @@ impl<F: Format> Table<F> {
         let place = Place::of(cursor);
         let index = self.directory.page_at_cursor(place.position);
         let page = self.directory.page(index);
-        let depth = self.directory.depth_of(index);
+        let depth = self.directory.shape().depth_of(index);
         let first = match place.inside {
             Some((tag, then)) if depth >= then => usize::from(tag),
             _ => 0,

@@ -260,7 +260,8 @@ impl<F: Format> Table<F> {
     fn note_count(&mut self, index: usize) {
         let count = self.directory.page(index).count() as u16;
         let bounds = &mut self.count_bounds;
-        let bound = if self.directory.is_split(index) { &mut bounds.split } else { &mut bounds.unsplit };
+        let bound =
+            if self.directory.shape().is_split(index) { &mut bounds.split } else { &mut bounds.unsplit };
         *bound = count.max(*bound);
     }
 
@@ -414,7 +415,7 @@ impl<F: Format> Table<F> {
             if !worth_it && wanted <= PAGE_BYTES_MAX {
                 return true;
             }
-            let (next, _) = self.directory.next_split();
+            let (next, _) = self.directory.shape().next_split();
             cost += 1 + self.directory.page(next).used() / RELIEF_COST_BYTES;
             self.split();
         }
@@ -422,7 +423,7 @@ impl<F: Format> Table<F> {
 
     fn split(&mut self) {
         let pages = self.directory.len();
-        let (index, bit) = self.directory.next_split();
+        let (index, bit) = self.directory.shape().next_split();
         if pages.is_power_of_two() {
             self.count_bounds.split = 0;
         }
@@ -466,7 +467,7 @@ impl<F: Format> Table<F> {
         if pages == 1 || !sparse {
             return false;
         }
-        let (into, last) = (self.directory.last_split_from(), pages - 1);
+        let (into, last) = (self.directory.shape().last_split_from(), pages - 1);
         if self.directory.page(into).used() + self.directory.page(last).used() > MERGED_BYTES_MAX {
             return false;
         }
@@ -532,7 +533,7 @@ impl<F: Format> Table<F> {
             used += page.used();
             capacity += page.capacity();
             expiring += page.expiring_count();
-            let split = self.directory.is_split(index);
+            let split = self.directory.shape().is_split(index);
             let bound = if split { self.count_bounds.split } else { self.count_bounds.unsplit };
             assert!(
                 page.count() <= usize::from(bound),

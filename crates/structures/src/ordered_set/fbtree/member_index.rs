@@ -7,8 +7,7 @@
 //! segment:  | entry | entry | ..     entry u32 = tag << id_bits | leaf id,  ascending by tag
 //! ```
 //!
-//! The top bits of the hash choose a segment, by linear hashing: with `n = 2^level + split` segments the first
-//! `split` and the last `split` use `level + 1` bits, the others `level`. A segment is a sorted array of the
+//! The top bits of the hash choose a segment, by linear hashing ([`LinearHash`]). A segment is a sorted array of the
 //! bits that follow. As those are uniform, a lookup computes where its tag should be and looks a few entries to
 //! either side: one or two cache lines, no slot left empty, no probe sequence.
 //!
@@ -28,6 +27,7 @@
 //! overflowing it takes over 6 bytes a member, and it cannot grow in small steps without hashing members again.
 
 use super::walk::CURSOR_BITS;
+use crate::linear_hash::LinearHash;
 use crate::prefetch::prefetch;
 use crate::size_class::usable_size;
 use crate::work;
@@ -52,8 +52,7 @@ struct Segment {
 
 pub(super) struct MemberIndex {
     chunks: Vec<Vec<Segment>>,
-    level: u32,
-    split: usize,
+    shape: LinearHash,
     len: usize,
     entries_bytes: usize,
 }
@@ -185,16 +184,20 @@ fn bits_of(leaf: u32) -> u8 {
 
 impl MemberIndex {
     pub fn new() -> Self {
-        MemberIndex { chunks: vec![vec![Segment::new()]], level: 0, split: 0, len: 0, entries_bytes: 0 }
+        MemberIndex {
+            chunks: vec![vec![Segment::new()]],
+            shape: LinearHash::new(1),
+            len: 0,
+            entries_bytes: 0,
+        }
     }
 
     /// An index of members with these hashes, so many of them in each leaf, and the pairs of leaves that may hold the same
     /// member: those whose entries have equal tags.
     pub fn of(hashes: &[u64], leaves: &[(u32, usize)]) -> (Self, Vec<(u32, u32)>) {
         let segments = hashes.len().div_ceil(SEGMENT_ENTRIES).max(1);
-        let level = segments.ilog2();
-        let split = segments - (1 << level);
-        let mut index = MemberIndex { chunks: Vec::new(), level, split, len: 0, entries_bytes: 0 };
+        let mut index =
+            MemberIndex { chunks: Vec::new(), shape: LinearHash::new(segments), len: 0, entries_bytes: 0 };
         let id_bits = bits_of(leaves.iter().map(|&(leaf, _)| leaf).max().unwrap_or(0));
         let shape = Segment { entries: Vec::new(), tag_bits: 32 - id_bits, id_bits };
         let mut ends = vec![0; segments];
@@ -244,7 +247,7 @@ impl MemberIndex {
     }
 
     fn segments(&self) -> usize {
-        (1 << self.level) + self.split
+        self.shape.parts()
     }
 
     #[inline]
@@ -258,15 +261,8 @@ impl MemberIndex {
 
     #[inline]
     fn place(&self, hash: u64) -> Place {
-        let reversed = hash.reverse_bits();
-        let long = (reversed & ((2 << self.level) - 1)) as usize;
-        let segment = if long < self.segments() { long } else { long - (1 << self.level) };
-        Place { segment, depth: self.depth(segment) }
-    }
-
-    /// How many bits choose the segment.
-    fn depth(&self, segment: usize) -> u32 {
-        if segment < self.split || segment >= 1 << self.level { self.level + 1 } else { self.level }
+        let segment = self.shape.index(hash.reverse_bits());
+        Place { segment, depth: self.shape.depth_of(segment) }
     }
 
     /// The leaves that may hold a member with this hash.
@@ -341,7 +337,7 @@ impl MemberIndex {
     }
 
     fn grow(&mut self, hashes_of: &HashesOf<'_>) {
-        let low = self.split;
+        let (low, _) = self.shape.next_split();
         work::moved(self.segment(low).entries.len() * size_of::<u32>());
         if u32::from(self.segment(low).tag_bits) <= TAG_BITS_MIN {
             self.rewrite(low, hashes_of);
@@ -362,10 +358,7 @@ impl MemberIndex {
         let new_bytes = segment.bytes() + high.bytes();
         self.entries_bytes = self.entries_bytes + new_bytes - bytes;
         self.push(high);
-        self.split += 1;
-        if self.split == 1 << self.level {
-            (self.level, self.split) = (self.level + 1, 0);
-        }
+        self.shape = LinearHash::new(self.segments() + 1);
     }
 
     fn push(&mut self, segment: Segment) {
@@ -382,10 +375,8 @@ impl MemberIndex {
 
     /// Joins the last segment with the one it was split from.
     fn shrink(&mut self) {
-        if self.split == 0 {
-            (self.level, self.split) = (self.level - 1, 1 << (self.level - 1));
-        }
-        self.split -= 1;
+        let split_from = self.shape.last_split_from();
+        self.shape = LinearHash::new(self.segments() - 1);
         let chunk = self.chunks.last_mut().expect("a table has segments");
         let mut high = chunk.pop().expect("no chunk is empty");
         if chunk.is_empty() {
@@ -396,8 +387,7 @@ impl MemberIndex {
         } else if chunk.len() < chunk.capacity() / 4 {
             chunk.shrink_to(2 * chunk.len());
         }
-        let split = self.split;
-        let low = self.segment_mut(split);
+        let low = self.segment_mut(split_from);
         let bytes = low.bytes() + high.bytes();
         let id_bits = low.ids_need().max(high.ids_need());
         let tag_bits = low.tag_bits.min(high.tag_bits).min(31 - id_bits);
@@ -414,7 +404,7 @@ impl MemberIndex {
 
     /// Writes a segment anew with tags as long as fit, from the members of the leaves it names.
     fn rewrite(&mut self, at: usize, hashes_of: &HashesOf<'_>) {
-        let depth = self.depth(at);
+        let depth = self.shape.depth_of(at);
         let old = self.segment(at);
         let mut leaves: Vec<u32> = (0..old.entries.len()).map(|entry| old.id_at(entry)).collect();
         leaves.sort_unstable();
@@ -489,7 +479,7 @@ impl MemberIndex {
     pub fn check(&self, members: &[(u64, u32)]) {
         assert_eq!(self.len, members.len(), "index invariant 4: entries miscounted");
         let segments: Vec<&Segment> = self.chunks.iter().flatten().collect();
-        assert_eq!(segments.len(), self.segments(), "index: level, split and segments disagree");
+        assert_eq!(segments.len(), self.segments(), "index: shape and segments disagree");
         let entries: usize = segments.iter().map(|segment| segment.entries.len()).sum();
         assert_eq!(entries, self.len, "index invariant 4: len");
         let bytes: usize = segments.iter().map(|segment| segment.bytes()).sum();

@@ -5,8 +5,7 @@
 //!  bucket, one cache line: | 6 entries of 8 bytes | 6 tags | .. | chain: overflow bucket + 1, 0 when none |
 //! ```
 //!
-//! With n buckets and p the smallest power of two >= n, an entry lives in bucket `hash mod p`, or, where that
-//! is not there yet, in `hash mod p/2`. Adding bucket n therefore splits one bucket only.
+//! Which bucket an entry lives in: linear hashing ([`LinearHash`]). Adding one splits one bucket only.
 //!
 //! Scanning walks the hashes in the order of their *reversed* bits. In that order each bucket holds one
 //! unbroken interval, whatever n is, so a cursor that is a (reversed) position keeps SCAN's guarantee.
@@ -18,6 +17,7 @@
 //! 4. There is at least one bucket; `len` entries, at most `LOAD_MAX_HALVES / 2` a bucket.
 
 use super::buckets::Buckets;
+use crate::linear_hash::LinearHash;
 use crate::work;
 
 const ENTRIES_A_BUCKET: usize = 6;
@@ -74,10 +74,13 @@ impl<T: Copy> MemberIndex<T> {
     }
 
     #[inline]
+    fn shape(&self) -> LinearHash {
+        LinearHash::new(self.buckets.len())
+    }
+
+    #[inline]
     fn bucket_of(&self, hash: u64) -> usize {
-        let mask = self.buckets.len().next_power_of_two() - 1;
-        let at = hash as usize & mask;
-        if at < self.buckets.len() { at } else { at & (mask >> 1) }
+        self.shape().index(hash)
     }
 
     /// The entry under `hash` for which `is_it` holds.
@@ -158,12 +161,9 @@ impl<T: Copy> MemberIndex<T> {
 
     /// Visits one bucket and returns the next cursor, 0 at the end. Any cursor is good.
     pub fn scan(&self, cursor: u64, mut visit: impl FnMut(T)) -> u64 {
-        let mask = self.buckets.len().next_power_of_two() - 1;
-        let half = mask.div_ceil(2);
-        let low = if half == 0 { 0 } else { cursor as usize & (half - 1) };
-        let split = low + half < self.buckets.len();
-        let mask = if split { mask } else { mask >> 1 };
-        let mut bucket = &self.buckets[cursor as usize & mask];
+        let at = self.bucket_of(cursor);
+        let mask: u64 = (1 << self.shape().depth_of(at)) - 1;
+        let mut bucket = &self.buckets[at];
         loop {
             bucket.entries.iter().flatten().for_each(|&entry| visit(entry));
             if bucket.chain == 0 {
@@ -171,7 +171,7 @@ impl<T: Copy> MemberIndex<T> {
             }
             bucket = &self.overflow[bucket.chain as usize - 1];
         }
-        (cursor | !(mask as u64)).reverse_bits().wrapping_add(1).reverse_bits()
+        (cursor | !mask).reverse_bits().wrapping_add(1).reverse_bits()
     }
 
     pub fn memory_bytes(&self) -> usize {
@@ -236,7 +236,7 @@ impl<T: Copy> MemberIndex<T> {
     /// Adds a bucket and moves what belongs there.
     fn grow(&mut self, mut hash_of: impl FnMut(T) -> u64) {
         let added = self.buckets.len();
-        let source = added - (1 << added.ilog2());
+        let (source, _) = self.shape().next_split();
         self.buckets.push(Bucket::EMPTY);
         let mut stays: Vec<(T, u8)> = Vec::with_capacity(2 * ENTRIES_A_BUCKET);
         while let Some((entry, tag)) = self.pop(source) {
@@ -254,7 +254,7 @@ impl<T: Copy> MemberIndex<T> {
     /// Takes the last bucket away; its entries go back to the one it was split from.
     fn shrink(&mut self) {
         let removed = self.buckets.len() - 1;
-        let target = removed - (1 << removed.ilog2());
+        let target = self.shape().last_split_from();
         while let Some((entry, tag)) = self.pop(removed) {
             self.push(target, entry, tag);
         }
