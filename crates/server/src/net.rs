@@ -14,5 +14,6 @@ pub mod query_buffer;
 mod remote;
 pub mod signals;
 mod threads;
+pub mod transport;
 
 pub use event_loop::EventLoop;

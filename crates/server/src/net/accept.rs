@@ -45,7 +45,7 @@ impl EventLoop {
     }
 
     /// Refuses a client that may not connect, or gives it a handle.
-    fn admit(&mut self, accepted: Accepted) {
+    fn admit(&mut self, mut accepted: Accepted) {
         let server = &mut self.executor.server;
         let refusal = if server.clients.len() >= server.config.maxclients as usize {
             Some("-ERR max number of clients reached\r\n")
@@ -57,13 +57,13 @@ impl EventLoop {
         if let Some(text) = refusal {
             server.observed.statistics.connections_rejected += 1;
             // The client may be gone already; it is closed either way.
-            let _ = rustix::net::send(&accepted.socket, text.as_bytes(), rustix::net::SendFlags::NOSIGNAL);
+            let _ = accepted.transport.write(text.as_bytes());
             return;
         }
         let figures = ConnectionFigures {
             address: accepted.address,
             local_address: accepted.local_address,
-            fd: accepted.socket.as_raw_fd(),
+            fd: accepted.transport.fd().as_raw_fd(),
             is_unix_socket: accepted.peer.is_none(),
             is_loopback: accepted.peer.is_none_or(|ip| ip.is_loopback()),
             watches_readable: true,
@@ -71,7 +71,7 @@ impl EventLoop {
         };
         let handle = self.executor.connect(figures);
         let thread = self.emptiest_thread();
-        self.place(Box::new(Connection::new(handle, accepted.socket)), None, thread);
+        self.place(Box::new(Connection::new(handle, accepted.transport)), None, thread);
     }
 }
 

@@ -1,10 +1,9 @@
-//! One client's socket, and what it has of the client's.
+//! One client's connection: the transport to it, and what it has of the client's.
 
 use super::query_buffer::{QueryBuffer, READ_BYTES};
+use super::transport::{Interest, Stopped, Transport};
 use crate::session::ClientHandle;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown};
+use rustix::fd::BorrowedFd;
 use std::io::IoSlice;
 use wire::reply::Output;
 
@@ -27,7 +26,7 @@ pub struct Written {
 
 pub struct Connection {
     pub handle: ClientHandle,
-    socket: OwnedFd,
+    pub transport: Transport,
     /// What has been read and not been executed, if anything.
     pub query_buffer: Option<Box<QueryBuffer>>,
     /// Output that a thread had to send and could not, when it gives the connection back.
@@ -37,10 +36,10 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub fn new(handle: ClientHandle, socket: OwnedFd) -> Self {
+    pub fn new(handle: ClientHandle, transport: Transport) -> Self {
         Connection {
             handle,
-            socket,
+            transport,
             query_buffer: None,
             unsent: Output::default(),
             watches_writable: false,
@@ -49,7 +48,13 @@ impl Connection {
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.transport.fd()
+    }
+
+    /// What the poller has to watch.
+    pub fn interest(&self) -> Interest {
+        let wants = Interest { readable: self.watches_readable, writable: self.watches_writable };
+        self.transport.interest(wants)
     }
 
     /// All that is held for this connection.
@@ -62,7 +67,7 @@ impl Connection {
         let mut written = Written { bytes: 0, is_full: false, closed: false };
         while !output.is_empty() && written.bytes < WRITE_BYTES_MAX && !written.is_full && !written.closed {
             let sent = match output.as_slice() {
-                Some(bytes) => rustix::net::send(&self.socket, bytes, SendFlags::NOSIGNAL),
+                Some(bytes) => self.transport.write(bytes),
                 None => self.write_runs(output),
             };
             match sent {
@@ -70,34 +75,32 @@ impl Connection {
                     written.bytes += n;
                     output.advance(n);
                 }
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => written.is_full = true,
-                Err(_) => written.closed = true,
+                Err(Stopped::WouldBlock) => written.is_full = true,
+                Err(Stopped::Closed) => written.closed = true,
             }
         }
         written
     }
 
     #[cold]
-    fn write_runs(&self, output: &Output) -> Result<usize, Errno> {
+    fn write_runs(&mut self, output: &Output) -> Result<usize, Stopped> {
         let mut runs = [IoSlice::new(&[]); WRITE_RUNS_MAX];
         let count = output.gather(&mut runs);
-        let mut nothing_beside = SendAncillaryBuffer::default();
-        rustix::net::sendmsg(&self.socket, &runs[..count], &mut nothing_beside, SendFlags::NOSIGNAL)
+        self.transport.write_runs(&runs[..count])
     }
 
     /// Before the connection is dropped after its last reply: bytes that were never read would make the kernel reset
     /// the connection, and the peer lose that reply.
     pub fn finish(&mut self) {
-        if rustix::net::shutdown(&self.socket, Shutdown::Write).is_err() {
+        if self.transport.shutdown_write().is_err() {
             return;
         }
         let (mut discarded, mut bytes) = (0, Vec::with_capacity(READ_BYTES));
         while discarded < DISCARDED_BYTES_MAX {
             bytes.clear();
-            match rustix::io::read(&self.socket, rustix::buffer::spare_capacity(&mut bytes)) {
-                Ok(n @ 1..) => discarded += n,
-                _ => return,
+            match self.transport.read(&mut bytes) {
+                Ok(count) => discarded += count,
+                Err(_) => return,
             }
         }
     }

@@ -237,7 +237,7 @@ impl EventLoop {
         }
         let kept = connection.query_buffer.take();
         let mut query_buffer = kept.unwrap_or_else(|| self.spare_query_buffers.lend(handle));
-        match query_buffer.read(connection.fd()) {
+        match query_buffer.read(&mut connection.transport) {
             Transfer::WouldBlock => return self.after_requests(query_buffer),
             Transfer::Closed => return self.close(handle),
             Transfer::Bytes { count, .. } => {
@@ -345,12 +345,11 @@ impl EventLoop {
 
     fn rewatch(&mut self, handle: ClientHandle) {
         let Some(connection) = local(&mut self.connections, handle) else { return };
-        let (readable, writable) = (connection.watches_readable, connection.watches_writable);
         let figures = &mut self.executor.server.clients[handle].connection;
-        (figures.watches_readable, figures.watches_writable) = (readable, writable);
-        if let Err(error) =
-            self.poller.watch(connection.fd(), Token::Connection(handle.0), readable, writable)
-        {
+        (figures.watches_readable, figures.watches_writable) =
+            (connection.watches_readable, connection.watches_writable);
+        let (token, interest) = (Token::Connection(handle.0), connection.interest());
+        if let Err(error) = self.poller.watch(connection.fd(), token, interest.readable, interest.writable) {
             log::warn!("Watching a client's socket: {error}");
             self.executor.server.close_asap(handle);
         }

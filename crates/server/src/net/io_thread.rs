@@ -382,7 +382,7 @@ impl IoThread {
         let handle = adopted.connection.handle;
         let kept = adopted.connection.query_buffer.take();
         let mut query_buffer = kept.unwrap_or_else(|| self.spare_query_buffers.lend(handle));
-        match query_buffer.read(adopted.connection.fd()) {
+        match query_buffer.read(&mut adopted.connection.transport) {
             Transfer::Closed => return Stay::Leaves,
             Transfer::WouldBlock => adopted.is_readable = false,
             Transfer::Bytes { count, is_all } => {
@@ -403,7 +403,7 @@ impl IoThread {
     /// the peer lose what it has yet to receive.
     fn discard_input(&mut self, adopted: &mut AdoptedConnection) -> Stay {
         let mut query_buffer = self.spare_query_buffers.lend(adopted.connection.handle);
-        match query_buffer.read(adopted.connection.fd()) {
+        match query_buffer.read(&mut adopted.connection.transport) {
             Transfer::Closed | Transfer::WouldBlock => adopted.is_readable = false,
             Transfer::Bytes { .. } => {
                 query_buffer.discard();
@@ -532,7 +532,8 @@ impl IoThread {
             return Stay::Stays;
         }
         adopted.connection.watches_writable = writable;
-        match self.poller.watch_edges(adopted.connection.fd(), Token::Connection(handle.0), writable) {
+        let (token, interest) = (Token::Connection(handle.0), adopted.connection.interest());
+        match self.poller.watch_edges(adopted.connection.fd(), token, interest.writable) {
             Ok(()) => Stay::Stays,
             Err(_) => self.lose(adopted),
         }

@@ -1,6 +1,7 @@
 //! Sockets that accept clients.
 
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use super::transport::Transport;
+use rustix::fd::{AsFd, BorrowedFd};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -37,7 +38,7 @@ pub struct Listener {
 
 /// A client just accepted.
 pub struct Accepted {
-    pub socket: OwnedFd,
+    pub transport: Transport,
     pub address: String,
     pub local_address: String,
     /// `None` for a Unix socket.
@@ -101,7 +102,7 @@ impl Listener {
         if let Some(path) = &self.path {
             let address = format!("{}:0", path.display());
             return Ok(Some(Accepted {
-                socket: socket.into(),
+                transport: Transport::Plain(socket.into()),
                 address: address.clone(),
                 local_address: address,
                 peer: None,
@@ -117,7 +118,7 @@ impl Listener {
         let local = socket.local_addr()?.as_socket();
         let shown = |address: Option<SocketAddr>| address.map_or_else(String::new, |a| a.to_string());
         Ok(Some(Accepted {
-            socket: socket.into(),
+            transport: Transport::Plain(socket.into()),
             address: shown(peer),
             local_address: shown(local),
             peer: peer.map(|address| address.ip()),

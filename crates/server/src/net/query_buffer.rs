@@ -8,12 +8,11 @@
 //! It is a value with one owner: the connection while it reads, the executor while it runs the requests. Where the
 //! two are threads, the box is what passes between them, and nothing in it is shared.
 
+use super::transport::{Stopped, Transport};
 use crate::command::registry::{CommandId, Registry};
 use crate::command::{Args, FirstKey, Request};
 use crate::engine::prefetch::hash_keys;
 use crate::session::ClientHandle;
-use rustix::fd::AsFd;
-use rustix::io::Errno;
 use std::cell::Cell;
 use structures::hash::HashSeed;
 use wire::reply::Output;
@@ -215,8 +214,8 @@ impl QueryBuffer {
         self.is_free()
     }
 
-    /// Reads what the socket has, at most [`READ_BYTES`] or what the request under way still needs.
-    pub fn read(&mut self, socket: impl AsFd) -> Transfer {
+    /// Reads what has come, at most [`READ_BYTES`] or what the request under way still needs.
+    pub fn read(&mut self, transport: &mut Transport) -> Transfer {
         let wanted = self.parser.wanted_bytes();
         let (len, room) = (self.input.len(), self.input.capacity() - self.input.len());
         if wanted > READ_BYTES {
@@ -228,11 +227,10 @@ impl QueryBuffer {
             // Doubling would hold as much again for the last few bytes of an argument.
             self.input.reserve_exact(READ_BYTES.max(len / 4));
         }
-        match rustix::io::read(socket, rustix::buffer::spare_capacity(&mut self.input)) {
-            Ok(0) => Transfer::Closed,
+        match transport.read(&mut self.input) {
             Ok(count) => Transfer::Bytes { count, is_all: self.input.len() < self.input.capacity() },
-            Err(Errno::AGAIN | Errno::INTR) => Transfer::WouldBlock,
-            Err(_) => Transfer::Closed,
+            Err(Stopped::WouldBlock) => Transfer::WouldBlock,
+            Err(Stopped::Closed) => Transfer::Closed,
         }
     }
 
@@ -400,10 +398,11 @@ mod tests {
     #[test]
     fn room_for_an_announced_argument_is_kept_until_its_client_is_idle() {
         let (mut client, socket) = UnixStream::pair().unwrap();
+        let mut transport = Transport::Plain(socket.into());
         let mut query_buffer = QueryBuffer::new(ClientHandle(0));
         for bytes in [&b"*3\r\n$3\r\nset\r\n$1\r\na\r\n$1000000\r\n"[..], b"a"] {
             client.write_all(bytes).unwrap();
-            assert!(matches!(query_buffer.read(&socket), Transfer::Bytes { .. }));
+            assert!(matches!(query_buffer.read(&mut transport), Transfer::Bytes { .. }));
             query_buffer.parse(&Limits::default(), &Registry::new(&[]), HashSeed::new(1, 2));
             query_buffer.consume();
         }

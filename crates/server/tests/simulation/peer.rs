@@ -4,6 +4,7 @@ use crate::connect;
 use crate::history::Words;
 use server::engine::Executor;
 use server::net::query_buffer::{QueryBuffer, Transfer};
+use server::net::transport::Transport;
 use server::session::ClientHandle;
 use std::collections::VecDeque;
 use std::io::Write;
@@ -22,7 +23,7 @@ pub struct Peer {
     pub is_administrator: bool,
     /// None when it has closed its end.
     stream: Option<UnixStream>,
-    socket: UnixStream,
+    transport: Transport,
     query_buffer: QueryBuffer,
     unsent: Vec<u8>,
     /// Requests written by the client and not run by the server.
@@ -48,7 +49,7 @@ impl Peer {
             handle,
             is_administrator,
             stream: Some(stream),
-            socket,
+            transport: Transport::Plain(socket.into()),
             query_buffer: QueryBuffer::new(handle),
             unsent: Vec::new(),
             on_the_way: VecDeque::new(),
@@ -84,7 +85,7 @@ impl Peer {
 
     /// Reads once; `false`: the connection is closed, and all that came has been read.
     pub fn read(&mut self) -> bool {
-        self.query_buffer.read(&self.socket) != Transfer::Closed
+        self.query_buffer.read(&mut self.transport) != Transfer::Closed
     }
 
     /// The next request that has arrived whole.
