@@ -185,7 +185,7 @@ pub struct Figures {
     pub faults: u64,
     pub syncs: u64,
     pub forks: u64,
-    /// An fsync of this disk has failed and taken pages with it since it was last asked.
+    /// An fsync of this disk has failed, and may have taken pages with it, since it was last asked.
     pub pages_lost: bool,
 }
 
@@ -475,8 +475,9 @@ impl Simulation for Disk {
         let (inode, _) = state.open[&file];
         state.figures.syncs += 1;
         if state.strikes(weather.sync) {
+            // Whether the pages are gone or still to be written, no process can know.
+            state.figures.pages_lost |= !state.inodes[inode].changes.is_empty();
             if state.random.below(2) == 0 {
-                state.figures.pages_lost |= !state.inodes[inode].changes.is_empty();
                 state.inodes[inode].changes.clear();
             }
             return Err(failure(EIO));
