@@ -452,6 +452,36 @@ fn files_of_the_executor_are_those_of_its_world() {
     findings.expect_none("files are opened through sys::world, so that a simulation can take its place");
 }
 
+/// What has one home: names, the prefixes of paths where they may stand, and what to use elsewhere.
+const AT_HOME_ONLY: &[(&[&str], &[&str], &str)] = &[
+    (
+        &["arch"],
+        &["crates/structures/src/byte_compare", "crates/structures/src/prefetch.rs"],
+        "Instruction sets are told apart in byte_compare; call it.",
+    ),
+    (
+        &["SendFlags", "RecvFlags"],
+        &["crates/server/src/net/transport.rs"],
+        "A connection's bytes pass through net::transport, which may encrypt them.",
+    ),
+];
+
+#[test]
+fn what_has_one_home_is_nowhere_else() {
+    for (names, homes, instead) in AT_HOME_ONLY {
+        let mut findings = Findings::default();
+        for source in sources().iter().filter(|source| !source.is_test()) {
+            if homes.iter().any(|home| source.path.starts_with(home)) {
+                continue;
+            }
+            for name in source.mentions(names) {
+                findings.add(source, line(name.span()), &name);
+            }
+        }
+        findings.expect_none(instead);
+    }
+}
+
 #[test]
 fn the_table_of_imports_has_no_cycle() {
     let mut placed: BTreeSet<&str> = BTreeSet::new();
