@@ -13,7 +13,7 @@ use server::script::functions::RestorePolicy;
 use server::server::Identity;
 use server::session::ClientHandle;
 use server::session::client::ConnectionFigures;
-use server::sys::world::{Open, World};
+use server::sys::world::{File, Open, World};
 use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
@@ -223,6 +223,31 @@ impl Life {
         self.executor.end_tick();
     }
 
+    /// All that stands in the increments of the append-only file, as text.
+    pub fn increments(&self) -> String {
+        let mut text = String::new();
+        for (path, _) in self.disk.listing() {
+            if path.to_string_lossy().ends_with(".incr.aof") {
+                let mut reader = self.commands_in(&path);
+                while let Ok(item) = reader.read() {
+                    match item {
+                        Item::End => break,
+                        Item::Command(words) => text.push_str(&String::from_utf8_lossy(&words.join(&b' '))),
+                        Item::Timestamp(unix_s) => text.push_str(&format!("#{unix_s}")),
+                        Item::Comment => text.push('#'),
+                    }
+                    text.push(';');
+                }
+            }
+        }
+        text
+    }
+
+    fn commands_in(&self, path: &Path) -> Reader<BufReader<File>> {
+        let world = World::Simulated(Arc::clone(&self.disk) as Arc<_>);
+        Reader::new(BufReader::new(world.open(path, Open::Read).unwrap()), 0)
+    }
+
     /// The last commands of the append-only file that name the key, as text.
     pub fn told(&self, key: &[u8], count_max: usize) -> String {
         let mut told = Vec::new();
@@ -235,8 +260,7 @@ impl Life {
     }
 
     fn told_in(&self, path: &Path, key: &[u8], told: &mut Vec<String>) {
-        let world = World::Simulated(Arc::clone(&self.disk) as Arc<_>);
-        let mut reader = Reader::new(BufReader::new(world.open(path, Open::Read).unwrap()), 0);
+        let mut reader = self.commands_in(path);
         while let Ok(item) = reader.read() {
             match item {
                 Item::End => break,

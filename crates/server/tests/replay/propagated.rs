@@ -118,20 +118,59 @@ fn pending_entries_outlive_a_rewrite() {
 fn scripts_choose_what_is_told() {
     let config = config();
     let mut life = begin(&config);
-    tell(&mut life, "SET due 1 PX 5\n SET kept 1\n +50");
+    tell(&mut life, "SET expired 1 PX 5\n SET kept 1\n +50");
     for (flags, key) in
         [("REPL_NONE", "none"), ("REPL_REPLICA", "replica"), ("REPL_AOF", "aof"), ("REPL_ALL", "all")]
     {
         let script = format!(
-            "redis.set_repl(redis.{flags}) redis.call('GET', 'expired') redis.call('SPOP', 'kept2') \
+            "redis.set_repl(redis.{flags}) redis.call('GET', 'expired') \
              redis.call('SET', KEYS[1], 'x') redis.set_repl(redis.REPL_ALL) redis.call('APPEND', 'kept', '1')"
         );
         life.send(0, &["EVAL", &script, "1", key].map(|word| word.as_bytes().to_vec()).to_vec());
     }
+    assert_eq!(life.told(b"expired", 1), "  \"UNLINK\" \"expired\"\n");
     let mut replayed = life.replayed(&config, 0);
-    assert_eq!(tell(&mut replayed, "EXISTS none replica due"), b":0\r\n");
+    assert_eq!(tell(&mut replayed, "EXISTS none replica expired"), b":0\r\n");
     assert_eq!(tell(&mut replayed, "EXISTS aof all"), b":2\r\n");
     assert_eq!(tell(&mut replayed, "GET kept"), b"$5\r\n11111\r\n");
+}
+
+/// A unit of more than one command stands between MULTI and EXEC, both in the database of its first command; each
+/// increment selects its own database first.
+#[test]
+fn units_stand_whole_in_the_file() {
+    let config = Config { aof_timestamp_enabled: true, ..config() };
+    let mut life = begin(&config);
+    tell(
+        &mut life,
+        "SELECT 2\n SET a 1 EX 1\n SET b 1\n MULTI\n SET c 1\n SELECT 1\n SET d 1\n EXEC\n SET e 1",
+    );
+    tell(&mut life, "MULTI\n GET c\n EXEC\n MULTI\n INCR e\n EXEC\n SELECT 2\n +2000\n INCR a\n GET b");
+    let start_s = START_UNIX_MS / 1000;
+    let (now_s, at_ms) = (start_s + 2, START_UNIX_MS + 1000);
+    let file = format!(
+        "#{start_s};SELECT 2;SET a 1 PXAT {at_ms};SET b 1;\
+         MULTI;SET c 1;SELECT 1;SET d 1;SELECT 2;EXEC;SELECT 1;SET e 1;INCR e;\
+         #{now_s};SELECT 2;MULTI;UNLINK a;INCR a;EXEC;"
+    );
+    assert_eq!(life.increments(), file);
+    tell(&mut life, "BGREWRITEAOF");
+    (0..100).for_each(|_| life.turn(20));
+    tell(&mut life, "INCR b");
+    assert_eq!(life.increments(), format!("#{};SELECT 2;INCR b;", now_s + 2));
+}
+
+/// What is done while the file is off is in none of its units, whatever transaction it is part of.
+#[test]
+fn a_transaction_that_switches_the_file_on_is_told_from_there_on() {
+    let config = config();
+    let mut life = begin(&config);
+    tell(&mut life, "MULTI\n SET a 1\n CONFIG SET appendonly no\n SET b 1\n EXEC\n SET c 1");
+    tell(&mut life, "MULTI\n SET d 1\n CONFIG SET appendonly yes\n SET e 1\n INCR e\n EXEC\n INCR e");
+    life.rewrite_log();
+    let here = Contents::of(&life.executor, Detail::WithoutTimes);
+    let there = Contents::of(&life.replayed(&config, 0).executor, Detail::WithoutTimes);
+    assert_eq!(here.difference(&there), None);
 }
 
 #[test]
