@@ -36,7 +36,7 @@ impl Executor {
         if hard_bytes == 0 {
             return None;
         }
-        let counted_twice = client.reply_buffer.bytes + OUTPUT_CHUNK_BYTES;
+        let counted_twice = client.reply_buffer.bytes as usize + OUTPUT_CHUNK_BYTES;
         NonZeroUsize::new(hard_bytes.saturating_add(counted_twice))
     }
 
@@ -146,25 +146,24 @@ impl Executor {
         let unsent_bytes = client.unsent().buffered_bytes;
         let buffer = &mut client.reply_buffer;
         let (half, twice) = (buffer.bytes / 2, buffer.bytes * 2);
-        if switches.reply_resizing && half >= REPLY_BUFFER_BYTES_MIN && buffer.peak_bytes < half {
-            buffer.bytes = (buffer.peak_bytes + 1).max(REPLY_BUFFER_BYTES_MIN);
+        let bytes_min = REPLY_BUFFER_BYTES_MIN as u32;
+        if switches.reply_resizing && half >= bytes_min && buffer.peak_bytes < half {
+            buffer.bytes = (buffer.peak_bytes + 1).max(bytes_min);
         } else if switches.reply_resizing
-            && twice < 2 * OUTPUT_CHUNK_BYTES
+            && twice < 2 * OUTPUT_CHUNK_BYTES as u32
             && buffer.peak_bytes >= buffer.bytes
         {
-            buffer.bytes = twice.min(OUTPUT_CHUNK_BYTES);
+            buffer.bytes = twice.min(OUTPUT_CHUNK_BYTES as u32);
         }
         if switches.reply_peak_reset_ms.is_some_and(|ms| now_us - buffer.peak_reset_us >= ms * 1000) {
-            buffer.peak_bytes = unsent_bytes;
+            buffer.peak_bytes = unsent_bytes as u32;
             buffer.peak_reset_us = now_us;
         }
     }
 
     /// Brings the memory of all clients up to date, for when `maxmemory-clients` is set while they are there.
     pub(super) fn count_all_memory(&mut self) {
-        for index in 0..self.server.clients.slots_end() {
-            self.server.clients.count_memory(ClientHandle(index as u32));
-        }
+        self.server.clients.count_memory_of_all();
     }
 
     /// Whether the memory of clients is limited, and has to be counted after each of their commands.

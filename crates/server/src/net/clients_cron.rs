@@ -40,8 +40,11 @@ impl EventLoop {
                 return;
             }
             self.clients_cron.index = (self.clients_cron.index + 1) % self.connections.len();
-            if self.connections[self.clients_cron.index].is_some() {
-                self.inspect_connection(ClientHandle(self.clients_cron.index as u32));
+            let index = self.clients_cron.index;
+            if self.connections[index].is_some()
+                && let Some(handle) = self.executor.server.clients.handle_at(index)
+            {
+                self.inspect_connection(handle);
                 left -= 1;
             }
         }

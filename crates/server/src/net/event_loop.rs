@@ -65,9 +65,9 @@ pub(super) fn local(
     connections: &mut [Option<ClientConnection>],
     handle: ClientHandle,
 ) -> Option<&mut Connection> {
-    match connections.get_mut(handle.0 as usize) {
-        Some(Some(ClientConnection::Local(connection))) => Some(connection),
-        Some(Some(ClientConnection::Remote(_)) | None) | None => None,
+    match connections.get_mut(handle.index()) {
+        Some(Some(ClientConnection::Local(connection))) if connection.handle == handle => Some(connection),
+        Some(_) | None => None,
     }
 }
 
@@ -158,7 +158,7 @@ impl EventLoop {
                 // The tick takes what was delivered.
                 Token::Waker => {}
                 Token::Listener(index) => self.accept(index as usize),
-                Token::Connection(handle) => self.serve(ClientHandle(handle), event),
+                Token::Connection(handle) => self.serve(handle, event),
             }
         }
         self.ready = ready;
@@ -348,7 +348,7 @@ impl EventLoop {
         let figures = &mut self.executor.server.clients[handle].connection;
         (figures.watches_readable, figures.watches_writable) =
             (connection.watches_readable, connection.watches_writable);
-        let (token, interest) = (Token::Connection(handle.0), connection.interest());
+        let (token, interest) = (Token::Connection(handle), connection.interest());
         if let Err(error) = self.poller.watch(connection.fd(), token, interest.readable, interest.writable) {
             log::warn!("Watching a client's socket: {error}");
             self.executor.server.close_asap(handle);
@@ -358,7 +358,7 @@ impl EventLoop {
     /// Goes on with clients whose waiting is over: what they have sent meanwhile is still in their buffers.
     fn resume(&mut self) {
         while let Some(handle) = self.executor.server.resumed.pop_front() {
-            let query_buffer = match self.connections.get_mut(handle.0 as usize).and_then(Option::as_mut) {
+            let query_buffer = match self.connections.get_mut(handle.index()).and_then(Option::as_mut) {
                 Some(ClientConnection::Local(connection)) => {
                     connection.query_buffer.take().or_else(|| Some(self.spare_query_buffers.lend(handle)))
                 }
@@ -386,7 +386,11 @@ impl EventLoop {
     }
 
     fn write(&mut self, handle: ClientHandle) {
-        let connection = match self.connections.get_mut(handle.0 as usize) {
+        // It may be gone, and its place another's, since something was written to it.
+        if self.executor.server.clients.get(handle).is_none() {
+            return;
+        }
+        let connection = match self.connections.get_mut(handle.index()) {
             Some(Some(ClientConnection::Local(connection))) => connection,
             Some(Some(ClientConnection::Remote(_))) => return self.send_output(handle),
             Some(None) | None => return,
@@ -398,7 +402,7 @@ impl EventLoop {
         }
         if !client.output.is_empty() {
             let buffered_bytes = client.unsent().buffered_bytes;
-            client.reply_buffer.peak_bytes = client.reply_buffer.peak_bytes.max(buffered_bytes);
+            client.reply_buffer.note_unsent(buffered_bytes);
             let written = connection.write(client.output.output());
             client.last_interaction = self.executor.server.now;
             client.connection.output_bytes_total += written.bytes as u64;
@@ -453,7 +457,7 @@ impl EventLoop {
     /// closed it.
     pub(super) fn close(&mut self, handle: ClientHandle) {
         // Commands that are read from a file have a client too, and it has no connection.
-        match self.connections.get_mut(handle.0 as usize).and_then(Option::take) {
+        match self.connections.get_mut(handle.index()).and_then(Option::take) {
             Some(ClientConnection::Local(connection)) => {
                 // The socket leaves the poller when it is closed; failing to take it out first changes nothing.
                 let _ = self.poller.remove(connection.fd());
@@ -464,7 +468,7 @@ impl EventLoop {
                 if !std::mem::replace(&mut remote.is_closing, true) {
                     self.threads.send(remote.thread, Order::Close(handle));
                 }
-                self.connections[handle.0 as usize] = Some(ClientConnection::Remote(remote));
+                self.connections[handle.index()] = Some(ClientConnection::Remote(remote));
             }
             None => {}
         }

@@ -261,7 +261,7 @@ impl IoThread {
         let mut ready = std::mem::take(&mut self.ready);
         for event in ready.drain(..) {
             let Token::Connection(handle) = event.token else { continue };
-            self.serve(ClientHandle(handle), |thread, adopted| thread.follow_event(adopted, event));
+            self.serve(handle, |thread, adopted| thread.follow_event(adopted, event));
         }
         self.ready = ready;
     }
@@ -298,8 +298,7 @@ impl IoThread {
                 }
                 Order::Close(handle) => self.serve(handle, |_, _| Stay::Leaves),
                 Order::Release(handle) => {
-                    if let Some(adopted) = self.connections.get_mut(handle.0 as usize).and_then(Option::take)
-                    {
+                    if let Some(adopted) = self.take(handle) {
                         self.give_back(*adopted);
                     }
                 }
@@ -314,16 +313,21 @@ impl IoThread {
 
     fn adopt(&mut self, adopted: Box<AdoptedConnection>) {
         let handle = adopted.connection.handle;
-        let index = handle.0 as usize;
+        let index = handle.index();
         if self.connections.len() <= index {
             self.connections.resize_with(index + 1, || None);
         }
-        if self.poller.add_edges(adopted.connection.fd(), Token::Connection(handle.0)).is_err() {
+        if self.poller.add_edges(adopted.connection.fd(), Token::Connection(handle)).is_err() {
             return self.deliveries.send(Delivery::Closed(handle));
         }
         adopted.tell_input();
         self.connections[index] = Some(adopted);
         self.serve(handle, IoThread::read_on);
+    }
+
+    /// The connection, if it is still here.
+    fn take(&mut self, handle: ClientHandle) -> Option<Box<AdoptedConnection>> {
+        self.connections.get_mut(handle.index())?.take_if(|adopted| adopted.connection.handle == handle)
     }
 
     /// Does something for a connection, if it is still here, and sees it off if that says so.
@@ -332,11 +336,9 @@ impl IoThread {
         handle: ClientHandle,
         work: impl FnOnce(&mut IoThread, &mut AdoptedConnection) -> Stay,
     ) {
-        let Some(mut adopted) = self.connections.get_mut(handle.0 as usize).and_then(Option::take) else {
-            return;
-        };
+        let Some(mut adopted) = self.take(handle) else { return };
         match work(self, &mut adopted) {
-            Stay::Stays => self.connections[handle.0 as usize] = Some(adopted),
+            Stay::Stays => self.connections[handle.index()] = Some(adopted),
             Stay::Leaves => {
                 // The socket leaves the poller when it is closed; failing to take it out first changes nothing.
                 let _ = self.poller.remove(adopted.connection.fd());
@@ -532,7 +534,7 @@ impl IoThread {
             return Stay::Stays;
         }
         adopted.connection.watches_writable = writable;
-        let (token, interest) = (Token::Connection(handle.0), adopted.connection.interest());
+        let (token, interest) = (Token::Connection(handle), adopted.connection.interest());
         match self.poller.watch_edges(adopted.connection.fd(), token, interest.writable) {
             Ok(()) => Stay::Stays,
             Err(_) => self.lose(adopted),

@@ -1,6 +1,7 @@
 //! Which sockets are ready: epoll. Level-triggered where a socket is read by who polls it; edge-triggered in I/O threads,
 //! where a socket with unread bytes may have to wait for the executor.
 
+use crate::session::ClientHandle;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::{AsFd, OwnedFd};
@@ -15,26 +16,31 @@ const EDGES: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFla
 /// What a readiness event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token {
-    Connection(u32),
+    Connection(ClientHandle),
     Listener(u32),
     Signal,
     /// Another thread has sent something.
     Waker,
 }
 
+/// A handle leaves this bit free.
+const NOT_CONNECTION: u64 = 1 << 63;
+
 impl Token {
     fn pack(self) -> u64 {
         match self {
-            Token::Connection(handle) => handle as u64,
-            Token::Listener(index) => 1 << 32 | index as u64,
-            Token::Signal => 2 << 32,
-            Token::Waker => 3 << 32,
+            Token::Connection(handle) => handle.to_bits(),
+            Token::Listener(index) => NOT_CONNECTION | 1 << 32 | index as u64,
+            Token::Signal => NOT_CONNECTION | 2 << 32,
+            Token::Waker => NOT_CONNECTION | 3 << 32,
         }
     }
 
     fn unpack(data: u64) -> Self {
-        match data >> 32 {
-            0 => Token::Connection(data as u32),
+        if data & NOT_CONNECTION == 0 {
+            return Token::Connection(ClientHandle::from_bits(data));
+        }
+        match (data & !NOT_CONNECTION) >> 32 {
             1 => Token::Listener(data as u32),
             2 => Token::Signal,
             _ => Token::Waker,
@@ -130,8 +136,9 @@ mod tests {
 
     #[test]
     fn tokens_survive_the_kernel() {
-        let tokens = [Token::Connection(0), Token::Connection(u32::MAX), Token::Listener(3)];
-        for token in tokens.into_iter().chain([Token::Signal, Token::Waker]) {
+        let handles = [0, u64::from(u32::MAX), u64::MAX >> 1].map(ClientHandle::from_bits);
+        let tokens = handles.map(Token::Connection).into_iter().chain([Token::Listener(3)]);
+        for token in tokens.chain([Token::Signal, Token::Waker]) {
             assert_eq!(Token::unpack(token.pack()), token);
         }
     }

@@ -399,7 +399,7 @@ mod tests {
     fn room_for_an_announced_argument_is_kept_until_its_client_is_idle() {
         let (mut client, socket) = UnixStream::pair().unwrap();
         let mut transport = Transport::Plain(socket.into());
-        let mut query_buffer = QueryBuffer::new(ClientHandle(0));
+        let mut query_buffer = QueryBuffer::new(ClientHandle::default());
         for bytes in [&b"*3\r\n$3\r\nset\r\n$1\r\na\r\n$1000000\r\n"[..], b"a"] {
             client.write_all(bytes).unwrap();
             assert!(matches!(query_buffer.read(&mut transport), Transfer::Bytes { .. }));

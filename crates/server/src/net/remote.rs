@@ -64,7 +64,8 @@ impl EventLoop {
     }
 
     fn remote(&mut self, handle: ClientHandle) -> Option<&mut RemoteConnection> {
-        match self.connections.get_mut(handle.0 as usize)? {
+        self.executor.server.clients.get(handle)?;
+        match self.connections.get_mut(handle.index())? {
             Some(ClientConnection::Remote(remote)) => Some(remote),
             Some(ClientConnection::Local(_)) | None => None,
         }
@@ -120,7 +121,7 @@ impl EventLoop {
     }
 
     fn forget_closed(&mut self, handle: ClientHandle) {
-        if let Some(ClientConnection::Remote(remote)) = self.connections[handle.0 as usize].take() {
+        if let Some(ClientConnection::Remote(remote)) = self.connections[handle.index()].take() {
             self.threads.discount_connection(remote.thread);
             self.executor.disconnect(handle);
         }
@@ -163,7 +164,7 @@ impl EventLoop {
         let now = self.executor.server.now;
         let client = &mut self.executor.server.clients[handle];
         let buffered_bytes = client.unsent().buffered_bytes;
-        client.reply_buffer.peak_bytes = client.reply_buffer.peak_bytes.max(buffered_bytes);
+        client.reply_buffer.note_unsent(buffered_bytes);
         client.last_interaction = now;
         if client.connection.output_under_way() == 0 {
             client.output_over_soft_limit_since_us = None;
@@ -189,7 +190,7 @@ impl EventLoop {
         thread: usize,
     ) {
         let handle = connection.handle;
-        let index = handle.0 as usize;
+        let index = handle.index();
         if self.connections.len() <= index {
             self.connections.resize_with(index + 1, || None);
         }
@@ -197,7 +198,7 @@ impl EventLoop {
         if thread == 0 {
             connection.query_buffer = held.or(connection.query_buffer.take());
             (connection.watches_readable, connection.watches_writable) = (true, false);
-            if let Err(error) = self.poller.add(connection.fd(), Token::Connection(handle.0)) {
+            if let Err(error) = self.poller.add(connection.fd(), Token::Connection(handle)) {
                 log::warn!("Watching a client's socket: {error}");
                 return self.executor.disconnect(handle);
             }
@@ -230,7 +231,7 @@ impl EventLoop {
     /// A thread has given a connection back, because it is to live elsewhere.
     fn take_over(&mut self, mut connection: Box<Connection>) {
         let handle = connection.handle;
-        let Some(ClientConnection::Remote(remote)) = self.connections[handle.0 as usize].take() else {
+        let Some(ClientConnection::Remote(remote)) = self.connections[handle.index()].take() else {
             return;
         };
         self.threads.discount_connection(remote.thread);
@@ -274,7 +275,7 @@ impl EventLoop {
 
     /// Has a connection live in another thread from now on.
     fn move_to(&mut self, handle: ClientHandle, thread: usize) {
-        match self.connections[handle.0 as usize].take() {
+        match self.connections[handle.index()].take() {
             Some(ClientConnection::Local(connection)) => {
                 // The socket goes on in another poller; failing to take it out of this one shows there.
                 let _ = self.poller.remove(connection.fd());
@@ -285,7 +286,7 @@ impl EventLoop {
                     remote.moves_to = Some(Destination::Thread(thread));
                     self.threads.send(remote.thread, Order::Release(handle));
                 }
-                self.connections[handle.0 as usize] = Some(ClientConnection::Remote(remote));
+                self.connections[handle.index()] = Some(ClientConnection::Remote(remote));
             }
             None => {}
         }
@@ -352,14 +353,17 @@ impl EventLoop {
         }
     }
 
-    fn is_active(&self, handle: ClientHandle) -> Option<usize> {
-        let client = self.executor.server.clients.get(handle)?;
+    /// The thread of the connection at this place, if it has had something to do lately and may move.
+    fn active_at(&self, index: usize) -> Option<(ClientHandle, usize)> {
+        let clients = &self.executor.server.clients;
+        let handle = clients.handle_at(index)?;
+        let client = &clients[handle];
         let idle_us = self.executor.server.now.monotonic_us - client.last_interaction.monotonic_us;
         let is_idle = idle_us > ACTIVE_US || client.is_closing();
-        match self.connections.get(handle.0 as usize)?.as_ref()? {
+        match self.connections.get(index)?.as_ref()? {
             _ if is_idle => None,
-            ClientConnection::Local(_) => Some(0),
-            ClientConnection::Remote(remote) => remote.moves_to.is_none().then_some(remote.thread),
+            ClientConnection::Local(_) => Some((handle, 0)),
+            ClientConnection::Remote(remote) => remote.moves_to.is_none().then_some((handle, remote.thread)),
         }
     }
 
@@ -367,7 +371,7 @@ impl EventLoop {
     fn active_connections(&self) -> Vec<usize> {
         let mut active = vec![0; self.threads.len() + 1];
         for index in 0..self.connections.len() {
-            if let Some(thread) = self.is_active(ClientHandle(index as u32)) {
+            if let Some((_, thread)) = self.active_at(index) {
                 active[thread] += 1;
             }
         }
@@ -381,8 +385,9 @@ impl EventLoop {
                 return;
             }
             self.balance.cursor = (self.balance.cursor + 1) % self.connections.len();
-            let handle = ClientHandle(self.balance.cursor as u32);
-            if self.is_active(handle) == Some(shift.from) {
+            if let Some((handle, thread)) = self.active_at(self.balance.cursor)
+                && thread == shift.from
+            {
                 self.move_to(handle, shift.to);
                 left -= 1;
             }

@@ -150,16 +150,26 @@ pub const REPLY_BUFFER_BYTES_MIN: usize = 1024;
 /// its replies: halved while they are small, doubled while they fill it.
 #[derive(Clone, Debug)]
 pub struct ReplyBufferFigures {
-    pub bytes: usize,
+    /// At most [`OUTPUT_CHUNK_BYTES`], as the peak is.
+    pub bytes: u32,
     /// The most that was unsent of it, since the peak was last reset.
-    pub peak_bytes: usize,
+    pub peak_bytes: u32,
     /// On the monotonic clock.
     pub peak_reset_us: u64,
 }
 
 impl Default for ReplyBufferFigures {
     fn default() -> Self {
-        ReplyBufferFigures { bytes: OUTPUT_CHUNK_BYTES, peak_bytes: OUTPUT_CHUNK_BYTES, peak_reset_us: 0 }
+        let bytes = OUTPUT_CHUNK_BYTES as u32;
+        ReplyBufferFigures { bytes, peak_bytes: bytes, peak_reset_us: 0 }
+    }
+}
+
+impl ReplyBufferFigures {
+    /// So much of it is unsent.
+    #[inline]
+    pub fn note_unsent(&mut self, unsent_bytes: usize) {
+        self.peak_bytes = self.peak_bytes.max(unsent_bytes as u32);
     }
 }
 
@@ -307,7 +317,7 @@ impl Client {
     /// As [`Self::unsent`], for output that has been taken out to be written to.
     pub fn unsent_of(&self, output_len: usize) -> Unsent {
         let unsent = output_len + self.connection.output_under_way();
-        let buffered_bytes = unsent.min(self.reply_buffer.bytes);
+        let buffered_bytes = unsent.min(self.reply_buffer.bytes as usize);
         let chunks = (unsent - buffered_bytes).div_ceil(CHUNK_ROOM_BYTES);
         Unsent { buffered_bytes, chunks, chunk_bytes: chunks * CHUNK_COUNTED_BYTES }
     }

@@ -1,13 +1,45 @@
-//! All connected clients, in handles that are used again.
+//! All connected clients, in places that are used again.
 
 use super::client::{Client, OUTPUT_CHUNK_BYTES};
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 use wire::reply::Output;
 
-/// Where a client sits. Valid until the client is removed; every table that keeps handles is cleaned then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ClientHandle(pub u32);
+/// Where a client is in the table of clients. Its place is used again by a later one: the generation tells the two apart,
+/// so that a handle that has outlived its client finds nobody. Every table that keeps handles is cleaned when a client goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClientHandle {
+    index: u32,
+    /// So many clients have been in this place before, [`GENERATIONS`] counting as none.
+    generation: u32,
+}
+
+/// One bit of a handle's 64 is left to whoever keeps it among other numbers.
+const GENERATIONS: u32 = 1 << 31;
+
+impl ClientHandle {
+    /// The place, for tables that have one for each client.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.index as usize
+    }
+
+    /// The handle as a number below 2^63.
+    #[inline]
+    pub fn to_bits(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+
+    #[inline]
+    pub fn from_bits(bits: u64) -> Self {
+        ClientHandle { index: bits as u32, generation: (bits >> 32) as u32 % GENERATIONS }
+    }
+
+    /// Of the client that gets this place next.
+    fn successor(self) -> Self {
+        ClientHandle { generation: (self.generation + 1) % GENERATIONS, ..self }
+    }
+}
 
 /// Empty output buffers kept for the next client that is answered: few clients have output at any one time, so that
 /// these few stay in the cache, and an idle client holds none.
@@ -15,10 +47,13 @@ const SPARE_OUTPUTS_MAX: usize = 64;
 /// A larger buffer is given back to the allocator.
 const SPARE_OUTPUT_BYTES_MAX: usize = 2 * OUTPUT_CHUNK_BYTES;
 
+const NOBODY: &str = "tables hold handles of connected clients only";
+
 #[derive(Default)]
 pub struct Clients {
-    handles: Vec<Option<Box<Client>>>,
-    free: Vec<u32>,
+    places: Vec<Option<Box<Client>>>,
+    /// Of places without a client.
+    free: Vec<ClientHandle>,
     by_id: BTreeMap<u64, ClientHandle>,
     last_id: u64,
     /// Memory of all clients, as last counted for each.
@@ -36,7 +71,7 @@ impl Clients {
         self.last_id += 1;
         let handle = self.free_handle();
         self.by_id.insert(self.last_id, handle);
-        self.handles[handle.0 as usize] = Some(Box::new(make(self.last_id, handle)));
+        self.places[handle.index()] = Some(Box::new(make(self.last_id, handle)));
         handle
     }
 
@@ -44,26 +79,27 @@ impl Clients {
     /// chooses among clients finds it. Its id is 0.
     pub fn add_unlisted(&mut self, make: impl FnOnce(u64, ClientHandle) -> Client) -> ClientHandle {
         let handle = self.free_handle();
-        self.handles[handle.0 as usize] = Some(Box::new(make(0, handle)));
+        self.places[handle.index()] = Some(Box::new(make(0, handle)));
         handle
     }
 
     fn free_handle(&mut self) -> ClientHandle {
-        ClientHandle(self.free.pop().unwrap_or_else(|| {
-            self.handles.push(None);
-            self.handles.len() as u32 - 1
-        }))
+        self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            ClientHandle { index: self.places.len() as u32 - 1, generation: 0 }
+        })
     }
 
     pub fn remove(&mut self, handle: ClientHandle) -> Box<Client> {
-        let client = self.handles[handle.0 as usize].take().expect("a client is removed once");
+        let place = &mut self.places[handle.index()];
+        let client = place.take_if(|client| client.handle == handle).expect("a client is removed once");
         self.by_id.remove(&client.id);
         if client.output_pending {
             self.with_output.retain(|&s| s != handle);
         }
         self.with_much_output.retain(|&s| s != handle);
         self.memory_bytes -= client.counted_bytes;
-        self.free.push(handle.0);
+        self.free.push(handle.successor());
         client
     }
 
@@ -79,10 +115,19 @@ impl Clients {
 
     /// As [`Self::count_memory`], with what a client holds that is lent out while it runs a command.
     pub fn count_memory_with(&mut self, handle: ClientHandle, lent_bytes: usize) {
-        let Some(client) = self.handles[handle.0 as usize].as_deref_mut() else { return };
+        let Some(client) = find(&mut self.places, handle) else { return };
         let bytes = if client.close_asap { 0 } else { client.memory_bytes() + lent_bytes };
         self.memory_bytes = self.memory_bytes - client.counted_bytes + bytes;
         client.counted_bytes = bytes;
+    }
+
+    /// As [`Self::count_memory`], for all.
+    pub fn count_memory_of_all(&mut self) {
+        for index in 0..self.places.len() {
+            if let Some(handle) = self.handle_at(index) {
+                self.count_memory(handle);
+            }
+        }
     }
 
     /// Brings the sum up to date for those to whom others have sent something.
@@ -129,7 +174,12 @@ impl Clients {
     }
 
     pub fn get(&self, handle: ClientHandle) -> Option<&Client> {
-        self.handles.get(handle.0 as usize)?.as_deref()
+        self.places.get(handle.index())?.as_deref().filter(|client| client.handle == handle)
+    }
+
+    /// Who is at this place now, for what goes through all of them.
+    pub fn handle_at(&self, index: usize) -> Option<ClientHandle> {
+        self.places.get(index)?.as_deref().map(|client| client.handle)
     }
 
     pub fn by_id(&self, id: u64) -> Option<ClientHandle> {
@@ -145,7 +195,7 @@ impl Clients {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Client> {
-        self.handles.iter().filter_map(|handle| handle.as_deref()).filter(|client| client.id != 0)
+        self.places.iter().filter_map(|place| place.as_deref()).filter(|client| client.id != 0)
     }
 
     /// Clients by age, without those that are being closed.
@@ -153,13 +203,8 @@ impl Clients {
         self.by_id.values().map(|&handle| &self[handle]).filter(|client| !client.close_asap)
     }
 
-    /// Slots in use are below this.
-    pub fn slots_end(&self) -> usize {
-        self.handles.len()
-    }
-
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Client> {
-        self.handles.iter_mut().filter_map(|handle| handle.as_deref_mut())
+        self.places.iter_mut().filter_map(|place| place.as_deref_mut())
     }
 
     /// What they have changed is no longer waited for in the append-only file: another begins with all of it.
@@ -171,7 +216,7 @@ impl Clients {
     /// invalidation, a late reply. `write` gets the buffer in the client's protocol. Behind the last reply to a client
     /// that is about to be closed, nothing is written.
     pub fn push(&mut self, handle: ClientHandle, write: impl FnOnce(&mut wire::reply::ReplyBuffer)) {
-        let Some(client) = self.handles[handle.0 as usize].as_deref_mut() else { return };
+        let Some(client) = find(&mut self.places, handle) else { return };
         if client.close_asap {
             return;
         }
@@ -202,18 +247,62 @@ impl Clients {
     }
 }
 
+fn find(places: &mut [Option<Box<Client>>], handle: ClientHandle) -> Option<&mut Client> {
+    places.get_mut(handle.index())?.as_deref_mut().filter(|client| client.handle == handle)
+}
+
+/// For handles of clients that are there for certain: that it is not another client is only asserted, for every command
+/// looks its client up some twenty times.
 impl Index<ClientHandle> for Clients {
     type Output = Client;
 
     #[inline]
     fn index(&self, handle: ClientHandle) -> &Client {
-        self.handles[handle.0 as usize].as_deref().expect("tables hold slots of connected clients only")
+        let client = self.places[handle.index()].as_deref().expect(NOBODY);
+        debug_assert_eq!(client.handle, handle, "{NOBODY}");
+        client
     }
 }
 
 impl IndexMut<ClientHandle> for Clients {
     #[inline]
     fn index_mut(&mut self, handle: ClientHandle) -> &mut Client {
-        self.handles[handle.0 as usize].as_deref_mut().expect("tables hold slots of connected clients only")
+        let client = self.places[handle.index()].as_deref_mut().expect(NOBODY);
+        debug_assert_eq!(client.handle, handle, "{NOBODY}");
+        client
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Reading;
+    use crate::session::client::ConnectionFigures;
+
+    fn connect(clients: &mut Clients) -> ClientHandle {
+        let now = Reading::default();
+        clients.add(|id, handle| Client::new(id, handle, ConnectionFigures::default(), now, true))
+    }
+
+    #[test]
+    fn a_handle_that_has_outlived_its_client_finds_nobody() {
+        let mut clients = Clients::default();
+        let first = connect(&mut clients);
+        clients.remove(first);
+        let second = connect(&mut clients);
+        assert_eq!(first.index(), second.index(), "the place is used again");
+        assert!(clients.get(first).is_none());
+        assert_eq!(clients.get(second).map(|client| client.id), Some(2));
+        clients.push(first, |reply| reply.ok());
+        assert!(clients[second].output.is_empty(), "what was meant for the first is not sent to the second");
+        assert_eq!(clients.handle_at(first.index()), Some(second));
+    }
+
+    #[test]
+    fn generations_begin_again_before_they_fill_their_bits() {
+        let last = ClientHandle { index: u32::MAX, generation: GENERATIONS - 1 };
+        assert_eq!(ClientHandle::from_bits(last.to_bits()), last);
+        assert!(last.to_bits() < 1 << 63);
+        assert_eq!(last.successor(), ClientHandle { index: u32::MAX, generation: 0 });
     }
 }
