@@ -291,7 +291,8 @@ pub struct Origin {
     pub in_script: bool,
 }
 
-/// Everything a handler may touch.
+/// Everything a handler may touch. Of other clients it reads figures, and does to them what [`Server`] has a name for
+/// (`server/clients.rs`).
 pub struct Context<'a> {
     pub db: &'a mut Db,
     pub server: &'a mut Server,

@@ -1,6 +1,8 @@
 //! Everything of a running server that is not data: configuration, clients, and what is observed. The executor
 //! owns one; handlers reach it through their context.
 
+mod clients;
+
 use crate::clock::Reading;
 use crate::command::registry::Registry;
 use crate::config::{Change, Config, SetError};

@@ -107,6 +107,12 @@ const ENCODING_TYPES: &[&str] =
     &["FbTree", "IntegerSet", "KeyTable", "Listpack", "PackedList", "PackedMap", "RadixTree", "SkipList"];
 const ENCODINGS_KNOWN_TO: &[&str] = &["db", "persist"];
 
+/// What handlers may read of all clients.
+const CLIENTS_READ: &[&str] = &["by_age", "iter", "len", "memory_bytes"];
+/// What reaches other clients, and is for `server/clients.rs` and the engine.
+const REACHES_CLIENTS: &[&str] =
+    &["clients_to_close", "close_asap", "detach", "note_given_up", "resumed", "wake"];
+
 /// Where keys live is known to one file.
 const KEYSPACE: &str = "crates/server/src/db/keyspace.rs";
 
@@ -574,6 +580,47 @@ fn types_of_data_are_told_apart_in_one_place() {
     findings.expect_none(
         "What all types are asked is a function of ValueType (db/value_type.rs); a command asks for its own type.",
     );
+}
+
+/// Uses of `server.clients` other than by the client's own handle, `ctx.client`, or to read; and of what else reaches
+/// other clients.
+fn reached_clients(tokens: &TokenStream, out: &mut Vec<Ident>) {
+    let tokens: Vec<TokenTree> = tokens.clone().into_iter().collect();
+    let is = |at: usize, text: &str| tokens.get(at).is_some_and(|token| token.to_string() == text);
+    let named = |at: usize, names: &[&str]| names.iter().any(|name| is(at, name));
+    let is_own = |at: usize| match tokens.get(at) {
+        Some(TokenTree::Group(group)) => {
+            let text = group.stream().to_string().replace(' ', "");
+            text == "ctx.client" || text.starts_with("ctx.client,")
+        }
+        _ => false,
+    };
+    for (at, token) in tokens.iter().enumerate() {
+        match token {
+            TokenTree::Group(group) => reached_clients(&group.stream(), out),
+            TokenTree::Ident(name) if at >= 2 && is(at - 2, "server") && is(at - 1, ".") => {
+                let reads = is(at + 1, ".") && named(at + 2, CLIENTS_READ);
+                let is_allowed = is_own(at + 1) || is(at + 1, ".") && is_own(at + 3) || reads;
+                if named(at, REACHES_CLIENTS) || name == "clients" && !is_allowed {
+                    out.push(name.clone());
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn handlers_reach_other_clients_by_named_operations_only() {
+    let mut findings = Findings::default();
+    for source in sources().iter().filter(|source| source.server_module() == Some("commands")) {
+        let mut names = Vec::new();
+        reached_clients(&source.tokens(), &mut names);
+        for name in names {
+            findings.add(source, line(name.span()), format_args!("server.{name}"));
+        }
+    }
+    findings.expect_none("Give what is done to other clients a name in server/clients.rs.");
 }
 
 /// Comments, strings and documents too: who reads them should need no vocabulary but the field's.

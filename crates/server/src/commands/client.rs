@@ -151,7 +151,7 @@ fn id(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
 
 fn info(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let mut text = String::new();
-    line::write(&mut text, ctx, ctx.client, args);
+    line::write(&mut text, ctx, &ctx.server.clients[ctx.client], args);
     ctx.reply.verbatim("txt", text.as_bytes());
     Ok(())
 }
@@ -162,8 +162,8 @@ fn list(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
     let filter = Filter::parse(ctx, args.from(2))?;
     let mut text = String::new();
-    for handle in filter.matching(ctx, false) {
-        line::write(&mut text, ctx, handle, args);
+    for client in filter.matching(ctx, false) {
+        line::write(&mut text, ctx, client, args);
     }
     ctx.reply.verbatim("txt", text.as_bytes());
     Ok(())

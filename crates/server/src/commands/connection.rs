@@ -3,7 +3,7 @@
 use crate::command::flag::{ALLOW_BUSY, FAST, LOADING, NO_AUTH, NO_SCRIPT, STALE};
 use crate::command::{Args, Command, Context, Group, Outcome};
 use crate::error::{ClientError, quoted};
-use crate::session::{ClientHandle, ReplyMode};
+use crate::session::ReplyMode;
 use wire::reply::Protocol;
 
 /// The version of the older server whose features clients may rely on.
@@ -214,18 +214,18 @@ pub fn check_name(name: &[u8], what: &str) -> Result<(), ClientError> {
 }
 
 fn reset(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    reset_client(ctx, ctx.client);
+    reset_client(ctx);
     speak(ctx, Protocol::Resp2);
     ctx.reply.simple("RESET");
     Ok(())
 }
 
-fn reset_client(ctx: &mut Context<'_>, handle: ClientHandle) {
+fn reset_client(ctx: &mut Context<'_>) {
     let server = &mut *ctx.server;
-    server.watch.unwatch_all(&mut server.clients, handle);
-    server.pubsub.unsubscribe_all(&mut server.clients, handle);
-    server.tracking.disable(&mut server.clients, handle);
-    let client = &mut server.clients[handle];
+    server.unwatch_all(ctx.client);
+    server.unsubscribe_all(ctx.client);
+    server.disable_tracking(ctx.client);
+    let client = &mut server.clients[ctx.client];
     client.transaction = None;
     client.db_index = 0;
     client.name.clear();

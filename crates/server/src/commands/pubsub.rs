@@ -3,8 +3,8 @@
 use crate::command::flag::{FAST, LOADING, MAY_REPLICATE, NO_SCRIPT, PUBSUB, STALE};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
 use crate::error::{ClientError, quoted};
+use crate::session::ReplyMode;
 use crate::session::pubsub::Kind;
-use crate::session::{ClientHandle, ReplyMode};
 use wire::reply::ReplyBuffer;
 
 const SUBSCRIBING: u32 = PUBSUB | NO_SCRIPT | LOADING | STALE;
@@ -123,7 +123,7 @@ fn sunsubscribe(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn begin(ctx: &mut Context<'_>, args: Args<'_>, kind: Kind, word: &str) {
     for name in args.from(1).iter() {
-        ctx.server.pubsub.subscribe(&mut ctx.server.clients, ctx.client, kind, name);
+        ctx.server.subscribe(ctx.client, kind, name);
         confirm(ctx, kind, word, Some(name));
     }
 }
@@ -137,7 +137,7 @@ fn end(ctx: &mut Context<'_>, args: Args<'_>, kind: Kind, word: &str) {
         all.iter().map(|name| &**name).collect()
     };
     for name in &names {
-        ctx.server.pubsub.unsubscribe(&mut ctx.server.clients, ctx.client, kind, name);
+        ctx.server.unsubscribe(ctx.client, kind, name);
         confirm(ctx, kind, word, Some(name));
     }
     if names.is_empty() {
@@ -158,25 +158,21 @@ fn confirm(ctx: &mut Context<'_>, kind: Kind, word: &str, name: Option<&[u8]>) {
         reply.bulk_or_null(name);
         reply.integer(count as i64);
     };
-    if wants_replies(ctx, ctx.client) {
+    if ctx.server.clients[ctx.client].reply_mode == ReplyMode::On {
         write(ctx.reply);
     } else {
         ctx.server.clients.push(ctx.client, write);
     }
 }
 
-fn wants_replies(ctx: &Context<'_>, handle: ClientHandle) -> bool {
-    ctx.server.clients[handle].reply_mode == ReplyMode::On
-}
-
 fn publish(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let receivers = ctx.server.pubsub.publish(&mut ctx.server.clients, args.at(1), args.at(2));
+    let receivers = ctx.server.publish(args.at(1), args.at(2));
     ctx.reply.integer(receivers as i64);
     Ok(())
 }
 
 fn spublish(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let receivers = ctx.server.pubsub.publish_to_shard(&mut ctx.server.clients, args.at(1), args.at(2));
+    let receivers = ctx.server.publish_to_shard(args.at(1), args.at(2));
     ctx.reply.integer(receivers as i64);
     Ok(())
 }

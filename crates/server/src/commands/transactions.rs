@@ -39,7 +39,7 @@ fn discard(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     if server.clients[ctx.client].transaction.take().is_none() {
         return Err(ClientError::DiscardWithoutMulti);
     }
-    server.watch.unwatch_all(&mut server.clients, ctx.client);
+    server.unwatch_all(ctx.client);
     ctx.reply.ok();
     Ok(())
 }
@@ -58,7 +58,7 @@ fn exec(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
         return Ok(());
     }
     server.clients[ctx.client].transaction = None;
-    server.watch.unwatch_all(&mut server.clients, ctx.client);
+    server.unwatch_all(ctx.client);
     if aborted {
         return Err(ClientError::ExecAborted);
     }
@@ -73,7 +73,7 @@ fn watch(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         let db_index = server.clients[ctx.client].db_index;
         for key in args.from(1).iter() {
             let is_stale = ctx.db.is_gone(db_index, key);
-            server.watch.watch(&mut server.clients, ctx.client, db_index, key, is_stale);
+            server.watch_key(ctx.client, db_index, key, is_stale);
         }
     }
     ctx.reply.ok();
@@ -82,7 +82,7 @@ fn watch(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn unwatch(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     let server = &mut *ctx.server;
-    server.watch.unwatch_all(&mut server.clients, ctx.client);
+    server.unwatch_all(ctx.client);
     ctx.reply.ok();
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::line;
 use crate::command::{Args, Context};
 use crate::error::{ClientError, quoted};
-use crate::session::{Client, ClientHandle};
+use crate::session::Client;
 
 /// The letters that the FLAGS filter knows, whether or not a client of this server can have them.
 const FLAG_LETTERS: &[u8] = b"OSMPxbtRBdcuAUreTIiEN";
@@ -111,15 +111,10 @@ impl<'a> Filter<'a> {
 
     /// The clients for which all conditions hold, oldest first. `skip_me`: whether the client that asks is left out
     /// if it did not say.
-    pub fn matching(&self, ctx: &Context<'_>, skip_me: bool) -> Vec<ClientHandle> {
+    pub fn matching<'c>(&self, ctx: &'c Context<'_>, skip_me: bool) -> impl Iterator<Item = &'c Client> {
         let skipped = self.skip_me.unwrap_or(skip_me).then_some(ctx.client);
-        ctx.server
-            .clients
-            .by_age()
-            .filter(|client| Some(client.handle) != skipped)
-            .filter(|client| self.criteria.iter().all(|w| w.condition.holds(ctx, client) != w.negated))
-            .map(|client| client.handle)
-            .collect()
+        let clients = ctx.server.clients.by_age().filter(move |client| Some(client.handle) != skipped);
+        clients.filter(|client| self.criteria.iter().all(|w| w.condition.holds(ctx, client) != w.negated))
     }
 }
 

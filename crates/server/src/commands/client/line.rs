@@ -1,7 +1,7 @@
 //! A client in one line, as CLIENT LIST, CLIENT INFO and the log show it.
 
 use crate::command::{Args, Context};
-use crate::session::{Client, ClientHandle};
+use crate::session::Client;
 use std::fmt::Write as _;
 use wire::reply::Protocol;
 
@@ -30,8 +30,7 @@ pub fn flags(client: &Client) -> String {
 }
 
 /// Appends the client's line. `args` are those of the command at hand, which is the client's own or another's.
-pub fn write(text: &mut String, ctx: &Context<'_>, handle: ClientHandle, args: Args<'_>) {
-    let client = &ctx.server.clients[handle];
+pub fn write(text: &mut String, ctx: &Context<'_>, client: &Client, args: Args<'_>) {
     let connection = &client.connection;
     let now_us = ctx.server.now.monotonic_us;
     let age_s = now_us.saturating_sub(client.created.monotonic_us) / 1_000_000;
@@ -39,7 +38,7 @@ pub fn write(text: &mut String, ctx: &Context<'_>, handle: ClientHandle, args: A
     let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let argument_bytes = match &client.blocked {
         Some(blocked) => blocked.args.view().iter().map(<[u8]>::len).sum(),
-        None if handle == ctx.client => args.iter().map(<[u8]>::len).sum::<usize>(),
+        None if client.handle == ctx.client => args.iter().map(<[u8]>::len).sum::<usize>(),
         None => 0,
     };
     let queued = client.transaction.as_ref().map_or(-1, |transaction| transaction.queued.len() as i64);

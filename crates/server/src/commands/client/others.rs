@@ -4,8 +4,6 @@ use super::Filter;
 use crate::command::{Args, Context, Outcome};
 use crate::error::ClientError;
 use crate::server::Pause;
-use crate::session::BlockedOn;
-use crate::session::client::Client;
 
 /// The conditions of CLIENT LIST.
 pub const LIST_SYNTAX: &str = "[TYPE <client-type@5.0.0: NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id@6.2.0 ...] [USER \
@@ -34,15 +32,9 @@ pub const KILL_SYNTAX: &str = "<filter: old-format(ip:port)!2.8.12 | <new-format
 pub fn kill(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let old_form = args.len() == 3;
     let filter = if old_form { Filter::by_address(args.at(2)) } else { Filter::parse(ctx, args.from(2))? };
-    let doomed = filter.matching(ctx, !old_form);
-    for &handle in &doomed {
-        if handle == ctx.client {
-            ctx.server.clients[handle].close_after_reply = true;
-        } else {
-            ctx.server.close_asap(handle);
-        }
-    }
-    match (old_form, doomed.len()) {
+    let ids: Vec<u64> = filter.matching(ctx, !old_form).map(|client| client.id).collect();
+    ctx.server.kill(&ids, ctx.client);
+    match (old_form, ids.len()) {
         (true, 0) => return Err(ClientError::NoSuchClient),
         (true, _) => ctx.reply.ok(),
         (false, count) => ctx.reply.integer(count as i64),
@@ -90,29 +82,7 @@ pub fn unblock(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         () => return Err(ClientError::text("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
     };
     let id = args.integer(2)?;
-    let server = &mut *ctx.server;
-    let target = u64::try_from(id).ok().and_then(|id| server.clients.by_id(id));
-    // Who waits for the end of a pause, or of loading, waits for no timeout.
-    let may_time_out = |client: &Client| {
-        client
-            .blocked
-            .as_ref()
-            .is_some_and(|blocked| !matches!(blocked.on, BlockedOn::Pause | BlockedOn::Loading))
-    };
-    let Some(handle) = target.filter(|&handle| may_time_out(&server.clients[handle])) else {
-        ctx.reply.integer(0);
-        return Ok(());
-    };
-    let timeout_reply = server.clients[handle].blocked.as_ref().map(|blocked| blocked.timeout_reply);
-    server.note_given_up(handle, with_error);
-    if with_error {
-        let line = ClientError::UnblockedByClient.to_string();
-        server.observed.statistics.count_error(&line);
-        server.wake(handle, |reply| reply.error(&line));
-    } else if let Some(timeout_reply) = timeout_reply {
-        let synced = server.durability.is_synced(server.clients[handle].log_end);
-        server.wake(handle, |reply| timeout_reply.write(synced, reply));
-    }
-    ctx.reply.integer(1);
+    let unblocked = u64::try_from(id).is_ok_and(|id| ctx.server.unblock(id, with_error));
+    ctx.reply.integer(i64::from(unblocked));
     Ok(())
 }

@@ -14,9 +14,9 @@ pub fn tracking(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if turns_on {
         refuse_what_contradicts(ctx, &tracking, &prefixes)?;
         let tracking = Tracking { prefixes: prefixes.into_iter().map(Arc::from).collect(), ..tracking };
-        ctx.server.tracking.enable(&mut ctx.server.clients, ctx.client, tracking);
+        ctx.server.enable_tracking(ctx.client, tracking);
     } else {
-        ctx.server.tracking.disable(&mut ctx.server.clients, ctx.client);
+        ctx.server.disable_tracking(ctx.client);
     }
     ctx.reply.ok();
     Ok(())
@@ -54,7 +54,7 @@ fn parse<'a>(ctx: &Context<'_>, args: Args<'a>) -> Result<(Tracking, Vec<&'a [u8
 
 fn connected_client(ctx: &Context<'_>, args: Args<'_>, at: usize) -> Result<u64, ClientError> {
     let id = u64::try_from(args.integer(at)?).ok();
-    id.filter(|&id| ctx.server.clients.by_id(id).is_some())
+    id.filter(|&id| ctx.server.is_connected(id))
         .ok_or(ClientError::text("ERR The client ID you want redirect to does not exist"))
 }
 

@@ -1,0 +1,85 @@
+//! What a command may do to clients beside the one that sent it, each by its name, and what connects its own client with
+//! keys, channels and others. Handlers reach no other client but through these.
+
+use super::Server;
+use crate::error::ClientError;
+use crate::session::pubsub::Kind;
+use crate::session::tracking::Tracking;
+use crate::session::{BlockedOn, ClientHandle};
+
+impl Server {
+    pub fn is_connected(&self, id: u64) -> bool {
+        self.clients.by_id(id).is_some()
+    }
+
+    /// Closes clients, of which `own` gets the reply to its command first.
+    pub fn kill(&mut self, ids: &[u64], own: ClientHandle) {
+        for handle in ids.iter().filter_map(|&id| self.clients.by_id(id)).collect::<Vec<_>>() {
+            match handle == own {
+                true => self.clients[handle].close_after_reply = true,
+                false => self.close_asap(handle),
+            }
+        }
+    }
+
+    /// Ends a client's waiting, as if its time were up or with an error; whether it waited for something that may time
+    /// out.
+    pub fn unblock(&mut self, id: u64, with_error: bool) -> bool {
+        let Some(handle) = self.clients.by_id(id) else { return false };
+        let client = &self.clients[handle];
+        let Some(blocked) = &client.blocked else { return false };
+        // Who waits for the end of a pause, or of loading, waits for no timeout.
+        if matches!(blocked.on, BlockedOn::Pause | BlockedOn::Loading) {
+            return false;
+        }
+        let (timeout_reply, synced) = (blocked.timeout_reply, self.durability.is_synced(client.log_end));
+        self.note_given_up(handle, with_error);
+        if with_error {
+            let line = ClientError::UnblockedByClient.to_string();
+            self.observed.statistics.count_error(&line);
+            self.wake(handle, |reply| reply.error(&line));
+        } else {
+            self.wake(handle, |reply| timeout_reply.write(synced, reply));
+        }
+        true
+    }
+
+    /// Sends a message to all who listen to the channel; how many they are.
+    pub fn publish(&mut self, channel: &[u8], message: &[u8]) -> usize {
+        self.pubsub.publish(&mut self.clients, channel, message)
+    }
+
+    /// As [`Server::publish`], to those who listen to a shard channel.
+    pub fn publish_to_shard(&mut self, channel: &[u8], message: &[u8]) -> usize {
+        self.pubsub.publish_to_shard(&mut self.clients, channel, message)
+    }
+
+    pub fn subscribe(&mut self, own: ClientHandle, kind: Kind, name: &[u8]) {
+        self.pubsub.subscribe(&mut self.clients, own, kind, name);
+    }
+
+    pub fn unsubscribe(&mut self, own: ClientHandle, kind: Kind, name: &[u8]) {
+        self.pubsub.unsubscribe(&mut self.clients, own, kind, name);
+    }
+
+    pub fn unsubscribe_all(&mut self, own: ClientHandle) {
+        self.pubsub.unsubscribe_all(&mut self.clients, own);
+    }
+
+    /// `is_stale`: the key is stored but past its expiry.
+    pub fn watch_key(&mut self, own: ClientHandle, db_index: usize, key: &[u8], is_stale: bool) {
+        self.watch.watch(&mut self.clients, own, db_index, key, is_stale);
+    }
+
+    pub fn unwatch_all(&mut self, own: ClientHandle) {
+        self.watch.unwatch_all(&mut self.clients, own);
+    }
+
+    pub fn enable_tracking(&mut self, own: ClientHandle, tracking: Tracking) {
+        self.tracking.enable(&mut self.clients, own, tracking);
+    }
+
+    pub fn disable_tracking(&mut self, own: ClientHandle) {
+        self.tracking.disable(&mut self.clients, own);
+    }
+}
