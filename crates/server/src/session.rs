@@ -10,4 +10,4 @@ pub mod watch;
 
 pub use blocked::{BlockRequest, BlockedOn, TimeoutReply};
 pub use client::{Client, ReplyMode};
-pub use clients::{ClientHandle, Clients};
+pub use clients::{ClientHandle, ClientId, Clients};

@@ -175,7 +175,7 @@ fn speak(ctx: &mut Context<'_>, protocol: Protocol) {
 }
 
 fn introduce(ctx: &mut Context<'_>) {
-    let id = ctx.server.clients[ctx.client].id;
+    let id = ctx.server.clients[ctx.client].id.0;
     let config = &ctx.server.config;
     let (server, version): (&[u8], _) = match config.extended_redis_compatibility {
         true => (b"redis", COMPATIBLE_VERSION),

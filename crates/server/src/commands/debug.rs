@@ -9,6 +9,7 @@ use crate::db::{StringValue, Value};
 use crate::error::{ClientError, quoted};
 use crate::observe::process;
 use crate::server::PersistRequest;
+use crate::session::ClientId;
 use std::time::Duration;
 use wire::rdb::Writer;
 use wire::reply::Protocol;
@@ -447,7 +448,7 @@ fn client_eviction(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     if ctx.server.config.maxmemory_clients.bytes_of(ctx.server.config.maxmemory_bytes) == 0 {
         return Err(ClientError::text("ERR maxmemory-clients is disabled."));
     }
-    let mut clients: Vec<(usize, u64)> =
+    let mut clients: Vec<(usize, ClientId)> =
         ctx.server.clients.iter().map(|client| (client.memory_bytes(), client.id)).collect();
     clients.sort_unstable_by(|a, b| b.cmp(a));
     let lines: String = clients.iter().map(|(bytes, id)| format!("id={id} tot-mem={bytes}\n")).collect();

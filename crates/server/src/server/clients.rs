@@ -5,15 +5,15 @@ use super::Server;
 use crate::error::ClientError;
 use crate::session::pubsub::Kind;
 use crate::session::tracking::Tracking;
-use crate::session::{BlockedOn, ClientHandle};
+use crate::session::{BlockedOn, ClientHandle, ClientId};
 
 impl Server {
-    pub fn is_connected(&self, id: u64) -> bool {
+    pub fn is_connected(&self, id: ClientId) -> bool {
         self.clients.by_id(id).is_some()
     }
 
     /// Closes clients, of which `own` gets the reply to its command first.
-    pub fn kill(&mut self, ids: &[u64], own: ClientHandle) {
+    pub fn kill(&mut self, ids: &[ClientId], own: ClientHandle) {
         for handle in ids.iter().filter_map(|&id| self.clients.by_id(id)).collect::<Vec<_>>() {
             match handle == own {
                 true => self.clients[handle].close_after_reply = true,
@@ -24,7 +24,7 @@ impl Server {
 
     /// Ends a client's waiting, as if its time were up or with an error; whether it waited for something that may time
     /// out.
-    pub fn unblock(&mut self, id: u64, with_error: bool) -> bool {
+    pub fn unblock(&mut self, id: ClientId, with_error: bool) -> bool {
         let Some(handle) = self.clients.by_id(id) else { return false };
         let client = &self.clients[handle];
         let Some(blocked) = &client.blocked else { return false };

@@ -1,7 +1,7 @@
 //! One client as the executor sees it: identity, protocol state and output; its socket is `net`'s.
 
 use super::blocked::Blocked;
-use super::clients::ClientHandle;
+use super::clients::{ClientHandle, ClientId};
 use super::pubsub::Subscriptions;
 use super::tracking::Tracking;
 use super::watch::Watched;
@@ -185,7 +185,7 @@ pub struct Unsent {
 
 #[derive(Debug)]
 pub struct Client {
-    pub id: u64,
+    pub id: ClientId,
     pub handle: ClientHandle,
     pub connection: ConnectionFigures,
     pub created: Reading,
@@ -243,7 +243,7 @@ pub struct Client {
 
 impl Client {
     pub fn new(
-        id: u64,
+        id: ClientId,
         handle: ClientHandle,
         connection: ConnectionFigures,
         now: Reading,

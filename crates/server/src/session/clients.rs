@@ -2,8 +2,22 @@
 
 use super::client::{Client, OUTPUT_CHUNK_BYTES};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::{Index, IndexMut};
 use wire::reply::Output;
+
+/// A client's number, as clients see it: counted from 1, and never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClientId(pub u64);
+
+/// Of all clients without a connection.
+const UNLISTED: ClientId = ClientId(0);
+
+impl fmt::Display for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 /// Where a client is in the table of clients. Its place is used again by a later one: the generation tells the two apart,
 /// so that a handle that has outlived its client finds nobody. Every table that keeps handles is cleaned when a client goes.
@@ -54,7 +68,7 @@ pub struct Clients {
     places: Vec<Option<Box<Client>>>,
     /// Of places without a client.
     free: Vec<ClientHandle>,
-    by_id: BTreeMap<u64, ClientHandle>,
+    by_id: BTreeMap<ClientId, ClientHandle>,
     last_id: u64,
     /// Memory of all clients, as last counted for each.
     memory_bytes: usize,
@@ -66,20 +80,21 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Makes room for a client and lets `make` fill it; ids start at 1 and are never used again.
-    pub fn add(&mut self, make: impl FnOnce(u64, ClientHandle) -> Client) -> ClientHandle {
+    /// Makes room for a client and lets `make` fill it.
+    pub fn add(&mut self, make: impl FnOnce(ClientId, ClientHandle) -> Client) -> ClientHandle {
         self.last_id += 1;
+        let id = ClientId(self.last_id);
         let handle = self.free_handle();
-        self.by_id.insert(self.last_id, handle);
-        self.places[handle.index()] = Some(Box::new(make(self.last_id, handle)));
+        self.by_id.insert(id, handle);
+        self.places[handle.index()] = Some(Box::new(make(id, handle)));
         handle
     }
 
     /// As [`Self::add`], for commands that come from a file: it has no connection, no list shows it and nothing that
-    /// chooses among clients finds it. Its id is 0.
-    pub fn add_unlisted(&mut self, make: impl FnOnce(u64, ClientHandle) -> Client) -> ClientHandle {
+    /// chooses among clients finds it.
+    pub fn add_unlisted(&mut self, make: impl FnOnce(ClientId, ClientHandle) -> Client) -> ClientHandle {
         let handle = self.free_handle();
-        self.places[handle.index()] = Some(Box::new(make(0, handle)));
+        self.places[handle.index()] = Some(Box::new(make(UNLISTED, handle)));
         handle
     }
 
@@ -182,7 +197,7 @@ impl Clients {
         self.places.get(index)?.as_deref().map(|client| client.handle)
     }
 
-    pub fn by_id(&self, id: u64) -> Option<ClientHandle> {
+    pub fn by_id(&self, id: ClientId) -> Option<ClientHandle> {
         self.by_id.get(&id).copied()
     }
 
@@ -195,7 +210,7 @@ impl Clients {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Client> {
-        self.places.iter().filter_map(|place| place.as_deref()).filter(|client| client.id != 0)
+        self.places.iter().filter_map(|place| place.as_deref()).filter(|client| client.id != UNLISTED)
     }
 
     /// Clients by age, without those that are being closed.
@@ -292,7 +307,7 @@ mod tests {
         let second = connect(&mut clients);
         assert_eq!(first.index(), second.index(), "the place is used again");
         assert!(clients.get(first).is_none());
-        assert_eq!(clients.get(second).map(|client| client.id), Some(2));
+        assert_eq!(clients.get(second).map(|client| client.id), Some(ClientId(2)));
         clients.push(first, |reply| reply.ok());
         assert!(clients[second].output.is_empty(), "what was meant for the first is not sent to the second");
         assert_eq!(clients.handle_at(first.index()), Some(second));

@@ -1,6 +1,6 @@
 //! Client-side caching: who holds a copy of which keys, and telling them when a copy is stale.
 
-use super::clients::{ClientHandle, Clients};
+use super::clients::{ClientHandle, ClientId, Clients};
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const KEYS_FORGOTTEN_MAX: usize = 100;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tracking {
     /// The id of the client to tell instead of this one.
-    pub redirect: Option<u64>,
+    pub redirect: Option<ClientId>,
     pub broadcast: bool,
     /// In broadcast mode, the prefixes of interest; an empty prefix is all keys.
     pub prefixes: BTreeSet<Arc<[u8]>>,
@@ -45,14 +45,14 @@ impl Tracking {
 /// The ids of the clients that have read a key; nearly always one.
 #[derive(Debug)]
 enum Readers {
-    One(u64),
+    One(ClientId),
     /// In ascending order.
-    Many(Vec<u64>),
+    Many(Vec<ClientId>),
 }
 
 impl Readers {
     /// Whether the id is new.
-    fn insert(&mut self, id: u64) -> bool {
+    fn insert(&mut self, id: ClientId) -> bool {
         match self {
             Readers::One(other) if *other == id => false,
             Readers::One(other) => {
@@ -69,7 +69,7 @@ impl Readers {
         }
     }
 
-    fn ids(&self) -> &[u64] {
+    fn ids(&self) -> &[ClientId] {
         match self {
             Readers::One(id) => std::slice::from_ref(id),
             Readers::Many(ids) => ids,
@@ -167,7 +167,7 @@ impl TrackingTable {
     }
 
     /// The client read the key and may keep a copy.
-    pub fn remember(&mut self, id: u64, key: &[u8]) {
+    pub fn remember(&mut self, id: ClientId, key: &[u8]) {
         let is_new = match self.readers.get_mut(key) {
             Some(readers) => readers.insert(id),
             None => {
@@ -307,14 +307,14 @@ fn tell(clients: &mut Clients, handle: ClientHandle, stale: Stale<'_>) {
     }
 }
 
-fn redirection_broken(clients: &mut Clients, handle: ClientHandle, id: u64) {
+fn redirection_broken(clients: &mut Clients, handle: ClientHandle, id: ClientId) {
     let Some(tracking) = clients[handle].tracking.as_mut() else { return };
     tracking.broken_redirect = true;
     if clients[handle].protocol() == Protocol::Resp3 {
         clients.push(handle, |reply| {
             reply.push(2);
             reply.bulk(b"tracking-redir-broken");
-            reply.integer(id as i64);
+            reply.integer(id.0 as i64);
         });
     }
 }

@@ -201,7 +201,7 @@ impl Condition<'_> {
         let now_us = ctx.server.now.monotonic_us;
         let seconds_since = |us: u64| (now_us.saturating_sub(us) / 1_000_000) as i64;
         match self {
-            Condition::Id(ids) => ids.contains(&(client.id as i64)),
+            Condition::Id(ids) => ids.contains(&(client.id.0 as i64)),
             Condition::Type(criteria) => *criteria == type_of(client),
             Condition::Address(address) => client.connection.address.as_bytes() == *address,
             Condition::LocalAddress(address) => client.connection.local_address.as_bytes() == *address,

@@ -51,7 +51,8 @@ pub fn write(text: &mut String, ctx: &Context<'_>, client: &Client, args: Args<'
         (false, false) => "",
     };
     let command = client.last_command.map_or("NULL", |id| ctx.server.registry.row(id).name);
-    let redirect = client.tracking.as_ref().map_or(-1, |tracking| tracking.redirect.unwrap_or(0) as i64);
+    let redirect =
+        client.tracking.as_ref().map_or(-1, |tracking| tracking.redirect.map_or(0, |id| id.0 as i64));
     // A String takes whatever is written to it.
     let _ = write!(
         text,

@@ -4,6 +4,7 @@ use super::Filter;
 use crate::command::{Args, Context, Outcome};
 use crate::error::ClientError;
 use crate::server::Pause;
+use crate::session::ClientId;
 
 /// The conditions of CLIENT LIST.
 pub const LIST_SYNTAX: &str = "[TYPE <client-type@5.0.0: NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id@6.2.0 ...] [USER \
@@ -32,7 +33,7 @@ pub const KILL_SYNTAX: &str = "<filter: old-format(ip:port)!2.8.12 | <new-format
 pub fn kill(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let old_form = args.len() == 3;
     let filter = if old_form { Filter::by_address(args.at(2)) } else { Filter::parse(ctx, args.from(2))? };
-    let ids: Vec<u64> = filter.matching(ctx, !old_form).map(|client| client.id).collect();
+    let ids: Vec<ClientId> = filter.matching(ctx, !old_form).map(|client| client.id).collect();
     ctx.server.kill(&ids, ctx.client);
     match (old_form, ids.len()) {
         (true, 0) => return Err(ClientError::NoSuchClient),
@@ -82,7 +83,7 @@ pub fn unblock(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         () => return Err(ClientError::text("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
     };
     let id = args.integer(2)?;
-    let unblocked = u64::try_from(id).is_ok_and(|id| ctx.server.unblock(id, with_error));
+    let unblocked = u64::try_from(id).is_ok_and(|id| ctx.server.unblock(ClientId(id), with_error));
     ctx.reply.integer(i64::from(unblocked));
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use crate::command::{Args, Context, Outcome};
 use crate::error::{ClientError, quoted};
+use crate::session::ClientId;
 use crate::session::tracking::Tracking;
 use std::sync::Arc;
 
@@ -52,8 +53,8 @@ fn parse<'a>(ctx: &Context<'_>, args: Args<'a>) -> Result<(Tracking, Vec<&'a [u8
     Ok((tracking, prefixes))
 }
 
-fn connected_client(ctx: &Context<'_>, args: Args<'_>, at: usize) -> Result<u64, ClientError> {
-    let id = u64::try_from(args.integer(at)?).ok();
+fn connected_client(ctx: &Context<'_>, args: Args<'_>, at: usize) -> Result<ClientId, ClientError> {
+    let id = u64::try_from(args.integer(at)?).ok().map(ClientId);
     id.filter(|&id| ctx.server.is_connected(id))
         .ok_or(ClientError::text("ERR The client ID you want redirect to does not exist"))
 }
@@ -135,7 +136,7 @@ pub fn caching(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 pub fn get_redirection(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     let tracking = &ctx.server.clients[ctx.client].tracking;
-    ctx.reply.integer(tracking.as_ref().map_or(-1, |tracking| tracking.redirect.unwrap_or(0) as i64));
+    ctx.reply.integer(tracking.as_ref().map_or(-1, |tracking| tracking.redirect.map_or(0, |id| id.0 as i64)));
     Ok(())
 }
 
@@ -162,7 +163,7 @@ pub fn info(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
         reply.bulk(word.as_bytes());
     }
     reply.bulk(b"redirect");
-    reply.integer(current.map_or(-1, |tracking| tracking.redirect.unwrap_or(0) as i64));
+    reply.integer(current.map_or(-1, |tracking| tracking.redirect.map_or(0, |id| id.0 as i64)));
     reply.bulk(b"prefixes");
     reply.array(tracking.prefixes.len());
     for prefix in &tracking.prefixes {
