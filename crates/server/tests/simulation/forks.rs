@@ -72,7 +72,7 @@ impl Bench {
         self.disk.set_weather(Weather { fork: if fail { 1000 } else { 0 }, ..Weather::default() });
     }
 
-    fn info(&mut self, line: &str) -> bool {
+    pub fn info(&mut self, line: &str) -> bool {
         self.ask("INFO persistence").lines().any(|known| known == line)
     }
 }

@@ -20,6 +20,7 @@
 //! 5. A server with nothing to do makes hardly any calls, and files do not pile up.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod failed_fsync;
 mod forks;
 mod history;
 mod leftovers;

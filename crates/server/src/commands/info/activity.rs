@@ -101,7 +101,7 @@ fn log(sources: &Sources<'_>, lines: &mut Lines, now_s: i64) {
         ("aof_rewrites", figures.rewrites),
         ("aof_rewrites_consecutive_failures", figures.rewrites_failed_in_a_row),
     ]);
-    lines.field("aof_last_write_status", status(figures.last_write_ok));
+    lines.field("aof_last_write_status", status(figures.last_write_ok && figures.last_fsync_ok));
     lines.field("aof_last_cow_size", figures.last_rewrite_copied_bytes);
 }
 
