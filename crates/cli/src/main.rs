@@ -34,7 +34,7 @@ pub enum Failure {
     /// Something of this machine: a file, standard input or output.
     Io(&'static str, io::Error),
     Usage(String),
-    /// The server's error, already told or not needing more words.
+    /// The server's error, which has been printed already or needs no message.
     Reply(String),
 }
 

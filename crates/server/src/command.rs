@@ -68,7 +68,7 @@ pub struct Command {
     /// Finds keys and what is done with them where that depends on more than `keys` can say (SET with GET, SORT
     /// with STORE).
     pub key_finder: Option<KeyFinder>,
-    /// How the command is told to those who copy the data by its changes, unless verbatim.
+    /// How the command is propagated, unless verbatim.
     pub propagated_as: Option<PropagateAs>,
 }
 

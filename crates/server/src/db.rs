@@ -262,12 +262,12 @@ impl Db {
         }
     }
 
-    /// Takes back that the last change has emptied its key, until another key's change has been said.
+    /// Takes back that the last change has emptied its key, until another key's change has been recorded.
     pub fn take_emptied(&mut self) -> bool {
         std::mem::take(&mut self.emptied)
     }
 
-    /// The change that is said next has emptied its key; see [`Db::take_emptied`].
+    /// The change that is recorded next has emptied its key; see [`Db::take_emptied`].
     pub fn put_emptied(&mut self, emptied: bool) {
         self.emptied = emptied;
     }
@@ -287,7 +287,7 @@ impl Db {
         self.change_log.propagate_as(self.selected, head, rest);
     }
 
-    /// Announces an event that goes with a change already said.
+    /// Announces an event that goes with a change already recorded.
     #[inline]
     pub fn event(&mut self, class: EventClasses, event: &'static str, key: &[u8]) {
         self.change_log.event(self.selected, class, event, key);

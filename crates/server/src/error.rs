@@ -1,4 +1,4 @@
-//! What a client can be told went wrong: the one home of every error text that a command can answer.
+//! The errors that clients are answered: the one home of every error text that a command can answer.
 
 use std::borrow::Cow;
 use std::fmt;

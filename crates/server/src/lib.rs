@@ -10,12 +10,12 @@
 //!    (`wire::reply`), and says what it changed.
 //! 4. [`command`] is the waist between the two: a row that describes a command, and the context a handler gets.
 //! 5. [`db`] finds the key, hides it if it is expired, and chooses how values are stored in `structures`.
-//! 6. Back in [`engine`], effects follow from what was said: broken transactions, stale client caches,
+//! 6. Back in [`engine`], effects follow from what was recorded: broken transactions, stale client caches,
 //!    notifications, clients whose waiting is over.
 //! 7. [`net`] writes each client's output once, when all requests at hand have run.
 //!
-//! Beside these: [`session`] (what is known of each client), [`persist`] (files), [`config`], [`clock`], [`observe`] (what the server
-//! knows of itself), and [`server`], which holds them together.
+//! Beside these: [`session`] (what is known of each client), [`persist`] (files), [`config`], [`clock`], [`observe`]
+//! (what the server knows of itself), and [`server`], which holds them together.
 
 pub mod clock;
 pub mod command;

@@ -32,7 +32,7 @@ pub type Interpreter = lua::Interpreter<dyn Caller>;
 pub type Fiber = lua::Fiber<dyn Caller>;
 pub type Progress = lua::Progress<dyn Caller>;
 
-/// What scripts are told of the server: the versions that it is compatible with.
+/// What scripts see of the server: the versions that it is compatible with.
 pub const REDIS_VERSION: &str = "7.2.4";
 pub const VALKEY_VERSION: &str = "9.1.2";
 
@@ -41,8 +41,8 @@ pub const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
 /// What a script reaches of the server.
 pub trait Caller {
-    /// Runs a command and writes its reply, in the protocol that `reply` says. Whether it has taken so long that it is time
-    /// to ask [`Self::interrupt`].
+    /// Runs a command and writes its reply, in the protocol that `reply` says. Whether it has taken so long that it is
+    /// time to ask [`Self::interrupt`].
     fn call(&mut self, command: &CommandLine, reply: &mut ReplyBuffer) -> bool;
     /// Whether the script's user may run the command; `None` if there is no such command.
     fn may_call(&mut self, command: &CommandLine) -> Option<bool>;

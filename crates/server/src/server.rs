@@ -17,7 +17,7 @@ use crate::session::{ClientHandle, Clients, ReplyMode};
 use std::collections::VecDeque;
 use wire::reply::ReplyBuffer;
 
-/// What a client is told that may not write because of it.
+/// What a client is answered that may not write because of it.
 pub const TOO_FEW_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write.";
 
 /// What a command asks of the process around the executor, which does it after the tick.
@@ -260,7 +260,7 @@ impl Server {
         self.monitors.retain(|&other| other != handle);
     }
 
-    /// Ends a client's waiting: `answer` is what it is told, and its further requests may run.
+    /// Unblocks a client: `answer` writes its reply, and its further requests may run.
     pub fn wake(&mut self, handle: ClientHandle, answer: impl FnOnce(&mut ReplyBuffer)) {
         self.blocked.unblock(&mut self.clients, handle);
         match self.clients[handle].reply_mode {
@@ -270,7 +270,7 @@ impl Server {
         self.resumed.push_back(handle);
     }
 
-    /// A blocked client gives up, because its time is over or because it was told to: notes the command as run.
+    /// A blocked client gives up, because its time is over or because of CLIENT UNBLOCK: the command counts as run.
     pub fn note_given_up(&mut self, handle: ClientHandle, refused: bool) {
         let Some(blocked) = &self.clients[handle].blocked else { return };
         let figures = &mut self.observed.commands[blocked.command.0 as usize];
@@ -295,7 +295,7 @@ impl Server {
         self.config.min_replicas_to_write > 0 && self.config.min_replicas_max_lag_seconds > 0
     }
 
-    /// What others are told while a script takes long.
+    /// What others are answered while a script takes long.
     pub fn slow_script_error(&self) -> Option<ClientError> {
         let running = self.scripts.slow()?;
         let name = if self.config.extended_redis_compatibility { "Redis" } else { "Valkey" };

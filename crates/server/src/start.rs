@@ -127,7 +127,7 @@ fn run(startup: Startup) -> Result<(), StartError> {
     for kind in presence::listener_kinds(config) {
         log::info!("Ready to accept connections {kind}");
     }
-    presence::tell_supervisor(config);
+    presence::notify_supervisor(config);
     let result = event_loop.run().map_err(system("Serving"));
     drop(pid_file);
     result

@@ -137,6 +137,8 @@ const RETIRED_WORDS: &[&str] = &[
     "lest",
     "frontier",
     "told_as",
+    "seat",
+    "seats",
 ];
 
 struct Source {

@@ -1,13 +1,12 @@
-//! How a command that has changed data is told to those who copy the data by its changes. What a command says by
-//! itself is enough for most; times that pass are told as points in time, and what is worked out in floating point as
-//! its result.
+//! How a command that has changed data is propagated to those who keep a copy. Most are propagated as they were sent;
+//! relative times become points in time, and what is computed in floating point its result.
 
 use crate::command::Args;
 use crate::db::{Db, Hash, StringValue};
 use wire::number::i64_text;
 
-/// Notes what stands for a command of these arguments, after it has run ([`Db::propagate_as`]); nothing, if it is told as
-/// it is.
+/// Notes what stands for a command of these arguments, after it has run ([`Db::propagate_as`]); nothing, if it is
+/// propagated verbatim.
 pub type PropagateAs = fn(Args<'_>, &mut Db);
 
 /// The key is gone.

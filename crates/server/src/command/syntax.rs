@@ -214,7 +214,7 @@ fn plain(name: String, kind: ArgumentKind) -> Argument {
     }
 }
 
-/// A token or a value with all that is said of it behind its name.
+/// A token or a value with the attributes behind its name.
 fn named(word: &str) -> Argument {
     let (word, deprecated_since) = split_off(word, '!');
     let (word, since) = split_off(word, '@');

@@ -167,7 +167,8 @@ fn dbsize(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Tries before RANDOMKEY stops looking for a key that is not expired: while none may be removed, there may be no other.
+/// Tries before RANDOMKEY stops looking for a key that is not expired: while none may be removed, there may be no
+/// other.
 const RANDOM_KEY_TRIES_MAX: usize = 100;
 
 fn randomkey(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
@@ -298,13 +299,13 @@ fn flushdb(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     ctx.db.clear(in_background);
     let selected = ctx.db.selected();
     ctx.db.change_log.flushed(Some(selected));
-    tell_flush(ctx, args);
+    propagate_flush(ctx, args);
     ctx.reply.ok();
     Ok(())
 }
 
-/// Is told even if there was nothing to remove, as clients know it.
-fn tell_flush(ctx: &mut Context<'_>, args: Args<'_>) {
+/// Is propagated even if there was nothing to remove, as in the reference.
+fn propagate_flush(ctx: &mut Context<'_>, args: Args<'_>) {
     ctx.db.propagate_as_list(&[], args.iter());
 }
 
@@ -314,7 +315,7 @@ fn flushall(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         ctx.db.with_database(index, |db| db.clear(in_background));
     }
     ctx.db.change_log.flushed(None);
-    tell_flush(ctx, args);
+    propagate_flush(ctx, args);
     ctx.next = Next::Persist(PersistRequest::AllFlushed);
     Ok(())
 }

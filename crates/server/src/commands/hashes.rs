@@ -370,7 +370,7 @@ fn hdel(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         (0..fields.len()).filter(removes).count()
     })?;
     let removed = removed.unwrap_or(0);
-    expiring::say_removed(ctx, key, fields, removed, &kept);
+    expiring::record_removed(ctx, key, fields, removed, &kept);
     ctx.reply.integer(removed as i64);
     Ok(())
 }

@@ -300,7 +300,7 @@ fn ltrim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     })?;
     match removed {
         None => {}
-        // It is told, but nothing has changed for those who watch the key or hold a copy.
+        // There is an event, but nothing has changed for those who watch the key or keep a copy.
         Some(0) => ctx.db.event(EventClasses::LIST, "ltrim", key),
         Some(removed) => {
             ctx.db.changed_many(EventClasses::LIST, "ltrim", key, removed as u64);

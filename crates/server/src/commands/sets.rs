@@ -234,7 +234,7 @@ fn spop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     })?;
     let popped = popped.unwrap_or_default();
     if !popped.is_empty() {
-        tell_removed(ctx.db, key, &popped);
+        propagate_removed(ctx.db, key, &popped);
         ctx.db.changed_many(EventClasses::SET, "spop", key, popped.len() as u64);
     }
     if count.is_none() {
@@ -247,14 +247,14 @@ fn spop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 /// Members named in one command that tells of their removal.
-const REMOVALS_TOLD_TOGETHER: usize = 1024;
+const REMOVALS_PROPAGATED_TOGETHER: usize = 1024;
 
-/// What was drawn by lot is told by name.
-fn tell_removed(db: &mut Db, key: &[u8], members: &[Vec<u8>]) {
+/// What was drawn at random is propagated by name.
+fn propagate_removed(db: &mut Db, key: &[u8], members: &[Vec<u8>]) {
     if !db.change_log.is_recording() {
         return;
     }
-    for some in members.chunks(REMOVALS_TOLD_TOGETHER) {
+    for some in members.chunks(REMOVALS_PROPAGATED_TOGETHER) {
         db.propagate_as_list(&[b"SREM", key], some.iter().map(Vec::as_slice));
     }
 }

@@ -346,26 +346,26 @@ fn store(ctx: &mut Context<'_>, sorting: &Sorting, options: &Options<'_>, destin
     }
     list.completed(&ctx.db.limits);
     let len = list.len();
-    tell_stored(ctx.db, &list, destination);
+    propagate_stored(ctx.db, &list, destination);
     if ctx.db.store_collection(destination, list) {
         ctx.db.changed_many(EventClasses::LIST, "sortstore", destination, len as u64);
     }
     ctx.reply.integer(len as i64);
 }
 
-/// Elements told in one command.
-const TOLD_ELEMENTS_MAX: usize = 1024;
+/// Elements propagated in one command.
+const PROPAGATED_ELEMENTS_MAX: usize = 1024;
 
-/// What is stored is told by itself: elements that weigh the same come in an order that depends on how their set is
-/// kept, and fields that patterns lead to may be expired.
-fn tell_stored(db: &mut Db, list: &List, destination: &[u8]) {
+/// What is stored is propagated element by element: elements that weigh the same come in an order that depends on how
+/// their set is kept, and fields that patterns lead to may be expired.
+fn propagate_stored(db: &mut Db, list: &List, destination: &[u8]) {
     if !db.change_log.is_recording() {
         return;
     }
     db.propagate_as(&[b"DEL", destination]);
-    for first in (0..list.len()).step_by(TOLD_ELEMENTS_MAX) {
+    for first in (0..list.len()).step_by(PROPAGATED_ELEMENTS_MAX) {
         let mut elements = Vec::new();
-        let count = TOLD_ELEMENTS_MAX.min(list.len() - first);
+        let count = PROPAGATED_ELEMENTS_MAX.min(list.len() - first);
         list.for_each(first, count, &mut |element| elements.push(element.to_vec()));
         db.propagate_as_list(&[b"RPUSH", destination], elements.iter().map(Vec::as_slice));
     }

@@ -307,7 +307,7 @@ macro_rules! text_kind {
             }
 
             fn rewritten(&self, value: &Option<Vec<u8>>, default: &Option<Vec<u8>>) -> Vec<RewrittenLine> {
-                // None can only be said by saying nothing.
+                // None is written by leaving the word out.
                 let line = |text: &Vec<u8>| RewrittenLine { text: quoted(text), forced: value != default };
                 value.iter().map(line).collect()
             }

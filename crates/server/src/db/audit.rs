@@ -1,15 +1,15 @@
-//! What debug builds watch: that whatever changes a value is said in the change log, and that whatever is said is
-//! propagated.
+//! What debug builds watch: that whatever changes a value is recorded in the change log, and that whatever is
+//! recorded is propagated.
 //!
 //! A change is noted with its key where it happens: of values stored, removed or given an expiry, always; of values
 //! changed in place, by comparing their signatures. Two questions are asked of the notes:
 //!
-//! 1. When effects are read: has every key whose content changed been said to have changed?
-//! 2. When a command's effects are taken to be propagated: does every key that changed, be it in what nobody that watches it
-//!    hears of, stand among the words that are written?
+//! 1. When effects are read: has every key whose content changed been recorded?
+//! 2. When a command's effects are taken to be propagated: does every key that changed, even in what its watchers do
+//!    not depend on, stand among the words that are written?
 //!
-//! Errors are to one side: what is not noted is not asked about. Values too large to be read twice are not compared, and
-//! saying or writing what has not changed is allowed. In release builds nothing is noted.
+//! Errors are to one side: what is not noted is not asked about. Values too large to be read twice are not compared,
+//! and recording or writing what has not changed is allowed. In release builds nothing is noted.
 
 use super::encoded_commands::EncodedCommands;
 use super::object::{Object, StringValue, by_type};
@@ -32,7 +32,7 @@ enum Place {
 
 #[derive(Debug, Default)]
 pub struct Audit {
-    unsaid: Vec<Place>,
+    unrecorded: Vec<Place>,
     unpropagated: Vec<Place>,
 }
 
@@ -56,7 +56,7 @@ impl Audit {
     #[inline]
     pub(super) fn key_changed(&mut self, db_index: usize, key: &[u8]) {
         if cfg!(debug_assertions) {
-            note(&mut self.unsaid, Place::Key(db_index, key.into()));
+            note(&mut self.unrecorded, Place::Key(db_index, key.into()));
             note(&mut self.unpropagated, Place::Key(db_index, key.into()));
         }
     }
@@ -64,7 +64,7 @@ impl Audit {
     #[inline]
     pub(super) fn database_changed(&mut self, db_index: usize) {
         if cfg!(debug_assertions) {
-            note(&mut self.unsaid, Place::Database(db_index));
+            note(&mut self.unrecorded, Place::Database(db_index));
             note(&mut self.unpropagated, Place::Database(db_index));
         }
     }
@@ -87,37 +87,37 @@ impl Audit {
     }
 
     #[inline]
-    pub(super) fn key_said(&mut self, db_index: usize, key: &[u8]) {
+    pub(super) fn key_recorded(&mut self, db_index: usize, key: &[u8]) {
         if cfg!(debug_assertions) {
             let is_it = |index: usize, changed: &[u8]| index == db_index && changed == key;
-            self.unsaid
+            self.unrecorded
                 .retain(|place| !matches!(place, Place::Key(index, changed) if is_it(*index, changed)));
         }
     }
 
     /// With all keys in it. `None`: all databases.
     #[inline]
-    pub(super) fn database_said(&mut self, db_index: Option<usize>) {
+    pub(super) fn database_recorded(&mut self, db_index: Option<usize>) {
         if cfg!(debug_assertions) {
-            self.unsaid.retain(|place| {
+            self.unrecorded.retain(|place| {
                 let (Place::Database(index) | Place::Key(index, _)) = place;
                 db_index.is_some_and(|db_index| db_index != *index)
             });
         }
     }
 
-    /// Panics if a change has not been said.
+    /// Panics if a change has not been recorded.
     #[inline]
-    pub(super) fn check_said(&self) {
-        if let Some(place) = self.unsaid.first().filter(|_| cfg!(debug_assertions)) {
-            panic!("{place} was changed, and nobody has said so");
+    pub(super) fn check_recorded(&self) {
+        if let Some(place) = self.unrecorded.first().filter(|_| cfg!(debug_assertions)) {
+            panic!("{place} was changed, and nobody has recorded it");
         }
     }
 
-    /// Panics if a change has not been said, or is in none of the commands from the one at `first` on.
+    /// Panics if a change has not been recorded, or is in none of the commands from the one at `first` on.
     #[inline]
     pub(super) fn check_propagated(&mut self, commands: &EncodedCommands, first: usize) {
-        self.check_said();
+        self.check_recorded();
         if cfg!(debug_assertions) && !self.unpropagated.is_empty() {
             self.check_words(&words_of(commands, first));
         }

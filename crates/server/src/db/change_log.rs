@@ -15,7 +15,7 @@ pub enum Change {
         event: &'static str,
         key: Box<[u8]>,
     },
-    /// Only announced: nothing changed (`keymiss`), or the change was said with another event already.
+    /// Only announced: nothing changed (`keymiss`), or the change was recorded with another event already.
     Event {
         db_index: usize,
         class: EventClasses,
@@ -65,7 +65,7 @@ pub struct ChangeLog {
     dirty_of_its_own: u64,
     /// Changes since the server started; its difference is INFO's `rdb_changes_since_last_save`.
     pub dirty: u64,
-    /// Holds what is said, and propagated, against what has changed.
+    /// Compares what is recorded, and propagated, with what has changed.
     pub audit: Audit,
 }
 
@@ -95,7 +95,7 @@ impl ChangeLog {
         count: u64,
     ) {
         self.dirty += count;
-        self.audit.key_said(db_index, key);
+        self.audit.key_recorded(db_index, key);
         if self.listening {
             self.changes.push(Change::Key { db_index, class, event, key: key.into() });
         }
@@ -112,7 +112,7 @@ impl ChangeLog {
     /// A change that has no event.
     pub fn touched(&mut self, db_index: usize, key: &[u8]) {
         self.dirty += 1;
-        self.audit.key_said(db_index, key);
+        self.audit.key_recorded(db_index, key);
         if self.listening {
             self.changes.push(Change::Touched { db_index, key: key.into() });
         }
@@ -140,14 +140,14 @@ impl ChangeLog {
 
     /// `None`: all databases.
     pub fn flushed(&mut self, db_index: Option<usize>) {
-        self.audit.database_said(db_index);
+        self.audit.database_recorded(db_index);
         self.changes.push(Change::Flushed { db_index });
     }
 
     pub fn swapped(&mut self, a: usize, b: usize) {
         self.dirty += 1;
-        self.audit.database_said(Some(a));
-        self.audit.database_said(Some(b));
+        self.audit.database_recorded(Some(a));
+        self.audit.database_recorded(Some(b));
         self.changes.push(Change::Swapped { a, b });
     }
 
@@ -241,10 +241,10 @@ impl ChangeLog {
         self.changes.is_empty()
     }
 
-    /// Takes what has been said since the last time. A change that nobody has said is a bug in a handler.
+    /// Takes what has been recorded since the last time. A change that nobody has recorded is a bug in a handler.
     #[inline]
     pub fn take(&mut self) -> Vec<Change> {
-        self.audit.check_said();
+        self.audit.check_recorded();
         if self.changes.is_empty() { Vec::new() } else { std::mem::take(&mut self.changes) }
     }
 }

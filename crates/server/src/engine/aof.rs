@@ -47,18 +47,19 @@ pub(crate) struct Aof {
     _directory: File,
     /// Bytes in the base and in all increments but the last.
     earlier_bytes: u64,
-    /// It was switched on while the data was there already: until its first base is complete, it is none.
+    /// It was switched on while there was data: until its first base is complete, nobody would load it.
     waits_for_rewrite: bool,
     /// Of all bytes appended, those that are on disk for certain.
     synced: u64,
     synced_us: u64,
     postponed_since_us: Option<u64>,
-    /// Why the last write, and the last fsync in the background, failed, if it did: until one succeeds, nobody may write.
+    /// Why the last write, and the last fsync in the background, failed, if it did: until one succeeds, nobody may
+    /// write.
     write_error: Option<String>,
     fsync_error: Option<String>,
     /// On the monotonic clock.
     rewrite_failed_us: u64,
-    /// The log has told that rewrites wait, since the last one failed.
+    /// Since the last rewrite failed, it has been logged that rewrites wait.
     pause_told: bool,
     /// An fsync has failed: what it was to bring to disk may never get there, whatever later ones say. A new base
     /// makes up for it.
@@ -114,7 +115,7 @@ fn sync(names: &Names, name: &[u8]) -> Result<(), FileError> {
     synced.map_err(failed("Forcing to disk", &path))
 }
 
-/// For changes of what is in use: what is wrong with the file is told like what is wrong with its disk.
+/// For a manifest in use: what is wrong with its content is an error like what is wrong with its disk.
 fn load_manifest(names: &Names) -> Result<Manifest, FileError> {
     Manifest::load(names).map_err(|error| {
         failed("Reading the manifest in", &names.directory)(io::Error::other(error.to_string()))
@@ -284,7 +285,7 @@ impl Executor {
         let log = Aof::new(names, manifest, directory, (file, 0), self.server.now.monotonic_us)?;
         // A rewrite that began before knows nothing of what has changed since.
         self.end_rewrite();
-        // What a transaction has done before is in the base, and must not be told again.
+        // What a transaction has done before is in the base, and must not be propagated again.
         self.db.change_log.end_unit();
         self.server.clients.forget_log();
         self.disk.aof = Some(Aof { waits_for_rewrite: true, ..log });
@@ -362,7 +363,7 @@ impl Executor {
         self.note_log();
     }
 
-    /// Brings what has been added to the file, before anybody is told that it is done.
+    /// Writes what has been added to the file, before replies say that it is done.
     pub(super) fn write_aof(&mut self) {
         let Some(log) = &mut self.disk.aof else { return };
         let now_us = self.server.now.monotonic_us;
@@ -657,7 +658,8 @@ impl Executor {
         }
         child.remove_temporary();
         if let Some(log) = self.disk.aof.as_ref().filter(|log| log.waits_for_rewrite) {
-            // The file cannot be loaded before its first base is complete: the rewrite is tried again, with a new increment.
+            // The file cannot be loaded before its first base is complete: the rewrite is tried again, with a new
+            // increment.
             let temporary = log.names.temporary_increment();
             log::info!("Removing the temp incr aof file {} in the background", temporary.display());
             if let Err(error) = log.names.world.remove(&temporary) {

@@ -1,4 +1,4 @@
-//! What follows from a change: the only reader of the change log. Watchers are broken, trackers told, waiting
+//! What follows from a change: the only reader of the change log. Watchers are broken, trackers notified, waiting
 //! clients found, and keyspace events published, in that order for each change.
 
 use super::Executor;
@@ -9,7 +9,7 @@ use crate::session::ClientHandle;
 use crate::session::watch::{Replaced, Touch};
 
 impl Executor {
-    /// Reads what the last command (or expiry, or eviction: `by` is then `None`) has said.
+    /// Reads what the last command (or expiry, or eviction: `by` is then `None`) has recorded.
     #[inline]
     pub(super) fn apply_effects(&mut self, by: Option<ClientHandle>) {
         for change in self.db.change_log.take() {

@@ -78,7 +78,7 @@ impl Executor {
             return Flow::Stop;
         }
         let admitted = self.admit(handle, id, args);
-        // What eviction told the client is about values from before its command.
+        // What eviction has sent to the client is about values from before its command.
         self.let_through_deferred(handle, reply);
         let start = start.max(reply.len());
         match admitted {
@@ -220,7 +220,8 @@ impl Executor {
         let client = &self.server.clients[handle];
         self.db.access.no_touch = client.no_touch;
         let import_mode = self.server.config.import_mode;
-        // What a write finds expired is removed, and told as that: whoever repeats the write sees what is expired.
+        // What a write finds expired is removed, and propagated as a removal: who repeats the write does not expire
+        // anything itself.
         self.db.keep_expired_keys = (self.server.pause.is_some() || import_mode) && !command.is(flag::WRITE);
         self.db.show_expired_keys =
             origin.replayed || import_mode && self.server.clients[handle].import_source;
@@ -317,7 +318,7 @@ impl Executor {
         }
     }
 
-    /// A tracking client's reads are remembered, so that it can be told when they are stale.
+    /// A tracking client's reads are remembered, so that they can be invalidated.
     #[inline]
     fn remember_read_keys(
         &mut self,

@@ -30,7 +30,7 @@ impl Executor {
         self.watching_all(handle, row, args)
     }
 
-    /// Before anything else is said of a command, even that there is none of its name.
+    /// Before any other check of a command, even whether there is one of its name.
     pub(super) fn authentication(
         &self,
         handle: ClientHandle,

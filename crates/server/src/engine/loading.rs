@@ -1,5 +1,5 @@
-//! Loading: the data as it was saved, a few milliseconds at a time while clients are told to wait, or at once because
-//! DEBUG RELOAD wants it. [`replay`](super::replay) runs the commands of an append-only file.
+//! Loading: the data as it was saved, a few milliseconds at a time while clients are answered `LOADING`, or at once
+//! because DEBUG RELOAD wants it. [`replay`](super::replay) runs the commands of an append-only file.
 
 use super::Executor;
 use super::persistence::Answer;
@@ -34,7 +34,7 @@ pub(crate) struct Progress {
     figures: LoadingFigures,
     /// On the monotonic clock.
     began_us: u64,
-    /// When the log was last told.
+    /// When progress was last logged.
     told_us: u64,
 }
 
@@ -298,7 +298,7 @@ impl Executor {
         };
         let restored = self.server.scripts.restore_libraries(&source.libraries, policy);
         if !flush {
-            // Otherwise it has been said, and whoever hears it finds what has been loaded.
+            // Otherwise the change is recorded already, and who is notified finds what has been loaded.
             self.db.change_log.flushed(None);
         }
         let figures = &mut self.server.observed.persistence;

@@ -22,17 +22,17 @@ impl Executor {
         });
         self.server.observed.persistence.migration_connections = self.disk.targets.len();
         if !migration.copy {
-            let mut told: Vec<&[u8]> = vec![b"DEL"];
+            let mut removal: Vec<&[u8]> = vec![b"DEL"];
             for &index in &outcome.accepted {
                 let key = &migration.keys[index];
                 // The same key may have been named twice.
                 if self.db.remove(key) {
                     self.db.changed(EventClasses::GENERIC, "del", key);
-                    told.push(key);
+                    removal.push(key);
                 }
             }
-            if told.len() > 1 {
-                self.db.propagate_as(&told);
+            if removal.len() > 1 {
+                self.db.propagate_as(&removal);
             }
         }
         match outcome.failure {

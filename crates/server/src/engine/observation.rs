@@ -98,15 +98,15 @@ impl Executor {
         if self.server.monitors.is_empty() || command.is(flag::ADMIN) {
             return;
         }
-        // A script that begins is told of when it does, before its own commands.
-        let is_propagated = command.is(flag::SKIP_MONITOR) && !(failed && command.group == Group::Scripting);
-        if !is_propagated {
-            self.tell_monitors(handle, command, args, origin);
+        // A script is reported when it begins, before its own commands.
+        let is_shown = command.is(flag::SKIP_MONITOR) && !(failed && command.group == Group::Scripting);
+        if !is_shown {
+            self.show_to_monitors(handle, command, args, origin);
         }
     }
 
     #[cold]
-    pub(super) fn tell_monitors(
+    pub(super) fn show_to_monitors(
         &mut self,
         handle: ClientHandle,
         command: &Command,

@@ -1,4 +1,4 @@
-//! What a command has done, for those who keep a copy: most are told as they were sent. A row says what stands for others;
+//! What a command has done, for those who keep a copy: most are propagated verbatim. A row says what stands for others;
 //! handlers that know more note it themselves.
 
 use super::Executor;
@@ -41,7 +41,7 @@ impl Executor {
         running.is_none_or(|running| running.settings.replication & REPLICATE_TO_LOG != 0)
     }
 
-    /// All that was done as one, for the client, has been done: it is told as one.
+    /// The unit of a client (a command, transaction or script) has ended: it is propagated as one.
     pub(super) fn end_unit(&mut self, handle: ClientHandle) {
         if std::mem::take(&mut self.disk.saves_flushed) {
             self.all_flushed();
@@ -54,7 +54,7 @@ impl Executor {
     }
 }
 
-/// Whether a command with changes to its name is told: scripts are not, but what they call.
+/// Whether a command that has changed something is propagated: scripts are not, but what they call.
 fn is_propagated(row: &Command) -> bool {
     let writes = row.is(flag::WRITE) || matches!(row.name, "pfcount" | "debug");
     writes && (row.group != Group::Scripting || row.name.starts_with("function|"))

@@ -289,8 +289,8 @@ impl Executor {
         let mut reply = ReplyBuffer::new(protocol);
         reply.set_limit(NonZeroUsize::new(REPLY_BYTES_MAX));
         let origin = Origin { in_transaction: true, replayed: true, ..Origin::default() };
-        // Servers before version 7 told scripts as such. Whatever else a command of a file asks for, nothing waits while
-        // data is loaded.
+        // Servers before version 7 propagated scripts as such. Whatever else a command of a file asks for, nothing
+        // waits while data is loaded.
         if let Next::RunScript(call) = self.call(client, id, args.view(), &mut reply, origin) {
             // One that takes long is put aside, and ended by the loop.
             let _ = self.run_script(client, id, args.view(), call, &mut reply);

@@ -1,5 +1,5 @@
 //! Scripts as the executor runs them: the commands they call take the same path as any other, and one that takes long
-//! is put aside between slices, so that others can be told so and somebody can end it.
+//! is put aside between slices, so that others are answered `BUSY` and somebody can end it.
 
 use super::Executor;
 use super::observation::Finished;
@@ -92,7 +92,7 @@ impl Executor {
         reply: &mut ReplyBuffer,
     ) -> ScriptEnd {
         if !self.server.monitors.is_empty() {
-            self.tell_monitors(handle, self.server.registry.row(id), args, Origin::default());
+            self.show_to_monitors(handle, self.server.registry.row(id), args, Origin::default());
         }
         let client = &self.server.clients[handle];
         let (db_index, now, started_ns) = (client.db_index, self.server.now, self.stopwatch_ns);
@@ -273,7 +273,7 @@ impl Executor {
         flags
     }
 
-    /// Whether a script may call the command now. `Err` is the line it is told; the texts are those that scripts know.
+    /// Whether a script may call the command now. `Err` is the line it gets; the texts are those that scripts know.
     fn script_refusal(&mut self, row: &Command, args: Args<'_>) -> Result<(), Cow<'static, str>> {
         if !row.accepts(args.len()) {
             return Err("ERR Wrong number of args calling command from script".into());

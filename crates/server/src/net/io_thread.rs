@@ -11,8 +11,8 @@
 //! 1. A connection that was adopted ends with exactly one `Closed` or `Returned`; until then the thread owns its
 //!    socket, and the executor keeps its handle free of others. Orders about a handle that has gone are ignored: by the
 //!    time the handle is used again, the executor has seen the end and all such orders have been taken.
-//! 2. A connection has at most one query buffer. While it is with the executor, nothing is read; that the peer has hung up
-//!    is told as `HungUp`, and the end follows when the query buffer is back.
+//! 2. A connection has at most one query buffer. While it is with the executor, nothing is read; that the peer has hung
+//!    up is reported as `HungUp`, and the end follows when the query buffer is back.
 //! 3. Output is sent in the order of the orders.
 //! 4. The thread writes no log line: a process that is forked for a snapshot must not find the log locked.
 
@@ -78,7 +78,7 @@ pub struct Shared {
     pub bulk_len_max: AtomicU64,
 }
 
-/// An incomplete request of more than this is told to the executor, who minds the limits.
+/// An incomplete request of more than this is reported to the executor, which enforces the limits.
 const UNREAD_BYTES_TOLD: usize = 32 * 1024;
 /// Deliveries of one turn after which the executor is woken, while the thread works on.
 const ANNOUNCED_DELIVERIES: usize = 16;
@@ -215,13 +215,13 @@ impl IoThread {
     fn run(mut self) {
         while self.turn() {
             self.deliveries.announce();
-            self.tell_figures();
+            self.report_figures();
         }
         let connections = std::mem::take(&mut self.connections);
         connections.into_iter().flatten().for_each(|adopted| self.give_back(*adopted));
         self.deliveries.send(Delivery::Ended);
         self.figures_due_us = 0;
-        self.tell_figures();
+        self.report_figures();
         while self.deliveries.is_backed_up() {
             self.deliveries.announce();
             std::thread::sleep(BACKED_UP);
@@ -320,7 +320,7 @@ impl IoThread {
         if self.poller.add_edges(adopted.connection.fd(), Token::Connection(handle)).is_err() {
             return self.deliveries.send(Delivery::Closed(handle));
         }
-        adopted.tell_input();
+        adopted.report_input();
         self.connections[index] = Some(adopted);
         self.serve(handle, IoThread::read_on);
     }
@@ -388,7 +388,7 @@ impl IoThread {
             Transfer::Closed => return Stay::Leaves,
             Transfer::WouldBlock => adopted.is_readable = false,
             Transfer::Bytes { count, is_all } => {
-                // A peer that has hung up is told once only: its end is read, however little came before.
+                // That a peer has hung up is reported once only: its end is read, however little came before.
                 adopted.is_readable = !is_all || adopted.has_hung_up;
                 adopted.read_us = self.now_us;
                 query_buffer.handover.received_bytes += count as u64;
@@ -446,7 +446,7 @@ impl IoThread {
             let bytes = query_buffer.input().len();
             adopted.connection.query_buffer = Some(query_buffer);
             self.next_cron_us.get_or_insert(self.now_us + CRON_US);
-            adopted.tell_input();
+            adopted.report_input();
             if bytes > UNREAD_BYTES_TOLD {
                 self.deliveries.send(Delivery::Unread { handle, bytes });
             }
@@ -477,7 +477,7 @@ impl IoThread {
             || adopted.meter.input_free_bytes.load(Ordering::Relaxed) > 0;
         self.pass_on(adopted, query_buffer);
         if was_kept && adopted.connection.query_buffer.is_none() {
-            adopted.tell_input();
+            adopted.report_input();
         }
         // What `pass_on` has left for another turn can be had at once, for nothing else has been read of this one.
         if adopted.is_readable && self.again.back() == Some(&adopted.connection.handle) {
@@ -541,7 +541,8 @@ impl IoThread {
         }
     }
 
-    /// The socket is of no use any more: the connection leaves, or when its query buffer is away, is said to be lost.
+    /// The socket is of no use any more: the connection leaves, or, when the executor has its query buffer, is reported
+    /// as lost.
     fn lose(&mut self, adopted: &mut AdoptedConnection) -> Stay {
         if !adopted.is_away {
             return Stay::Leaves;
@@ -575,12 +576,12 @@ impl IoThread {
             } else {
                 self.next_cron_us = Some(now_us + CRON_US);
             }
-            adopted.tell_input();
+            adopted.report_input();
         }
     }
 
     /// Tells what the thread has used.
-    fn tell_figures(&mut self) {
+    fn report_figures(&mut self) {
         self.memory.report(&self.figures);
         if self.now_us >= self.figures_due_us {
             self.figures_due_us = self.now_us + FIGURES_US;
@@ -618,7 +619,7 @@ impl AdoptedConnection {
     }
 
     /// Tells the executor what the connection holds.
-    fn tell_input(&self) {
+    fn report_input(&self) {
         let figures =
             self.connection.query_buffer.as_ref().map_or((0, 0), |query_buffer| query_buffer.input_figures());
         self.meter.report(figures, size_of::<Self>() + self.connection.memory_bytes());

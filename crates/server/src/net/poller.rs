@@ -1,5 +1,5 @@
-//! Which sockets are ready: epoll. Level-triggered where a socket is read by who polls it; edge-triggered in I/O threads,
-//! where a socket with unread bytes may have to wait for the executor.
+//! Which sockets are ready: epoll. Level-triggered where a socket is read by who polls it; edge-triggered in I/O
+//! threads, where a socket with unread bytes may have to wait for the executor.
 
 use crate::session::ClientHandle;
 use rustix::event::Timespec;
@@ -81,19 +81,19 @@ impl Poller {
         Ok(epoll::add(&self.epoll, fd, EventData::new_u64(token.pack()), EventFlags::IN)?)
     }
 
-    /// Watches for news only: what is ready and stays so is told once. Writing is not watched yet.
+    /// Edge-triggered: what is ready and stays so is reported once. Writing is not watched yet.
     pub fn add_edges(&self, fd: impl AsFd, token: Token) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, fd, EventData::new_u64(token.pack()), EDGES)?)
     }
 
-    /// Changes whether writing is among the news; what is ready at this moment is told again.
+    /// Changes whether writing is watched; what is ready at this moment is reported again.
     pub fn watch_edges(&self, fd: impl AsFd, token: Token, writable: bool) -> io::Result<()> {
         let mut flags = EDGES;
         flags.set(EventFlags::OUT, writable);
         Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(token.pack()), flags)?)
     }
 
-    /// Changes what a socket is watched for. That the peer has hung up is told in any case.
+    /// Changes what a socket is watched for. That the peer has hung up is reported in any case.
     pub fn watch(&self, fd: impl AsFd, token: Token, readable: bool, writable: bool) -> io::Result<()> {
         let mut flags = EventFlags::empty();
         flags.set(EventFlags::IN, readable);

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::io;
 use std::panic::PanicHookInfo;
 
-/// From now on faults are told of: failed assertions always, signals as `signals_too` says. To be called once, by the
-/// thread that does most of the work.
+/// From now on faults are reported in the log: failed assertions always, signals if `signals_too`. To be called once,
+/// by the thread that does most of the work.
 pub fn start(signals_too: bool) -> io::Result<()> {
     crash::start(report_event)?;
     crash::watch_fatal(signals_too);
@@ -44,7 +44,7 @@ fn report_panic(info: &PanicHookInfo<'_>) {
     let why = info.payload_as_str().unwrap_or("(no words)");
     let text = format!("=== ASSERTION FAILED ===\n==> {place} '{why}' is not true");
     report(&text, thread.name().unwrap_or_default(), &crash::calls_to_here());
-    // It has been told why.
+    // The reason has been logged.
     crash::watch_fatal(false);
     std::process::abort();
 }

@@ -75,7 +75,7 @@ pub struct Memory {
     pub sample: Sample,
     /// Of the machine.
     pub system_bytes: u64,
-    /// What the allocator was last told; `None`: nothing yet.
+    /// What the allocator was last set to; `None`: nothing yet.
     purges_in_background: Option<bool>,
 }
 

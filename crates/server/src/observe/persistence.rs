@@ -1,4 +1,4 @@
-//! What INFO says of saving and loading, as the engine has told it. Nothing is decided by it.
+//! What INFO shows of saving and loading: copies that the engine makes. Nothing is decided by them.
 
 /// Figures of snapshots, of the append-only file, and of loading.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,7 +25,7 @@ pub struct Persistence {
     pub migration_connections: usize,
 }
 
-/// What the child under way has told.
+/// What the child under way has reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChildFigures {
     pub keys_processed: u64,

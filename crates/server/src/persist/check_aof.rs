@@ -19,7 +19,7 @@ pub struct CheckOptions {
     pub until_s: Option<i64>,
 }
 
-/// Why the check ends without a sound file; it has been said.
+/// Why the check ends without a sound file; it has been printed.
 struct Unsound;
 
 /// What a check of one file has led to.
@@ -189,7 +189,8 @@ fn truncate_to_time(file: &File, path: &Path, last: bool, at: u64, until_s: i64)
     Ok(Verdict::TruncatedToTime(until_s))
 }
 
-/// Reads commands, the first of which stands at `start`, up to the first that is not sound, or up to what was written too late.
+/// Reads commands, the first of which stands at `start`, up to the first that is not sound, or up to what was written
+/// too late.
 fn analyse(source: &mut impl BufRead, start: u64, until_s: Option<i64>) -> Analysis {
     let mut reader = Reader::new(source, start);
     let mut analysis = Analysis { valid_up_to: start, lines: 0, too_late_at: None, error: None };

@@ -28,7 +28,7 @@ pub enum Format {
     Csv,
 }
 
-/// What is said beside whether the file is sound.
+/// What is printed beside whether the file is sound.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportOptions {
     pub statistics: bool,
@@ -89,7 +89,7 @@ pub fn check(path: &Path) -> Option<u64> {
     run(path, &ReportOptions::default())
 }
 
-/// As [`check`]; whether the file is sound and everything wanted has been said.
+/// As [`check`]; whether the file is sound and everything wanted has been printed.
 pub fn check_and_describe(path: &Path, wanted: &ReportOptions) -> bool {
     run(path, wanted).is_some()
 }
@@ -154,8 +154,8 @@ fn run(path: &Path, wanted: &ReportOptions) -> Option<u64> {
         }
     }
     tell(&loader);
-    let told = propagate_as.statistics.is_none_or(|statistics| print_statistics(&statistics, wanted));
-    (outcome.is_ok() && told).then(|| loader.position())
+    let is_printed = propagate_as.statistics.is_none_or(|statistics| print_statistics(&statistics, wanted));
+    (outcome.is_ok() && is_printed).then(|| loader.position())
 }
 
 fn text_of(error: &LoadError, version: u16) -> String {

@@ -38,7 +38,7 @@ pub struct Child {
 /// The child's way of telling how far it is.
 pub struct Reporter {
     pipe: Option<File>,
-    told: Instant,
+    reported: Instant,
 }
 
 const REPORT_BYTES: usize = 16;
@@ -47,13 +47,13 @@ const REPORT_PERIOD: Duration = Duration::from_secs(1);
 impl Reporter {
     /// Tells now and then.
     pub fn progress(&mut self, keys: u64) {
-        if self.told.elapsed() >= REPORT_PERIOD {
+        if self.reported.elapsed() >= REPORT_PERIOD {
             self.tell(keys);
         }
     }
 
     pub fn tell(&mut self, keys: u64) {
-        self.told = Instant::now();
+        self.reported = Instant::now();
         let Some(pipe) = &mut self.pipe else { return };
         let report = [keys.to_ne_bytes(), copied_bytes().to_ne_bytes()].concat();
         // A parent that does not read, or is gone, misses only figures.
@@ -97,7 +97,7 @@ impl Child {
             }),
             Side::Child => {
                 server_log::become_child();
-                let mut reporter = Reporter { pipe: Some(pipe), told: Instant::now() };
+                let mut reporter = Reporter { pipe: Some(pipe), reported: Instant::now() };
                 let done = work(&mut reporter, temporary(std::process::id()));
                 child::exit(i32::from(!done))
             }
@@ -113,13 +113,13 @@ impl Child {
     ) -> io::Result<Child> {
         let process = simulation.fork()?;
         let temporary = temporary(process as u32);
-        let done = work(&mut Reporter { pipe: None, told: Instant::now() }, temporary.clone());
+        let done = work(&mut Reporter { pipe: None, reported: Instant::now() }, temporary.clone());
         simulation.child_done(process, done);
         let world = World::Simulated(Arc::clone(simulation));
         Ok(Child { process, purpose, temporary, fork_duration: Duration::ZERO, world, reports: None })
     }
 
-    /// Takes in what the child has told.
+    /// Reads what the child has reported.
     pub fn read_reports(&mut self, figures: &mut ChildFigures) {
         let Some(reports) = &mut self.reports else { return };
         let mut report = [0; REPORT_BYTES];

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_reached_is_said() {
+    fn what_cannot_be_reached_is_an_error() {
         for port in ["1", "no port", "70000"] {
             assert_eq!(send("127.0.0.1", port, 1).failure, Some(Failure::Writing));
         }

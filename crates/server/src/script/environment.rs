@@ -4,7 +4,7 @@
 use super::{Interpreter, Kind, MESSAGE_BYTES_MAX, Mode, Raise, Stack, api, libraries};
 use std::time::Duration;
 
-/// What scripts may fill; one that wants more is told that there is no memory.
+/// What scripts may fill; one that wants more gets the error that there is no memory.
 pub const BYTES_MAX: usize = 1 << 30;
 
 /// What an environment depends on.

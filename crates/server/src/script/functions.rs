@@ -336,7 +336,7 @@ impl Caller for Loading {
     }
 }
 
-/// What outside of FUNCTION LOAD is told.
+/// What a call outside of FUNCTION LOAD is answered.
 pub const REGISTERED_TOO_LATE: &str = "server.register_function can only be called on FUNCTION LOAD command";
 
 /// The arguments of `register_function`.

@@ -20,7 +20,7 @@ pub enum BlockedOn {
     Loading,
 }
 
-/// What the client is told when the time is up.
+/// What the client is answered when the time is up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeoutReply {
     Null,

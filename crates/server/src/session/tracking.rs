@@ -190,7 +190,7 @@ impl TrackingTable {
         if !self.prefixes.is_empty() {
             self.note_for_followers(key, current.filter(|_| !changed_by_itself));
         }
-        self.tell_readers(clients, key, current);
+        self.invalidate_readers(clients, key, current);
     }
 
     fn note_for_followers(&mut self, key: &[u8], by: Option<ClientHandle>) {
@@ -202,7 +202,7 @@ impl TrackingTable {
         }
     }
 
-    fn tell_readers(&mut self, clients: &mut Clients, key: &[u8], current: Option<ClientHandle>) {
+    fn invalidate_readers(&mut self, clients: &mut Clients, key: &[u8], current: Option<ClientHandle>) {
         let Some(readers) = self.readers.swap_remove(key) else { return };
         self.items -= readers.ids().len();
         for &id in readers.ids() {
@@ -267,7 +267,7 @@ impl TrackingTable {
             self.forget_at = (self.forget_at + 1) % self.readers.len();
             let (key, _) = self.readers.get_index(self.forget_at).expect("the place is within the table");
             let key = key.clone();
-            self.tell_readers(clients, &key, None);
+            self.invalidate_readers(clients, &key, None);
         }
     }
 }
@@ -289,7 +289,7 @@ fn tell(clients: &mut Clients, handle: ClientHandle, stale: Stale<'_>) {
         },
     };
     let listens = redirect.is_some() && !clients[target].subscriptions.is_empty();
-    // A null takes the form of the protocol of the client that caches, whoever is told.
+    // A null takes the form of the protocol of the client that caches, whoever receives it.
     let protocol = clients[handle].protocol();
     match clients[target].protocol() {
         Protocol::Resp3 => clients.push(target, |reply| {

@@ -85,7 +85,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// Tells systemd that the server is ready, where it waits for that.
-pub fn tell_supervisor(config: &Config) {
+pub fn notify_supervisor(config: &Config) {
     if !matches!(config.supervised, Supervised::Systemd | Supervised::Auto) {
         return;
     }

@@ -22,7 +22,7 @@ pub enum Ended {
 pub fn fork(kept: &[RawFd]) -> io::Result<Side> {
     let parent = std::process::id();
     // SAFETY: the child runs on with the caller's thread alone; the allocator's locks are released on both sides by
-    // its own fork handlers, and the callers keep to what is said above.
+    // its own fork handlers, and the callers keep to the rules above.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {

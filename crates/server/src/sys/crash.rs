@@ -120,7 +120,7 @@ pub fn start(report: fn(&Event)) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether signals that end the process are told of before they do.
+/// Whether signals that end the process are reported first.
 pub fn watch_fatal(watched: bool) {
     let action = if watched { Action::Note } else { Action::Usual };
     FATAL.into_iter().for_each(|signal| set_action(signal, action));

@@ -37,7 +37,7 @@ pub fn system_text(error: &io::Error) -> String {
 const OPENING: &str = "Failed opening for writing";
 /// Names that are tried for a file beside another.
 const NAMES_TRIED_MAX: u32 = 100;
-/// So much is written before the kernel is told to bring it to disk.
+/// So much is written before the kernel is asked to bring it to disk.
 const WRITEBACK_BYTES: u64 = 4 << 20;
 
 /// A file whose bytes go to disk as they come, so that the last fsync has little to do.

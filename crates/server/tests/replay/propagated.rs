@@ -224,21 +224,21 @@ fn clients_wait_until_their_changes_are_on_disk() {
     }
 }
 
-fn unsaid(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+fn unrecorded(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     ctx.db.put_string(args.at(1), b"value", None);
     ctx.reply.ok();
     Ok(())
 }
 
 fn said(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    unsaid(ctx, args)?;
+    unrecorded(ctx, args)?;
     ctx.db.changed(EventClasses::STRING, "set", args.at(1));
     Ok(())
 }
 
 /// Commands that are wrong on purpose: one does not say what it changes, one says in its row that it changes nothing.
 const WRONG: &[Command] = &[
-    Command::new("unsaid", 2, Group::String, unsaid).flags(flag::WRITE),
+    Command::new("unrecorded", 2, Group::String, unrecorded).flags(flag::WRITE),
     Command::new("unpropagated", 2, Group::String, said).flags(flag::READONLY),
     Command::new("right", 2, Group::String, said).flags(flag::WRITE),
 ];
@@ -256,8 +256,8 @@ fn debug_builds_let_pass_what_is_said_and_propagated() {
 
 #[cfg(debug_assertions)]
 #[test]
-#[should_panic(expected = "the value of 'key' in database 0 was changed, and nobody has said so")]
-fn debug_builds_stop_what_is_not_said() {
+#[should_panic(expected = "the value of 'key' in database 0 was changed, and nobody has recorded it")]
+fn debug_builds_stop_what_is_not_recorded() {
     tell_wrongly("RIGHT other\n UNSAID key");
 }
 

@@ -45,7 +45,7 @@ pub struct Query<'a> {
     variant: Variant,
     centre: Option<Centre>,
     shape: Option<Shape>,
-    /// What distances are told in.
+    /// The unit of distances in replies.
     pub unit_m: f64,
     pub with_distance: bool,
     pub with_score: bool,

@@ -85,14 +85,14 @@ fn expire(ctx: &mut Context<'_>, args: Args<'_>, unit: ExpiryUnit) -> Outcome {
     }
     if removed > 0 {
         let is_removed = |(field, result)| (result == REMOVED).then_some(field);
-        tell_removed(ctx, key, fields.iter().zip(results.iter().copied()).filter_map(is_removed));
+        propagate_removed(ctx, key, fields.iter().zip(results.iter().copied()).filter_map(is_removed));
     }
     answer_integers(ctx, &results);
     Ok(())
 }
 
-/// A time that has passed is told as the removal that it was: whoever repeats the command may have another clock.
-fn tell_removed<'a>(ctx: &mut Context<'_>, key: &'a [u8], fields: impl Iterator<Item = &'a [u8]>) {
+/// A time that has passed is propagated as the removal that it was: whoever repeats the command may have another clock.
+fn propagate_removed<'a>(ctx: &mut Context<'_>, key: &'a [u8], fields: impl Iterator<Item = &'a [u8]>) {
     if ctx.db.change_log.is_recording() {
         let fields: Vec<&[u8]> = fields.collect();
         ctx.db.propagate_as_list(&[b"HDEL", key], fields.into_iter());
@@ -236,7 +236,7 @@ pub(super) fn hgetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         ctx.db.count_expired_fields(if then == Then::Remove { changed } else { 0 });
         ctx.db.changed_many(EventClasses::HASH, then.event(), key, changed as u64);
         if then == Then::Remove {
-            tell_removed(ctx, key, fields.iter());
+            propagate_removed(ctx, key, fields.iter());
         }
     }
     Ok(())
@@ -263,12 +263,12 @@ pub(super) fn hgetdel(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         fields.iter().for_each(|_| ctx.reply.null());
         return Ok(());
     };
-    say_removed(ctx, key, fields, removed, &kept);
+    record_removed(ctx, key, fields, removed, &kept);
     Ok(())
 }
 
-/// Removes a field that a client names; whether it was there. One that is expired was not: it stays until the search for
-/// such comes by, and is added to `kept`.
+/// Removes a field that a client names; whether it was there. One that is expired was not: it stays until the search
+/// for such comes by, and is added to `kept`.
 pub(super) fn remove_or_keep(
     hash: &mut Hash,
     fields: Args<'_>,
@@ -284,7 +284,7 @@ pub(super) fn remove_or_keep(
 }
 
 /// Says that so many of the fields have been removed; whoever repeats that sees those that are expired and were kept.
-pub(super) fn say_removed(
+pub(super) fn record_removed(
     ctx: &mut Context<'_>,
     key: &[u8],
     fields: Args<'_>,
@@ -297,7 +297,7 @@ pub(super) fn say_removed(
     ctx.db.changed_many(EventClasses::HASH, "hdel", key, removed as u64);
     if !kept.is_empty() {
         let others = (0..fields.len()).filter(|at| kept.binary_search(at).is_err());
-        tell_removed(ctx, key, others.map(|at| fields.at(at)));
+        propagate_removed(ctx, key, others.map(|at| fields.at(at)));
     }
 }
 
@@ -391,7 +391,7 @@ fn set_in_the_past(ctx: &mut Context<'_>, key: &[u8], key_is: Existence, pairs: 
     ctx.db.event(EventClasses::HASH, "hexpire", key);
     if removed > 0 {
         ctx.db.changed_many(EventClasses::HASH, "hexpired", key, removed as u64);
-        tell_removed(ctx, key, pairs.iter().step_by(2));
+        propagate_removed(ctx, key, pairs.iter().step_by(2));
         return Ok(());
     }
     ctx.db.event(EventClasses::HASH, "hexpired", key);

@@ -21,8 +21,8 @@ pub(super) fn popped(ctx: &mut Context<'_>, key: &[u8], end: End, count: usize) 
     let event = if end == End::Left { "lpop" } else { "rpop" };
     ctx.db.changed_many(EventClasses::LIST, event, key, count as u64);
     // Propagated as what it did, whichever keys it was to look at and however long it was to wait.
-    let told = matches!(ctx.command.name, "blpop" | "brpop" | "lmpop" | "blmpop");
-    if told && ctx.db.change_log.is_recording() {
+    let has_own_form = matches!(ctx.command.name, "blpop" | "brpop" | "lmpop" | "blmpop");
+    if has_own_form && ctx.db.change_log.is_recording() {
         let name: &[u8] = if end == End::Left { b"LPOP" } else { b"RPOP" };
         ctx.db.propagate_as(&[name, key, count.to_string().as_bytes()]);
     }
@@ -163,7 +163,7 @@ pub(super) fn move_element(
         return Ok(true);
     }
     let Some(element) = take(ctx, from, taken_from)? else { return Ok(false) };
-    // What the other list has got is said first.
+    // The event of the other list comes first.
     let emptied = ctx.db.take_emptied();
     ctx.db.change_or_create(to, |list: &mut List, context| {
         list.expect(1, element.len(), context.limits);

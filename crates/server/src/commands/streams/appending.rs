@@ -119,7 +119,7 @@ impl Addition {
                 return Ok(Addition { options, id, items_at: at + 1 });
             }
         }
-        // No id at all: what follows is too little, and that is said.
+        // No id at all: the caller finds that too few arguments follow.
         Ok(Addition { options, id: None, items_at: args.len() })
     }
 }
@@ -202,7 +202,7 @@ pub(super) fn xadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// The entry is told with the id that it got.
+/// The entry is propagated with the id that it got.
 fn tell_added(db: &mut Db, key: &[u8], id: StreamId, items: Args<'_>) {
     if !db.change_log.is_recording() {
         return;

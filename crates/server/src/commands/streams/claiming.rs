@@ -273,14 +273,14 @@ pub(super) fn xclaim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         Some(())
     })?;
     ctx.reply.end_array(mark, taken);
-    tell_claimed(ctx.db, key, (group, consumer), &claimed, &gone);
+    propagate_claimed(ctx.db, key, (group, consumer), &claimed, &gone);
     tell_position(ctx.db, key, group);
     ctx.db.change_log.add_dirty(changed);
     Ok(())
 }
 
 /// Tells what has come to be pending for the consumer, and what is pending no more.
-fn tell_claimed(db: &mut Db, key: &[u8], who: (&[u8], &[u8]), taken: &[StreamId], gone: &[StreamId]) {
+fn propagate_claimed(db: &mut Db, key: &[u8], who: (&[u8], &[u8]), taken: &[StreamId], gone: &[StreamId]) {
     tell_pending(db, key, who.0, taken);
     for id in gone {
         db.propagate_as(&[b"XACK", key, who.0, id.to_string().as_bytes()]);
@@ -369,7 +369,7 @@ pub(super) fn xautoclaim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         gone.iter().for_each(|&id| reply_id(id, reply));
         Some(taken + gone.len())
     })?;
-    tell_claimed(ctx.db, key, (group, consumer), &claimed, &gone);
+    propagate_claimed(ctx.db, key, (group, consumer), &claimed, &gone);
     ctx.db.change_log.add_dirty(changed.flatten().unwrap_or(0) as u64);
     Ok(())
 }

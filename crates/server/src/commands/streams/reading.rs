@@ -183,7 +183,7 @@ pub(super) fn xread(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
     let mut answer = Answer::default();
     for (key, &after) in reading.keys.iter().zip(&after) {
-        // A second look, and it counts as one: hits and misses are told twice.
+        // A second look, and it counts as one: hits and misses are counted twice.
         let Ok(Some(stream)) = ctx.db.read_collection::<Stream>(key) else { continue };
         let above = after.next().filter(|_| stream.last_live_id().is_some_and(|last| last > after));
         let Some(start) = above else { continue };

@@ -31,16 +31,16 @@ fn check_propagated(db: &mut Db, arguments: &[&[u8]]) {
 }
 
 #[test]
-#[should_panic(expected = "the value of 'list' in database 0 was changed, and nobody has said so")]
-fn a_value_changed_in_place_must_be_said() {
+#[should_panic(expected = "the value of 'list' in database 0 was changed, and nobody has recorded it")]
+fn a_value_changed_in_place_must_be_recorded() {
     let mut db = db();
     push(&mut db, b"list");
     db.change_log.take();
 }
 
 #[test]
-#[should_panic(expected = "the value of 'list' in database 0 was changed, and nobody has said so")]
-fn another_key_that_is_said_does_not_stand_for_it() {
+#[should_panic(expected = "the value of 'list' in database 0 was changed, and nobody has recorded it")]
+fn another_key_that_is_recorded_does_not_stand_for_it() {
     let mut db = db();
     push(&mut db, b"list");
     db.changed(EventClasses::LIST, "rpush", b"lists");
@@ -49,8 +49,8 @@ fn another_key_that_is_said_does_not_stand_for_it() {
 }
 
 #[test]
-#[should_panic(expected = "nobody has said so")]
-fn a_string_edited_in_place_must_be_said_whatever_the_edit_answers() {
+#[should_panic(expected = "nobody has recorded it")]
+fn a_string_edited_in_place_must_be_recorded_whatever_the_edit_answers() {
     let mut db = db();
     db.put_buffer(b"text", b"before".to_vec(), None);
     db.changed(EventClasses::STRING, "set", b"text");
@@ -60,16 +60,16 @@ fn a_string_edited_in_place_must_be_said_whatever_the_edit_answers() {
 }
 
 #[test]
-#[should_panic(expected = "nobody has said so")]
-fn a_key_that_gets_an_expiry_must_be_said() {
+#[should_panic(expected = "nobody has recorded it")]
+fn a_key_that_gets_an_expiry_must_be_recorded() {
     let mut db = db();
     db.set_expiry(b"list", Some(i64::MAX));
     db.change_log.take();
 }
 
 #[test]
-#[should_panic(expected = "database 1 was changed, and nobody has said so")]
-fn both_databases_that_are_exchanged_must_be_said() {
+#[should_panic(expected = "database 1 was changed, and nobody has recorded it")]
+fn both_databases_that_are_exchanged_must_be_recorded() {
     let mut db = db();
     db.swap(0, 1);
     db.change_log.flushed(Some(0));
@@ -77,7 +77,7 @@ fn both_databases_that_are_exchanged_must_be_said() {
 }
 
 #[test]
-fn what_has_not_changed_may_be_said_or_not() {
+fn what_has_not_changed_may_be_recorded_or_not() {
     let mut db = db();
     db.change(b"list", |list: &mut List, _| list.len()).unwrap();
     db.edit_text_if(b"text", |text| (text.push(b'!'), false)).unwrap();
@@ -89,7 +89,7 @@ fn what_has_not_changed_may_be_said_or_not() {
 
 #[test]
 #[should_panic(expected = "the value of 'list' in database 0 was changed, and what is propagated is [")]
-fn what_was_said_must_be_propagated() {
+fn what_was_recorded_must_be_propagated() {
     let mut db = db();
     push(&mut db, b"list");
     db.changed(EventClasses::LIST, "rpush", b"list");

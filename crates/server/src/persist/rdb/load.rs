@@ -120,7 +120,7 @@ pub struct Loader<R> {
 }
 
 const READS_VALUE: &str = "read-object-value";
-/// Names of empty keys told in the log.
+/// How many names of empty keys are logged.
 const EMPTY_KEYS_TOLD: u64 = 10;
 /// Elements read between two looks at the clock.
 const KEYS_PER_LOOK: usize = 64;

@@ -446,7 +446,7 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         unsafe { lua_setreadonly(self.state, self.table_at(table), c_int::from(readonly)) };
     }
 
-    /// Compiles source and pushes the function, or else a message that says why it is none.
+    /// Compiles source and pushes the function, or else the message of the compiler's error.
     pub fn load(&mut self, source: &[u8], chunk_name: &CStr) -> bool {
         self.about_to_push();
         // SAFETY: Lua reads the bytes while it compiles, and does so protected; bytecode is refused as bad source.
@@ -507,8 +507,8 @@ impl<H: ?Sized + 'static> Stack<'_, H> {
         self.steps
     }
 
-    /// Counts bytes that a native function has looked at in one go, so that they take of the script's time. Behind many,
-    /// others have their turn if the script is a slow one.
+    /// Counts bytes that a native function has looked at in one go, so that they take of the script's time. Behind
+    /// many, others have their turn if the script is a slow one.
     #[inline]
     pub fn count_bytes(&mut self, bytes: usize) {
         self.steps = self.steps.saturating_add((bytes / BYTES_PER_STEP) as u32).min(STEPS_MAX);
