@@ -383,6 +383,8 @@ impl Executor {
                 log::info!(
                     "Asynchronous AOF fsync is taking too long (disk is busy?). Writing the AOF buffer without waiting for fsync to complete, this may slow down the server."
                 );
+                // Bytes in this file before the one before it is whole would make the next start refuse both.
+                log.appender.finish_switching();
             }
             log.postponed_since_us = None;
             let delay_us = self.server.switches.aof_write_delay_us;
@@ -436,12 +438,6 @@ impl Executor {
         let Some(log) = &mut self.disk.aof else { return };
         match policy {
             AppendFsync::Always => {
-                // The kernel tells of an error once: a file that another thread is forcing to disk has its own say.
-                log.appender.finish_syncing();
-                if log.appender.take_sync_failure() {
-                    let reason = log.appender.background_error().unwrap_or_default();
-                    end_unsynced(&log.names.world, &io::Error::other(reason));
-                }
                 log.appender.sync().unwrap_or_else(|error| end_unsynced(&log.names.world, &error))
             }
             AppendFsync::EverySecond if now_us - log.synced_us >= SYNC_PERIOD_US => {

@@ -5,6 +5,7 @@ use crate::world::{Disk, Weather};
 use crate::{connect, server_of};
 use server::config::{AppendFsync, Config, SavePoint};
 use server::engine::Executor;
+use server::server::Shutdown;
 use server::session::ClientHandle;
 use server::sys::world::World;
 use std::sync::Arc;
@@ -54,6 +55,12 @@ impl Bench {
         let answer = ask(&mut self.executor, self.client, &words);
         self.executor.end_tick();
         String::from_utf8(answer).unwrap()
+    }
+
+    /// Ends the server as SHUTDOWN does; whether it may.
+    pub fn shut_down(mut self) -> bool {
+        self.executor.begin_tick();
+        self.executor.shut_down(Shutdown::default())
     }
 
     /// Children have ended by then, and what was due has been tried.

@@ -61,3 +61,18 @@ fn what_a_killed_start_has_left_does_not_go_with_the_next_power_cut() {
         }
     }
 }
+
+#[test]
+fn a_stop_forces_the_file_before_the_last_to_disk_too() {
+    let config = Config { appendfsync: AppendFsync::No, ..config() };
+    for seed in 0..60 {
+        let disk = Arc::new(Disk::new(seed));
+        let mut bench = Bench::on(disk.clone(), config.clone());
+        assert_eq!(bench.ask("SET before 1"), "+OK\r\n");
+        assert_eq!(bench.ask("BGREWRITEAOF"), "+Background append only file rewriting started\r\n");
+        assert_eq!(bench.ask("SET behind 2"), "+OK\r\n");
+        assert!(bench.shut_down());
+        disk.restart(End::PowerCut);
+        assert_eq!(Bench::on(disk, config.clone()).ask("EXISTS before behind"), ":2\r\n", "{seed}");
+    }
+}

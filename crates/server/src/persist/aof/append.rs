@@ -135,8 +135,13 @@ impl Appender {
         }
     }
 
-    /// Forces what is written to disk, now.
+    /// Forces what is written to disk, now: the file before this one too, if that is still under way. An error in the
+    /// background since [`Appender::take_sync_failure`] was asked last is one of this call: the kernel reports each once.
     pub fn sync(&mut self) -> io::Result<()> {
+        self.finish_syncing();
+        if self.take_sync_failure() {
+            return Err(io::Error::other(self.background_error().unwrap_or_default()));
+        }
         if self.synced() < self.appended {
             self.file.sync_data()?;
             self.synced = self.appended;
@@ -176,7 +181,7 @@ impl Appender {
     }
 
     /// Waits until no fsync in the background is under way.
-    pub fn finish_syncing(&mut self) {
+    fn finish_syncing(&mut self) {
         while self.is_syncing() {
             std::thread::sleep(SWITCH_POLL);
         }
