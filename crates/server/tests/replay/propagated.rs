@@ -258,7 +258,7 @@ fn debug_builds_let_pass_what_is_said_and_propagated() {
 #[test]
 #[should_panic(expected = "the value of 'key' in database 0 was changed, and nobody has recorded it")]
 fn debug_builds_stop_what_is_not_recorded() {
-    tell_wrongly("RIGHT other\n UNSAID key");
+    tell_wrongly("RIGHT other\n UNRECORDED key");
 }
 
 #[cfg(debug_assertions)]
