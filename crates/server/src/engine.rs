@@ -120,7 +120,8 @@ impl Executor {
             self.eviction_policy = config.maxmemory_policy;
             self.eviction_pool.clear();
         }
-        self.db.importing = config.import_mode;
+        // What a file's commands find expired stays, whatever options a client sets meanwhile.
+        self.db.importing = config.import_mode || self.disk.replays;
         self.db.lazy_freeing = LazyFreeing {
             evicted: config.lazyfree_lazy_eviction,
             expired: config.lazyfree_lazy_expire,

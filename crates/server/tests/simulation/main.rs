@@ -24,6 +24,7 @@ mod failed_fsync;
 mod forks;
 mod history;
 mod leftovers;
+mod loading;
 mod peer;
 mod promise;
 mod requests;
