@@ -324,6 +324,7 @@ fn set_pairs(ctx: &mut Context<'_>, args: Args<'_>, command: &str) -> Result<i64
     let key = args.at(1);
     let added = ctx.db.change_or_create(key, |hash: &mut Hash, mut context| {
         hash.expect_fields(args.len() / 2 - 1, &context);
+        hash.remove_expired_of(args.from(2).iter().step_by(2), &mut context);
         let mut added = 0;
         for at in (2..args.len()).step_by(2) {
             let written = hash.set(args.at(at), args.at(at + 1), FieldExpiry::Clear, &mut context);

@@ -153,6 +153,18 @@ impl Hash {
         true
     }
 
+    /// As [`Hash::remove_if_expired`], for all fields that are going to be written: only before the first of them is does it
+    /// show that none is left, and that with them the key's own expiry is gone.
+    pub fn remove_expired_of<'a>(
+        &mut self,
+        fields: impl Iterator<Item = &'a [u8]>,
+        context: &mut CollectionContext<'_>,
+    ) {
+        if matches!(&self.encoding, Encoding::Packed(map) if map.expiring_len() > 0) {
+            fields.for_each(|field| _ = self.remove_if_expired(field, context));
+        }
+    }
+
     /// Whether the field was there; one that was expired was not.
     pub fn remove(&mut self, field: &[u8], context: &mut CollectionContext<'_>) -> bool {
         !self.remove_if_expired(field, context) && self.remove_even_expired(field)

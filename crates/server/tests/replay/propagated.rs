@@ -58,6 +58,10 @@ const STORIES: &[&str] = &[
     "HSET h f 1 g 1\n HPEXPIRE h 10 FIELDS 1 f\n +50\n HGETDEL h FIELDS 2 f g\n LPUSH h x",
     "HSET h f 1\n PEXPIRE h 90000\n HPEXPIRE h 10 FIELDS 1 f\n +50\n HSETNX h f 5",
     "HSET h f 1\n HPEXPIRE h 10 FIELDS 1 f\n +50\n HSETEX h XX FIELDS 1 f 5",
+    "HSET h f 1 g 2\n PEXPIRE h 90000\n HPEXPIRE h 10 FIELDS 2 f g\n +50\n HSET h f 3 g 4",
+    "HSET h f 1 g 2\n PEXPIRE h 90000\n HPEXPIRE h 10 FIELDS 2 f g\n +50\n HMSET h f 3 e 5 g 4",
+    "HSET h f 1 g 2\n PEXPIRE h 90000\n HPEXPIRE h 10 FIELDS 2 f g\n +50\n HSETEX h PX 9000 FIELDS 2 f 3 g 4",
+    "HSET h f 1 g 2\n PEXPIRE h 90000\n HPEXPIRE h 10 FIELDS 2 f g\n +50\n HSETEX h KEEPTTL FIELDS 2 f 3 g 4",
     "HSET h f 1\n HPEXPIRE h 10 FIELDS 1 f\n +50\n HSETEX h NX FIELDS 1 f 5",
     "HSET h f 1 g 1\n HPEXPIRE h 9000 FIELDS 1 f\n HPERSIST h FIELDS 1 f\n HSETEX h KEEPTTL FIELDS 1 f 2",
     // Times that have passed.

@@ -360,9 +360,9 @@ pub(super) fn hsetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 fn set_until(ctx: &mut Context<'_>, key: &[u8], expiry: FieldExpiry, pairs: Args<'_>) -> Outcome {
     let now_ms = ctx.db.now_ms();
     ctx.db.change_or_create(key, |hash: &mut Hash, mut context| {
+        hash.remove_expired_of(pairs.iter().step_by(2), &mut context);
         if matches!(expiry, FieldExpiry::At(at_ms) if at_ms <= now_ms) {
             // A field that comes twice is expired when it comes again, and yet not for having been there before.
-            pairs.iter().step_by(2).for_each(|field| _ = hash.remove_if_expired(field, &mut context));
             context.expired_fields = None;
         }
         for at in (0..pairs.len()).step_by(2) {
