@@ -383,8 +383,6 @@ impl Executor {
                 log::info!(
                     "Asynchronous AOF fsync is taking too long (disk is busy?). Writing the AOF buffer without waiting for fsync to complete, this may slow down the server."
                 );
-                // Bytes in this file before the one before it is whole would make the next start refuse both.
-                log.appender.finish_switching();
             }
             log.postponed_since_us = None;
             let delay_us = self.server.switches.aof_write_delay_us;

@@ -100,6 +100,8 @@ impl Appender {
         if self.buffer.is_empty() {
             return Ok(());
         }
+        // Bytes in this file before the one before it is whole would make the next start refuse both.
+        self.finish_switching();
         let mut written = 0;
         while written < self.buffer.len() {
             match self.file.write_some(&self.buffer[written..]) {
@@ -157,13 +159,14 @@ impl Appender {
     }
 
     pub fn is_syncing(&mut self) -> bool {
-        self.fsyncer.is_pending()
+        let is_pending = self.fsyncer.is_pending();
+        self.switching &= is_pending;
+        is_pending
     }
 
     /// Whether the file before this one may lack its end on disk. What is written meanwhile could be there before it.
     pub fn is_switching(&mut self) -> bool {
-        self.switching = self.switching && self.is_syncing();
-        self.switching
+        self.switching && self.is_syncing()
     }
 
     /// Why the last fsync in the background failed, if it did.
@@ -171,8 +174,7 @@ impl Appender {
         self.fsyncer.error()
     }
 
-    /// Waits until the file before this one is on disk; always `false`, for nothing is left to wait for. It comes to that
-    /// when the policy becomes `always` just then.
+    /// Waits until the file before this one is on disk; always `false`, for nothing is left to wait for.
     pub fn finish_switching(&mut self) -> bool {
         while self.is_switching() {
             std::thread::sleep(SWITCH_POLL);
