@@ -6,7 +6,7 @@ mod process;
 use process::{Client, Process, eventually};
 use rustix::process::Signal;
 use std::io::Write;
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 
@@ -25,6 +25,18 @@ tests_with_io_threads!(
     waiting_clients_that_vanish_cost_nothing,
     a_closing_client_fills_no_memory,
 );
+
+/// Otherwise a test would take for its server what is left of another test's search for a port.
+#[test]
+fn nobody_answers_at_a_port_that_is_only_tried() {
+    let port = process::free_port();
+    let tried = process::probe(port).unwrap();
+    assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
+    let server = TcpListener::bind(("0.0.0.0", port)).unwrap();
+    assert!(TcpStream::connect(("127.0.0.1", port)).is_ok());
+    assert!(process::probe(port).is_err(), "somebody listens there");
+    drop((tried, server));
+}
 
 fn sigterm_and_sigint_stop_cleanly() {
     for signal in [Signal::TERM, Signal::INT] {

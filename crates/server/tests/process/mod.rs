@@ -3,9 +3,10 @@
 // Each file of tests uses its part of this.
 #![allow(dead_code)]
 
+use socket2::{Domain, Socket, Type};
 use std::cell::Cell;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,11 +33,21 @@ pub fn free_port() -> u16 {
     loop {
         let next = first + PORTS_TAKEN.fetch_add(1, Ordering::Relaxed);
         let port = (PORTS.start + next % PORTS.len()) as u16;
-        // Servers listen on all addresses.
-        if TcpListener::bind(("0.0.0.0", port)).is_ok() {
+        if probe(port).is_ok() {
             return port;
         }
     }
+}
+
+/// A socket at a port that nobody listens on. It does not listen either: a process that another test is about to start
+/// has a copy of it until it runs its own program, and whoever connects there is to find a server or nobody.
+pub fn probe(port: u16) -> std::io::Result<Socket> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    // Two sockets may share a port as long as neither listens.
+    socket.set_reuse_address(true)?;
+    // Servers listen on all addresses.
+    socket.bind(&SocketAddr::from(([0, 0, 0, 0], port)).into())?;
+    Ok(socket)
 }
 
 thread_local! {
