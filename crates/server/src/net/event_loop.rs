@@ -60,14 +60,32 @@ pub(super) enum ClientConnection {
     Remote(Box<RemoteConnection>),
 }
 
+impl ClientConnection {
+    fn handle(&self) -> ClientHandle {
+        match self {
+            ClientConnection::Local(connection) => connection.handle,
+            ClientConnection::Remote(remote) => remote.handle,
+        }
+    }
+}
+
+/// The place of the client's connection, which is there; `None`: it is gone, be the place another's by now.
+pub(super) fn occupied(
+    connections: &mut [Option<ClientConnection>],
+    handle: ClientHandle,
+) -> Option<&mut Option<ClientConnection>> {
+    let place = connections.get_mut(handle.index())?;
+    place.as_ref().is_some_and(|connection| connection.handle() == handle).then_some(place)
+}
+
 /// The client's connection, if this thread serves it.
 pub(super) fn local(
     connections: &mut [Option<ClientConnection>],
     handle: ClientHandle,
 ) -> Option<&mut Connection> {
-    match connections.get_mut(handle.index()) {
-        Some(Some(ClientConnection::Local(connection))) if connection.handle == handle => Some(connection),
-        Some(_) | None => None,
+    match occupied(connections, handle)? {
+        Some(ClientConnection::Local(connection)) => Some(connection),
+        Some(ClientConnection::Remote(_)) | None => None,
     }
 }
 
@@ -358,7 +376,7 @@ impl EventLoop {
     /// Goes on with clients whose waiting is over: what they have sent meanwhile is still in their buffers.
     fn resume(&mut self) {
         while let Some(handle) = self.executor.server.resumed.pop_front() {
-            let query_buffer = match self.connections.get_mut(handle.index()).and_then(Option::as_mut) {
+            let query_buffer = match occupied(&mut self.connections, handle).and_then(Option::as_mut) {
                 Some(ClientConnection::Local(connection)) => {
                     connection.query_buffer.take().or_else(|| Some(self.spare_query_buffers.lend(handle)))
                 }
@@ -387,13 +405,10 @@ impl EventLoop {
 
     fn write(&mut self, handle: ClientHandle) {
         // It may be gone, and its place another's, since something was written to it.
-        if self.executor.server.clients.get(handle).is_none() {
-            return;
-        }
-        let connection = match self.connections.get_mut(handle.index()) {
-            Some(Some(ClientConnection::Local(connection))) => connection,
-            Some(Some(ClientConnection::Remote(_))) => return self.send_output(handle),
-            Some(None) | None => return,
+        let connection = match occupied(&mut self.connections, handle).and_then(Option::as_mut) {
+            Some(ClientConnection::Local(connection)) => connection,
+            Some(ClientConnection::Remote(_)) => return self.send_output(handle),
+            None => return,
         };
         let client = &mut self.executor.server.clients[handle];
         client.output_pending = false;
@@ -457,7 +472,7 @@ impl EventLoop {
     /// closed it.
     pub(super) fn close(&mut self, handle: ClientHandle) {
         // Commands that are read from a file have a client too, and it has no connection.
-        match self.connections.get_mut(handle.index()).and_then(Option::take) {
+        match occupied(&mut self.connections, handle).and_then(Option::take) {
             Some(ClientConnection::Local(connection)) => {
                 // The socket leaves the poller when it is closed; failing to take it out first changes nothing.
                 let _ = self.poller.remove(connection.fd());
@@ -519,5 +534,23 @@ fn limits_of(executor: &Executor, handle: ClientHandle) -> Limits {
         bulk_len_max: executor.server.config.proto_max_bulk_len_bytes as usize,
         authenticated: !executor.needs_authentication(handle),
         ..Limits::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ClientConnection, RemoteConnection, occupied};
+    use crate::session::ClientHandle;
+
+    #[test]
+    fn a_handle_that_has_outlived_its_client_finds_no_connection() {
+        let first = ClientHandle::from_bits(0);
+        let second = ClientHandle::from_bits(1 << 32);
+        assert_eq!(first.index(), second.index(), "the place is used again");
+        let connection = ClientConnection::Remote(Box::new(RemoteConnection::new(second, 1, None)));
+        let mut connections = [Some(connection), None];
+        assert!(occupied(&mut connections, first).is_none());
+        assert!(occupied(&mut connections, second).is_some_and(|place| place.take().is_some()));
+        assert!(occupied(&mut connections, second).is_none());
     }
 }

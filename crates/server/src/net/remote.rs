@@ -1,7 +1,7 @@
 //! Connections that live in I/O threads: taking their requests in, sending their answers out, and moving them.
 
 use super::connection::Connection;
-use super::event_loop::{ClientConnection, EventLoop};
+use super::event_loop::{ClientConnection, EventLoop, occupied};
 use super::io_thread::{Delivery, Order};
 use super::poller::Token;
 use super::query_buffer::QueryBuffer;
@@ -64,8 +64,7 @@ impl EventLoop {
     }
 
     fn remote(&mut self, handle: ClientHandle) -> Option<&mut RemoteConnection> {
-        self.executor.server.clients.get(handle)?;
-        match self.connections.get_mut(handle.index())? {
+        match occupied(&mut self.connections, handle)? {
             Some(ClientConnection::Remote(remote)) => Some(remote),
             Some(ClientConnection::Local(_)) | None => None,
         }
@@ -121,7 +120,8 @@ impl EventLoop {
     }
 
     fn forget_closed(&mut self, handle: ClientHandle) {
-        if let Some(ClientConnection::Remote(remote)) = self.connections[handle.index()].take() {
+        let place = occupied(&mut self.connections, handle);
+        if let Some(ClientConnection::Remote(remote)) = place.and_then(Option::take) {
             self.threads.discount_connection(remote.thread);
             self.executor.disconnect(handle);
         }
@@ -223,7 +223,7 @@ impl EventLoop {
         (figures.io_thread, figures.meter) = (thread, Some(Arc::clone(&meter)));
         (figures.watches_readable, figures.watches_writable) = (true, false);
         self.connections[index] =
-            Some(ClientConnection::Remote(Box::new(RemoteConnection::new(thread, held))));
+            Some(ClientConnection::Remote(Box::new(RemoteConnection::new(handle, thread, held))));
         self.threads.count_connection(thread);
         self.threads.send(thread, Order::Adopt { connection, meter, is_unauthenticated, is_away: waits });
     }
@@ -231,7 +231,8 @@ impl EventLoop {
     /// A thread has given a connection back, because it is to live elsewhere.
     fn take_over(&mut self, mut connection: Box<Connection>) {
         let handle = connection.handle;
-        let Some(ClientConnection::Remote(remote)) = self.connections[handle.index()].take() else {
+        let place = occupied(&mut self.connections, handle);
+        let Some(ClientConnection::Remote(remote)) = place.and_then(Option::take) else {
             return;
         };
         self.threads.discount_connection(remote.thread);
@@ -275,7 +276,7 @@ impl EventLoop {
 
     /// Has a connection live in another thread from now on.
     fn move_to(&mut self, handle: ClientHandle, thread: usize) {
-        match self.connections[handle.index()].take() {
+        match occupied(&mut self.connections, handle).and_then(Option::take) {
             Some(ClientConnection::Local(connection)) => {
                 // The socket goes on in another poller; failing to take it out of this one shows there.
                 let _ = self.poller.remove(connection.fd());

@@ -7,6 +7,7 @@ use super::io_thread::{Delivery, Order, Parts, Shared};
 use super::poller::{Poller, Token};
 use super::query_buffer::QueryBuffer;
 use crate::observe::IoThreadFigures;
+use crate::session::ClientHandle;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -36,6 +37,7 @@ struct Peer {
 
 /// What the executor keeps of a connection that lives in an I/O thread.
 pub struct RemoteConnection {
+    pub handle: ClientHandle,
     pub thread: usize,
     /// A query buffer that stays with the executor: its client waits for something, or the connection is on its way.
     pub held: Option<Box<QueryBuffer>>,
@@ -56,8 +58,8 @@ pub enum Destination {
 }
 
 impl RemoteConnection {
-    pub fn new(thread: usize, held: Option<Box<QueryBuffer>>) -> Self {
-        RemoteConnection { thread, held, has_hung_up: false, is_closing: false, moves_to: None }
+    pub fn new(handle: ClientHandle, thread: usize, held: Option<Box<QueryBuffer>>) -> Self {
+        RemoteConnection { handle, thread, held, has_hung_up: false, is_closing: false, moves_to: None }
     }
 }
 
