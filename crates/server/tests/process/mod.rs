@@ -150,7 +150,7 @@ impl Process {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(started.elapsed() < PATIENCE, "the server does not end");
+            assert!(started.elapsed() < PATIENCE, "the server does not end\n{}", threads_of(self.pid()));
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -162,6 +162,21 @@ impl Drop for Process {
         let _ = self.child.wait();
         let _ = std::fs::remove_dir_all(&self.directory);
     }
+}
+
+/// What each thread of a process is doing, and its open files, as far as the kernel says.
+fn threads_of(pid: u32) -> String {
+    let read = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_else(|error| error.to_string());
+    let entries =
+        |name: &str| std::fs::read_dir(format!("/proc/{pid}/{name}")).into_iter().flatten().flatten();
+    let threads = entries("task").map(|entry| {
+        let file = |name| read(entry.path().join(name));
+        let status = file("status");
+        let state = status.lines().find(|line| line.starts_with("State")).unwrap_or_default();
+        format!("{} {state} {}\n{}", file("comm").trim(), file("syscall"), file("stack"))
+    });
+    let links = entries("fd").filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    threads.chain(links.map(|path| format!("{path:?}"))).collect::<Vec<_>>().join("\n")
 }
 
 /// Words as an array of bulks.
