@@ -97,14 +97,14 @@ fn whoever_asks_learns_where_the_server_is_and_it_goes_on() {
 
     assert_eq!(client.ask("CONFIG SET watchdog-period 200"), "OK");
     std::thread::sleep(std::time::Duration::from_millis(600));
-    assert!(!log_of(&process).contains("WATCHDOG"), "a loop that turns is not told of");
+    assert!(!log_of(&process).contains("WATCHDOG"), "a loop that turns is not reported");
     assert_eq!(client.ask("DEBUG SLEEP 1"), "OK");
     eventually("the log tells of it too", || log_of(&process).contains("--- WATCHDOG TIMER EXPIRED ---"));
     assert_eq!(client.ask("CONFIG SET watchdog-period 0"), "OK");
     std::thread::sleep(std::time::Duration::from_millis(400));
-    let told = log_of(&process).matches("WATCHDOG").count();
+    let reported = log_of(&process).matches("WATCHDOG").count();
     assert_eq!(client.ask("DEBUG SLEEP 1"), "OK");
-    assert_eq!(log_of(&process).matches("WATCHDOG").count(), told);
+    assert_eq!(log_of(&process).matches("WATCHDOG").count(), reported);
 }
 
 #[test]

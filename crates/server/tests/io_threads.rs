@@ -1,7 +1,7 @@
 //! Connections that come, go, are killed and change threads while others work: no reply may be lost, come twice or
 //! go to somebody else, and nothing may be left behind.
 //!
-//! Short unless told otherwise: `WARMLINE_TEST_SCALE` multiplies the time, `WARMLINE_SOAK_MINUTES` sets it.
+//! Short by default: `WARMLINE_TEST_SCALE` multiplies the time, `WARMLINE_SOAK_MINUTES` sets it.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod process;
@@ -28,7 +28,7 @@ fn duration() -> Duration {
     }
 }
 
-/// A small generator, so that a run is told by its seed.
+/// A small generator, so that a run follows from its seed.
 struct Dice(u64);
 
 impl Dice {
@@ -288,7 +288,7 @@ fn connections_are_spread_and_moved_as_the_number_of_threads_changes() {
     assert!(!stats.contains("io_threaded_reads_processed:0\r"), "{stats}");
 }
 
-/// The least memory in use within a while: a thread that was told to end holds its queues until it has.
+/// The least memory in use within a while: a thread that has been asked to end holds its queues until it has.
 fn least_used_memory(client: &mut Client<TcpStream>) -> u64 {
     let figures = (0..100).map(|_| {
         std::thread::sleep(Duration::from_millis(10));

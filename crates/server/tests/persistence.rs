@@ -64,13 +64,13 @@ const ALWAYS: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 
 /// What one client has sent and what has been acknowledged to it, by key. Values grow.
 #[derive(Default)]
-struct Propagated {
+struct Written {
     sent: HashMap<String, u64>,
     acknowledged: HashMap<String, u64>,
     counter: u64,
 }
 
-impl Propagated {
+impl Written {
     /// Writes transactions and single values until the server is gone.
     fn write(&mut self, client: &mut Client<TcpStream>, writer: usize) {
         loop {
@@ -115,14 +115,14 @@ impl Propagated {
 fn no_acknowledged_write_is_lost_and_none_half_applied() {
     const WRITERS: usize = 3;
     let files = Files::new("kills");
-    let mut told: [Propagated; WRITERS] = std::array::from_fn(|_| Propagated::default());
+    let mut written: [Written; WRITERS] = std::array::from_fn(|_| Written::default());
     let kills = 5 * scale();
     for kill in 0..=kills {
         // The file is rewritten every few kilobytes, so that many kills fall into a rewrite.
         let growth = ["--auto-aof-rewrite-min-size", "8kb", "--auto-aof-rewrite-percentage", "50"];
         let mut server = files.start(&[&ALWAYS[..], &growth].concat());
         let mut client = loaded(&server);
-        told.iter_mut().for_each(|told| told.verify(&mut client));
+        written.iter_mut().for_each(|written| written.verify(&mut client));
         if kill == kills {
             break;
         }
@@ -131,18 +131,18 @@ fn no_acknowledged_write_is_lost_and_none_half_applied() {
         }
         let delay = Duration::from_micros(5_000 + (kill as u64 * 7_919) % 90_000);
         std::thread::scope(|scope| {
-            for (writer, told) in told.iter_mut().enumerate() {
+            for (writer, written) in written.iter_mut().enumerate() {
                 let mut client = server.connect();
-                scope.spawn(move || told.write(&mut client, writer));
+                scope.spawn(move || written.write(&mut client, writer));
             }
             std::thread::sleep(delay);
             server.signal(rustix::process::Signal::KILL);
         });
         server.wait();
     }
-    let written: u64 = told.iter().map(|told| told.counter).sum();
-    println!("{kills} kills, {written} rounds of five commands");
-    assert!(written > kills as u64);
+    let rounds: u64 = written.iter().map(|written| written.counter).sum();
+    println!("{kills} kills, {rounds} rounds of five commands");
+    assert!(rounds > kills as u64);
 }
 
 #[test]
@@ -249,21 +249,26 @@ fn start_on(files: &Files, options: &[&str]) -> Result<Process, String> {
     }
 }
 
-/// A signature of what the server has loaded of what it finds; `None` if it refuses, and then it has said why.
+/// A signature of what the server has loaded of what it finds; `None` if it refuses, and then it has logged why.
 fn loads(files: &Files, options: &[&str]) -> Option<String> {
     match start_on(files, options) {
         Ok(mut server) => {
             let started = Instant::now();
-            if let Ok(stream) = TcpStream::connect(("127.0.0.1", server.port)) {
-                let mut client = Client::new(stream);
-                while let Some(reply) = client.try_ask(&[b"PING"]) {
-                    if process::shown(&reply) == "PONG" {
-                        return Some(client.ask("DEBUG DIGEST"));
+            let met = match TcpStream::connect(("127.0.0.1", server.port)) {
+                Ok(stream) => {
+                    let mut client = Client::new(stream);
+                    while let Some(reply) = client.try_ask(&[b"PING"]) {
+                        if process::shown(&reply) == "PONG" {
+                            return Some(client.ask("DEBUG DIGEST"));
+                        }
+                        assert!(started.elapsed() < PATIENCE, "it loads for ever");
                     }
-                    assert!(started.elapsed() < PATIENCE, "it loads for ever");
+                    format!("the connection was closed after {:?}", started.elapsed())
                 }
-            }
+                Err(error) => error.to_string(),
+            };
             // It has listened while it was loading, and has met the error then.
+            println!("a server that refuses its files: {met}");
             assert_eq!(server.wait().code(), Some(1), "it ends by itself, not by a signal nor a panic");
             None
         }
@@ -538,7 +543,7 @@ fn a_full_disk_ends_a_server_that_promised_to_write_always() {
     client.ask("SET before full");
     disk.fill(&server);
     let (acknowledged, error) = write_until_refused(&mut client);
-    assert_eq!(error, "", "nobody is told of a write that is not on disk");
+    assert_eq!(error, "", "no reply is sent to a write that is not on disk");
     assert_eq!(server.wait().code(), Some(1));
     if disk.mounted {
         disk.free(&server);

@@ -321,8 +321,8 @@ fn rounds() -> u64 {
 }
 
 fn scan_with_seeds(walked: Walked, index: ZsetIndex) {
-    struct Propagated(u64);
-    impl Drop for Propagated {
+    struct SeedOnPanic(u64);
+    impl Drop for SeedOnPanic {
         fn drop(&mut self) {
             if std::thread::panicking() {
                 eprintln!("failed with seed {}", self.0);
@@ -331,9 +331,9 @@ fn scan_with_seeds(walked: Walked, index: ZsetIndex) {
     }
     let first = std::env::var("SEED").ok().and_then(|text| text.parse().ok());
     for seed in first.map_or(0..rounds(), |seed| seed..seed + 1) {
-        let told = Propagated(seed);
+        let shown = SeedOnPanic(seed);
         scan_amid_changes(seed, walked, index);
-        drop(told);
+        drop(shown);
     }
 }
 

@@ -160,7 +160,7 @@ fn strings_are_compared_by_bytes() {
     assert_eq!(eval(&mut server.connect(), long), "600000abtruefalse");
 }
 
-/// Waits until other clients are told that a script runs.
+/// Waits until other clients get `BUSY` because a script runs.
 fn until_busy(client: &mut Client<TcpStream>) {
     eventually("BUSY", || client.ask("PING").starts_with("BUSY"));
 }
@@ -230,14 +230,14 @@ fn ends_when_killed(slow: &mut Client<TcpStream>, other: &mut Client<TcpStream>,
 fn a_killed_script_gives_way_while_it_collects_garbage() {
     let server = Process::start(&["--busy-reply-threshold", "50"]);
     let (mut slow, mut other) = (server.connect(), server.connect());
-    let mut told = server.connect();
-    told.ask("SUBSCRIBE filled");
+    let mut subscriber = server.connect();
+    subscriber.ask("SUBSCRIBE filled");
     let script = "local t = {} for i = 1, 2e6 do t[i] = {i} end \
         redis.call('PUBLISH', 'filled', '') while true do collectgarbage() end";
     // Now and then it is killed just before the end of a collection.
     let answered_after_kill = (0..5).map(|_| {
         slow.send(&[b"EVAL", script.as_bytes(), b"0"]);
-        told.receive().unwrap();
+        subscriber.receive().unwrap();
         until_busy(&mut other);
         assert_eq!(other.ask("SCRIPT KILL"), "OK");
         let answered = (0..).take_while(|_| other.ask("PING").starts_with("BUSY")).count();
@@ -525,13 +525,13 @@ fn beside_a_single_long_call_others_are_answered_at_once() {
         "while true do struct.pack('s', s) end",
         "local f = s:gsub('1', ' ') while true do struct.size(f) struct.unpack(f, '') end",
     ];
-    let mut told = server.connect();
-    told.ask("SUBSCRIBE made");
+    let mut subscriber = server.connect();
+    subscriber.ask("SUBSCRIBE made");
     for script in endless {
         let script = script.replacen("while true do", "redis.call('PUBLISH', 'made', '') while true do", 1);
         let script = format!("local s = string.rep(string.rep('1', 2^16), 2^10) {script}");
         slow.send(&[b"EVAL", script.as_bytes(), b"0"]);
-        told.receive().unwrap();
+        subscriber.receive().unwrap();
         answers_beside(&mut slow, &mut other, &script, 15);
     }
 }

@@ -55,7 +55,7 @@ impl Listeners {
         self.look();
     }
 
-    /// Reads some keys, so that it is told when they change.
+    /// Reads some keys, so that they are invalidated when they change.
     fn look(&mut self) {
         let mut words = vec![b"MGET".to_vec()];
         for at in 0..KEYS_PER_LOOK {
@@ -121,14 +121,14 @@ fn both(pair: &mut Pair) -> [Vec<String>; 2] {
         link.send_words(&[b"PING"]);
         let mut heard = Vec::new();
         while let Value::Push(items) = link.receive() {
-            heard.extend(told(&items));
+            heard.extend(messages(&items));
         }
         heard
     })
 }
 
 /// `3 rename_to key` of an event, keys of an invalidation.
-fn told(items: &[Value]) -> Vec<String> {
+fn messages(items: &[Value]) -> Vec<String> {
     let text = |value: &Value| value.as_bytes().unwrap_or_default().escape_ascii().to_string();
     match items {
         [kind, keys] if kind.as_bytes() == Some(b"invalidate") => match keys.as_list() {

@@ -206,7 +206,7 @@ impl Life {
             }
             self.turn(0);
         }
-        panic!("what is told is written");
+        panic!("what is propagated is written");
     }
 
     /// What the client has been answered since it was last asked for.
@@ -249,17 +249,17 @@ impl Life {
     }
 
     /// The last commands of the append-only file that name the key, as text.
-    pub fn told(&self, key: &[u8], count_max: usize) -> String {
-        let mut told = Vec::new();
+    pub fn propagated(&self, key: &[u8], count_max: usize) -> String {
+        let mut commands = Vec::new();
         for (path, _) in self.disk.listing() {
             if path.extension().is_some_and(|extension| extension == "aof") {
-                self.told_in(&path, key, &mut told);
+                self.propagated_in(&path, key, &mut commands);
             }
         }
-        told.split_off(told.len().saturating_sub(count_max)).concat()
+        commands.split_off(commands.len().saturating_sub(count_max)).concat()
     }
 
-    fn told_in(&self, path: &Path, key: &[u8], told: &mut Vec<String>) {
+    fn propagated_in(&self, path: &Path, key: &[u8], commands: &mut Vec<String>) {
         let mut reader = self.commands_in(path);
         while let Ok(item) = reader.read() {
             match item {
@@ -268,7 +268,7 @@ impl Life {
                     let name = command[0].to_ascii_uppercase();
                     let is_broad = [&b"SELECT"[..], b"SWAPDB", b"FLUSHDB", b"FLUSHALL"];
                     if is_broad.contains(&name.as_slice()) || command.iter().any(|word| word == key) {
-                        told.push(format!("  {}\n", shown(&command)));
+                        commands.push(format!("  {}\n", shown(&command)));
                     }
                 }
                 _ => {}

@@ -5,7 +5,7 @@
 //! cargo test -p warmline-server --test replay
 //!     a hundred thousand commands; WARMLINE_TEST_SCALE=50 for so many times as many
 //! SEED=7 RUNS=1 CHECK_EVERY=1 cargo test -p warmline-server --test replay
-//!     one run from its seed, compared after each command: names the one that is told wrongly
+//!     one run from its seed, compared after each command: names the one that is propagated wrongly
 //! ```
 //!
 //! The commands are those of the differential test with what it leaves out because two servers do not do it at the same
@@ -137,7 +137,7 @@ impl Run {
     fn check(&mut self, count: u64) {
         let ahead_ms = AHEAD_MS[self.random.below(AHEAD_MS.len() as u64) as usize];
         if self.life.is_logged() {
-            // What is done so far of a transaction or of a script is told at its end.
+            // What is done so far of a transaction or of a script is propagated at its end.
             let replayed = self.life.replayed(&self.config, ahead_ms);
             let there = Contents::of(&replayed.executor, Detail::WithoutTimes);
             let here = Contents::of(&self.life.executor, Detail::WithoutTimes);
@@ -165,10 +165,10 @@ impl Run {
             .iter()
             .map(|(client, command)| format!("  client {client}: {}\n", shown(command)))
             .collect();
-        let told: String = self.life.told(&key, SHOWN_COMMANDS);
+        let propagated: String = self.life.propagated(&key, SHOWN_COMMANDS);
         panic!(
             "SEED={} after {count} commands: {from} does not give what is there.\n{difference}\ncommands:\n{shown}\
-             last command: {}\ntold:\n{told}",
+             last command: {}\npropagated:\n{propagated}",
             self.seed,
             self.history.last().map(|(_, command)| self::shown(command)).unwrap_or_default(),
         );

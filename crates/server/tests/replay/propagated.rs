@@ -1,4 +1,4 @@
-//! Commands that were once told wrongly, one story each, and what scripts and connections may say of being told.
+//! Commands that were once propagated wrongly, one story each, and what scripts and connections decide of it.
 
 use super::START_UNIX_MS;
 use super::contents::{Contents, Detail};
@@ -16,7 +16,7 @@ fn config() -> Config {
 }
 
 /// Sends each line's words; `+` and a number turns the clock by so many milliseconds.
-fn tell(life: &mut Life, story: &str) -> Vec<u8> {
+fn play(life: &mut Life, story: &str) -> Vec<u8> {
     let mut answer = Vec::new();
     for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {
         match line.strip_prefix('+') {
@@ -31,7 +31,7 @@ fn tell(life: &mut Life, story: &str) -> Vec<u8> {
 
 fn begin(config: &Config) -> Life {
     let mut life = Life::begin(config, Weather::default(), START_UNIX_MS, 1);
-    tell(&mut life, "DEBUG SET-ACTIVE-EXPIRE 0");
+    play(&mut life, "DEBUG SET-ACTIVE-EXPIRE 0");
     life
 }
 
@@ -39,7 +39,7 @@ fn begin(config: &Config) -> Life {
 fn is_propagated(story: &str) -> Result<(), String> {
     let config = config();
     let mut life = begin(&config);
-    tell(&mut life, story);
+    play(&mut life, story);
     let replayed = life.replayed(&config, 1_000_000_000);
     let here = Contents::of(&life.executor, Detail::WithoutTimes);
     let there = Contents::of(&replayed.executor, Detail::WithoutTimes);
@@ -96,7 +96,7 @@ const STORIES: &[&str] = &[
 ];
 
 #[test]
-fn stories_are_told() {
+fn stories_are_propagated() {
     let failures: Vec<String> = STORIES.iter().filter_map(|story| is_propagated(story).err()).collect();
     assert!(failures.is_empty(), "{} are not:\n{}", failures.len(), failures.join("\n\n"));
 }
@@ -106,7 +106,7 @@ fn stories_are_told() {
 fn pending_entries_outlive_a_rewrite() {
     let config = Config { aof_use_rdb_preamble: false, ..config() };
     let mut life = begin(&config);
-    tell(
+    play(
         &mut life,
         "XADD s 1-1 f v\n XADD s 1-2 f v\n XGROUP CREATE s g 0\n XREADGROUP GROUP g c STREAMS s >\n XDEL s 1-1",
     );
@@ -119,10 +119,10 @@ fn pending_entries_outlive_a_rewrite() {
 
 /// A script may keep its changes out of the append-only file, but not that what it came upon had expired.
 #[test]
-fn scripts_choose_what_is_told() {
+fn scripts_choose_what_is_propagated() {
     let config = config();
     let mut life = begin(&config);
-    tell(&mut life, "SET expired 1 PX 5\n SET kept 1\n +50");
+    play(&mut life, "SET expired 1 PX 5\n SET kept 1\n +50");
     for (flags, key) in
         [("REPL_NONE", "none"), ("REPL_REPLICA", "replica"), ("REPL_AOF", "aof"), ("REPL_ALL", "all")]
     {
@@ -132,11 +132,11 @@ fn scripts_choose_what_is_told() {
         );
         life.send(0, &["EVAL", &script, "1", key].map(|word| word.as_bytes().to_vec()).to_vec());
     }
-    assert_eq!(life.told(b"expired", 1), "  \"UNLINK\" \"expired\"\n");
+    assert_eq!(life.propagated(b"expired", 1), "  \"UNLINK\" \"expired\"\n");
     let mut replayed = life.replayed(&config, 0);
-    assert_eq!(tell(&mut replayed, "EXISTS none replica expired"), b":0\r\n");
-    assert_eq!(tell(&mut replayed, "EXISTS aof all"), b":2\r\n");
-    assert_eq!(tell(&mut replayed, "GET kept"), b"$5\r\n11111\r\n");
+    assert_eq!(play(&mut replayed, "EXISTS none replica expired"), b":0\r\n");
+    assert_eq!(play(&mut replayed, "EXISTS aof all"), b":2\r\n");
+    assert_eq!(play(&mut replayed, "GET kept"), b"$5\r\n11111\r\n");
 }
 
 /// A unit of more than one command stands between MULTI and EXEC, both in the database of its first command; each
@@ -145,11 +145,11 @@ fn scripts_choose_what_is_told() {
 fn units_stand_whole_in_the_file() {
     let config = Config { aof_timestamp_enabled: true, ..config() };
     let mut life = begin(&config);
-    tell(
+    play(
         &mut life,
         "SELECT 2\n SET a 1 EX 1\n SET b 1\n MULTI\n SET c 1\n SELECT 1\n SET d 1\n EXEC\n SET e 1",
     );
-    tell(&mut life, "MULTI\n GET c\n EXEC\n MULTI\n INCR e\n EXEC\n SELECT 2\n +2000\n INCR a\n GET b");
+    play(&mut life, "MULTI\n GET c\n EXEC\n MULTI\n INCR e\n EXEC\n SELECT 2\n +2000\n INCR a\n GET b");
     let start_s = START_UNIX_MS / 1000;
     let (now_s, at_ms) = (start_s + 2, START_UNIX_MS + 1000);
     let file = format!(
@@ -158,9 +158,9 @@ fn units_stand_whole_in_the_file() {
          #{now_s};SELECT 2;MULTI;UNLINK a;INCR a;EXEC;"
     );
     assert_eq!(life.increments(), file);
-    tell(&mut life, "BGREWRITEAOF");
+    play(&mut life, "BGREWRITEAOF");
     (0..100).for_each(|_| life.turn(20));
-    tell(&mut life, "INCR b");
+    play(&mut life, "INCR b");
     assert_eq!(life.increments(), format!("#{};SELECT 2;INCR b;", now_s + 2));
 }
 
@@ -169,8 +169,8 @@ fn units_stand_whole_in_the_file() {
 fn a_transaction_that_switches_the_file_on_is_told_from_there_on() {
     let config = config();
     let mut life = begin(&config);
-    tell(&mut life, "MULTI\n SET a 1\n CONFIG SET appendonly no\n SET b 1\n EXEC\n SET c 1");
-    tell(&mut life, "MULTI\n SET d 1\n CONFIG SET appendonly yes\n SET e 1\n INCR e\n EXEC\n INCR e");
+    play(&mut life, "MULTI\n SET a 1\n CONFIG SET appendonly no\n SET b 1\n EXEC\n SET c 1");
+    play(&mut life, "MULTI\n SET d 1\n CONFIG SET appendonly yes\n SET e 1\n INCR e\n EXEC\n INCR e");
     life.rewrite_log();
     let here = Contents::of(&life.executor, Detail::WithoutTimes);
     let there = Contents::of(&life.replayed(&config, 0).executor, Detail::WithoutTimes);
@@ -181,25 +181,25 @@ fn a_transaction_that_switches_the_file_on_is_told_from_there_on() {
 fn a_transaction_that_loads_its_file_anew_keeps_what_it_has_done() {
     let config = config();
     let mut life = begin(&config);
-    tell(&mut life, "SET a 1\n MULTI\n INCR a\n DEBUG LOADAOF\n INCR a\n EXEC");
-    assert_eq!(tell(&mut life, "GET a"), b"$1\r\n3\r\n");
+    play(&mut life, "SET a 1\n MULTI\n INCR a\n DEBUG LOADAOF\n INCR a\n EXEC");
+    assert_eq!(play(&mut life, "GET a"), b"$1\r\n3\r\n");
     let mut replayed = life.replayed(&config, 0);
-    assert_eq!(tell(&mut replayed, "GET a"), b"$1\r\n3\r\n");
+    assert_eq!(play(&mut replayed, "GET a"), b"$1\r\n3\r\n");
 }
 
-/// What is expired is not loaded from a snapshot; that it is gone has to be told.
+/// What is expired is not loaded from a snapshot; that it is gone has to be propagated.
 #[test]
-fn what_expires_while_a_snapshot_is_loaded_is_told() {
+fn what_expires_while_a_snapshot_is_loaded_is_propagated() {
     let config = config();
     let mut life = begin(&config);
-    tell(&mut life, "SET a 1 PX 5\n +50\n DEBUG RELOAD\n LPUSH a x");
+    play(&mut life, "SET a 1 PX 5\n +50\n DEBUG RELOAD\n LPUSH a x");
     let mut replayed = life.replayed(&config, 0);
-    assert_eq!(tell(&mut replayed, "LLEN a"), b":1\r\n");
+    assert_eq!(play(&mut replayed, "LLEN a"), b":1\r\n");
 }
 
 /// What is answered at once or within two seconds.
 fn answer_in_time(life: &mut Life, command: &str) -> Vec<u8> {
-    let mut answer = tell(life, command);
+    let mut answer = play(life, command);
     for _ in 0..100 {
         if !answer.is_empty() {
             break;
@@ -217,14 +217,14 @@ fn clients_wait_until_their_changes_are_on_disk() {
     for appendfsync in [AppendFsync::Always, AppendFsync::EverySecond, AppendFsync::No] {
         let config = Config { appendfsync, ..config() };
         let mut life = begin(&config);
-        assert_eq!(tell(&mut life, "WAITAOF 1 0 0"), DONE, "nothing has been changed");
-        tell(&mut life, "SET a 1");
+        assert_eq!(play(&mut life, "WAITAOF 1 0 0"), DONE, "nothing has been changed");
+        play(&mut life, "SET a 1");
         let syncs = appendfsync != AppendFsync::No;
         let wanted = if syncs { DONE } else { NOT_DONE };
         assert_eq!(answer_in_time(&mut life, "WAITAOF 1 0 1500"), wanted, "{appendfsync:?}");
-        assert_eq!(tell(&mut life, "WAITAOF 0 0 0"), wanted, "{appendfsync:?}");
+        assert_eq!(play(&mut life, "WAITAOF 0 0 0"), wanted, "{appendfsync:?}");
         assert_eq!(answer_in_time(&mut life, "WAITAOF 0 1 30"), wanted, "there are no replicas");
-        assert_eq!(tell(&mut life, "MULTI\n SET a 2\n WAITAOF 1 0 0\n EXEC").last_chunk(), Some(b":0\r\n"));
+        assert_eq!(play(&mut life, "MULTI\n SET a 2\n WAITAOF 1 0 0\n EXEC").last_chunk(), Some(b":0\r\n"));
     }
 }
 
@@ -247,27 +247,27 @@ const WRONG: &[Command] = &[
     Command::new("right", 2, Group::String, said).flags(flag::WRITE),
 ];
 
-fn tell_wrongly(story: &str) {
+fn record_wrongly(story: &str) {
     let mut life = Life::begin(&config(), Weather::default(), START_UNIX_MS, 1);
     life.executor.server.registry = Registry::new(&[WRONG]);
-    tell(&mut life, story);
+    play(&mut life, story);
 }
 
 #[test]
-fn debug_builds_let_pass_what_is_said_and_propagated() {
-    tell_wrongly("RIGHT key");
+fn debug_builds_let_pass_what_is_recorded_and_propagated() {
+    record_wrongly("RIGHT key");
 }
 
 #[cfg(debug_assertions)]
 #[test]
 #[should_panic(expected = "the value of 'key' in database 0 was changed, and nobody has recorded it")]
 fn debug_builds_stop_what_is_not_recorded() {
-    tell_wrongly("RIGHT other\n UNRECORDED key");
+    record_wrongly("RIGHT other\n UNRECORDED key");
 }
 
 #[cfg(debug_assertions)]
 #[test]
 #[should_panic(expected = "the value of 'key' in database 0 was changed, and what is propagated is []")]
 fn debug_builds_stop_what_is_not_propagated() {
-    tell_wrongly("RIGHT other\n UNPROPAGATED key");
+    record_wrongly("RIGHT other\n UNPROPAGATED key");
 }

@@ -1,4 +1,4 @@
-//! Forks that fail: what clients are told, and that nothing else is refused because of it.
+//! Forks that fail: what clients are answered, and that nothing else is refused because of it.
 
 use crate::history::ask;
 use crate::world::{Disk, Weather};

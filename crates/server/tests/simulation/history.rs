@@ -15,11 +15,11 @@ pub struct Unit {
     pub unix_us: i64,
 }
 
-/// A server that keeps nothing, which is told the history up to some place.
+/// A server that keeps nothing, and has been sent the history up to some place.
 struct Model {
     executor: Box<Executor>,
     client: ClientHandle,
-    told: usize,
+    sent: usize,
 }
 
 #[derive(Default)]
@@ -118,16 +118,16 @@ impl History {
 
     /// The digest of all data after so many units.
     pub fn digest_at(&mut self, config: &Config, position: usize) -> Vec<u8> {
-        let mut model = match self.model.take().filter(|model| model.told <= position) {
+        let mut model = match self.model.take().filter(|model| model.sent <= position) {
             Some(model) => model,
             None => {
                 let plain = Config { appendonly: false, save: Vec::new(), ..config.clone() };
                 let mut executor = Box::new(server_of(plain, 0));
                 let client = crate::connect(&mut executor);
-                Model { executor, client, told: 0 }
+                Model { executor, client, sent: 0 }
             }
         };
-        for unit in &self.units[model.told..position] {
+        for unit in &self.units[model.sent..position] {
             model.executor.clock.set_unix_us(unit.unix_us);
             model.executor.begin_tick();
             for command in &unit.commands {
@@ -136,7 +136,7 @@ impl History {
             }
             model.executor.end_tick();
         }
-        model.told = position;
+        model.sent = position;
         let digest = ask(&mut model.executor, model.client, &[b"DEBUG", b"DIGEST"]);
         self.model = Some(model);
         digest

@@ -10,7 +10,7 @@
 //! What must be so, whatever happens:
 //!
 //! 1. What is found is the history up to some unit (a command, transaction or script), whole: nothing by half, nothing
-//!    out of order. All data is compared, by its digest, with that of a server that was told the same and kept nothing.
+//!    out of order. All data is compared, by its digest, with that of a server that was sent the same and kept nothing.
 //! 2. With `appendfsync always` all that was acknowledged is found. With `everysec` all that was acknowledged two seconds
 //!    before, not counting time in which writes were refused; and all that was written, if only the process ended.
 //!    Without the file, the last save that was said to have succeeded, or a later one. What CONFIG SET has switched holds

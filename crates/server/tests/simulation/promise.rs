@@ -1,4 +1,4 @@
-//! What must be found again, by what the server has said and how it is configured.
+//! What must be found again, by what the server has acknowledged and how it is configured.
 
 use crate::Episode;
 use server::config::AppendFsync;
