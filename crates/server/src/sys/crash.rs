@@ -4,7 +4,7 @@
 //! the thread that gets the signal            the reporter, a thread of its own
 //!   notes the signal and its calls
 //!   a byte             ------ pipe ------->  finds the names of the calls, and tells
-//!   waits              <- Phase::Propagated ----
+//!   waits              <- Phase::Reported ------
 //!   the signal's usual end
 //! ```
 //!
@@ -72,7 +72,7 @@ enum Phase {
     Noting,
     /// The reporter's turn.
     Noted,
-    Propagated,
+    Reported,
 }
 
 struct Noted {
@@ -205,7 +205,7 @@ extern "C" fn note(signal: i32, info: *const libc::siginfo_t, _context: *const l
         // SAFETY: one byte of a constant; the pipe stays open as long as the process.
         unsafe { libc::write(WAKE.load(Ordering::Acquire), b"!".as_ptr().cast(), 1) };
         if fatal {
-            wait_until(Phase::Propagated);
+            wait_until(Phase::Reported);
         }
     }
     if fatal {
@@ -292,7 +292,7 @@ fn tell(report: fn(&Event)) {
         calls: named(&addresses),
     };
     report(&event);
-    let next = if event.is_fatal() { Phase::Propagated } else { Phase::Free };
+    let next = if event.is_fatal() { Phase::Reported } else { Phase::Free };
     NOTED.phase.store(next as u8, Ordering::Release);
 }
 

@@ -39,15 +39,10 @@ impl ValueType for Hash {
     #[inline]
     fn prefetch_head(&self) -> bool {
         match &self.encoding {
-            Encoding::Compact(list) => {
-                list.prefetch();
-                false
-            }
-            Encoding::Packed(map) => {
-                prefetch_object(&**map);
-                true
-            }
+            Encoding::Compact(list) => list.prefetch(),
+            Encoding::Packed(map) => prefetch_object(&**map),
         }
+        matches!(self.encoding, Encoding::Packed(_))
     }
 
     #[inline]

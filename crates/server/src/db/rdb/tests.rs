@@ -32,13 +32,7 @@ fn every_encoding() -> Db {
     let mut hash = Hash::new(&db.limits.clone(), SEED);
     let limits = db.limits.clone();
     let mut random = Random::new(1);
-    let mut context = CollectionContext {
-        limits: &limits,
-        seed: SEED,
-        random: &mut random,
-        now_ms: 0,
-        expired_fields: None,
-    };
+    let mut context = context(&limits, &mut random);
     hash.set(b"stays", b"1", FieldExpiry::Clear, &mut context);
     hash.set(b"goes", b"2", FieldExpiry::At(5_000_000), &mut context);
     db.store_collection(b"expiring", hash);
@@ -48,16 +42,14 @@ fn every_encoding() -> Db {
     db
 }
 
+fn context<'a>(limits: &'a EncodingLimits, random: &'a mut Random) -> CollectionContext<'a> {
+    CollectionContext { limits, seed: SEED, random, now_ms: 0, expired_fields: None }
+}
+
 fn add_collections(db: &mut Db, key: &str, count: usize, element: &dyn Fn(usize) -> Vec<u8>) {
     let limits = db.limits.clone();
     let mut random = Random::new(1);
-    let mut context = CollectionContext {
-        limits: &limits,
-        seed: SEED,
-        random: &mut random,
-        now_ms: 0,
-        expired_fields: None,
-    };
+    let mut context = context(&limits, &mut random);
     let (mut list, mut set) = (List::new(&limits, SEED), Set::new(&limits, SEED));
     let (mut hash, mut sorted) = (Hash::new(&limits, SEED), SortedSet::new(&limits, SEED));
     for n in 0..count {

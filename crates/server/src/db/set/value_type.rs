@@ -34,27 +34,17 @@ impl ValueType for Set {
     #[inline]
     fn prefetch_head(&self) -> bool {
         match &self.encoding {
-            Encoding::Compact(list) => {
-                list.prefetch();
-                false
-            }
-            Encoding::Integers { set: IntegerSet::Large(pages), .. } => {
-                prefetch_object(&**pages);
-                true
-            }
-            Encoding::Integers { set: IntegerSet::Small(sorted), .. } => {
-                sorted.prefetch();
-                false
-            }
-            Encoding::Packed(set) => {
-                prefetch_object(&**set);
-                true
-            }
-            Encoding::Mixed(set) => {
-                prefetch_object(&**set);
-                true
-            }
+            Encoding::Compact(list) => list.prefetch(),
+            Encoding::Integers { set: IntegerSet::Small(sorted), .. } => sorted.prefetch(),
+            Encoding::Integers { set: IntegerSet::Large(pages), .. } => prefetch_object(&**pages),
+            Encoding::Packed(set) => prefetch_object(&**set),
+            Encoding::Mixed(set) => prefetch_object(&**set),
         }
+        let is_whole = matches!(
+            self.encoding,
+            Encoding::Compact(_) | Encoding::Integers { set: IntegerSet::Small(_), .. }
+        );
+        !is_whole
     }
 
     /// Members are found by their hashes, or as integers in steps.

@@ -29,20 +29,8 @@ impl ValueType for SortedSet {
 
     #[inline]
     fn prefetch_head(&self) -> bool {
-        match &self.encoding {
-            Encoding::Compact(list) => {
-                list.prefetch();
-                false
-            }
-            Encoding::Tree(set) => {
-                prefetch_object(&**set);
-                true
-            }
-            Encoding::SkipList(set) => {
-                prefetch_object(&**set);
-                true
-            }
-        }
+        large!(&self.encoding, list => list.prefetch(), set => prefetch_object(&**set));
+        !self.is_compact()
     }
 
     #[inline]
