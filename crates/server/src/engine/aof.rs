@@ -38,6 +38,12 @@ fn end_unsynced(world: &World, error: &io::Error) -> ! {
     world.exit(1);
 }
 
+/// What cannot be written cannot be taken back from those who have seen it in memory.
+fn end_unwritten(world: &World) -> ! {
+    log::warn!("Can't recover from AOF write error when the AOF fsync policy is 'always'. Exiting...");
+    world.exit(1);
+}
+
 /// An append-only file in use.
 pub(crate) struct Aof {
     pub names: Names,
@@ -413,10 +419,7 @@ impl Executor {
                     log::warn!("Error writing to the AOF file: {error}");
                 }
                 if always {
-                    log::warn!(
-                        "Can't recover from AOF write error when the AOF fsync policy is 'always'. Exiting..."
-                    );
-                    self.disk.world.exit(1);
+                    end_unwritten(&self.disk.world);
                 }
                 *write_error = Some(file::system_text(&error));
             }
@@ -485,14 +488,18 @@ impl Executor {
     /// Writes and forces to disk all that there is; whether that has worked. `ends`: the process ends even if not.
     pub(super) fn close_log(&mut self, ends: bool) -> bool {
         let Some(log) = &mut self.disk.aof else { return true };
+        let is_promised = self.server.config.appendfsync == AppendFsync::Always && !ends;
         log::info!("Calling fsync() on the AOF file.");
         if let Err(error) = log.appender.write() {
             log::warn!("Fail to write the AOF file: {error}.");
+            if is_promised {
+                end_unwritten(&log.names.world);
+            }
             return false;
         }
         let Err(error) = log.appender.sync() else { return true };
         log::warn!("Fail to fsync the AOF file: {error}.");
-        if self.server.config.appendfsync == AppendFsync::Always && !ends {
+        if is_promised {
             end_unsynced(&log.names.world, &error);
         }
         log.lack_pages();

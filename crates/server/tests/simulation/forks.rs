@@ -50,11 +50,19 @@ impl Bench {
     }
 
     pub fn ask(&mut self, command: &str) -> String {
+        self.ask_at_once(&[command])
+    }
+
+    /// The replies to commands of one tick, in one: all of them are done before any is answered.
+    pub fn ask_at_once(&mut self, commands: &[&str]) -> String {
         self.executor.begin_tick();
-        let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
-        let answer = ask(&mut self.executor, self.client, &words);
+        let mut answers = Vec::new();
+        for command in commands {
+            let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+            answers.extend(ask(&mut self.executor, self.client, &words));
+        }
         self.executor.end_tick();
-        String::from_utf8(answer).unwrap()
+        String::from_utf8(answers).unwrap()
     }
 
     /// Ends the server as SHUTDOWN does; whether it may.

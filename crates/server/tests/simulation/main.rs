@@ -28,6 +28,7 @@ mod loading;
 mod peer;
 mod promise;
 mod requests;
+mod switched_off;
 mod world;
 
 use history::{History, Unit, ask};
