@@ -26,6 +26,8 @@ use wire::reply::ReplyBuffer;
 const SYNC_PERIOD_US: u64 = 1_000_000;
 /// While an fsync is under way, writing waits for so long: the kernel would make it wait anyway.
 const POSTPONED_MAX_US: u64 = 2_000_000;
+/// With `appendfsync no` it waits until this much is in memory: only the end of the file before is waited for then.
+const POSTPONED_BYTES_MAX: usize = 32 << 20;
 /// So many rewrites that fail in a row are begun as soon as they are due; then they wait longer and longer.
 const FAILURES_TOLERATED: u64 = 3;
 const RETRY_DELAY_MAX_S: u64 = 3600;
@@ -72,6 +74,14 @@ pub(crate) struct Aof {
     lacks_pages: bool,
     /// The rewrite under way began behind the last fsync that failed.
     rewrite_mends: bool,
+}
+
+/// Of writing the buffer, while an fsync is under way.
+enum Postponement {
+    Unneeded,
+    GoesOn,
+    /// It has gone on for long enough.
+    Over,
 }
 
 /// Rewrites of the append-only file, whether or not it is in use.
@@ -168,6 +178,25 @@ impl Aof {
     /// Of all files that would be loaded.
     fn file_bytes(&self) -> u64 {
         self.earlier_bytes + self.appender.file_bytes()
+    }
+
+    /// Whether what is in the buffer waits for an fsync in the background.
+    fn postponement(&mut self, policy: AppendFsync, now_us: u64) -> Postponement {
+        let waits = match policy {
+            AppendFsync::Always => self.appender.finish_switching(),
+            AppendFsync::EverySecond => self.appender.is_syncing(),
+            AppendFsync::No => self.appender.is_switching(),
+        };
+        if !waits {
+            return Postponement::Unneeded;
+        }
+        let since_us = *self.postponed_since_us.get_or_insert(now_us);
+        let goes_on = match policy {
+            // It promises nothing of what is in memory alone.
+            AppendFsync::No => self.appender.buffered_bytes() < POSTPONED_BYTES_MAX,
+            AppendFsync::EverySecond | AppendFsync::Always => now_us - since_us < POSTPONED_MAX_US,
+        };
+        if goes_on { Postponement::GoesOn } else { Postponement::Over }
     }
 
     /// An fsync has failed: later ones say nothing of what it was to bring to disk.
@@ -375,20 +404,15 @@ impl Executor {
         let now_us = self.server.now.monotonic_us;
         let policy = self.server.config.appendfsync;
         if log.appender.buffered_bytes() > 0 {
-            let postpones = match policy {
-                AppendFsync::Always => log.appender.finish_switching(),
-                AppendFsync::EverySecond => log.appender.is_syncing(),
-                AppendFsync::No => log.appender.is_switching(),
-            };
-            if postpones {
-                let since_us = *log.postponed_since_us.get_or_insert(now_us);
-                if now_us - since_us < POSTPONED_MAX_US {
-                    return self.note_log();
+            match log.postponement(policy, now_us) {
+                Postponement::Unneeded => {}
+                Postponement::GoesOn => return self.note_log(),
+                Postponement::Over => {
+                    self.server.observed.persistence.log.delayed_fsyncs += 1;
+                    log::info!(
+                        "Asynchronous AOF fsync is taking too long (disk is busy?). Writing the AOF buffer without waiting for fsync to complete, this may slow down the server."
+                    );
                 }
-                self.server.observed.persistence.log.delayed_fsyncs += 1;
-                log::info!(
-                    "Asynchronous AOF fsync is taking too long (disk is busy?). Writing the AOF buffer without waiting for fsync to complete, this may slow down the server."
-                );
             }
             log.postponed_since_us = None;
             let delay_us = self.server.switches.aof_write_delay_us;
@@ -511,6 +535,11 @@ impl Executor {
         self.disk.aof.as_ref().is_some_and(|log| log.waits_for_rewrite)
     }
 
+    /// Nothing can be written to the file yet: another rewrite, which would begin with that, had to wait for the disk.
+    fn log_is_switching(&mut self) -> bool {
+        self.disk.aof.as_mut().is_some_and(|log| log.appender.is_switching())
+    }
+
     pub(super) fn may_stop_first_rewrite(&self, how: Shutdown) -> bool {
         let waits = self.log_waits_for_rewrite();
         if waits {
@@ -521,13 +550,14 @@ impl Executor {
     }
 
     pub(super) fn rewrite_log_on_request(&mut self, in_transaction: bool, reply: &mut ReplyBuffer) -> Answer {
+        let is_switching = self.log_is_switching();
         match &self.disk.child {
             Some(child) if child.purpose == Purpose::LogBase => {
                 return Err(ClientError::text(
                     "ERR Background append only file rewriting already in progress",
                 ));
             }
-            None if !in_transaction => {
+            None if !in_transaction && !is_switching => {
                 if !self.rewrite_log() {
                     return Err(ClientError::text(
                         "ERR Can't execute an AOF background rewriting. Please check the server logs for more information.",
@@ -719,7 +749,7 @@ impl Executor {
     /// At each turn of the cron: tries again what has failed, and rewrites what has grown.
     pub(super) fn log_cron(&mut self) {
         self.write_aof();
-        if self.disk.child.is_some() || self.is_loading() {
+        if self.disk.child.is_some() || self.is_loading() || self.log_is_switching() {
             return;
         }
         let scheduled = self.disk.rewrites.scheduled;

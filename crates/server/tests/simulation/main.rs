@@ -28,6 +28,7 @@ mod loading;
 mod peer;
 mod promise;
 mod requests;
+mod stalled_disk;
 mod switched_off;
 mod world;
 

@@ -173,6 +173,7 @@ struct State {
     in_child: bool,
     processes: i32,
     background_since_us: Option<u64>,
+    stalled_looks: u64,
     calls: u64,
     end_at_call: Option<(u64, End)>,
     ended: bool,
@@ -291,6 +292,7 @@ impl Disk {
             in_child: false,
             processes: 100,
             background_since_us: None,
+            stalled_looks: 0,
             calls: 0,
             end_at_call: None,
             ended: false,
@@ -346,6 +348,12 @@ impl Disk {
         if !state.ended {
             state.end_child_if_due();
         }
+    }
+
+    /// What other threads have been asked for is done only after the server has looked for it so often.
+    #[allow(dead_code, reason = "the replay test stalls nothing")]
+    pub fn stall(&self, looks: u64) {
+        self.state().stalled_looks = looks;
     }
 
     /// The process ends in so many calls from now.
@@ -608,6 +616,10 @@ impl Simulation for Disk {
 
     fn is_background_done(&self) -> bool {
         let mut state = self.state();
+        if state.stalled_looks > 0 {
+            state.stalled_looks -= 1;
+            return false;
+        }
         let now_us = state.now_us;
         let since_us = *state.background_since_us.get_or_insert(now_us);
         let done = now_us - since_us >= BACKGROUND_US_MAX || state.random.below(3) == 0;
