@@ -21,8 +21,13 @@ const OPTIONS: LoadOptions = LoadOptions {
     now_ms: 0,
 };
 
+/// Late enough for what is refused until some time has passed.
+const NOW_MS: i64 = 1 << 48;
+
 fn empty() -> Db {
-    Db::new(16, HashSeed::new(1, 2), 3)
+    let mut db = Db::new(16, HashSeed::new(1, 2), 3);
+    db.begin(0, NOW_MS);
+    db
 }
 
 fn written(db: &Db) -> Vec<u8> {

@@ -15,22 +15,31 @@
 //!  payload  type  value  version, 2 bytes  checksum, 8 bytes       (little-endian, over all before it)
 //! ```
 //! A checksum of 0 in a file means that none was calculated.
+//!
+//! Up to version 11 the format is one. Since then Redis has gone on to 12, 13... and Valkey to 80: types from 22 up and
+//! opcode 243 mean one thing in the one's files and another in the other's, which [`Origin`] tells apart.
 
+pub mod module;
 pub mod read;
 pub mod write;
 
 pub use read::{ReadError, Reader, StringRef};
 pub use write::Writer;
 
+use std::ops::RangeInclusive;
+
 /// The version that files and payloads are written in.
 pub const VERSION: u16 = 80;
 
-/// Versions that other servers gave other meanings, as an inclusive range.
-pub const FOREIGN_VERSIONS: std::ops::RangeInclusive<u16> = 12..=79;
+/// Versions that Redis has given, or can give, its own meaning.
+pub const FOREIGN_VERSIONS: RangeInclusive<u16> = 12..=79;
 
-/// Types and opcodes at and above this, up to [`FOREIGN_TYPE_MAX`], mean something else in `REDIS` files.
-pub const FOREIGN_TYPE_MIN: u8 = 22;
-pub const FOREIGN_TYPE_MAX: u8 = 243;
+/// Those of them whose format is known: Redis 7.4 to 8.8.
+pub const REDIS_VERSIONS: RangeInclusive<u16> = 12..=14;
+
+/// Types from here, and opcodes up to [`OWN_OPCODE_MAX`], mean something else in Redis than in Valkey.
+pub const OWN_TYPE_MIN: u8 = 22;
+pub const OWN_OPCODE_MAX: u8 = 243;
 
 /// Which server's line a file's signature names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,12 +52,45 @@ pub enum Magic {
 
 /// Whether data of this version can be read. Not `strict`: versions that are not known are tried.
 pub fn accepts_version(version: u16, magic: Magic, strict: bool) -> bool {
-    let foreign = FOREIGN_VERSIONS.contains(&version);
+    let is_known = version < *FOREIGN_VERSIONS.start()
+        || REDIS_VERSIONS.contains(&version)
+        || (version > *FOREIGN_VERSIONS.end() && version <= VERSION);
     match magic {
         _ if version < 1 => false,
         Magic::Valkey if version <= *FOREIGN_VERSIONS.end() => false,
         Magic::Redis if version > *FOREIGN_VERSIONS.end() => false,
-        _ => !strict || (version <= VERSION && !foreign),
+        _ => !strict || is_known,
+    }
+}
+
+/// Whose meaning types and opcodes have where there is more than one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// From before there was more than one.
+    Common,
+    Redis,
+    Valkey,
+}
+
+impl Origin {
+    pub fn of(magic: Magic, version: u16) -> Origin {
+        match magic {
+            Magic::Valkey => Origin::Valkey,
+            _ if FOREIGN_VERSIONS.contains(&version) => Origin::Redis,
+            Magic::Redis => Origin::Common,
+            Magic::Absent => Origin::Valkey,
+        }
+    }
+
+    /// Which of [`kind`] a type in a file is; `None` if there is no such type.
+    #[inline]
+    pub fn kind(self, written: u8) -> Option<u8> {
+        match self {
+            _ if written < OWN_TYPE_MIN => kind::is_common(written).then_some(written),
+            Origin::Redis if written <= kind::REDIS_TYPE_MAX => Some(written | kind::REDIS),
+            Origin::Valkey if written == kind::HASH_2 => Some(written),
+            _ => None,
+        }
     }
 }
 
@@ -84,9 +126,31 @@ pub mod kind {
     /// With an expiry for each field.
     pub const HASH_2: u8 = 22;
 
-    /// Whether a value of this type may stand in a file.
-    pub fn is_known(kind: u8) -> bool {
-        matches!(kind, STRING..=MODULE_2 | HASH_ZIPMAP..=HASH_2)
+    /// Set in types that only Redis writes, and in no file: their numbers mean something else in Valkey.
+    pub const REDIS: u8 = 0x40;
+    /// The last that is known.
+    pub(super) const REDIS_TYPE_MAX: u8 = 33;
+    /// With an expiry before each field, as Redis 7.4 had it until its first release.
+    pub const REDIS_HASH_METADATA_PRE_GA: u8 = REDIS | 22;
+    /// A listpack of fields, values and expiries.
+    pub const REDIS_HASH_LISTPACK_PRE_GA: u8 = REDIS | 23;
+    /// With the earliest expiry first, and how much later each field expires.
+    pub const REDIS_HASH_METADATA: u8 = REDIS | 24;
+    pub const REDIS_HASH_LISTPACK: u8 = REDIS | 25;
+    /// With the messages that producers have asked to be added once.
+    pub const REDIS_STREAM_LISTPACKS_4: u8 = REDIS | 26;
+    /// With the pending entries of groups that belong to nobody.
+    pub const REDIS_STREAM_LISTPACKS_5: u8 = REDIS | 27;
+    pub const REDIS_ARRAY: u8 = REDIS | 28;
+
+    /// Whether Redis and Valkey write values of this type.
+    pub(super) fn is_common(kind: u8) -> bool {
+        matches!(kind, STRING..=MODULE_2 | HASH_ZIPMAP..=STREAM_LISTPACKS_3)
+    }
+
+    /// The number that stands in files.
+    pub fn written(kind: u8) -> u8 {
+        kind & !REDIS
     }
 
     /// What checkers call it.
@@ -116,14 +180,32 @@ pub mod kind {
             "stream-v3",
             "hash-volatile-items",
         ];
-        NAMES.get(kind as usize).copied().unwrap_or("unknown")
+        const REDIS_NAMES: [&str; 12] = [
+            "hash-hashtable-md-pre-release",
+            "hash-listpack-md-pre-release",
+            "hash-hashtable-md",
+            "hash-listpack-md",
+            "stream-v4",
+            "stream-v5",
+            "array",
+            "hash-template-listpack",
+            "hash-template-listpack-ref",
+            "hash-template-array",
+            "hash-template-array-ref",
+            "gcra",
+        ];
+        let name = match kind.checked_sub(REDIS_HASH_METADATA_PRE_GA) {
+            Some(index) => REDIS_NAMES.get(usize::from(index)),
+            None => NAMES.get(usize::from(kind)),
+        };
+        name.copied().unwrap_or("unknown")
     }
 }
 
 /// What stands in a file where a key's type could.
 pub mod opcode {
-    /// Of a cluster that moves slots.
-    pub const SLOT_IMPORT: u8 = 243;
+    /// In Redis: what modules keep of the next key. In Valkey: of a cluster that moves slots.
+    pub const KEY_METADATA: u8 = 243;
     /// Three lengths: a slot, and how many keys and expiries are in it.
     pub const SLOT_INFO: u8 = 244;
     /// A library's source, as a string.

@@ -9,7 +9,7 @@ use crate::script::functions::{Function, Library, RestorePolicy};
 use crate::script::{Call, Mode, Running};
 use std::rc::Rc;
 use wire::rdb::read::split_payload;
-use wire::rdb::{Magic, Reader, Writer, accepts_version, opcode};
+use wire::rdb::{Magic, Origin, Reader, Writer, accepts_version, opcode};
 
 const COST: &str = "Depends on the function that is executed";
 const ON_ALL_SHARDS: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
@@ -146,13 +146,20 @@ fn restore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         }
     };
     let strict = ctx.server.config.rdb_version_check == RdbVersionCheck::Strict;
-    let (body, _) = split_payload(args.at(2))
+    let (body, version) = split_payload(args.at(2))
         .filter(|&(_, version)| accepts_version(version, Magic::Absent, strict))
         .ok_or(ClientError::text("ERR DUMP payload version or checksum are wrong"))?;
     let codes = libraries_of(body).map_err(ClientError::text)?;
     let restored = ctx.server.scripts.restore_libraries(&codes, policy);
     restored.map_err(|text| ClientError::formatted(format!("ERR {text}")))?;
     ctx.db.change_log.add_dirty(1);
+    if Origin::of(Magic::Absent, version) == Origin::Redis {
+        // Others who keep a copy may not take such a payload.
+        let payload = libraries_payload(codes.iter().map(Vec::as_slice), ctx.server.config.rdbcompression);
+        let mut arguments: Vec<&[u8]> = args.iter().collect();
+        arguments[2] = &payload;
+        ctx.db.propagate_as(&arguments);
+    }
     ctx.reply.ok();
     Ok(())
 }

@@ -10,7 +10,7 @@ use crate::error::ClientError;
 use crate::persist::rdb::save::dump_payload;
 use crate::server::PersistRequest;
 use wire::rdb::read::split_payload;
-use wire::rdb::{FOREIGN_TYPE_MIN, FOREIGN_VERSIONS, Magic, Reader, accepts_version, kind};
+use wire::rdb::{Magic, OWN_TYPE_MIN, Origin, ReadError, Reader, accepts_version};
 
 const RESTORE_COMPLEXITY: &str = "O(1) to create the new key and additional O(N*M) to reconstruct the serialized value, where N is the number of objects composing the value and M their average size";
 const RESTORE_SYNTAX: &str = "key ttl:integer serialized-value [REPLACE@3.0.0] [ABSTTL@5.0.0] [IDLETIME seconds@5.0.0] [FREQ \
@@ -115,8 +115,8 @@ impl<'a> Restore<'a> {
         Ok(restore)
     }
 
-    /// Takes the value out of the payload. Nothing in it is trusted.
-    fn value(&self, ctx: &mut Context<'_>) -> Result<ReadValue, ClientError> {
+    /// Takes the value out of the payload, and whose format it is in. Nothing in it is trusted.
+    fn value(&self, ctx: &mut Context<'_>) -> Result<(ReadValue, Origin), ClientError> {
         const WRONG: ClientError = ClientError::text("ERR DUMP payload version or checksum are wrong");
         const BAD: ClientError = ClientError::text("ERR Bad data format");
         let strict = ctx.server.config.rdb_version_check == RdbVersionCheck::Strict;
@@ -129,13 +129,17 @@ impl<'a> Restore<'a> {
             return Err(WRONG);
         }
         let mut reader = Reader::small(content, content.len());
-        let kind = reader.byte().ok().filter(|&kind| kind::is_known(kind)).ok_or(BAD)?;
-        if FOREIGN_VERSIONS.contains(&version) && kind >= FOREIGN_TYPE_MIN {
-            return Err(ClientError::formatted(format!("ERR Unsupported foreign data type: {kind}")));
-        }
+        let written = reader.byte().map_err(|_| BAD)?;
+        let origin = Origin::of(Magic::Absent, version);
+        let foreign = |what: &str| {
+            ClientError::formatted(format!("ERR Unsupported foreign data type: {written}{what}"))
+        };
+        let is_foreign = origin == Origin::Redis && written >= OWN_TYPE_MIN;
+        let Some(kind) = origin.kind(written) else { return Err(if is_foreign { foreign("") } else { BAD }) };
         match ctx.db.read_value(&mut reader, kind, None) {
             Ok(ReadValue::Empty | ReadValue::AllExpired) => Err(BAD),
-            Ok(value) => Ok(value),
+            Ok(value) => Ok((value, origin)),
+            Err(ReadError::Unsupported(what)) if is_foreign => Err(foreign(&format!(": {what}"))),
             Err(error) => {
                 log::debug!("RESTORE: {error}");
                 Err(BAD)
@@ -158,7 +162,7 @@ fn restore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if restore.ttl_ms < 0 {
         return Err(ClientError::text("ERR Invalid TTL value, must be >= 0"));
     }
-    let value = restore.value(ctx)?;
+    let (value, origin) = restore.value(ctx)?;
     let now_ms = ctx.db.now_ms();
     let expiry_ms = match restore.ttl_ms {
         0 => None,
@@ -185,8 +189,27 @@ fn restore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     assert!(loaded == Loaded::Stored, "the value is not empty");
     ctx.db.event(EventClasses::NEW, "new", restore.key);
     ctx.db.changed(EventClasses::GENERIC, "restore", restore.key);
+    if origin == Origin::Redis {
+        propagate_in_own_format(ctx, args, expiry_ms);
+    }
     ctx.reply.ok();
     Ok(())
+}
+
+/// What came from Redis goes on as a payload of ours: others who keep a copy may take no other.
+fn propagate_in_own_format(ctx: &mut Context<'_>, args: Args<'_>, expiry_ms: Option<i64>) {
+    if !ctx.db.change_log.is_recording() {
+        return;
+    }
+    let compresses = ctx.server.config.rdbcompression;
+    let Some(payload) = ctx.db.inspect(args.at(1)).map(|value| dump_payload(&value, compresses)) else {
+        return;
+    };
+    let at_ms = wire::number::i64_text(expiry_ms.unwrap_or(0));
+    let mut arguments: Vec<&[u8]> = args.iter().collect();
+    (arguments[2], arguments[3]) = (&at_ms, &payload);
+    arguments.push(b"ABSTTL");
+    ctx.db.propagate_as(&arguments);
 }
 
 fn save(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {

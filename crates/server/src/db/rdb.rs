@@ -1,5 +1,5 @@
 //! Values as RDB files and DUMP payloads hold them: each type's module writes its encodings as they lie in memory
-//! where the format has the same, and reads every encoding that servers up to Valkey 9.1 and Redis 7.2 have written.
+//! where the format has the same, and reads every encoding that servers up to Valkey 9.1 and Redis 8.8 have written.
 //!
 //! Nothing read is trusted: a compact encoding is checked to the last byte before it is kept, and what holds an element
 //! twice is refused.
@@ -16,7 +16,7 @@ use structures::hash::HashSeed;
 use structures::key_table::{NewValue, Value as Stored};
 use structures::listpack::Listpack;
 use structures::random::Random;
-use wire::rdb::{ReadError, Reader, StringRef, Writer, kind};
+use wire::rdb::{ReadError, Reader, StringRef, Writer, kind, module};
 use wire::{ziplist, zipmap};
 
 /// What became of a value that was read.
@@ -88,6 +88,7 @@ pub struct ReadContext<'a> {
     pub limits: &'a EncodingLimits,
     pub seed: HashSeed,
     pub random: &'a mut Random,
+    pub now_ms: i64,
     /// Fields that expire before this are left out, if given.
     pub fields_expired_before_ms: Option<i64>,
 }
@@ -109,6 +110,11 @@ pub(super) type Result<T> = std::result::Result<T, ReadError>;
 /// Refuses what is read, with the reason.
 pub(super) fn corrupt<T>(what: &'static str) -> Result<T> {
     Err(ReadError::Corrupt(what))
+}
+
+/// Refuses what is sound and has no place here, with what it is.
+pub(super) fn unsupported<T>(what: &'static str) -> Result<T> {
+    Err(ReadError::Unsupported(what.into()))
 }
 
 pub(super) fn write_text<W: Write>(writer: &mut Writer<W>, text: StringValue<'_>) -> io::Result<()> {
@@ -210,6 +216,7 @@ impl Db {
             limits: &self.limits,
             seed: self.seed,
             random: &mut self.random,
+            now_ms: self.now_ms,
             fields_expired_before_ms,
         };
         read_value(reader, kind, &mut context)
@@ -272,11 +279,23 @@ pub fn read_value<R: Read>(
 ) -> Result<ReadValue> {
     match READERS[usize::from(kind)] {
         Some(type_of) => type_of.read_rdb(reader, kind, context),
-        None => corrupt(match kind {
-            kind::MODULE_PRE_GA => "Pre-release module format not supported",
-            kind::MODULE_2 => "The RDB file contains module data I can't load",
-            _ => "Unknown RDB encoding type",
-        }),
+        None => refuse(reader, kind),
+    }
+}
+
+/// Says what it is that nobody reads.
+#[cold]
+fn refuse<R: Read>(reader: &mut Reader<R>, kind: u8) -> Result<ReadValue> {
+    match kind {
+        kind::MODULE_PRE_GA => corrupt("Pre-release module format not supported"),
+        kind::MODULE_2 => {
+            let name = module::type_name(reader.length()?);
+            let what =
+                format!("The RDB file contains module data I can't load: no matching module type '{name}'");
+            Err(ReadError::Unsupported(what.into()))
+        }
+        _ if kind & kind::REDIS != 0 => unsupported("values of this type exist in Redis only"),
+        _ => corrupt("Unknown RDB encoding type"),
     }
 }
 

@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use structures::hash::HashSeed;
-use wire::rdb::{FOREIGN_VERSIONS, VERSION, kind};
+use wire::rdb::{FOREIGN_VERSIONS, REDIS_VERSIONS, VERSION, kind};
 
 /// More databases than any server has.
 const DATABASES_MAX: usize = 1 << 16;
@@ -132,30 +132,40 @@ fn run(path: &Path, wanted: &ReportOptions) -> Option<u64> {
     let statistics = wanted.statistics.then(Statistics::default);
     let mut propagate_as = PropagateAs { statistics, now_ms };
     let mut db = Db::new(DATABASES_MAX, HashSeed::new(0, 0), 0);
+    db.begin(0, now_ms);
     let outcome = loader.check(&mut db, &mut propagate_as);
     match &outcome {
         Ok(()) => {
             let at = loader.position();
             println!("[offset {at}] Checksum OK");
-            let caution = if from_elsewhere.is_some() {
-                ", but loading requires config 'rdb-version-check relaxed'"
-            } else {
-                "! \\o/"
-            };
-            println!("[offset {at}] \\o/ RDB looks OK{caution}");
+            println!("[offset {at}] \\o/ RDB looks OK{}", caution(version));
         }
         Err(error) => {
             refuse(error.at, &text_of(error, version));
             println!("[additional info] While doing: {}", loader.doing());
             if let Some((key, kind)) = loader.unfinished_key() {
                 println!("[additional info] Reading key '{}'", String::from_utf8_lossy(key));
-                println!("[additional info] Reading type {kind} ({})", kind::name(kind));
+                let written = kind::written(kind);
+                println!("[additional info] Reading type {written} ({})", kind::name(kind));
             }
         }
     }
     tell(&loader);
     let is_printed = propagate_as.statistics.is_none_or(|statistics| print_statistics(&statistics, wanted));
     (outcome.is_ok() && is_printed).then(|| loader.position())
+}
+
+/// What to know before a file of this version is loaded.
+fn caution(version: u16) -> &'static str {
+    match version {
+        version if REDIS_VERSIONS.contains(&version) => {
+            ", but loading requires config 'rdb-version-check relaxed' in Valkey, which refuses fields that expire and newer streams all the same"
+        }
+        version if version > VERSION || FOREIGN_VERSIONS.contains(&version) => {
+            ", but loading requires config 'rdb-version-check relaxed'"
+        }
+        _ => "! \\o/",
+    }
 }
 
 fn text_of(error: &LoadError, version: u16) -> String {

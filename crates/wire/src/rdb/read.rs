@@ -2,6 +2,7 @@
 
 use super::encoding;
 use crate::{crc64, number};
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, Read};
 use structures::lzf;
@@ -21,6 +22,8 @@ pub enum ReadError {
     UnexpectedEnd,
     /// What no server writes.
     Corrupt(&'static str),
+    /// What another server writes and this one has no place for.
+    Unsupported(Cow<'static, str>),
 }
 
 impl fmt::Display for ReadError {
@@ -29,6 +32,7 @@ impl fmt::Display for ReadError {
             ReadError::Io(error) => error.fmt(f),
             ReadError::UnexpectedEnd => f.write_str("unexpected end of data"),
             ReadError::Corrupt(what) => f.write_str(what),
+            ReadError::Unsupported(what) => f.write_str(what),
         }
     }
 }

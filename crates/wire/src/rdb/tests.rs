@@ -104,13 +104,72 @@ fn payloads_carry_version_and_checksum() {
 }
 
 #[test]
-fn versions_of_other_servers_are_refused() {
-    assert!(accepts_version(11, Magic::Redis, true));
+fn versions_that_are_not_known_are_refused_unless_asked_for() {
+    for version in 1..=14 {
+        assert!(
+            accepts_version(version, Magic::Redis, true) && accepts_version(version, Magic::Absent, true)
+        );
+    }
     assert!(accepts_version(80, Magic::Valkey, true));
-    assert!(!accepts_version(80, Magic::Redis, true));
-    assert!(!accepts_version(11, Magic::Valkey, false));
-    assert!(!accepts_version(12, Magic::Redis, true));
-    assert!(accepts_version(12, Magic::Absent, false));
-    assert!(!accepts_version(81, Magic::Absent, true));
+    assert!(!accepts_version(80, Magic::Redis, false));
+    assert!(!accepts_version(11, Magic::Valkey, false) && !accepts_version(12, Magic::Valkey, false));
+    for version in [15, 79] {
+        assert!(
+            !accepts_version(version, Magic::Redis, true) && !accepts_version(version, Magic::Absent, true)
+        );
+        assert!(
+            accepts_version(version, Magic::Redis, false) && accepts_version(version, Magic::Absent, false)
+        );
+    }
+    assert!(!accepts_version(81, Magic::Absent, true) && accepts_version(81, Magic::Valkey, false));
     assert!(!accepts_version(0, Magic::Absent, false));
+}
+
+#[test]
+fn what_a_type_is_follows_from_whose_it_is() {
+    assert_eq!(Origin::of(Magic::Redis, 11), Origin::Common);
+    assert_eq!(Origin::of(Magic::Redis, 12), Origin::Redis);
+    assert_eq!(Origin::of(Magic::Absent, 13), Origin::Redis);
+    assert_eq!(Origin::of(Magic::Absent, 80), Origin::Valkey);
+    assert_eq!(Origin::of(Magic::Valkey, 80), Origin::Valkey);
+    for origin in [Origin::Common, Origin::Redis, Origin::Valkey] {
+        assert_eq!(origin.kind(kind::STREAM_LISTPACKS_3), Some(kind::STREAM_LISTPACKS_3));
+        assert_eq!(origin.kind(8), None);
+        assert_eq!(origin.kind(34), None);
+        assert_eq!(origin.kind(kind::REDIS_HASH_METADATA), None, "no file has numbers of our own");
+    }
+    assert_eq!(Origin::Common.kind(22), None);
+    assert_eq!(Origin::Valkey.kind(22), Some(kind::HASH_2));
+    assert_eq!(Origin::Redis.kind(22), Some(kind::REDIS_HASH_METADATA_PRE_GA));
+    assert_eq!(Origin::Valkey.kind(24), None);
+    assert_eq!(kind::written(kind::REDIS_STREAM_LISTPACKS_5), 27);
+    assert_eq!(kind::name(kind::REDIS_STREAM_LISTPACKS_5), "stream-v5");
+    assert_eq!(kind::name(kind::HASH_2), "hash-volatile-items");
+    assert_eq!(kind::name(150), "unknown");
+}
+
+#[test]
+fn what_modules_write_is_read_past() {
+    let vectorset = b"vectorset".iter().fold(0, |id, character| {
+        let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+        id << 6 | alphabet.iter().position(|known| known == character).unwrap() as u64
+    });
+    assert_eq!(module::type_name(vectorset << 10 | 1), "vectorset");
+    let metadata = |class: u32| {
+        written(|writer| {
+            writer.length(1).unwrap();
+            writer.raw(&class.to_le_bytes()).unwrap();
+            for number in [1, 1 << 40, 2, 5, 0] {
+                writer.length(number).unwrap();
+            }
+        })
+    };
+    let read = |bytes: &[u8]| module::skip_key_metadata(&mut Reader::new(bytes));
+    assert_eq!(read(&metadata(1)).unwrap(), None);
+    assert_eq!(read(&metadata(0)).unwrap().as_deref(), Some("AAAA"));
+    let whole = metadata(1);
+    for len in 0..whole.len() - 8 {
+        assert!(read(&whole[..len]).is_err(), "{len} bytes");
+    }
+    assert!(read(b"\x01\0\0\0\0\x06").is_err() && read(b"\x08").is_err());
 }

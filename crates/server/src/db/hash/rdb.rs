@@ -1,4 +1,14 @@
 //! Hashes in files.
+//!
+//! ```text
+//!  HASH     fields | (field | value)...
+//!  HASH_2   fields | (field | value | expiry, 8 bytes)...      -1: none
+//!  LISTPACK a listpack of fields and values, as a string
+//!
+//!  by Redis, in two forms each: what pre-releases of 7.4 wrote has no earliest expiry, and expiries as they are
+//!  METADATA [earliest expiry, 8 bytes] | fields | (expiry, a length | field | value)...     0: none; 1: the earliest
+//!  LISTPACK [earliest expiry, 8 bytes] | a listpack of fields, values and expiries, as a string      0: none
+//! ```
 
 use super::{Encoding, FieldExpiry, Hash, Written};
 use crate::db::collection::Collection;
@@ -12,10 +22,24 @@ use wire::rdb::{Reader, Writer, kind};
 
 /// What stands for a field that does not expire.
 const NO_EXPIRY: i64 = -1;
+/// In Redis's forms.
+const REDIS_NO_EXPIRY: u64 = 0;
+/// No field expires later in Redis.
+const REDIS_EXPIRY_MS_MAX: u64 = (1 << 48) - 1;
+const LISTPACK: &str = "Hash listpack integrity check failed.";
 
 impl RdbType for Hash {
-    const RDB_KINDS: &'static [u8] =
-        &[kind::HASH, kind::HASH_2, kind::HASH_LISTPACK, kind::HASH_ZIPLIST, kind::HASH_ZIPMAP];
+    const RDB_KINDS: &'static [u8] = &[
+        kind::HASH,
+        kind::HASH_2,
+        kind::HASH_LISTPACK,
+        kind::HASH_ZIPLIST,
+        kind::HASH_ZIPMAP,
+        kind::REDIS_HASH_METADATA_PRE_GA,
+        kind::REDIS_HASH_METADATA,
+        kind::REDIS_HASH_LISTPACK_PRE_GA,
+        kind::REDIS_HASH_LISTPACK,
+    ];
 
     fn rdb_kind(&self) -> u8 {
         match &self.encoding {
@@ -60,11 +84,16 @@ impl Hash {
         kind: u8,
         context: &mut ReadContext<'_>,
     ) -> Result<Option<Hash>> {
-        const LISTPACK: &str = "Hash listpack integrity check failed.";
         const ZIPLIST: &str = "Hash ziplist integrity check failed.";
         let list = match kind {
             kind::HASH => return Self::read_table(reader, context).map(Some),
             kind::HASH_2 => return Self::read_expiring(reader, context),
+            kind::REDIS_HASH_METADATA | kind::REDIS_HASH_METADATA_PRE_GA => {
+                return Self::read_redis_table(reader, kind, context);
+            }
+            kind::REDIS_HASH_LISTPACK | kind::REDIS_HASH_LISTPACK_PRE_GA => {
+                return Self::read_redis_listpack(reader, kind, context);
+            }
             kind::HASH_ZIPMAP => reader.string()?.with_bytes(zipmap_elements)?,
             kind::HASH_ZIPLIST => reader.string()?.with_bytes(|bytes| unique_ziplist(bytes, 2, ZIPLIST))?,
             _ => reader.string()?.with_bytes(|bytes| unique_listpack(bytes, 2, LISTPACK))?,
@@ -124,6 +153,75 @@ impl Hash {
         Ok((hash.len() > 0).then_some(hash))
     }
 
+    fn read_redis_table<R: Read>(
+        reader: &mut Reader<R>,
+        kind: u8,
+        context: &mut ReadContext<'_>,
+    ) -> Result<Option<Hash>> {
+        let earliest_ms = read_earliest(reader, kind == kind::REDIS_HASH_METADATA)?;
+        let len = reader.length()?;
+        let mut hash = <Hash as Collection>::new(context.limits, context.seed);
+        if len > context.limits.hash_listpack_entries_max as u64 {
+            hash.unpack(context.seed);
+        }
+        let mut field = Vec::new();
+        for _ in 0..len {
+            let expiry_ms = match (reader.length()?, earliest_ms) {
+                (REDIS_NO_EXPIRY, _) => REDIS_NO_EXPIRY,
+                (later_ms, Some(earliest_ms)) => (later_ms - 1).saturating_add(earliest_ms),
+                (expiry_ms, None) => expiry_ms,
+            };
+            reader.string()?.copy_to(&mut field);
+            reader.string()?.with_bytes(|value| hash.add_from_redis(&field, value, expiry_ms, context))?;
+        }
+        Ok((hash.len() > 0 || len == 0).then_some(hash))
+    }
+
+    fn read_redis_listpack<R: Read>(
+        reader: &mut Reader<R>,
+        kind: u8,
+        context: &mut ReadContext<'_>,
+    ) -> Result<Option<Hash>> {
+        // Each field has its expiry beside it.
+        read_earliest(reader, kind == kind::REDIS_HASH_LISTPACK)?;
+        let list = reader.string()?.with_bytes(|bytes| unique_listpack(bytes, 3, LISTPACK))?;
+        let mut hash = <Hash as Collection>::new(context.limits, context.seed);
+        let mut elements = list.iter().map(StringValue::from);
+        while let (Some(field), Some(value), Some(expiry)) =
+            (elements.next(), elements.next(), elements.next())
+        {
+            let StringValue::Integer(expiry_ms @ 0..) = expiry else { return corrupt(LISTPACK) };
+            field.with_bytes(|field| {
+                value.with_bytes(|value| hash.add_from_redis(field, value, expiry_ms as u64, context))
+            })?;
+        }
+        Ok((hash.len() > 0 || list.is_empty()).then_some(hash))
+    }
+
+    /// Adds a field as Redis writes it, unless it is expired and such are left out.
+    fn add_from_redis(
+        &mut self,
+        field: &[u8],
+        value: &[u8],
+        expiry_ms: u64,
+        context: &mut ReadContext<'_>,
+    ) -> Result<()> {
+        let expiry = match expiry_ms {
+            REDIS_NO_EXPIRY => FieldExpiry::Clear,
+            1..=REDIS_EXPIRY_MS_MAX => FieldExpiry::At(expiry_ms as i64),
+            _ => return corrupt("A hash field expires later than any can"),
+        };
+        if let (FieldExpiry::At(at_ms), Some(now_ms)) = (&expiry, context.fields_expired_before_ms)
+            && *at_ms < now_ms
+        {
+            return Ok(());
+        }
+        match self.set_unless_there(field, value, expiry, &mut context.context()) {
+            Ok(()) => Ok(()),
+            Err(()) => corrupt("Duplicate hash fields detected"),
+        }
+    }
+
     /// A field that is there, expired or not, is an error.
     fn set_unless_there(
         &mut self,
@@ -136,4 +234,16 @@ impl Hash {
         self.set(field, value, expiry, context);
         if self.len() > before { Ok(()) } else { Err(()) }
     }
+}
+
+/// The earliest expiry of the fields, in a form that has it.
+fn read_earliest<R: Read>(reader: &mut Reader<R>, is_there: bool) -> Result<Option<u64>> {
+    if !is_there {
+        return Ok(None);
+    }
+    let earliest_ms = reader.time_ms()? as u64;
+    if earliest_ms > REDIS_EXPIRY_MS_MAX + 1 {
+        return corrupt("The earliest expiry of a hash's fields is later than any can be");
+    }
+    Ok(Some(earliest_ms))
 }

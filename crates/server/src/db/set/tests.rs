@@ -56,7 +56,7 @@ fn compare(set: &Set, model: &BTreeSet<Vec<u8>>, limits: &EncodingLimits, random
     let mut writer = Writer::new(Vec::new(), false, false);
     set.write_rdb(&mut writer).unwrap();
     let bytes = writer.finish_payload().unwrap();
-    let mut read = ReadContext { limits, seed: SEED, random, fields_expired_before_ms: None };
+    let mut read = ReadContext { limits, seed: SEED, random, now_ms: 0, fields_expired_before_ms: None };
     let again = Set::read_rdb(&mut Reader::small(&bytes[..], bytes.len()), set.rdb_kind(), &mut read);
     let ReadValue::Object(again) = again.unwrap() else { panic!("a set with members is read as one") };
     let again = members(Set::of(&again).unwrap());

@@ -4,12 +4,18 @@
 //!  nodes | (id of the first entry, 16 bytes as a string | listpack)...
 //!  entries | last id | first id | greatest deleted id | entries ever added      (the last three since version 2)
 //!  groups | (name | last id | entries read | pending | (id, 16 bytes | delivery time | deliveries)...
-//!            consumers | (name | seen | active, since version 3 | pending | (id, 16 bytes)...)...)...
+//!            consumers | (name | seen | active, since version 3 | pending | (id, 16 bytes)...)...
+//!            nobody's | (id, 16 bytes)...      (since version 5)
+//!           )...
+//!  messages to be added once, since version 4 | seconds | greatest number |
+//!            producers | (name | messages | (message | id)...)... | ever added | ever refused
 //! ```
-//! Ids are two lengths unless said otherwise; a number that is not known is 2^64 - 1.
+//! Ids are two lengths unless said otherwise; a number that is not known is 2^64 - 1. Versions 4 and 5 are Redis's. What
+//! they add has no place here: rules for messages to come, and how many there were, are left out, as are messages whose
+//! time has passed; what still has a meaning refuses the stream.
 
 use super::{ConsumerId, Group, Pending, Stream, StreamId};
-use crate::db::rdb::{RdbType, ReadContext, ReadValue, Result, corrupt};
+use crate::db::rdb::{RdbType, ReadContext, ReadValue, Result, corrupt, unsupported};
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use structures::listpack::Listpack;
@@ -21,8 +27,13 @@ const UNKNOWN: u64 = u64::MAX;
 const NEVER_MS: i64 = -1;
 
 impl RdbType for Stream {
-    const RDB_KINDS: &'static [u8] =
-        &[kind::STREAM_LISTPACKS, kind::STREAM_LISTPACKS_2, kind::STREAM_LISTPACKS_3];
+    const RDB_KINDS: &'static [u8] = &[
+        kind::STREAM_LISTPACKS,
+        kind::STREAM_LISTPACKS_2,
+        kind::STREAM_LISTPACKS_3,
+        kind::REDIS_STREAM_LISTPACKS_4,
+        kind::REDIS_STREAM_LISTPACKS_5,
+    ];
 
     fn rdb_kind(&self) -> u8 {
         kind::STREAM_LISTPACKS_3
@@ -50,14 +61,14 @@ impl RdbType for Stream {
     fn read_rdb<R: Read>(
         reader: &mut Reader<R>,
         kind: u8,
-        _context: &mut ReadContext<'_>,
+        context: &mut ReadContext<'_>,
     ) -> Result<ReadValue> {
-        Self::read(reader, kind).map(ReadValue::of)
+        Self::read(reader, kind, context.now_ms).map(ReadValue::of)
     }
 }
 
 impl Stream {
-    fn read<R: Read>(reader: &mut Reader<R>, kind: u8) -> Result<Stream> {
+    fn read<R: Read>(reader: &mut Reader<R>, kind: u8, now_ms: i64) -> Result<Stream> {
         let mut stream = log::Stream::new();
         for _ in 0..reader.length()? {
             read_node(reader, &mut stream)?;
@@ -75,6 +86,9 @@ impl Stream {
             }
             let group = stream.group_mut(&name).expect("it was created just now");
             read_group(reader, kind, group)?;
+        }
+        if matches!(kind, kind::REDIS_STREAM_LISTPACKS_4 | kind::REDIS_STREAM_LISTPACKS_5) {
+            pass_messages_added_once(reader, now_ms)?;
         }
         Ok(Stream { log: UnalignedBox::new(stream) })
     }
@@ -157,14 +171,17 @@ fn read_group<R: Read>(reader: &mut Reader<R>, kind: u8, group: &mut Group) -> R
         let name = reader.string()?.to_vec();
         let seen_ms = reader.time_ms()?;
         let active_ms = match kind {
-            kind::STREAM_LISTPACKS_3 => Some(reader.time_ms()?).filter(|&at_ms| at_ms != NEVER_MS),
-            _ => Some(seen_ms),
+            kind::STREAM_LISTPACKS | kind::STREAM_LISTPACKS_2 => Some(seen_ms),
+            _ => Some(reader.time_ms()?).filter(|&at_ms| at_ms != NEVER_MS),
         };
         let Some(consumer) = group.create_consumer(&name, seen_ms) else {
             return corrupt("Duplicate stream consumer detected.");
         };
         group.consumer_mut(consumer).active_ms = active_ms;
         read_pending(reader, group, consumer, &mut unassigned)?;
+    }
+    if kind == kind::REDIS_STREAM_LISTPACKS_5 && reader.length()? > 0 {
+        return unsupported("a group has pending entries that belong to no consumer (XNACK)");
     }
     if unassigned.is_empty() { Ok(()) } else { corrupt("Stream CG PEL entry without consumer") }
 }
@@ -190,5 +207,26 @@ fn read_pending<R: Read>(
         };
         group.assign(id, Pending { consumer, delivered_ms, deliveries });
     }
+    Ok(())
+}
+
+/// What producers have had added must not be added again for some seconds, which no command here can heed.
+fn pass_messages_added_once<R: Read>(reader: &mut Reader<R>, now_ms: i64) -> Result<()> {
+    let kept_ms = reader.length()?.saturating_mul(1000);
+    reader.length()?;
+    for _ in 0..reader.length()? {
+        reader.string()?;
+        for _ in 0..reader.length()? {
+            reader.string()?;
+            let id = read_id(reader)?;
+            if id.ms.saturating_add(kept_ms) > now_ms.max(0) as u64 {
+                return unsupported(
+                    "a producer's message must not be added twice yet (XADD IDMP); it can be loaded when that time has passed",
+                );
+            }
+        }
+    }
+    reader.length()?;
+    reader.length()?;
     Ok(())
 }

@@ -7,7 +7,7 @@ use crate::db::rdb::{Loaded, LoadedKey, ReadValue};
 use std::fmt;
 use std::io::Read;
 use wire::rdb::{
-    FOREIGN_TYPE_MAX, FOREIGN_TYPE_MIN, Magic, ReadError, Reader, accepts_version, kind, opcode,
+    Magic, OWN_OPCODE_MAX, OWN_TYPE_MIN, Origin, ReadError, Reader, accepts_version, kind, module, opcode,
 };
 
 /// How a file is read.
@@ -39,12 +39,30 @@ pub struct LoadError {
 pub enum Reason {
     Signature(Vec<u8>),
     Version(u16),
-    ForeignType { kind: u8, version: u16 },
-    UnknownType { kind: u8 },
-    Database { index: u64, count: usize },
-    Duplicate { key: Vec<u8> },
-    Module,
+    ForeignType {
+        kind: u8,
+        version: u16,
+    },
+    UnknownType {
+        kind: u8,
+    },
+    Database {
+        index: u64,
+        count: usize,
+    },
+    Duplicate {
+        key: Vec<u8>,
+    },
+    Module {
+        name: String,
+    },
     Library(String),
+    /// What Redis keeps and this server has no place for.
+    Unsupported {
+        key: Vec<u8>,
+        kind: u8,
+        what: String,
+    },
     Read(ReadError),
 }
 
@@ -68,8 +86,17 @@ impl fmt::Display for LoadError {
             Reason::Duplicate { key } => {
                 write!(f, "RDB has duplicated key '{}'", String::from_utf8_lossy(key))
             }
-            Reason::Module => f.write_str("The RDB file contains AUX module data I can't load"),
+            Reason::Module { name } => {
+                write!(f, "The RDB file contains AUX module data I can't load: no matching module '{name}'")
+            }
             Reason::Library(error) => write!(f, "Failed loading library, {error}"),
+            Reason::Unsupported { key, kind, what } => write!(
+                f,
+                "Can't load key '{}' of type {} ({}): {what}",
+                String::from_utf8_lossy(key),
+                kind::written(*kind),
+                kind::name(*kind)
+            ),
             Reason::Read(error) => write!(f, "Internal error in RDB reading offset {}: {error}", self.at),
         }
     }
@@ -107,6 +134,7 @@ pub struct Loader<R> {
     reader: Reader<R>,
     options: LoadOptions,
     magic: Magic,
+    origin: Origin,
     version: u16,
     db_index: usize,
     prefix: Prefix,
@@ -145,6 +173,7 @@ impl<R: Read> Loader<R> {
             reader,
             options,
             magic,
+            origin: Origin::of(magic, version),
             version,
             db_index: 0,
             prefix: Prefix::default(),
@@ -205,17 +234,22 @@ impl<R: Read> Loader<R> {
     }
 
     fn read_one_at(&mut self, db: &mut Db, observer: Option<&mut dyn Observer>) -> Result<bool, LoadError> {
-        self.read_one(db, observer).map_err(|reason| LoadError { at: self.position(), reason })
+        self.read_one(db, observer).map_err(|reason| {
+            let reason = match reason {
+                Reason::Read(ReadError::Unsupported(what)) => {
+                    Reason::Unsupported { key: self.key.clone(), kind: self.kind, what: what.into_owned() }
+                }
+                other => other,
+            };
+            LoadError { at: self.position(), reason }
+        })
     }
 
     /// Reads an opcode with what belongs to it, or a key; whether that was the end.
     fn read_one(&mut self, db: &mut Db, observer: Option<&mut dyn Observer>) -> Result<bool, Reason> {
         self.doing = "read-type";
-        let kind = self.reader.byte()?;
-        if self.magic == Magic::Redis && (FOREIGN_TYPE_MIN..=FOREIGN_TYPE_MAX).contains(&kind) {
-            return Err(Reason::ForeignType { kind, version: self.version });
-        }
-        match kind {
+        let written = self.reader.byte()?;
+        match written {
             opcode::EXPIRY_S => {
                 let seconds = i32::from_le_bytes(self.reader.array()?);
                 self.prefix.expiry_ms = Some(i64::from(seconds) * 1000);
@@ -249,7 +283,13 @@ impl<R: Read> Loader<R> {
             opcode::FUNCTION_PRE_GA => {
                 return Err(ReadError::Corrupt("Pre-release function format not supported.").into());
             }
-            opcode::MODULE_AUX => return Err(Reason::Module),
+            opcode::MODULE_AUX => {
+                return Err(Reason::Module { name: module::type_name(self.reader.length()?) });
+            }
+            opcode::KEY_METADATA if self.origin == Origin::Redis => {
+                self.doing = "read-key-meta";
+                self.read_key_with_metadata(db, observer)?;
+            }
             opcode::EOF => {
                 self.put_batch(db)?;
                 // Checksums came with version 5.
@@ -259,10 +299,37 @@ impl<R: Read> Loader<R> {
                 }
                 return Ok(true);
             }
-            kind if kind::is_known(kind) => self.read_key(db, kind, observer)?,
-            _ => return Err(Reason::UnknownType { kind }),
+            written => {
+                let kind = self.kind_of(written)?;
+                self.read_key(db, kind, observer)?;
+            }
         }
         Ok(false)
+    }
+
+    fn kind_of(&self, written: u8) -> Result<u8, Reason> {
+        self.origin.kind(written).ok_or(match written {
+            OWN_TYPE_MIN..=OWN_OPCODE_MAX if self.magic == Magic::Redis => {
+                Reason::ForeignType { kind: written, version: self.version }
+            }
+            _ => Reason::UnknownType { kind: written },
+        })
+    }
+
+    /// Reads a key with what modules keep of it, which may be left out if they say so.
+    #[cold]
+    fn read_key_with_metadata(
+        &mut self,
+        db: &mut Db,
+        observer: Option<&mut dyn Observer>,
+    ) -> Result<(), Reason> {
+        let needed = module::skip_key_metadata(&mut self.reader)?;
+        let written = self.reader.byte()?;
+        let kind = self.kind_of(written)?;
+        let Some(class) = needed else { return self.read_key(db, kind, observer) };
+        let key = self.reader.string()?.to_vec();
+        let what = format!("it has metadata of a module ('{class}'), which there is none for here");
+        Err(Reason::Unsupported { key, kind, what })
     }
 
     /// Puts what was gathered into the database that it was read for.
