@@ -2,11 +2,12 @@
 """Files cross between Warmline and other servers: each writes a data set of every type and encoding, the other loads
 it, and DEBUG DIGEST must be the same on both sides.
 
-    cross_files.py target/release/warmline-server path/to/valkey-server [path/to/redis-server]
+    cross_files.py target/release/warmline-server path/to/valkey-server [path/to/redis-server...]
 
-Goes both ways with RDB and with append-only files (with and without RDB in the base). A third server is one of
-an older version, which is given only what it knows; its files are loaded here, and ours are not loaded there, since
-they are written in a later version.
+Goes both ways with RDB and with append-only files (with and without RDB in the base). Further servers are of Redis,
+and given only what they know; their files are loaded here, and ours are not loaded there, since they cannot read them.
+With Redis 7.4 and later, which has hashes whose fields expire in its digest in a way of its own, digests are compared
+key by key, and such hashes field by field.
 """
 import os
 import shutil
@@ -107,6 +108,35 @@ def fill(server, modern):
     ask("FUNCTION", "LOAD", "#!lua name=lib\nredis.register_function('f', function() return 'from a file' end)")
 
 
+def fill_fields(server):
+    """Hashes whose fields expire, as Redis has them since 7.4."""
+    for db in (0, 3):
+        server.ask("SELECT", db)
+        for count in (1, 5, 127, 129, 513, 3000):
+            for n in range(count):
+                server.ask("HSET", f"fields:{count}", n, "x" * (n % 90))
+                if n % 3 == 0:
+                    server.ask("HPEXPIREAT", f"fields:{count}", 4000000000000 + n * 1000, "FIELDS", 1, n)
+    server.ask("SELECT", 0)
+
+
+def contents(server):
+    """What is held: digests of values, and in hashes whose fields expire each value and time."""
+    found = {}
+    for db in (0, 3):
+        server.ask("SELECT", db)
+        for key in server.ask("KEYS", "*"):
+            value = server.ask("DEBUG", "DIGEST-VALUE", key)
+            if key.startswith(b"fields:"):
+                pairs = server.ask("HGETALL", key)
+                fields = dict(zip(pairs[::2], pairs[1::2]))
+                times = server.ask("HPEXPIRETIME", key, "FIELDS", len(fields), *fields)
+                value = {field: (fields[field], time) for field, time in zip(fields, times)}
+            found[db, key] = value, server.ask("PEXPIRETIME", key)
+    server.ask("SELECT", 0)
+    return found
+
+
 def cross(kind, writer, reader, modern):
     options = {"rdb": (), "aof": ("--appendonly", "yes"),
                "aof without rdb": ("--appendonly", "yes", "--aof-use-rdb-preamble", "no")}[kind]
@@ -114,6 +144,9 @@ def cross(kind, writer, reader, modern):
     try:
         source = Server(writer, directory, options)
         fill(source, modern)
+        by_key = not modern and isinstance(source.ask("HPEXPIREAT", "none", 1, "FIELDS", 1, "f"), list)
+        if by_key:
+            fill_fields(source)
         if kind == "rdb":
             assert source.ask("SAVE") == b"OK"
         else:
@@ -121,10 +154,11 @@ def cross(kind, writer, reader, modern):
             for n in range(50):
                 source.ask("SET", f"later:{n}", n)
                 source.ask("LPOP", "list:513")
-        digest, keys = source.digest(), source.ask("DBSIZE")
+        held = contents if by_key else Server.digest
+        expected, keys = held(source), source.ask("DBSIZE")
         source.end()
         target = Server(reader, directory, options)
-        same = target.digest() == digest and target.ask("FCALL", "f", 0) == b"from a file"
+        same = held(target) == expected and target.ask("FCALL", "f", 0) == b"from a file"
         target.end()
         names = " -> ".join(os.path.basename(os.path.realpath(program)) for program in (writer, reader))
         print(f"{'same' if same else 'DIFFERENT'}  {kind:15}  {names}  {keys.decode()} keys in database 0")
@@ -134,16 +168,16 @@ def cross(kind, writer, reader, modern):
 
 
 def main():
-    if len(sys.argv) not in (3, 4):
+    if len(sys.argv) < 3:
         sys.exit(__doc__)
     ours, theirs = (os.path.abspath(path) for path in sys.argv[1:3])
     outcomes = []
     for kind in ("rdb", "aof", "aof without rdb"):
         outcomes.append(cross(kind, ours, theirs, True))
         outcomes.append(cross(kind, theirs, ours, True))
-    if len(sys.argv) == 4:
+    for redis in sys.argv[3:]:
         for kind in ("rdb", "aof", "aof without rdb"):
-            outcomes.append(cross(kind, os.path.abspath(sys.argv[3]), ours, False))
+            outcomes.append(cross(kind, os.path.abspath(redis), ours, False))
     sys.exit(0 if all(outcomes) else 1)
 
 

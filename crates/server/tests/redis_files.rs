@@ -25,8 +25,8 @@ const NEVER_EXPIRES: i64 = i64::MIN;
 
 /// Files with the same data, and what each server writes fields with expiries and streams as.
 const WHOLE: [&str; 4] = ["7.4-rc1", "7.4", "8.0", "8.6"];
-const OTHERS: [&str; 6] =
-    ["7.4-rc1-past", "8.6-past", "8.6-idle", "8.6-frequency", "8.6-vector", "8.6-added-once"];
+const OTHERS: [&str; 7] =
+    ["7.4-rc1-past", "8.6-past", "8.6-idle", "8.6-frequency", "8.6-cluster", "8.6-vector", "8.6-added-once"];
 
 /// What DEBUG DIGEST of all of these servers says of the data once the hashes with expiries of fields are gone, which
 /// Redis digests in its own way.
@@ -213,6 +213,15 @@ fn how_keys_were_used_is_taken_over() {
     let server = Server::start("8.6-idle", &["--maxmemory-policy", "allkeys-lru"]);
     let idle_s: u32 = server.connect().ask("OBJECT IDLETIME h").parse().unwrap();
     assert!((2..=60).contains(&idle_s), "{idle_s}");
+}
+
+#[test]
+fn a_node_of_a_cluster_leaves_a_file_with_its_slots() {
+    let db = load(&bytes_of("8.6-cluster"), true).unwrap();
+    assert_eq!(db.database(0).len(), 4);
+    let hash: &Hash = db.stored(b"h").unwrap();
+    let (_, expiry_ms) = hash.get_with_expiry(b"f", NEVER_EXPIRES).unwrap();
+    assert_eq!(expiry_ms, Some(4_102_444_800_000));
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use super::encoding;
 use crate::{crc64, number};
-use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, Read};
 use structures::lzf;
@@ -23,7 +22,7 @@ pub enum ReadError {
     /// What no server writes.
     Corrupt(&'static str),
     /// What another server writes and this one has no place for.
-    Unsupported(Cow<'static, str>),
+    Unsupported(Box<str>),
 }
 
 impl fmt::Display for ReadError {

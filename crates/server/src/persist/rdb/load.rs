@@ -237,7 +237,7 @@ impl<R: Read> Loader<R> {
         self.read_one(db, observer).map_err(|reason| {
             let reason = match reason {
                 Reason::Read(ReadError::Unsupported(what)) => {
-                    Reason::Unsupported { key: self.key.clone(), kind: self.kind, what: what.into_owned() }
+                    Reason::Unsupported { key: self.key.clone(), kind: self.kind, what: what.into() }
                 }
                 other => other,
             };
