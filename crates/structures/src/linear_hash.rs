@@ -14,6 +14,7 @@
 //!
 //! The table of keys grows by another rule ([`crate::key_table`]): a quarter of a part at a time, in the order of hashes.
 
+/// With no part at all, only [`LinearHash::parts`] may be asked; what is asked about parts panics.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LinearHash {
     parts: usize,
@@ -39,10 +40,10 @@ impl LinearHash {
         if wide < self.parts { wide } else { wide & (self.mask >> 1) }
     }
 
-    /// The depth of the parts that the present round has not split.
+    /// The depth of the parts that the present round has not split; there must be one.
     #[inline]
     fn depth(&self) -> u32 {
-        self.parts.max(1).ilog2()
+        self.parts.ilog2()
     }
 
     /// How many parts the present round has split: those are parts `0..split_count` and `2^depth..parts`.
@@ -82,6 +83,12 @@ impl LinearHash {
 mod tests {
     use super::*;
     use crate::random::Random;
+
+    #[test]
+    #[should_panic(expected = "logarithm")]
+    fn of_no_parts_none_is_split() {
+        LinearHash::new(0).split_count();
+    }
 
     #[test]
     fn growing_moves_what_has_the_bit_and_nothing_else() {
