@@ -8,6 +8,7 @@ use process::{Client, Process, encode, eventually, shown};
 use server::db::expire::{ExpireCursor, ExpireEffort};
 use server::db::hash::FieldExpiry;
 use server::db::{Db, EventClasses, Hash};
+use server::sys::process::page_bytes;
 use std::io::Write;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -131,7 +132,7 @@ fn memory_goes_back_to_the_system_while_nobody_asks_for_anything() {
     let server = Process::start(&[]);
     let resident_bytes = || {
         let text = std::fs::read_to_string(format!("/proc/{}/statm", server.pid())).unwrap();
-        text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * rustix::param::page_size()
+        text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * page_bytes() as usize
     };
     let before_bytes = resident_bytes();
     let mut client = server.connect();

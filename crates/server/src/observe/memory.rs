@@ -2,6 +2,7 @@
 
 use super::io_threads::IoThreadFigures;
 use crate::sys::allocator;
+use crate::sys::process::page_bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use tikv_jemalloc_ctl::{epoch, stats, thread};
@@ -162,12 +163,21 @@ fn used_by_all(own_bytes: u64, elsewhere_bytes: i64) -> u64 {
 fn process_resident_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
-    Some(pages * rustix::param::page_size() as u64)
+    Some(pages * page_bytes())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::used_by_all;
+    use super::{process_resident_bytes, used_by_all};
+
+    #[test]
+    fn pages_in_memory_are_counted_in_bytes() {
+        let resident_bytes = process_resident_bytes().expect("the kernel tells");
+        let status = std::fs::read_to_string("/proc/self/status").expect("the kernel tells");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("of each process");
+        let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+        assert!((kilobytes * 512..kilobytes * 2048).contains(&resident_bytes), "{resident_bytes}: {line}");
+    }
 
     #[test]
     fn memory_in_use_is_the_sum_whoever_has_freed_it() {

@@ -36,6 +36,13 @@ pub fn cpu_times(whose: Whose) -> CpuTimes {
     CpuTimes { user: duration(usage.ru_utime), system: duration(usage.ru_stime) }
 }
 
+/// Bytes in a page of memory, as the kernel counts them for this process.
+pub fn page_bytes() -> u64 {
+    // SAFETY: the call takes a number and touches no memory of this process.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(bytes).expect("every system knows the size of its pages")
+}
+
 /// Goes on as a process in the background: without a terminal, in a session of its own, with nothing on its standard
 /// streams. Only the child returns.
 ///
