@@ -44,7 +44,7 @@ use field_expiry::earliest_expiry_ms;
 use keyspace::{Database, Keyspace};
 use prefetch::Announced;
 use structures::hash::HashSeed;
-use structures::key_table::{NewValue, Value as Stored};
+use structures::key_table::{EntryRef, NewValue, Value as Stored};
 use structures::random::Random;
 
 /// Counters that INFO stats shows.
@@ -169,6 +169,7 @@ impl Db {
     pub fn begin(&mut self, selected: usize, now_ms: i64) {
         self.selected = selected;
         self.now_ms = now_ms;
+        self.access.counted = None;
     }
 
     pub fn now_ms(&self) -> i64 {
@@ -301,7 +302,7 @@ impl Db {
             let now_ms = self.now_ms;
             if let Some(mut entry) = self.keyspace.database_mut(self.selected).get_mut(hash, key) {
                 self.figures.hits += 1;
-                self.access.touch(&mut entry, now_ms, &mut self.random);
+                self.access.touch(hash, &mut entry, now_ms, &mut self.random);
                 return Some(Value::new(entry.into_ref()));
             }
         }
@@ -310,7 +311,7 @@ impl Db {
         None
     }
 
-    /// The value at `key` for a write that looks first: like [`Db::read`] but counts nothing.
+    /// The value at `key` for a write that looks first: like [`Db::read`] but counts neither hit nor miss.
     #[inline]
     pub fn peek(&mut self, key: &[u8]) -> Option<Value<'_>> {
         self.lookup(key, true)
@@ -330,7 +331,7 @@ impl Db {
         let now_ms = self.now_ms;
         let mut entry = self.keyspace.database_mut(self.selected).get_mut(hash, key)?;
         if touch {
-            self.access.touch(&mut entry, now_ms, &mut self.random);
+            self.access.touch(hash, &mut entry, now_ms, &mut self.random);
         }
         Some(Value::new(entry.into_ref()))
     }
@@ -387,25 +388,50 @@ impl Db {
     pub fn put_owned(&mut self, key: &[u8], entry: OwnedEntry) {
         let keys_before = self.len();
         match entry.value {
-            OwnedValue::Bytes(bytes) => self.put(key, NewValue::Inline(&bytes), entry.expiry_ms),
-            OwnedValue::Integer(n) => self.put(key, NewValue::Integer(n), entry.expiry_ms),
-            OwnedValue::Object(object) => self.put(key, NewValue::Object(object), entry.expiry_ms),
+            OwnedValue::Bytes(bytes) => self.put_as_new(key, NewValue::Inline(&bytes), entry.expiry_ms),
+            OwnedValue::Integer(n) => self.put_as_new(key, NewValue::Integer(n), entry.expiry_ms),
+            OwnedValue::Object(object) => self.put_as_new(key, NewValue::Object(object), entry.expiry_ms),
         }
         if self.len() == keys_before {
             self.event(EventClasses::NEW, "new", key);
         }
     }
 
-    /// Puts a value, replacing what was there, expiry included. Says nothing: the handler knows the event.
+    /// Puts a value, replacing what was there, expiry included: a use of the key. Says nothing: the handler knows the
+    /// event.
     pub fn put(&mut self, key: &[u8], value: NewValue<'_, Object>, expiry_ms: Option<i64>) {
+        self.put_in_place(key, value, expiry_ms, false);
+    }
+
+    /// As [`Db::put`], but what is known of the use of a key that is replaced is forgotten.
+    fn put_as_new(&mut self, key: &[u8], value: NewValue<'_, Object>, expiry_ms: Option<i64>) {
+        self.put_in_place(key, value, expiry_ms, true);
+    }
+
+    #[inline]
+    fn put_in_place(
+        &mut self,
+        key: &[u8],
+        value: NewValue<'_, Object>,
+        expiry_ms: Option<i64>,
+        is_new: bool,
+    ) {
         let hash = self.hash_of(key);
-        let access = self.access.initial(self.now_ms);
         let fields_expire_ms = match &value {
             NewValue::Object(object) => earliest_expiry_ms(Some(object)),
             NewValue::Inline(_) | NewValue::Integer(_) => None,
         };
         let keys_before = self.len();
-        let previous = self.selected_database_mut().put(hash, key, value, expiry_ms, access);
+        let (hidden, now_ms) = (self.hiding(), self.now_ms);
+        let (policy, random) = (&mut self.access, &mut self.random);
+        let access = |replaced: Option<EntryRef<'_, Object>>| match replaced {
+            Some(entry) if !is_new && !hidden(entry.expiry_ms()) => {
+                policy.used(hash, entry.access(), now_ms, random)
+            }
+            Some(_) | None => policy.initial(now_ms),
+        };
+        let database = self.keyspace.database_mut(self.selected);
+        let previous = database.put_over(hash, key, value, expiry_ms, access);
         let replaced = previous.and_then(|removed| removed.into_object());
         self.fields_moved(key, earliest_expiry_ms(replaced.as_ref()), fields_expire_ms);
         if self.len() > keys_before {
@@ -481,9 +507,9 @@ impl Db {
         self.keyspace.step(buckets_max);
     }
 
-    /// `Ok` if nothing is at `key` or a value of `kind` is.
+    /// `Ok` if nothing is at `key` or a value of `kind` is, for a write that looks first.
     pub fn expect_kind(&mut self, key: &[u8], kind: Kind) -> Result<bool, ClientError> {
-        match self.lookup(key, false) {
+        match self.peek(key) {
             None => Ok(false),
             Some(value) if value.kind() == kind => Ok(true),
             Some(_) => Err(ClientError::WrongType),

@@ -220,11 +220,27 @@ impl<T> KeyTable<T> {
         expiry_ms: Option<i64>,
         access: u32,
     ) -> Option<Removed<T>> {
+        self.put_over(hash, key, value, expiry_ms, |_| access)
+    }
+
+    /// As [`KeyTable::put`], with access bits that `access` chooses by the entry that is replaced, if there is one.
+    #[inline]
+    pub fn put_over(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        value: NewValue<T>,
+        expiry_ms: Option<i64>,
+        access: impl FnOnce(Option<EntryRef<'_, T>>) -> u32,
+    ) -> Option<Removed<T>> {
         debug_assert!(hash == self.hash(key), "the hash is another key's");
         match self.find(hash, key) {
-            Some(old) => self.replace(hash, old, key, value, expiry_ms, access),
+            Some(old) => {
+                let access = access(Some(EntryRef::new(old)));
+                self.replace(hash, old, key, value, expiry_ms, access)
+            }
             None => {
-                let entry = Entry::new(key, value, expiry_ms, access);
+                let entry = Entry::new(key, value, expiry_ms, access(None));
                 self.insert(hash, entry);
                 None
             }

@@ -207,13 +207,13 @@ fn rename_unless(
     only_if_free: bool,
 ) -> Result<Option<bool>, ClientError> {
     let (from, to) = (args.at(1), args.at(2));
-    if !ctx.db.exists(from) {
+    if ctx.db.peek(from).is_none() {
         return Err(ClientError::NoSuchKey);
     }
     if from == to {
         return Ok(Some(!only_if_free));
     }
-    if only_if_free && ctx.db.exists(to) {
+    if only_if_free && ctx.db.peek(to).is_some() {
         return Ok(Some(false));
     }
     if let Some(entry) = ctx.db.take(from) {
@@ -238,7 +238,7 @@ fn move_key(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if target == ctx.db.selected() {
         return Err(ClientError::SourceIsDestination);
     }
-    let movable = ctx.db.exists(key) && !ctx.db.with_database(target, |db| db.exists(key));
+    let movable = ctx.db.peek(key).is_some() && ctx.db.with_database(target, |db| db.peek(key).is_none());
     if movable && let Some(entry) = ctx.db.take(key) {
         ctx.db.with_database(target, |db| db.put_owned(key, entry));
         ctx.db.changed(EventClasses::GENERIC, "move_from", key);
@@ -273,7 +273,7 @@ fn copy(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return Ok(());
     };
     let stored = ctx.db.with_database(target, |db| {
-        if !replace && db.exists(to) {
+        if !replace && db.peek(to).is_some() {
             return false;
         }
         db.put_owned(to, copied);

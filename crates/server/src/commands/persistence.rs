@@ -155,7 +155,7 @@ fn without_checksum(payload: &[u8]) -> Option<(&[u8], u16)> {
 
 fn restore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let mut restore = Restore::parse(args)?;
-    if !restore.replace && ctx.db.exists(restore.key) {
+    if !restore.replace && ctx.db.peek(restore.key).is_some() {
         return Err(ClientError::text("BUSYKEY Target key name already exists."));
     }
     restore.ttl_ms = args.integer(2)?;

@@ -188,11 +188,13 @@ fn smembers(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn smove(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (from, to, member) = (args.at(1), args.at(2), args.at(3));
+    // Both are looked up, whatever there is at the first.
+    let to_is_set = ctx.db.expect_kind(to, crate::db::Kind::Set);
     if ctx.db.peek_collection::<Set>(from)?.is_none() {
         ctx.reply.integer(0);
         return Ok(());
     }
-    ctx.db.expect_kind(to, crate::db::Kind::Set)?;
+    to_is_set?;
     if from == to {
         let there = ctx.db.peek_collection::<Set>(from)?.is_some_and(|set| set.contains(member));
         ctx.reply.integer(there.into());

@@ -6,6 +6,9 @@
 //! ```
 //! The LFU counter is logarithmic: a use raises it with probability 1 / (counter * factor + 1), and it decays
 //! by one every `decay_minutes`.
+//!
+//! A command that looks a key up to read or to write its value uses it, whatever it finds: a value of another type too,
+//! and one that it then replaces. It uses it once, however often it looks.
 
 use super::Object;
 use structures::key_table::EntryMut;
@@ -21,13 +24,15 @@ pub struct AccessPolicy {
     pub lfu: bool,
     pub lfu_log_factor: u32,
     pub lfu_decay_minutes: u32,
-    /// The client at hand has asked that its reads leave no trace (CLIENT NO-TOUCH).
+    /// The client at hand has asked that its commands leave no trace (CLIENT NO-TOUCH).
     pub no_touch: bool,
+    /// The hash of the key whose use by the command at hand has been counted last.
+    pub(super) counted: Option<u64>,
 }
 
 impl Default for AccessPolicy {
     fn default() -> Self {
-        AccessPolicy { lfu: false, lfu_log_factor: 10, lfu_decay_minutes: 1, no_touch: false }
+        AccessPolicy { lfu: false, lfu_log_factor: 10, lfu_decay_minutes: 1, no_touch: false, counted: None }
     }
 }
 
@@ -38,21 +43,29 @@ impl AccessPolicy {
         if self.lfu { minutes(now_ms) << 8 | LFU_INITIAL } else { seconds(now_ms) }
     }
 
-    /// Notes a use.
+    /// Notes a use of the key with this hash.
     #[inline]
-    pub fn touch(&self, entry: &mut EntryMut<'_, Object>, now_ms: i64, random: &mut Random) {
+    pub fn touch(&mut self, hash: u64, entry: &mut EntryMut<'_, Object>, now_ms: i64, random: &mut Random) {
+        let before = entry.as_ref().access();
+        let access = self.used(hash, before, now_ms, random);
+        if access != before {
+            entry.set_access(access);
+        }
+    }
+
+    /// The bits of a key with this hash that is used now and had these.
+    #[inline]
+    pub fn used(&mut self, hash: u64, access: u32, now_ms: i64, random: &mut Random) -> u32 {
         if self.no_touch {
-            return;
+            return access;
         }
         if !self.lfu {
-            let now = seconds(now_ms);
-            if entry.as_ref().access() != now {
-                entry.set_access(now);
-            }
-            return;
+            return seconds(now_ms);
         }
-        let counter = self.frequency(entry.as_ref().access(), now_ms);
-        entry.set_access(minutes(now_ms) << 8 | self.raised(counter, random));
+        if self.counted.replace(hash) == Some(hash) {
+            return access;
+        }
+        minutes(now_ms) << 8 | self.raised(self.frequency(access, now_ms), random)
     }
 
     fn raised(&self, counter: u32, random: &mut Random) -> u32 {
@@ -109,6 +122,21 @@ mod tests {
         assert_eq!(policy.frequency(access, 60_000), 10);
         assert_eq!(policy.frequency(access, 4 * 60_000), 7);
         assert_eq!(policy.frequency(access, 60 * 60_000), 0);
+    }
+
+    #[test]
+    fn a_command_counts_once_however_often_it_looks() {
+        let mut policy = AccessPolicy { lfu: true, ..AccessPolicy::default() };
+        let mut random = Random::new(1);
+        let first = policy.used(1, policy.initial(0), 0, &mut random);
+        assert_eq!(policy.frequency(first, 0), LFU_INITIAL + 1, "the first use is certain to count");
+        assert_eq!(policy.used(1, first, 0, &mut random), first);
+        // A counter that has fallen is certain to rise too.
+        let fallen = policy.with_frequency(1, 0);
+        assert_eq!(policy.used(1, fallen, 0, &mut random), fallen);
+        assert_eq!(policy.used(2, fallen, 0, &mut random), policy.with_frequency(2, 0), "another key");
+        policy.counted = None;
+        assert_eq!(policy.used(2, fallen, 0, &mut random), policy.with_frequency(2, 0), "another command");
     }
 
     #[test]

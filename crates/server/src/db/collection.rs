@@ -145,8 +145,18 @@ impl Db {
     }
 
     /// Hands the collection at `key`, if there is one, to `change`, which must do nothing it does not mean to
-    /// [record](Db::changed). If that leaves it empty the key goes, and recording the change records that too.
+    /// [record](Db::changed). If that leaves it empty the key goes, and recording the change records that too. Counts as
+    /// a use.
     pub fn change<C: Collection, R>(
+        &mut self,
+        key: &[u8],
+        change: impl FnOnce(&mut C, CollectionContext<'_>) -> R,
+    ) -> Result<Option<R>, ClientError> {
+        self.change_hashed(self.key_hash(key), key, true, change)
+    }
+
+    /// As [`Db::change`], for what no client has asked for: not a use.
+    pub(super) fn change_unasked<C: Collection, R>(
         &mut self,
         key: &[u8],
         change: impl FnOnce(&mut C, CollectionContext<'_>) -> R,
@@ -154,7 +164,7 @@ impl Db {
         self.change_hashed(self.key_hash(key), key, false, change)
     }
 
-    /// As [`Db::change`], on a new collection if there is none; one that stays empty is not stored. Counts as a use.
+    /// As [`Db::change`], on a new collection if there is none; one that stays empty is not stored.
     pub fn change_or_create<C: Collection, R>(
         &mut self,
         key: &[u8],
@@ -196,7 +206,7 @@ impl Db {
             return Ok(None);
         }
         if is_use {
-            self.access.touch(&mut entry, self.now_ms, &mut self.random);
+            self.access.touch(hash, &mut entry, self.now_ms, &mut self.random);
         }
         let context = CollectionContext { expired_fields: Some(&mut expired_fields), ..context!(self) };
         let object = entry.object_mut().ok_or(ClientError::WrongType)?;

@@ -122,7 +122,7 @@ impl Db {
         let remove = |hash: &mut Hash, _: CollectionContext<'_>| {
             hash.remove_expired(FIELDS_PER_ROUND, now_ms, &mut |field| fields.push(field.to_vec()))
         };
-        let removed = match self.change(key, remove) {
+        let removed = match self.change_unasked(key, remove) {
             Ok(Some(removed)) => removed,
             // The key itself was expired.
             Ok(None) | Err(_) => return !self.holds(self.selected, key),

@@ -127,20 +127,20 @@ impl Database {
         self.table.contains(hash, key)
     }
 
-    /// See [`KeyTable::put`].
+    /// See [`KeyTable::put_over`].
     #[inline]
-    pub(super) fn put(
+    pub(super) fn put_over(
         &mut self,
         hash: u64,
         key: &[u8],
         value: NewValue<'_, Object>,
         expiry_ms: Option<i64>,
-        access: u32,
+        access: impl FnOnce(Option<EntryRef<'_, Object>>) -> u32,
     ) -> Option<Removed<Object>> {
-        self.table.put(hash, key, value, expiry_ms, access)
+        self.table.put_over(hash, key, value, expiry_ms, access)
     }
 
-    /// As [`Database::put`], when the caller knows that the key is not there.
+    /// As [`Database::put_over`], when the caller knows that the key is not there.
     #[inline]
     pub(super) fn put_new(
         &mut self,

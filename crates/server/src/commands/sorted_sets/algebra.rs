@@ -124,10 +124,7 @@ impl<'a> Query<'a> {
             limit: 0,
         };
         // A key of another type is told before an option that makes no sense.
-        query
-            .keys
-            .iter()
-            .try_for_each(|key| expect_members(ctx.db.inspect(key).map(|value| value.kind())))?;
+        query.keys.iter().try_for_each(|key| expect_members(ctx.db.peek(key).map(|value| value.kind())))?;
         let mut at = first + 1 + count;
         while at < args.len() {
             at = query.option(args, at, operation, purpose)?;

@@ -64,10 +64,13 @@ impl Table {
 
 pub(super) fn lcs(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let not_strings = |_| ClientError::text("ERR The specified keys must contain string values");
-    let a =
-        ctx.db.read_string(args.at(1)).map_err(not_strings)?.map(|text| text.to_vec()).unwrap_or_default();
-    let b =
-        ctx.db.read_string(args.at(2)).map_err(not_strings)?.map(|text| text.to_vec()).unwrap_or_default();
+    let mut text_at = |index| {
+        let text = ctx.db.read_string(args.at(index)).map_err(not_strings)?;
+        Ok(text.map(|text| text.to_vec()).unwrap_or_default())
+    };
+    // Both are looked up, whatever there is at the first.
+    let (a, b): (Result<Vec<u8>, ClientError>, _) = (text_at(1), text_at(2));
+    let (a, b) = (a?, b?);
     let options = parse(args)?;
     if options.len && options.idx {
         return Err(ClientError::text("ERR If you want both the length and indexes, please just use IDX."));
