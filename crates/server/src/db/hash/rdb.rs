@@ -88,12 +88,7 @@ impl Hash {
         let list = match kind {
             kind::HASH => return Self::read_table(reader, context).map(Some),
             kind::HASH_2 => return Self::read_expiring(reader, context),
-            kind::REDIS_HASH_METADATA | kind::REDIS_HASH_METADATA_PRE_GA => {
-                return Self::read_redis_table(reader, kind, context);
-            }
-            kind::REDIS_HASH_LISTPACK | kind::REDIS_HASH_LISTPACK_PRE_GA => {
-                return Self::read_redis_listpack(reader, kind, context);
-            }
+            _ if kind & kind::REDIS != 0 => return Self::read_redis(reader, kind, context),
             kind::HASH_ZIPMAP => reader.string()?.with_bytes(zipmap_elements)?,
             kind::HASH_ZIPLIST => reader.string()?.with_bytes(|bytes| unique_ziplist(bytes, 2, ZIPLIST))?,
             _ => reader.string()?.with_bytes(|bytes| unique_listpack(bytes, 2, LISTPACK))?,
@@ -151,6 +146,21 @@ impl Hash {
             }
         }
         Ok((hash.len() > 0).then_some(hash))
+    }
+
+    /// Apart from the others, which stay as short as they were.
+    #[cold]
+    fn read_redis<R: Read>(
+        reader: &mut Reader<R>,
+        kind: u8,
+        context: &mut ReadContext<'_>,
+    ) -> Result<Option<Hash>> {
+        match kind {
+            kind::REDIS_HASH_METADATA | kind::REDIS_HASH_METADATA_PRE_GA => {
+                Self::read_redis_table(reader, kind, context)
+            }
+            _ => Self::read_redis_listpack(reader, kind, context),
+        }
     }
 
     fn read_redis_table<R: Read>(

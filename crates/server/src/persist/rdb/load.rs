@@ -286,10 +286,6 @@ impl<R: Read> Loader<R> {
             opcode::MODULE_AUX => {
                 return Err(Reason::Module { name: module::type_name(self.reader.length()?) });
             }
-            opcode::KEY_METADATA if self.origin == Origin::Redis => {
-                self.doing = "read-key-meta";
-                self.read_key_with_metadata(db, observer)?;
-            }
             opcode::EOF => {
                 self.put_batch(db)?;
                 // Checksums came with version 5.
@@ -300,36 +296,41 @@ impl<R: Read> Loader<R> {
                 return Ok(true);
             }
             written => {
-                let kind = self.kind_of(written)?;
+                let kind = match self.origin.kind(written) {
+                    Some(kind) => kind,
+                    None => self.kind_after(written)?,
+                };
                 self.read_key(db, kind, observer)?;
             }
         }
         Ok(false)
     }
 
-    fn kind_of(&self, written: u8) -> Result<u8, Reason> {
-        self.origin.kind(written).ok_or(match written {
+    /// The type of the key that begins with what is no type: with what modules keep of it, which may be left out if they
+    /// say so.
+    #[cold]
+    fn kind_after(&mut self, written: u8) -> Result<u8, Reason> {
+        let has_metadata = written == opcode::KEY_METADATA && self.origin == Origin::Redis;
+        if !has_metadata {
+            return Err(self.no_type(written));
+        }
+        self.doing = "read-key-meta";
+        let needed = module::skip_key_metadata(&mut self.reader)?;
+        let written = self.reader.byte()?;
+        let kind = self.origin.kind(written).ok_or_else(|| self.no_type(written))?;
+        let Some(class) = needed else { return Ok(kind) };
+        let key = self.reader.string()?.to_vec();
+        let what = format!("it has metadata of a module ('{class}'), which there is none for here");
+        Err(Reason::Unsupported { key, kind, what })
+    }
+
+    fn no_type(&self, written: u8) -> Reason {
+        match written {
             OWN_TYPE_MIN..=OWN_OPCODE_MAX if self.magic == Magic::Redis => {
                 Reason::ForeignType { kind: written, version: self.version }
             }
             _ => Reason::UnknownType { kind: written },
-        })
-    }
-
-    /// Reads a key with what modules keep of it, which may be left out if they say so.
-    #[cold]
-    fn read_key_with_metadata(
-        &mut self,
-        db: &mut Db,
-        observer: Option<&mut dyn Observer>,
-    ) -> Result<(), Reason> {
-        let needed = module::skip_key_metadata(&mut self.reader)?;
-        let written = self.reader.byte()?;
-        let kind = self.kind_of(written)?;
-        let Some(class) = needed else { return self.read_key(db, kind, observer) };
-        let key = self.reader.string()?.to_vec();
-        let what = format!("it has metadata of a module ('{class}'), which there is none for here");
-        Err(Reason::Unsupported { key, kind, what })
+        }
     }
 
     /// Puts what was gathered into the database that it was read for.
