@@ -223,6 +223,18 @@ fn a_torn_end_is_cut_off_only_where_a_crash_can_have_left_it() {
     }
 }
 
+#[test]
+fn a_transaction_that_begins_twice_is_loaded_whole() {
+    let files = Files::new("nested");
+    fs::create_dir_all(files.0.join("appendonlydir")).unwrap();
+    let name = "appendonly.aof.1.incr.aof";
+    fs::write(files.increment(), commands_of("MULTI|SET a 1|MULTI|SET c 2|EXEC|SET d 3")).unwrap();
+    fs::write(files.0.join("appendonlydir/appendonly.aof.manifest"), format!("file {name} seq 1 type i\n"))
+        .unwrap();
+    let server = files.start(&ALWAYS);
+    assert_eq!(loaded(&server).ask("MGET a c d"), "[1 2 3]");
+}
+
 /// A server on files that may be broken: it runs, or it has refused to start with an error.
 fn start_on(files: &Files, options: &[&str]) -> Result<Process, String> {
     let port = free_port();

@@ -265,7 +265,9 @@ impl Executor {
             return Err(refused(format!("wrong number of arguments for '{}' command", row.name)));
         }
         match (row.name, &mut loading.transaction) {
-            ("multi", _) => loading.transaction = Some((Vec::new(), loading.valid_up_to)),
+            // One within another is an error, of which nobody hears: what stands before it is part of the whole.
+            ("multi", Some(_)) => {}
+            ("multi", None) => loading.transaction = Some((Vec::new(), loading.valid_up_to)),
             ("exec", open) => {
                 loading.ready.extend(open.take().unwrap_or_default().0);
             }
