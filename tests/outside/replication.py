@@ -16,6 +16,7 @@ of them know. A server that cannot read another's snapshots is never made its re
 --calm               no link is cut, nothing killed
 --only NAME,NAME     only these disturbances, see DISTURBANCES
 --break              writes to the last replica behind the others' back: proves that differences are found
+--check-every 8      seconds between checks, about
 --settle 60          seconds that the replicas have to catch up before each check
 --first-port 14000   ten ports for each server
 --keep               leaves the folder with logs and files, as it does when something differs
@@ -192,9 +193,9 @@ class Chain:
                 if not self.arguments.calm:
                     self.disturb()
                 next_disturbance = time.monotonic() + self.random.choice((0.05, 0.2, 0.5, 1.5))
-            if time.monotonic() > next_check:
+            if time.monotonic() > next_check or any(node.has_alarms() for node in self.nodes):
                 self.check()
-                next_check = time.monotonic() + self.random.uniform(4, 15)
+                next_check = time.monotonic() + self.random.uniform(0.5, 1.5) * self.arguments.check_every
         self.check()
 
     def break_last(self):
@@ -458,6 +459,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--maxmemory", type=int, default=0)
     parser.add_argument("--settle", type=float, default=60)
+    parser.add_argument("--check-every", type=float, default=8)
     parser.add_argument("--only", default="")
     parser.add_argument("--calm", action="store_true")
     parser.add_argument("--break", dest="break_last", action="store_true")

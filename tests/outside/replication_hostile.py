@@ -308,7 +308,7 @@ class Hostile:
             complaints += steps()
             if self.slowest > ANSWER_S_MAX:
                 complaints.append(f"PING took {self.slowest:.1f} s")
-        except (Gone, Refused) as error:
+        except (Gone, Refused, OSError) as error:
             ended = self.node.process.poll()
             complaints.append(f"died with {ended}" if ended is not None else f"does not answer: {error}")
             self.node.drop_client()
@@ -330,8 +330,19 @@ class Hostile:
 
     # ---- A lying primary ----
 
+    def stand_alone(self):
+        """A server that loads what it was sent refuses for so long."""
+        ends = time.monotonic() + REPLICATION_TIMEOUT_S + 12
+        while True:
+            try:
+                return self.node.ask("REPLICAOF", "NO", "ONE")
+            except Refused:
+                if time.monotonic() > ends:
+                    raise
+                time.sleep(0.01)
+
     def fresh(self, how_to_load):
-        self.node.ask("REPLICAOF", "NO", "ONE")
+        self.stand_alone()
         self.node.set("repl-diskless-load", how_to_load)
         self.node.ask("FLUSHALL")
         for n in range(50):
@@ -358,7 +369,7 @@ class Hostile:
         return complaints + self.sync_honestly()
 
     def sync_honestly(self):
-        self.node.ask("REPLICAOF", "NO", "ONE")
+        self.stand_alone()
         self.liar.lie = after_sync(encode(["SELECT", "0"]) + encode(["SET", "honest", "1"]))
         self.node.ask("REPLICAOF", "127.0.0.1", self.arguments.first_port + 1)
         come = self.wait_for(lambda: self.node.client.try_ask("GET", "honest") == b"1" and self.node.client.try_ask("GET", "new") == b"value", 10)
@@ -512,7 +523,7 @@ class Hostile:
         total = sum(map(len, whole))
         if self.arguments.only in "closes at each byte":
             self.case("closes at each byte", lambda: self.closes_at_each_byte(whole, range(0, total)))
-        self.node.ask("REPLICAOF", "NO", "ONE")
+        self.stand_alone()
         for name, steps in self.replica_lies():
             if self.arguments.only in name:
                 self.case(name, steps)

@@ -184,6 +184,14 @@ class Node:
         self.alarms_read += len(text)
         return [line for line in text.decode(errors="replace").splitlines() if ALARMS.search(line)]
 
+    def has_alarms(self):
+        """Whether the next look finds such lines, which leaves them for it."""
+        before = self.alarms_read
+        found = self.alarms()
+        if found:
+            self.alarms_read = before
+        return bool(found)
+
     def stop(self, how=signal.SIGKILL):
         self.drop_client()
         if self.process and self.process.poll() is None:
