@@ -21,6 +21,7 @@ pub mod prefetch;
 mod propagation;
 pub mod reclaim;
 mod replay;
+mod replication;
 mod saving;
 mod script;
 mod shutdown;
@@ -37,6 +38,7 @@ use crate::server::{Identity, Server};
 use crate::session::client::ConnectionFigures;
 use crate::session::{Client, ClientHandle};
 use crate::sys::world::World;
+use replication::Replication;
 use structures::hash::HashSeed;
 
 pub use execute::Flow;
@@ -55,6 +57,7 @@ pub struct Executor {
     eviction_goal_bytes: Option<i64>,
     pub(crate) cron: cron::Cron,
     reclaimer: reclaim::Reclaimer,
+    pub(crate) replication: Replication,
     pub(crate) disk: persistence::Disk,
     commands_before_tick: u64,
     /// When the last command ended, or the work on a client's requests began, on the monotonic clock: the next
@@ -93,6 +96,7 @@ impl Executor {
             eviction_goal_bytes: None,
             cron: cron::Cron::default(),
             reclaimer,
+            replication: Replication::new(seeds.random ^ now.unix_us as u64),
             disk: persistence::Disk::default(),
             commands_before_tick: 0,
             stopwatch_ns: 0,
@@ -102,6 +106,7 @@ impl Executor {
             ends: false,
         };
         executor.reconfigured();
+        executor.note_stream();
         let memory = &mut executor.server.observed.memory;
         memory.startup_bytes = memory.used_bytes();
         executor

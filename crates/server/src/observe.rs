@@ -9,6 +9,7 @@ pub mod memory;
 pub mod persistence;
 pub mod process;
 pub mod rates;
+pub mod replication;
 pub mod statistics;
 
 pub use command_log::CommandLogs;
@@ -17,6 +18,7 @@ pub use latency::LatencyMonitor;
 pub use memory::Memory;
 pub use persistence::Persistence;
 pub use rates::Rates;
+pub use replication::Replication;
 pub use statistics::{CommandFigures, Statistics};
 
 /// Stands where an argument must not be shown.
@@ -32,6 +34,7 @@ pub struct Observations {
     pub latency: LatencyMonitor,
     pub command_logs: CommandLogs,
     pub persistence: Persistence,
+    pub replication: Replication,
 }
 
 impl Observations {
@@ -44,6 +47,7 @@ impl Observations {
             latency: LatencyMonitor::default(),
             command_logs: CommandLogs::default(),
             persistence: Persistence::new(now_s),
+            replication: Replication::default(),
         }
     }
 

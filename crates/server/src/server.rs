@@ -149,8 +149,6 @@ impl Default for Switches {
 pub struct Identity {
     /// Forty hexadecimal digits, new for each start.
     pub run_id: String,
-    /// Names the history of this data set for replicas; forty hexadecimal digits too.
-    pub replication_id: String,
     pub process_id: u32,
     pub executable: String,
     pub config_file: String,

@@ -194,7 +194,6 @@ fn hexadecimal(bytes: &[u8]) -> String {
 fn identity(config: &Config, clock: &Clock) -> io::Result<Identity> {
     Ok(Identity {
         run_id: hexadecimal(&random_bytes::<20>()?),
-        replication_id: hexadecimal(&random_bytes::<20>()?),
         process_id: std::process::id(),
         executable: std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default(),
         config_file: config.config_file.as_deref().map(|path| path.display().to_string()).unwrap_or_default(),

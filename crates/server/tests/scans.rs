@@ -39,7 +39,6 @@ impl Server {
         };
         let identity = Identity {
             run_id: "0123456789abcdef0123456789abcdef01234567".into(),
-            replication_id: "0123456789abcdef0123456789abcdef01234567".into(),
             process_id: 1,
             executable: "warmline-server".into(),
             config_file: String::new(),

@@ -21,6 +21,7 @@ pub mod packed_map;
 pub mod prefetch;
 pub mod radix_tree;
 pub mod random;
+pub mod shared_log;
 pub mod size_class;
 pub mod stream;
 mod tag_order;

@@ -6,6 +6,7 @@
 
 use super::Executor;
 use super::persistence::Disk;
+use super::replication::Replication;
 use crate::persist::aof::Appender;
 
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
@@ -15,13 +16,19 @@ const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 enum Sink<'a> {
     /// Notes the time, if that is wanted, where a second has passed.
     AppendOnlyFile { appender: &'a mut Appender, timestamp_s: Option<i64> },
+    /// What replicas are sent.
+    Stream(&'a mut Replication),
 }
 
-/// All that keep a copy.
+/// All that keep a copy; `stream` if replicas are sent what is done here.
 #[inline]
-fn sinks(disk: &mut Disk, timestamp_s: Option<i64>) -> impl Iterator<Item = Sink<'_>> {
+fn sinks<'a>(
+    disk: &'a mut Disk,
+    stream: Option<&'a mut Replication>,
+    timestamp_s: Option<i64>,
+) -> impl Iterator<Item = Sink<'a>> {
     let file = disk.aof.as_mut().map(|aof| Sink::AppendOnlyFile { appender: &mut aof.appender, timestamp_s });
-    file.into_iter()
+    file.into_iter().chain(stream.map(Sink::Stream))
 }
 
 impl Sink<'_> {
@@ -30,6 +37,17 @@ impl Sink<'_> {
     fn append(&mut self, db_index: usize, command: &[u8]) {
         match self {
             Sink::AppendOnlyFile { appender, timestamp_s } => appender.add(db_index, *timestamp_s, command),
+            Sink::Stream(stream) => stream.append_commands(db_index, command),
+        }
+    }
+
+    /// Takes in MULTI or EXEC, of a transaction whose first command is about that database.
+    #[inline]
+    fn append_bracket(&mut self, db_index: usize, command: &[u8]) {
+        match self {
+            Sink::AppendOnlyFile { .. } => self.append(db_index, command),
+            // A replica selects the database inside.
+            Sink::Stream(stream) => stream.append(command),
         }
     }
 }
@@ -39,27 +57,29 @@ impl Executor {
     /// `replayed`: it comes from the very copy that it would be fed to.
     #[inline]
     pub(super) fn begin_changes(&mut self, replayed: bool) {
-        let recording = !replayed && sinks(&mut self.disk, None).next().is_some();
+        let recording = !replayed && (self.disk.aof.is_some() || self.feeds_stream());
         self.db.change_log.begin(self.server.listens_to_changes(), recording);
     }
 
     /// Feeds the unit, in a transaction if it is more than one command; whether it was any.
     #[inline]
     pub(super) fn feed_unit(&mut self) -> bool {
-        let timestamp_s = self.timestamp_s();
+        let (timestamp_s, feeds_stream) = (self.timestamp_s(), self.feeds_stream());
         let unit = self.db.change_log.unit();
         let Some((first_db_index, _)) = unit.from(0).next() else { return false };
         let is_transaction = unit.len() > 1;
-        for mut sink in sinks(&mut self.disk, timestamp_s) {
+        let stream = feeds_stream.then_some(&mut self.replication);
+        for mut sink in sinks(&mut self.disk, stream, timestamp_s) {
             if is_transaction {
-                sink.append(first_db_index, MULTI);
+                sink.append_bracket(first_db_index, MULTI);
             }
             unit.from(0).for_each(|(db_index, command)| sink.append(db_index, command));
             if is_transaction {
-                sink.append(first_db_index, EXEC);
+                sink.append_bracket(first_db_index, EXEC);
             }
         }
         self.db.change_log.end_unit();
+        self.after_feeding();
         true
     }
 
@@ -68,10 +88,12 @@ impl Executor {
         if !self.db.change_log.is_recording() {
             return self.db.change_log.audit.forget_unpropagated();
         }
-        let timestamp_s = self.timestamp_s();
-        for mut sink in sinks(&mut self.disk, timestamp_s) {
+        let (timestamp_s, feeds_stream) = (self.timestamp_s(), self.feeds_stream());
+        let stream = feeds_stream.then_some(&mut self.replication);
+        for mut sink in sinks(&mut self.disk, stream, timestamp_s) {
             self.db.change_log.removals().for_each(|(db_index, command)| sink.append(db_index, command));
         }
         self.db.change_log.end_removals();
+        self.after_feeding();
     }
 }

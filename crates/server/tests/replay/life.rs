@@ -48,7 +48,6 @@ pub fn shown(command: &Command) -> String {
 fn executor(config: &Config, disk: &Arc<Disk>, now_ms: i64, seed: u64) -> Box<Executor> {
     let identity = Identity {
         run_id: "0123456789abcdef0123456789abcdef01234567".into(),
-        replication_id: "0123456789abcdef0123456789abcdef01234567".into(),
         process_id: 1,
         executable: "warmline-server".into(),
         config_file: String::new(),

@@ -162,7 +162,6 @@ impl Player {
     pub fn in_process(config: Config) -> Self {
         let identity = Identity {
             run_id: "0123456789abcdef0123456789abcdef01234567".into(),
-            replication_id: "0123456789abcdef0123456789abcdef01234567".into(),
             process_id: 1,
             executable: "warmline-server".into(),
             config_file: String::new(),

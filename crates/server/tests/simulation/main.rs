@@ -66,7 +66,6 @@ const SLICES_MAX: usize = 10_000;
 pub fn server_of(config: Config, monotonic_us: u64) -> Executor {
     let identity = Identity {
         run_id: "0".repeat(40),
-        replication_id: "0".repeat(40),
         process_id: 1,
         executable: String::new(),
         config_file: String::new(),

@@ -256,14 +256,20 @@ pub(super) fn replication(sources: &mut Sources<'_>, lines: &mut Lines) {
     }
     lines.field("replicas_waiting_psync", 0);
     lines.field("master_failover_state", "no-failover");
-    lines.field("master_replid", &server.identity.replication_id);
-    lines.field("master_replid2", "0".repeat(40));
-    lines.field("master_repl_offset", 0);
-    lines.field("second_repl_offset", -1);
-    lines.field("repl_backlog_active", 0);
+    let figures = &server.observed.replication;
+    let (second_id, first_other) = match &figures.second_id {
+        Some((id, first_other)) => (id.clone(), *first_other as i64),
+        None => ("0".repeat(40), -1),
+    };
+    lines.field("master_replid", &figures.id);
+    lines.field("master_replid2", second_id);
+    lines.field("master_repl_offset", figures.offset);
+    lines.field("second_repl_offset", first_other);
+    lines.field("repl_backlog_active", u8::from(figures.backlog.is_some()));
     lines.field("repl_backlog_size", server.config.repl_backlog_size_bytes);
-    lines.field("repl_backlog_first_byte_offset", 0);
-    lines.field("repl_backlog_histlen", 0);
+    let first_byte_offset = figures.backlog.map_or(0, |backlog| backlog.first_byte_offset);
+    lines.field("repl_backlog_first_byte_offset", first_byte_offset);
+    lines.field("repl_backlog_histlen", figures.backlog_len());
 }
 
 pub(super) fn command_statistics(sources: &mut Sources<'_>, lines: &mut Lines) {

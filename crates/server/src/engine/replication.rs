@@ -1,0 +1,151 @@
+//! Copies of the data on other servers: the stream of changes that keeps them as this one is, and who is sent it.
+//!
+//! The stream is what the feed gives this sink (`engine/feed.rs`), or on a replica what its own primary has sent. While
+//! there is a *backlog*, its last bytes are kept: for replicas that are behind, and for those that come back. There is one
+//! copy of them, however many replicas read it.
+//!
+//! 1. With a backlog, its end is the history's offset.
+//! 2. A replica that has a position can be sent all from there to the end: the backlog is not trimmed beyond the slowest,
+//!    which is closed when it is further behind than `client-output-buffer-limit` allows.
+//! 3. There are no replicas without a backlog.
+
+pub mod history;
+
+use super::Executor;
+use crate::observe::replication::BacklogFigures;
+use history::{History, ID_LEN};
+use std::ops::RangeInclusive;
+use structures::random::Random;
+use structures::shared_log::SharedLog;
+use wire::aof::write_command;
+use wire::number::i64_text;
+
+pub(crate) struct Replication {
+    pub history: History,
+    backlog: Option<SharedLog>,
+    /// The database of the last command; `None` makes the next one say its own.
+    selected: Option<usize>,
+    /// The backlog has taken another block since its limits were last looked at.
+    has_grown: bool,
+    random: Random,
+}
+
+impl Replication {
+    /// The seed is to be another one in each process: ids of histories are drawn from it.
+    pub fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let history = History::new(draw_id(&mut random));
+        Replication { history, backlog: None, selected: None, has_grown: false, random }
+    }
+
+    /// An id that no history has had.
+    pub fn draw_id(&mut self) -> String {
+        draw_id(&mut self.random)
+    }
+
+    /// Whether what is fed is kept.
+    #[inline]
+    pub fn has_backlog(&self) -> bool {
+        self.backlog.is_some()
+    }
+
+    pub fn backlog(&self) -> Option<&SharedLog> {
+        self.backlog.as_ref()
+    }
+
+    /// What comes from now on is kept.
+    pub fn create_backlog(&mut self) {
+        self.backlog = Some(SharedLog::new(self.history.offset()));
+        self.selected = None;
+    }
+
+    pub fn remove_backlog(&mut self) {
+        self.backlog = None;
+    }
+
+    /// Numbers of the bytes with which a replica could be sent the rest of the stream.
+    pub fn sendable(&self) -> Option<RangeInclusive<u64>> {
+        self.backlog.as_ref().map(|log| log.start() + 1..=log.end() + 1)
+    }
+
+    /// Bytes held for the stream.
+    pub fn memory_bytes(&self) -> usize {
+        self.backlog.as_ref().map_or(0, SharedLog::memory_bytes)
+    }
+
+    /// Appends to the stream.
+    #[inline]
+    pub fn append(&mut self, bytes: &[u8]) {
+        if let Some(log) = &mut self.backlog {
+            self.has_grown |= log.append(bytes);
+        }
+        self.history.advance(bytes.len());
+    }
+
+    /// As [`Self::append`], of whole commands, encoded, that are about one database.
+    #[inline]
+    pub fn append_commands(&mut self, db_index: usize, commands: &[u8]) {
+        if self.selected != Some(db_index) {
+            self.select(db_index);
+        }
+        self.append(commands);
+    }
+
+    #[cold]
+    fn select(&mut self, db_index: usize) {
+        self.selected = Some(db_index);
+        let mut select = Vec::new();
+        write_command(&mut select, [&b"SELECT"[..], &i64_text(db_index as i64)].into_iter())
+            .expect("memory takes all that is written");
+        self.append(&select);
+    }
+}
+
+fn draw_id(random: &mut Random) -> String {
+    let digit = |_| char::from(b"0123456789abcdef"[random.below(16) as usize]);
+    (0..ID_LEN).map(digit).collect()
+}
+
+impl Executor {
+    /// Hands on what this server's primary has sent, byte for byte: its replicas are those of the same stream.
+    pub fn feed_verbatim(&mut self, bytes: &[u8]) {
+        self.replication.append(bytes);
+        self.after_feeding();
+    }
+
+    /// Whether what is done here makes the stream; on a replica it is what comes from its primary.
+    #[inline]
+    pub(super) fn feeds_stream(&self) -> bool {
+        self.replication.has_backlog() && self.server.config.replicaof.is_none()
+    }
+
+    /// Keeps the figures true and the backlog within its limits.
+    #[inline]
+    pub(super) fn after_feeding(&mut self) {
+        self.server.observed.replication.offset = self.replication.history.offset();
+        if std::mem::take(&mut self.replication.has_grown) {
+            self.limit_backlog();
+        }
+    }
+
+    fn limit_backlog(&mut self) {
+        let kept_bytes = self.server.config.repl_backlog_size_bytes;
+        if let Some(log) = &mut self.replication.backlog {
+            log.trim_to(log.end().saturating_sub(kept_bytes));
+        }
+        self.note_stream();
+    }
+
+    /// Copies what others show of the stream.
+    pub(super) fn note_stream(&mut self) {
+        let replication = &self.replication;
+        let figures = &mut self.server.observed.replication;
+        let history = &replication.history;
+        history.id().clone_into(&mut figures.id);
+        figures.second_id = history.second().map(|second| (second.id.clone(), second.first_other));
+        figures.offset = history.offset();
+        figures.backlog =
+            replication.backlog().map(|log| BacklogFigures { first_byte_offset: log.start() + 1 });
+        figures.buffer_bytes = replication.memory_bytes() as u64;
+    }
+}

@@ -1,0 +1,148 @@
+//! What a stream of changes is a part of: the history that an id names, and how far it has come. Who has seen the same
+//! history up to an offset can go on from there with nothing but what came after it.
+//!
+//! A history that another server takes over from its primary keeps the primary's id as its *second* one, good up to
+//! the offset at which the two parted: those that followed the old primary can then follow the new one.
+
+use std::ops::RangeInclusive;
+
+/// Forty hexadecimal digits.
+pub const ID_LEN: usize = 40;
+
+/// The id that a history had before, as far as the two are the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecondId {
+    pub id: String,
+    /// Number of the first byte that may differ.
+    pub first_other: u64,
+}
+
+/// Bytes of the stream are numbered from 1, as in the protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct History {
+    id: String,
+    second: Option<SecondId>,
+    /// Number of the last byte; 0 before the first.
+    offset: u64,
+}
+
+/// Why a replica cannot go on from where it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It knows no history, and says so.
+    KnowsNone,
+    OtherHistory,
+    /// The second id is good up to there.
+    BeyondSecond {
+        first_other: u64,
+    },
+    NoBacklog,
+    /// Not one of the next bytes that could be sent.
+    OutOfBacklog {
+        numbers: RangeInclusive<u64>,
+    },
+}
+
+impl History {
+    pub fn new(id: String) -> Self {
+        History { id, second: None, offset: 0 }
+    }
+
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub fn second(&self) -> Option<&SecondId> {
+        self.second.as_ref()
+    }
+
+    #[inline]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// So many more bytes have come.
+    #[inline]
+    pub fn advance(&mut self, bytes: usize) {
+        self.offset += bytes as u64;
+    }
+
+    /// What comes from here on has nothing to do with what anybody has seen: nobody could be sent what lies before it.
+    pub fn begin_anew(&mut self, id: String) {
+        (self.id, self.second) = (id, None);
+    }
+
+    /// Whether who has seen the history `id` up to before byte `next` can be sent that byte and what follows it. `sendable`
+    /// are the numbers of the bytes that could come next, the one that does not exist yet included.
+    pub fn may_continue(
+        &self,
+        id: &[u8],
+        next: i64,
+        sendable: Option<RangeInclusive<u64>>,
+    ) -> Result<u64, Refusal> {
+        let is = |own: &str| own.as_bytes().eq_ignore_ascii_case(id);
+        if !is(&self.id) {
+            match &self.second {
+                _ if id.starts_with(b"?") => return Err(Refusal::KnowsNone),
+                Some(second) if is(&second.id) => {
+                    if u64::try_from(next).is_ok_and(|next| next > second.first_other) {
+                        return Err(Refusal::BeyondSecond { first_other: second.first_other });
+                    }
+                }
+                Some(_) | None => return Err(Refusal::OtherHistory),
+            }
+        }
+        let numbers = sendable.ok_or(Refusal::NoBacklog)?;
+        let next = u64::try_from(next).ok().filter(|next| numbers.contains(next));
+        next.ok_or(Refusal::OutOfBacklog { numbers })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(digit: char) -> String {
+        digit.to_string().repeat(ID_LEN)
+    }
+
+    fn history() -> History {
+        let second = Some(SecondId { id: id('b'), first_other: 51 });
+        History { id: id('a'), second, offset: 100 }
+    }
+
+    #[test]
+    fn who_has_seen_the_same_goes_on_where_the_backlog_reaches() {
+        let history = history();
+        let ask = |digit, next| history.may_continue(id(digit).as_bytes(), next, Some(21..=101));
+        assert_eq!(ask('a', 101), Ok(101), "nothing was missed");
+        assert_eq!(ask('a', 21), Ok(21));
+        assert_eq!(ask('A', 30), Ok(30), "digits are digits");
+        for next in [20, 102, 0, -1, i64::MIN, i64::MAX] {
+            assert_eq!(ask('a', next), Err(Refusal::OutOfBacklog { numbers: 21..=101 }), "{next}");
+        }
+        let without = history.may_continue(id('a').as_bytes(), 101, None);
+        assert_eq!(without, Err(Refusal::NoBacklog));
+    }
+
+    #[test]
+    fn the_second_id_is_good_up_to_where_histories_part() {
+        let history = history();
+        let ask = |digit, next| history.may_continue(id(digit).as_bytes(), next, Some(21..=101));
+        assert_eq!(ask('b', 51), Ok(51), "all of the common history has been seen");
+        assert_eq!(ask('b', 52), Err(Refusal::BeyondSecond { first_other: 51 }));
+        assert_eq!(ask('b', -7), Err(Refusal::OutOfBacklog { numbers: 21..=101 }));
+        assert_eq!(ask('c', 51), Err(Refusal::OtherHistory));
+        assert_eq!(history.may_continue(b"?", -1, Some(21..=101)), Err(Refusal::KnowsNone));
+        assert_eq!(history.may_continue(b"", 30, Some(21..=101)), Err(Refusal::OtherHistory));
+    }
+
+    #[test]
+    fn a_new_beginning_knows_nobody_from_before() {
+        let mut history = history();
+        history.begin_anew(id('d'));
+        assert_eq!(history, History { id: id('d'), second: None, offset: 100 });
+        history.advance(7);
+        assert_eq!(history.offset(), 107);
+    }
+}

@@ -1,0 +1,203 @@
+//! A sequence of bytes that grows at its end, shrinks at its front, and is read by any number of readers at once, each at
+//! a place of its own: what a primary's replicas are sent, and what it keeps for those that come back.
+//!
+//! ```text
+//!            trimmed       | block 0 | block 1 | block 2 |        each BLOCK_BYTES long, the last one being filled
+//!  offset 0 . . . . . start^                 end^
+//!                               ^reader   ^reader ^reader         a reader is an offset, and nothing here knows it
+//! ```
+//!
+//! 1. Bytes are numbered from the sequence's own beginning, whatever has been trimmed: an offset means one byte for ever.
+//! 2. `start` is the offset of the first byte of the first block. Every block but the last is full, and none is empty.
+//! 3. So a byte's block is found by a division; a block never moves, and one that is full never changes.
+//!
+//! There is one copy of a byte however many readers there are. A reader writes runs of bytes, at most one for each block,
+//! to its socket as they stand here.
+//!
+//! Rejected, by `benches/shared_log.rs` (commands of 64 bytes appended and read by two readers 10 MB behind, on a Xeon
+//! 2.8 GHz): a copy for each reader, 22 ns a command against 13, and its memory again; one ring of bytes (`VecDeque<u8>`),
+//! 14 ns, but a reader that falls behind makes it grow by a copy of all of it, 9 ms at 64 MB, while commands wait.
+
+use std::collections::VecDeque;
+
+/// A size class of the allocator's: a log that is as long as its limit says gives back one block for each that it takes.
+pub const BLOCK_BYTES: usize = 16 << 10;
+
+/// Blocks freed at a time by [`SharedLog::trim_to`], at most: a reader that was far behind and has gone leaves many.
+const TRIMMED_BLOCKS_MAX: usize = 64;
+
+#[derive(Debug)]
+pub struct SharedLog {
+    start: u64,
+    end: u64,
+    blocks: VecDeque<Vec<u8>>,
+    /// The block that was trimmed last, for the next one that is needed.
+    spare: Option<Vec<u8>>,
+}
+
+impl SharedLog {
+    /// Empty; the first byte appended has the offset `start`.
+    pub fn new(start: u64) -> Self {
+        SharedLog { start, end: start, blocks: VecDeque::new(), spare: None }
+    }
+
+    /// Of the first byte that is still here.
+    #[inline]
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// Of the next byte that will be appended.
+    #[inline]
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Bytes that are here.
+    #[inline]
+    pub fn len(&self) -> u64 {
+        self.end - self.start
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// Bytes held from the allocator.
+    pub fn memory_bytes(&self) -> usize {
+        let blocks = self.blocks.len() + usize::from(self.spare.is_some());
+        blocks * BLOCK_BYTES + self.blocks.capacity() * size_of::<Vec<u8>>()
+    }
+
+    /// Appends the bytes; whether that took another block.
+    #[inline]
+    pub fn append(&mut self, bytes: &[u8]) -> bool {
+        if let Some(last) = self.blocks.back_mut()
+            && last.len() + bytes.len() <= BLOCK_BYTES
+        {
+            last.extend_from_slice(bytes);
+            self.end += bytes.len() as u64;
+            return false;
+        }
+        self.append_across_blocks(bytes)
+    }
+
+    fn append_across_blocks(&mut self, mut bytes: &[u8]) -> bool {
+        let blocks_before = self.blocks.len();
+        self.end += bytes.len() as u64;
+        while !bytes.is_empty() {
+            let room = self.blocks.back().map_or(0, |last| BLOCK_BYTES - last.len());
+            if room == 0 {
+                let block = self.spare.take().unwrap_or_else(|| Vec::with_capacity(BLOCK_BYTES));
+                self.blocks.push_back(block);
+                continue;
+            }
+            let (now, later) = bytes.split_at(room.min(bytes.len()));
+            if let Some(last) = self.blocks.back_mut() {
+                last.extend_from_slice(now);
+            }
+            bytes = later;
+        }
+        self.blocks.len() > blocks_before
+    }
+
+    /// Frees blocks that end at or before `offset`, some at a time and never the last one: there is more to free while
+    /// this says so.
+    pub fn trim_to(&mut self, offset: u64) -> bool {
+        for _ in 0..TRIMMED_BLOCKS_MAX {
+            if self.blocks.len() <= 1 || self.start + BLOCK_BYTES as u64 > offset {
+                return false;
+            }
+            self.start += BLOCK_BYTES as u64;
+            self.spare = self.blocks.pop_front().map(|mut block| {
+                block.clear();
+                block
+            });
+        }
+        true
+    }
+
+    /// The bytes from `offset` to the end, in runs. `offset` must lie between [`Self::start`] and [`Self::end`].
+    pub fn slices(&self, offset: u64) -> impl Iterator<Item = &[u8]> {
+        assert!((self.start..=self.end).contains(&offset), "a reader is within the log");
+        let (block, skipped) = split(offset - self.start);
+        let blocks = self.blocks.range(block.min(self.blocks.len())..).enumerate();
+        blocks
+            .map(move |(at, block)| if at == 0 { &block[skipped..] } else { block })
+            .filter(|run| !run.is_empty())
+    }
+
+    /// Panics unless the invariants hold.
+    pub fn check(&self) {
+        let bytes: usize = self.blocks.iter().map(Vec::len).sum();
+        assert_eq!(self.len(), bytes as u64);
+        let full = self.blocks.iter().rev().skip(1).all(|block| block.len() == BLOCK_BYTES);
+        assert!(full, "only the last block is being filled");
+        assert!(self.blocks.iter().all(|block| !block.is_empty() && block.capacity() == BLOCK_BYTES));
+    }
+}
+
+/// Which block from the first on, and how far into it.
+fn split(distance: u64) -> (usize, usize) {
+    ((distance / BLOCK_BYTES as u64) as usize, (distance % BLOCK_BYTES as u64) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{scaled, with_seeds};
+
+    #[test]
+    fn random_appends_and_trims_are_those_of_a_vector() {
+        with_seeds(0..20, |random| {
+            let start = random.below(1 << 40);
+            let (mut log, mut model) = (SharedLog::new(start), Vec::new());
+            for step in 0..scaled(400) {
+                let len = match random.below(4) {
+                    0 => random.below(3),
+                    1 | 2 => random.below(2000),
+                    _ => random.below(3 * BLOCK_BYTES as u64),
+                };
+                let bytes: Vec<u8> = (0..len).map(|at| (at ^ step) as u8).collect();
+                let memory_before = log.blocks.len();
+                assert_eq!(log.append(&bytes), log.blocks.len() > memory_before);
+                model.extend_from_slice(&bytes);
+                let end = start + model.len() as u64;
+                if random.below(5) == 0 {
+                    let keep = log.start() + random.below(end - log.start() + 1);
+                    while log.trim_to(keep) {}
+                    assert!(log.start() <= keep, "what is to be kept is kept");
+                    assert!(keep - log.start() < 2 * BLOCK_BYTES as u64, "and little more");
+                }
+                log.check();
+                assert_eq!(log.end(), end);
+                let from = log.start() + random.below(log.len() + 1);
+                assert_eq!(log.slices(from).flatten().count() as u64, end - from);
+                assert!(log.slices(from).flatten().eq(&model[(from - start) as usize..]));
+                assert!(log.slices(from).all(|run| !run.is_empty()));
+            }
+        });
+    }
+
+    #[test]
+    fn a_log_that_is_trimmed_as_it_grows_takes_no_more_memory() {
+        let mut log = SharedLog::new(0);
+        for _ in 0..1000 {
+            log.append(&[7; 1000]);
+            log.trim_to(log.end().saturating_sub(3 * BLOCK_BYTES as u64));
+        }
+        assert!(log.memory_bytes() <= 6 * BLOCK_BYTES, "{}", log.memory_bytes());
+    }
+
+    #[test]
+    fn much_is_freed_in_several_steps() {
+        let mut log = SharedLog::new(5);
+        log.append(&vec![1; 200 * BLOCK_BYTES]);
+        let end = log.end();
+        assert!(log.trim_to(end));
+        assert_eq!(log.start(), 5 + (TRIMMED_BLOCKS_MAX * BLOCK_BYTES) as u64);
+        while log.trim_to(end) {}
+        assert_eq!(log.len(), BLOCK_BYTES as u64, "the last block stays");
+    }
+}
