@@ -5,7 +5,7 @@
 use crate::command::args::OwnedArgs;
 use crate::db::Db;
 use crate::error::ClientError;
-use crate::server::{PersistRequest, Server};
+use crate::server::{PersistRequest, ReplicationRequest, Server};
 use crate::session::{BlockRequest, ClientHandle};
 use wire::reply::ReplyBuffer;
 
@@ -270,6 +270,8 @@ pub enum Next {
     BlockAs(BlockRequest, OwnedArgs),
     /// Save, load or end; the engine writes the reply.
     Persist(PersistRequest),
+    /// About replicas; the engine writes the reply.
+    Replicate(ReplicationRequest),
     /// EXEC: run what the client has queued.
     RunTransaction,
     /// EVAL, FCALL: run this.

@@ -24,6 +24,7 @@ pub mod modules;
 pub mod object;
 pub mod persistence;
 pub mod pubsub;
+pub mod replication;
 pub mod scan;
 pub mod scripting;
 pub mod server;
@@ -64,6 +65,7 @@ pub const GROUPS: &[&[Command]] = &[
     modules::COMMANDS,
     persistence::COMMANDS,
     pubsub::COMMANDS,
+    replication::COMMANDS,
     scan::COMMANDS,
     scripting::COMMANDS,
     server::COMMANDS,

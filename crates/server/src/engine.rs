@@ -170,6 +170,7 @@ impl Executor {
     pub fn end_tick(&mut self) {
         self.server.tracking.flush_broadcasts(&mut self.server.clients);
         self.free_discarded();
+        self.ask_for_acknowledgements();
         self.write_aof();
         let statistics = &mut self.server.observed.statistics;
         let commands = statistics.commands_processed.saturating_sub(self.commands_before_tick);
@@ -192,6 +193,7 @@ impl Executor {
 
     /// A client is gone: forgets it everywhere.
     pub fn disconnect(&mut self, handle: ClientHandle) {
+        self.forget_replica(handle);
         let server = &mut self.server;
         if let Some(suspended) = self.suspended.as_mut().filter(|suspended| suspended.is_of(handle)) {
             // What it has begun goes on; it is forgotten when that ends.

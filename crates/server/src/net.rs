@@ -12,6 +12,7 @@ pub mod poller;
 pub mod process_settings;
 pub mod query_buffer;
 mod remote;
+mod replicas;
 pub mod signals;
 mod threads;
 pub mod transport;

@@ -52,6 +52,32 @@ pub enum PersistRequest {
     Shutdown(Shutdown),
 }
 
+/// What a command asks of replication. The engine does it at once and writes the reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReplicationRequest {
+    /// PSYNC, or SYNC if it is not said from where on.
+    Synchronize { from: Option<Point> },
+    /// REPLCONF ACK, of a replica.
+    Acknowledged {
+        stream: i64,
+        /// What is in its append-only file, on disk.
+        on_disk: Option<i64>,
+        /// The message makes sense to its end.
+        is_heard: bool,
+    },
+}
+
+/// Where a replica wants to go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// Of the history that it has seen.
+    pub id: Vec<u8>,
+    /// Number of the first byte that it has not; `None`: no number was given.
+    pub next: Option<i64>,
+    /// Whoever asks is to be this server's replica from now on.
+    pub takes_over: bool,
+}
+
 /// Keys on their way to another server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Migration {
@@ -100,6 +126,42 @@ impl Durability {
     /// Whether what ends there, counted as [`Durability::aof_synced`] is, survives a loss of power.
     pub fn is_synced(&self, end: u64) -> bool {
         self.aof_synced.is_some_and(|synced| synced >= end)
+    }
+}
+
+/// What commands go by that depend on replicas; the engine keeps it true.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReplicaStanding {
+    /// What each replica that is online has acknowledged.
+    pub acknowledged: Vec<AcknowledgedOffsets>,
+    /// Those that have been heard of lately enough for `min-replicas-max-lag`.
+    pub good: usize,
+    /// Somebody has begun to wait: replicas are to say at once how far they are.
+    pub acknowledgements_wanted: bool,
+}
+
+/// Bytes of the stream that a replica has taken in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AcknowledgedOffsets {
+    pub stream: u64,
+    /// And forced to disk.
+    pub on_disk: u64,
+}
+
+/// Who has a client's last change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Acknowledgements {
+    /// The append-only file, on disk.
+    pub local: bool,
+    pub replicas: usize,
+    pub replicas_on_disk: usize,
+}
+
+impl Acknowledgements {
+    /// Whether these are as many as WAIT or, with `on_disk`, WAITAOF has asked for.
+    pub fn satisfies(&self, local: bool, replicas: i64, on_disk: bool) -> bool {
+        let count = if on_disk { self.replicas_on_disk } else { self.replicas };
+        count as i64 >= replicas && (self.local || !local)
     }
 }
 
@@ -198,6 +260,7 @@ pub struct Server {
     /// The data is being loaded: only commands that need none run. The engine says so.
     pub loading: bool,
     pub durability: Durability,
+    pub replicas: ReplicaStanding,
     pub observed: Observations,
     /// Clients that watch every command (MONITOR); one that has stopped is dropped at the next command.
     pub monitors: Vec<ClientHandle>,
@@ -230,6 +293,7 @@ impl Server {
             short_of_memory: false,
             loading: false,
             durability: Durability::default(),
+            replicas: ReplicaStanding::default(),
             observed: Observations::new(commands, now.unix_us / 1_000_000),
             monitors: Vec::new(),
             process_requests: Vec::new(),
@@ -288,9 +352,23 @@ impl Server {
         self.config = config;
     }
 
-    /// Whether more replicas are asked for than there are: none.
+    /// Who has what the client has changed last.
+    pub fn acknowledged_by(&self, handle: ClientHandle) -> Acknowledgements {
+        let client = &self.clients[handle];
+        let offsets = &self.replicas.acknowledged;
+        Acknowledgements {
+            local: self.durability.is_synced(client.log_end),
+            replicas: offsets.iter().filter(|replica| replica.stream >= client.stream_end).count(),
+            replicas_on_disk: offsets.iter().filter(|replica| replica.on_disk >= client.stream_end).count(),
+        }
+    }
+
+    /// Whether more good replicas are asked for than there are. Of a replica none are.
     pub fn lacks_replicas(&self) -> bool {
-        self.config.min_replicas_to_write > 0 && self.config.min_replicas_max_lag_seconds > 0
+        let config = &self.config;
+        config.replicaof.is_none()
+            && config.min_replicas_max_lag_seconds > 0
+            && self.replicas.good < config.min_replicas_to_write as usize
     }
 
     /// What others are answered while a script takes long.

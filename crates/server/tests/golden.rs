@@ -100,6 +100,8 @@ fn golden_scripts_with_skip_lists() {
 
 /// Commands that no script can hold, and why.
 const NOT_IN_SCRIPTS: &[(&str, &str)] = &[
+    ("psync", "is answered by the data itself: tests/replication.rs"),
+    ("sync", "as psync"),
     ("acl|deluser", "there is one user only"),
     ("acl|setuser", "there is one user only"),
     ("asking", "there is no cluster"),

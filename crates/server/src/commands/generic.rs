@@ -1,12 +1,10 @@
 //! Keys, whatever they hold: removing, renaming, moving, copying, and whole databases.
 
-use super::timeout::milliseconds;
-use crate::command::flag::{BLOCKING, DENY_OOM, FAST, READONLY, TOUCHES_ARBITRARY_KEYS, WRITE};
+use crate::command::flag::{DENY_OOM, FAST, READONLY, TOUCHES_ARBITRARY_KEYS, WRITE};
 use crate::command::{Args, Command, Context, Group, KeySpec, Next, Outcome, access};
 use crate::db::{Db, EventClasses, OwnedEntry};
-use crate::error::{ClientError, NO_LOG_TO_WAIT_FOR};
+use crate::error::ClientError;
 use crate::server::PersistRequest;
-use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
 
 const ALL_KEYS: [KeySpec; 1] = [KeySpec::range(1, -1, 1, access::RO)];
 const ALL_KEYS_REMOVED: [KeySpec; 1] = [KeySpec::range(1, -1, 1, access::RM | access::DELETE)];
@@ -102,26 +100,6 @@ pub const COMMANDS: &[Command] = &[
         .since("4.0.0", "O(1) for each key; memory is freed in the background")
         .doc("Removes keys, freeing their memory later.", "key ...")
         .tips(SUMMED),
-    Command::new("wait", 3, Group::Generic, wait)
-        .flags(BLOCKING)
-        .categories(&["connection"])
-        .outside_category()
-        .since("3.0.0", "O(1)")
-        .doc(
-            "Waits until replicas have acknowledged all writes of the connection.",
-            "numreplicas timeout:integer",
-        )
-        .tips(&["request_policy:all_shards", "response_policy:agg_min"]),
-    Command::new("waitaof", 4, Group::Generic, waitaof)
-        .flags(BLOCKING)
-        .categories(&["connection"])
-        .outside_category()
-        .since("7.2.0", "O(1)")
-        .doc(
-            "Waits until all writes of the connection are on disk, here and on replicas.",
-            "numlocal numreplicas timeout:integer",
-        )
-        .tips(&["request_policy:all_shards", "response_policy:agg_min"]),
 ];
 
 fn del(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -335,37 +313,5 @@ fn swapdb(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     ctx.db.swap(a, b);
     ctx.db.change_log.swapped(a, b);
     ctx.reply.ok();
-    Ok(())
-}
-
-fn wait(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let replicas = args.integer(1)?;
-    let timeout_us = milliseconds(args, 2)?;
-    let request =
-        BlockRequest { on: BlockedOn::Acknowledgement, timeout_us, timeout_reply: TimeoutReply::Integer(0) };
-    if replicas <= 0 || !ctx.block(request) {
-        ctx.reply.integer(0);
-    }
-    Ok(())
-}
-
-fn waitaof(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let local = args.integer(1)?;
-    if !(0..=1).contains(&local) {
-        return Err(ClientError::text("ERR value is out of range, value must between 0 and 1"));
-    }
-    let replicas = args.integer_in(2, 0, i64::MAX, ClientError::MustBePositive)?;
-    let timeout_us = milliseconds(args, 3)?;
-    let durability = ctx.server.durability;
-    if local > 0 && !durability.aof_enabled {
-        return Err(NO_LOG_TO_WAIT_FOR);
-    }
-    let synced = durability.is_synced(ctx.server.clients[ctx.client].log_end);
-    let on = if replicas > 0 { BlockedOn::Acknowledgement } else { BlockedOn::Sync };
-    let request = BlockRequest { on, timeout_us, timeout_reply: TimeoutReply::Synced };
-    let waits = replicas > 0 || local > 0 && !synced;
-    if !waits || !ctx.block(request) {
-        TimeoutReply::Synced.write(synced, ctx.reply);
-    }
     Ok(())
 }

@@ -24,11 +24,6 @@ pub const COMMANDS: &[Command] = &[
         .categories(&["connection"])
         .since("3.0.0", "O(1)")
         .doc("Takes READONLY back.", ""),
-    Command::new("role", 1, Group::Server, role)
-        .flags(NO_SCRIPT | LOADING | STALE | FAST)
-        .categories(&["admin", "dangerous"])
-        .since("2.8.12", "O(1)")
-        .doc("Answers whether the server is a primary or a replica, and of whom.", ""),
     Command::new("shutdown", -1, Group::Server, shutdown)
         .flags(ADMIN | NO_SCRIPT | LOADING | STALE | NO_MULTI | ALLOW_BUSY)
         .since(
@@ -65,14 +60,6 @@ fn time(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
 }
 
 /// A primary at offset 0, without replicas.
-fn role(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    ctx.reply.array(3);
-    ctx.reply.bulk(b"master");
-    ctx.reply.integer(0);
-    ctx.reply.array(0);
-    Ok(())
-}
-
 fn monitor(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     let client = &mut ctx.server.clients[ctx.client];
     if client.deny_blocking || ctx.origin.in_transaction {

@@ -4,14 +4,13 @@ use super::Executor;
 use super::persistence::Answer;
 use crate::command::Origin;
 use crate::config::AppendFsync;
-use crate::error::{ClientError, NO_LOG_TO_WAIT_FOR, on_the_wire};
+use crate::error::ClientError;
 use crate::persist::aof::manifest::{self, Names};
 use crate::persist::aof::rewrite::write_commands;
 use crate::persist::aof::{Appender, Manifest};
 use crate::persist::child::{Child, Purpose};
 use crate::persist::rdb::{Snapshot, write_snapshot};
 use crate::server::{Durability, Shutdown};
-use crate::session::{ClientHandle, TimeoutReply};
 use crate::sys::child::{CANCEL, Ended};
 use crate::sys::file::{self, FileError, Written, failed};
 use crate::sys::world::{File, Open, World};
@@ -324,7 +323,12 @@ impl Executor {
         self.db.change_log.end_unit();
         self.server.clients.forget_log();
         self.disk.aof = Some(Aof { waits_for_rewrite: true, ..log });
-        if self.disk.child.as_ref().is_some_and(|child| child.purpose == Purpose::Snapshot) {
+        if self
+            .disk
+            .child
+            .as_ref()
+            .is_some_and(|child| matches!(child.purpose, Purpose::Snapshot | Purpose::Sync))
+        {
             log::info!(
                 "AOF was enabled but there is already another background operation. An AOF background was scheduled to start when possible."
             );
@@ -365,24 +369,6 @@ impl Executor {
     pub(super) fn schedule_rewrite(&mut self) {
         self.disk.rewrites.scheduled = true;
         self.note_rewrites();
-    }
-
-    /// Answers those who wait for the file to be on disk and whose changes are; or for whom it will never be.
-    pub(super) fn serve_synced(&mut self) {
-        if self.server.blocked.for_sync().len() == 0 {
-            return;
-        }
-        self.note_log();
-        let handles: Vec<ClientHandle> = self.server.blocked.for_sync().collect();
-        for handle in handles {
-            let durability = self.server.durability;
-            if !durability.aof_enabled {
-                let line = NO_LOG_TO_WAIT_FOR.to_string();
-                self.server.wake(handle, |reply| reply.error(on_the_wire(&line)));
-            } else if durability.is_synced(self.server.clients[handle].log_end) {
-                self.server.wake(handle, |reply| TimeoutReply::Synced.write(true, reply));
-            }
-        }
     }
 
     fn stop_log(&mut self) {
@@ -474,7 +460,7 @@ impl Executor {
     }
 
     /// Takes in how far the file is, and tells those who wait for it and INFO.
-    fn note_log(&mut self) {
+    pub(super) fn note_log(&mut self) {
         let figures = &mut self.server.observed.persistence.log;
         figures.enabled = self.disk.aof.is_some();
         (figures.buffered_bytes, figures.buffer_memory_bytes) = (0, 0);

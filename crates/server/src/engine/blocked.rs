@@ -72,9 +72,8 @@ impl Executor {
         while let Some(handle) = self.server.blocked.expired(now_us) {
             let answer = self.server.clients[handle].blocked.as_ref().map(|blocked| blocked.timeout_reply);
             self.server.note_given_up(handle, false);
-            let log_end = self.server.clients[handle].log_end;
-            let synced = self.server.durability.is_synced(log_end);
-            self.server.wake(handle, |reply| answer.unwrap_or(TimeoutReply::Null).write(synced, reply));
+            let acknowledged = self.server.acknowledged_by(handle);
+            self.server.wake(handle, |reply| answer.unwrap_or(TimeoutReply::Null).write(acknowledged, reply));
         }
     }
 

@@ -130,7 +130,10 @@ impl Executor {
     fn time_out_idle(&mut self, handle: ClientHandle) {
         let timeout_us = self.server.config.timeout_seconds as u64 * 1_000_000;
         let client = &self.server.clients[handle];
-        let exempt = self.is_waiting(handle) || client.is_monitor || !client.subscriptions.is_empty();
+        let exempt = self.is_waiting(handle)
+            || client.is_monitor
+            || client.is_replica
+            || !client.subscriptions.is_empty();
         let idle_us = self.server.now.monotonic_us - client.last_interaction.monotonic_us;
         if timeout_us > 0 && !exempt && idle_us > timeout_us {
             log::debug!("Closing a client that was idle");
@@ -195,7 +198,7 @@ impl Executor {
         }
         let limit_bytes = limit_bytes.max(CLIENTS_MEMORY_BYTES_MIN);
         let mut held_bytes = self.server.clients.memory_bytes() as u64;
-        let candidates = self.server.clients.by_age().filter(|client| !client.no_evict);
+        let candidates = self.server.clients.by_age().filter(|client| !client.no_evict && !client.is_replica);
         let mut largest: Vec<_> = candidates.map(|client| (client.counted_bytes, client.handle)).collect();
         largest.sort_unstable_by_key(|&(bytes, _)| std::cmp::Reverse(bytes));
         for (bytes, handle) in largest {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Between two short searches for expired keys, where the last regular one was not done in time.
 const SHORT_SEARCH_PERIOD_US: u64 = 2000;
-/// Between two looks at whether the append-only file is on disk, while somebody waits for that.
+/// Between two looks at whether the append-only file is on disk, or a child at its end, while somebody waits for that.
 const SYNC_LOOK_PERIOD_US: u64 = 1000;
 /// Buckets that one call may rearrange in each table that is growing or shrinking.
 const TABLE_STEP_BUCKETS: usize = 1024;
@@ -47,7 +47,7 @@ impl Executor {
         if self.evicting {
             next_us = 0;
         }
-        if self.server.blocked.for_sync().len() > 0 {
+        if self.server.blocked.wait_for_own_file() || self.replication.awaits_child() {
             next_us = next_us.min(self.server.now.monotonic_us + SYNC_LOOK_PERIOD_US);
         }
         next_us
@@ -64,7 +64,10 @@ impl Executor {
         if self.is_loading() {
             return self.go_on_reloading();
         }
-        self.serve_synced();
+        if self.replication.awaits_child() {
+            self.reap_child();
+        }
+        self.serve_acknowledged();
         self.time_out_blocked();
         self.end_pause_if_due();
         if self.ends {

@@ -190,7 +190,7 @@ impl Executor {
     #[inline]
     fn run(&mut self, handle: ClientHandle, id: CommandId, args: Args<'_>, reply: &mut ReplyBuffer) {
         match self.call(handle, id, args, reply, Origin::default()) {
-            Next::Reply | Next::NoReply | Next::Persist(_) => {}
+            Next::Reply | Next::NoReply | Next::Persist(_) | Next::Replicate(_) => {}
             Next::Block(request) => self.block(handle, id, args, request),
             Next::BlockAs(request, args) => self.block(handle, id, args.view(), request),
             Next::RunTransaction => self.run_transaction(handle, id, args, reply),
@@ -239,9 +239,9 @@ impl Executor {
         };
         let mut outcome = (command.handler)(&mut context, args);
         let mut next = context.next;
-        if let Next::Persist(request) = next {
-            let persisted = self.persist(handle, request, origin, reply);
-            (next, outcome) = persisted.map_or_else(|error| (Next::Reply, Err(error)), |next| (next, Ok(())));
+        if matches!(next, Next::Persist(_) | Next::Replicate(_)) {
+            let done = self.do_requested(handle, next, origin, reply);
+            (next, outcome) = done.map_or_else(|error| (Next::Reply, Err(error)), |next| (next, Ok(())));
         }
         let mut failed = outcome.is_err();
         if let Err(error) = outcome {
@@ -260,7 +260,7 @@ impl Executor {
             failed = true;
         }
         match next {
-            Next::Reply | Next::NoReply | Next::Persist(_) => {
+            Next::Reply | Next::NoReply | Next::Persist(_) | Next::Replicate(_) => {
                 let elapsed_ns = self.lap_ns();
                 let reply_bytes = reply.len().saturating_sub(start);
                 self.observe_call(Finished { handle, id, args, elapsed_ns, reply_bytes, failed });
@@ -273,6 +273,22 @@ impl Executor {
             self.feed_monitors(handle, command, args, origin, failed);
         }
         next
+    }
+
+    /// What a command has asked of the engine.
+    #[cold]
+    fn do_requested(
+        &mut self,
+        handle: ClientHandle,
+        next: Next,
+        origin: Origin,
+        reply: &mut ReplyBuffer,
+    ) -> Result<Next, ClientError> {
+        match next {
+            Next::Persist(request) => self.persist(handle, request, origin, reply),
+            Next::Replicate(request) => self.replicate(handle, request, reply),
+            next => Ok(next),
+        }
     }
 
     #[cold]
@@ -301,6 +317,9 @@ impl Executor {
         if client.reply_mode != ReplyMode::On {
             reply.truncate(start);
             client.reply_mode = client.reply_mode.after_command();
+        }
+        if client.is_replica && reply.len() > start {
+            self.close_talkative_replica(handle);
         }
         self.let_through_deferred(handle, reply);
         let much = reply.len() > REPLY_BUFFER_BYTES_MIN || self.server.switches.enforce_reply_list;

@@ -27,7 +27,7 @@ impl Executor {
         self.subscribed_context(handle, row)?;
         self.loading(row)?;
         self.beside_slow_script(row)?;
-        self.watching_all(handle, row, args)
+        self.as_replica(handle, row, args)
     }
 
     /// Before any other check of a command, even whether there is one of its name.
@@ -170,11 +170,12 @@ impl Executor {
         Err(ClientError::SubscribedContext { command: row.name.to_owned() })
     }
 
-    /// Who watches every command counts as a replica, which has no data of its own to ask for.
+    /// A replica has data of its own to ask for; who watches every command counts as one.
     #[inline]
-    fn watching_all(&self, handle: ClientHandle, row: &Command, args: Args<'_>) -> Result<(), ClientError> {
+    fn as_replica(&self, handle: ClientHandle, row: &Command, args: Args<'_>) -> Result<(), ClientError> {
         const DATA: flag::Flags = flag::WRITE | flag::READONLY | flag::MAY_REPLICATE;
-        if self.server.clients[handle].is_monitor && self.flags_with_queue(handle, row, args) & DATA != 0 {
+        let client = &self.server.clients[handle];
+        if (client.is_monitor || client.is_replica) && self.flags_with_queue(handle, row, args) & DATA != 0 {
             return Err(ClientError::text("ERR Replica can't interact with the keyspace"));
         }
         Ok(())

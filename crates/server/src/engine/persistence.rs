@@ -127,6 +127,13 @@ impl Executor {
                         log::info!("Background saving started by pid {}", child.process);
                         figures.save_started_s = Some(now_s);
                     }
+                    Purpose::Sync => {
+                        log::info!(
+                            "Background RDB transfer started by pid {} to pipe through parent process",
+                            child.process
+                        );
+                        figures.save_started_s = Some(now_s);
+                    }
                     Purpose::LogBase => {
                         log::info!("Background append only file rewriting started by pid {}", child.process);
                         figures.log.rewrite_started_s = Some(now_s);
@@ -148,10 +155,11 @@ impl Executor {
         self.reap_child();
         self.save_if_due();
         self.log_cron();
+        self.replication_cron();
         self.close_idle_targets();
     }
 
-    fn reap_child(&mut self) {
+    pub(super) fn reap_child(&mut self) {
         let Some(child) = &mut self.disk.child else { return };
         child.read_reports(&mut self.server.observed.persistence.child);
         let Some(ended) = child.poll() else { return };
@@ -160,6 +168,7 @@ impl Executor {
         match child.purpose {
             Purpose::Snapshot => self.save_ended(&child, ended),
             Purpose::LogBase => self.rewrite_ended(&child, ended),
+            Purpose::Sync => self.transfer_ended(ended),
         }
         self.server.observed.persistence.child = ChildFigures::default();
     }

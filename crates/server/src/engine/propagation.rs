@@ -46,10 +46,12 @@ impl Executor {
         if std::mem::take(&mut self.disk.saves_flushed) {
             self.all_flushed();
         }
-        if self.feed_unit()
-            && let Some(log) = &self.disk.aof
-        {
-            self.server.clients[handle].log_end = log.appender.end();
+        if self.feed_unit() {
+            let client = &mut self.server.clients[handle];
+            client.stream_end = self.replication.history.offset();
+            if let Some(log) = &self.disk.aof {
+                client.log_end = log.appender.end();
+            }
         }
     }
 }

@@ -9,11 +9,18 @@
 //!    which is closed when it is further behind than `client-output-buffer-limit` allows.
 //! 3. There are no replicas without a backlog.
 
+mod full_sync;
 pub mod history;
+mod output;
+mod primary;
 
 use super::Executor;
 use crate::observe::replication::BacklogFigures;
+use crate::session::ClientHandle;
+use full_sync::Transfer;
 use history::{History, ID_LEN};
+use indexmap::IndexMap;
+use primary::Replica;
 use std::ops::RangeInclusive;
 use structures::random::Random;
 use structures::shared_log::SharedLog;
@@ -28,6 +35,20 @@ pub(crate) struct Replication {
     /// The backlog has taken another block since its limits were last looked at.
     has_grown: bool,
     random: Random,
+    /// Those attached, in the order in which they came.
+    replicas: IndexMap<ClientHandle, Replica>,
+    /// What others are shown of replicas is not true any more.
+    has_changed: bool,
+    transfer: Option<Transfer>,
+    next_transfer: u64,
+    /// The offset of the snapshot that was begun last for replicas.
+    snapshot_offset: u64,
+    /// The file of the data was written for replicas, and is to be removed.
+    has_sync_file: bool,
+    /// On the monotonic clock, as all times here.
+    without_replicas_since_us: u64,
+    next_cron_us: u64,
+    pinged_us: u64,
 }
 
 impl Replication {
@@ -35,7 +56,22 @@ impl Replication {
     pub fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let history = History::new(draw_id(&mut random));
-        Replication { history, backlog: None, selected: None, has_grown: false, random }
+        Replication {
+            history,
+            backlog: None,
+            selected: None,
+            has_grown: false,
+            random,
+            replicas: IndexMap::new(),
+            has_changed: false,
+            transfer: None,
+            next_transfer: 0,
+            snapshot_offset: 0,
+            has_sync_file: false,
+            without_replicas_since_us: 0,
+            next_cron_us: 0,
+            pinged_us: 0,
+        }
     }
 
     /// An id that no history has had.
@@ -61,6 +97,27 @@ impl Replication {
 
     pub fn remove_backlog(&mut self) {
         self.backlog = None;
+    }
+
+    /// The next command says its database: somebody begins with it.
+    pub fn forget_selected(&mut self) {
+        self.selected = None;
+    }
+
+    /// The database that the stream has selected.
+    pub fn selected(&self) -> Option<usize> {
+        self.selected
+    }
+
+    /// A child's snapshot has been read, and the child's end has yet to be seen.
+    pub fn awaits_child(&self) -> bool {
+        self.transfer.as_ref().is_some_and(Transfer::awaits_child)
+    }
+
+    /// The first byte of the stream that has to be kept for a replica.
+    fn slowest(&self) -> u64 {
+        let positions = self.replicas.values().filter_map(|replica| replica.position);
+        positions.min().unwrap_or(self.history.offset())
     }
 
     /// Numbers of the bytes with which a replica could be sent the rest of the stream.
@@ -128,10 +185,16 @@ impl Executor {
         }
     }
 
+    /// Closes replicas that are too far behind, and gives back what nobody is going to be sent.
     fn limit_backlog(&mut self) {
+        if self.has_replicas() {
+            self.limit_replicas();
+        }
         let kept_bytes = self.server.config.repl_backlog_size_bytes;
+        let slowest = self.replication.slowest();
         if let Some(log) = &mut self.replication.backlog {
-            log.trim_to(log.end().saturating_sub(kept_bytes));
+            // What is left for the next time is freed then.
+            self.replication.has_grown = log.trim_to(slowest.min(log.end().saturating_sub(kept_bytes)));
         }
         self.note_stream();
     }

@@ -6,7 +6,7 @@ use super::persistence::Answer;
 use crate::config::MaxmemoryPolicy;
 use crate::error::ClientError;
 use crate::persist::child::{Child, Purpose};
-use crate::persist::rdb::{Snapshot, write_snapshot};
+use crate::persist::rdb::{PlaceInStream, Snapshot, write_snapshot};
 use crate::sys::child::{CANCEL, Ended};
 use crate::sys::file;
 use std::ffi::OsStr;
@@ -19,6 +19,15 @@ const RETRY_DELAY_US: u64 = 5_000_000;
 
 /// What a client hears when something goes wrong that the log tells more of.
 pub(super) const FAILED: ClientError = ClientError::text("ERR");
+
+/// Where a snapshot goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// The file of the data.
+    File,
+    /// To this process, which reads it as it comes.
+    Pipe,
+}
 
 /// When the data is saved next, and how the last saves went.
 pub(crate) struct Saving {
@@ -70,7 +79,21 @@ impl Executor {
             libraries: self.server.scripts.libraries.codes().map(<[u8]>::to_vec).collect(),
             key_delay_us: config.rdb_key_save_delay_us,
             now_ms: self.server.now.unix_ms(),
+            for_7_2: false,
+            without_data: false,
+            place: self.place_in_stream().filter(|_| !aof_base),
         }
+    }
+
+    /// What a replica goes on from that holds no more than the snapshot.
+    fn place_in_stream(&self) -> Option<PlaceInStream> {
+        let replication = &self.replication;
+        replication.has_backlog().then(|| PlaceInStream {
+            // With none selected, the next command says its own.
+            db_index: replication.selected().unwrap_or(0),
+            id: replication.history.id().to_owned(),
+            offset: replication.history.offset(),
+        })
     }
 
     /// Writes the data to its file; whether that has worked. The log tells why not.
@@ -107,7 +130,7 @@ impl Executor {
     }
 
     pub(super) fn save_on_request(&mut self) -> Answer {
-        if self.child_is(Purpose::Snapshot) {
+        if self.is_snapshot_under_way() {
             return Err(ClientError::text("ERR Background save already in progress"));
         }
         self.server.observed.persistence.saves += 1;
@@ -120,7 +143,7 @@ impl Executor {
         in_transaction: bool,
         reply: &mut ReplyBuffer,
     ) -> Answer {
-        if self.child_is(Purpose::Snapshot) {
+        if self.is_snapshot_under_way() {
             return Err(ClientError::text("ERR Background save already in progress"));
         }
         if self.disk.child.is_none() && !in_transaction {
@@ -144,7 +167,7 @@ impl Executor {
 
     pub(super) fn cancel_save(&mut self, reply: &mut ReplyBuffer) -> Answer {
         match &self.disk.child {
-            Some(child) if child.purpose == Purpose::Snapshot => {
+            Some(child) if matches!(child.purpose, Purpose::Snapshot | Purpose::Sync) => {
                 log::info!("Background saving will be aborted due to user request");
                 child.cancel();
                 reply.simple("Background saving cancelled");
@@ -163,12 +186,45 @@ impl Executor {
         Ok(())
     }
 
+    /// Whether a child writes all data, wherever to.
+    fn is_snapshot_under_way(&self) -> bool {
+        self.child_is(Purpose::Snapshot) || self.child_is(Purpose::Sync)
+    }
+
     /// Starts a child that saves; whether it has started.
     fn save_in_background(&mut self) -> bool {
+        self.start_snapshot(Target::File, self.snapshot(false))
+    }
+
+    /// Has a snapshot of the data as it is now come about while this goes on; whether it has begun. The one place that
+    /// knows how: by a child.
+    pub(super) fn start_snapshot(&mut self, target: Target, snapshot: Snapshot) -> bool {
+        match target {
+            Target::File => self.start_file(snapshot),
+            Target::Pipe => {
+                let db = &self.db;
+                let started = Child::start_streaming(&self.disk.world, |reporter, output| {
+                    let mut keys = 0;
+                    let written = write_snapshot(output, db, &snapshot, &mut |so_far| {
+                        keys = so_far;
+                        reporter.progress(so_far);
+                    });
+                    reporter.tell(keys);
+                    if let Err(error) = &written {
+                        log::warn!("Write error sending the data to replicas: {error}");
+                    }
+                    written.is_ok()
+                });
+                self.child_started(started)
+            }
+        }
+    }
+
+    fn start_file(&mut self, snapshot: Snapshot) -> bool {
         self.server.observed.persistence.saves += 1;
         self.disk.saving.dirty_before = self.db.change_log.dirty;
         self.disk.saving.tried_us = Some(self.server.now.monotonic_us);
-        let (snapshot, target) = (self.snapshot(false), self.rdb_path());
+        let target = self.rdb_path();
         let incremental = self.server.config.rdb_save_incremental_fsync;
         let (db, world) = (&self.db, &self.disk.world);
         let started = Child::start(world, Purpose::Snapshot, temporary_path, |reporter, temporary| {
@@ -204,7 +260,8 @@ impl Executor {
                 log::info!("Background saving terminated with success");
                 let dirty = &mut self.db.change_log.dirty;
                 *dirty = dirty.saturating_sub(self.disk.saving.dirty_before);
-                return self.note_saved();
+                self.note_saved();
+                return self.snapshot_ended(true);
             }
             Ended::Exited(_) => {
                 log::warn!("Background saving error");
@@ -216,6 +273,7 @@ impl Executor {
             }
         }
         child.remove_temporary();
+        self.snapshot_ended(false);
     }
 
     pub(super) fn save_if_due(&mut self) {
@@ -244,12 +302,11 @@ impl Executor {
 
     /// All data has been removed by a client: what is being saved is not worth it, and the file is to be empty too.
     pub(super) fn all_flushed(&mut self) {
-        if self.child_is(Purpose::Snapshot)
+        if self.is_snapshot_under_way()
             && let Some(child) = self.disk.child.take()
         {
             log::info!("There is a child saving an .rdb. Killing it!");
-            child.end();
-            self.server.observed.persistence.save_started_s = None;
+            self.snapshot_killed(child);
         }
         if !self.server.config.save.is_empty() {
             let dirty = self.db.change_log.dirty;

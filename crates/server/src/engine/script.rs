@@ -388,7 +388,7 @@ impl Caller for Executor {
             reply.error("ERR the command's reply is too large for a script");
         }
         assert!(
-            matches!(next, Next::Reply | Next::NoReply | Next::Persist(_)),
+            matches!(next, Next::Reply | Next::NoReply | Next::Persist(_) | Next::Replicate(_)),
             "nothing waits inside a script"
         );
         self.stopwatch_ns >= self.script_turn.due_ns

@@ -13,7 +13,9 @@ impl Executor {
         }
         if let Some(child) = self.disk.child.take() {
             match child.purpose {
-                Purpose::Snapshot => log::warn!("There is a child saving an .rdb. Killing it!"),
+                Purpose::Snapshot | Purpose::Sync => {
+                    log::warn!("There is a child saving an .rdb. Killing it!")
+                }
                 Purpose::LogBase => log::warn!("There is a child rewriting the AOF. Killing it!"),
             }
             child.end();

@@ -80,7 +80,7 @@ impl Executor {
         while let Some((id, args)) = run.transaction.queued.get(run.next) {
             run.next += 1;
             match self.call(handle, *id, args.view(), reply, origin) {
-                Next::Reply | Next::NoReply | Next::Persist(_) => {}
+                Next::Reply | Next::NoReply | Next::Persist(_) | Next::Replicate(_) => {}
                 Next::RunScript(call) => {
                     let end = self.run_script(handle, *id, args.view(), call, reply);
                     if end == ScriptEnd::Suspended {

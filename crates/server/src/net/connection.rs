@@ -8,9 +8,9 @@ use std::io::IoSlice;
 use wire::reply::Output;
 
 /// Bytes written to one connection in one turn.
-const WRITE_BYTES_MAX: usize = 1 << 20;
+pub(super) const WRITE_BYTES_MAX: usize = 1 << 20;
 /// Runs of bytes that one call writes: the headers and contents of so many large values, halved.
-const WRITE_RUNS_MAX: usize = 64;
+pub(super) const WRITE_RUNS_MAX: usize = 64;
 /// Unread bytes thrown away before closing, so that the kernel does not throw away our last reply instead.
 const DISCARDED_BYTES_MAX: usize = 256 * 1024;
 

@@ -39,6 +39,8 @@ pub struct EventLoop {
     pub(super) threads: Threads,
     pub(super) balance: Balance,
     pub(super) clients_cron: ClientsCron,
+    /// Which child's pipe is watched.
+    pub(super) watched_pipe: Option<u64>,
     signals: StopSignals,
     /// A signal that has come and has not been followed yet.
     stop_wanted: Option<StopSignal>,
@@ -111,6 +113,7 @@ impl EventLoop {
             threads,
             balance: Balance::default(),
             clients_cron: ClientsCron::default(),
+            watched_pipe: None,
             signals,
             stop_wanted: None,
             ready: Vec::new(),
@@ -175,6 +178,7 @@ impl EventLoop {
                 Token::Signal => self.stop_wanted = self.signals.requested().or(self.stop_wanted),
                 // The tick takes what was delivered.
                 Token::Waker => {}
+                Token::SyncPipe => self.executor.read_sync_pipe(),
                 Token::Listener(index) => self.accept(index as usize),
                 Token::Connection(handle) => self.serve(handle, event),
             }
@@ -191,8 +195,10 @@ impl EventLoop {
         let goes_on = self.process_requests();
         self.inform_threads();
         self.flush();
+        self.watch_sync_pipe();
         self.executor.evict_clients();
         self.close_clients_asap();
+        self.executor.note_replicas();
         self.balance_if_due();
         self.threads.announce();
         if let Err(error) = self.watch_listeners() {
@@ -396,6 +402,9 @@ impl EventLoop {
         self.finished = finished;
         let mut touched = std::mem::take(&mut self.touched);
         touched.append(&mut self.executor.server.clients.with_output);
+        if self.executor.has_replicas() {
+            touched.extend(self.executor.replicas_with_output());
+        }
         for &handle in &touched {
             self.write(handle);
         }
@@ -407,6 +416,9 @@ impl EventLoop {
         // It may be gone, and its place another's, since something was written to it.
         let connection = match occupied(&mut self.connections, handle).and_then(Option::as_mut) {
             Some(ClientConnection::Local(connection)) => connection,
+            Some(ClientConnection::Remote(_)) if self.executor.server.clients[handle].is_replica => {
+                return self.bring_here(handle);
+            }
             Some(ClientConnection::Remote(_)) => return self.send_output(handle),
             None => return,
         };
@@ -428,15 +440,19 @@ impl EventLoop {
                 return self.close(handle);
             }
         }
+        if self.executor.server.clients[handle].is_replica && !self.write_to_replica(handle) {
+            return self.close(handle);
+        }
         self.after_write(handle);
     }
 
     /// Goes on where the socket has taken all, and waits where it has not.
     fn after_write(&mut self, handle: ClientHandle) {
         let client = &mut self.executor.server.clients[handle];
-        let all_sent = client.output.is_empty();
-        if all_sent {
-            let closes = client.close_after_reply;
+        let (output_sent, is_replica) = (client.output.is_empty(), client.is_replica);
+        let all_sent = output_sent && !(is_replica && self.executor.has_output_for_replica(handle));
+        if output_sent {
+            let closes = self.executor.server.clients[handle].close_after_reply;
             self.executor.server.clients.output_written(handle);
             if closes {
                 return self.finish(handle);

@@ -21,6 +21,8 @@ pub enum Token {
     Signal,
     /// Another thread has sent something.
     Waker,
+    /// A child has written for replicas.
+    SyncPipe,
 }
 
 /// A handle leaves this bit free.
@@ -33,6 +35,7 @@ impl Token {
             Token::Listener(index) => NOT_CONNECTION | 1 << 32 | index as u64,
             Token::Signal => NOT_CONNECTION | 2 << 32,
             Token::Waker => NOT_CONNECTION | 3 << 32,
+            Token::SyncPipe => NOT_CONNECTION | 4 << 32,
         }
     }
 
@@ -43,7 +46,8 @@ impl Token {
         match (data & !NOT_CONNECTION) >> 32 {
             1 => Token::Listener(data as u32),
             2 => Token::Signal,
-            _ => Token::Waker,
+            3 => Token::Waker,
+            _ => Token::SyncPipe,
         }
     }
 }
@@ -138,7 +142,7 @@ mod tests {
     fn tokens_survive_the_kernel() {
         let handles = [0, u64::from(u32::MAX), u64::MAX >> 1].map(ClientHandle::from_bits);
         let tokens = handles.map(Token::Connection).into_iter().chain([Token::Listener(3)]);
-        for token in tokens.chain([Token::Signal, Token::Waker]) {
+        for token in tokens.chain([Token::Signal, Token::Waker, Token::SyncPipe]) {
             assert_eq!(Token::unpack(token.pack()), token);
         }
     }

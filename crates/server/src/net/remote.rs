@@ -248,7 +248,9 @@ impl EventLoop {
         if client.close_asap {
             return self.executor.disconnect(handle);
         }
+        let is_replica = client.is_replica;
         let thread = match remote.moves_to {
+            _ if is_replica => 0,
             Some(Destination::Thread(thread)) if self.threads.is_open(thread) => thread,
             _ => self.emptiest_thread(),
         };
@@ -291,6 +293,11 @@ impl EventLoop {
             }
             None => {}
         }
+    }
+
+    /// A client that has become a replica is sent what this thread has.
+    pub(super) fn bring_here(&mut self, handle: ClientHandle) {
+        self.move_to(handle, 0);
     }
 
     /// Tells threads what the configuration says that they need to know.
@@ -362,7 +369,8 @@ impl EventLoop {
         let idle_us = self.executor.server.now.monotonic_us - client.last_interaction.monotonic_us;
         let is_idle = idle_us > ACTIVE_US || client.is_closing();
         match self.connections.get(index)?.as_ref()? {
-            _ if is_idle => None,
+            // Replicas stay with the thread that has what they are sent.
+            _ if is_idle || client.is_replica => None,
             ClientConnection::Local(_) => Some((handle, 0)),
             ClientConnection::Remote(remote) => remote.moves_to.is_none().then_some((handle, remote.thread)),
         }

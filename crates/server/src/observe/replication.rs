@@ -12,6 +12,48 @@ pub struct Replication {
     pub backlog: Option<BacklogFigures>,
     /// Held for the backlog and for replicas that are behind.
     pub buffer_bytes: u64,
+    /// In the order in which they came.
+    pub replicas: Vec<ReplicaFigures>,
+}
+
+/// Another server that is sent the stream, or will be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicaFigures {
+    pub address: String,
+    pub port: i64,
+    pub state: ReplicaState,
+    pub acknowledged: u64,
+    /// When it last acknowledged anything, on the monotonic clock.
+    pub heard_us: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplicaState {
+    WaitsForSnapshot,
+    TakesFile,
+    Online,
+}
+
+impl ReplicaState {
+    /// As INFO shows it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ReplicaState::WaitsForSnapshot => "wait_bgsave",
+            ReplicaState::TakesFile => "send_bulk",
+            ReplicaState::Online => "online",
+        }
+    }
+}
+
+impl ReplicaFigures {
+    pub fn is_online(&self) -> bool {
+        self.state == ReplicaState::Online
+    }
+
+    /// Seconds since it was last heard of; 0 before it could be.
+    pub fn lag_s(&self, now_us: u64) -> u64 {
+        if self.is_online() { now_us.saturating_sub(self.heard_us) / 1_000_000 } else { 0 }
+    }
 }
 
 /// The last bytes of the stream.

@@ -79,6 +79,13 @@ pub struct Statistics {
     pub query_buffer_limit_disconnections: u64,
     pub output_buffer_limit_disconnections: u64,
     pub denied_authentications: u64,
+    /// Replicas that were sent all data.
+    pub full_syncs: u64,
+    /// Replicas that went on from where they were, and those that could not.
+    pub partial_syncs: u64,
+    pub partial_syncs_refused: u64,
+    /// Sent to replicas beside replies.
+    pub replication_output_bytes: u64,
 }
 
 impl Statistics {

@@ -22,7 +22,12 @@ pub enum Purpose {
     Snapshot,
     /// The base of the append-only file.
     LogBase,
+    /// What replicas are sent as it is written.
+    Sync,
 }
+
+/// Where what a child writes for this process comes out.
+pub type Output = File;
 
 pub struct Child {
     pub process: i32,
@@ -30,6 +35,8 @@ pub struct Child {
     /// What it writes before it is renamed; removed if the child fails.
     pub temporary: PathBuf,
     pub fork_duration: Duration,
+    /// What a child that writes for this process has written; the reader takes it. Reading does not block.
+    pub output: Option<Output>,
     world: World,
     /// None in a simulation.
     reports: Option<File>,
@@ -41,6 +48,8 @@ pub struct Reporter {
     reported: Instant,
 }
 
+/// Written by a child ahead of who reads it.
+const OUTPUT_PIPE_BYTES: usize = 1 << 20;
 const REPORT_BYTES: usize = 16;
 const REPORT_PERIOD: Duration = Duration::from_secs(1);
 
@@ -81,24 +90,58 @@ impl Child {
         if let World::Simulated(simulation) = world {
             return Child::simulate(simulation, purpose, temporary, work);
         }
+        Child::fork(world, purpose, None, temporary, |reporter, temporary, _| work(reporter, temporary))
+    }
+
+    /// As [`Child::start`], of a child that writes to this process and to no file.
+    pub fn start_streaming(
+        world: &World,
+        work: impl FnOnce(&mut Reporter, File) -> bool,
+    ) -> io::Result<Child> {
+        if matches!(world, World::Simulated(_)) {
+            return Err(io::Error::from(io::ErrorKind::Unsupported));
+        }
+        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
+        rustix::io::ioctl_fionbio(&reader, true)?;
+        // A system that allows no more does with less.
+        let _ = rustix::pipe::fcntl_setpipe_size(&reader, OUTPUT_PIPE_BYTES);
+        let no_file = |_| PathBuf::new();
+        let mut child =
+            Child::fork(world, Purpose::Sync, Some(File::from(writer)), no_file, |reporter, _, output| {
+                output.is_some_and(|output| work(reporter, output))
+            })?;
+        child.output = Some(File::from(reader));
+        Ok(child)
+    }
+
+    /// `output` is what the child writes to, and nothing of it stays here.
+    fn fork(
+        world: &World,
+        purpose: Purpose,
+        output: Option<File>,
+        temporary: impl Fn(u32) -> PathBuf,
+        work: impl FnOnce(&mut Reporter, PathBuf, Option<File>) -> bool,
+    ) -> io::Result<Child> {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let (reports, pipe) = (File::from(reader), File::from(writer));
         let started = Instant::now();
         let log = server_log::file_descriptor();
-        let kept: Vec<i32> = log.into_iter().chain([pipe.as_raw_fd()]).collect();
+        let output_fd = output.as_ref().map(File::as_raw_fd);
+        let kept: Vec<i32> = log.into_iter().chain([pipe.as_raw_fd()]).chain(output_fd).collect();
         match child::fork(&kept)? {
             Side::Parent { child: process } => Ok(Child {
                 process,
                 purpose,
                 temporary: temporary(process as u32),
                 fork_duration: started.elapsed(),
+                output: None,
                 world: world.clone(),
                 reports: Some(reports),
             }),
             Side::Child => {
                 server_log::become_child();
                 let mut reporter = Reporter { pipe: Some(pipe), reported: Instant::now() };
-                let done = work(&mut reporter, temporary(std::process::id()));
+                let done = work(&mut reporter, temporary(std::process::id()), output);
                 child::exit(i32::from(!done))
             }
         }
@@ -116,7 +159,15 @@ impl Child {
         let done = work(&mut Reporter { pipe: None, reported: Instant::now() }, temporary.clone());
         simulation.child_done(process, done);
         let world = World::Simulated(Arc::clone(simulation));
-        Ok(Child { process, purpose, temporary, fork_duration: Duration::ZERO, world, reports: None })
+        Ok(Child {
+            process,
+            purpose,
+            temporary,
+            fork_duration: Duration::ZERO,
+            output: None,
+            world,
+            reports: None,
+        })
     }
 
     /// Reads what the child has reported.

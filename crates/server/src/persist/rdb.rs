@@ -9,4 +9,4 @@ pub mod load;
 pub mod save;
 
 pub use load::{LoadError, Loader, Observer, Reason};
-pub use save::{Snapshot, write_snapshot};
+pub use save::{PlaceInStream, Snapshot, write_snapshot};

@@ -32,14 +32,14 @@ impl Server {
         if matches!(blocked.on, BlockedOn::Pause | BlockedOn::Loading) {
             return false;
         }
-        let (timeout_reply, synced) = (blocked.timeout_reply, self.durability.is_synced(client.log_end));
+        let (timeout_reply, acknowledged) = (blocked.timeout_reply, self.acknowledged_by(handle));
         self.note_given_up(handle, with_error);
         if with_error {
             let line = ClientError::UnblockedByClient.to_string();
             self.observed.statistics.count_error(&line);
             self.wake(handle, |reply| reply.error(&line));
         } else {
-            self.wake(handle, |reply| timeout_reply.write(synced, reply));
+            self.wake(handle, |reply| timeout_reply.write(acknowledged, reply));
         }
         true
     }

@@ -3,6 +3,7 @@
 use super::clients::{ClientHandle, Clients};
 use crate::command::args::OwnedArgs;
 use crate::command::registry::CommandId;
+use crate::server::Acknowledgements;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// What a blocked command waits for.
@@ -10,10 +11,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 pub enum BlockedOn {
     /// A change to any of these keys of the client's database: the command then runs again.
     Keys { db_index: usize, keys: Vec<Box<[u8]>> },
-    /// Acknowledgements of replicas, of which there are none (WAIT, WAITAOF): only the timeout ends it.
-    Acknowledgement,
-    /// That the append-only file is on disk up to the client's last change (WAITAOF).
-    Sync,
+    /// That so many replicas have the client's last change (WAIT), or have it on disk (WAITAOF); and, if `local`, that the
+    /// append-only file is on disk up to there.
+    Acknowledgement { local: bool, replicas: i64, on_disk: bool },
     /// The end of CLIENT PAUSE: the command then runs.
     Pause,
     /// The end of what DEBUG LOADAOF has begun.
@@ -25,22 +25,23 @@ pub enum BlockedOn {
 pub enum TimeoutReply {
     Null,
     NullArray,
-    Integer(i64),
-    /// WAITAOF's: whether the append-only file is on disk by then, and no replicas.
-    Synced,
+    /// WAIT's: how many replicas have the client's last change by then.
+    Replicas,
+    /// WAITAOF's: whether the append-only file is on disk by then, and how many replicas' files are.
+    OnDisk,
 }
 
 impl TimeoutReply {
-    /// `synced`: the append-only file is on disk up to the client's last change.
-    pub fn write(self, synced: bool, reply: &mut wire::reply::ReplyBuffer) {
+    /// `acknowledged`: who has the client's last change.
+    pub fn write(self, acknowledged: Acknowledgements, reply: &mut wire::reply::ReplyBuffer) {
         match self {
             TimeoutReply::Null => reply.null(),
             TimeoutReply::NullArray => reply.null_array(),
-            TimeoutReply::Integer(n) => reply.integer(n),
-            TimeoutReply::Synced => {
+            TimeoutReply::Replicas => reply.integer(acknowledged.replicas as i64),
+            TimeoutReply::OnDisk => {
                 reply.array(2);
-                reply.integer(synced.into());
-                reply.integer(0);
+                reply.integer(acknowledged.local.into());
+                reply.integer(acknowledged.replicas_on_disk as i64);
             }
         }
     }
@@ -75,7 +76,7 @@ impl Blocked {
     pub fn memory_bytes(&self) -> usize {
         let keys = match &self.on {
             BlockedOn::Keys { keys, .. } => keys.iter().map(|key| key.len() + WAITING_BYTES).sum(),
-            BlockedOn::Acknowledgement | BlockedOn::Sync | BlockedOn::Pause | BlockedOn::Loading => 0,
+            BlockedOn::Acknowledgement { .. } | BlockedOn::Pause | BlockedOn::Loading => 0,
         };
         size_of::<Self>() + self.args.memory_bytes() + keys
     }
@@ -121,7 +122,9 @@ pub struct BlockedTable {
     keys: usize,
     deadlines: BTreeSet<(u64, ClientHandle)>,
     paused: BTreeMap<Arrival, ClientHandle>,
-    for_sync: BTreeMap<Arrival, ClientHandle>,
+    for_acknowledgement: BTreeMap<Arrival, ClientHandle>,
+    /// How many of them wait for the append-only file here.
+    for_own_file: usize,
     count: usize,
     last_arrival: Arrival,
     /// Keys that changed and have waiters, in order of change.
@@ -134,9 +137,14 @@ impl BlockedTable {
         self.count
     }
 
-    /// Those who wait for the append-only file, in order of arrival.
-    pub fn for_sync(&self) -> impl ExactSizeIterator<Item = ClientHandle> + '_ {
-        self.for_sync.values().copied()
+    /// Those who wait for replicas or for the append-only file, in order of arrival.
+    pub fn for_acknowledgement(&self) -> impl ExactSizeIterator<Item = ClientHandle> + '_ {
+        self.for_acknowledgement.values().copied()
+    }
+
+    /// Whether anybody waits for the append-only file.
+    pub fn wait_for_own_file(&self) -> bool {
+        self.for_own_file > 0
     }
 
     /// How many clients wait until a set time.
@@ -177,9 +185,10 @@ impl BlockedTable {
                     self.join_queue(*db_index, key, handle, &blocked);
                 }
             }
-            BlockedOn::Acknowledgement | BlockedOn::Loading => {}
-            BlockedOn::Sync => {
-                self.for_sync.insert(blocked.arrival, handle);
+            BlockedOn::Loading => {}
+            BlockedOn::Acknowledgement { local, .. } => {
+                self.for_acknowledgement.insert(blocked.arrival, handle);
+                self.for_own_file += usize::from(*local);
             }
             BlockedOn::Pause => {
                 self.paused.insert(blocked.arrival, handle);
@@ -214,9 +223,10 @@ impl BlockedTable {
                     self.leave_queue(*db_index, key, blocked.arrival);
                 }
             }
-            BlockedOn::Acknowledgement | BlockedOn::Loading => {}
-            BlockedOn::Sync => {
-                self.for_sync.remove(&blocked.arrival);
+            BlockedOn::Loading => {}
+            BlockedOn::Acknowledgement { local, .. } => {
+                self.for_acknowledgement.remove(&blocked.arrival);
+                self.for_own_file -= usize::from(*local);
             }
             BlockedOn::Pause => {
                 self.paused.remove(&blocked.arrival);

@@ -183,6 +183,27 @@ pub struct Unsent {
     pub chunk_bytes: usize,
 }
 
+/// What a replica has said of itself (REPLCONF), before it asks to be sent anything.
+#[derive(Clone, Debug, Default)]
+pub struct ReplicaProfile {
+    /// Where it listens itself; 0: it has not said.
+    pub listening_port: i64,
+    /// By which others are to know it, in place of the one that its connection comes from.
+    pub address: Option<String>,
+    /// It finds the end of a snapshot whose length nobody knows beforehand.
+    pub finds_end_mark: bool,
+    /// It takes a new id for the history that it goes on with.
+    pub takes_new_ids: bool,
+    /// 0x090102 is 9.1.2; 0: it has not said.
+    pub version: u32,
+    /// It wants no stream behind the snapshot.
+    pub wants_snapshot_only: bool,
+    pub without_data: bool,
+    pub without_functions: bool,
+    /// It came with SYNC: it acknowledges nothing, and is told neither id nor offset.
+    pub came_with_sync: bool,
+}
+
 #[derive(Debug)]
 pub struct Client {
     pub id: ClientId,
@@ -221,6 +242,9 @@ pub struct Client {
     pub blocked: Option<Box<Blocked>>,
 
     pub is_monitor: bool,
+    /// It is sent the stream of changes, or waits for that: it is answered nothing.
+    pub is_replica: bool,
+    pub replica: Option<Box<ReplicaProfile>>,
     pub no_evict: bool,
     pub no_touch: bool,
     /// Would be content with a replica's data (READONLY).
@@ -237,6 +261,8 @@ pub struct Client {
     pub commands_total: u64,
     /// Where its last change ends in the append-only file: the bytes of all that has been appended by then.
     pub log_end: u64,
+    /// And in the stream that replicas are sent.
+    pub stream_end: u64,
     /// Its memory as it is counted in [`super::Clients::memory_bytes`].
     pub counted_bytes: usize,
 }
@@ -276,6 +302,8 @@ impl Client {
             tracking: None,
             blocked: None,
             is_monitor: false,
+            is_replica: false,
+            replica: None,
             no_evict: false,
             no_touch: false,
             reads_replicas: false,
@@ -287,6 +315,7 @@ impl Client {
             last_command: None,
             commands_total: 0,
             log_end: 0,
+            stream_end: 0,
             counted_bytes: 0,
         }
     }
@@ -301,7 +330,11 @@ impl Client {
     }
 
     pub fn output_class(&self) -> OutputClass {
-        if self.subscriptions.is_empty() { OutputClass::Normal } else { OutputClass::PubSub }
+        match self.subscriptions.is_empty() {
+            _ if self.is_replica => OutputClass::Replica,
+            true => OutputClass::Normal,
+            false => OutputClass::PubSub,
+        }
     }
 
     /// Whether it will hear no more than what it has been answered.

@@ -131,7 +131,9 @@ impl Clients {
     /// As [`Self::count_memory`], with what a client holds that is lent out while it runs a command.
     pub fn count_memory_with(&mut self, handle: ClientHandle, lent_bytes: usize) {
         let Some(client) = find(&mut self.places, handle) else { return };
-        let bytes = if client.close_asap { 0 } else { client.memory_bytes() + lent_bytes };
+        // What replicas hold has limits of its own.
+        let counts = !client.close_asap && !client.is_replica;
+        let bytes = if counts { client.memory_bytes() + lent_bytes } else { 0 };
         self.memory_bytes = self.memory_bytes - client.counted_bytes + bytes;
         client.counted_bytes = bytes;
     }

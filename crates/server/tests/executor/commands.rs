@@ -20,8 +20,10 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("memory|malloc-stats", "as above"),
     ("migrate", "waits for the network"),
     ("pfselftest", "takes long"),
+    ("psync", "forks"),
     ("save", "DEBUG RELOAD does so"),
     ("shutdown", "ends the process"),
+    ("sync", "forks"),
 ];
 
 /// How often commands come that need another than the common weight.

@@ -222,14 +222,18 @@ impl Condition<'_> {
 }
 
 fn type_of(client: &Client) -> &'static str {
-    if client.subscriptions.is_empty() { "normal" } else { "pubsub" }
+    match client.subscriptions.is_empty() {
+        _ if client.is_replica => "replica",
+        true => "normal",
+        false => "pubsub",
+    }
 }
 
 fn has_flags(client: &Client, criteria: &[u8]) -> bool {
     let flags = line::flags(client);
     criteria.iter().all(|&letter| match letter {
         // A monitor is a replica of sorts.
-        b'S' => client.is_monitor,
+        b'S' => client.is_monitor || client.is_replica,
         _ => flags.as_bytes().contains(&letter),
     })
 }

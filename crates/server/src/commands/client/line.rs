@@ -10,6 +10,7 @@ pub fn flags(client: &Client) -> String {
     let tracking = client.tracking.as_deref();
     let letters = [
         ('O', client.is_monitor),
+        ('S', client.is_replica),
         ('P', !client.subscriptions.is_empty()),
         ('x', client.transaction.is_some()),
         ('b', client.blocked.is_some()),

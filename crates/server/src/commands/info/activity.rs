@@ -149,9 +149,9 @@ fn traffic(sources: &Sources<'_>, lines: &mut Lines) {
         ("total_commands_processed", statistics.commands_processed),
         ("instantaneous_ops_per_sec", rates.commands.mean()),
         ("total_net_input_bytes", statistics.input_bytes),
-        ("total_net_output_bytes", statistics.output_bytes),
+        ("total_net_output_bytes", statistics.output_bytes + statistics.replication_output_bytes),
         ("total_net_repl_input_bytes", 0),
-        ("total_net_repl_output_bytes", 0),
+        ("total_net_repl_output_bytes", statistics.replication_output_bytes),
         ("total_net_cluster_slot_import_bytes", 0),
         ("total_net_cluster_slot_export_bytes", 0),
     ]);
@@ -161,9 +161,9 @@ fn traffic(sources: &Sources<'_>, lines: &mut Lines) {
     lines.field("instantaneous_output_repl_kbps", "0.00");
     lines.fields(&[
         ("rejected_connections", statistics.connections_rejected),
-        ("sync_full", 0),
-        ("sync_partial_ok", 0),
-        ("sync_partial_err", 0),
+        ("sync_full", statistics.full_syncs),
+        ("sync_partial_ok", statistics.partial_syncs),
+        ("sync_partial_err", statistics.partial_syncs_refused),
     ]);
 }
 
@@ -246,17 +246,30 @@ fn loops(sources: &Sources<'_>, lines: &mut Lines) {
     ]);
 }
 
-/// A primary without replicas.
+/// A primary, and its replicas.
 pub(super) fn replication(sources: &mut Sources<'_>, lines: &mut Lines) {
     let server = &*sources.server;
     lines.field("role", "master");
-    lines.field("connected_slaves", 0);
+    let figures = &server.observed.replication;
+    lines.field("connected_slaves", figures.replicas.len());
     if server.config.min_replicas_to_write > 0 && server.config.min_replicas_max_lag_seconds > 0 {
-        lines.field("min_slaves_good_slaves", 0);
+        lines.field("min_slaves_good_slaves", server.replicas.good);
+    }
+    for (index, replica) in figures.replicas.iter().enumerate() {
+        lines.field(
+            &format!("slave{index}"),
+            format_args!(
+                "ip={},port={},state={},offset={},lag={},type=replica",
+                replica.address,
+                replica.port,
+                replica.state.name(),
+                replica.acknowledged,
+                replica.lag_s(server.now.monotonic_us)
+            ),
+        );
     }
     lines.field("replicas_waiting_psync", 0);
     lines.field("master_failover_state", "no-failover");
-    let figures = &server.observed.replication;
     let (second_id, first_other) = match &figures.second_id {
         Some((id, first_other)) => (id.clone(), *first_other as i64),
         None => ("0".repeat(40), -1),

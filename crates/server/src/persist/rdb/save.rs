@@ -6,7 +6,7 @@ use crate::db::{Db, Object};
 use std::io::{self, Write};
 use std::time::Duration;
 use structures::key_table::EntryRef;
-use wire::rdb::{VERSION, Writer, opcode};
+use wire::rdb::{VERSION, Writer, kind, opcode};
 
 /// What is written beside the data, and how.
 #[derive(Clone, Debug, Default)]
@@ -28,7 +28,27 @@ pub struct Snapshot {
     /// A pause after each key, for tests; negative for one key in so many, a microsecond.
     pub key_delay_us: i32,
     pub now_ms: i64,
+    /// In the form that servers read which know no expiry of hash fields.
+    pub for_7_2: bool,
+    /// Only libraries are written.
+    pub without_data: bool,
+    pub place: Option<PlaceInStream>,
 }
+
+/// How far the stream of changes is that the data is the outcome of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlaceInStream {
+    /// The database that the stream has selected.
+    pub db_index: usize,
+    pub id: String,
+    pub offset: u64,
+}
+
+/// Of the form that is written for releases before 9.0.
+pub const VERSION_OF_7_2: u16 = 11;
+
+/// The newest type of value that there is in it.
+const KIND_MAX_OF_7_2: u8 = kind::STREAM_LISTPACKS_3;
 
 /// Keys between two calls of `progress`.
 const KEYS_PER_PROGRESS: u64 = 1024;
@@ -41,14 +61,23 @@ pub fn write_snapshot<W: Write>(
     progress: &mut dyn FnMut(u64),
 ) -> io::Result<W> {
     let mut writer = Writer::new(sink, snapshot.compresses, snapshot.checksummed);
-    writer.raw(format!("VALKEY{VERSION:03}").as_bytes())?;
-    let about: [(&str, String); 5] = [
+    let magic = match snapshot.for_7_2 {
+        true => format!("REDIS{VERSION_OF_7_2:04}"),
+        false => format!("VALKEY{VERSION:03}"),
+    };
+    writer.raw(magic.as_bytes())?;
+    let mut about = vec![
         ("valkey-ver", snapshot.release.to_owned()),
         ("redis-bits", usize::BITS.to_string()),
         ("ctime", snapshot.created_s.to_string()),
         ("used-mem", snapshot.used_memory_bytes.to_string()),
-        ("aof-base", u8::from(snapshot.aof_base).to_string()),
     ];
+    if let Some(place) = &snapshot.place {
+        about.push(("repl-stream-db", place.db_index.to_string()));
+        about.push(("repl-id", place.id.clone()));
+        about.push(("repl-offset", place.offset.to_string()));
+    }
+    about.push(("aof-base", u8::from(snapshot.aof_base).to_string()));
     for (name, value) in about {
         writer.byte(opcode::AUX)?;
         writer.string(name.as_bytes())?;
@@ -59,7 +88,8 @@ pub fn write_snapshot<W: Write>(
         writer.string(library)?;
     }
     let mut keys = 0;
-    for index in 0..db.database_count() {
+    let databases = if snapshot.without_data { 0 } else { db.database_count() };
+    for index in 0..databases {
         write_database(&mut writer, db, index, snapshot, &mut keys, progress)?;
     }
     writer.byte(opcode::EOF)?;
@@ -85,7 +115,7 @@ fn write_database<W: Write>(
     writer.length(table.len() as u64)?;
     writer.length(table.expiring_len() as u64)?;
     for entry in table.iter() {
-        write_key(writer, db, entry, snapshot)?;
+        write_key(writer, db, index, entry, snapshot)?;
         pause(snapshot.key_delay_us, *keys);
         *keys += 1;
         if keys.is_multiple_of(KEYS_PER_PROGRESS) {
@@ -98,6 +128,7 @@ fn write_database<W: Write>(
 fn write_key<W: Write>(
     writer: &mut Writer<W>,
     db: &Db,
+    db_index: usize,
     entry: EntryRef<'_, Object>,
     snapshot: &Snapshot,
 ) -> io::Result<()> {
@@ -114,7 +145,12 @@ fn write_key<W: Write>(
         writer.raw(&[opcode::FREQUENCY, frequency.min(255) as u8])?;
     }
     let value = Value::new(entry);
-    writer.byte(kind_of(&value))?;
+    let kind = kind_of(&value);
+    if snapshot.for_7_2 && kind > KIND_MAX_OF_7_2 {
+        log::warn!("Can't store key (db {db_index}) in RDB version {VERSION_OF_7_2}");
+        return Err(io::Error::other("a value that this version of the format has no form for"));
+    }
+    writer.byte(kind)?;
     writer.string(entry.key())?;
     write_value(writer, &value)
 }

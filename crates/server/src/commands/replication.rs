@@ -1,0 +1,258 @@
+//! Copies on other servers: what a replica says to its primary (REPLCONF, PSYNC, SYNC), ROLE, and waiting for replicas
+//! (WAIT, WAITAOF).
+
+use super::timeout::milliseconds;
+use crate::command::flag::{
+    ADMIN, ALLOW_BUSY, BLOCKING, FAST, LOADING, NO_ASYNC_LOADING, NO_MULTI, NO_SCRIPT, STALE,
+};
+use crate::command::{Args, Command, Context, Group, Next, Outcome};
+use crate::error::{ClientError, NO_LOG_TO_WAIT_FOR, quoted};
+use crate::server::{Point, ReplicationRequest};
+use crate::session::client::ReplicaProfile;
+use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
+use wire::request::split_args;
+
+pub const COMMANDS: &[Command] = &[
+    Command::new("psync", -3, Group::Server, psync)
+        .flags(NO_ASYNC_LOADING | ADMIN | NO_MULTI | NO_SCRIPT)
+        .since("2.8.0", "")
+        .doc(
+            "Makes the connection a replica's, which goes on from where it was if that can be.",
+            "replicationid offset:integer",
+        ),
+    Command::new("replconf", -1, Group::Server, replconf)
+        .flags(ADMIN | NO_SCRIPT | LOADING | STALE | ALLOW_BUSY)
+        .since("3.0.0", "O(1)")
+        .internal()
+        .doc("Tells a primary what there is to know of its replica.", ""),
+    Command::new("role", 1, Group::Server, role)
+        .flags(NO_SCRIPT | LOADING | STALE | FAST)
+        .categories(&["admin", "dangerous"])
+        .since("2.8.12", "O(1)")
+        .doc("Answers what the server is in replication, and with whom.", ""),
+    Command::new("sync", 1, Group::Server, sync)
+        .flags(NO_ASYNC_LOADING | ADMIN | NO_MULTI | NO_SCRIPT)
+        .since("1.0.0", "")
+        .doc("Makes the connection a replica's, which is sent all data.", ""),
+    Command::new("wait", 3, Group::Generic, wait)
+        .flags(BLOCKING)
+        .categories(&["connection"])
+        .outside_category()
+        .since("3.0.0", "O(1)")
+        .doc(
+            "Waits until replicas have acknowledged all writes of the connection.",
+            "numreplicas timeout:integer",
+        )
+        .tips(&["request_policy:all_shards", "response_policy:agg_min"]),
+    Command::new("waitaof", 4, Group::Generic, waitaof)
+        .flags(BLOCKING)
+        .categories(&["connection"])
+        .outside_category()
+        .since("7.2.0", "O(1)")
+        .doc(
+            "Waits until all writes of the connection are on disk, here and on replicas.",
+            "numlocal numreplicas timeout:integer",
+        )
+        .tips(&["request_policy:all_shards", "response_policy:agg_min"]),
+];
+
+/// A replica's address is no longer than a host's name may be.
+const ADDRESS_LEN_MAX: usize = 255;
+
+fn sync(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    ctx.next = Next::Replicate(ReplicationRequest::Synchronize { from: None });
+    Ok(())
+}
+
+fn psync(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let takes_over = args.len() > 3 && args.is(3, "failover");
+    let from = Point { id: args.at(1).to_vec(), next: wire::number::parse_i64(args.at(2)), takes_over };
+    ctx.next = Next::Replicate(ReplicationRequest::Synchronize { from: Some(from) });
+    Ok(())
+}
+
+fn replconf(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if args.len().is_multiple_of(2) {
+        return Err(ClientError::Syntax);
+    }
+    for at in (1..args.len()).step_by(2) {
+        if args.is(at, "ack") {
+            return acknowledge(ctx, args.from(at));
+        }
+        if args.is(at, "getack") {
+            // A primary is asked for nothing.
+            ctx.next = Next::NoReply;
+            return Ok(());
+        }
+        configure(ctx, args, at)?;
+    }
+    ctx.reply.ok();
+    Ok(())
+}
+
+/// `ACK offset [FACK offset]`: never answered, whatever is wrong with it.
+fn acknowledge(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    ctx.next = Next::NoReply;
+    let number = |at: usize| wire::number::parse_i64(args.at(at));
+    let (true, Some(stream)) = (ctx.server.clients[ctx.client].is_replica, number(1)) else { return Ok(()) };
+    let has_second = args.len() > 3 && args.is(2, "fack");
+    let on_disk = has_second.then(|| number(3)).flatten();
+    let is_heard = !has_second || on_disk.is_some();
+    ctx.next = Next::Replicate(ReplicationRequest::Acknowledged { stream, on_disk, is_heard });
+    Ok(())
+}
+
+/// One option and its value.
+fn configure(ctx: &mut Context<'_>, args: Args<'_>, at: usize) -> Outcome {
+    let value = args.at(at + 1);
+    let yes_no = || match args.integer(at + 1)? {
+        flag @ 0..=1 => Ok(flag),
+        _ => Err(ClientError::text("ERR value is out of range, value must between 0 and 1")),
+    };
+    let profile = ctx.server.clients[ctx.client].replica.get_or_insert_default();
+    match args.at(at).to_ascii_lowercase().as_slice() {
+        b"listening-port" => profile.listening_port = args.integer(at + 1)?,
+        b"ip-address" if value.len() <= ADDRESS_LEN_MAX => {
+            profile.address = Some(String::from_utf8_lossy(value).into_owned());
+        }
+        b"ip-address" => {
+            let text = "ERR REPLCONF ip-address provided by replica instance is too long";
+            return Err(ClientError::formatted(format!("{text}: {} bytes", value.len())));
+        }
+        b"capa" => match value.to_ascii_lowercase().as_slice() {
+            b"eof" => profile.finds_end_mark = true,
+            b"psync2" => profile.takes_new_ids = true,
+            // Others are not made use of.
+            _ => {}
+        },
+        b"rdb-only" => profile.wants_snapshot_only = yes_no()? == 1,
+        b"rdb-filter-only" => filter(profile, value)?,
+        b"version" => {
+            profile.version = parse_version(value).ok_or_else(|| {
+                ClientError::formatted(format!("ERR Unrecognized version format: {}", quoted(value)))
+            })?;
+        }
+        // The second channel of a sync, which is not made use of: a replica asks for it where it is offered.
+        b"rdb-channel" => drop(yes_no()?),
+        b"set-rdb-client-id" => {
+            let id = args.integer(at + 1)?;
+            return Err(ClientError::formatted(format!("ERR Unrecognized RDB client id {id}")));
+        }
+        b"set-cluster-node-id" => {
+            return Err(ClientError::text("ERR This instance has cluster support disabled"));
+        }
+        _ => {
+            let option = quoted(args.at(at));
+            return Err(ClientError::formatted(format!("ERR Unrecognized REPLCONF option: {option}")));
+        }
+    }
+    Ok(())
+}
+
+/// Leaves everything out of the snapshot but what the words name.
+fn filter(profile: &mut ReplicaProfile, words: &[u8]) -> Outcome {
+    let missing = ClientError::text("ERR Missing rdb-filter-only values");
+    let words = split_args(words).map_err(|_| missing)?;
+    (profile.without_data, profile.without_functions) = (true, true);
+    for word in words {
+        if !word.eq_ignore_ascii_case(b"functions") {
+            let text = format!("ERR Unsupported rdb-filter-only option: {}", quoted(&word));
+            return Err(ClientError::formatted(text));
+        }
+        profile.without_functions = false;
+    }
+    Ok(())
+}
+
+/// `9.1.2` as 0x090102.
+fn parse_version(text: &[u8]) -> Option<u32> {
+    let parts: Vec<&[u8]> = text.split(|&byte| byte == b'.').collect();
+    let [major, minor, patch] = parts[..] else { return None };
+    let mut version = 0;
+    for part in [major, minor, patch] {
+        // No digits are a zero, as in the reference.
+        let number = part.iter().try_fold(0u32, |number, digit| {
+            let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
+            Some(number * 10 + u32::from(digit)).filter(|number| *number <= 255)
+        })?;
+        version = version << 8 | number;
+    }
+    Some(version)
+}
+
+fn role(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    let figures = &ctx.server.observed.replication;
+    ctx.reply.array(3);
+    ctx.reply.bulk(b"master");
+    ctx.reply.integer(figures.offset as i64);
+    let online: Vec<_> = figures.replicas.iter().filter(|replica| replica.is_online()).collect();
+    ctx.reply.array(online.len());
+    for replica in online {
+        ctx.reply.array(3);
+        ctx.reply.bulk(replica.address.as_bytes());
+        ctx.reply.bulk(replica.port.to_string().as_bytes());
+        ctx.reply.bulk(replica.acknowledged.to_string().as_bytes());
+    }
+    Ok(())
+}
+
+fn wait(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if ctx.server.config.replicaof.is_some() {
+        return Err(ClientError::text(
+            "ERR WAIT cannot be used with replica instances. Please also note that if a replica is configured to be writable (which is not the default) writes to replicas are just local and are not propagated.",
+        ));
+    }
+    let replicas = args.integer(1)?;
+    let timeout_us = milliseconds(args, 2)?;
+    let acknowledged = ctx.server.acknowledged_by(ctx.client);
+    let on = BlockedOn::Acknowledgement { local: false, replicas, on_disk: false };
+    let request = BlockRequest { on, timeout_us, timeout_reply: TimeoutReply::Replicas };
+    if replicas <= acknowledged.replicas as i64 || !ctx.block(request) {
+        TimeoutReply::Replicas.write(acknowledged, ctx.reply);
+        return Ok(());
+    }
+    ctx.server.replicas.acknowledgements_wanted = true;
+    Ok(())
+}
+
+fn waitaof(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let local = args.integer(1)?;
+    if !(0..=1).contains(&local) {
+        return Err(ClientError::text("ERR value is out of range, value must between 0 and 1"));
+    }
+    let replicas = args.integer_in(2, 0, i64::MAX, ClientError::MustBePositive)?;
+    let timeout_us = milliseconds(args, 3)?;
+    if ctx.server.config.replicaof.is_some() {
+        return Err(ClientError::text(
+            "ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and are not propagated.",
+        ));
+    }
+    if local > 0 && !ctx.server.durability.aof_enabled {
+        return Err(NO_LOG_TO_WAIT_FOR);
+    }
+    let acknowledged = ctx.server.acknowledged_by(ctx.client);
+    let on = BlockedOn::Acknowledgement { local: local > 0, replicas, on_disk: true };
+    let waits = !acknowledged.satisfies(local > 0, replicas, true);
+    let request = BlockRequest { on, timeout_us, timeout_reply: TimeoutReply::OnDisk };
+    if !waits || !ctx.block(request) {
+        TimeoutReply::OnDisk.write(acknowledged, ctx.reply);
+        return Ok(());
+    }
+    ctx.server.replicas.acknowledgements_wanted = true;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_version;
+
+    #[test]
+    fn versions_have_three_parts_of_a_byte_each() {
+        assert_eq!(parse_version(b"9.1.2"), Some(0x09_01_02));
+        assert_eq!(parse_version(b"7.255.0"), Some(0x07_ff_00));
+        assert_eq!(parse_version(b".."), Some(0));
+        for text in ["9.1", "9", "9.1.2.3", "9.1.256", "9.1.x", "-1.0.0", ""] {
+            assert_eq!(parse_version(text.as_bytes()), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,523 @@
+//! All data for replicas that cannot go on from where they were: a snapshot by a child, as a file that each is sent when
+//! it is whole, or through a pipe to all of them as it is written.
+//!
+//! ```text
+//!  file   +FULLRESYNC id offset    $<length>      RDB                      the stream from the offset on
+//!  pipe   +FULLRESYNC id offset    $EOF:<mark>    RDB  <mark>   ACK of the replica   the stream
+//! ```
+//!
+//! A pipe is read while the slowest of its replicas is less than [`TRANSFER_BYTES_MAX`] behind: what is held for a sync
+//! does not depend on how large the data is. The mark, forty random digits, is sent only once the child has ended well:
+//! half a snapshot is never taken for a whole one.
+
+use super::super::Executor;
+use super::super::saving::Target;
+use super::primary::{Stage, no_id};
+use crate::persist::child::{Child, Output, Purpose};
+use crate::persist::rdb::save::VERSION_OF_7_2;
+use crate::session::ClientHandle;
+use crate::session::client::ReplicaProfile;
+use crate::sys::child::Ended;
+use crate::sys::world::{File, Open, World};
+use rustix::fd::{AsFd, BorrowedFd};
+use std::io::{self, Read};
+use std::path::Path;
+use structures::shared_log::SharedLog;
+use wire::rdb::VERSION;
+
+/// Read of a pipe ahead of the slowest replica.
+const TRANSFER_BYTES_MAX: u64 = 1 << 20;
+/// Read of a file or a pipe at a time.
+const PIECE_BYTES: usize = 64 << 10;
+const SECOND_US: u64 = 1_000_000;
+/// Replicas of releases before this read only what releases since 7.2 write.
+const VERSION_80_SINCE: u32 = 0x09_00_00;
+
+/// How a snapshot has to be for a replica. Those that want the same share one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Format {
+    version: u16,
+    without_data: bool,
+    without_functions: bool,
+}
+
+impl Format {
+    fn of(profile: &ReplicaProfile) -> Self {
+        // A file may serve others, so that it is of the newest version.
+        let is_new = !profile.finds_end_mark || profile.version >= VERSION_80_SINCE;
+        Format {
+            version: if is_new { VERSION } else { VERSION_OF_7_2 },
+            without_data: profile.without_data,
+            without_functions: profile.without_functions,
+        }
+    }
+
+    /// Whether a file of it may stand where all data is to be.
+    fn fits_file(self) -> bool {
+        self.version == VERSION && !self.without_data && !self.without_functions
+    }
+}
+
+/// A file on its way to a replica.
+pub(crate) struct FileTransfer {
+    file: File,
+    /// Bytes of the file that have not been read yet.
+    left_bytes: u64,
+    piece: Vec<u8>,
+    sent: usize,
+}
+
+impl FileTransfer {
+    fn new(world: &World, path: &Path) -> io::Result<Self> {
+        let file = world.open(path, Open::Read)?;
+        let left_bytes = file.len()?;
+        let piece = format!("${left_bytes}\r\n").into_bytes();
+        Ok(FileTransfer { file, left_bytes, piece, sent: 0 })
+    }
+
+    pub fn unsent(&self) -> &[u8] {
+        &self.piece[self.sent..]
+    }
+
+    pub fn advance(&mut self, bytes: usize) {
+        self.sent += bytes;
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.left_bytes == 0 && self.unsent().is_empty()
+    }
+
+    /// Has unsent bytes again, if the file has any.
+    pub fn read_on(&mut self) -> io::Result<()> {
+        if !self.unsent().is_empty() || self.left_bytes == 0 {
+            return Ok(());
+        }
+        self.piece.resize(self.left_bytes.min(PIECE_BYTES as u64) as usize, 0);
+        let read = self.file.read(&mut self.piece)?;
+        if read == 0 {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "premature EOF"));
+        }
+        self.piece.truncate(read);
+        self.left_bytes -= read as u64;
+        self.sent = 0;
+        Ok(())
+    }
+}
+
+/// A snapshot on its way from a child to those who are sent it as it is written.
+pub(crate) struct Transfer {
+    /// Tells it from others.
+    number: u64,
+    /// What has been read and not been sent to all.
+    pub log: SharedLog,
+    /// `None` when all has been read.
+    pipe: Option<Output>,
+    mark: String,
+    /// The child has ended well.
+    is_written: bool,
+    /// The mark is in the log: nothing more will come.
+    pub is_complete: bool,
+    piece: Vec<u8>,
+}
+
+impl Transfer {
+    fn new(number: u64, pipe: Output, mark: String) -> Self {
+        let mut log = SharedLog::new(0);
+        log.append(format!("$EOF:{mark}\r\n").as_bytes());
+        let piece = vec![0; PIECE_BYTES];
+        Transfer { number, log, pipe: Some(pipe), mark, is_written: false, is_complete: false, piece }
+    }
+
+    /// Takes what the pipe holds, as much as there is room for behind the slowest reader.
+    fn read(&mut self, slowest: u64) -> io::Result<()> {
+        while let Some(pipe) = &mut self.pipe
+            && self.log.end() - slowest < TRANSFER_BYTES_MAX
+        {
+            match pipe.read(&mut self.piece) {
+                Ok(0) => self.pipe = None,
+                Ok(count) => drop(self.log.append(&self.piece[..count])),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn complete_if_written(&mut self) {
+        if self.is_written && self.pipe.is_none() && !self.is_complete {
+            self.is_complete = true;
+            self.log.append(self.mark.as_bytes());
+        }
+    }
+
+    /// All has been read, and the child has yet to say that it was all.
+    pub fn awaits_child(&self) -> bool {
+        self.pipe.is_none() && !self.is_written
+    }
+}
+
+impl Executor {
+    /// A replica is to be sent all data.
+    pub(super) fn begin_full_sync(&mut self, handle: ClientHandle) {
+        self.server.observed.statistics.full_syncs += 1;
+        let since_us = self.server.now.monotonic_us;
+        self.add_replica(handle, Stage::Waiting { since_us }, None);
+        if !self.replication.has_backlog() {
+            // Nobody has seen what comes before it.
+            let id = self.replication.draw_id();
+            self.replication.history.begin_anew(id);
+            self.replication.create_backlog();
+            log::info!(
+                "Replication backlog created, my new replication IDs are '{}' and '{}'",
+                self.replication.history.id(),
+                no_id()
+            );
+            self.note_stream();
+        }
+        let config = &self.server.config;
+        let finds_end_mark = self.profile(handle).finds_end_mark;
+        let is_delayed =
+            config.repl_diskless_sync && config.repl_diskless_sync_delay_seconds > 0 && finds_end_mark;
+        match self.disk.child.as_ref().map(|child| child.purpose) {
+            Some(Purpose::Snapshot) => self.join_snapshot(handle),
+            Some(Purpose::Sync) => {
+                log::info!("Current BGSAVE has socket target. Waiting for next BGSAVE for SYNC");
+            }
+            Some(Purpose::LogBase) | None if is_delayed => {
+                log::info!("Delay next BGSAVE for diskless SYNC");
+            }
+            None if self.replication.transfer.is_none() => self.begin_sync(Format::of(self.profile(handle))),
+            Some(Purpose::LogBase) | None => log::info!(
+                "No BGSAVE in progress, but another BG operation is active. BGSAVE for replication delayed"
+            ),
+        }
+    }
+
+    fn profile(&self, handle: ClientHandle) -> &ReplicaProfile {
+        let profile = self.server.clients[handle].replica.as_deref();
+        profile.expect("replicas have one from the command on that made them replicas")
+    }
+
+    /// The file that is being written serves this replica too, if the stream has been kept from its beginning on.
+    fn join_snapshot(&mut self, handle: ClientHandle) {
+        let own = self.profile(handle);
+        let first = self.replication.replicas.iter().find(|(other, replica)| {
+            let profile = self.profile(**other);
+            matches!(replica.stage, Stage::Snapshot)
+                && (!profile.wants_snapshot_only || own.wants_snapshot_only)
+        });
+        let fitting = first.filter(|(other, _)| {
+            let profile = self.profile(**other);
+            Format::of(profile) == Format::of(own)
+                && (own.finds_end_mark || !profile.finds_end_mark)
+                && (own.takes_new_ids || !profile.takes_new_ids)
+        });
+        let Some((_, first)) = fitting else {
+            return log::info!(
+                "Can't attach the replica to the current BGSAVE. Waiting for next BGSAVE for SYNC"
+            );
+        };
+        let offset = first.position.unwrap_or(self.replication.snapshot_offset);
+        self.snapshot_begun(handle, Stage::Snapshot, offset);
+        log::info!("Waiting for end of BGSAVE for SYNC");
+    }
+
+    /// The snapshot that the replica is going to be sent is of this offset.
+    fn snapshot_begun(&mut self, handle: ClientHandle, stage: Stage, offset: u64) {
+        let profile = self.profile(handle);
+        let (wants_stream, is_told) = (!profile.wants_snapshot_only, !profile.came_with_sync);
+        if let Some(replica) = self.replication.replicas.get_mut(&handle) {
+            replica.stage = stage;
+            replica.position = wants_stream.then_some(offset);
+        }
+        self.replication.has_changed = true;
+        if is_told {
+            let line = format!("+FULLRESYNC {} {offset}\r\n", self.replication.history.id());
+            self.server.clients.push(handle, |reply| reply.raw(line.as_bytes()));
+        }
+    }
+
+    /// Those who wait for a snapshot of the format of the one that has waited longest, since when they do, and how many.
+    fn waiting(&self) -> Option<(Format, u64, usize)> {
+        let mut found: Option<(Format, u64, usize)> = None;
+        for (&handle, replica) in &self.replication.replicas {
+            let Stage::Waiting { since_us } = replica.stage else { continue };
+            let format = Format::of(self.profile(handle));
+            match &mut found {
+                None => found = Some((format, since_us, 1)),
+                Some((first, earliest_us, count)) if *first == format => {
+                    *earliest_us = since_us.min(*earliest_us);
+                    *count += 1;
+                }
+                Some(_) => {}
+            }
+        }
+        found
+    }
+
+    /// Begins a snapshot for those who wait, once others have had the time to come too.
+    pub(in crate::engine) fn begin_pending_sync(&mut self) {
+        if self.disk.child.is_some() || self.replication.transfer.is_some() || self.is_loading() {
+            return;
+        }
+        let Some((format, since_us, count)) = self.waiting() else { return };
+        let config = &self.server.config;
+        let waited_us = self.server.now.monotonic_us.saturating_sub(since_us);
+        let enough = config.repl_diskless_sync_max_replicas as usize;
+        let is_due = !config.repl_diskless_sync
+            || enough > 0 && count >= enough
+            || waited_us >= u64::from(config.repl_diskless_sync_delay_seconds) * SECOND_US;
+        if is_due {
+            self.begin_sync(format);
+        }
+    }
+
+    fn begin_sync(&mut self, format: Format) {
+        let waiting = self.replication.replicas.iter().filter(|(handle, replica)| {
+            matches!(replica.stage, Stage::Waiting { .. }) && Format::of(self.profile(**handle)) == format
+        });
+        let group: Vec<ClientHandle> = waiting.map(|(&handle, _)| handle).collect();
+        let all_find_end = group.iter().all(|&handle| self.profile(handle).finds_end_mark);
+        let piped = all_find_end && (self.server.config.repl_diskless_sync || !format.fits_file());
+        log::info!(
+            "Starting BGSAVE for SYNC with target: {} using: normal sync",
+            if piped { "replicas sockets" } else { "disk" }
+        );
+        let mut snapshot = self.snapshot(false);
+        snapshot.for_7_2 = format.version == VERSION_OF_7_2;
+        snapshot.without_data = format.without_data;
+        if format.without_functions {
+            snapshot.libraries.clear();
+        }
+        let target = if piped { Target::Pipe } else { Target::File };
+        if !self.start_snapshot(target, snapshot) {
+            return self.refuse_waiting();
+        }
+        let now_us = self.server.now.monotonic_us;
+        let pipe = self.disk.child.as_mut().and_then(|child| child.output.take());
+        if let Some(pipe) = pipe {
+            let (number, mark) = (self.replication.next_transfer, self.replication.draw_id());
+            self.replication.next_transfer += 1;
+            self.replication.transfer = Some(Transfer::new(number, pipe, mark));
+        }
+        let offset = self.replication.history.offset();
+        self.replication.snapshot_offset = offset;
+        self.replication.forget_selected();
+        self.replication.has_sync_file |= !piped && self.server.config.rdb_del_sync_files;
+        for handle in group {
+            let stage =
+                if piped { Stage::Pipe { position: 0, progress_us: now_us } } else { Stage::Snapshot };
+            self.snapshot_begun(handle, stage, offset);
+        }
+    }
+
+    /// No snapshot can be had: those who wait for one are told, and may come again.
+    fn refuse_waiting(&mut self) {
+        log::warn!("BGSAVE for replication failed");
+        let waiting = self
+            .replication
+            .replicas
+            .iter()
+            .filter(|(_, replica)| matches!(replica.stage, Stage::Waiting { .. }));
+        for handle in waiting.map(|(&handle, _)| handle).collect::<Vec<_>>() {
+            self.replication.replicas.shift_remove(&handle);
+            self.server.clients[handle].is_replica = false;
+            self.server.clients.push(handle, |reply| {
+                reply.error("ERR BGSAVE failed, replication can't continue");
+            });
+            self.server.clients[handle].close_after_reply = true;
+        }
+        self.replication.has_changed = true;
+    }
+
+    /// The child that wrote a file has ended: those who wait for the file are sent it.
+    pub(in crate::engine) fn snapshot_ended(&mut self, succeeded: bool) {
+        let waiting =
+            self.replication.replicas.iter().filter(|(_, replica)| matches!(replica.stage, Stage::Snapshot));
+        for handle in waiting.map(|(&handle, _)| handle).collect::<Vec<_>>() {
+            if !succeeded {
+                log::warn!("SYNC failed. BGSAVE child returned an error");
+                self.server.close_asap(handle);
+                continue;
+            }
+            match FileTransfer::new(&self.disk.world, &self.rdb_path()) {
+                Ok(transfer) => {
+                    if let Some(replica) = self.replication.replicas.get_mut(&handle) {
+                        replica.stage = Stage::File(Box::new(transfer));
+                    }
+                }
+                Err(error) => {
+                    log::warn!("SYNC failed. Can't open DB after BGSAVE: {error}");
+                    self.server.close_asap(handle);
+                }
+            }
+        }
+        self.replication.has_changed = true;
+        self.begin_pending_sync();
+    }
+
+    /// The child that wrote into a pipe has ended.
+    pub(in crate::engine) fn transfer_ended(&mut self, ended: Ended) {
+        self.server.observed.persistence.save_started_s = None;
+        match ended {
+            Ended::Exited(0) => log::info!("Background RDB transfer terminated with success"),
+            Ended::Exited(_) => log::warn!("Background RDB transfer error"),
+            Ended::Killed { signal } => {
+                log::warn!("Background RDB transfer terminated by signal {signal}");
+            }
+        }
+        if ended != Ended::Exited(0) {
+            return self.fail_transfer();
+        }
+        if let Some(transfer) = &mut self.replication.transfer {
+            transfer.is_written = true;
+            transfer.complete_if_written();
+        }
+    }
+
+    fn fail_transfer(&mut self) {
+        self.replication.transfer = None;
+        let taking = self
+            .replication
+            .replicas
+            .iter()
+            .filter(|(_, replica)| matches!(replica.stage, Stage::Pipe { .. }));
+        for handle in taking.map(|(&handle, _)| handle).collect::<Vec<_>>() {
+            log::warn!("SYNC failed. BGSAVE child returned an error");
+            self.server.close_asap(handle);
+        }
+    }
+
+    /// The child that was writing a snapshot has been killed.
+    pub(in crate::engine) fn snapshot_killed(&mut self, child: Child) {
+        let purpose = child.purpose;
+        child.end();
+        self.server.observed.persistence.save_started_s = None;
+        match purpose {
+            Purpose::Snapshot => self.snapshot_ended(false),
+            Purpose::Sync => self.fail_transfer(),
+            Purpose::LogBase => {}
+        }
+    }
+
+    /// Where a replica has gone at this stage, a snapshot that nobody else waits for ends.
+    pub(super) fn leave_sync(&mut self, stage: &Stage) {
+        let replicas = || self.replication.replicas.values();
+        match stage {
+            Stage::Snapshot => {
+                let is_last = !replicas().any(|replica| matches!(replica.stage, Stage::Snapshot));
+                if is_last && self.server.config.save.is_empty() && self.child_is(Purpose::Snapshot) {
+                    log::info!(
+                        "Background saving, persistence disabled, last replica dropped, killing fork child."
+                    );
+                    self.end_snapshot_child();
+                }
+            }
+            Stage::Pipe { .. } => {
+                if replicas().any(|replica| matches!(replica.stage, Stage::Pipe { .. })) {
+                    return self.trim_transfer();
+                }
+                self.replication.transfer = None;
+                if self.child_is(Purpose::Sync) {
+                    log::info!("Diskless rdb transfer, last replica dropped, killing fork child.");
+                    self.end_snapshot_child();
+                }
+            }
+            Stage::Waiting { .. } | Stage::File(_) | Stage::Online { .. } => {}
+        }
+    }
+
+    fn end_snapshot_child(&mut self) {
+        if let Some(child) = self.disk.child.take() {
+            self.snapshot_killed(child);
+        }
+    }
+
+    /// Place of the slowest of those who are sent the transfer.
+    fn slowest_of_transfer(&self) -> Option<u64> {
+        let positions = self.replication.replicas.values().filter_map(|replica| match replica.stage {
+            Stage::Pipe { position, .. } => Some(position),
+            _ => None,
+        });
+        positions.min()
+    }
+
+    /// Gives back what all have got, and ends the transfer when that is all of it.
+    pub(super) fn trim_transfer(&mut self) {
+        match (self.slowest_of_transfer(), &mut self.replication.transfer) {
+            (Some(slowest), Some(transfer)) => drop(transfer.log.trim_to(slowest)),
+            (None, transfer) => *transfer = None,
+            (Some(_), None) => {}
+        }
+    }
+
+    /// The pipe that is to be read as soon as it can be, and a number that tells it from others.
+    pub fn sync_pipe(&self) -> Option<(u64, BorrowedFd<'_>)> {
+        let transfer = self.replication.transfer.as_ref()?;
+        let pipe = transfer.pipe.as_ref()?;
+        let slowest = self.slowest_of_transfer()?;
+        let has_room = transfer.log.end() - slowest < TRANSFER_BYTES_MAX;
+        has_room.then(|| (transfer.number, pipe.as_fd()))
+    }
+
+    /// The pipe, whether or not there is room for what is in it.
+    pub fn sync_pipe_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.replication.transfer.as_ref()?.pipe.as_ref()?.as_fd())
+    }
+
+    /// Takes what there is in the pipe.
+    pub fn read_sync_pipe(&mut self) {
+        let Some(slowest) = self.slowest_of_transfer() else { return };
+        let Some(transfer) = &mut self.replication.transfer else { return };
+        if let Err(error) = transfer.read(slowest) {
+            log::warn!("Diskless rdb transfer, read error sending DB to replicas: {error}");
+            return self.end_snapshot_child();
+        }
+        if transfer.pipe.is_none() {
+            transfer.complete_if_written();
+            let still_up = self.replication.replicas.values();
+            let still_up = still_up.filter(|replica| matches!(replica.stage, Stage::Pipe { .. })).count();
+            log::info!("Diskless rdb transfer, done reading from pipe, {still_up} replicas still up.");
+            self.reap_child();
+        }
+    }
+
+    /// A file that was written for replicas alone goes when they have got it, if that is wanted.
+    pub(super) fn remove_sync_file_if_wanted(&mut self) {
+        let config = &self.server.config;
+        self.replication.has_sync_file &= config.rdb_del_sync_files;
+        let is_needed = config.appendonly
+            || !config.save.is_empty()
+            || self.replication.replicas.values().any(|replica| !replica.is_online());
+        if !self.replication.has_sync_file || is_needed {
+            return;
+        }
+        self.replication.has_sync_file = false;
+        let path = self.rdb_path();
+        if self.disk.world.exists(&path) {
+            log::info!("Removing the RDB file used to feed replicas in a persistence-less instance");
+            if let Err(error) = self.disk.world.remove_in_background(vec![path]) {
+                log::warn!("Removing the RDB file: {error}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_say_a_version_gets_what_all_can_read() {
+        let profile =
+            |finds_end_mark, version| ReplicaProfile { finds_end_mark, version, ..Default::default() };
+        let version_for = |finds, version| Format::of(&profile(finds, version)).version;
+        assert_eq!(version_for(true, 0), 11);
+        assert_eq!(version_for(true, 0x08_ff_ff), 11);
+        assert_eq!(version_for(true, 0x09_00_00), VERSION);
+        assert_eq!(version_for(false, 0), VERSION, "a file serves others too");
+        assert!(Format::of(&profile(false, 0)).fits_file());
+        assert!(!Format::of(&profile(true, 0)).fits_file());
+    }
+}

@@ -1,0 +1,481 @@
+//! Replicas of this server: how they come, what they say, and how they go.
+
+use super::super::Executor;
+use super::full_sync::FileTransfer;
+use super::history::Refusal;
+use crate::command::Next;
+use crate::error::{ClientError, NO_LOG_TO_WAIT_FOR, on_the_wire};
+use crate::observe::replication::{ReplicaFigures, ReplicaState};
+use crate::server::{AcknowledgedOffsets, Point, ReplicationRequest};
+use crate::session::{BlockedOn, ClientHandle, TimeoutReply};
+use wire::reply::ReplyBuffer;
+
+const SECOND_US: u64 = 1_000_000;
+const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
+const GETACK: &[u8] = b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
+
+/// How far a replica is.
+pub(crate) enum Stage {
+    /// A snapshot has yet to begin.
+    Waiting { since_us: u64 },
+    /// The snapshot that it is going to be sent is being written to a file.
+    Snapshot,
+    /// It is being sent that file.
+    File(Box<FileTransfer>),
+    /// It is being sent a snapshot as it is written: `position` is its place in the transfer.
+    Pipe { position: u64, progress_us: u64 },
+    /// It is sent the stream; not before its first acknowledgement, if that is awaited.
+    Online { awaits_acknowledgement: bool },
+}
+
+/// Another server that is sent the stream, or will be.
+pub(crate) struct Replica {
+    pub stage: Stage,
+    /// Its next byte of the stream, counted from 0; `None` before its snapshot has begun, and if it wants no stream.
+    pub position: Option<u64>,
+    pub acknowledged: AcknowledgedOffsets,
+    /// When it last acknowledged anything or came online, on the monotonic clock.
+    pub heard_us: u64,
+    /// Since when it has been further behind than the soft limit.
+    pub over_soft_limit_since_us: Option<u64>,
+}
+
+impl Replica {
+    fn new(stage: Stage, now_us: u64) -> Self {
+        Replica {
+            stage,
+            position: None,
+            acknowledged: AcknowledgedOffsets::default(),
+            heard_us: now_us,
+            over_soft_limit_since_us: None,
+        }
+    }
+
+    pub fn is_online(&self) -> bool {
+        matches!(self.stage, Stage::Online { .. })
+    }
+
+    fn state(&self) -> ReplicaState {
+        match self.stage {
+            Stage::Waiting { .. } | Stage::Snapshot | Stage::Pipe { .. } => ReplicaState::WaitsForSnapshot,
+            Stage::File(_) => ReplicaState::TakesFile,
+            Stage::Online { .. } => ReplicaState::Online,
+        }
+    }
+}
+
+impl Executor {
+    /// Does what a command has asked of replication.
+    pub(in crate::engine) fn replicate(
+        &mut self,
+        handle: ClientHandle,
+        request: ReplicationRequest,
+        reply: &ReplyBuffer,
+    ) -> Result<Next, ClientError> {
+        match request {
+            ReplicationRequest::Synchronize { from } => self.synchronize(handle, from, reply)?,
+            ReplicationRequest::Acknowledged { stream, on_disk, is_heard } => {
+                self.take_acknowledgement(handle, stream, on_disk, is_heard);
+            }
+        }
+        Ok(Next::NoReply)
+    }
+
+    fn synchronize(
+        &mut self,
+        handle: ClientHandle,
+        from: Option<Point>,
+        reply: &ReplyBuffer,
+    ) -> Result<(), ClientError> {
+        let client = &mut self.server.clients[handle];
+        if client.is_replica || client.is_monitor {
+            return Ok(());
+        }
+        let has_output = !reply.is_empty() || client.connection.output_under_way() > 0;
+        let profile = client.replica.get_or_insert_default();
+        let is_filtered = profile.without_data || profile.without_functions;
+        let can_be_filtered = profile.finds_end_mark;
+        let takes_over = from.as_ref().is_some_and(|point| point.takes_over);
+        if takes_over && self.server.config.replicaof.is_none() {
+            return Err(ClientError::text("ERR PSYNC FAILOVER can't be sent to a master."));
+        }
+        self.may_serve_replicas()?;
+        if has_output {
+            return Err(ClientError::text("ERR SYNC and PSYNC are invalid with pending output"));
+        }
+        if is_filtered && !can_be_filtered {
+            return Err(ClientError::text("ERR Filtered replica requires EOF capability"));
+        }
+        log::info!("Replica {} asks for synchronization", self.replica_name(handle));
+        match from {
+            Some(point) => {
+                let Some(next) = point.next else {
+                    log::warn!(
+                        "Replica {} asks for synchronization but with a wrong offset",
+                        self.replica_name(handle)
+                    );
+                    return Err(ClientError::NotInteger);
+                };
+                if self.go_on_from(handle, &point.id, next) {
+                    return Ok(());
+                }
+            }
+            None => self.server.clients[handle].replica.get_or_insert_default().came_with_sync = true,
+        }
+        self.begin_full_sync(handle);
+        Ok(())
+    }
+
+    /// A replica whose own primary it cannot reach has nothing to hand on.
+    fn may_serve_replicas(&self) -> Result<(), ClientError> {
+        match self.server.config.replicaof {
+            None => Ok(()),
+            Some(_) => Err(ClientError::text("NOMASTERLINK Can't SYNC while not connected with my master")),
+        }
+    }
+
+    /// Sends a replica what it has missed, if that is still here; whether it is.
+    fn go_on_from(&mut self, handle: ClientHandle, id: &[u8], next: i64) -> bool {
+        let sendable = self.replication.sendable();
+        let next = match self.replication.history.may_continue(id, next, sendable) {
+            Ok(next) => next,
+            Err(refusal) => {
+                let statistics = &mut self.server.observed.statistics;
+                statistics.partial_syncs_refused += u64::from(refusal != Refusal::KnowsNone);
+                self.log_refusal(handle, id, next, &refusal);
+                return false;
+            }
+        };
+        self.server.observed.statistics.partial_syncs += 1;
+        let position = next - 1;
+        self.add_replica(handle, Stage::Online { awaits_acknowledgement: false }, Some(position));
+        let takes_new_ids =
+            self.server.clients[handle].replica.as_ref().is_some_and(|profile| profile.takes_new_ids);
+        let line = match takes_new_ids {
+            true => format!("+CONTINUE {}\r\n", self.replication.history.id()),
+            false => "+CONTINUE\r\n".to_owned(),
+        };
+        self.server.clients.push(handle, |reply| reply.raw(line.as_bytes()));
+        log::info!(
+            "Partial resynchronization request from {} accepted. Sending {} bytes of backlog starting from offset {next}.",
+            self.replica_name(handle),
+            self.replication.history.offset() - position,
+        );
+        true
+    }
+
+    fn log_refusal(&self, handle: ClientHandle, id: &[u8], next: i64, refusal: &Refusal) {
+        let (history, name) = (&self.replication.history, self.replica_name(handle));
+        let asked = String::from_utf8_lossy(id);
+        match refusal {
+            Refusal::KnowsNone => log::info!("Full resync requested by replica {name}"),
+            Refusal::OtherHistory => {
+                let second = history.second().map_or_else(no_id, |second| second.id.clone());
+                log::info!(
+                    "Partial resynchronization not accepted: Replication ID mismatch (Replica asked for '{asked}', my replication IDs are '{}' and '{second}')",
+                    history.id()
+                );
+            }
+            Refusal::BeyondSecond { first_other } => log::info!(
+                "Partial resynchronization not accepted: Requested offset for second ID was {next}, but I can reply up to {first_other}"
+            ),
+            Refusal::NoBacklog => log::info!(
+                "Unable to partial resync with replica {name} for lack of backlog (Replica request was: {asked}:{next})."
+            ),
+            Refusal::OutOfBacklog { numbers } => log::info!(
+                "Unable to partial resync with replica {name} for lack of backlog (Replica request was {asked}:{next}, and I can only reply with the range [{}, {}]).",
+                numbers.start(),
+                numbers.end()
+            ),
+        }
+        let lacks_bytes = matches!(refusal, Refusal::NoBacklog | Refusal::OutOfBacklog { .. });
+        if lacks_bytes && u64::try_from(next).is_ok_and(|next| next > history.offset()) {
+            log::warn!(
+                "Warning: replica {name} tried to PSYNC with an offset ({next}) that is greater than the primary replication offset ({})",
+                history.offset()
+            );
+        }
+    }
+
+    pub(super) fn add_replica(&mut self, handle: ClientHandle, stage: Stage, position: Option<u64>) {
+        let now_us = self.server.now.monotonic_us;
+        self.server.clients[handle].is_replica = true;
+        self.server.clients.count_memory(handle);
+        self.replication.replicas.insert(handle, Replica { position, ..Replica::new(stage, now_us) });
+        self.replication.has_changed = true;
+    }
+
+    /// What log lines call a replica.
+    pub(super) fn replica_name(&self, handle: ClientHandle) -> String {
+        let (address, port) = self.replica_address(handle);
+        match port {
+            0 => format!("{address}:<unknown-replica-port>"),
+            port if address.contains(':') => format!("[{address}]:{port}"),
+            port => format!("{address}:{port}"),
+        }
+    }
+
+    fn replica_address(&self, handle: ClientHandle) -> (String, i64) {
+        let client = &self.server.clients[handle];
+        let profile = client.replica.as_deref();
+        let own = || {
+            let (ip, _) = client.connection.address.rsplit_once(':').unwrap_or_default();
+            ip.trim_start_matches('[').trim_end_matches(']').to_owned()
+        };
+        let address = profile.and_then(|profile| profile.address.clone()).unwrap_or_else(own);
+        (address, profile.map_or(0, |profile| profile.listening_port))
+    }
+
+    /// A replica gets the stream from now on. So that it knows of an offset, there is something in it.
+    pub(super) fn begin_stream(&mut self) {
+        if self.replication.history.offset() == 0 && self.feeds_stream() {
+            self.append_to_stream(PING);
+        }
+    }
+
+    /// What a replica says it has cannot be more than there is.
+    fn take_acknowledgement(
+        &mut self,
+        handle: ClientHandle,
+        stream: i64,
+        on_disk: Option<i64>,
+        is_heard: bool,
+    ) {
+        let offset = self.replication.history.offset();
+        let now_us = self.server.now.monotonic_us;
+        let Some(replica) = self.replication.replicas.get_mut(&handle) else { return };
+        let known = |number: i64| u64::try_from(number).ok().filter(|&number| number <= offset).unwrap_or(0);
+        let acknowledged = &mut replica.acknowledged;
+        acknowledged.stream = acknowledged.stream.max(known(stream));
+        acknowledged.on_disk = acknowledged.on_disk.max(on_disk.map_or(0, known));
+        self.replication.has_changed = true;
+        if !is_heard {
+            return;
+        }
+        replica.heard_us = now_us;
+        if let Stage::Online { awaits_acknowledgement } = &mut replica.stage
+            && std::mem::take(awaits_acknowledgement)
+        {
+            self.begin_stream();
+        }
+    }
+
+    /// Appends what is no change of the data.
+    fn append_to_stream(&mut self, command: &[u8]) {
+        self.replication.append(command);
+        self.after_feeding();
+    }
+
+    /// Has replicas tell how far they are, once for all who have begun to wait since the last time.
+    pub(in crate::engine) fn ask_for_acknowledgements(&mut self) {
+        if std::mem::take(&mut self.server.replicas.acknowledgements_wanted)
+            && self.feeds_stream()
+            && !self.replication.replicas.is_empty()
+        {
+            self.append_to_stream(GETACK);
+        }
+        self.note_replicas();
+    }
+
+    /// Answers those who wait for replicas, or for the append-only file to be on disk, and have what they wait for; or
+    /// will never have it.
+    pub(in crate::engine) fn serve_acknowledged(&mut self) {
+        self.note_replicas();
+        if self.server.blocked.for_acknowledgement().len() == 0 {
+            return;
+        }
+        self.note_log();
+        let handles: Vec<ClientHandle> = self.server.blocked.for_acknowledgement().collect();
+        for handle in handles {
+            let blocked = self.server.clients[handle].blocked.as_ref().map(|blocked| &blocked.on);
+            let Some(&BlockedOn::Acknowledgement { local, replicas, on_disk }) = blocked else { continue };
+            let acknowledged = self.server.acknowledged_by(handle);
+            if local && !self.server.durability.aof_enabled {
+                let line = NO_LOG_TO_WAIT_FOR.to_string();
+                self.server.wake(handle, |reply| reply.error(on_the_wire(&line)));
+            } else if acknowledged.satisfies(local, replicas, on_disk) {
+                let answer = if on_disk { TimeoutReply::OnDisk } else { TimeoutReply::Replicas };
+                self.server.wake(handle, |reply| answer.write(acknowledged, reply));
+            }
+        }
+    }
+
+    /// A replica's command was answered: replicas take that for a part of the stream.
+    #[cold]
+    pub(in crate::engine) fn close_talkative_replica(&mut self, handle: ClientHandle) {
+        let client = &self.server.clients[handle];
+        let command = client.last_command.map_or("<unknown>", |id| self.server.registry.row(id).name);
+        log::warn!(
+            "Replica generated a reply to command '{command}', disconnecting it: id={} addr={}",
+            client.id,
+            client.connection.address
+        );
+        self.server.close_asap(handle);
+    }
+
+    /// The client is gone; if it was a replica, what was done for it alone ends.
+    pub(in crate::engine) fn forget_replica(&mut self, handle: ClientHandle) {
+        let Some(replica) = self.replication.replicas.shift_remove(&handle) else { return };
+        self.replication.has_changed = true;
+        if self.replication.replicas.is_empty() {
+            self.replication.without_replicas_since_us = self.server.now.monotonic_us;
+        }
+        self.leave_sync(&replica.stage);
+    }
+
+    /// Closes all replicas: what they have seen is not what comes from now on.
+    pub fn disconnect_replicas(&mut self) {
+        for handle in self.replication.replicas.keys().copied().collect::<Vec<_>>() {
+            self.server.close_asap(handle);
+        }
+    }
+
+    /// What is due for the sake of replicas, once a second.
+    pub(in crate::engine) fn replication_cron(&mut self) {
+        let now_us = self.server.now.monotonic_us;
+        if now_us < self.replication.next_cron_us {
+            return;
+        }
+        self.replication.next_cron_us = now_us + SECOND_US;
+        self.replication.has_changed = true;
+        self.ping_replicas(now_us);
+        self.keep_waiting_replicas();
+        self.time_out_replicas(now_us);
+        self.limit_backlog();
+        self.free_backlog_if_idle(now_us);
+        self.begin_pending_sync();
+        self.remove_sync_file_if_wanted();
+    }
+
+    fn ping_replicas(&mut self, now_us: u64) {
+        let period_us = u64::from(self.server.config.repl_ping_replica_period_seconds) * SECOND_US;
+        if now_us >= self.replication.pinged_us + period_us
+            && self.feeds_stream()
+            && !self.replication.replicas.is_empty()
+        {
+            self.replication.pinged_us = now_us;
+            self.append_to_stream(PING);
+        }
+    }
+
+    /// A newline means nothing to a replica but that its primary is there.
+    fn keep_waiting_replicas(&mut self) {
+        for (&handle, replica) in &self.replication.replicas {
+            if matches!(replica.stage, Stage::Waiting { .. } | Stage::Snapshot) {
+                self.server.clients.push(handle, |reply| reply.raw(b"\n"));
+            }
+        }
+    }
+
+    fn time_out_replicas(&mut self, now_us: u64) {
+        let timeout_s = u64::from(self.server.config.repl_timeout_seconds);
+        let is_late = |since_us: u64| now_us.saturating_sub(since_us) / SECOND_US > timeout_s;
+        let transfer_end = self.replication.transfer.as_ref().map(|transfer| transfer.log.end());
+        let mut late = Vec::new();
+        for (&handle, replica) in &self.replication.replicas {
+            let profile = self.server.clients[handle].replica.as_ref();
+            let acknowledges = profile.is_none_or(|profile| !profile.came_with_sync);
+            match replica.stage {
+                Stage::Online { .. } if acknowledges && is_late(replica.heard_us) => {
+                    late.push((handle, "streaming sync"));
+                }
+                Stage::Pipe { position, progress_us }
+                    if Some(position) < transfer_end && is_late(progress_us) =>
+                {
+                    late.push((handle, "full sync"));
+                }
+                _ => {}
+            }
+        }
+        for (handle, what) in late {
+            log::warn!("Disconnecting timedout replica ({what}): {}", self.replica_name(handle));
+            self.server.close_asap(handle);
+        }
+    }
+
+    /// A primary without replicas need not keep the stream for ever.
+    fn free_backlog_if_idle(&mut self, now_us: u64) {
+        let ttl_s = self.server.config.repl_backlog_ttl_seconds;
+        let idle_us = now_us.saturating_sub(self.replication.without_replicas_since_us);
+        let is_idle = self.replication.replicas.is_empty()
+            && self.feeds_stream()
+            && ttl_s > 0
+            && idle_us > ttl_s.saturating_mul(SECOND_US);
+        if is_idle {
+            // What is done from now on has no number: nobody may go on from the old ones.
+            let id = self.replication.draw_id();
+            self.replication.history.begin_anew(id);
+            self.replication.remove_backlog();
+            self.note_stream();
+            log::info!("Replication backlog freed after {ttl_s} seconds without connected replicas.");
+        }
+    }
+
+    /// Replicas that are further behind than they may be are closed. The clock's reading is that of the soft limit.
+    pub(super) fn limit_replicas(&mut self) {
+        let (limit, kept_bytes) = (
+            self.server.config.client_output_buffer_limit.replica,
+            self.server.config.repl_backlog_size_bytes,
+        );
+        // What the backlog holds in any case costs nothing more.
+        let [hard, soft] = [limit.hard_bytes, limit.soft_bytes]
+            .map(|bytes| if bytes == 0 { u64::MAX } else { bytes.max(kept_bytes) });
+        let (end, now_us) = (self.replication.history.offset(), self.clock.monotonic_us());
+        let mut over = Vec::new();
+        for (&handle, replica) in &mut self.replication.replicas {
+            let behind = replica.position.map_or(0, |position| end - position);
+            let since_us = replica.over_soft_limit_since_us;
+            replica.over_soft_limit_since_us = (behind >= soft).then(|| since_us.unwrap_or(now_us));
+            let over_soft = behind >= soft
+                && since_us.is_some_and(|since_us| {
+                    now_us.saturating_sub(since_us) > limit.soft_seconds.saturating_mul(SECOND_US)
+                });
+            if behind >= hard || over_soft {
+                over.push(handle);
+            }
+        }
+        for handle in over {
+            let client = &self.server.clients[handle];
+            if !client.close_asap {
+                log::warn!(
+                    "Client id={} addr={} flags=S scheduled to be closed ASAP for overcoming of output buffer limits.",
+                    client.id,
+                    client.connection.address
+                );
+                self.server.observed.statistics.output_buffer_limit_disconnections += 1;
+                self.server.close_asap(handle);
+            }
+            // What it has not been sent is not kept for it any more.
+            if let Some(replica) = self.replication.replicas.get_mut(&handle) {
+                replica.position = None;
+            }
+        }
+    }
+
+    /// Copies what others show of replicas and decide by.
+    pub fn note_replicas(&mut self) {
+        if !std::mem::take(&mut self.replication.has_changed) {
+            return;
+        }
+        let max_lag_us = u64::from(self.server.config.min_replicas_max_lag_seconds) * SECOND_US;
+        let now_us = self.server.now.monotonic_us;
+        let replicas = &self.replication.replicas;
+        let online = || replicas.values().filter(|replica| replica.is_online());
+        self.server.replicas.acknowledged = online().map(|replica| replica.acknowledged).collect();
+        // Whole seconds are compared, as they are shown.
+        let lag_us = |replica: &Replica| now_us.saturating_sub(replica.heard_us) / SECOND_US * SECOND_US;
+        self.server.replicas.good = online().filter(|replica| lag_us(replica) <= max_lag_us).count();
+        let figures = replicas.iter().map(|(&handle, replica)| {
+            let (address, port) = self.replica_address(handle);
+            let (state, acknowledged) = (replica.state(), replica.acknowledged.stream);
+            ReplicaFigures { address, port, state, acknowledged, heard_us: replica.heard_us }
+        });
+        self.server.observed.replication.replicas = figures.collect();
+        self.note_stream();
+    }
+}
+
+/// In place of an id that there is not.
+pub(super) fn no_id() -> String {
+    "0".repeat(super::history::ID_LEN)
+}

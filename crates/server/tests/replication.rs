@@ -1,0 +1,433 @@
+//! The primary's side of replication, spoken to by hand: handshakes, full and partial syncs, the stream byte for byte, and
+//! replicas that lie, stall or vanish.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod process;
+
+use process::{Client, PATIENCE, Process, encode, eventually};
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+
+/// A replica's end of a connection.
+struct Replica(TcpStream);
+
+/// What a primary sends before the stream.
+struct Snapshot {
+    id: String,
+    offset: u64,
+    rdb: Vec<u8>,
+}
+
+const DISK: &[&str] = &["--repl-diskless-sync", "no"];
+const PIPE: &[&str] = &["--repl-diskless-sync-delay", "0"];
+
+impl Replica {
+    fn connect(server: &Process) -> Replica {
+        let stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Replica(stream)
+    }
+
+    /// One that says of itself what replicas of today do.
+    fn introduced(server: &Process) -> Replica {
+        let mut replica = Replica::connect(server);
+        for words in [
+            "PING",
+            "REPLCONF listening-port 7777",
+            "REPLCONF capa eof capa psync2",
+            "REPLCONF version 9.1.2",
+        ] {
+            replica.send(words);
+            replica.line();
+        }
+        replica
+    }
+
+    fn send(&mut self, words: &str) {
+        let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
+        self.0.write_all(&encode(&words)).unwrap();
+    }
+
+    fn byte(&mut self) -> u8 {
+        let mut byte = [0];
+        self.0.read_exact(&mut byte).unwrap();
+        byte[0]
+    }
+
+    /// The next line that is not empty.
+    fn line(&mut self) -> String {
+        let mut line = Vec::new();
+        loop {
+            match self.byte() {
+                b'\n' if line.is_empty() => {}
+                b'\n' => return String::from_utf8(line).unwrap().trim_end().to_owned(),
+                byte => line.push(byte),
+            }
+        }
+    }
+
+    fn ask(&mut self, words: &str) -> String {
+        self.send(words);
+        self.line()
+    }
+
+    fn exactly(&mut self, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        self.0.read_exact(&mut bytes).unwrap();
+        bytes
+    }
+
+    /// Takes a snapshot, whichever way it comes.
+    fn snapshot(&mut self) -> Vec<u8> {
+        let header = self.line();
+        let Some(mark) = header.strip_prefix("$EOF:") else {
+            return self.exactly(header.strip_prefix('$').unwrap().parse().unwrap());
+        };
+        assert_eq!(mark.len(), 40);
+        let mut rdb = Vec::new();
+        while !rdb.ends_with(mark.as_bytes()) {
+            rdb.push(self.byte());
+        }
+        rdb.truncate(rdb.len() - mark.len());
+        rdb
+    }
+
+    fn full_sync(&mut self) -> Snapshot {
+        let line = self.ask("PSYNC ? -1");
+        let words: Vec<&str> = line.split(' ').collect();
+        assert_eq!((words[0], words[1].len()), ("+FULLRESYNC", 40), "{line}");
+        let rdb = self.snapshot();
+        Snapshot { id: words[1].to_owned(), offset: words[2].parse().unwrap(), rdb }
+    }
+
+    /// Has all data, and says so; how far the stream is then.
+    fn go_online(&mut self) -> u64 {
+        let offset = self.full_sync().offset;
+        self.acknowledge(offset);
+        // A stream begins with something.
+        if offset == 0 { self.expect(&["PING"]) } else { offset }
+    }
+
+    fn acknowledge(&mut self, offset: u64) {
+        self.send(&format!("REPLCONF ACK {offset}"));
+    }
+
+    /// The stream goes on with these commands.
+    #[track_caller]
+    fn expect(&mut self, commands: &[&str]) -> u64 {
+        let mut count = 0;
+        for command in commands {
+            let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+            let wanted = encode(&words);
+            let come = self.exactly(wanted.len());
+            assert_eq!(String::from_utf8_lossy(&come), String::from_utf8_lossy(&wanted));
+            count += come.len() as u64;
+        }
+        count
+    }
+
+    /// Whether the server closes the connection; what it sends before that is ignored.
+    fn is_closed(&mut self) -> bool {
+        let ended = self.0.read_to_end(&mut Vec::new());
+        ended.is_ok() || ended.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset)
+    }
+}
+
+fn start(options: &[&str]) -> (Process, Client<TcpStream>) {
+    // Nothing but what the test does is in the stream.
+    let options: Vec<&str> = [&["--repl-ping-replica-period", "3600"], options].concat();
+    let server = Process::start(&options);
+    let client = server.connect();
+    (server, client)
+}
+
+fn info(client: &mut Client<TcpStream>, field: &str) -> String {
+    let info = client.ask("INFO everything");
+    let line = info.lines().find_map(|line| line.strip_prefix(&format!("{field}:")));
+    line.unwrap_or_else(|| panic!("no {field} in INFO")).to_owned()
+}
+
+fn contains(rdb: &[u8], part: &str) -> bool {
+    rdb.windows(part.len()).any(|window| window == part.as_bytes())
+}
+
+fn a_replica_gets_all_data_and_then_every_change() {
+    for options in [DISK, PIPE] {
+        let (server, mut client) = start(options);
+        client.ask("SET before 1");
+        let mut replica = Replica::introduced(&server);
+        let snapshot = replica.full_sync();
+        assert!(snapshot.rdb.starts_with(b"VALKEY080"));
+        for part in ["before", "repl-id", "repl-offset", "repl-stream-db", &snapshot.id] {
+            assert!(contains(&snapshot.rdb, part), "{part}");
+        }
+        replica.acknowledge(snapshot.offset);
+        let mut offset = replica.expect(&["PING"]);
+        assert_eq!(client.ask("SET a 1"), "OK");
+        client.ask("MULTI");
+        client.ask("INCR n");
+        client.ask("SPOP none");
+        client.ask("DEL a");
+        client.ask("EXEC");
+        client.ask("SELECT 3");
+        client.ask("RPUSH list x");
+        offset += replica.expect(&[
+            "SELECT 0",
+            "SET a 1",
+            "MULTI",
+            "INCR n",
+            "DEL a",
+            "EXEC",
+            "SELECT 3",
+            "RPUSH list x",
+        ]);
+        assert_eq!(info(&mut client, "master_repl_offset"), offset.to_string());
+        replica.acknowledge(offset);
+        eventually("the acknowledgement", || {
+            info(&mut client, "slave0")
+                == format!("ip=127.0.0.1,port=7777,state=online,offset={offset},lag=0,type=replica")
+        });
+        assert_eq!(client.ask("ROLE"), format!("[master {offset} [[127.0.0.1 7777 {offset}]]]"));
+        assert!(client.ask("CLIENT LIST TYPE replica").contains(" flags=S "));
+        assert_eq!(client.ask("CLIENT KILL TYPE replica"), "1");
+        assert!(replica.is_closed());
+        assert_eq!(info(&mut client, "connected_slaves"), "0");
+    }
+}
+
+fn a_replica_that_comes_back_gets_what_it_has_missed() {
+    let (server, mut client) = start(DISK);
+    let mut replica = Replica::introduced(&server);
+    let Snapshot { id, offset, .. } = replica.full_sync();
+    replica.acknowledge(offset);
+    client.ask("SET a 1");
+    let seen = replica.expect(&["PING", "SELECT 0", "SET a 1"]);
+    drop(replica);
+    let large = "x".repeat(100_000);
+    client.ask(&format!("SET b {large}"));
+    client.ask("SET c 1");
+    let mut replica = Replica::introduced(&server);
+    assert_eq!(replica.ask(&format!("PSYNC {id} {}", seen + 1)), format!("+CONTINUE {id}"));
+    replica.expect(&[&format!("SET b {large}"), "SET c 1"]);
+    // One that knows nothing of new ids is told none.
+    let mut old = Replica::connect(&server);
+    let next: u64 = info(&mut client, "master_repl_offset").parse::<u64>().unwrap() + 1;
+    assert_eq!(old.ask(&format!("PSYNC {id} {next}")), "+CONTINUE");
+    client.ask("SET d 1");
+    old.expect(&["SET d 1"]);
+    // Nobody goes on from what there is not.
+    let end = info(&mut client, "master_repl_offset").parse::<i64>().unwrap();
+    let other = "f".repeat(40);
+    for (id, next) in [(&id, end + 2), (&id, i64::MAX), (&id, 0), (&id, i64::MIN), (&other, 1)] {
+        let mut liar = Replica::introduced(&server);
+        assert!(liar.ask(&format!("PSYNC {id} {next}")).starts_with("+FULLRESYNC"), "{next}");
+    }
+    assert_eq!(info(&mut client, "sync_partial_ok"), "2");
+    assert_eq!(info(&mut client, "sync_partial_err"), "5");
+}
+
+fn waiting_for_replicas_ends_with_what_they_really_have() {
+    let (server, mut client) = start(PIPE);
+    let mut replica = Replica::introduced(&server);
+    let offset = replica.go_online();
+    assert_eq!(client.ask("SET a 1"), "OK");
+    let mut seen = offset + replica.expect(&["SELECT 0", "SET a 1"]);
+    client.send(&[b"WAIT", b"1", b"0"]);
+    seen += replica.expect(&["REPLCONF GETACK *"]);
+    // What nobody has sent, nobody has.
+    replica.send(&format!("REPLCONF ACK {}", u64::MAX >> 1));
+    replica.send("REPLCONF ACK -5");
+    replica.send("REPLCONF ACK many");
+    replica.acknowledge(offset);
+    let mut other = server.connect();
+    assert_eq!(other.ask("WAIT 0 0"), "1", "it has written nothing");
+    assert_eq!(other.ask("WAIT 2 1"), "1");
+    replica.expect(&["REPLCONF GETACK *"]);
+    eventually("one waits", || info(&mut other, "blocked_clients") == "1");
+    replica.acknowledge(seen);
+    assert_eq!(process::shown(&client.receive().unwrap()), "1");
+    // On disk is another matter.
+    assert_eq!(client.ask("WAITAOF 0 1 1"), "[0 0]");
+    replica.expect(&["REPLCONF GETACK *"]);
+    replica.send(&format!("REPLCONF ACK {seen} FACK {seen}"));
+    eventually("it is on disk", || client.ask("WAITAOF 0 1 10") == "[0 1]");
+    client.ask("CONFIG SET min-replicas-to-write 1");
+    assert_eq!(client.ask("SET a 2"), "OK");
+    client.ask("CONFIG SET min-replicas-to-write 2");
+    assert!(client.ask("SET a 3").starts_with("NOREPLICAS"));
+    assert_eq!(client.ask("GET a"), "2");
+}
+
+fn several_replicas_are_fed_by_one_child_and_one_that_stalls_or_goes_holds_up_nobody() {
+    let options =
+        ["--repl-diskless-sync-delay", "2", "--repl-diskless-sync-max-replicas", "4", "--repl-timeout", "2"];
+    let (server, mut client) = start(&[&options[..], &["--enable-debug-command", "yes"]].concat());
+    client.ask("DEBUG POPULATE 60000 key 200");
+    let mut replicas: Vec<Replica> = (0..4).map(|_| Replica::introduced(&server)).collect();
+    replicas.iter_mut().for_each(|replica| replica.send("PSYNC ? -1"));
+    let mut stalled = replicas.pop().unwrap();
+    drop(replicas.pop());
+    let mut first = replicas.pop().unwrap();
+    let mut second = replicas.pop().unwrap();
+    let taking = std::thread::spawn(move || {
+        assert!(second.line().starts_with("+FULLRESYNC"));
+        second.snapshot().len()
+    });
+    assert!(first.line().starts_with("+FULLRESYNC"));
+    let rdb = first.snapshot();
+    assert_eq!(rdb.len(), taking.join().unwrap());
+    assert!(contains(&rdb, "key:59999"));
+    client.ask("SET after 1");
+    first.acknowledge(0);
+    first.expect(&["SELECT 0", "SET after 1"]);
+    assert!(stalled.is_closed());
+    assert_eq!(info(&mut client, "total_forks"), "1");
+}
+
+fn a_sync_that_everybody_leaves_is_given_up() {
+    let options = ["--rdb-key-save-delay", "1000", "--enable-debug-command", "yes"];
+    for kind in [DISK, PIPE] {
+        let (server, mut client) = start(&[kind, &options].concat());
+        client.ask("DEBUG POPULATE 20000 key 100");
+        let mut replica = Replica::introduced(&server);
+        assert!(replica.ask("PSYNC ? -1").starts_with("+FULLRESYNC"));
+        assert_eq!(info(&mut client, "rdb_bgsave_in_progress"), "1");
+        drop(replica);
+        eventually("the child is gone", || info(&mut client, "rdb_bgsave_in_progress") == "0");
+        // What is flushed is not sent any more.
+        let mut replica = Replica::introduced(&server);
+        assert!(replica.ask("PSYNC ? -1").starts_with("+FULLRESYNC"));
+        assert_eq!(client.ask("FLUSHALL"), "OK");
+        assert!(replica.is_closed());
+        eventually("nobody is left", || info(&mut client, "connected_slaves") == "0");
+        let mut replica = Replica::introduced(&server);
+        assert!(!contains(&replica.full_sync().rdb, "key:"));
+    }
+}
+
+fn replicas_are_answered_nothing_and_told_what_is_wrong_before() {
+    let (server, mut client) = start(DISK);
+    let mut replica = Replica::introduced(&server);
+    for (words, answer) in [
+        ("PSYNC ? x", "-ERR value is not an integer or out of range"),
+        ("PSYNC ? -1 FAILOVER", "-ERR PSYNC FAILOVER can't be sent to a master."),
+        ("REPLCONF ACK", "-ERR syntax error"),
+        ("REPLCONF rdb-filter-only all", "-ERR Unsupported rdb-filter-only option: all"),
+        ("MULTI", "+OK"),
+        ("PSYNC ? -1", "-ERR Command 'psync' not allowed inside a transaction"),
+        ("DISCARD", "+OK"),
+    ] {
+        assert_eq!(replica.ask(words), answer, "{words}");
+    }
+    // Neither acknowledges anything, nor is it answered.
+    replica.send("REPLCONF ACK 5");
+    replica.send("REPLCONF GETACK *");
+    assert_eq!(replica.ask("PING"), "+PONG");
+    replica.0.write_all(&[encode(&[b"PING"]), encode(&[b"SYNC"])].concat()).unwrap();
+    assert_eq!(replica.line(), "+PONG");
+    assert_eq!(replica.line(), "-ERR SYNC and PSYNC are invalid with pending output");
+    replica.go_online();
+    replica.send("SYNC");
+    replica.send("PSYNC ? -1");
+    client.ask("SET a 1");
+    replica.expect(&["SELECT 0", "SET a 1"]);
+    replica.send("GET a");
+    assert!(replica.is_closed());
+    let mut old = Replica::connect(&server);
+    old.send("SYNC");
+    assert!(contains(&old.snapshot(), "repl-id"));
+    client.ask("SET b 1");
+    old.expect(&["SELECT 0", "SET b 1"]);
+    assert_eq!(info(&mut client, "connected_slaves"), "1");
+}
+
+fn what_a_replica_can_read_is_what_it_gets() {
+    let (server, mut client) = start(DISK);
+    client.ask("HSET plain field value");
+    client.ask(
+        "FUNCTION LOAD #!lua\u{20}name=lib\nserver.register_function('f',function()return\u{20}1\u{20}end)",
+    );
+    let mut redis = Replica::connect(&server);
+    redis.ask("REPLCONF capa eof capa psync2");
+    assert!(redis.full_sync().rdb.starts_with(b"REDIS0011"));
+    let mut only = Replica::introduced(&server);
+    only.ask("REPLCONF rdb-only 1");
+    assert!(contains(&only.full_sync().rdb, "plain"));
+    assert!(only.is_closed());
+    let mut filtered = Replica::introduced(&server);
+    filtered.send("REPLCONF rdb-only 1 rdb-filter-only functions");
+    filtered.line();
+    assert!(!contains(&filtered.full_sync().rdb, "plain"));
+    // Fields that expire have no form that it could read; others go on.
+    assert_eq!(client.ask("HSETEX expiring EX 1000 FIELDS 1 f v"), "1");
+    let mut redis = Replica::connect(&server);
+    redis.ask("REPLCONF capa eof");
+    assert!(redis.ask("PSYNC ? -1").starts_with("+FULLRESYNC"));
+    assert!(redis.is_closed());
+    let mut replica = Replica::introduced(&server);
+    assert!(contains(&replica.full_sync().rdb, "expiring"));
+}
+
+fn who_reads_too_slowly_is_closed_and_what_is_kept_for_it_is_bounded() {
+    let limit = ["--client-output-buffer-limit", "replica 4mb 0 0", "--repl-backlog-size", "1mb"];
+    let (server, mut client) = start(&[DISK, &limit].concat());
+    let mut replica = Replica::introduced(&server);
+    replica.go_online();
+    let large = "x".repeat(100_000);
+    for _ in 0..400 {
+        assert_eq!(client.ask(&format!("SET key {large}")), "OK");
+    }
+    eventually("it is closed", || info(&mut client, "connected_slaves") == "0");
+    assert_eq!(info(&mut client, "client_output_buffer_limit_disconnections"), "1");
+    let first: u64 = info(&mut client, "repl_backlog_first_byte_offset").parse().unwrap();
+    assert!(first > 30_000_000, "{first}");
+    eventually("the backlog is short", || {
+        info(&mut client, "repl_backlog_histlen").parse::<u64>().unwrap() < (1 << 20) + (1 << 16)
+    });
+}
+
+fn many_that_ask_and_vanish_leave_nothing() {
+    let (server, mut client) = start(PIPE);
+    for round in 0..400 {
+        let mut replica = Replica::connect(&server);
+        if round % 2 == 0 {
+            replica.ask("REPLCONF capa eof version 9.1.2");
+        }
+        replica.send(if round % 3 == 0 { "SYNC" } else { "PSYNC ? -1" });
+    }
+    eventually("all are gone", || info(&mut client, "connected_slaves") == "0");
+    eventually("no child is left", || info(&mut client, "rdb_bgsave_in_progress") == "0");
+    let mut replica = Replica::introduced(&server);
+    replica.go_online();
+    client.ask("SET a 1");
+    replica.expect(&["SELECT 0", "SET a 1"]);
+}
+
+fn a_waiting_replica_hears_of_its_primary_and_a_silent_one_is_dropped() {
+    let options =
+        ["--repl-diskless-sync-delay", "3", "--repl-timeout", "2", "--repl-ping-replica-period", "1"];
+    let server = Process::start(&options);
+    let mut client = server.connect();
+    let mut replica = Replica::introduced(&server);
+    replica.send("PSYNC ? -1");
+    assert_eq!(replica.byte(), b'\n', "while it waits");
+    assert!(replica.line().starts_with("+FULLRESYNC"));
+    replica.snapshot();
+    replica.send("REPLCONF ACK 0");
+    replica.expect(&["PING"]);
+    assert!(replica.is_closed(), "it acknowledges nothing");
+    eventually("it is gone", || info(&mut client, "connected_slaves") == "0");
+}
+
+tests_with_io_threads!(
+    a_replica_gets_all_data_and_then_every_change,
+    a_replica_that_comes_back_gets_what_it_has_missed,
+    waiting_for_replicas_ends_with_what_they_really_have,
+    several_replicas_are_fed_by_one_child_and_one_that_stalls_or_goes_holds_up_nobody,
+    a_sync_that_everybody_leaves_is_given_up,
+    replicas_are_answered_nothing_and_told_what_is_wrong_before,
+    what_a_replica_can_read_is_what_it_gets,
+    who_reads_too_slowly_is_closed_and_what_is_kept_for_it_is_bounded,
+    many_that_ask_and_vanish_leave_nothing,
+    a_waiting_replica_hears_of_its_primary_and_a_silent_one_is_dropped,
+);
