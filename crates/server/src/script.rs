@@ -115,8 +115,6 @@ pub struct Settings {
 
 /// Changes go everywhere.
 pub const REPLICATE_ALL: u8 = 3;
-/// Changes go to the append-only file.
-pub const REPLICATE_TO_LOG: u8 = 1;
 
 impl Default for Settings {
     fn default() -> Self {

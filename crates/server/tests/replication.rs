@@ -181,6 +181,17 @@ fn a_replica_gets_all_data_and_then_every_change() {
             "SELECT 3",
             "RPUSH list x",
         ]);
+        // What is published is heard there too, and scripts may leave replicas out.
+        client.ask("PUBLISH channel message");
+        let script = [
+            "redis.set_repl(redis.REPL_AOF)",
+            "redis.call('SET','here','1')",
+            "redis.set_repl(redis.REPL_ALL)",
+            "redis.call('SET','there','1')",
+        ];
+        client.send(&[b"EVAL", script.join("\n").as_bytes(), b"0"]);
+        client.receive();
+        offset += replica.expect(&["PUBLISH channel message", "SET there 1"]);
         assert_eq!(info(&mut client, "master_repl_offset"), offset.to_string());
         replica.acknowledge(offset);
         eventually("the acknowledgement", || {
@@ -379,6 +390,7 @@ fn who_reads_too_slowly_is_closed_and_what_is_kept_for_it_is_bounded() {
     }
     eventually("it is closed", || info(&mut client, "connected_slaves") == "0");
     assert_eq!(info(&mut client, "client_output_buffer_limit_disconnections"), "1");
+    assert!(info(&mut client, "mem_total_replication_buffers").parse::<u64>().unwrap() < 6 << 20);
     let first: u64 = info(&mut client, "repl_backlog_first_byte_offset").parse().unwrap();
     assert!(first > 30_000_000, "{first}");
     eventually("the backlog is short", || {

@@ -167,12 +167,20 @@ fn confirm(ctx: &mut Context<'_>, kind: Kind, word: &str, name: Option<&[u8]>) {
 
 fn publish(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let receivers = ctx.server.publish(args.at(1), args.at(2));
+    propagate(ctx, args);
     ctx.reply.integer(receivers as i64);
     Ok(())
 }
 
+/// Clients of replicas hear it too; it is no part of the data.
+fn propagate(ctx: &mut Context<'_>, args: Args<'_>) {
+    let db_index = ctx.db.selected();
+    ctx.db.change_log.propagate_to_replicas(db_index, args.iter());
+}
+
 fn spublish(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let receivers = ctx.server.publish_to_shard(args.at(1), args.at(2));
+    propagate(ctx, args);
     ctx.reply.integer(receivers as i64);
     Ok(())
 }

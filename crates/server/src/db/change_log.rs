@@ -2,7 +2,7 @@
 //! command and feed watchers, trackers, notifications and blocked clients from it: nobody else does.
 
 use super::audit::Audit;
-use super::encoded_commands::EncodedCommands;
+use super::encoded_commands::{EncodedCommands, Receivers};
 use crate::config::EventClasses;
 
 /// One entry of the change log.
@@ -187,6 +187,19 @@ impl ChangeLog {
         self.unit.push(db_index, false, &[], arguments);
     }
 
+    /// Notes the command at hand itself for replicas: it changes no data, and what it does is to happen there too.
+    pub fn propagate_to_replicas<'a>(
+        &mut self,
+        db_index: usize,
+        arguments: impl ExactSizeIterator<Item = &'a [u8]>,
+    ) {
+        if self.recording {
+            self.replaced = true;
+            self.unit.push(db_index, false, &[], arguments);
+            self.unit.restrict(self.unit.len() - 1, Receivers::REPLICAS);
+        }
+    }
+
     /// Nothing but what is noted stands for the command at hand.
     pub fn not_verbatim(&mut self) {
         self.replaced = self.recording;
@@ -198,10 +211,13 @@ impl ChangeLog {
         !self.replaced && self.dirty.saturating_sub(self.dirty_at_begin) > self.dirty_of_its_own
     }
 
-    /// The command at hand has ended: what was noted is part of the unit.
+    /// The command at hand has ended: what was noted is part of the unit, and goes to `receivers`.
     #[inline]
-    pub fn end_command(&mut self) {
+    pub fn end_command(&mut self, receivers: Receivers) {
         self.audit.check_propagated(&self.unit, self.ended);
+        if receivers != Receivers::ALL {
+            self.unit.restrict(self.ended, receivers);
+        }
         (self.ended, self.replaced) = (self.unit.len(), false);
     }
 

@@ -17,6 +17,30 @@ use wire::aof::{write_argument, write_count};
 const BYTES_KEPT: usize = 1 << 16;
 const COMMANDS_KEPT: usize = 1 << 10;
 
+/// Who is to get a command, of those who keep a copy: a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receivers(u8);
+
+impl Receivers {
+    pub const FILE: Receivers = Receivers(1);
+    pub const REPLICAS: Receivers = Receivers(2);
+    pub const ALL: Receivers = Receivers(3);
+
+    /// As scripts say it: 1 for the append-only file and 2 for replicas.
+    pub fn of_script(bits: u8) -> Self {
+        Receivers(bits & Self::ALL.0)
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    #[inline]
+    pub fn include(self, other: Receivers) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
 #[derive(Default)]
 pub struct EncodedCommands {
     bytes: Vec<u8>,
@@ -27,6 +51,7 @@ pub struct EncodedCommands {
 struct Encoded {
     db_index: u32,
     of_its_own: bool,
+    receivers: Receivers,
     /// In `bytes`.
     end: usize,
 }
@@ -49,7 +74,8 @@ impl EncodedCommands {
         for argument in rest {
             write_argument(&mut self.bytes, argument).expect(TAKEN);
         }
-        self.commands.push(Encoded { db_index: db_index as u32, of_its_own, end: self.bytes.len() });
+        let (receivers, end) = (Receivers::ALL, self.bytes.len());
+        self.commands.push(Encoded { db_index: db_index as u32, of_its_own, receivers, end });
     }
 
     #[inline]
@@ -77,6 +103,27 @@ impl EncodedCommands {
             start = command.end;
             (command.db_index as usize, bytes)
         })
+    }
+
+    /// How many there are for a receiver.
+    #[inline]
+    pub fn count_for(&self, receiver: Receivers) -> usize {
+        self.commands.iter().filter(|command| command.receivers.include(receiver)).count()
+    }
+
+    /// As [`Self::from`], all that are for a receiver.
+    #[inline]
+    pub fn all_for(&self, receiver: Receivers) -> impl Iterator<Item = (usize, &[u8])> {
+        let is_for = self.commands.iter().map(move |command| command.receivers.include(receiver));
+        self.from(0).zip(is_for).filter_map(|(command, is_for)| is_for.then_some(command))
+    }
+
+    /// The commands from the one at `first` on, but for what expiry and eviction have done, go to nobody else.
+    #[cold]
+    pub(super) fn restrict(&mut self, first: usize, receivers: Receivers) {
+        for command in self.commands[first..].iter_mut().filter(|command| !command.of_its_own) {
+            command.receivers.0 &= receivers.0;
+        }
     }
 
     /// Leaves out all from the one at `first` on that expiry and eviction have not done.

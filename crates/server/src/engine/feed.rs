@@ -7,6 +7,7 @@
 use super::Executor;
 use super::persistence::Disk;
 use super::replication::Replication;
+use crate::db::encoded_commands::Receivers;
 use crate::persist::aof::Appender;
 
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
@@ -32,6 +33,14 @@ fn sinks<'a>(
 }
 
 impl Sink<'_> {
+    #[inline]
+    fn receiver(&self) -> Receivers {
+        match self {
+            Sink::AppendOnlyFile { .. } => Receivers::FILE,
+            Sink::Stream(_) => Receivers::REPLICAS,
+        }
+    }
+
     /// Takes in a command, encoded, that is about one database.
     #[inline]
     fn append(&mut self, db_index: usize, command: &[u8]) {
@@ -66,14 +75,18 @@ impl Executor {
     pub(super) fn feed_unit(&mut self) -> bool {
         let (timestamp_s, feeds_stream) = (self.timestamp_s(), self.feeds_stream());
         let unit = self.db.change_log.unit();
-        let Some((first_db_index, _)) = unit.from(0).next() else { return false };
-        let is_transaction = unit.len() > 1;
+        if unit.is_empty() {
+            return false;
+        }
         let stream = feeds_stream.then_some(&mut self.replication);
         for mut sink in sinks(&mut self.disk, stream, timestamp_s) {
+            let receiver = sink.receiver();
+            let Some((first_db_index, _)) = unit.all_for(receiver).next() else { continue };
+            let is_transaction = unit.count_for(receiver) > 1;
             if is_transaction {
                 sink.append_bracket(first_db_index, MULTI);
             }
-            unit.from(0).for_each(|(db_index, command)| sink.append(db_index, command));
+            unit.all_for(receiver).for_each(|(db_index, command)| sink.append(db_index, command));
             if is_transaction {
                 sink.append_bracket(first_db_index, EXEC);
             }

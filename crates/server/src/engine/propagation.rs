@@ -3,7 +3,7 @@
 
 use super::Executor;
 use crate::command::{Args, Command, Group, Origin, flag};
-use crate::script::REPLICATE_TO_LOG;
+use crate::db::encoded_commands::Receivers;
 use crate::session::ClientHandle;
 
 impl Executor {
@@ -13,7 +13,8 @@ impl Executor {
         if !self.db.change_log.is_recording() {
             return self.db.change_log.audit.forget_unpropagated();
         }
-        if origin.in_script && !self.script_is_propagated() {
+        let receivers = if origin.in_script { self.script_receivers() } else { Receivers::ALL };
+        if receivers.is_empty() {
             return self.db.change_log.end_unpropagated();
         }
         if self.db.change_log.is_to_be_propagated() && is_propagated(row) {
@@ -29,16 +30,16 @@ impl Executor {
             // It makes up keys, or brings the data from where it has been written already.
             self.db.change_log.audit.forget_unpropagated();
         }
-        self.db.change_log.end_command();
+        self.db.change_log.end_command(receivers);
         if !origin.in_transaction && self.suspended.is_none() {
             self.end_unit(handle);
         }
     }
 
-    /// Whether what the script at hand changes goes to the append-only file: it may say otherwise.
-    fn script_is_propagated(&self) -> bool {
+    /// Who gets what the script at hand changes: it may say otherwise.
+    fn script_receivers(&self) -> Receivers {
         let running = self.server.scripts.running.as_ref();
-        running.is_none_or(|running| running.settings.replication & REPLICATE_TO_LOG != 0)
+        running.map_or(Receivers::ALL, |running| Receivers::of_script(running.settings.replication))
     }
 
     /// The unit of a client (a command, transaction or script) has ended: it is propagated as one.

@@ -23,9 +23,12 @@ use indexmap::IndexMap;
 use primary::Replica;
 use std::ops::RangeInclusive;
 use structures::random::Random;
-use structures::shared_log::SharedLog;
+use structures::shared_log::{BLOCK_BYTES, SharedLog};
 use wire::aof::write_command;
 use wire::number::i64_text;
+
+/// What a backlog takes beyond its size although nobody is behind.
+const COUNTED_BEYOND_SIZE_BYTES: u64 = 4 * BLOCK_BYTES as u64;
 
 pub(crate) struct Replication {
     pub history: History,
@@ -210,5 +213,8 @@ impl Executor {
         figures.backlog =
             replication.backlog().map(|log| BacklogFigures { first_byte_offset: log.start() + 1 });
         figures.buffer_bytes = replication.memory_bytes() as u64;
+        // A block that is being filled, one to spare, and the list of them.
+        let counted_bytes = self.server.config.repl_backlog_size_bytes + COUNTED_BEYOND_SIZE_BYTES;
+        figures.uncounted_bytes = figures.buffer_bytes.saturating_sub(counted_bytes);
     }
 }

@@ -13,6 +13,9 @@ pub(in crate::commands) struct Breakdown {
     pub clients_bytes: u64,
     /// What waits to be written to the append-only file.
     pub log_buffer_bytes: u64,
+    /// The stream's last bytes, and what is kept of it for replicas that are further behind.
+    pub backlog_bytes: u64,
+    pub replicas_bytes: u64,
     /// Bucket tables of each database that has keys, and of the first, by index.
     pub tables_bytes: Vec<(usize, u64)>,
     pub overhead_bytes: u64,
@@ -38,7 +41,11 @@ impl Breakdown {
         let used_bytes = memory.used_bytes();
         let tables_total: u64 = tables_bytes.iter().map(|(_, bytes)| bytes).sum();
         let log_buffer_bytes = server.observed.persistence.log.buffer_memory_bytes;
-        let overhead_bytes = memory.startup_bytes + clients_bytes + log_buffer_bytes + tables_total;
+        let replication = &server.observed.replication;
+        let replicas_bytes = replication.uncounted_bytes;
+        let backlog_bytes = replication.buffer_bytes - replicas_bytes;
+        let overhead_bytes =
+            memory.startup_bytes + clients_bytes + log_buffer_bytes + replication.buffer_bytes + tables_total;
         let dataset_bytes = used_bytes.saturating_sub(overhead_bytes);
         let net_bytes = used_bytes.saturating_sub(memory.startup_bytes).max(1);
         Breakdown {
@@ -46,6 +53,8 @@ impl Breakdown {
             startup_bytes: memory.startup_bytes,
             clients_bytes,
             log_buffer_bytes,
+            backlog_bytes,
+            replicas_bytes,
             tables_bytes,
             overhead_bytes,
             dataset_bytes,
@@ -81,7 +90,7 @@ pub(super) fn memory(sources: &mut Sources<'_>, lines: &mut Lines) {
     with_human(lines, "maxmemory", sources.server.config.maxmemory_bytes);
     lines.field("maxmemory_policy", sources.server.config.maxmemory_policy.name());
     fragmentation(sources.server, lines);
-    buffers(breakdown.clients_bytes, breakdown.log_buffer_bytes, lines);
+    buffers(&breakdown, lines);
     let reclaiming = &sources.server.observed.memory.reclaiming;
     lines.field("lazyfree_pending_objects", reclaiming.pending.load(Ordering::Relaxed));
     lines.field("lazyfreed_objects", reclaiming.freed.load(Ordering::Relaxed));
@@ -126,13 +135,14 @@ fn fragmentation(server: &Server, lines: &mut Lines) {
     lines.field("mem_fragmentation_bytes", difference(rss_bytes, sample.used_bytes));
 }
 
-fn buffers(clients_bytes: u64, log_buffer_bytes: u64, lines: &mut Lines) {
+fn buffers(breakdown: &Breakdown, lines: &mut Lines) {
+    let Breakdown { clients_bytes, log_buffer_bytes, backlog_bytes, replicas_bytes, .. } = *breakdown;
     lines.fields(&[
-        ("mem_not_counted_for_evict", log_buffer_bytes),
-        ("mem_replication_backlog", 0),
-        ("mem_total_replication_buffers", 0),
+        ("mem_not_counted_for_evict", log_buffer_bytes + replicas_bytes),
+        ("mem_replication_backlog", backlog_bytes),
+        ("mem_total_replication_buffers", backlog_bytes + replicas_bytes),
         ("mem_replicas_repl_buffer", 0),
-        ("mem_clients_slaves", 0),
+        ("mem_clients_slaves", replicas_bytes),
         ("mem_clients_normal", clients_bytes),
         ("mem_cluster_links", 0),
         ("mem_cluster_slot_import", 0),

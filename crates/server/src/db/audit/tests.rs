@@ -1,5 +1,6 @@
 use crate::config::EventClasses;
 use crate::db::Db;
+use crate::db::encoded_commands::Receivers;
 use crate::db::list::{End, List};
 use crate::db::stream::{Stream, StreamId};
 use structures::hash::HashSeed;
@@ -27,7 +28,7 @@ fn check_propagated(db: &mut Db, arguments: &[&[u8]]) {
     if !arguments.is_empty() {
         db.propagate_as(arguments);
     }
-    db.change_log.end_command();
+    db.change_log.end_command(Receivers::ALL);
 }
 
 #[test]

@@ -64,3 +64,20 @@ fn much_room_is_not_kept() {
     commands.truncate(0);
     assert!(commands.bytes.capacity() <= BYTES_KEPT && commands.commands.capacity() <= COMMANDS_KEPT);
 }
+
+#[test]
+fn a_command_goes_to_those_it_is_for() {
+    let mut commands = EncodedCommands::default();
+    push(&mut commands, 0, false, &[b"BOTH"]);
+    push(&mut commands, 1, true, &[b"EXPIRED"]);
+    push(&mut commands, 1, false, &[b"FILE"]);
+    commands.restrict(1, Receivers::FILE);
+    push(&mut commands, 2, false, &[b"REPLICAS"]);
+    commands.restrict(3, Receivers::REPLICAS);
+    let indexes = |receiver| commands.all_for(receiver).map(|(db_index, _)| db_index).collect::<Vec<_>>();
+    assert_eq!(indexes(Receivers::FILE), [0, 1, 1]);
+    assert_eq!(indexes(Receivers::REPLICAS), [0, 1, 2]);
+    assert_eq!(commands.count_for(Receivers::FILE), 3);
+    commands.restrict(3, Receivers::FILE);
+    assert_eq!(commands.count_for(Receivers::REPLICAS), 2, "there is nobody left for the last");
+}
