@@ -63,6 +63,8 @@ pub struct Executor {
     /// When the last command ended, or the work on a client's requests began, on the monotonic clock: the next
     /// command begins then. One reading of the clock a command is 5 % of a GET's time less than two.
     stopwatch_ns: u64,
+    /// To this server's primary, if it has one.
+    link: Option<replication::link::Link>,
     /// For whom a script runs.
     script_client: Option<ClientHandle>,
     script_turn: script::ScriptTurn,
@@ -100,6 +102,7 @@ impl Executor {
             disk: persistence::Disk::default(),
             commands_before_tick: 0,
             stopwatch_ns: 0,
+            link: None,
             script_client: None,
             script_turn: script::ScriptTurn::default(),
             suspended: None,
@@ -126,7 +129,7 @@ impl Executor {
             self.eviction_pool.clear();
         }
         // What a file's commands find expired stays, whatever options a client sets meanwhile.
-        self.db.importing = config.import_mode || self.disk.replays;
+        self.db.importing = config.import_mode || config.replicaof.is_some() || self.disk.replays;
         self.db.lazy_freeing = LazyFreeing {
             evicted: config.lazyfree_lazy_eviction,
             expired: config.lazyfree_lazy_expire,
@@ -140,6 +143,7 @@ impl Executor {
         self.db.access.lfu_decay_minutes = config.lfu_decay_time_minutes;
         self.db.change_log.listening_to_misses =
             config.notify_keyspace_events.has(crate::config::EventClasses::KEY_MISS);
+        crate::observe::log::mark_role(config.replicaof.is_some());
         self.server.observed.memory.purge_in_background(config.jemalloc_bg_thread);
         // A limit that has become lower than what is in use holds at once, not from the next command on.
         self.evicting |= self.server.config.maxmemory_bytes > 0;
@@ -191,9 +195,20 @@ impl Executor {
         self.server.clients.add(|id, handle| Client::new(id, handle, connection, now, authenticated))
     }
 
+    /// So many bytes have come from a client.
+    #[inline]
+    pub fn count_input(&mut self, handle: ClientHandle, bytes: usize) {
+        self.server.observed.statistics.input_bytes += bytes as u64;
+        self.server.observed.statistics.total_reads += 1;
+        let client = &mut self.server.clients[handle];
+        client.connection.input_bytes_total += bytes as u64;
+        client.last_interaction = self.server.now;
+    }
+
     /// A client is gone: forgets it everywhere.
     pub fn disconnect(&mut self, handle: ClientHandle) {
         self.forget_replica(handle);
+        self.note_disconnected(handle);
         let server = &mut self.server;
         if let Some(suspended) = self.suspended.as_mut().filter(|suspended| suspended.is_of(handle)) {
             // What it has begun goes on; it is forgotten when that ends.

@@ -24,6 +24,14 @@ pub fn on_the_wire(line: &str) -> Cow<'_, [u8]> {
     Cow::Owned(bytes)
 }
 
+/// A replica's data is changed by its primary alone.
+pub const READ_ONLY_REPLICA: ClientError =
+    ClientError::text("READONLY You can't write against a read only replica.");
+
+/// Without its primary, a replica may be behind.
+pub const PRIMARY_DOWN: ClientError =
+    ClientError::text("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
+
 /// An error reply. `Display` gives the line after the `-`, code included, exactly as clients match on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientError {
@@ -109,6 +117,11 @@ impl ClientError {
         Self::formatted(format!(
             "MISCONF {server} is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may modify the data set are disabled, because this instance is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the {server} logs for details about the RDB error."
         ))
+    }
+
+    /// The client is to ask that server.
+    pub fn redirect(host: &[u8], port: u16) -> Self {
+        Self::formatted(format!("REDIRECT {}:{port}", quoted(host)))
     }
 
     /// The data is not all there yet.

@@ -8,6 +8,7 @@ pub mod connection;
 pub mod event_loop;
 mod io_thread;
 pub mod listener;
+mod outgoing;
 pub mod poller;
 pub mod process_settings;
 pub mod query_buffer;

@@ -5,7 +5,7 @@ mod clients;
 
 use crate::clock::Reading;
 use crate::command::registry::Registry;
-use crate::config::{Change, Config, SetError};
+use crate::config::{Change, Config, ReplicaOf, SetError};
 use crate::error::ClientError;
 use crate::observe::Observations;
 use crate::script::{Mode, Scripts, environment};
@@ -24,6 +24,20 @@ pub const TOO_FEW_REPLICAS: &str = "NOREPLICAS Not enough good replicas to write
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProcessRequest {
     Shutdown,
+    /// A connection to a server, for a client that has none yet.
+    Connect {
+        client: ClientHandle,
+        target: Target,
+    },
+}
+
+/// A server to connect to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    pub host: Vec<u8>,
+    pub port: u16,
+    /// The address of this machine that the connection is to come from.
+    pub source: Option<Vec<u8>>,
 }
 
 /// What a command asks of those who keep the data on disk. The engine does it at once and writes the reply.
@@ -65,6 +79,8 @@ pub enum ReplicationRequest {
         /// The message makes sense to its end.
         is_heard: bool,
     },
+    /// REPLICAOF: another server's data from now on, or none.
+    Follow(Option<ReplicaOf>),
 }
 
 /// Where a replica wants to go on.

@@ -139,7 +139,6 @@ fn warn_of_what_does_not_exist(config: &Config) {
         (config.cluster_enabled, "cluster-enabled: the cluster"),
         (config.activedefrag, "activedefrag: active defragmentation"),
         (config.tls_port != 0, "tls-port: TLS"),
-        (config.replicaof.is_some(), "replicaof: replication"),
         (!config.aclfile.is_empty(), "aclfile: users other than default"),
     ];
     for (_, what) in asked.iter().filter(|(asked, _)| *asked) {

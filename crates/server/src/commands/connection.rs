@@ -182,6 +182,7 @@ fn introduce(ctx: &mut Context<'_>) {
         false => (b"valkey", super::info::VALKEY_VERSION),
     };
     let zone = &config.availability_zone;
+    let role: &[u8] = if ctx.server.config.replicaof.is_some() { b"replica" } else { b"master" };
     let reply = &mut *ctx.reply;
     let protocol = if reply.protocol == Protocol::Resp3 { 3 } else { 2 };
     reply.map(7 + usize::from(!zone.is_empty()));
@@ -196,7 +197,7 @@ fn introduce(ctx: &mut Context<'_>) {
     reply.bulk(b"mode");
     reply.bulk(b"standalone");
     reply.bulk(b"role");
-    reply.bulk(b"master");
+    reply.bulk(role);
     reply.bulk(b"modules");
     super::modules::reply_modules(reply);
     if !zone.is_empty() {

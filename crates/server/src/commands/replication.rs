@@ -6,11 +6,15 @@ use crate::command::flag::{
     ADMIN, ALLOW_BUSY, BLOCKING, FAST, LOADING, NO_ASYNC_LOADING, NO_MULTI, NO_SCRIPT, STALE,
 };
 use crate::command::{Args, Command, Context, Group, Next, Outcome};
+use crate::config::ReplicaOf;
 use crate::error::{ClientError, NO_LOG_TO_WAIT_FOR, quoted};
+use crate::observe::replication::LinkState;
 use crate::server::{Point, ReplicationRequest};
 use crate::session::client::ReplicaProfile;
 use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
 use wire::request::split_args;
+
+const REPLICAOF_SYNTAX: &str = "<args: <host-port: host:string port:integer> | <no-one: NO ONE>>";
 
 pub const COMMANDS: &[Command] = &[
     Command::new("psync", -3, Group::Server, psync)
@@ -25,11 +29,20 @@ pub const COMMANDS: &[Command] = &[
         .since("3.0.0", "O(1)")
         .internal()
         .doc("Tells a primary what there is to know of its replica.", ""),
+    Command::new("replicaof", 3, Group::Server, replicaof)
+        .flags(NO_ASYNC_LOADING | ADMIN | NO_SCRIPT | STALE)
+        .since("5.0.0", "O(1)")
+        .doc("Makes the server a replica of another, or a primary again.", REPLICAOF_SYNTAX),
     Command::new("role", 1, Group::Server, role)
         .flags(NO_SCRIPT | LOADING | STALE | FAST)
         .categories(&["admin", "dangerous"])
         .since("2.8.12", "O(1)")
         .doc("Answers what the server is in replication, and with whom.", ""),
+    Command::new("slaveof", 3, Group::Server, replicaof)
+        .flags(NO_ASYNC_LOADING | ADMIN | NO_SCRIPT | STALE)
+        .since("1.0.0", "O(1)")
+        .deprecated("5.0.0", "`REPLICAOF`")
+        .doc("Makes the server a replica of another, or a primary again.", REPLICAOF_SYNTAX),
     Command::new("sync", 1, Group::Server, sync)
         .flags(NO_ASYNC_LOADING | ADMIN | NO_MULTI | NO_SCRIPT)
         .since("1.0.0", "")
@@ -180,7 +193,22 @@ fn parse_version(text: &[u8]) -> Option<u32> {
     Some(version)
 }
 
+fn replicaof(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let primary = if args.is(1, "no") && args.is(2, "one") {
+        None
+    } else {
+        let wrong = || ClientError::text("ERR Invalid master port");
+        let port = args.integer(2).ok().and_then(|port| u16::try_from(port).ok()).ok_or_else(wrong)?;
+        Some(ReplicaOf { host: args.at(1).to_vec(), port })
+    };
+    ctx.next = Next::Replicate(ReplicationRequest::Follow(primary));
+    Ok(())
+}
+
 fn role(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    if let Some(primary) = ctx.server.config.replicaof.clone() {
+        return role_of_replica(ctx, &primary);
+    }
     let figures = &ctx.server.observed.replication;
     ctx.reply.array(3);
     ctx.reply.bulk(b"master");
@@ -193,6 +221,19 @@ fn role(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
         ctx.reply.bulk(replica.port.to_string().as_bytes());
         ctx.reply.bulk(replica.acknowledged.to_string().as_bytes());
     }
+    Ok(())
+}
+
+fn role_of_replica(ctx: &mut Context<'_>, primary: &ReplicaOf) -> Outcome {
+    let figures = &ctx.server.observed.replication;
+    let state = figures.link.map_or(LinkState::Connect, |link| link.state);
+    let offset = if state == LinkState::Connected { figures.offset as i64 } else { -1 };
+    ctx.reply.array(5);
+    ctx.reply.bulk(b"slave");
+    ctx.reply.bulk(&primary.host);
+    ctx.reply.integer(primary.port.into());
+    ctx.reply.bulk(state.name().as_bytes());
+    ctx.reply.integer(offset);
     Ok(())
 }
 

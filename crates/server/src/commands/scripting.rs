@@ -145,6 +145,10 @@ pub(super) fn start(ctx: &mut Context<'_>, mut call: Call, flags: Option<ScriptF
                 "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
             ));
         }
+        let is_replica = ctx.server.config.replicaof.is_some() && ctx.server.config.replica_read_only;
+        if writes && is_replica && !ctx.server.clients[ctx.client].is_primary {
+            return Err(ClientError::text("READONLY Can not run script with write flag on readonly replica"));
+        }
         call.read_only |= !writes;
     }
     ctx.next = Next::RunScript(call);

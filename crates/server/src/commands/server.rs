@@ -59,7 +59,6 @@ fn time(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// A primary at offset 0, without replicas.
 fn monitor(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     let client = &mut ctx.server.clients[ctx.client];
     if client.deny_blocking || ctx.origin.in_transaction {

@@ -169,6 +169,11 @@ impl Aof {
 }
 
 impl Aof {
+    /// Of all bytes appended, those that exist and those that are on disk; `None` while nobody would load them.
+    pub(super) fn progress(&self) -> Option<(u64, u64)> {
+        (!self.waits_for_rewrite).then(|| (self.appender.end(), self.appender.synced()))
+    }
+
     /// Why changes may not reach the disk.
     pub(super) fn trouble(&self) -> Option<&str> {
         self.write_error.as_deref().or(self.fsync_error.as_deref())
@@ -371,7 +376,25 @@ impl Executor {
         self.note_rewrites();
     }
 
-    fn stop_log(&mut self) {
+    /// After the data has become another's, or this server its own primary: the append-only file begins anew with it.
+    /// A replica that cannot write it would lose what it is believed to keep, and ends.
+    pub(super) fn restart_log(&mut self) {
+        if !self.server.config.appendonly || self.disk.aof.is_some() {
+            return;
+        }
+        let started = self.start_log(Origin::default()).unwrap_or_else(|error| {
+            log::warn!("{error}");
+            false
+        });
+        if !started {
+            log::warn!(
+                "FATAL: this replica instance finished the synchronization with its primary, but the AOF can't be turned on. Exiting now."
+            );
+            self.disk.world.exit(1);
+        }
+    }
+
+    pub(super) fn stop_log(&mut self) {
         self.end_rewrite();
         self.close_log(false);
         if let Some(log) = self.disk.aof.take().filter(|log| log.waits_for_rewrite) {

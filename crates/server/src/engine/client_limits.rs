@@ -133,6 +133,7 @@ impl Executor {
         let exempt = self.is_waiting(handle)
             || client.is_monitor
             || client.is_replica
+            || client.is_primary
             || !client.subscriptions.is_empty();
         let idle_us = self.server.now.monotonic_us - client.last_interaction.monotonic_us;
         if timeout_us > 0 && !exempt && idle_us > timeout_us {
@@ -198,7 +199,8 @@ impl Executor {
         }
         let limit_bytes = limit_bytes.max(CLIENTS_MEMORY_BYTES_MIN);
         let mut held_bytes = self.server.clients.memory_bytes() as u64;
-        let candidates = self.server.clients.by_age().filter(|client| !client.no_evict && !client.is_replica);
+        let is_evictable = |client: &&Client| !(client.no_evict || client.is_replica || client.is_primary);
+        let candidates = self.server.clients.by_age().filter(is_evictable);
         let mut largest: Vec<_> = candidates.map(|client| (client.counted_bytes, client.handle)).collect();
         largest.sort_unstable_by_key(|&(bytes, _)| std::cmp::Reverse(bytes));
         for (bytes, handle) in largest {

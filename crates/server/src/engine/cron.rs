@@ -62,8 +62,10 @@ impl Executor {
             return self.go_on_with_script();
         }
         if self.is_loading() {
-            return self.go_on_reloading();
+            self.go_on_reloading();
+            return self.go_on_with_sync();
         }
+        self.load_if_received();
         if self.replication.awaits_child() {
             self.reap_child();
         }
@@ -90,6 +92,7 @@ impl Executor {
             return;
         }
         self.persist_cron();
+        self.link_cron();
         if switches.active_expire {
             let share_us = period_us * self.expire_effort().time_percent_max() / 100;
             self.expire_some(share_us.min(SEARCH_US_MAX));
@@ -125,7 +128,7 @@ impl Executor {
     fn expire_some(&mut self, budget_us: u64) {
         self.cron.next_short_search_us = None;
         // Neither a paused server nor one that data is brought into removes keys on its own account.
-        if self.server.pause.is_some() || self.server.config.import_mode {
+        if self.server.pause.is_some() || self.leaves_expiry_to_source() {
             return;
         }
         let started_us = self.clock.monotonic_us();

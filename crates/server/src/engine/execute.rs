@@ -111,8 +111,11 @@ impl Executor {
     /// Whether the client waits for something that others do, and its further requests with it.
     #[inline]
     pub fn is_waiting(&self, handle: ClientHandle) -> bool {
-        let is_suspended = self.suspended.as_ref().is_some_and(|suspended| suspended.is_of(handle));
-        self.server.clients[handle].blocked.is_some() || is_suspended
+        let client = &self.server.clients[handle];
+        // What the primary sends would come between what the script has done and what it does next.
+        let is_suspended =
+            self.suspended.as_ref().is_some_and(|suspended| suspended.is_of(handle) || client.is_primary);
+        client.blocked.is_some() || is_suspended
     }
 
     /// The client's bytes, of which `unparsed` are the last, make no sense: tells it why and closes once that is sent.
@@ -124,6 +127,9 @@ impl Executor {
         reply: &mut ReplyBuffer,
     ) {
         let client = &self.server.clients[handle];
+        if client.is_primary {
+            return self.stream_is_broken(handle, &String::from_utf8_lossy(&error.text()));
+        }
         log::debug!(
             "Protocol error ({}) from client: id={} addr={}. Query buffer: {}",
             String::from_utf8_lossy(&error.text()),
@@ -188,7 +194,13 @@ impl Executor {
 
     /// Runs a command that may run, and what follows from it.
     #[inline]
-    fn run(&mut self, handle: ClientHandle, id: CommandId, args: Args<'_>, reply: &mut ReplyBuffer) {
+    pub(super) fn run(
+        &mut self,
+        handle: ClientHandle,
+        id: CommandId,
+        args: Args<'_>,
+        reply: &mut ReplyBuffer,
+    ) {
         match self.call(handle, id, args, reply, Origin::default()) {
             Next::Reply | Next::NoReply | Next::Persist(_) | Next::Replicate(_) => {}
             Next::Block(request) => self.block(handle, id, args, request),
@@ -219,12 +231,13 @@ impl Executor {
         self.begin_changes(origin.replayed);
         let client = &self.server.clients[handle];
         self.db.access.no_touch = client.no_touch;
-        let import_mode = self.server.config.import_mode;
+        let left_to_source = self.leaves_expiry_to_source();
         // What a write finds expired is removed, and propagated as a removal: who repeats the write does not expire
         // anything itself.
-        self.db.keep_expired_keys = (self.server.pause.is_some() || import_mode) && !command.is(flag::WRITE);
-        self.db.show_expired_keys =
-            origin.replayed || import_mode && self.server.clients[handle].import_source;
+        self.db.keep_expired_keys =
+            (self.server.pause.is_some() || left_to_source) && !command.is(flag::WRITE);
+        let is_source = client.import_source || client.is_primary;
+        self.db.show_expired_keys = origin.replayed || left_to_source && is_source;
         self.db.begin(client.db_index, self.server.now.unix_ms());
         self.announce_keys(command, args);
         let start = reply.len();
@@ -380,7 +393,7 @@ fn is_http(args: Args<'_>) -> bool {
 }
 
 /// Commands that MULTI does not queue.
-fn runs_inside_multi(row: &Command) -> bool {
+pub(super) fn runs_inside_multi(row: &Command) -> bool {
     matches!(row.name, "exec" | "discard" | "quit" | "reset")
 }
 

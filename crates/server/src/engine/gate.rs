@@ -4,7 +4,7 @@
 use super::Executor;
 use super::memory::Room;
 use crate::command::{Args, Command, flag};
-use crate::error::ClientError;
+use crate::error::{ClientError, PRIMARY_DOWN, READ_ONLY_REPLICA};
 use crate::server::TOO_FEW_REPLICAS;
 use crate::session::ClientHandle;
 
@@ -20,11 +20,14 @@ impl Executor {
         arity(row, args)?;
         self.protected(handle, row)?;
         self.inside_transaction(handle, row)?;
+        self.redirected(handle, row, args)?;
         self.memory_shortage(handle, row, args)?;
         self.disk_trouble(handle, row, args)?;
         self.replica_shortage(handle, row, args)?;
+        self.read_only_replica(handle, row, args)?;
         self.limit_tracking();
         self.subscribed_context(handle, row)?;
+        self.stale_data(handle, row, args)?;
         self.loading(row)?;
         self.beside_slow_script(row)?;
         self.as_replica(handle, row, args)
@@ -128,6 +131,46 @@ impl Executor {
         }
         let writes = self.flags_with_queue(handle, row, args) & flag::WRITE != 0;
         if writes { Err(ClientError::text(TOO_FEW_REPLICAS)) } else { Ok(()) }
+    }
+
+    /// A client that knows how to is sent to the primary, with what a replica does not do or may be behind in.
+    fn redirected(&self, handle: ClientHandle, row: &Command, args: Args<'_>) -> Result<(), ClientError> {
+        let Some(primary) = &self.server.config.replicaof else { return Ok(()) };
+        let client = &self.server.clients[handle];
+        let flags = self.flags_with_queue(handle, row, args);
+        let reads = flags & flag::READONLY != 0 && !client.reads_replicas;
+        if client.capabilities_redirect && (flags & flag::WRITE != 0 || reads) {
+            return Err(ClientError::redirect(&primary.host, primary.port));
+        }
+        Ok(())
+    }
+
+    /// Writes come from the primary alone.
+    fn read_only_replica(
+        &self,
+        handle: ClientHandle,
+        row: &Command,
+        args: Args<'_>,
+    ) -> Result<(), ClientError> {
+        if !self.is_replica() || !self.server.config.replica_read_only {
+            return Ok(());
+        }
+        let writes = self.flags_with_queue(handle, row, args) & flag::WRITE != 0;
+        if writes { Err(READ_ONLY_REPLICA) } else { Ok(()) }
+    }
+
+    /// Without its primary, a replica may be behind; whether it answers all the same is configured.
+    fn stale_data(&self, handle: ClientHandle, row: &Command, args: Args<'_>) -> Result<(), ClientError> {
+        if !self.is_replica() || self.server.config.replica_serve_stale_data || self.is_linked() {
+            return Ok(());
+        }
+        // EXEC itself may run; what it has queued may not.
+        let queued = self.server.clients[handle].transaction.as_ref().filter(|_| row.name == "exec");
+        let is_answered = match queued {
+            Some(transaction) => transaction.missing_flags & flag::STALE == 0,
+            None => self.flags_of(row, args) & flag::STALE != 0,
+        };
+        if is_answered { Ok(()) } else { Err(PRIMARY_DOWN) }
     }
 
     /// Only commands that need no data run while it is being loaded.

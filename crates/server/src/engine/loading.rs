@@ -127,7 +127,7 @@ impl Executor {
     }
 
     /// Opens the file that the data is loaded from; `None` if there is none.
-    fn open_rdb(
+    pub(super) fn open_rdb(
         &self,
         path: &Path,
         mut options: LoadOptions,
@@ -150,11 +150,22 @@ impl Executor {
         if self.server.config.appendonly {
             return self.begin_log_loading();
         }
-        let options = self.load_options(true, false);
+        // A replica leaves what is expired until its primary says that it is.
+        let options = self.load_options(!self.is_replica(), false);
         let Some((source, total_bytes)) = self.open_rdb(&self.rdb_path(), options)? else { return Ok(()) };
         self.loading_begins(total_bytes);
-        self.disk.loading = Some(Loading { source });
+        self.load_from(source);
         Ok(())
+    }
+
+    pub(super) fn load_from(&mut self, source: Loader<File>) {
+        self.disk.loading = Some(Loading { source });
+    }
+
+    /// What is left to load will not be.
+    pub(super) fn end_loading(&mut self) {
+        self.disk.loading = None;
+        self.loading_ended();
     }
 
     pub(super) fn loading_begins(&mut self, total_bytes: u64) {
@@ -190,6 +201,7 @@ impl Executor {
             self.note_loading_progress(loading.source.position());
             if done {
                 self.libraries_loaded(&loading.source)?;
+                self.disk.loaded_stream_db = loading.source.stream_db;
                 self.rdb_loaded(loading.source.figures);
             } else {
                 self.disk.loading = Some(loading);
@@ -342,7 +354,9 @@ fn remove_abandoned_files(world: &World) {
     for name in world.names().unwrap_or_default() {
         let rewritten = name.strip_prefix("temp-rewriteaof-bg-").and_then(|rest| rest.strip_suffix(".aof"));
         let saved = name.strip_prefix("temp-").and_then(|rest| rest.strip_suffix(".rdb"));
-        let Some(process) = rewritten.or(saved).and_then(|digits| digits.parse::<u32>().ok()) else {
+        let received = name.strip_prefix("temp-sync-").and_then(|rest| rest.strip_suffix(".rdb"));
+        let Some(process) = rewritten.or(received).or(saved).and_then(|digits| digits.parse::<u32>().ok())
+        else {
             continue;
         };
         if !world.process_exists(process) {

@@ -38,9 +38,10 @@ impl Executor {
     /// Evicts until memory is within its limit, or the time for that is up.
     pub(super) fn make_room(&mut self) -> Room {
         let within_limit = self.is_within_limit();
-        // A paused server changes no data, on its own account least of all.
-        let room =
-            if within_limit || self.server.pause.is_some() { Room::Enough } else { self.evict_in_tick() };
+        // A paused server changes no data, on its own account least of all; a replica has that which its primary has.
+        let leaves_it =
+            self.server.pause.is_some() || self.is_replica() && self.server.config.replica_ignore_maxmemory;
+        let room = if within_limit || leaves_it { Room::Enough } else { self.evict_in_tick() };
         self.evicting = room == Room::Soon;
         if !within_limit {
             // Evicting is nobody's command.

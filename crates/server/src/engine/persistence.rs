@@ -32,6 +32,8 @@ pub(crate) struct Disk {
     pub rewrites: Rewrites,
     pub loading: Option<Loading>,
     pub log_loading: Option<LogLoading>,
+    /// Of the RDB file that was loaded last: the database that the stream behind it is about.
+    pub loaded_stream_db: Option<usize>,
     /// Of either.
     pub progress: Progress,
     pub aof: Option<Aof>,

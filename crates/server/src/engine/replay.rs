@@ -137,8 +137,8 @@ impl Executor {
 
     /// The commands have all been run, or will not be.
     pub(super) fn end_replay(&mut self, loading: LogLoading) -> Option<(Manifest, File)> {
-        self.db.importing = self.server.config.import_mode;
         self.disk.replays = false;
+        self.db.importing = self.leaves_expiry_to_source();
         self.disconnect(loading.client);
         loading.opened
     }

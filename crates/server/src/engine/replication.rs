@@ -10,9 +10,13 @@
 //! 3. There are no replicas without a backlog.
 
 mod full_sync;
+mod handshake;
 pub mod history;
+pub(super) mod link;
 mod output;
 mod primary;
+mod stream;
+mod transfer;
 
 use super::Executor;
 use crate::observe::replication::BacklogFigures;
@@ -167,6 +171,15 @@ fn draw_id(random: &mut Random) -> String {
 }
 
 impl Executor {
+    /// This server is a primary of its own from now on: those that have followed the same one can go on with this one.
+    pub(super) fn take_history_over(&mut self) {
+        let id = self.replication.draw_id();
+        self.replication.history.part(id);
+        // Whoever goes on does not know which database the last command here was about.
+        self.replication.selected = None;
+        self.note_stream();
+    }
+
     /// Hands on what this server's primary has sent, byte for byte: its replicas are those of the same stream.
     pub fn feed_verbatim(&mut self, bytes: &[u8]) {
         self.replication.append(bytes);

@@ -300,14 +300,19 @@ impl Executor {
         }
     }
 
-    /// All data has been removed by a client: what is being saved is not worth it, and the file is to be empty too.
-    pub(super) fn all_flushed(&mut self) {
+    /// Ends the background save under way, if there is one.
+    pub(super) fn end_save(&mut self) {
         if self.is_snapshot_under_way()
             && let Some(child) = self.disk.child.take()
         {
             log::info!("There is a child saving an .rdb. Killing it!");
             self.snapshot_killed(child);
         }
+    }
+
+    /// All data has been removed by a client: what is being saved is not worth it, and the file is to be empty too.
+    pub(super) fn all_flushed(&mut self) {
+        self.end_save();
         if !self.server.config.save.is_empty() {
             let dirty = self.db.change_log.dirty;
             self.save();

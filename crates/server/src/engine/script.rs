@@ -232,6 +232,7 @@ impl Executor {
             self.server.clients.push(handle, |_| ());
             self.server.resumed.push_back(handle);
         }
+        self.resume_primary();
         if self.server.blocked.has_ready() {
             self.serve_blocked();
         }
@@ -285,6 +286,8 @@ impl Executor {
         }
         let short_of_memory = self.server.short_of_memory && self.server.config.maxmemory_bytes > 0;
         let lacks_replicas = self.server.lacks_replicas();
+        let from_primary = self.script_client.is_some_and(|handle| self.server.clients[handle].is_primary);
+        let is_read_only = self.is_replica() && self.server.config.replica_read_only && !from_primary;
         let disk_error = if row.is(flag::WRITE) && !self.disk.replays { self.disk_error() } else { None };
         let running = self.server.scripts.running.as_mut().expect("a script asks");
         if short_of_memory && row.is(flag::DENY_OOM) && !running.wrote && !running.call.allows_oom {
@@ -292,6 +295,9 @@ impl Executor {
         }
         if running.call.read_only && row.is(flag::WRITE | flag::MAY_REPLICATE) {
             return Err("ERR Write commands are not allowed from read-only scripts.".into());
+        }
+        if is_read_only && row.is(flag::WRITE) {
+            return Err(crate::error::READ_ONLY_REPLICA.to_string().into());
         }
         if lacks_replicas && row.is(flag::WRITE) && !running.wrote {
             return Err(crate::server::TOO_FEW_REPLICAS.into());

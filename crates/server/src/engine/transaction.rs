@@ -22,6 +22,7 @@ impl Executor {
         }
         let args = args.to_owned();
         transaction.flags |= flags;
+        transaction.missing_flags |= !flags;
         transaction.argument_bytes += args.memory_bytes();
         transaction.queued.push((id, args));
     }

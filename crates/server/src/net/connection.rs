@@ -33,6 +33,8 @@ pub struct Connection {
     pub unsent: Output,
     pub watches_writable: bool,
     pub watches_readable: bool,
+    /// It is one that this server makes, and has not come about yet.
+    pub is_connecting: bool,
 }
 
 impl Connection {
@@ -44,6 +46,17 @@ impl Connection {
             unsent: Output::default(),
             watches_writable: false,
             watches_readable: true,
+            is_connecting: false,
+        }
+    }
+
+    /// One that is on its way to a server: it is watched for that.
+    pub fn connecting(handle: ClientHandle, transport: Transport) -> Self {
+        Connection {
+            watches_readable: false,
+            watches_writable: true,
+            is_connecting: true,
+            ..Connection::new(handle, transport)
         }
     }
 

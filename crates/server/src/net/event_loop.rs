@@ -246,6 +246,9 @@ impl EventLoop {
 
     fn serve(&mut self, handle: ClientHandle, event: &Readiness) {
         let Some(connection) = local(&mut self.connections, handle) else { return };
+        if connection.is_connecting {
+            return self.finish_connecting(handle);
+        }
         if event.writable {
             self.touched.push(handle);
         }
@@ -265,15 +268,14 @@ impl EventLoop {
             Transfer::WouldBlock => return self.after_requests(query_buffer),
             Transfer::Closed => return self.close(handle),
             Transfer::Bytes { count, .. } => {
-                self.executor.server.observed.statistics.input_bytes += count as u64;
-                self.executor.server.observed.statistics.total_reads += 1;
-                let client = &mut self.executor.server.clients[handle];
-                client.connection.input_bytes_total += count as u64;
-                client.last_interaction = self.executor.server.now;
-                if client.is_closing() {
+                self.executor.count_input(handle, count);
+                if self.executor.server.clients[handle].is_closing() {
                     query_buffer.discard();
                 }
             }
+        }
+        if self.executor.takes_bytes(handle) && !self.hand_over_bytes(handle, &mut query_buffer) {
+            return self.after_requests(query_buffer);
         }
         if self.executor.accepts_requests(handle) && !query_buffer.has_requests() {
             query_buffer.consume();
@@ -367,7 +369,7 @@ impl EventLoop {
         figures.memory_bytes = connection.memory_bytes();
     }
 
-    fn rewatch(&mut self, handle: ClientHandle) {
+    pub(super) fn rewatch(&mut self, handle: ClientHandle) {
         let Some(connection) = local(&mut self.connections, handle) else { return };
         let figures = &mut self.executor.server.clients[handle].connection;
         (figures.watches_readable, figures.watches_writable) =
@@ -508,12 +510,17 @@ impl EventLoop {
     /// Does what commands have asked of the process; `false` when it is to stop. Then whoever sees its connection end
     /// finds nobody listening any more, rather than a server that takes one more connection and answers nothing.
     fn process_requests(&mut self) -> bool {
-        let requests = std::mem::take(&mut self.executor.server.process_requests);
-        let stops = requests.contains(&ProcessRequest::Shutdown);
-        if stops {
+        let mut goes_on = true;
+        for request in std::mem::take(&mut self.executor.server.process_requests) {
+            match request {
+                ProcessRequest::Shutdown => goes_on = false,
+                ProcessRequest::Connect { client, target } => self.connect(client, &target),
+            }
+        }
+        if !goes_on {
             self.listeners.borrow_mut().close();
         }
-        !stops
+        goes_on
     }
 }
 
@@ -521,12 +528,18 @@ impl QueryBuffer {
     /// Runs the parsed requests in order, until one makes the client wait.
     fn run_parsed(&mut self, executor: &mut Executor, reply: &mut wire::reply::ReplyBuffer) {
         let handle = self.handle;
+        let is_primary = executor.server.clients[handle].is_primary;
         while executor.accepts_requests(handle) {
             if self.is_cold()
                 && let Some(mut window) = executor.open_window()
             {
                 self.fill(&mut window, executor);
                 executor.fetch(&window);
+            }
+            if is_primary {
+                let Some((request, bytes)) = self.next_request_and_bytes() else { return };
+                executor.apply_streamed(handle, request, bytes, reply);
+                continue;
             }
             let Some(request) = self.next_request() else { return };
             if executor.execute_into(handle, request, reply) == Flow::Stop {

@@ -132,6 +132,8 @@ struct Parsed {
     /// `None` if no command has such a name.
     id: Option<CommandId>,
     first_key: FirstKey,
+    /// Where it ends in the input, and the next one begins.
+    end: usize,
 }
 
 impl QueryBuffer {
@@ -283,6 +285,7 @@ impl QueryBuffer {
                         hashes_end: self.hashes.len() as u32,
                         id,
                         first_key: request.first_key,
+                        end: self.position,
                     });
                 }
                 Err(error) => self.broken = Some(error),
@@ -325,6 +328,15 @@ impl QueryBuffer {
         self.request(index)
     }
 
+    /// As [`Self::next_request`], with the bytes that it came in, and empty lines before it.
+    pub fn next_request_and_bytes(&mut self) -> Option<(Request<'_>, &[u8])> {
+        let index = self.next_request;
+        let start = index.checked_sub(1).map_or(0, |previous| self.requests[previous].end);
+        let end = self.requests.get(index)?.end;
+        self.next_request += 1;
+        Some((self.request(index)?, &self.input[start..end]))
+    }
+
     /// Parsed requests that have not run.
     pub fn request_count(&self) -> usize {
         self.requests.len() - self.next_request
@@ -359,6 +371,13 @@ impl QueryBuffer {
 
     pub fn has_requests(&self) -> bool {
         self.next_request < self.requests.len()
+    }
+
+    /// So many bytes were no requests, and have been taken. There are no parsed requests.
+    pub fn skip(&mut self, bytes: usize) {
+        assert!(!self.has_requests() && bytes <= self.unparsed().len(), "nothing else has taken them");
+        self.position += bytes;
+        self.consume();
     }
 
     /// Throws away all that was read: nobody is going to run it.

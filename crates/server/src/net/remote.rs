@@ -369,8 +369,8 @@ impl EventLoop {
         let idle_us = self.executor.server.now.monotonic_us - client.last_interaction.monotonic_us;
         let is_idle = idle_us > ACTIVE_US || client.is_closing();
         match self.connections.get(index)?.as_ref()? {
-            // Replicas stay with the thread that has what they are sent.
-            _ if is_idle || client.is_replica => None,
+            // Replicas stay with the thread that has what they are sent, and so does the primary.
+            _ if is_idle || client.is_replica || client.is_primary => None,
             ClientConnection::Local(_) => Some((handle, 0)),
             ClientConnection::Remote(remote) => remote.moves_to.is_none().then_some((handle, remote.thread)),
         }

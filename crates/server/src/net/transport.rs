@@ -1,11 +1,13 @@
-//! How bytes get from a connection to its peer and back. It alone reads and writes the socket, so that nothing above it
-//! knows whether they are changed on the way.
+//! How bytes get from a connection to its peer and back. It alone makes the sockets that connect outwards, reads and
+//! writes, so that nothing above it knows whether bytes are changed on the way.
 
 use rustix::buffer::spare_capacity;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown};
-use std::io::IoSlice;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 
 /// Why no bytes have passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +33,29 @@ pub enum Transport {
 }
 
 impl Transport {
+    /// Begins to connect to a server, from the address `source` if that is given. The socket becomes writable when that
+    /// has come to its end, and [`Self::connected`] tells how.
+    pub fn connect(address: SocketAddr, source: Option<SocketAddr>) -> io::Result<Self> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_nonblocking(true)?;
+        socket.set_tcp_nodelay(true)?;
+        if let Some(source) = source {
+            socket.set_reuse_address(true)?;
+            socket.bind(&source.into())?;
+        }
+        match socket.connect(&address.into()) {
+            Err(error) if error.raw_os_error() != Some(Errno::INPROGRESS.raw_os_error()) => Err(error),
+            _ => Ok(Transport::Plain(socket.into())),
+        }
+    }
+
+    /// Why no connection has come about, if none has.
+    pub fn connected(&self) -> io::Result<()> {
+        match self {
+            Transport::Plain(socket) => Ok(rustix::net::sockopt::socket_error(socket)??),
+        }
+    }
+
     /// For watching only.
     pub fn fd(&self) -> BorrowedFd<'_> {
         match self {
@@ -123,6 +148,40 @@ mod tests {
         let (here, _) = listener.accept().unwrap();
         here.set_nonblocking(true).unwrap();
         (Transport::Plain(here.into()), there)
+    }
+
+    fn connect_to(address: SocketAddr) -> (Transport, io::Result<()>) {
+        let transport = Transport::connect(address, None).unwrap();
+        let mut watched = [rustix::event::PollFd::new(&transport, rustix::event::PollFlags::OUT)];
+        rustix::event::poll(&mut watched, None).unwrap();
+        let connected = transport.connected();
+        (transport, connected)
+    }
+
+    impl AsFd for Transport {
+        fn as_fd(&self) -> BorrowedFd<'_> {
+            self.fd()
+        }
+    }
+
+    #[test]
+    fn a_connection_outwards_comes_about_or_tells_why_not() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (transport, connected) = connect_to(address);
+        connected.unwrap();
+        bytes_pass_both_ways(transport, listener.accept().unwrap().0);
+        drop(listener);
+        let (_, connected) = connect_to(address);
+        assert_eq!(connected.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[test]
+    fn a_connection_outwards_comes_from_the_address_that_is_asked_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let source: SocketAddr = "127.0.0.2:0".parse().unwrap();
+        let _transport = Transport::connect(listener.local_addr().unwrap(), Some(source)).unwrap();
+        assert_eq!(listener.accept().unwrap().1.ip(), source.ip());
     }
 
     fn bytes_pass_both_ways(mut transport: Transport, mut peer: impl Read + Write) {

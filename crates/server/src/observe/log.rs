@@ -15,8 +15,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What stands in each line for the server's part: `M` for a primary, `C` for a child process.
+/// What stands in each line for the server's part: `M` for a primary, `S` for a replica, `C` for a child process.
 static ROLE: AtomicU8 = AtomicU8::new(b'M');
+
+/// From now on lines are marked as those of a replica, or of a primary.
+pub fn mark_role(is_replica: bool) {
+    ROLE.store(if is_replica { b'S' } else { b'M' }, Ordering::Relaxed);
+}
 
 /// From now on lines are marked as those of a child process.
 pub fn become_child() {
@@ -98,7 +103,11 @@ fn line(record: &log::Record<'_>, now: Duration) -> String {
         log::Level::Trace => ('.', "debug"),
     };
     let role = char::from(ROLE.load(Ordering::Relaxed));
-    let role_name = if role == 'C' { "RDB/AOF" } else { "primary" };
+    let role_name = match role {
+        'C' => "RDB/AOF",
+        'S' => "replica",
+        _ => "primary",
+    };
     let (unix_s, ms) = (now.as_secs() as i64, now.subsec_millis());
     let time = match TIMESTAMP_FORMAT.load(Ordering::Relaxed) {
         kind if kind == LogTimestampFormat::Iso8601 as u8 => iso_8601(unix_s, ms),

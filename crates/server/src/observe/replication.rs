@@ -16,6 +16,8 @@ pub struct Replication {
     pub uncounted_bytes: u64,
     /// In the order in which they came.
     pub replicas: Vec<ReplicaFigures>,
+    /// To this server's own primary; `None`: it has none.
+    pub link: Option<LinkFigures>,
 }
 
 /// Another server that is sent the stream, or will be.
@@ -70,4 +72,46 @@ impl Replication {
     pub fn backlog_len(&self) -> u64 {
         self.backlog.map_or(0, |backlog| (self.offset + 1).saturating_sub(backlog.first_byte_offset))
     }
+}
+
+/// How far the link to the primary has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    Connect,
+    Connecting,
+    Handshake,
+    Sync,
+    Connected,
+}
+
+impl LinkState {
+    /// As ROLE shows it.
+    pub fn name(self) -> &'static str {
+        match self {
+            LinkState::Connect => "connect",
+            LinkState::Connecting => "connecting",
+            LinkState::Handshake => "handshake",
+            LinkState::Sync => "sync",
+            LinkState::Connected => "connected",
+        }
+    }
+}
+
+/// The link to the primary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkFigures {
+    pub state: LinkState,
+    /// When something last came from the primary, on the monotonic clock.
+    pub heard_us: u64,
+    /// Since when there is no connection, in seconds since 1970; `None`: there is one, or never was.
+    pub down_since_s: Option<i64>,
+    pub transfer: Option<TransferFigures>,
+}
+
+/// A snapshot that is coming in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransferFigures {
+    /// `None`: the primary does not know.
+    pub total_bytes: Option<u64>,
+    pub read_bytes: u64,
 }

@@ -45,6 +45,8 @@ pub struct Transaction {
     pub argument_bytes: usize,
     /// The flags of all queued commands together.
     pub flags: Flags,
+    /// The flags that any of the queued commands lacks.
+    pub missing_flags: Flags,
 }
 
 impl Transaction {
@@ -245,6 +247,8 @@ pub struct Client {
     /// It is sent the stream of changes, or waits for that: it is answered nothing.
     pub is_replica: bool,
     pub replica: Option<Box<ReplicaProfile>>,
+    /// The other end of this server's link to its primary.
+    pub is_primary: bool,
     pub no_evict: bool,
     pub no_touch: bool,
     /// Would be content with a replica's data (READONLY).
@@ -304,6 +308,7 @@ impl Client {
             is_monitor: false,
             is_replica: false,
             replica: None,
+            is_primary: false,
             no_evict: false,
             no_touch: false,
             reads_replicas: false,

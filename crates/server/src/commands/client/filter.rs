@@ -222,10 +222,11 @@ impl Condition<'_> {
 }
 
 fn type_of(client: &Client) -> &'static str {
-    match client.subscriptions.is_empty() {
-        _ if client.is_replica => "replica",
-        true => "normal",
-        false => "pubsub",
+    match client {
+        client if client.is_replica => "replica",
+        client if client.is_primary => "primary",
+        client if client.subscriptions.is_empty() => "normal",
+        _ => "pubsub",
     }
 }
 

@@ -11,6 +11,7 @@ pub fn flags(client: &Client) -> String {
     let letters = [
         ('O', client.is_monitor),
         ('S', client.is_replica),
+        ('M', client.is_primary),
         ('P', !client.subscriptions.is_empty()),
         ('x', client.transaction.is_some()),
         ('b', client.blocked.is_some()),

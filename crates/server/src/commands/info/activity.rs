@@ -2,6 +2,8 @@
 
 use super::{Lines, Sources, ratio, safe_name};
 use crate::observe::IoThreadFigures;
+use crate::observe::replication::LinkState;
+use crate::server::Server;
 use crate::session::pubsub::Kind;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -246,10 +248,48 @@ fn loops(sources: &Sources<'_>, lines: &mut Lines) {
     ]);
 }
 
-/// A primary, and its replicas.
+/// The server's role and, of a replica, the link to its primary.
+fn link(server: &Server, lines: &mut Lines) {
+    let Some(primary) = &server.config.replicaof else { return lines.field("role", "master") };
+    let figures = server.observed.replication.link;
+    let state = figures.map_or(LinkState::Connect, |link| link.state);
+    let now = server.now;
+    let heard_s =
+        figures.map_or(-1, |link| (now.monotonic_us.saturating_sub(link.heard_us) / 1_000_000) as i64);
+    let is_up = state == LinkState::Connected;
+    lines.field("role", "slave");
+    lines.field("master_host", String::from_utf8_lossy(&primary.host));
+    lines.field("master_port", primary.port);
+    lines.field("master_link_status", if is_up { "up" } else { "down" });
+    lines.field("master_last_io_seconds_ago", if is_up { heard_s } else { -1 });
+    lines.field("master_sync_in_progress", i32::from(state == LinkState::Sync));
+    lines.field("slave_read_repl_offset", server.observed.replication.offset);
+    lines.field("slave_repl_offset", server.observed.replication.offset);
+    lines.field("replicas_repl_buffer_size", 0);
+    lines.field("replicas_repl_buffer_peak", 0);
+    if state == LinkState::Sync {
+        let transfer = figures.and_then(|link| link.transfer);
+        let (total, read) = transfer.map_or((0, 0), |t| (t.total_bytes.unwrap_or(0), t.read_bytes));
+        let percent = if total > 0 { 100.0 * read as f64 / total as f64 } else { 0.0 };
+        lines.field("master_sync_total_bytes", total);
+        lines.field("master_sync_read_bytes", read);
+        lines.field("master_sync_left_bytes", total as i64 - read as i64);
+        lines.field("master_sync_perc", format!("{percent:.2}"));
+        lines.field("master_sync_last_io_seconds_ago", heard_s);
+    }
+    if !is_up {
+        let since_s = figures.and_then(|link| link.down_since_s);
+        let down_s = since_s.map_or(-1, |since_s| now.unix_us / 1_000_000 - since_s);
+        lines.field("master_link_down_since_seconds", down_s);
+    }
+    lines.field("slave_priority", server.config.replica_priority);
+    lines.field("slave_read_only", i32::from(server.config.replica_read_only));
+    lines.field("replica_announced", i32::from(server.config.replica_announced));
+}
+
 pub(super) fn replication(sources: &mut Sources<'_>, lines: &mut Lines) {
     let server = &*sources.server;
-    lines.field("role", "master");
+    link(server, lines);
     let figures = &server.observed.replication;
     lines.field("connected_slaves", figures.replicas.len());
     if server.config.min_replicas_to_write > 0 && server.config.min_replicas_max_lag_seconds > 0 {

@@ -72,6 +72,22 @@ impl History {
         (self.id, self.second) = (id, None);
     }
 
+    /// As the history `id` up to `offset`, as a primary has told it.
+    pub fn take_over(&mut self, id: String, offset: u64) {
+        *self = History { id, second: None, offset };
+    }
+
+    /// The primary has another id by now; what came before is good under the old one.
+    pub fn continue_as(&mut self, id: String) {
+        self.part(id);
+    }
+
+    /// From here on it is another history, under this id.
+    pub fn part(&mut self, id: String) {
+        let old = std::mem::replace(&mut self.id, id);
+        self.second = Some(SecondId { id: old, first_other: self.offset + 1 });
+    }
+
     /// Whether who has seen the history `id` up to before byte `next` can be sent that byte and what follows it. `sendable`
     /// are the numbers of the bytes that could come next, the one that does not exist yet included.
     pub fn may_continue(

@@ -70,9 +70,10 @@ impl Executor {
         &mut self,
         handle: ClientHandle,
         request: ReplicationRequest,
-        reply: &ReplyBuffer,
+        reply: &mut ReplyBuffer,
     ) -> Result<Next, ClientError> {
         match request {
+            ReplicationRequest::Follow(primary) => return self.follow_on_request(handle, primary, reply),
             ReplicationRequest::Synchronize { from } => self.synchronize(handle, from, reply)?,
             ReplicationRequest::Acknowledged { stream, on_disk, is_heard } => {
                 self.take_acknowledgement(handle, stream, on_disk, is_heard);
@@ -95,9 +96,8 @@ impl Executor {
         let profile = client.replica.get_or_insert_default();
         let is_filtered = profile.without_data || profile.without_functions;
         let can_be_filtered = profile.finds_end_mark;
-        let takes_over = from.as_ref().is_some_and(|point| point.takes_over);
-        if takes_over && self.server.config.replicaof.is_none() {
-            return Err(ClientError::text("ERR PSYNC FAILOVER can't be sent to a master."));
+        if let Some(point) = from.as_ref().filter(|point| point.takes_over) {
+            self.take_over_for(&point.id)?;
         }
         self.may_serve_replicas()?;
         if has_output {
@@ -126,10 +126,24 @@ impl Executor {
         Ok(())
     }
 
+    /// The primary of this replica hands its role over, and is to be its replica.
+    fn take_over_for(&mut self, id: &[u8]) -> Result<(), ClientError> {
+        log::warn!("Failover request received for replid {}.", String::from_utf8_lossy(id));
+        if !self.is_replica() {
+            return Err(ClientError::text("ERR PSYNC FAILOVER can't be sent to a master."));
+        }
+        if !self.replication.history.id().as_bytes().eq_ignore_ascii_case(id) {
+            return Err(ClientError::text("ERR PSYNC FAILOVER replid must match my replid."));
+        }
+        self.follow_nobody();
+        Ok(())
+    }
+
     /// A replica whose own primary it cannot reach has nothing to hand on.
     fn may_serve_replicas(&self) -> Result<(), ClientError> {
         match self.server.config.replicaof {
             None => Ok(()),
+            Some(_) if self.is_linked() => Ok(()),
             Some(_) => Err(ClientError::text("NOMASTERLINK Can't SYNC while not connected with my master")),
         }
     }
@@ -326,6 +340,8 @@ impl Executor {
     /// Closes all replicas: what they have seen is not what comes from now on.
     pub fn disconnect_replicas(&mut self) {
         for handle in self.replication.replicas.keys().copied().collect::<Vec<_>>() {
+            // Nothing is left to read from the backlog, which may go now.
+            self.forget_replica(handle);
             self.server.close_asap(handle);
         }
     }

@@ -145,6 +145,8 @@ pub struct Loader<R> {
     pub figures: LoadFigures,
     /// Sources of function libraries, for whoever can compile them.
     pub libraries: Vec<Vec<u8>>,
+    /// The database that the stream of changes behind the snapshot is about, if it tells.
+    pub stream_db: Option<usize>,
 }
 
 const READS_VALUE: &str = "read-object-value";
@@ -183,6 +185,7 @@ impl<R: Read> Loader<R> {
             batch: Batch::default(),
             figures: LoadFigures::default(),
             libraries: Vec::new(),
+            stream_db: None,
         })
     }
 
@@ -401,6 +404,7 @@ impl<R: Read> Loader<R> {
             b"used-mem" => {
                 log::info!("RDB memory usage when created {:.2} Mb", number() as f64 / (1024.0 * 1024.0));
             }
+            b"repl-stream-db" => self.stream_db = usize::try_from(number()).ok(),
             b"aof-preamble" if number() != 0 => log::info!("RDB has an AOF tail"),
             b"aof-base" if number() != 0 => log::info!("RDB is base AOF"),
             [b'%', ..] => log::info!("RDB '{}': {text}", String::from_utf8_lossy(&name)),

@@ -1,0 +1,272 @@
+//! What a replica and its primary say to each other before data passes: who the replica is, what it understands, and
+//! from where on it needs the stream.
+//!
+//! Replies are lines. The primary answers in the order in which it was asked; empty lines keep the connection alive.
+
+use super::super::Executor;
+use super::link::Stage;
+use super::transfer::{Origin, Transfer};
+use crate::commands::info::VALKEY_VERSION;
+use crate::session::ClientHandle;
+use std::collections::VecDeque;
+use wire::aof::write_command;
+
+/// No line of a primary is longer.
+pub(super) const LINE_BYTES_MAX: usize = 1024;
+/// Of an id in +FULLRESYNC and +CONTINUE.
+const ID_BYTES: usize = super::history::ID_LEN;
+
+/// What the next reply is to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Ping,
+    Auth,
+    /// Whose refusal changes nothing.
+    Option(&'static str),
+    Psync,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Handshake {
+    asked: VecDeque<Asked>,
+}
+
+/// The first line among the bytes without its end, and how many bytes it takes with it.
+pub(super) fn line_of(bytes: &[u8]) -> Option<(&[u8], usize)> {
+    let end = memchr::memchr(b'\n', bytes)?;
+    let line = &bytes[..end];
+    Some((line.strip_suffix(b"\r").unwrap_or(line), end + 1))
+}
+
+fn shown(line: &[u8]) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(line)
+}
+
+impl Executor {
+    pub(super) fn begin_handshake(&mut self, handle: ClientHandle) {
+        self.expect(Handshake { asked: [Asked::Ping].into() });
+        self.tell_primary(handle, &[b"PING"]);
+    }
+
+    fn expect(&mut self, handshake: Handshake) {
+        if let Some(link) = &mut self.link {
+            link.stage = Stage::Handshake(handshake);
+        }
+        self.note_link();
+    }
+
+    pub(super) fn tell_primary(&mut self, handle: ClientHandle, words: &[&[u8]]) {
+        let mut command = Vec::new();
+        write_command(&mut command, words.iter().copied()).expect("memory takes all that is written");
+        self.server.clients.push(handle, |output| output.raw(&command));
+    }
+
+    /// Takes a line in, if it is whole; how many bytes.
+    pub(super) fn hear(&mut self, handle: ClientHandle, bytes: &[u8]) -> usize {
+        let Some((line, taken)) = line_of(bytes) else {
+            if bytes.len() > LINE_BYTES_MAX {
+                log::warn!("Bad protocol from PRIMARY: a line without end");
+                self.leave(handle);
+            }
+            return 0;
+        };
+        let asked = match self.link.as_mut().map(|link| &mut link.stage) {
+            Some(Stage::Handshake(handshake)) if !line.is_empty() => handshake.asked.pop_front(),
+            _ => None,
+        };
+        match asked {
+            None => {}
+            Some(Asked::Ping) => self.hear_pong(handle, line),
+            Some(Asked::Auth) if line.starts_with(b"-") => {
+                log::warn!("Unable to AUTH to PRIMARY: {}", shown(line));
+                self.leave(handle);
+            }
+            Some(Asked::Option(name)) if line.starts_with(b"-") => {
+                log::info!("(Non critical) Primary does not understand REPLCONF {name}: {}", shown(line));
+            }
+            Some(Asked::Psync) => self.hear_psync(handle, line),
+            Some(Asked::Auth | Asked::Option(_)) => {}
+        }
+        self.ask_for_stream_if_introduced(handle);
+        taken
+    }
+
+    /// Once all is answered: a primary refuses to sync with whom it still has to answer something else.
+    fn ask_for_stream_if_introduced(&mut self, handle: ClientHandle) {
+        let is_introduced = self.link.as_ref().is_some_and(|link| {
+            link.is_of(handle)
+                && matches!(&link.stage, Stage::Handshake(handshake) if handshake.asked.is_empty())
+        });
+        if is_introduced {
+            let psync = self.psync();
+            let words: Vec<&[u8]> = psync.iter().map(Vec::as_slice).collect();
+            self.tell_primary(handle, &words);
+            self.expect(Handshake { asked: [Asked::Psync].into() });
+        }
+    }
+
+    fn hear_pong(&mut self, handle: ClientHandle, line: &[u8]) {
+        const TAKEN: [&[u8]; 4] = [b"+", b"-NOAUTH", b"-NOPERM", b"-ERR operation not permitted"];
+        if !TAKEN.iter().any(|beginning| line.starts_with(beginning)) {
+            log::warn!("Error reply to PING from primary: '{}'", shown(line));
+            return self.leave(handle);
+        }
+        log::info!("Primary replied to PING, replication can continue...");
+        self.introduce(handle);
+    }
+
+    /// Sends all that describes this replica at once.
+    fn introduce(&mut self, handle: ClientHandle) {
+        let config = &self.server.config;
+        let mut asked = VecDeque::new();
+        let mut commands: Vec<Vec<Vec<u8>>> = Vec::new();
+        let words = |words: &[&[u8]]| words.iter().map(|word| word.to_vec()).collect::<Vec<_>>();
+        if let Some(password) = &config.primaryauth {
+            let user = config.primaryuser.as_ref();
+            asked.push_back(Asked::Auth);
+            commands.push(match user {
+                Some(user) => words(&[b"AUTH", user, password]),
+                None => words(&[b"AUTH", password]),
+            });
+        }
+        let port = if config.replica_announce_port > 0 { config.replica_announce_port } else { config.port };
+        asked.push_back(Asked::Option("listening-port"));
+        commands.push(words(&[b"REPLCONF", b"listening-port", port.to_string().as_bytes()]));
+        if let Some(address) = &config.replica_announce_ip {
+            asked.push_back(Asked::Option("ip-address"));
+            commands.push(words(&[b"REPLCONF", b"ip-address", address]));
+        }
+        asked.push_back(Asked::Option("capa"));
+        commands.push(words(&[b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"]));
+        asked.push_back(Asked::Option("VERSION"));
+        commands.push(words(&[b"REPLCONF", b"version", VALKEY_VERSION.as_bytes()]));
+        for command in &commands {
+            let words: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
+            self.tell_primary(handle, &words);
+        }
+        self.expect(Handshake { asked });
+    }
+
+    /// The question from where on the stream can be had.
+    fn psync(&self) -> Vec<Vec<u8>> {
+        let continues = self.link.as_ref().is_some_and(|link| link.continues);
+        let (id, next) = if continues {
+            let history = &self.replication.history;
+            let next = (history.offset() + 1).to_string();
+            log::info!("Trying a partial resynchronization (request {}:{next}).", history.id());
+            (history.id().to_owned(), next)
+        } else {
+            log::info!("Partial resynchronization not possible (no cached primary)");
+            ("?".to_owned(), "-1".to_owned())
+        };
+        vec![b"PSYNC".to_vec(), id.into_bytes(), next.into_bytes()]
+    }
+
+    fn hear_psync(&mut self, handle: ClientHandle, line: &[u8]) {
+        if let Some(rest) = line.strip_prefix(b"+FULLRESYNC") {
+            let origin = origin_of(rest);
+            match &origin {
+                Some(origin) => log::info!("Full resync from primary: {}:{}", origin.id, origin.offset),
+                None => log::warn!("Primary replied with wrong +FULLRESYNC syntax."),
+            }
+            self.begin_transfer(handle, origin);
+        } else if let Some(rest) = line.strip_prefix(b"+CONTINUE") {
+            self.go_on_with_stream(handle, rest);
+        } else if line.starts_with(b"-NOMASTERLINK") || line.starts_with(b"-LOADING") {
+            log::info!("Primary is currently unable to PSYNC but should be in the future: {}", shown(line));
+            self.leave(handle);
+        } else {
+            if line.starts_with(b"-ERR") {
+                log::info!("Primary does not support PSYNC or is in error state (reply: {})", shown(line));
+            } else {
+                log::warn!("Unexpected reply to PSYNC from primary: {}", shown(line));
+            }
+            log::info!("Retrying with SYNC...");
+            self.server.clients.push(handle, |output| output.raw(b"SYNC\r\n"));
+            self.begin_transfer(handle, None);
+        }
+    }
+
+    fn begin_transfer(&mut self, handle: ClientHandle, origin: Option<Origin>) {
+        match Transfer::begin(&self.disk.world, origin) {
+            Ok(transfer) => {
+                if let Some(link) = &mut self.link {
+                    link.stage = Stage::Transfer(Box::new(transfer));
+                }
+                self.note_link();
+            }
+            Err(error) => {
+                log::warn!("{error}");
+                self.leave(handle);
+            }
+        }
+    }
+
+    /// The primary sends the stream from where it was left; under another id, if it has come to follow another primary
+    /// itself, or has become one.
+    fn go_on_with_stream(&mut self, handle: ClientHandle, rest: &[u8]) {
+        if !self.link.as_ref().is_some_and(|link| link.continues) {
+            log::warn!("The primary goes on with a stream of which nothing is known here");
+            return self.leave(handle);
+        }
+        log::info!("Successful partial resynchronization with primary.");
+        if let Some(id) = id_of(rest.strip_prefix(b" ").unwrap_or(rest))
+            && id != self.replication.history.id()
+        {
+            log::info!("Primary replication ID changed to {id}");
+            self.replication.history.continue_as(id);
+            self.disconnect_replicas();
+        }
+        if !self.replication.has_backlog() {
+            self.replication.create_backlog();
+        }
+        let db_index = self.link.as_ref().map_or(0, |link| link.db_index);
+        self.server.clients[handle].db_index = db_index;
+        self.follow_stream(handle);
+    }
+}
+
+fn id_of(word: &[u8]) -> Option<String> {
+    let id = std::str::from_utf8(word).ok()?;
+    (id.len() == ID_BYTES && id.bytes().all(|byte| byte.is_ascii_alphanumeric())).then(|| id.to_owned())
+}
+
+/// ` <id> <offset>`.
+fn origin_of(rest: &[u8]) -> Option<Origin> {
+    let mut words = rest.strip_prefix(b" ")?.splitn(2, |&byte| byte == b' ');
+    let id = id_of(words.next()?)?;
+    let offset = wire::number::parse_i64(words.next()?)?;
+    Some(Origin { id, offset: u64::try_from(offset).ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_answers_to_psync_say_where_the_stream_begins() {
+        let id = "0123456789abcdef0123456789abcdef01234567";
+        let origin = |text: String| origin_of(text.as_bytes());
+        assert_eq!(origin(format!(" {id} 7")), Some(Origin { id: id.to_owned(), offset: 7 }));
+        for wrong in [
+            String::new(),
+            format!(" {id}"),
+            format!(" {id} "),
+            format!(" {id} -1"),
+            format!(" {id} 9223372036854775808"),
+            format!(" {id}0 7"),
+            format!(" {} 7", &id[1..]),
+            format!(" {} 7", id.replace('0', "\u{1}")),
+            format!("{id} 7"),
+        ] {
+            assert_eq!(origin(wrong.clone()), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_line_ends_with_or_without_a_carriage_return() {
+        assert_eq!(line_of(b"+OK\r\n+more"), Some((&b"+OK"[..], 5)));
+        assert_eq!(line_of(b"\n"), Some((&b""[..], 1)));
+        assert_eq!(line_of(b"+OK\r"), None);
+    }
+}

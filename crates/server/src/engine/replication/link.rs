@@ -1,0 +1,424 @@
+//! The replica's role: the link to the primary, from REPLICAOF to its end, and what is tried again.
+//!
+//! ```text
+//! Connect --(connection)--> Connecting --> Handshake --+FULLRESYNC--> Transfer --> Loading --> Connected
+//!    ^                                         |                                                  ^
+//!    |                                         +--------------------+CONTINUE---------------------+
+//!    +------- whatever fails, and the end of the connection, leads back here
+//! ```
+//!
+//! 1. There is a link exactly while `replicaof` names a primary.
+//! 2. The connection's client is there from Connecting on; in Loading it may have gone.
+//! 3. The history's id and offset are those of the primary's stream as far as it has been applied, if `continues`.
+//!
+//! `handshake` speaks first, `transfer` takes the snapshot in, and `stream` applies what comes after it.
+
+use super::super::Executor;
+use super::handshake::Handshake;
+use super::stream::LogPoints;
+use super::transfer::{Snapshot, Transfer};
+use crate::command::{Next, flag};
+use crate::config::ReplicaOf;
+use crate::error::{ClientError, on_the_wire};
+use crate::observe::replication::LinkState;
+use crate::server::{ProcessRequest, Target};
+use crate::session::client::ConnectionFigures;
+use crate::session::{BlockedOn, Client, ClientHandle};
+use std::io;
+use wire::reply::ReplyBuffer;
+
+/// Between two looks at what is due.
+const PERIOD_US: u64 = 1_000_000;
+/// Before a primary whose stream cannot be applied is asked for all of its data once more.
+const DESERTED_US: u64 = 5_000_000;
+
+/// How far the link has come.
+pub(super) enum Stage {
+    /// It is to be made.
+    Connect,
+    Connecting,
+    Handshake(Handshake),
+    Transfer(Box<Transfer>),
+    /// What was received is being loaded.
+    Loading(Snapshot),
+    Connected,
+}
+
+/// The link to the primary.
+pub(crate) struct Link {
+    pub(super) stage: Stage,
+    /// The connection's client.
+    pub(super) client: Option<ClientHandle>,
+    /// Something came from the primary, or was begun, at this time on the monotonic clock.
+    pub(super) heard_us: u64,
+    /// On the monotonic clock.
+    next_us: u64,
+    /// Not before this is a connection made again.
+    retry_us: u64,
+    /// What was applied of the primary's stream can be gone on with.
+    pub(super) continues: bool,
+    /// The database that the stream is about, where it was left.
+    pub(super) db_index: usize,
+    /// Of a transaction in the stream that has not come to its end.
+    pub(super) open_transaction: Vec<u8>,
+    pub(super) log_points: LogPoints,
+    /// Since when it is not connected, in seconds since 1970.
+    pub(super) down_since_s: Option<i64>,
+}
+
+impl Link {
+    /// `continues`: the data here may be that of the primary up to the history's offset.
+    fn new(continues: bool) -> Self {
+        Link {
+            stage: Stage::Connect,
+            client: None,
+            heard_us: 0,
+            next_us: 0,
+            retry_us: 0,
+            continues,
+            db_index: 0,
+            open_transaction: Vec::new(),
+            log_points: LogPoints::default(),
+            down_since_s: None,
+        }
+    }
+
+    fn state(&self) -> LinkState {
+        match self.stage {
+            Stage::Connect => LinkState::Connect,
+            Stage::Connecting => LinkState::Connecting,
+            Stage::Handshake(_) => LinkState::Handshake,
+            Stage::Transfer(_) | Stage::Loading(_) => LinkState::Sync,
+            Stage::Connected => LinkState::Connected,
+        }
+    }
+
+    pub(super) fn is_of(&self, handle: ClientHandle) -> bool {
+        self.client == Some(handle)
+    }
+}
+
+impl Executor {
+    pub(crate) fn is_replica(&self) -> bool {
+        self.server.config.replicaof.is_some()
+    }
+
+    /// Whether the primary's stream is being applied.
+    pub(crate) fn is_linked(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| matches!(link.stage, Stage::Connected))
+    }
+
+    /// What the primary has sent meanwhile may run.
+    pub(crate) fn resume_primary(&mut self) {
+        if let Some(handle) = self.link.as_ref().and_then(|link| link.client) {
+            self.server.resumed.push_back(handle);
+        }
+    }
+
+    /// Whether expired keys and fields stay until whoever brings the data in removes them.
+    #[inline]
+    pub(crate) fn leaves_expiry_to_source(&self) -> bool {
+        self.server.config.import_mode || self.is_replica()
+    }
+
+    /// REPLICAOF.
+    pub(crate) fn follow_on_request(
+        &mut self,
+        handle: ClientHandle,
+        primary: Option<ReplicaOf>,
+        reply: &mut ReplyBuffer,
+    ) -> Result<Next, ClientError> {
+        let Some(primary) = primary else {
+            if self.is_replica() {
+                self.follow_nobody();
+                log::info!("PRIMARY MODE enabled (user request)");
+            }
+            reply.ok();
+            return Ok(Next::Reply);
+        };
+        if self.server.clients[handle].is_replica {
+            return Err(ClientError::text("ERR Command is not valid when client is a replica."));
+        }
+        let known = self.server.config.replicaof.as_ref();
+        if known
+            .is_some_and(|known| known.port == primary.port && known.host.eq_ignore_ascii_case(&primary.host))
+        {
+            log::info!(
+                "REPLICAOF would result into synchronization with the primary we are already connected with. No operation performed."
+            );
+            reply.simple("OK Already connected to specified master");
+            return Ok(Next::Reply);
+        }
+        let shown = format!("{}:{}", String::from_utf8_lossy(&primary.host), primary.port);
+        self.follow(primary);
+        log::info!("REPLICAOF {shown} enabled (user request)");
+        reply.ok();
+        Ok(Next::Reply)
+    }
+
+    /// Follows another primary from now on.
+    pub(super) fn follow(&mut self, primary: ReplicaOf) {
+        let was_primary = self.link.is_none();
+        let continues = match &self.link {
+            Some(link) => link.continues,
+            None => {
+                log::info!(
+                    "Before turning into a replica, using my own primary parameters to synthesize a cached primary: I may be able to synchronize with the new primary with just a partial transfer."
+                );
+                true
+            }
+        };
+        let db_index = self.link.as_ref().map_or(0, |link| link.db_index);
+        self.drop_link();
+        self.server.config.replicaof = Some(primary);
+        if was_primary {
+            self.end_waiting_of_all();
+        }
+        self.reconfigured();
+        self.link = Some(Link { db_index, ..Link::new(continues) });
+        self.connect_to_primary();
+    }
+
+    /// Clients that wait for keys, or for replicas, would wait for what this server does not do any more.
+    fn end_waiting_of_all(&mut self) {
+        let Some(primary) = self.server.config.replicaof.clone() else { return };
+        let is_waiting = |client: &&Client| {
+            client.blocked.as_ref().is_some_and(|blocked| blocked.on != BlockedOn::Pause)
+                && !client.is_primary
+        };
+        let waiting: Vec<_> =
+            self.server.clients.by_age().filter(is_waiting).map(|client| client.handle).collect();
+        for handle in waiting {
+            let client = &self.server.clients[handle];
+            let Some(blocked) = &client.blocked else { continue };
+            let writes = self.server.registry.row(blocked.command).is(flag::WRITE);
+            if client.reads_replicas && !writes {
+                continue;
+            }
+            let waits_for_keys = matches!(blocked.on, BlockedOn::Keys { .. });
+            let is_redirected = client.capabilities_redirect && waits_for_keys;
+            let error = match is_redirected {
+                true => ClientError::redirect(&primary.host, primary.port),
+                false => ClientError::text(
+                    "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
+                ),
+            };
+            let line = error.to_string();
+            self.server.observed.statistics.count_error(&line);
+            self.server.wake(handle, |reply| reply.error(on_the_wire(&line)));
+            if !is_redirected {
+                self.server.clients[handle].close_after_reply = true;
+            }
+        }
+    }
+
+    /// Is a primary from now on.
+    pub(super) fn follow_nobody(&mut self) {
+        if self.link.is_none() {
+            return;
+        }
+        self.drop_link();
+        self.link = None;
+        self.server.config.replicaof = None;
+        self.reconfigured();
+        self.take_history_over();
+        self.disconnect_replicas();
+        self.note_link();
+        self.restart_log();
+    }
+
+    /// Ends the connection, if there is one; what was applied stays.
+    fn drop_link(&mut self) {
+        if let Some(handle) = self.link.as_ref().and_then(|link| link.client) {
+            self.leave(handle);
+        }
+    }
+
+    /// What is due for the link's sake; also makes the one that the configuration asks for at the start.
+    pub(crate) fn link_cron(&mut self) {
+        if !self.is_replica() {
+            return;
+        }
+        let now_us = self.server.now.monotonic_us;
+        let link = self.link.get_or_insert_with(|| Link::new(false));
+        if now_us < link.next_us {
+            return;
+        }
+        link.next_us = now_us + PERIOD_US;
+        let (silent_us, is_due) = (now_us - link.heard_us, now_us >= link.retry_us);
+        let timed_out = silent_us > u64::from(self.server.config.repl_timeout_seconds) * 1_000_000;
+        match &link.stage {
+            Stage::Connect if is_due => self.connect_to_primary(),
+            Stage::Connecting | Stage::Handshake(_) if timed_out => {
+                log::warn!("Timeout connecting to the PRIMARY...");
+                self.reconnect();
+            }
+            Stage::Transfer(_) if timed_out => {
+                log::warn!(
+                    "Timeout receiving bulk data from PRIMARY... If the problem persists try to set the 'repl-timeout' parameter in valkey.conf to a larger value."
+                );
+                self.reconnect();
+            }
+            Stage::Connected if timed_out => {
+                log::warn!("PRIMARY timeout: no data nor PING received...");
+                self.reconnect();
+            }
+            Stage::Connected => self.acknowledge(),
+            _ => {}
+        }
+        self.note_link();
+    }
+
+    fn reconnect(&mut self) {
+        self.drop_link();
+        if let Some(primary) = &self.server.config.replicaof {
+            log::info!(
+                "Reconnecting to PRIMARY {}:{} after failure",
+                String::from_utf8_lossy(&primary.host),
+                primary.port
+            );
+        }
+        self.connect_to_primary();
+    }
+
+    fn connect_to_primary(&mut self) {
+        let (Some(primary), Some(link)) = (self.server.config.replicaof.clone(), &mut self.link) else {
+            return;
+        };
+        log::info!("Connecting to PRIMARY {}:{}", String::from_utf8_lossy(&primary.host), primary.port);
+        let now = self.server.now;
+        let client = self
+            .server
+            .clients
+            .add(|id, handle| Client::new(id, handle, ConnectionFigures::default(), now, true));
+        self.server.clients[client].is_primary = true;
+        (link.stage, link.client, link.heard_us) = (Stage::Connecting, Some(client), now.monotonic_us);
+        let source = self.server.config.bind_source_addr.clone();
+        let target = Target { host: primary.host, port: primary.port, source };
+        self.server.process_requests.push(ProcessRequest::Connect { client, target });
+        log::info!("PRIMARY <-> REPLICA sync started");
+        self.note_link();
+    }
+
+    /// A connection that was asked for has not come about; its client is about to be disconnected.
+    pub fn connecting_failed(&mut self, handle: ClientHandle, error: &io::Error) {
+        if self.link.as_ref().is_some_and(|link| link.is_of(handle)) {
+            log::warn!("Error condition on socket for SYNC: {}", crate::sys::file::system_text(error));
+        }
+    }
+
+    /// The connection of a client has come about.
+    pub fn connected(&mut self, handle: ClientHandle) {
+        if self.link.as_ref().is_some_and(|link| link.is_of(handle)) {
+            log::info!("Non blocking connect for SYNC fired the event.");
+            self.begin_handshake(handle);
+        }
+    }
+
+    /// Whether what comes from the client's connection are bytes for [`Self::received`] rather than commands.
+    #[inline]
+    pub fn takes_bytes(&self, handle: ClientHandle) -> bool {
+        self.server.clients[handle].is_primary && self.link_takes_bytes(handle)
+    }
+
+    #[cold]
+    fn link_takes_bytes(&self, handle: ClientHandle) -> bool {
+        let link = self.link.as_ref().filter(|link| link.is_of(handle));
+        let takes = link.is_some_and(|link| match &link.stage {
+            Stage::Handshake(_) => true,
+            Stage::Transfer(transfer) => !transfer.is_whole(),
+            _ => false,
+        });
+        takes && !self.server.clients[handle].close_asap
+    }
+
+    /// Takes bytes in; how many of them.
+    pub fn received(&mut self, handle: ClientHandle, bytes: &[u8]) -> usize {
+        let mut taken = 0;
+        while taken < bytes.len() && self.takes_bytes(handle) {
+            let Some(link) = &mut self.link else { break };
+            link.heard_us = self.server.now.monotonic_us;
+            let rest = &bytes[taken..];
+            let more = match &link.stage {
+                Stage::Handshake(_) => self.hear(handle, rest),
+                _ => self.take_in(handle, rest),
+            };
+            if more == 0 {
+                break;
+            }
+            taken += more;
+        }
+        taken
+    }
+
+    /// A client is gone. If it was the link's, that is made again.
+    pub(crate) fn note_disconnected(&mut self, handle: ClientHandle) {
+        let Some(link) = self.link.as_mut().filter(|link| link.is_of(handle)) else { return };
+        if matches!(link.stage, Stage::Connected) {
+            link.db_index = self.server.clients[handle].db_index;
+        }
+        link.client = None;
+        link.open_transaction.clear();
+        match link.stage {
+            // What has been received is whole: it is loaded, and the stream gone on with from there.
+            Stage::Loading(_) => {}
+            Stage::Connected => {
+                log::warn!("Connection with primary lost.");
+                log::info!("Caching the disconnected primary state.");
+                self.note_lost_link();
+                self.reconnect();
+            }
+            _ => self.note_lost_link(),
+        }
+    }
+
+    /// The link is to be made again.
+    pub(super) fn note_lost_link(&mut self) {
+        let (now_s, now_us) = (self.now_s(), self.server.now.monotonic_us);
+        let Some(link) = &mut self.link else { return };
+        if let Stage::Transfer(transfer) = std::mem::replace(&mut link.stage, Stage::Connect) {
+            transfer.abandon(&self.disk.world);
+        }
+        link.next_us = now_us + PERIOD_US;
+        link.down_since_s.get_or_insert(now_s);
+        self.note_link();
+    }
+
+    /// Gives the connection up, to make another one.
+    pub(super) fn leave(&mut self, handle: ClientHandle) {
+        if let Some(link) = self.link.as_mut().filter(|link| link.is_of(handle)) {
+            if matches!(link.stage, Stage::Connected) {
+                link.db_index = self.server.clients[handle].db_index;
+            }
+            link.client = None;
+            link.open_transaction.clear();
+            self.server.close_asap(handle);
+            self.note_lost_link();
+        }
+    }
+
+    /// What the primary sends cannot be followed: all of its data is asked for anew, after a while.
+    pub(super) fn desert(&mut self, handle: ClientHandle) {
+        self.leave(handle);
+        if let Some(link) = &mut self.link {
+            link.continues = false;
+            link.retry_us = self.server.now.monotonic_us + DESERTED_US;
+        }
+    }
+
+    /// Copies what others show of the link.
+    pub(super) fn note_link(&mut self) {
+        self.server.observed.replication.link = self.link.as_ref().map(|link| {
+            let transfer = match &link.stage {
+                Stage::Transfer(transfer) => Some(transfer.figures()),
+                _ => None,
+            };
+            crate::observe::replication::LinkFigures {
+                state: link.state(),
+                heard_us: link.heard_us,
+                down_since_s: link.down_since_s,
+                transfer,
+            }
+        });
+    }
+}

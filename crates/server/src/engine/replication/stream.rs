@@ -1,0 +1,211 @@
+//! Applying the primary's stream: commands run as they come, nobody is answered, and once a command is applied its bytes
+//! are handed on, so that the offset tells what the data here holds.
+//!
+//! 1. The offset moves only behind whole commands, and behind whole transactions: who goes on from there repeats nothing
+//!    and misses nothing.
+
+use super::super::{Executor, execute};
+use super::link::Stage;
+use crate::command::{Command, FirstKey, Group, Request, flag};
+use crate::config::PropagationError;
+use crate::error::quoted;
+use crate::session::ClientHandle;
+use std::collections::VecDeque;
+use wire::reply::ReplyBuffer;
+
+/// Whether a primary may have a reason to send the command: it changes data or is heard by subscribers, brackets or
+/// directs those that do, or keeps the link alive.
+fn belongs_to_stream(row: &Command) -> bool {
+    const OTHERS: [&str; 6] = ["ping", "select", "multi", "exec", "discard", "replconf"];
+    row.flags & (flag::WRITE | flag::MAY_REPLICATE) != 0
+        || row.group == Group::Scripting
+        || OTHERS.contains(&row.name)
+}
+
+/// Points of which only so many are kept: one a second, while the disk is behind.
+const LOG_POINTS_MAX: usize = 1000;
+
+/// Where in the append-only file the stream was at which offset.
+#[derive(Debug, Default)]
+pub(super) struct LogPoints {
+    /// The end of the file, in bytes ever appended, and the offset, both growing.
+    points: VecDeque<(u64, u64)>,
+    last_end: u64,
+    synced: Option<u64>,
+}
+
+impl LogPoints {
+    /// The offset up to which all is on disk. `progress`: bytes appended to the file and on disk, at this `offset`.
+    fn synced_offset(&mut self, progress: Option<(u64, u64)>, offset: u64) -> Option<u64> {
+        let Some((end, synced)) = progress else {
+            *self = LogPoints::default();
+            return None;
+        };
+        if end < self.last_end {
+            // It is another file than before.
+            *self = LogPoints::default();
+        }
+        self.last_end = end;
+        if self.points.len() < LOG_POINTS_MAX && self.points.back() != Some(&(end, offset)) {
+            self.points.push_back((end, offset));
+        }
+        while let Some((_, offset)) = self.points.pop_front_if(|&mut (end, _)| end <= synced) {
+            self.synced = Some(offset);
+        }
+        // Something is to be told from the beginning on: a file is in use.
+        Some(self.synced.unwrap_or(0))
+    }
+}
+
+impl Executor {
+    /// From here on the connection carries commands.
+    pub(super) fn follow_stream(&mut self, handle: ClientHandle) {
+        if let Some(link) = &mut self.link {
+            link.stage = Stage::Connected;
+            link.down_since_s = None;
+            link.open_transaction.clear();
+            link.log_points = LogPoints::default();
+            link.heard_us = self.server.now.monotonic_us;
+        }
+        self.server.clients[handle].transaction = None;
+        self.acknowledge();
+        self.note_link();
+        self.note_stream();
+    }
+
+    /// Tells the primary how far this replica is.
+    pub(super) fn acknowledge(&mut self) {
+        let Some(handle) = self.link.as_ref().and_then(|link| link.client) else { return };
+        let synced = self.synced_offset();
+        let offset = self.replication.history.offset().to_string();
+        match synced {
+            Some(synced) => {
+                let synced = synced.to_string();
+                self.tell_primary(
+                    handle,
+                    &[b"REPLCONF", b"ACK", offset.as_bytes(), b"FACK", synced.as_bytes()],
+                );
+            }
+            None => self.tell_primary(handle, &[b"REPLCONF", b"ACK", offset.as_bytes()]),
+        }
+    }
+
+    /// Up to where the stream's changes are on disk in the append-only file; `None` without one.
+    fn synced_offset(&mut self) -> Option<u64> {
+        let (link, offset) = (self.link.as_mut()?, self.replication.history.offset());
+        let progress = self.disk.aof.as_ref().and_then(|log| log.progress());
+        link.log_points.synced_offset(progress, offset)
+    }
+
+    /// Runs a command of the stream; `bytes` are those it came in, and empty lines before it.
+    pub fn apply_streamed(
+        &mut self,
+        handle: ClientHandle,
+        request: Request<'_>,
+        bytes: &[u8],
+        reply: &mut ReplyBuffer,
+    ) {
+        let now = self.server.now;
+        let client = &mut self.server.clients[handle];
+        (client.last_interaction, client.last_command) = (now, request.id);
+        if let Some(link) = &mut self.link {
+            link.heard_us = now.monotonic_us;
+        }
+        let args = request.args;
+        let Some(id) = request.id.or_else(|| self.server.registry.find(args).ok()) else {
+            return self.desert_for(handle, args.at(0), "it is not known here");
+        };
+        let row = self.server.registry.row(id);
+        if !row.accepts(args.len()) {
+            return self.desert_for(handle, args.at(0), "it has a wrong number of arguments");
+        }
+        if !belongs_to_stream(row) {
+            return self.desert_for(handle, args.at(0), "it is none that changes data");
+        }
+        if row.name == "replconf" {
+            self.hand_on(handle, bytes);
+            if args.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"getack")) {
+                self.acknowledge();
+            }
+            return;
+        }
+        if self.server.clients[handle].transaction.is_some() && !execute::runs_inside_multi(row) {
+            self.queue(handle, id, args);
+        } else {
+            let (start, errors) = (reply.len(), self.server.observed.statistics.errors);
+            if let FirstKey { at: at @ 1.., hash } = request.first_key {
+                self.db.plan_key(args.at(at as usize), hash);
+            }
+            self.run(handle, id, args, reply);
+            reply.truncate(start);
+            if self.server.observed.statistics.errors > errors {
+                if row.name == "select" {
+                    return self.desert_for(handle, args.at(0), "there is no such database here");
+                }
+                self.note_failed_command(args.at(0));
+            }
+        }
+        self.hand_on(handle, bytes);
+    }
+
+    /// The command is applied, or queued: with the end of the transaction all of it is.
+    fn hand_on(&mut self, handle: ClientHandle, bytes: &[u8]) {
+        let Some(link) = self.link.as_mut().filter(|link| link.is_of(handle)) else { return };
+        let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+        let empty_lines = bytes.iter().take_while(|byte| is_line_end(byte)).count();
+        let bytes = &bytes[empty_lines..];
+        let is_open = self.server.clients.get(handle).is_some_and(|client| client.transaction.is_some());
+        if is_open || !link.open_transaction.is_empty() {
+            link.open_transaction.extend_from_slice(bytes);
+            if is_open {
+                return;
+            }
+            let whole = std::mem::take(&mut link.open_transaction);
+            return self.feed_verbatim(&whole);
+        }
+        self.feed_verbatim(bytes);
+    }
+
+    /// A command that cannot be applied would leave a gap: the primary's data, which holds what it did, is asked for.
+    fn desert_for(&mut self, handle: ClientHandle, command: &[u8], why: &str) {
+        log::warn!(
+            "Command '{}' of the primary's stream cannot be applied: {why}. The link is closed and all data asked for anew.",
+            quoted(command)
+        );
+        self.desert(handle);
+    }
+
+    /// The data here differs from the primary's, for there it did not fail.
+    fn note_failed_command(&mut self, command: &[u8]) {
+        log::warn!(
+            "== CRITICAL == This replica is sending an error to its primary after processing the command '{}'",
+            quoted(command)
+        );
+        let behavior = self.server.config.propagation_error_behavior;
+        if matches!(behavior, PropagationError::Panic | PropagationError::PanicOnReplicas) {
+            panic!("This replica panicked sending an error to its primary after processing a command.");
+        }
+    }
+
+    /// The bytes of the stream make no sense: what was applied may not be what the primary meant.
+    pub(crate) fn stream_is_broken(&mut self, handle: ClientHandle, why: &str) {
+        log::warn!("Protocol error ({why}) from primary. The link is closed and all data asked for anew.");
+        self.desert(handle);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_on_disk_is_told_in_terms_of_the_stream() {
+        let mut points = LogPoints::default();
+        assert_eq!(points.synced_offset(Some((100, 0)), 1000), Some(0));
+        assert_eq!(points.synced_offset(Some((200, 99)), 2000), Some(0));
+        assert_eq!(points.synced_offset(Some((200, 100)), 2000), Some(1000));
+        assert_eq!(points.synced_offset(Some((300, 300)), 3000), Some(3000));
+        assert_eq!(points.synced_offset(Some((50, 0)), 3100), Some(0), "another file");
+        assert_eq!(points.synced_offset(None, 3200), None);
+    }
+}

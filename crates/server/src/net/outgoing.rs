@@ -1,0 +1,93 @@
+//! Connections that this server makes itself: to the primary that it replicates. Each belongs to a client that the
+//! executor has made for it, and what goes out is that client's output; what comes in is handed to the executor as it is
+//! until the stream of commands begins, which is then served like that of any client.
+
+use super::connection::Connection;
+use super::event_loop::{ClientConnection, EventLoop, local};
+use super::poller::Token;
+use super::query_buffer::{QueryBuffer, Transfer};
+use super::transport::Transport;
+use crate::server::Target;
+use crate::session::ClientHandle;
+use rustix::fd::AsRawFd;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+
+/// Reads in one turn while a snapshot comes in: each of them is small, and there are many.
+const READS_PER_TURN: usize = 32;
+
+impl EventLoop {
+    /// Begins the connection of a client to a server.
+    pub(super) fn connect(&mut self, handle: ClientHandle, target: &Target) {
+        if self.executor.server.clients.get(handle).is_none() {
+            return;
+        }
+        let begun = connect(target).and_then(|(transport, address)| {
+            let connection = Box::new(Connection::connecting(handle, transport));
+            self.poller.add(connection.fd(), Token::Connection(handle))?;
+            self.poller.watch(connection.fd(), Token::Connection(handle), false, true)?;
+            Ok((connection, address))
+        });
+        let (connection, address) = match begun {
+            Ok(begun) => begun,
+            Err(error) => {
+                self.executor.connecting_failed(handle, &error);
+                return self.executor.disconnect(handle);
+            }
+        };
+        let figures = &mut self.executor.server.clients[handle].connection;
+        (figures.address, figures.fd) = (address.to_string(), connection.fd().as_raw_fd());
+        if self.connections.len() <= handle.index() {
+            self.connections.resize_with(handle.index() + 1, || None);
+        }
+        self.connections[handle.index()] = Some(ClientConnection::Local(connection));
+    }
+
+    /// The attempt has come to its end.
+    pub(super) fn finish_connecting(&mut self, handle: ClientHandle) {
+        let Some(connection) = local(&mut self.connections, handle) else { return };
+        if let Err(error) = connection.transport.connected() {
+            self.executor.connecting_failed(handle, &error);
+            return self.close(handle);
+        }
+        connection.is_connecting = false;
+        connection.watches_readable = true;
+        connection.watches_writable = false;
+        self.rewatch(handle);
+        self.executor.connected(handle);
+    }
+
+    /// Hands what comes in to the executor as it is, for as long as it takes bytes rather than commands; `true` when
+    /// that is over and what is left in the query buffer is commands.
+    pub(super) fn hand_over_bytes(&mut self, handle: ClientHandle, query_buffer: &mut QueryBuffer) -> bool {
+        for _ in 0..READS_PER_TURN {
+            let taken = self.executor.received(handle, query_buffer.unparsed());
+            query_buffer.skip(taken);
+            if !self.executor.takes_bytes(handle) {
+                return true;
+            }
+            let Some(connection) = local(&mut self.connections, handle) else { return false };
+            let Transfer::Bytes { count, .. } = query_buffer.read(&mut connection.transport) else {
+                // An end is found again by the next event.
+                return false;
+            };
+            self.executor.count_input(handle, count);
+        }
+        let taken = self.executor.received(handle, query_buffer.unparsed());
+        query_buffer.skip(taken);
+        !self.executor.takes_bytes(handle)
+    }
+}
+
+/// A name is resolved while everything waits: an address does not need that.
+fn connect(target: &Target) -> io::Result<(Transport, SocketAddr)> {
+    let address = resolve(&target.host, target.port)?;
+    let source = target.source.as_deref().map(|host| resolve(host, 0)).transpose()?;
+    Ok((Transport::connect(address, source)?, address))
+}
+
+fn resolve(host: &[u8], port: u16) -> io::Result<SocketAddr> {
+    let host = std::str::from_utf8(host).map_err(io::Error::other)?;
+    let mut addresses = (host, port).to_socket_addrs()?;
+    addresses.next().ok_or_else(|| io::Error::other(format!("{host} has no address")))
+}

@@ -1,0 +1,486 @@
+//! A server as a replica, of a primary that these tests play by hand: what it says, what it makes of what it is told, and
+//! what it makes of lies.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod process;
+
+use process::{Client, PATIENCE, Process, eventually, shown};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+use wire::aof::write_command;
+
+const ID: &str = "0123456789abcdef0123456789abcdef01234567";
+const OTHER_ID: &str = "89abcdef0123456789abcdef0123456789abcdef";
+const MARK: &str = "mark mark mark mark mark mark mark mark ";
+
+/// Where a replica is to find its primary.
+struct Primary {
+    listener: TcpListener,
+    port: String,
+}
+
+/// The primary's end of a link.
+struct Link {
+    stream: TcpStream,
+    received: Vec<u8>,
+}
+
+impl Primary {
+    fn listen() -> Primary {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port().to_string();
+        Primary { listener, port }
+    }
+
+    fn replica(&self, options: &[&str]) -> Process {
+        Process::start(&[&["--replicaof", "127.0.0.1", &self.port][..], options].concat())
+    }
+
+    fn accept(&self) -> Link {
+        let (stream, _) = self.listener.accept().unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Link { stream, received: Vec::new() }
+    }
+
+    /// Up to the replica's PSYNC, whose arguments are returned.
+    fn accept_and_greet(&self) -> (Link, Vec<String>) {
+        let mut link = self.accept();
+        link.greet();
+        let psync = link.command();
+        (link, psync)
+    }
+}
+
+impl Link {
+    fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.write_all(bytes.as_ref()).unwrap();
+    }
+
+    fn send_command(&mut self, words: &str) -> usize {
+        let bytes = encoded(words);
+        self.send(&bytes);
+        bytes.len()
+    }
+
+    /// The next command of the replica; empty lines before it are signs of life. `None` at the connection's end.
+    fn try_command(&mut self) -> Option<Vec<String>> {
+        loop {
+            let first = self.received.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(0);
+            self.received.drain(..first);
+            let mut reader = wire::aof::Reader::new(&self.received[..], 0);
+            if let Ok(wire::aof::Item::Command(words)) = reader.read() {
+                let end = reader.position() as usize;
+                self.received.drain(..end);
+                return Some(words.iter().map(|word| String::from_utf8(word.clone()).unwrap()).collect());
+            }
+            let mut chunk = [0; 4096];
+            match self.stream.read(&mut chunk) {
+                Ok(0) | Err(_) => return None,
+                Ok(count) => self.received.extend_from_slice(&chunk[..count]),
+            }
+        }
+    }
+
+    fn command(&mut self) -> Vec<String> {
+        self.try_command().expect("the replica sends a command")
+    }
+
+    fn greet(&mut self) {
+        assert_eq!(self.command(), ["PING"]);
+        self.send("+PONG\r\n");
+        loop {
+            let command = self.command();
+            assert_eq!(command[0], "REPLCONF");
+            self.send("+OK\r\n");
+            if command[1] == "version" {
+                return;
+            }
+        }
+    }
+
+    /// Waits for an acknowledgement of this offset.
+    fn expect_acknowledged(&mut self, offset: u64) {
+        loop {
+            let command = self.command();
+            assert_eq!(command[..2], ["REPLCONF", "ACK"]);
+            if command[2] == offset.to_string() {
+                return;
+            }
+        }
+    }
+
+    fn is_closed(&mut self) -> bool {
+        while self.try_command().is_some() {}
+        true
+    }
+}
+
+fn encoded(words: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
+    write_command(&mut bytes, words.into_iter()).unwrap();
+    bytes
+}
+
+/// A snapshot of short strings in database 0; the stream behind it is about `stream_db`.
+fn snapshot(stream_db: u8, pairs: &[(&str, &str)]) -> Vec<u8> {
+    let text = |text: &str| [&[text.len() as u8], text.as_bytes()].concat();
+    let mut bytes = b"REDIS0011\xfa".to_vec();
+    bytes.extend([text("repl-stream-db"), text(&stream_db.to_string())].concat());
+    bytes.extend([0xfe, 0]);
+    for (key, value) in pairs {
+        bytes.extend([vec![0], text(key), text(value)].concat());
+    }
+    bytes.push(0xff);
+    bytes.extend([0; 8]);
+    bytes
+}
+
+fn by_length(snapshot: &[u8]) -> Vec<u8> {
+    [format!("${}\r\n", snapshot.len()).as_bytes(), snapshot].concat()
+}
+
+fn full_resync(offset: u64) -> String {
+    format!("+FULLRESYNC {ID} {offset}\r\n")
+}
+
+fn eventually_answers(client: &mut Client<TcpStream>, command: &str, answer: &str) {
+    eventually(&format!("{command} answers {answer}"), || client.ask(command) == answer);
+}
+
+fn info(client: &mut Client<TcpStream>, field: &str) -> String {
+    let text = client.ask("INFO replication");
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{field}:")).map(str::to_owned));
+    line.unwrap_or_default()
+}
+
+/// A replica with `a` = 1, linked at offset 100.
+fn linked(primary: &Primary, options: &[&str]) -> (Process, Link, Client<TcpStream>) {
+    let replica = primary.replica(options);
+    let (mut link, psync) = primary.accept_and_greet();
+    assert_eq!(psync, ["PSYNC", "?", "-1"]);
+    link.send(full_resync(100));
+    link.send(by_length(&snapshot(0, &[("a", "1")])));
+    link.expect_acknowledged(100);
+    let client = replica.connect();
+    (replica, link, client)
+}
+
+#[test]
+fn a_replica_says_who_it_is_loads_what_it_is_sent_and_follows() {
+    let primary = Primary::listen();
+    let replica = primary.replica(&[
+        "--primaryauth",
+        "secret",
+        "--primaryuser",
+        "who",
+        "--replica-announce-ip",
+        "1.2.3.4",
+    ]);
+    let mut link = primary.accept();
+    assert_eq!(link.command(), ["PING"]);
+    link.send("-NOAUTH Authentication required.\r\n");
+    assert_eq!(link.command(), ["AUTH", "who", "secret"]);
+    let port = replica.port.to_string();
+    assert_eq!(link.command(), ["REPLCONF", "listening-port", &port]);
+    assert_eq!(link.command(), ["REPLCONF", "ip-address", "1.2.3.4"]);
+    assert_eq!(link.command(), ["REPLCONF", "capa", "eof", "capa", "psync2"]);
+    assert_eq!(link.command()[..2], ["REPLCONF", "version"]);
+    // Only AUTH has to be taken.
+    link.send("+OK\r\n-ERR what\r\n\n+OK\r\n-ERR what\r\n");
+    link.send("-ERR what\r\n");
+    assert_eq!(link.command(), ["PSYNC", "?", "-1"]);
+    link.send(format!("\n\n+FULLRESYNC {ID} 100\r\n"));
+    link.send("\n");
+    link.send(by_length(&snapshot(3, &[("a", "1")])));
+    link.expect_acknowledged(100);
+    let mut offset = 100;
+    // The snapshot has said that the stream is about database 3.
+    for command in ["SET b 2", "SELECT 0", "INCR a", "PING", "REPLCONF GETACK *"] {
+        offset += link.send_command(command) as u64;
+    }
+    link.expect_acknowledged(offset);
+    let mut client = replica.connect();
+    assert_eq!(client.ask("GET a"), "2");
+    assert_eq!(client.ask("ROLE"), format!("[slave 127.0.0.1 {} connected {offset}]", primary.port));
+    assert_eq!(info(&mut client, "master_link_status"), "up");
+    assert_eq!(info(&mut client, "master_replid"), ID);
+    client.ask("SELECT 3");
+    assert_eq!(client.ask("GET b"), "2");
+    assert_eq!(client.ask("SET b 3"), "READONLY You can't write against a read only replica.");
+}
+
+#[test]
+fn after_the_connections_end_the_stream_is_gone_on_with() {
+    let primary = Primary::listen();
+    let (_replica, mut link, mut client) = linked(&primary, &[]);
+    let mut offset = 100;
+    for command in ["SELECT 2", "SET x 1", "MULTI", "SET x 2", "SELECT 5", "SET y 1", "EXEC"] {
+        offset += link.send_command(command) as u64;
+    }
+    // Of what is not whole, nothing counts.
+    for command in ["SET y 2", "MULTI", "SET y 3"] {
+        let len = link.send_command(command) as u64;
+        offset += if command == "SET y 2" { len } else { 0 };
+    }
+    link.send("*3\r\n$3\r\nSET");
+    client.ask("SELECT 5");
+    eventually_answers(&mut client, "GET y", "2");
+    drop(link);
+    let (mut link, psync) = primary.accept_and_greet();
+    assert_eq!(psync, ["PSYNC", ID, &(offset + 1).to_string()]);
+    link.send(format!("+CONTINUE {OTHER_ID}\r\n*3\r\n$3\r\nSET\r\n$1\r\ny\r\n$1\r\n4\r\n"));
+    eventually_answers(&mut client, "GET y", "4");
+    assert_eq!(info(&mut client, "master_replid"), OTHER_ID);
+    assert_eq!(info(&mut client, "master_replid2"), ID);
+    assert_eq!(info(&mut client, "second_repl_offset"), (offset + 1).to_string());
+    // It becomes a primary, and then a replica again that offers what it has.
+    assert_eq!(client.ask("REPLICAOF NO ONE"), "OK");
+    assert!(link.is_closed());
+    assert_eq!(client.ask("SET y 5"), "OK");
+    let own = info(&mut client, "master_replid");
+    assert_eq!(info(&mut client, "master_replid2"), OTHER_ID);
+    let next = info(&mut client, "master_repl_offset").parse::<u64>().unwrap() + 1;
+    assert_eq!(client.ask(&format!("REPLICAOF 127.0.0.1 {}", primary.port)), "OK");
+    let (mut link, psync) = primary.accept_and_greet();
+    assert_eq!(psync, ["PSYNC", &own, &next.to_string()]);
+    link.send("-NOMASTERLINK not now\r\n");
+    let (_link, again) = primary.accept_and_greet();
+    assert_eq!(again, psync);
+}
+
+#[test]
+fn a_snapshot_by_its_mark_may_be_followed_by_the_stream_at_once() {
+    let primary = Primary::listen();
+    let replica = primary.replica(&[]);
+    let (mut link, _) = primary.accept_and_greet();
+    let head = format!("{}$EOF:{MARK}\r\n", full_resync(7));
+    let body = snapshot(0, &[("a", "1")]);
+    let all = [head.as_bytes(), &body, MARK.as_bytes(), &encoded("INCR a")].concat();
+    for piece in all.chunks(11) {
+        link.send(piece);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    eventually_answers(&mut replica.connect(), "GET a", "2");
+}
+
+/// What a primary may send in place of a snapshot, each of it wrong.
+fn lies() -> Vec<Vec<u8>> {
+    let whole = snapshot(0, &[("b", "2")]);
+    let mut lies: Vec<Vec<u8>> = [
+        "+FULLRESYNC\r\n$-1\r\n",
+        "+WHAT\r\n+OK\r\n",
+        "-ERR unknown command\r\n-ERR unknown command\r\n",
+        "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n2\r\n",
+        "\0\0\0\n",
+    ]
+    .iter()
+    .map(|text| text.as_bytes().to_vec())
+    .collect();
+    lies.push(vec![b'x'; 5000]);
+    let resync = full_resync(200).into_bytes();
+    for transfer in [
+        b"$99999999999999999999\r\n".to_vec(),
+        b"$0\r\n".to_vec(),
+        b"$12\r\nno snapshot!".to_vec(),
+        b"-ERR no\r\n".to_vec(),
+        vec![b'$'; 2000],
+        format!("$EOF:short\r\n{MARK}").into_bytes(),
+        by_length(b"REDIS9999\xff"),
+    ] {
+        lies.push([resync.clone(), transfer].concat());
+    }
+    // Longer than it is: the connection ends first.
+    lies.push([resync, format!("${}\r\n", whole.len() + 1).into_bytes(), whole].concat());
+    lies
+}
+
+#[test]
+fn lies_before_the_snapshot_leave_the_data_as_it_is() {
+    let primary = Primary::listen();
+    let (_replica, link, mut client) = linked(&primary, &["--repl-timeout", "5"]);
+    drop(link);
+    for lie in lies() {
+        // A snapshot that cannot be loaded is not asked for again at once.
+        let (mut link, _) = primary.accept_and_greet();
+        link.send(&lie);
+        let _ = link.stream.shutdown(std::net::Shutdown::Write);
+        assert!(link.is_closed());
+        assert_eq!(client.ask("GET a"), "1", "after {:?}", String::from_utf8_lossy(&lie));
+    }
+}
+
+#[test]
+fn a_snapshot_that_is_broken_within_leaves_nothing_half_and_is_asked_for_again() {
+    let primary = Primary::listen();
+    let (_replica, link, mut client) = linked(&primary, &[]);
+    drop(link);
+    let (mut link, _) = primary.accept_and_greet();
+    let mut broken = snapshot(0, &[("a", "2"), ("b", "2")]);
+    let kind = broken.len() - 14;
+    broken[kind] = 0xbf;
+    link.send(full_resync(200));
+    link.send(by_length(&broken));
+    assert!(link.is_closed());
+    eventually_answers(&mut client, "DBSIZE", "0");
+    let (mut link, psync) = primary.accept_and_greet();
+    assert_eq!(psync, ["PSYNC", "?", "-1"], "of the stream nothing can be gone on with");
+    link.send(full_resync(300));
+    link.send(by_length(&snapshot(0, &[("a", "3")])));
+    link.expect_acknowledged(300);
+    assert_eq!(client.ask("GET a"), "3");
+}
+
+#[test]
+fn a_command_that_is_not_known_is_no_silent_gap() {
+    for broken in [encoded("NOSUCH a b"), encoded("SET a"), b"*1\r\n+PING\r\n".to_vec()] {
+        let primary = Primary::listen();
+        let (_replica, mut link, mut client) = linked(&primary, &[]);
+        link.send_command("SET a 2");
+        eventually_answers(&mut client, "GET a", "2");
+        link.send(&broken);
+        assert!(link.is_closed());
+        assert_eq!(info(&mut client, "master_link_status"), "down");
+        let (mut link, psync) = primary.accept_and_greet();
+        assert_eq!(psync, ["PSYNC", "?", "-1"]);
+        link.send(full_resync(500));
+        link.send(by_length(&snapshot(0, &[("a", "3")])));
+        link.expect_acknowledged(500);
+        assert_eq!(client.ask("GET a"), "3");
+    }
+}
+
+#[test]
+fn what_is_expired_is_hidden_until_the_primary_removes_it() {
+    let primary = Primary::listen();
+    let (_replica, mut link, mut client) = linked(&primary, &[]);
+    link.send_command("SET k v PX 1");
+    link.send_command("RPUSH l v");
+    link.send_command("PEXPIREAT l 1");
+    link.send_command("HSETEX h PX 1 FIELDS 1 f v");
+    link.send_command("SET done 1");
+    eventually_answers(&mut client, "GET done", "1");
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(client.ask("GET k"), "Null");
+    assert_eq!(client.ask("EXISTS l"), "0");
+    assert_eq!(client.ask("DBSIZE"), "5", "a, k, l, h and done are there");
+    // For the primary they exist: its own clock says when they do not.
+    link.send_command("APPEND k w");
+    link.send_command("PERSIST k");
+    link.send_command("RPUSH l w");
+    link.send_command("PERSIST l");
+    eventually_answers(&mut client, "GET k", "vw");
+    eventually_answers(&mut client, "LLEN l", "2");
+    link.send_command("DEL k");
+    eventually_answers(&mut client, "DBSIZE", "4");
+}
+
+#[test]
+fn without_its_primary_a_replica_answers_as_it_is_configured() {
+    let primary = Primary::listen();
+    let (_replica, link, mut client) = linked(&primary, &["--replica-serve-stale-data", "no"]);
+    const DOWN: &str = "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
+    assert_eq!(client.ask("GET a"), "1");
+    drop(link);
+    eventually_answers(&mut client, "GET a", DOWN);
+    assert_eq!(client.ask("PING"), DOWN);
+    assert!(client.ask("INFO server").contains("redis_version"));
+    client.ask("MULTI");
+    assert_eq!(client.ask("GET a"), DOWN);
+    assert_eq!(client.ask("EXEC"), "EXECABORT Transaction discarded because of previous errors.");
+    assert_eq!(client.ask("CONFIG SET replica-serve-stale-data yes"), "OK");
+    assert_eq!(client.ask("GET a"), "1");
+}
+
+#[test]
+fn who_waits_is_told_that_the_server_is_a_replica_now() {
+    let primary = Primary::listen();
+    let server = Process::start(&[]);
+    let mut waiting = server.connect();
+    waiting.send(&[b"BLPOP", b"list", b"0"]);
+    let mut redirected = server.connect();
+    assert_eq!(redirected.ask("CLIENT CAPA redirect"), "OK");
+    redirected.send(&[b"BLPOP", b"list", b"0"]);
+    let mut client = server.connect();
+    eventually("both wait", || client.ask("INFO clients").contains("blocked_clients:2"));
+    assert_eq!(client.ask(&format!("REPLICAOF 127.0.0.1 {}", primary.port)), "OK");
+    assert_eq!(
+        shown(&waiting.receive().unwrap()),
+        "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
+    );
+    assert!(waiting.is_closed_by_server());
+    let answer = format!("REDIRECT 127.0.0.1:{}", primary.port);
+    assert_eq!(shown(&redirected.receive().unwrap()), answer);
+    assert_eq!(redirected.ask("GET a"), answer);
+    assert_eq!(
+        client.ask(&format!("REPLICAOF 127.0.0.1 {}", primary.port)),
+        "OK Already connected to specified master"
+    );
+    assert_eq!(client.ask("REPLICAOF 127.0.0.1 65536"), "ERR Invalid master port");
+}
+
+#[test]
+fn a_replica_with_an_append_only_file_begins_it_anew_and_says_what_is_on_disk() {
+    let primary = Primary::listen();
+    let replica =
+        primary.replica(&["--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "yes"]);
+    let (mut link, _) = primary.accept_and_greet();
+    link.send(full_resync(100));
+    link.send(by_length(&snapshot(0, &[("a", "1")])));
+    let mut client = replica.connect();
+    eventually_answers(&mut client, "GET a", "1");
+    let offset = 100 + link.send_command("SET b 2") as u64;
+    loop {
+        let command = link.command();
+        if command.len() == 5 && command[3..] == ["FACK", &offset.to_string()] {
+            break;
+        }
+    }
+    // What is in the file is what was received.
+    assert_eq!(client.ask("REPLICAOF NO ONE"), "OK");
+    eventually("the first base is there", || {
+        client.ask("INFO persistence").contains("aof_rewrite_in_progress:0")
+    });
+    assert_eq!(client.ask("DEBUG LOADAOF"), "OK");
+    assert_eq!(client.ask("GET b"), "2");
+}
+
+#[test]
+fn what_has_no_place_in_a_stream_is_not_run() {
+    let primary = Primary::listen();
+    let (_replica, mut link, mut client) = linked(&primary, &["--databases", "4"]);
+    for (number, command) in
+        ["SHUTDOWN NOSAVE", "REPLICAOF NO ONE", "CONFIG SET port 1", "SELECT 4"].iter().enumerate()
+    {
+        link.send_command(command);
+        assert!(link.is_closed(), "{command}");
+        assert_eq!(info(&mut client, "role"), "slave");
+        if number == 3 {
+            break;
+        }
+        link = primary.accept_and_greet().0;
+        link.send(full_resync(100));
+        link.send(by_length(&snapshot(0, &[("a", "1")])));
+        link.expect_acknowledged(100);
+    }
+}
+
+#[test]
+fn nothing_of_the_primarys_comes_between_what_a_slow_script_does() {
+    let primary = Primary::listen();
+    let (_replica, mut link, mut client) = linked(&primary, &["--busy-reply-threshold", "10"]);
+    client.send(&[
+        b"EVAL",
+        b"local first = redis.call('get', 'a') for i = 1, 2e8 do end return first .. redis.call('get', 'a')",
+        b"0",
+    ]);
+    let mut other = _replica.connect();
+    eventually("the script is slow", || other.ask("PING").starts_with("BUSY"));
+    link.send_command("SET a 2");
+    link.send_command("MULTI");
+    link.send_command("INCR a");
+    link.send_command("EXEC");
+    assert_eq!(shown(&client.receive().unwrap()), "11");
+    eventually_answers(&mut client, "GET a", "3");
+}
