@@ -440,8 +440,11 @@ def run_chain(arguments):
         chain.start()
         chain.run()
         failed = False
-    except Different as difference:
+    except (Different, Gone, Refused) as difference:
         print(f"DIFFERENT: {difference}")
+        for node in chain.nodes:
+            if node.process and node.process.poll() is not None:
+                print(f"{node.name} ended with {node.process.returncode}")
     finally:
         chain.end()
         chain.summary()
