@@ -484,3 +484,47 @@ fn nothing_of_the_primarys_comes_between_what_a_slow_script_does() {
     assert_eq!(shown(&client.receive().unwrap()), "11");
     eventually_answers(&mut client, "GET a", "3");
 }
+
+#[test]
+fn a_chain_of_servers_holds_the_same_at_the_same_offset() {
+    let debug: &[&str] = &["--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0"];
+    let head = Process::start(debug);
+    let mut at_head = head.connect();
+    at_head.ask("SELECT 3");
+    at_head.ask("SET before 1");
+    let follow = |primary: &Process| {
+        let port = primary.port.to_string();
+        Process::start(&[&["--replicaof", "127.0.0.1", &port], debug].concat())
+    };
+    let middle = follow(&head);
+    let mut at_middle = middle.connect();
+    eventually("the middle is linked", || info(&mut at_middle, "master_link_status") == "up");
+    at_head.ask("SET in-3 1");
+    // The middle's snapshot says which database the stream is about.
+    let last = follow(&middle);
+    let mut at_last = last.connect();
+    eventually("the last is linked", || info(&mut at_last, "master_link_status") == "up");
+    for command in
+        ["SET in-3 2", "MULTI", "SELECT 5", "INCR in-5", "EXEC", "PEXPIRE in-5 1", "LPUSH list a b"]
+    {
+        at_head.ask(command);
+    }
+    assert_eq!(at_head.ask("WAIT 1 60000"), "1");
+    let same = |client: &mut Client<TcpStream>, other: &mut Client<TcpStream>| {
+        info(client, "master_repl_offset") == info(other, "master_repl_offset")
+            && client.ask("DEBUG DIGEST") == other.ask("DEBUG DIGEST")
+    };
+    eventually("the middle holds the same", || same(&mut at_head, &mut at_middle));
+    eventually("the last holds the same", || same(&mut at_head, &mut at_last));
+    // The last goes on with the middle, and the head becomes its replica, without another snapshot.
+    assert_eq!(at_middle.ask("REPLICAOF NO ONE"), "OK");
+    assert_eq!(at_middle.ask("SET promoted 1"), "OK");
+    assert_eq!(at_head.ask(&format!("REPLICAOF 127.0.0.1 {}", middle.port)), "OK");
+    assert_eq!(at_middle.ask("WAIT 2 60000"), "2");
+    eventually("the head holds the same", || same(&mut at_middle, &mut at_head));
+    eventually("the last holds the same", || same(&mut at_middle, &mut at_last));
+    let full_syncs = |client: &mut Client<TcpStream>| {
+        client.ask("INFO stats").lines().find(|line| line.starts_with("sync_full")).unwrap().to_owned()
+    };
+    assert_eq!(full_syncs(&mut at_middle), "sync_full:1", "the last's, at the beginning");
+}

@@ -90,7 +90,7 @@ impl Executor {
         let replication = &self.replication;
         replication.has_backlog().then(|| PlaceInStream {
             // With none selected, the next command says its own.
-            db_index: replication.selected().unwrap_or(0),
+            db_index: self.streamed_db().or(replication.selected()).unwrap_or(0),
             id: replication.history.id().to_owned(),
             offset: replication.history.offset(),
         })

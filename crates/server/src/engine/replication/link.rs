@@ -115,6 +115,13 @@ impl Executor {
         }
     }
 
+    /// The database that the primary's stream is about; `None`: there is no primary.
+    pub(crate) fn streamed_db(&self) -> Option<usize> {
+        let link = self.link.as_ref()?;
+        let client = link.client.filter(|_| matches!(link.stage, Stage::Connected));
+        Some(client.map_or(link.db_index, |handle| self.server.clients[handle].db_index))
+    }
+
     /// Whether expired keys and fields stay until whoever brings the data in removes them.
     #[inline]
     pub(crate) fn leaves_expiry_to_source(&self) -> bool {
