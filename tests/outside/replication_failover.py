@@ -144,6 +144,8 @@ class Failover:
     def start(self):
         for node in self.nodes:
             node.start()
+        if "failover" in self.arguments.how and not self.arguments.sentinel and b"failover" not in self.primary.ask("COMMAND", "LIST"):
+            raise Lost("the server has no FAILOVER; see --how")
         for node in self.nodes[1:]:
             node.ask("REPLICAOF", "127.0.0.1", self.primary.port)
             if node.config_file:
@@ -317,7 +319,7 @@ def run_failover(arguments):
             failover.one()
         failover.finish()
         failed = False
-    except Lost as lost:
+    except (Lost, Gone, Refused) as lost:
         print(f"LOST: {lost}")
     finally:
         failover.end()
