@@ -20,14 +20,21 @@ impl Executor {
         arity(row, args)?;
         self.protected(handle, row)?;
         self.inside_transaction(handle, row)?;
-        self.redirected(handle, row, args)?;
+        let is_replica = self.is_replica();
+        if is_replica {
+            self.redirected(handle, row, args)?;
+        }
         self.memory_shortage(handle, row, args)?;
         self.disk_trouble(handle, row, args)?;
         self.replica_shortage(handle, row, args)?;
-        self.read_only_replica(handle, row, args)?;
+        if is_replica {
+            self.read_only_replica(handle, row, args)?;
+        }
         self.limit_tracking();
         self.subscribed_context(handle, row)?;
-        self.stale_data(handle, row, args)?;
+        if is_replica {
+            self.stale_data(handle, row, args)?;
+        }
         self.loading(row)?;
         self.beside_slow_script(row)?;
         self.as_replica(handle, row, args)
@@ -152,7 +159,7 @@ impl Executor {
         row: &Command,
         args: Args<'_>,
     ) -> Result<(), ClientError> {
-        if !self.is_replica() || !self.server.config.replica_read_only {
+        if !self.server.config.replica_read_only {
             return Ok(());
         }
         let writes = self.flags_with_queue(handle, row, args) & flag::WRITE != 0;
@@ -161,7 +168,7 @@ impl Executor {
 
     /// Without its primary, a replica may be behind; whether it answers all the same is configured.
     fn stale_data(&self, handle: ClientHandle, row: &Command, args: Args<'_>) -> Result<(), ClientError> {
-        if !self.is_replica() || self.server.config.replica_serve_stale_data || self.is_linked() {
+        if self.server.config.replica_serve_stale_data || self.is_linked() {
             return Ok(());
         }
         // EXEC itself may run; what it has queued may not.
