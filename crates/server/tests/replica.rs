@@ -528,3 +528,51 @@ fn a_chain_of_servers_holds_the_same_at_the_same_offset() {
     };
     assert_eq!(full_syncs(&mut at_middle), "sync_full:1", "the last's, at the beginning");
 }
+
+#[test]
+fn after_a_restart_both_sides_go_on_from_what_the_file_says() {
+    let directory = std::env::temp_dir().join(format!("warmline-restart-{}", std::process::id()));
+    let [of_head, of_replica] = ["head", "replica"].map(|name| directory.join(name));
+    let start = |directory: &std::path::Path, options: &[&str]| {
+        std::fs::create_dir_all(directory).unwrap();
+        let common =
+            ["--dir", directory.to_str().unwrap(), "--save", "900 100000", "--repl-diskless-sync-delay", "0"];
+        Process::start(&[&common[..], &["--enable-debug-command", "yes"], options].concat())
+    };
+    let mut head = start(&of_head, &[]);
+    let mut at_head = head.connect();
+    let follow = |head: &Process| ["--replicaof".to_owned(), "127.0.0.1".to_owned(), head.port.to_string()];
+    let options = follow(&head);
+    let mut replica = start(&of_replica, &options.each_ref().map(String::as_str));
+    let mut at_replica = replica.connect();
+    eventually("it is linked", || info(&mut at_replica, "master_link_status") == "up");
+    at_head.ask("SELECT 3");
+    at_head.ask("SET short v PX 400");
+    at_head.ask("SET long v");
+    assert_eq!(at_head.ask("WAIT 1 60000"), "1");
+    let stat = |client: &mut Client<TcpStream>, field: &str| {
+        let stats = client.ask("INFO stats");
+        stats.lines().find_map(|line| line.strip_prefix(&format!("{field}:")).map(str::to_owned)).unwrap()
+    };
+    replica.signal(rustix::process::Signal::TERM);
+    assert!(replica.wait().success());
+    at_head.ask("APPEND long w");
+    let replica = start(&of_replica, &options.each_ref().map(String::as_str));
+    let mut at_replica = replica.connect();
+    eventually("it is linked again", || info(&mut at_replica, "master_link_status") == "up");
+    assert_eq!([stat(&mut at_head, "sync_full"), stat(&mut at_head, "sync_partial_ok")], ["1", "1"]);
+    at_replica.ask("SELECT 3");
+    eventually_answers(&mut at_replica, "GET long", "vw");
+    // What expires while the head is away is removed at the replica too.
+    head.signal(rustix::process::Signal::TERM);
+    assert!(head.wait().success());
+    std::thread::sleep(Duration::from_millis(500));
+    let head = start(&of_head, &[]);
+    let mut at_head = head.connect();
+    assert_eq!(at_replica.ask(&format!("REPLICAOF 127.0.0.1 {}", head.port)), "OK");
+    eventually("it is linked to the new head", || info(&mut at_replica, "master_link_status") == "up");
+    assert_eq!([stat(&mut at_head, "sync_full"), stat(&mut at_head, "sync_partial_ok")], ["0", "1"]);
+    eventually_answers(&mut at_replica, "DBSIZE", "1");
+    assert_eq!(at_head.ask("DEBUG DIGEST"), at_replica.ask("DEBUG DIGEST"));
+    std::fs::remove_dir_all(&directory).unwrap();
+}

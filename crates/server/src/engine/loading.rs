@@ -203,6 +203,9 @@ impl Executor {
                 self.libraries_loaded(&loading.source)?;
                 self.disk.loaded_stream_db = loading.source.stream_db;
                 self.rdb_loaded(loading.source.figures);
+                if let Some(place) = loading.source.place().filter(|_| !self.loads_for_sync()) {
+                    self.take_up_stream(place);
+                }
             } else {
                 self.disk.loading = Some(loading);
             }

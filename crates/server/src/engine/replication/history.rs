@@ -77,6 +77,12 @@ impl History {
         *self = History { id, second: None, offset };
     }
 
+    /// Goes on from where the history `id` was at `offset`, as one of its own.
+    pub fn inherit(&mut self, id: String, offset: u64) {
+        self.second = Some(SecondId { id, first_other: offset + 1 });
+        self.offset = offset;
+    }
+
     /// The primary has another id by now; what came before is good under the old one.
     pub fn continue_as(&mut self, id: String) {
         self.part(id);

@@ -21,6 +21,7 @@ use crate::command::{Next, flag};
 use crate::config::ReplicaOf;
 use crate::error::{ClientError, on_the_wire};
 use crate::observe::replication::LinkState;
+use crate::persist::rdb::PlaceInStream;
 use crate::server::{ProcessRequest, Target};
 use crate::session::client::ConnectionFigures;
 use crate::session::{BlockedOn, Client, ClientHandle};
@@ -120,6 +121,25 @@ impl Executor {
         let link = self.link.as_ref()?;
         let client = link.client.filter(|_| matches!(link.stage, Stage::Connected));
         Some(client.map_or(link.db_index, |handle| self.server.clients[handle].db_index))
+    }
+
+    /// Whether what is loaded comes from the primary.
+    pub(crate) fn loads_for_sync(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| matches!(link.stage, Stage::Loading(_)))
+    }
+
+    /// The data that was loaded at the start is that of a history: this server goes on with it, and so can its replicas.
+    pub(crate) fn take_up_stream(&mut self, place: PlaceInStream) {
+        if self.is_replica() {
+            let db_index = if place.db_index < self.db.database_count() { place.db_index } else { 0 };
+            self.replication.history.take_over(place.id, place.offset);
+            self.link = Some(Link { db_index, ..Link::new(true) });
+            self.note_link();
+        } else {
+            self.replication.history.inherit(place.id, place.offset);
+            self.replication.create_backlog();
+        }
+        self.note_stream();
     }
 
     /// Whether expired keys and fields stay until whoever brings the data in removes them.

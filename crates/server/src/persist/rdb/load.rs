@@ -1,6 +1,6 @@
 //! Reading a snapshot, some keys at a time: the server goes on answering in between.
 
-use super::save::pause;
+use super::save::{PlaceInStream, pause};
 use crate::db::Db;
 use crate::db::rdb::batch::Batch;
 use crate::db::rdb::{Loaded, LoadedKey, ReadValue};
@@ -147,6 +147,14 @@ pub struct Loader<R> {
     pub libraries: Vec<Vec<u8>>,
     /// The database that the stream of changes behind the snapshot is about, if it tells.
     pub stream_db: Option<usize>,
+    /// Where in which history of changes that is.
+    stream_id: Option<String>,
+    stream_offset: Option<u64>,
+}
+
+/// Forty digits.
+fn is_history_id(text: &str) -> bool {
+    text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 const READS_VALUE: &str = "read-object-value";
@@ -186,12 +194,20 @@ impl<R: Read> Loader<R> {
             figures: LoadFigures::default(),
             libraries: Vec::new(),
             stream_db: None,
+            stream_id: None,
+            stream_offset: None,
         })
     }
 
     /// Bytes read so far.
     pub fn position(&self) -> u64 {
         self.reader.position()
+    }
+
+    /// What changes go on from behind the snapshot, if it tells all of it.
+    pub fn place(&self) -> Option<PlaceInStream> {
+        let (db_index, id) = (self.stream_db?, self.stream_id.clone()?);
+        Some(PlaceInStream { db_index, id, offset: self.stream_offset? })
     }
 
     pub fn version(&self) -> u16 {
@@ -405,6 +421,8 @@ impl<R: Read> Loader<R> {
                 log::info!("RDB memory usage when created {:.2} Mb", number() as f64 / (1024.0 * 1024.0));
             }
             b"repl-stream-db" => self.stream_db = usize::try_from(number()).ok(),
+            b"repl-id" if is_history_id(&text) => self.stream_id = Some(text.into_owned()),
+            b"repl-offset" => self.stream_offset = u64::try_from(number()).ok(),
             b"aof-preamble" if number() != 0 => log::info!("RDB has an AOF tail"),
             b"aof-base" if number() != 0 => log::info!("RDB is base AOF"),
             [b'%', ..] => log::info!("RDB '{}': {text}", String::from_utf8_lossy(&name)),
@@ -420,7 +438,8 @@ impl<R: Read> Loader<R> {
         self.doing = READS_VALUE;
         let prefix = std::mem::take(&mut self.prefix);
         let now_ms = self.options.now_ms;
-        let drops = self.options.drop_expired;
+        // Whoever goes on from here has these keys too, and is to be told when they go.
+        let drops = self.options.drop_expired && self.stream_id.is_none();
         let about = LoadedKey {
             expiry_ms: prefix.expiry_ms,
             access: access_of(prefix, db, now_ms),
