@@ -251,6 +251,21 @@ fn after_the_connections_end_the_stream_is_gone_on_with() {
 }
 
 #[test]
+fn another_primary_goes_on_in_the_database_of_the_stream() {
+    let (first, second) = (Primary::listen(), Primary::listen());
+    let (_replica, mut link, mut client) = linked(&first, &[]);
+    let offset = 100 + (link.send_command("SELECT 5") + link.send_command("SET y 1")) as u64;
+    client.ask("SELECT 5");
+    eventually_answers(&mut client, "GET y", "1");
+    assert_eq!(client.ask(&format!("REPLICAOF 127.0.0.1 {}", second.port)), "OK");
+    let (mut link, psync) = second.accept_and_greet();
+    assert_eq!(psync, ["PSYNC", ID, &(offset + 1).to_string()]);
+    link.send("+CONTINUE\r\n");
+    link.send_command("SET y 2");
+    eventually_answers(&mut client, "GET y", "2");
+}
+
+#[test]
 fn a_snapshot_by_its_mark_may_be_followed_by_the_stream_at_once() {
     let primary = Primary::listen();
     let replica = primary.replica(&[]);

@@ -195,8 +195,9 @@ impl Executor {
                 true
             }
         };
-        let db_index = self.link.as_ref().map_or(0, |link| link.db_index);
+        // Leaving notes the stream's database, where a partial sync goes on.
         self.drop_link();
+        let db_index = self.link.as_ref().map_or(0, |link| link.db_index);
         self.server.config.replicaof = Some(primary);
         if was_primary {
             self.end_waiting_of_all();
