@@ -148,6 +148,7 @@ class Failover:
             raise Lost("the server has no FAILOVER; see --how")
         for node in self.nodes[1:]:
             node.ask("REPLICAOF", "127.0.0.1", self.primary.port)
+        for node in self.nodes:
             if node.config_file:
                 node.ask("CONFIG", "REWRITE")
         if self.arguments.sentinel:
