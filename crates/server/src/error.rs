@@ -124,6 +124,10 @@ impl ClientError {
         Self::formatted(format!("REDIRECT {}:{port}", quoted(host)))
     }
 
+    pub fn is_redirect(&self) -> bool {
+        matches!(self, ClientError::Text(text) if text.starts_with("REDIRECT "))
+    }
+
     /// The data is not all there yet.
     pub fn loading(server: &str) -> Self {
         Self::formatted(format!("LOADING {server} is loading the dataset in memory"))

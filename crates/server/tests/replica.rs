@@ -417,6 +417,10 @@ fn who_waits_is_told_that_the_server_is_a_replica_now() {
     let mut redirected = server.connect();
     assert_eq!(redirected.ask("CLIENT CAPA redirect"), "OK");
     redirected.send(&[b"BLPOP", b"list", b"0"]);
+    let mut writing = server.connect();
+    for (command, answer) in [("CLIENT CAPA redirect", "OK"), ("MULTI", "OK"), ("SET a 1", "QUEUED")] {
+        assert_eq!(writing.ask(command), answer);
+    }
     let mut client = server.connect();
     eventually("both wait", || client.ask("INFO clients").contains("blocked_clients:2"));
     assert_eq!(client.ask(&format!("REPLICAOF 127.0.0.1 {}", primary.port)), "OK");
@@ -428,6 +432,8 @@ fn who_waits_is_told_that_the_server_is_a_replica_now() {
     let answer = format!("REDIRECT 127.0.0.1:{}", primary.port);
     assert_eq!(shown(&redirected.receive().unwrap()), answer);
     assert_eq!(redirected.ask("GET a"), answer);
+    assert_eq!(writing.ask("EXEC"), answer);
+    assert_eq!(writing.ask("EXEC"), "ERR EXEC without MULTI");
     assert_eq!(
         client.ask(&format!("REPLICAOF 127.0.0.1 {}", primary.port)),
         "OK Already connected to specified master"

@@ -35,10 +35,13 @@ impl Executor {
         }
     }
 
-    /// EXEC itself was refused: the transaction is over, and the error says so.
+    /// EXEC itself was refused: the transaction is over, and the error says so, but to a client that is to ask elsewhere.
     pub(super) fn abort_exec(&mut self, handle: ClientHandle, error: &ClientError) -> String {
         self.end_transaction(handle);
         let line = error.to_string();
+        if error.is_redirect() {
+            return line;
+        }
         let text = line.strip_prefix("ERR ").unwrap_or(&line).to_owned();
         format!("EXECABORT Transaction discarded because of: {text}")
     }
