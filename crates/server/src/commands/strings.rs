@@ -336,6 +336,8 @@ fn getex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 fn getset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     get(ctx, args)?;
     store(ctx, args.at(1), args.at(2), None);
+    // A copy need not look at what was there.
+    ctx.db.propagate_as(&[b"SET", args.at(1), args.at(2)]);
     Ok(())
 }
 

@@ -60,23 +60,32 @@ pub(super) fn blmpop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 pub(super) fn blmove(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let ends = (end_at(args, 3)?, end_at(args, 4)?);
     let timeout_us = seconds(args, 5)?;
-    move_or_wait(ctx, args, ends, timeout_us)
+    let name = |end: End| -> &[u8] { if end == End::Left { b"LEFT" } else { b"RIGHT" } };
+    let (from, to) = (args.at(1), args.at(2));
+    move_or_wait(ctx, args, ends, timeout_us, &[b"LMOVE", from, to, name(ends.0), name(ends.1)])
 }
 
 pub(super) fn brpoplpush(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let timeout_us = seconds(args, 3)?;
-    move_or_wait(ctx, args, (End::Right, End::Left), timeout_us)
+    let ends = (End::Right, End::Left);
+    move_or_wait(ctx, args, ends, timeout_us, &[b"RPOPLPUSH", args.at(1), args.at(2)])
 }
 
-fn move_or_wait(ctx: &mut Context<'_>, args: Args<'_>, ends: (End, End), timeout_us: Option<u64>) -> Outcome {
+/// `propagated`: the command that does the same to a copy of the data, and never waits.
+fn move_or_wait(
+    ctx: &mut Context<'_>,
+    args: Args<'_>,
+    ends: (End, End),
+    timeout_us: Option<u64>,
+    propagated: &[&[u8]],
+) -> Outcome {
     let (from, to) = (args.at(1), args.at(2));
     let source_is_other = ctx.db.expect_kind(from, Kind::List).is_err();
     if source_is_other && !ctx.origin.retried {
         return Err(ClientError::WrongType);
     }
     if !source_is_other && move_element(ctx, from, to, ends)? {
-        let name = |end: End| -> &[u8] { if end == End::Left { b"LEFT" } else { b"RIGHT" } };
-        ctx.db.propagate_as(&[b"LMOVE", from, to, name(ends.0), name(ends.1)]);
+        ctx.db.propagate_as(propagated);
         return Ok(());
     }
     if !wait_for(ctx, std::iter::once(from), timeout_us) {
