@@ -22,6 +22,8 @@ fn belongs_to_stream(row: &Command) -> bool {
         || OTHERS.contains(&row.name)
 }
 
+/// What a primary has not read of what it was told.
+const UNREAD_BYTES_MAX: usize = 1 << 16;
 /// Points of which only so many are kept: one a second, while the disk is behind.
 const LOG_POINTS_MAX: usize = 1000;
 
@@ -76,6 +78,10 @@ impl Executor {
     /// Tells the primary how far this replica is.
     pub(super) fn acknowledge(&mut self) {
         let Some(handle) = self.link.as_ref().and_then(|link| link.client) else { return };
+        if self.server.clients[handle].output.len() > UNREAD_BYTES_MAX {
+            // A primary that asks and does not read is told later, or never.
+            return;
+        }
         let synced = self.synced_offset();
         let offset = self.replication.history.offset().to_string();
         match synced {
