@@ -203,6 +203,9 @@ impl Executor {
         let client = &mut self.server.clients[handle];
         client.connection.input_bytes_total += bytes as u64;
         client.last_interaction = self.server.now;
+        if client.is_primary {
+            self.note_heard(handle);
+        }
     }
 
     /// A client is gone: forgets it everywhere.

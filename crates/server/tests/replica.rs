@@ -471,19 +471,26 @@ fn a_replica_with_an_append_only_file_begins_it_anew_and_says_what_is_on_disk() 
 fn what_has_no_place_in_a_stream_is_not_run() {
     let primary = Primary::listen();
     let (_replica, mut link, mut client) = linked(&primary, &["--databases", "4"]);
-    for (number, command) in
-        ["SHUTDOWN NOSAVE", "REPLICAOF NO ONE", "CONFIG SET port 1", "SELECT 4"].iter().enumerate()
-    {
-        link.send_command(command);
-        assert!(link.is_closed(), "{command}");
-        assert_eq!(info(&mut client, "role"), "slave");
-        if number == 3 {
-            break;
+    let commands: [&[&str]; 6] = [
+        &["SHUTDOWN NOSAVE"],
+        &["REPLICAOF NO ONE"],
+        &["CONFIG SET port 1"],
+        &["SELECT 4"],
+        &["MULTI", "SELECT 4"],
+        &["MULTI", "MULTI"],
+    ];
+    for (number, sent) in commands.iter().enumerate() {
+        for command in *sent {
+            link.send_command(command);
         }
-        link = primary.accept_and_greet().0;
-        link.send(full_resync(100));
-        link.send(by_length(&snapshot(0, &[("a", "1")])));
-        link.expect_acknowledged(100);
+        assert!(link.is_closed(), "{sent:?}");
+        assert_eq!(info(&mut client, "role"), "slave");
+        if number + 1 < commands.len() {
+            link = primary.accept_and_greet().0;
+            link.send(full_resync(100));
+            link.send(by_length(&snapshot(0, &[("a", "1")])));
+            link.expect_acknowledged(100);
+        }
     }
 }
 
@@ -595,5 +602,54 @@ fn after_a_restart_both_sides_go_on_from_what_the_file_says() {
     assert_eq!([stat(&mut at_head, "sync_full"), stat(&mut at_head, "sync_partial_ok")], ["0", "1"]);
     eventually_answers(&mut at_replica, "DBSIZE", "1");
     assert_eq!(at_head.ask("DEBUG DIGEST"), at_replica.ask("DEBUG DIGEST"));
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+#[test]
+fn what_was_queued_before_a_snapshot_came_does_not_run_while_it_loads() {
+    let primary = Primary::listen();
+    let (_replica, link, mut client) = linked(&primary, &[]);
+    for command in ["MULTI", "REPLICAOF NO ONE"] {
+        client.ask(command);
+    }
+    let mut other = _replica.connect();
+    assert_eq!(other.ask("CONFIG SET key-load-delay 20000"), "OK");
+    drop(link);
+    let (mut link, _) = primary.accept_and_greet();
+    link.send(full_resync(200));
+    let keys: Vec<String> = (0..50).map(|number| format!("key:{number}")).collect();
+    let pairs: Vec<(&str, &str)> = keys.iter().map(|key| (key.as_str(), "1")).collect();
+    link.send(by_length(&snapshot(0, &pairs)));
+    eventually("it loads", || {
+        other.ask("PING").starts_with("LOADING") || other.ask("GET a").starts_with("LOADING")
+    });
+    assert!(client.ask("EXEC").starts_with("EXECABORT Transaction discarded because of: LOADING"));
+    link.expect_acknowledged(200);
+    assert_eq!(other.ask("DBSIZE"), "50");
+    assert_eq!(info(&mut other, "role"), "slave");
+}
+
+#[test]
+fn a_primary_that_has_removed_all_and_dies_is_not_gone_on_with_from_before_that() {
+    let directory = std::env::temp_dir().join(format!("warmline-flushed-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let options =
+        ["--dir", directory.to_str().unwrap(), "--save", "900 100000", "--repl-diskless-sync-delay", "0"];
+    let mut head = Process::start(&options);
+    let mut at_head = head.connect();
+    let mut replica = Process::start(&["--replicaof", "127.0.0.1", &head.port.to_string()]);
+    let mut at_replica = replica.connect();
+    eventually("it is linked", || info(&mut at_replica, "master_link_status") == "up");
+    at_head.ask("SET a 1");
+    assert_eq!(at_head.ask("WAIT 1 60000"), "1");
+    let before: u64 = info(&mut at_replica, "master_repl_offset").parse().unwrap();
+    replica.signal(rustix::process::Signal::KILL);
+    replica.wait();
+    assert_eq!(at_head.ask("FLUSHALL"), "OK");
+    head.signal(rustix::process::Signal::KILL);
+    head.wait();
+    let head = Process::start(&options);
+    let named: u64 = info(&mut head.connect(), "second_repl_offset").parse().unwrap();
+    assert!(named > before + 1, "the file holds what FLUSHALL did, and names the stream's end behind it");
     std::fs::remove_dir_all(&directory).unwrap();
 }

@@ -122,6 +122,9 @@ fn configure(ctx: &mut Context<'_>, args: Args<'_>, at: usize) -> Outcome {
         flag @ 0..=1 => Ok(flag),
         _ => Err(ClientError::text("ERR value is out of range, value must between 0 and 1")),
     };
+    if ctx.server.clients[ctx.client].is_replica {
+        return Err(ClientError::text("ERR REPLCONF options come before SYNC and PSYNC"));
+    }
     let profile = ctx.server.clients[ctx.client].replica.get_or_insert_default();
     match args.at(at).to_ascii_lowercase().as_slice() {
         b"listening-port" => profile.listening_port = args.integer(at + 1)?,

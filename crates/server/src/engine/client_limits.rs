@@ -108,7 +108,7 @@ impl Executor {
         let bytes = unread_bytes + queued_bytes;
         let over = bytes as u64 > self.server.config.client_query_buffer_limit_bytes
             || bytes > UNAUTHENTICATED_INPUT_BYTES_MAX && self.needs_authentication(handle);
-        if over && !client.close_asap {
+        if over && !client.close_asap && !client.is_primary {
             log::warn!(
                 "Client id={} addr={} closed: its query buffer is over its limit",
                 client.id,

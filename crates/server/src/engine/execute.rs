@@ -112,10 +112,10 @@ impl Executor {
     #[inline]
     pub fn is_waiting(&self, handle: ClientHandle) -> bool {
         let client = &self.server.clients[handle];
-        // What the primary sends would come between what the script has done and what it does next.
-        let is_suspended =
-            self.suspended.as_ref().is_some_and(|suspended| suspended.is_of(handle) || client.is_primary);
-        client.blocked.is_some() || is_suspended
+        let is_suspended = self.suspended.as_ref().is_some_and(|suspended| suspended.is_of(handle));
+        // What the primary sends would come between what a script, or a file that is loaded, does first and next.
+        let is_held = client.is_primary && (self.is_busy() || self.is_loading());
+        client.blocked.is_some() || is_suspended || is_held
     }
 
     /// The client's bytes, of which `unparsed` are the last, make no sense: tells it why and closes once that is sent.
@@ -333,6 +333,8 @@ impl Executor {
         }
         if client.is_replica && reply.len() > start {
             self.close_talkative_replica(handle);
+        } else if client.is_primary {
+            reply.truncate(start);
         }
         self.let_through_deferred(handle, reply);
         let much = reply.len() > REPLY_BUFFER_BYTES_MIN || self.server.switches.enforce_reply_list;

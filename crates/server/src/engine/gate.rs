@@ -35,7 +35,7 @@ impl Executor {
         if is_replica {
             self.stale_data(handle, row, args)?;
         }
-        self.loading(row)?;
+        self.loading(handle, row)?;
         self.beside_slow_script(row)?;
         self.as_replica(handle, row, args)
     }
@@ -171,21 +171,25 @@ impl Executor {
         if self.server.config.replica_serve_stale_data || self.is_linked() {
             return Ok(());
         }
-        // EXEC itself may run; what it has queued may not.
-        let queued = self.server.clients[handle].transaction.as_ref().filter(|_| row.name == "exec");
-        let is_answered = match queued {
-            Some(transaction) => transaction.missing_flags & flag::STALE == 0,
-            None => self.flags_of(row, args) & flag::STALE != 0,
-        };
+        let is_answered =
+            self.flags_of(row, args) & flag::STALE != 0 && !self.has_queued_without(handle, row, flag::STALE);
         if is_answered { Ok(()) } else { Err(PRIMARY_DOWN) }
     }
 
     /// Only commands that need no data run while it is being loaded.
-    fn loading(&self, row: &Command) -> Result<(), ClientError> {
-        if !self.server.loading || row.is(flag::LOADING) {
+    fn loading(&self, handle: ClientHandle, row: &Command) -> Result<(), ClientError> {
+        if !self.server.loading
+            || row.is(flag::LOADING) && !self.has_queued_without(handle, row, flag::LOADING)
+        {
             return Ok(());
         }
         Err(ClientError::loading(self.server_name()))
+    }
+
+    /// Whether EXEC would run a command that lacks this flag.
+    fn has_queued_without(&self, handle: ClientHandle, row: &Command, flag: flag::Flags) -> bool {
+        let transaction = self.server.clients[handle].transaction.as_ref().filter(|_| row.name == "exec");
+        transaction.is_some_and(|transaction| transaction.missing_flags & flag != 0)
     }
 
     /// What clients know this server as.

@@ -88,7 +88,10 @@ impl Executor {
             PersistRequest::Reload { save, flush, merge } => self.reload(save, flush, merge)?,
             // What a file says that was loaded is no reason to write another one.
             PersistRequest::AllFlushed if origin.replayed => {}
-            PersistRequest::AllFlushed if origin.in_transaction => self.disk.saves_flushed = true,
+            // The file is to name the end of the stream behind what has removed the data.
+            PersistRequest::AllFlushed if origin.in_transaction || self.db.change_log.is_recording() => {
+                self.disk.saves_flushed = true;
+            }
             PersistRequest::AllFlushed => self.all_flushed(),
             PersistRequest::LoadAof if in_transaction => self.reload_aof(handle)?,
             PersistRequest::LoadAof if self.begin_reloading_aof(handle)? => {

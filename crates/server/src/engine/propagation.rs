@@ -44,15 +44,15 @@ impl Executor {
 
     /// The unit of a client (a command, transaction or script) has ended: it is propagated as one.
     pub(super) fn end_unit(&mut self, handle: ClientHandle) {
-        if std::mem::take(&mut self.disk.saves_flushed) {
-            self.all_flushed();
-        }
         if self.feed_unit() {
             let client = &mut self.server.clients[handle];
             client.stream_end = self.replication.history.offset();
             if let Some(log) = &self.disk.aof {
                 client.log_end = log.appender.end();
             }
+        }
+        if std::mem::take(&mut self.disk.saves_flushed) {
+            self.all_flushed();
         }
     }
 }

@@ -410,6 +410,7 @@ impl Executor {
                 Err(error) => reply.error(on_the_wire(&error.to_string())),
             });
         }
+        self.resume_primary();
         if self.server.blocked.has_ready() {
             self.serve_blocked();
         }

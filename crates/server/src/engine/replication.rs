@@ -175,6 +175,7 @@ impl Executor {
     pub(super) fn take_history_over(&mut self) {
         let id = self.replication.draw_id();
         self.replication.history.part(id);
+        self.replication.without_replicas_since_us = self.server.now.monotonic_us;
         // Whoever goes on does not know which database the last command here was about.
         self.replication.selected = None;
         self.note_stream();

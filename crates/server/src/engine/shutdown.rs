@@ -11,17 +11,20 @@ impl Executor {
         if !self.may_stop_first_rewrite(how) {
             return false;
         }
-        if let Some(child) = self.disk.child.take() {
+        // Replicas that wait for a snapshot have another one begun when this one ends.
+        while let Some(child) = self.disk.child.take() {
             match child.purpose {
                 Purpose::Snapshot | Purpose::Sync => {
-                    log::warn!("There is a child saving an .rdb. Killing it!")
+                    log::warn!("There is a child saving an .rdb. Killing it!");
+                    self.snapshot_killed(child);
                 }
-                Purpose::LogBase => log::warn!("There is a child rewriting the AOF. Killing it!"),
+                Purpose::LogBase => {
+                    log::warn!("There is a child rewriting the AOF. Killing it!");
+                    child.end();
+                    let figures = &mut self.server.observed.persistence.log;
+                    (figures.rewriting, figures.rewrite_started_s) = (false, None);
+                }
             }
-            child.end();
-            let figures = &mut self.server.observed.persistence;
-            (figures.save_started_s, figures.log.rewriting, figures.log.rewrite_started_s) =
-                (None, false, None);
         }
         if !self.close_log(how.force || self.log_waits_for_rewrite())
             && !how.force

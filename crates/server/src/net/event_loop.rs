@@ -21,7 +21,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
-use wire::request::Limits;
+use wire::request::{Limits, REQUEST_LEN_MAX};
 
 /// A waiting client may have this much unread; then its socket is left alone until it may go on.
 const WAITING_INPUT_BYTES_MAX: usize = 1 << 20;
@@ -559,8 +559,11 @@ impl QueryBuffer {
 }
 
 fn limits_of(executor: &Executor, handle: ClientHandle) -> Limits {
+    // What a primary has taken in, its replica takes too.
+    let is_primary = executor.server.clients[handle].is_primary;
+    let bulk_len_max = executor.server.config.proto_max_bulk_len_bytes as usize;
     Limits {
-        bulk_len_max: executor.server.config.proto_max_bulk_len_bytes as usize,
+        bulk_len_max: if is_primary { REQUEST_LEN_MAX } else { bulk_len_max },
         authenticated: !executor.needs_authentication(handle),
         ..Limits::default()
     }

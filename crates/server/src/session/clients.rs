@@ -229,6 +229,11 @@ impl Clients {
         self.iter_mut().for_each(|client| client.log_end = 0);
     }
 
+    /// What they have changed is part of another history than the one at hand.
+    pub fn forget_stream(&mut self) {
+        self.iter_mut().for_each(|client| client.stream_end = 0);
+    }
+
     /// Appends to a client's output something that is not the reply to its own command: a message, an
     /// invalidation, a late reply. `write` gets the buffer in the client's protocol. Behind the last reply to a client
     /// that is about to be closed, nothing is written.

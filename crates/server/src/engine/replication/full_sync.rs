@@ -205,6 +205,7 @@ impl Executor {
         let first = self.replication.replicas.iter().find(|(other, replica)| {
             let profile = self.profile(**other);
             matches!(replica.stage, Stage::Snapshot)
+                && !self.server.clients[**other].close_asap
                 && (!profile.wants_snapshot_only || own.wants_snapshot_only)
         });
         let fitting = first.filter(|(other, _)| {
@@ -258,7 +259,9 @@ impl Executor {
 
     /// Begins a snapshot for those who wait, once others have had the time to come too.
     pub(in crate::engine) fn begin_pending_sync(&mut self) {
-        if self.disk.child.is_some() || self.replication.transfer.is_some() || self.is_loading() {
+        // A script that was put aside has done a part of what replicas are going to be sent whole.
+        let is_busy = self.is_loading() || self.is_busy();
+        if self.disk.child.is_some() || self.replication.transfer.is_some() || is_busy {
             return;
         }
         let Some((format, since_us, count)) = self.waiting() else { return };

@@ -137,6 +137,7 @@ impl Executor {
             self.note_link();
         } else {
             self.replication.history.inherit(place.id, place.offset);
+            self.replication.without_replicas_since_us = self.server.now.monotonic_us;
             self.replication.create_backlog();
         }
         self.note_stream();
@@ -177,6 +178,8 @@ impl Executor {
             return Ok(Next::Reply);
         }
         let shown = format!("{}:{}", String::from_utf8_lossy(&primary.host), primary.port);
+        // What the transaction at hand has done before is part of this server's own history.
+        self.feed_unit();
         self.follow(primary);
         log::info!("REPLICAOF {shown} enabled (user request)");
         reply.ok();
@@ -320,6 +323,8 @@ impl Executor {
             .clients
             .add(|id, handle| Client::new(id, handle, ConnectionFigures::default(), now, true));
         self.server.clients[client].is_primary = true;
+        // Nothing that it sends may wait: what follows would wait with it.
+        self.server.clients[client].deny_blocking = true;
         (link.stage, link.client, link.heard_us) = (Stage::Connecting, Some(client), now.monotonic_us);
         let source = self.server.config.bind_source_addr.clone();
         let target = Target { host: primary.host, port: primary.port, source };
@@ -340,6 +345,14 @@ impl Executor {
         if self.link.as_ref().is_some_and(|link| link.is_of(handle)) {
             log::info!("Non blocking connect for SYNC fired the event.");
             self.begin_handshake(handle);
+        }
+    }
+
+    /// The primary has sent something, if only a part of a command.
+    #[cold]
+    pub(crate) fn note_heard(&mut self, handle: ClientHandle) {
+        if let Some(link) = self.link.as_mut().filter(|link| link.is_of(handle)) {
+            link.heard_us = self.server.now.monotonic_us;
         }
     }
 

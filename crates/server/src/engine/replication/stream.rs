@@ -22,6 +22,7 @@ fn belongs_to_stream(row: &Command) -> bool {
         || OTHERS.contains(&row.name)
 }
 
+const NO_DATABASE: &str = "there is no such database here";
 /// What a primary has not read of what it was told.
 const UNREAD_BYTES_MAX: usize = 1 << 16;
 /// Points of which only so many are kept: one a second, while the disk is behind.
@@ -136,6 +137,12 @@ impl Executor {
             return;
         }
         if self.server.clients[handle].transaction.is_some() && !execute::runs_inside_multi(row) {
+            if row.name == "multi" {
+                return self.desert_for(handle, args.at(0), "a transaction is open");
+            }
+            if row.name == "select" && !args.integer(1).is_ok_and(|index| self.has_database(index)) {
+                return self.desert_for(handle, args.at(0), NO_DATABASE);
+            }
             self.queue(handle, id, args);
         } else {
             let (start, errors) = (reply.len(), self.server.observed.statistics.errors);
@@ -146,12 +153,16 @@ impl Executor {
             reply.truncate(start);
             if self.server.observed.statistics.errors > errors {
                 if row.name == "select" {
-                    return self.desert_for(handle, args.at(0), "there is no such database here");
+                    return self.desert_for(handle, args.at(0), NO_DATABASE);
                 }
                 self.note_failed_command(args.at(0));
             }
         }
         self.hand_on(handle, bytes);
+    }
+
+    fn has_database(&self, index: i64) -> bool {
+        usize::try_from(index).is_ok_and(|index| index < self.db.database_count())
     }
 
     /// The command is applied, or queued: with the end of the transaction all of it is.

@@ -15,6 +15,7 @@ use super::handshake::{LINE_BYTES_MAX, line_of};
 use super::link::Stage;
 use crate::command::args::OwnedArgs;
 use crate::observe::replication::TransferFigures;
+use crate::persist::rdb::Loader;
 use crate::session::BlockedOn;
 use crate::session::blocked::{Arrival, Blocked};
 use crate::session::{ClientHandle, TimeoutReply};
@@ -242,6 +243,20 @@ impl Executor {
         let origin = transfer.origin.take();
         let snapshot = Stage::Loading(Snapshot { origin, signed_us: now_us });
         let Stage::Transfer(transfer) = std::mem::replace(&mut link.stage, snapshot) else { return };
+        let (source, total_bytes) = match self.open_received(&transfer) {
+            Ok(opened) => opened,
+            Err(error) => {
+                log::warn!("{error}");
+                log::warn!(
+                    "Failed trying to load the PRIMARY synchronization DB from disk, check server logs."
+                );
+                log::info!("PRIMARY <-> REPLICA sync: Skipping flush, no new data was loaded.");
+                transfer.abandon(&self.disk.world);
+                return self.desert(handle);
+            }
+        };
+        // Before the child that writes for them is ended: another one would be begun for the next.
+        self.disconnect_replicas();
         self.end_save();
         let placed = transfer.put_in_place(&self.disk.world, &self.rdb_path());
         if let Err(error) = placed {
@@ -250,26 +265,20 @@ impl Executor {
             return self.leave(handle);
         }
         log::info!("PRIMARY <-> REPLICA sync: Loading DB in memory");
-        match self.begin_loading_snapshot() {
-            Ok(()) => self.note_link(),
-            Err(error) => {
-                log::warn!("{error}");
-                log::warn!(
-                    "Failed trying to load the PRIMARY synchronization DB from disk, check server logs."
-                );
-                log::info!("PRIMARY <-> REPLICA sync: Skipping flush, no new data was loaded.");
-                self.desert(handle);
-            }
-        }
+        self.begin_loading_snapshot(source, total_bytes);
+        self.note_link();
     }
 
-    /// Removes the data and begins to load the RDB file, if that makes sense so far.
-    fn begin_loading_snapshot(&mut self) -> Result<(), RestoreError> {
+    /// The received file, if its beginning makes sense.
+    fn open_received(&self, transfer: &Transfer) -> Result<(Loader<File>, u64), RestoreError> {
         let options = self.load_options(false, false);
-        let opened = self.open_rdb(&self.rdb_path(), options)?;
-        let Some((source, total_bytes)) = opened else {
-            return Err(RestoreError::Open { path: self.rdb_path(), source: io::ErrorKind::NotFound.into() });
-        };
+        let missing =
+            || RestoreError::Open { path: transfer.path.clone(), source: io::ErrorKind::NotFound.into() };
+        self.open_rdb(&transfer.path, options)?.ok_or_else(missing)
+    }
+
+    /// Removes the data and begins to load what was received.
+    fn begin_loading_snapshot(&mut self, source: Loader<File>, total_bytes: u64) {
         self.forget_history();
         if self.disk.aof.is_some() {
             self.stop_log();
@@ -280,7 +289,6 @@ impl Executor {
         self.free_discarded();
         self.loading_begins(total_bytes);
         self.load_from(source);
-        Ok(())
     }
 
     /// Nobody can go on with what was here: neither this replica nor its own.
@@ -363,6 +371,7 @@ impl Executor {
             }
         }
         self.db.change_log.dirty = 0;
+        self.server.clients.forget_stream();
         self.replication.create_backlog();
         log::info!("PRIMARY <-> REPLICA sync: Finished with success");
         self.restart_log();
