@@ -20,7 +20,7 @@ use super::transfer::{Snapshot, Transfer};
 use crate::command::{Next, flag};
 use crate::config::ReplicaOf;
 use crate::error::{ClientError, on_the_wire};
-use crate::observe::replication::LinkState;
+use crate::observe::replication::{LinkFigures, LinkState};
 use crate::persist::rdb::PlaceInStream;
 use crate::server::{ProcessRequest, Target};
 use crate::session::client::ConnectionFigures;
@@ -394,12 +394,10 @@ impl Executor {
 
     /// A client is gone. If it was the link's, that is made again.
     pub(crate) fn note_disconnected(&mut self, handle: ClientHandle) {
-        let Some(link) = self.link.as_mut().filter(|link| link.is_of(handle)) else { return };
-        if matches!(link.stage, Stage::Connected) {
-            link.db_index = self.server.clients[handle].db_index;
+        if !self.forget_connection(handle) {
+            return;
         }
-        link.client = None;
-        link.open_transaction.clear();
+        let Some(link) = &self.link else { return };
         match link.stage {
             // What has been received is whole: it is loaded, and the stream gone on with from there.
             Stage::Loading(_) => {}
@@ -427,15 +425,21 @@ impl Executor {
 
     /// Gives the connection up, to make another one.
     pub(super) fn leave(&mut self, handle: ClientHandle) {
-        if let Some(link) = self.link.as_mut().filter(|link| link.is_of(handle)) {
-            if matches!(link.stage, Stage::Connected) {
-                link.db_index = self.server.clients[handle].db_index;
-            }
-            link.client = None;
-            link.open_transaction.clear();
+        if self.forget_connection(handle) {
             self.server.close_asap(handle);
             self.note_lost_link();
         }
+    }
+
+    /// The link goes on without this client, and with what it has applied; `false`: it is not the link's.
+    fn forget_connection(&mut self, handle: ClientHandle) -> bool {
+        let Some(link) = self.link.as_mut().filter(|link| link.is_of(handle)) else { return false };
+        if matches!(link.stage, Stage::Connected) {
+            link.db_index = self.server.clients[handle].db_index;
+        }
+        link.client = None;
+        link.open_transaction.clear();
+        true
     }
 
     /// What the primary sends cannot be followed: all of its data is asked for anew, after a while.
@@ -454,7 +458,7 @@ impl Executor {
                 Stage::Transfer(transfer) => Some(transfer.figures()),
                 _ => None,
             };
-            crate::observe::replication::LinkFigures {
+            LinkFigures {
                 state: link.state(),
                 heard_us: link.heard_us,
                 down_since_s: link.down_since_s,
