@@ -378,11 +378,11 @@ impl Executor {
 
     /// After the data has become another's, or this server its own primary: the append-only file begins anew with it.
     /// A replica that cannot write it would lose what it is believed to keep, and ends.
-    pub(super) fn restart_log(&mut self) {
+    pub(super) fn restart_log(&mut self, origin: Origin) {
         if !self.server.config.appendonly || self.disk.aof.is_some() {
             return;
         }
-        let started = self.start_log(Origin::default()).unwrap_or_else(|error| {
+        let started = self.start_log(origin).unwrap_or_else(|error| {
             log::warn!("{error}");
             false
         });

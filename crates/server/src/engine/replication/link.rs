@@ -17,7 +17,7 @@ use super::super::Executor;
 use super::handshake::Handshake;
 use super::stream::LogPoints;
 use super::transfer::{Snapshot, Transfer};
-use crate::command::{Next, flag};
+use crate::command::{Next, Origin, flag};
 use crate::config::ReplicaOf;
 use crate::error::{ClientError, on_the_wire};
 use crate::observe::replication::{LinkFigures, LinkState};
@@ -255,7 +255,8 @@ impl Executor {
         self.take_history_over();
         self.disconnect_replicas();
         self.note_link();
-        self.restart_log();
+        // The command may be a part of a transaction, of which the base would hold half.
+        self.restart_log(Origin { in_transaction: true, ..Origin::default() });
     }
 
     /// Ends the connection, if there is one; what was applied stays.

@@ -374,7 +374,7 @@ impl Executor {
         self.server.clients.forget_stream();
         self.replication.create_backlog();
         log::info!("PRIMARY <-> REPLICA sync: Finished with success");
-        self.restart_log();
+        self.restart_log(crate::command::Origin::default());
         match client {
             Some(handle) => {
                 self.server.clients[handle].db_index = db_index;
