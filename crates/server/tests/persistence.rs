@@ -636,6 +636,22 @@ fn scripts_in_old_append_only_files_are_run() {
     assert_eq!(loaded(&server).ask("GET foo"), "102");
 }
 
+/// Their writes were accepted once. A server that would accept none of a client today loads them all the same.
+#[test]
+fn scripts_in_append_only_files_write_where_clients_may_not() {
+    for options in [&["--replicaof", "127.0.0.1 1"][..], &["--min-replicas-to-write", "1"]] {
+        let files = Files::new("scripts-refused");
+        let mut log = process::encode(&[b"SELECT", b"0"]);
+        log.extend(process::encode(&[b"EVAL", b"redis.call('set',KEYS[1],'100')", b"1", b"foo"]));
+        fs::write(files.0.join("appendonly.aof"), log).unwrap();
+        let server = files.start(&[&["--appendonly", "yes"], options].concat());
+        let mut client = loaded(&server);
+        assert_eq!(client.ask("GET foo"), "100", "{options:?}");
+        let refused = client.ask("EVAL return(redis.call('set','key','value')) 1 key");
+        assert!(refused.starts_with("READONLY") || refused.starts_with("NOREPLICAS"), "{refused}");
+    }
+}
+
 #[test]
 fn clients_are_answered_while_a_slow_script_is_loaded() {
     let files = Files::new("slow-script");

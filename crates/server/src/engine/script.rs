@@ -285,28 +285,41 @@ impl Executor {
         if row.is(flag::NO_SCRIPT) && (self.server.switches.deny_scripts || runs_others) {
             return Err("ERR This Valkey command is not allowed from script".into());
         }
-        let short_of_memory = self.server.short_of_memory && self.server.config.maxmemory_bytes > 0;
-        let lacks_replicas = self.server.lacks_replicas();
-        let from_primary = self.script_client.is_some_and(|handle| self.server.clients[handle].is_primary);
-        let is_read_only = self.is_replica() && self.server.config.replica_read_only && !from_primary;
-        let disk_error = if row.is(flag::WRITE) && !self.disk.replays { self.disk_error() } else { None };
-        let running = self.server.scripts.running.as_mut().expect("a script asks");
-        if short_of_memory && row.is(flag::DENY_OOM) && !running.wrote && !running.call.allows_oom {
+        // What is replayed or comes from a primary was done before: to refuse it here would lose it.
+        let is_repeated = self.disk.replays
+            || self.script_client.is_some_and(|handle| self.server.clients[handle].is_primary);
+        let running = self.server.scripts.running.as_ref().expect("a script asks");
+        let may_fail = !is_repeated && !running.wrote;
+        if may_fail && self.lacks_memory_for_script(row, running) {
             return Err("OOM command not allowed when used memory > 'maxmemory'.".into());
         }
         if running.call.read_only && row.is(flag::WRITE | flag::MAY_REPLICATE) {
             return Err("ERR Write commands are not allowed from read-only scripts.".into());
         }
-        if is_read_only && row.is(flag::WRITE) {
-            return Err(crate::error::READ_ONLY_REPLICA.to_string().into());
+        if may_fail && row.is(flag::WRITE) {
+            self.write_refusal()?;
         }
-        if lacks_replicas && row.is(flag::WRITE) && !running.wrote {
+        let running = self.server.scripts.running.as_mut().expect("a script asks");
+        running.wrote |= row.is(flag::WRITE);
+        Ok(())
+    }
+
+    fn lacks_memory_for_script(&self, row: &Command, running: &Running) -> bool {
+        let is_short = self.server.short_of_memory && self.server.config.maxmemory_bytes > 0;
+        is_short && row.is(flag::DENY_OOM) && !running.call.allows_oom
+    }
+
+    /// Whether a script that has not written yet may do so.
+    fn write_refusal(&self) -> Result<(), Cow<'static, str>> {
+        if self.server.lacks_replicas() {
             return Err(crate::server::TOO_FEW_REPLICAS.into());
         }
-        if let Some(error) = disk_error.filter(|_| !running.wrote) {
+        if let Some(error) = self.disk_error() {
             return Err(error.to_string().into());
         }
-        running.wrote |= row.is(flag::WRITE);
+        if self.is_replica() && self.server.config.replica_read_only {
+            return Err(crate::error::READ_ONLY_REPLICA.to_string().into());
+        }
         Ok(())
     }
 }
