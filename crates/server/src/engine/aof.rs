@@ -187,7 +187,10 @@ impl Aof {
     /// Whether what is in the buffer waits for an fsync in the background.
     fn postponement(&mut self, policy: AppendFsync, now_us: u64) -> Postponement {
         let waits = match policy {
-            AppendFsync::Always => self.appender.finish_switching(),
+            AppendFsync::Always => {
+                self.appender.finish_switching();
+                false
+            }
             AppendFsync::EverySecond => self.appender.is_syncing(),
             AppendFsync::No => self.appender.is_switching(),
         };

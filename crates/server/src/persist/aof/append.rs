@@ -141,12 +141,12 @@ impl Appender {
     /// background since [`Appender::take_sync_failure`] was asked last is one of this call: the kernel reports each once.
     pub fn sync(&mut self) -> io::Result<()> {
         self.finish_syncing();
-        if self.take_sync_failure() {
-            return Err(io::Error::other(self.background_error().unwrap_or_default()));
-        }
         if self.synced() < self.appended {
             self.file.sync_data()?;
             self.synced = self.appended;
+        }
+        if self.take_sync_failure() {
+            return Err(io::Error::other(self.background_error().unwrap_or_default()));
         }
         Ok(())
     }
@@ -174,12 +174,11 @@ impl Appender {
         self.fsyncer.error()
     }
 
-    /// Waits until the file before this one is on disk; always `false`, for nothing is left to wait for.
-    pub fn finish_switching(&mut self) -> bool {
+    /// Waits until the file before this one is on disk.
+    pub fn finish_switching(&mut self) {
         while self.is_switching() {
             std::thread::sleep(SWITCH_POLL);
         }
-        false
     }
 
     /// Waits until no fsync in the background is under way.
