@@ -9,7 +9,7 @@
 
 mod process;
 
-use process::{Client, PATIENCE, Process, eventually, free_port, shown};
+use process::{Client, PATIENCE, Process, eventually, free_port, scale, shown};
 use server::db::Db;
 use server::persist::rdb::load::LoadOptions;
 use server::persist::rdb::{Loader, Snapshot, write_snapshot};
@@ -21,10 +21,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use structures::hash::HashSeed;
-
-fn scale() -> usize {
-    std::env::var("WARMLINE_TEST_SCALE").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
-}
 
 /// A directory for files that outlive servers.
 struct Files(PathBuf);

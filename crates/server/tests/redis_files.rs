@@ -8,7 +8,7 @@
 
 mod process;
 
-use process::{Client, Process, eventually};
+use process::{Client, Process, eventually, scale};
 use server::db::{Db, Hash};
 use server::persist::rdb::load::LoadOptions;
 use server::persist::rdb::{LoadError, Loader, Reason, Snapshot, write_snapshot};
@@ -38,10 +38,6 @@ fn path_of(name: &str) -> PathBuf {
 
 fn bytes_of(name: &str) -> Vec<u8> {
     fs::read(path_of(name)).unwrap()
-}
-
-fn scale() -> usize {
-    std::env::var("WARMLINE_TEST_SCALE").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
 }
 
 fn options(verify_checksum: bool) -> LoadOptions {

@@ -4,11 +4,10 @@
 
 mod process;
 
-use process::{Client, PATIENCE, Process, eventually, shown};
-use std::io::{Read, Write};
+use process::peer::{Deadline, Peer};
+use process::{Client, Process, encode, eventually, info, shown};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
-use wire::aof::write_command;
 
 const ID: &str = "0123456789abcdef0123456789abcdef01234567";
 const OTHER_ID: &str = "89abcdef0123456789abcdef0123456789abcdef";
@@ -21,10 +20,7 @@ struct Primary {
 }
 
 /// The primary's end of a link.
-struct Link {
-    stream: TcpStream,
-    received: Vec<u8>,
-}
+struct Link(Peer);
 
 impl Primary {
     fn listen() -> Primary {
@@ -38,9 +34,7 @@ impl Primary {
     }
 
     fn accept(&self) -> Link {
-        let (stream, _) = self.listener.accept().unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Link { stream, received: Vec::new() }
+        Link(Peer::accept(&self.listener))
     }
 
     /// Up to the replica's PSYNC, whose arguments are returned.
@@ -54,7 +48,7 @@ impl Primary {
 
 impl Link {
     fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        self.stream.write_all(bytes.as_ref()).unwrap();
+        self.0.send(bytes.as_ref());
     }
 
     fn send_command(&mut self, words: &str) -> usize {
@@ -63,27 +57,32 @@ impl Link {
         bytes.len()
     }
 
-    /// The next command of the replica; empty lines before it are signs of life. `None` at the connection's end.
-    fn try_command(&mut self) -> Option<Vec<String>> {
+    /// The next command of the replica, which has come whole; empty lines before it are signs of life.
+    fn received_command(&mut self) -> Option<Vec<String>> {
+        let is_sign = |byte: &u8| matches!(byte, b'\r' | b'\n');
+        let signs = self.0.received().iter().take_while(|byte| is_sign(byte)).count();
+        self.0.take(signs);
+        let mut reader = wire::aof::Reader::new(self.0.received(), 0);
+        let Ok(wire::aof::Item::Command(words)) = reader.read() else { return None };
+        let words = words.iter().map(|word| String::from_utf8(word.clone()).unwrap()).collect();
+        let end = reader.position() as usize;
+        self.0.take(end);
+        Some(words)
+    }
+
+    #[track_caller]
+    fn command_before(&mut self, deadline: Deadline) -> Vec<String> {
         loop {
-            let first = self.received.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(0);
-            self.received.drain(..first);
-            let mut reader = wire::aof::Reader::new(&self.received[..], 0);
-            if let Ok(wire::aof::Item::Command(words)) = reader.read() {
-                let end = reader.position() as usize;
-                self.received.drain(..end);
-                return Some(words.iter().map(|word| String::from_utf8(word.clone()).unwrap()).collect());
+            if let Some(command) = self.received_command() {
+                return command;
             }
-            let mut chunk = [0; 4096];
-            match self.stream.read(&mut chunk) {
-                Ok(0) | Err(_) => return None,
-                Ok(count) => self.received.extend_from_slice(&chunk[..count]),
-            }
+            assert!(self.0.receive(deadline), "the replica has closed the link");
         }
     }
 
+    #[track_caller]
     fn command(&mut self) -> Vec<String> {
-        self.try_command().expect("the replica sends a command")
+        self.command_before(Deadline::new())
     }
 
     fn greet(&mut self) {
@@ -100,27 +99,31 @@ impl Link {
     }
 
     /// Waits for an acknowledgement of this offset.
+    #[track_caller]
     fn expect_acknowledged(&mut self, offset: u64) {
+        self.expect_acknowledgement(|words| words[2] == offset.to_string());
+    }
+
+    #[track_caller]
+    fn expect_acknowledgement(&mut self, is_awaited: impl Fn(&[String]) -> bool) {
+        let deadline = Deadline::new();
         loop {
-            let command = self.command();
+            let command = self.command_before(deadline);
             assert_eq!(command[..2], ["REPLCONF", "ACK"]);
-            if command[2] == offset.to_string() {
+            if is_awaited(&command) {
                 return;
             }
         }
     }
 
+    #[track_caller]
     fn is_closed(&mut self) -> bool {
-        while self.try_command().is_some() {}
-        true
+        self.0.is_closed()
     }
 }
 
 fn encoded(words: &str) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
-    write_command(&mut bytes, words.into_iter()).unwrap();
-    bytes
+    encode(&words.split(' ').map(str::as_bytes).collect::<Vec<_>>())
 }
 
 /// A snapshot of short strings in database 0; the stream behind it is about `stream_db`.
@@ -147,12 +150,6 @@ fn full_resync(offset: u64) -> String {
 
 fn eventually_answers(client: &mut Client<TcpStream>, command: &str, answer: &str) {
     eventually(&format!("{command} answers {answer}"), || client.ask(command) == answer);
-}
-
-fn info(client: &mut Client<TcpStream>, field: &str) -> String {
-    let text = client.ask("INFO replication");
-    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{field}:")).map(str::to_owned));
-    line.unwrap_or_default()
 }
 
 /// A replica with `a` = 1, linked at offset 100.
@@ -320,7 +317,7 @@ fn lies_before_the_snapshot_leave_the_data_as_it_is() {
         // A snapshot that cannot be loaded is not asked for again at once.
         let (mut link, _) = primary.accept_and_greet();
         link.send(&lie);
-        let _ = link.stream.shutdown(std::net::Shutdown::Write);
+        let _ = link.0.stream.shutdown(std::net::Shutdown::Write);
         assert!(link.is_closed());
         assert_eq!(client.ask("GET a"), "1", "after {:?}", String::from_utf8_lossy(&lie));
     }
@@ -452,12 +449,7 @@ fn a_replica_with_an_append_only_file_begins_it_anew_and_says_what_is_on_disk() 
     let mut client = replica.connect();
     eventually_answers(&mut client, "GET a", "1");
     let offset = 100 + link.send_command("SET b 2") as u64;
-    loop {
-        let command = link.command();
-        if command.len() == 5 && command[3..] == ["FACK", &offset.to_string()] {
-            break;
-        }
-    }
+    link.expect_acknowledgement(|words| words[3..] == ["FACK", &offset.to_string()]);
     // What is in the file is what was received.
     assert_eq!(client.ask("REPLICAOF NO ONE"), "OK");
     eventually("the first base is there", || {
@@ -551,10 +543,7 @@ fn a_chain_of_servers_holds_the_same_at_the_same_offset() {
     assert_eq!(at_middle.ask("WAIT 2 60000"), "2");
     eventually("the head holds the same", || same(&mut at_middle, &mut at_head));
     eventually("the last holds the same", || same(&mut at_middle, &mut at_last));
-    let full_syncs = |client: &mut Client<TcpStream>| {
-        client.ask("INFO stats").lines().find(|line| line.starts_with("sync_full")).unwrap().to_owned()
-    };
-    assert_eq!(full_syncs(&mut at_middle), "sync_full:1", "the last's, at the beginning");
+    assert_eq!(info(&mut at_middle, "sync_full"), "1", "the last's, at the beginning");
 }
 
 #[test]
@@ -578,17 +567,13 @@ fn after_a_restart_both_sides_go_on_from_what_the_file_says() {
     at_head.ask("SET short v PX 400");
     at_head.ask("SET long v");
     assert_eq!(at_head.ask("WAIT 1 60000"), "1");
-    let stat = |client: &mut Client<TcpStream>, field: &str| {
-        let stats = client.ask("INFO stats");
-        stats.lines().find_map(|line| line.strip_prefix(&format!("{field}:")).map(str::to_owned)).unwrap()
-    };
     replica.signal(rustix::process::Signal::TERM);
     assert!(replica.wait().success());
     at_head.ask("APPEND long w");
     let replica = start(&of_replica, &options.each_ref().map(String::as_str));
     let mut at_replica = replica.connect();
     eventually("it is linked again", || info(&mut at_replica, "master_link_status") == "up");
-    assert_eq!([stat(&mut at_head, "sync_full"), stat(&mut at_head, "sync_partial_ok")], ["1", "1"]);
+    assert_eq!([info(&mut at_head, "sync_full"), info(&mut at_head, "sync_partial_ok")], ["1", "1"]);
     at_replica.ask("SELECT 3");
     eventually_answers(&mut at_replica, "GET long", "vw");
     // What expires while the head is away is removed at the replica too.
@@ -599,7 +584,7 @@ fn after_a_restart_both_sides_go_on_from_what_the_file_says() {
     let mut at_head = head.connect();
     assert_eq!(at_replica.ask(&format!("REPLICAOF 127.0.0.1 {}", head.port)), "OK");
     eventually("it is linked to the new head", || info(&mut at_replica, "master_link_status") == "up");
-    assert_eq!([stat(&mut at_head, "sync_full"), stat(&mut at_head, "sync_partial_ok")], ["0", "1"]);
+    assert_eq!([info(&mut at_head, "sync_full"), info(&mut at_head, "sync_partial_ok")], ["0", "1"]);
     eventually_answers(&mut at_replica, "DBSIZE", "1");
     assert_eq!(at_head.ask("DEBUG DIGEST"), at_replica.ask("DEBUG DIGEST"));
     std::fs::remove_dir_all(&directory).unwrap();

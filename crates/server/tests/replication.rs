@@ -4,12 +4,12 @@
 
 mod process;
 
-use process::{Client, PATIENCE, Process, encode, eventually};
-use std::io::{ErrorKind, Read, Write};
+use process::peer::{Deadline, Peer};
+use process::{Client, Process, encode, eventually, info};
 use std::net::TcpStream;
 
 /// A replica's end of a connection.
-struct Replica(TcpStream);
+struct Replica(Peer);
 
 /// What a primary sends before the stream.
 struct Snapshot {
@@ -23,9 +23,7 @@ const PIPE: &[&str] = &["--repl-diskless-sync-delay", "0"];
 
 impl Replica {
     fn connect(server: &Process) -> Replica {
-        let stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Replica(stream)
+        Replica(Peer::connect(server.port))
     }
 
     /// One that says of itself what replicas of today do.
@@ -45,23 +43,26 @@ impl Replica {
 
     fn send(&mut self, words: &str) {
         let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
-        self.0.write_all(&encode(&words)).unwrap();
+        self.0.send(&encode(&words));
     }
 
+    #[track_caller]
     fn byte(&mut self) -> u8 {
-        let mut byte = [0];
-        self.0.read_exact(&mut byte).unwrap();
-        byte[0]
+        self.exactly(1)[0]
     }
 
     /// The next line that is not empty.
+    #[track_caller]
     fn line(&mut self) -> String {
-        let mut line = Vec::new();
+        let deadline = Deadline::new();
         loop {
-            match self.byte() {
-                b'\n' if line.is_empty() => {}
-                b'\n' => return String::from_utf8(line).unwrap().trim_end().to_owned(),
-                byte => line.push(byte),
+            let Some(end) = self.0.received().iter().position(|&byte| byte == b'\n') else {
+                assert!(self.0.receive(deadline), "the primary has closed the connection");
+                continue;
+            };
+            let line = String::from_utf8(self.0.take(end + 1)).unwrap();
+            if line != "\n" {
+                return line.trim_end().to_owned();
             }
         }
     }
@@ -71,10 +72,9 @@ impl Replica {
         self.line()
     }
 
+    #[track_caller]
     fn exactly(&mut self, len: usize) -> Vec<u8> {
-        let mut bytes = vec![0; len];
-        self.0.read_exact(&mut bytes).unwrap();
-        bytes
+        self.0.exactly(len)
     }
 
     /// Takes a snapshot, whichever way it comes.
@@ -84,12 +84,7 @@ impl Replica {
             return self.exactly(header.strip_prefix('$').unwrap().parse().unwrap());
         };
         assert_eq!(mark.len(), 40);
-        let mut rdb = Vec::new();
-        while !rdb.ends_with(mark.as_bytes()) {
-            rdb.push(self.byte());
-        }
-        rdb.truncate(rdb.len() - mark.len());
-        rdb
+        self.0.up_to(mark.as_bytes())
     }
 
     fn full_sync(&mut self) -> Snapshot {
@@ -126,10 +121,9 @@ impl Replica {
         count
     }
 
-    /// Whether the server closes the connection; what it sends before that is ignored.
+    #[track_caller]
     fn is_closed(&mut self) -> bool {
-        let ended = self.0.read_to_end(&mut Vec::new());
-        ended.is_ok() || ended.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset)
+        self.0.is_closed()
     }
 }
 
@@ -139,12 +133,6 @@ fn start(options: &[&str]) -> (Process, Client<TcpStream>) {
     let server = Process::start(&options);
     let client = server.connect();
     (server, client)
-}
-
-fn info(client: &mut Client<TcpStream>, field: &str) -> String {
-    let info = client.ask("INFO everything");
-    let line = info.lines().find_map(|line| line.strip_prefix(&format!("{field}:")));
-    line.unwrap_or_else(|| panic!("no {field} in INFO")).to_owned()
 }
 
 fn contains(rdb: &[u8], part: &str) -> bool {
@@ -271,7 +259,7 @@ fn waiting_for_replicas_ends_with_what_they_really_have() {
 
 fn several_replicas_are_fed_by_one_child_and_one_that_stalls_or_goes_holds_up_nobody() {
     let options =
-        ["--repl-diskless-sync-delay", "2", "--repl-diskless-sync-max-replicas", "4", "--repl-timeout", "2"];
+        ["--repl-diskless-sync-delay", "2", "--repl-diskless-sync-max-replicas", "4", "--repl-timeout", "6"];
     let (server, mut client) = start(&[&options[..], &["--enable-debug-command", "yes"]].concat());
     client.ask("DEBUG POPULATE 60000 key 200");
     let mut replicas: Vec<Replica> = (0..4).map(|_| Replica::introduced(&server)).collect();
@@ -334,7 +322,7 @@ fn replicas_are_answered_nothing_and_told_what_is_wrong_before() {
     replica.send("REPLCONF ACK 5");
     replica.send("REPLCONF GETACK *");
     assert_eq!(replica.ask("PING"), "+PONG");
-    replica.0.write_all(&[encode(&[b"PING"]), encode(&[b"SYNC"])].concat()).unwrap();
+    replica.0.send(&[encode(&[b"PING"]), encode(&[b"SYNC"])].concat());
     assert_eq!(replica.line(), "+PONG");
     assert_eq!(replica.line(), "-ERR SYNC and PSYNC are invalid with pending output");
     replica.go_online();

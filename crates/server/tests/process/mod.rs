@@ -3,6 +3,8 @@
 // Each file of tests uses its part of this.
 #![allow(dead_code)]
 
+pub mod peer;
+
 use socket2::{Domain, Socket, Type};
 use std::cell::Cell;
 use std::io::{Read, Write};
@@ -254,6 +256,19 @@ pub fn shown(value: &Value) -> String {
             other => format!("{other:?}"),
         },
     }
+}
+
+/// A field of INFO, of whichever section.
+#[track_caller]
+pub fn info(client: &mut Client<TcpStream>, field: &str) -> String {
+    let text = client.ask("INFO everything");
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{field}:")));
+    line.unwrap_or_else(|| panic!("no {field} in INFO")).to_owned()
+}
+
+/// By how much `WARMLINE_TEST_SCALE` multiplies the length of tests.
+pub fn scale() -> usize {
+    std::env::var("WARMLINE_TEST_SCALE").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
 }
 
 /// Tries until something is so.
