@@ -18,7 +18,7 @@ import tempfile
 import time
 
 # What docs/differences.md names.
-NOT_HERE = {"failover", "psync", "replconf", "replicaof", "slaveof", "sync"}
+NOT_HERE = {"failover"}
 
 NOT_HERE_SUBCOMMANDS = {f"{container}|{word}" for container, words in {
     "acl": "dryrun genpass load log save",

@@ -245,7 +245,10 @@ class Failover:
     def promote(self, old):
         others = [node for node in self.nodes if node is not old]
         before = None
+        deadline = time.monotonic() + RECOVERY_S_MAX
         while True:
+            if time.monotonic() > deadline:
+                raise Lost("the replicas do not notice that the primary has gone")
             offsets = [int(node.info("replication")["slave_repl_offset"]) for node in others]
             down = all(node.info("replication")["master_link_status"] == "down" for node in others)
             if down and offsets == before:

@@ -401,23 +401,37 @@ class Hostile:
     def serve_honestly(self):
         """A replica that plays by the rules gets a snapshot and then the stream."""
         client = self.replica(("PSYNC", "?", -1), capa=False)
+        client.socket.settimeout(10)
+        try:
+            return self.follow_honestly(client)
+        except (OSError, Gone) as error:
+            return [f"an honest replica: {error}"]
+        finally:
+            client.close()
+
+    def follow_honestly(self, client):
         line = b""
         while not line.startswith(b"+FULLRESYNC"):
             line = client.reader.readline()
             if not line:
-                return [f"no FULLRESYNC for an honest replica"]
+                return ["no FULLRESYNC for an honest replica"]
         length = b"\n"
         while length == b"\n":
             length = client.reader.readline()
+        if not length.startswith(b"$"):
+            return [f"no snapshot for an honest replica, but {length!r}"]
         snapshot_read = client.reader.read(int(length[1:]))
+        if len(snapshot_read) < int(length[1:]) or not snapshot_read.startswith((b"REDIS", b"VALKEY")):
+            return ["no whole snapshot for an honest replica"]
         client.send(encode(["REPLCONF", "ACK", int(line.split()[2])]))
         self.node.ask("SET", "for the honest", "1")
-        client.socket.settimeout(10)
         received = b""
         while b"for the honest" not in received:
-            received += client.reader.read1(65536) or b"for the honest"
-        client.close()
-        return [] if snapshot_read.startswith((b"REDIS", b"VALKEY")) else ["no snapshot for an honest replica"]
+            more = client.reader.read1(65536)
+            if not more:
+                return ["no stream for an honest replica"]
+            received += more
+        return []
 
     def no_replica_stays(self):
         gone = self.wait_for(lambda: self.node.info("replication")["connected_slaves"] == "0"
