@@ -460,6 +460,24 @@ fn a_replica_with_an_append_only_file_begins_it_anew_and_says_what_is_on_disk() 
 }
 
 #[test]
+fn what_a_primary_asks_for_and_does_not_read_is_not_kept_without_end() {
+    let primary = Primary::listen();
+    let (_replica, mut link, mut client) = linked(&primary, &[]);
+    let questions = encoded("REPLCONF GETACK *").repeat(1000);
+    let mut asked = 0;
+    for _ in 0..500 {
+        link.send(&questions);
+        asked += questions.len() as u64;
+    }
+    let offset = (100 + asked).to_string();
+    eventually("all questions are read", || info(&mut client, "slave_repl_offset") == offset);
+    let clients = client.ask("CLIENT LIST TYPE primary");
+    let unread = clients.split(' ').find_map(|field| field.strip_prefix("omem=")).unwrap();
+    assert!(unread.parse::<u64>().unwrap() < 1 << 18, "{clients}");
+    link.expect_acknowledged(100 + questions.len() as u64 / 1000);
+}
+
+#[test]
 fn what_has_no_place_in_a_stream_is_not_run() {
     let primary = Primary::listen();
     let (_replica, mut link, mut client) = linked(&primary, &["--databases", "4"]);

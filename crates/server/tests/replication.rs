@@ -341,7 +341,8 @@ fn replicas_are_answered_nothing_and_told_what_is_wrong_before() {
 }
 
 fn what_a_replica_can_read_is_what_it_gets() {
-    let (server, mut client) = start(DISK);
+    let log = ["--logfile", "log", "--hide-user-data-from-log", "no"];
+    let (server, mut client) = start(&[DISK, &log].concat());
     client.ask("HSET plain field value");
     client.ask(
         "FUNCTION LOAD #!lua\u{20}name=lib\nserver.register_function('f',function()return\u{20}1\u{20}end)",
@@ -363,6 +364,8 @@ fn what_a_replica_can_read_is_what_it_gets() {
     redis.ask("REPLCONF capa eof");
     assert!(redis.ask("PSYNC ? -1").starts_with("+FULLRESYNC"));
     assert!(redis.is_closed());
+    let log = std::fs::read_to_string(server.directory.join("log")).unwrap();
+    assert!(log.contains("Can't store key 'expiring' (db 0) in RDB version 11"), "{log}");
     let mut replica = Replica::introduced(&server);
     assert!(contains(&replica.full_sync().rdb, "expiring"));
 }

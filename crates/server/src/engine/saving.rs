@@ -80,6 +80,7 @@ impl Executor {
             key_delay_us: config.rdb_key_save_delay_us,
             now_ms: self.server.now.unix_ms(),
             for_7_2: false,
+            logs_keys: !config.hide_user_data_from_log,
             without_data: false,
             place: self.place_in_stream().filter(|_| !aof_base),
         }

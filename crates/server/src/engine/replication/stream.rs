@@ -11,6 +11,7 @@ use crate::config::PropagationError;
 use crate::error::quoted;
 use crate::session::ClientHandle;
 use std::collections::VecDeque;
+use wire::aof::write_command;
 use wire::reply::ReplyBuffer;
 
 /// Whether a primary may have a reason to send the command: it changes data or is heard by subscribers, brackets or
@@ -23,7 +24,7 @@ fn belongs_to_stream(row: &Command) -> bool {
 }
 
 const NO_DATABASE: &str = "there is no such database here";
-/// What a primary has not read of what it was told.
+/// Behind so much that a primary has not read, it is told nothing more.
 const UNREAD_BYTES_MAX: usize = 1 << 16;
 /// Points of which only so many are kept: one a second, while the disk is behind.
 const LOG_POINTS_MAX: usize = 1000;
@@ -79,22 +80,23 @@ impl Executor {
     /// Tells the primary how far this replica is.
     pub(super) fn acknowledge(&mut self) {
         let Some(handle) = self.link.as_ref().and_then(|link| link.client) else { return };
-        if self.server.clients[handle].output.len() > UNREAD_BYTES_MAX {
-            // A primary that asks and does not read is told later, or never.
-            return;
+        if self.server.clients[handle].output.len() <= UNREAD_BYTES_MAX {
+            let acknowledgement = self.acknowledgement();
+            self.server.clients.push(handle, |output| output.raw(&acknowledgement));
         }
-        let synced = self.synced_offset();
+    }
+
+    /// How far this replica is, as the command that says so.
+    fn acknowledgement(&mut self) -> Vec<u8> {
         let offset = self.replication.history.offset().to_string();
-        match synced {
-            Some(synced) => {
-                let synced = synced.to_string();
-                self.tell_primary(
-                    handle,
-                    &[b"REPLCONF", b"ACK", offset.as_bytes(), b"FACK", synced.as_bytes()],
-                );
-            }
-            None => self.tell_primary(handle, &[b"REPLCONF", b"ACK", offset.as_bytes()]),
+        let synced = self.synced_offset().map(|synced| synced.to_string());
+        let mut words: Vec<&[u8]> = vec![b"REPLCONF", b"ACK", offset.as_bytes()];
+        if let Some(synced) = &synced {
+            words.extend([&b"FACK"[..], synced.as_bytes()]);
         }
+        let mut command = Vec::new();
+        write_command(&mut command, words.into_iter()).expect("memory takes all that is written");
+        command
     }
 
     /// Up to where the stream's changes are on disk in the append-only file; `None` without one.
@@ -131,8 +133,10 @@ impl Executor {
         }
         if row.name == "replconf" {
             self.hand_on(handle, bytes);
-            if args.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"getack")) {
-                self.acknowledge();
+            let asks = args.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"getack"));
+            // A primary that asks and does not read is told later, or never.
+            if asks && reply.len() <= UNREAD_BYTES_MAX {
+                reply.raw(&self.acknowledgement());
             }
             return;
         }

@@ -3,6 +3,7 @@
 use crate::db::object::Value;
 use crate::db::rdb::{kind_of, write_value};
 use crate::db::{Db, Object};
+use crate::error::quoted;
 use std::io::{self, Write};
 use std::time::Duration;
 use structures::key_table::EntryRef;
@@ -30,6 +31,8 @@ pub struct Snapshot {
     pub now_ms: i64,
     /// In the form that servers read which know no expiry of hash fields.
     pub for_7_2: bool,
+    /// The log may say which key has no such form.
+    pub logs_keys: bool,
     /// Only libraries are written.
     pub without_data: bool,
     pub place: Option<PlaceInStream>,
@@ -147,7 +150,8 @@ fn write_key<W: Write>(
     let value = Value::new(entry);
     let kind = kind_of(&value);
     if snapshot.for_7_2 && kind > KIND_MAX_OF_7_2 {
-        log::warn!("Can't store key (db {db_index}) in RDB version {VERSION_OF_7_2}");
+        let key = if snapshot.logs_keys { format!("'{}' ", quoted(entry.key())) } else { String::new() };
+        log::warn!("Can't store key {key}(db {db_index}) in RDB version {VERSION_OF_7_2}");
         return Err(io::Error::other("a value that this version of the format has no form for"));
     }
     writer.byte(kind)?;
