@@ -488,6 +488,33 @@ impl Db {
         self.cleared.push(Cleared { db_index: self.selected, database, in_background });
     }
 
+    /// Databases without keys, of the same shape: for what is to take the place of these ([`Db::replace_all`]).
+    pub fn empty_beside(&mut self) -> Db {
+        let mut beside = Db::new(self.database_count(), self.seed, self.random.next_u64());
+        beside.limits = self.limits.clone();
+        beside.access = self.access.clone();
+        beside.begin(0, self.now_ms);
+        beside
+    }
+
+    /// Puts other databases into the place of these, which are emptied. Whoever does it says so.
+    pub fn replace_all(&mut self, mut others: Db, in_background: bool) {
+        for index in 0..self.database_count() {
+            self.with_database(index, |db| db.clear(in_background));
+            self.change_log.audit.database_changed(index);
+        }
+        std::mem::swap(&mut self.keyspace, &mut others.keyspace);
+    }
+
+    /// Frees databases that nobody uses.
+    pub fn discard_all(&mut self, mut others: Db) {
+        for db_index in 0..others.database_count() {
+            let database = others.keyspace.database_mut(db_index).take();
+            let cleared = Cleared { db_index, database, in_background: true };
+            self.discarded.push(Garbage::Database(Box::new(cleared)));
+        }
+    }
+
     /// The effects of emptying databases have been seen to: what was in them may go.
     #[inline]
     pub fn forget_cleared(&mut self) {

@@ -222,6 +222,17 @@ impl Default for Switches {
     }
 }
 
+/// Whether data is being loaded. The engine says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Loading {
+    #[default]
+    Nothing,
+    /// The data itself: only commands that need none run.
+    InPlace,
+    /// What is going to take the place of the data, which goes on being served.
+    Beside,
+}
+
 /// Who this process is.
 #[derive(Clone, Debug)]
 pub struct Identity {
@@ -273,8 +284,7 @@ pub struct Server {
     pub scripts: Scripts,
     /// There was no room for the command at hand: what may need more is refused.
     pub short_of_memory: bool,
-    /// The data is being loaded: only commands that need none run. The engine says so.
-    pub loading: bool,
+    pub loading: Loading,
     pub durability: Durability,
     pub replicas: ReplicaStanding,
     pub observed: Observations,
@@ -307,7 +317,7 @@ impl Server {
             switches: Switches::default(),
             scripts,
             short_of_memory: false,
-            loading: false,
+            loading: Loading::default(),
             durability: Durability::default(),
             replicas: ReplicaStanding::default(),
             observed: Observations::new(commands, now.unix_us / 1_000_000),

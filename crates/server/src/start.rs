@@ -4,7 +4,7 @@ mod presence;
 
 use crate::clock::Clock;
 use crate::commands::info::VALKEY_VERSION;
-use crate::config::{Config, ConfigError, Directive, ReplDisklessLoad, Startup};
+use crate::config::{Config, ConfigError, Directive, Startup};
 use crate::engine::loading::RestoreError;
 use crate::engine::{Executor, Seeds};
 use crate::net::EventLoop;
@@ -140,10 +140,6 @@ fn warn_of_what_does_not_exist(config: &Config) {
         (config.activedefrag, "activedefrag: active defragmentation"),
         (config.tls_port != 0, "tls-port: TLS"),
         (!config.aclfile.is_empty(), "aclfile: users other than default"),
-        (
-            config.repl_diskless_load != ReplDisklessLoad::Disabled,
-            "repl-diskless-load: loading without a file in between",
-        ),
         (config.dual_channel_replication_enabled, "dual-channel-replication-enabled: a second connection"),
     ];
     for (_, what) in asked.iter().filter(|(asked, _)| *asked) {

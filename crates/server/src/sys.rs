@@ -4,6 +4,7 @@
 pub mod allocator;
 pub mod child;
 pub mod crash;
+pub mod fiber;
 pub mod file;
 pub mod lua;
 pub mod process;

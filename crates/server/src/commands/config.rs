@@ -4,7 +4,7 @@ use crate::command::flag::{ADMIN, LOADING, NO_SCRIPT, STALE};
 use crate::command::{Args, Command, Context, Group, Outcome};
 use crate::config::{self, RewriteRequest, SetError, SetOrigin};
 use crate::error::{ClientError, quoted};
-use crate::server::ReplacedConfig;
+use crate::server::{Loading, ReplacedConfig};
 
 const ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
 
@@ -59,7 +59,7 @@ fn set(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let pairs: Vec<(&[u8], &[u8])> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     let server = &mut *ctx.server;
     let local = server.clients[ctx.client].connection.is_loopback;
-    let loading = server.loading;
+    let loading = server.loading != Loading::Nothing;
     let name = if server.config.extended_redis_compatibility { "Redis" } else { "Valkey" };
     let refusal = |error: &SetError| {
         error.text().map_or_else(|| ClientError::loading(name), |text| ClientError::formatted(quoted(&text)))

@@ -761,7 +761,7 @@ impl Executor {
     /// At each turn of the cron: tries again what has failed, and rewrites what has grown.
     pub(super) fn log_cron(&mut self) {
         self.write_aof();
-        if self.disk.child.is_some() || self.is_loading() || self.log_is_switching() {
+        if self.disk.child.is_some() || self.has_load_under_way() || self.log_is_switching() {
             return;
         }
         let scheduled = self.disk.rewrites.scheduled;

@@ -47,6 +47,9 @@ impl Executor {
         if self.evicting {
             next_us = 0;
         }
+        if self.has_load_beside_to_do() {
+            next_us = 0;
+        }
         if self.server.blocked.wait_for_own_file() || self.replication.awaits_child() {
             next_us = next_us.min(self.server.now.monotonic_us + SYNC_LOOK_PERIOD_US);
         }
@@ -66,6 +69,7 @@ impl Executor {
             return self.go_on_with_sync();
         }
         self.load_if_received();
+        self.go_on_with_sync();
         if self.replication.awaits_child() {
             self.reap_child();
         }

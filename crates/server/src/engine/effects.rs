@@ -43,10 +43,11 @@ impl Executor {
         if !server.watch.is_empty() {
             let indexes = db_index.map_or(0..db.database_count(), |index| index..index + 1);
             for index in indexes {
+                // Other data may be there already.
                 let replaced = |key: &[u8]| Replaced {
                     existed: db.was_cleared(index, key),
-                    exists: false,
-                    is_stale: false,
+                    exists: db.holds(index, key),
+                    is_stale: db.is_gone(index, key),
                 };
                 server.watch.database_replaced(&mut server.clients, index, replaced);
             }

@@ -120,7 +120,8 @@ impl Executor {
     #[cold]
     fn is_held(&self, handle: ClientHandle) -> bool {
         let is_suspended = self.suspended.as_ref().is_some_and(|suspended| suspended.is_of(handle));
-        is_suspended || self.server.clients[handle].is_primary && (self.is_busy() || self.is_loading())
+        is_suspended
+            || self.server.clients[handle].is_primary && (self.is_busy() || self.has_load_under_way())
     }
 
     /// The client's bytes, of which `unparsed` are the last, make no sense: tells it why and closes once that is sent.

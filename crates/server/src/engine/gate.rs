@@ -5,7 +5,7 @@ use super::Executor;
 use super::memory::Room;
 use crate::command::{Args, Command, flag};
 use crate::error::{ClientError, PRIMARY_DOWN, READ_ONLY_REPLICA};
-use crate::server::TOO_FEW_REPLICAS;
+use crate::server::{Loading, TOO_FEW_REPLICAS};
 use crate::session::ClientHandle;
 
 impl Executor {
@@ -35,7 +35,7 @@ impl Executor {
         if is_replica {
             self.stale_data(handle, row, args)?;
         }
-        self.loading(handle, row)?;
+        self.loading(handle, row, args)?;
         self.beside_slow_script(row)?;
         self.as_replica(handle, row, args)
     }
@@ -176,14 +176,15 @@ impl Executor {
         if is_answered { Ok(()) } else { Err(PRIMARY_DOWN) }
     }
 
-    /// Only commands that need no data run while it is being loaded.
-    fn loading(&self, handle: ClientHandle, row: &Command) -> Result<(), ClientError> {
-        if !self.server.loading
-            || row.is(flag::LOADING) && !self.has_queued_without(handle, row, flag::LOADING)
-        {
-            return Ok(());
-        }
-        Err(ClientError::loading(self.server_name()))
+    /// Only commands that need no data run while it is being loaded; and none that is at odds with it while what is
+    /// loaded is to take the place of the data.
+    fn loading(&self, handle: ClientHandle, row: &Command, args: Args<'_>) -> Result<(), ClientError> {
+        let is_refused = match self.server.loading {
+            Loading::Nothing => return Ok(()),
+            Loading::InPlace => !row.is(flag::LOADING) || self.has_queued_without(handle, row, flag::LOADING),
+            Loading::Beside => self.flags_with_queue(handle, row, args) & flag::NO_ASYNC_LOADING != 0,
+        };
+        if is_refused { Err(ClientError::loading(self.server_name())) } else { Ok(()) }
     }
 
     /// Whether EXEC would run a command that lacks this flag.

@@ -12,6 +12,7 @@ use crate::persist::aof::manifest::ManifestError;
 use crate::persist::rdb::load::{LoadFigures, LoadOptions};
 use crate::persist::rdb::{LoadError, Loader, Reason};
 use crate::script::functions::RestorePolicy;
+use crate::server;
 use crate::sys::file::FileError;
 use crate::sys::world::{File, Open, World};
 use std::fmt;
@@ -19,7 +20,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Loading goes on for so long between two looks at the clients.
-const LOAD_STEP_US: u64 = 10_000;
+pub(super) const LOAD_STEP_US: u64 = 10_000;
 /// Between two lines about the progress of loading.
 const LOAD_TOLD_PERIOD_US: u64 = 5_000_000;
 
@@ -153,7 +154,7 @@ impl Executor {
         // A replica leaves what is expired until its primary says that it is.
         let options = self.load_options(!self.is_replica(), false);
         let Some((source, total_bytes)) = self.open_rdb(&self.rdb_path(), options)? else { return Ok(()) };
-        self.loading_begins(total_bytes);
+        self.loading_begins(server::Loading::InPlace, total_bytes);
         self.load_from(source);
         Ok(())
     }
@@ -168,21 +169,27 @@ impl Executor {
         self.loading_ended();
     }
 
-    pub(super) fn loading_begins(&mut self, total_bytes: u64) {
+    pub(super) fn loading_begins(&mut self, loading: server::Loading, total_bytes: u64) {
         let now = self.clock.read();
         let figures = LoadingFigures { started_s: now.unix_us / 1_000_000, total_bytes, loaded_bytes: 0 };
         self.disk.progress = Progress { figures, began_us: now.monotonic_us, told_us: now.monotonic_us };
-        self.server.loading = true;
+        self.server.loading = loading;
         self.server.observed.persistence.loading = Some(figures);
     }
 
-    fn loading_ended(&mut self) {
-        self.server.loading = false;
+    pub(super) fn loading_ended(&mut self) {
+        self.server.loading = server::Loading::Nothing;
         self.server.observed.persistence.loading = None;
     }
 
+    /// Whether the data is being loaded, so that nobody may use it.
     pub fn is_loading(&self) -> bool {
-        self.disk.loading.is_some() || self.disk.log_loading.is_some()
+        self.disk.loading.is_some() || self.disk.log_loading.is_some() || self.loads_stream_in_place()
+    }
+
+    /// As [`Executor::is_loading`], or what is going to take the place of the data is being loaded.
+    pub(super) fn has_load_under_way(&self) -> bool {
+        self.is_loading() || self.server.loading == server::Loading::Beside
     }
 
     /// Loads for a few milliseconds.
@@ -203,6 +210,7 @@ impl Executor {
                 self.libraries_loaded(&loading.source)?;
                 self.disk.loaded_stream_db = loading.source.stream_db;
                 self.rdb_loaded(loading.source.figures);
+                log::info!("DB loaded from disk: {:.3} seconds", self.loading_seconds());
                 if let Some(place) = loading.source.place().filter(|_| !self.loads_for_sync()) {
                     self.take_up_stream(place);
                 }
@@ -246,7 +254,7 @@ impl Executor {
         (self.clock.read().monotonic_us - self.disk.progress.began_us) as f64 / 1e6
     }
 
-    fn note_loaded(&mut self, loaded: LoadFigures) {
+    pub(super) fn note_loaded(&mut self, loaded: LoadFigures) {
         let figures = &mut self.server.observed.persistence;
         (figures.keys_loaded, figures.keys_expired) = (loaded.keys_loaded, loaded.keys_expired);
     }
@@ -258,7 +266,7 @@ impl Executor {
         restored.map_err(|error| RestoreError::Rdb(LoadError { at, reason: Reason::Library(error) }))
     }
 
-    fn rdb_loaded(&mut self, loaded: LoadFigures) {
+    pub(super) fn rdb_loaded(&mut self, loaded: LoadFigures) {
         self.loading_ended();
         let empty = match loaded.keys_empty {
             0 => String::new(),
@@ -270,12 +278,11 @@ impl Executor {
             loaded.keys_expired,
             loaded.keys_emptied
         );
-        log::info!("DB loaded from disk: {:.3} seconds", self.loading_seconds());
     }
 
     /// Takes in how far loading is, and says so in the log now and then.
     pub(super) fn note_loading_progress(&mut self, loaded_bytes: u64) {
-        if !self.server.loading {
+        if self.server.loading == server::Loading::Nothing {
             return;
         }
         let (progress, now) = (&mut self.disk.progress, self.server.now);
@@ -303,7 +310,7 @@ impl Executor {
         });
         let Some((mut source, _)) = opened else { return Err(FAILED_LOAD) };
         if flush {
-            self.empty_all();
+            self.empty_all(false);
         }
         let result = source.step(&mut self.db, &mut || false);
         let policy = match (flush, merge) {
@@ -336,10 +343,10 @@ impl Executor {
     }
 
     /// Removes all data, as if there had never been any.
-    pub(super) fn empty_all(&mut self) {
+    pub(super) fn empty_all(&mut self, in_background: bool) {
         let dirty = self.db.change_log.dirty;
         for index in 0..self.db.database_count() {
-            self.db.with_database(index, |db| db.clear(false));
+            self.db.with_database(index, |db| db.clear(in_background));
         }
         self.db.change_log.dirty = dirty;
         self.db.change_log.flushed(None);

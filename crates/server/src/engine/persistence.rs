@@ -71,7 +71,9 @@ impl Executor {
             return Err(ClientError::loading(self.server_name()));
         }
         // The other commands that may run meanwhile load nothing.
-        if self.is_loading() && matches!(request, PersistRequest::Reload { .. } | PersistRequest::LoadAof) {
+        if self.has_load_under_way()
+            && matches!(request, PersistRequest::Reload { .. } | PersistRequest::LoadAof)
+        {
             return Err(ClientError::loading(self.server_name()));
         }
         match request {

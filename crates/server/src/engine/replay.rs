@@ -10,6 +10,7 @@ use crate::error::{ClientError, on_the_wire};
 use crate::persist::aof::Manifest;
 use crate::persist::aof::manifest::{self, Names};
 use crate::persist::rdb::Loader;
+use crate::server::Loading;
 use crate::session::client::ConnectionFigures;
 use crate::session::{BlockedOn, Client, ClientHandle};
 use crate::sys::file::{self, failed};
@@ -69,7 +70,7 @@ impl Executor {
         }
         let mut loading = self.open_parts(&names, &manifest)?;
         loading.opened = Some((manifest, directory));
-        self.loading_begins(self.bytes_to_load(&loading));
+        self.loading_begins(Loading::InPlace, self.bytes_to_load(&loading));
         self.disk.log_loading = Some(loading);
         Ok(())
     }
@@ -364,7 +365,7 @@ impl Executor {
     /// DEBUG LOADAOF: begins to load all files. Whether there are any, so that the client waits for the end.
     pub(super) fn begin_reloading_aof(&mut self, handle: ClientHandle) -> Result<bool, ClientError> {
         let Some(loading) = self.open_log_anew()? else { return Ok(false) };
-        self.loading_begins(self.bytes_to_load(&loading));
+        self.loading_begins(Loading::InPlace, self.bytes_to_load(&loading));
         self.disk.log_loading = Some(LogLoading { asked_by: Some(handle), ..loading });
         Ok(true)
     }
@@ -381,7 +382,7 @@ impl Executor {
             log::warn!("Error writing to the AOF file: {error}");
             return Err(RELOAD_FAILED);
         }
-        self.empty_all();
+        self.empty_all(false);
         self.server.scripts.flush_functions();
         let names = self.log_names();
         let opened = Manifest::load(&names).map_err(RestoreError::Manifest).and_then(|manifest| {

@@ -15,7 +15,10 @@ pub mod history;
 pub(super) mod link;
 mod output;
 mod primary;
+mod received_file;
+mod snapshot_frame;
 mod stream;
+mod stream_load;
 mod transfer;
 
 use super::Executor;

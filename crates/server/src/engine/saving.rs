@@ -278,7 +278,7 @@ impl Executor {
     }
 
     pub(super) fn save_if_due(&mut self) {
-        if self.disk.child.is_some() || self.is_loading() {
+        if self.disk.child.is_some() || self.has_load_under_way() {
             return;
         }
         let (now_us, dirty) = (self.server.now.monotonic_us, self.db.change_log.dirty);

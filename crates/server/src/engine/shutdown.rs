@@ -34,7 +34,7 @@ impl Executor {
             log::warn!("Errors trying to shut down the server. Check the logs for more information.");
             return false;
         }
-        let loading = self.is_loading();
+        let loading = self.has_load_under_way();
         let saves = how.save.unwrap_or(!self.server.config.save.is_empty());
         if saves && !loading {
             log::info!("Saving the final RDB snapshot before exiting.");

@@ -229,7 +229,7 @@ impl EventLoop {
     fn wait(&mut self) -> io::Result<()> {
         let now_us = self.executor.clock.monotonic_us();
         let loading = self.executor.is_loading();
-        let next_us = if loading { now_us } else { self.executor.next_timer_us() };
+        let next_us = if loading { self.executor.next_load_us() } else { self.executor.next_timer_us() };
         let mut timeout_us = next_us.saturating_sub(now_us);
         if !self.threads.is_empty() {
             if self.threads.is_backed_up() {
@@ -391,7 +391,10 @@ impl EventLoop {
                 Some(ClientConnection::Remote(remote)) => remote.held.take(),
                 None => None,
             };
-            if let Some(query_buffer) = query_buffer {
+            let Some(mut query_buffer) = query_buffer else { continue };
+            if self.executor.takes_bytes(handle) && !self.hand_over_bytes(handle, &mut query_buffer) {
+                self.after_requests(query_buffer);
+            } else {
                 self.run_requests(query_buffer);
             }
         }

@@ -66,6 +66,9 @@ impl EventLoop {
             if !self.executor.takes_bytes(handle) {
                 return true;
             }
+            if !self.executor.has_room_for_bytes() {
+                return false;
+            }
             let Some(connection) = local(&mut self.connections, handle) else { return false };
             let Transfer::Bytes { count, .. } = query_buffer.read(&mut connection.transport) else {
                 // An end is found again by the next event.

@@ -7,6 +7,8 @@
 
 pub mod load;
 pub mod save;
+pub mod streamed;
 
 pub use load::{LoadError, Loader, Observer, Reason};
 pub use save::{PlaceInStream, Snapshot, write_snapshot};
+pub use streamed::StreamedLoad;

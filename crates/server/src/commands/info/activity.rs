@@ -3,7 +3,7 @@
 use super::{Lines, Sources, ratio, safe_name};
 use crate::observe::IoThreadFigures;
 use crate::observe::replication::LinkState;
-use crate::server::Server;
+use crate::server::{Loading, Server};
 use crate::session::pubsub::Kind;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -48,8 +48,8 @@ pub(super) fn persistence(sources: &mut Sources<'_>, lines: &mut Lines) {
     let elapsed_s = |since: Option<i64>| since.map_or(-1, |since_s| now_s - since_s);
     let child = &figures.child;
     lines.fields(&[
-        ("loading", u64::from(figures.loading.is_some())),
-        ("async_loading", 0),
+        ("loading", u64::from(sources.server.loading == Loading::InPlace)),
+        ("async_loading", u64::from(sources.server.loading == Loading::Beside)),
         ("current_cow_peak", child.copied_bytes_peak),
         ("current_cow_size", child.copied_bytes),
         ("current_cow_size_age", 0),

@@ -260,7 +260,7 @@ impl Executor {
     /// Begins a snapshot for those who wait, once others have had the time to come too.
     pub(in crate::engine) fn begin_pending_sync(&mut self) {
         // A script that was put aside has done a part of what replicas are going to be sent whole.
-        let is_busy = self.is_loading() || self.is_busy();
+        let is_busy = self.has_load_under_way() || self.is_busy();
         if self.disk.child.is_some() || self.replication.transfer.is_some() || is_busy {
             return;
         }

@@ -188,7 +188,11 @@ impl Executor {
     }
 
     fn begin_transfer(&mut self, handle: ClientHandle, origin: Option<Origin>) {
-        match Transfer::begin(&self.disk.world, origin) {
+        let begun = match self.loads_while_receiving() {
+            true => Ok(Transfer::to_databases(origin)),
+            false => Transfer::to_file(&self.disk.world, origin),
+        };
+        match begun {
             Ok(transfer) => {
                 if let Some(link) = &mut self.link {
                     link.stage = Stage::Transfer(Box::new(transfer));

@@ -16,7 +16,8 @@
 use super::super::Executor;
 use super::handshake::Handshake;
 use super::stream::LogPoints;
-use super::transfer::{Snapshot, Transfer};
+use super::stream_load::StreamLoad;
+use super::transfer::{Origin as SnapshotOrigin, Transfer};
 use crate::command::{Next, Origin, flag};
 use crate::config::ReplicaOf;
 use crate::error::{ClientError, on_the_wire};
@@ -40,8 +41,10 @@ pub(super) enum Stage {
     Connecting,
     Handshake(Handshake),
     Transfer(Box<Transfer>),
-    /// What was received is being loaded.
-    Loading(Snapshot),
+    /// What was received is being loaded. `origin` is `None` if the primary has not told; then nothing can be gone on with.
+    Loading {
+        origin: Option<SnapshotOrigin>,
+    },
     Connected,
 }
 
@@ -63,6 +66,10 @@ pub(crate) struct Link {
     /// Of a transaction in the stream that has not come to its end.
     pub(super) open_transaction: Vec<u8>,
     pub(super) log_points: LogPoints,
+    /// What is loaded while it comes; see there.
+    pub(super) load: Option<Box<StreamLoad>>,
+    /// When the primary was last told that this replica lives while it loads, on the monotonic clock.
+    pub(super) signed_us: u64,
     /// Since when it is not connected, in seconds since 1970.
     pub(super) down_since_s: Option<i64>,
 }
@@ -80,6 +87,8 @@ impl Link {
             db_index: 0,
             open_transaction: Vec::new(),
             log_points: LogPoints::default(),
+            load: None,
+            signed_us: 0,
             down_since_s: None,
         }
     }
@@ -89,7 +98,7 @@ impl Link {
             Stage::Connect => LinkState::Connect,
             Stage::Connecting => LinkState::Connecting,
             Stage::Handshake(_) => LinkState::Handshake,
-            Stage::Transfer(_) | Stage::Loading(_) => LinkState::Sync,
+            Stage::Transfer(_) | Stage::Loading { .. } => LinkState::Sync,
             Stage::Connected => LinkState::Connected,
         }
     }
@@ -125,7 +134,7 @@ impl Executor {
 
     /// Whether what is loaded comes from the primary.
     pub(crate) fn loads_for_sync(&self) -> bool {
-        self.link.as_ref().is_some_and(|link| matches!(link.stage, Stage::Loading(_)))
+        self.link.as_ref().is_some_and(|link| matches!(link.stage, Stage::Loading { .. }))
     }
 
     /// The data that was loaded at the start is that of a history: this server goes on with it, and so can its replicas.
@@ -264,6 +273,7 @@ impl Executor {
         if let Some(handle) = self.link.as_ref().and_then(|link| link.client) {
             self.leave(handle);
         }
+        self.abandon_stream_load();
     }
 
     /// What is due for the link's sake; also makes the one that the configuration asks for at the start.
@@ -399,9 +409,10 @@ impl Executor {
             return;
         }
         let Some(link) = &self.link else { return };
-        match link.stage {
+        match &link.stage {
             // What has been received is whole: it is loaded, and the stream gone on with from there.
-            Stage::Loading(_) => {}
+            Stage::Loading { .. } => {}
+            Stage::Transfer(transfer) if transfer.is_whole() && link.load.is_some() => {}
             Stage::Connected => {
                 log::warn!("Connection with primary lost.");
                 log::info!("Caching the disconnected primary state.");
@@ -415,6 +426,7 @@ impl Executor {
     /// The link is to be made again.
     pub(super) fn note_lost_link(&mut self) {
         let (now_s, now_us) = (self.now_s(), self.server.now.monotonic_us);
+        self.abandon_stream_load();
         let Some(link) = &mut self.link else { return };
         if let Stage::Transfer(transfer) = std::mem::replace(&mut link.stage, Stage::Connect) {
             transfer.abandon(&self.disk.world);
@@ -445,9 +457,17 @@ impl Executor {
 
     /// What the primary sends cannot be followed: all of its data is asked for anew, after a while.
     pub(super) fn desert(&mut self, handle: ClientHandle) {
-        self.leave(handle);
+        self.retry_later(handle);
         if let Some(link) = &mut self.link {
             link.continues = false;
+        }
+    }
+
+    /// What the primary has sent is of no use, and the data here as good as it was: the connection is made again after a
+    /// while.
+    pub(super) fn retry_later(&mut self, handle: ClientHandle) {
+        self.leave(handle);
+        if let Some(link) = &mut self.link {
             link.retry_us = self.server.now.monotonic_us + DESERTED_US;
         }
     }

@@ -1,0 +1,69 @@
+//! A snapshot that is received into a file, which then takes the place of the RDB file.
+
+use super::snapshot_frame::TransferError;
+use crate::sys::file::{self, FileError, failed};
+use crate::sys::world::{File, Open, World};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// So much is written before the kernel is asked to begin bringing it to disk.
+const WRITEBACK_BYTES: u64 = 8 << 20;
+
+pub(super) struct ReceivedFile {
+    file: File,
+    path: PathBuf,
+    written_bytes: u64,
+    /// Of these the kernel has been asked to bring to disk.
+    begun_bytes: u64,
+}
+
+fn temporary_path(process: u32) -> PathBuf {
+    PathBuf::from(format!("temp-sync-{process}.rdb"))
+}
+
+impl ReceivedFile {
+    pub fn create(world: &World) -> Result<Self, FileError> {
+        let path = temporary_path(world.process_id());
+        let opening = failed("Opening the temp file needed for PRIMARY <-> REPLICA synchronization", &path);
+        let file = world.open(&path, Open::Create).map_err(opening)?;
+        Ok(ReceivedFile { file, path, written_bytes: 0, begun_bytes: 0 })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn abandon(&self, world: &World) {
+        // It takes room and does no other harm.
+        let _ = world.remove(&self.path);
+    }
+
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), TransferError> {
+        let failed = failed(
+            "Write error or short write writing to the DB dump file needed for PRIMARY <-> REPLICA synchronization",
+            &self.path,
+        );
+        while !bytes.is_empty() {
+            match self.file.write_some(bytes) {
+                Ok(0) => return Err(TransferError::File(failed(io::ErrorKind::WriteZero.into()))),
+                Ok(written) => {
+                    bytes = &bytes[written..];
+                    self.written_bytes += written as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(TransferError::File(failed(error))),
+            }
+        }
+        if self.written_bytes - self.begun_bytes >= WRITEBACK_BYTES {
+            self.file.start_writeback(self.begun_bytes, self.written_bytes - self.begun_bytes);
+            self.begun_bytes = self.written_bytes;
+        }
+        Ok(())
+    }
+
+    /// Puts the snapshot into the place of the RDB file.
+    pub fn put_in_place(&self, world: &World, target: &Path) -> Result<(), FileError> {
+        self.file.sync_all().map_err(failed("Failed trying to sync the temp DB to disk", &self.path))?;
+        file::rename(world, &self.path, target)
+    }
+}
