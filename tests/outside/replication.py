@@ -5,6 +5,7 @@ hold the same in the end.
 usage: replication.py [options] COMMAND COMMAND ...      COMMAND starts a server, and contains {port}
        replication.py --failover [options] COMMAND       see replication_failover.py
        replication.py --hostile [options] COMMAND        see replication_hostile.py
+       replication.py --faults [options] COMMAND         see replication_faults.py
 
 The second server is made a replica of the first, the third of the second, and so on. The load is of commands that all
 of them know. A server that cannot read another's snapshots is never made its replica (Valkey 9.1 reads those of Redis up to
@@ -34,6 +35,7 @@ import tempfile
 import time
 
 from replication_failover import run_failover
+from replication_faults import run_faults
 from replication_hostile import run_hostile
 from replication_load import DATABASES, Load
 from replication_servers import Client, Contents, Exactness, Gone, Link, Node, Refused, encode, first_difference, remove_folder
@@ -448,6 +450,9 @@ def run_chain(arguments):
     finally:
         chain.end()
         chain.summary()
+        if failed:
+            for node in chain.nodes:
+                node.link.save_passed(os.path.join(node.folder, "stream"))
         if failed or arguments.keep:
             print(f"  files and logs: {chain.folder}")
         else:
@@ -468,6 +473,7 @@ def main():
     parser.add_argument("--break", dest="break_last", action="store_true")
     parser.add_argument("--failover", action="store_true")
     parser.add_argument("--hostile", action="store_true")
+    parser.add_argument("--faults", action="store_true")
     parser.add_argument("--count", type=int, default=10)
     parser.add_argument("--how", default="kill")
     parser.add_argument("--sentinel")
@@ -475,7 +481,8 @@ def main():
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--first-port", type=int, default=14000)
     arguments = parser.parse_args()
-    run = run_failover if arguments.failover else run_hostile if arguments.hostile else run_chain
+    modes = [(arguments.failover, run_failover), (arguments.hostile, run_hostile), (arguments.faults, run_faults)]
+    run = next((run for is_chosen, run in modes if is_chosen), run_chain)
     sys.exit(run(arguments))
 
 

@@ -1,4 +1,5 @@
 """Servers, links between them that can be cut, and what a server holds; for replication.py and its modes."""
+import collections
 import dataclasses
 import os
 import random
@@ -14,6 +15,8 @@ import time
 
 REPLY_S_MAX = 30
 START_S_MAX = 60
+# Of what a server was sent, so much is kept for whoever looks for the cause of a difference.
+PASSED_BYTES_MAX = 8 << 20
 # What a server writes into its log when it has met something that must not happen.
 ALARMS = re.compile(r"CRITICAL|ASSERTION FAILED|BUG REPORT|panicked|crashed by signal|sending an error to its")
 
@@ -224,6 +227,8 @@ class Link:
         self.cut_after = None
         self.byte_delay_s = 0.0
         self.cuts = 0
+        self.passed = collections.deque()
+        self.passed_bytes = self.carried_bytes = 0
         self.ports = ports
         self.listeners = [socket.create_server(("127.0.0.1", port), backlog=16) for port in ports]
         self.closed = False
@@ -261,13 +266,29 @@ class Link:
                         left = self.cut_after
                         self.cut_after = None if left is None or left <= len(data) else left - len(data)
                     if left is not None and left <= len(data):
+                        self.remember(data[:left])
                         sink.sendall(data[:left])
                         self.cuts += 1
                         break
+                if downwards:
+                    self.remember(data)
                 sink.sendall(data)
         except OSError:
             pass
         self.end(pair)
+
+    def remember(self, data):
+        with self.lock:
+            self.passed.append(data)
+            self.passed_bytes += len(data)
+            self.carried_bytes += len(data)
+            while self.passed_bytes > PASSED_BYTES_MAX:
+                self.passed_bytes -= len(self.passed.popleft())
+
+    def save_passed(self, path):
+        """The last of what the server was sent."""
+        with self.lock, open(path, "wb") as file:
+            file.writelines(self.passed)
 
     def end(self, pair):
         with self.lock:
@@ -279,6 +300,8 @@ class Link:
             try:
                 if abort:
                     end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    # Another thread may be reading, and would keep it open.
+                    end.shutdown(socket.SHUT_RD)
                 else:
                     end.shutdown(socket.SHUT_RDWR)
             except OSError:
