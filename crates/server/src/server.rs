@@ -2,6 +2,7 @@
 //! owns one; handlers reach it through their context.
 
 mod clients;
+pub mod pause;
 
 use crate::clock::Reading;
 use crate::command::registry::Registry;
@@ -14,6 +15,7 @@ use crate::session::pubsub::PubSub;
 use crate::session::tracking::TrackingTable;
 use crate::session::watch::WatchTable;
 use crate::session::{ClientHandle, Clients, ReplyMode};
+use pause::Pauses;
 use std::collections::VecDeque;
 use wire::reply::ReplyBuffer;
 
@@ -70,7 +72,9 @@ pub enum PersistRequest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplicationRequest {
     /// PSYNC, or SYNC if it is not said from where on.
-    Synchronize { from: Option<Point> },
+    Synchronize {
+        from: Option<Point>,
+    },
     /// REPLCONF ACK, of a replica.
     Acknowledged {
         stream: i64,
@@ -81,6 +85,19 @@ pub enum ReplicationRequest {
     },
     /// REPLICAOF: another server's data from now on, or none.
     Follow(Option<ReplicaOf>),
+    Failover(FailoverWish),
+    /// FAILOVER ABORT.
+    AbortFailover,
+}
+
+/// FAILOVER: a replica is to take this server's role over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailoverWish {
+    /// Host and port, as the replica has told them; `None`: whichever has all of the stream first.
+    pub target: Option<(Vec<u8>, i64)>,
+    /// When the time is over the target takes over with what it has.
+    pub force: bool,
+    pub timeout_ms: Option<u64>,
 }
 
 /// Where a replica wants to go on.
@@ -118,15 +135,6 @@ pub struct Shutdown {
     pub save: Option<bool>,
     /// Goes on after failures.
     pub force: bool,
-}
-
-/// CLIENT PAUSE: which commands wait, and until when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pause {
-    /// On the monotonic clock.
-    pub until_us: u64,
-    /// All commands, or only those that may write.
-    pub all: bool,
 }
 
 /// What commands go by that wait for the append-only file; the engine keeps it true.
@@ -279,7 +287,7 @@ pub struct Server {
     pub tracking: TrackingTable,
     pub watch: WatchTable,
     pub blocked: BlockedTable,
-    pub pause: Option<Pause>,
+    pub pauses: Pauses,
     pub switches: Switches,
     pub scripts: Scripts,
     /// There was no room for the command at hand: what may need more is refused.
@@ -313,7 +321,7 @@ impl Server {
             tracking: TrackingTable::default(),
             watch: WatchTable::default(),
             blocked: BlockedTable::default(),
-            pause: None,
+            pauses: Pauses::default(),
             switches: Switches::default(),
             scripts,
             short_of_memory: false,

@@ -109,6 +109,7 @@ const NOT_IN_SCRIPTS: &[(&str, &str)] = &[
     ("bgsave", "as BGREWRITEAOF"),
     ("clusterscan", "there is no cluster"),
     ("config|rewrite", "there is no file of options; its unit tests write one"),
+    ("failover", "wants a replica: tests/failover.rs"),
     ("function|kill", "nothing else runs while a script does; `scripts.rs` has clients that wait for one"),
     ("latency|graph", "nothing takes long while the clock stands; `observe/latency.rs` tests what is drawn"),
     ("memory|malloc-stats", "the allocator's report has other lines each time"),

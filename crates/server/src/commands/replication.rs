@@ -9,7 +9,7 @@ use crate::command::{Args, Command, Context, Group, Next, Outcome};
 use crate::config::ReplicaOf;
 use crate::error::{ClientError, NO_LOG_TO_WAIT_FOR, quoted};
 use crate::observe::replication::LinkState;
-use crate::server::{Point, ReplicationRequest};
+use crate::server::{FailoverWish, Point, ReplicationRequest};
 use crate::session::client::ReplicaProfile;
 use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
 use wire::request::split_args;
@@ -17,6 +17,13 @@ use wire::request::split_args;
 const REPLICAOF_SYNTAX: &str = "<args: <host-port: host:string port:integer> | <no-one: NO ONE>>";
 
 pub const COMMANDS: &[Command] = &[
+    Command::new("failover", -1, Group::Server, failover)
+        .flags(ADMIN | NO_SCRIPT | STALE)
+        .since("6.2.0", "O(1)")
+        .doc(
+            "Hands the server's role over to one of its replicas, once that has all data.",
+            "[TO <target: host:string port:integer [FORCE]>] [ABORT] [TIMEOUT milliseconds]",
+        ),
     Command::new("psync", -3, Group::Server, psync)
         .flags(NO_ASYNC_LOADING | ADMIN | NO_MULTI | NO_SCRIPT)
         .since("2.8.0", "")
@@ -205,6 +212,34 @@ fn replicaof(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         Some(ReplicaOf { host: args.at(1).to_vec(), port })
     };
     ctx.next = Next::Replicate(ReplicationRequest::Follow(primary));
+    Ok(())
+}
+
+fn failover(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    if args.len() == 2 && args.is(1, "abort") {
+        ctx.next = Next::Replicate(ReplicationRequest::AbortFailover);
+        return Ok(());
+    }
+    let mut wish = FailoverWish { target: None, force: false, timeout_ms: None };
+    let mut at = 1;
+    while at < args.len() {
+        let values = args.len() - at - 1;
+        if args.is(at, "timeout") && values >= 1 && wish.timeout_ms.is_none() {
+            let too_small = ClientError::text("ERR FAILOVER timeout must be greater than 0");
+            let timeout_ms = u64::try_from(args.integer(at + 1)?).ok().filter(|&ms| ms > 0);
+            wish.timeout_ms = Some(timeout_ms.ok_or(too_small)?);
+            at += 2;
+        } else if args.is(at, "to") && values >= 2 && wish.target.is_none() {
+            wish.target = Some((args.at(at + 1).to_vec(), args.integer(at + 2)?));
+            at += 3;
+        } else if args.is(at, "force") && !wish.force {
+            wish.force = true;
+            at += 1;
+        } else {
+            return Err(ClientError::Syntax);
+        }
+    }
+    ctx.next = Next::Replicate(ReplicationRequest::Failover(wish));
     Ok(())
 }
 

@@ -85,23 +85,25 @@ impl Executor {
         row: &Command,
         args: Args<'_>,
     ) -> bool {
-        let Some(pause) = self.server.pause else { return false };
         let flags = self.flags_with_queue(handle, row, args);
-        if !pause.all && flags & (flag::WRITE | flag::MAY_REPLICATE) == 0 {
-            return false;
+        let holds = self.server.pauses.hold_all() || flags & (flag::WRITE | flag::MAY_REPLICATE) != 0;
+        if holds {
+            self.hold(handle, id, args);
         }
+        holds
+    }
+
+    /// Makes a command wait for the end of a pause.
+    pub(super) fn hold(&mut self, handle: ClientHandle, id: CommandId, args: Args<'_>) {
         let request =
             BlockRequest { on: BlockedOn::Pause, timeout_us: None, timeout_reply: TimeoutReply::Null };
         self.block(handle, id, args, request);
-        true
     }
 
-    /// Ends the pause when its time has come, or when CLIENT UNPAUSE has; runs what it held back.
-    pub fn end_pause_if_due(&mut self) {
-        if self.server.pause.is_some_and(|pause| pause.until_us <= self.server.now.monotonic_us) {
-            self.server.pause = None;
-        }
-        if self.server.pause.is_some() {
+    /// Ends pauses whose time has come, and runs what is not held back any more.
+    pub fn end_pauses_if_due(&mut self) {
+        self.server.pauses.end_those_due(self.server.now.monotonic_us);
+        if !self.server.pauses.take_eased() {
             return;
         }
         for handle in self.server.blocked.paused() {

@@ -38,8 +38,11 @@ impl Executor {
         if let Some(deadline_us) = self.server.blocked.next_deadline_us() {
             next_us = next_us.min(deadline_us);
         }
-        if let Some(pause) = self.server.pause {
-            next_us = next_us.min(pause.until_us);
+        if let Some(end_us) = self.server.pauses.next_end_us() {
+            next_us = next_us.min(end_us);
+        }
+        if let Some(deadline_us) = self.replication.failover_deadline_us() {
+            next_us = next_us.min(deadline_us);
         }
         if let Some(search_us) = self.cron.next_short_search_us {
             next_us = next_us.min(search_us);
@@ -75,7 +78,8 @@ impl Executor {
         }
         self.serve_acknowledged();
         self.time_out_blocked();
-        self.end_pause_if_due();
+        self.go_on_with_failover();
+        self.end_pauses_if_due();
         if self.ends {
             return;
         }
@@ -132,7 +136,7 @@ impl Executor {
     fn expire_some(&mut self, budget_us: u64) {
         self.cron.next_short_search_us = None;
         // Neither a paused server nor one that data is brought into removes keys on its own account.
-        if self.server.pause.is_some() || self.leaves_expiry_to_source() {
+        if self.server.pauses.are_any() || self.leaves_expiry_to_source() {
             return;
         }
         let started_us = self.clock.monotonic_us();

@@ -175,8 +175,15 @@ impl Executor {
         self.authentication(handle, row)?;
         let id = id.map_or_else(|| self.server.registry.find(args), Ok)?;
         let row = self.server.registry.row(id);
-        self.refusal(handle, row, args)?;
-        if self.server.pause.is_some() && self.hold_back(handle, id, row, args) {
+        if let Err(error) = self.refusal(handle, row, args) {
+            if error.is_redirect() && self.is_handing_over() {
+                // The replica would send the client back here until it is the primary.
+                self.hold(handle, id, args);
+                return Ok(Admitted::Paused);
+            }
+            return Err(error);
+        }
+        if self.server.pauses.are_any() && self.hold_back(handle, id, row, args) {
             return Ok(Admitted::Paused);
         }
         if self.server.clients[handle].transaction.is_some() && !runs_inside_multi(row) {
@@ -241,7 +248,7 @@ impl Executor {
         // What a write finds expired is removed, and propagated as a removal: who repeats the write does not expire
         // anything itself.
         self.db.keep_expired_keys =
-            (self.server.pause.is_some() || left_to_source) && !command.is(flag::WRITE);
+            (self.server.pauses.are_any() || left_to_source) && !command.is(flag::WRITE);
         self.db.show_expired_keys =
             origin.replayed || left_to_source && (client.import_source || client.is_primary);
         self.db.begin(client.db_index, self.server.now.unix_ms());

@@ -40,7 +40,7 @@ impl Executor {
         let within_limit = self.is_within_limit();
         // A paused server changes no data, on its own account least of all; a replica has that which its primary has.
         let leaves_it =
-            self.server.pause.is_some() || self.is_replica() && self.server.config.replica_ignore_maxmemory;
+            self.server.pauses.are_any() || self.is_replica() && self.server.config.replica_ignore_maxmemory;
         let room = if within_limit || leaves_it { Room::Enough } else { self.evict_in_tick() };
         self.evicting = room == Room::Soon;
         if !within_limit {

@@ -9,6 +9,7 @@
 //!    which is closed when it is further behind than `client-output-buffer-limit` allows.
 //! 3. There are no replicas without a backlog.
 
+mod failover;
 mod full_sync;
 mod handshake;
 pub mod history;
@@ -24,6 +25,7 @@ mod transfer;
 use super::Executor;
 use crate::observe::replication::BacklogFigures;
 use crate::session::ClientHandle;
+use failover::Failover;
 use full_sync::Transfer;
 use history::{History, ID_LEN};
 use indexmap::IndexMap;
@@ -50,6 +52,8 @@ pub(crate) struct Replication {
     /// What others are shown of replicas is not true any more.
     has_changed: bool,
     transfer: Option<Transfer>,
+    /// This server's role is being handed over.
+    failover: Option<Failover>,
     next_transfer: u64,
     /// The offset of the snapshot that was begun last for replicas.
     snapshot_offset: u64,
@@ -75,6 +79,7 @@ impl Replication {
             replicas: IndexMap::new(),
             has_changed: false,
             transfer: None,
+            failover: None,
             next_transfer: 0,
             snapshot_offset: 0,
             has_sync_file: false,

@@ -18,6 +18,27 @@ pub struct Replication {
     pub replicas: Vec<ReplicaFigures>,
     /// To this server's own primary; `None`: it has none.
     pub link: Option<LinkFigures>,
+    pub failover: FailoverState,
+}
+
+/// How far this server is in handing its role over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FailoverState {
+    #[default]
+    None,
+    WaitsForSync,
+    HandsOver,
+}
+
+impl FailoverState {
+    /// As INFO shows it.
+    pub fn name(self) -> &'static str {
+        match self {
+            FailoverState::None => "no-failover",
+            FailoverState::WaitsForSync => "waiting-for-sync",
+            FailoverState::HandsOver => "failover-in-progress",
+        }
+    }
 }
 
 /// Another server that is sent the stream, or will be.

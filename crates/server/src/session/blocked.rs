@@ -14,7 +14,7 @@ pub enum BlockedOn {
     /// That so many replicas have the client's last change (WAIT), or have it on disk (WAITAOF); and, if `local`, that the
     /// append-only file is on disk up to there.
     Acknowledgement { local: bool, replicas: i64, on_disk: bool },
-    /// The end of CLIENT PAUSE: the command then runs.
+    /// The end of a pause: the command then runs.
     Pause,
     /// The end of what DEBUG LOADAOF has begun.
     Loading,

@@ -3,7 +3,7 @@
 use super::Filter;
 use crate::command::{Args, Context, Outcome};
 use crate::error::ClientError;
-use crate::server::Pause;
+use crate::server::pause::{Pause, PausePurpose};
 use crate::session::ClientId;
 
 /// The conditions of CLIENT LIST.
@@ -59,18 +59,14 @@ pub fn pause(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return Err(ClientError::TimeoutOutOfRange);
     }
     let until_us = now.monotonic_us.saturating_add(timeout_ms.saturating_mul(1000));
-    // The longer and the stricter of two pauses holds.
-    let current = ctx.server.pause.filter(|pause| pause.until_us > now.monotonic_us);
-    ctx.server.pause = Some(Pause {
-        until_us: current.map_or(until_us, |pause| pause.until_us.max(until_us)),
-        all: all || current.is_some_and(|pause| pause.all),
-    });
+    let pause = Pause { until_us, all };
+    ctx.server.pauses.begin(PausePurpose::ClientCommand, pause, now.monotonic_us);
     ctx.reply.ok();
     Ok(())
 }
 
 pub fn unpause(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    ctx.server.pause = None;
+    ctx.server.pauses.end(PausePurpose::ClientCommand);
     ctx.reply.ok();
     Ok(())
 }

@@ -30,12 +30,9 @@ pub(super) fn clients(sources: &mut Sources<'_>, lines: &mut Lines) {
     lines.field("total_watched_keys", server.watch.keys());
     lines.field("total_blocking_keys", server.blocked.keys());
     lines.field("total_blocking_keys_on_nokey", server.blocked.keys_wanted_gone());
-    let (reason, actions, left_ms) = match server.pause {
+    let (reason, actions, left_ms) = match server.pauses.shown(server.now) {
         None => ("none", "none", 0),
-        Some(pause) => {
-            let left_us = pause.until_us.saturating_sub(server.now.monotonic_us);
-            ("client_pause", if pause.all { "all" } else { "write" }, left_us / 1000)
-        }
+        Some((reason, all, left_ms)) => (reason, if all { "all" } else { "write" }, left_ms),
     };
     lines.field("paused_reason", reason);
     lines.field("paused_actions", actions);
@@ -309,7 +306,7 @@ pub(super) fn replication(sources: &mut Sources<'_>, lines: &mut Lines) {
         );
     }
     lines.field("replicas_waiting_psync", 0);
-    lines.field("master_failover_state", "no-failover");
+    lines.field("master_failover_state", figures.failover.name());
     let (second_id, first_other) = match &figures.second_id {
         Some((id, first_other)) => (id.clone(), *first_other as i64),
         None => ("0".repeat(40), -1),

@@ -148,7 +148,7 @@ impl Executor {
     }
 
     /// The question from where on the stream can be had.
-    fn psync(&self) -> Vec<Vec<u8>> {
+    fn psync(&mut self) -> Vec<Vec<u8>> {
         let continues = self.link.as_ref().is_some_and(|link| link.continues);
         let (id, next) = if continues {
             let history = &self.replication.history;
@@ -159,10 +159,26 @@ impl Executor {
             log::info!("Partial resynchronization not possible (no cached primary)");
             ("?".to_owned(), "-1".to_owned())
         };
-        vec![b"PSYNC".to_vec(), id.into_bytes(), next.into_bytes()]
+        let mut words = vec![b"PSYNC".to_vec(), id.into_bytes(), next.into_bytes()];
+        if self.is_handing_over() {
+            self.note_failover_request();
+            words.push(b"FAILOVER".to_vec());
+        }
+        words
     }
 
     fn hear_psync(&mut self, handle: ClientHandle, line: &[u8]) {
+        let is_handing_over = self.is_handing_over();
+        if is_handing_over && !line.starts_with(b"+CONTINUE") && !line.starts_with(b"+FULLRESYNC") {
+            return self.hear_failover_refused(handle, line);
+        }
+        self.follow_answer(handle, line);
+        if is_handing_over {
+            self.complete_failover();
+        }
+    }
+
+    fn follow_answer(&mut self, handle: ClientHandle, line: &[u8]) {
         if let Some(rest) = line.strip_prefix(b"+FULLRESYNC") {
             let origin = origin_of(rest);
             match &origin {

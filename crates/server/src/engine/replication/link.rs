@@ -31,6 +31,8 @@ use wire::reply::ReplyBuffer;
 
 /// Between two looks at what is due.
 const PERIOD_US: u64 = 1_000_000;
+/// The same while there is no primary because this server is handing its role over.
+const FAILOVER_PERIOD_US: u64 = 100_000;
 /// Before a primary whose stream cannot be applied is asked for all of its data once more.
 const DESERTED_US: u64 = 5_000_000;
 
@@ -165,6 +167,9 @@ impl Executor {
         primary: Option<ReplicaOf>,
         reply: &mut ReplyBuffer,
     ) -> Result<Next, ClientError> {
+        if self.replication.failover.is_some() {
+            return Err(ClientError::text("ERR REPLICAOF not allowed while failing over."));
+        }
         let Some(primary) = primary else {
             if self.is_replica() {
                 self.follow_nobody();
@@ -189,15 +194,18 @@ impl Executor {
         let shown = format!("{}:{}", String::from_utf8_lossy(&primary.host), primary.port);
         // What the transaction at hand has done before is part of this server's own history.
         self.feed_unit();
+        let was_primary = !self.is_replica();
         self.follow(primary);
+        if was_primary {
+            self.end_waiting_of_all();
+        }
         log::info!("REPLICAOF {shown} enabled (user request)");
         reply.ok();
         Ok(Next::Reply)
     }
 
-    /// Follows another primary from now on.
+    /// Follows another primary from now on; clients go on waiting.
     pub(super) fn follow(&mut self, primary: ReplicaOf) {
-        let was_primary = self.link.is_none();
         let continues = match &self.link {
             Some(link) => link.continues,
             None => {
@@ -211,16 +219,13 @@ impl Executor {
         self.drop_link();
         let db_index = self.link.as_ref().map_or(0, |link| link.db_index);
         self.server.config.replicaof = Some(primary);
-        if was_primary {
-            self.end_waiting_of_all();
-        }
         self.reconfigured();
         self.link = Some(Link { db_index, ..Link::new(continues) });
         self.connect_to_primary();
     }
 
     /// Clients that wait for keys, or for replicas, would wait for what this server does not do any more.
-    fn end_waiting_of_all(&mut self) {
+    pub(super) fn end_waiting_of_all(&mut self) {
         let Some(primary) = self.server.config.replicaof.clone() else { return };
         let is_waiting = |client: &&Client| {
             client.blocked.as_ref().is_some_and(|blocked| blocked.on != BlockedOn::Pause)
@@ -281,12 +286,12 @@ impl Executor {
         if !self.is_replica() {
             return;
         }
-        let now_us = self.server.now.monotonic_us;
+        let (now_us, period_us) = (self.server.now.monotonic_us, self.link_period_us());
         let link = self.link.get_or_insert_with(|| Link::new(false));
         if now_us < link.next_us {
             return;
         }
-        link.next_us = now_us + PERIOD_US;
+        link.next_us = now_us + period_us;
         let (silent_us, is_due) = (now_us - link.heard_us, now_us >= link.retry_us);
         let timed_out = silent_us > u64::from(self.server.config.repl_timeout_seconds) * 1_000_000;
         match &link.stage {
@@ -309,6 +314,10 @@ impl Executor {
             _ => {}
         }
         self.note_link();
+    }
+
+    fn link_period_us(&self) -> u64 {
+        if self.replication.failover.is_some() { FAILOVER_PERIOD_US } else { PERIOD_US }
     }
 
     fn reconnect(&mut self) {
@@ -425,13 +434,14 @@ impl Executor {
 
     /// The link is to be made again.
     pub(super) fn note_lost_link(&mut self) {
-        let (now_s, now_us) = (self.now_s(), self.server.now.monotonic_us);
+        let next_us = self.server.now.monotonic_us + self.link_period_us();
+        let now_s = self.now_s();
         self.abandon_stream_load();
         let Some(link) = &mut self.link else { return };
         if let Stage::Transfer(transfer) = std::mem::replace(&mut link.stage, Stage::Connect) {
             transfer.abandon(&self.disk.world);
         }
-        link.next_us = now_us + PERIOD_US;
+        link.next_us = next_us;
         link.down_since_s.get_or_insert(now_s);
         self.note_link();
     }

@@ -78,6 +78,8 @@ impl Executor {
             ReplicationRequest::Acknowledged { stream, on_disk, is_heard } => {
                 self.take_acknowledgement(handle, stream, on_disk, is_heard);
             }
+            ReplicationRequest::Failover(wanted) => return self.begin_failover(wanted, reply),
+            ReplicationRequest::AbortFailover => return self.abort_failover_on_request(reply),
         }
         Ok(Next::NoReply)
     }
@@ -96,8 +98,10 @@ impl Executor {
         let profile = client.replica.get_or_insert_default();
         let is_filtered = profile.without_data || profile.without_functions;
         let can_be_filtered = profile.finds_end_mark;
-        if let Some(point) = from.as_ref().filter(|point| point.takes_over) {
-            self.take_over_for(&point.id)?;
+        if let Some(point) = from.as_ref().filter(|point| point.takes_over)
+            && self.replication.failover.is_none()
+        {
+            self.take_over_for(handle, &point.id)?;
         }
         self.may_serve_replicas()?;
         if has_output {
@@ -127,8 +131,8 @@ impl Executor {
     }
 
     /// The primary of this replica hands its role over, and is to be its replica.
-    fn take_over_for(&mut self, id: &[u8]) -> Result<(), ClientError> {
-        log::warn!("Failover request received for replid {}.", String::from_utf8_lossy(id));
+    fn take_over_for(&mut self, handle: ClientHandle, id: &[u8]) -> Result<(), ClientError> {
+        log::info!("Failover request received for replid {}.", String::from_utf8_lossy(id));
         if !self.is_replica() {
             return Err(ClientError::text("ERR PSYNC FAILOVER can't be sent to a master."));
         }
@@ -136,11 +140,18 @@ impl Executor {
             return Err(ClientError::text("ERR PSYNC FAILOVER replid must match my replid."));
         }
         self.follow_nobody();
+        let client = &self.server.clients[handle];
+        let (id, address) = (client.id, &client.connection.address);
+        log::info!("PRIMARY MODE enabled (failover request from 'id={id} addr={address}')");
         Ok(())
     }
 
-    /// A replica whose own primary it cannot reach has nothing to hand on.
+    /// A replica whose own primary it cannot reach has nothing to hand on, and whoever is handing its role over is about
+    /// to be one.
     fn may_serve_replicas(&self) -> Result<(), ClientError> {
+        if self.replication.failover.is_some() {
+            return Err(ClientError::text("NOMASTERLINK Can't SYNC while failing over"));
+        }
         match self.server.config.replicaof {
             None => Ok(()),
             Some(_) if self.is_linked() => Ok(()),
@@ -229,7 +240,7 @@ impl Executor {
         }
     }
 
-    fn replica_address(&self, handle: ClientHandle) -> (String, i64) {
+    pub(super) fn replica_address(&self, handle: ClientHandle) -> (String, i64) {
         let client = &self.server.clients[handle];
         let profile = client.replica.as_deref();
         let own = || {
@@ -282,11 +293,12 @@ impl Executor {
 
     /// Has replicas tell how far they are, once for all who have begun to wait since the last time.
     pub(in crate::engine) fn ask_for_acknowledgements(&mut self) {
-        if std::mem::take(&mut self.server.replicas.acknowledgements_wanted)
-            && self.feeds_stream()
-            && !self.replication.replicas.is_empty()
-        {
-            self.append_to_stream(GETACK);
+        // While writes are held back the stream stays as it is: somebody may wait for replicas to have all of it.
+        if self.server.replicas.acknowledgements_wanted && !self.server.pauses.are_any() {
+            self.server.replicas.acknowledgements_wanted = false;
+            if self.feeds_stream() && !self.replication.replicas.is_empty() {
+                self.append_to_stream(GETACK);
+            }
         }
         self.note_replicas();
     }
@@ -368,6 +380,7 @@ impl Executor {
         if now_us >= self.replication.pinged_us + period_us
             && self.feeds_stream()
             && !self.replication.replicas.is_empty()
+            && !self.has_failover_deadline()
         {
             self.replication.pinged_us = now_us;
             self.append_to_stream(PING);

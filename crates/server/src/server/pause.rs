@@ -1,0 +1,162 @@
+//! Commands that are held back for a while: by CLIENT PAUSE, while the process waits to end, while the server hands its
+//! role over. Each has its own end, and all that any of them holds back waits.
+
+use crate::clock::Reading;
+
+/// What commands are held back for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PausePurpose {
+    ClientCommand,
+    Shutdown,
+    Failover,
+}
+
+impl PausePurpose {
+    const ALL: [PausePurpose; 3] =
+        [PausePurpose::ClientCommand, PausePurpose::Shutdown, PausePurpose::Failover];
+
+    /// As INFO shows it.
+    fn name(self) -> &'static str {
+        match self {
+            PausePurpose::ClientCommand => "client_pause",
+            PausePurpose::Shutdown => "shutdown_in_progress",
+            PausePurpose::Failover => "failover_in_progress",
+        }
+    }
+}
+
+/// Which commands wait, and until when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// On the monotonic clock; [`Pause::WITHOUT_END`]: until it is ended.
+    pub until_us: u64,
+    /// All commands, or only those that may write.
+    pub all: bool,
+}
+
+impl Pause {
+    pub const WITHOUT_END: u64 = u64::MAX;
+
+    /// Of those that may write, until it is ended.
+    pub const OF_WRITES: Pause = Pause { until_us: Pause::WITHOUT_END, all: false };
+}
+
+/// What is held back now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pauses {
+    by_purpose: [Option<Pause>; PausePurpose::ALL.len()],
+    /// There is one: asked at each command.
+    are_any: bool,
+    /// Less is held back than before, and nobody has looked at who waits since.
+    have_eased: bool,
+}
+
+impl Pauses {
+    #[inline]
+    pub fn are_any(&self) -> bool {
+        self.are_any
+    }
+
+    /// Whether commands wait that do not write, too.
+    pub fn hold_all(&self) -> bool {
+        self.in_force().any(|(_, pause)| pause.all)
+    }
+
+    fn in_force(&self) -> impl Iterator<Item = (PausePurpose, Pause)> + '_ {
+        let pauses = PausePurpose::ALL.into_iter().zip(self.by_purpose);
+        pauses.filter_map(|(purpose, pause)| Some((purpose, pause?)))
+    }
+
+    /// Of two pauses for the same purpose, the longer and the stricter holds.
+    pub fn begin(&mut self, purpose: PausePurpose, pause: Pause, now_us: u64) {
+        self.end_those_due(now_us);
+        let place = &mut self.by_purpose[purpose as usize];
+        *place = Some(place.map_or(pause, |current| Pause {
+            until_us: current.until_us.max(pause.until_us),
+            all: current.all || pause.all,
+        }));
+        self.are_any = true;
+    }
+
+    pub fn end(&mut self, purpose: PausePurpose) {
+        self.change(|by_purpose| by_purpose[purpose as usize] = None);
+    }
+
+    /// Ends those whose time has come.
+    pub fn end_those_due(&mut self, now_us: u64) {
+        if self.next_end_us().is_some_and(|end_us| end_us <= now_us) {
+            let is_due = |pause: &mut Pause| pause.until_us <= now_us;
+            self.change(|by_purpose| {
+                for pause in by_purpose {
+                    pause.take_if(is_due);
+                }
+            });
+        }
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut [Option<Pause>; PausePurpose::ALL.len()])) {
+        let before = (self.are_any, self.hold_all());
+        change(&mut self.by_purpose);
+        self.are_any = self.by_purpose.iter().any(Option::is_some);
+        self.have_eased |= (self.are_any, self.hold_all()) != before;
+    }
+
+    /// When the next one ends.
+    pub fn next_end_us(&self) -> Option<u64> {
+        self.in_force().map(|(_, pause)| pause.until_us).min()
+    }
+
+    /// Whether some of those who wait may go on since this was asked last.
+    pub fn take_eased(&mut self) -> bool {
+        std::mem::take(&mut self.have_eased)
+    }
+
+    /// For INFO: what for (of several, for what lasts longest), whether all commands wait, and milliseconds to the end.
+    pub fn shown(&self, now: Reading) -> Option<(&'static str, bool, i64)> {
+        let all = self.hold_all();
+        let (purpose, pause) =
+            self.in_force().filter(|(_, pause)| pause.all == all).max_by_key(|(_, pause)| pause.until_us)?;
+        let left_ms = match pause.until_us {
+            Pause::WITHOUT_END => i64::MAX - now.unix_ms(),
+            until_us => (until_us.saturating_sub(now.monotonic_us) / 1000) as i64,
+        };
+        Some((purpose.name(), all, left_ms))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_pause_holds_back_another_s_end_does_not_let_go() {
+        let mut pauses = Pauses::default();
+        pauses.begin(PausePurpose::ClientCommand, Pause { until_us: 100, all: true }, 0);
+        pauses.begin(PausePurpose::Failover, Pause::OF_WRITES, 0);
+        assert!(pauses.are_any() && pauses.hold_all());
+        assert_eq!(pauses.next_end_us(), Some(100));
+        pauses.end_those_due(99);
+        assert!(!pauses.take_eased());
+        pauses.end_those_due(100);
+        assert!(pauses.take_eased(), "reads may go on");
+        assert!(pauses.are_any() && !pauses.hold_all());
+        pauses.end(PausePurpose::Shutdown);
+        assert!(!pauses.take_eased(), "there was none");
+        pauses.begin(PausePurpose::Shutdown, Pause::OF_WRITES, 100);
+        pauses.end(PausePurpose::Failover);
+        assert!(pauses.are_any() && !pauses.take_eased());
+        pauses.end(PausePurpose::Shutdown);
+        assert!(!pauses.are_any() && pauses.take_eased());
+    }
+
+    #[test]
+    fn of_two_pauses_the_longer_and_the_stricter_holds() {
+        let mut pauses = Pauses::default();
+        pauses.begin(PausePurpose::ClientCommand, Pause { until_us: 200, all: false }, 0);
+        pauses.begin(PausePurpose::ClientCommand, Pause { until_us: 100, all: true }, 0);
+        assert_eq!((pauses.next_end_us(), pauses.hold_all()), (Some(200), true));
+        // One that is over is none.
+        pauses.begin(PausePurpose::ClientCommand, Pause { until_us: 300, all: false }, 200);
+        assert_eq!((pauses.next_end_us(), pauses.hold_all()), (Some(300), false));
+    }
+}
