@@ -115,7 +115,7 @@ class Chain:
         self.known = {name.decode() for name in set.intersection(*known)}
         families = [node.family() for node in self.nodes]
         if ("redis", (7, 4)) in families:
-            # It keeps where a hash's key was: moved while no field has a time, the next that expires is told of another key.
+            # Of a field that expires it may tell another key, a string's, once hashes have had other names.
             self.known -= {"rename", "renamenx", "move", "copy"}
         downgrades = any(child[0] == "redis" and parent[0] != "redis" for parent, child in zip(families, families[1:]))
         # Such a replica gets snapshots of a version that has no place for a field's expiry.
