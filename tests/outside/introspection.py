@@ -18,8 +18,6 @@ import tempfile
 import time
 
 # What docs/differences.md names.
-NOT_HERE = {"failover"}
-
 NOT_HERE_SUBCOMMANDS = {f"{container}|{word}" for container, words in {
     "acl": "dryrun genpass load log save",
     "module": "load loadex unload",
@@ -145,7 +143,7 @@ def compare_info(to, ours, theirs):
 
 
 def is_known_absence(name):
-    return name in NOT_HERE or name in NOT_HERE_SUBCOMMANDS or name in OURS_ALONE
+    return name in NOT_HERE_SUBCOMMANDS or name in OURS_ALONE
 
 
 
