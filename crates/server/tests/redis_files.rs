@@ -1,5 +1,6 @@
 //! Files and payloads of Redis 7.4 to 8.8, which no Valkey reads. Those in `tests/redis_files` were written by the servers
-//! that they are named after, most with the same data in them; what no server at hand writes is put together here.
+//! that they are named after, most with the same data in them; what no server at hand writes, all that 8.8 brought among
+//! it, is put together here.
 //!
 //! ```text
 //! WARMLINE_TEST_SCALE=40 cargo test -p warmline-server --test redis_files            a long run
@@ -355,6 +356,34 @@ fn with_metadata(flags: u8) -> Vec<u8> {
     })
 }
 
+/// What DUMP of the key of [`with_metadata`] answers.
+fn payload_with_metadata(flags: u8) -> Vec<u8> {
+    let file = with_metadata(flags);
+    // Behind the signature stands what modules keep and the type; before the value a payload has no key.
+    let end = file.len() - 9;
+    let key = end - b"\x03key\x05value".len();
+    let mut payload = [&file[9..key], &file[key + 4..end], &13_u16.to_le_bytes()].concat();
+    payload.extend(wire::crc64::extend(0, &payload).to_le_bytes());
+    payload
+}
+
+#[test]
+fn metadata_in_payloads_is_left_out_only_if_it_may_be() {
+    let server = Process::start(&[]);
+    let mut client = server.connect();
+    let mut restore = |flags| {
+        client.send(&[b"RESTORE", b"key", b"0", &payload_with_metadata(flags), b"REPLACE"]);
+        process::shown(&client.receive().unwrap())
+    };
+    assert_eq!(restore(1), "OK");
+    let told = restore(0);
+    assert!(
+        told.starts_with("ERR Unsupported foreign data type: 243: ") && told.contains("'AAAC'"),
+        "{told}"
+    );
+    assert_eq!(client.ask("GET key"), "value");
+}
+
 #[test]
 fn metadata_of_modules_is_left_out_only_if_it_may_be() {
     assert_eq!(load(&with_metadata(1), true).unwrap().database(0).len(), 1);
@@ -403,11 +432,15 @@ fn lengths_and_times_that_cannot_be_are_errors() {
         writer.length(0).unwrap();
         field(writer, b"a");
     }));
-    // Two elements to a field, a text in place of an expiry, one below zero.
-    for list in
-        [&b"\x0b\0\0\0\x02\0\x81a\x02\x01\x01\xff"[..], b"\x0e\0\0\0\x03\0\x81a\x02\x01\x01\x81x\x02\xff"]
+    // The field `a` with the value 1; then nothing, a text, and -1 where the expiry is to be, and one that is.
+    for (rest, is_refused) in
+        [(&b""[..], true), (b"\x81x\x02", true), (b"\xdf\xff\x02", true), (b"\x05\x01", false)]
     {
-        assert!(hash(kind::REDIS_HASH_LISTPACK_PRE_GA, &|writer| writer.string(list).unwrap()));
+        let elements = if rest.is_empty() { 2 } else { 3 };
+        let len = 12 + rest.len() as u8;
+        let list = [&[len, 0, 0, 0, elements, 0][..], b"\x81a\x02\x01\x01", rest, b"\xff"].concat();
+        let refused = hash(kind::REDIS_HASH_LISTPACK_PRE_GA, &|writer| writer.string(&list).unwrap());
+        assert_eq!(refused, is_refused, "{rest:?}");
     }
 }
 
@@ -444,9 +477,10 @@ fn check(path: &Path) -> Output {
     let checker = std::env::temp_dir().join(format!("warmline-check-rdb-{}", std::process::id()));
     let named = checker.join("warmline-check-rdb");
     fs::create_dir_all(&checker).unwrap();
-    let _ = fs::remove_file(&named);
     std::os::unix::fs::symlink(process::program(), &named).unwrap();
-    Command::new(named).arg(path).output().unwrap()
+    let output = Command::new(named).arg(path).output();
+    fs::remove_dir_all(&checker).unwrap();
+    output.unwrap()
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub const VERSION: u16 = 80;
 /// Versions that Redis has given, or can give, its own meaning.
 pub const FOREIGN_VERSIONS: RangeInclusive<u16> = 12..=79;
 
-/// Those of them whose format is known: Redis 7.4 to 8.8.
+/// Those of them whose format is known: Redis 7.4 to 8.8, the last from its description alone.
 pub const REDIS_VERSIONS: RangeInclusive<u16> = 12..=14;
 
 /// Types from here, and opcodes up to [`OWN_OPCODE_MAX`], mean something else in Redis than in Valkey.
@@ -78,6 +78,8 @@ impl Origin {
             Magic::Valkey => Origin::Valkey,
             _ if FOREIGN_VERSIONS.contains(&version) => Origin::Redis,
             Magic::Redis => Origin::Common,
+            // Nothing tells who wrote a payload of an older version: types that came later are taken as Valkey's, as
+            // Valkey does.
             Magic::Absent => Origin::Valkey,
         }
     }

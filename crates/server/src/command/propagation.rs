@@ -88,18 +88,27 @@ pub fn field_value(args: Args<'_>, db: &mut Db) {
 
 /// RESTORE with its time to live as a point in time.
 pub fn restored(args: Args<'_>, db: &mut Db) {
+    restored_from(args, None, db);
+}
+
+/// As [`restored`], with another payload than it came with.
+pub fn restored_from(args: Args<'_>, payload: Option<&[u8]>, db: &mut Db) {
     let key = args.at(1);
     if !db.holds(db.selected(), key) {
         return db.propagate_as(&[b"DEL", key]);
     }
     let is_absolute = args.from(4).iter().any(|word| word.eq_ignore_ascii_case(b"ABSTTL"));
-    if let Some(at_ms) = db.stored_expiry_ms(key).filter(|_| !is_absolute) {
-        let at_ms = i64_text(at_ms);
-        let mut arguments: Vec<&[u8]> = args.iter().collect();
-        arguments[2] = &at_ms;
-        arguments.push(b"ABSTTL");
-        db.propagate_as(&arguments);
+    let at_ms = db.stored_expiry_ms(key).filter(|_| !is_absolute).map(i64_text);
+    if at_ms.is_none() && payload.is_none() {
+        return;
     }
+    let mut arguments: Vec<&[u8]> = args.iter().collect();
+    if let Some(at_ms) = &at_ms {
+        arguments[2] = at_ms;
+        arguments.push(b"ABSTTL");
+    }
+    arguments[3] = payload.unwrap_or(arguments[3]);
+    db.propagate_as(&arguments);
 }
 
 /// The arguments with EX, PX or EXAT, which may stand from `first` on and before FIELDS, as PXAT.

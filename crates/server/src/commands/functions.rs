@@ -153,7 +153,7 @@ fn restore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let restored = ctx.server.scripts.restore_libraries(&codes, policy);
     restored.map_err(|text| ClientError::formatted(format!("ERR {text}")))?;
     ctx.db.change_log.add_dirty(1);
-    if Origin::of(Magic::Absent, version) == Origin::Redis {
+    if Origin::of(Magic::Absent, version) == Origin::Redis && ctx.db.change_log.is_recording() {
         // Others who keep a copy may not take such a payload.
         let payload = libraries_payload(codes.iter().map(Vec::as_slice), ctx.server.config.rdbcompression);
         let mut arguments: Vec<&[u8]> = args.iter().collect();

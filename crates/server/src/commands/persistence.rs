@@ -10,7 +10,7 @@ use crate::error::ClientError;
 use crate::persist::rdb::save::dump_payload;
 use crate::server::PersistRequest;
 use wire::rdb::read::split_payload;
-use wire::rdb::{Magic, OWN_TYPE_MIN, Origin, ReadError, Reader, accepts_version};
+use wire::rdb::{Magic, OWN_TYPE_MIN, Origin, ReadError, Reader, accepts_version, module, opcode};
 
 const RESTORE_COMPLEXITY: &str = "O(1) to create the new key and additional O(N*M) to reconstruct the serialized value, where N is the number of objects composing the value and M their average size";
 const RESTORE_SYNTAX: &str = "key ttl:integer serialized-value [REPLACE@3.0.0] [ABSTTL@5.0.0] [IDLETIME seconds@5.0.0] [FREQ \
@@ -129,17 +129,25 @@ impl<'a> Restore<'a> {
             return Err(WRONG);
         }
         let mut reader = Reader::small(content, content.len());
-        let written = reader.byte().map_err(|_| BAD)?;
+        let mut written = reader.byte().map_err(|_| BAD)?;
         let origin = Origin::of(Magic::Absent, version);
-        let foreign = |what: &str| {
+        let foreign = |written: u8, what: &str| {
             ClientError::formatted(format!("ERR Unsupported foreign data type: {written}{what}"))
         };
+        if origin == Origin::Redis && written == opcode::KEY_METADATA {
+            if let Some(class) = module::skip_key_metadata(&mut reader).map_err(|_| BAD)? {
+                return Err(foreign(written, &format!(": {}", module::no_place_for(&class))));
+            }
+            written = reader.byte().map_err(|_| BAD)?;
+        }
         let is_foreign = origin == Origin::Redis && written >= OWN_TYPE_MIN;
-        let Some(kind) = origin.kind(written) else { return Err(if is_foreign { foreign("") } else { BAD }) };
+        let Some(kind) = origin.kind(written) else {
+            return Err(if is_foreign { foreign(written, "") } else { BAD });
+        };
         match ctx.db.read_value(&mut reader, kind, None) {
             Ok(ReadValue::Empty | ReadValue::AllExpired) => Err(BAD),
             Ok(value) => Ok((value, origin)),
-            Err(ReadError::Unsupported(what)) if is_foreign => Err(foreign(&format!(": {what}"))),
+            Err(ReadError::Unsupported(what)) if is_foreign => Err(foreign(written, &format!(": {what}"))),
             Err(error) => {
                 log::debug!("RESTORE: {error}");
                 Err(BAD)
@@ -190,26 +198,22 @@ fn restore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     ctx.db.event(EventClasses::NEW, "new", restore.key);
     ctx.db.changed(EventClasses::GENERIC, "restore", restore.key);
     if origin == Origin::Redis {
-        propagate_in_own_format(ctx, args, expiry_ms);
+        propagate_in_own_format(ctx, args);
     }
     ctx.reply.ok();
     Ok(())
 }
 
 /// What came from Redis goes on as a payload of ours: others who keep a copy may take no other.
-fn propagate_in_own_format(ctx: &mut Context<'_>, args: Args<'_>, expiry_ms: Option<i64>) {
+fn propagate_in_own_format(ctx: &mut Context<'_>, args: Args<'_>) {
     if !ctx.db.change_log.is_recording() {
         return;
     }
     let compresses = ctx.server.config.rdbcompression;
-    let Some(payload) = ctx.db.inspect(args.at(1)).map(|value| dump_payload(&value, compresses)) else {
-        return;
-    };
-    let at_ms = wire::number::i64_text(expiry_ms.unwrap_or(0));
-    let mut arguments: Vec<&[u8]> = args.iter().collect();
-    (arguments[2], arguments[3]) = (&at_ms, &payload);
-    arguments.push(b"ABSTTL");
-    ctx.db.propagate_as(&arguments);
+    let payload = ctx.db.inspect(args.at(1)).map(|value| dump_payload(&value, compresses));
+    if let Some(payload) = payload {
+        propagation::restored_from(args, Some(&payload), ctx.db);
+    }
 }
 
 fn save(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {

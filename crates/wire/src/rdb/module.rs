@@ -58,6 +58,11 @@ pub fn skip_key_metadata<R: Read>(reader: &mut Reader<R>) -> Result<Option<Strin
     Ok(needed)
 }
 
+/// Why a key with metadata of a class that may not be left out has no place here.
+pub fn no_place_for(class: &str) -> String {
+    format!("it has metadata of a module ('{class}'), which there is none for here")
+}
+
 fn skip_elements<R: Read>(reader: &mut Reader<R>) -> Result<(), ReadError> {
     loop {
         match reader.length()? {

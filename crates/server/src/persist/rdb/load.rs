@@ -152,7 +152,7 @@ pub struct Loader<R> {
     stream_offset: Option<u64>,
 }
 
-/// Forty digits.
+/// Forty digits or letters: whoever wrote the file drew the id as it likes.
 fn is_history_id(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
@@ -339,8 +339,7 @@ impl<R: Read> Loader<R> {
         let kind = self.origin.kind(written).ok_or_else(|| self.no_type(written))?;
         let Some(class) = needed else { return Ok(kind) };
         let key = self.reader.string()?.to_vec();
-        let what = format!("it has metadata of a module ('{class}'), which there is none for here");
-        Err(Reason::Unsupported { key, kind, what })
+        Err(Reason::Unsupported { key, kind, what: module::no_place_for(&class) })
     }
 
     fn no_type(&self, written: u8) -> Reason {
