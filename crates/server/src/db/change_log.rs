@@ -53,6 +53,8 @@ pub struct ChangeLog {
     changes: Vec<Change>,
     /// Somebody keeps a copy of the data by doing what was done here.
     recording: bool,
+    /// Replicas are among them: the engine says so.
+    pub feeds_replicas: bool,
     /// What the command, transaction or script at hand has done so far, for those who keep a copy.
     unit: EncodedCommands,
     /// So many of them are of commands that have ended.
@@ -193,7 +195,7 @@ impl ChangeLog {
         db_index: usize,
         arguments: impl ExactSizeIterator<Item = &'a [u8]>,
     ) {
-        if self.recording {
+        if self.recording && self.feeds_replicas {
             self.replaced = true;
             self.unit.push(db_index, false, &[], arguments);
             self.unit.restrict(self.unit.len() - 1, Receivers::REPLICAS);
@@ -262,5 +264,21 @@ impl ChangeLog {
     pub fn take(&mut self) -> Vec<Change> {
         self.audit.check_recorded();
         if self.changes.is_empty() { Vec::new() } else { std::mem::take(&mut self.changes) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_for_replicas_alone_is_encoded_only_for_them() {
+        let mut log = ChangeLog::default();
+        for feeds_replicas in [false, true] {
+            log.feeds_replicas = feeds_replicas;
+            log.begin(false, true);
+            log.propagate_to_replicas(0, [&b"PUBLISH"[..], b"channel", b"message"].into_iter());
+            assert_eq!(log.unit().is_empty(), !feeds_replicas);
+        }
     }
 }

@@ -266,7 +266,7 @@ impl Executor {
             return Err(refused(format!("wrong number of arguments for '{}' command", row.name)));
         }
         match (row.name, &mut loading.transaction) {
-            // One within another is an error, of which nobody hears: what stands before it is part of the whole.
+            // The server that wrote it answered an error, and the transaction went on.
             ("multi", Some(_)) => {}
             ("multi", None) => loading.transaction = Some((Vec::new(), loading.valid_up_to)),
             ("exec", open) => {

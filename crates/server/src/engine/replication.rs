@@ -224,8 +224,9 @@ impl Executor {
         self.note_stream();
     }
 
-    /// Copies what others show of the stream.
+    /// Copies what others show of the stream, and whether it is fed.
     pub(super) fn note_stream(&mut self) {
+        self.db.change_log.feeds_replicas = self.feeds_stream();
         let replication = &self.replication;
         let figures = &mut self.server.observed.replication;
         let history = &replication.history;

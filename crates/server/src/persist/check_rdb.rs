@@ -159,7 +159,7 @@ fn run(path: &Path, wanted: &ReportOptions) -> Option<u64> {
 fn caution(version: u16) -> &'static str {
     match version {
         version if REDIS_VERSIONS.contains(&version) => {
-            ", but loading requires config 'rdb-version-check relaxed' in Valkey, which refuses fields that expire and newer streams all the same"
+            "! \\o/ Valkey loads it only with config 'rdb-version-check relaxed', and without fields that expire and newer streams in it."
         }
         version if version > VERSION || FOREIGN_VERSIONS.contains(&version) => {
             ", but loading requires config 'rdb-version-check relaxed'"

@@ -11,7 +11,7 @@ use crate::sys::world::{Simulation, World};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,8 +26,20 @@ pub enum Purpose {
     Sync,
 }
 
-/// Where what a child writes for this process comes out.
-pub type Output = File;
+/// The end of a pipe that a child writes to for this process. Reading does not block.
+pub struct ChildPipe(File);
+
+impl Read for ChildPipe {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl AsFd for ChildPipe {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
 
 pub struct Child {
     pub process: i32,
@@ -35,8 +47,8 @@ pub struct Child {
     /// What it writes before it is renamed; removed if the child fails.
     pub temporary: PathBuf,
     pub fork_duration: Duration,
-    /// What a child that writes for this process has written; the reader takes it. Reading does not block.
-    pub output: Option<Output>,
+    /// What a child that writes for this process has written; the reader takes it.
+    pub output: Option<ChildPipe>,
     world: World,
     /// None in a simulation.
     reports: Option<File>,
@@ -110,7 +122,7 @@ impl Child {
             Child::fork(world, Purpose::Sync, Some(File::from(writer)), no_file, |reporter, _, output| {
                 output.is_some_and(|output| work(reporter, output))
             })?;
-        child.output = Some(File::from(reader));
+        child.output = Some(ChildPipe(File::from(reader)));
         Ok(child)
     }
 

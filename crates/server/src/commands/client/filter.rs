@@ -234,7 +234,7 @@ fn has_flags(client: &Client, criteria: &[u8]) -> bool {
     let flags = line::flags(client);
     criteria.iter().all(|&letter| match letter {
         // A monitor is a replica of sorts.
-        b'S' => client.is_monitor || client.is_replica,
+        b'S' if client.is_monitor => true,
         _ => flags.as_bytes().contains(&letter),
     })
 }

@@ -40,11 +40,12 @@ impl ValueType for Set {
             Encoding::Packed(set) => prefetch_object(&**set),
             Encoding::Mixed(set) => prefetch_object(&**set),
         }
-        let is_whole = matches!(
-            self.encoding,
-            Encoding::Compact(_) | Encoding::Integers { set: IntegerSet::Small(_), .. }
-        );
-        !is_whole
+        match &self.encoding {
+            Encoding::Compact(_) | Encoding::Integers { set: IntegerSet::Small(_), .. } => false,
+            Encoding::Integers { set: IntegerSet::Large(_), .. }
+            | Encoding::Packed(_)
+            | Encoding::Mixed(_) => true,
+        }
     }
 
     /// Members are found by their hashes, or as integers in steps.

@@ -13,7 +13,7 @@
 use super::super::Executor;
 use super::super::saving::Target;
 use super::primary::{Stage, no_id};
-use crate::persist::child::{Child, Output, Purpose};
+use crate::persist::child::{Child, ChildPipe, Purpose};
 use crate::persist::rdb::save::VERSION_OF_7_2;
 use crate::session::ClientHandle;
 use crate::session::client::ReplicaProfile;
@@ -111,7 +111,7 @@ pub(crate) struct Transfer {
     /// What has been read and not been sent to all.
     pub log: SharedLog,
     /// `None` when all has been read.
-    pipe: Option<Output>,
+    pipe: Option<ChildPipe>,
     mark: String,
     /// The child has ended well.
     is_written: bool,
@@ -121,7 +121,7 @@ pub(crate) struct Transfer {
 }
 
 impl Transfer {
-    fn new(number: u64, pipe: Output, mark: String) -> Self {
+    fn new(number: u64, pipe: ChildPipe, mark: String) -> Self {
         let mut log = SharedLog::new(0);
         log.append(format!("$EOF:{mark}\r\n").as_bytes());
         let piece = vec![0; PIECE_BYTES];

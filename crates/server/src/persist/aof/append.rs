@@ -24,8 +24,6 @@ pub struct Appender {
     switching: bool,
 }
 
-/// Between two looks whether an fsync is done that has to be waited for.
-const SWITCH_POLL: std::time::Duration = std::time::Duration::from_millis(1);
 /// More is not kept of an empty buffer.
 const BUFFER_BYTES_KEPT: usize = 1 << 20;
 
@@ -177,14 +175,14 @@ impl Appender {
     /// Waits until the file before this one is on disk.
     pub fn finish_switching(&mut self) {
         while self.is_switching() {
-            std::thread::sleep(SWITCH_POLL);
+            self.fsyncer.let_work();
         }
     }
 
     /// Waits until no fsync in the background is under way.
     fn finish_syncing(&mut self) {
         while self.is_syncing() {
-            std::thread::sleep(SWITCH_POLL);
+            self.fsyncer.let_work();
         }
     }
 

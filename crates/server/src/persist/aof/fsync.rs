@@ -8,6 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
+
+/// Between two looks whether a file is on disk that has to be waited for.
+const PENDING_POLL: Duration = Duration::from_millis(1);
 
 /// What the thread has done.
 #[derive(Debug, Default)]
@@ -77,6 +81,13 @@ impl Fsyncer {
             }
         }
         self.progress.pending.load(Ordering::Acquire) > 0
+    }
+
+    /// Waits a little, so that what is pending gets on; in a simulation it does without that.
+    pub fn let_work(&self) {
+        if matches!(self.worker, Worker::Thread(_)) {
+            thread::sleep(PENDING_POLL);
+        }
     }
 
     pub fn synced(&self) -> u64 {
