@@ -204,7 +204,7 @@ impl Executor {
         client.connection.input_bytes_total += bytes as u64;
         client.last_interaction = self.server.now;
         if client.is_primary {
-            self.note_heard(handle);
+            self.note_heard(handle, bytes);
         }
     }
 

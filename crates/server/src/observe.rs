@@ -71,7 +71,12 @@ impl Observations {
         let statistics = &self.statistics;
         self.rates.commands.note(statistics.commands_processed, now_us, SECOND_US);
         self.rates.input_bytes.note(statistics.input_bytes, now_us, SECOND_US);
-        self.rates.output_bytes.note(statistics.output_bytes, now_us, SECOND_US);
+        let output_bytes = statistics.output_bytes + statistics.replication_output_bytes;
+        self.rates.output_bytes.note(output_bytes, now_us, SECOND_US);
+        let (input_bytes, output_bytes) =
+            (statistics.replication_input_bytes, statistics.replication_output_bytes);
+        self.rates.replication_input_bytes.note(input_bytes, now_us, SECOND_US);
+        self.rates.replication_output_bytes.note(output_bytes, now_us, SECOND_US);
         self.rates.loops.note(statistics.loops, now_us, SECOND_US);
         self.rates.loop_us.note(statistics.loop_us, statistics.loops, 1);
         self.memory.take_sample();

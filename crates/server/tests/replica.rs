@@ -309,6 +309,61 @@ fn lies() -> Vec<Vec<u8>> {
 }
 
 #[test]
+fn what_a_replica_shows_of_its_link_is_what_has_come() {
+    let primary = Primary::listen();
+    let replica = primary.replica(&[]);
+    let mut link = primary.accept();
+    let mut client = replica.connect();
+    assert_eq!(link.command(), ["PING"]);
+    // Before commands come from there nobody is shown who is at the other end.
+    assert!(client.ask("ROLE").contains(" handshake -1"));
+    assert!(!client.ask("CLIENT LIST").contains("flags=M"));
+    assert_eq!(client.ask("CLIENT KILL TYPE primary"), "0");
+    let shows = |client: &mut Client<TcpStream>, fields: &[(&str, &str)]| {
+        fields.iter().for_each(|(field, value)| assert_eq!(info(client, field), *value, "{field}"));
+    };
+    shows(
+        &mut client,
+        &[
+            ("connected_clients", "1"),
+            ("master_link_down_since_seconds", "-1"),
+            ("slave_repl_offset", "1"),
+            ("slave_read_repl_offset", "1"),
+            ("master_sync_in_progress", "0"),
+        ],
+    );
+    link.send("-NOAUTH\r\n");
+    while link.command()[0] != "PSYNC" {
+        link.send("+OK\r\n");
+    }
+    let body = snapshot(0, &[("a", "1")]);
+    let (first, rest) = body.split_at(20);
+    link.send(full_resync(100));
+    eventually("it syncs", || info(&mut client, "master_sync_in_progress") == "1");
+    shows(&mut client, &[("master_sync_total_bytes", "-1"), ("master_sync_left_bytes", "-1")]);
+    link.send([format!("${}\r\n", body.len()).as_bytes(), first].concat());
+    eventually("a part has come", || info(&mut client, "master_sync_read_bytes") == "20");
+    shows(&mut client, &[("master_sync_total_bytes", &body.len().to_string()), ("connected_clients", "1")]);
+    assert_eq!(info(&mut client, "master_sync_left_bytes"), rest.len().to_string());
+    let received: usize = info(&mut client, "total_net_repl_input_bytes").parse().unwrap();
+    assert!((100..300).contains(&received), "{received}");
+    link.send(rest);
+    link.expect_acknowledged(100);
+    link.send("*3\r\n$3\r\nSET");
+    eventually("a part of a command has come", || info(&mut client, "slave_read_repl_offset") == "111");
+    shows(&mut client, &[("slave_repl_offset", "100"), ("connected_clients", "2")]);
+    let line = client.ask("CLIENT LIST TYPE master");
+    for part in
+        [" flags=M ", " user=(superuser) ", &format!(" laddr={} ", link.0.stream.peer_addr().unwrap())]
+    {
+        assert!(line.contains(part), "{part} in {line}");
+    }
+    drop(link);
+    eventually("it is down", || info(&mut client, "master_link_status") == "down");
+    assert_ne!(info(&mut client, "master_link_down_since_seconds"), "-1");
+}
+
+#[test]
 fn lies_before_the_snapshot_leave_the_data_as_it_is() {
     let primary = Primary::listen();
     let (_replica, link, mut client) = linked(&primary, &["--repl-timeout", "5"]);

@@ -389,6 +389,35 @@ fn who_reads_too_slowly_is_closed_and_what_is_kept_for_it_is_bounded() {
     });
 }
 
+fn what_a_replica_has_yet_to_be_sent_is_shown() {
+    let limit = ["--client-output-buffer-limit", "replica 0 0 0", "--repl-backlog-size", "1mb"];
+    for kind in [DISK, PIPE] {
+        let (server, mut client) = start(&[kind, &limit].concat());
+        let mut replica = Replica::introduced(&server);
+        assert_eq!(info(&mut client, "rdb_last_bgsave_time_sec"), "-1");
+        replica.go_online();
+        assert_ne!(info(&mut client, "rdb_last_bgsave_time_sec"), "-1");
+        assert_eq!(info(&mut client, "connected_clients"), "1", "replicas are counted by themselves");
+        let large = "x".repeat(1 << 20);
+        for _ in 0..40 {
+            assert_eq!(client.ask(&format!("SET key {large}")), "OK");
+        }
+        let unsent = |client: &mut Client<TcpStream>| -> u64 {
+            let line = client.ask("CLIENT LIST TYPE replica");
+            let word = line.split(' ').find_map(|word| word.strip_prefix("omem=")).unwrap();
+            word.parse().unwrap()
+        };
+        eventually("much is unsent", || unsent(&mut client) > 10 << 20);
+        let of_replicas: u64 = info(&mut client, "mem_clients_slaves").parse().unwrap();
+        assert!(of_replicas > 10 << 20, "{of_replicas}");
+        assert_ne!(info(&mut client, "instantaneous_output_repl_kbps"), "0.00");
+        replica.0.exactly(40 << 20);
+        eventually("all is sent", || unsent(&mut client) == 0);
+        let sent: u64 = info(&mut client, "total_net_repl_output_bytes").parse().unwrap();
+        assert!((40 << 20..41 << 20).contains(&sent), "{sent}");
+    }
+}
+
 fn many_that_ask_and_vanish_leave_nothing() {
     let (server, mut client) = start(PIPE);
     for round in 0..400 {
@@ -431,6 +460,7 @@ tests_with_io_threads!(
     replicas_are_answered_nothing_and_told_what_is_wrong_before,
     what_a_replica_can_read_is_what_it_gets,
     who_reads_too_slowly_is_closed_and_what_is_kept_for_it_is_bounded,
+    what_a_replica_has_yet_to_be_sent_is_shown,
     many_that_ask_and_vanish_leave_nothing,
     a_waiting_replica_hears_of_its_primary_and_a_silent_one_is_dropped,
 );

@@ -252,10 +252,7 @@ impl Executor {
 
     pub(super) fn save_ended(&mut self, child: &Child, ended: Ended) {
         let duration_s = self.now_s() - self.disk.child_started_s;
-        let figures = &mut self.server.observed.persistence;
-        figures.save_started_s = None;
-        figures.last_background_save_duration_s = duration_s;
-        figures.last_save_copied_bytes = figures.child.copied_bytes_peak;
+        self.server.observed.persistence.note_background_save(duration_s);
         match ended {
             Ended::Exited(0) => {
                 log::info!("Background saving terminated with success");

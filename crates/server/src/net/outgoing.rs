@@ -50,6 +50,9 @@ impl EventLoop {
             self.executor.connecting_failed(handle, &error);
             return self.close(handle);
         }
+        if let Some(address) = connection.transport.local_address() {
+            self.executor.server.clients[handle].connection.local_address = address.to_string();
+        }
         connection.is_connecting = false;
         connection.watches_readable = true;
         connection.watches_writable = false;

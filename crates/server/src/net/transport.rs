@@ -63,6 +63,13 @@ impl Transport {
         }
     }
 
+    /// The address at this end.
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        match self {
+            Transport::Plain(socket) => socket2::SockRef::from(socket).local_addr().ok()?.as_socket(),
+        }
+    }
+
     /// What the socket has to be ready for, so that a connection gets what it `wants`: bytes to read, or room for its own.
     pub fn interest(&self, wants: Interest) -> Interest {
         match self {

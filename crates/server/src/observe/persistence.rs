@@ -115,6 +115,13 @@ impl Default for AofFigures {
 }
 
 impl Persistence {
+    /// A child that wrote all data, wherever to, has ended after so long.
+    pub fn note_background_save(&mut self, duration_s: i64) {
+        self.save_started_s = None;
+        self.last_background_save_duration_s = duration_s;
+        self.last_save_copied_bytes = self.child.copied_bytes_peak;
+    }
+
     pub fn new(now_s: i64) -> Self {
         Persistence {
             last_save_s: now_s,

@@ -35,6 +35,9 @@ pub struct Rates {
     pub commands: Rate,
     pub input_bytes: Rate,
     pub output_bytes: Rate,
+    /// Parts of these.
+    pub replication_input_bytes: Rate,
+    pub replication_output_bytes: Rate,
     pub loops: Rate,
     /// Microseconds in one turn of the loop.
     pub loop_us: Rate,

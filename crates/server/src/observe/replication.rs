@@ -122,9 +122,11 @@ impl LinkState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkFigures {
     pub state: LinkState,
+    /// What was applied of the primary's stream can be gone on with.
+    pub continues: bool,
     /// When something last came from the primary, on the monotonic clock.
     pub heard_us: u64,
-    /// Since when there is no connection, in seconds since 1970; `None`: there is one, or never was.
+    /// Since when the stream has not been followed, in seconds since 1970; `None`: it is, or never was.
     pub down_since_s: Option<i64>,
     pub transfer: Option<TransferFigures>,
 }
@@ -132,7 +134,7 @@ pub struct LinkFigures {
 /// A snapshot that is coming in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransferFigures {
-    /// `None`: the primary does not know.
+    /// 0: the primary does not know; `None`: it has not said.
     pub total_bytes: Option<u64>,
     pub read_bytes: u64,
 }

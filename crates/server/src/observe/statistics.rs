@@ -84,6 +84,8 @@ pub struct Statistics {
     /// Replicas that went on from where they were, and those that could not.
     pub partial_syncs: u64,
     pub partial_syncs_refused: u64,
+    /// Of the input, what has come from the primary.
+    pub replication_input_bytes: u64,
     /// Sent to replicas beside replies.
     pub replication_output_bytes: u64,
 }

@@ -204,6 +204,8 @@ pub struct ReplicaProfile {
     pub without_functions: bool,
     /// It came with SYNC: it acknowledges nothing, and is told neither id nor offset.
     pub came_with_sync: bool,
+    /// Of the stream, what it has yet to be sent; noted about once a second.
+    pub unsent_stream_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -249,6 +251,8 @@ pub struct Client {
     pub replica: Option<Box<ReplicaProfile>>,
     /// The other end of this server's link to its primary.
     pub is_primary: bool,
+    /// That, and no commands come from there yet: nobody is shown it.
+    pub is_linking: bool,
     pub no_evict: bool,
     pub no_touch: bool,
     /// Would be content with a replica's data (READONLY).
@@ -309,6 +313,7 @@ impl Client {
             is_replica: false,
             replica: None,
             is_primary: false,
+            is_linking: false,
             no_evict: false,
             no_touch: false,
             reads_replicas: false,
@@ -350,6 +355,13 @@ impl Client {
     /// What is unsent of its output.
     pub fn unsent(&self) -> Unsent {
         self.unsent_of(self.output.len())
+    }
+
+    /// What of the stream a replica has yet to be sent: limits of its own are about that.
+    pub fn unsent_stream(&self) -> Unsent {
+        let bytes = self.replica.as_ref().map_or(0, |replica| replica.unsent_stream_bytes as usize);
+        let chunks = bytes.div_ceil(CHUNK_ROOM_BYTES);
+        Unsent { buffered_bytes: 0, chunks, chunk_bytes: chunks * CHUNK_COUNTED_BYTES }
     }
 
     /// As [`Self::unsent`], for output that has been taken out to be written to.

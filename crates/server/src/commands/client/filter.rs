@@ -113,7 +113,8 @@ impl<'a> Filter<'a> {
     /// if it did not say.
     pub fn matching<'c>(&self, ctx: &'c Context<'_>, skip_me: bool) -> impl Iterator<Item = &'c Client> {
         let skipped = self.skip_me.unwrap_or(skip_me).then_some(ctx.client);
-        let clients = ctx.server.clients.by_age().filter(move |client| Some(client.handle) != skipped);
+        let clients = ctx.server.clients.by_age().filter(|client| !client.is_linking);
+        let clients = clients.filter(move |client| Some(client.handle) != skipped);
         clients.filter(|client| self.criteria.iter().all(|w| w.condition.holds(ctx, client) != w.negated))
     }
 }

@@ -45,7 +45,7 @@ pub fn write(text: &mut String, ctx: &Context<'_>, client: &Client, args: Args<'
     };
     let queued = client.transaction.as_ref().map_or(-1, |transaction| transaction.queued.len() as i64);
     let queued_bytes = client.transaction.as_ref().map_or(0, |transaction| transaction.argument_bytes);
-    let unsent = client.unsent();
+    let (unsent, of_stream) = (client.unsent(), client.unsent_stream());
     let events = match (connection.watches_readable, connection.watches_writable) {
         (true, true) => "rw",
         (true, false) => "r",
@@ -84,9 +84,9 @@ pub fn write(text: &mut String, ctx: &Context<'_>, client: &Client, args: Args<'
         client.reply_buffer.bytes,
         client.reply_buffer.peak_bytes,
         unsent.buffered_bytes,
-        unsent.chunks,
-        unsent.chunk_bytes,
-        client.memory_bytes(),
+        unsent.chunks + of_stream.chunks,
+        unsent.chunk_bytes + of_stream.chunk_bytes,
+        client.memory_bytes() + of_stream.chunk_bytes,
         shown(&client.user),
         if client.protocol() == Protocol::Resp3 { 3 } else { 2 },
     );

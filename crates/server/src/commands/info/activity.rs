@@ -10,14 +10,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) fn clients(sources: &mut Sources<'_>, lines: &mut Lines) {
     let server = &*sources.server;
     let (mut input_max, mut output_max) = (0, 0);
-    let (mut pubsub, mut watching) = (0, 0);
+    let (mut connected, mut pubsub, mut watching) = (0, 0, 0);
     for client in server.clients.iter() {
+        connected += u32::from(!client.is_replica && !client.is_linking);
         input_max = input_max.max(client.connection.input_bytes() + client.connection.input_free_bytes());
         output_max = output_max.max(client.output.len() + client.connection.output_under_way());
         pubsub += u32::from(!client.subscriptions.is_empty());
         watching += u32::from(!client.watched.is_empty());
     }
-    lines.field("connected_clients", server.clients.len());
+    lines.field("connected_clients", connected);
     lines.field("cluster_connections", 0);
     lines.field("maxclients", server.config.maxclients);
     lines.field("client_recent_max_input_buffer", input_max);
@@ -149,15 +150,15 @@ fn traffic(sources: &Sources<'_>, lines: &mut Lines) {
         ("instantaneous_ops_per_sec", rates.commands.mean()),
         ("total_net_input_bytes", statistics.input_bytes),
         ("total_net_output_bytes", statistics.output_bytes + statistics.replication_output_bytes),
-        ("total_net_repl_input_bytes", 0),
+        ("total_net_repl_input_bytes", statistics.replication_input_bytes),
         ("total_net_repl_output_bytes", statistics.replication_output_bytes),
         ("total_net_cluster_slot_import_bytes", 0),
         ("total_net_cluster_slot_export_bytes", 0),
     ]);
     lines.field("instantaneous_input_kbps", kilobytes(rates.input_bytes.mean()));
     lines.field("instantaneous_output_kbps", kilobytes(rates.output_bytes.mean()));
-    lines.field("instantaneous_input_repl_kbps", "0.00");
-    lines.field("instantaneous_output_repl_kbps", "0.00");
+    lines.field("instantaneous_input_repl_kbps", kilobytes(rates.replication_input_bytes.mean()));
+    lines.field("instantaneous_output_repl_kbps", kilobytes(rates.replication_output_bytes.mean()));
     lines.fields(&[
         ("rejected_connections", statistics.connections_rejected),
         ("sync_full", statistics.full_syncs),
@@ -260,17 +261,24 @@ fn link(server: &Server, lines: &mut Lines) {
     lines.field("master_link_status", if is_up { "up" } else { "down" });
     lines.field("master_last_io_seconds_ago", if is_up { heard_s } else { -1 });
     lines.field("master_sync_in_progress", i32::from(state == LinkState::Sync));
-    lines.field("slave_read_repl_offset", server.observed.replication.offset);
-    lines.field("slave_repl_offset", server.observed.replication.offset);
+    // Who knows nothing of a stream would begin with its first byte.
+    let applied =
+        if figures.is_some_and(|link| link.continues) { server.observed.replication.offset } else { 1 };
+    let primary_client = server.clients.iter().find(|client| client.is_primary && !client.is_linking);
+    let unapplied = primary_client.map_or(0, |client| client.connection.input_bytes() as u64);
+    lines.field("slave_read_repl_offset", applied + unapplied);
+    lines.field("slave_repl_offset", applied);
+    // Of syncs over two connections.
     lines.field("replicas_repl_buffer_size", 0);
     lines.field("replicas_repl_buffer_peak", 0);
     if state == LinkState::Sync {
         let transfer = figures.and_then(|link| link.transfer);
-        let (total, read) = transfer.map_or((0, 0), |t| (t.total_bytes.unwrap_or(0), t.read_bytes));
+        let total = transfer.and_then(|transfer| transfer.total_bytes).map_or(-1, |bytes| bytes as i64);
+        let read = transfer.map_or(0, |transfer| transfer.read_bytes as i64);
         let percent = if total > 0 { 100.0 * read as f64 / total as f64 } else { 0.0 };
         lines.field("master_sync_total_bytes", total);
         lines.field("master_sync_read_bytes", read);
-        lines.field("master_sync_left_bytes", total as i64 - read as i64);
+        lines.field("master_sync_left_bytes", total - read);
         lines.field("master_sync_perc", format!("{percent:.2}"));
         lines.field("master_sync_last_io_seconds_ago", heard_s);
     }

@@ -362,7 +362,8 @@ impl Executor {
 
     /// The child that wrote into a pipe has ended.
     pub(in crate::engine) fn transfer_ended(&mut self, ended: Ended) {
-        self.server.observed.persistence.save_started_s = None;
+        let duration_s = self.now_s() - self.disk.child_started_s;
+        self.server.observed.persistence.note_background_save(duration_s);
         match ended {
             Ended::Exited(0) => log::info!("Background RDB transfer terminated with success"),
             Ended::Exited(_) => log::warn!("Background RDB transfer error"),

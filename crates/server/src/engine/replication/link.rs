@@ -21,7 +21,7 @@ use super::transfer::{Origin as SnapshotOrigin, Transfer};
 use crate::command::{Next, Origin, flag};
 use crate::config::ReplicaOf;
 use crate::error::{ClientError, on_the_wire};
-use crate::observe::replication::{LinkFigures, LinkState};
+use crate::observe::replication::{LinkFigures, LinkState, TransferFigures};
 use crate::persist::rdb::PlaceInStream;
 use crate::server::{ProcessRequest, Target};
 use crate::session::client::ConnectionFigures;
@@ -35,6 +35,8 @@ const PERIOD_US: u64 = 1_000_000;
 const FAILOVER_PERIOD_US: u64 = 100_000;
 /// Before a primary whose stream cannot be applied is asked for all of its data once more.
 const DESERTED_US: u64 = 5_000_000;
+/// What clients are shown in place of a user's name: the primary may do anything.
+const PRIMARY_USER: &[u8] = b"(superuser)";
 
 /// How far the link has come.
 pub(super) enum Stage {
@@ -46,6 +48,7 @@ pub(super) enum Stage {
     /// What was received is being loaded. `origin` is `None` if the primary has not told; then nothing can be gone on with.
     Loading {
         origin: Option<SnapshotOrigin>,
+        received: TransferFigures,
     },
     Connected,
 }
@@ -220,7 +223,8 @@ impl Executor {
         let db_index = self.link.as_ref().map_or(0, |link| link.db_index);
         self.server.config.replicaof = Some(primary);
         self.reconfigured();
-        self.link = Some(Link { db_index, ..Link::new(continues) });
+        let down_since_s = self.link.as_ref().and_then(|link| link.down_since_s);
+        self.link = Some(Link { db_index, down_since_s, ..Link::new(continues) });
         self.connect_to_primary();
     }
 
@@ -343,6 +347,8 @@ impl Executor {
             .clients
             .add(|id, handle| Client::new(id, handle, ConnectionFigures::default(), now, true));
         self.server.clients[client].is_primary = true;
+        self.server.clients[client].is_linking = true;
+        self.server.clients[client].user = PRIMARY_USER.to_vec();
         // Nothing that it sends may wait: what follows would wait with it.
         self.server.clients[client].deny_blocking = true;
         (link.stage, link.client, link.heard_us) = (Stage::Connecting, Some(client), now.monotonic_us);
@@ -368,9 +374,10 @@ impl Executor {
         }
     }
 
-    /// The primary has sent something, if only a part of a command.
+    /// The primary has sent so many bytes, if only a part of a command.
     #[cold]
-    pub(crate) fn note_heard(&mut self, handle: ClientHandle) {
+    pub(crate) fn note_heard(&mut self, handle: ClientHandle, bytes: usize) {
+        self.server.observed.statistics.replication_input_bytes += bytes as u64;
         if let Some(link) = self.link.as_mut().filter(|link| link.is_of(handle)) {
             link.heard_us = self.server.now.monotonic_us;
         }
@@ -409,6 +416,9 @@ impl Executor {
             }
             taken += more;
         }
+        if taken > 0 {
+            self.note_link();
+        }
         taken
     }
 
@@ -438,11 +448,12 @@ impl Executor {
         let now_s = self.now_s();
         self.abandon_stream_load();
         let Some(link) = &mut self.link else { return };
-        if let Stage::Transfer(transfer) = std::mem::replace(&mut link.stage, Stage::Connect) {
-            transfer.abandon(&self.disk.world);
+        match std::mem::replace(&mut link.stage, Stage::Connect) {
+            Stage::Transfer(transfer) => transfer.abandon(&self.disk.world),
+            Stage::Connected => link.down_since_s = Some(now_s),
+            _ => {}
         }
         link.next_us = next_us;
-        link.down_since_s.get_or_insert(now_s);
         self.note_link();
     }
 
@@ -471,6 +482,7 @@ impl Executor {
         if let Some(link) = &mut self.link {
             link.continues = false;
         }
+        self.note_link();
     }
 
     /// What the primary has sent is of no use, and the data here as good as it was: the connection is made again after a
@@ -487,10 +499,12 @@ impl Executor {
         self.server.observed.replication.link = self.link.as_ref().map(|link| {
             let transfer = match &link.stage {
                 Stage::Transfer(transfer) => Some(transfer.figures()),
+                Stage::Loading { received, .. } => Some(*received),
                 _ => None,
             };
             LinkFigures {
                 state: link.state(),
+                continues: link.continues,
                 heard_us: link.heard_us,
                 down_since_s: link.down_since_s,
                 transfer,

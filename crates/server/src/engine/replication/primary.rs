@@ -500,6 +500,12 @@ impl Executor {
             ReplicaFigures { address, port, state, acknowledged, heard_us: replica.heard_us }
         });
         self.server.observed.replication.replicas = figures.collect();
+        let end = self.replication.history.offset();
+        for (&handle, replica) in &self.replication.replicas {
+            if let Some(profile) = &mut self.server.clients[handle].replica {
+                profile.unsent_stream_bytes = replica.position.map_or(0, |position| end - position);
+            }
+        }
         self.note_stream();
     }
 }

@@ -56,11 +56,12 @@ impl SnapshotFrame {
         matches!(self.extent, Extent::Mark(_))
     }
 
-    /// `None`: the primary has not said.
+    /// 0: the primary does not know; `None`: it has not said.
     pub fn total_bytes(&self) -> Option<u64> {
         match self.extent {
+            Extent::Unknown => None,
             Extent::Bytes(bytes) => Some(bytes),
-            Extent::Unknown | Extent::Mark(_) => None,
+            Extent::Mark(_) => Some(0),
         }
     }
 

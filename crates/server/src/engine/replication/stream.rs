@@ -71,7 +71,8 @@ impl Executor {
             link.log_points = LogPoints::default();
             link.heard_us = self.server.now.monotonic_us;
         }
-        self.server.clients[handle].transaction = None;
+        let client = &mut self.server.clients[handle];
+        (client.transaction, client.is_linking) = (None, false);
         self.acknowledge();
         self.note_link();
         self.note_stream();

@@ -188,7 +188,7 @@ impl Executor {
         if let Some(link) = &mut self.link
             && let Stage::Transfer(transfer) = &mut link.stage
         {
-            link.stage = Stage::Loading { origin: transfer.origin.take() };
+            link.stage = Stage::Loading { origin: transfer.origin.take(), received: transfer.figures() };
         }
         if keeps_data {
             log::info!("PRIMARY <-> REPLICA sync: Swapping active DB with loaded DB");

@@ -129,7 +129,7 @@ impl Executor {
         if !transfer.is_whole || transfer.is_to_databases() {
             return;
         }
-        let loading = Stage::Loading { origin: transfer.origin.take() };
+        let loading = Stage::Loading { origin: transfer.origin.take(), received: transfer.figures() };
         let Stage::Transfer(transfer) = std::mem::replace(&mut link.stage, loading) else { return };
         let Destination::File(file) = transfer.destination else { return };
         let (source, total_bytes) = match self.open_received(&file) {
@@ -260,7 +260,9 @@ impl Executor {
     pub(super) fn sync_ended(&mut self) {
         let db_index = self.disk.loaded_stream_db.take().unwrap_or(0);
         let Some(link) = &mut self.link else { return };
-        let Stage::Loading { origin } = std::mem::replace(&mut link.stage, Stage::Connected) else { return };
+        let Stage::Loading { origin, .. } = std::mem::replace(&mut link.stage, Stage::Connected) else {
+            return;
+        };
         let (client, databases) = (link.client, self.db.database_count());
         link.continues = origin.is_some();
         link.db_index = if db_index < databases { db_index } else { 0 };
