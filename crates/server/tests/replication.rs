@@ -304,6 +304,31 @@ fn a_sync_that_everybody_leaves_is_given_up() {
     }
 }
 
+fn what_a_child_wrote_is_sent_wherever_the_options_point_by_then() {
+    let options =
+        ["--rdb-key-save-delay", "500", "--rdb-del-sync-files", "yes", "--enable-debug-command", "yes"];
+    let (server, mut client) = start(&[DISK, &options, &["--enable-protected-configs", "yes"]].concat());
+    client.ask("DEBUG POPULATE 2000 key 10");
+    let other = server.directory.join("other");
+    std::fs::create_dir_all(&other).unwrap();
+    for (option, value, decoy) in
+        [("dbfilename", "other.rdb", "other.rdb"), ("dir", other.to_str().unwrap(), "other/other.rdb")]
+    {
+        let decoy = server.directory.join(decoy);
+        std::fs::write(&decoy, "no snapshot of anything").unwrap();
+        let mut replica = Replica::introduced(&server);
+        assert!(replica.ask("PSYNC ? -1").starts_with("+FULLRESYNC"));
+        assert_eq!(client.ask(&format!("CONFIG SET {option} {value}")), "OK");
+        let rdb = replica.snapshot();
+        assert!(rdb.starts_with(b"VALKEY080") && contains(&rdb, "key:1999"), "{option}");
+        let names = || std::fs::read_dir(&server.directory).unwrap().flatten().map(|entry| entry.file_name());
+        let kept = if option == "dir" { "other" } else { "other.rdb" };
+        eventually("only the decoy is left", || names().all(|name| name == kept || name == "other"));
+        assert_eq!(std::fs::read(&decoy).unwrap(), b"no snapshot of anything");
+        let _ = std::fs::remove_file(&decoy);
+    }
+}
+
 fn replicas_are_answered_nothing_and_told_what_is_wrong_before() {
     let (server, mut client) = start(DISK);
     let mut replica = Replica::introduced(&server);
@@ -457,6 +482,7 @@ tests_with_io_threads!(
     waiting_for_replicas_ends_with_what_they_really_have,
     several_replicas_are_fed_by_one_child_and_one_that_stalls_or_goes_holds_up_nobody,
     a_sync_that_everybody_leaves_is_given_up,
+    what_a_child_wrote_is_sent_wherever_the_options_point_by_then,
     replicas_are_answered_nothing_and_told_what_is_wrong_before,
     what_a_replica_can_read_is_what_it_gets,
     who_reads_too_slowly_is_closed_and_what_is_kept_for_it_is_bounded,

@@ -31,6 +31,7 @@ use history::{History, ID_LEN};
 use indexmap::IndexMap;
 use primary::Replica;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use structures::random::Random;
 use structures::shared_log::{BLOCK_BYTES, SharedLog};
 use wire::aof::write_command;
@@ -57,8 +58,8 @@ pub(crate) struct Replication {
     next_transfer: u64,
     /// The offset of the snapshot that was begun last for replicas.
     snapshot_offset: u64,
-    /// The file of the data was written for replicas, and is to be removed.
-    has_sync_file: bool,
+    /// A file that was written for replicas alone, and is to be removed.
+    sync_file: Option<PathBuf>,
     /// On the monotonic clock, as all times here.
     without_replicas_since_us: u64,
     next_cron_us: u64,
@@ -82,7 +83,7 @@ impl Replication {
             failover: None,
             next_transfer: 0,
             snapshot_offset: 0,
-            has_sync_file: false,
+            sync_file: None,
             without_replicas_since_us: 0,
             next_cron_us: 0,
             pinged_us: 0,

@@ -42,11 +42,20 @@ pub(crate) struct Saving {
     scheduled: bool,
     /// Changes when the background save under way began.
     dirty_before: u64,
+    /// Where the last one that began writes to, whatever the options say by now.
+    pub(super) target: PathBuf,
 }
 
 impl Default for Saving {
     fn default() -> Self {
-        Saving { last_us: 0, tried_us: None, is_well: true, scheduled: false, dirty_before: 0 }
+        Saving {
+            last_us: 0,
+            tried_us: None,
+            is_well: true,
+            scheduled: false,
+            dirty_before: 0,
+            target: PathBuf::new(),
+        }
     }
 }
 
@@ -226,6 +235,7 @@ impl Executor {
         self.disk.saving.dirty_before = self.db.change_log.dirty;
         self.disk.saving.tried_us = Some(self.server.now.monotonic_us);
         let target = self.rdb_path();
+        self.disk.saving.target = self.disk.world.absolute(&target);
         let incremental = self.server.config.rdb_save_incremental_fsync;
         let (db, world) = (&self.db, &self.disk.world);
         let started = Child::start(world, Purpose::Snapshot, temporary_path, |reporter, temporary| {

@@ -144,7 +144,7 @@ impl Child {
             Side::Parent { child: process } => Ok(Child {
                 process,
                 purpose,
-                temporary: temporary(process as u32),
+                temporary: world.absolute(&temporary(process as u32)),
                 fork_duration: started.elapsed(),
                 output: None,
                 world: world.clone(),

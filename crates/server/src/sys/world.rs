@@ -110,6 +110,15 @@ impl World {
         }
     }
 
+    /// The path from wherever the working directory will be.
+    pub fn absolute(&self, path: &Path) -> PathBuf {
+        match self {
+            World::Machine => std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
+            // Its working directory stays.
+            World::Simulated(_) => path.to_owned(),
+        }
+    }
+
     /// All bytes of a file.
     pub fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();

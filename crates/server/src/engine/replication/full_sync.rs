@@ -56,6 +56,16 @@ impl Format {
     fn fits_file(self) -> bool {
         self.version == VERSION && !self.without_data && !self.without_functions
     }
+
+    /// The way of a snapshot of it to replicas of which all find its end, or not all do; `None`: there is none.
+    fn target(self, all_find_end: bool, is_diskless: bool) -> Option<Target> {
+        match (self.fits_file(), all_find_end) {
+            (true, true) if is_diskless => Some(Target::Pipe),
+            (true, _) => Some(Target::File),
+            (false, true) => Some(Target::Pipe),
+            (false, false) => None,
+        }
+    }
 }
 
 /// A file on its way to a replica.
@@ -282,7 +292,10 @@ impl Executor {
         });
         let group: Vec<ClientHandle> = waiting.map(|(&handle, _)| handle).collect();
         let all_find_end = group.iter().all(|&handle| self.profile(handle).finds_end_mark);
-        let piped = all_find_end && (self.server.config.repl_diskless_sync || !format.fits_file());
+        let Some(target) = format.target(all_find_end, self.server.config.repl_diskless_sync) else {
+            return self.refuse_waiting();
+        };
+        let piped = target == Target::Pipe;
         log::info!(
             "Starting BGSAVE for SYNC with target: {} using: normal sync",
             if piped { "replicas sockets" } else { "disk" }
@@ -293,7 +306,6 @@ impl Executor {
         if format.without_functions {
             snapshot.libraries.clear();
         }
-        let target = if piped { Target::Pipe } else { Target::File };
         if !self.start_snapshot(target, snapshot) {
             return self.refuse_waiting();
         }
@@ -307,7 +319,9 @@ impl Executor {
         let offset = self.replication.history.offset();
         self.replication.snapshot_offset = offset;
         self.replication.forget_selected();
-        self.replication.has_sync_file |= !piped && self.server.config.rdb_del_sync_files;
+        if !piped && self.server.config.rdb_del_sync_files {
+            self.replication.sync_file = Some(self.disk.saving.target.clone());
+        }
         for handle in group {
             let stage =
                 if piped { Stage::Pipe { position: 0, progress_us: now_us } } else { Stage::Snapshot };
@@ -344,7 +358,7 @@ impl Executor {
                 self.server.close_asap(handle);
                 continue;
             }
-            match FileTransfer::new(&self.disk.world, &self.rdb_path()) {
+            match FileTransfer::new(&self.disk.world, &self.disk.saving.target) {
                 Ok(transfer) => {
                     if let Some(replica) = self.replication.replicas.get_mut(&handle) {
                         replica.stage = Stage::File(Box::new(transfer));
@@ -490,15 +504,16 @@ impl Executor {
     /// A file that was written for replicas alone goes when they have got it, if that is wanted.
     pub(super) fn remove_sync_file_if_wanted(&mut self) {
         let config = &self.server.config;
-        self.replication.has_sync_file &= config.rdb_del_sync_files;
+        if !config.rdb_del_sync_files {
+            self.replication.sync_file = None;
+        }
         let is_needed = config.appendonly
             || !config.save.is_empty()
             || self.replication.replicas.values().any(|replica| !replica.is_online());
-        if !self.replication.has_sync_file || is_needed {
+        if is_needed {
             return;
         }
-        self.replication.has_sync_file = false;
-        let path = self.rdb_path();
+        let Some(path) = self.replication.sync_file.take() else { return };
         if self.disk.world.exists(&path) {
             log::info!("Removing the RDB file used to feed replicas in a persistence-less instance");
             if let Err(error) = self.disk.world.remove_in_background(vec![path]) {
@@ -523,5 +538,18 @@ mod tests {
         assert_eq!(version_for(false, 0), VERSION, "a file serves others too");
         assert!(Format::of(&profile(false, 0)).fits_file());
         assert!(!Format::of(&profile(true, 0)).fits_file());
+    }
+
+    #[test]
+    fn what_may_not_stand_in_a_file_goes_only_to_those_who_find_its_end() {
+        let whole = Format { version: VERSION, without_data: false, without_functions: false };
+        let partial = Format { without_data: true, ..whole };
+        for is_diskless in [false, true] {
+            assert_eq!(whole.target(false, is_diskless), Some(Target::File));
+            assert_eq!(partial.target(true, is_diskless), Some(Target::Pipe));
+            assert_eq!(partial.target(false, is_diskless), None);
+        }
+        assert_eq!(whole.target(true, true), Some(Target::Pipe));
+        assert_eq!(whole.target(true, false), Some(Target::File));
     }
 }

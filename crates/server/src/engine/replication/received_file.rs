@@ -23,7 +23,7 @@ fn temporary_path(process: u32) -> PathBuf {
 
 impl ReceivedFile {
     pub fn create(world: &World) -> Result<Self, FileError> {
-        let path = temporary_path(world.process_id());
+        let path = world.absolute(&temporary_path(world.process_id()));
         let opening = failed("Opening the temp file needed for PRIMARY <-> REPLICA synchronization", &path);
         let file = world.open(&path, Open::Create).map_err(opening)?;
         Ok(ReceivedFile { file, path, written_bytes: 0, begun_bytes: 0 })
