@@ -9,6 +9,7 @@
 
 mod process;
 
+use process::peer::Peer;
 use process::{Client, Process, eventually, scale};
 use server::db::{Db, Hash};
 use server::persist::rdb::load::LoadOptions;
@@ -503,6 +504,9 @@ fn restored_payloads_go_on_in_our_own_format() {
     let mut client = server.connect();
     client.ask("CONFIG SET appendonly yes");
     eventually("the rewrite", || client.ask("INFO persistence").contains("aof_rewrite_in_progress:0"));
+    let mut replica = Peer::connect(server.process.port);
+    replica.send(b"PSYNC ? -1\r\n");
+    eventually("a replica", || client.ask("INFO replication").contains("state=online"));
     client.send(&[b"RESTORE", b"restored", b"60000", PAYLOAD_8_6]);
     assert_eq!(process::shown(&client.receive().unwrap()), "OK");
     client.send(&[b"FUNCTION", b"RESTORE", LIBRARIES_8_6]);
@@ -518,6 +522,10 @@ fn restored_payloads_go_on_in_our_own_format() {
     let holds = |part: &[u8]| log.windows(part.len()).any(|window| window == part);
     assert!(holds(&ours) && holds(at_ms.as_bytes()) && holds(b"ABSTTL"));
     assert!(!holds(PAYLOAD_8_6) && !holds(LIBRARIES_8_6));
+    client.ask("PUBLISH end 1");
+    let stream = replica.up_to(b"PUBLISH\r\n$3\r\nend");
+    let holds = |part: &[u8]| stream.windows(part.len()).any(|window| window == part);
+    assert!(holds(&ours) && !holds(PAYLOAD_8_6) && !holds(LIBRARIES_8_6));
     client.ask("DEBUG LOADAOF");
     assert_eq!(client.ask("DEBUG DIGEST"), digest);
     assert_eq!(client.ask("FCALL f 0 said"), "said");
