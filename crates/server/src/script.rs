@@ -151,6 +151,8 @@ pub struct Running {
     pub started_us: u64,
     /// It has run a command that may write: it can no longer be ended.
     pub wrote: bool,
+    /// The primary has sent it: without what it does the data here would differ.
+    pub is_streamed: bool,
     /// It runs for longer than others are made to wait without an answer.
     pub is_slow: bool,
     pub killed: bool,
@@ -159,9 +161,17 @@ pub struct Running {
 }
 
 impl Running {
-    pub fn new(call: Call, started_us: u64) -> Self {
-        let settings = Settings::default();
-        Running { call, settings, started_us, wrote: false, is_slow: false, killed: false, command: vec![] }
+    pub fn new(call: Call, started_us: u64, is_streamed: bool) -> Self {
+        Running {
+            call,
+            settings: Settings::default(),
+            started_us,
+            wrote: false,
+            is_streamed,
+            is_slow: false,
+            killed: false,
+            command: vec![],
+        }
     }
 }
 

@@ -579,6 +579,36 @@ fn nothing_of_the_primarys_comes_between_what_a_slow_script_does() {
 }
 
 #[test]
+fn a_slow_script_of_the_stream_is_handed_on_when_it_has_ended() {
+    let primary = Primary::listen();
+    let (replica, mut link, mut client) = linked(&primary, &["--busy-reply-threshold", "10"]);
+    let mut next = Peer::connect(replica.port);
+    next.send(&encoded(&format!("PSYNC {ID} 101")));
+    next.up_to(b"+CONTINUE\r\n");
+    let script = b"for i = 1, 3e8 do end redis.call('SET', 'a', '2')";
+    for transaction in [false, true] {
+        let eval = encode(&[b"EVAL", script, b"0"]);
+        let sent = match transaction {
+            true => [encoded("MULTI"), eval, encoded("EXEC")].concat(),
+            false => eval,
+        };
+        link.send(&sent);
+        let mut other = replica.connect();
+        eventually("the script is slow", || other.ask("PING").starts_with("BUSY"));
+        assert!(other.ask("SCRIPT KILL").starts_with("UNKILLABLE The busy script was sent by a master"));
+        next.stream.set_nonblocking(true).unwrap();
+        let is_early = next.stream.peek(&mut [0]).is_ok();
+        assert!(
+            !is_early || !other.ask("PING").starts_with("BUSY"),
+            "its end is not known before it has come"
+        );
+        next.stream.set_nonblocking(false).unwrap();
+        assert_eq!(next.exactly(sent.len()), sent);
+        eventually_answers(&mut client, "GET a", "2");
+    }
+}
+
+#[test]
 fn a_chain_of_servers_holds_the_same_at_the_same_offset() {
     let debug: &[&str] = &["--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0"];
     let head = Process::start(debug);

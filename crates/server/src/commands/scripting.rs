@@ -197,6 +197,11 @@ pub(super) fn end_script(ctx: &mut Context<'_>, mode: Mode) -> Outcome {
     let Some(running) = &mut ctx.server.scripts.running else {
         return Err(ClientError::text("NOTBUSY No scripts in execution right now."));
     };
+    if running.is_streamed {
+        return Err(ClientError::text(
+            "UNKILLABLE The busy script was sent by a master instance in the context of replication and cannot be killed.",
+        ));
+    }
     if running.wrote {
         return Err(ClientError::text(
             "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.",

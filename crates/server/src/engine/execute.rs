@@ -119,7 +119,7 @@ impl Executor {
     /// a script, or a file that is loaded, does first and what it does next.
     #[cold]
     fn is_held(&self, handle: ClientHandle) -> bool {
-        let is_suspended = self.suspended.as_ref().is_some_and(|suspended| suspended.is_of(handle));
+        let is_suspended = self.is_put_aside(handle);
         is_suspended
             || self.server.clients[handle].is_primary && (self.is_busy() || self.has_load_under_way())
     }

@@ -95,13 +95,14 @@ impl Executor {
             self.show_to_monitors(handle, self.server.registry.row(id), args, Origin::default());
         }
         let client = &self.server.clients[handle];
+        let is_streamed = client.is_primary;
         let (db_index, now, started_ns) = (client.db_index, self.server.now, self.stopwatch_ns);
         let run = ScriptRun { handle, id, db_index, now, started_ns };
         let scripts = &mut self.server.scripts;
         let mut interpreter = scripts.take(call.mode);
         let arguments = push_call(&mut interpreter, &call, args);
         let started_us = self.clock.monotonic_us();
-        scripts.running = Some(Running::new(call, started_us));
+        scripts.running = Some(Running::new(call, started_us, is_streamed));
         self.script_client = Some(handle);
         self.begin_script_turn(started_us);
         let progress = interpreter.run(arguments, 1, self as &mut (dyn Caller + 'static));
@@ -170,6 +171,11 @@ impl Executor {
         self.suspended.is_some()
     }
 
+    /// Whether what the client has asked for was put aside.
+    pub(super) fn is_put_aside(&self, handle: ClientHandle) -> bool {
+        self.suspended.as_ref().is_some_and(|suspended| suspended.is_of(handle))
+    }
+
     /// Goes on with a script that was put aside, for a slice.
     pub(super) fn go_on_with_script(&mut self) {
         let Some(mut suspended) = self.suspended.take() else { return };
@@ -226,6 +232,7 @@ impl Executor {
         }
         self.after_command(handle, start, &mut reply);
         self.return_output(handle, reply);
+        self.hand_on_script(handle);
         if abandoned {
             self.disconnect(handle);
         } else {

@@ -467,6 +467,9 @@ impl Executor {
 
     /// The link goes on without this client, and with what it has applied; `false`: it is not the link's.
     fn forget_connection(&mut self, handle: ClientHandle) -> bool {
+        if self.is_put_aside(handle) {
+            self.hand_on_script(handle);
+        }
         let Some(link) = self.link.as_mut().filter(|link| link.is_of(handle)) else { return false };
         if matches!(link.stage, Stage::Connected) {
             link.db_index = self.server.clients[handle].db_index;

@@ -170,13 +170,16 @@ impl Executor {
         usize::try_from(index).is_ok_and(|index| index < self.db.database_count())
     }
 
-    /// The command is applied, or queued: with the end of the transaction all of it is.
+    /// The command is applied, or queued, or a script that was put aside: with the end of the transaction, or of the
+    /// script, all of it is.
     fn hand_on(&mut self, handle: ClientHandle, bytes: &[u8]) {
+        let is_put_aside = self.is_put_aside(handle);
         let Some(link) = self.link.as_mut().filter(|link| link.is_of(handle)) else { return };
         let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
         let empty_lines = bytes.iter().take_while(|byte| is_line_end(byte)).count();
         let bytes = &bytes[empty_lines..];
-        let is_open = self.server.clients.get(handle).is_some_and(|client| client.transaction.is_some());
+        let is_open = is_put_aside
+            || self.server.clients.get(handle).is_some_and(|client| client.transaction.is_some());
         if is_open || !link.open_transaction.is_empty() {
             link.open_transaction.extend_from_slice(bytes);
             if is_open {
@@ -186,6 +189,15 @@ impl Executor {
             return self.feed_verbatim(&whole);
         }
         self.feed_verbatim(bytes);
+    }
+
+    /// A script of the stream that was put aside has come to its end, or is going to without its connection.
+    pub(crate) fn hand_on_script(&mut self, handle: ClientHandle) {
+        let Some(link) = self.link.as_mut().filter(|link| link.is_of(handle)) else { return };
+        let whole = std::mem::take(&mut link.open_transaction);
+        if !whole.is_empty() {
+            self.feed_verbatim(&whole);
+        }
     }
 
     /// A command that cannot be applied would leave a gap: the primary's data, which holds what it did, is asked for.
