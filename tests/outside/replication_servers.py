@@ -120,6 +120,7 @@ class Node:
             first_start = not os.path.exists(self.config_file)
             open(self.config_file, "a").close()
             words = [self.program, self.config_file, *(words[1:] if first_start else [])]
+        self.wait_for_port()
         log = open(self.log_path, "ab")
         self.process = subprocess.Popen(words, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         log.close()
@@ -137,6 +138,16 @@ class Node:
                 pass
             time.sleep(0.05)
         self.seen = dict.fromkeys(self.seen, 0)
+
+    def wait_for_port(self):
+        """The child of a server that was killed holds it until it has run for the first time."""
+        deadline = time.monotonic() + START_S_MAX
+        while time.monotonic() < deadline:
+            try:
+                socket.create_server(("127.0.0.1", self.port)).close()
+                return
+            except OSError:
+                time.sleep(0.01)
 
     @property
     def log_path(self):
