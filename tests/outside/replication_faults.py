@@ -118,9 +118,10 @@ class Faults:
 
     # ---- Cases ----
 
-    def cut_at_many_bytes(self, diskless):
+    def cut_at_many_bytes(self, diskless, how_to_load="disabled"):
         """The last bytes are those of the stream behind the snapshot."""
         self.primary.set("repl-diskless-sync", diskless)
+        self.replica.set("repl-diskless-load", how_to_load)
         self.stand_apart()
         before = self.link.carried_bytes
         self.follow()
@@ -266,6 +267,8 @@ class Faults:
         for name, steps in (
             ("cut at many bytes, by length", lambda: self.cut_at_many_bytes("no")),
             ("cut at many bytes, by mark", lambda: self.cut_at_many_bytes("yes")),
+            ("cut at many bytes, by length into memory", lambda: self.cut_at_many_bytes("no", "swapdb")),
+            ("cut at many bytes, by mark into memory", lambda: self.cut_at_many_bytes("yes", "swapdb")),
             ("the replica is killed at many moments", lambda: self.kill_at_many_moments(self.replica)),
             ("the primary is killed at many moments", lambda: self.kill_at_many_moments(self.primary)),
             ("a wrong password", self.wrong_password),
