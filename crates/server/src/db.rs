@@ -10,6 +10,7 @@ pub mod access;
 mod audit;
 pub mod change_log;
 mod check;
+pub mod client_expiry;
 pub mod collection;
 pub mod digest;
 pub mod encoded_commands;
@@ -123,6 +124,7 @@ pub struct Db {
     pub show_expired_keys: bool,
     /// While data is brought in (`import-mode`), no key is removed because it is expired: whoever sends it decides.
     pub importing: bool,
+    client_expiry: client_expiry::ClientExpiry,
     pub change_log: ChangeLog,
     pub access: AccessPolicy,
     pub figures: DbFigures,
@@ -149,6 +151,7 @@ impl Db {
             keep_expired_keys: false,
             show_expired_keys: false,
             importing: false,
+            client_expiry: client_expiry::ClientExpiry::default(),
             change_log: ChangeLog::default(),
             access: AccessPolicy::default(),
             figures: DbFigures::default(),
@@ -441,6 +444,9 @@ impl Db {
             self.discard(object, self.lazy_freeing.replaced);
         }
         self.change_log.audit.key_changed(self.selected, key);
+        if expiry_ms.is_some() && self.client_expiry.is_noting {
+            self.client_expiry.note(self.selected, key);
+        }
     }
 
     /// Removes the key as a client has asked for; whether it was there.
@@ -525,6 +531,7 @@ impl Db {
     /// Exchanges two databases whole.
     pub fn swap(&mut self, a: usize, b: usize) {
         self.keyspace.swap(a, b);
+        self.client_expiry.swapped(a, b);
         self.change_log.audit.database_changed(a);
         self.change_log.audit.database_changed(b);
     }

@@ -130,6 +130,7 @@ impl Executor {
         }
         // What a file's commands find expired stays, whatever options a client sets meanwhile.
         self.db.importing = config.import_mode || config.replicaof.is_some() || self.disk.replays;
+        self.db.note_client_expiry(config.replicaof.is_some() && !config.replica_read_only);
         self.db.lazy_freeing = LazyFreeing {
             evicted: config.lazyfree_lazy_eviction,
             expired: config.lazyfree_lazy_expire,

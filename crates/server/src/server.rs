@@ -83,6 +83,10 @@ pub enum ReplicationRequest {
         /// The message makes sense to its end.
         is_heard: bool,
     },
+    /// DEBUG REPLICATE: a command, encoded, for replicas only.
+    Feed(Vec<u8>),
+    /// DEBUG CHANGE-REPL-ID.
+    ChangeId,
     /// REPLICAOF: another server's data from now on, or none.
     Follow(Option<ReplicaOf>),
     Failover(FailoverWish),
@@ -212,6 +216,8 @@ pub struct Switches {
     pub skip_checksums: bool,
     /// A pause before each write to the append-only file.
     pub aof_write_delay_us: u64,
+    /// The process stops itself when a child has begun to write a snapshot for replicas.
+    pub pause_after_fork: bool,
 }
 
 impl Default for Switches {
@@ -226,6 +232,7 @@ impl Default for Switches {
             enforce_reply_list: false,
             skip_checksums: false,
             aof_write_delay_us: 0,
+            pause_after_fork: false,
         }
     }
 }

@@ -8,9 +8,10 @@ use crate::db::rdb::write_value;
 use crate::db::{StringValue, Value};
 use crate::error::{ClientError, quoted};
 use crate::observe::process;
-use crate::server::PersistRequest;
+use crate::server::{PersistRequest, ReplicationRequest};
 use crate::session::ClientId;
 use std::time::Duration;
+use wire::aof::write_command;
 use wire::rdb::Writer;
 use wire::reply::Protocol;
 
@@ -52,6 +53,13 @@ const WORDS: &[Word] = &[
     word("assert", 2..=2, "ASSERT", "End the process by an assertion that fails.", fail_assertion),
     word("client-eviction", 2..=2, "CLIENT-EVICTION", "Show what each client occupies.", client_eviction),
     word(
+        "change-repl-id",
+        2..=2,
+        "CHANGE-REPL-ID",
+        "Begin another history of changes: replicas that come back are sent all data.",
+        change_history,
+    ),
+    word(
         "client-enforce-reply-list",
         3..=3,
         "CLIENT-ENFORCE-REPLY-LIST <0|1>",
@@ -88,6 +96,13 @@ const WORDS: &[Word] = &[
         "Accepted: tables change size group by group, and never start over.",
         accept,
     ),
+    word(
+        "force-free-primary-async",
+        3..=3,
+        "FORCE-FREE-PRIMARY-ASYNC <0|1>",
+        "Accepted: a connection to a primary is always closed at the end of the loop's turn.",
+        accept,
+    ),
     word("help", 2..=2, "HELP", "Print this help.", show_help),
     word(
         "htstats",
@@ -108,6 +123,13 @@ const WORDS: &[Word] = &[
     word("log", 3..=3, "LOG <message>", "Write a message to the log.", log_message),
     word("object", 3..=4, "OBJECT <key> [fast]", "Describe how a value is kept.", object),
     word("panic", 2..=2, "PANIC", "End the process by a panic.", panic),
+    word(
+        "pause-after-fork",
+        3..=3,
+        "PAUSE-AFTER-FORK <0|1>",
+        "Stop the process by SIGSTOP each time a child begins to write for replicas.",
+        pause_after_fork,
+    ),
     word("pause-cron", 3..=3, "PAUSE-CRON <0|1>", "Stop periodic work.", pause_cron),
     word("populate", 3..=5, "POPULATE <count> [<prefix>] [<size>]", "Make string keys.", populate),
     word("protocol", 3..=3, "PROTOCOL <type>", "Answer a value of a type of the protocol.", protocol),
@@ -119,6 +141,13 @@ const WORDS: &[Word] = &[
         packed_threshold,
     ),
     word("reload", 2..=ANY, "RELOAD [option ...]", "Save all data, and load it again.", reload),
+    word(
+        "replicate",
+        3..=ANY,
+        "REPLICATE <command> [<argument> ...]",
+        "Send a command to replicas without running it.",
+        feed_replicas,
+    ),
     word(
         "replybuffer",
         4..=4,
@@ -181,6 +210,24 @@ fn switch_at(args: Args<'_>, index: usize) -> bool {
 }
 
 fn accept(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn change_history(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    ctx.next = Next::Replicate(ReplicationRequest::ChangeId);
+    Ok(())
+}
+
+fn feed_replicas(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let mut command = Vec::new();
+    write_command(&mut command, args.from(2).iter()).expect("memory takes all that is written");
+    ctx.next = Next::Replicate(ReplicationRequest::Feed(command));
+    Ok(())
+}
+
+fn pause_after_fork(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    ctx.server.switches.pause_after_fork = switch_at(args, 2);
     ctx.reply.ok();
     Ok(())
 }

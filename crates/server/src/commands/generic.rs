@@ -292,6 +292,7 @@ fn flushall(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     for index in 0..ctx.db.database_count() {
         ctx.db.with_database(index, |db| db.clear(in_background));
     }
+    ctx.db.forget_client_expiry();
     ctx.db.change_log.flushed(None);
     propagate_flush(ctx, args);
     ctx.next = Next::Persist(PersistRequest::AllFlushed);

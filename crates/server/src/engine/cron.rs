@@ -14,6 +14,8 @@ const TABLE_STEP_BUCKETS: usize = 1024;
 /// How long a search may take at a time, however seldom the timers run: the short searches that follow one that was not
 /// done make up for it.
 const SEARCH_US_MAX: u64 = 5000;
+/// How long keys are looked at that clients of a replica have given an expiry.
+const CLIENT_EXPIRY_US_MAX: u64 = 1000;
 /// Between two samples of rates and memory.
 const SAMPLE_PERIOD_US: u64 = 100_000;
 
@@ -135,6 +137,9 @@ impl Executor {
 
     fn expire_some(&mut self, budget_us: u64) {
         self.cron.next_short_search_us = None;
+        if !self.server.pauses.are_any() && self.db.client_expiring_len() > 0 {
+            self.expire_for_clients();
+        }
         // Neither a paused server nor one that data is brought into removes keys on its own account.
         if self.server.pauses.are_any() || self.leaves_expiry_to_source() {
             return;
@@ -151,6 +156,21 @@ impl Executor {
         }
         self.db.figures.expire_cycle_cpu_us += ended_us - started_us;
         self.note_latency("expire-cycle", started_us);
+        if self.server.blocked.has_ready() {
+            self.serve_blocked();
+        }
+    }
+
+    /// Removes what clients of this replica have made and its primary knows nothing of.
+    fn expire_for_clients(&mut self) {
+        let deadline_us = self.clock.monotonic_us() + CLIENT_EXPIRY_US_MAX;
+        self.db.begin(0, self.server.now.unix_ms());
+        self.begin_changes(false);
+        let mut left = self.db.client_expiring_len();
+        while !self.db.expire_for_clients(&mut left) && self.clock.monotonic_us() < deadline_us {}
+        self.feed_removals();
+        self.apply_effects(None);
+        self.free_discarded();
         if self.server.blocked.has_ready() {
             self.serve_blocked();
         }

@@ -80,6 +80,12 @@ pub fn disable_huge_pages() -> io::Result<()> {
     }
 }
 
+/// Stops the process until somebody continues it.
+pub fn stop() {
+    // A signal that cannot be refused, to oneself.
+    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
+}
+
 /// Writes where nothing may be written (DEBUG SEGFAULT).
 pub fn fault() -> ! {
     // SAFETY: a new mapping touches no memory that anybody has.

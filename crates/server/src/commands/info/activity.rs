@@ -196,7 +196,7 @@ fn observers(sources: &Sources<'_>, lines: &mut Lines) {
         ("latest_fork_usec", persistence.fork_us as usize),
         ("total_forks", persistence.forks as usize),
         ("migrate_cached_sockets", persistence.migration_connections),
-        ("slave_expires_tracked_keys", 0),
+        ("slave_expires_tracked_keys", sources.db.client_expiring_len()),
         ("active_defrag_hits", 0),
         ("active_defrag_misses", 0),
         ("active_defrag_key_hits", 0),

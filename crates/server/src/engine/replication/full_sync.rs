@@ -18,6 +18,7 @@ use crate::persist::rdb::save::VERSION_OF_7_2;
 use crate::session::ClientHandle;
 use crate::session::client::ReplicaProfile;
 use crate::sys::child::Ended;
+use crate::sys::process;
 use crate::sys::world::{File, Open, World};
 use rustix::fd::{AsFd, BorrowedFd};
 use std::io::{self, Read};
@@ -308,6 +309,11 @@ impl Executor {
         }
         if !self.start_snapshot(target, snapshot) {
             return self.refuse_waiting();
+        }
+        if self.server.switches.pause_after_fork {
+            log::info!("Process is about to stop.");
+            process::stop();
+            log::info!("Process has been continued.");
         }
         let now_us = self.server.now.monotonic_us;
         let pipe = self.disk.child.as_mut().and_then(|child| child.output.take());

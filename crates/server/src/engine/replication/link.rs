@@ -75,6 +75,8 @@ pub(crate) struct Link {
     pub(super) load: Option<Box<StreamLoad>>,
     /// When the primary was last told that this replica lives while it loads, on the monotonic clock.
     pub(super) signed_us: u64,
+    /// When it was last told that what is applied cannot be written to disk, on the monotonic clock.
+    pub(super) disk_trouble_told_us: u64,
     /// Since when it is not connected, in seconds since 1970.
     pub(super) down_since_s: Option<i64>,
 }
@@ -94,6 +96,7 @@ impl Link {
             log_points: LogPoints::default(),
             load: None,
             signed_us: 0,
+            disk_trouble_told_us: 0,
             down_since_s: None,
         }
     }
@@ -269,6 +272,7 @@ impl Executor {
         self.drop_link();
         self.link = None;
         self.server.config.replicaof = None;
+        self.db.forget_client_expiry();
         self.reconfigured();
         self.take_history_over();
         self.disconnect_replicas();

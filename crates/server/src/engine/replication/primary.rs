@@ -80,6 +80,21 @@ impl Executor {
             }
             ReplicationRequest::Failover(wanted) => return self.begin_failover(wanted, reply),
             ReplicationRequest::AbortFailover => return self.abort_failover_on_request(reply),
+            ReplicationRequest::Feed(command) => {
+                if self.feeds_stream() {
+                    self.feed_verbatim(&command);
+                }
+                reply.ok();
+                return Ok(Next::Reply);
+            }
+            ReplicationRequest::ChangeId => {
+                log::info!("Changing replication IDs after receiving DEBUG change-repl-id");
+                let id = self.replication.draw_id();
+                self.replication.history.begin_anew(id);
+                self.note_stream();
+                reply.ok();
+                return Ok(Next::Reply);
+            }
         }
         Ok(Next::NoReply)
     }

@@ -64,6 +64,8 @@ impl ReceivedFile {
     /// Puts the snapshot into the place of the RDB file.
     pub fn put_in_place(&self, world: &World, target: &Path) -> Result<(), FileError> {
         self.file.sync_all().map_err(failed("Failed trying to sync the temp DB to disk", &self.path))?;
-        file::rename(world, &self.path, target)
+        let renaming = failed("Failed trying to rename the temp DB into", target);
+        world.rename(&self.path, target).map_err(renaming)?;
+        file::sync_directory_of(world, target)
     }
 }

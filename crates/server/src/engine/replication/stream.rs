@@ -23,6 +23,8 @@ fn belongs_to_stream(row: &Command) -> bool {
         || OTHERS.contains(&row.name)
 }
 
+/// Between two lines about changes that are applied and cannot be written to disk.
+const DISK_TROUBLE_TOLD_PERIOD_US: u64 = 10_000_000;
 const NO_DATABASE: &str = "there is no such database here";
 /// Behind so much that a primary has not read, it is told nothing more.
 const UNREAD_BYTES_MAX: usize = 1 << 16;
@@ -141,6 +143,9 @@ impl Executor {
             }
             return;
         }
+        if row.is(flag::WRITE) && self.disk_error().is_some() {
+            self.note_disk_trouble();
+        }
         if self.server.clients[handle].transaction.is_some() && !execute::runs_inside_multi(row) {
             if row.name == "multi" {
                 return self.desert_for(handle, args.at(0), "a transaction is open");
@@ -154,7 +159,10 @@ impl Executor {
             if let FirstKey { at: at @ 1.., hash } = request.first_key {
                 self.db.plan_key(args.at(at as usize), hash);
             }
+            // What the primary gives an expiry it also removes.
+            let notes = self.db.note_client_expiry(false);
             self.run(handle, id, args, reply);
+            self.db.note_client_expiry(notes);
             reply.truncate(start);
             if self.server.observed.statistics.errors > errors {
                 if row.name == "select" {
@@ -207,6 +215,20 @@ impl Executor {
             quoted(command)
         );
         self.desert(handle);
+    }
+
+    /// What is applied would be lost with this server; the option says whether that is worse than an end of it.
+    #[cold]
+    fn note_disk_trouble(&mut self) {
+        if !self.server.config.replica_ignore_disk_write_errors {
+            panic!("Replica was unable to write command to disk.");
+        }
+        let now_us = self.server.now.monotonic_us;
+        let Some(link) = &mut self.link else { return };
+        if now_us >= link.disk_trouble_told_us + DISK_TROUBLE_TOLD_PERIOD_US {
+            link.disk_trouble_told_us = now_us;
+            log::warn!("Replica is applying a command even though it is unable to write to disk.");
+        }
     }
 
     /// The data here differs from the primary's, for there it did not fail.

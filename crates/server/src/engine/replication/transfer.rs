@@ -184,6 +184,7 @@ impl Executor {
         }
         self.disconnect_replicas();
         self.end_save();
+        self.db.forget_client_expiry();
         self.replication.remove_backlog();
         if self.disk.aof.is_some() {
             self.stop_log();

@@ -1,0 +1,104 @@
+//! A replica that clients write to (`replica-read-only no`): what they give an expiry is not its primary's to remove. And
+//! what it does when it cannot write its files.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod fake_primary;
+mod process;
+
+use fake_primary::{ID, Link, Primary, by_length, full_resync, snapshot};
+use process::{Client, Process, eventually};
+use std::net::TcpStream;
+
+fn linked(primary: &Primary, options: &[&str]) -> (Process, Link, Client<TcpStream>) {
+    let replica = primary.replica(options);
+    let (mut link, _) = primary.accept_and_greet();
+    link.send(full_resync(ID, 100));
+    link.send(by_length(&snapshot(0, &[("a", "1")])));
+    link.expect_acknowledged(100);
+    let client = replica.connect();
+    (replica, link, client)
+}
+
+fn tracked(client: &mut Client<TcpStream>) -> String {
+    let stats = client.ask("INFO stats");
+    let field = stats.lines().find_map(|line| line.strip_prefix("slave_expires_tracked_keys:"));
+    field.unwrap().to_owned()
+}
+
+fn eventually_answers(client: &mut Client<TcpStream>, command: &str, answer: &str) {
+    eventually(&format!("{command} answers {answer}"), || client.ask(command) == answer);
+}
+
+#[test]
+fn what_clients_give_an_expiry_goes_when_it_is_due_and_what_the_primary_does_stays() {
+    let primary = Primary::listen();
+    let (_replica, mut link, mut client) = linked(&primary, &["--replica-read-only", "no"]);
+    link.send_command("SET primary v PX 1");
+    link.send_command("SET shared v PX 1");
+    eventually_answers(&mut client, "DBSIZE", "3");
+    assert_eq!(tracked(&mut client), "0", "the primary's own are not tracked");
+    for command in
+        ["SET one v PX 1", "RPUSH two v", "PEXPIRE two 1", "SET kept v PX 1", "SET later v EX 1000"]
+    {
+        client.ask(command);
+    }
+    client.ask("EVAL return(redis.call('set','three','v','px','1')) 0");
+    client.ask("SELECT 5");
+    client.ask("SET four v PX 1");
+    // The primary says otherwise, before it is due there.
+    link.send_command("SET kept v2");
+    eventually_answers(&mut client, "DBSIZE", "0");
+    client.ask("SELECT 0");
+    eventually_answers(&mut client, "DBSIZE", "5");
+    assert_eq!(client.ask("MGET a primary shared kept later"), "[1 Null Null v2 v]");
+    assert_eq!(tracked(&mut client), "1");
+    link.send_command("DEL primary shared");
+    eventually_answers(&mut client, "DBSIZE", "3");
+    // As a primary it removes all that is due, and remembers nothing.
+    assert_eq!(client.ask("REPLICAOF NO ONE"), "OK");
+    assert_eq!(tracked(&mut client), "0");
+}
+
+#[test]
+fn what_is_remembered_is_forgotten_with_the_data() {
+    let primary = Primary::listen();
+    let (_replica, mut link, mut client) = linked(&primary, &["--replica-read-only", "no"]);
+    client.ask("SET mine v EX 1000");
+    assert_eq!(tracked(&mut client), "1");
+    link.send_command("FLUSHALL");
+    eventually_answers(&mut client, "DBSIZE", "0");
+    assert_eq!(tracked(&mut client), "0");
+    client.ask("SET mine v EX 1000");
+    link.vanish();
+    let (mut link, _) = primary.accept_and_greet();
+    link.send(full_resync(ID, 200));
+    link.send(by_length(&snapshot(0, &[("b", "2")])));
+    link.expect_acknowledged(200);
+    assert_eq!(tracked(&mut client), "0");
+    assert_eq!(client.ask("KEYS *"), "[b]");
+}
+
+#[test]
+fn a_replica_that_cannot_write_its_files_ends_or_goes_on_as_the_option_says() {
+    for ignores in ["yes", "no"] {
+        let primary = Primary::listen();
+        let options = ["--save", "3600 1000000", "--replica-ignore-disk-write-errors", ignores];
+        let (mut replica, mut link, mut client) = linked(&primary, &options);
+        // There is a directory where the file is to be.
+        std::fs::remove_file(replica.directory.join("dump.rdb")).unwrap();
+        std::fs::create_dir_all(replica.directory.join("dump.rdb/full")).unwrap();
+        assert_eq!(client.ask("BGSAVE"), "Background saving started");
+        eventually("the save fails", || {
+            client.ask("INFO persistence").contains("rdb_last_bgsave_status:err")
+        });
+        let offset = 100 + link.send_command("PING") as u64;
+        link.expect_acknowledged(offset);
+        link.send_command("SET b 2");
+        if ignores == "yes" {
+            eventually_answers(&mut client, "GET b", "2");
+        } else {
+            link.expect_closed();
+            assert!(!replica.wait().success());
+        }
+    }
+}
