@@ -69,6 +69,8 @@ pub struct Executor {
     script_client: Option<ClientHandle>,
     script_turn: script::ScriptTurn,
     suspended: Option<Box<script::SuspendedScript>>,
+    /// The process is to end, and does not yet.
+    stopping: Option<shutdown::Stopping>,
     /// The data has been saved for the last time: what ran now would be acknowledged and lost.
     ends: bool,
 }
@@ -106,6 +108,7 @@ impl Executor {
             script_client: None,
             script_turn: script::ScriptTurn::default(),
             suspended: None,
+            stopping: None,
             ends: false,
         };
         executor.reconfigured();

@@ -35,6 +35,8 @@ pub struct Observations {
     pub command_logs: CommandLogs,
     pub persistence: Persistence,
     pub replication: Replication,
+    /// Replicas are waited for until then, on the monotonic clock, before the process ends.
+    pub shutdown_deadline_us: Option<u64>,
 }
 
 impl Observations {
@@ -48,6 +50,7 @@ impl Observations {
             command_logs: CommandLogs::default(),
             persistence: Persistence::new(now_s),
             replication: Replication::default(),
+            shutdown_deadline_us: None,
         }
     }
 

@@ -66,6 +66,8 @@ pub enum PersistRequest {
     /// MIGRATE.
     Migrate(Box<Migration>),
     Shutdown(Shutdown),
+    /// SHUTDOWN ABORT.
+    AbortShutdown,
 }
 
 /// What a command asks of replication. The engine does it at once and writes the reply.
@@ -139,6 +141,8 @@ pub struct Shutdown {
     pub save: Option<bool>,
     /// Goes on after failures.
     pub force: bool,
+    /// Waits for no replica.
+    pub now: bool,
 }
 
 /// What commands go by that wait for the append-only file; the engine keeps it true.

@@ -92,7 +92,7 @@ pub fn serve(arguments: &[OsString]) -> Result<(), StartError> {
     let snapshot = (!config.appendonly).then(|| PathBuf::from(OsStr::from_bytes(&config.dbfilename)));
     let result = run(startup);
     match &result {
-        Ok(()) => log::info!("Warmline stops, bye bye..."),
+        Ok(()) => log::info!("Warmline is now ready to exit, bye bye..."),
         // The log is where operators look for what is wrong with their data, wherever it goes.
         Err(StartError::Load(error)) => {
             log::warn!("{error}");

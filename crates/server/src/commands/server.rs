@@ -85,7 +85,13 @@ fn shutdown(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return Err(ClientError::text("ERR SHUTDOWN FAILOVER is only supported in cluster mode."));
     }
     if abort {
-        return Err(ClientError::text("ERR No shutdown in progress."));
+        ctx.next = Next::Persist(PersistRequest::AbortShutdown);
+        return Ok(());
+    }
+    if !has("now") && ctx.server.clients[ctx.client].deny_blocking {
+        return Err(ClientError::text(
+            "ERR SHUTDOWN without NOW or ABORT isn't allowed for DENY BLOCKING client",
+        ));
     }
     // A script that has written may only be ended together with all that was not saved.
     if !has("nosave")
@@ -94,7 +100,8 @@ fn shutdown(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return Err(error);
     }
     let save = if has("save") { Some(true) } else { has("nosave").then_some(false) };
-    ctx.next = Next::Persist(PersistRequest::Shutdown(Shutdown { save, force: has("force") }));
+    ctx.next =
+        Next::Persist(PersistRequest::Shutdown(Shutdown { save, force: has("force"), now: has("now") }));
     Ok(())
 }
 

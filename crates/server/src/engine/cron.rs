@@ -43,7 +43,8 @@ impl Executor {
         if let Some(end_us) = self.server.pauses.next_end_us() {
             next_us = next_us.min(end_us);
         }
-        if let Some(deadline_us) = self.replication.failover_deadline_us() {
+        let deadlines = [self.replication.failover_deadline_us(), self.shutdown_deadline_us()];
+        for deadline_us in deadlines.into_iter().flatten() {
             next_us = next_us.min(deadline_us);
         }
         if let Some(search_us) = self.cron.next_short_search_us {
@@ -63,6 +64,10 @@ impl Executor {
 
     /// Does what is due at the tick's instant. Safe to call at any time.
     pub fn run_timers(&mut self) {
+        if self.ends {
+            return;
+        }
+        self.go_on_with_shutdown();
         if self.ends {
             return;
         }

@@ -101,14 +101,8 @@ impl Executor {
             }
             PersistRequest::LoadAof => {}
             PersistRequest::Migrate(migration) => self.migrate(&migration)?,
-            PersistRequest::Shutdown(how) => {
-                if !self.shut_down(how) {
-                    return Err(ClientError::text("ERR Errors trying to SHUTDOWN. Check logs."));
-                }
-                // Nothing that the client has sent behind it may run; it learns of the end by the connection's end.
-                self.server.close_asap(handle);
-                return Ok(Next::Reply);
-            }
+            PersistRequest::Shutdown(how) => return self.shut_down_on_request(handle, how),
+            PersistRequest::AbortShutdown => return self.abort_shutdown(reply),
         }
         reply.ok();
         Ok(Next::Reply)

@@ -30,7 +30,7 @@ use full_sync::Transfer;
 use history::{History, ID_LEN};
 use indexmap::IndexMap;
 use primary::Replica;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 use structures::random::Random;
 use structures::shared_log::{BLOCK_BYTES, SharedLog};
@@ -43,6 +43,8 @@ const COUNTED_BEYOND_SIZE_BYTES: u64 = 4 * BLOCK_BYTES as u64;
 pub(crate) struct Replication {
     pub history: History,
     backlog: Option<SharedLog>,
+    /// The last commands of the stream that change no data, one behind the other, as offsets.
+    control: Range<u64>,
     /// The database of the last command; `None` makes the next one say its own.
     selected: Option<usize>,
     /// The backlog has taken another block since its limits were last looked at.
@@ -74,6 +76,7 @@ impl Replication {
         Replication {
             history,
             backlog: None,
+            control: 0..0,
             selected: None,
             has_grown: false,
             random,
@@ -155,6 +158,22 @@ impl Replication {
         self.history.advance(bytes.len());
     }
 
+    /// As [`Self::append`], of a command that changes no data.
+    pub fn append_control(&mut self, bytes: &[u8]) {
+        let offset = self.history.offset();
+        if self.control.end != offset {
+            self.control.start = offset;
+        }
+        self.append(bytes);
+        self.control.end = self.history.offset();
+    }
+
+    /// The offset behind the last change of data.
+    pub fn data_end(&self) -> u64 {
+        let offset = self.history.offset();
+        if self.control.end == offset { self.control.start } else { offset }
+    }
+
     /// As [`Self::append`], of whole commands, encoded, that are about one database.
     #[inline]
     pub fn append_commands(&mut self, db_index: usize, commands: &[u8]) {
@@ -185,6 +204,8 @@ impl Executor {
         let id = self.replication.draw_id();
         self.replication.history.part(id);
         self.replication.without_replicas_since_us = self.server.now.monotonic_us;
+        // What the former primary has said of its own is not told apart.
+        self.replication.control = 0..0;
         // Whoever goes on does not know which database the last command here was about.
         self.replication.selected = None;
         self.note_stream();

@@ -1,13 +1,150 @@
-//! The end of the process as a client or a signal wants it: what is written first, and what keeps it from ending.
+//! The end of the process as a client or a signal wants it: what is waited for, what is written first, and what keeps it
+//! from ending.
+//!
+//! Replicas that lack something are waited for, for `shutdown-timeout`. Commands that may write wait meanwhile, and run if
+//! the end is called off, or fails.
 
 use super::Executor;
+use crate::command::Next;
+use crate::error::{ClientError, on_the_wire};
 use crate::persist::child::Purpose;
+use crate::server::pause::{Pause, PausePurpose};
 use crate::server::{ProcessRequest, Shutdown};
+use crate::session::{BlockRequest, BlockedOn, Client, ClientHandle, TimeoutReply};
+use wire::reply::ReplyBuffer;
+
+const FAILED: ClientError = ClientError::text("ERR Errors trying to SHUTDOWN. Check logs.");
+const UNTIL_SHUTDOWN: BlockRequest =
+    BlockRequest { on: BlockedOn::Shutdown, timeout_us: None, timeout_reply: TimeoutReply::Null };
+
+/// An end of the process that has been asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stopping {
+    /// By a signal, that has yet to be followed.
+    Wanted(Shutdown),
+    /// For replicas, until a time on the monotonic clock.
+    Waits { how: Shutdown, deadline_us: u64 },
+}
+
+/// What has come of the wish to end.
+enum Begun {
+    Ends,
+    Waits,
+    Failed,
+}
 
 impl Executor {
+    /// Whether the process has been asked to end, and may yet.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.is_some()
+    }
+
+    /// When waiting for replicas ends.
+    pub(super) fn shutdown_deadline_us(&self) -> Option<u64> {
+        match self.stopping {
+            Some(Stopping::Waits { deadline_us, .. }) => Some(deadline_us),
+            Some(Stopping::Wanted(_)) | None => None,
+        }
+    }
+
+    /// A signal asks the process to end.
+    pub fn want_shutdown(&mut self, how: Shutdown) {
+        self.stopping.get_or_insert(Stopping::Wanted(how));
+    }
+
+    /// Follows a signal. A script or transaction that has been put aside is waited for: what it has done so far is half of
+    /// it, and to be saved whole or not at all.
+    pub fn stop_if_wanted(&mut self) {
+        let Some(Stopping::Wanted(how)) = self.stopping else { return };
+        if self.is_busy() && !self.is_loading() {
+            return;
+        }
+        self.stopping = None;
+        self.begin_shutdown(how, None);
+    }
+
+    /// SHUTDOWN.
+    pub(super) fn shut_down_on_request(
+        &mut self,
+        handle: ClientHandle,
+        how: Shutdown,
+    ) -> Result<Next, ClientError> {
+        match self.begin_shutdown(how, Some(handle)) {
+            Begun::Ends => {
+                // Nothing that the client has sent behind it may run; it learns of the end by the connection's end.
+                self.server.close_asap(handle);
+                Ok(Next::Reply)
+            }
+            Begun::Waits => Ok(Next::Block(UNTIL_SHUTDOWN)),
+            Begun::Failed => Err(FAILED),
+        }
+    }
+
+    /// SHUTDOWN ABORT.
+    pub(super) fn abort_shutdown(&mut self, reply: &mut ReplyBuffer) -> Result<Next, ClientError> {
+        if self.stopping.is_none() {
+            return Err(ClientError::text("ERR No shutdown in progress."));
+        }
+        self.call_shutdown_off();
+        log::info!("Shutdown manually aborted.");
+        reply.ok();
+        Ok(Next::Reply)
+    }
+
+    fn begin_shutdown(&mut self, how: Shutdown, asker: Option<ClientHandle>) -> Begun {
+        if self.shutdown_deadline_us().is_some() {
+            return Begun::Waits;
+        }
+        match asker.map(|handle| &self.server.clients[handle]) {
+            Some(client) => log::info!(
+                "User requested shutdown... (user request from 'id={} addr={}')",
+                client.id,
+                client.connection.address
+            ),
+            None => log::info!("User requested shutdown..."),
+        }
+        let timeout_us = u64::from(self.server.config.shutdown_timeout_seconds) * 1_000_000;
+        if how.now || timeout_us == 0 || self.has_all_replicas_synced() {
+            return if self.shut_down(how) { Begun::Ends } else { Begun::Failed };
+        }
+        let now_us = self.server.now.monotonic_us;
+        self.ask_replicas_at_once();
+        self.server.pauses.begin(PausePurpose::Shutdown, Pause::OF_WRITES, now_us);
+        self.stopping = Some(Stopping::Waits { how, deadline_us: now_us + timeout_us });
+        self.server.observed.shutdown_deadline_us = self.shutdown_deadline_us();
+        log::info!("Waiting for replicas before shutting down.");
+        Begun::Waits
+    }
+
+    /// Ends once all replicas have all of the stream, or their time is over.
+    pub(super) fn go_on_with_shutdown(&mut self) {
+        let Some(Stopping::Waits { how, deadline_us }) = self.stopping else { return };
+        let is_due = deadline_us <= self.server.now.monotonic_us || self.has_all_replicas_synced();
+        if is_due && !self.shut_down(how) {
+            self.call_shutdown_off();
+        }
+    }
+
+    /// What was held back runs, and those who have asked for the end hear that there is none.
+    fn call_shutdown_off(&mut self) {
+        self.stopping = None;
+        self.server.observed.shutdown_deadline_us = None;
+        self.server.pauses.end(PausePurpose::Shutdown);
+        let waits = |client: &&Client| {
+            client.blocked.as_ref().is_some_and(|blocked| blocked.on == BlockedOn::Shutdown)
+        };
+        let waiting: Vec<ClientHandle> =
+            self.server.clients.by_age().filter(waits).map(|client| client.handle).collect();
+        let line = FAILED.to_string();
+        for handle in waiting {
+            self.server.observed.statistics.count_error(&line);
+            self.server.wake(handle, |reply| reply.error(on_the_wire(&line)));
+        }
+    }
+
     /// Gets ready to end; whether the process may. The log tells why not.
     pub fn shut_down(&mut self, how: Shutdown) -> bool {
-        log::info!("User requested shutdown...");
+        self.log_lagging_replicas();
         if !self.may_stop_first_rewrite(how) {
             return false;
         }

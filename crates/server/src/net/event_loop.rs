@@ -42,8 +42,8 @@ pub struct EventLoop {
     /// Which child's pipe is watched.
     pub(super) watched_pipe: Option<u64>,
     signals: StopSignals,
-    /// A signal that has come and has not been followed yet.
-    stop_wanted: Option<StopSignal>,
+    /// A signal has come, and what follows from it has not.
+    is_signalled: bool,
     ready: Vec<Readiness>,
     /// Query buffers whose requests wait for others to be parsed, so that all run as one batch; and how many requests.
     batch: QueryBuffers,
@@ -115,7 +115,7 @@ impl EventLoop {
             clients_cron: ClientsCron::default(),
             watched_pipe: None,
             signals,
-            stop_wanted: None,
+            is_signalled: false,
             ready: Vec::new(),
             batch: Vec::new(),
             batch_requests: 0,
@@ -175,7 +175,7 @@ impl EventLoop {
         let ready = std::mem::take(&mut self.ready);
         for event in &ready {
             match event.token {
-                Token::Signal => self.stop_wanted = self.signals.requested().or(self.stop_wanted),
+                Token::Signal => self.take_signal(),
                 // The tick takes what was delivered.
                 Token::Waker => {}
                 Token::SyncPipe => self.executor.read_sync_pipe(),
@@ -185,12 +185,16 @@ impl EventLoop {
         }
         self.ready = ready;
         self.ready.clear();
-        self.stop_if_wanted();
+        self.executor.stop_if_wanted();
         self.receive();
         self.run_batch();
         self.executor.run_timers();
         self.resume();
         self.clients_cron_if_due();
+        if self.is_signalled && !self.executor.is_stopping() {
+            self.is_signalled = false;
+            self.signals.forget();
+        }
         self.executor.end_tick();
         let goes_on = self.process_requests();
         self.inform_threads();
@@ -207,13 +211,9 @@ impl EventLoop {
         Ok(goes_on)
     }
 
-    /// If a signal has come, ends the process if the data is safe. A script or transaction that has been put aside is
-    /// waited for: what it has done so far is half of it, and to be saved whole or not at all.
-    fn stop_if_wanted(&mut self) {
-        if self.executor.is_busy() && !self.executor.is_loading() {
-            return;
-        }
-        let Some(signal) = self.stop_wanted.take() else { return };
+    fn take_signal(&mut self) {
+        let Some(signal) = self.signals.requested() else { return };
+        self.is_signalled = true;
         let config = &self.executor.server.config;
         let flags = match signal {
             StopSignal::Interrupt => config.shutdown_on_sigint,
@@ -223,7 +223,8 @@ impl EventLoop {
             flags if flags.has(ShutdownFlags::SAVE) => Some(true),
             flags => flags.has(ShutdownFlags::NOSAVE).then_some(false),
         };
-        self.executor.shut_down(Shutdown { save, force: flags.has(ShutdownFlags::FORCE) });
+        let (force, now) = (flags.has(ShutdownFlags::FORCE), flags.has(ShutdownFlags::NOW));
+        self.executor.want_shutdown(Shutdown { save, force, now });
     }
 
     fn wait(&mut self) -> io::Result<()> {

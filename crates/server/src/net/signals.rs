@@ -21,8 +21,8 @@ pub struct StopSignals {
 }
 
 impl StopSignals {
-    /// Takes the signals over. A second SIGINT, while the first has not been seen to, ends the process at once: a
-    /// person at the keyboard insists.
+    /// Takes the signals over. A second SIGINT, before [`StopSignals::forget`], ends the process at once: a person at the
+    /// keyboard insists.
     pub fn new() -> io::Result<Self> {
         let (wakes, writer) = UnixStream::pair()?;
         wakes.set_nonblocking(true)?;
@@ -35,13 +35,18 @@ impl StopSignals {
         Ok(StopSignals { wakes, interrupted })
     }
 
+    /// What was asked for is done, or is not going to be.
+    pub fn forget(&self) {
+        self.interrupted.store(false, Ordering::Relaxed);
+    }
+
     /// Which has come, if any; says so in the log.
     pub fn requested(&self) -> Option<StopSignal> {
         let mut bytes = [0; 16];
         if !matches!((&self.wakes).read(&mut bytes), Ok(1..)) {
             return None;
         }
-        let interrupted = self.interrupted.swap(false, Ordering::Relaxed);
+        let interrupted = self.interrupted.load(Ordering::Relaxed);
         let name = if interrupted { "SIGINT" } else { "SIGTERM" };
         log::warn!("Received {name} scheduling shutdown...");
         Some(if interrupted { StopSignal::Interrupt } else { StopSignal::Terminate })

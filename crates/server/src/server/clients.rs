@@ -28,8 +28,8 @@ impl Server {
         let Some(handle) = self.clients.by_id(id) else { return false };
         let client = &self.clients[handle];
         let Some(blocked) = &client.blocked else { return false };
-        // Who waits for the end of a pause, or of loading, waits for no timeout.
-        if matches!(blocked.on, BlockedOn::Pause | BlockedOn::Loading) {
+        // Who waits for the end of a pause, of loading, or of the process, waits for no timeout.
+        if matches!(blocked.on, BlockedOn::Pause | BlockedOn::Loading | BlockedOn::Shutdown) {
             return false;
         }
         let (timeout_reply, acknowledged) = (blocked.timeout_reply, self.acknowledged_by(handle));

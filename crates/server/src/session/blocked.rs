@@ -18,6 +18,8 @@ pub enum BlockedOn {
     Pause,
     /// The end of what DEBUG LOADAOF has begun.
     Loading,
+    /// The process's end, or that there is none.
+    Shutdown,
 }
 
 /// What the client is answered when the time is up.
@@ -76,7 +78,10 @@ impl Blocked {
     pub fn memory_bytes(&self) -> usize {
         let keys = match &self.on {
             BlockedOn::Keys { keys, .. } => keys.iter().map(|key| key.len() + WAITING_BYTES).sum(),
-            BlockedOn::Acknowledgement { .. } | BlockedOn::Pause | BlockedOn::Loading => 0,
+            BlockedOn::Acknowledgement { .. }
+            | BlockedOn::Pause
+            | BlockedOn::Loading
+            | BlockedOn::Shutdown => 0,
         };
         size_of::<Self>() + self.args.memory_bytes() + keys
     }
@@ -185,7 +190,7 @@ impl BlockedTable {
                     self.join_queue(*db_index, key, handle, &blocked);
                 }
             }
-            BlockedOn::Loading => {}
+            BlockedOn::Loading | BlockedOn::Shutdown => {}
             BlockedOn::Acknowledgement { local, .. } => {
                 self.for_acknowledgement.insert(blocked.arrival, handle);
                 self.for_own_file += usize::from(*local);
@@ -223,7 +228,7 @@ impl BlockedTable {
                     self.leave_queue(*db_index, key, blocked.arrival);
                 }
             }
-            BlockedOn::Loading => {}
+            BlockedOn::Loading | BlockedOn::Shutdown => {}
             BlockedOn::Acknowledgement { local, .. } => {
                 self.for_acknowledgement.remove(&blocked.arrival);
                 self.for_own_file -= usize::from(*local);

@@ -54,6 +54,10 @@ pub(super) fn server(sources: &mut Sources<'_>, lines: &mut Lines) {
     lines.field("config_file", &identity.config_file);
     lines.field("io_threads_active", u8::from(config.io_threads > 1));
     lines.field("availability_zone", String::from_utf8_lossy(&config.availability_zone));
+    if let Some(deadline_us) = server.observed.shutdown_deadline_us {
+        let left_us = deadline_us as i64 - server.now.monotonic_us as i64;
+        lines.field("shutdown_in_milliseconds", left_us / 1000);
+    }
     listeners(config, lines);
 }
 

@@ -302,8 +302,47 @@ impl Executor {
 
     /// Appends what is no change of the data.
     fn append_to_stream(&mut self, command: &[u8]) {
-        self.replication.append(command);
+        self.replication.append_control(command);
         self.after_feeding();
+    }
+
+    /// Has replicas tell how far they are, unless the stream is to stay as it is.
+    pub(in crate::engine) fn ask_replicas_at_once(&mut self) {
+        if self.feeds_stream() && self.has_replicas() && !self.server.pauses.are_any() {
+            self.append_to_stream(GETACK);
+        }
+    }
+
+    fn is_synced(&self, replica: &Replica) -> bool {
+        replica.acknowledged.stream >= self.replication.data_end()
+    }
+
+    /// Whether nobody lacks anything of the data; who is being sent a snapshot does.
+    pub(in crate::engine) fn has_all_replicas_synced(&self) -> bool {
+        self.replication.replicas.values().all(|replica| self.is_synced(replica))
+    }
+
+    /// Says who of the replicas lacks what.
+    pub(in crate::engine) fn log_lagging_replicas(&self) {
+        let replicas = &self.replication.replicas;
+        let mut synced = 0;
+        for (&handle, replica) in replicas {
+            if self.is_synced(replica) {
+                synced += 1;
+                continue;
+            }
+            let silent_us = self.server.now.monotonic_us.saturating_sub(replica.heard_us);
+            log::info!(
+                "Lagging replica {} reported offset {} behind master, lag={}, state={}.",
+                self.replica_name(handle),
+                self.replication.history.offset() - replica.acknowledged.stream,
+                if replica.is_online() { silent_us / SECOND_US } else { 0 },
+                replica.state().name()
+            );
+        }
+        if !replicas.is_empty() {
+            log::info!("{synced} of {} replicas are in sync when shutting down.", replicas.len());
+        }
     }
 
     /// Has replicas tell how far they are, once for all who have begun to wait since the last time.

@@ -1,0 +1,147 @@
+//! A process that is asked to end while a replica, which these tests play by hand, lacks something: it waits, ends all the
+//! same once the time is over, or does not end and goes on as before.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod process;
+
+use process::{Client, PATIENCE, Process, encode, eventually, shown};
+use rustix::process::Signal;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+const FAILED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
+
+fn info(server: &Process, field: &str) -> Option<String> {
+    let info = server.connect().ask("INFO everything");
+    info.lines().find_map(|line| line.strip_prefix(&format!("{field}:"))).map(str::to_owned)
+}
+
+fn awaits(server: &Process, field: &str, value: &str) {
+    eventually(&format!("{field} {value}"), || info(server, field).as_deref() == Some(value));
+}
+
+fn offset(server: &Process) -> u64 {
+    info(server, "master_repl_offset").unwrap().parse().unwrap()
+}
+
+struct Replica(TcpStream);
+
+impl Replica {
+    fn online(server: &Process) -> Replica {
+        let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(&encode(&[b"PSYNC", b"?", b"-1"])).unwrap();
+        eventually("it is online", || {
+            info(server, "slave0").is_some_and(|line| line.contains("state=online"))
+        });
+        Replica(stream)
+    }
+
+    fn acknowledge(&mut self, offset: u64) {
+        self.0.write_all(&encode(&[b"REPLCONF", b"ACK", offset.to_string().as_bytes()])).unwrap();
+    }
+
+    /// All that it has been sent, once its primary is gone.
+    fn received(mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        if let Err(error) = self.0.read_to_end(&mut bytes) {
+            assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+        }
+        bytes
+    }
+}
+
+fn start(options: &[&str]) -> (Process, Client<TcpStream>, Replica) {
+    let server = Process::start(
+        &[&["--repl-diskless-sync", "no", "--repl-ping-replica-period", "3600"], options].concat(),
+    );
+    let replica = Replica::online(&server);
+    let mut client = server.connect();
+    assert_eq!(client.ask("SET before 1"), "OK");
+    (server, client, replica)
+}
+
+fn answer(client: &mut Client<TcpStream>) -> String {
+    shown(&client.receive().expect("the server answers"))
+}
+
+fn it_waits_until_all_is_acknowledged_and_accepts_no_write_meanwhile() {
+    for by_signal in [true, false] {
+        let (mut server, mut client, mut replica) = start(&["--shutdown-timeout", "3600"]);
+        let wanted = offset(&server);
+        let mut stopping = server.connect();
+        match by_signal {
+            true => server.signal(Signal::TERM),
+            false => stopping.send(&[b"SHUTDOWN"]),
+        }
+        eventually("it waits", || info(&server, "shutdown_in_milliseconds").is_some());
+        assert_eq!(info(&server, "paused_reason").unwrap(), "shutdown_in_progress");
+        let mut writer = server.connect();
+        writer.send(&[b"SET", b"behind", b"1"]);
+        awaits(&server, "blocked_clients", if by_signal { "1" } else { "2" });
+        // The last of its bytes ask for the acknowledgement itself, and are no data.
+        assert!(offset(&server) > wanted);
+        replica.acknowledge(wanted - 1);
+        assert_eq!(client.ask("GET before"), "1");
+        replica.acknowledge(wanted);
+        assert_eq!(server.wait().code(), Some(0));
+        assert!(writer.receive().is_none(), "it was not acknowledged");
+        let received = String::from_utf8_lossy(&replica.received()).into_owned();
+        assert!(received.contains("before") && !received.contains("behind"));
+    }
+}
+
+fn it_ends_when_the_time_is_over_or_nobody_is_to_be_waited_for() {
+    let (mut server, _, _replica) = start(&["--shutdown-timeout", "1"]);
+    let started = Instant::now();
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait().code(), Some(0));
+    assert!(started.elapsed() >= Duration::from_secs(1));
+    let by_signal = ["--shutdown-timeout", "3600", "--shutdown-on-sigterm", "now"];
+    for (options, command) in
+        [(&["--shutdown-timeout", "0"][..], "SHUTDOWN"), (&by_signal[..2], "SHUTDOWN NOW"), (&by_signal, "")]
+    {
+        let (mut server, mut client, _replica) = start(options);
+        match command {
+            "" => server.signal(Signal::TERM),
+            command => client.send(&command.split(' ').map(str::as_bytes).collect::<Vec<_>>()),
+        }
+        assert_eq!(server.wait().code(), Some(0));
+    }
+    // Of a second SIGINT no question is asked.
+    let (mut server, _, _replica) = start(&["--shutdown-timeout", "3600"]);
+    server.signal(Signal::INT);
+    eventually("it waits", || info(&server, "shutdown_in_milliseconds").is_some());
+    server.signal(Signal::INT);
+    assert_eq!(server.wait().code(), Some(1));
+}
+
+fn an_end_that_is_called_off_leaves_everything_as_it_was() {
+    let (mut server, mut client, _replica) = start(&["--shutdown-timeout", "3600"]);
+    assert_eq!(client.ask("SHUTDOWN ABORT"), "ERR No shutdown in progress.");
+    let mut stopping = [server.connect(), server.connect()];
+    stopping.iter_mut().for_each(|client| client.send(&[b"SHUTDOWN"]));
+    awaits(&server, "blocked_clients", "2");
+    let id = stopping[1].stream.local_addr().unwrap();
+    let listed = client.ask("CLIENT LIST");
+    let line = listed.lines().find(|line| line.contains(&format!("addr={id} "))).unwrap();
+    let id = line.split(' ').next().unwrap().strip_prefix("id=").unwrap();
+    assert_eq!(client.ask(&format!("CLIENT UNBLOCK {id}")), "0");
+    let mut writer = server.connect();
+    writer.send(&[b"INCR", b"before"]);
+    awaits(&server, "blocked_clients", "3");
+    assert_eq!(client.ask("SHUTDOWN ABORT"), "OK");
+    stopping.iter_mut().for_each(|client| assert_eq!(answer(client), FAILED));
+    assert_eq!(answer(&mut writer), "2");
+    assert_eq!(info(&server, "shutdown_in_milliseconds"), None);
+    assert_eq!(info(&server, "paused_reason").unwrap(), "none");
+    client.send(&[b"SHUTDOWN", b"NOW", b"NOSAVE"]);
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+tests_with_io_threads!(
+    it_waits_until_all_is_acknowledged_and_accepts_no_write_meanwhile,
+    it_ends_when_the_time_is_over_or_nobody_is_to_be_waited_for,
+    an_end_that_is_called_off_leaves_everything_as_it_was,
+);
