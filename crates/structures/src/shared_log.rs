@@ -8,7 +8,8 @@
 //! ```
 //!
 //! 1. Bytes are numbered from the sequence's own beginning, whatever has been trimmed: an offset means one byte for ever.
-//! 2. `start` is the offset of the first byte of the first block. Every block but the last is full, and none is empty.
+//! 2. `start` is the offset of the first byte of the first block. `full` are the blocks before the last, and are; the last
+//!    is empty only where nothing has been appended yet, and then takes no memory.
 //! 3. So a byte's block is found by a division; a block never moves, and one that is full never changes.
 //!
 //! There is one copy of a byte however many readers there are. A reader writes runs of bytes, at most one for each block,
@@ -30,7 +31,8 @@ const TRIMMED_BLOCKS_MAX: usize = 64;
 pub struct SharedLog {
     start: u64,
     end: u64,
-    blocks: VecDeque<Vec<u8>>,
+    full: VecDeque<Vec<u8>>,
+    last: Vec<u8>,
     /// The block that was trimmed last, for the next one that is needed.
     spare: Option<Vec<u8>>,
 }
@@ -38,7 +40,7 @@ pub struct SharedLog {
 impl SharedLog {
     /// Empty; the first byte appended has the offset `start`.
     pub fn new(start: u64) -> Self {
-        SharedLog { start, end: start, blocks: VecDeque::new(), spare: None }
+        SharedLog { start, end: start, full: VecDeque::new(), last: Vec::new(), spare: None }
     }
 
     /// Of the first byte that is still here.
@@ -66,51 +68,50 @@ impl SharedLog {
 
     /// Bytes held from the allocator.
     pub fn memory_bytes(&self) -> usize {
-        let blocks = self.blocks.len() + usize::from(self.spare.is_some());
-        blocks * BLOCK_BYTES + self.blocks.capacity() * size_of::<Vec<u8>>()
+        let blocks = self.full.len() + usize::from(self.spare.is_some());
+        blocks * BLOCK_BYTES + self.last.capacity() + self.full.capacity() * size_of::<Vec<u8>>()
     }
 
     /// Appends the bytes; whether that took another block.
     #[inline]
     pub fn append(&mut self, bytes: &[u8]) -> bool {
-        if let Some(last) = self.blocks.back_mut()
-            && last.len() + bytes.len() <= BLOCK_BYTES
-        {
-            last.extend_from_slice(bytes);
-            self.end += bytes.len() as u64;
-            return false;
+        if bytes.len() > self.last.capacity() - self.last.len() {
+            return self.append_across_blocks(bytes);
         }
-        self.append_across_blocks(bytes)
+        self.last.extend_from_slice(bytes);
+        self.end += bytes.len() as u64;
+        false
     }
 
+    #[cold]
     fn append_across_blocks(&mut self, mut bytes: &[u8]) -> bool {
-        let blocks_before = self.blocks.len();
         self.end += bytes.len() as u64;
         while !bytes.is_empty() {
-            let room = self.blocks.back().map_or(0, |last| BLOCK_BYTES - last.len());
+            let room = self.last.capacity() - self.last.len();
             if room == 0 {
                 let block = self.spare.take().unwrap_or_else(|| Vec::with_capacity(BLOCK_BYTES));
-                self.blocks.push_back(block);
+                let full = std::mem::replace(&mut self.last, block);
+                if !full.is_empty() {
+                    self.full.push_back(full);
+                }
                 continue;
             }
             let (now, later) = bytes.split_at(room.min(bytes.len()));
-            if let Some(last) = self.blocks.back_mut() {
-                last.extend_from_slice(now);
-            }
+            self.last.extend_from_slice(now);
             bytes = later;
         }
-        self.blocks.len() > blocks_before
+        true
     }
 
     /// Frees blocks that end at or before `offset`, some at a time and never the last one: there is more to free while
     /// this says so.
     pub fn trim_to(&mut self, offset: u64) -> bool {
         for _ in 0..TRIMMED_BLOCKS_MAX {
-            if self.blocks.len() <= 1 || self.start + BLOCK_BYTES as u64 > offset {
+            if self.full.is_empty() || self.start + BLOCK_BYTES as u64 > offset {
                 return false;
             }
             self.start += BLOCK_BYTES as u64;
-            self.spare = self.blocks.pop_front().map(|mut block| {
+            self.spare = self.full.pop_front().map(|mut block| {
                 block.clear();
                 block
             });
@@ -122,19 +123,22 @@ impl SharedLog {
     pub fn slices(&self, offset: u64) -> impl Iterator<Item = &[u8]> {
         assert!((self.start..=self.end).contains(&offset), "a reader is within the log");
         let (block, skipped) = split(offset - self.start);
-        let blocks = self.blocks.range(block.min(self.blocks.len())..).enumerate();
+        // The end of a last block that is full has the offset of a next one, which is not there.
+        let last = (block <= self.full.len()).then_some(&self.last);
+        let blocks = self.full.range(block.min(self.full.len())..).chain(last);
         blocks
+            .enumerate()
             .map(move |(at, block)| if at == 0 { &block[skipped..] } else { block })
             .filter(|run| !run.is_empty())
     }
 
     /// Panics unless the invariants hold.
     pub fn check(&self) {
-        let bytes: usize = self.blocks.iter().map(Vec::len).sum();
+        let bytes: usize = self.full.iter().chain([&self.last]).map(Vec::len).sum();
         assert_eq!(self.len(), bytes as u64);
-        let full = self.blocks.iter().rev().skip(1).all(|block| block.len() == BLOCK_BYTES);
-        assert!(full, "only the last block is being filled");
-        assert!(self.blocks.iter().all(|block| !block.is_empty() && block.capacity() == BLOCK_BYTES));
+        assert!(self.full.iter().all(|block| block.len() == BLOCK_BYTES && block.capacity() == BLOCK_BYTES));
+        assert!(self.last.is_empty() && self.full.is_empty() || self.last.capacity() == BLOCK_BYTES);
+        assert!(!self.last.is_empty() || self.full.is_empty());
     }
 }
 
@@ -160,8 +164,9 @@ mod tests {
                     _ => random.below(3 * BLOCK_BYTES as u64),
                 };
                 let bytes: Vec<u8> = (0..len).map(|at| (at ^ step) as u8).collect();
-                let memory_before = log.blocks.len();
-                assert_eq!(log.append(&bytes), log.blocks.len() > memory_before);
+                let blocks = |log: &SharedLog| log.full.len() + usize::from(!log.last.is_empty());
+                let blocks_before = blocks(&log);
+                assert_eq!(log.append(&bytes), blocks(&log) > blocks_before);
                 model.extend_from_slice(&bytes);
                 let end = start + model.len() as u64;
                 if random.below(5) == 0 {

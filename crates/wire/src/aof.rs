@@ -5,6 +5,7 @@
 //!  #TS:1731920000\r\n                   what follows was written at this second
 //! ```
 
+use crate::request::ArgRange;
 use std::fmt;
 use std::io::{self, BufRead, Read, Write};
 
@@ -182,6 +183,55 @@ fn write_header(out: &mut impl Write, kind: u8, value: usize) -> io::Result<()> 
     }
 }
 
+/// The bytes of a command whose arguments stand in `buffer` just as [`write_command`] would write them, as those of a
+/// request do. `None`: they do not, or they are many or long, so that looking would cost what writing does.
+#[inline]
+pub fn as_written<'a>(buffer: &'a [u8], arguments: &[ArgRange]) -> Option<&'a [u8]> {
+    let (&first, rest) = arguments.split_first()?;
+    let start = (first.start as usize).checked_sub(4 + header_len_before(buffer, first)?)?;
+    if arguments.len() >= 10 || buffer[start..start + 2] != [b'*', b'0' + arguments.len() as u8] {
+        return None;
+    }
+    let mut end = first.range().end;
+    for &argument in rest {
+        let header_len = header_len_before(buffer, argument)?;
+        if argument.start as usize != end + LINE_END.len() + header_len {
+            return None;
+        }
+        end = argument.range().end;
+    }
+    let bytes = buffer.get(start..end + LINE_END.len())?;
+    bytes.ends_with(LINE_END).then_some(bytes)
+}
+
+const LINE_END: &[u8] = b"\r\n";
+
+/// Of each length below a thousand, a line end and an argument's header as the last bytes of a number.
+static HEADERS: [u64; 1000] = {
+    let mut headers = [0; 1000];
+    let mut len = 0;
+    while len < headers.len() {
+        let digits = [b'0' + (len / 100) as u8, b'0' + (len / 10 % 10) as u8, b'0' + (len % 10) as u8];
+        headers[len] = match len {
+            0..10 => u64::from_be_bytes([0, 0, b'\r', b'\n', b'$', digits[2], b'\r', b'\n']),
+            10..100 => u64::from_be_bytes([0, b'\r', b'\n', b'$', digits[1], digits[2], b'\r', b'\n']),
+            _ => u64::from_be_bytes([b'\r', b'\n', b'$', digits[0], digits[1], digits[2], b'\r', b'\n']),
+        };
+        len += 1;
+    }
+    headers
+};
+
+/// How long the argument's header is, if it stands right before it and behind a line end.
+#[inline]
+fn header_len_before(buffer: &[u8], argument: ArgRange) -> Option<usize> {
+    let before = u64::from_be_bytes(*buffer.get(..argument.start as usize)?.last_chunk()?);
+    let header = *HEADERS.get(argument.len as usize)?;
+    let digits = 1 + usize::from(argument.len >= 10) + usize::from(argument.len >= 100);
+    let mask = u64::MAX >> (8 * (3 - digits));
+    (before & mask == header).then_some(digits + 3)
+}
+
 /// Appends a note of the time.
 pub fn write_timestamp(out: &mut impl Write, unix_s: i64) -> io::Result<()> {
     write!(out, "#TS:{unix_s}\r\n")
@@ -209,6 +259,43 @@ mod tests {
         assert_eq!(reader.read().unwrap(), Item::Command(vec![b"DEL".to_vec(), b"".to_vec()]));
         assert_eq!(reader.read().unwrap(), Item::End);
         assert_eq!(reader.position(), bytes.len() as u64);
+    }
+
+    #[test]
+    fn a_request_stands_as_it_is_written_and_anything_else_does_not() {
+        let lens = [0, 1, 9, 10, 11, 99, 100, 101, 999];
+        for count in 1..10 {
+            let arguments: Vec<Vec<u8>> =
+                (0..count).map(|at| vec![b'a' + at as u8; lens[(at * count) % lens.len()]]).collect();
+            let mut bytes = b"\r\n".to_vec();
+            write_command(&mut bytes, arguments.iter().map(Vec::as_slice)).unwrap();
+            bytes.extend_from_slice(b"*1\r\n");
+            let (mut ranges, mut position) = (Vec::new(), 0);
+            while ranges.is_empty() {
+                let limits = crate::request::Limits::default();
+                crate::request::Parser::new().parse(&mut bytes, &mut position, &limits, &mut ranges).unwrap();
+            }
+            assert_eq!(as_written(&bytes, &ranges), Some(&bytes[2..position]), "{count}");
+            for len in 0..position {
+                assert_eq!(as_written(&bytes[..len], &ranges), None);
+            }
+            let contents: Vec<_> = ranges.iter().map(|range| range.range()).collect();
+            for at in 2..position {
+                let is_content = contents.iter().any(|content| content.contains(&at));
+                bytes[at] ^= 1;
+                assert_eq!(as_written(&bytes, &ranges).is_some(), is_content, "{count} {at}");
+                bytes[at] ^= 1;
+            }
+            let moved: Vec<_> =
+                ranges.iter().map(|range| ArgRange { start: range.start + 1, len: range.len }).collect();
+            assert_eq!(as_written(&bytes, &moved), None);
+            assert_eq!(as_written(&bytes, &ranges[1..]), None, "its first argument is missing");
+        }
+        let long = [ArgRange { start: 0, len: 1000 }];
+        assert_eq!(as_written(&[0; 1000], &long), None);
+        assert_eq!(as_written(b"", &[]), None);
+        let beyond = [ArgRange { start: u32::MAX, len: 999 }];
+        assert_eq!(as_written(b"*1\r\n", &beyond), None);
     }
 
     #[test]

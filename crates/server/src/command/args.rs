@@ -34,6 +34,12 @@ impl<'a> Args<'a> {
         }
     }
 
+    /// The request, where it stands as the append-only file and replicas take it.
+    #[inline]
+    pub fn as_written(&self) -> Option<&'a [u8]> {
+        wire::aof::as_written(self.buffer, self.ranges)
+    }
+
     #[inline]
     pub fn get(&self, index: usize) -> Option<&'a [u8]> {
         self.ranges.get(index).map(|range| slice(self.buffer, range))

@@ -119,7 +119,16 @@ impl Audit {
     pub(super) fn check_propagated(&mut self, commands: &EncodedCommands, first: usize) {
         self.check_recorded();
         if cfg!(debug_assertions) && !self.unpropagated.is_empty() {
-            self.check_words(&words_of(commands, first));
+            self.check_words(&commands.from(first).map(|(_, bytes)| words_of(bytes)).collect::<Vec<_>>());
+        }
+    }
+
+    /// As [`Self::check_propagated`], with the one command that is.
+    #[inline]
+    pub(super) fn check_encoded(&mut self, command: &[u8]) {
+        self.check_recorded();
+        if cfg!(debug_assertions) && !self.unpropagated.is_empty() {
+            self.check_words(&[words_of(command)]);
         }
     }
 
@@ -149,13 +158,11 @@ impl Audit {
     }
 }
 
-/// The arguments of each command.
-fn words_of(commands: &EncodedCommands, first: usize) -> Vec<Vec<Vec<u8>>> {
-    let read = |bytes| match Reader::new(bytes, 0).read() {
+fn words_of(command: &[u8]) -> Vec<Vec<u8>> {
+    match Reader::new(command, 0).read() {
         Ok(Item::Command(arguments)) => arguments,
         other => panic!("what was encoded is read as {other:?}"),
-    };
-    commands.from(first).map(|(_, bytes)| read(bytes)).collect()
+    }
 }
 
 fn note(notes: &mut Vec<Place>, place: Place) {

@@ -223,6 +223,14 @@ impl ChangeLog {
         (self.ended, self.replaced) = (self.unit.len(), false);
     }
 
+    /// The command at hand has ended, and is fed to those who keep a copy as it is encoded here. It must have noted nothing
+    /// else, and be a unit of its own.
+    #[inline]
+    pub fn end_lone_command(&mut self, command: &[u8]) {
+        debug_assert!(self.unit.is_empty() && !self.replaced);
+        self.audit.check_encoded(command);
+    }
+
     /// As [`Self::end_command`], for one that may not say what it has done: only what others did counts.
     pub fn end_unpropagated(&mut self) {
         self.audit.forget_unpropagated();

@@ -7,7 +7,7 @@
 use super::Executor;
 use super::persistence::Disk;
 use super::replication::Replication;
-use crate::db::encoded_commands::Receivers;
+use crate::db::encoded_commands::{EncodedCommands, Receivers};
 use crate::persist::aof::Appender;
 
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
@@ -50,6 +50,20 @@ impl Sink<'_> {
         }
     }
 
+    /// Takes in what of a unit is for it, as a transaction if that is more than one command.
+    fn append_unit(&mut self, unit: &EncodedCommands) {
+        let receiver = self.receiver();
+        let Some((first_db_index, _)) = unit.all_for(receiver).next() else { return };
+        let is_transaction = unit.count_for(receiver) > 1;
+        if is_transaction {
+            self.append_bracket(first_db_index, MULTI);
+        }
+        unit.all_for(receiver).for_each(|(db_index, command)| self.append(db_index, command));
+        if is_transaction {
+            self.append_bracket(first_db_index, EXEC);
+        }
+    }
+
     /// Takes in MULTI or EXEC, of a transaction whose first command is about that database.
     #[inline]
     fn append_bracket(&mut self, db_index: usize, command: &[u8]) {
@@ -73,27 +87,29 @@ impl Executor {
     /// Feeds the unit, in a transaction if it is more than one command; whether it was any.
     #[inline]
     pub(super) fn feed_unit(&mut self) -> bool {
-        let (timestamp_s, feeds_stream) = (self.timestamp_s(), self.feeds_stream());
-        let unit = self.db.change_log.unit();
-        if unit.is_empty() {
+        if self.db.change_log.unit().is_empty() {
             return false;
         }
+        let (timestamp_s, feeds_stream) = (self.timestamp_s(), self.feeds_stream());
         let stream = feeds_stream.then_some(&mut self.replication);
         for mut sink in sinks(&mut self.disk, stream, timestamp_s) {
-            let receiver = sink.receiver();
-            let Some((first_db_index, _)) = unit.all_for(receiver).next() else { continue };
-            let is_transaction = unit.count_for(receiver) > 1;
-            if is_transaction {
-                sink.append_bracket(first_db_index, MULTI);
-            }
-            unit.all_for(receiver).for_each(|(db_index, command)| sink.append(db_index, command));
-            if is_transaction {
-                sink.append_bracket(first_db_index, EXEC);
-            }
+            sink.append_unit(self.db.change_log.unit());
         }
         self.db.change_log.end_unit();
         self.after_feeding();
         true
+    }
+
+    /// Feeds the command at hand, which is a unit of its own and encoded as it came.
+    #[inline]
+    pub(super) fn feed_lone_command(&mut self, command: &[u8]) {
+        self.db.change_log.end_lone_command(command);
+        let (timestamp_s, feeds_stream) = (self.timestamp_s(), self.feeds_stream());
+        let (db_index, stream) = (self.db.selected(), feeds_stream.then_some(&mut self.replication));
+        for mut sink in sinks(&mut self.disk, stream, timestamp_s) {
+            sink.append(db_index, command);
+        }
+        self.after_feeding();
     }
 
     /// Feeds what expiry and eviction have removed on their own account, each by itself.

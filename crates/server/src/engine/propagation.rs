@@ -22,8 +22,17 @@ impl Executor {
                 propagate_as(args, &mut self.db);
             }
             if self.db.change_log.is_to_be_propagated() {
-                let db_index = self.db.selected();
-                self.db.change_log.propagate_verbatim(db_index, args.iter());
+                let is_unit = !origin.in_transaction && !origin.in_script && self.suspended.is_none();
+                if is_unit
+                    && row.is(flag::WRITE)
+                    && self.db.change_log.unit().is_empty()
+                    && let Some(command) = args.as_written()
+                {
+                    self.feed_lone_command(command);
+                    self.note_fed(handle);
+                    return self.save_if_flushed();
+                }
+                self.db.change_log.propagate_verbatim(self.db.selected(), args.iter());
             }
         }
         if row.name == "debug" {
@@ -45,12 +54,23 @@ impl Executor {
     /// The unit of a client (a command, transaction or script) has ended: it is propagated as one.
     pub(super) fn end_unit(&mut self, handle: ClientHandle) {
         if self.feed_unit() {
-            let client = &mut self.server.clients[handle];
-            client.stream_end = self.replication.history.offset();
-            if let Some(log) = &self.disk.aof {
-                client.log_end = log.appender.end();
-            }
+            self.note_fed(handle);
         }
+        self.save_if_flushed();
+    }
+
+    /// What the client has done goes up to there.
+    #[inline]
+    fn note_fed(&mut self, handle: ClientHandle) {
+        let client = &mut self.server.clients[handle];
+        client.stream_end = self.replication.history.offset();
+        if let Some(log) = &self.disk.aof {
+            client.log_end = log.appender.end();
+        }
+    }
+
+    #[inline]
+    fn save_if_flushed(&mut self) {
         if std::mem::take(&mut self.disk.saves_flushed) {
             self.all_flushed();
         }
