@@ -12,8 +12,12 @@ impl EventLoop {
     /// is owed as a client; `false` if it is gone.
     pub(super) fn write_to_replica(&mut self, handle: ClientHandle) -> bool {
         let Some(connection) = local(&mut self.connections, handle) else { return true };
-        if !self.executor.server.clients[handle].output.is_empty() {
+        let client = &mut self.executor.server.clients[handle];
+        if !client.output.is_empty() {
             return true;
+        }
+        if client.replica.as_mut().is_some_and(|replica| std::mem::take(&mut replica.gathers_small_writes)) {
+            connection.transport.gather_small_writes();
         }
         let mut written_bytes = 0;
         while written_bytes < WRITE_BYTES_MAX {

@@ -122,6 +122,18 @@ impl Transport {
         }
     }
 
+    /// Has small writes wait until the peer has what was written before: fewer packets, and later ones. A socket that has
+    /// no packets goes on as it is.
+    pub fn gather_small_writes(&self) {
+        match self {
+            Transport::Plain(socket) => {
+                if let Err(error) = rustix::net::sockopt::set_tcp_nodelay(socket, false) {
+                    log::debug!("Switching TCP_NODELAY off: {error}");
+                }
+            }
+        }
+    }
+
     /// Tells the peer that no more will be written to it. What it sends can be read on.
     pub fn shutdown_write(&mut self) -> Result<(), Stopped> {
         match self {
@@ -217,6 +229,18 @@ mod tests {
     #[test]
     fn bytes_pass_both_ways_over_tcp() {
         let (transport, peer) = tcp();
+        bytes_pass_both_ways(transport, peer);
+    }
+
+    #[test]
+    fn small_writes_are_gathered_where_there_are_packets() {
+        let (transport, peer) = tcp();
+        rustix::net::sockopt::set_tcp_nodelay(&transport, true).unwrap();
+        transport.gather_small_writes();
+        assert!(!rustix::net::sockopt::tcp_nodelay(&transport).unwrap());
+        bytes_pass_both_ways(transport, peer);
+        let (transport, peer) = unix();
+        transport.gather_small_writes();
         bytes_pass_both_ways(transport, peer);
     }
 

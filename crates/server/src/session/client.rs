@@ -206,6 +206,8 @@ pub struct ReplicaProfile {
     pub came_with_sync: bool,
     /// Of the stream, what it has yet to be sent; noted about once a second.
     pub unsent_stream_bytes: u64,
+    /// Its socket is to gather small writes, and has not been told yet.
+    pub gathers_small_writes: bool,
 }
 
 #[derive(Debug)]

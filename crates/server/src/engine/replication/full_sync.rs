@@ -174,6 +174,8 @@ impl Executor {
         self.server.observed.statistics.full_syncs += 1;
         let since_us = self.server.now.monotonic_us;
         self.add_replica(handle, Stage::Waiting { since_us }, None);
+        self.server.clients[handle].replica.get_or_insert_default().gathers_small_writes =
+            self.server.config.repl_disable_tcp_nodelay;
         if !self.replication.has_backlog() {
             // Nobody has seen what comes before it.
             let id = self.replication.draw_id();
