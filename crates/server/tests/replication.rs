@@ -443,6 +443,30 @@ fn what_a_replica_has_yet_to_be_sent_is_shown() {
     }
 }
 
+fn what_is_kept_for_replicas_evicts_nothing() {
+    let kept = ["--repl-backlog-size", "4mb", "--maxmemory-policy", "allkeys-lru"];
+    let (server, mut client) = start(&[PIPE, &kept].concat());
+    for key in 0..100 {
+        client.ask(&format!("SET key:{key} value"));
+    }
+    let mut replica = Replica::introduced(&server);
+    replica.go_online();
+    let value = "x".repeat(100_000);
+    client.ask(&format!("SET large {value}"));
+    let used: u64 = info(&mut client, "used_memory").parse().unwrap();
+    client.ask(&format!("CONFIG SET maxmemory {}", used + (1 << 20)));
+    // The replica does not read: what its socket does not take stays here.
+    for _ in 0..300 {
+        assert_eq!(client.ask(&format!("SET large {value}")), "OK");
+    }
+    let number = |client: &mut Client<TcpStream>, field: &str| info(client, field).parse::<u64>().unwrap();
+    let buffers = number(&mut client, "mem_total_replication_buffers");
+    assert!(buffers > 4 << 20, "{buffers}");
+    assert_eq!(number(&mut client, "mem_not_counted_for_evict"), buffers);
+    assert_eq!(number(&mut client, "evicted_keys"), 0);
+    assert_eq!(client.ask("DBSIZE"), "101");
+}
+
 fn many_that_ask_and_vanish_leave_nothing() {
     let (server, mut client) = start(PIPE);
     for round in 0..400 {
@@ -487,6 +511,7 @@ tests_with_io_threads!(
     what_a_replica_can_read_is_what_it_gets,
     who_reads_too_slowly_is_closed_and_what_is_kept_for_it_is_bounded,
     what_a_replica_has_yet_to_be_sent_is_shown,
+    what_is_kept_for_replicas_evicts_nothing,
     many_that_ask_and_vanish_leave_nothing,
     a_waiting_replica_hears_of_its_primary_and_a_silent_one_is_dropped,
 );

@@ -26,12 +26,13 @@ impl Executor {
     }
 
     /// Bytes in use beyond the limit; negative while there is room. What waits to be written to the append-only file,
-    /// or is kept for replicas beyond the backlog's size, does not count: evicted keys add to it, so to make up for it with more of them would leave none.
+    /// or is kept for replicas, does not count: evicted keys add to it, so to make up for it with more of them would
+    /// leave none. It has limits of its own.
     fn excess_bytes(&self) -> i64 {
         let unwritten_bytes = self.disk.aof.as_ref().map_or(0, |log| log.appender.memory_bytes());
-        let kept_bytes = self.server.observed.replication.uncounted_bytes;
+        let kept_bytes = self.replication.held_bytes();
         let used_bytes = self.server.observed.memory.used_bytes();
-        let used_bytes = used_bytes.saturating_sub(unwritten_bytes as u64 + kept_bytes);
+        let used_bytes = used_bytes.saturating_sub((unwritten_bytes + kept_bytes) as u64);
         used_bytes as i64 - self.server.config.maxmemory_bytes as i64
     }
 

@@ -38,7 +38,7 @@ use wire::aof::write_command;
 use wire::number::i64_text;
 
 /// What a backlog takes beyond its size although nobody is behind.
-const COUNTED_BEYOND_SIZE_BYTES: u64 = 4 * BLOCK_BYTES as u64;
+const BEYOND_SIZE_BYTES: u64 = 4 * BLOCK_BYTES as u64;
 
 pub(crate) struct Replication {
     pub history: History,
@@ -147,6 +147,11 @@ impl Replication {
     /// Bytes held for the stream.
     pub fn memory_bytes(&self) -> usize {
         self.backlog.as_ref().map_or(0, SharedLog::memory_bytes)
+    }
+
+    /// Bytes held for the stream, and for a snapshot on its way.
+    pub fn held_bytes(&self) -> usize {
+        self.memory_bytes() + self.transfer.as_ref().map_or(0, Transfer::memory_bytes)
     }
 
     /// Appends to the stream.
@@ -259,7 +264,7 @@ impl Executor {
             replication.backlog().map(|log| BacklogFigures { first_byte_offset: log.start() + 1 });
         figures.buffer_bytes = replication.memory_bytes() as u64;
         // A block that is being filled, one to spare, and the list of them.
-        let counted_bytes = self.server.config.repl_backlog_size_bytes + COUNTED_BEYOND_SIZE_BYTES;
-        figures.uncounted_bytes = figures.buffer_bytes.saturating_sub(counted_bytes);
+        let backlog_bytes = self.server.config.repl_backlog_size_bytes + BEYOND_SIZE_BYTES;
+        figures.beyond_size_bytes = figures.buffer_bytes.saturating_sub(backlog_bytes);
     }
 }

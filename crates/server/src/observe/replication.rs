@@ -12,8 +12,8 @@ pub struct Replication {
     pub backlog: Option<BacklogFigures>,
     /// Held for the backlog and for replicas that are behind.
     pub buffer_bytes: u64,
-    /// Of these what is beyond the backlog's size, for replicas: eviction does not make up for it.
-    pub uncounted_bytes: u64,
+    /// Of these what is beyond the backlog's size, for replicas.
+    pub beyond_size_bytes: u64,
     /// In the order in which they came.
     pub replicas: Vec<ReplicaFigures>,
     /// To this server's own primary; `None`: it has none.

@@ -42,7 +42,7 @@ impl Breakdown {
         let tables_total: u64 = tables_bytes.iter().map(|(_, bytes)| bytes).sum();
         let log_buffer_bytes = server.observed.persistence.log.buffer_memory_bytes;
         let replication = &server.observed.replication;
-        let replicas_bytes = replication.uncounted_bytes;
+        let replicas_bytes = replication.beyond_size_bytes;
         let backlog_bytes = replication.buffer_bytes - replicas_bytes;
         let overhead_bytes =
             memory.startup_bytes + clients_bytes + log_buffer_bytes + replication.buffer_bytes + tables_total;
@@ -138,7 +138,7 @@ fn fragmentation(server: &Server, lines: &mut Lines) {
 fn buffers(breakdown: &Breakdown, lines: &mut Lines) {
     let Breakdown { clients_bytes, log_buffer_bytes, backlog_bytes, replicas_bytes, .. } = *breakdown;
     lines.fields(&[
-        ("mem_not_counted_for_evict", log_buffer_bytes + replicas_bytes),
+        ("mem_not_counted_for_evict", log_buffer_bytes + backlog_bytes + replicas_bytes),
         ("mem_replication_backlog", backlog_bytes),
         ("mem_total_replication_buffers", backlog_bytes + replicas_bytes),
         ("mem_replicas_repl_buffer", 0),

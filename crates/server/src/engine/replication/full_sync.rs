@@ -162,6 +162,10 @@ impl Transfer {
         }
     }
 
+    pub fn memory_bytes(&self) -> usize {
+        self.log.memory_bytes() + self.piece.capacity()
+    }
+
     /// All has been read, and the child has yet to say that it was all.
     pub fn awaits_child(&self) -> bool {
         self.pipe.is_none() && !self.is_written
