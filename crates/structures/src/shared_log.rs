@@ -25,7 +25,7 @@ use std::collections::VecDeque;
 pub const BLOCK_BYTES: usize = 16 << 10;
 
 /// Blocks freed at a time by [`SharedLog::trim_to`], at most: a reader that was far behind and has gone leaves many.
-const TRIMMED_BLOCKS_MAX: usize = 64;
+const TRIMMED_BLOCKS_MAX: usize = 128;
 
 #[derive(Debug)]
 pub struct SharedLog {

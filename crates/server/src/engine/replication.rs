@@ -232,6 +232,11 @@ impl Executor {
     #[inline]
     pub(super) fn after_feeding(&mut self) {
         self.server.observed.replication.offset = self.replication.history.offset();
+        self.limit_grown_backlog();
+    }
+
+    #[inline]
+    fn limit_grown_backlog(&mut self) {
         if std::mem::take(&mut self.replication.has_grown) {
             self.limit_backlog();
         }

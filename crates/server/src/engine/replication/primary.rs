@@ -401,6 +401,8 @@ impl Executor {
             self.replication.without_replicas_since_us = self.server.now.monotonic_us;
         }
         self.leave_sync(&replica.stage);
+        // What was kept for it alone is given back.
+        self.limit_backlog();
     }
 
     /// Closes all replicas: what they have seen is not what comes from now on.
@@ -415,6 +417,7 @@ impl Executor {
     /// What is due for the sake of replicas, once a second.
     pub(in crate::engine) fn replication_cron(&mut self) {
         let now_us = self.server.now.monotonic_us;
+        self.limit_grown_backlog();
         if now_us < self.replication.next_cron_us {
             return;
         }
