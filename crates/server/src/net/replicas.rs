@@ -1,4 +1,10 @@
 //! Replicas' sockets: what they are sent goes there from where it stands, and what a child writes for them comes here.
+//!
+//! Each turn of the loop writes once to each, all that its commands have added. Rejected: to hold that back while there are
+//! requests to read, or for a millisecond, until 16, 64 or 256 KB are there. A write over loopback costs 5 to 7 µs whether it
+//! is of 500 bytes or of 64 KB, most of it to wake the replica: 28 ns of a command where a turn runs 200, that could be 5.
+//! Nothing of that was to be seen in the primary's processor time (SET, 10 in a pipeline, 1.16 to 1.34 of that without a
+//! replica when held back, 1.19 to 1.21 when not), and replicas would be later.
 
 use super::connection::{WRITE_BYTES_MAX, WRITE_RUNS_MAX};
 use super::event_loop::{EventLoop, local};
