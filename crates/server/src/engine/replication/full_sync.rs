@@ -441,7 +441,7 @@ impl Executor {
                     log::info!(
                         "Background saving, persistence disabled, last replica dropped, killing fork child."
                     );
-                    self.end_snapshot_child();
+                    self.end_snapshot_child(Purpose::Snapshot);
                 }
             }
             Stage::Pipe { .. } => {
@@ -451,15 +451,16 @@ impl Executor {
                 self.replication.transfer = None;
                 if self.child_is(Purpose::Sync) {
                     log::info!("Diskless rdb transfer, last replica dropped, killing fork child.");
-                    self.end_snapshot_child();
+                    self.end_snapshot_child(Purpose::Sync);
                 }
             }
             Stage::Waiting { .. } | Stage::File(_) | Stage::Online { .. } => {}
         }
     }
 
-    fn end_snapshot_child(&mut self) {
-        if let Some(child) = self.disk.child.take() {
+    /// Whoever else has a child by now keeps it.
+    fn end_snapshot_child(&mut self, purpose: Purpose) {
+        if let Some(child) = self.disk.child.take_if(|child| child.purpose == purpose) {
             self.snapshot_killed(child);
         }
     }
@@ -502,7 +503,7 @@ impl Executor {
         let Some(transfer) = &mut self.replication.transfer else { return };
         if let Err(error) = transfer.read(slowest) {
             log::warn!("Diskless rdb transfer, read error sending DB to replicas: {error}");
-            return self.end_snapshot_child();
+            return self.end_snapshot_child(Purpose::Sync);
         }
         if transfer.pipe.is_none() {
             transfer.complete_if_written();

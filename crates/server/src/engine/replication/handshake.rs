@@ -234,7 +234,7 @@ impl Executor {
             && id != self.replication.history.id()
         {
             log::info!("Primary replication ID changed to {id}");
-            self.replication.history.continue_as(id);
+            self.replication.history.part(id);
             self.disconnect_replicas();
         }
         if !self.replication.has_backlog() {

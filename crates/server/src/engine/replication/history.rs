@@ -83,12 +83,7 @@ impl History {
         self.offset = offset;
     }
 
-    /// The primary has another id by now; what came before is good under the old one.
-    pub fn continue_as(&mut self, id: String) {
-        self.part(id);
-    }
-
-    /// From here on it is another history, under this id.
+    /// From here on it is another history, under this id; what came before is good under the old one.
     pub fn part(&mut self, id: String) {
         let old = std::mem::replace(&mut self.id, id);
         self.second = Some(SecondId { id: old, first_other: self.offset + 1 });
