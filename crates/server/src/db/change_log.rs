@@ -251,6 +251,11 @@ impl ChangeLog {
         self.ended = 0;
     }
 
+    /// What the unit holds so far is in the append-only file already, by another way.
+    pub fn leave_unit_to_replicas(&mut self) {
+        self.unit.leave_to_replicas();
+    }
+
     /// What expiry and eviction have noted between commands, each with its database.
     pub fn removals(&mut self) -> impl Iterator<Item = (usize, &[u8])> {
         self.audit.check_propagated(&self.unit, self.ended);

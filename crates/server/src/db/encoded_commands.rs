@@ -128,6 +128,14 @@ impl EncodedCommands {
         }
     }
 
+    /// All of them go to replicas alone, what expiry and eviction have done too.
+    #[cold]
+    pub(super) fn leave_to_replicas(&mut self) {
+        for command in &mut self.commands {
+            command.receivers.0 &= Receivers::REPLICAS.0;
+        }
+    }
+
     /// Leaves out all from the one at `first` on that expiry and eviction have not done.
     pub(super) fn keep_of_its_own(&mut self, first: usize) {
         let (mut kept, mut end, mut start) = (first, self.start(first), self.start(first));

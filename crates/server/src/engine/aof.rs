@@ -171,7 +171,7 @@ impl Aof {
 impl Aof {
     /// Of all bytes appended, those that exist and those that are on disk; `None` while nobody would load them.
     pub(super) fn progress(&self) -> Option<(u64, u64)> {
-        (!self.waits_for_rewrite).then(|| (self.appender.end(), self.appender.synced()))
+        (!self.waits_for_rewrite).then(|| (self.appender.end(), self.synced))
     }
 
     /// Why changes may not reach the disk.
@@ -327,8 +327,8 @@ impl Executor {
         let log = Aof::new(names, manifest, directory, (file, 0), self.server.now.monotonic_us)?;
         // A rewrite that began before knows nothing of what has changed since.
         self.end_rewrite();
-        // What a transaction has done before is in the base, and must not be propagated again.
-        self.db.change_log.end_unit();
+        // What a transaction has done before is in the base, and must not be in the file again.
+        self.db.change_log.leave_unit_to_replicas();
         self.server.clients.forget_log();
         self.disk.aof = Some(Aof { waits_for_rewrite: true, ..log });
         if self
