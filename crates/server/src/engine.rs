@@ -207,7 +207,7 @@ impl Executor {
         let client = &mut self.server.clients[handle];
         client.connection.input_bytes_total += bytes as u64;
         client.last_interaction = self.server.now;
-        if client.is_primary {
+        if client.is_primary || client.is_replica {
             self.note_heard(handle, bytes);
         }
     }

@@ -172,12 +172,12 @@ pub struct ReplicaStanding {
     pub acknowledgements_wanted: bool,
 }
 
-/// Bytes of the stream that a replica has taken in.
+/// Bytes of the stream that a replica has taken in; `None` before it has said so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AcknowledgedOffsets {
-    pub stream: u64,
-    /// And forced to disk.
-    pub on_disk: u64,
+    pub stream: Option<u64>,
+    /// And forced to disk; `None` for one that has no append-only file, too.
+    pub on_disk: Option<u64>,
 }
 
 /// Who has a client's last change.
@@ -401,10 +401,11 @@ impl Server {
     pub fn acknowledged_by(&self, handle: ClientHandle) -> Acknowledgements {
         let client = &self.clients[handle];
         let offsets = &self.replicas.acknowledged;
+        let has = |offset: Option<u64>| offset.is_some_and(|offset| offset >= client.stream_end);
         Acknowledgements {
             local: self.durability.is_synced(client.log_end),
-            replicas: offsets.iter().filter(|replica| replica.stream >= client.stream_end).count(),
-            replicas_on_disk: offsets.iter().filter(|replica| replica.on_disk >= client.stream_end).count(),
+            replicas: offsets.iter().filter(|replica| has(replica.stream)).count(),
+            replicas_on_disk: offsets.iter().filter(|replica| has(replica.on_disk)).count(),
         }
     }
 

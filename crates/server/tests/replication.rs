@@ -7,6 +7,7 @@ mod process;
 use process::peer::{Deadline, Peer};
 use process::{Client, Process, encode, eventually, info};
 use std::net::TcpStream;
+use std::time::Duration;
 
 /// A replica's end of a connection.
 struct Replica(Peer);
@@ -500,6 +501,63 @@ fn a_waiting_replica_hears_of_its_primary_and_a_silent_one_is_dropped() {
     eventually("it is gone", || info(&mut client, "connected_slaves") == "0");
 }
 
+fn a_replica_that_loads_for_long_and_shows_signs_of_life_is_kept() {
+    let server = Process::start(&[PIPE, &["--repl-timeout", "2"]].concat());
+    let mut client = server.connect();
+    client.ask("SET before 1");
+    let mut replica = Replica::introduced(&server);
+    replica.full_sync();
+    for _ in 0..10 {
+        std::thread::sleep(Duration::from_millis(400));
+        replica.0.send(b"\n");
+    }
+    replica.acknowledge(0);
+    replica.expect(&["PING"]);
+    assert_eq!(info(&mut client, "connected_slaves"), "1");
+}
+
+fn a_pause_of_clients_is_none_of_replicas() {
+    let (server, mut client) = start(PIPE);
+    let mut replica = Replica::introduced(&server);
+    let offset = replica.full_sync().offset;
+    client.ask("SET a 1");
+    assert_eq!(client.ask("CLIENT PAUSE 60000"), "OK");
+    // The stream begins with the acknowledgement.
+    replica.acknowledge(offset);
+    replica.expect(&["SELECT 0", "SET a 1"]);
+}
+
+fn a_file_that_a_transaction_switches_on_takes_nothing_from_the_stream() {
+    let (server, mut client) = start(PIPE);
+    let mut replica = Replica::introduced(&server);
+    replica.go_online();
+    for command in ["MULTI", "SET a 1", "CONFIG SET appendonly yes", "SET b 2", "EXEC"] {
+        client.ask(command);
+    }
+    replica.expect(&["MULTI", "SELECT 0", "SET a 1", "SET b 2", "EXEC"]);
+}
+
+fn who_has_not_acknowledged_has_nothing() {
+    let (server, mut client) = start(&[PIPE, &["--appendonly", "yes"]].concat());
+    client.ask("SET before 1");
+    let mut replica = Replica::introduced(&server);
+    let offset = replica.full_sync().offset;
+    eventually("it is online", || info(&mut client, "slave0").contains("state=online"));
+    assert_eq!(client.ask("WAIT 1 50"), "0");
+    replica.acknowledge(offset);
+    assert_eq!(client.ask("WAIT 1 0"), "1");
+    assert!(client.ask("WAITAOF 0 1 50").ends_with(" 0]"), "it has no file");
+}
+
+fn what_debug_makes_up_is_not_in_the_stream() {
+    let (server, mut client) = start(&[PIPE, &["--enable-debug-command", "yes"]].concat());
+    let mut replica = Replica::introduced(&server);
+    replica.go_online();
+    assert_eq!(client.ask("DEBUG POPULATE 10"), "OK");
+    client.ask("SET a 1");
+    replica.expect(&["SELECT 0", "SET a 1"]);
+}
+
 tests_with_io_threads!(
     a_replica_gets_all_data_and_then_every_change,
     a_replica_that_comes_back_gets_what_it_has_missed,
@@ -514,4 +572,9 @@ tests_with_io_threads!(
     what_is_kept_for_replicas_evicts_nothing,
     many_that_ask_and_vanish_leave_nothing,
     a_waiting_replica_hears_of_its_primary_and_a_silent_one_is_dropped,
+    a_replica_that_loads_for_long_and_shows_signs_of_life_is_kept,
+    a_pause_of_clients_is_none_of_replicas,
+    a_file_that_a_transaction_switches_on_takes_nothing_from_the_stream,
+    who_has_not_acknowledged_has_nothing,
+    what_debug_makes_up_is_not_in_the_stream,
 );

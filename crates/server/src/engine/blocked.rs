@@ -85,6 +85,10 @@ impl Executor {
         row: &Command,
         args: Args<'_>,
     ) -> bool {
+        if self.server.clients[handle].is_replica {
+            // What replicas have is what somebody who pauses clients may wait for.
+            return false;
+        }
         let flags = self.flags_with_queue(handle, row, args);
         let holds = self.server.pauses.hold_all() || flags & (flag::WRITE | flag::MAY_REPLICATE) != 0;
         if holds {

@@ -13,7 +13,7 @@ impl Executor {
         if !self.db.change_log.is_recording() {
             return self.db.change_log.audit.forget_unpropagated();
         }
-        let receivers = if origin.in_script { self.script_receivers() } else { Receivers::ALL };
+        let mut receivers = if origin.in_script { self.script_receivers() } else { Receivers::ALL };
         if receivers.is_empty() {
             return self.db.change_log.end_unpropagated();
         }
@@ -36,8 +36,9 @@ impl Executor {
             }
         }
         if row.name == "debug" {
-            // It makes up keys, or brings the data from where it has been written already.
+            // It makes up keys, or brings the data from where it has been written already: here alone, as elsewhere.
             self.db.change_log.audit.forget_unpropagated();
+            receivers = Receivers::FILE;
         }
         self.db.change_log.end_command(receivers);
         if !origin.in_transaction && self.suspended.is_none() {

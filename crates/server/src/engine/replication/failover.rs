@@ -132,7 +132,7 @@ impl Executor {
     }
 
     fn has_all(&self, replica: &Replica) -> bool {
-        replica.is_online() && replica.acknowledged.stream == self.replication.history.offset()
+        replica.is_online() && replica.acknowledged.stream == Some(self.replication.history.offset())
     }
 
     /// The target, if it has all of the stream; or whoever has, if it can be reached.

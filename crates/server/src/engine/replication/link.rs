@@ -266,7 +266,7 @@ impl Executor {
 
     /// Is a primary from now on.
     pub(super) fn follow_nobody(&mut self) {
-        if self.link.is_none() {
+        if self.server.config.replicaof.is_none() {
             return;
         }
         self.drop_link();
@@ -378,12 +378,16 @@ impl Executor {
         }
     }
 
-    /// The primary has sent so many bytes, if only a part of a command.
+    /// The primary, or a replica, has sent so many bytes, if only a part of a command.
     #[cold]
     pub(crate) fn note_heard(&mut self, handle: ClientHandle, bytes: usize) {
-        self.server.observed.statistics.replication_input_bytes += bytes as u64;
+        let now_us = self.server.now.monotonic_us;
         if let Some(link) = self.link.as_mut().filter(|link| link.is_of(handle)) {
-            link.heard_us = self.server.now.monotonic_us;
+            link.heard_us = now_us;
+            self.server.observed.statistics.replication_input_bytes += bytes as u64;
+        }
+        if let Some(replica) = self.replication.replicas.get_mut(&handle) {
+            replica.note_heard(now_us);
         }
     }
 

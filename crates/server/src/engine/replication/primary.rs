@@ -51,6 +51,14 @@ impl Replica {
         }
     }
 
+    /// Something has come from it. While it loads its snapshot that is an empty line now and then; later only what it
+    /// acknowledges counts.
+    pub fn note_heard(&mut self, now_us: u64) {
+        if self.acknowledged.stream.is_none() {
+            self.heard_us = now_us;
+        }
+    }
+
     pub fn is_online(&self) -> bool {
         matches!(self.stage, Stage::Online { .. })
     }
@@ -284,10 +292,11 @@ impl Executor {
         let offset = self.replication.history.offset();
         let now_us = self.server.now.monotonic_us;
         let Some(replica) = self.replication.replicas.get_mut(&handle) else { return };
-        let known = |number: i64| u64::try_from(number).ok().filter(|&number| number <= offset).unwrap_or(0);
+        let known =
+            |number: i64| Some(u64::try_from(number).ok().filter(|&number| number <= offset).unwrap_or(0));
         let acknowledged = &mut replica.acknowledged;
         acknowledged.stream = acknowledged.stream.max(known(stream));
-        acknowledged.on_disk = acknowledged.on_disk.max(on_disk.map_or(0, known));
+        acknowledged.on_disk = acknowledged.on_disk.max(on_disk.and_then(known));
         self.replication.has_changed = true;
         if !is_heard {
             return;
@@ -314,7 +323,7 @@ impl Executor {
     }
 
     fn is_synced(&self, replica: &Replica) -> bool {
-        replica.acknowledged.stream >= self.replication.data_end()
+        replica.acknowledged.stream.unwrap_or(0) >= self.replication.data_end()
     }
 
     /// Whether nobody lacks anything of the data; who is being sent a snapshot does.
@@ -335,7 +344,7 @@ impl Executor {
             log::info!(
                 "Lagging replica {} reported offset {} behind master, lag={}, state={}.",
                 self.replica_name(handle),
-                self.replication.history.offset() - replica.acknowledged.stream,
+                self.replication.history.offset() - replica.acknowledged.stream.unwrap_or(0),
                 if replica.is_online() { silent_us / SECOND_US } else { 0 },
                 replica.state().name()
             );
@@ -553,7 +562,7 @@ impl Executor {
         self.server.replicas.good = online().filter(|replica| lag_us(replica) <= max_lag_us).count();
         let figures = replicas.iter().map(|(&handle, replica)| {
             let (address, port) = self.replica_address(handle);
-            let (state, acknowledged) = (replica.state(), replica.acknowledged.stream);
+            let (state, acknowledged) = (replica.state(), replica.acknowledged.stream.unwrap_or(0));
             ReplicaFigures { address, port, state, acknowledged, heard_us: replica.heard_us }
         });
         self.server.observed.replication.replicas = figures.collect();
