@@ -401,7 +401,11 @@ fn a_snapshot_that_is_broken_within_leaves_nothing_half_and_is_asked_for_again()
 
 #[test]
 fn a_command_that_is_not_known_is_no_silent_gap() {
-    for broken in [encoded("NOSUCH a b"), encoded("SET a"), b"*1\r\n+PING\r\n".to_vec()] {
+    let inline: [&[u8]; 2] = [b"SET a 3\r\n", b"\r\n\nSET a \"3 4\"\r\n"];
+    for broken in [encoded("NOSUCH a b"), encoded("SET a"), b"*1\r\n+PING\r\n".to_vec()]
+        .into_iter()
+        .chain(inline.map(<[u8]>::to_vec))
+    {
         let primary = Primary::listen();
         let (_replica, mut link, mut client) = linked(&primary, &[]);
         link.send_command("SET a 2");
@@ -536,8 +540,9 @@ fn what_a_primary_asks_for_and_does_not_read_is_not_kept_without_end() {
 fn what_has_no_place_in_a_stream_is_not_run() {
     let primary = Primary::listen();
     let (_replica, mut link, mut client) = linked(&primary, &["--databases", "4"]);
-    let commands: [&[&str]; 6] = [
+    let commands: [&[&str]; 7] = [
         &["SHUTDOWN NOSAVE"],
+        &["MIGRATE 127.0.0.1 1 a 0 1000"],
         &["REPLICAOF NO ONE"],
         &["CONFIG SET port 1"],
         &["SELECT 4"],
@@ -557,6 +562,44 @@ fn what_has_no_place_in_a_stream_is_not_run() {
             link.expect_acknowledged(100);
         }
     }
+}
+
+#[test]
+fn an_error_for_somebody_who_has_waited_is_none_for_the_primary() {
+    let primary = Primary::listen();
+    let options = ["--replica-read-only", "no", "--propagation-error-behavior", "panic"];
+    let (replica, mut link, mut client) = linked(&primary, &options);
+    let mut waiting = replica.connect();
+    waiting.ask("XGROUP CREATE stream group $ MKSTREAM");
+    waiting.send(&[b"XREADGROUP", b"GROUP", b"group", b"c", b"BLOCK", b"0", b"STREAMS", b"stream", b">"]);
+    eventually("it waits", || info(&mut client, "blocked_clients") == "1");
+    let offset = 100 + link.send_command("DEL stream") as u64;
+    assert!(shown(&waiting.receive().unwrap()).starts_with("NOGROUP"));
+    link.expect_acknowledged(offset);
+}
+
+#[test]
+fn a_replica_that_minds_its_limit_evicts_what_the_stream_brings() {
+    let primary = Primary::listen();
+    let options =
+        ["--replica-ignore-maxmemory", "no", "--maxmemory", "8mb", "--maxmemory-policy", "allkeys-random"];
+    let (_replica, mut link, mut client) = linked(&primary, &options);
+    let value = "x".repeat(1000);
+    let commands: Vec<u8> = (0..40_000).flat_map(|key| encoded(&format!("SET {key} {value}"))).collect();
+    link.send(&commands);
+    link.expect_acknowledged(100 + commands.len() as u64);
+    let peak_bytes: u64 = info(&mut client, "used_memory_peak").parse().unwrap();
+    assert!(peak_bytes < 16 << 20, "{peak_bytes}");
+}
+
+#[test]
+fn the_file_that_a_snapshot_came_in_is_removed_where_files_are_not_wanted() {
+    let primary = Primary::listen();
+    let (_replica, _link, mut client) = linked(&primary, &["--rdb-del-sync-files", "yes", "--save", ""]);
+    let directory = client.ask("CONFIG GET dir");
+    let directory = directory.trim_matches(['[', ']']).split_once(' ').unwrap().1;
+    let path = std::path::Path::new(directory).join("dump.rdb");
+    eventually("it is gone", || !path.exists());
 }
 
 #[test]

@@ -214,6 +214,19 @@ impl Executor {
         args: Args<'_>,
         reply: &mut ReplyBuffer,
     ) {
+        self.run_alone(handle, id, args, reply);
+        self.serve_ready();
+    }
+
+    /// As [`Self::run`]; who has waited for what it does waits on.
+    #[inline(always)]
+    pub(super) fn run_alone(
+        &mut self,
+        handle: ClientHandle,
+        id: CommandId,
+        args: Args<'_>,
+        reply: &mut ReplyBuffer,
+    ) {
         match self.call(handle, id, args, reply, Origin::default()) {
             Next::Reply | Next::NoReply | Next::Persist(_) | Next::Replicate(_) => {}
             Next::Block(request) => self.block(handle, id, args, request),
@@ -226,6 +239,11 @@ impl Executor {
                 }
             }
         }
+    }
+
+    /// Serves those who have waited for what has just been done.
+    #[inline]
+    pub(super) fn serve_ready(&mut self) {
         if self.server.blocked.has_ready() {
             self.serve_blocked();
         }

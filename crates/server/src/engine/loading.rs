@@ -369,7 +369,8 @@ fn remove_abandoned_files(world: &World) {
         else {
             continue;
         };
-        if !world.process_exists(process) {
+        // In a container each server may have the same number: nothing is this process's own yet.
+        if process == world.process_id() || !world.process_exists(process) {
             log::info!("Removing {name}, which a process that is gone has left");
             // What cannot be removed takes room and does no other harm.
             let _ = world.remove(Path::new(&name));

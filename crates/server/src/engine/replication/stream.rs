@@ -18,9 +18,15 @@ use wire::reply::ReplyBuffer;
 /// directs those that do, or keeps the link alive.
 fn belongs_to_stream(row: &Command) -> bool {
     const OTHERS: [&str; 6] = ["ping", "select", "multi", "exec", "discard", "replconf"];
-    row.flags & (flag::WRITE | flag::MAY_REPLICATE) != 0
+    // MIGRATE is propagated as DEL; run here, it would wait for a server of the peer's choice.
+    row.flags & (flag::WRITE | flag::MAY_REPLICATE) != 0 && row.name != "migrate"
         || row.group == Group::Scripting
         || OTHERS.contains(&row.name)
+}
+
+/// What stands between commands as a sign of life.
+fn is_line_end(byte: &u8) -> bool {
+    matches!(byte, b'\r' | b'\n')
 }
 
 /// Between two lines about changes that are applied and cannot be written to disk.
@@ -123,6 +129,9 @@ impl Executor {
         if let Some(link) = &mut self.link {
             link.heard_us = now.monotonic_us;
         }
+        if bytes.iter().find(|&byte| !is_line_end(byte)) != Some(&b'*') {
+            return self.stream_is_broken(handle, "inline command");
+        }
         let args = request.args;
         let Some(id) = request.id.or_else(|| self.server.registry.find(args).ok()) else {
             return self.desert_for(handle, args.at(0), "it is not known here");
@@ -159,12 +168,17 @@ impl Executor {
             if let FirstKey { at: at @ 1.., hash } = request.first_key {
                 self.db.plan_key(args.at(at as usize), hash);
             }
+            if !self.server.config.replica_ignore_maxmemory && self.server.config.maxmemory_bytes > 0 {
+                self.make_room();
+            }
             // What the primary gives an expiry it also removes.
             let notes = self.db.note_client_expiry(false);
-            self.run(handle, id, args, reply);
+            self.run_alone(handle, id, args, reply);
             self.db.note_client_expiry(notes);
             reply.truncate(start);
-            if self.server.observed.statistics.errors > errors {
+            let failed = self.server.observed.statistics.errors > errors;
+            self.serve_ready();
+            if failed {
                 if row.name == "select" {
                     return self.desert_for(handle, args.at(0), NO_DATABASE);
                 }
@@ -183,7 +197,6 @@ impl Executor {
     fn hand_on(&mut self, handle: ClientHandle, bytes: &[u8]) {
         let is_put_aside = self.is_put_aside(handle);
         let Some(link) = self.link.as_mut().filter(|link| link.is_of(handle)) else { return };
-        let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
         let empty_lines = bytes.iter().take_while(|byte| is_line_end(byte)).count();
         let bytes = &bytes[empty_lines..];
         let is_open = is_put_aside

@@ -153,6 +153,9 @@ impl Executor {
             file.abandon(&self.disk.world);
             return self.leave(handle);
         }
+        if self.server.config.rdb_del_sync_files {
+            self.replication.sync_file = Some(self.rdb_path());
+        }
         log::info!("PRIMARY <-> REPLICA sync: Loading DB in memory");
         self.remove_replaced_data();
         self.loading_begins(Loading::InPlace, total_bytes);
