@@ -378,7 +378,7 @@ impl Executor {
         if self.server.clients[handle].is_primary {
             reply.truncate(start);
         } else if reply.len() > start {
-            self.close_talkative_replica(handle);
+            self.close_talkative_replica(handle, &reply.copy_from(start));
         }
     }
 

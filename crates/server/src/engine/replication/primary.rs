@@ -4,7 +4,7 @@ use super::super::Executor;
 use super::full_sync::FileTransfer;
 use super::history::Refusal;
 use crate::command::Next;
-use crate::error::{ClientError, NO_LOG_TO_WAIT_FOR, on_the_wire};
+use crate::error::{ClientError, NO_LOG_TO_WAIT_FOR, on_the_wire, quoted};
 use crate::observe::replication::{ReplicaFigures, ReplicaState};
 use crate::server::{AcknowledgedOffsets, Point, ReplicationRequest};
 use crate::session::{BlockedOn, ClientHandle, TimeoutReply};
@@ -391,9 +391,15 @@ impl Executor {
 
     /// A replica's command was answered: replicas take that for a part of the stream.
     #[cold]
-    pub(in crate::engine) fn close_talkative_replica(&mut self, handle: ClientHandle) {
+    pub(in crate::engine) fn close_talkative_replica(&mut self, handle: ClientHandle, reply: &[u8]) {
         let client = &self.server.clients[handle];
         let command = client.last_command.map_or("<unknown>", |id| self.server.registry.row(id).name);
+        if let [b'-', error @ ..] = reply {
+            log::warn!(
+                "== CRITICAL == This primary is sending an error to its replica: '{}' after processing the command '{command}'",
+                quoted(error.trim_ascii_end())
+            );
+        }
         log::warn!(
             "Replica generated a reply to command '{command}', disconnecting it: id={} addr={}",
             client.id,
