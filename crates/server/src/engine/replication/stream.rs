@@ -6,6 +6,7 @@
 
 use super::super::{Executor, execute};
 use super::link::Stage;
+use crate::command::registry::CommandId;
 use crate::command::{Command, FirstKey, Group, Request, flag};
 use crate::config::PropagationError;
 use crate::error::quoted;
@@ -164,19 +165,7 @@ impl Executor {
             }
             self.queue(handle, id, args);
         } else {
-            let (start, errors) = (reply.len(), self.server.observed.statistics.errors);
-            if let FirstKey { at: at @ 1.., hash } = request.first_key {
-                self.db.plan_key(args.at(at as usize), hash);
-            }
-            if !self.server.config.replica_ignore_maxmemory && self.server.config.maxmemory_bytes > 0 {
-                self.make_room();
-            }
-            // What the primary gives an expiry it also removes.
-            let notes = self.db.note_client_expiry(false);
-            self.run_alone(handle, id, args, reply);
-            self.db.note_client_expiry(notes);
-            reply.truncate(start);
-            let failed = self.server.observed.statistics.errors > errors;
+            let failed = self.run_streamed(handle, id, request, reply);
             self.serve_ready();
             if failed {
                 if row.name == "select" {
@@ -186,6 +175,30 @@ impl Executor {
             }
         }
         self.hand_on(handle, bytes);
+    }
+
+    /// Runs the command, and answers nobody; whether it has failed.
+    #[inline]
+    fn run_streamed(
+        &mut self,
+        handle: ClientHandle,
+        id: CommandId,
+        request: Request<'_>,
+        reply: &mut ReplyBuffer,
+    ) -> bool {
+        let (start, errors) = (reply.len(), self.server.observed.statistics.errors);
+        if let FirstKey { at: at @ 1.., hash } = request.first_key {
+            self.db.plan_key(request.args.at(at as usize), hash);
+        }
+        if !self.server.config.replica_ignore_maxmemory && self.server.config.maxmemory_bytes > 0 {
+            self.make_room();
+        }
+        // What the primary gives an expiry it also removes.
+        let notes = self.db.note_client_expiry(false);
+        self.run_alone(handle, id, request.args, reply);
+        self.db.note_client_expiry(notes);
+        reply.truncate(start);
+        self.server.observed.statistics.errors > errors
     }
 
     fn has_database(&self, index: i64) -> bool {
