@@ -102,6 +102,13 @@ impl Default for LazyFreeing {
     }
 }
 
+impl LazyFreeing {
+    /// The command that others who have a key remove it with when it has expired.
+    pub fn removal_of_expired(self) -> &'static [u8] {
+        if self.expired { b"UNLINK" } else { b"DEL" }
+    }
+}
+
 impl Garbage {
     /// How many keys' values it is.
     pub fn objects(&self) -> usize {

@@ -226,6 +226,65 @@ fn a_replica_that_comes_back_gets_what_it_has_missed() {
     assert_eq!(info(&mut client, "sync_partial_err"), "5");
 }
 
+/// The id of the history of a server that has ended after `keys` in the databases 0 and 3 had expired unseen, the offset up
+/// to which a replica has it, and the server that has loaded the data.
+fn restarted(keys: usize, options: &[&str]) -> (String, u64, Process, Client<TcpStream>) {
+    let (mut before, mut client) = start(&[DISK, &["--enable-debug-command", "yes"]].concat());
+    let mut replica = Replica::introduced(&before);
+    let Snapshot { id, offset, .. } = replica.full_sync();
+    replica.acknowledge(offset);
+    client.ask("DEBUG SET-ACTIVE-EXPIRE 0");
+    client.ask("SET kept 1");
+    for index in 0..keys {
+        client.ask(if index % 2 == 0 { "SELECT 0" } else { "SELECT 3" });
+        client.ask(&format!("SET key:{index} 1 PX 1"));
+    }
+    drop(replica);
+    eventually("the replica is gone", || info(&mut client, "connected_slaves") == "0");
+    let seen = info(&mut client, "master_repl_offset").parse().unwrap();
+    let directory = client.ask("CONFIG GET dir");
+    let directory = directory.trim_matches(['[', ']']).split(' ').nth(1).unwrap().to_owned();
+    std::thread::sleep(Duration::from_millis(10));
+    client.send(&[b"SHUTDOWN", b"SAVE"]);
+    assert!(before.wait().success());
+    let (server, mut client) = start(&[&["--dir", &directory], DISK, options].concat());
+    eventually("the data is loaded", || info(&mut client, "loading") == "0");
+    (id, seen, server, client)
+}
+
+fn who_comes_back_to_a_server_that_has_started_again_hears_of_what_had_expired() {
+    let at_once = ["--lazyfree-lazy-expire", "no"];
+    for (options, removal) in [(&at_once[..], "DEL"), (&[], "UNLINK")] {
+        let (id, seen, server, mut client) = restarted(2, options);
+        assert_eq!(info(&mut client, "rdb_last_load_keys_expired"), "2");
+        assert_eq!(info(&mut client, "rdb_last_load_keys_loaded"), "1");
+        assert_eq!(info(&mut client, "expired_keys"), "0", "nobody had to look for them");
+        let mut replica = Replica::introduced(&server);
+        let own = info(&mut client, "master_replid");
+        assert_eq!(info(&mut client, "master_replid2"), id);
+        assert_eq!(info(&mut client, "second_repl_offset"), (seen + 1).to_string());
+        assert_eq!(replica.ask(&format!("PSYNC {id} {}", seen + 1)), format!("+CONTINUE {own}"));
+        let (first, second) = (format!("{removal} key:0"), format!("{removal} key:1"));
+        let sent = replica.expect(&["SELECT 0", &first, "SELECT 3", &second]);
+        assert_eq!(info(&mut client, "master_repl_offset"), (seen + sent).to_string());
+        client.ask("SET next 1");
+        replica.expect(&["SELECT 0", "SET next 1"]);
+        // Who has seen what followed under the old id is on another history.
+        let mut other = Replica::introduced(&server);
+        assert!(other.ask(&format!("PSYNC {id} {}", seen + 2)).starts_with("+FULLRESYNC"));
+    }
+}
+
+fn what_had_expired_is_forgotten_where_it_is_more_than_a_backlog_holds() {
+    let (id, seen, server, mut client) = restarted(4000, &["--repl-backlog-size", "16384"]);
+    assert_eq!(info(&mut client, "rdb_last_load_keys_expired"), "4000");
+    let first: u64 = info(&mut client, "repl_backlog_first_byte_offset").parse().unwrap();
+    assert!(first > seen + 1, "{first} {seen}");
+    let mut replica = Replica::introduced(&server);
+    assert!(replica.ask(&format!("PSYNC {id} {}", seen + 1)).starts_with("+FULLRESYNC"));
+    assert_eq!(client.ask("DBSIZE"), "1");
+}
+
 fn waiting_for_replicas_ends_with_what_they_really_have() {
     let (server, mut client) = start(PIPE);
     let mut replica = Replica::introduced(&server);
@@ -561,6 +620,8 @@ fn what_debug_makes_up_is_not_in_the_stream() {
 tests_with_io_threads!(
     a_replica_gets_all_data_and_then_every_change,
     a_replica_that_comes_back_gets_what_it_has_missed,
+    who_comes_back_to_a_server_that_has_started_again_hears_of_what_had_expired,
+    what_had_expired_is_forgotten_where_it_is_more_than_a_backlog_holds,
     waiting_for_replicas_ends_with_what_they_really_have,
     several_replicas_are_fed_by_one_child_and_one_that_stalls_or_goes_holds_up_nobody,
     a_sync_that_everybody_leaves_is_given_up,

@@ -204,8 +204,7 @@ impl Db {
     fn expire(&mut self, hash: u64, key: &[u8]) {
         if self.remove_hashed(hash, key, self.lazy_freeing.expired) {
             self.figures.expired_keys += 1;
-            let name: &[u8] = if self.lazy_freeing.expired { b"UNLINK" } else { b"DEL" };
-            self.propagate_removal(&[name, key], std::iter::empty());
+            self.propagate_removal(&[self.lazy_freeing.removal_of_expired(), key], std::iter::empty());
             self.changed(EventClasses::EXPIRED, "expired", key);
         }
     }

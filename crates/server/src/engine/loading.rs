@@ -27,6 +27,8 @@ const LOAD_TOLD_PERIOD_US: u64 = 5_000_000;
 /// An RDB file that is being loaded.
 pub(crate) struct Loading {
     source: Loader<File>,
+    /// The history that the file names goes on here already.
+    continues: bool,
 }
 
 /// How far loading is.
@@ -153,14 +155,17 @@ impl Executor {
         }
         // A replica leaves what is expired until its primary says that it is.
         let options = self.load_options(!self.is_replica(), false);
-        let Some((source, total_bytes)) = self.open_rdb(&self.rdb_path(), options)? else { return Ok(()) };
+        let Some((mut source, total_bytes)) = self.open_rdb(&self.rdb_path(), options)? else {
+            return Ok(());
+        };
+        source.tell_left_out(self.db.lazy_freeing.removal_of_expired());
         self.loading_begins(server::Loading::InPlace, total_bytes);
         self.load_from(source);
         Ok(())
     }
 
     pub(super) fn load_from(&mut self, source: Loader<File>) {
-        self.disk.loading = Some(Loading { source });
+        self.disk.loading = Some(Loading { source, continues: false });
     }
 
     /// What is left to load will not be.
@@ -206,13 +211,15 @@ impl Executor {
             let done = loading.source.step(&mut self.db, &mut out_of_time).map_err(RestoreError::Rdb)?;
             self.note_loaded(loading.source.figures);
             self.note_loading_progress(loading.source.position());
+            self.feed_left_out(&mut loading);
             if done {
                 self.libraries_loaded(&loading.source)?;
                 self.disk.loaded_stream_db = loading.source.stream_db;
                 self.rdb_loaded(loading.source.figures);
                 log::info!("DB loaded from disk: {:.3} seconds", self.loading_seconds());
-                if let Some(place) = loading.source.place().filter(|_| !self.loads_for_sync()) {
-                    self.take_up_stream(place);
+                if !self.loads_for_sync() {
+                    self.continue_history(&mut loading);
+                    self.replication.without_replicas_since_us = self.server.now.monotonic_us;
                 }
             } else {
                 self.disk.loading = Some(loading);
@@ -224,6 +231,24 @@ impl Executor {
             }
         }
         Ok(())
+    }
+
+    /// Goes on with the history that the file names, if it does.
+    fn continue_history(&mut self, loading: &mut Loading) {
+        if let Some(place) = loading.source.place().filter(|_| !loading.continues) {
+            loading.continues = true;
+            self.take_up_stream(place);
+        }
+    }
+
+    /// Replicas that come back from where the file ends have the keys that were left out, and have to hear that they
+    /// are gone.
+    fn feed_left_out(&mut self, loading: &mut Loading) {
+        for (db_index, commands) in loading.source.take_left_out() {
+            self.continue_history(loading);
+            self.replication.append_commands(db_index, &commands);
+            self.after_feeding();
+        }
     }
 
     fn log_loaded(

@@ -63,7 +63,7 @@ pub(crate) struct Replication {
     /// A file that was written for replicas alone, and is to be removed.
     sync_file: Option<PathBuf>,
     /// On the monotonic clock, as all times here.
-    without_replicas_since_us: u64,
+    pub(super) without_replicas_since_us: u64,
     next_cron_us: u64,
     pinged_us: u64,
 }

@@ -6,6 +6,7 @@ use crate::db::rdb::batch::Batch;
 use crate::db::rdb::{Loaded, LoadedKey, ReadValue};
 use std::fmt;
 use std::io::Read;
+use wire::aof::write_command;
 use wire::rdb::{
     Magic, OWN_OPCODE_MAX, OWN_TYPE_MIN, Origin, ReadError, Reader, accepts_version, kind, module, opcode,
 };
@@ -17,7 +18,7 @@ pub struct LoadOptions {
     pub strict: bool,
     pub verify_checksum: bool,
     /// Keys and fields that are expired are left out: not those of an append-only file's base, whose commands count on
-    /// them.
+    /// them, nor those of a file that names a history, unless [`Loader::tell_left_out`] has been asked to tell of them.
     pub drop_expired: bool,
     /// A key that is there already gives way; otherwise it is an error.
     pub replaces: bool,
@@ -140,6 +141,7 @@ pub struct Loader<R> {
     prefix: Prefix,
     key: Vec<u8>,
     kind: u8,
+    has_read_keys: bool,
     doing: &'static str,
     batch: Batch,
     pub figures: LoadFigures,
@@ -150,6 +152,27 @@ pub struct Loader<R> {
     /// Where in which history of changes that is.
     stream_id: Option<String>,
     stream_offset: Option<u64>,
+    left_out: Option<LeftOut>,
+}
+
+/// Keys that were expired, for those who go on from the file and have them.
+struct LeftOut {
+    /// The command that removes one.
+    removal: &'static [u8],
+    /// Commands, encoded, each with those before it that are about the same database.
+    commands: Vec<(usize, Vec<u8>)>,
+}
+
+impl LeftOut {
+    fn push(&mut self, db_index: usize, key: &[u8]) {
+        if self.commands.last().is_none_or(|&(last, _)| last != db_index) {
+            self.commands.push((db_index, Vec::new()));
+        }
+        if let Some((_, commands)) = self.commands.last_mut() {
+            write_command(commands, [self.removal, key].into_iter())
+                .expect("memory takes all that is written");
+        }
+    }
 }
 
 /// Forty digits or letters: whoever wrote the file drew the id as it likes.
@@ -189,6 +212,7 @@ impl<R: Read> Loader<R> {
             prefix: Prefix::default(),
             key: Vec::new(),
             kind: 0,
+            has_read_keys: false,
             doing: "start",
             batch: Batch::default(),
             figures: LoadFigures::default(),
@@ -196,7 +220,19 @@ impl<R: Read> Loader<R> {
             stream_db: None,
             stream_id: None,
             stream_offset: None,
+            left_out: None,
         })
+    }
+
+    /// Keys that are expired are left out also if the file names a history: then [`Loader::take_left_out`] gives the
+    /// commands that remove them, `removal` and the key, as those who go on with the history have to be told.
+    pub fn tell_left_out(&mut self, removal: &'static [u8]) {
+        self.left_out = Some(LeftOut { removal, commands: Vec::new() });
+    }
+
+    /// Of the keys left out since the last call: commands, encoded, and the database that they are about.
+    pub fn take_left_out(&mut self) -> Vec<(usize, Vec<u8>)> {
+        self.left_out.as_mut().map(|left_out| std::mem::take(&mut left_out.commands)).unwrap_or_default()
     }
 
     /// Bytes read so far.
@@ -208,6 +244,10 @@ impl<R: Read> Loader<R> {
     pub fn place(&self) -> Option<PlaceInStream> {
         let (db_index, id) = (self.stream_db?, self.stream_id.clone()?);
         Some(PlaceInStream { db_index, id, offset: self.stream_offset? })
+    }
+
+    fn names_history(&self) -> bool {
+        self.stream_db.is_some() && self.stream_id.is_some() && self.stream_offset.is_some()
     }
 
     pub fn version(&self) -> u16 {
@@ -419,6 +459,8 @@ impl<R: Read> Loader<R> {
             b"used-mem" => {
                 log::info!("RDB memory usage when created {:.2} Mb", number() as f64 / (1024.0 * 1024.0));
             }
+            // Those who go on from here would not hear of what has been left out before.
+            b"repl-stream-db" | b"repl-id" | b"repl-offset" if self.has_read_keys => {}
             b"repl-stream-db" => self.stream_db = usize::try_from(number()).ok(),
             b"repl-id" if is_history_id(&text) => self.stream_id = Some(text.into_owned()),
             b"repl-offset" => self.stream_offset = u64::try_from(number()).ok(),
@@ -434,16 +476,18 @@ impl<R: Read> Loader<R> {
         self.doing = "read-key";
         self.reader.string()?.copy_to(&mut self.key);
         self.kind = kind;
+        self.has_read_keys = true;
         self.doing = READS_VALUE;
         let prefix = std::mem::take(&mut self.prefix);
         let now_ms = self.options.now_ms;
-        // Whoever goes on from here has these keys too, and is to be told when they go.
-        let drops = self.options.drop_expired && self.stream_id.is_none();
+        let names_history = self.names_history();
+        let drops_fields = self.options.drop_expired && !names_history;
         let about = LoadedKey {
             expiry_ms: prefix.expiry_ms,
             access: access_of(prefix, db, now_ms),
             replaces: self.options.replaces,
-            fields_expired_before_ms: drops.then_some(now_ms),
+            // Whoever goes on from here has these fields too, and is told when they are removed after loading.
+            fields_expired_before_ms: drops_fields.then_some(now_ms),
         };
         self.figures.keys_expiring += u64::from(prefix.expiry_ms.is_some());
         if let Some(observer) = observer {
@@ -454,9 +498,13 @@ impl<R: Read> Loader<R> {
             self.figures.keys_expired += u64::from(expired);
             return Ok(());
         }
+        let drops = self.options.drop_expired && (!names_history || self.left_out.is_some());
         if drops && prefix.expiry_ms.is_some_and(|at_ms| at_ms < now_ms) {
             db.read_value(&mut self.reader, kind, None)?;
             self.figures.keys_expired += 1;
+            if let Some(left_out) = self.left_out.as_mut().filter(|_| names_history) {
+                left_out.push(self.db_index, &self.key);
+            }
             return Ok(());
         }
         let loaded = if kind == kind::STRING {
