@@ -146,6 +146,7 @@ impl Executor {
     pub fn shut_down(&mut self, how: Shutdown) -> bool {
         self.log_lagging_replicas();
         if !self.may_stop_first_rewrite(how) {
+            log::warn!("Errors trying to shut down the server. Check the logs for more information.");
             return false;
         }
         // Replicas that wait for a snapshot have another one begun when this one ends.
