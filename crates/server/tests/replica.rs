@@ -588,8 +588,9 @@ fn a_replica_that_minds_its_limit_evicts_what_the_stream_brings() {
     let commands: Vec<u8> = (0..40_000).flat_map(|key| encoded(&format!("SET {key} {value}"))).collect();
     link.send(&commands);
     link.expect_acknowledged(100 + commands.len() as u64);
+    // The backlog for replicas of its own does not count towards the limit.
     let peak_bytes: u64 = info(&mut client, "used_memory_peak").parse().unwrap();
-    assert!(peak_bytes < 16 << 20, "{peak_bytes}");
+    assert!(peak_bytes < 28 << 20, "{peak_bytes}");
 }
 
 #[test]
