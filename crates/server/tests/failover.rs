@@ -290,8 +290,6 @@ fn a_target_whose_answer_was_lost_is_followed_all_the_same() {
     let (mut link, again) = target.asked();
     assert_eq!(request, again);
     link.write_all(b"-ERR PSYNC FAILOVER can't be sent to a master.\r\n").unwrap();
-    assert_eq!(answer(&mut blocked), UNBLOCKED);
-    assert!(blocked.is_closed_by_server());
     let (mut link, request) = target.asked();
     let id = "0123456789abcdef0123456789abcdef01234567";
     assert_eq!(request.matches("FAILOVER").count(), 0, "{request}");
@@ -299,6 +297,26 @@ fn a_target_whose_answer_was_lost_is_followed_all_the_same() {
     awaits(&primary, "master_link_status", "up");
     assert_eq!(info(&primary, "master_replid"), id);
     assert_eq!(info(&primary, "master_failover_state"), "no-failover");
+    assert_eq!(answer(&mut blocked), UNBLOCKED);
+    assert!(blocked.is_closed_by_server());
+}
+
+fn a_target_that_was_started_anew_takes_no_data_away() {
+    let primary = Process::start(&["--repl-diskless-sync", "no"]);
+    let mut client = primary.connect();
+    let mut target = Target::online(&primary);
+    client.ask("SET k 1");
+    assert_eq!(client.ask("FAILOVER"), "OK");
+    target.acknowledge_all(&primary);
+    drop(target.asked());
+    let (mut link, _) = target.asked();
+    link.write_all(b"-ERR PSYNC FAILOVER can't be sent to a master.\r\n").unwrap();
+    let (mut link, _) = target.asked();
+    link.write_all(b"+FULLRESYNC 0123456789abcdef0123456789abcdef01234567 0\r\n").unwrap();
+    awaits(&primary, "master_failover_state", "no-failover");
+    assert_eq!(info(&primary, "role"), "master");
+    assert_eq!(client.ask("GET k"), "1");
+    assert_eq!(client.ask("SET k 2"), "OK");
 }
 
 fn who_waits_for_keys_is_sent_to_the_new_primary() {
@@ -327,5 +345,6 @@ tests_with_io_threads!(
     a_target_that_is_gone_is_waited_for_until_the_end_or_somebody_s_word,
     a_target_that_refuses_leaves_the_primary_what_it_was,
     a_target_whose_answer_was_lost_is_followed_all_the_same,
+    a_target_that_was_started_anew_takes_no_data_away,
     who_waits_for_keys_is_sent_to_the_new_primary,
 );

@@ -29,9 +29,11 @@ const IS_PRIMARY: &[u8] = b"-ERR PSYNC FAILOVER can't be sent to a master.";
 #[derive(Debug)]
 enum Stage {
     WaitsForSync,
-    /// `requests`: how often the target has been asked to take over. The connection may end before it answers.
     HandsOver {
+        /// How often the target has been asked to take over. The connection may end before it answers.
         requests: u32,
+        /// It is a primary already: it is asked only for the stream, of which it has all if it did take over.
+        is_primary: bool,
     },
 }
 
@@ -172,17 +174,29 @@ impl Executor {
 
     fn hand_over_to(&mut self, target: ReplicaOf) {
         let Some(failover) = &mut self.replication.failover else { return };
-        failover.stage = Stage::HandsOver { requests: 0 };
+        failover.stage = Stage::HandsOver { requests: 0, is_primary: false };
         failover.target = Some(target.clone());
         self.note_failover();
         self.follow(target);
     }
 
-    /// The target is about to be asked to take over.
-    pub(super) fn note_failover_request(&mut self) {
-        if let Some(Failover { stage: Stage::HandsOver { requests }, .. }) = &mut self.replication.failover {
-            *requests += 1;
-        }
+    /// The target is about to be asked for the stream; whether it is also to take over.
+    pub(super) fn asks_to_take_over(&mut self) -> bool {
+        let Some(Failover { stage: Stage::HandsOver { requests, is_primary }, .. }) =
+            &mut self.replication.failover
+        else {
+            return false;
+        };
+        *requests += 1;
+        !*is_primary
+    }
+
+    /// Whether the data here may give way to the target's. One that was found to be a primary may be one because it was
+    /// started anew, without what it has acknowledged.
+    pub(super) fn gives_way_to_target(&self) -> bool {
+        self.replication.failover.as_ref().is_none_or(|failover| {
+            failover.force || !matches!(failover.stage, Stage::HandsOver { is_primary: true, .. })
+        })
     }
 
     /// The target has taken over: who waits for what a primary does waits no more.
@@ -193,10 +207,12 @@ impl Executor {
 
     /// The target has answered something else to the request.
     pub(super) fn hear_failover_refused(&mut self, handle: ClientHandle, line: &[u8]) {
-        let stage = self.replication.failover.as_ref().map(|failover| &failover.stage);
-        if matches!(stage, Some(Stage::HandsOver { requests: 2.. })) && line.starts_with(IS_PRIMARY) {
-            // It has taken over before, and that could not be heard.
-            self.complete_failover();
+        let stage = self.replication.failover.as_mut().map(|failover| &mut failover.stage);
+        if let Some(Stage::HandsOver { requests: 2.., is_primary: is_primary @ false }) = stage
+            && line.starts_with(IS_PRIMARY)
+        {
+            // It may have taken over before, and that could not be heard.
+            *is_primary = true;
             return self.leave(handle);
         }
         self.abort_failover("Failover target rejected psync request");

@@ -160,8 +160,7 @@ impl Executor {
             ("?".to_owned(), "-1".to_owned())
         };
         let mut words = vec![b"PSYNC".to_vec(), id.into_bytes(), next.into_bytes()];
-        if self.is_handing_over() {
-            self.note_failover_request();
+        if self.asks_to_take_over() {
             words.push(b"FAILOVER".to_vec());
         }
         words
@@ -169,7 +168,8 @@ impl Executor {
 
     fn hear_psync(&mut self, handle: ClientHandle, line: &[u8]) {
         let is_handing_over = self.is_handing_over();
-        if is_handing_over && !line.starts_with(b"+CONTINUE") && !line.starts_with(b"+FULLRESYNC") {
+        let begins_anew = line.starts_with(b"+FULLRESYNC") && self.gives_way_to_target();
+        if is_handing_over && !line.starts_with(b"+CONTINUE") && !begins_anew {
             return self.hear_failover_refused(handle, line);
         }
         self.follow_answer(handle, line);
