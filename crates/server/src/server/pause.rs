@@ -95,11 +95,10 @@ impl Pauses {
     }
 
     fn change(&mut self, change: impl FnOnce(&mut [Option<Pause>; PausePurpose::ALL.len()])) {
-        let in_force = |pauses: &Pauses| pauses.in_force().count();
-        let before = (in_force(self), self.hold_all());
+        let before = (self.are_any, self.hold_all());
         change(&mut self.by_purpose);
         self.are_any = self.by_purpose.iter().any(Option::is_some);
-        self.have_eased |= (in_force(self), self.hold_all()) != before;
+        self.have_eased |= (self.are_any, self.hold_all()) != before;
     }
 
     /// When the next one ends.
