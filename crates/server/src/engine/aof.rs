@@ -379,11 +379,18 @@ impl Executor {
         self.note_rewrites();
     }
 
-    /// After the data has become another's, or this server its own primary: the append-only file begins anew with it.
-    /// A replica that cannot write it would lose what it is believed to keep, and ends.
-    pub(super) fn restart_log(&mut self, origin: Origin) {
+    /// After the data has become another's, or this server its own primary: the append-only file begins anew with it,
+    /// with the file that the data was loaded from if there is one. A replica that cannot write it would lose what it is
+    /// believed to keep, and ends.
+    pub(super) fn restart_log(&mut self, snapshot: Option<&Path>, origin: Origin) {
         if !self.server.config.appendonly || self.disk.aof.is_some() {
             return;
+        }
+        if let Some(snapshot) = snapshot.filter(|_| self.server.config.aof_use_rdb_preamble) {
+            match self.start_log_with(snapshot) {
+                Ok(()) => return,
+                Err(error) => log::warn!("{error}"),
+            }
         }
         let started = self.start_log(origin).unwrap_or_else(|error| {
             log::warn!("{error}");
@@ -395,6 +402,33 @@ impl Executor {
             );
             self.disk.world.exit(1);
         }
+    }
+
+    /// Makes the file that the data has just been loaded from the base of a new log. Where that fails, the file may have
+    /// left its place, and the manifest may name it: another base takes its name, or its place there.
+    fn start_log_with(&mut self, snapshot: &Path) -> Result<(), FileError> {
+        let names = self.log_names();
+        let directory = manifest::lock(&names)?;
+        let mut manifest = load_manifest(&names)?;
+        self.end_rewrite();
+        let name = manifest.next_base(&names, true);
+        let base = names.path(&name);
+        manifest.retire_increments(0);
+        let increment = names.path(&manifest.next_increment(&names));
+        let increment = create_for_appending(&names.world, &increment)?;
+        file::rename(&names.world, snapshot, &base)?;
+        manifest.persist(&names)?;
+        let bytes = self.bytes_of(&base);
+        let log = Aof::new(names, manifest, directory, (increment, 0), self.server.now.monotonic_us)?;
+        self.db.change_log.leave_unit_to_replicas();
+        self.server.clients.forget_log();
+        self.disk.aof = Some(Aof { earlier_bytes: bytes, ..log });
+        self.disk.rewrites = Rewrites { as_rdb: true, base_bytes: bytes, ..Rewrites::default() };
+        self.server.observed.persistence.log.last_rewrite_ok = true;
+        self.remove_history_if_wanted();
+        self.note_log();
+        log::info!("Reused RDB file from primary sync as AOF base file: {}", String::from_utf8_lossy(&name));
+        Ok(())
     }
 
     pub(super) fn stop_log(&mut self) {

@@ -187,6 +187,12 @@ impl Executor {
         self.server.observed.persistence.loading = None;
     }
 
+    /// Whether the file that was loaded last has nothing behind its snapshot.
+    pub(super) fn has_loaded_whole_file(&self) -> bool {
+        let figures = &self.disk.progress.figures;
+        figures.loaded_bytes == figures.total_bytes
+    }
+
     /// Whether the data is being loaded, so that nobody may use it.
     pub fn is_loading(&self) -> bool {
         self.disk.loading.is_some() || self.disk.log_loading.is_some() || self.loads_stream_in_place()

@@ -27,6 +27,7 @@ use crate::server::{ProcessRequest, Target};
 use crate::session::client::ConnectionFigures;
 use crate::session::{BlockedOn, Client, ClientHandle};
 use std::io;
+use std::path::PathBuf;
 use wire::reply::ReplyBuffer;
 
 /// Between two looks at what is due.
@@ -49,6 +50,8 @@ pub(super) enum Stage {
     Loading {
         origin: Option<SnapshotOrigin>,
         received: TransferFigures,
+        /// Where it stands; `None`: in memory alone.
+        file: Option<PathBuf>,
     },
     Connected,
 }
@@ -278,7 +281,7 @@ impl Executor {
         self.disconnect_replicas();
         self.note_link();
         // The command may be a part of a transaction, of which the base would hold half.
-        self.restart_log(Origin { in_transaction: true, ..Origin::default() });
+        self.restart_log(None, Origin { in_transaction: true, ..Origin::default() });
     }
 
     /// Ends the connection, if there is one; what was applied stays.

@@ -188,7 +188,8 @@ impl Executor {
         if let Some(link) = &mut self.link
             && let Stage::Transfer(transfer) = &mut link.stage
         {
-            link.stage = Stage::Loading { origin: transfer.origin.take(), received: transfer.figures() };
+            let (origin, received) = (transfer.origin.take(), transfer.figures());
+            link.stage = Stage::Loading { origin, received, file: None };
         }
         if keeps_data {
             log::info!("PRIMARY <-> REPLICA sync: Swapping active DB with loaded DB");

@@ -124,12 +124,15 @@ impl Executor {
 
     /// If a snapshot has come whole, it takes the place of the data here. Not while a script has been put aside.
     pub(crate) fn load_if_received(&mut self) {
+        let rdb_path = self.rdb_path();
         let Some(link) = &mut self.link else { return };
         let (Stage::Transfer(transfer), Some(handle)) = (&mut link.stage, link.client) else { return };
         if !transfer.is_whole || transfer.is_to_databases() {
             return;
         }
-        let loading = Stage::Loading { origin: transfer.origin.take(), received: transfer.figures() };
+        let path = self.disk.world.absolute(&rdb_path);
+        let (origin, received) = (transfer.origin.take(), transfer.figures());
+        let loading = Stage::Loading { origin, received, file: Some(path) };
         let Stage::Transfer(transfer) = std::mem::replace(&mut link.stage, loading) else { return };
         let Destination::File(file) = transfer.destination else { return };
         let (source, total_bytes) = match self.open_received(&file) {
@@ -147,14 +150,14 @@ impl Executor {
         // Before the child that writes for them is ended: another one would be begun for the next.
         self.disconnect_replicas();
         self.end_save();
-        let placed = file.put_in_place(&self.disk.world, &self.rdb_path());
+        let placed = file.put_in_place(&self.disk.world, &rdb_path);
         if let Err(error) = placed {
             log::warn!("{error}");
             file.abandon(&self.disk.world);
             return self.leave(handle);
         }
         if self.server.config.rdb_del_sync_files {
-            self.replication.sync_file = Some(self.rdb_path());
+            self.replication.sync_file = Some(rdb_path);
         }
         log::info!("PRIMARY <-> REPLICA sync: Loading DB in memory");
         self.remove_replaced_data();
@@ -264,7 +267,7 @@ impl Executor {
     pub(super) fn sync_ended(&mut self) {
         let db_index = self.disk.loaded_stream_db.take().unwrap_or(0);
         let Some(link) = &mut self.link else { return };
-        let Stage::Loading { origin, .. } = std::mem::replace(&mut link.stage, Stage::Connected) else {
+        let Stage::Loading { origin, file, .. } = std::mem::replace(&mut link.stage, Stage::Connected) else {
             return;
         };
         let (client, databases) = (link.client, self.db.database_count());
@@ -282,7 +285,9 @@ impl Executor {
         self.server.clients.forget_stream();
         self.replication.create_backlog();
         log::info!("PRIMARY <-> REPLICA sync: Finished with success");
-        self.restart_log(crate::command::Origin::default());
+        // A base has nothing behind its snapshot.
+        let file = file.filter(|_| self.has_loaded_whole_file());
+        self.restart_log(file.as_deref(), crate::command::Origin::default());
         match client {
             Some(handle) => {
                 self.server.clients[handle].db_index = db_index;
