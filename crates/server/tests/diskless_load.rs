@@ -6,31 +6,23 @@ mod fake_primary;
 mod process;
 
 use fake_primary::{
-    ID, Link, MARK, OTHER_ID, Primary, by_length, by_mark, full_resync, large_snapshot, snapshot,
+    ID, Link, MARK, OTHER_ID, Primary, by_length, by_mark, eventually_answers, full_resync, large_snapshot,
+    snapshot,
 };
-use process::{Client, Process, eventually};
+use process::{Client, Process, eventually, info};
+use std::io::Write;
 use std::net::TcpStream;
 
 const SWAP: &[&str] = &["--repl-diskless-load", "swapdb"];
 const FLUSH: &[&str] = &["--repl-diskless-load", "flush-before-load"];
 const ON_EMPTY: &[&str] = &["--repl-diskless-load", "on-empty-db"];
 
-fn field(client: &mut Client<TcpStream>, section: &str, field: &str) -> String {
-    let text = client.ask(&format!("INFO {section}"));
-    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{field}:")).map(str::to_owned));
-    line.unwrap_or_else(|| panic!("INFO has {field}"))
-}
-
 fn loading(client: &mut Client<TcpStream>) -> [String; 2] {
-    ["loading", "async_loading"].map(|name| field(client, "persistence", name))
+    ["loading", "async_loading"].map(|name| info(client, name))
 }
 
 fn eventually_loads(client: &mut Client<TcpStream>, expected: [&str; 2]) {
     eventually(&format!("loading and async_loading are {expected:?}"), || loading(client) == expected);
-}
-
-fn eventually_answers(client: &mut Client<TcpStream>, command: &str, answer: &str) {
-    eventually(&format!("{command} answers {answer}"), || client.ask(command) == answer);
 }
 
 /// A replica with `a` = 1 and a function, linked to the history [`ID`] at offset 100.
@@ -76,7 +68,7 @@ fn in_each_mode_a_snapshot_is_loaded_without_a_file_and_the_stream_followed() {
             assert_eq!(client.ask("STRLEN key:2999"), "1000");
             client.ask("SELECT 3");
             assert_eq!(client.ask("GET b"), "2");
-            assert_eq!(field(&mut client, "replication", "master_replid"), ID);
+            assert_eq!(info(&mut client, "master_replid"), ID);
             assert!(std::fs::read_dir(&replica.directory).unwrap().next().is_none(), "no file is needed");
         }
     }
@@ -92,7 +84,7 @@ fn while_a_snapshot_of_the_same_history_comes_the_old_data_is_served() {
     let mut link = begin_sync(&primary, ID, &body, 60);
     let mut other = _replica.connect();
     eventually_loads(&mut other, ["0", "1"]);
-    assert_eq!(field(&mut other, "replication", "master_sync_in_progress"), "1");
+    assert_eq!(info(&mut other, "master_sync_in_progress"), "1");
     assert_eq!(other.ask("GET a"), "1");
     assert_eq!(other.ask("FCALL mine 0"), "old");
     assert_eq!(other.ask("SET mine 1"), "OK");
@@ -184,7 +176,7 @@ fn a_snapshot_that_is_broken_is_asked_for_again_and_the_old_data_kept_where_the_
             let (_replica, link, mut client) = linked(&primary, options);
             link.vanish();
             let mut link = begin_sync(&primary, ID, lie, by_mark(lie).len());
-            link.expect_closed();
+            assert!(link.is_closed());
             eventually_loads(&mut client, ["0", "0"]);
             assert_eq!(client.ask("GET a"), left, "{options:?}");
             assert_eq!(client.ask("GET b"), "Null");
@@ -211,8 +203,8 @@ fn what_is_no_snapshot_leaves_the_data_whatever_the_mode() {
         {
             let (mut link, _) = primary.accept_and_greet();
             link.send(full_resync(OTHER_ID, 200));
-            link.try_send(&lie);
-            link.expect_closed();
+            link.send(&lie);
+            assert!(link.is_closed());
             eventually_loads(&mut client, ["0", "0"]);
             assert_eq!(client.ask("GET a"), "1", "{options:?} {}", String::from_utf8_lossy(&lie));
         }
@@ -244,7 +236,7 @@ fn a_primary_that_stalls_is_given_up_after_the_timeout() {
         assert_eq!(client.ask("CONFIG SET repl-timeout 3"), "OK");
         link.vanish();
         let mut link = begin_sync(&primary, ID, &snapshot(0, &[("b", "2"), ("c", "3")]), 100);
-        link.expect_closed();
+        assert!(link.is_closed());
         eventually_loads(&mut client, ["0", "0"]);
         assert_eq!(client.ask("GET a"), left);
     }
@@ -257,19 +249,19 @@ fn a_replica_that_loads_slowly_takes_in_no_more_than_it_has_room_for() {
     let (mut link, _) = primary.accept_and_greet();
     let body = large_snapshot(40_000);
     link.send(full_resync(ID, 7));
-    let mut sender = Link::clone_of(&link);
-    let sending = std::thread::spawn(move || sender.try_send(by_length(&body)));
+    let mut sender = link.0.stream.try_clone().unwrap();
+    let sending = std::thread::spawn(move || sender.write_all(&by_length(&body)));
     let mut client = replica.connect();
     eventually_loads(&mut client, ["1", "0"]);
     eventually("some of it is loaded", || {
-        field(&mut client, "persistence", "loading_loaded_bytes").parse::<u64>().unwrap() > 300_000
+        info(&mut client, "loading_loaded_bytes").parse::<u64>().unwrap() > 300_000
     });
-    let used: u64 = field(&mut client, "memory", "used_memory").parse().unwrap();
+    let used: u64 = info(&mut client, "used_memory").parse().unwrap();
     assert!(used < 20_000_000, "{used} bytes, of 40 million that want to come");
     // What was slow may be quick again.
     assert_eq!(client.ask("CONFIG SET key-load-delay 0"), "OK");
     drop(client);
     assert!(replica.connect().ask("PING").starts_with("LOADING"));
     replica.signal(rustix::process::Signal::KILL);
-    sending.join().unwrap();
+    assert!(sending.join().unwrap().is_err(), "the replica is gone before all has come");
 }

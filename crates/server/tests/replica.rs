@@ -2,167 +2,16 @@
 //! what it makes of lies.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod fake_primary;
 mod process;
 
-use process::peer::{Deadline, Peer};
+use fake_primary::{
+    ID, MARK, OTHER_ID, Primary, by_length, encoded, eventually_answers, full_resync, linked, snapshot,
+};
+use process::peer::Peer;
 use process::{Client, Process, encode, eventually, info, shown};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::time::Duration;
-
-const ID: &str = "0123456789abcdef0123456789abcdef01234567";
-const OTHER_ID: &str = "89abcdef0123456789abcdef0123456789abcdef";
-const MARK: &str = "mark mark mark mark mark mark mark mark ";
-
-/// Where a replica is to find its primary.
-struct Primary {
-    listener: TcpListener,
-    port: String,
-}
-
-/// The primary's end of a link.
-struct Link(Peer);
-
-impl Primary {
-    fn listen() -> Primary {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port().to_string();
-        Primary { listener, port }
-    }
-
-    fn replica(&self, options: &[&str]) -> Process {
-        Process::start(&[&["--replicaof", "127.0.0.1", &self.port][..], options].concat())
-    }
-
-    fn accept(&self) -> Link {
-        Link(Peer::accept(&self.listener))
-    }
-
-    /// Up to the replica's PSYNC, whose arguments are returned.
-    fn accept_and_greet(&self) -> (Link, Vec<String>) {
-        let mut link = self.accept();
-        link.greet();
-        let psync = link.command();
-        (link, psync)
-    }
-}
-
-impl Link {
-    fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        self.0.send(bytes.as_ref());
-    }
-
-    fn send_command(&mut self, words: &str) -> usize {
-        let bytes = encoded(words);
-        self.send(&bytes);
-        bytes.len()
-    }
-
-    /// The next command of the replica, which has come whole; empty lines before it are signs of life.
-    fn received_command(&mut self) -> Option<Vec<String>> {
-        let is_sign = |byte: &u8| matches!(byte, b'\r' | b'\n');
-        let signs = self.0.received().iter().take_while(|byte| is_sign(byte)).count();
-        self.0.take(signs);
-        let mut reader = wire::aof::Reader::new(self.0.received(), 0);
-        let Ok(wire::aof::Item::Command(words)) = reader.read() else { return None };
-        let words = words.iter().map(|word| String::from_utf8(word.clone()).unwrap()).collect();
-        let end = reader.position() as usize;
-        self.0.take(end);
-        Some(words)
-    }
-
-    #[track_caller]
-    fn command_before(&mut self, deadline: Deadline) -> Vec<String> {
-        loop {
-            if let Some(command) = self.received_command() {
-                return command;
-            }
-            assert!(self.0.receive(deadline), "the replica has closed the link");
-        }
-    }
-
-    #[track_caller]
-    fn command(&mut self) -> Vec<String> {
-        self.command_before(Deadline::new())
-    }
-
-    fn greet(&mut self) {
-        assert_eq!(self.command(), ["PING"]);
-        self.send("+PONG\r\n");
-        loop {
-            let command = self.command();
-            assert_eq!(command[0], "REPLCONF");
-            self.send("+OK\r\n");
-            if command[1] == "version" {
-                return;
-            }
-        }
-    }
-
-    /// Waits for an acknowledgement of this offset.
-    #[track_caller]
-    fn expect_acknowledged(&mut self, offset: u64) {
-        self.expect_acknowledgement(|words| words[2] == offset.to_string());
-    }
-
-    #[track_caller]
-    fn expect_acknowledgement(&mut self, is_awaited: impl Fn(&[String]) -> bool) {
-        let deadline = Deadline::new();
-        loop {
-            let command = self.command_before(deadline);
-            assert_eq!(command[..2], ["REPLCONF", "ACK"]);
-            if is_awaited(&command) {
-                return;
-            }
-        }
-    }
-
-    #[track_caller]
-    fn is_closed(&mut self) -> bool {
-        self.0.is_closed()
-    }
-}
-
-fn encoded(words: &str) -> Vec<u8> {
-    encode(&words.split(' ').map(str::as_bytes).collect::<Vec<_>>())
-}
-
-/// A snapshot of short strings in database 0; the stream behind it is about `stream_db`.
-fn snapshot(stream_db: u8, pairs: &[(&str, &str)]) -> Vec<u8> {
-    let text = |text: &str| [&[text.len() as u8], text.as_bytes()].concat();
-    let mut bytes = b"REDIS0011\xfa".to_vec();
-    bytes.extend([text("repl-stream-db"), text(&stream_db.to_string())].concat());
-    bytes.extend([0xfe, 0]);
-    for (key, value) in pairs {
-        bytes.extend([vec![0], text(key), text(value)].concat());
-    }
-    bytes.push(0xff);
-    bytes.extend([0; 8]);
-    bytes
-}
-
-fn by_length(snapshot: &[u8]) -> Vec<u8> {
-    [format!("${}\r\n", snapshot.len()).as_bytes(), snapshot].concat()
-}
-
-fn full_resync(offset: u64) -> String {
-    format!("+FULLRESYNC {ID} {offset}\r\n")
-}
-
-fn eventually_answers(client: &mut Client<TcpStream>, command: &str, answer: &str) {
-    eventually(&format!("{command} answers {answer}"), || client.ask(command) == answer);
-}
-
-/// A replica with `a` = 1, linked at offset 100.
-fn linked(primary: &Primary, options: &[&str]) -> (Process, Link, Client<TcpStream>) {
-    let replica = primary.replica(options);
-    let (mut link, psync) = primary.accept_and_greet();
-    assert_eq!(psync, ["PSYNC", "?", "-1"]);
-    link.send(full_resync(100));
-    link.send(by_length(&snapshot(0, &[("a", "1")])));
-    link.expect_acknowledged(100);
-    let client = replica.connect();
-    (replica, link, client)
-}
 
 #[test]
 fn a_replica_says_who_it_is_loads_what_it_is_sent_and_follows() {
@@ -267,7 +116,7 @@ fn a_snapshot_by_its_mark_may_be_followed_by_the_stream_at_once() {
     let primary = Primary::listen();
     let replica = primary.replica(&[]);
     let (mut link, _) = primary.accept_and_greet();
-    let head = format!("{}$EOF:{MARK}\r\n", full_resync(7));
+    let head = format!("{}$EOF:{MARK}\r\n", full_resync(ID, 7));
     let body = snapshot(0, &[("a", "1")]);
     let all = [head.as_bytes(), &body, MARK.as_bytes(), &encoded("INCR a")].concat();
     for piece in all.chunks(11) {
@@ -291,7 +140,7 @@ fn lies() -> Vec<Vec<u8>> {
     .map(|text| text.as_bytes().to_vec())
     .collect();
     lies.push(vec![b'x'; 5000]);
-    let resync = full_resync(200).into_bytes();
+    let resync = full_resync(ID, 200).into_bytes();
     for transfer in [
         b"$99999999999999999999\r\n".to_vec(),
         b"$0\r\n".to_vec(),
@@ -338,7 +187,7 @@ fn what_a_replica_shows_of_its_link_is_what_has_come() {
     }
     let body = snapshot(0, &[("a", "1")]);
     let (first, rest) = body.split_at(20);
-    link.send(full_resync(100));
+    link.send(full_resync(ID, 100));
     eventually("it syncs", || info(&mut client, "master_sync_in_progress") == "1");
     shows(&mut client, &[("master_sync_total_bytes", "-1"), ("master_sync_left_bytes", "-1")]);
     link.send([format!("${}\r\n", body.len()).as_bytes(), first].concat());
@@ -387,13 +236,13 @@ fn a_snapshot_that_is_broken_within_leaves_nothing_half_and_is_asked_for_again()
     let mut broken = snapshot(0, &[("a", "2"), ("b", "2")]);
     let kind = broken.len() - 14;
     broken[kind] = 0xbf;
-    link.send(full_resync(200));
+    link.send(full_resync(ID, 200));
     link.send(by_length(&broken));
     assert!(link.is_closed());
     eventually_answers(&mut client, "DBSIZE", "0");
     let (mut link, psync) = primary.accept_and_greet();
     assert_eq!(psync, ["PSYNC", "?", "-1"], "of the stream nothing can be gone on with");
-    link.send(full_resync(300));
+    link.send(full_resync(ID, 300));
     link.send(by_length(&snapshot(0, &[("a", "3")])));
     link.expect_acknowledged(300);
     assert_eq!(client.ask("GET a"), "3");
@@ -415,7 +264,7 @@ fn a_command_that_is_not_known_is_no_silent_gap() {
         assert_eq!(info(&mut client, "master_link_status"), "down");
         let (mut link, psync) = primary.accept_and_greet();
         assert_eq!(psync, ["PSYNC", "?", "-1"]);
-        link.send(full_resync(500));
+        link.send(full_resync(ID, 500));
         link.send(by_length(&snapshot(0, &[("a", "3")])));
         link.expect_acknowledged(500);
         assert_eq!(client.ask("GET a"), "3");
@@ -503,7 +352,7 @@ fn a_replica_with_an_append_only_file_begins_it_anew_and_says_what_is_on_disk() 
     let replica =
         primary.replica(&["--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "yes"]);
     let (mut link, _) = primary.accept_and_greet();
-    link.send(full_resync(100));
+    link.send(full_resync(ID, 100));
     link.send(by_length(&snapshot(0, &[("a", "1")])));
     let mut client = replica.connect();
     eventually_answers(&mut client, "GET a", "1");
@@ -557,7 +406,7 @@ fn what_has_no_place_in_a_stream_is_not_run() {
         assert_eq!(info(&mut client, "role"), "slave");
         if number + 1 < commands.len() {
             link = primary.accept_and_greet().0;
-            link.send(full_resync(100));
+            link.send(full_resync(ID, 100));
             link.send(by_length(&snapshot(0, &[("a", "1")])));
             link.expect_acknowledged(100);
         }
@@ -748,7 +597,7 @@ fn what_was_queued_before_a_snapshot_came_does_not_run_while_it_loads() {
     assert_eq!(other.ask("CONFIG SET key-load-delay 20000"), "OK");
     drop(link);
     let (mut link, _) = primary.accept_and_greet();
-    link.send(full_resync(200));
+    link.send(full_resync(ID, 200));
     let keys: Vec<String> = (0..50).map(|number| format!("key:{number}")).collect();
     let pairs: Vec<(&str, &str)> = keys.iter().map(|key| (key.as_str(), "1")).collect();
     link.send(by_length(&snapshot(0, &pairs)));

@@ -3,10 +3,9 @@
 // Each file of tests uses its part of this.
 #![allow(dead_code)]
 
-use super::process::{PATIENCE, Process};
-use std::io::{Read, Write};
+use super::process::peer::{Deadline, Peer};
+use super::process::{Client, Process, encode, eventually};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use wire::aof::write_command;
 
 pub const ID: &str = "0123456789abcdef0123456789abcdef01234567";
 pub const OTHER_ID: &str = "89abcdef0123456789abcdef0123456789abcdef";
@@ -19,10 +18,7 @@ pub struct Primary {
 }
 
 /// The primary's end of a link.
-pub struct Link {
-    pub stream: TcpStream,
-    received: Vec<u8>,
-}
+pub struct Link(pub Peer);
 
 impl Primary {
     pub fn listen() -> Primary {
@@ -35,23 +31,8 @@ impl Primary {
         Process::start(&[&["--replicaof", "127.0.0.1", &self.port][..], options].concat())
     }
 
-    /// The replica's next connection.
     pub fn accept(&self) -> Link {
-        let until = std::time::Instant::now() + PATIENCE;
-        self.listener.set_nonblocking(true).unwrap();
-        let stream = loop {
-            match self.listener.accept() {
-                Ok((stream, _)) => break stream,
-                Err(error) => {
-                    assert!(std::time::Instant::now() < until, "the replica does not connect: {error}");
-                    std::thread::sleep(std::time::Duration::from_millis(5));
-                }
-            }
-        };
-        stream.set_nonblocking(false).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        Link { stream, received: Vec::new() }
+        Link(Peer::accept(&self.listener))
     }
 
     /// Up to the replica's PSYNC, whose arguments are returned.
@@ -65,46 +46,41 @@ impl Primary {
 
 impl Link {
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        self.stream.write_all(bytes.as_ref()).unwrap();
-    }
-
-    /// As [`Link::send`]; `false` once the replica has closed the connection.
-    pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
-        self.stream.write_all(bytes.as_ref()).is_ok()
+        self.0.send(bytes.as_ref());
     }
 
     pub fn send_command(&mut self, words: &str) -> usize {
-        let mut bytes = Vec::new();
-        let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
-        write_command(&mut bytes, words.into_iter()).unwrap();
+        let bytes = encoded(words);
         self.send(&bytes);
         bytes.len()
     }
 
-    /// The next command of the replica; empty lines before it are signs of life. `None` at the connection's end.
-    pub fn try_command(&mut self) -> Option<Vec<String>> {
+    /// The next command of the replica, which has come whole; empty lines before it are signs of life.
+    fn received_command(&mut self) -> Option<Vec<String>> {
+        let is_sign = |byte: &u8| matches!(byte, b'\r' | b'\n');
+        let signs = self.0.received().iter().take_while(|byte| is_sign(byte)).count();
+        self.0.take(signs);
+        let mut reader = wire::aof::Reader::new(self.0.received(), 0);
+        let Ok(wire::aof::Item::Command(words)) = reader.read() else { return None };
+        let words = words.iter().map(|word| String::from_utf8(word.clone()).unwrap()).collect();
+        let end = reader.position() as usize;
+        self.0.take(end);
+        Some(words)
+    }
+
+    #[track_caller]
+    fn command_before(&mut self, deadline: Deadline) -> Vec<String> {
         loop {
-            let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
-            let first = self.received.iter().take_while(|byte| is_line_end(byte)).count();
-            self.received.drain(..first);
-            let mut reader = wire::aof::Reader::new(&self.received[..], 0);
-            if let Ok(wire::aof::Item::Command(words)) = reader.read() {
-                let end = reader.position() as usize;
-                self.received.drain(..end);
-                return Some(words.iter().map(|word| String::from_utf8(word.clone()).unwrap()).collect());
+            if let Some(command) = self.received_command() {
+                return command;
             }
-            let mut chunk = [0; 4096];
-            match self.stream.read(&mut chunk) {
-                Ok(0) => return None,
-                Ok(count) => self.received.extend_from_slice(&chunk[..count]),
-                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
-                Err(error) => panic!("the replica says nothing: {error}"),
-            }
+            assert!(self.0.receive(deadline), "the replica has closed the link");
         }
     }
 
+    #[track_caller]
     pub fn command(&mut self) -> Vec<String> {
-        self.try_command().expect("the replica sends a command")
+        self.command_before(Deadline::new())
     }
 
     pub fn greet(&mut self) {
@@ -121,30 +97,36 @@ impl Link {
     }
 
     /// Waits for an acknowledgement of this offset.
+    #[track_caller]
     pub fn expect_acknowledged(&mut self, offset: u64) {
+        self.expect_acknowledgement(|words| words[2] == offset.to_string());
+    }
+
+    #[track_caller]
+    pub fn expect_acknowledgement(&mut self, is_awaited: impl Fn(&[String]) -> bool) {
+        let deadline = Deadline::new();
         loop {
-            let command = self.command();
+            let command = self.command_before(deadline);
             assert_eq!(command[..2], ["REPLCONF", "ACK"]);
-            if command[2] == offset.to_string() {
+            if is_awaited(&command) {
                 return;
             }
         }
     }
 
-    /// Waits until the replica has closed the connection.
-    pub fn expect_closed(&mut self) {
-        while self.try_command().is_some() {}
-    }
-
-    /// Another handle of the same connection.
-    pub fn clone_of(link: &Link) -> Link {
-        Link { stream: link.stream.try_clone().unwrap(), received: Vec::new() }
+    #[track_caller]
+    pub fn is_closed(&mut self) -> bool {
+        self.0.is_closed()
     }
 
     /// Ends the connection as a primary that vanishes.
     pub fn vanish(self) {
-        let _ = self.stream.shutdown(Shutdown::Both);
+        let _ = self.0.stream.shutdown(Shutdown::Both);
     }
+}
+
+pub fn encoded(words: &str) -> Vec<u8> {
+    encode(&words.split(' ').map(str::as_bytes).collect::<Vec<_>>())
 }
 
 /// A snapshot of short strings in database 0; the stream behind it is about `stream_db`.
@@ -193,4 +175,20 @@ pub fn by_mark(snapshot: &[u8]) -> Vec<u8> {
 
 pub fn full_resync(id: &str, offset: u64) -> String {
     format!("+FULLRESYNC {id} {offset}\r\n")
+}
+
+pub fn eventually_answers(client: &mut Client<TcpStream>, command: &str, answer: &str) {
+    eventually(&format!("{command} answers {answer}"), || client.ask(command) == answer);
+}
+
+/// A replica with `a` = 1, linked at offset 100.
+pub fn linked(primary: &Primary, options: &[&str]) -> (Process, Link, Client<TcpStream>) {
+    let replica = primary.replica(options);
+    let (mut link, psync) = primary.accept_and_greet();
+    assert_eq!(psync, ["PSYNC", "?", "-1"]);
+    link.send(full_resync(ID, 100));
+    link.send(by_length(&snapshot(0, &[("a", "1")])));
+    link.expect_acknowledged(100);
+    let client = replica.connect();
+    (replica, link, client)
 }
