@@ -19,7 +19,7 @@ import subprocess
 import tempfile
 import time
 
-from replication_servers import Client, Gone, Link, Node, Refused, remove_folder
+from replication_servers import Client, Gone, Link, Node, Refused, run_checks
 
 OLD_KEYS, NEW_KEYS = 200, 20_000
 SETTLE_S_MAX = 30
@@ -301,15 +301,4 @@ class Faults:
 
 
 def run_faults(arguments):
-    faults = Faults(arguments)
-    finished = False
-    try:
-        faults.run()
-        finished = True
-    finally:
-        faults.end()
-        if faults.failures or arguments.keep or not finished:
-            print(f"{faults.failures} failed; files and logs: {faults.folder}")
-        else:
-            remove_folder(faults.folder)
-    return 1 if faults.failures else 0
+    return run_checks(Faults(arguments), arguments.keep)

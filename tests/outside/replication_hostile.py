@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 
-from replication_servers import Client, Gone, Node, Refused, encode, remove_folder
+from replication_servers import Client, Gone, Node, Refused, encode, run_checks
 
 ID = b"0123456789abcdef0123456789abcdef01234567"
 REPLICATION_TIMEOUT_S = 3
@@ -559,15 +559,4 @@ def says_so_many_bytes(whole, length):
 
 
 def run_hostile(arguments):
-    hostile = Hostile(arguments)
-    finished = False
-    try:
-        hostile.run()
-        finished = True
-    finally:
-        hostile.end()
-        if hostile.failures or arguments.keep or not finished:
-            print(f"{hostile.failures} failed; files and logs: {hostile.folder}")
-        else:
-            remove_folder(hostile.folder)
-    return 1 if hostile.failures else 0
+    return run_checks(Hostile(arguments), arguments.keep)

@@ -452,3 +452,18 @@ def first_difference(here, there, path=""):
 def shown(value):
     text = repr(value)
     return text if len(text) < 200 else f"{text[:150]}... ({len(text)})"
+
+
+def run_checks(checks, keeps_files):
+    """Runs all checks; their files stay if one failed. The exit code."""
+    finished = False
+    try:
+        checks.run()
+        finished = True
+    finally:
+        checks.end()
+        if checks.failures or keeps_files or not finished:
+            print(f"{checks.failures} failed; files and logs: {checks.folder}")
+        else:
+            remove_folder(checks.folder)
+    return 1 if checks.failures else 0

@@ -2,25 +2,17 @@
 //! which refuses, vanishes or answers nothing.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod fake_primary;
 mod process;
 
-use process::{Client, PATIENCE, Process, encode, eventually, shown};
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use fake_primary::{ID, Link, Primary, encoded, full_resync};
+use process::peer::Peer;
+use process::{Client, Process, eventually, shown};
+use std::net::TcpStream;
 use std::time::Duration;
 
 const UNBLOCKED: &str =
     "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";
-
-fn info(server: &Process, field: &str) -> String {
-    let info = server.connect().ask("INFO everything");
-    let line = info.lines().find_map(|line| line.strip_prefix(&format!("{field}:")));
-    line.unwrap_or_else(|| panic!("no {field} in INFO")).to_owned()
-}
-
-fn awaits(server: &Process, field: &str, value: &str) {
-    eventually(&format!("{field} {value}"), || info(server, field) == value);
-}
 
 fn answer(client: &mut Client<TcpStream>) -> String {
     shown(&client.receive().expect("the server answers"))
@@ -30,85 +22,59 @@ fn answer(client: &mut Client<TcpStream>) -> String {
 fn pair() -> (Process, Process) {
     let primary = Process::start(&["--repl-diskless-sync-delay", "0"]);
     let replica = Process::start(&["--replicaof", "127.0.0.1", &primary.port.to_string()]);
-    awaits(&replica, "master_link_status", "up");
-    awaits(&primary, "connected_slaves", "1");
+    replica.eventually_shows("master_link_status", "up");
+    primary.eventually_shows("connected_slaves", "1");
     (primary, replica)
 }
 
 /// A replica that is played by hand: its connection, and where its primary finds it.
 struct Target {
-    connection: TcpStream,
-    listener: TcpListener,
-    port: u16,
+    connection: Peer,
+    as_primary: Primary,
 }
 
 impl Target {
     fn online(primary: &Process) -> Target {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let connection = TcpStream::connect(("127.0.0.1", primary.port)).unwrap();
-        connection.set_read_timeout(Some(PATIENCE)).unwrap();
-        let mut target = Target { connection, listener, port };
-        target.send(&format!("REPLCONF listening-port {port} capa psync2"));
-        assert_eq!(line(&mut target.connection), "+OK");
+        let as_primary = Primary::listen();
+        let mut target = Target { connection: Peer::connect(primary.port), as_primary };
+        target.send(&format!("REPLCONF listening-port {} capa psync2", target.as_primary.port));
+        assert_eq!(target.connection.up_to(b"\r\n"), b"+OK");
         target.send("PSYNC ? -1");
-        awaits(primary, "connected_slaves", "1");
-        eventually("it is online", || info(primary, "slave0").contains("state=online"));
+        primary.eventually_shows("connected_slaves", "1");
+        eventually("it is online", || primary.info("slave0").unwrap().contains("state=online"));
         target
     }
 
     fn send(&mut self, words: &str) {
-        send(&mut self.connection, words);
+        self.connection.send(&encoded(words));
     }
 
     fn acknowledge_all(&mut self, primary: &Process) {
-        self.send(&format!("REPLCONF ACK {}", info(primary, "master_repl_offset")));
+        self.send(&format!("REPLCONF ACK {}", primary.info("master_repl_offset").unwrap()));
     }
 
     /// The connection of the server that hands its role over, up to the request.
-    fn asked(&self) -> (TcpStream, String) {
-        let mut accepted = None;
-        eventually("the connection of who hands over", || {
-            accepted = self.listener.accept().ok();
-            accepted.is_some()
-        });
-        let (mut stream, _) = accepted.unwrap();
-        stream.set_nonblocking(false).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    fn asked(&self) -> (Link, String) {
+        let mut link = self.as_primary.accept();
         loop {
-            let command = command(&mut stream);
-            match command.split(' ').next().unwrap() {
-                "PING" => stream.write_all(b"+PONG\r\n").unwrap(),
-                "REPLCONF" => stream.write_all(b"+OK\r\n").unwrap(),
-                _ => return (stream, command),
+            let command = link.command();
+            match command[0].as_str() {
+                "PING" => link.send("+PONG\r\n"),
+                "REPLCONF" => link.send("+OK\r\n"),
+                _ => return (link, command.join(" ")),
             }
         }
     }
-}
 
-fn send(stream: &mut TcpStream, words: &str) {
-    let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
-    stream.write_all(&encode(&words)).unwrap();
-}
-
-fn line(stream: &mut TcpStream) -> String {
-    let mut line = Vec::new();
-    while !line.ends_with(b"\r\n") {
-        let mut byte = [0];
-        stream.read_exact(&mut byte).unwrap();
-        line.push(byte[0]);
+    /// As a primary already, of which the server that hands its role over has not heard.
+    fn asked_again(&self) -> (Link, String) {
+        let (link, request) = self.asked();
+        drop(link);
+        let (mut link, again) = self.asked();
+        assert_eq!(request, again);
+        link.send("-ERR PSYNC FAILOVER can't be sent to a master.\r\n");
+        self.asked()
     }
-    String::from_utf8(line).unwrap().trim_end().to_owned()
-}
-
-fn command(stream: &mut TcpStream) -> String {
-    let count: usize = line(stream).strip_prefix('*').unwrap().parse().unwrap();
-    let word = |_| {
-        line(stream);
-        line(stream)
-    };
-    (0..count).map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// Counts up until the server says no; how often it said yes.
@@ -126,22 +92,27 @@ fn the_role_goes_over_with_all_that_was_acknowledged() {
     let (first, second) = pair();
     let client = first.connect();
     let counting = std::thread::spawn(move || count_up(client));
-    eventually("it is written", || info(&first, "total_commands_processed").parse::<u64>().unwrap() > 1000);
+    eventually("it is written", || {
+        first.info("total_commands_processed").unwrap().parse::<u64>().unwrap() > 1000
+    });
     let mut client = first.connect();
     assert_eq!(client.ask(&format!("FAILOVER TO 127.0.0.1 {}", second.port)), "OK");
-    awaits(&second, "role", "master");
-    awaits(&first, "master_failover_state", "no-failover");
+    second.eventually_shows("role", "master");
+    first.eventually_shows("master_failover_state", "no-failover");
     let count = counting.join().unwrap();
     assert_eq!(second.connect().ask("GET counter"), count.to_string());
-    assert_eq!(info(&first, "role"), "slave");
-    awaits(&first, "master_link_status", "up");
-    assert_eq!((info(&second, "sync_full"), info(&second, "sync_partial_ok")), ("0".into(), "1".into()));
+    assert_eq!(first.info("role").unwrap(), "slave");
+    first.eventually_shows("master_link_status", "up");
+    assert_eq!(
+        (second.info("sync_full").unwrap(), second.info("sync_partial_ok").unwrap()),
+        ("0".into(), "1".into())
+    );
     assert_eq!(first.connect().ask("GET counter"), count.to_string());
     // And back, to whichever.
     assert_eq!(second.connect().ask("FAILOVER"), "OK");
-    awaits(&first, "role", "master");
-    awaits(&second, "master_link_status", "up");
-    assert_eq!(info(&first, "sync_partial_ok"), "1");
+    first.eventually_shows("role", "master");
+    second.eventually_shows("master_link_status", "up");
+    assert_eq!(first.info("sync_partial_ok").unwrap(), "1");
     assert_eq!(first.connect().ask("INCR counter"), (count + 1).to_string());
 }
 
@@ -152,17 +123,17 @@ fn in_a_transaction_what_stands_behind_it_goes_over_too() {
     for words in ["MULTI", "CLIENT PAUSE 60000 WRITE", &failover, "SET behind 1", "EXEC"] {
         client.ask(words);
     }
-    awaits(&second, "role", "master");
-    awaits(&first, "master_failover_state", "no-failover");
+    second.eventually_shows("role", "master");
+    first.eventually_shows("master_failover_state", "no-failover");
     assert_eq!(second.connect().ask("GET behind"), "1");
     // Who wants to write waits until the other pause is over.
     let mut writer = first.connect();
     assert_eq!(writer.ask("CLIENT CAPA REDIRECT"), "OK");
     let mut script = first.connect();
     script.send(&[b"EVAL", b"return redis.call('SET','k','1')", b"0"]);
-    awaits(&first, "blocked_clients", "1");
+    first.eventually_shows("blocked_clients", "1");
     assert_eq!(writer.ask("SET k 1"), format!("REDIRECT 127.0.0.1:{}", second.port));
-    assert_eq!(info(&first, "paused_reason"), "client_pause");
+    assert_eq!(first.info("paused_reason").unwrap(), "client_pause");
     assert_eq!(client.ask("CLIENT UNPAUSE"), "OK");
     assert!(answer(&mut script).starts_with("READONLY"));
 }
@@ -175,7 +146,7 @@ fn until_the_target_has_all_writes_wait_and_reads_do_not() {
     let mut waiting = primary.connect();
     waiting.ask("SET waiting 1");
     assert_eq!(
-        client.ask(&format!("FAILOVER TO 127.0.0.1 {}", target.port + 1)),
+        client.ask(&format!("FAILOVER TO 127.0.0.1 {}", target.as_primary.port.parse::<u16>().unwrap() - 1)),
         "ERR FAILOVER target HOST and PORT is not a replica."
     );
     assert_eq!(client.ask("FAILOVER TIMEOUT 60000"), "OK");
@@ -192,57 +163,57 @@ fn until_the_target_has_all_writes_wait_and_reads_do_not() {
     let mut writer = primary.connect();
     writer.send(&[b"SET", b"k", b"2"]);
     waiting.send(&[b"WAIT", b"1", b"0"]);
-    awaits(&primary, "blocked_clients", "2");
-    let offset = info(&primary, "master_repl_offset");
+    primary.eventually_shows("blocked_clients", "2");
+    let offset = primary.info("master_repl_offset").unwrap();
     std::thread::sleep(Duration::from_millis(1500));
-    assert_eq!(info(&primary, "master_repl_offset"), offset, "nothing is added to the stream");
+    assert_eq!(primary.info("master_repl_offset").unwrap(), offset, "nothing is added to the stream");
     assert_eq!(client.ask("GET k"), "1");
     assert_eq!(client.ask("FAILOVER ABORT"), "OK");
     assert_eq!(client.ask("FAILOVER ABORT"), "ERR No failover in progress.");
     assert_eq!(answer(&mut writer), "OK");
     assert_eq!(client.ask("GET k"), "2");
     // Asking for acknowledgements has been put off.
-    eventually("it is asked", || info(&primary, "master_repl_offset") != offset);
+    eventually("it is asked", || primary.info("master_repl_offset").unwrap() != offset);
     target.acknowledge_all(&primary);
     assert_eq!(answer(&mut waiting), "1");
     assert_eq!(client.ask("SET k 3"), "OK");
     assert_eq!(client.ask("FAILOVER TIMEOUT 50"), "OK");
-    awaits(&primary, "master_failover_state", "no-failover");
+    primary.eventually_shows("master_failover_state", "no-failover");
     assert_eq!(client.ask("SET k 4"), "OK");
-    assert_eq!(info(&primary, "role"), "master");
+    assert_eq!(primary.info("role").unwrap(), "master");
 }
 
 fn a_target_that_is_gone_is_waited_for_until_the_end_or_somebody_s_word() {
     let primary = Process::start(&["--repl-diskless-sync", "no"]);
     let mut client = primary.connect();
     let target = Target::online(&primary);
-    let id = info(&primary, "master_replid");
+    let id = primary.info("master_replid").unwrap();
     client.ask("SET k 1");
     let mut blocked = primary.connect();
     blocked.send(&[b"BLPOP", b"list", b"0"]);
-    awaits(&primary, "blocked_clients", "1");
-    let wish = format!("FAILOVER TO 127.0.0.1 {} FORCE TIMEOUT 100", target.port);
+    primary.eventually_shows("blocked_clients", "1");
+    let wish = format!("FAILOVER TO 127.0.0.1 {} FORCE TIMEOUT 100", target.as_primary.port);
     assert_eq!(client.ask(&wish), "OK");
     let mut writer = primary.connect();
     writer.send(&[b"RPUSH", b"list", b"x"]);
-    awaits(&primary, "blocked_clients", "2");
+    primary.eventually_shows("blocked_clients", "2");
     // Nobody is there any more, and nobody answers.
     drop(target);
-    awaits(&primary, "master_failover_state", "failover-in-progress");
-    assert_eq!(info(&primary, "role"), "slave");
+    primary.eventually_shows("master_failover_state", "failover-in-progress");
+    assert_eq!(primary.info("role").unwrap(), "slave");
     assert_eq!(client.ask("FAILOVER"), "ERR FAILOVER already in progress.");
     assert!(client.ask("SET k 2").starts_with("READONLY"));
     // Who knows how to ask elsewhere is told nothing before it is true.
     let mut redirected = primary.connect();
     redirected.ask("CLIENT CAPA REDIRECT");
     redirected.send(&[b"GET", b"k"]);
-    awaits(&primary, "blocked_clients", "3");
+    primary.eventually_shows("blocked_clients", "3");
     assert_eq!(client.ask("FAILOVER ABORT"), "OK");
     assert_eq!(answer(&mut redirected), "1");
     assert_eq!(answer(&mut blocked), "[list x]");
     assert_eq!(answer(&mut writer), "1");
-    assert_eq!(info(&primary, "role"), "master");
-    assert_eq!(info(&primary, "master_replid2"), id);
+    assert_eq!(primary.info("role").unwrap(), "master");
+    assert_eq!(primary.info("master_replid2").unwrap(), id);
     assert_eq!(client.ask("SET k 2"), "OK");
 }
 
@@ -256,22 +227,23 @@ fn a_target_that_refuses_leaves_the_primary_what_it_was() {
         client.ask("SET k 1");
         let mut blocked = primary.connect();
         blocked.send(&[b"BLPOP", b"list", b"0"]);
-        awaits(&primary, "blocked_clients", "1");
+        primary.eventually_shows("blocked_clients", "1");
         client.ask("FAILOVER");
         let mut writer = primary.connect();
         writer.send(&[b"RPUSH", b"list", b"x"]);
-        awaits(&primary, "blocked_clients", "2");
-        let (id, offset) = (info(&primary, "master_replid"), info(&primary, "master_repl_offset"));
+        primary.eventually_shows("blocked_clients", "2");
+        let (id, offset) =
+            (primary.info("master_replid").unwrap(), primary.info("master_repl_offset").unwrap());
         target.acknowledge_all(&primary);
         let (mut link, request) = target.asked();
         assert_eq!(request, format!("PSYNC {id} {} FAILOVER", offset.parse::<u64>().unwrap() + 1));
-        assert_eq!(info(&primary, "role"), "slave");
-        link.write_all(format!("{refusal}\r\n").as_bytes()).unwrap();
+        assert_eq!(primary.info("role").unwrap(), "slave");
+        link.send(format!("{refusal}\r\n"));
         assert_eq!(answer(&mut blocked), "[list x]");
         assert_eq!(answer(&mut writer), "1");
-        assert_eq!(info(&primary, "role"), "master");
-        assert_eq!(info(&primary, "master_failover_state"), "no-failover");
-        assert_eq!(info(&primary, "master_replid2"), id);
+        assert_eq!(primary.info("role").unwrap(), "master");
+        assert_eq!(primary.info("master_failover_state").unwrap(), "no-failover");
+        assert_eq!(primary.info("master_replid2").unwrap(), id);
     }
 }
 
@@ -282,21 +254,15 @@ fn a_target_whose_answer_was_lost_is_followed_all_the_same() {
     client.ask("SET k 1");
     let mut blocked = primary.connect();
     blocked.send(&[b"BLPOP", b"list", b"0"]);
-    awaits(&primary, "blocked_clients", "1");
+    primary.eventually_shows("blocked_clients", "1");
     assert_eq!(client.ask("FAILOVER"), "OK");
     target.acknowledge_all(&primary);
-    let (link, request) = target.asked();
-    drop(link);
-    let (mut link, again) = target.asked();
-    assert_eq!(request, again);
-    link.write_all(b"-ERR PSYNC FAILOVER can't be sent to a master.\r\n").unwrap();
-    let (mut link, request) = target.asked();
-    let id = "0123456789abcdef0123456789abcdef01234567";
+    let (mut link, request) = target.asked_again();
     assert_eq!(request.matches("FAILOVER").count(), 0, "{request}");
-    link.write_all(format!("+CONTINUE {id}\r\n").as_bytes()).unwrap();
-    awaits(&primary, "master_link_status", "up");
-    assert_eq!(info(&primary, "master_replid"), id);
-    assert_eq!(info(&primary, "master_failover_state"), "no-failover");
+    link.send(format!("+CONTINUE {ID}\r\n"));
+    primary.eventually_shows("master_link_status", "up");
+    assert_eq!(primary.info("master_replid").unwrap(), ID);
+    assert_eq!(primary.info("master_failover_state").unwrap(), "no-failover");
     assert_eq!(answer(&mut blocked), UNBLOCKED);
     assert!(blocked.is_closed_by_server());
 }
@@ -308,13 +274,10 @@ fn a_target_that_was_started_anew_takes_no_data_away() {
     client.ask("SET k 1");
     assert_eq!(client.ask("FAILOVER"), "OK");
     target.acknowledge_all(&primary);
-    drop(target.asked());
-    let (mut link, _) = target.asked();
-    link.write_all(b"-ERR PSYNC FAILOVER can't be sent to a master.\r\n").unwrap();
-    let (mut link, _) = target.asked();
-    link.write_all(b"+FULLRESYNC 0123456789abcdef0123456789abcdef01234567 0\r\n").unwrap();
-    awaits(&primary, "master_failover_state", "no-failover");
-    assert_eq!(info(&primary, "role"), "master");
+    let (mut link, _) = target.asked_again();
+    link.send(full_resync(ID, 0));
+    primary.eventually_shows("master_failover_state", "no-failover");
+    assert_eq!(primary.info("role").unwrap(), "master");
     assert_eq!(client.ask("GET k"), "1");
     assert_eq!(client.ask("SET k 2"), "OK");
 }
@@ -329,7 +292,7 @@ fn who_waits_for_keys_is_sent_to_the_new_primary() {
     let mut reading = first.connect();
     reading.ask("READONLY");
     reading.send(&[b"XREAD", b"BLOCK", b"0", b"STREAMS", b"stream", b"$"]);
-    awaits(&first, "blocked_clients", "3");
+    first.eventually_shows("blocked_clients", "3");
     assert_eq!(first.connect().ask("FAILOVER"), "OK");
     assert_eq!(answer(&mut plain), UNBLOCKED);
     assert!(plain.is_closed_by_server());

@@ -12,17 +12,8 @@ use std::time::{Duration, Instant};
 
 const FAILED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
 
-fn info(server: &Process, field: &str) -> Option<String> {
-    let info = server.connect().ask("INFO everything");
-    info.lines().find_map(|line| line.strip_prefix(&format!("{field}:"))).map(str::to_owned)
-}
-
-fn awaits(server: &Process, field: &str, value: &str) {
-    eventually(&format!("{field} {value}"), || info(server, field).as_deref() == Some(value));
-}
-
 fn offset(server: &Process) -> u64 {
-    info(server, "master_repl_offset").unwrap().parse().unwrap()
+    server.info("master_repl_offset").unwrap().parse().unwrap()
 }
 
 struct Replica(TcpStream);
@@ -33,7 +24,7 @@ impl Replica {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(&encode(&[b"PSYNC", b"?", b"-1"])).unwrap();
         eventually("it is online", || {
-            info(server, "slave0").is_some_and(|line| line.contains("state=online"))
+            server.info("slave0").is_some_and(|line| line.contains("state=online"))
         });
         Replica(stream)
     }
@@ -75,11 +66,11 @@ fn it_waits_until_all_is_acknowledged_and_accepts_no_write_meanwhile() {
             true => server.signal(Signal::TERM),
             false => stopping.send(&[b"SHUTDOWN"]),
         }
-        eventually("it waits", || info(&server, "shutdown_in_milliseconds").is_some());
-        assert_eq!(info(&server, "paused_reason").unwrap(), "shutdown_in_progress");
+        eventually("it waits", || server.info("shutdown_in_milliseconds").is_some());
+        assert_eq!(server.info("paused_reason").unwrap(), "shutdown_in_progress");
         let mut writer = server.connect();
         writer.send(&[b"SET", b"behind", b"1"]);
-        awaits(&server, "blocked_clients", if by_signal { "1" } else { "2" });
+        server.eventually_shows("blocked_clients", if by_signal { "1" } else { "2" });
         // The last of its bytes ask for the acknowledgement itself, and are no data.
         assert!(offset(&server) > wanted);
         replica.acknowledge(wanted - 1);
@@ -112,7 +103,7 @@ fn it_ends_when_the_time_is_over_or_nobody_is_to_be_waited_for() {
     // Of a second SIGINT no question is asked.
     let (mut server, _, _replica) = start(&["--shutdown-timeout", "3600"]);
     server.signal(Signal::INT);
-    eventually("it waits", || info(&server, "shutdown_in_milliseconds").is_some());
+    eventually("it waits", || server.info("shutdown_in_milliseconds").is_some());
     server.signal(Signal::INT);
     assert_eq!(server.wait().code(), Some(1));
 }
@@ -122,7 +113,7 @@ fn an_end_that_is_called_off_leaves_everything_as_it_was() {
     assert_eq!(client.ask("SHUTDOWN ABORT"), "ERR No shutdown in progress.");
     let mut stopping = [server.connect(), server.connect()];
     stopping.iter_mut().for_each(|client| client.send(&[b"SHUTDOWN"]));
-    awaits(&server, "blocked_clients", "2");
+    server.eventually_shows("blocked_clients", "2");
     let id = stopping[1].stream.local_addr().unwrap();
     let listed = client.ask("CLIENT LIST");
     let line = listed.lines().find(|line| line.contains(&format!("addr={id} "))).unwrap();
@@ -130,12 +121,12 @@ fn an_end_that_is_called_off_leaves_everything_as_it_was() {
     assert_eq!(client.ask(&format!("CLIENT UNBLOCK {id}")), "0");
     let mut writer = server.connect();
     writer.send(&[b"INCR", b"before"]);
-    awaits(&server, "blocked_clients", "3");
+    server.eventually_shows("blocked_clients", "3");
     assert_eq!(client.ask("SHUTDOWN ABORT"), "OK");
     stopping.iter_mut().for_each(|client| assert_eq!(answer(client), FAILED));
     assert_eq!(answer(&mut writer), "2");
-    assert_eq!(info(&server, "shutdown_in_milliseconds"), None);
-    assert_eq!(info(&server, "paused_reason").unwrap(), "none");
+    assert_eq!(server.info("shutdown_in_milliseconds"), None);
+    assert_eq!(server.info("paused_reason").unwrap(), "none");
     client.send(&[b"SHUTDOWN", b"NOW", b"NOSAVE"]);
     assert_eq!(server.wait().code(), Some(0));
 }

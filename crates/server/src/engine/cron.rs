@@ -50,10 +50,7 @@ impl Executor {
         if let Some(search_us) = self.cron.next_short_search_us {
             next_us = next_us.min(search_us);
         }
-        if self.evicting {
-            next_us = 0;
-        }
-        if self.has_load_beside_to_do() {
+        if self.evicting || self.has_load_beside_to_do() {
             next_us = 0;
         }
         if self.server.blocked.wait_for_own_file() || self.replication.awaits_child() {
@@ -161,9 +158,7 @@ impl Executor {
         }
         self.db.figures.expire_cycle_cpu_us += ended_us - started_us;
         self.note_latency("expire-cycle", started_us);
-        if self.server.blocked.has_ready() {
-            self.serve_blocked();
-        }
+        self.serve_ready();
     }
 
     /// Removes what clients of this replica have made and its primary knows nothing of.
@@ -176,9 +171,7 @@ impl Executor {
         self.feed_removals();
         self.apply_effects(None);
         self.free_discarded();
-        if self.server.blocked.has_ready() {
-            self.serve_blocked();
-        }
+        self.serve_ready();
     }
 
     /// Removes what is due, and sees to what follows from that; whether the time ran out first.

@@ -412,9 +412,7 @@ impl Executor {
             });
         }
         self.resume_primary();
-        if self.server.blocked.has_ready() {
-            self.serve_blocked();
-        }
+        self.serve_ready();
     }
 
     fn log_reloaded(&mut self, result: Result<(), RestoreError>) -> Answer {

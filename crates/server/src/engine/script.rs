@@ -240,9 +240,7 @@ impl Executor {
             self.server.resumed.push_back(handle);
         }
         self.resume_primary();
-        if self.server.blocked.has_ready() {
-            self.serve_blocked();
-        }
+        self.serve_ready();
     }
 
     /// Refuses what may not run beside a script that takes long.

@@ -129,6 +129,16 @@ impl Process {
         Client::new(stream)
     }
 
+    /// A field of INFO, if there is one.
+    pub fn info(&self, field: &str) -> Option<String> {
+        field_of(&self.connect().ask("INFO everything"), field)
+    }
+
+    #[track_caller]
+    pub fn eventually_shows(&self, field: &str, value: &str) {
+        eventually(&format!("{field} {value}"), || self.info(field).as_deref() == Some(value));
+    }
+
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -261,9 +271,11 @@ pub fn shown(value: &Value) -> String {
 /// A field of INFO, of whichever section.
 #[track_caller]
 pub fn info(client: &mut Client<TcpStream>, field: &str) -> String {
-    let text = client.ask("INFO everything");
-    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{field}:")));
-    line.unwrap_or_else(|| panic!("no {field} in INFO")).to_owned()
+    field_of(&client.ask("INFO everything"), field).unwrap_or_else(|| panic!("no {field} in INFO"))
+}
+
+fn field_of(info: &str, field: &str) -> Option<String> {
+    info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).map(str::to_owned)
 }
 
 /// By how much `WARMLINE_TEST_SCALE` multiplies the length of tests.

@@ -6,8 +6,8 @@
 //!      +--(the time is over)--> aborted                  +--(the target refuses)--> aborted: a primary again
 //! ```
 //!
-//! 1. From its beginning to its end, commands that may write wait, and the data stays as it is: what the target has
-//!    acknowledged is all there is.
+//! 1. From its beginning to its end the data stays as it is: what the target has acknowledged is all there is. Commands
+//!    that may write wait; in HandsOver they are refused, as every replica does.
 //! 2. In HandsOver this server is a replica already, of the target: there are never two primaries, if the target takes
 //!    over because it is asked to.
 

@@ -176,22 +176,13 @@ impl Executor {
     /// A replica is to be sent all data.
     pub(super) fn begin_full_sync(&mut self, handle: ClientHandle) {
         self.server.observed.statistics.full_syncs += 1;
+        if !self.replication.has_backlog() {
+            self.begin_history();
+        }
         let since_us = self.server.now.monotonic_us;
         self.add_replica(handle, Stage::Waiting { since_us }, None);
         self.server.clients[handle].replica.get_or_insert_default().gathers_small_writes =
             self.server.config.repl_disable_tcp_nodelay;
-        if !self.replication.has_backlog() {
-            // Nobody has seen what comes before it.
-            let id = self.replication.draw_id();
-            self.replication.history.begin_anew(id);
-            self.replication.create_backlog();
-            log::info!(
-                "Replication backlog created, my new replication IDs are '{}' and '{}'",
-                self.replication.history.id(),
-                no_id()
-            );
-            self.note_stream();
-        }
         let config = &self.server.config;
         let finds_end_mark = self.profile(handle).finds_end_mark;
         let is_delayed =
@@ -209,6 +200,19 @@ impl Executor {
                 "No BGSAVE in progress, but another BG operation is active. BGSAVE for replication delayed"
             ),
         }
+    }
+
+    /// A stream of a new history: there is nobody who has the one before.
+    fn begin_history(&mut self) {
+        let id = self.replication.draw_id();
+        self.replication.history.begin_anew(id);
+        self.replication.create_backlog();
+        log::info!(
+            "Replication backlog created, my new replication IDs are '{}' and '{}'",
+            self.replication.history.id(),
+            no_id()
+        );
+        self.note_stream();
     }
 
     fn profile(&self, handle: ClientHandle) -> &ReplicaProfile {

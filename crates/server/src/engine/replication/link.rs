@@ -8,7 +8,8 @@
 //! ```
 //!
 //! 1. There is a link exactly while `replicaof` names a primary.
-//! 2. The connection's client is there from Connecting on; in Loading it may have gone.
+//! 2. The connection's client is there from Connecting on; while a snapshot is received or loaded it may have
+//!    gone.
 //! 3. The history's id and offset are those of the primary's stream as far as it has been applied, if `continues`.
 //!
 //! `handshake` speaks first, `transfer` takes the snapshot in, and `stream` applies what comes after it.

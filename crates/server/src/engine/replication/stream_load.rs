@@ -210,9 +210,7 @@ impl Executor {
         self.sync_ended();
         // No file holds it.
         self.db.change_log.add_dirty(1);
-        if self.server.blocked.has_ready() {
-            self.serve_blocked();
-        }
+        self.serve_ready();
     }
 
     /// What the primary has sent is of no use; `why`, unless the loader says so.
