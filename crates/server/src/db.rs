@@ -7,7 +7,7 @@
 //! itself when it removes a key on its own; the engine's effects read the change log after each command.
 
 pub mod access;
-mod audit;
+pub mod audit;
 pub mod change_log;
 mod check;
 pub mod client_expiry;
@@ -380,6 +380,7 @@ impl Db {
             return None;
         }
         let removed = self.selected_database_mut().remove(hash, key)?;
+        self.change_log.audit.check_named_changed(key);
         self.change_log.audit.key_changed(self.selected, key);
         let expiry_ms = removed.expiry_ms();
         let value = match removed.value() {
@@ -426,6 +427,7 @@ impl Db {
         expiry_ms: Option<i64>,
         is_new: bool,
     ) {
+        self.change_log.audit.check_named_changed(key);
         let hash = self.hash_of(key);
         let fields_expire_ms = match &value {
             NewValue::Object(object) => earliest_expiry_ms(Some(object)),
@@ -468,6 +470,7 @@ impl Db {
     }
 
     fn remove_freeing(&mut self, key: &[u8], in_background: bool) -> bool {
+        self.change_log.audit.check_named_changed(key);
         let hash = self.hash_of(key);
         !self.remove_if_expired(hash, key) && self.remove_hashed(hash, key, in_background)
     }

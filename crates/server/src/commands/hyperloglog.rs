@@ -1,7 +1,7 @@
 //! HyperLogLog: counting different elements in little memory. A sketch is a string in a format of its own.
 
 use crate::command::flag::{ADMIN, DENY_OOM, FAST, MAY_REPLICATE, READONLY, WRITE};
-use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
+use crate::command::{Access, Args, Command, Context, Group, KeySpec, Outcome, access};
 use crate::db::{EventClasses, StringValue};
 use crate::error::{ClientError, quoted};
 use structures::hyperloglog::{self as sketch, Corrupt, Encoding, REGISTERS, Registers};
@@ -30,6 +30,7 @@ pub const COMMANDS: &[Command] = &[
             KeySpec::one(1, access::RW | access::ACCESS | access::INSERT),
             KeySpec::range(2, -1, 1, access::RO | access::ACCESS),
         ])
+        .finds_keys(merged_keys)
         .since("2.8.9", "O(N) where N is the number of sketches")
         .doc("Adds sketches to another.", "destkey:key [sourcekey:key ...]"),
     Command::new("pfselftest", 1, Group::HyperLogLog, pfselftest)
@@ -43,6 +44,12 @@ impl From<Corrupt> for ClientError {
     fn from(_: Corrupt) -> Self {
         ClientError::text("INVALIDOBJ Corrupted HLL object detected")
     }
+}
+
+/// The target is written even if there is nothing to be merged into it.
+fn merged_keys(args: Args<'_>) -> Vec<(usize, Access)> {
+    let merged = (2..args.len()).map(|at| (at, access::RO | access::ACCESS));
+    std::iter::once((1, access::RW | access::ACCESS | access::INSERT)).chain(merged).collect()
 }
 
 fn encoding_of(bytes: &[u8]) -> Result<Encoding, ClientError> {

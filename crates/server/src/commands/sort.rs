@@ -61,7 +61,8 @@ fn find_keys(args: Args<'_>) -> Vec<(usize, Access)> {
         }
         at += match () {
             () if args.is(at, "LIMIT") => 3,
-            () if args.is(at, "GET") || args.is(at, "BY") => 2,
+            // What follows is no option, whatever it is called.
+            () if args.is(at, "GET") || args.is(at, "BY") || args.is(at, "STORE") => 2,
             () => 1,
         };
     }

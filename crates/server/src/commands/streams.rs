@@ -123,6 +123,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("xreadgroup", -7, Group::Stream, reading::xreadgroup)
         .flags(BLOCKING | WRITE)
         .keys(&LISTED_AFTER_GROUP)
+        .finds_keys(reading::find_keys_after_group)
         .since("5.0.0", "O(M) for each stream where M is the number of entries answered")
         .doc(
             "Delivers entries to one consumer of a group, waiting for some if asked to.",

@@ -1,5 +1,6 @@
-//! What debug builds watch: that whatever changes a value is recorded in the change log, and that whatever is
-//! recorded is propagated.
+//! What debug builds watch: that whatever changes a value is recorded in the change log, that whatever is recorded is
+//! propagated, and that a command touches the keys that its row finds among its arguments and no others: permissions are
+//! about those.
 //!
 //! A change is noted with its key where it happens: of values stored, removed or given an expiry, always; of values
 //! changed in place, by comparing their signatures. Two questions are asked of the notes:
@@ -8,9 +9,14 @@
 //! 2. When a command's effects are taken to be propagated: does every key that changed, even in what its watchers do
 //!    not depend on, stand among the words that are written?
 //!
+//! Of the keys that a command touches, a third question is asked as it looks them up and changes them:
+//!
+//! 3. Is the key one that its row finds? If it changes, does the row say so of this key?
+//!
 //! Errors are to one side: what is not noted is not asked about. Values too large to be read twice are not compared,
 //! and recording or writing what has not changed is allowed. In release builds nothing is noted.
 
+use super::Db;
 use super::encoded_commands::EncodedCommands;
 use super::object::{Object, StringValue, by_type};
 use super::value_type::ValueType;
@@ -34,6 +40,24 @@ enum Place {
 pub struct Audit {
     unrecorded: Vec<Place>,
     unpropagated: Vec<Place>,
+    /// `None` while no command runs, or one that may touch any key.
+    named: Option<NamedKeys>,
+}
+
+/// The keys that a command finds among its arguments.
+#[derive(Clone, Debug)]
+pub struct NamedKeys {
+    pub command: &'static str,
+    pub keys: Vec<NamedKey>,
+    /// The command reads keys that what it finds leads to (SORT BY).
+    pub reads_others: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct NamedKey {
+    pub key: Box<[u8]>,
+    /// What the row says that the command does to it includes a change.
+    pub changes: bool,
 }
 
 /// Of a value as it is.
@@ -80,9 +104,32 @@ impl Audit {
     ) {
         let (Some(before), Some(after)) = (before, after) else { return };
         if before.content != after.content {
+            self.check_named_changed(key);
             self.key_changed(db_index, key);
         } else if before.rest != after.rest {
             note(&mut self.unpropagated, Place::Key(db_index, key.into()));
+        }
+    }
+
+    /// Panics if the command at hand does not name the key.
+    #[inline]
+    pub(super) fn check_named(&self, key: &[u8]) {
+        if cfg!(debug_assertions)
+            && let Some(named) = &self.named
+        {
+            let is_named = named.reads_others || named.keys.iter().any(|named| *named.key == *key);
+            assert!(is_named, "{} looks at '{}', which is none of its keys", named.command, shown(key));
+        }
+    }
+
+    /// Panics if the command at hand changes the key and its row does not say so.
+    #[inline]
+    pub(super) fn check_named_changed(&self, key: &[u8]) {
+        if cfg!(debug_assertions)
+            && let Some(named) = &self.named
+        {
+            let is_named = named.keys.iter().any(|named| named.changes && *named.key == *key);
+            assert!(is_named, "{} changes '{}', and its row does not say so", named.command, shown(key));
         }
     }
 
@@ -154,6 +201,28 @@ impl Audit {
     pub fn forget_unpropagated(&mut self) {
         if cfg!(debug_assertions) {
             self.unpropagated.clear();
+        }
+    }
+}
+
+fn shown(key: &[u8]) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(key)
+}
+
+impl Db {
+    /// Until [`Db::forget_plan`], no other keys than these are touched; any may if there are `None`. In release
+    /// builds nothing is asked.
+    #[inline]
+    pub fn name_keys(&mut self, named: impl FnOnce() -> Option<NamedKeys>) {
+        if cfg!(debug_assertions) {
+            self.change_log.audit.named = named();
+        }
+    }
+
+    #[inline]
+    pub(super) fn forget_named_keys(&mut self) {
+        if cfg!(debug_assertions) {
+            self.change_log.audit.named = None;
         }
     }
 }

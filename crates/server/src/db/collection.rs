@@ -138,6 +138,7 @@ impl Db {
 
     /// The collection at `key` as it is stored, expired or not: for commands that have looked already.
     pub fn stored<C: Collection>(&self, key: &[u8]) -> Option<&C> {
+        self.change_log.audit.check_named(key);
         match self.selected_database().get(self.key_hash(key), key)?.value() {
             Stored::Object(object) => C::of(object),
             Stored::Inline(_) | Stored::Integer(_) => None,
@@ -152,6 +153,7 @@ impl Db {
         key: &[u8],
         change: impl FnOnce(&mut C, CollectionContext<'_>) -> R,
     ) -> Result<Option<R>, ClientError> {
+        self.change_log.audit.check_named(key);
         self.change_hashed(self.key_hash(key), key, true, change)
     }
 

@@ -125,6 +125,7 @@ impl Db {
 
     /// Sets or clears the key's expiry; whether the key exists. Says nothing.
     pub fn set_expiry(&mut self, key: &[u8], expiry_ms: Option<i64>) -> bool {
+        self.change_log.audit.check_named_changed(key);
         let hash = self.key_hash(key);
         let found = !self.remove_if_expired(hash, key)
             && self.selected_database_mut().set_expiry(hash, key, expiry_ms);
@@ -197,6 +198,7 @@ impl Db {
 
     /// Removes a key that a command has given an expiry in the past.
     pub fn remove_as_expired(&mut self, key: &[u8]) {
+        self.change_log.audit.check_named_changed(key);
         let hash = self.key_hash(key);
         self.expire(hash, key);
     }

@@ -27,6 +27,7 @@ impl Db {
     pub fn forget_plan(&mut self) {
         self.planned.address = 0;
         self.forget_announced();
+        self.forget_named_keys();
     }
 
     /// The hash that all databases' tables know a key by.

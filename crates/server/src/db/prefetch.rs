@@ -78,6 +78,7 @@ impl Db {
     /// The hash that the selected database's table knows a key by.
     #[inline]
     pub(super) fn hash_of(&mut self, key: &[u8]) -> u64 {
+        self.change_log.audit.check_named(key);
         let hash = self.key_hash(key);
         if hash == self.announced.trigger {
             self.fetch_announced();

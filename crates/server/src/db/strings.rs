@@ -36,6 +36,7 @@ impl Db {
 
     /// The long string at `key`, for a reply to refer to. Does not count as a read of its own.
     pub fn share_string(&mut self, key: &[u8]) -> Option<&SharedBytes> {
+        self.change_log.audit.check_named(key);
         let hash = self.key_hash(key);
         let object = self.selected_database_mut().get_mut(hash, key)?.into_object_mut()?;
         LongString::of_mut(object).map(LongString::share)
@@ -64,6 +65,7 @@ impl Db {
             && !hidden(entry.as_ref().expiry_ms())
         {
             if entry.set_integer(n) {
+                self.change_log.audit.check_named_changed(key);
                 self.change_log.audit.key_changed(self.selected, key);
                 return;
             }
@@ -101,7 +103,10 @@ impl Db {
                 let (result, changed) = edit(text.to_mut());
                 let after = signature(object);
                 match changed {
-                    true => self.change_log.audit.key_changed(self.selected, key),
+                    true => {
+                        self.change_log.audit.check_named_changed(key);
+                        self.change_log.audit.key_changed(self.selected, key);
+                    }
                     false => self.change_log.audit.compare(self.selected, key, before, after),
                 }
                 return Ok(result);

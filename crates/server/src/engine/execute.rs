@@ -3,8 +3,12 @@
 use super::Executor;
 use super::observation::Finished;
 use super::script::ScriptEnd;
+use crate::command::key_spec::Begin;
 use crate::command::registry::CommandId;
-use crate::command::{Args, Command, Context, FirstKey, Group, Next, Origin, Request, flag};
+use crate::command::{
+    Access, Args, Command, Context, FirstKey, Group, KeySpec, Next, Origin, Request, access, flag,
+};
+use crate::db::audit::{NamedKey, NamedKeys};
 use crate::error::{ClientError, on_the_wire};
 use crate::server::ReplacedConfig;
 use crate::session::client::REPLY_BUFFER_BYTES_MIN;
@@ -260,17 +264,7 @@ impl Executor {
     ) -> Next {
         let command = self.server.registry.row(id);
         self.begin_changes(origin.replayed);
-        let client = &self.server.clients[handle];
-        self.db.access.no_touch = client.no_touch;
-        let left_to_source = self.db.importing;
-        // What a write finds expired is removed, and propagated as a removal: who repeats the write does not expire
-        // anything itself.
-        self.db.keep_expired_keys =
-            (self.server.pauses.are_any() || left_to_source) && !command.is(flag::WRITE);
-        self.db.show_expired_keys =
-            origin.replayed || left_to_source && (client.import_source || client.is_primary);
-        self.db.begin(client.db_index, self.server.now.unix_ms());
-        self.announce_keys(command, args);
+        self.turn_to_data(handle, command, args, origin);
         let start = reply.len();
         let mut context = Context {
             db: &mut self.db,
@@ -317,6 +311,29 @@ impl Executor {
             self.feed_monitors(handle, command, args, origin, failed);
         }
         next
+    }
+
+    /// Tells the database what it must know of the command that runs next.
+    #[inline(always)]
+    fn turn_to_data(
+        &mut self,
+        handle: ClientHandle,
+        command: &'static Command,
+        args: Args<'_>,
+        origin: Origin,
+    ) {
+        let client = &self.server.clients[handle];
+        self.db.access.no_touch = client.no_touch;
+        let left_to_source = self.db.importing;
+        // What a write finds expired is removed, and propagated as a removal: who repeats the write does not expire
+        // anything itself.
+        self.db.keep_expired_keys =
+            (self.server.pauses.are_any() || left_to_source) && !command.is(flag::WRITE);
+        self.db.show_expired_keys =
+            origin.replayed || left_to_source && (client.import_source || client.is_primary);
+        self.db.begin(client.db_index, self.server.now.unix_ms());
+        self.announce_keys(command, args);
+        self.db.name_keys(|| named_keys(command, args));
     }
 
     /// What a command has asked of the engine.
@@ -431,6 +448,23 @@ enum Admitted {
 /// A header of the Hypertext Transfer Protocol: such a client is a browser that was made to talk to this server.
 fn is_http(args: Args<'_>) -> bool {
     args.is(0, "host:") || args.is(0, "post")
+}
+
+/// The keys that the command may touch, for debug builds to see whether it touches others; `None`: any.
+fn named_keys(row: &Command, args: Args<'_>) -> Option<NamedKeys> {
+    const CHANGES: Access = access::INSERT | access::UPDATE | access::DELETE;
+    let is_led_to = |spec: &KeySpec| spec.begin == Begin::Unknown && spec.access & access::RO != 0;
+    if row.is(flag::TOUCHES_ARBITRARY_KEYS | flag::ADMIN) {
+        return None;
+    }
+    let changes = |bits: Access| {
+        // Some reads keep what they have worked out beside the value (PFCOUNT).
+        bits & CHANGES != 0 || row.is(flag::READONLY) && bits & access::RW != 0
+    };
+    let keys = row.find_keys(args).into_iter();
+    let keys = keys.map(|(at, bits)| NamedKey { key: args.at(at).into(), changes: changes(bits) });
+    let reads_others = row.keys.iter().any(is_led_to);
+    Some(NamedKeys { command: row.name, keys: keys.collect(), reads_others })
 }
 
 /// Commands that MULTI does not queue.

@@ -5,7 +5,7 @@ use super::contents::{Contents, Detail};
 use super::life::Life;
 use super::world::Weather;
 use server::command::registry::Registry;
-use server::command::{Args, Command, Context, Group, Outcome, flag};
+use server::command::{Args, Command, Context, Group, KeySpec, Outcome, access, flag};
 use server::config::{AppendFsync, Config, EventClasses};
 
 fn config() -> Config {
@@ -240,11 +240,17 @@ fn said(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Commands that are wrong on purpose: one does not say what it changes, one says in its row that it changes nothing.
+const CHANGED: &[KeySpec] = &[KeySpec::one(1, access::RW | access::UPDATE)];
+const READ: &[KeySpec] = &[KeySpec::one(1, access::RO | access::ACCESS)];
+
+/// Commands that are wrong on purpose: one does not say what it changes, one says in its row that it changes nothing, one
+/// changes a key of which its row says that it is read, and one a key of which its row does not speak.
 const WRONG: &[Command] = &[
-    Command::new("unrecorded", 2, Group::String, unrecorded).flags(flag::WRITE),
-    Command::new("unpropagated", 2, Group::String, said).flags(flag::READONLY),
-    Command::new("right", 2, Group::String, said).flags(flag::WRITE),
+    Command::new("unrecorded", 2, Group::String, unrecorded).flags(flag::WRITE).keys(CHANGED),
+    Command::new("unpropagated", 2, Group::String, said).flags(flag::READONLY).keys(CHANGED),
+    Command::new("read", 2, Group::String, said).flags(flag::WRITE).keys(READ),
+    Command::new("unnamed", 2, Group::String, said).flags(flag::WRITE),
+    Command::new("right", 2, Group::String, said).flags(flag::WRITE).keys(CHANGED),
 ];
 
 fn record_wrongly(story: &str) {
@@ -270,4 +276,18 @@ fn debug_builds_stop_what_is_not_recorded() {
 #[should_panic(expected = "the value of 'key' in database 0 was changed, and what is propagated is []")]
 fn debug_builds_stop_what_is_not_propagated() {
     record_wrongly("RIGHT other\n UNPROPAGATED key");
+}
+
+#[cfg(debug_assertions)]
+#[test]
+#[should_panic(expected = "read changes 'key', and its row does not say so")]
+fn debug_builds_stop_what_changes_a_key_that_it_is_to_read() {
+    record_wrongly("RIGHT other\n READ key");
+}
+
+#[cfg(debug_assertions)]
+#[test]
+#[should_panic(expected = "unnamed changes 'key', and its row does not say so")]
+fn debug_builds_stop_what_touches_a_key_that_its_row_does_not_find() {
+    record_wrongly("RIGHT other\n UNNAMED key");
 }

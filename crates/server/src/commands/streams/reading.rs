@@ -2,12 +2,27 @@
 
 use super::{ids, no_group};
 use crate::command::args::OwnedArgs;
-use crate::command::{Args, Context, Outcome};
+use crate::command::{Access, Args, Context, Outcome, access};
 use crate::commands::timeout::milliseconds;
 use crate::db::stream::{Direction, Stream, StreamId, reply_entry, reply_id, with_claim};
 use crate::db::{Db, EventClasses};
 use crate::error::{ClientError, quoted};
 use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
+
+/// The keys of XREADGROUP. A group or a consumer may be called STREAMS too.
+pub fn find_keys_after_group(args: Args<'_>) -> Vec<(usize, Access)> {
+    let mut at = 1;
+    while at < args.len() && !args.is(at, "STREAMS") {
+        at += match () {
+            () if args.is(at, "GROUP") => 3,
+            () if args.is(at, "COUNT") || args.is(at, "BLOCK") => 2,
+            () => 1,
+        };
+    }
+    let first = at + 1;
+    let count = args.len().saturating_sub(first) / 2;
+    (first..first + count).map(|at| (at, access::RO | access::ACCESS)).collect()
+}
 
 /// The options of both commands.
 struct Reading<'a> {
