@@ -15,6 +15,7 @@ pub mod flag;
 pub mod key_spec;
 pub mod propagation;
 pub mod registry;
+pub mod scope;
 pub mod syntax;
 
 pub use args::Args;
@@ -22,6 +23,7 @@ pub use flag::{Flags, Group};
 pub use key_spec::{Access, KeySpec, access};
 use propagation::PropagateAs;
 use registry::CommandId;
+use scope::{Channels, Databases};
 
 /// What a handler answers: it has written one whole reply (or asked for one of the [`Next`]s), or it has
 /// written nothing and the error is the reply.
@@ -70,6 +72,8 @@ pub struct Command {
     pub key_finder: Option<KeyFinder>,
     /// How the command is propagated, unless verbatim.
     pub propagated_as: Option<PropagateAs>,
+    pub channels: Option<Channels>,
+    pub databases: Databases,
 }
 
 /// Positions of keys, with what the command does to each.
@@ -100,6 +104,8 @@ impl Command {
             prefetch_hint: PrefetchHint::Value,
             key_finder: None,
             propagated_as: None,
+            channels: None,
+            databases: Databases::Own,
         }
     }
 
@@ -192,19 +198,41 @@ impl Command {
         self
     }
 
+    /// Says which arguments are channels.
+    pub const fn channels(mut self, channels: Channels) -> Self {
+        self.channels = Some(channels);
+        self
+    }
+
+    /// Says which databases it is about, beside that of its client.
+    pub const fn databases(mut self, databases: Databases) -> Self {
+        self.databases = databases;
+        self
+    }
+
+    /// Whether any of its arguments may be keys.
+    pub fn has_keys(&self) -> bool {
+        self.key_finder.is_some() || self.keys.iter().any(|spec| spec.access & access::NOT_KEY == 0)
+    }
+
     /// Where the keys are in `args`, and what the command does to each; none if the arguments make no sense.
     pub fn find_keys(&self, args: Args<'_>) -> Vec<(usize, Access)> {
-        if let Some(finder) = self.key_finder {
-            return finder(args);
-        }
         let mut found = Vec::new();
-        for spec in self.keys.iter().filter(|spec| spec.access & access::NOT_KEY == 0) {
-            let valid = spec.positions(args, &mut |at| found.push((at, spec.access)));
-            if !valid && spec.access & access::INCOMPLETE == 0 {
-                return Vec::new();
-            }
+        let valid = self.visit_keys(args, &mut |at, access| found.push((at, access)));
+        if valid { found } else { Vec::new() }
+    }
+
+    /// Calls `visit` with what [`Command::find_keys`] answers. `false`: the arguments make no sense, and what has been
+    /// visited does not count.
+    pub fn visit_keys(&self, args: Args<'_>, visit: &mut dyn FnMut(usize, Access)) -> bool {
+        if let Some(finder) = self.key_finder {
+            finder(args).into_iter().for_each(|(at, access)| visit(at, access));
+            return true;
         }
-        found
+        self.keys.iter().filter(|spec| spec.access & access::NOT_KEY == 0).all(|spec| {
+            let valid = spec.positions(args, &mut |at| visit(at, spec.access));
+            valid || spec.access & access::INCOMPLETE != 0
+        })
     }
 
     /// The ACL category that follows from the group. A command that is only its subcommands has none: what it does

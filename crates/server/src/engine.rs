@@ -80,6 +80,8 @@ pub struct Executor {
 pub struct Seeds {
     pub hash: HashSeed,
     pub random: u64,
+    /// From which passwords are made up.
+    pub secret: [u8; 32],
 }
 
 impl Executor {
@@ -87,7 +89,7 @@ impl Executor {
         let now = clock.read();
         let registry = Registry::new(crate::commands::GROUPS);
         let db = Db::new(config.databases as usize, seeds.hash, seeds.random);
-        let server = Server::new(config, registry, identity, now);
+        let server = Server::new(config, registry, identity, now, seeds.secret);
         let reclaimer = reclaim::Reclaimer::start(std::sync::Arc::clone(&server.observed.memory.reclaiming));
         let mut executor = Executor {
             db,
@@ -194,7 +196,7 @@ impl Executor {
     /// A client has connected.
     pub fn connect(&mut self, connection: ConnectionFigures) -> ClientHandle {
         let now = self.server.now;
-        let authenticated = self.server.config.requirepass.is_none();
+        let authenticated = self.server.users.default_is_open();
         self.server.observed.statistics.connections_received += 1;
         self.server.clients.add(|id, handle| Client::new(id, handle, connection, now, authenticated))
     }

@@ -14,9 +14,10 @@
 //!    notifications, clients whose waiting is over.
 //! 7. [`net`] writes each client's output once, when all requests at hand have run.
 //!
-//! Beside these: [`session`] (what is known of each client), [`persist`] (files), [`config`], [`clock`], [`observe`]
+//! Beside these: [`session`] (what is known of each client), [`acl`] (who may do what), [`persist`] (files), [`config`], [`clock`], [`observe`]
 //! (what the server knows of itself), and [`server`], which holds them together.
 
+pub mod acl;
 pub mod clock;
 pub mod command;
 pub mod commands;

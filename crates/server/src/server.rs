@@ -4,9 +4,10 @@
 mod clients;
 pub mod pause;
 
+use crate::acl::Users;
 use crate::clock::Reading;
 use crate::command::registry::Registry;
-use crate::config::{Change, Config, ReplicaOf, SetError};
+use crate::config::{Change, Config, OptionId, ReplicaOf, SetError};
 use crate::error::ClientError;
 use crate::observe::Observations;
 use crate::script::{Mode, Scripts, environment};
@@ -293,6 +294,7 @@ pub struct Server {
     pub now: Reading,
     pub registry: Registry,
     pub identity: Identity,
+    pub users: Users,
     pub clients: Clients,
     pub pubsub: PubSub,
     pub tracking: TrackingTable,
@@ -317,10 +319,19 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn new(config: Config, registry: Registry, identity: Identity, now: Reading) -> Self {
+    /// `secret` is for passwords that are made up.
+    pub fn new(
+        config: Config,
+        registry: Registry,
+        identity: Identity,
+        now: Reading,
+        secret: [u8; 32],
+    ) -> Self {
         let commands = registry.len();
         let scripts = Scripts::new(environment::Options { insecure: config.lua_enable_insecure_api });
+        let users = Users::new(&registry, config.requirepass.as_deref(), secret);
         Server {
+            users,
             config,
             replaced_config: None,
             process_settings: Box::new(NoProcessSettings),
@@ -395,6 +406,14 @@ impl Server {
             log::warn!("Could not undo a change of options: {}", String::from_utf8_lossy(&reason));
         }
         self.config = config;
+        self.follow_password(&changes);
+    }
+
+    /// `requirepass` is the password of the user `default`.
+    pub fn follow_password(&mut self, changes: &[Change]) {
+        if changes.iter().any(|change| change.option == OptionId::requirepass) {
+            self.users.set_default_password(self.config.requirepass.as_deref());
+        }
     }
 
     /// Who has what the client has changed last.

@@ -212,6 +212,6 @@ fn seeds(config: &Config) -> io::Result<Seeds> {
         None => random_bytes()?,
     };
     let word = |half: &[u8]| u64::from_le_bytes(half.try_into().expect("half of sixteen bytes is eight"));
-    let random = u64::from_le_bytes(random_bytes()?);
-    Ok(Seeds { hash: HashSeed::new(word(&bytes[..8]), word(&bytes[8..])), random })
+    let (random, secret) = (u64::from_le_bytes(random_bytes()?), random_bytes()?);
+    Ok(Seeds { hash: HashSeed::new(word(&bytes[..8]), word(&bytes[8..])), random, secret })
 }

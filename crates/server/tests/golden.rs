@@ -102,8 +102,6 @@ fn golden_scripts_with_skip_lists() {
 const NOT_IN_SCRIPTS: &[(&str, &str)] = &[
     ("psync", "is answered by the data itself: tests/replication.rs"),
     ("sync", "as psync"),
-    ("acl|deluser", "there is one user only"),
-    ("acl|setuser", "there is one user only"),
     ("asking", "there is no cluster"),
     ("bgrewriteaof", "a child writes files; `persistence.rs` does that with a server of its own"),
     ("bgsave", "as BGREWRITEAOF"),

@@ -44,7 +44,7 @@ impl Server {
             config_file: String::new(),
             started: Default::default(),
         };
-        let seeds = Seeds { hash: HashSeed::new(seed, !seed), random: seed };
+        let seeds = Seeds { hash: HashSeed::new(seed, !seed), random: seed, secret: [4; 32] };
         let mut executor =
             Box::new(Executor::new(config, Clock::standing_at(1_767_225_600_000), identity, seeds));
         executor.begin_tick();

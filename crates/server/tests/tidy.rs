@@ -90,8 +90,7 @@ const MAY_IMPORT: &[(&[&str], &[&str])] = &[
         &["command", "session", "server", "acl", "persist", "db", "observe", "config", "clock", "sys"],
     ),
     // The waist: what a command is, who sent it, and what it may touch.
-    (&["command", "session", "server"], &["script", "acl", "db", "observe", "config", "clock"]),
-    (&["acl"], &["observe", "config"]),
+    (&["command", "session", "server", "acl"], &["script", "db", "observe", "config", "clock"]),
     (&["persist"], &["db", "observe", "config", "clock", "sys"]),
     (&["db"], &["observe", "config"]),
     (&["observe"], &["config", "clock", "sys"]),

@@ -11,6 +11,8 @@ pub struct CommandId(pub u16);
 
 /// The longest name of a command or subcommand; a longer word is not looked up.
 const NAME_LEN_MAX: usize = 32;
+/// What sets of commands have room for.
+pub const COMMANDS_MAX: usize = 1024;
 /// So much of an unknown command is repeated in the error.
 const SHOWN_LEN_MAX: usize = 128;
 
@@ -40,12 +42,18 @@ pub struct Registry {
     by_name: HashMap<&'static [u8], CommandId, foldhash::fast::RandomState>,
     /// `container|subcommand` rows by the container's id and the part after the bar.
     subcommands: HashMap<(CommandId, &'static [u8]), CommandId, foldhash::fast::RandomState>,
+    /// Those that are known by another name now, or by none.
+    renamed: Vec<CommandId>,
 }
 
 impl Registry {
     pub fn new(groups: &[&'static [Command]]) -> Self {
-        let mut registry =
-            Registry { rows: Vec::new(), by_name: HashMap::default(), subcommands: HashMap::default() };
+        let mut registry = Registry {
+            rows: Vec::new(),
+            by_name: HashMap::default(),
+            subcommands: HashMap::default(),
+            renamed: Vec::new(),
+        };
         for row in groups.iter().flat_map(|group| group.iter()) {
             let id = registry.add(row);
             for sub in row.subcommands {
@@ -59,6 +67,7 @@ impl Registry {
 
     fn add(&mut self, row: &'static Command) -> CommandId {
         assert!(row.name.len() <= NAME_LEN_MAX, "{} is longer than NAME_LEN_MAX", row.name);
+        assert!(self.rows.len() < COMMANDS_MAX, "there are more commands than COMMANDS_MAX");
         let id = CommandId(self.rows.len() as u16);
         self.rows.push(row);
         let previous = self.by_name.insert(row.name.as_bytes(), id);
@@ -90,6 +99,7 @@ impl Registry {
             return Err(RenameError::Taken);
         }
         self.by_name.remove(&name[..]);
+        self.renamed.push(id);
         if !new_name.is_empty() {
             self.by_name.insert(Box::leak(new_name.into_boxed_slice()), id);
         }
@@ -105,6 +115,12 @@ impl Registry {
         self.rows.iter().enumerate().map(|(i, row)| (CommandId(i as u16), *row))
     }
 
+    pub fn subcommands_of(&self, id: CommandId) -> impl Iterator<Item = CommandId> + '_ {
+        // They are registered right behind their container.
+        let count = self.row(id).subcommands.len() as u16;
+        (id.0 + 1..=id.0 + count).map(CommandId)
+    }
+
     pub fn len(&self) -> usize {
         self.rows.len()
     }
@@ -118,6 +134,13 @@ impl Registry {
         let mut lower = [0; NAME_LEN_MAX];
         let lower = lower_case(name, &mut lower)?;
         self.by_name.get(lower).copied()
+    }
+
+    /// As [`Registry::named`], by the name that the command has without `rename-command`: what may be run under one
+    /// name may be run under another.
+    pub fn named_originally(&self, name: &[u8]) -> Option<CommandId> {
+        let has_name = |id: &CommandId| self.row(*id).name.as_bytes().eq_ignore_ascii_case(name);
+        self.named(name).filter(has_name).or_else(|| self.renamed.iter().copied().find(has_name))
     }
 
     /// As [`Registry::find`], after `earlier` has been found to call `id`. Pipelines call the same command many times

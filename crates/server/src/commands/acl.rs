@@ -1,8 +1,11 @@
-//! ACL: what clients ask about users. There is one, `default`, who may do everything; its password is the
-//! option `requirepass`.
+//! ACL: users, their rules, and what was refused to them.
 
+mod describe;
+
+use crate::acl::{ArgumentError, Call, Rules};
 use crate::command::flag::{ADMIN, LOADING, NO_SCRIPT, STALE};
 use crate::command::{Args, Command, Context, Flags, Group, Outcome, category};
+use crate::config::AclPubsubDefault;
 use crate::error::{ClientError, quoted};
 
 const ASKS: Flags = NO_SCRIPT | LOADING | STALE;
@@ -12,146 +15,192 @@ const MANAGES: Flags = ADMIN | NO_SCRIPT | LOADING | STALE;
 pub const COMMANDS: &[Command] = &[Command::new("acl", -2, Group::Server, super::container)
     .since("6.0.0", "Depends on subcommand.")
     .doc("Tells who may do what.", "")
-    .subcommands(&[
-        Command::new("acl|cat", -2, Group::Server, cat)
-            .flags(ASKS)
-            .since("6.0.0", "O(1) since the categories and commands are a fixed set.")
-            .doc("Lists the categories, or the commands of one.", "[category]"),
-        Command::new("acl|deluser", -3, Group::Server, unavailable)
-            .flags(MANAGES)
-            .since("6.0.0", "O(1) amortized time considering the typical user.")
-            .doc("Removes users.", "username ...")
-            .tips(ON_ALL_NODES)
-            .hides(all_but_subcommand),
-        Command::new("acl|getuser", 3, Group::Server, get_user)
-            .flags(MANAGES)
-            .since(
-                "6.0.0",
-                "O(N). Where N is the number of password, command and pattern rules that the user has.",
-            )
-            .doc("Tells what a user may do.", "username")
-            .history(&[
-                ("6.2.0", "Channels are shown."),
-                ("7.0.0", "Selectors; patterns are shown as rules."),
-                ("9.1.0", "Databases are shown."),
-            ])
-            .hides(all_but_subcommand),
-        Command::new("acl|help", 2, Group::Server, super::help)
-            .flags(LOADING | STALE)
-            .since("6.0.0", "O(1)")
-            .doc("Lists the subcommands.", ""),
-        Command::new("acl|list", 2, Group::Server, list)
-            .flags(MANAGES)
-            .since("6.0.0", "O(N). Where N is the number of configured users.")
-            .doc("Lists all users with their rules.", ""),
-        Command::new("acl|setuser", -3, Group::Server, unavailable)
-            .flags(MANAGES)
-            .since("6.0.0", "O(N). Where N is the number of rules provided.")
-            .doc("Makes or changes a user.", "username [rule ...]")
-            .history(&[
-                ("6.2.0", "Rules for channels."),
-                ("7.0.0", "Selectors, and rules for keys by what is done to them."),
-                ("9.1.0", "Rules for databases."),
-            ])
-            .tips(ON_ALL_NODES)
-            .hides(all_but_subcommand),
-        Command::new("acl|users", 2, Group::Server, users)
-            .flags(MANAGES)
-            .since("6.0.0", "O(N). Where N is the number of configured users.")
-            .doc("Lists the names of all users.", ""),
-        Command::new("acl|whoami", 2, Group::Server, who_am_i)
-            .flags(ASKS)
-            .since("6.0.0", "O(1)")
-            .doc("Names the user that the connection has authenticated as.", ""),
-    ])];
+    .subcommands(SUBCOMMANDS)];
+
+const SUBCOMMANDS: &[Command] = &[
+    Command::new("acl|cat", -2, Group::Server, cat)
+        .flags(ASKS)
+        .since("6.0.0", "O(1) since the categories and commands are a fixed set.")
+        .doc("Lists the categories, or the commands of one.", "[category]"),
+    Command::new("acl|deluser", -3, Group::Server, delete_users)
+        .flags(MANAGES)
+        .since("6.0.0", "O(1) amortized time considering the typical user.")
+        .doc("Removes users, and closes their connections.", "username ...")
+        .tips(ON_ALL_NODES)
+        .hides(all_but_subcommand),
+    Command::new("acl|dryrun", -4, Group::Server, dry_run)
+        .flags(MANAGES)
+        .since("7.0.0", "O(1).")
+        .doc("Tells whether a user may run a command, which is not run.", "username command [arg ...]"),
+    Command::new("acl|genpass", -2, Group::Server, generate_password)
+        .flags(ASKS)
+        .since("6.0.0", "O(1)")
+        .doc("Makes up a password that nobody guesses.", "[bits:integer]"),
+    Command::new("acl|getuser", 3, Group::Server, describe::get_user)
+        .flags(MANAGES)
+        .since(
+            "6.0.0",
+            "O(N). Where N is the number of password, command and pattern rules that the user has.",
+        )
+        .doc("Tells what a user may do.", "username")
+        .history(&[
+            ("6.2.0", "Channels are shown."),
+            ("7.0.0", "Selectors; patterns are shown as rules."),
+            ("9.1.0", "Databases are shown."),
+        ])
+        .hides(all_but_subcommand),
+    Command::new("acl|help", 2, Group::Server, super::help)
+        .flags(LOADING | STALE)
+        .since("6.0.0", "O(1)")
+        .doc("Lists the subcommands.", ""),
+    Command::new("acl|list", 2, Group::Server, describe::list)
+        .flags(MANAGES)
+        .since("6.0.0", "O(N). Where N is the number of configured users.")
+        .doc("Lists all users with their rules.", ""),
+    Command::new("acl|log", -2, Group::Server, describe::log)
+        .flags(MANAGES)
+        .since("6.0.0", "O(N) with N being the number of entries shown.")
+        .doc("Lists what was refused of late, or forgets it.", "[operation: count:integer | RESET]")
+        .history(&[("7.2.0", "Ids of entries, and when they were made and changed.")]),
+    Command::new("acl|setuser", -3, Group::Server, set_user)
+        .flags(MANAGES)
+        .since("6.0.0", "O(N). Where N is the number of rules provided.")
+        .doc("Makes or changes a user.", "username [rule ...]")
+        .history(&[
+            ("6.2.0", "Rules for channels."),
+            ("7.0.0", "Selectors, and rules for keys by what is done to them."),
+            ("9.1.0", "Rules for databases."),
+        ])
+        .tips(ON_ALL_NODES)
+        .hides(all_but_subcommand),
+    Command::new("acl|users", 2, Group::Server, describe::users)
+        .flags(MANAGES)
+        .since("6.0.0", "O(N). Where N is the number of configured users.")
+        .doc("Lists the names of all users.", ""),
+    Command::new("acl|whoami", 2, Group::Server, who_am_i)
+        .flags(ASKS)
+        .since("6.0.0", "O(1)")
+        .doc("Names the user that the connection has authenticated as.", ""),
+];
 
 fn all_but_subcommand(args: Args<'_>) -> Vec<usize> {
     (2..args.len()).collect()
 }
 
-fn unavailable(_ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    Err(ClientError::text(
-        "ERR Users other than 'default' do not exist in this version; set its password with CONFIG SET requirepass",
-    ))
+/// Too many arguments for the subcommand: its row asks for fewer than it may have.
+fn at_most(args: Args<'_>, count: usize) -> Result<(), ClientError> {
+    if args.len() <= count {
+        return Ok(());
+    }
+    Err(ClientError::SubcommandSyntax { command: "ACL", subcommand: quoted(args.at(1)) })
 }
 
 fn who_am_i(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    let client = &ctx.server.clients[ctx.client];
-    ctx.reply.bulk(&client.user);
+    let user = ctx.server.clients[ctx.client].user;
+    ctx.reply.bulk(ctx.server.users.name(user));
     Ok(())
 }
 
-fn users(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    ctx.reply.array(1);
-    ctx.reply.bulk(b"default");
-    Ok(())
-}
-
-fn list(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    let password = match password_digest(ctx) {
-        Some(digest) => format!("#{digest}"),
-        None => "nopass".to_owned(),
+fn set_user(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let name = args.at(2);
+    if name.iter().any(|byte| matches!(byte, 0 | 9..=13 | b' ')) {
+        return Err(ClientError::text("ERR Usernames can't contain spaces or null characters"));
+    }
+    let server = &mut *ctx.server;
+    let rules = Rules {
+        registry: &server.registry,
+        all_channels: server.config.acl_pubsub_default == AclPubsubDefault::AllChannels,
     };
-    ctx.reply.array(1);
-    ctx.reply.bulk(format!("user default on {password} ~* &* +@all").as_bytes());
+    let arguments: Vec<&[u8]> = args.from(3).iter().collect();
+    let changed = server.users.set(name, &arguments, rules).map_err(refusal)?;
+    server.close_listeners(&changed, ctx.client);
+    ctx.reply.ok();
     Ok(())
 }
 
-/// Passwords are shown as SHA-256, as the rules for users spell them.
-fn password_digest(ctx: &Context<'_>) -> Option<String> {
-    use sha2::{Digest, Sha256};
-    let password = ctx.server.config.requirepass.as_ref()?;
-    Some(Sha256::digest(password).iter().map(|byte| format!("{byte:02x}")).collect())
+fn refusal(error: ArgumentError) -> ClientError {
+    ClientError::formatted(match error {
+        ArgumentError::Rule { rule, error } => {
+            format!("ERR Error in ACL SETUSER modifier '{}': {error}", quoted(&rule))
+        }
+        ArgumentError::Unmatched { rule, .. } => {
+            format!("ERR Unmatched parenthesis in acl selector starting at '{}'.", quoted(&rule))
+        }
+        ArgumentError::TooManyUsers => "ERR There are too many users".to_owned(),
+    })
 }
 
-fn get_user(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    if args.at(2) != b"default" {
-        ctx.reply.null();
-        return Ok(());
+fn delete_users(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let names = args.from(2);
+    if names.iter().any(|name| name == b"default") {
+        return Err(ClientError::text("ERR The 'default' user cannot be removed"));
     }
-    let digest = password_digest(ctx);
-    let reply = &mut *ctx.reply;
-    reply.map(7);
-    reply.bulk(b"flags");
-    reply.set(if digest.is_some() { 1 } else { 2 });
-    reply.bulk(b"on");
-    if digest.is_none() {
-        reply.bulk(b"nopass");
+    let mut removed = 0;
+    for name in names.iter() {
+        if let Some(user) = ctx.server.users.remove(name) {
+            ctx.server.close_clients_of(user, ctx.client);
+            removed += 1;
+        }
     }
-    reply.bulk(b"passwords");
-    reply.array(digest.iter().len());
-    digest.iter().for_each(|digest| reply.bulk(digest.as_bytes()));
-    for (name, rules) in [("commands", "+@all"), ("keys", "~*"), ("channels", "&*"), ("databases", "alldbs")]
-    {
-        reply.bulk(name.as_bytes());
-        reply.bulk(rules.as_bytes());
+    ctx.reply.integer(removed);
+    Ok(())
+}
+
+fn dry_run(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let server = &*ctx.server;
+    let Some(user) = server.users.named(args.at(2)) else {
+        return Err(ClientError::formatted(format!("ERR User '{}' not found", quoted(args.at(2)))));
+    };
+    let args = args.from(3);
+    let Ok(id) = server.registry.find(args) else {
+        return Err(ClientError::formatted(format!("ERR Command '{}' not found", quoted(args.at(0)))));
+    };
+    let row = server.registry.row(id);
+    if !row.accepts(args.len()) {
+        return Err(ClientError::WrongArity { command: row.name.to_owned() });
     }
-    reply.bulk(b"selectors");
-    reply.array(0);
+    let db_index = server.clients[ctx.client].db_index;
+    let database_count = ctx.db.database_count();
+    let call = Call { id, row, args, db_index, database_count };
+    match server.users.check(user, &call) {
+        Ok(()) => ctx.reply.ok(),
+        Err(denied) => ctx.reply.bulk(&denied.text(server.users.name(user), row, args, true)),
+    }
+    Ok(())
+}
+
+/// The longest password that ACL GENPASS makes up.
+const PASSWORD_BITS_MAX: i64 = 4096;
+
+fn generate_password(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    at_most(args, 3)?;
+    let bits = if args.len() == 3 { args.integer(2)? } else { 256 };
+    if !(1..=PASSWORD_BITS_MAX).contains(&bits) {
+        return Err(ClientError::formatted(format!(
+            "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to {PASSWORD_BITS_MAX}"
+        )));
+    }
+    let digits = (bits as usize).div_ceil(4);
+    ctx.reply.bulk(ctx.server.users.generator.digits(digits).as_bytes());
     Ok(())
 }
 
 fn cat(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    match args.len() {
-        2 => {
-            ctx.reply.array(category::NAMES.len());
-            category::NAMES.iter().for_each(|name| ctx.reply.bulk(name.as_bytes()));
-        }
-        3 => {
-            let wanted = quoted(args.at(2));
-            let known = category::NAMES.iter().find(|name| name.eq_ignore_ascii_case(&wanted));
-            let Some(known) = known else {
-                return Err(ClientError::formatted(format!("ERR Unknown category '{wanted}'")));
-            };
-            let rows = ctx.server.registry.iter().map(|(_, row)| row);
-            let names: Vec<&str> =
-                rows.filter(|row| category::contains(row, known)).map(|row| row.name).collect();
-            ctx.reply.array(names.len());
-            names.iter().for_each(|name| ctx.reply.bulk(name.as_bytes()));
-        }
-        _ => {
-            return Err(ClientError::SubcommandSyntax { command: "ACL", subcommand: quoted(args.at(1)) });
-        }
+    at_most(args, 3)?;
+    if args.len() == 2 {
+        ctx.reply.array(category::NAMES.len());
+        category::NAMES.iter().for_each(|name| ctx.reply.bulk(name.as_bytes()));
+        return Ok(());
     }
+    let wanted = quoted(args.at(2));
+    let known = category::NAMES.iter().find(|name| name.eq_ignore_ascii_case(&wanted));
+    let Some(known) = known else {
+        let shown: String = wanted.chars().take(128).collect();
+        return Err(ClientError::formatted(format!("ERR Unknown category '{shown}'")));
+    };
+    let rows = ctx.server.registry.iter().map(|(_, row)| row);
+    let names: Vec<&str> = rows.filter(|row| category::contains(row, known)).map(|row| row.name).collect();
+    ctx.reply.array(names.len());
+    names.iter().for_each(|name| ctx.reply.bulk(name.as_bytes()));
     Ok(())
 }

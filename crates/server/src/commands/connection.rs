@@ -1,6 +1,8 @@
 //! The connection itself: PING, HELLO, AUTH, SELECT and their like.
 
+use crate::acl::UserHandle;
 use crate::command::flag::{ALLOW_BUSY, FAST, LOADING, NO_AUTH, NO_SCRIPT, STALE};
+use crate::command::scope::Databases;
 use crate::command::{Args, Command, Context, Group, Outcome};
 use crate::error::{ClientError, quoted};
 use crate::session::ReplyMode;
@@ -49,6 +51,7 @@ pub const COMMANDS: &[Command] = &[
         .since("6.2.0", "O(1)")
         .doc("Puts the connection back into the state of a new one.", ""),
     Command::new("select", 2, Group::Connection, select)
+        .databases(Databases::Named(|_| vec![1]))
         .flags(LOADING | STALE | FAST | ALLOW_BUSY)
         .since("1.0.0", "O(1)")
         .doc("Turns to another database.", "index"),
@@ -93,7 +96,7 @@ fn auth(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if args.len() > 3 {
         return Err(ClientError::Syntax);
     }
-    if args.len() == 2 && ctx.server.config.requirepass.is_none() {
+    if args.len() == 2 && ctx.server.users.default_needs_no_password() {
         return Err(ClientError::NoPasswordSet);
     }
     let user = if args.len() == 3 { args.at(1) } else { b"default" };
@@ -102,23 +105,12 @@ fn auth(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Checks a user's password. The one user there is, `default`, takes any password while none is configured.
+/// Makes the client the user of that name, if the password is right.
 fn authenticate(ctx: &mut Context<'_>, user: &[u8], password: &[u8]) -> Result<(), ClientError> {
-    let right = match &ctx.server.config.requirepass {
-        None => true,
-        Some(required) => equal_in_constant_time(required, password),
-    };
-    if user != b"default" || !right {
-        return Err(ClientError::WrongPassword);
-    }
+    let user = ctx.server.users.authenticate(user, password).ok_or(ClientError::WrongPassword)?;
     let client = &mut ctx.server.clients[ctx.client];
-    (client.authenticated, client.ever_authenticated) = (true, true);
+    (client.user, client.authenticated, client.ever_authenticated) = (user, true, true);
     Ok(())
-}
-
-/// Takes equally long wherever two texts of the same length differ.
-fn equal_in_constant_time(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |differing, (x, y)| differing | (x ^ y)) == 0
 }
 
 fn hello(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -239,5 +231,6 @@ fn reset_client(ctx: &mut Context<'_>) {
     client.no_touch = false;
     client.reads_replicas = false;
     client.import_source = false;
-    client.authenticated = server.config.requirepass.is_none();
+    client.user = UserHandle::DEFAULT;
+    client.authenticated = server.users.default_is_open();
 }

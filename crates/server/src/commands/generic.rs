@@ -1,6 +1,7 @@
 //! Keys, whatever they hold: removing, renaming, moving, copying, and whole databases.
 
 use crate::command::flag::{DENY_OOM, FAST, READONLY, TOUCHES_ARBITRARY_KEYS, WRITE};
+use crate::command::scope::Databases;
 use crate::command::{Args, Command, Context, Group, KeySpec, Next, Outcome, access};
 use crate::db::{Db, EventClasses, OwnedEntry};
 use crate::error::ClientError;
@@ -19,6 +20,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("copy", -3, Group::Generic, copy)
         .flags(WRITE | DENY_OOM)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS), KeySpec::one(2, access::OW | access::UPDATE)])
+        .databases(Databases::Named(databases_of_copy))
         .since("6.2.0", "O(N) for collections where N is the number of elements, O(1) for strings")
         .doc("Copies a value to another key.", "source destination [DB destination-db:integer] [REPLACE]"),
     Command::new("dbsize", 1, Group::Server, dbsize)
@@ -42,6 +44,7 @@ pub const COMMANDS: &[Command] = &[
         .tips(SUMMED),
     Command::new("flushall", -1, Group::Server, flushall)
         .flags(WRITE)
+        .databases(Databases::All)
         .categories(&["keyspace", "dangerous"])
         .since("1.0.0", "O(N) where N is the number of keys, in the background by default")
         .doc("Removes all keys of all databases.", "[flush-type: ASYNC@4.0.0 | SYNC@6.2.0]")
@@ -57,6 +60,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("move", 3, Group::Generic, move_key)
         .flags(WRITE | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::UPDATE)])
+        .databases(Databases::Named(|_| vec![2]))
         .since("1.0.0", "O(1)")
         .doc("Moves a key to another database.", "key db"),
     Command::new("randomkey", 1, Group::Generic, randomkey)
@@ -80,6 +84,7 @@ pub const COMMANDS: &[Command] = &[
         .history(&[("3.2.0", "A key may be renamed to itself.")]),
     Command::new("swapdb", 3, Group::Server, swapdb)
         .flags(WRITE | FAST)
+        .databases(Databases::Named(|_| vec![1, 2]))
         .categories(&["keyspace", "dangerous"])
         .since("4.0.0", "O(N) where N is the number of clients that watch or wait for keys")
         .doc("Exchanges two databases.", "index1 index2"),
@@ -224,6 +229,23 @@ fn move_key(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
     ctx.reply.integer(movable.into());
     Ok(())
+}
+
+/// Every database that is named counts, not only the last one, which is the one that is written to.
+fn databases_of_copy(args: Args<'_>) -> Vec<usize> {
+    let mut positions = Vec::new();
+    let mut at = 3;
+    while at < args.len() {
+        if args.is(at, "REPLACE") {
+            at += 1;
+        } else if args.is(at, "DB") && at + 1 < args.len() {
+            positions.push(at + 1);
+            at += 2;
+        } else {
+            return Vec::new();
+        }
+    }
+    positions
 }
 
 fn copy(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

@@ -1,6 +1,7 @@
 //! Channels: SUBSCRIBE, PUBLISH and their kin.
 
 use crate::command::flag::{FAST, LOADING, MAY_REPLICATE, NO_SCRIPT, PUBSUB, STALE};
+use crate::command::scope::Channels;
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
 use crate::error::{ClientError, quoted};
 use crate::session::ReplyMode;
@@ -13,10 +14,12 @@ const PUBLISHING: u32 = PUBSUB | LOADING | STALE | FAST | MAY_REPLICATE;
 pub const COMMANDS: &[Command] = &[
     Command::new("psubscribe", -2, Group::PubSub, psubscribe)
         .flags(SUBSCRIBING)
+        .channels(Channels::Patterns)
         .since("2.0.0", "O(N) where N is the number of patterns to subscribe to.")
         .doc("Listens to all channels that match patterns.", "pattern ..."),
     Command::new("publish", 3, Group::PubSub, publish)
         .flags(PUBLISHING)
+        .channels(Channels::First)
         .since(
             "2.0.0",
             "O(N+M) where N is the number of clients subscribed to the receiving channel and M is the total number of subscribed patterns (by any client).",
@@ -32,16 +35,19 @@ pub const COMMANDS: &[Command] = &[
         .doc("Ends listening to patterns, or to all patterns.", "[pattern ...]"),
     Command::new("spublish", 3, Group::PubSub, spublish)
         .flags(PUBLISHING)
+        .channels(Channels::First)
         .keys(&[KeySpec::one(1, access::NOT_KEY)])
         .since("7.0.0", "O(N) where N is the number of clients subscribed to the receiving shard channel.")
         .doc("Sends a message to all who listen to a shard channel.", "shardchannel message"),
     Command::new("ssubscribe", -2, Group::PubSub, ssubscribe)
         .flags(SUBSCRIBING)
+        .channels(Channels::All)
         .keys(&[KeySpec::range(1, -1, 1, access::NOT_KEY)])
         .since("7.0.0", "O(N) where N is the number of shard channels to subscribe to.")
         .doc("Listens to shard channels.", "shardchannel ..."),
     Command::new("subscribe", -2, Group::PubSub, subscribe)
         .flags(SUBSCRIBING)
+        .channels(Channels::All)
         .since("2.0.0", "O(N) where N is the number of channels to subscribe to.")
         .doc("Listens to channels.", "channel ..."),
     Command::new("sunsubscribe", -1, Group::PubSub, sunsubscribe)

@@ -55,7 +55,7 @@ impl Executor {
     /// A client that came before there was a password stays; one that has not given it may stay once it is gone.
     #[inline]
     pub fn needs_authentication(&self, handle: ClientHandle) -> bool {
-        !self.server.clients[handle].authenticated && self.server.config.requirepass.is_some()
+        !self.server.clients[handle].authenticated && !self.server.users.default_is_open()
     }
 
     /// Commands that only a local administrator may use, unless configured otherwise.

@@ -49,7 +49,7 @@ impl EventLoop {
         let server = &mut self.executor.server;
         let refusal = if server.clients.len() >= server.config.maxclients as usize {
             Some("-ERR max number of clients reached\r\n")
-        } else if protects_itself_from(&server.config, &accepted) {
+        } else if protects_itself_from(server, &accepted) {
             Some(PROTECTED_MODE_REFUSAL)
         } else {
             None
@@ -77,6 +77,7 @@ impl EventLoop {
 
 const PROTECTED_MODE_REFUSAL: &str = "-DENIED Running in protected mode because protected mode is enabled and no password is set for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from external computers, you may adopt one of the following solutions: 1) Just disable protected mode sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting from the same host the server is running, however MAKE SURE it's not publicly accessible from internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing the configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Set up an authentication password for the default user. NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside.\r\n";
 
-fn protects_itself_from(config: &crate::config::Config, accepted: &Accepted) -> bool {
-    config.protected_mode && config.requirepass.is_none() && accepted.peer.is_some_and(|ip| !ip.is_loopback())
+fn protects_itself_from(server: &crate::server::Server, accepted: &Accepted) -> bool {
+    let is_open = server.config.protected_mode && server.users.default_needs_no_password();
+    is_open && accepted.peer.is_some_and(|ip| !ip.is_loopback())
 }

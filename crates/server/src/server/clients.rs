@@ -2,10 +2,11 @@
 //! keys, channels and others. Handlers reach no other client but through these.
 
 use super::Server;
+use crate::acl::{Changed, UserHandle, permits_channel};
 use crate::error::ClientError;
 use crate::session::pubsub::Kind;
 use crate::session::tracking::Tracking;
-use crate::session::{BlockedOn, ClientHandle, ClientId};
+use crate::session::{BlockedOn, Client, ClientHandle, ClientId};
 
 impl Server {
     pub fn is_connected(&self, id: ClientId) -> bool {
@@ -15,10 +16,40 @@ impl Server {
     /// Closes clients, of which `own` gets the reply to its command first.
     pub fn kill(&mut self, ids: &[ClientId], own: ClientHandle) {
         for handle in ids.iter().filter_map(|&id| self.clients.by_id(id)).collect::<Vec<_>>() {
-            match handle == own {
-                true => self.clients[handle].close_after_reply = true,
-                false => self.close_asap(handle),
-            }
+            self.close(handle, own);
+        }
+    }
+
+    /// Closes the clients of a user who no longer exists, of which `own` gets the reply to its command first.
+    pub fn close_clients_of(&mut self, user: UserHandle, own: ClientHandle) {
+        let concerned = self.clients.iter().filter(|client| client.user == user);
+        for handle in concerned.map(|client| client.handle).collect::<Vec<_>>() {
+            // Whatever may still run for it has the least rights.
+            let client = &mut self.clients[handle];
+            (client.user, client.authenticated) = (UserHandle::DEFAULT, false);
+            self.close(handle, own);
+        }
+    }
+
+    /// Closes those who listen to channels that their user may no longer listen to.
+    pub fn close_listeners(&mut self, changed: &Changed, own: ClientHandle) {
+        let Some(left) = &changed.channels_left else { return };
+        let may_stay = |client: &Client| {
+            let listens = &client.subscriptions;
+            let mut channels = listens.channels.iter().chain(&listens.shard_channels);
+            channels.all(|channel| permits_channel(left, channel, false))
+                && listens.patterns.iter().all(|pattern| permits_channel(left, pattern, true))
+        };
+        let concerned = self.clients.iter().filter(|client| client.user == changed.user && !may_stay(client));
+        for handle in concerned.map(|client| client.handle).collect::<Vec<_>>() {
+            self.close(handle, own);
+        }
+    }
+
+    fn close(&mut self, handle: ClientHandle, own: ClientHandle) {
+        match handle == own {
+            true => self.clients[handle].close_after_reply = true,
+            false => self.close_asap(handle),
         }
     }
 

@@ -5,6 +5,7 @@ use super::clients::{ClientHandle, ClientId};
 use super::pubsub::Subscriptions;
 use super::tracking::Tracking;
 use super::watch::Watched;
+use crate::acl::UserHandle;
 use crate::clock::Reading;
 use crate::command::args::OwnedArgs;
 use crate::command::flag::Flags;
@@ -224,7 +225,7 @@ pub struct Client {
     pub authenticated: bool,
     /// It has proved who it is, or needed not to, at any time.
     pub ever_authenticated: bool,
-    pub user: Vec<u8>,
+    pub user: UserHandle,
 
     /// Replies not yet sent; holds the protocol in force.
     pub output: ReplyBuffer,
@@ -297,7 +298,7 @@ impl Client {
             db_index: 0,
             authenticated,
             ever_authenticated: authenticated,
-            user: b"default".to_vec(),
+            user: UserHandle::DEFAULT,
             output: ReplyBuffer::new(Protocol::Resp2),
             reply_buffer: ReplyBufferFigures::default(),
             deferred_output: Vec::new(),

@@ -56,7 +56,7 @@ impl World {
             config_file: String::new(),
             started: Default::default(),
         };
-        let seeds = Seeds { hash: HashSeed::new(1, 2), random: 3 };
+        let seeds = Seeds { hash: HashSeed::new(1, 2), random: 3, secret: [4; 32] };
         let mut executor = Executor::new(config, Clock::standing_at(START_UNIX_MS), identity, seeds);
         let clients = std::array::from_fn(|_| connect(&mut executor));
         World { executor, clients }

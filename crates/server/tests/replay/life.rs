@@ -53,7 +53,7 @@ fn executor(config: &Config, disk: &Arc<Disk>, now_ms: i64, seed: u64) -> Box<Ex
         config_file: String::new(),
         started: Default::default(),
     };
-    let seeds = Seeds { hash: HashSeed::new(seed, !seed), random: seed };
+    let seeds = Seeds { hash: HashSeed::new(seed, !seed), random: seed, secret: [4; 32] };
     let mut executor = Executor::new(config.clone(), Clock::standing_at(now_ms), identity, seeds);
     executor.move_to(World::Simulated(Arc::clone(disk) as Arc<_>));
     Box::new(executor)

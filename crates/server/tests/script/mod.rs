@@ -176,7 +176,7 @@ impl Player {
             dir,
             ..config
         };
-        let seeds = Seeds { hash: HashSeed::new(1, 2), random: 3 };
+        let seeds = Seeds { hash: HashSeed::new(1, 2), random: 3, secret: [4; 32] };
         let executor = Executor::new(config, Clock::standing_at(START_UNIX_MS), identity, seeds);
         let place = Place::InProcess { executor: Box::new(executor), clients: HashMap::new() };
         Player { place, greeting: Vec::new(), answered: BTreeSet::new() }

@@ -73,7 +73,7 @@ pub fn server_of(config: Config, monotonic_us: u64) -> Executor {
     };
     let mut clock = Clock::standing_at(START_UNIX_US / 1000);
     clock.advance_ms(monotonic_us / 1000);
-    Executor::new(config, clock, identity, Seeds { hash: HashSeed::new(1, 2), random: 3 })
+    Executor::new(config, clock, identity, Seeds { hash: HashSeed::new(1, 2), random: 3, secret: [4; 32] })
 }
 
 pub fn connect(executor: &mut Executor) -> ClientHandle {

@@ -1,6 +1,7 @@
 //! Which clients CLIENT LIST shows and CLIENT KILL closes: a list of conditions, each as it is or negated by `NOT-`.
 
 use super::line;
+use crate::acl::UserHandle;
 use crate::command::{Args, Context};
 use crate::error::{ClientError, quoted};
 use crate::session::Client;
@@ -16,7 +17,7 @@ enum Condition<'a> {
     Type(&'static str),
     Address(&'a [u8]),
     LocalAddress(&'a [u8]),
-    User(&'a [u8]),
+    User(UserHandle),
     AgeAtLeast(i64),
     IdleAtLeast(i64),
     /// All of these letters.
@@ -129,7 +130,7 @@ fn condition<'a>(
         (b"type", _) => Condition::Type(client_type(value)?),
         (b"addr", _) => Condition::Address(value),
         (b"laddr", _) => Condition::LocalAddress(value),
-        (b"user", _) => Condition::User(known_user(value)?),
+        (b"user", _) => Condition::User(known_user(ctx, value)?),
         (b"maxage", false) => Condition::AgeAtLeast(positive("maxage", value)?),
         (b"idle", false) => Condition::IdleAtLeast(positive("idle", value)?),
         (b"flags", _) => {
@@ -163,11 +164,9 @@ fn client_type(value: &[u8]) -> Result<&'static str, ClientError> {
     }
 }
 
-fn known_user(value: &[u8]) -> Result<&[u8], ClientError> {
-    if value == b"default" {
-        return Ok(value);
-    }
-    Err(ClientError::formatted(format!("ERR No such user '{}'", shown(value))))
+fn known_user(ctx: &Context<'_>, value: &[u8]) -> Result<UserHandle, ClientError> {
+    let unknown = || ClientError::formatted(format!("ERR No such user '{}'", shown(value)));
+    ctx.server.users.named(value).ok_or_else(unknown)
 }
 
 fn positive(word: &str, value: &[u8]) -> Result<i64, ClientError> {

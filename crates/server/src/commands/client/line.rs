@@ -87,7 +87,7 @@ pub fn write(text: &mut String, ctx: &Context<'_>, client: &Client, args: Args<'
         unsent.chunks + of_stream.chunks,
         unsent.chunk_bytes + of_stream.chunk_bytes,
         client.memory_bytes() + of_stream.chunk_bytes,
-        shown(&client.user),
+        shown(ctx.server.users.name(client.user)),
         if client.protocol() == Protocol::Resp3 { 3 } else { 2 },
     );
     let _ = writeln!(

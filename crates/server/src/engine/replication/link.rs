@@ -19,6 +19,7 @@ use super::handshake::Handshake;
 use super::stream::LogPoints;
 use super::stream_load::StreamLoad;
 use super::transfer::{Origin as SnapshotOrigin, Transfer};
+use crate::acl::UserHandle;
 use crate::command::{Next, Origin, flag};
 use crate::config::ReplicaOf;
 use crate::error::{ClientError, on_the_wire};
@@ -37,8 +38,6 @@ const PERIOD_US: u64 = 1_000_000;
 const FAILOVER_PERIOD_US: u64 = 100_000;
 /// Before a primary whose stream cannot be applied is asked for all of its data once more.
 const DESERTED_US: u64 = 5_000_000;
-/// What clients are shown in place of a user's name: the primary may do anything.
-const PRIMARY_USER: &[u8] = b"(superuser)";
 
 /// How far the link has come.
 pub(super) enum Stage {
@@ -356,7 +355,7 @@ impl Executor {
             .add(|id, handle| Client::new(id, handle, ConnectionFigures::default(), now, true));
         self.server.clients[client].is_primary = true;
         self.server.clients[client].is_linking = true;
-        self.server.clients[client].user = PRIMARY_USER.to_vec();
+        self.server.clients[client].user = UserHandle::SUPERUSER;
         // Nothing that it sends may wait: what follows would wait with it.
         self.server.clients[client].deny_blocking = true;
         (link.stage, link.client, link.heard_us) = (Stage::Connecting, Some(client), now.monotonic_us);

@@ -1,0 +1,220 @@
+//! The check of one command against a user's rules.
+//!
+//! A command is permitted if one selector permits all of it. Where none does, the reason is that of the selector that got
+//! furthest: databases are looked at before the command itself, then keys, then channels.
+
+use super::commands::CommandFacts;
+use super::patterns::{READ_WRITE, needed};
+use super::selector::Selector;
+use super::{UserHandle, Users};
+use crate::command::registry::CommandId;
+use crate::command::scope::{Channels, Databases};
+use crate::command::{Access, Args, Command, flag};
+
+/// What a client is about to do.
+#[derive(Clone, Copy)]
+pub struct Call<'a> {
+    pub id: CommandId,
+    pub row: &'static Command,
+    pub args: Args<'a>,
+    /// In a transaction, the one that a SELECT in it has turned to.
+    pub db_index: usize,
+    pub database_count: usize,
+}
+
+/// Why something is refused. In the order in which the check comes to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    Database,
+    Command,
+    Key,
+    Channel,
+    /// Not by the check: a wrong name or password.
+    Auth,
+    /// Not by the check: a certificate that names nobody.
+    TlsCertificate,
+}
+
+impl Reason {
+    /// As ACL LOG shows it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Reason::Database => "database",
+            Reason::Command => "command",
+            Reason::Key => "key",
+            Reason::Channel => "channel",
+            Reason::Auth => "auth",
+            Reason::TlsCertificate => "tls-cert",
+        }
+    }
+}
+
+/// A command that is refused. The greater of two got further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Denied {
+    pub reason: Reason,
+    /// Which argument is to blame; 0 is the command itself.
+    pub at: usize,
+}
+
+impl Denied {
+    const LEAST: Denied = Denied { reason: Reason::Database, at: 0 };
+
+    /// What was refused, as ACL LOG shows it: a key, a channel, the number of a database, or the command's name.
+    pub fn object<'a>(&self, row: &'static Command, args: Args<'a>) -> &'a [u8] {
+        match self.reason {
+            Reason::Key | Reason::Channel | Reason::Auth => args.at(self.at),
+            Reason::Database if self.at > 0 => args.at(self.at),
+            _ => row.name.as_bytes(),
+        }
+    }
+
+    /// For the client; ACL DRYRUN wants to know what it is about.
+    pub fn text(&self, user: &[u8], row: &Command, args: Args<'_>, with_object: bool) -> Vec<u8> {
+        let to_access = |before: &[u8], after: &[u8]| {
+            let object = args.at(self.at);
+            [b"User ", user, b" has no permissions to access ", before, object, after].concat()
+        };
+        match self.reason {
+            Reason::Key if with_object => to_access(b"the '", b"' key"),
+            Reason::Channel if with_object => to_access(b"the '", b"' channel"),
+            Reason::Database if with_object => to_access(b"database ", b""),
+            Reason::Key => b"No permissions to access a key".to_vec(),
+            Reason::Channel => b"No permissions to access a channel".to_vec(),
+            Reason::Database => b"No permissions to access database".to_vec(),
+            _ => [b"User ", user, b" has no permissions to run the '", row.name.as_bytes(), b"' command"]
+                .concat(),
+        }
+    }
+}
+
+impl Users {
+    /// Whether the user may do this.
+    #[inline]
+    pub fn check(&self, user: UserHandle, call: &Call<'_>) -> Result<(), Denied> {
+        if self.permits_all(user) {
+            return Ok(());
+        }
+        let Some(user) = self.get(user) else {
+            return Err(Denied { reason: Reason::Command, at: 0 });
+        };
+        if user.root.permits_single_key(&self.facts, call) {
+            return Ok(());
+        }
+        let mut furthest = Denied::LEAST;
+        for selector in user.selectors() {
+            match selector.check(&self.facts, call) {
+                Ok(()) => return Ok(()),
+                Err(denied) => furthest = furthest.max(denied),
+            }
+        }
+        Err(furthest)
+    }
+
+    /// As [`Users::check`], where the command may also do `access` with keys that its arguments do not name: whether one
+    /// selector permits both.
+    pub fn permits_any_key(&self, user: UserHandle, call: &Call<'_>, access: Access) -> bool {
+        let permits = |selector: &Selector| {
+            let any_key = selector.all_keys || selector.keys.permit_any(needed(access));
+            any_key && selector.check(&self.facts, call).is_ok()
+        };
+        self.permits_all(user) || self.get(user).is_some_and(|user| user.selectors().any(permits))
+    }
+}
+
+impl Selector {
+    /// The check as most commands need it: of all databases, and with one key, to which every right is had. What this does
+    /// not permit may still be permitted.
+    #[inline]
+    fn permits_single_key(&self, facts: &CommandFacts, call: &Call<'_>) -> bool {
+        let is_plain = self.all_databases && self.commands.has(call.id) && facts.single_key.has(call.id);
+        is_plain && call.args.get(1).is_some_and(|key| self.all_keys || self.keys.permit(key, READ_WRITE))
+    }
+
+    fn check(&self, facts: &CommandFacts, call: &Call<'_>) -> Result<(), Denied> {
+        self.check_databases(facts, call)?;
+        let is_open = self.all_commands || call.row.is(flag::NO_AUTH) || self.commands.has(call.id);
+        if !is_open && !self.permits_first_argument(call.id, call.args.get(1)) {
+            return Err(Denied { reason: Reason::Command, at: 0 });
+        }
+        if !self.all_keys {
+            self.check_keys(call)?;
+        }
+        match call.row.channels {
+            Some(channels) if !self.all_channels => self.check_channels(channels, call),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_databases(&self, facts: &CommandFacts, call: &Call<'_>) -> Result<(), Denied> {
+        if self.all_databases {
+            return Ok(());
+        }
+        let refused = |at| Err(Denied { reason: Reason::Database, at });
+        let needs_own = match call.row.databases {
+            Databases::Named(find) => {
+                for (at, index) in named_databases(find, call).unwrap_or_default() {
+                    if !self.permits_database(index, call) {
+                        return refused(at);
+                    }
+                }
+                call.row.has_keys()
+            }
+            Databases::All if self.databases_below(call.database_count) < call.database_count => {
+                return refused(0);
+            }
+            Databases::All => false,
+            Databases::Own => facts.of_database.has(call.id),
+        };
+        if needs_own && !self.permits_database(call.db_index, call) { refused(0) } else { Ok(()) }
+    }
+
+    fn permits_database(&self, index: usize, call: &Call<'_>) -> bool {
+        let listed = |index| self.databases.binary_search(&index).is_ok();
+        index < call.database_count && u32::try_from(index).is_ok_and(listed)
+    }
+
+    fn databases_below(&self, count: usize) -> usize {
+        self.databases.partition_point(|&index| (index as usize) < count)
+    }
+
+    fn check_keys(&self, call: &Call<'_>) -> Result<(), Denied> {
+        let mut refused = None;
+        let valid = call.row.visit_keys(call.args, &mut |at, access| {
+            if refused.is_none() && !self.keys.permit(call.args.at(at), needed(access)) {
+                refused = Some(at);
+            }
+        });
+        match refused {
+            Some(at) if valid => Err(Denied { reason: Reason::Key, at }),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_channels(&self, channels: Channels, call: &Call<'_>) -> Result<(), Denied> {
+        let is_pattern = channels == Channels::Patterns;
+        let mut positions = channels.positions(call.args);
+        match positions.find(|&at| !permits_channel(&self.channels, call.args.at(at), is_pattern)) {
+            Some(at) => Err(Denied { reason: Reason::Channel, at }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether a channel is one of these or matches one, or a pattern of channels is one of these.
+pub fn permits_channel(permitted: &[Vec<u8>], channel: &[u8], is_pattern: bool) -> bool {
+    permitted.iter().any(|pattern| match is_pattern {
+        true => pattern == channel,
+        false => wire::glob::matches(pattern, channel),
+    })
+}
+
+/// Positions and numbers of the databases that the arguments name; none if one of them is no database.
+fn named_databases(find: fn(Args<'_>) -> Vec<usize>, call: &Call<'_>) -> Option<Vec<(usize, usize)>> {
+    let number = |at: usize| {
+        let index = call.args.get(at).and_then(wire::number::parse_i64)?;
+        let index = usize::try_from(index).ok().filter(|&index| index < call.database_count)?;
+        Some((at, index))
+    };
+    find(call.args).into_iter().map(number).collect()
+}

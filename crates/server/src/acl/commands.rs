@@ -1,0 +1,64 @@
+//! Sets of commands, and what the check needs to know of every command.
+
+use crate::command::key_spec::{Begin, Find};
+use crate::command::registry::{COMMANDS_MAX, CommandId, Registry};
+use crate::command::{Command, KeySpec, access, category};
+
+const WORDS: usize = COMMANDS_MAX / 64;
+
+/// One bit for each command or subcommand that there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommandSet([u64; WORDS]);
+
+impl CommandSet {
+    pub const NONE: Self = CommandSet([0; WORDS]);
+    pub const ALL: Self = CommandSet([u64::MAX; WORDS]);
+
+    #[inline]
+    pub fn has(&self, id: CommandId) -> bool {
+        let id = usize::from(id.0);
+        self.0[id / 64 % WORDS] >> (id % 64) & 1 != 0
+    }
+
+    pub fn set(&mut self, id: CommandId, value: bool) {
+        let id = usize::from(id.0);
+        let bit = 1 << (id % 64);
+        let word = &mut self.0[id / 64 % WORDS];
+        *word = if value { *word | bit } else { *word & !bit };
+    }
+}
+
+/// What follows from a command's row, so that it is not asked for every call.
+#[derive(Clone, Debug)]
+pub struct CommandFacts {
+    /// The key is argument 1, and there is no other one.
+    pub single_key: CommandSet,
+    /// Needs the right to its client's database.
+    pub of_database: CommandSet,
+}
+
+impl CommandFacts {
+    pub fn of(registry: &Registry) -> Self {
+        let mut facts = CommandFacts { single_key: CommandSet::NONE, of_database: CommandSet::NONE };
+        for (id, row) in registry.iter() {
+            facts.single_key.set(id, has_single_key(row));
+            facts.of_database.set(id, is_of_database(row));
+        }
+        facts
+    }
+}
+
+fn has_single_key(row: &Command) -> bool {
+    let [spec] = row.keys else { return false };
+    let KeySpec { access, begin: Begin::Index(1), find: Find::Range { last: 0, .. }, .. } = spec else {
+        return false;
+    };
+    // Where the arguments decide more than what is done with the key, they may name other keys too.
+    let is_whole = access & (access::NOT_KEY | access::INCOMPLETE) == 0;
+    let is_found = row.key_finder.is_none() || access & access::VARIABLE_FLAGS != 0;
+    is_whole && is_found && row.channels.is_none()
+}
+
+fn is_of_database(row: &Command) -> bool {
+    row.has_keys() || ["keyspace", "read", "write"].iter().any(|name| category::contains(row, name))
+}

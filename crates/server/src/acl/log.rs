@@ -1,0 +1,125 @@
+//! What has been refused: ACL LOG.
+
+use super::check::Reason;
+use std::collections::VecDeque;
+
+/// What is alike, and within so much time, is counted in one entry.
+const GROUPED_MS: u64 = 60_000;
+/// So many entries are searched for one that is alike.
+const SEARCHED_MAX: usize = 10;
+/// Bytes of a key, a name or a client's line that are kept.
+const TEXT_BYTES_MAX: usize = 16 << 10;
+
+/// Where the refused command came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DenialContext {
+    TopLevel,
+    Multi,
+    Lua,
+}
+
+impl DenialContext {
+    /// As ACL LOG shows it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DenialContext::TopLevel => "toplevel",
+            DenialContext::Multi => "multi",
+            DenialContext::Lua => "lua",
+        }
+    }
+}
+
+/// Something that has just been refused.
+#[derive(Clone, Debug)]
+pub struct Refusal<'a> {
+    pub reason: Reason,
+    pub context: DenialContext,
+    /// See [`super::Denied::object`].
+    pub object: &'a [u8],
+    pub user_name: &'a [u8],
+    /// The client's line of CLIENT LIST.
+    pub client_info: Vec<u8>,
+    pub now_unix_ms: i64,
+}
+
+/// Refusals that are alike.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub count: u64,
+    pub reason: Reason,
+    pub context: DenialContext,
+    pub object: Vec<u8>,
+    pub user_name: Vec<u8>,
+    /// Of the latest.
+    pub client_info: Vec<u8>,
+    pub id: u64,
+    pub created_unix_ms: i64,
+    pub updated_unix_ms: i64,
+}
+
+impl Entry {
+    fn is_like(&self, refusal: &Refusal<'_>) -> bool {
+        self.reason == refusal.reason
+            && self.context == refusal.context
+            && self.updated_unix_ms.abs_diff(refusal.now_unix_ms) <= GROUPED_MS
+            && self.object == shortened(refusal.object)
+            && self.user_name == shortened(refusal.user_name)
+    }
+}
+
+/// The latest refusals.
+#[derive(Debug, Default)]
+pub struct DenialLog {
+    /// The latest first.
+    entries: VecDeque<Entry>,
+    next_id: u64,
+}
+
+impl DenialLog {
+    /// The latest first.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Entry> {
+        self.entries.iter()
+    }
+
+    pub fn clear(&mut self) {
+        self.entries = VecDeque::new();
+    }
+
+    /// Counts what has been refused with what is like it, or as a new entry. No more than `max_len` are kept.
+    pub fn record(&mut self, refusal: Refusal<'_>, max_len: usize) {
+        if max_len == 0 {
+            return self.clear();
+        }
+        let like = self.entries.iter().take(SEARCHED_MAX).position(|entry| entry.is_like(&refusal));
+        let entry = match like.and_then(|at| self.entries.remove(at)) {
+            Some(entry) => Entry {
+                count: entry.count + 1,
+                client_info: refusal.client_info,
+                updated_unix_ms: refusal.now_unix_ms,
+                ..entry
+            },
+            None => self.entry(refusal),
+        };
+        self.entries.push_front(entry);
+        self.entries.truncate(max_len);
+    }
+
+    fn entry(&mut self, refusal: Refusal<'_>) -> Entry {
+        self.next_id += 1;
+        Entry {
+            count: 1,
+            reason: refusal.reason,
+            context: refusal.context,
+            object: shortened(refusal.object).to_vec(),
+            user_name: shortened(refusal.user_name).to_vec(),
+            client_info: refusal.client_info,
+            id: self.next_id - 1,
+            created_unix_ms: refusal.now_unix_ms,
+            updated_unix_ms: refusal.now_unix_ms,
+        }
+    }
+}
+
+fn shortened(text: &[u8]) -> &[u8] {
+    &text[..text.len().min(TEXT_BYTES_MAX)]
+}

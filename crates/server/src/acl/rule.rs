@@ -1,0 +1,100 @@
+//! What is said of a user in rules, and why a rule is refused.
+
+use crate::command::registry::Registry;
+use std::borrow::Cow;
+use std::fmt;
+
+/// What rules are read against.
+#[derive(Clone, Copy)]
+pub struct Rules<'a> {
+    pub registry: &'a Registry,
+    /// New users and selectors may use all channels (`acl-pubsub-default`).
+    pub all_channels: bool,
+}
+
+/// Why a rule is refused; `Display` gives the text that clients and logs see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleError {
+    Syntax,
+    UnknownCommand,
+    /// A pattern of keys beside `~*`.
+    BesideAllKeys,
+    /// A channel beside `&*`.
+    BesideAllChannels,
+    NoSuchPassword,
+    NoDigest,
+    /// `+command|subcommand|argument`.
+    ArgumentOfSubcommand,
+    DatabaseOutOfRange,
+    /// More of something than a user may have.
+    TooMany,
+}
+
+impl fmt::Display for RuleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            RuleError::Syntax => "Syntax error",
+            RuleError::UnknownCommand => "Unknown command or category name in ACL",
+            RuleError::BesideAllKeys => {
+                "Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any effect. Try 'resetkeys' to start with an empty list of patterns"
+            }
+            RuleError::BesideAllChannels => {
+                "Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and does not have any effect. Try 'resetchannels' to start with an empty list of channels"
+            }
+            RuleError::NoSuchPassword => {
+                "The password you are trying to remove from the user does not exist"
+            }
+            RuleError::NoDigest => {
+                "The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters"
+            }
+            RuleError::ArgumentOfSubcommand => "Allowing first-arg of a subcommand is not supported",
+            RuleError::DatabaseOutOfRange => "The provided database ID is out of range",
+            RuleError::TooMany => "The user would have too many rules",
+        })
+    }
+}
+
+/// Why the rules of a user are refused, with the rule that is to blame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ArgumentError {
+    Rule {
+        rule: Vec<u8>,
+        error: RuleError,
+    },
+    /// A selector that begins here has no end.
+    Unmatched {
+        rule: Vec<u8>,
+        /// Which of the arguments.
+        at: usize,
+    },
+    TooManyUsers,
+}
+
+/// Puts selectors that came as several arguments together; the others stay as they are.
+pub fn join_selectors<'a>(arguments: &[&'a [u8]]) -> Result<Vec<Cow<'a, [u8]>>, ArgumentError> {
+    let mut joined: Vec<Cow<'a, [u8]>> = Vec::with_capacity(arguments.len());
+    let mut open: Option<(usize, Vec<u8>)> = None;
+    for (at, &argument) in arguments.iter().enumerate() {
+        let ends = argument.ends_with(b")");
+        match &mut open {
+            None if argument.starts_with(b"(") && !ends => open = Some((at, argument.to_vec())),
+            None => joined.push(Cow::Borrowed(argument)),
+            Some((_, selector)) => {
+                selector.push(b' ');
+                selector.extend_from_slice(argument);
+                if ends {
+                    joined.extend(open.take().map(|(_, selector)| Cow::Owned(selector)));
+                }
+            }
+        }
+    }
+    match open {
+        None => Ok(joined),
+        Some((at, _)) => Err(ArgumentError::Unmatched { rule: arguments[at].to_vec(), at }),
+    }
+}
+
+/// Whether the bytes are a C string without blanks, as names and patterns have to be: they are written in lines of words.
+pub(super) fn is_word(bytes: &[u8]) -> bool {
+    !bytes.iter().any(|byte| matches!(byte, 0 | 9..=13 | b' '))
+}

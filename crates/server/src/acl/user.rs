@@ -1,0 +1,182 @@
+//! One user: whether and how they log in, and their selectors.
+
+use super::passwords::Digest;
+use super::rule::{RuleError, Rules};
+use super::selector::Selector;
+use super::{DEFAULT_NAME, SUPERUSER_NAME};
+
+const PASSWORDS_MAX: usize = 1 << 10;
+const SELECTORS_MAX: usize = 1 << 10;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    pub name: Vec<u8>,
+    /// May log in. Who is connected already stays.
+    pub is_enabled: bool,
+    /// Any password will do.
+    pub needs_no_password: bool,
+    passwords: Vec<Digest>,
+    pub root: Selector,
+    /// Those in brackets.
+    pub others: Vec<Selector>,
+}
+
+impl User {
+    /// One who cannot log in and may do nothing, but use channels if `all_channels`.
+    pub fn new(name: &[u8], all_channels: bool) -> Self {
+        User {
+            name: name.to_vec(),
+            is_enabled: false,
+            needs_no_password: false,
+            passwords: Vec::new(),
+            root: Selector::new(all_channels),
+            others: Vec::new(),
+        }
+    }
+
+    /// `default`, where nothing is said of it: may do everything, and needs no password.
+    pub(super) fn default_user() -> Self {
+        let root = Selector::of_all();
+        User { is_enabled: true, needs_no_password: true, root, ..User::new(DEFAULT_NAME, true) }
+    }
+
+    pub(super) fn superuser() -> Self {
+        User { root: Selector::of_all(), ..User::new(SUPERUSER_NAME, true) }
+    }
+
+    pub fn permits_all(&self) -> bool {
+        self.selectors().any(Selector::permits_all)
+    }
+
+    pub fn selectors(&self) -> impl Iterator<Item = &Selector> {
+        std::iter::once(&self.root).chain(&self.others)
+    }
+
+    pub fn passwords(&self) -> impl ExactSizeIterator<Item = &Digest> {
+        self.passwords.iter()
+    }
+
+    /// Whether this may be logged in as with this password.
+    pub fn accepts(&self, password: &[u8]) -> bool {
+        if !self.is_enabled || self.needs_no_password {
+            return self.is_enabled;
+        }
+        let given = Digest::of(password);
+        self.passwords.iter().fold(false, |accepted, digest| accepted | digest.is(&given))
+    }
+
+    /// Makes this the one password, or none needed.
+    pub fn set_password(&mut self, password: Option<&[u8]>) {
+        self.passwords = password.map(Digest::of).into_iter().collect();
+        self.needs_no_password = password.is_none();
+    }
+
+    /// Applies a rule; a refused one may have done half of what it says, so that this is for a copy.
+    pub fn apply(&mut self, rule: &[u8], rules: Rules<'_>) -> Result<(), RuleError> {
+        match (rule, rule.to_ascii_lowercase().as_slice()) {
+            ([], _) | (_, b"sanitize-payload" | b"skip-sanitize-payload") => Ok(()),
+            (_, b"on") => {
+                self.is_enabled = true;
+                Ok(())
+            }
+            (_, b"off") => {
+                self.is_enabled = false;
+                Ok(())
+            }
+            (_, b"nopass") => {
+                self.set_password(None);
+                Ok(())
+            }
+            (_, b"resetpass") => {
+                self.set_password(None);
+                self.needs_no_password = false;
+                Ok(())
+            }
+            (_, b"clearselectors") => {
+                self.others = Vec::new();
+                Ok(())
+            }
+            (_, b"reset") => {
+                *self = User::new(&self.name, rules.all_channels);
+                Ok(())
+            }
+            ([b'>', password @ ..], _) => self.add_password(Digest::of(password)),
+            ([b'#', digest @ ..], _) => self.add_password(Digest::parse(digest).ok_or(RuleError::NoDigest)?),
+            ([b'<', password @ ..], _) => self.remove_password(&Digest::of(password)),
+            ([b'!', digest @ ..], _) => {
+                self.remove_password(&Digest::parse(digest).ok_or(RuleError::NoDigest)?)
+            }
+            ([b'(', inner @ .., b')'], _) => self.add_selector(inner, rules),
+            _ => self.root.apply(rule, rules),
+        }
+    }
+
+    fn add_password(&mut self, digest: Digest) -> Result<(), RuleError> {
+        self.needs_no_password = false;
+        if self.passwords.contains(&digest) {
+            return Ok(());
+        }
+        if self.passwords.len() >= PASSWORDS_MAX {
+            return Err(RuleError::TooMany);
+        }
+        self.passwords.push(digest);
+        Ok(())
+    }
+
+    fn remove_password(&mut self, digest: &Digest) -> Result<(), RuleError> {
+        let at = self.passwords.iter().position(|other| other == digest);
+        self.passwords.remove(at.ok_or(RuleError::NoSuchPassword)?);
+        Ok(())
+    }
+
+    /// Words as a line of configuration has them; where its quotes are not closed there are none.
+    fn add_selector(&mut self, inner: &[u8], rules: Rules<'_>) -> Result<(), RuleError> {
+        if self.others.len() >= SELECTORS_MAX {
+            return Err(RuleError::TooMany);
+        }
+        let mut selector = Selector::new(rules.all_channels);
+        for rule in wire::request::split_args(inner).unwrap_or_default() {
+            selector.apply(&rule, rules)?;
+        }
+        self.others.push(selector);
+        Ok(())
+    }
+
+    /// Flags, as rules spell them.
+    pub fn flags(&self) -> Vec<&'static str> {
+        let mut flags = vec![if self.is_enabled { "on" } else { "off" }];
+        flags.extend(self.needs_no_password.then_some("nopass"));
+        flags
+    }
+
+    /// All rules: those that make a new user this one.
+    pub fn describe(&self) -> Vec<u8> {
+        let mut text = Vec::new();
+        for flag in self.flags() {
+            text.extend_from_slice(flag.as_bytes());
+            text.push(b' ');
+        }
+        for digest in &self.passwords {
+            text.extend_from_slice(format!("#{digest} ").as_bytes());
+        }
+        self.root.describe(&mut text);
+        for selector in &self.others {
+            text.extend_from_slice(b" (");
+            selector.describe(&mut text);
+            text.push(b')');
+        }
+        text
+    }
+
+    /// Which channels and patterns are left to listen to, for who was `before`; `None` if none has gone.
+    pub(super) fn channels_left_of(&self, before: &User) -> Option<Vec<Vec<u8>>> {
+        if self.selectors().any(|selector| selector.all_channels) {
+            return None;
+        }
+        let left: Vec<Vec<u8>> = self.selectors().flat_map(|selector| selector.channels.clone()).collect();
+        let is_kept = |selector: &Selector| {
+            !selector.all_channels && selector.channels.iter().all(|channel| left.contains(channel))
+        };
+        if before.selectors().all(is_kept) { None } else { Some(left) }
+    }
+}
