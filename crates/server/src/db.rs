@@ -453,9 +453,7 @@ impl Db {
             self.discard(object, self.lazy_freeing.replaced);
         }
         self.change_log.audit.key_changed(self.selected, key);
-        if expiry_ms.is_some() && self.client_expiry.is_noting {
-            self.client_expiry.note(self.selected, key);
-        }
+        self.note_given_expiry(key, expiry_ms);
     }
 
     /// Removes the key as a client has asked for; whether it was there.

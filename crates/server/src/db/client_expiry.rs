@@ -1,52 +1,79 @@
 //! Keys that clients of a writable replica have given an expiry. Its primary knows nothing of them and never says that they
 //! are gone, so that this server does: of all keys of a replica, it removes these alone when they are due.
 //!
-//! A key is looked up again before it is removed: by then it may be another's, with another expiry, or gone. What is
-//! remembered is walked a few keys at a time, round and round.
+//! What is remembered is walked a few keys at a time, round and round. A key is looked up again before it is removed: if it
+//! has another expiry than the one remembered, or none, the primary has given it that, and removes it itself.
 //!
 //! 1. No more than [`KEYS_MAX`] keys with [`KEY_BYTES_MAX`] bytes together are remembered. Others are hidden when they are
 //!    due, and stay until this server is a primary.
+//! 2. `len` and `key_bytes` are sums over all databases.
 
 use super::Db;
-use indexmap::IndexSet;
+use indexmap::IndexMap;
 
 const KEYS_MAX: usize = 1_000_000;
 const KEY_BYTES_MAX: usize = 64 << 20;
 /// Keys looked at between two looks at the clock.
 const KEYS_PER_STEP: usize = 64;
 
-/// Database and key.
-type Place = (usize, Box<[u8]>);
+/// A database's keys, each with the expiry that a client has given it.
+type GivenExpiry = IndexMap<Box<[u8]>, i64, foldhash::quality::RandomState>;
 
 #[derive(Debug, Default)]
 pub struct ClientExpiry {
     /// A client of a writable replica is at work.
     pub(super) is_noting: bool,
-    places: IndexSet<Place, foldhash::quality::RandomState>,
+    /// By database; those behind the last one that was written to may be missing.
+    given: Vec<GivenExpiry>,
+    len: usize,
     key_bytes: usize,
-    /// The next to be looked at.
-    cursor: usize,
+    /// The next to be looked at: the database, and where in it.
+    cursor: (usize, usize),
 }
 
 impl ClientExpiry {
     pub(super) fn len(&self) -> usize {
-        self.places.len()
+        self.len
     }
 
     #[cold]
-    pub(super) fn note(&mut self, db_index: usize, key: &[u8]) {
-        if self.places.len() < KEYS_MAX
-            && self.key_bytes + key.len() <= KEY_BYTES_MAX
-            && self.places.insert((db_index, key.into()))
-        {
+    pub(super) fn note(&mut self, db_index: usize, key: &[u8], expiry_ms: i64) {
+        if self.given.len() <= db_index {
+            self.given.resize_with(db_index + 1, GivenExpiry::default);
+        }
+        let database = &mut self.given[db_index];
+        if let Some(given_ms) = database.get_mut(key) {
+            *given_ms = expiry_ms;
+        } else if self.len < KEYS_MAX && self.key_bytes + key.len() <= KEY_BYTES_MAX {
+            database.insert(key.into(), expiry_ms);
+            self.len += 1;
             self.key_bytes += key.len();
         }
     }
 
-    fn forget(&mut self, at: usize) {
-        if let Some((_, key)) = self.places.swap_remove_index(at) {
-            self.key_bytes -= key.len();
+    /// The key at the cursor, which goes to the next database that has any where it has come to a database's end.
+    fn next(&mut self) -> Option<(usize, &[u8], i64)> {
+        if self.len == 0 {
+            return None;
         }
+        while self.given.get(self.cursor.0).is_none_or(|database| self.cursor.1 >= database.len()) {
+            self.cursor = ((self.cursor.0 + 1) % self.given.len(), 0);
+        }
+        let (key, &expiry_ms) = self.given[self.cursor.0].get_index(self.cursor.1)?;
+        Some((self.cursor.0, key, expiry_ms))
+    }
+
+    fn pass(&mut self) {
+        self.cursor.1 += 1;
+    }
+
+    /// Forgets the key at the cursor, and says which it was.
+    fn forget_next(&mut self) -> Option<(usize, Box<[u8]>)> {
+        let (db_index, at) = self.cursor;
+        let (key, _) = self.given.get_mut(db_index)?.swap_remove_index(at)?;
+        self.len -= 1;
+        self.key_bytes -= key.len();
+        Some((db_index, key))
     }
 
     /// What is remembered is not true of the data any more, or none of this server's business.
@@ -56,20 +83,26 @@ impl ClientExpiry {
 
     /// Two databases have been exchanged.
     pub(super) fn swapped(&mut self, a: usize, b: usize) {
-        let places = std::mem::take(&mut self.places);
-        let exchanged = |index: usize| match index {
-            index if index == a => b,
-            index if index == b => a,
-            index => index,
-        };
-        self.places = places.into_iter().map(|(index, key)| (exchanged(index), key)).collect();
+        if self.len > 0 {
+            let databases = self.given.len().max(a.max(b) + 1);
+            self.given.resize_with(databases, GivenExpiry::default);
+            self.given.swap(a, b);
+        }
     }
 }
 
 impl Db {
     /// Whether keys that are given an expiry from now on are remembered.
-    pub fn note_client_expiry(&mut self, notes: bool) -> bool {
-        std::mem::replace(&mut self.client_expiry.is_noting, notes)
+    pub fn note_client_expiry(&mut self, notes: bool) {
+        self.client_expiry.is_noting = notes;
+    }
+
+    /// A key of the selected database has been given this expiry: remembers it if a client of a replica has done that.
+    #[inline]
+    pub(super) fn note_given_expiry(&mut self, key: &[u8], expiry_ms: Option<i64>) {
+        if let Some(expiry_ms) = expiry_ms.filter(|_| self.client_expiry.is_noting) {
+            self.client_expiry.note(self.selected, key, expiry_ms);
+        }
     }
 
     /// How many keys are remembered.
@@ -87,18 +120,15 @@ impl Db {
     pub fn expire_for_clients(&mut self, left: &mut usize) -> bool {
         for _ in 0..KEYS_PER_STEP.min(*left) {
             *left -= 1;
-            if self.client_expiry.cursor >= self.client_expiry.len() {
-                self.client_expiry.cursor = 0;
-            }
-            let at = self.client_expiry.cursor;
-            let Some((db_index, key)) = self.client_expiry.places.get_index(at).cloned() else { return true };
-            match self.with_database(db_index, |db| db.stored_expiry_ms(&key)) {
-                Some(expiry_ms) if expiry_ms > self.now_ms => self.client_expiry.cursor += 1,
-                Some(_) => {
-                    self.with_database(db_index, |db| db.remove_as_expired(&key));
-                    self.client_expiry.forget(at);
-                }
-                None => self.client_expiry.forget(at),
+            let Some((db_index, key, given_ms)) = self.client_expiry.next() else { return true };
+            let hash = self.seed.hash(key);
+            let stored = self.keyspace.database(db_index).get(hash, key).and_then(|entry| entry.expiry_ms());
+            if stored == Some(given_ms) && given_ms > self.now_ms {
+                self.client_expiry.pass();
+            } else if let Some((db_index, key)) = self.client_expiry.forget_next()
+                && stored == Some(given_ms)
+            {
+                self.with_database(db_index, |db| db.remove_as_expired(&key));
             }
         }
         *left == 0
@@ -160,5 +190,28 @@ mod tests {
         db.begin(0, 9000);
         round(&mut db);
         assert_eq!(db.len(), 2);
+    }
+
+    #[test]
+    fn what_somebody_else_gives_another_expiry_is_forgotten() {
+        let mut db = db();
+        for key in [&b"later"[..], b"sooner", b"written"] {
+            db.put_string(key, b"v", Some(2000));
+        }
+        db.note_client_expiry(false);
+        db.set_expiry(b"later", Some(3000));
+        db.set_expiry(b"sooner", Some(1500));
+        db.put_string(b"written", b"w", Some(2500));
+        db.note_client_expiry(true);
+        round(&mut db);
+        assert_eq!(db.client_expiring_len(), 0);
+        db.set_expiry(b"later", Some(3500));
+        db.set_expiry(b"later", Some(4000));
+        db.begin(0, 3900);
+        round(&mut db);
+        assert_eq!((db.len(), db.client_expiring_len()), (3, 1));
+        db.begin(0, 4000);
+        round(&mut db);
+        assert_eq!((db.len(), db.client_expiring_len()), (2, 0));
     }
 }

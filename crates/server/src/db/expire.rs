@@ -131,9 +131,7 @@ impl Db {
             && self.selected_database_mut().set_expiry(hash, key, expiry_ms);
         if found {
             self.change_log.audit.key_changed(self.selected, key);
-            if expiry_ms.is_some() && self.client_expiry.is_noting {
-                self.client_expiry.note(self.selected, key);
-            }
+            self.note_given_expiry(key, expiry_ms);
         }
         found
     }
