@@ -39,6 +39,37 @@ fn what_clients_give_an_expiry_goes_when_it_is_due_and_what_the_primary_does_sta
 }
 
 #[test]
+fn what_is_restored_goes_and_what_the_primary_has_written_since_stays() {
+    let primary = Primary::listen();
+    let (_replica, mut link, mut client) = linked(&primary, &["--replica-read-only", "no"]);
+    client.send(&[b"DUMP", b"a"]);
+    let payload = client.receive().unwrap();
+    client.send(&[b"RESTORE", b"restored", b"1", payload.as_bytes().unwrap()]);
+    assert!(client.receive().is_some());
+    client.ask("SET shared v EX 1000");
+    // It has an expiry of the primary's now, and passes it before the primary says so.
+    link.send_command("SET shared v PX 1");
+    eventually_answers(&mut client, "GET shared", "Null");
+    eventually("nothing is remembered", || info(&mut client, "slave_expires_tracked_keys") == "0");
+    assert_eq!(client.ask("DBSIZE"), "2", "the primary's keys");
+}
+
+#[test]
+fn what_a_slow_script_of_the_stream_gives_an_expiry_is_the_primarys() {
+    let primary = Primary::listen();
+    let options = ["--replica-read-only", "no", "--busy-reply-threshold", "10"];
+    let (replica, mut link, mut client) = linked(&primary, &options);
+    let script = "for i = 1, 1e8 do end redis.call('SET', 'b', 'v', 'EX', '1000')";
+    link.send(process::encode(&[b"EVAL", script.as_bytes(), b"0"]));
+    let mut other = replica.connect();
+    eventually("the script is slow", || other.ask("PING").starts_with("BUSY"));
+    eventually_answers(&mut client, "GET b", "v");
+    assert_eq!(info(&mut client, "slave_expires_tracked_keys"), "0");
+    client.ask("SET mine v EX 1000");
+    assert_eq!(info(&mut client, "slave_expires_tracked_keys"), "1");
+}
+
+#[test]
 fn what_is_remembered_is_forgotten_with_the_data() {
     let primary = Primary::listen();
     let (_replica, mut link, mut client) = linked(&primary, &["--replica-read-only", "no"]);

@@ -192,8 +192,8 @@ fn restore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         _ => None,
     };
     // An expired key that may not be removed of itself (`import-mode`) counts as absent, and still stands there.
-    let about = LoadedKey { expiry_ms, access, replaces: true, fields_expired_before_ms: None };
-    let loaded = ctx.db.load_read(restore.key, value, about);
+    let about = LoadedKey { expiry_ms, access, replaces: true };
+    let loaded = ctx.db.restore_read(restore.key, value, about);
     assert!(loaded == Loaded::Stored, "the value is not empty");
     ctx.db.event(EventClasses::NEW, "new", restore.key);
     ctx.db.changed(EventClasses::GENERIC, "restore", restore.key);

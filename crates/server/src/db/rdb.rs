@@ -204,6 +204,15 @@ impl Db {
     pub fn expect_keys(&mut self, db_index: usize, keys: usize) {
         self.with_database(db_index, |db| db.selected_database_mut().reserve(keys));
     }
+    /// Puts a value that a client has brought into the selected database. Says nothing.
+    pub fn restore_read(&mut self, key: &[u8], value: ReadValue, about: LoadedKey) -> Loaded {
+        let loaded = self.load_read(key, value, about);
+        if loaded == Loaded::Stored {
+            self.note_given_expiry(key, about.expiry_ms);
+        }
+        loaded
+    }
+
 
     /// Reads the value that follows its type.
     pub fn read_value<R: Read>(
