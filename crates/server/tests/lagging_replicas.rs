@@ -2,8 +2,10 @@
 //! same once the time is over, or does not end and goes on as before.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod fake_primary;
 mod process;
 
+use fake_primary::{ID, Primary, by_length, full_resync, snapshot};
 use process::{Client, PATIENCE, Process, encode, eventually, shown};
 use rustix::process::Signal;
 use std::io::{ErrorKind, Read, Write};
@@ -131,8 +133,67 @@ fn an_end_that_is_called_off_leaves_everything_as_it_was() {
     assert_eq!(server.wait().code(), Some(0));
 }
 
+fn who_waits_for_the_end_waits_on_when_the_role_changes() {
+    let (mut server, mut client, mut replica) = start(&["--shutdown-timeout", "3600"]);
+    let mut stopping = server.connect();
+    stopping.send(&[b"SHUTDOWN"]);
+    server.eventually_shows("blocked_clients", "1");
+    let primary = Primary::listen();
+    assert_eq!(client.ask(&format!("REPLICAOF 127.0.0.1 {}", primary.port)), "OK");
+    assert_eq!(server.info("blocked_clients").unwrap(), "1");
+    replica.acknowledge(offset(&server));
+    assert!(stopping.receive().is_none());
+    assert_eq!(server.wait().code(), Some(0));
+}
+
+/// What its primary sends waits, too: otherwise the stream would go on and on.
+fn a_replica_with_replicas_of_its_own_waits_for_what_they_lack_now() {
+    for is_called_off in [true, false] {
+        let primary = Primary::listen();
+        let mut server = primary.replica(&["--shutdown-timeout", "3600", "--repl-diskless-sync", "no"]);
+        let (mut link, _) = primary.accept_and_greet();
+        link.send(full_resync(ID, 100));
+        link.send(by_length(&snapshot(0, &[("a", "1")])));
+        link.expect_acknowledged(100);
+        let mut replica = Replica::online(&server);
+        let wanted = 100 + link.send_command("INCR a") as u64;
+        link.expect_acknowledged(wanted);
+        let mut stopping = server.connect();
+        stopping.send(&[b"SHUTDOWN"]);
+        server.eventually_shows("blocked_clients", "1");
+        let more = link.send_command("INCR a") as u64;
+        let mut client = server.connect();
+        if is_called_off {
+            assert_eq!(client.ask("SHUTDOWN ABORT"), "OK");
+            link.expect_acknowledged(wanted + more);
+            assert_eq!(client.ask("GET a"), "3");
+            continue;
+        }
+        replica.acknowledge(wanted);
+        assert_eq!(server.wait().code(), Some(0));
+    }
+}
+
+fn a_script_that_has_begun_meanwhile_is_waited_for() {
+    let (mut server, _, mut replica) = start(&["--shutdown-timeout", "3600", "--busy-reply-threshold", "10"]);
+    let mut stopping = server.connect();
+    stopping.send(&[b"SHUTDOWN"]);
+    server.eventually_shows("blocked_clients", "1");
+    let wanted = offset(&server);
+    let mut client = server.connect();
+    client.send(&[b"EVAL", b"#!lua flags=no-writes\nfor i = 1, 2e8 do end return 'done'", b"0"]);
+    let mut other = server.connect();
+    eventually("the script is slow", || other.ask("PING").starts_with("BUSY"));
+    replica.acknowledge(wanted);
+    assert_eq!(answer(&mut client), "done");
+    assert_eq!(server.wait().code(), Some(0));
+}
+
 tests_with_io_threads!(
     it_waits_until_all_is_acknowledged_and_accepts_no_write_meanwhile,
     it_ends_when_the_time_is_over_or_nobody_is_to_be_waited_for,
     an_end_that_is_called_off_leaves_everything_as_it_was,
+    who_waits_for_the_end_waits_on_when_the_role_changes,
+    a_replica_with_replicas_of_its_own_waits_for_what_they_lack_now,
+    a_script_that_has_begun_meanwhile_is_waited_for,
 );

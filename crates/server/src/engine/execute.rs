@@ -120,12 +120,14 @@ impl Executor {
     }
 
     /// Whether the client's script has been put aside; or it is the primary, and what it sends would come between what
-    /// a script, or a file that is loaded, does first and what it does next.
+    /// a script, or a file that is loaded, does first and what it does next, or would have to be waited for by whoever
+    /// waits for replicas to have all there is.
     #[cold]
     fn is_held(&self, handle: ClientHandle) -> bool {
         let is_suspended = self.is_put_aside(handle);
-        is_suspended
-            || self.server.clients[handle].is_primary && (self.is_busy() || self.has_load_under_way())
+        let holds_primary =
+            || self.is_busy() || self.has_load_under_way() || self.waits_for_replicas_to_end();
+        is_suspended || self.server.clients[handle].is_primary && holds_primary()
     }
 
     /// The client's bytes, of which `unparsed` are the last, make no sense: tells it why and closes once that is sent.

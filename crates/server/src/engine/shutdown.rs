@@ -1,8 +1,8 @@
 //! The end of the process as a client or a signal wants it: what is waited for, what is written first, and what keeps it
 //! from ending.
 //!
-//! Replicas that lack something are waited for, for `shutdown-timeout`. Commands that may write wait meanwhile, and run if
-//! the end is called off, or fails.
+//! Replicas that lack something are waited for, for `shutdown-timeout`. Commands that may write wait meanwhile, and so does
+//! what a primary sends; they run if the end is called off, or fails.
 
 use super::Executor;
 use crate::command::Next;
@@ -47,16 +47,26 @@ impl Executor {
         }
     }
 
+    /// Whether the process ends once its replicas have all of the stream, which stays as it is until then.
+    pub(super) fn waits_for_replicas_to_end(&self) -> bool {
+        self.shutdown_deadline_us().is_some()
+    }
+
     /// A signal asks the process to end.
     pub fn want_shutdown(&mut self, how: Shutdown) {
         self.stopping.get_or_insert(Stopping::Wanted(how));
     }
 
-    /// Follows a signal. A script or transaction that has been put aside is waited for: what it has done so far is half of
-    /// it, and to be saved whole or not at all.
+    /// Whether a script or transaction has been put aside, other than one that is loaded: what it has done so far is half
+    /// of it, and to be saved whole or not at all.
+    fn is_within_unit(&self) -> bool {
+        self.is_busy() && !self.is_loading()
+    }
+
+    /// Follows a signal, once what has been put aside has ended.
     pub fn stop_if_wanted(&mut self) {
         let Some(Stopping::Wanted(how)) = self.stopping else { return };
-        if self.is_busy() && !self.is_loading() {
+        if self.is_within_unit() {
             return;
         }
         self.stopping = None;
@@ -119,6 +129,10 @@ impl Executor {
     /// Ends once all replicas have all of the stream, or their time is over.
     pub(super) fn go_on_with_shutdown(&mut self) {
         let Some(Stopping::Waits { how, deadline_us }) = self.stopping else { return };
+        // Without a save it is also the way to end a script that never ends.
+        if self.is_within_unit() && how.save != Some(false) {
+            return;
+        }
         let is_due = deadline_us <= self.server.now.monotonic_us || self.has_all_replicas_synced();
         if is_due && !self.shut_down(how) {
             self.call_shutdown_off();
@@ -130,6 +144,7 @@ impl Executor {
         self.stopping = None;
         self.server.observed.shutdown_deadline_us = None;
         self.server.pauses.end(PausePurpose::Shutdown);
+        self.resume_primary();
         let waits = |client: &&Client| {
             client.blocked.as_ref().is_some_and(|blocked| blocked.on == BlockedOn::Shutdown)
         };
@@ -146,8 +161,7 @@ impl Executor {
     pub fn shut_down(&mut self, how: Shutdown) -> bool {
         self.log_lagging_replicas();
         if !self.may_stop_first_rewrite(how) {
-            log::warn!("Errors trying to shut down the server. Check the logs for more information.");
-            return false;
+            return failed_to_end();
         }
         // Replicas that wait for a snapshot have another one begun when this one ends.
         while let Some(child) = self.disk.child.take() {
@@ -169,8 +183,7 @@ impl Executor {
             && !self.log_waits_for_rewrite()
         {
             log::warn!("Error writing the append-only file, can't exit.");
-            log::warn!("Errors trying to shut down the server. Check the logs for more information.");
-            return false;
+            return failed_to_end();
         }
         let loading = self.has_load_under_way();
         let saves = how.save.unwrap_or(!self.server.config.save.is_empty());
@@ -179,8 +192,7 @@ impl Executor {
             if !self.save() {
                 if !how.force {
                     log::warn!("Error trying to save the DB, can't exit.");
-                    log::warn!("Errors trying to shut down the server. Check the logs for more information.");
-                    return false;
+                    return failed_to_end();
                 }
                 log::warn!("Error trying to save the DB. Exit anyway.");
             }
@@ -189,4 +201,10 @@ impl Executor {
         self.ends = true;
         true
     }
+}
+
+/// Says in the log that the process goes on.
+fn failed_to_end() -> bool {
+    log::warn!("Errors trying to shut down the server. Check the logs for more information.");
+    false
 }
