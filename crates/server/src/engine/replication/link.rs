@@ -238,8 +238,11 @@ impl Executor {
     pub(super) fn end_waiting_of_all(&mut self) {
         let Some(primary) = self.server.config.replicaof.clone() else { return };
         let is_waiting = |client: &&Client| {
-            client.blocked.as_ref().is_some_and(|blocked| blocked.on != BlockedOn::Pause)
-                && !client.is_primary
+            client.blocked.as_ref().is_some_and(|blocked| match blocked.on {
+                BlockedOn::Keys { .. } | BlockedOn::Acknowledgement { .. } => true,
+                // What these wait for comes whatever this server is.
+                BlockedOn::Pause | BlockedOn::Loading | BlockedOn::Shutdown => false,
+            })
         };
         let waiting: Vec<_> =
             self.server.clients.by_age().filter(is_waiting).map(|client| client.handle).collect();
