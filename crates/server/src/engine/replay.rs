@@ -394,9 +394,14 @@ impl Executor {
         opened.map_err(reload_failed)
     }
 
+    /// Whether what DEBUG LOADAOF has begun is under way.
+    pub(super) fn is_reloading(&self) -> bool {
+        self.disk.log_loading.as_ref().is_some_and(|loading| loading.asked_by.is_some())
+    }
+
     /// Goes on with what DEBUG LOADAOF has begun.
     pub(super) fn go_on_reloading(&mut self) {
-        if self.disk.log_loading.as_ref().is_some_and(|loading| loading.asked_by.is_some()) {
+        if self.is_reloading() {
             let result = self.load_step();
             assert!(result.is_ok(), "errors go to whoever has asked");
         }

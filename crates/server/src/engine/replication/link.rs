@@ -114,6 +114,11 @@ impl Link {
         }
     }
 
+    /// A snapshot has come whole, and the data is not yet what it says.
+    pub(super) fn has_received_all(&self) -> bool {
+        matches!(&self.stage, Stage::Transfer(transfer) if transfer.is_whole())
+    }
+
     pub(super) fn is_of(&self, handle: ClientHandle) -> bool {
         self.client == Some(handle)
     }

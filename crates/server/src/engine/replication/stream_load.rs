@@ -94,7 +94,8 @@ impl Executor {
         let Some(link) = &self.link else { return true };
         match &link.stage {
             Stage::Transfer(transfer) if transfer.is_to_databases() => {
-                !self.is_busy() && link.load.as_ref().is_none_or(|load| load.room() > MARK_BYTES)
+                let has_room = link.load.as_ref().is_none_or(|load| load.room() > MARK_BYTES);
+                has_room && !self.is_busy() && !self.is_reloading()
             }
             _ => true,
         }
@@ -103,7 +104,9 @@ impl Executor {
     /// When loading goes on, on the monotonic clock: at once, unless it waits for the primary.
     pub fn next_load_us(&self) -> u64 {
         match self.link.as_ref().and_then(|link| link.load.as_ref().map(|load| (link, load))) {
-            Some((link, load)) if !load.load.has_work() => link.signed_us + SIGN_PERIOD_US,
+            Some((link, load)) if !load.load.has_work() && !link.has_received_all() => {
+                link.signed_us + SIGN_PERIOD_US
+            }
             _ => self.server.now.monotonic_us,
         }
     }

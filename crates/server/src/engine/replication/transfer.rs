@@ -80,11 +80,14 @@ impl Transfer {
 impl Executor {
     /// Takes in bytes of the snapshot; how many.
     pub(super) fn take_in(&mut self, handle: ClientHandle, bytes: &[u8]) -> usize {
+        let is_reloading = self.is_reloading();
         let Some(link) = &mut self.link else { return 0 };
         let Stage::Transfer(transfer) = &mut link.stage else { return 0 };
         let had_begun = transfer.frame.has_begun();
         let taken = match &mut transfer.destination {
             Destination::File(file) => transfer.frame.take_in(bytes, "disk", &mut |bytes| file.write(bytes)),
+            // A load takes the place of the data, which another one is bringing in.
+            Destination::Databases if link.load.is_none() && is_reloading => return 0,
             Destination::Databases => {
                 let room = link.load.as_ref().map(|load| load.room().saturating_sub(MARK_BYTES));
                 let bytes = &bytes[..bytes.len().min(room.unwrap_or(usize::MAX))];

@@ -10,7 +10,8 @@
 //! come, which reads a large one as often as it has pieces, and holds all of it; a thread, since one alone owns all data.
 //!
 //! 1. `pending` holds at most [`PENDING_BYTES_MAX`].
-//! 2. The loader runs to its end before it is dropped: an end of the bytes is what ends it early.
+//! 2. Once the loader has ended `pending` is empty, and stays so.
+//! 3. The loader runs to its end before it is dropped: an end of the bytes is what ends it early.
 
 use super::load::{LoadError, LoadFigures, LoadOptions, Loader, Reason};
 use crate::clock::Clock;
@@ -168,6 +169,8 @@ impl StreamedLoad {
         self.outcome = self.fiber.as_mut().and_then(Fiber::resume);
         if self.outcome.is_some() {
             self.fiber = None;
+            // What comes behind the snapshot's end is nobody's, and has to make room for its own end to come.
+            self.shared.pending.take();
         }
     }
 
