@@ -9,7 +9,7 @@ use fake_primary::{
     ID, Link, MARK, OTHER_ID, Primary, by_length, by_mark, eventually_answers, full_resync, large_snapshot,
     snapshot,
 };
-use process::{Client, Process, eventually, info};
+use process::{Client, Process, eventually, info, shown};
 use std::io::Write;
 use std::net::TcpStream;
 
@@ -209,6 +209,74 @@ fn what_is_no_snapshot_leaves_the_data_whatever_the_mode() {
             assert_eq!(client.ask("GET a"), "1", "{options:?} {}", String::from_utf8_lossy(&lie));
         }
     }
+}
+
+#[test]
+fn while_a_primary_stalls_who_waits_for_something_else_waits_no_longer_than_it_wants() {
+    for (options, id) in [(SWAP, OTHER_ID), (FLUSH, ID)] {
+        let primary = Primary::listen();
+        let (replica, link, mut client) = linked(&primary, options);
+        let mut waiting = replica.connect();
+        waiting.send(&[b"BLPOP", b"list", b"3"]);
+        eventually("it waits", || info(&mut client, "blocked_clients") == "1");
+        let mut paused = replica.connect();
+        assert_eq!(client.ask("CLIENT PAUSE 3600000 WRITE"), "OK");
+        paused.send(&[b"SET", b"b", b"1"]);
+        eventually("both wait", || info(&mut client, "blocked_clients") == "2");
+        link.vanish();
+        let body = snapshot(0, &[("b", "2")]);
+        let mut link = begin_sync(&primary, id, &body, 60);
+        eventually_loads(&mut client, ["1", "0"]);
+        assert_eq!(shown(&waiting.receive().unwrap()), "NullArray");
+        assert_eq!(client.ask("CLIENT UNPAUSE"), "OK");
+        assert!(shown(&paused.receive().unwrap()).starts_with("LOADING"));
+        assert_eq!(loading(&mut client), ["1", "0"]);
+        link.send(&by_mark(&body)[60..]);
+        link.expect_acknowledged(200);
+        assert_eq!(client.ask("GET b"), "2");
+    }
+}
+
+#[test]
+fn bytes_behind_a_snapshot_within_its_length_do_not_keep_it_from_its_end() {
+    let primary = Primary::listen();
+    let options = [SWAP, &["--key-load-delay", "20000", "--repl-timeout", "3600"]].concat();
+    let replica = primary.replica(&options);
+    let (mut link, _) = primary.accept_and_greet();
+    let pairs: Vec<String> = (0..20).map(|number| format!("key:{number}")).collect();
+    let pairs: Vec<(&str, &str)> = pairs.iter().map(|key| (key.as_str(), "v")).collect();
+    let body = [snapshot(0, &pairs), vec![0; 1 << 20]].concat();
+    link.send(full_resync(ID, 7));
+    link.send(by_length(&body));
+    link.expect_acknowledged(7);
+    assert_eq!(replica.connect().ask("DBSIZE"), "20");
+}
+
+#[test]
+fn a_snapshot_waits_until_the_append_only_file_has_been_loaded_anew() {
+    let primary = Primary::listen();
+    let options = ["--appendonly", "yes", "--enable-debug-command", "yes"];
+    let (replica, mut link, mut client) = linked(&primary, &[SWAP, &options].concat());
+    for number in 0..200 {
+        link.send_command(&format!("SET key:{number} v"));
+    }
+    eventually_answers(&mut client, "DBSIZE", "201");
+    client.ask("BGREWRITEAOF");
+    eventually("the base has all", || {
+        info(&mut client, "aof_rewrite_in_progress") == "0"
+            && info(&mut client, "aof_base_size").parse::<u64>().unwrap() > 2000
+    });
+    assert_eq!(client.ask("CONFIG SET key-load-delay 10000"), "OK");
+    link.vanish();
+    let (mut link, _) = primary.accept_and_greet();
+    client.send(&[b"DEBUG", b"LOADAOF"]);
+    let mut other = replica.connect();
+    eventually_loads(&mut other, ["1", "0"]);
+    link.send(full_resync(OTHER_ID, 200));
+    link.send(by_mark(&snapshot(0, &[("b", "2")])));
+    assert_eq!(shown(&client.receive().unwrap()), "OK");
+    link.expect_acknowledged(200);
+    assert_eq!(client.ask("KEYS *"), "[b]");
 }
 
 #[test]

@@ -37,14 +37,19 @@ impl Executor {
             return 0;
         }
         let mut next_us = self.cron.next_us;
-        if let Some(deadline_us) = self.server.blocked.next_deadline_us() {
-            next_us = next_us.min(deadline_us);
-        }
-        if let Some(end_us) = self.server.pauses.next_end_us() {
+        let ends = [
+            self.server.blocked.next_deadline_us(),
+            self.server.pauses.next_end_us(),
+            self.shutdown_deadline_us(),
+        ];
+        for end_us in ends.into_iter().flatten() {
             next_us = next_us.min(end_us);
         }
-        let deadlines = [self.replication.failover_deadline_us(), self.shutdown_deadline_us()];
-        for deadline_us in deadlines.into_iter().flatten() {
+        if self.is_loading() {
+            // All else waits for the data.
+            return next_us.min(self.next_load_us());
+        }
+        if let Some(deadline_us) = self.replication.failover_deadline_us() {
             next_us = next_us.min(deadline_us);
         }
         if let Some(search_us) = self.cron.next_short_search_us {
@@ -72,8 +77,7 @@ impl Executor {
             return self.go_on_with_script();
         }
         if self.is_loading() {
-            self.go_on_reloading();
-            return self.go_on_with_sync();
+            return self.run_timers_beside_loading();
         }
         self.load_if_received();
         self.go_on_with_sync();
@@ -113,12 +117,36 @@ impl Executor {
         if switches.table_steps {
             self.db.step_tables(TABLE_STEP_BUCKETS);
         }
+        self.sample_if_due();
+        let elapsed_us = self.clock.monotonic_us() - started_us;
+        self.server.observed.statistics.cron_us += elapsed_us;
+    }
+
+    /// Loads on, and does what is due of all that is not about the data: whoever sends it may take long.
+    fn run_timers_beside_loading(&mut self) {
+        self.go_on_reloading();
+        self.go_on_with_sync();
+        self.serve_acknowledged();
+        self.time_out_blocked();
+        self.end_pauses_if_due();
+        let now_us = self.server.now.monotonic_us;
+        if self.ends || now_us < self.cron.next_us {
+            return;
+        }
+        self.cron.next_us = now_us + 1_000_000 / self.server.config.hz as u64;
+        self.put_off_watchdog();
+        if self.server.switches.cron {
+            self.limit_tracking();
+            self.sample_if_due();
+        }
+    }
+
+    fn sample_if_due(&mut self) {
+        let now_us = self.server.now.monotonic_us;
         if now_us >= self.cron.next_sample_us {
             self.cron.next_sample_us = now_us + SAMPLE_PERIOD_US;
             self.server.observed.sample(now_us);
         }
-        let elapsed_us = self.clock.monotonic_us() - started_us;
-        self.server.observed.statistics.cron_us += elapsed_us;
     }
 
     /// While this is called often enough, nothing happens; otherwise the log tells where the loop is.

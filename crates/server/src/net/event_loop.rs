@@ -229,9 +229,7 @@ impl EventLoop {
 
     fn wait(&mut self) -> io::Result<()> {
         let now_us = self.executor.clock.monotonic_us();
-        let loading = self.executor.is_loading();
-        let next_us = if loading { self.executor.next_load_us() } else { self.executor.next_timer_us() };
-        let mut timeout_us = next_us.saturating_sub(now_us);
+        let mut timeout_us = self.executor.next_timer_us().saturating_sub(now_us);
         if !self.threads.is_empty() {
             if self.threads.is_backed_up() {
                 timeout_us = timeout_us.min(BACKED_UP_US);

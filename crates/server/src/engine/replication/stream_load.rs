@@ -102,7 +102,7 @@ impl Executor {
     }
 
     /// When loading goes on, on the monotonic clock: at once, unless it waits for the primary.
-    pub fn next_load_us(&self) -> u64 {
+    pub(in crate::engine) fn next_load_us(&self) -> u64 {
         match self.link.as_ref().and_then(|link| link.load.as_ref().map(|load| (link, load))) {
             Some((link, load)) if !load.load.has_work() && !link.has_received_all() => {
                 link.signed_us + SIGN_PERIOD_US
