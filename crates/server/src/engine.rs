@@ -135,7 +135,6 @@ impl Executor {
         }
         // What a file's commands find expired stays, whatever options a client sets meanwhile.
         self.db.importing = config.import_mode || config.replicaof.is_some() || self.disk.replays;
-        self.db.note_client_expiry(config.replicaof.is_some() && !config.replica_read_only);
         self.db.lazy_freeing = LazyFreeing {
             evicted: config.lazyfree_lazy_eviction,
             expired: config.lazyfree_lazy_expire,
@@ -153,6 +152,7 @@ impl Executor {
         self.server.observed.memory.purge_in_background(config.jemalloc_bg_thread);
         // A limit that has become lower than what is in use holds at once, not from the next command on.
         self.evicting |= self.server.config.maxmemory_bytes > 0;
+        self.note_client_expiry();
         self.count_all_memory();
     }
 

@@ -183,6 +183,9 @@ impl Executor {
         let now = std::mem::replace(&mut self.server.now, suspended.rest.run.now);
         self.start_stopwatch();
         self.begin_script_turn(self.clock.monotonic_us());
+        if self.server.clients[suspended.rest.run.handle].is_primary {
+            self.db.note_client_expiry(false);
+        }
         match suspended.fiber.resume(self as &mut (dyn Caller + 'static)) {
             Progress::Suspended(fiber) => {
                 suspended.fiber = fiber;
@@ -190,6 +193,7 @@ impl Executor {
             }
             Progress::Done { interpreter, failed } => self.end_suspended(suspended.rest, interpreter, failed),
         }
+        self.note_client_expiry();
         if self.server.now.monotonic_us < now.monotonic_us {
             self.server.now = now;
         }
@@ -240,6 +244,7 @@ impl Executor {
             self.server.resumed.push_back(handle);
         }
         self.resume_primary();
+        self.note_client_expiry();
         self.serve_ready();
     }
 

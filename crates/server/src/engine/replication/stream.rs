@@ -194,11 +194,17 @@ impl Executor {
             self.make_room();
         }
         // What the primary gives an expiry it also removes.
-        let notes = self.db.note_client_expiry(false);
+        self.db.note_client_expiry(false);
         self.run_alone(handle, id, request.args, reply);
-        self.db.note_client_expiry(notes);
+        self.note_client_expiry();
         reply.truncate(start);
         self.server.observed.statistics.errors > errors
+    }
+
+    /// From now on clients are at work again, and what they give an expiry is theirs if this is a writable replica.
+    pub(in crate::engine) fn note_client_expiry(&mut self) {
+        let notes = self.is_replica() && !self.server.config.replica_read_only;
+        self.db.note_client_expiry(notes);
     }
 
     fn has_database(&self, index: i64) -> bool {
