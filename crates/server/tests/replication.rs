@@ -229,15 +229,27 @@ fn a_replica_that_comes_back_gets_what_it_has_missed() {
 /// The id of the history of a server that has ended after `keys` in the databases 0 and 3 had expired unseen, the offset up
 /// to which a replica has it, and the server that has loaded the data.
 fn restarted(keys: usize, options: &[&str]) -> (String, u64, Process, Client<TcpStream>) {
+    let set = |index: usize| {
+        let select = if index.is_multiple_of(2) { "SELECT 0" } else { "SELECT 3" };
+        [select.to_owned(), format!("SET key:{index} 1 PX 1")]
+    };
+    let commands: Vec<String> =
+        std::iter::once("SET kept 1".to_owned()).chain((0..keys).flat_map(set)).collect();
+    restarted_after(&commands, options)
+}
+
+/// As [`restarted`], after these commands.
+fn restarted_after(
+    commands: &[impl AsRef<str>],
+    options: &[&str],
+) -> (String, u64, Process, Client<TcpStream>) {
     let (mut before, mut client) = start(&[DISK, &["--enable-debug-command", "yes"]].concat());
     let mut replica = Replica::introduced(&before);
     let Snapshot { id, offset, .. } = replica.full_sync();
     replica.acknowledge(offset);
     client.ask("DEBUG SET-ACTIVE-EXPIRE 0");
-    client.ask("SET kept 1");
-    for index in 0..keys {
-        client.ask(if index % 2 == 0 { "SELECT 0" } else { "SELECT 3" });
-        client.ask(&format!("SET key:{index} 1 PX 1"));
+    for command in commands {
+        client.ask(command.as_ref());
     }
     drop(replica);
     eventually("the replica is gone", || info(&mut client, "connected_slaves") == "0");
@@ -273,6 +285,32 @@ fn who_comes_back_to_a_server_that_has_started_again_hears_of_what_had_expired()
         let mut other = Replica::introduced(&server);
         assert!(other.ask(&format!("PSYNC {id} {}", seen + 2)).starts_with("+FULLRESYNC"));
     }
+}
+
+fn fields_that_had_expired_are_left_out_too() {
+    let commands = [
+        "HSET hash a 1 b 2",
+        "HPEXPIRE hash 1 FIELDS 1 a",
+        "HSET mesh f 1",
+        "HPEXPIRE mesh 1 FIELDS 1 f",
+        "HSET none f 1",
+        "HEXPIRE none 1000 FIELDS 1 f",
+    ];
+    let (id, seen, server, mut client) = restarted_after(&commands, &[]);
+    assert_eq!(info(&mut client, "rdb_last_load_keys_loaded"), "2");
+    assert_eq!(info(&mut client, "expired_fields"), "0", "nobody had to look for them");
+    assert_eq!(client.ask("HGETALL hash"), "[b 2]");
+    assert_eq!(client.ask("EXISTS mesh none"), "1");
+    let mut replica = Replica::introduced(&server);
+    let own = info(&mut client, "master_replid");
+    assert_eq!(replica.ask(&format!("PSYNC {id} {}", seen + 1)), format!("+CONTINUE {own}"));
+    replica.expect(&["SELECT 0"]);
+    let [first, second] = ["hash a", "mesh f"].map(|rest| {
+        let words = format!("HDEL {rest}");
+        encode(&words.split(' ').map(str::as_bytes).collect::<Vec<_>>())
+    });
+    let sent = replica.exactly(first.len() + second.len());
+    assert!(sent == [&first[..], &second].concat() || sent == [second, first].concat());
 }
 
 fn what_had_expired_is_forgotten_where_it_is_more_than_a_backlog_holds() {
@@ -621,6 +659,7 @@ tests_with_io_threads!(
     a_replica_gets_all_data_and_then_every_change,
     a_replica_that_comes_back_gets_what_it_has_missed,
     who_comes_back_to_a_server_that_has_started_again_hears_of_what_had_expired,
+    fields_that_had_expired_are_left_out_too,
     what_had_expired_is_forgotten_where_it_is_more_than_a_backlog_holds,
     waiting_for_replicas_ends_with_what_they_really_have,
     several_replicas_are_fed_by_one_child_and_one_that_stalls_or_goes_holds_up_nobody,

@@ -5,7 +5,8 @@
 
 use super::collection::{CollectionContext, ExpiredFields};
 use super::hash::Hash;
-use super::object::by_type;
+use super::object::{ObjectVariant, by_type};
+use super::rdb::ReadValue;
 use super::value_type::ValueType;
 use super::{Db, EventClasses, Object};
 use std::collections::BTreeSet;
@@ -61,6 +62,23 @@ impl ExpiringFields {
 /// When the first element of an object expires.
 pub(super) fn earliest_expiry_ms(object: Option<&Object>) -> Option<i64> {
     object.and_then(|object| by_type!(object, value => ValueType::earliest_expiry_ms(value)))
+}
+
+impl ReadValue {
+    /// Leaves out fields that expire before `now_ms`, and says which.
+    pub fn leave_out_expired(&mut self, now_ms: i64) -> Vec<Vec<u8>> {
+        let mut fields = Vec::new();
+        let ReadValue::Object(object) = self else { return fields };
+        if earliest_expiry_ms(Some(object)).is_some_and(|earliest_ms| earliest_ms < now_ms)
+            && let Some(hash) = Hash::of_mut(object)
+        {
+            hash.remove_expired(usize::MAX, now_ms, &mut |field| fields.push(field.to_vec()));
+            if hash.len() == 0 {
+                *self = ReadValue::AllExpired;
+            }
+        }
+        fields
+    }
 }
 
 impl Db {

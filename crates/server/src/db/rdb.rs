@@ -155,8 +155,6 @@ pub struct LoadedKey {
     pub access: Option<u32>,
     /// A key that is there already gives way.
     pub replaces: bool,
-    /// Fields that expire before this are left out, if given.
-    pub fields_expired_before_ms: Option<i64>,
 }
 
 /// What became of a key that was read.
@@ -172,22 +170,6 @@ pub enum Loaded {
 }
 
 impl Db {
-    /// Reads the value that follows its type, and puts it into the selected database. Says nothing.
-    pub fn load_value<R: Read>(
-        &mut self,
-        reader: &mut Reader<R>,
-        kind: u8,
-        key: &[u8],
-        about: LoadedKey,
-    ) -> Result<Loaded> {
-        let value = self.read_value(reader, kind, about.fields_expired_before_ms)?;
-        Ok(match value {
-            ReadValue::Empty => Loaded::Empty,
-            ReadValue::AllExpired => Loaded::AllExpired,
-            value => self.load_read(key, value, about),
-        })
-    }
-
     /// Puts a string that was read into the selected database. Says nothing.
     pub fn load_string(&mut self, key: &[u8], value: &StringRef<'_>, about: LoadedKey) -> Loaded {
         match value {
@@ -204,15 +186,6 @@ impl Db {
     pub fn expect_keys(&mut self, db_index: usize, keys: usize) {
         self.with_database(db_index, |db| db.selected_database_mut().reserve(keys));
     }
-    /// Puts a value that a client has brought into the selected database. Says nothing.
-    pub fn restore_read(&mut self, key: &[u8], value: ReadValue, about: LoadedKey) -> Loaded {
-        let loaded = self.load_read(key, value, about);
-        if loaded == Loaded::Stored {
-            self.note_given_expiry(key, about.expiry_ms);
-        }
-        loaded
-    }
-
 
     /// Reads the value that follows its type.
     pub fn read_value<R: Read>(
@@ -229,6 +202,15 @@ impl Db {
             fields_expired_before_ms,
         };
         read_value(reader, kind, &mut context)
+    }
+
+    /// Puts a value that a client has brought into the selected database. Says nothing.
+    pub fn restore_read(&mut self, key: &[u8], value: ReadValue, about: LoadedKey) -> Loaded {
+        let loaded = self.load_read(key, value, about);
+        if loaded == Loaded::Stored {
+            self.note_given_expiry(key, about.expiry_ms);
+        }
+        loaded
     }
 
     /// Puts a value that was read into the selected database. Says nothing.

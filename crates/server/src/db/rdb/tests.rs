@@ -92,7 +92,8 @@ fn payloads(db: &Db, compresses: bool) -> Vec<(Vec<u8>, Vec<u8>)> {
 fn restore(db: &mut Db, key: &[u8], payload: &[u8]) -> Result<Loaded> {
     let mut reader = Reader::small(payload, payload.len());
     let kind = reader.byte()?;
-    let result = db.load_value(&mut reader, kind, key, LoadedKey { replaces: true, ..LoadedKey::default() });
+    let about = LoadedKey { replaces: true, ..LoadedKey::default() };
+    let result = db.read_value(&mut reader, kind, None).map(|value| db.load_read(key, value, about));
     db.change_log.flushed(None);
     db.change_log.take();
     result

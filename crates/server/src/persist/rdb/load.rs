@@ -155,22 +155,33 @@ pub struct Loader<R> {
     left_out: Option<LeftOut>,
 }
 
-/// Keys that were expired, for those who go on from the file and have them.
+/// Keys and fields that were expired, for those who go on from the file and have them.
 struct LeftOut {
-    /// The command that removes one.
+    /// The command that removes a key.
     removal: &'static [u8],
     /// Commands, encoded, each with those before it that are about the same database.
     commands: Vec<(usize, Vec<u8>)>,
 }
 
 impl LeftOut {
-    fn push(&mut self, db_index: usize, key: &[u8]) {
+    fn push_key(&mut self, db_index: usize, key: &[u8]) {
+        self.push(db_index, [self.removal, key].into_iter());
+    }
+
+    fn push_fields(&mut self, db_index: usize, key: &[u8], fields: &[Vec<u8>]) {
+        for fields in fields.chunks(FIELDS_PER_COMMAND) {
+            let head: [&[u8]; 2] = [b"HDEL", key];
+            let words: Vec<&[u8]> = head.into_iter().chain(fields.iter().map(Vec::as_slice)).collect();
+            self.push(db_index, words.into_iter());
+        }
+    }
+
+    fn push<'a>(&mut self, db_index: usize, command: impl ExactSizeIterator<Item = &'a [u8]>) {
         if self.commands.last().is_none_or(|&(last, _)| last != db_index) {
             self.commands.push((db_index, Vec::new()));
         }
         if let Some((_, commands)) = self.commands.last_mut() {
-            write_command(commands, [self.removal, key].into_iter())
-                .expect("memory takes all that is written");
+            write_command(commands, command).expect("memory takes all that is written");
         }
     }
 }
@@ -183,6 +194,8 @@ fn is_history_id(text: &str) -> bool {
 const READS_VALUE: &str = "read-object-value";
 /// How many names of empty keys are logged.
 const EMPTY_KEYS_TOLD: u64 = 10;
+/// Fields left out that one command tells of.
+const FIELDS_PER_COMMAND: usize = 64;
 /// Elements read between two looks at the clock.
 const KEYS_PER_LOOK: usize = 64;
 
@@ -224,13 +237,13 @@ impl<R: Read> Loader<R> {
         })
     }
 
-    /// Keys that are expired are left out also if the file names a history: then [`Loader::take_left_out`] gives the
-    /// commands that remove them, `removal` and the key, as those who go on with the history have to be told.
+    /// Keys and fields that are expired are left out also if the file names a history: then [`Loader::take_left_out`] gives
+    /// the commands that remove them, as those who go on with the history have to be told; `removal` is that of a key.
     pub fn tell_left_out(&mut self, removal: &'static [u8]) {
         self.left_out = Some(LeftOut { removal, commands: Vec::new() });
     }
 
-    /// Of the keys left out since the last call: commands, encoded, and the database that they are about.
+    /// Of the keys and fields left out since the last call: commands, encoded, and the database that they are about.
     pub fn take_left_out(&mut self) -> Vec<(usize, Vec<u8>)> {
         self.left_out.as_mut().map(|left_out| std::mem::take(&mut left_out.commands)).unwrap_or_default()
     }
@@ -425,6 +438,24 @@ impl<R: Read> Loader<R> {
         Ok(loaded)
     }
 
+    /// Reads a value that is no string; fields that are expired are left out if it `drops` them.
+    fn read_collection(
+        &mut self,
+        db: &mut Db,
+        kind: u8,
+        about: LoadedKey,
+        drops: bool,
+    ) -> Result<Loaded, Reason> {
+        let names_history = self.names_history();
+        let before_ms = (drops && !names_history).then_some(self.options.now_ms);
+        let mut value = db.read_value(&mut self.reader, kind, before_ms)?;
+        if let Some(left_out) = self.left_out.as_mut().filter(|_| drops && names_history) {
+            let fields = value.leave_out_expired(self.options.now_ms);
+            left_out.push_fields(self.db_index, &self.key, &fields);
+        }
+        Ok(db.with_database(self.db_index, |db| db.load_read(&self.key, value, about)))
+    }
+
     fn select(&mut self, db: &mut Db, observer: Option<&mut dyn Observer>) -> Result<(), Reason> {
         self.doing = "read-len";
         self.put_batch(db)?;
@@ -480,14 +511,10 @@ impl<R: Read> Loader<R> {
         self.doing = READS_VALUE;
         let prefix = std::mem::take(&mut self.prefix);
         let now_ms = self.options.now_ms;
-        let names_history = self.names_history();
-        let drops_fields = self.options.drop_expired && !names_history;
         let about = LoadedKey {
             expiry_ms: prefix.expiry_ms,
             access: access_of(prefix, db, now_ms),
             replaces: self.options.replaces,
-            // Whoever goes on from here has these fields too, and is told when they are removed after loading.
-            fields_expired_before_ms: drops_fields.then_some(now_ms),
         };
         self.figures.keys_expiring += u64::from(prefix.expiry_ms.is_some());
         if let Some(observer) = observer {
@@ -498,20 +525,20 @@ impl<R: Read> Loader<R> {
             self.figures.keys_expired += u64::from(expired);
             return Ok(());
         }
+        let names_history = self.names_history();
         let drops = self.options.drop_expired && (!names_history || self.left_out.is_some());
         if drops && prefix.expiry_ms.is_some_and(|at_ms| at_ms < now_ms) {
             db.read_value(&mut self.reader, kind, None)?;
             self.figures.keys_expired += 1;
             if let Some(left_out) = self.left_out.as_mut().filter(|_| names_history) {
-                left_out.push(self.db_index, &self.key);
+                left_out.push_key(self.db_index, &self.key);
             }
             return Ok(());
         }
         let loaded = if kind == kind::STRING {
             self.read_string(db, about)?
         } else {
-            let (reader, key, index) = (&mut self.reader, &self.key, self.db_index);
-            db.with_database(index, |db| db.load_value(reader, kind, key, about))?
+            self.read_collection(db, kind, about, drops)?
         };
         match loaded {
             Loaded::Stored => self.figures.keys_loaded += 1,
