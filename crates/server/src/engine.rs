@@ -39,6 +39,7 @@ use crate::session::client::ConnectionFigures;
 use crate::session::{Client, ClientHandle};
 use crate::sys::world::World;
 use replication::Replication;
+pub use replication::rdb_channel::ReplicaSockets;
 use structures::hash::HashSeed;
 
 pub use execute::Flow;

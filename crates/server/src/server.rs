@@ -15,7 +15,7 @@ use crate::session::blocked::BlockedTable;
 use crate::session::pubsub::PubSub;
 use crate::session::tracking::TrackingTable;
 use crate::session::watch::WatchTable;
-use crate::session::{ClientHandle, Clients, ReplyMode};
+use crate::session::{ClientHandle, ClientId, Clients, ReplyMode};
 use pause::Pauses;
 use std::collections::VecDeque;
 use wire::reply::ReplyBuffer;
@@ -171,6 +171,8 @@ pub struct ReplicaStanding {
     pub good: usize,
     /// Somebody has begun to wait: replicas are to say at once how far they are.
     pub acknowledgements_wanted: bool,
+    /// Clients of which each has been promised that the stream is kept for another that names it.
+    pub awaiting_main_channel: Vec<ClientId>,
 }
 
 /// Bytes of the stream that a replica has taken in; `None` before it has said so.
@@ -198,6 +200,8 @@ impl Acknowledgements {
     }
 }
 
+/// How long the stream is kept for the main channel of a replica whose other one has ended, unless DEBUG says otherwise.
+const RDB_CLIENT_FREE_DELAY_S: u64 = 5;
 /// How long a client's largest reply of late counts when its buffer may shrink, unless DEBUG says otherwise.
 pub const REPLY_PEAK_RESET_MS: u64 = 5000;
 
@@ -223,6 +227,8 @@ pub struct Switches {
     pub aof_write_delay_us: u64,
     /// The process stops itself when a child has begun to write a snapshot for replicas.
     pub pause_after_fork: bool,
+    /// So long is the stream kept for the main channel of a replica whose other one has ended.
+    pub rdb_client_free_delay_s: u64,
 }
 
 impl Default for Switches {
@@ -238,6 +244,7 @@ impl Default for Switches {
             skip_checksums: false,
             aof_write_delay_us: 0,
             pause_after_fork: false,
+            rdb_client_free_delay_s: RDB_CLIENT_FREE_DELAY_S,
         }
     }
 }

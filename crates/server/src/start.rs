@@ -140,7 +140,6 @@ fn warn_of_what_does_not_exist(config: &Config) {
         (config.activedefrag, "activedefrag: active defragmentation"),
         (config.tls_port != 0, "tls-port: TLS"),
         (!config.aclfile.is_empty(), "aclfile: users other than default"),
-        (config.dual_channel_replication_enabled, "dual-channel-replication-enabled: a second connection"),
     ];
     for (_, what) in asked.iter().filter(|(asked, _)| *asked) {
         log::warn!("{what} does not exist in this version; the option has no effect");

@@ -74,6 +74,13 @@ const WORDS: &[Word] = &[
         rewrite_all,
     ),
     word(
+        "delay-rdb-client-free-seconds",
+        3..=3,
+        "DELAY-RDB-CLIENT-FREE-SECONDS <seconds>",
+        "How long the stream is kept for a replica that has got its snapshot by another connection.",
+        delay_rdb_client_free,
+    ),
+    word(
         "dict-resizing",
         3..=3,
         "DICT-RESIZING <0|1>",
@@ -228,6 +235,13 @@ fn feed_replicas(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn pause_after_fork(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     ctx.server.switches.pause_after_fork = switch_at(args, 2);
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn delay_rdb_client_free(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let seconds = wire::number::parse_i64(args.at(2)).unwrap_or(0);
+    ctx.server.switches.rdb_client_free_delay_s = u64::try_from(seconds).unwrap_or(0);
     ctx.reply.ok();
     Ok(())
 }

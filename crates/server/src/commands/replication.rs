@@ -132,6 +132,8 @@ fn configure(ctx: &mut Context<'_>, args: Args<'_>, at: usize) -> Outcome {
     if ctx.server.clients[ctx.client].is_replica {
         return Err(ClientError::text("ERR REPLCONF options come before SYNC and PSYNC"));
     }
+    let config = &ctx.server.config;
+    let (has_channels, is_diskless) = (config.dual_channel_replication_enabled, config.repl_diskless_sync);
     let profile = ctx.server.clients[ctx.client].replica.get_or_insert_default();
     match args.at(at).to_ascii_lowercase().as_slice() {
         b"listening-port" => profile.listening_port = args.integer(at + 1)?,
@@ -145,6 +147,10 @@ fn configure(ctx: &mut Context<'_>, args: Args<'_>, at: usize) -> Outcome {
         b"capa" => match value.to_ascii_lowercase().as_slice() {
             b"eof" => profile.finds_end_mark = true,
             b"psync2" => profile.takes_new_ids = true,
+            b"dual-channel" if has_channels && is_diskless => profile.takes_rdb_channel = true,
+            b"dual-channel" if has_channels => {
+                log::info!("Dual channel capability ignored: repl-diskless-sync disabled");
+            }
             // Others are not made use of.
             _ => {}
         },
@@ -155,11 +161,12 @@ fn configure(ctx: &mut Context<'_>, args: Args<'_>, at: usize) -> Outcome {
                 ClientError::formatted(format!("ERR Unrecognized version format: {}", quoted(value)))
             })?;
         }
-        // The second channel of a sync, which is not made use of: a replica asks for it where it is offered.
-        b"rdb-channel" => drop(yes_no()?),
+        b"rdb-channel" => profile.is_rdb_channel = yes_no()? == 1,
         b"set-rdb-client-id" => {
             let id = args.integer(at + 1)?;
-            return Err(ClientError::formatted(format!("ERR Unrecognized RDB client id {id}")));
+            let known = ctx.server.replicas.awaiting_main_channel.iter().find(|known| known.0 as i64 == id);
+            let unknown = || ClientError::formatted(format!("ERR Unrecognized RDB client id {id}"));
+            profile.rdb_client = Some(*known.ok_or_else(unknown)?);
         }
         b"set-cluster-node-id" => {
             return Err(ClientError::text("ERR This instance has cluster support disabled"));

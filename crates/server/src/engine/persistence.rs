@@ -129,10 +129,11 @@ impl Executor {
                         figures.save_started_s = Some(now_s);
                     }
                     Purpose::Sync => {
-                        log::info!(
-                            "Background RDB transfer started by pid {} to pipe through parent process",
-                            child.process
-                        );
+                        let way = match child.output {
+                            Some(_) => "pipe through parent process",
+                            None => "direct socket to replica",
+                        };
+                        log::info!("Background RDB transfer started by pid {} to {way}", child.process);
                         figures.save_started_s = Some(now_s);
                     }
                     Purpose::LogBase => {

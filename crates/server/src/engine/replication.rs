@@ -7,7 +7,7 @@
 //! 1. With a backlog, its end is the history's offset.
 //! 2. A replica that has a position can be sent all from there to the end: the backlog is not trimmed beyond the slowest,
 //!    which is closed when it is further behind than `client-output-buffer-limit` allows.
-//! 3. There are no replicas without a backlog.
+//! 3. There are no replicas, and nothing is reserved for any, without a backlog.
 
 mod failover;
 mod full_sync;
@@ -16,6 +16,7 @@ pub mod history;
 pub(super) mod link;
 mod output;
 mod primary;
+pub mod rdb_channel;
 mod received_file;
 mod snapshot_frame;
 mod stream;
@@ -23,13 +24,15 @@ mod stream_load;
 mod transfer;
 
 use super::Executor;
+use crate::config::OutputBufferLimit;
 use crate::observe::replication::BacklogFigures;
-use crate::session::ClientHandle;
+use crate::session::{ClientHandle, ClientId};
 use failover::Failover;
 use full_sync::Transfer;
 use history::{History, ID_LEN};
 use indexmap::IndexMap;
 use primary::Replica;
+use rdb_channel::Reservation;
 use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 use structures::random::Random;
@@ -55,6 +58,8 @@ pub(crate) struct Replication {
     /// What others are shown of replicas is not true any more.
     has_changed: bool,
     transfer: Option<Transfer>,
+    /// By the client of the rdb channel.
+    reservations: IndexMap<ClientId, Reservation>,
     /// This server's role is being handed over.
     failover: Option<Failover>,
     next_transfer: u64,
@@ -83,6 +88,7 @@ impl Replication {
             replicas: IndexMap::new(),
             has_changed: false,
             transfer: None,
+            reservations: IndexMap::new(),
             failover: None,
             next_transfer: 0,
             snapshot_offset: 0,
@@ -136,7 +142,8 @@ impl Replication {
     /// The first byte of the stream that has to be kept for a replica.
     fn slowest(&self) -> u64 {
         let positions = self.replicas.values().filter_map(|replica| replica.position);
-        positions.min().unwrap_or(self.history.offset())
+        let reserved = self.reservations.values().map(|reservation| reservation.position);
+        positions.chain(reserved).min().unwrap_or(self.history.offset())
     }
 
     /// Numbers of the bytes with which a replica could be sent the rest of the stream.
@@ -198,6 +205,40 @@ impl Replication {
     }
 }
 
+/// How far behind replicas may be, at one instant.
+struct OutputLimit {
+    hard_bytes: u64,
+    soft_bytes: u64,
+    soft_seconds: u64,
+    now_us: u64,
+}
+
+/// Since when somebody has been further behind than the soft limit, on the monotonic clock.
+#[derive(Debug, Default)]
+struct SoftLimit {
+    exceeded_since_us: Option<u64>,
+}
+
+impl OutputLimit {
+    /// What the backlog holds in any case costs nothing more.
+    fn new(limit: OutputBufferLimit, kept_bytes: u64, now_us: u64) -> Self {
+        let [hard_bytes, soft_bytes] = [limit.hard_bytes, limit.soft_bytes]
+            .map(|bytes| if bytes == 0 { u64::MAX } else { bytes.max(kept_bytes) });
+        OutputLimit { hard_bytes, soft_bytes, soft_seconds: limit.soft_seconds, now_us }
+    }
+
+    fn is_exceeded(&self, behind_bytes: u64, soft_limit: &mut SoftLimit) -> bool {
+        let since_us = soft_limit.exceeded_since_us;
+        let is_over = behind_bytes >= self.soft_bytes;
+        soft_limit.exceeded_since_us = is_over.then(|| since_us.unwrap_or(self.now_us));
+        let is_over_for_long = is_over
+            && since_us.is_some_and(|since_us| {
+                self.now_us.saturating_sub(since_us) > self.soft_seconds.saturating_mul(1_000_000)
+            });
+        behind_bytes >= self.hard_bytes || is_over_for_long
+    }
+}
+
 fn draw_id(random: &mut Random) -> String {
     let digit = |_| char::from(b"0123456789abcdef"[random.below(16) as usize]);
     (0..ID_LEN).map(digit).collect()
@@ -244,7 +285,7 @@ impl Executor {
 
     /// Closes replicas that are too far behind, and gives back what nobody is going to be sent.
     fn limit_backlog(&mut self) {
-        if self.has_replicas() {
+        if self.has_replicas() || !self.replication.reservations.is_empty() {
             self.limit_replicas();
         }
         let kept_bytes = self.server.config.repl_backlog_size_bytes;

@@ -3,13 +3,16 @@
 
 use super::Executor;
 use super::persistence::Answer;
+use super::replication::rdb_channel::ReplicaSockets;
 use crate::config::MaxmemoryPolicy;
 use crate::error::ClientError;
 use crate::persist::child::{Child, Purpose};
 use crate::persist::rdb::{PlaceInStream, Snapshot, write_snapshot};
 use crate::sys::child::{CANCEL, Ended};
 use crate::sys::file;
+use std::cell::Cell;
 use std::ffi::OsStr;
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use wire::reply::ReplyBuffer;
@@ -230,6 +233,42 @@ impl Executor {
         }
     }
 
+    /// As [`Self::start_snapshot`], by a child that writes to sockets itself: to each its greeting, then to all of them the
+    /// snapshot, between its mark.
+    pub(super) fn start_sending(
+        &mut self,
+        sockets: &mut dyn ReplicaSockets,
+        greetings: &[String],
+        mark: &str,
+        snapshot: Snapshot,
+    ) -> bool {
+        let (db, files) = (&self.db, sockets.files());
+        let started = Child::start_sending(&self.disk.world, &files, |reporter| {
+            let (mut keys, sent_bytes) = (0, Cell::new(0));
+            for (place, greeting) in greetings.iter().enumerate() {
+                sockets.write_to(place, greeting.as_bytes());
+            }
+            let mut sink = Sending { sockets, sent_bytes: &sent_bytes };
+            let begun = sink.write_all(format!("$EOF:{mark}\r\n").as_bytes());
+            let written = begun.and_then(|()| {
+                let mut sink = write_snapshot(sink, db, &snapshot, &mut |so_far| {
+                    keys = so_far;
+                    reporter.sent_bytes = sent_bytes.get();
+                    reporter.progress(so_far);
+                })?;
+                // Only behind all of it: half a snapshot is never taken for a whole one.
+                sink.write_all(mark.as_bytes())
+            });
+            reporter.sent_bytes = sent_bytes.get();
+            reporter.tell(keys);
+            if let Err(error) = &written {
+                log::warn!("Write error sending the data to replicas: {error}");
+            }
+            written.is_ok()
+        });
+        self.child_started(started)
+    }
+
     fn start_file(&mut self, snapshot: Snapshot) -> bool {
         self.server.observed.persistence.saves += 1;
         self.disk.saving.dirty_before = self.db.change_log.dirty;
@@ -327,6 +366,24 @@ impl Executor {
             // The command itself counts as a change that is not saved, as clients know it.
             self.db.change_log.dirty = dirty;
         }
+    }
+}
+
+/// What a child writes to, counted.
+struct Sending<'a> {
+    sockets: &'a mut dyn ReplicaSockets,
+    sent_bytes: &'a Cell<u64>,
+}
+
+impl Write for Sending<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let sent = self.sockets.write_to_all(bytes)?;
+        self.sent_bytes.set(self.sent_bytes.get() + sent);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -199,6 +199,7 @@ impl EventLoop {
         let goes_on = self.process_requests();
         self.inform_threads();
         self.flush();
+        self.begin_rdb_channels();
         self.watch_sync_pipe();
         self.executor.evict_clients();
         self.close_clients_asap();
@@ -333,6 +334,10 @@ impl EventLoop {
         self.executor.return_output(handle, reply);
         query_buffer.consume();
         self.after_requests(query_buffer);
+        if self.executor.is_waiting_replica(handle) {
+            // Before others run commands, of which the snapshot would be as well, and the stream longer.
+            self.begin_rdb_channels();
+        }
     }
 
     /// Takes an empty query buffer back, and sees that a client that sends faster than it may be answered does not fill
@@ -493,9 +498,12 @@ impl EventLoop {
     pub(super) fn close(&mut self, handle: ClientHandle) {
         // Commands that are read from a file have a client too, and it has no connection.
         match occupied(&mut self.connections, handle).and_then(Option::take) {
-            Some(ClientConnection::Local(connection)) => {
+            Some(ClientConnection::Local(mut connection)) => {
                 // The socket leaves the poller when it is closed; failing to take it out first changes nothing.
                 let _ = self.poller.remove(connection.fd());
+                if self.executor.has_child_on_socket(handle) {
+                    connection.transport.shut_down();
+                }
                 self.executor.disconnect(handle);
             }
             Some(ClientConnection::Remote(mut remote)) => {

@@ -7,11 +7,15 @@
 //! replica when held back, 1.19 to 1.21 when not), and replicas would be later.
 
 use super::connection::{WRITE_BYTES_MAX, WRITE_RUNS_MAX};
-use super::event_loop::{EventLoop, local};
+use super::event_loop::{ClientConnection, EventLoop, local, occupied};
 use super::poller::Token;
-use super::transport::Stopped;
+use super::transport::{Stopped, Transport};
+use crate::engine::ReplicaSockets;
 use crate::session::ClientHandle;
-use std::io::IoSlice;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsRawFd, RawFd};
+use rustix::io::Errno;
+use std::io::{self, IoSlice};
 
 impl EventLoop {
     /// Writes as much of the snapshot or the stream as the socket takes, up to a turn's share, behind all that the replica
@@ -63,5 +67,96 @@ impl EventLoop {
             let _ = self.poller.remove(fd);
         }
         self.watched_pipe = number;
+    }
+
+    /// Begins the snapshots that a child writes to sockets itself, once all of these are here and have nothing else to
+    /// write.
+    pub(super) fn begin_rdb_channels(&mut self) {
+        let mut due = self.executor.rdb_channels_due();
+        if due.is_empty() {
+            return;
+        }
+        let mut is_ready = true;
+        for &handle in &due {
+            is_ready &= self.executor.server.clients[handle].output.is_empty();
+            let place = occupied(&mut self.connections, handle).and_then(Option::as_mut);
+            if !matches!(place, Some(ClientConnection::Local(_))) {
+                is_ready = false;
+                self.bring_here(handle);
+            }
+        }
+        if !is_ready {
+            return;
+        }
+        let patience_s = i64::from(self.executor.server.config.repl_timeout_seconds);
+        let mut sockets =
+            Sockets { transports: Vec::new(), patience: Timespec { tv_sec: patience_s, tv_nsec: 0 } };
+        // In the order of the connections, so that the two go together.
+        due.sort_unstable_by_key(|handle| handle.index());
+        for connection in self.connections.iter_mut().flatten() {
+            if let ClientConnection::Local(connection) = connection
+                && due.contains(&connection.handle)
+            {
+                sockets.transports.push(Some(&mut connection.transport));
+            }
+        }
+        self.executor.begin_rdb_channels(&due, &mut sockets);
+    }
+}
+
+/// Sockets as a child writes to them; `None` in place of one that takes nothing any more.
+struct Sockets<'a> {
+    transports: Vec<Option<&'a mut Transport>>,
+    /// How long a socket may take nothing.
+    patience: Timespec,
+}
+
+impl ReplicaSockets for Sockets<'_> {
+    fn files(&self) -> Vec<RawFd> {
+        self.transports.iter().flatten().map(|transport| transport.fd().as_raw_fd()).collect()
+    }
+
+    fn write_to(&mut self, place: usize, bytes: &[u8]) {
+        let Some(socket) = self.transports.get_mut(place) else { return };
+        if let Some(transport) = socket
+            && let Err(error) = write_all(transport, bytes, self.patience)
+        {
+            log::warn!("Write error sending the data to a replica: {error}");
+            *socket = None;
+        }
+    }
+
+    fn write_to_all(&mut self, bytes: &[u8]) -> io::Result<u64> {
+        for place in 0..self.transports.len() {
+            self.write_to(place, bytes);
+        }
+        match self.transports.iter().flatten().count() {
+            0 => Err(io::Error::from(io::ErrorKind::BrokenPipe)),
+            left => Ok((left * bytes.len()) as u64),
+        }
+    }
+}
+
+/// Waits for the socket to take all of the bytes.
+fn write_all(transport: &mut Transport, mut bytes: &[u8], patience: Timespec) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match transport.write(bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(Stopped::WouldBlock) => wait_for_room(transport, patience)?,
+            Err(Stopped::Closed) => return Err(io::Error::from(io::ErrorKind::ConnectionReset)),
+        }
+    }
+    Ok(())
+}
+
+fn wait_for_room(transport: &Transport, patience: Timespec) -> io::Result<()> {
+    let mut watched = [PollFd::from_borrowed_fd(transport.fd(), PollFlags::OUT)];
+    loop {
+        match poll(&mut watched, Some(&patience)) {
+            Ok(0) => return Err(io::Error::from(io::ErrorKind::TimedOut)),
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
 }

@@ -142,6 +142,14 @@ impl Transport {
             }
         }
     }
+
+    /// Ends the connection for all who have its socket open.
+    pub fn shut_down(&mut self) {
+        match self {
+            // One that has ended already is as well.
+            Transport::Plain(socket) => drop(rustix::net::shutdown(&*socket, Shutdown::Both)),
+        }
+    }
 }
 
 fn stopped_by(error: Errno) -> Stopped {

@@ -30,6 +30,8 @@ pub struct Persistence {
 pub struct ChildFigures {
     pub keys_processed: u64,
     pub keys_total: u64,
+    /// Sent by itself to replicas.
+    pub sent_bytes: u64,
     /// Memory of its own that it has by now because pages were written to on one side.
     pub copied_bytes: u64,
     pub copied_bytes_peak: u64,

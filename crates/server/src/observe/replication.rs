@@ -47,6 +47,8 @@ pub struct ReplicaFigures {
     pub address: String,
     pub port: i64,
     pub state: ReplicaState,
+    /// It is a connection that takes a snapshot alone.
+    pub is_rdb_channel: bool,
     pub acknowledged: u64,
     /// When it last acknowledged anything, on the monotonic clock.
     pub heard_us: u64,
@@ -56,6 +58,8 @@ pub struct ReplicaFigures {
 pub enum ReplicaState {
     WaitsForSnapshot,
     TakesFile,
+    /// Takes the stream while it loads a snapshot.
+    Loads,
     Online,
 }
 
@@ -65,6 +69,7 @@ impl ReplicaState {
         match self {
             ReplicaState::WaitsForSnapshot => "wait_bgsave",
             ReplicaState::TakesFile => "send_bulk",
+            ReplicaState::Loads => "bg_transfer",
             ReplicaState::Online => "online",
         }
     }
@@ -73,6 +78,15 @@ impl ReplicaState {
 impl ReplicaFigures {
     pub fn is_online(&self) -> bool {
         self.state == ReplicaState::Online
+    }
+
+    /// What of a replica the connection is, as INFO shows it.
+    pub fn channel_name(&self) -> &'static str {
+        match self.state {
+            _ if self.is_rdb_channel => "rdb-channel",
+            ReplicaState::Loads => "main-channel",
+            _ => "replica",
+        }
     }
 
     /// Seconds since it was last heard of; 0 before it could be.

@@ -1,8 +1,8 @@
 //! A child process that writes the data as it was when it was forked.
 //!
 //! Fork rather than a snapshot taken page by page in this process: nothing of the execution path knows of it, and the
-//! stall is that of copying page tables. It tells its progress through a pipe, 16 bytes at a time:
-//! `| keys written u64 | bytes copied u64 |`, native byte order.
+//! stall is that of copying page tables. It tells its progress through a pipe, 24 bytes at a time:
+//! `| keys written u64 | bytes sent to sockets u64 | bytes copied u64 |`, native byte order.
 
 use crate::observe::log as server_log;
 use crate::observe::persistence::ChildFigures;
@@ -11,7 +11,7 @@ use crate::sys::world::{Simulation, World};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -58,11 +58,19 @@ pub struct Child {
 pub struct Reporter {
     pipe: Option<File>,
     reported: Instant,
+    /// Bytes that the child has sent itself.
+    pub sent_bytes: u64,
+}
+
+impl Reporter {
+    fn new(pipe: Option<File>) -> Self {
+        Reporter { pipe, reported: Instant::now(), sent_bytes: 0 }
+    }
 }
 
 /// Written by a child ahead of who reads it.
 const OUTPUT_PIPE_BYTES: usize = 1 << 20;
-const REPORT_BYTES: usize = 16;
+const REPORT_BYTES: usize = 24;
 const REPORT_PERIOD: Duration = Duration::from_secs(1);
 
 impl Reporter {
@@ -76,7 +84,7 @@ impl Reporter {
     pub fn tell(&mut self, keys: u64) {
         self.reported = Instant::now();
         let Some(pipe) = &mut self.pipe else { return };
-        let report = [keys.to_ne_bytes(), copied_bytes().to_ne_bytes()].concat();
+        let report = [keys, self.sent_bytes, copied_bytes()].map(u64::to_ne_bytes).concat();
         // A parent that does not read, or is gone, misses only figures.
         let _ = pipe.write_all(&report);
     }
@@ -102,7 +110,19 @@ impl Child {
         if let World::Simulated(simulation) = world {
             return Child::simulate(simulation, purpose, temporary, work);
         }
-        Child::fork(world, purpose, None, temporary, |reporter, temporary, _| work(reporter, temporary))
+        Child::fork(world, purpose, &[], temporary, work)
+    }
+
+    /// As [`Child::start`], of a child that writes to sockets of this process, the files of which it keeps.
+    pub fn start_sending(
+        world: &World,
+        sockets: &[RawFd],
+        work: impl FnOnce(&mut Reporter) -> bool,
+    ) -> io::Result<Child> {
+        if matches!(world, World::Simulated(_)) {
+            return Err(io::Error::from(io::ErrorKind::Unsupported));
+        }
+        Child::fork(world, Purpose::Sync, sockets, |_| PathBuf::new(), |reporter, _| work(reporter))
     }
 
     /// As [`Child::start`], of a child that writes to this process and to no file.
@@ -117,29 +137,29 @@ impl Child {
         rustix::io::ioctl_fionbio(&reader, true)?;
         // A system that allows no more does with less.
         let _ = rustix::pipe::fcntl_setpipe_size(&reader, OUTPUT_PIPE_BYTES);
-        let no_file = |_| PathBuf::new();
-        let mut child =
-            Child::fork(world, Purpose::Sync, Some(File::from(writer)), no_file, |reporter, _, output| {
-                output.is_some_and(|output| work(reporter, output))
-            })?;
+        let (output, no_file) = (File::from(writer), |_| PathBuf::new());
+        // Moved into the child's work, nothing of it stays here.
+        let mut child = Child::fork(world, Purpose::Sync, &[output.as_raw_fd()], no_file, |reporter, _| {
+            work(reporter, output)
+        })?;
         child.output = Some(ChildPipe(File::from(reader)));
         Ok(child)
     }
 
-    /// `output` is what the child writes to, and nothing of it stays here.
+    /// `outputs` are files that the child writes to.
     fn fork(
         world: &World,
         purpose: Purpose,
-        output: Option<File>,
+        outputs: &[RawFd],
         temporary: impl Fn(u32) -> PathBuf,
-        work: impl FnOnce(&mut Reporter, PathBuf, Option<File>) -> bool,
+        work: impl FnOnce(&mut Reporter, PathBuf) -> bool,
     ) -> io::Result<Child> {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let (reports, pipe) = (File::from(reader), File::from(writer));
         let started = Instant::now();
         let log = server_log::file_descriptor();
-        let output_fd = output.as_ref().map(File::as_raw_fd);
-        let kept: Vec<i32> = log.into_iter().chain([pipe.as_raw_fd()]).chain(output_fd).collect();
+        let kept: Vec<RawFd> =
+            log.into_iter().chain([pipe.as_raw_fd()]).chain(outputs.iter().copied()).collect();
         match child::fork(&kept)? {
             Side::Parent { child: process } => Ok(Child {
                 process,
@@ -152,8 +172,8 @@ impl Child {
             }),
             Side::Child => {
                 server_log::become_child();
-                let mut reporter = Reporter { pipe: Some(pipe), reported: Instant::now() };
-                let done = work(&mut reporter, temporary(std::process::id()), output);
+                let mut reporter = Reporter::new(Some(pipe));
+                let done = work(&mut reporter, temporary(std::process::id()));
                 child::exit(i32::from(!done))
             }
         }
@@ -168,7 +188,7 @@ impl Child {
     ) -> io::Result<Child> {
         let process = simulation.fork()?;
         let temporary = temporary(process as u32);
-        let done = work(&mut Reporter { pipe: None, reported: Instant::now() }, temporary.clone());
+        let done = work(&mut Reporter::new(None), temporary.clone());
         simulation.child_done(process, done);
         let world = World::Simulated(Arc::clone(simulation));
         Ok(Child {
@@ -187,11 +207,11 @@ impl Child {
         let Some(reports) = &mut self.reports else { return };
         let mut report = [0; REPORT_BYTES];
         while matches!(reports.read(&mut report), Ok(REPORT_BYTES)) {
-            let (keys, copied) = report.split_at(8);
-            let number =
-                |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("half of sixteen is eight"));
-            figures.keys_processed = number(keys);
-            figures.copied_bytes = number(copied);
+            let number = |at: usize| {
+                u64::from_ne_bytes(report[at..at + 8].try_into().expect("eight bytes are a number"))
+            };
+            (figures.keys_processed, figures.sent_bytes) = (number(0), number(8));
+            figures.copied_bytes = number(16);
             figures.copied_bytes_peak = figures.copied_bytes_peak.max(figures.copied_bytes);
         }
     }

@@ -197,6 +197,12 @@ pub struct ReplicaProfile {
     pub finds_end_mark: bool,
     /// It takes a new id for the history that it goes on with.
     pub takes_new_ids: bool,
+    /// It can be sent a snapshot by another connection than the stream.
+    pub takes_rdb_channel: bool,
+    /// It is that other connection.
+    pub is_rdb_channel: bool,
+    /// That of the same replica.
+    pub rdb_client: Option<ClientId>,
     /// 0x090102 is 9.1.2; 0: it has not said.
     pub version: u32,
     /// It wants no stream behind the snapshot.

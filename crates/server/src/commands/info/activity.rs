@@ -304,16 +304,17 @@ pub(super) fn replication(sources: &mut Sources<'_>, lines: &mut Lines) {
         lines.field(
             &format!("slave{index}"),
             format_args!(
-                "ip={},port={},state={},offset={},lag={},type=replica",
+                "ip={},port={},state={},offset={},lag={},type={}",
                 replica.address,
                 replica.port,
                 replica.state.name(),
                 replica.acknowledged,
-                replica.lag_s(server.now.monotonic_us)
+                replica.lag_s(server.now.monotonic_us),
+                replica.channel_name()
             ),
         );
     }
-    lines.field("replicas_waiting_psync", 0);
+    lines.field("replicas_waiting_psync", server.replicas.awaiting_main_channel.len());
     lines.field("master_failover_state", figures.failover.name());
     let (second_id, first_other) = match &figures.second_id {
         Some((id, first_other)) => (id.clone(), *first_other as i64),

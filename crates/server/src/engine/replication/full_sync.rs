@@ -14,6 +14,7 @@ use super::super::Executor;
 use super::super::saving::Target;
 use super::primary::{Stage, no_id};
 use crate::persist::child::{Child, ChildPipe, Purpose};
+use crate::persist::rdb::Snapshot;
 use crate::persist::rdb::save::VERSION_OF_7_2;
 use crate::session::ClientHandle;
 use crate::session::client::ReplicaProfile;
@@ -40,16 +41,22 @@ pub(crate) struct Format {
     version: u16,
     without_data: bool,
     without_functions: bool,
+    /// A child writes it to the socket, behind the offset that it is of.
+    pub goes_by_rdb_channel: bool,
 }
 
 impl Format {
-    fn of(profile: &ReplicaProfile) -> Self {
+    pub fn of(profile: &ReplicaProfile) -> Self {
         // A file may serve others, so that it is of the newest version.
         let is_new = !profile.finds_end_mark || profile.version >= VERSION_80_SINCE;
         Format {
             version: if is_new { VERSION } else { VERSION_OF_7_2 },
             without_data: profile.without_data,
             without_functions: profile.without_functions,
+            goes_by_rdb_channel: profile.is_rdb_channel
+                && profile.finds_end_mark
+                && profile.wants_snapshot_only
+                && profile.came_with_sync,
         }
     }
 
@@ -195,6 +202,8 @@ impl Executor {
             Some(Purpose::LogBase) | None if is_delayed => {
                 log::info!("Delay next BGSAVE for diskless SYNC");
             }
+            // As soon as its socket is at hand.
+            None if Format::of(self.profile(handle)).goes_by_rdb_channel => {}
             None if self.replication.transfer.is_none() => self.begin_sync(Format::of(self.profile(handle))),
             Some(Purpose::LogBase) | None => log::info!(
                 "No BGSAVE in progress, but another BG operation is active. BGSAVE for replication delayed"
@@ -215,7 +224,7 @@ impl Executor {
         self.note_stream();
     }
 
-    fn profile(&self, handle: ClientHandle) -> &ReplicaProfile {
+    pub(super) fn profile(&self, handle: ClientHandle) -> &ReplicaProfile {
         let profile = self.server.clients[handle].replica.as_deref();
         profile.expect("replicas have one from the command on that made them replicas")
     }
@@ -278,30 +287,58 @@ impl Executor {
         found
     }
 
+    /// Those who wait for a snapshot of this format, in the order in which they came.
+    pub(super) fn waiting_for(&self, format: Format) -> Vec<ClientHandle> {
+        let waiting = self.replication.replicas.iter().filter(|(handle, replica)| {
+            matches!(replica.stage, Stage::Waiting { .. }) && Format::of(self.profile(**handle)) == format
+        });
+        waiting.map(|(&handle, _)| handle).collect()
+    }
+
     /// Begins a snapshot for those who wait, once others have had the time to come too.
     pub(in crate::engine) fn begin_pending_sync(&mut self) {
+        if let Some(format) = self.due_sync().filter(|format| !format.goes_by_rdb_channel) {
+            self.begin_sync(format);
+        }
+    }
+
+    /// What snapshot is to begin now, if any.
+    pub(super) fn due_sync(&self) -> Option<Format> {
         // A script that was put aside has done a part of what replicas are going to be sent whole.
         let is_busy = self.has_load_under_way() || self.is_busy();
         if self.disk.child.is_some() || self.replication.transfer.is_some() || is_busy {
-            return;
+            return None;
         }
-        let Some((format, since_us, count)) = self.waiting() else { return };
+        let (format, since_us, count) = self.waiting()?;
         let config = &self.server.config;
         let waited_us = self.server.now.monotonic_us.saturating_sub(since_us);
         let enough = config.repl_diskless_sync_max_replicas as usize;
         let is_due = !config.repl_diskless_sync
             || enough > 0 && count >= enough
             || waited_us >= u64::from(config.repl_diskless_sync_delay_seconds) * SECOND_US;
-        if is_due {
-            self.begin_sync(format);
+        is_due.then_some(format)
+    }
+
+    pub(super) fn snapshot_of(&self, format: Format) -> Snapshot {
+        let mut snapshot = self.snapshot(false);
+        snapshot.for_7_2 = format.version == VERSION_OF_7_2;
+        snapshot.without_data = format.without_data;
+        if format.without_functions {
+            snapshot.libraries.clear();
+        }
+        snapshot
+    }
+
+    pub(super) fn pause_after_fork_if_wanted(&self) {
+        if self.server.switches.pause_after_fork {
+            log::info!("Process is about to stop.");
+            process::stop();
+            log::info!("Process has been continued.");
         }
     }
 
     fn begin_sync(&mut self, format: Format) {
-        let waiting = self.replication.replicas.iter().filter(|(handle, replica)| {
-            matches!(replica.stage, Stage::Waiting { .. }) && Format::of(self.profile(**handle)) == format
-        });
-        let group: Vec<ClientHandle> = waiting.map(|(&handle, _)| handle).collect();
+        let group = self.waiting_for(format);
         let all_find_end = group.iter().all(|&handle| self.profile(handle).finds_end_mark);
         let Some(target) = format.target(all_find_end, self.server.config.repl_diskless_sync) else {
             return self.refuse_waiting();
@@ -311,20 +348,10 @@ impl Executor {
             "Starting BGSAVE for SYNC with target: {} using: normal sync",
             if piped { "replicas sockets" } else { "disk" }
         );
-        let mut snapshot = self.snapshot(false);
-        snapshot.for_7_2 = format.version == VERSION_OF_7_2;
-        snapshot.without_data = format.without_data;
-        if format.without_functions {
-            snapshot.libraries.clear();
-        }
-        if !self.start_snapshot(target, snapshot) {
+        if !self.start_snapshot(target, self.snapshot_of(format)) {
             return self.refuse_waiting();
         }
-        if self.server.switches.pause_after_fork {
-            log::info!("Process is about to stop.");
-            process::stop();
-            log::info!("Process has been continued.");
-        }
+        self.pause_after_fork_if_wanted();
         let now_us = self.server.now.monotonic_us;
         let pipe = self.disk.child.as_mut().and_then(|child| child.output.take());
         if let Some(pipe) = pipe {
@@ -346,7 +373,7 @@ impl Executor {
     }
 
     /// No snapshot can be had: those who wait for one are told, and may come again.
-    fn refuse_waiting(&mut self) {
+    pub(super) fn refuse_waiting(&mut self) {
         log::warn!("BGSAVE for replication failed");
         let waiting = self
             .replication
@@ -393,7 +420,9 @@ impl Executor {
     /// The child that wrote into a pipe has ended.
     pub(in crate::engine) fn transfer_ended(&mut self, ended: Ended) {
         let duration_s = self.now_s() - self.disk.child_started_s;
+        let sent_bytes = self.server.observed.persistence.child.sent_bytes;
         self.server.observed.persistence.note_background_save(duration_s);
+        self.server.observed.statistics.replication_output_bytes += sent_bytes;
         match ended {
             Ended::Exited(0) => log::info!("Background RDB transfer terminated with success"),
             Ended::Exited(_) => log::warn!("Background RDB transfer error"),
@@ -408,6 +437,7 @@ impl Executor {
             transfer.is_written = true;
             transfer.complete_if_written();
         }
+        self.rdb_channels_sent();
     }
 
     fn fail_transfer(&mut self) {
@@ -421,6 +451,7 @@ impl Executor {
             log::warn!("SYNC failed. BGSAVE child returned an error");
             self.server.close_asap(handle);
         }
+        self.rdb_channels_failed();
     }
 
     /// The child that was writing a snapshot has been killed.
@@ -458,12 +489,13 @@ impl Executor {
                     self.end_snapshot_child(Purpose::Sync);
                 }
             }
-            Stage::Waiting { .. } | Stage::File(_) | Stage::Online { .. } => {}
+            Stage::RdbChannel => self.leave_rdb_channel(),
+            Stage::Waiting { .. } | Stage::File(_) | Stage::MainChannel | Stage::Online { .. } => {}
         }
     }
 
     /// Whoever else has a child by now keeps it.
-    fn end_snapshot_child(&mut self, purpose: Purpose) {
+    pub(super) fn end_snapshot_child(&mut self, purpose: Purpose) {
         if let Some(child) = self.disk.child.take_if(|child| child.purpose == purpose) {
             self.snapshot_killed(child);
         }
@@ -559,7 +591,12 @@ mod tests {
 
     #[test]
     fn what_may_not_stand_in_a_file_goes_only_to_those_who_find_its_end() {
-        let whole = Format { version: VERSION, without_data: false, without_functions: false };
+        let whole = Format {
+            version: VERSION,
+            without_data: false,
+            without_functions: false,
+            goes_by_rdb_channel: false,
+        };
         let partial = Format { without_data: true, ..whole };
         for is_diskless in [false, true] {
             assert_eq!(whole.target(false, is_diskless), Some(Target::File));

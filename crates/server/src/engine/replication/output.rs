@@ -11,12 +11,17 @@ impl Replication {
     /// Whether there are bytes for the replica now.
     fn owes(&self, replica: &Replica) -> bool {
         match &replica.stage {
-            Stage::Waiting { .. } | Stage::Snapshot | Stage::Online { awaits_acknowledgement: true } => false,
+            Stage::Waiting { .. }
+            | Stage::Snapshot
+            | Stage::RdbChannel
+            | Stage::Online { awaits_acknowledgement: true } => false,
             Stage::File(_) => true,
             Stage::Pipe { position, .. } => {
                 self.transfer.as_ref().is_some_and(|transfer| *position < transfer.log.end())
             }
-            Stage::Online { .. } => replica.position.is_some_and(|position| position < self.history.offset()),
+            Stage::MainChannel | Stage::Online { .. } => {
+                replica.position.is_some_and(|position| position < self.history.offset())
+            }
         }
     }
 }
@@ -66,7 +71,7 @@ impl Executor {
                 .transfer
                 .as_ref()
                 .map_or(0, |transfer| gather(transfer.log.slices(*position), runs)),
-            (Stage::Online { .. }, Some(position)) => {
+            (Stage::MainChannel | Stage::Online { .. }, Some(position)) => {
                 replication.backlog().map_or(0, |log| gather(log.slices(position), runs))
             }
             _ => 0,
@@ -105,7 +110,7 @@ impl Executor {
                 }
                 self.trim_transfer();
             }
-            (Stage::Online { .. }, Some(position)) => *position += bytes as u64,
+            (Stage::MainChannel | Stage::Online { .. }, Some(position)) => *position += bytes as u64,
             _ => {}
         }
     }

@@ -3,6 +3,7 @@
 use super::super::Executor;
 use super::full_sync::FileTransfer;
 use super::history::Refusal;
+use super::{OutputLimit, SoftLimit};
 use crate::command::Next;
 use crate::error::{ClientError, NO_LOG_TO_WAIT_FOR, on_the_wire, quoted};
 use crate::observe::replication::{ReplicaFigures, ReplicaState};
@@ -24,6 +25,10 @@ pub(crate) enum Stage {
     File(Box<FileTransfer>),
     /// It is being sent a snapshot as it is written: `position` is its place in the transfer.
     Pipe { position: u64, progress_us: u64 },
+    /// It is sent a snapshot alone, by a child that writes to its socket.
+    RdbChannel,
+    /// It is sent the stream, while another connection of the same replica brings the snapshot.
+    MainChannel,
     /// It is sent the stream; not before its first acknowledgement, if that is awaited.
     Online { awaits_acknowledgement: bool },
 }
@@ -36,8 +41,7 @@ pub(crate) struct Replica {
     pub acknowledged: AcknowledgedOffsets,
     /// When it last acknowledged anything or came online, on the monotonic clock.
     pub heard_us: u64,
-    /// Since when it has been further behind than the soft limit.
-    pub over_soft_limit_since_us: Option<u64>,
+    pub(super) soft_limit: SoftLimit,
 }
 
 impl Replica {
@@ -47,7 +51,7 @@ impl Replica {
             position: None,
             acknowledged: AcknowledgedOffsets::default(),
             heard_us: now_us,
-            over_soft_limit_since_us: None,
+            soft_limit: SoftLimit::default(),
         }
     }
 
@@ -63,9 +67,16 @@ impl Replica {
         matches!(self.stage, Stage::Online { .. })
     }
 
+    pub fn is_rdb_channel(&self) -> bool {
+        matches!(self.stage, Stage::RdbChannel)
+    }
+
     fn state(&self) -> ReplicaState {
         match self.stage {
-            Stage::Waiting { .. } | Stage::Snapshot | Stage::Pipe { .. } => ReplicaState::WaitsForSnapshot,
+            Stage::Waiting { .. } | Stage::Snapshot | Stage::Pipe { .. } | Stage::RdbChannel => {
+                ReplicaState::WaitsForSnapshot
+            }
+            Stage::MainChannel => ReplicaState::Loads,
             Stage::File(_) => ReplicaState::TakesFile,
             Stage::Online { .. } => ReplicaState::Online,
         }
@@ -146,6 +157,10 @@ impl Executor {
                 if self.go_on_from(handle, &point.id, next) {
                     return Ok(());
                 }
+                if self.takes_rdb_channel(handle) {
+                    self.offer_rdb_channel(handle);
+                    return Ok(());
+                }
             }
             None => self.server.clients[handle].replica.get_or_insert_default().came_with_sync = true,
         }
@@ -196,7 +211,11 @@ impl Executor {
         };
         self.server.observed.statistics.partial_syncs += 1;
         let position = next - 1;
-        self.add_replica(handle, Stage::Online { awaits_acknowledgement: false }, Some(position));
+        let stage = match self.take_up_reservation(handle) {
+            true => Stage::MainChannel,
+            false => Stage::Online { awaits_acknowledgement: false },
+        };
+        self.add_replica(handle, stage, Some(position));
         let takes_new_ids =
             self.server.clients[handle].replica.as_ref().is_some_and(|profile| profile.takes_new_ids);
         let line = match takes_new_ids {
@@ -302,10 +321,18 @@ impl Executor {
             return;
         }
         replica.heard_us = now_us;
-        if let Stage::Online { awaits_acknowledgement } = &mut replica.stage
-            && std::mem::take(awaits_acknowledgement)
-        {
-            self.begin_stream();
+        match replica.stage {
+            Stage::Online { awaits_acknowledgement: true } => {
+                replica.stage = Stage::Online { awaits_acknowledgement: false };
+                self.begin_stream();
+            }
+            // The snapshot is loaded.
+            Stage::MainChannel => {
+                replica.stage = Stage::Online { awaits_acknowledgement: false };
+                log::info!("Synchronization with replica {} succeeded", self.replica_name(handle));
+                self.begin_stream();
+            }
+            _ => {}
         }
     }
 
@@ -415,6 +442,7 @@ impl Executor {
         if self.replication.replicas.is_empty() {
             self.replication.without_replicas_since_us = self.server.now.monotonic_us;
         }
+        self.orphan_reservation(handle);
         self.leave_sync(&replica.stage);
         // What was kept for it alone is given back.
         self.limit_backlog();
@@ -422,6 +450,7 @@ impl Executor {
 
     /// Closes all replicas: what they have seen is not what comes from now on.
     pub fn disconnect_replicas(&mut self) {
+        self.forget_reservations();
         for handle in self.replication.replicas.keys().copied().collect::<Vec<_>>() {
             // Nothing is left to read from the backlog, which may go now.
             self.forget_replica(handle);
@@ -441,6 +470,7 @@ impl Executor {
         self.ping_replicas(now_us);
         self.keep_waiting_replicas();
         self.time_out_replicas(now_us);
+        self.expire_reservations(now_us);
         self.limit_backlog();
         self.free_backlog_if_idle(now_us);
         self.begin_pending_sync();
@@ -499,6 +529,7 @@ impl Executor {
         let ttl_s = self.server.config.repl_backlog_ttl_seconds;
         let idle_us = now_us.saturating_sub(self.replication.without_replicas_since_us);
         let is_idle = self.replication.replicas.is_empty()
+            && self.replication.reservations.is_empty()
             && self.feeds_stream()
             && ttl_s > 0
             && idle_us > ttl_s.saturating_mul(SECOND_US);
@@ -514,36 +545,22 @@ impl Executor {
 
     /// Replicas that are further behind than they may be are closed. The clock's reading is that of the soft limit.
     pub(super) fn limit_replicas(&mut self) {
-        let (limit, kept_bytes) = (
-            self.server.config.client_output_buffer_limit.replica,
-            self.server.config.repl_backlog_size_bytes,
-        );
-        // What the backlog holds in any case costs nothing more.
-        let [hard, soft] = [limit.hard_bytes, limit.soft_bytes]
-            .map(|bytes| if bytes == 0 { u64::MAX } else { bytes.max(kept_bytes) });
-        let (end, now_us) = (self.replication.history.offset(), self.clock.monotonic_us());
+        let config = &self.server.config;
+        let (kept_bytes, now_us) = (config.repl_backlog_size_bytes, self.clock.monotonic_us());
+        let limit = OutputLimit::new(config.client_output_buffer_limit.replica, kept_bytes, now_us);
+        let end = self.replication.history.offset();
         let mut over = Vec::new();
         for (&handle, replica) in &mut self.replication.replicas {
-            let behind = replica.position.map_or(0, |position| end - position);
-            let since_us = replica.over_soft_limit_since_us;
-            replica.over_soft_limit_since_us = (behind >= soft).then(|| since_us.unwrap_or(now_us));
-            let over_soft = behind >= soft
-                && since_us.is_some_and(|since_us| {
-                    now_us.saturating_sub(since_us) > limit.soft_seconds.saturating_mul(SECOND_US)
-                });
-            if behind >= hard || over_soft {
+            let behind_bytes = replica.position.map_or(0, |position| end - position);
+            if limit.is_exceeded(behind_bytes, &mut replica.soft_limit) {
                 over.push(handle);
             }
         }
         for handle in over {
             let client = &self.server.clients[handle];
             if !client.close_asap {
-                log::warn!(
-                    "Client id={} addr={} flags=S scheduled to be closed ASAP for overcoming of output buffer limits.",
-                    client.id,
-                    client.connection.address
-                );
-                self.server.observed.statistics.output_buffer_limit_disconnections += 1;
+                let (client_id, address) = (client.id, client.connection.address.clone());
+                self.note_exceeded_limit(client_id, &address);
                 self.server.close_asap(handle);
             }
             // What it has not been sent is not kept for it any more.
@@ -551,6 +568,7 @@ impl Executor {
                 replica.position = None;
             }
         }
+        self.limit_reservations(&limit);
     }
 
     /// Copies what others show of replicas and decide by.
@@ -569,7 +587,9 @@ impl Executor {
         let figures = replicas.iter().map(|(&handle, replica)| {
             let (address, port) = self.replica_address(handle);
             let (state, acknowledged) = (replica.state(), replica.acknowledged.stream.unwrap_or(0));
-            ReplicaFigures { address, port, state, acknowledged, heard_us: replica.heard_us }
+            let profile = self.server.clients[handle].replica.as_ref();
+            let is_rdb_channel = profile.is_some_and(|profile| profile.is_rdb_channel);
+            ReplicaFigures { address, port, state, is_rdb_channel, acknowledged, heard_us: replica.heard_us }
         });
         self.server.observed.replication.replicas = figures.collect();
         let end = self.replication.history.offset();

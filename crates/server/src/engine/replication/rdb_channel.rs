@@ -1,0 +1,274 @@
+//! A full sync over two connections: the snapshot goes from a child straight into the socket of one of them, the *rdb
+//! channel*; the stream goes over the other, the *main channel*, at the same time, and the replica keeps it until the
+//! snapshot is loaded. So what is held here does not depend on how long that takes.
+//!
+//! ```text
+//!  main channel                                          rdb channel
+//!  PSYNC ? -1                 +DUALCHANNELSYNC
+//!                                                        SYNC    $ENDOFF:<offset> <id> <db> <client id>
+//!                                                                $EOF:<mark> RDB <mark>
+//!  REPLCONF set-rdb-client-id <client id>
+//!  PSYNC <id> <offset + 1>    +CONTINUE, the stream
+//! ```
+//!
+//! 1. From the instant of the snapshot until a main channel has asked for the stream, all of that is kept by a
+//!    *reservation*: also for a while after the rdb channel has gone, for a small snapshot may be loaded before the main
+//!    channel speaks. It is given up where it holds more than a replica may be behind.
+//! 2. While a child writes to a socket, nothing else does.
+
+use super::super::Executor;
+use super::full_sync::Format;
+use super::primary::Stage;
+use super::{OutputLimit, SoftLimit};
+use crate::persist::child::Purpose;
+use crate::session::{ClientHandle, ClientId};
+use rustix::fd::RawFd;
+use std::io;
+
+const SECOND_US: u64 = 1_000_000;
+
+/// The sockets of replicas, as a child writes to them: it waits for each.
+pub trait ReplicaSockets {
+    /// Their numbers among the open files.
+    fn files(&self) -> Vec<RawFd>;
+    /// Writes all of the bytes to one of them; one that takes nothing any more is left out from then on.
+    fn write_to(&mut self, place: usize, bytes: &[u8]);
+    /// As [`Self::write_to`], to all of them; bytes sent in all. An error when none is left.
+    fn write_to_all(&mut self, bytes: &[u8]) -> io::Result<u64>;
+}
+
+/// The stream from a snapshot's offset on, kept for a main channel.
+pub(super) struct Reservation {
+    pub position: u64,
+    /// The rdb channel.
+    handle: ClientHandle,
+    address: String,
+    name: String,
+    soft_limit: SoftLimit,
+    /// There was something to keep.
+    holds_bytes: bool,
+    /// Since when the rdb channel has been gone, on the monotonic clock.
+    orphaned_us: Option<u64>,
+}
+
+impl Executor {
+    /// Who is to be told that a full sync goes over two connections.
+    pub(super) fn takes_rdb_channel(&self, handle: ClientHandle) -> bool {
+        self.server.clients[handle].replica.as_ref().is_some_and(|profile| profile.takes_rdb_channel)
+    }
+
+    pub(super) fn offer_rdb_channel(&mut self, handle: ClientHandle) {
+        log::info!(
+            "Dual channel replication: Replica {} is capable of dual channel synchronization, and partial sync isn't possible. Full sync will continue with dedicated RDB channel.",
+            self.replica_name(handle)
+        );
+        self.server.clients.push(handle, |reply| reply.raw(b"+DUALCHANNELSYNC\r\n"));
+    }
+
+    /// Whether a snapshot for this client has yet to begin.
+    #[inline]
+    pub fn is_waiting_replica(&self, handle: ClientHandle) -> bool {
+        self.has_replicas() && {
+            let replica = self.replication.replicas.get(&handle);
+            replica.is_some_and(|replica| matches!(replica.stage, Stage::Waiting { .. }))
+        }
+    }
+
+    /// Rdb channels whose snapshot is to begin now; it begins once all of their sockets are here.
+    pub fn rdb_channels_due(&self) -> Vec<ClientHandle> {
+        match self.due_sync() {
+            Some(format) if format.goes_by_rdb_channel => self.waiting_for(format),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Begins a snapshot for these, which are due, and to whose `sockets` nothing is left to be written.
+    pub fn begin_rdb_channels(&mut self, channels: &[ClientHandle], sockets: &mut dyn ReplicaSockets) {
+        let Some(&first) = channels.first() else { return };
+        let format = Format::of(self.profile(first));
+        log::info!("Starting BGSAVE for SYNC with target: replicas sockets using: dual-channel");
+        let snapshot = self.snapshot_of(format);
+        let (offset, id) = (self.replication.history.offset(), self.replication.history.id().to_owned());
+        // With none selected, the next command says its own.
+        let db = self.streamed_db().or(self.replication.selected()).map_or(-1, |index| index as i64);
+        let mut greetings = Vec::new();
+        for &handle in channels {
+            let client_id = self.server.clients[handle].id.0;
+            log::info!(
+                "Dual channel replication: Sending to replica {} RDB end offset {offset} and client-id {client_id}",
+                self.replica_name(handle)
+            );
+            greetings.push(format!("$ENDOFF:{offset} {id} {db} {client_id}\r\n"));
+        }
+        let mark = self.replication.draw_id();
+        if !self.start_sending(sockets, &greetings, &mark, snapshot) {
+            return self.refuse_waiting();
+        }
+        self.pause_after_fork_if_wanted();
+        self.replication.snapshot_offset = offset;
+        self.replication.forget_selected();
+        for &handle in channels {
+            if let Some(replica) = self.replication.replicas.get_mut(&handle) {
+                replica.stage = Stage::RdbChannel;
+            }
+            self.reserve(handle, offset);
+        }
+        self.replication.has_changed = true;
+        self.note_reservations();
+    }
+
+    fn reserve(&mut self, handle: ClientHandle, position: u64) {
+        let (client, name) = (&self.server.clients[handle], self.replica_name(handle));
+        let (client_id, address) = (client.id, client.connection.address.clone());
+        let holds_bytes = self.replication.backlog().is_some_and(|log| log.end() > log.start());
+        log::debug!(
+            "Dual channel replication: Add rdb replica {name} to waiting psync, with cid {}, {}",
+            client_id.0,
+            if holds_bytes { "tracking repl-backlog tail" } else { "no repl-backlog to track" }
+        );
+        let soft_limit = SoftLimit::default();
+        let reservation =
+            Reservation { position, handle, address, name, soft_limit, holds_bytes, orphaned_us: None };
+        self.replication.reservations.insert(client_id, reservation);
+    }
+
+    /// Copies what commands go by.
+    fn note_reservations(&mut self) {
+        self.server.replicas.awaiting_main_channel = self.replication.reservations.keys().copied().collect();
+    }
+
+    /// A main channel is about to get the stream: it is kept for that from now on. Whether it was.
+    pub(super) fn take_up_reservation(&mut self, handle: ClientHandle) -> bool {
+        let rdb_client = self.server.clients[handle].replica.as_ref().and_then(|profile| profile.rdb_client);
+        let Some(client_id) = rdb_client else { return false };
+        if self.replication.reservations.shift_remove(&client_id).is_none() {
+            return false;
+        }
+        log::debug!(
+            "Dual channel replication: Remove psync waiting replica {} with cid {}",
+            self.replica_name(handle),
+            client_id.0
+        );
+        self.note_reservations();
+        true
+    }
+
+    pub(super) fn forget_reservations(&mut self) {
+        self.replication.reservations.clear();
+        self.note_reservations();
+    }
+
+    /// An rdb channel is gone; its main channel may yet come.
+    pub(super) fn orphan_reservation(&mut self, handle: ClientHandle) {
+        let (now_us, delay_s) = (self.server.now.monotonic_us, self.server.switches.rdb_client_free_delay_s);
+        let mut own = self.replication.reservations.iter_mut().filter(|(_, kept)| kept.handle == handle);
+        if let Some((client_id, kept)) = own.next() {
+            kept.orphaned_us = Some(now_us);
+            log::debug!(
+                "Dual channel replication: Postpone RDB client id={} ({}) free for {delay_s} seconds",
+                client_id.0,
+                kept.name
+            );
+        }
+    }
+
+    /// Gives up what has been kept for too long.
+    pub(super) fn expire_reservations(&mut self, now_us: u64) {
+        let delay_s = self.server.switches.rdb_client_free_delay_s;
+        let before = self.replication.reservations.len();
+        self.replication.reservations.retain(|client_id, kept| {
+            let waited_s = kept.orphaned_us.map_or(0, |since_us| now_us.saturating_sub(since_us) / SECOND_US);
+            if waited_s > delay_s {
+                log::info!(
+                    "Dual channel replication: Replica main channel failed to establish PSYNC within the grace period ({waited_s} seconds). Freeing RDB client {}.",
+                    client_id.0
+                );
+            }
+            waited_s <= delay_s
+        });
+        if self.replication.reservations.len() < before {
+            self.note_reservations();
+        }
+    }
+
+    /// Gives up what holds more than a replica may be behind, and closes its rdb channel.
+    pub(super) fn limit_reservations(&mut self, limit: &OutputLimit) {
+        let end = self.replication.history.offset();
+        let mut over = Vec::new();
+        for (&client_id, kept) in &mut self.replication.reservations {
+            if !kept.holds_bytes && end > kept.position {
+                kept.holds_bytes = true;
+                log::debug!(
+                    "Dual channel replication: Attach replica rdb client {} to repl buf block",
+                    client_id.0
+                );
+            }
+            if limit.is_exceeded(end - kept.position, &mut kept.soft_limit) {
+                over.push(client_id);
+            }
+        }
+        for client_id in over {
+            let Some(kept) = self.replication.reservations.shift_remove(&client_id) else { continue };
+            self.note_exceeded_limit(client_id, &kept.address);
+            if kept.orphaned_us.is_none() {
+                self.server.close_asap(kept.handle);
+            }
+            self.note_reservations();
+        }
+    }
+
+    /// Says that a replica is closed because it is too far behind.
+    pub(super) fn note_exceeded_limit(&mut self, client_id: ClientId, address: &str) {
+        log::warn!(
+            "Client id={} addr={address} flags=S scheduled to be closed ASAP for overcoming of output buffer limits.",
+            client_id.0
+        );
+        self.server.observed.statistics.output_buffer_limit_disconnections += 1;
+    }
+
+    fn rdb_channels(&self) -> Vec<ClientHandle> {
+        let replicas = self.replication.replicas.iter();
+        replicas.filter(|(_, replica)| replica.is_rdb_channel()).map(|(&handle, _)| handle).collect()
+    }
+
+    /// Whether a child writes to the client's socket, and would go on when the connection ends here.
+    pub fn has_child_on_socket(&self, handle: ClientHandle) -> bool {
+        let replica = self.replication.replicas.get(&handle);
+        replica.is_some_and(|replica| replica.is_rdb_channel()) && self.child_is(Purpose::Sync)
+    }
+
+    /// The child has written all of the snapshot to whoever was there until then.
+    pub(super) fn rdb_channels_sent(&mut self) {
+        for handle in self.rdb_channels() {
+            log::info!(
+                "RDB transfer completed, rdb only replica ({}) should be disconnected asap",
+                self.replica_name(handle)
+            );
+            self.server.clients[handle].close_after_reply = true;
+            self.server.clients.push(handle, |_| ());
+        }
+    }
+
+    /// The child has failed: nobody has got a snapshot.
+    pub(super) fn rdb_channels_failed(&mut self) {
+        for handle in self.rdb_channels() {
+            log::warn!("SYNC failed. BGSAVE child returned an error");
+            self.replication.reservations.retain(|_, kept| kept.handle != handle);
+            self.server.close_asap(handle);
+        }
+        self.note_reservations();
+    }
+
+    /// An rdb channel has gone.
+    pub(super) fn leave_rdb_channel(&mut self) {
+        if self.child_is(Purpose::Sync) {
+            // It may have ended before, and all be well.
+            self.reap_child();
+        }
+        let is_last = self.rdb_channels().is_empty() && self.replication.transfer.is_none();
+        if is_last && self.child_is(Purpose::Sync) {
+            log::info!("Diskless rdb transfer, last replica dropped, killing fork child.");
+            self.end_snapshot_child(Purpose::Sync);
+        }
+    }
+}

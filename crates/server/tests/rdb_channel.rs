@@ -1,0 +1,264 @@
+//! A primary that sends a snapshot over one connection and the stream over another, to replicas that are played by hand.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod fake_replica;
+mod process;
+
+use fake_replica::Replica;
+use process::{Client, Process, eventually, info};
+use std::net::{Shutdown, TcpStream};
+
+const CHANNELS: [&str; 10] = [
+    "--rdbcompression",
+    "no",
+    "--dual-channel-replication-enabled",
+    "yes",
+    "--repl-diskless-sync-delay",
+    "0",
+    "--repl-ping-replica-period",
+    "3600",
+    "--enable-debug-command",
+    "yes",
+];
+const RDB_CHANNEL: &str = "REPLCONF capa eof rdb-only 1 rdb-channel 1 listening-port 7777 version 9.1.2";
+/// More than sockets take: who writes a snapshot of these waits for who reads it.
+const MANY_KEYS: &str = "DEBUG POPULATE 30000 key 1000";
+const MANY_KEYS_BYTES: usize = 30_000_000;
+
+/// What the primary says before a snapshot of where it stands.
+struct Promise {
+    offset: u64,
+    id: String,
+    client_id: String,
+}
+
+fn start(options: &[&str]) -> (Process, Client<TcpStream>) {
+    let server = Process::start(&[&CHANNELS, options].concat());
+    let client = server.connect();
+    (server, client)
+}
+
+/// The main channel of a replica that is told to open the other one.
+fn main_channel(server: &Process) -> Replica {
+    let mut main = Replica::introduced(server);
+    assert_eq!(main.ask("REPLCONF capa dual-channel"), "+OK");
+    assert_eq!(main.ask("PSYNC ? -1"), "+DUALCHANNELSYNC");
+    main
+}
+
+/// One that waits for its snapshot.
+fn rdb_channel(server: &Process) -> Replica {
+    let mut rdb = Replica::connect(server);
+    assert_eq!(rdb.ask(RDB_CHANNEL), "+OK");
+    rdb.send("SYNC");
+    rdb
+}
+
+fn promise(rdb: &mut Replica) -> Promise {
+    let line = rdb.line();
+    let words: Vec<&str> = line.split(' ').collect();
+    let [offset, id, _, client_id] = words[..] else { panic!("{line}") };
+    let offset = offset.strip_prefix("$ENDOFF:").unwrap().parse().unwrap();
+    Promise { offset, id: id.to_owned(), client_id: client_id.to_owned() }
+}
+
+/// Both channels, the stream being kept for the main one.
+fn promised(server: &Process) -> (Replica, Replica, Promise) {
+    let (main, mut rdb) = (main_channel(server), rdb_channel(server));
+    let promise = promise(&mut rdb);
+    (main, rdb, promise)
+}
+
+fn join(main: &mut Replica, promise: &Promise) {
+    assert_eq!(main.ask(&format!("REPLCONF set-rdb-client-id {}", promise.client_id)), "+OK");
+    let answer = main.ask(&format!("PSYNC {} {}", promise.id, promise.offset + 1));
+    assert_eq!(answer, format!("+CONTINUE {}", promise.id));
+}
+
+fn waiting(client: &mut Client<TcpStream>) -> String {
+    info(client, "replicas_waiting_psync")
+}
+
+fn a_snapshot_and_the_stream_come_side_by_side() {
+    let (server, mut client) = start(&[]);
+    client.ask(MANY_KEYS);
+    client.ask("SELECT 2");
+    client.ask("SET before 1");
+    let (mut main, mut rdb, promise) = promised(&server);
+    assert_eq!(waiting(&mut client), "1");
+    join(&mut main, &promise);
+    assert_eq!(waiting(&mut client), "0");
+    assert_eq!(info(&mut client, "rdb_bgsave_in_progress"), "1");
+    let slaves = |client: &mut Client<TcpStream>| [info(client, "slave0"), info(client, "slave1")];
+    let [first, second] = slaves(&mut client);
+    assert_eq!(first, "ip=127.0.0.1,port=7777,state=wait_bgsave,offset=0,lag=0,type=rdb-channel");
+    assert_eq!(second, "ip=127.0.0.1,port=7777,state=bg_transfer,offset=0,lag=0,type=main-channel");
+    // Nothing of the snapshot has been read, and the stream passes by it.
+    client.ask("SET after 2");
+    let mut offset = promise.offset + main.expect(&["SELECT 2", "SET after 2"]);
+    let snapshot = rdb.snapshot();
+    assert!(snapshot.len() > MANY_KEYS_BYTES && snapshot.starts_with(b"VALKEY080"));
+    assert!(rdb.is_closed());
+    eventually("one connection is left", || info(&mut client, "connected_slaves") == "1");
+    assert!(info(&mut client, "slave0").contains("state=bg_transfer"), "it has yet to load");
+    main.acknowledge(offset);
+    eventually("it is online", || info(&mut client, "slave0").contains("state=online"));
+    assert!(info(&mut client, "slave0").ends_with("type=replica"));
+    client.ask("SET more 3");
+    offset += main.expect(&["SET more 3"]);
+    assert_eq!(info(&mut client, "master_repl_offset"), offset.to_string());
+    assert_eq!(
+        (info(&mut client, "sync_full"), info(&mut client, "sync_partial_ok")),
+        ("1".into(), "1".into())
+    );
+    assert!(info(&mut client, "total_net_repl_output_bytes").parse::<usize>().unwrap() > MANY_KEYS_BYTES);
+}
+
+fn the_stream_is_kept_until_the_main_channel_asks_for_it() {
+    let (server, mut client) = start(&["--repl-backlog-size", "16kb"]);
+    let (mut main, mut rdb, promise) = promised(&server);
+    rdb.snapshot();
+    let value = "v".repeat(1000);
+    for _ in 0..1000 {
+        client.ask(&format!("SET k {value}"));
+    }
+    assert!(info(&mut client, "repl_backlog_histlen").parse::<u64>().unwrap() > 1_000_000);
+    join(&mut main, &promise);
+    main.expect(&["SELECT 0"]);
+    for _ in 0..1000 {
+        main.expect(&[&format!("SET k {value}")]);
+    }
+    eventually("what has been sent is given back", || {
+        info(&mut client, "repl_backlog_histlen").parse::<u64>().unwrap() < 200_000
+    });
+}
+
+fn what_the_channel_is_not_made_for_goes_another_way() {
+    for (options, capability) in [
+        (&["--dual-channel-replication-enabled", "no"][..], "dual-channel"),
+        (&["--repl-diskless-sync", "no"], "dual-channel"),
+        (&[], "psync2"),
+    ] {
+        let (server, _client) = start(options);
+        let mut replica = Replica::introduced(&server);
+        assert_eq!(replica.ask(&format!("REPLCONF capa {capability}")), "+OK");
+        replica.full_sync();
+    }
+    let (server, mut client) = start(&[]);
+    client.ask("SET a 1");
+    for options in ["capa eof rdb-channel 1", "rdb-only 1 rdb-channel 1", "capa eof rdb-only 1 rdb-channel 0"]
+    {
+        let mut replica = Replica::connect(&server);
+        assert_eq!(replica.ask(&format!("REPLCONF {options}")), "+OK");
+        replica.send("SYNC");
+        assert!(!replica.snapshot().is_empty(), "{options}");
+    }
+    let mut replica = Replica::connect(&server);
+    assert_eq!(replica.ask(RDB_CHANNEL), "+OK");
+    assert!(!replica.full_sync().rdb.is_empty(), "PSYNC is answered as ever");
+    assert_eq!(waiting(&mut client), "0");
+}
+
+#[test]
+fn who_names_a_client_that_nothing_is_kept_for_is_told_so() {
+    let (server, mut client) = start(&[]);
+    let (mut main, mut rdb, promise) = promised(&server);
+    for id in ["0", "-1", "4711", "9223372036854775807"] {
+        let refusal = format!("-ERR Unrecognized RDB client id {id}");
+        assert_eq!(main.ask(&format!("REPLCONF set-rdb-client-id {id}")), refusal);
+    }
+    // What is asked for is not there: the replica has to begin anew, and what was kept for it still is.
+    assert_eq!(main.ask(&format!("REPLCONF set-rdb-client-id {}", promise.client_id)), "+OK");
+    assert_eq!(main.ask(&format!("PSYNC {} 4711", promise.id)), "+DUALCHANNELSYNC");
+    assert_eq!(main.ask("PSYNC ? -1"), "+DUALCHANNELSYNC");
+    assert_eq!(waiting(&mut client), "1");
+    join(&mut main, &promise);
+    // A second one finds the stream as any replica does.
+    let mut other = Replica::introduced(&server);
+    let refusal = format!("-ERR Unrecognized RDB client id {}", promise.client_id);
+    assert_eq!(other.ask(&format!("REPLCONF set-rdb-client-id {}", promise.client_id)), refusal);
+    rdb.snapshot();
+    assert!(rdb.is_closed());
+}
+
+#[test]
+fn what_is_kept_is_given_back_when_nobody_comes_for_it() {
+    let (server, mut client) = start(&["--repl-backlog-size", "16kb"]);
+    client.ask("DEBUG DELAY-RDB-CLIENT-FREE-SECONDS 1");
+    let (mut main, mut rdb, promise) = promised(&server);
+    rdb.snapshot();
+    assert!(rdb.is_closed());
+    assert_eq!(waiting(&mut client), "1", "the main channel may yet come");
+    for _ in 0..100 {
+        client.ask(&format!("SET k {}", "v".repeat(10_000)));
+    }
+    eventually("the time is over", || waiting(&mut client) == "0");
+    eventually("nothing is kept", || {
+        info(&mut client, "repl_backlog_histlen").parse::<u64>().unwrap() < 200_000
+    });
+    let question = format!("REPLCONF set-rdb-client-id {}", promise.client_id);
+    assert!(main.ask(&question).starts_with("-ERR Unrecognized"));
+    assert_eq!(main.ask(&format!("PSYNC {} {}", promise.id, promise.offset + 1)), "+DUALCHANNELSYNC");
+}
+
+#[test]
+fn no_more_is_kept_than_a_replica_may_be_behind() {
+    let (server, mut client) = start(&["--repl-backlog-size", "16kb"]);
+    client.send(&[b"CONFIG", b"SET", b"client-output-buffer-limit", b"replica 1mb 0 0"]);
+    client.receive().unwrap();
+    client.ask(MANY_KEYS);
+    let (_main, mut rdb, _) = promised(&server);
+    for _ in 0..30 {
+        client.ask(&format!("SET k {}", "v".repeat(100_000)));
+    }
+    assert_eq!(waiting(&mut client), "0");
+    assert!(rdb.is_closed());
+    assert_eq!(info(&mut client, "client_output_buffer_limit_disconnections"), "1");
+    eventually("the child has gone", || info(&mut client, "rdb_bgsave_in_progress") == "0");
+}
+
+#[test]
+fn a_channel_that_is_cut_ends_its_snapshot_and_no_other() {
+    let (server, mut client) =
+        start(&["--repl-diskless-sync-delay", "3600", "--repl-diskless-sync-max-replicas", "2"]);
+    client.ask(MANY_KEYS);
+    let (mut first, mut second) = (rdb_channel(&server), rdb_channel(&server));
+    let promises = [promise(&mut first), promise(&mut second)];
+    assert_ne!(promises[0].client_id, promises[1].client_id);
+    assert_eq!(info(&mut client, "total_forks"), "1");
+    first.exactly(10_000);
+    first.0.stream.shutdown(Shutdown::Both).unwrap();
+    assert!(second.snapshot().len() > MANY_KEYS_BYTES);
+    assert!(second.is_closed());
+    client.ask("CONFIG SET repl-diskless-sync-delay 0");
+    let mut last = rdb_channel(&server);
+    promise(&mut last);
+    last.exactly(10_000);
+    assert_eq!(info(&mut client, "rdb_bgsave_in_progress"), "1");
+    drop(last);
+    eventually("the child has gone", || info(&mut client, "rdb_bgsave_in_progress") == "0");
+    assert_eq!(client.ask("PING"), "PONG");
+}
+
+#[test]
+fn half_a_snapshot_ends_without_its_mark() {
+    let (server, mut client) = start(&["--repl-timeout", "2"]);
+    client.ask(MANY_KEYS);
+    for how in ["CLIENT KILL TYPE replica", "BGSAVE CANCEL", "PING", "FLUSHALL"] {
+        let mut rdb = rdb_channel(&server);
+        promise(&mut rdb);
+        let mark = rdb.line().strip_prefix("$EOF:").unwrap().to_owned();
+        // Whom nobody asks anything of reads nothing, for longer than it may.
+        client.ask(how);
+        eventually(&format!("the child has gone after {how}"), || {
+            info(&mut client, "rdb_bgsave_in_progress") == "0"
+        });
+        assert!(!rdb.ends_with(&mark), "{how}");
+    }
+}
+
+tests_with_io_threads!(
+    a_snapshot_and_the_stream_come_side_by_side,
+    the_stream_is_kept_until_the_main_channel_asks_for_it,
+    what_the_channel_is_not_made_for_goes_another_way,
+);
