@@ -16,6 +16,7 @@ pub mod loading;
 pub mod memory;
 mod migration;
 mod observation;
+mod permission;
 mod persistence;
 pub mod prefetch;
 mod propagation;
@@ -179,7 +180,7 @@ impl Executor {
 
     /// What is due once all commands at hand have run.
     pub fn end_tick(&mut self) {
-        self.server.tracking.flush_broadcasts(&mut self.server.clients);
+        self.server.tracking.flush_broadcasts(&mut self.server.clients, &self.server.users);
         self.free_discarded();
         self.ask_for_acknowledgements();
         self.write_aof();

@@ -19,7 +19,7 @@ pub use memory::Memory;
 pub use persistence::Persistence;
 pub use rates::Rates;
 pub use replication::Replication;
-pub use statistics::{CommandFigures, Statistics};
+pub use statistics::{CommandFigures, Denials, Statistics};
 
 /// Stands where an argument must not be shown.
 pub const REDACTED: &[u8] = b"(redacted)";
@@ -27,6 +27,7 @@ pub const REDACTED: &[u8] = b"(redacted)";
 /// All that is observed.
 pub struct Observations {
     pub statistics: Statistics,
+    pub denials: Denials,
     /// By command id.
     pub commands: Vec<CommandFigures>,
     pub memory: Memory,
@@ -43,6 +44,7 @@ impl Observations {
     pub fn new(commands: usize, now_s: i64) -> Self {
         Observations {
             statistics: Statistics::default(),
+            denials: Denials::default(),
             commands: vec![CommandFigures::default(); commands],
             memory: Memory::of_this_thread(),
             rates: Rates::default(),

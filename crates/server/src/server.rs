@@ -1,7 +1,9 @@
 //! Everything of a running server that is not data: configuration, clients, and what is observed. The executor
 //! owns one; handlers reach it through their context.
 
+pub mod client_line;
 mod clients;
+pub mod denials;
 pub mod pause;
 
 use crate::acl::Users;

@@ -111,6 +111,12 @@ impl Users {
         Err(furthest)
     }
 
+    /// Whether the user may do this with a key, by some selector.
+    pub fn permits_key(&self, user: UserHandle, key: &[u8], access: Access) -> bool {
+        let permits = |selector: &Selector| selector.all_keys || selector.keys.permit(key, needed(access));
+        self.permits_all(user) || self.get(user).is_some_and(|user| user.selectors().any(permits))
+    }
+
     /// As [`Users::check`], where the command may also do `access` with keys that its arguments do not name: whether one
     /// selector permits both.
     pub fn permits_any_key(&self, user: UserHandle, call: &Call<'_>, access: Access) -> bool {
@@ -181,7 +187,9 @@ impl Selector {
     fn check_keys(&self, call: &Call<'_>) -> Result<(), Denied> {
         let mut refused = None;
         let valid = call.row.visit_keys(call.args, &mut |at, access| {
-            if refused.is_none() && !self.keys.permit(call.args.at(at), needed(access)) {
+            // Who only asks may ask about a call that lacks its keys.
+            let is_refused = |key| !self.keys.permit(key, needed(access));
+            if refused.is_none() && call.args.get(at).is_some_and(is_refused) {
                 refused = Some(at);
             }
         });

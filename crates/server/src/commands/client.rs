@@ -1,7 +1,6 @@
 //! CLIENT: what connections say of themselves, and what is done to those of others.
 
 mod filter;
-mod line;
 mod others;
 mod tracking;
 
@@ -151,7 +150,7 @@ fn id(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
 
 fn info(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let mut text = String::new();
-    line::write(&mut text, ctx, &ctx.server.clients[ctx.client], args);
+    ctx.server.describe_client(&mut text, &ctx.server.clients[ctx.client], ctx.client, args);
     ctx.reply.verbatim("txt", text.as_bytes());
     Ok(())
 }
@@ -163,7 +162,7 @@ fn list(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let filter = Filter::parse(ctx, args.from(2))?;
     let mut text = String::new();
     for client in filter.matching(ctx, false) {
-        line::write(&mut text, ctx, client, args);
+        ctx.server.describe_client(&mut text, client, ctx.client, args);
     }
     ctx.reply.verbatim("txt", text.as_bytes());
     Ok(())

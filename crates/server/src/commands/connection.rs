@@ -1,6 +1,6 @@
 //! The connection itself: PING, HELLO, AUTH, SELECT and their like.
 
-use crate::acl::UserHandle;
+use crate::acl::{DenialContext, UserHandle};
 use crate::command::flag::{ALLOW_BUSY, FAST, LOADING, NO_AUTH, NO_SCRIPT, STALE};
 use crate::command::scope::Databases;
 use crate::command::{Args, Command, Context, Group, Outcome};
@@ -33,10 +33,7 @@ pub const COMMANDS: &[Command] = &[
             ("8.1.0", "Tells the availability zone, if one is configured."),
             ("6.2.0", "Without `protover`, tells of the connection as it is."),
         ])
-        .hides(|args| {
-            let auth = (2..args.len()).find(|&at| args.is(at, "AUTH"));
-            auth.map_or_else(Vec::new, |at| vec![at + 1, at + 2])
-        }),
+        .hides(hello_secrets),
     Command::new("ping", -1, Group::Connection, ping)
         .flags(FAST)
         .since("1.0.0", "O(1)")
@@ -100,17 +97,34 @@ fn auth(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return Err(ClientError::NoPasswordSet);
     }
     let user = if args.len() == 3 { args.at(1) } else { b"default" };
-    authenticate(ctx, user, args.at(args.len() - 1))?;
+    authenticate(ctx, (user, args.at(args.len() - 1)), args)?;
     ctx.reply.ok();
     Ok(())
 }
 
 /// Makes the client the user of that name, if the password is right.
-fn authenticate(ctx: &mut Context<'_>, user: &[u8], password: &[u8]) -> Result<(), ClientError> {
-    let user = ctx.server.users.authenticate(user, password).ok_or(ClientError::WrongPassword)?;
-    let client = &mut ctx.server.clients[ctx.client];
-    (client.user, client.authenticated, client.ever_authenticated) = (user, true, true);
-    Ok(())
+fn authenticate(
+    ctx: &mut Context<'_>,
+    credentials: (&[u8], &[u8]),
+    args: Args<'_>,
+) -> Result<(), ClientError> {
+    let context = if ctx.origin.in_transaction { DenialContext::Multi } else { DenialContext::TopLevel };
+    ctx.server.authenticate(ctx.client, credentials, context, args)
+}
+
+/// Names and passwords of HELLO: of several AUTH the last counts, and all are secret.
+fn hello_secrets(args: Args<'_>) -> Vec<usize> {
+    let (mut hidden, mut at) = (Vec::new(), 2);
+    while at < args.len() {
+        if args.is(at, "AUTH") {
+            hidden.extend([at + 1, at + 2]);
+            at += 2;
+        } else if args.is(at, "SETNAME") {
+            at += 1;
+        }
+        at += 1;
+    }
+    hidden
 }
 
 fn hello(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -142,8 +156,8 @@ fn hello(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             return Err(ClientError::formatted(format!("ERR Syntax error in HELLO option '{option}'")));
         }
     }
-    if let Some((user, password)) = credentials {
-        authenticate(ctx, user, password)?;
+    if let Some(credentials) = credentials {
+        authenticate(ctx, credentials, args)?;
     }
     if !ctx.server.clients[ctx.client].authenticated {
         return Err(ClientError::text(

@@ -2,6 +2,7 @@
 
 mod pattern;
 
+use crate::acl::Call;
 use crate::command::flag::{DENY_OOM, READONLY, WRITE};
 use crate::command::{Access, Args, Command, Context, Group, KeySpec, Outcome, access};
 use crate::db::collection::Collection;
@@ -70,13 +71,29 @@ fn find_keys(args: Args<'_>) -> Vec<(usize, Access)> {
 }
 
 fn sort(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let options = Options::parse(args, true)?;
+    let options = Options::parse(args, true, may_read_any_key(ctx, args))?;
     sort_with(ctx, args.at(1), options)
 }
 
 fn sort_ro(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let options = Options::parse(args, false)?;
+    let options = Options::parse(args, false, may_read_any_key(ctx, args))?;
     sort_with(ctx, args.at(1), options)
+}
+
+/// Whether the client's user may run this with any key, and read that: then BY and GET may lead anywhere.
+fn may_read_any_key(ctx: &Context<'_>, args: Args<'_>) -> bool {
+    let (server, user) = (&ctx.server, ctx.server.clients[ctx.client].user);
+    server.users.permits_all(user)
+        || server.registry.find(args).is_ok_and(|id| {
+            let (db_index, database_count) = (ctx.db.selected(), ctx.db.database_count());
+            let call = Call { id, row: ctx.command, args, db_index, database_count };
+            server.users.permits_any_key(user, &call, access::ACCESS)
+        })
+}
+
+#[cold]
+fn denied_option(option: &str) -> ClientError {
+    ClientError::formatted(format!("ERR {option} option of SORT denied due to insufficient ACL permissions."))
 }
 
 #[derive(Default)]
@@ -91,7 +108,8 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    fn parse(args: Args<'a>, may_store: bool) -> Result<Self, ClientError> {
+    /// `may_read_any_key`: where elements lead to depends on them.
+    fn parse(args: Args<'a>, may_store: bool, may_read_any_key: bool) -> Result<Self, ClientError> {
         let mut options = Options::default();
         let mut at = 2;
         while at < args.len() {
@@ -109,9 +127,15 @@ impl<'a> Options<'a> {
                 options.store = Some(args.at(at + 1));
                 at += 1;
             } else if args.is(at, "BY") && following >= 1 {
+                if !may_read_any_key && args[at + 1].contains(&b'*') {
+                    return Err(denied_option("BY"));
+                }
                 options.by = Some(Pattern::new(args.at(at + 1)));
                 at += 1;
             } else if args.is(at, "GET") && following >= 1 {
+                if !may_read_any_key {
+                    return Err(denied_option("GET"));
+                }
                 options.get.push(Pattern::new(args.at(at + 1)));
                 at += 1;
             } else {

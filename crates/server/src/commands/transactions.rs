@@ -3,6 +3,7 @@
 use crate::command::flag::{ALLOW_BUSY, FAST, LOADING, NO_MULTI, NO_SCRIPT, SKIP_COMMANDLOG, STALE};
 use crate::command::{Args, Command, Context, Group, KeySpec, Next, Outcome, access};
 use crate::error::ClientError;
+use crate::session::client::Transaction;
 
 pub const COMMANDS: &[Command] = &[
     Command::new("discard", 1, Group::Transactions, discard)
@@ -29,7 +30,9 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 fn multi(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    ctx.server.clients[ctx.client].transaction = Some(Box::default());
+    let client = &mut ctx.server.clients[ctx.client];
+    let transaction = Transaction { db_index: client.db_index, ..Transaction::default() };
+    client.transaction = Some(Box::new(transaction));
     ctx.reply.ok();
     Ok(())
 }

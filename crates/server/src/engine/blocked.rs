@@ -54,7 +54,16 @@ impl Executor {
         let mut reply = self.borrow_output(handle);
         let start = reply.len();
         let origin = Origin { retried: true, ..Origin::default() };
-        let next = self.call(handle, blocked.command, blocked.args.view(), &mut reply, origin);
+        let (id, args) = (blocked.command, blocked.args.view());
+        let next = match self.permission(handle, id, args) {
+            Ok(()) => self.call(handle, id, args, &mut reply, origin),
+            Err(error) => {
+                // Its permission was withdrawn while it waited.
+                self.server.observed.commands[id.0 as usize].rejected += 1;
+                self.fail(error, &mut reply);
+                Next::Reply
+            }
+        };
         self.server.clients[handle].blocked = Some(blocked);
         let still_waits = matches!(next, Next::Block(_) | Next::BlockAs(..));
         if !still_waits {

@@ -181,7 +181,7 @@ impl Executor {
         self.authentication(handle, row)?;
         let id = id.map_or_else(|| self.server.registry.find(args), Ok)?;
         let row = self.server.registry.row(id);
-        if let Err(error) = self.refusal(handle, row, args) {
+        if let Err(error) = self.refusal(handle, id, args) {
             if error.is_redirect() && self.is_handing_over() {
                 // The replica would send the client back here until it is the primary.
                 self.hold(handle, id, args);
@@ -355,7 +355,7 @@ impl Executor {
     }
 
     #[cold]
-    fn fail(&mut self, error: ClientError, reply: &mut ReplyBuffer) {
+    pub(super) fn fail(&mut self, error: ClientError, reply: &mut ReplyBuffer) {
         let line = error.to_string();
         self.server.observed.statistics.count_error(&line);
         reply.error(on_the_wire(&line));

@@ -3,6 +3,7 @@
 
 use super::Executor;
 use super::memory::Room;
+use crate::command::registry::CommandId;
 use crate::command::{Args, Command, flag};
 use crate::error::{ClientError, PRIMARY_DOWN, READ_ONLY_REPLICA};
 use crate::server::{Loading, TOO_FEW_REPLICAS};
@@ -14,12 +15,14 @@ impl Executor {
     pub(super) fn refusal(
         &mut self,
         handle: ClientHandle,
-        row: &Command,
+        id: CommandId,
         args: Args<'_>,
     ) -> Result<(), ClientError> {
+        let row = self.server.registry.row(id);
         arity(row, args)?;
         self.protected(handle, row)?;
         self.inside_transaction(handle, row)?;
+        self.permission(handle, id, args)?;
         let is_replica = self.is_replica();
         if is_replica {
             self.redirected(handle, row, args)?;

@@ -286,7 +286,13 @@ impl Executor {
     }
 
     /// Whether a script may call the command now. `Err` is the line it gets; the texts are those that scripts know.
-    fn script_refusal(&mut self, row: &Command, args: Args<'_>) -> Result<(), Cow<'static, str>> {
+    fn script_refusal(
+        &mut self,
+        handle: ClientHandle,
+        id: CommandId,
+        args: Args<'_>,
+    ) -> Result<(), Cow<'static, str>> {
+        let row = self.server.registry.row(id);
         if !row.accepts(args.len()) {
             return Err("ERR Wrong number of args calling command from script".into());
         }
@@ -303,6 +309,10 @@ impl Executor {
         if may_fail && self.lacks_memory_for_script(row, running) {
             return Err("OOM command not allowed when used memory > 'maxmemory'.".into());
         }
+        if let Err(denied) = self.check_permission(handle, id, args) {
+            return Err(self.denied_in_script(handle, id, args, denied).into());
+        }
+        let running = self.server.scripts.running.as_ref().expect("a script asks");
         if running.call.read_only && row.is(flag::WRITE | flag::MAY_REPLICATE) {
             return Err("ERR Write commands are not allowed from read-only scripts.".into());
         }
@@ -393,7 +403,7 @@ impl Caller for Executor {
         let handle = self.script_client.expect("a script runs for a client");
         let found = self.server.registry.find(args);
         let refused = match &found {
-            Ok(id) => self.script_refusal(self.server.registry.row(*id), args).err(),
+            Ok(id) => self.script_refusal(handle, *id, args).err(),
             Err(ClientError::UnknownCommand { .. }) => Some("ERR Unknown command called from script".into()),
             Err(error) => Some(error.to_string().into()),
         };
@@ -427,7 +437,8 @@ impl Caller for Executor {
     fn may_call(&mut self, command: &CommandLine) -> Option<bool> {
         let args = Args::new(&command.buffer, &command.ranges);
         let id = self.server.registry.find(args).ok()?;
-        self.server.registry.row(id).accepts(args.len()).then_some(true)
+        let handle = self.script_client.expect("a script runs for a client");
+        Some(self.check_permission(handle, id, args).is_ok())
     }
 
     fn register(&mut self, _: functions::NewFunction) -> Result<(), &'static str> {

@@ -14,11 +14,18 @@ use wire::reply::ReplyBuffer;
 impl Executor {
     /// Keeps the command until EXEC; one that EXEC is going to refuse in any case is only acknowledged.
     pub(super) fn queue(&mut self, handle: ClientHandle, id: CommandId, args: Args<'_>) {
-        let flags = self.server.registry.row(id).flags;
+        let row = self.server.registry.row(id);
+        let (flags, databases) = (row.flags, self.db.database_count());
         let client = &mut self.server.clients[handle];
         let transaction = client.transaction.as_mut().expect("admit saw an open transaction");
         if transaction.aborted || client.watch_broken {
             return;
+        }
+        if row.name == "select"
+            && let Some(index) = args.integer(1).ok().and_then(|index| usize::try_from(index).ok())
+            && index < databases
+        {
+            transaction.db_index = index;
         }
         let args = args.to_owned();
         transaction.flags |= flags;
@@ -29,8 +36,10 @@ impl Executor {
 
     /// A command was refused while a transaction is open: EXEC will refuse too, so that nothing of it runs.
     pub(super) fn abort_transaction(&mut self, handle: ClientHandle) {
-        if let Some(transaction) = &mut self.server.clients[handle].transaction {
+        let client = &mut self.server.clients[handle];
+        if let Some(transaction) = &mut client.transaction {
             transaction.aborted = true;
+            transaction.db_index = client.db_index;
             transaction.forget_queue();
         }
     }
@@ -83,6 +92,11 @@ impl Executor {
         let origin = Origin { in_transaction: true, ..Origin::default() };
         while let Some((id, args)) = run.transaction.queued.get(run.next) {
             run.next += 1;
+            if let Err(denied) = self.check_permission(handle, *id, args.view()) {
+                let error = self.denied_in_transaction(handle, *id, args.view(), denied);
+                self.fail(error, reply);
+                continue;
+            }
             match self.call(handle, *id, args.view(), reply, origin) {
                 Next::Reply | Next::NoReply | Next::Persist(_) | Next::Replicate(_) => {}
                 Next::RunScript(call) => {

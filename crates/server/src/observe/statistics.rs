@@ -51,6 +51,17 @@ fn new_histogram() -> Box<Histogram<u64>> {
 const ERROR_CODES_MAX: usize = 128;
 const OTHER_ERRORS: &str = "ERRORSTATS_OVERFLOW";
 
+/// What users have been refused since the start, by what it was about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Denials {
+    pub authentications: u64,
+    pub commands: u64,
+    pub keys: u64,
+    pub channels: u64,
+    pub databases: u64,
+    pub certificates: u64,
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     pub commands_processed: u64,
@@ -78,7 +89,6 @@ pub struct Statistics {
     pub evicted_clients: u64,
     pub query_buffer_limit_disconnections: u64,
     pub output_buffer_limit_disconnections: u64,
-    pub denied_authentications: u64,
     /// Replicas that were sent all data.
     pub full_syncs: u64,
     /// Replicas that went on from where they were, and those that could not.

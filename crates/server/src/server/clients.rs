@@ -9,8 +9,12 @@ use crate::session::tracking::Tracking;
 use crate::session::{BlockedOn, Client, ClientHandle, ClientId};
 
 impl Server {
-    pub fn is_connected(&self, id: ClientId) -> bool {
-        self.clients.by_id(id).is_some()
+    /// Whether there is such a client, and `own` may have it told of keys: another user's is none of its business, unless
+    /// it may do everything.
+    pub fn may_redirect_to(&self, own: ClientHandle, id: ClientId) -> bool {
+        let user = self.clients[own].user;
+        let target = self.clients.by_id(id).map(|handle| self.clients[handle].user);
+        target.is_some_and(|target| target == user || self.users.permits_all(user))
     }
 
     /// Closes clients, of which `own` gets the reply to its command first.
@@ -24,9 +28,8 @@ impl Server {
     pub fn close_clients_of(&mut self, user: UserHandle, own: ClientHandle) {
         let concerned = self.clients.iter().filter(|client| client.user == user);
         for handle in concerned.map(|client| client.handle).collect::<Vec<_>>() {
-            // Whatever may still run for it has the least rights.
-            let client = &mut self.clients[handle];
-            (client.user, client.authenticated) = (UserHandle::DEFAULT, false);
+            // It stays this user, whom nobody knows any more: what is left of its transaction or script is refused.
+            self.clients[handle].authenticated = false;
             self.close(handle, own);
         }
     }

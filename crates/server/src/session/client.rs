@@ -39,6 +39,8 @@ impl ReplyMode {
 /// What MULTI has opened.
 #[derive(Debug, Default)]
 pub struct Transaction {
+    /// The one that the commands queued next run in: a SELECT among those before them is followed.
+    pub db_index: usize,
     pub queued: Vec<(CommandId, OwnedArgs)>,
     /// A command was refused while queueing: EXEC will refuse too.
     pub aborted: bool,
@@ -231,6 +233,8 @@ pub struct Client {
     pub authenticated: bool,
     /// It has proved who it is, or needed not to, at any time.
     pub ever_authenticated: bool,
+    /// So many passwords in a row were wrong.
+    pub authentication_failures: u8,
     pub user: UserHandle,
 
     /// Replies not yet sent; holds the protocol in force.
@@ -304,6 +308,7 @@ impl Client {
             db_index: 0,
             authenticated,
             ever_authenticated: authenticated,
+            authentication_failures: 0,
             user: UserHandle::DEFAULT,
             output: ReplyBuffer::new(Protocol::Resp2),
             reply_buffer: ReplyBufferFigures::default(),

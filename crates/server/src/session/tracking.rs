@@ -1,6 +1,8 @@
 //! Client-side caching: who holds a copy of which keys, and telling them when a copy is stale.
 
 use super::clients::{ClientHandle, ClientId, Clients};
+use crate::acl::Users;
+use crate::command::access;
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -229,7 +231,8 @@ impl TrackingTable {
     }
 
     /// Tells followers of prefixes what changed since the last time, each in one message.
-    pub fn flush_broadcasts(&mut self, clients: &mut Clients) {
+    /// A follower whose user may not read all keys hears of those only that it may read.
+    pub fn flush_broadcasts(&mut self, clients: &mut Clients, users: &Users) {
         if !std::mem::take(&mut self.has_changes) {
             return;
         }
@@ -240,12 +243,18 @@ impl TrackingTable {
             }
             let all: Vec<&[u8]> = changed.keys().map(|key| &**key).collect();
             for &handle in &prefix.followers {
-                if !clients[handle].tracking.as_ref().is_some_and(|tracking| tracking.no_loop) {
+                let client = &clients[handle];
+                let no_loop = client.tracking.as_ref().is_some_and(|tracking| tracking.no_loop);
+                let user = client.user;
+                let sees_all = users.permits_all(user);
+                if !no_loop && sees_all {
                     tell(clients, handle, Stale::Keys(&all));
                     continue;
                 }
-                let by_others = changed.iter().filter(|(_, by)| **by != Some(handle));
-                let keys: Vec<&[u8]> = by_others.map(|(key, _)| &**key).collect();
+                let by_others = changed.iter().filter(|(_, by)| !no_loop || **by != Some(handle));
+                let keys = by_others.map(|(key, _)| &**key);
+                let may_read = |key: &&[u8]| sees_all || users.permits_key(user, key, access::ACCESS);
+                let keys: Vec<&[u8]> = keys.filter(may_read).collect();
                 if !keys.is_empty() {
                     tell(clients, handle, Stale::Keys(&keys));
                 }

@@ -1,9 +1,9 @@
 //! Which clients CLIENT LIST shows and CLIENT KILL closes: a list of conditions, each as it is or negated by `NOT-`.
 
-use super::line;
 use crate::acl::UserHandle;
 use crate::command::{Args, Context};
 use crate::error::{ClientError, quoted};
+use crate::server::client_line;
 use crate::session::Client;
 
 /// The letters that the FLAGS filter knows, whether or not a client of this server can have them.
@@ -231,7 +231,7 @@ fn type_of(client: &Client) -> &'static str {
 }
 
 fn has_flags(client: &Client, criteria: &[u8]) -> bool {
-    let flags = line::flags(client);
+    let flags = client_line::flags(client);
     criteria.iter().all(|&letter| match letter {
         // A monitor is a replica of sorts.
         b'S' if client.is_monitor => true,

@@ -55,7 +55,7 @@ fn parse<'a>(ctx: &Context<'_>, args: Args<'a>) -> Result<(Tracking, Vec<&'a [u8
 
 fn connected_client(ctx: &Context<'_>, args: Args<'_>, at: usize) -> Result<ClientId, ClientError> {
     let id = u64::try_from(args.integer(at)?).ok().map(ClientId);
-    id.filter(|&id| ctx.server.is_connected(id))
+    id.filter(|&id| ctx.server.may_redirect_to(ctx.client, id))
         .ok_or(ClientError::text("ERR The client ID you want redirect to does not exist"))
 }
 

@@ -211,6 +211,7 @@ fn observers(sources: &Sources<'_>, lines: &mut Lines) {
 
 fn loops(sources: &Sources<'_>, lines: &mut Lines) {
     let (statistics, rates) = (&sources.server.observed.statistics, &sources.server.observed.rates);
+    let denials = sources.server.observed.denials;
     let threads = &sources.server.observed.memory.io_threads;
     let total = |counter: fn(&IoThreadFigures) -> &AtomicU64| {
         threads.iter().map(|thread| counter(thread).load(Ordering::Relaxed)).sum()
@@ -237,12 +238,12 @@ fn loops(sources: &Sources<'_>, lines: &mut Lines) {
         ("eventloop_duration_cmd_sum", statistics.command_ns / 1000),
         ("instantaneous_eventloop_cycles_per_sec", rates.loops.mean()),
         ("instantaneous_eventloop_duration_usec", rates.loop_us.mean()),
-        ("acl_access_denied_auth", statistics.denied_authentications),
-        ("acl_access_denied_cmd", 0),
-        ("acl_access_denied_key", 0),
-        ("acl_access_denied_channel", 0),
-        ("acl_access_denied_tls_cert", 0),
-        ("acl_access_denied_db", 0),
+        ("acl_access_denied_auth", denials.authentications),
+        ("acl_access_denied_cmd", denials.commands),
+        ("acl_access_denied_key", denials.keys),
+        ("acl_access_denied_channel", denials.channels),
+        ("acl_access_denied_tls_cert", denials.certificates),
+        ("acl_access_denied_db", denials.databases),
     ]);
 }
 

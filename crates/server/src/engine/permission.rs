@@ -1,0 +1,107 @@
+//! Whether a client's user may do what the client asks for. Every way on which commands come asks here: requests as they
+//! arrive, transactions when commands are queued and again when they run, scripts at each call, and who has waited
+//! before trying again. What comes from the append-only file or from the primary was asked where it ran first, and
+//! belongs to a user who may do everything.
+
+use super::Executor;
+use crate::acl::{Call, DenialContext, Denied, Reason};
+use crate::command::Args;
+use crate::command::registry::CommandId;
+use crate::error::{ClientError, quoted};
+use crate::server::denials::Denial;
+use crate::session::ClientHandle;
+
+impl Executor {
+    /// Refuses a request that the user may not make. Of a user who may do everything, one word is looked at.
+    #[inline]
+    pub(super) fn permission(
+        &mut self,
+        handle: ClientHandle,
+        id: CommandId,
+        args: Args<'_>,
+    ) -> Result<(), ClientError> {
+        match self.check_permission(handle, id, args) {
+            Ok(()) => Ok(()),
+            Err(denied) => Err(self.denied(handle, id, args, denied)),
+        }
+    }
+
+    /// As [`Self::permission`], without a word about it anywhere.
+    #[inline]
+    pub(super) fn check_permission(
+        &self,
+        handle: ClientHandle,
+        id: CommandId,
+        args: Args<'_>,
+    ) -> Result<(), Denied> {
+        let client = &self.server.clients[handle];
+        if self.server.users.permits_all(client.user) {
+            return Ok(());
+        }
+        let row = self.server.registry.row(id);
+        // A transaction's commands run where a SELECT before them has led.
+        let queued = client.transaction.as_ref();
+        let db_index = queued.map_or(client.db_index, |transaction| transaction.db_index);
+        let call = Call { id, row, args, db_index, database_count: self.db.database_count() };
+        self.server.users.check(client.user, &call)
+    }
+
+    #[cold]
+    fn denied(&mut self, handle: ClientHandle, id: CommandId, args: Args<'_>, denied: Denied) -> ClientError {
+        let queues = self.server.clients[handle].transaction.is_some();
+        let context = if queues { DenialContext::Multi } else { DenialContext::TopLevel };
+        let text = self.note_denied(handle, id, args, denied, context);
+        ClientError::formatted(format!("NOPERM {text}"))
+    }
+
+    /// Refuses a command that was queued when the user still might run it.
+    #[cold]
+    pub(super) fn denied_in_transaction(
+        &mut self,
+        handle: ClientHandle,
+        id: CommandId,
+        args: Args<'_>,
+        denied: Denied,
+    ) -> ClientError {
+        self.note_denied(handle, id, args, denied, DenialContext::Multi);
+        let reason = match denied.reason {
+            Reason::Command => "no permission to execute the command or subcommand",
+            Reason::Key => "no permission to touch the specified keys",
+            Reason::Channel => "no permission to access one of the channels used as arguments",
+            Reason::Database | Reason::Auth | Reason::TlsCertificate => "no permission",
+        };
+        ClientError::formatted(format!(
+            "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no longer allowed for the following reason: {reason}"
+        ))
+    }
+
+    /// Refuses what a script calls; the line that the script gets.
+    #[cold]
+    pub(super) fn denied_in_script(
+        &mut self,
+        handle: ClientHandle,
+        id: CommandId,
+        args: Args<'_>,
+        denied: Denied,
+    ) -> String {
+        let text = self.note_denied(handle, id, args, denied, DenialContext::Lua);
+        format!("ERR ACL failure in script: {text}")
+    }
+
+    /// Counts and logs what was refused; says it to the client.
+    fn note_denied(
+        &mut self,
+        handle: ClientHandle,
+        id: CommandId,
+        args: Args<'_>,
+        denied: Denied,
+        context: DenialContext,
+    ) -> String {
+        let row = self.server.registry.row(id);
+        let user_name = self.server.users.name(self.server.clients[handle].user).to_vec();
+        let object = denied.object(row, args);
+        let denial = Denial { reason: denied.reason, context, object, user_name: &user_name };
+        self.server.note_denial(handle, &denial, args);
+        quoted(&denied.text(&user_name, row, args, false))
+    }
+}

@@ -1,0 +1,82 @@
+//! Who logs in as whom, and what is noted of those who may not: counters, and the log that ACL LOG shows.
+
+use super::Server;
+use crate::acl::{DenialContext, Reason, Refusal, UserHandle};
+use crate::command::Args;
+use crate::error::ClientError;
+use crate::session::ClientHandle;
+
+/// A connection is closed behind so many passwords in a row that were wrong: whoever guesses has to connect anew, within
+/// `maxclients`.
+const AUTHENTICATION_FAILURES_MAX: u8 = 10;
+
+/// Something that a client wanted and may not do.
+pub struct Denial<'a> {
+    pub reason: Reason,
+    pub context: DenialContext,
+    /// The command, key, channel or database that it is about.
+    pub object: &'a [u8],
+    pub user_name: &'a [u8],
+}
+
+impl Server {
+    /// Makes the client this user, who has proved to be that.
+    pub fn log_in(&mut self, handle: ClientHandle, user: UserHandle) {
+        let client = &mut self.clients[handle];
+        client.user = user;
+        (client.authenticated, client.ever_authenticated) = (true, true);
+        client.authentication_failures = 0;
+    }
+
+    /// Makes the client the user of that name, if the password is right. `args` are those of the command that asks.
+    pub fn authenticate(
+        &mut self,
+        handle: ClientHandle,
+        (name, password): (&[u8], &[u8]),
+        context: DenialContext,
+        args: Args<'_>,
+    ) -> Result<(), ClientError> {
+        if let Some(user) = self.users.authenticate(name, password) {
+            self.log_in(handle, user);
+            return Ok(());
+        }
+        let denial = Denial { reason: Reason::Auth, context, object: args.at(0), user_name: name };
+        self.note_denial(handle, &denial, args);
+        let client = &mut self.clients[handle];
+        client.authentication_failures += 1;
+        if client.authentication_failures >= AUTHENTICATION_FAILURES_MAX {
+            log::info!(
+                "Client id={} addr={} closed: it has given {AUTHENTICATION_FAILURES_MAX} wrong passwords",
+                client.id,
+                client.connection.address
+            );
+            client.close_after_reply = true;
+        }
+        Err(ClientError::WrongPassword)
+    }
+
+    /// Counts what a client was refused, and notes it for ACL LOG. `args` are those of the command at hand.
+    #[cold]
+    pub fn note_denial(&mut self, handle: ClientHandle, denial: &Denial<'_>, args: Args<'_>) {
+        let denials = &mut self.observed.denials;
+        *match denial.reason {
+            Reason::Auth => &mut denials.authentications,
+            Reason::Command => &mut denials.commands,
+            Reason::Key => &mut denials.keys,
+            Reason::Channel => &mut denials.channels,
+            Reason::Database => &mut denials.databases,
+            Reason::TlsCertificate => &mut denials.certificates,
+        } += 1;
+        let mut client_info = String::new();
+        self.describe_client(&mut client_info, &self.clients[handle], handle, args);
+        let refusal = Refusal {
+            reason: denial.reason,
+            context: denial.context,
+            object: denial.object,
+            user_name: denial.user_name,
+            client_info: client_info.trim_end().as_bytes().to_vec(),
+            now_unix_ms: self.now.unix_ms(),
+        };
+        self.users.log.record(refusal, self.config.acllog_max_len as usize);
+    }
+}
