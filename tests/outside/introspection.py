@@ -24,6 +24,8 @@ NOT_HERE_SUBCOMMANDS = {f"{container}|{word}" for container, words in {
     "script": "debug",
 }.items() for word in words.split()}
 OURS_ALONE = {"object|layout"}
+# Of Redis alone: Valkey has no such versions.
+REDIS_VERSIONS = {"8.2.0", "8.4.0", "8.6.0"}
 
 
 class Map(list):
@@ -150,10 +152,11 @@ def is_known_absence(name):
 
 def essence(field, text):
     """What of a text that each server words for itself must be the same."""
-    return [version for version, _ in text] if field == "history" else "there"
+    return [version for version, _ in text if version not in REDIS_VERSIONS] if field == "history" else "there"
 
 
 def compare_arguments(to, where, ours, theirs):
+    ours = [argument for argument in ours if dict(argument).get("since") not in REDIS_VERSIONS]
     for at in range(max(len(ours), len(theirs))):
         here = dict(ours[at]) if at < len(ours) else {}
         there = dict(theirs[at]) if at < len(theirs) else {}

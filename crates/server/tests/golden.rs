@@ -5,6 +5,7 @@
 //! cargo test -p warmline-server --test golden                          in process
 //! UPDATE=1 cargo test -p warmline-server --test golden                 write the replies that were seen
 //! REFERENCE=127.0.0.1:7000 cargo test -p warmline-server --test golden against a server, flushed for each script
+//! REDIS_REFERENCE=127.0.0.1:7001 cargo test ...                        against Redis 8.6: scripts of what Valkey has not
 //! RESP3=1 REFERENCE=... cargo test ...                                 live against a server, all in protocol 3
 //! GOLDEN=strings cargo test ...                                        only scripts whose name contains a word
 //! ```
@@ -22,12 +23,12 @@
 //! a value\x00                  what others than the first client received begins with @name
 //! ```
 //! A line `--- like` instead takes the expected lines as glob patterns, for what differs from run to run. A script
-//! whose first line is `# not for the reference: why` is not replayed.
+//! whose first line is `# not for the reference: why` is not replayed, one that begins with `# of Redis` only against that.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod script;
 
-use script::{Player, Script};
+use script::{Player, Reference, Script};
 use server::commands::GROUPS;
 use server::config::{Config, ZsetIndex};
 use std::collections::BTreeSet;
@@ -56,13 +57,13 @@ fn scripts() -> Vec<(PathBuf, Script)> {
 
 #[test]
 fn golden_scripts() {
-    let reference = std::env::var("REFERENCE").ok();
+    let reference = Reference::address();
     let mut failures = Vec::new();
     for (path, script) in scripts() {
-        if reference.is_some() && script.not_for_reference {
+        if reference.as_ref().is_some_and(|(kind, _)| *kind != script.reference) {
             continue;
         }
-        if let (Some(address), true) = (&reference, std::env::var("RESP3").is_ok()) {
+        if let (Some((_, address)), true) = (&reference, std::env::var("RESP3").is_ok()) {
             let mut here = Player::in_process(Config::default()).in_resp3();
             let mut there = Player::against_server(address).in_resp3();
             let differences = script.compare(&mut here, &mut there);
@@ -70,7 +71,7 @@ fn golden_scripts() {
             continue;
         }
         let mut player = match &reference {
-            Some(address) => Player::against_server(address),
+            Some((_, address)) => Player::against_server(address),
             None => Player::in_process(Config::default()),
         };
         let (seen, differences) = script.play(&mut player);

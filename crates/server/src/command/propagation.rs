@@ -34,6 +34,17 @@ pub fn string_value(args: Args<'_>, db: &mut Db) {
     }
 }
 
+/// What a command has stored at the key, which has no expiry; or that there is nothing.
+pub fn string_or_deletion(key: &[u8], db: &mut Db) {
+    match db.peek_string(key) {
+        Ok(Some(text)) => {
+            let text = text.to_vec();
+            db.propagate_as(&[b"SET", key, &text]);
+        }
+        _ => db.propagate_as(&[b"DEL", key]),
+    }
+}
+
 /// MSETEX with its expiry, which stands behind the pairs, as a point in time. What was given one in the past is gone,
 /// and that was noted.
 pub fn pairs(args: Args<'_>, db: &mut Db) {

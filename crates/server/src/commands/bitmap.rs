@@ -1,10 +1,11 @@
 //! Strings as bits: single bits, ranges of them, whole strings combined, and integer fields.
 
+mod combination;
 mod field;
 
 use crate::command::flag::{DENY_OOM, FAST, READONLY, WRITE};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
-use crate::db::{EventClasses, StringValue, strings};
+use crate::db::{EventClasses, strings};
 use crate::error::ClientError;
 use structures::bits;
 
@@ -40,17 +41,20 @@ pub const COMMANDS: &[Command] = &[
             "Reads integers of any width at any bit of a string.",
             "key [GET... <get-block: encoding offset>]",
         ),
-    Command::new("bitop", -4, Group::Bitmap, bitop)
+    Command::new("bitop", -4, Group::Bitmap, combination::bitop)
         .flags(WRITE | DENY_OOM)
         .keys(&[
             KeySpec::one(2, access::OW | access::UPDATE),
             KeySpec::range(3, -1, 1, access::RO | access::ACCESS),
         ])
+        .propagated_as(combination::propagate)
         .since("2.6.0", "O(N)")
         .doc(
             "Combines strings bit by bit and stores the result.",
-            "<operation: AND | OR | XOR | NOT> destkey:key key ...",
-        ),
+            "<operation: AND | OR | XOR | NOT | DIFF@8.2.0 | DIFF1@8.2.0 | ANDOR@8.2.0 | ONE@8.2.0> \
+                destkey:key key ...",
+        )
+        .history(&[("8.2.0", "`DIFF`, `DIFF1`, `ANDOR` and `ONE`.")]),
     Command::new("bitpos", -3, Group::Bitmap, bitpos)
         .flags(READONLY)
         .keys(&READS)
@@ -195,62 +199,4 @@ fn position(bytes: &[u8], wanted: bool, range: Range) -> Option<u64> {
     let found = bits::position_between(bytes, wanted, first, last);
     // Without an end, what follows the string counts as zeros.
     found.or((!wanted && range.end.is_none()).then_some(last + 1))
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Combination {
-    And,
-    Or,
-    Xor,
-    Not,
-}
-
-fn bitop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    use Combination::{And, Not, Or, Xor};
-    let words = [("AND", And), ("OR", Or), ("XOR", Xor), ("NOT", Not)];
-    let combination = words.into_iter().find(|(word, _)| args.is(1, word)).ok_or(ClientError::Syntax)?.1;
-    if combination == Not && args.len() != 4 {
-        return Err(ClientError::text("ERR BITOP NOT must be called with a single source key."));
-    }
-    let (destination, sources) = (args.at(2), args.from(3));
-    let result = combine(combination, &ctx.db.read_strings(sources.iter())?);
-    let len = result.len();
-    if len > 0 {
-        ctx.db.put_buffer(destination, result, None);
-        ctx.db.changed(EventClasses::STRING, "set", destination);
-    } else if ctx.db.remove(destination) {
-        ctx.db.changed(EventClasses::GENERIC, "del", destination);
-    }
-    ctx.reply.integer(len as i64);
-    Ok(())
-}
-
-/// As long as the longest of the strings; shorter ones count as followed by zeros.
-fn combine(combination: Combination, texts: &[Option<StringValue<'_>>]) -> Vec<u8> {
-    let len = texts.iter().flatten().map(StringValue::len).max().unwrap_or(0);
-    let mut result = vec![0; len];
-    for (index, text) in texts.iter().enumerate() {
-        let mut apply = |bytes: &[u8]| {
-            let (shared, beyond) = result.split_at_mut(bytes.len());
-            let pairs = shared.iter_mut().zip(bytes);
-            match combination {
-                _ if index == 0 => shared.copy_from_slice(bytes),
-                Combination::And => {
-                    pairs.for_each(|(a, b)| *a &= b);
-                    beyond.fill(0);
-                }
-                Combination::Or => pairs.for_each(|(a, b)| *a |= b),
-                Combination::Xor => pairs.for_each(|(a, b)| *a ^= b),
-                Combination::Not => unreachable!("NOT has one source"),
-            }
-        };
-        match text {
-            Some(text) => text.with_bytes(apply),
-            None => apply(b""),
-        }
-    }
-    if combination == Combination::Not {
-        result.iter_mut().for_each(|byte| *byte = !*byte);
-    }
-    result
 }

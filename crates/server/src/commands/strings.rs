@@ -1,5 +1,6 @@
 //! Strings: GET, SET and all that reads and changes them whole or in part.
 
+mod comparison;
 mod lcs;
 pub mod options;
 
@@ -8,6 +9,7 @@ use crate::command::key_spec::{Begin, Find};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access, propagation};
 use crate::db::{EventClasses, strings};
 use crate::error::ClientError;
+use comparison::{delex, delifeq, digest};
 use options::{Condition, ExpiryOption, ExpiryUnit, For, Options};
 use wire::number::Extended;
 
@@ -31,12 +33,29 @@ pub const COMMANDS: &[Command] = &[
         .keys(&[UPDATES])
         .since("1.0.0", "O(1)")
         .doc("Lowers an integer by an amount.", "key decrement"),
+    Command::new("delex", -2, Group::String, delex)
+        .flags(WRITE | FAST)
+        .keys(&[KeySpec::one(1, access::RW | access::DELETE | access::VARIABLE_FLAGS)
+            .noted("reads only with a condition")])
+        .finds_keys(delex_key)
+        .propagated_as(propagation::deletion)
+        .since("8.4.0", "O(1); O(N) with a digest, where N is the length of the string")
+        .doc(
+            "Removes a key, if its string meets a condition where one is given.",
+            "key [condition: IFEQ ifeq-value | IFNE ifne-value | IFDEQ ifdeq-digest:integer | IFDNE \
+                ifdne-digest:integer]",
+        ),
     Command::new("delifeq", 3, Group::String, delifeq)
         .flags(WRITE | FAST)
         .keys(&[KeySpec::one(1, access::RM | access::DELETE)])
         .propagated_as(propagation::deletion)
         .since("9.0.0", "O(1)")
         .doc("Removes a key if its string equals the given one.", "key value"),
+    Command::new("digest", 2, Group::String, digest)
+        .flags(READONLY | FAST)
+        .keys(&[READS])
+        .since("8.4.0", "O(N) where N is the length of the string")
+        .doc("Answers the XXH3 digest of a string.", "key"),
     Command::new("get", 2, Group::String, get)
         .flags(READONLY | FAST)
         .keys(&[READS])
@@ -140,7 +159,9 @@ pub const COMMANDS: &[Command] = &[
         .since("1.0.0", "O(1)")
         .doc(
             "Stores a string, whatever was there.",
-            "key value [condition: NX@2.6.12 | XX@2.6.12 | IFEQ comparison-value@8.1.0] [GET@6.2.0] \
+            "key value [condition: NX@2.6.12 | XX@2.6.12 | IFEQ comparison-value@8.1.0 | \
+                IFNE ifne-value@8.4.0 | IFDEQ ifdeq-digest:integer@8.4.0 | IFDNE ifdne-digest:integer@8.4.0] \
+                [GET@6.2.0] \
                 [expiration: EX seconds@2.6.12 | PX milliseconds@2.6.12 | EXAT unix-time-seconds@6.2.0 | \
                 PXAT unix-time-milliseconds@6.2.0 | KEEPTTL@6.0.0]",
         )
@@ -150,6 +171,7 @@ pub const COMMANDS: &[Command] = &[
             ("6.2.0", "`GET`, `EXAT` and `PXAT`."),
             ("7.0.0", "`NX` and `GET` together."),
             ("8.1.0", "`IFEQ`."),
+            ("8.4.0", "`IFNE`, `IFDEQ` and `IFDNE`."),
         ]),
     Command::new("setex", 4, Group::String, setex)
         .flags(WRITE | DENY_OOM)
@@ -244,7 +266,10 @@ fn set_if(
         Condition::Always => true,
         Condition::IfAbsent => ctx.db.peek(key).is_none(),
         Condition::IfPresent => ctx.db.peek(key).is_some(),
-        Condition::IfEqual(wanted) => ctx.db.peek_string(key)?.is_some_and(|text| text.equals(wanted)),
+        Condition::If(comparison) => match ctx.db.peek_string(key)? {
+            Some(text) => comparison.holds(&text)?,
+            None => comparison.holds_of_nothing(),
+        },
     };
     if holds {
         store_with(ctx, key, value, options.expiry);
@@ -286,17 +311,6 @@ fn set_for(ctx: &mut Context<'_>, args: Args<'_>, unit: ExpiryUnit, command: &'s
     let unix_ms = unit.resolve(args.integer(2)?, ctx.db.now_ms(), command)?;
     store_with(ctx, args.at(1), args.at(3), ExpiryOption::At { unix_ms, absolute: false });
     ctx.reply.ok();
-    Ok(())
-}
-
-fn delifeq(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let key = args.at(1);
-    let equal = ctx.db.peek_string(key)?.is_some_and(|text| text.equals(args.at(2)));
-    if equal {
-        ctx.db.remove(key);
-        ctx.db.changed(EventClasses::GENERIC, "del", key);
-    }
-    ctx.reply.integer(equal.into());
     Ok(())
 }
 
@@ -395,7 +409,7 @@ fn msetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let refused = pairs(args, 2, count).any(|(key, _)| match options.condition {
         Condition::IfAbsent => ctx.db.peek(key).is_some(),
         Condition::IfPresent => ctx.db.peek(key).is_none(),
-        Condition::Always | Condition::IfEqual(_) => false,
+        Condition::Always | Condition::If(_) => false,
     });
     if refused {
         ctx.reply.integer(0);
@@ -540,4 +554,10 @@ fn set_key(args: Args<'_>) -> Vec<(usize, access::Access)> {
     let reads = (3..args.len()).any(|at| args.is(at, "GET"));
     let bits = if reads { access::RW | access::ACCESS } else { access::OW };
     vec![(1, bits | access::UPDATE)]
+}
+
+/// Without a condition, DELEX does not read what it removes.
+fn delex_key(args: Args<'_>) -> Vec<(usize, access::Access)> {
+    let bits = if args.len() > 2 { access::RW | access::ACCESS } else { access::RM };
+    vec![(1, bits | access::DELETE)]
 }

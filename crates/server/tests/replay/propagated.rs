@@ -47,6 +47,10 @@ fn is_propagated(story: &str) -> Result<(), String> {
 }
 
 const STORIES: &[&str] = &[
+    // On conditions, and combined as not every replica can.
+    "SET k a\n SET k b IFNE a\n SET k c IFNE a EX 5\n SET k d IFEQ c KEEPTTL\n SET j a\n DELEX j IFNE b\n DELEX j",
+    "SET k hello\n SET j hello\n SET k 1 IFDNE 9555e8555c62dcfd\n DELEX j IFDEQ 9555e8555c62dcfd\n SET j 1 IFDNE x",
+    "SET a abc EX 9\n SET b xy\n BITOP DIFF a a b\n BITOP ONE c a b a\n BITOP ANDOR b x y\n BITOP DIFF1 d b c",
     // Fields that are expired and have not been looked for.
     "HSET h f 1 g 1\n HPEXPIRE h 10 FIELDS 1 f\n +50\n HINCRBY h f 5",
     "HSET h f 1 g 1\n HPEXPIRE h 10 FIELDS 1 f\n +50\n HSETNX h f 5",

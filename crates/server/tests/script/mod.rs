@@ -29,8 +29,33 @@ struct Step {
     expected: Vec<String>,
 }
 
+/// Which server proves a script right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reference {
+    Valkey,
+    /// Of what Valkey does not have.
+    Redis,
+    Nobody,
+}
+
+impl Reference {
+    fn of(text: &str) -> Self {
+        match text.lines().next() {
+            Some(line) if line.starts_with("# not for the reference") => Reference::Nobody,
+            Some(line) if line.starts_with("# of Redis") => Reference::Redis,
+            _ => Reference::Valkey,
+        }
+    }
+
+    /// Where the server is, by the environment; `None`: scripts are played in process.
+    pub fn address() -> Option<(Self, String)> {
+        let of = |kind, variable| std::env::var(variable).ok().map(|address| (kind, address));
+        of(Reference::Valkey, "REFERENCE").or_else(|| of(Reference::Redis, "REDIS_REFERENCE"))
+    }
+}
+
 pub struct Script {
-    pub not_for_reference: bool,
+    pub reference: Reference,
     steps: Vec<Step>,
 }
 
@@ -67,7 +92,7 @@ impl Script {
                 steps.push(step);
             }
         }
-        Ok(Script { not_for_reference: text.starts_with("# not for the reference"), steps })
+        Ok(Script { reference: Reference::of(text), steps })
     }
 
     /// Plays it in both places and returns how what was seen differs, whatever is written; steps whose replies are

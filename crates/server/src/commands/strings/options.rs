@@ -1,5 +1,6 @@
 //! The options that SET, GETEX and MSETEX share: conditions, expiry, KEEPTTL, GET.
 
+use super::comparison::Comparison;
 use crate::command::Args;
 use crate::error::ClientError;
 
@@ -18,8 +19,8 @@ pub enum Condition<'a> {
     Always,
     IfAbsent,
     IfPresent,
-    /// Only if the string there equals this one.
-    IfEqual(&'a [u8]),
+    /// Only if the string there meets this.
+    If(Comparison<'a>),
 }
 
 /// What becomes of the expiry.
@@ -92,10 +93,6 @@ pub fn parse<'a>(
             options.condition = Condition::IfAbsent;
         } else if writes && args.is(at, "XX") && may_be(options.condition, Condition::IfPresent) {
             options.condition = Condition::IfPresent;
-        } else if of == For::Set && args.is(at, "IFEQ") && has_next && options.condition == Condition::Always
-        {
-            options.condition = Condition::IfEqual(args.at(at + 1));
-            at += 1;
         } else if of == For::Set && args.is(at, "GET") {
             options.get = true;
         } else if writes && args.is(at, "KEEPTTL") && amount.is_none() {
@@ -107,6 +104,12 @@ pub fn parse<'a>(
                 return Err(ClientError::Syntax);
             }
             amount = Some((at + 1, unit));
+            at += 1;
+        } else if of == For::Set
+            && options.condition == Condition::Always
+            && let Some(comparison) = Comparison::parse(args, at)
+        {
+            options.condition = Condition::If(comparison);
             at += 1;
         } else {
             return Err(ClientError::Syntax);

@@ -1,0 +1,130 @@
+//! BITOP: strings combined bit by bit.
+
+use crate::command::{Args, Context, Outcome, propagation};
+use crate::db::{Db, EventClasses, StringValue};
+use crate::error::ClientError;
+
+/// A bit of the result, by the bits at its place in the first string (`x`) and in the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Combination {
+    And,
+    Or,
+    Xor,
+    Not,
+    /// `x`, and none of the others.
+    Difference,
+    /// One of the others at least, and not `x`.
+    ReverseDifference,
+    /// `x`, and one of the others at least.
+    AndOr,
+    /// Exactly one of all.
+    One,
+}
+
+impl Combination {
+    fn parse(args: Args<'_>) -> Result<Self, ClientError> {
+        let words = [
+            ("AND", Self::And),
+            ("OR", Self::Or),
+            ("XOR", Self::Xor),
+            ("NOT", Self::Not),
+            ("DIFF", Self::Difference),
+            ("DIFF1", Self::ReverseDifference),
+            ("ANDOR", Self::AndOr),
+            ("ONE", Self::One),
+        ];
+        let known = words.into_iter().find(|(word, _)| args.is(1, word));
+        let (word, combination) = known.ok_or(ClientError::Syntax)?;
+        match combination {
+            Self::Not if args.len() != 4 => {
+                Err(ClientError::text("ERR BITOP NOT must be called with a single source key."))
+            }
+            Self::Difference | Self::ReverseDifference | Self::AndOr if args.len() < 5 => {
+                let text = format!("ERR BITOP {word} must be called with at least two source keys.");
+                Err(ClientError::formatted(text))
+            }
+            combination => Ok(combination),
+        }
+    }
+}
+
+pub fn bitop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let combination = Combination::parse(args)?;
+    let (destination, sources) = (args.at(2), args.from(3));
+    let result = combine(combination, &ctx.db.read_strings(sources.iter())?);
+    let len = result.len();
+    if len > 0 {
+        ctx.db.put_buffer(destination, result, None);
+        ctx.db.changed(EventClasses::STRING, "set", destination);
+    } else if ctx.db.remove(destination) {
+        ctx.db.changed(EventClasses::GENERIC, "del", destination);
+    }
+    ctx.reply.integer(len as i64);
+    Ok(())
+}
+
+/// What only Redis 8.2 and later know is propagated by its result: replicas may be of any kind.
+pub fn propagate(args: Args<'_>, db: &mut Db) {
+    let is_known_everywhere = ["AND", "OR", "XOR", "NOT"].iter().any(|word| args.is(1, word));
+    if !is_known_everywhere {
+        propagation::string_or_deletion(args.at(2), db);
+    }
+}
+
+/// As long as the longest of the strings; shorter ones count as followed by zeros.
+fn combine(combination: Combination, texts: &[Option<StringValue<'_>>]) -> Vec<u8> {
+    let len = texts.iter().flatten().map(StringValue::len).max().unwrap_or(0);
+    let mut result = vec![0; len];
+    let (first, others) = texts.split_first().expect("there is a source");
+    with_bytes(first, |bytes| result[..bytes.len()].copy_from_slice(bytes));
+    match combination {
+        Combination::And => others.iter().for_each(|other| {
+            with_bytes(other, |bytes| {
+                let (shared, beyond) = result.split_at_mut(bytes.len());
+                shared.iter_mut().zip(bytes).for_each(|(a, b)| *a &= b);
+                beyond.fill(0);
+            });
+        }),
+        Combination::Or => or_all(&mut result, others),
+        Combination::Xor => others.iter().for_each(|other| {
+            with_bytes(other, |bytes| result.iter_mut().zip(bytes).for_each(|(a, b)| *a ^= b));
+        }),
+        Combination::Not => result.iter_mut().for_each(|byte| *byte = !*byte),
+        Combination::Difference => with_any(&mut result, others, |x, any| x & !any),
+        Combination::ReverseDifference => with_any(&mut result, others, |x, any| !x & any),
+        Combination::AndOr => with_any(&mut result, others, |x, any| x & any),
+        Combination::One => {
+            let mut several = vec![0; len];
+            for other in others {
+                with_bytes(other, |bytes| {
+                    for ((one, several), b) in result.iter_mut().zip(&mut several).zip(bytes) {
+                        *several |= *one & b;
+                        *one |= b;
+                    }
+                });
+            }
+            result.iter_mut().zip(several).for_each(|(one, several)| *one &= !several);
+        }
+    }
+    result
+}
+
+fn or_all(result: &mut [u8], texts: &[Option<StringValue<'_>>]) {
+    for text in texts {
+        with_bytes(text, |bytes| result.iter_mut().zip(bytes).for_each(|(a, b)| *a |= b));
+    }
+}
+
+/// Combines the first string with what any of the others has.
+fn with_any(first: &mut [u8], others: &[Option<StringValue<'_>>], bits: fn(u8, u8) -> u8) {
+    let mut any = vec![0; first.len()];
+    or_all(&mut any, others);
+    first.iter_mut().zip(any).for_each(|(x, any)| *x = bits(*x, any));
+}
+
+fn with_bytes(text: &Option<StringValue<'_>>, apply: impl FnOnce(&[u8])) {
+    match text {
+        Some(text) => text.with_bytes(apply),
+        None => apply(b""),
+    }
+}

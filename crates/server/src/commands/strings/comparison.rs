@@ -1,0 +1,106 @@
+//! Strings compared with what a client expects to be there, whole or by their digest: DIGEST, DELEX, DELIFEQ, and the
+//! conditions of SET.
+//!
+//! A digest is the 64 bits of XXH3 as 16 hexadecimal digits: <https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md>.
+
+use crate::command::{Args, Context, Outcome};
+use crate::db::{EventClasses, StringValue};
+use crate::error::ClientError;
+use xxhash_rust::xxh3::xxh3_64;
+
+const DIGEST_DIGITS: usize = 16;
+
+/// What a string is held against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison<'a> {
+    Equals(&'a [u8]),
+    Differs(&'a [u8]),
+    DigestEquals(&'a [u8]),
+    DigestDiffers(&'a [u8]),
+}
+
+impl<'a> Comparison<'a> {
+    /// The comparison that the argument at `at` names, with the one behind it.
+    pub fn parse(args: Args<'a>, at: usize) -> Option<Self> {
+        let words: [(&str, fn(&'a [u8]) -> Self); 4] = [
+            ("IFEQ", Comparison::Equals),
+            ("IFNE", Comparison::Differs),
+            ("IFDEQ", Comparison::DigestEquals),
+            ("IFDNE", Comparison::DigestDiffers),
+        ];
+        let (_, comparison) = words.into_iter().find(|(word, _)| args.is(at, word))?;
+        Some(comparison(args.get(at + 1)?))
+    }
+
+    /// Whether it holds where there is no string.
+    pub fn holds_of_nothing(self) -> bool {
+        matches!(self, Comparison::Differs(_) | Comparison::DigestDiffers(_))
+    }
+
+    pub fn holds(self, text: &StringValue<'_>) -> Result<bool, ClientError> {
+        Ok(match self {
+            Comparison::Equals(wanted) => text.equals(wanted),
+            Comparison::Differs(unwanted) => !text.equals(unwanted),
+            Comparison::DigestEquals(wanted) => has_digest(text, wanted)?,
+            Comparison::DigestDiffers(unwanted) => !has_digest(text, unwanted)?,
+        })
+    }
+}
+
+fn has_digest(text: &StringValue<'_>, digits: &[u8]) -> Result<bool, ClientError> {
+    if digits.len() != DIGEST_DIGITS {
+        return Err(ClientError::text("ERR must be exactly 16 hexadecimal characters"));
+    }
+    Ok(digest_of(text).as_bytes().eq_ignore_ascii_case(digits))
+}
+
+fn digest_of(text: &StringValue<'_>) -> String {
+    format!("{:016x}", text.with_bytes(xxh3_64))
+}
+
+pub fn digest(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    match ctx.db.read_string(args.at(1))? {
+        Some(text) => ctx.reply.bulk(digest_of(&text).as_bytes()),
+        None => ctx.reply.null(),
+    }
+    Ok(())
+}
+
+pub fn delex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let key = args.at(1);
+    let holds = match args.len() {
+        2 => true,
+        4 => delex_holds(ctx, args)?,
+        _ => return Err(ClientError::WrongArity { command: "delex".to_owned() }),
+    };
+    let removed = holds && ctx.db.remove(key);
+    if removed {
+        ctx.db.changed(EventClasses::GENERIC, "del", key);
+    }
+    ctx.reply.integer(removed.into());
+    Ok(())
+}
+
+fn delex_holds(ctx: &mut Context<'_>, args: Args<'_>) -> Result<bool, ClientError> {
+    let text = match ctx.db.peek_string(args.at(1)) {
+        Ok(Some(text)) => text,
+        Ok(None) => return Ok(false),
+        Err(_) => {
+            return Err(ClientError::text("ERR Key should be of string type if conditions are specified"));
+        }
+    };
+    let comparison = Comparison::parse(args, 2)
+        .ok_or(ClientError::text("ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE"))?;
+    comparison.holds(&text)
+}
+
+pub fn delifeq(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let key = args.at(1);
+    let equal = ctx.db.peek_string(key)?.is_some_and(|text| text.equals(args.at(2)));
+    if equal {
+        ctx.db.remove(key);
+        ctx.db.changed(EventClasses::GENERIC, "del", key);
+    }
+    ctx.reply.integer(equal.into());
+    Ok(())
+}
