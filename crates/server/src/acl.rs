@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 
 mod check;
 mod commands;
+pub mod file;
 mod log;
 mod passwords;
 mod patterns;
@@ -93,6 +94,14 @@ pub struct Changed {
     /// Channels and patterns that the user may still listen to, where others than before: who listens to anything else
     /// is to be closed.
     pub channels_left: Option<Vec<Vec<u8>>>,
+}
+
+/// What has become of users when others took their place.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Replaced {
+    pub removed: Vec<UserHandle>,
+    /// Those who may listen to other channels than before.
+    pub changed: Vec<Changed>,
 }
 
 impl Users {
@@ -208,6 +217,24 @@ impl Users {
         };
         self.by_name.insert(name, handle);
         handle
+    }
+
+    /// Makes these all users there are, with `default` as it is where nothing is said of it. Answers who has gone or
+    /// changed.
+    pub fn replace(&mut self, mut users: file::NamedUsers) -> Replaced {
+        users.entry(DEFAULT_NAME.to_vec()).or_insert_with(User::default_user);
+        let gone: Vec<Vec<u8>> =
+            self.by_name.keys().filter(|&name| !users.contains_key(name)).cloned().collect();
+        let removed = gone.iter().filter_map(|name| self.remove(name)).collect();
+        let mut changed = Vec::new();
+        for (name, user) in users {
+            let existing = self.named(&name);
+            let before = existing.and_then(|handle| self.get(handle));
+            let channels_left = before.and_then(|before| user.channels_left_of(before));
+            let handle = self.put(existing, user);
+            changed.extend(channels_left.map(|left| Changed { user: handle, channels_left: Some(left) }));
+        }
+        Replaced { removed, changed }
     }
 
     /// Forgets a user; whoever was connected as such may do nothing from now on. `default` stays.

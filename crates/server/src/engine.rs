@@ -27,6 +27,7 @@ mod saving;
 mod script;
 mod shutdown;
 pub mod transaction;
+pub mod users;
 
 use crate::clock::Clock;
 use crate::command::registry::Registry;

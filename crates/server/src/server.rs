@@ -6,10 +6,10 @@ mod clients;
 pub mod denials;
 pub mod pause;
 
-use crate::acl::Users;
+use crate::acl::{ArgumentError, Changed, Rules, Users};
 use crate::clock::Reading;
 use crate::command::registry::Registry;
-use crate::config::{Change, Config, OptionId, ReplicaOf, SetError};
+use crate::config::{AclPubsubDefault, Change, Config, OptionId, ReplicaOf, SetError};
 use crate::error::ClientError;
 use crate::observe::Observations;
 use crate::script::{Mode, Scripts, environment};
@@ -68,6 +68,10 @@ pub enum PersistRequest {
     LoadAof,
     /// MIGRATE.
     Migrate(Box<Migration>),
+    /// ACL LOAD.
+    LoadUsers,
+    /// ACL SAVE.
+    SaveUsers,
     Shutdown(Shutdown),
     /// SHUTDOWN ABORT.
     AbortShutdown,
@@ -455,6 +459,16 @@ impl Server {
         )))
     }
 
+    /// How rules for users are to be read.
+    pub fn rules(&self) -> Rules<'_> {
+        rules_of(&self.registry, &self.config)
+    }
+
+    /// Applies rules to a user, who is made if there is none.
+    pub fn set_user(&mut self, name: &[u8], arguments: &[&[u8]]) -> Result<Changed, ArgumentError> {
+        self.users.set(name, arguments, rules_of(&self.registry, &self.config))
+    }
+
     /// Whether changes to keys interest anybody.
     #[inline]
     pub fn listens_to_changes(&self) -> bool {
@@ -463,4 +477,8 @@ impl Server {
             || self.blocked.waits_for_keys()
             || !self.config.notify_keyspace_events.is_empty()
     }
+}
+
+fn rules_of<'a>(registry: &'a Registry, config: &Config) -> Rules<'a> {
+    Rules { registry, all_channels: config.acl_pubsub_default == AclPubsubDefault::AllChannels }
 }

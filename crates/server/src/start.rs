@@ -6,6 +6,7 @@ use crate::clock::Clock;
 use crate::commands::info::VALKEY_VERSION;
 use crate::config::{Config, ConfigError, Directive, Startup};
 use crate::engine::loading::RestoreError;
+use crate::engine::users::UsersError;
 use crate::engine::{Executor, Seeds};
 use crate::net::EventLoop;
 use crate::net::listener::ListenError;
@@ -29,6 +30,8 @@ pub enum StartError {
     Config(ConfigError),
     Listen(ListenError),
     Load(RestoreError),
+    /// Users that the configuration or their file describe.
+    Users(String),
     /// What was being done when the operating system refused.
     System {
         doing: &'static str,
@@ -42,6 +45,7 @@ impl fmt::Display for StartError {
             StartError::Config(error) => error.fmt(f),
             StartError::Listen(error) => error.fmt(f),
             StartError::Load(error) => error.fmt(f),
+            StartError::Users(text) => f.write_str(text),
             StartError::System { doing, source } => write!(f, "{doing}: {source}"),
         }
     }
@@ -139,7 +143,6 @@ fn warn_of_what_does_not_exist(config: &Config) {
         (config.cluster_enabled, "cluster-enabled: the cluster"),
         (config.activedefrag, "activedefrag: active defragmentation"),
         (config.tls_port != 0, "tls-port: TLS"),
-        (!config.aclfile.is_empty(), "aclfile: users other than default"),
     ];
     for (_, what) in asked.iter().filter(|(asked, _)| *asked) {
         log::warn!("{what} does not exist in this version; the option has no effect");
@@ -164,6 +167,10 @@ fn open(startup: Startup) -> Result<EventLoop, StartError> {
     }
     let mut executor = Executor::new(config, clock, identity, seeds);
     rename_commands(&mut executor, &startup.rename_commands).map_err(StartError::Config)?;
+    executor.load_users_at_start(&startup.users).map_err(|error| match error {
+        UsersError::Config(error) => StartError::Config(error),
+        UsersError::Text(text) => StartError::Users(text),
+    })?;
     let mut event_loop = EventLoop::new(executor, signals).map_err(system("Creating the event loop"))?;
     event_loop.listen().map_err(StartError::Listen)?;
     Ok(event_loop)

@@ -103,6 +103,8 @@ fn golden_scripts_with_skip_lists() {
 const NOT_IN_SCRIPTS: &[(&str, &str)] = &[
     ("psync", "is answered by the data itself: tests/replication.rs"),
     ("sync", "as psync"),
+    ("acl|load", "there is no file of users; tests/users.rs"),
+    ("acl|save", "as ACL LOAD"),
     ("asking", "there is no cluster"),
     ("bgrewriteaof", "a child writes files; `persistence.rs` does that with a server of its own"),
     ("bgsave", "as BGREWRITEAOF"),

@@ -161,11 +161,18 @@ impl User {
         }
         self.root.describe(&mut text);
         for selector in &self.others {
+            let mut rules = Vec::new();
+            selector.describe(&mut rules);
             text.extend_from_slice(b" (");
-            selector.describe(&mut text);
+            text.extend_from_slice(&with_quotes(&rules));
             text.push(b')');
         }
         text
+    }
+
+    /// Name and rules as the words of a line of configuration.
+    pub fn config_line(&self) -> Vec<u8> {
+        with_quotes(&[&self.name[..], b" ", &self.describe()].concat())
     }
 
     /// Which channels and patterns are left to listen to, for who was `before`; `None` if none has gone.
@@ -179,4 +186,12 @@ impl User {
         };
         if before.selectors().all(is_kept) { None } else { Some(left) }
     }
+}
+
+/// Words for where quotes mean something: those that have any are put in quotes.
+fn with_quotes(text: &[u8]) -> Vec<u8> {
+    let is_plain = |word: &[u8]| !word.is_empty() && !word.iter().any(|byte| matches!(byte, b'"' | b'\''));
+    let words = text.split(|&byte| byte == b' ');
+    let words = words.map(|word| if is_plain(word) { word.to_vec() } else { crate::config::quoted(word) });
+    words.collect::<Vec<_>>().join(&b' ')
 }

@@ -2,11 +2,11 @@
 
 mod describe;
 
-use crate::acl::{ArgumentError, Call, Rules};
+use crate::acl::{ArgumentError, Call};
 use crate::command::flag::{ADMIN, LOADING, NO_SCRIPT, STALE};
-use crate::command::{Args, Command, Context, Flags, Group, Outcome, category};
-use crate::config::AclPubsubDefault;
+use crate::command::{Args, Command, Context, Flags, Group, Next, Outcome, category};
 use crate::error::{ClientError, quoted};
+use crate::server::PersistRequest;
 
 const ASKS: Flags = NO_SCRIPT | LOADING | STALE;
 const ON_ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
@@ -57,11 +57,20 @@ const SUBCOMMANDS: &[Command] = &[
         .flags(MANAGES)
         .since("6.0.0", "O(N). Where N is the number of configured users.")
         .doc("Lists all users with their rules.", ""),
+    Command::new("acl|load", 2, Group::Server, |ctx, _| of_file(ctx, PersistRequest::LoadUsers))
+        .flags(MANAGES)
+        .since("6.0.0", "O(N). Where N is the number of configured users.")
+        .doc("Reads all users from the file that they are kept in.", ""),
     Command::new("acl|log", -2, Group::Server, describe::log)
         .flags(MANAGES)
         .since("6.0.0", "O(N) with N being the number of entries shown.")
         .doc("Lists what was refused of late, or forgets it.", "[operation: count:integer | RESET]")
         .history(&[("7.2.0", "Ids of entries, and when they were made and changed.")]),
+    Command::new("acl|save", 2, Group::Server, |ctx, _| of_file(ctx, PersistRequest::SaveUsers))
+        .flags(MANAGES)
+        .since("6.0.0", "O(N). Where N is the number of configured users.")
+        .doc("Writes all users to the file that they are kept in.", "")
+        .tips(ON_ALL_NODES),
     Command::new("acl|setuser", -3, Group::Server, set_user)
         .flags(MANAGES)
         .since("6.0.0", "O(N). Where N is the number of rules provided.")
@@ -106,14 +115,9 @@ fn set_user(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if name.iter().any(|byte| matches!(byte, 0 | 9..=13 | b' ')) {
         return Err(ClientError::text("ERR Usernames can't contain spaces or null characters"));
     }
-    let server = &mut *ctx.server;
-    let rules = Rules {
-        registry: &server.registry,
-        all_channels: server.config.acl_pubsub_default == AclPubsubDefault::AllChannels,
-    };
-    let arguments: Vec<&[u8]> = args.from(3).iter().collect();
-    let changed = server.users.set(name, &arguments, rules).map_err(refusal)?;
-    server.close_listeners(&changed, ctx.client);
+    let rules: Vec<&[u8]> = args.from(3).iter().collect();
+    let changed = ctx.server.set_user(name, &rules).map_err(refusal)?;
+    ctx.server.close_listeners(&changed, Some(ctx.client));
     ctx.reply.ok();
     Ok(())
 }
@@ -138,11 +142,21 @@ fn delete_users(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let mut removed = 0;
     for name in names.iter() {
         if let Some(user) = ctx.server.users.remove(name) {
-            ctx.server.close_clients_of(user, ctx.client);
+            ctx.server.close_clients_of(user, Some(ctx.client));
             removed += 1;
         }
     }
     ctx.reply.integer(removed);
+    Ok(())
+}
+
+fn of_file(ctx: &mut Context<'_>, request: PersistRequest) -> Outcome {
+    if ctx.server.config.aclfile.is_empty() {
+        return Err(ClientError::text(
+            "ERR This instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a configuration file set) in order to store users in the configuration.",
+        ));
+    }
+    ctx.next = Next::Persist(request);
     Ok(())
 }
 

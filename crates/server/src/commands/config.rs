@@ -75,7 +75,9 @@ fn set(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn rewrite(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    match ctx.server.config.rewrite(RewriteRequest::default()) {
+    let users: Vec<Vec<u8>> = ctx.server.users.iter().map(crate::acl::User::config_line).collect();
+    let request = RewriteRequest { users: Some(&users), ..RewriteRequest::default() };
+    match ctx.server.config.rewrite(request) {
         Ok(()) => {
             log::info!("CONFIG REWRITE executed with success.");
             ctx.reply.ok();

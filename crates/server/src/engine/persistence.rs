@@ -101,6 +101,8 @@ impl Executor {
             }
             PersistRequest::LoadAof => {}
             PersistRequest::Migrate(migration) => self.migrate(&migration)?,
+            PersistRequest::LoadUsers => self.load_users_on_request(handle)?,
+            PersistRequest::SaveUsers => self.save_users_on_request()?,
             PersistRequest::Shutdown(how) => return self.shut_down_on_request(handle, how),
             PersistRequest::AbortShutdown => return self.abort_shutdown(reply),
         }

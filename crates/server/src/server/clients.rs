@@ -2,7 +2,8 @@
 //! keys, channels and others. Handlers reach no other client but through these.
 
 use super::Server;
-use crate::acl::{Changed, UserHandle, permits_channel};
+use crate::acl::file::NamedUsers;
+use crate::acl::{Changed, Replaced, UserHandle, permits_channel};
 use crate::error::ClientError;
 use crate::session::pubsub::Kind;
 use crate::session::tracking::Tracking;
@@ -20,12 +21,12 @@ impl Server {
     /// Closes clients, of which `own` gets the reply to its command first.
     pub fn kill(&mut self, ids: &[ClientId], own: ClientHandle) {
         for handle in ids.iter().filter_map(|&id| self.clients.by_id(id)).collect::<Vec<_>>() {
-            self.close(handle, own);
+            self.close(handle, Some(own));
         }
     }
 
     /// Closes the clients of a user who no longer exists, of which `own` gets the reply to its command first.
-    pub fn close_clients_of(&mut self, user: UserHandle, own: ClientHandle) {
+    pub fn close_clients_of(&mut self, user: UserHandle, own: Option<ClientHandle>) {
         let concerned = self.clients.iter().filter(|client| client.user == user);
         for handle in concerned.map(|client| client.handle).collect::<Vec<_>>() {
             // It stays this user, whom nobody knows any more: what is left of its transaction or script is refused.
@@ -34,8 +35,15 @@ impl Server {
         }
     }
 
+    /// Makes these all users there are, and closes clients of those who are gone or may no longer listen.
+    pub fn replace_users(&mut self, users: NamedUsers, own: Option<ClientHandle>) {
+        let Replaced { removed, changed } = self.users.replace(users);
+        removed.into_iter().for_each(|user| self.close_clients_of(user, own));
+        changed.iter().for_each(|changed| self.close_listeners(changed, own));
+    }
+
     /// Closes those who listen to channels that their user may no longer listen to.
-    pub fn close_listeners(&mut self, changed: &Changed, own: ClientHandle) {
+    pub fn close_listeners(&mut self, changed: &Changed, own: Option<ClientHandle>) {
         let Some(left) = &changed.channels_left else { return };
         let may_stay = |client: &Client| {
             let listens = &client.subscriptions;
@@ -49,8 +57,8 @@ impl Server {
         }
     }
 
-    fn close(&mut self, handle: ClientHandle, own: ClientHandle) {
-        match handle == own {
+    fn close(&mut self, handle: ClientHandle, own: Option<ClientHandle>) {
+        match Some(handle) == own {
             true => self.clients[handle].close_after_reply = true,
             false => self.close_asap(handle),
         }

@@ -1,0 +1,125 @@
+//! Users from the file they are kept in (`aclfile`) and from lines of configuration, and back into the file.
+
+use super::Executor;
+use crate::acl::file;
+use crate::acl::{ArgumentError, RuleError};
+use crate::config::{ConfigError, Directive};
+use crate::error::{ClientError, quoted};
+use crate::session::ClientHandle;
+use crate::sys::file::{replace_from_beside, system_text};
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+/// A file of users that is larger is not read.
+const FILE_BYTES_MAX: u64 = 256 << 20;
+
+/// Why the server cannot start with its users.
+#[derive(Debug)]
+pub enum UsersError {
+    /// A line of configuration is wrong.
+    Config(ConfigError),
+    /// For the log.
+    Text(String),
+}
+
+impl Executor {
+    /// Makes the users that the server is to start with: those of `user` lines, or those of the file.
+    pub fn load_users_at_start(&mut self, lines: &[Directive]) -> Result<(), UsersError> {
+        let has_file = !self.server.config.aclfile.is_empty();
+        if has_file && !lines.is_empty() {
+            let server = self.server_name();
+            return Err(UsersError::Text(format!(
+                "Configuring {server} with users defined in valkey.conf and at the same setting an ACL file path is invalid. This setup is very likely to lead to configuration errors and security holes, please define either an ACL file or declare users directly in your valkey.conf, but not both."
+            )));
+        }
+        let mut names = BTreeSet::new();
+        for line in lines {
+            if !names.insert(&line.words[1]) {
+                let why = "Duplicate user found. A user can only be defined once in config files";
+                return Err(in_declaration(line, &line.words[1], why));
+            }
+            self.load_configured_user(line)?;
+        }
+        if !has_file {
+            return Ok(());
+        }
+        let server = self.server_name();
+        self.load_users(None).map_err(|errors| {
+            UsersError::Text(format!("Aborting {server} startup because of ACL errors: {errors}"))
+        })
+    }
+
+    fn load_configured_user(&mut self, line: &Directive) -> Result<(), UsersError> {
+        let name = &line.words[1];
+        if name.iter().any(|byte| matches!(byte, 0 | 9..=13 | b' ')) {
+            return Err(UsersError::Text("Spaces not allowed in ACL usernames".to_owned()));
+        }
+        let words: Vec<&[u8]> =
+            std::iter::once(&b"reset"[..]).chain(line.words[2..].iter().map(Vec::as_slice)).collect();
+        let shown = String::from_utf8_lossy(name);
+        match self.server.set_user(name, &words) {
+            Ok(changed) => {
+                if self.server.users.get(changed.user).is_some_and(|user| !user.is_enabled) {
+                    log::info!(
+                        "The user '{shown}' is disabled (there is no 'on' modifier in the user description). Make sure this is not a configuration error."
+                    );
+                }
+                Ok(())
+            }
+            Err(ArgumentError::Rule { rule, error: error @ RuleError::UnknownCommand }) => {
+                Err(UsersError::Text(format!(
+                    "Error loading ACL rule '{}' for the user named '{shown}': {error}",
+                    String::from_utf8_lossy(&rule)
+                )))
+            }
+            Err(ArgumentError::Rule { rule, error }) => Err(in_declaration(line, &rule, &error.to_string())),
+            Err(ArgumentError::Unmatched { rule, .. }) => {
+                Err(in_declaration(line, &rule, "Unmatched parenthesis in acl selector"))
+            }
+            Err(ArgumentError::TooManyUsers) => Err(in_declaration(line, name, "There are too many users")),
+        }
+    }
+
+    fn file_of_users(&self) -> PathBuf {
+        PathBuf::from(OsStr::from_bytes(&self.server.config.aclfile))
+    }
+
+    /// All users are those of the file, or, if anything is wrong with it, nothing has changed.
+    fn load_users(&mut self, own: Option<ClientHandle>) -> Result<(), String> {
+        let (path, world) = (self.file_of_users(), &self.disk.world);
+        let name = path.display().to_string();
+        let cannot = |reason: &str| format!("Error loading ACLs, opening file '{name}': {reason}");
+        let len = world.len_of(&path).map_err(|error| cannot(&system_text(&error)))?;
+        if len > FILE_BYTES_MAX {
+            return Err(cannot(&format!("it has more than {FILE_BYTES_MAX} bytes")));
+        }
+        let text = world.read(&path).map_err(|error| cannot(&system_text(&error)))?;
+        let users = file::read(&text, &name, self.server.rules())?;
+        self.server.replace_users(users, own);
+        Ok(())
+    }
+
+    /// ACL LOAD.
+    pub(super) fn load_users_on_request(&mut self, own: ClientHandle) -> Result<(), ClientError> {
+        self.load_users(Some(own))
+            .map_err(|errors| ClientError::formatted(format!("ERR {}", quoted(errors.as_bytes()))))
+    }
+
+    /// ACL SAVE.
+    pub(super) fn save_users_on_request(&mut self) -> Result<(), ClientError> {
+        let text = self.server.users.to_file();
+        replace_from_beside(&self.disk.world, &self.file_of_users(), &text).map_err(|error| {
+            log::warn!("{error}, for ACL SAVE");
+            ClientError::text(
+                "ERR There was an error trying to save the ACLs. Please check the server logs for more information",
+            )
+        })
+    }
+}
+
+fn in_declaration(line: &Directive, word: &[u8], why: &str) -> UsersError {
+    let word = String::from_utf8_lossy(word);
+    UsersError::Config(ConfigError::at(&line.place, format!("Error in user declaration '{word}': {why}")))
+}
