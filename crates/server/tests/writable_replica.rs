@@ -46,6 +46,7 @@ fn what_is_restored_goes_and_what_the_primary_has_written_since_stays() {
     let payload = client.receive().unwrap();
     client.send(&[b"RESTORE", b"restored", b"1", payload.as_bytes().unwrap()]);
     assert!(client.receive().is_some());
+    eventually_answers(&mut client, "DBSIZE", "1");
     client.ask("SET shared v EX 1000");
     // It has an expiry of the primary's now, and passes it before the primary says so.
     link.send_command("SET shared v PX 1");
