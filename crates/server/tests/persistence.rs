@@ -694,6 +694,11 @@ fn clients_are_answered_while_a_slow_script_is_loaded() {
     assert_eq!(other.ask("LLEN list"), "0");
 }
 
+fn changes_since_save(client: &mut Client<TcpStream>) -> Option<u64> {
+    let info = client.ask("INFO persistence");
+    info.lines().find_map(|line| line.strip_prefix("rdb_changes_since_last_save:")?.parse().ok())
+}
+
 #[test]
 fn what_was_loaded_anew_is_no_change() {
     let files = Files::new("loaded-anew");
@@ -701,16 +706,28 @@ fn what_was_loaded_anew_is_no_change() {
     let mut client = loaded(&server);
     client.ask("SET key value");
     client.ask("RPUSH list a b c");
-    let changes = |client: &mut Client<TcpStream>| {
-        let info = client.ask("INFO persistence");
-        info.lines().find_map(|line| line.strip_prefix("rdb_changes_since_last_save:")?.parse::<u64>().ok())
-    };
-    assert_eq!(changes(&mut client), Some(4));
+    assert_eq!(changes_since_save(&mut client), Some(4));
     let digest = client.ask("DEBUG DIGEST");
     client.ask("CONFIG SET appendonly no");
     assert_eq!(client.ask("DEBUG LOADAOF"), "OK");
     assert_eq!(client.ask("DEBUG DIGEST"), digest);
-    assert_eq!(changes(&mut client), Some(0));
+    assert_eq!(changes_since_save(&mut client), Some(0));
+}
+
+#[test]
+fn what_flushall_has_saved_is_no_change() {
+    for appendonly in ["no", "yes"] {
+        let files = Files::new("flushed");
+        let server = files.start(&["--appendonly", appendonly, "--save", "3600 100000"]);
+        let mut client = loaded(&server);
+        client.ask("SET key value");
+        client.ask("FLUSHALL");
+        assert_eq!(changes_since_save(&mut client), Some(0));
+        client.ask("CONFIG SET save ");
+        client.ask("SET key value");
+        client.ask("FLUSHALL");
+        assert_eq!(changes_since_save(&mut client), Some(2));
+    }
 }
 
 /// Until the first base is complete, the files of before are what counts, and what is loaded.

@@ -361,10 +361,7 @@ impl Executor {
     pub(super) fn all_flushed(&mut self) {
         self.end_save();
         if !self.server.config.save.is_empty() {
-            let dirty = self.db.change_log.dirty;
             self.save();
-            // The command itself counts as a change that is not saved, as clients know it.
-            self.db.change_log.dirty = dirty;
         }
     }
 }
