@@ -58,23 +58,21 @@ impl Sink<'_> {
     /// Takes in what of a unit is for it, as a transaction if that is more than one command.
     fn append_unit(&mut self, unit: &EncodedCommands) {
         let receiver = self.receiver();
-        let Some((first_db_index, _)) = unit.all_for(receiver).next() else { return };
         let is_transaction = unit.count_for(receiver) > 1;
         if is_transaction {
-            self.append_bracket(first_db_index, MULTI);
+            self.append_bracket(MULTI);
         }
         unit.all_for(receiver).for_each(|(db_index, command)| self.append(db_index, command));
         if is_transaction {
-            self.append_bracket(first_db_index, EXEC);
+            self.append_bracket(EXEC);
         }
     }
 
-    /// Takes in MULTI or EXEC, of a transaction whose first command is about that database.
+    /// Takes in MULTI or EXEC: databases are selected between them.
     #[inline]
-    fn append_bracket(&mut self, db_index: usize, command: &[u8]) {
+    fn append_bracket(&mut self, command: &[u8]) {
         match self {
-            Sink::AppendOnlyFile { .. } => self.append(db_index, command),
-            // A replica selects the database inside.
+            Sink::AppendOnlyFile { appender, timestamp_s } => appender.add_bracket(*timestamp_s, command),
             Sink::Stream(stream) => stream.append(command),
         }
     }

@@ -143,7 +143,7 @@ fn scripts_choose_what_is_propagated() {
     assert_eq!(play(&mut replayed, "GET kept"), b"$5\r\n11111\r\n");
 }
 
-/// A unit of more than one command stands between MULTI and EXEC, both in the database of its first command; each
+/// A unit of more than one command stands between MULTI and EXEC, with the databases that its commands are about; each
 /// increment selects its own database first.
 #[test]
 fn units_stand_whole_in_the_file() {
@@ -158,14 +158,90 @@ fn units_stand_whole_in_the_file() {
     let (now_s, at_ms) = (start_s + 2, START_UNIX_MS + 1000);
     let file = format!(
         "#{start_s};SELECT 2;SET a 1 PXAT {at_ms};SET b 1;\
-         MULTI;SET c 1;SELECT 1;SET d 1;SELECT 2;EXEC;SELECT 1;SET e 1;INCR e;\
-         #{now_s};SELECT 2;MULTI;UNLINK a;INCR a;EXEC;"
+         MULTI;SET c 1;SELECT 1;SET d 1;EXEC;SET e 1;INCR e;\
+         #{now_s};MULTI;SELECT 2;UNLINK a;INCR a;EXEC;"
     );
     assert_eq!(life.increments(), file);
     play(&mut life, "BGREWRITEAOF");
     (0..100).for_each(|_| life.turn(20));
     play(&mut life, "INCR b");
     assert_eq!(life.increments(), format!("#{};SELECT 2;INCR b;", now_s + 2));
+}
+
+/// Stories, and how the reference tells the end of them.
+const TOLD: &[(&str, &str)] = &[
+    // Removals that a search has come upon have nothing to do with one another; others have.
+    ("SET a 1 PX 5\n SET b 1 PX 5\n SET c 1\n +50\n SCAN 0 COUNT 100", ";SET c 1;UNLINK a;UNLINK b;"),
+    ("SET a 1 PX 5\n SET b 1 PX 5\n SET c 1\n +50\n MGET a b", ";SET c 1;MULTI;UNLINK a;UNLINK b;EXEC;"),
+    (
+        "SET a 1 PX 5\n SET b 1 PX 5\n SET c 1\n +50\n MULTI\n SCAN 0 COUNT 100\n EXEC",
+        ";SET c 1;MULTI;UNLINK a;UNLINK b;EXEC;",
+    ),
+    ("SELECT 1\n SET a 1 PX 5\n +50\n RANDOMKEY", ";UNLINK a;"),
+    ("SELECT 3\n MULTI\n SET a 1\n FLUSHALL\n EXEC", "MULTI;SELECT 3;SET a 1;FLUSHALL;EXEC;"),
+    // A time that is a point in time already stays as it was given.
+    ("SET a 1 pxat 9999999999999", ";SET a 1 pxat 9999999999999;"),
+    ("SET a 1 EXAT 9999999999", ";SET a 1 PXAT 9999999999000;"),
+    // Conditions were met.
+    ("HSETEX h NX FNX PXAT 9999999999999 FIELDS 1 f XX", ";HSETEX h PXAT 9999999999999 FIELDS 1 f XX;"),
+    ("HSETEX h nx fnx FIELDS 1 f v", ";HSETEX h FIELDS 1 f v;"),
+    ("HSET h f 1\n HSETEX h FXX EXAT 9999999999 FIELDS 1 f v", ";HSETEX h PXAT 9999999999000 FIELDS 1 f v;"),
+    (
+        "SET a 1\n SET b 1\n EVAL redis.call('RESTORE','b','5',redis.call('DUMP','a'),'REPLACE','ABSTTL') 0",
+        ";SET b 1;UNLINK b;",
+    ),
+    (
+        "CONFIG SET lazyfree-lazy-server-del no\n SET a 1\n SET b 1\n \
+         EVAL redis.call('RESTORE','b','5',redis.call('DUMP','a'),'REPLACE','ABSTTL') 0",
+        ";SET b 1;DEL b;",
+    ),
+    // A consumer is made by what makes entries its own, and told of where nothing does.
+    (
+        "XADD s 1-1 f v\n XGROUP CREATE s g 0\n XREADGROUP GROUP g c STREAMS s >",
+        ";MULTI;XCLAIM s g c 0 1-1 TIME now RETRYCOUNT 1 JUSTID FORCE;\
+         XGROUP SETID s g 1-1 ENTRIESREAD 1;EXEC;",
+    ),
+    (
+        "XADD s 1-1 f v\n XGROUP CREATE s g $\n XREADGROUP GROUP g c STREAMS s >",
+        ";XGROUP CREATE s g $;XGROUP CREATECONSUMER s g c;",
+    ),
+    (
+        "XADD s 1-1 f v\n XGROUP CREATE s g 0\n XREADGROUP GROUP g c NOACK STREAMS s >",
+        ";MULTI;XGROUP CREATECONSUMER s g c;XGROUP SETID s g 1-1 ENTRIESREAD 1;EXEC;",
+    ),
+    (
+        "XADD s 1-1 f v\n XGROUP CREATE s g 0\n XREADGROUP GROUP g c STREAMS s >\n XAUTOCLAIM s g d 0 0",
+        ";EXEC;XCLAIM s g d 0 1-1 TIME now RETRYCOUNT 2 JUSTID FORCE;",
+    ),
+];
+
+#[test]
+fn commands_are_told_as_the_reference_tells_them() {
+    for (story, end) in TOLD {
+        let mut life = begin(&config());
+        play(&mut life, story);
+        // In which order keys are found is not said.
+        let told = life
+            .increments()
+            .replace(&START_UNIX_MS.to_string(), "now")
+            .replace("LINK b;UNLINK a", "LINK a;UNLINK b");
+        assert!(told.ends_with(end), "{story}\n{told}");
+    }
+}
+
+/// Who waits for a key is not served with one that has expired, which stays until somebody asks for it.
+#[test]
+fn a_key_that_has_expired_before_it_comes_to_who_waits_for_it_stays_where_it_is() {
+    let mut life = begin(&config());
+    play(&mut life, "RPUSH k v\n PEXPIRE k 100");
+    let words = |text: &str| text.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>();
+    life.send(1, &words("SELECT 9"));
+    life.send(1, &words("BRPOP k 0"));
+    play(&mut life, "+101\n SWAPDB 0 9\n SET other 1");
+    assert!(life.waits(1));
+    assert!(life.increments().ends_with(";SWAPDB 0 9;SET other 1;"), "{}", life.increments());
+    play(&mut life, "SELECT 9\n EXISTS k");
+    assert!(life.increments().ends_with(";SELECT 9;UNLINK k;"), "{}", life.increments());
 }
 
 /// What is done while the file is off is in none of its units, whatever transaction it is part of.

@@ -81,16 +81,27 @@ impl Appender {
 
     /// Adds whole commands, encoded, that are about one database to the buffer.
     pub fn add(&mut self, db_index: usize, timestamp_s: Option<i64>, commands: &[u8]) {
-        if let Some(unix_s) = timestamp_s.filter(|&unix_s| unix_s > self.noted_s) {
-            self.noted_s = unix_s;
-            write_timestamp(&mut self.buffer, unix_s).expect("memory takes all that is written");
-        }
+        self.note_time(timestamp_s);
         if self.selected != Some(db_index) {
             self.selected = Some(db_index);
             let select = [&b"SELECT"[..], &i64_text(db_index as i64)];
             write_command(&mut self.buffer, select.into_iter()).expect("memory takes all that is written");
         }
         self.buffer.extend_from_slice(commands);
+    }
+
+    /// Adds MULTI or EXEC, encoded, which are about no database.
+    pub fn add_bracket(&mut self, timestamp_s: Option<i64>, command: &[u8]) {
+        self.note_time(timestamp_s);
+        self.buffer.extend_from_slice(command);
+    }
+
+    #[inline]
+    fn note_time(&mut self, timestamp_s: Option<i64>) {
+        if let Some(unix_s) = timestamp_s.filter(|&unix_s| unix_s > self.noted_s) {
+            self.noted_s = unix_s;
+            write_timestamp(&mut self.buffer, unix_s).expect("memory takes all that is written");
+        }
     }
 
     /// Writes the buffer to the file. After an error the file ends where it did before, and the buffer stays.
