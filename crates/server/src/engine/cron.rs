@@ -167,8 +167,12 @@ impl Executor {
 
     fn expire_some(&mut self, budget_us: u64) {
         self.cron.next_short_search_us = None;
-        if !self.server.pauses.are_any() && self.db.client_expiring_len() > 0 {
-            self.expire_for_clients();
+        match self.db.client_expiring_len() {
+            0 => {}
+            // A primary looks for all that is due.
+            _ if !self.is_replica() => self.db.forget_client_expiry(),
+            _ if self.server.pauses.are_any() => {}
+            _ => self.expire_for_clients(),
         }
         // Neither a paused server nor one that data is brought into removes keys on its own account.
         if self.server.pauses.are_any() || self.leaves_expiry_to_source() {

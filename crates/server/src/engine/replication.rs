@@ -311,6 +311,8 @@ impl Executor {
         figures.buffer_bytes = replication.memory_bytes() as u64;
         // A block that is being filled, one to spare, and the list of them.
         let backlog_bytes = self.server.config.repl_backlog_size_bytes + BEYOND_SIZE_BYTES;
-        figures.beyond_size_bytes = figures.buffer_bytes.saturating_sub(backlog_bytes);
+        // What nobody is going to be sent any more is freed a little at a time.
+        let beyond_bytes = figures.buffer_bytes.saturating_sub(backlog_bytes);
+        figures.beyond_size_bytes = if replication.replicas.is_empty() { 0 } else { beyond_bytes };
     }
 }

@@ -268,6 +268,7 @@ impl Executor {
             };
             let line = error.to_string();
             self.server.observed.statistics.count_error(&line);
+            self.server.note_given_up(handle, true);
             self.server.wake(handle, |reply| reply.error(on_the_wire(&line)));
             if !is_redirected {
                 self.server.clients[handle].close_after_reply = true;
@@ -283,7 +284,6 @@ impl Executor {
         self.drop_link();
         self.link = None;
         self.server.config.replicaof = None;
-        self.db.forget_client_expiry();
         self.reconfigured();
         self.take_history_over();
         self.disconnect_replicas();
@@ -395,7 +395,9 @@ impl Executor {
         let now_us = self.server.now.monotonic_us;
         if let Some(link) = self.link.as_mut().filter(|link| link.is_of(handle)) {
             link.heard_us = now_us;
-            self.server.observed.statistics.replication_input_bytes += bytes as u64;
+            if !matches!(link.stage, Stage::Handshake(_)) {
+                self.server.observed.statistics.replication_input_bytes += bytes as u64;
+            }
         }
         if let Some(replica) = self.replication.replicas.get_mut(&handle) {
             replica.note_heard(now_us);
