@@ -2,6 +2,7 @@
 //! relative times become points in time, and what is computed in floating point its result.
 
 use crate::command::Args;
+use crate::command::args::OwnedArgs;
 use crate::db::{Db, Hash, StringValue};
 use wire::number::i64_text;
 
@@ -16,7 +17,8 @@ pub fn deletion(args: Args<'_>, db: &mut Db) {
 
 /// SET with an expiry as a point in time.
 pub fn set(args: Args<'_>, db: &mut Db) {
-    if args.len() > 3 {
+    let is_absolute = args.len() == 5 && args.is(3, "PXAT") && db.holds(db.selected(), args.at(1));
+    if args.len() > 3 && !is_absolute {
         set_with_expiry(args.at(1), args.at(2), db);
     }
 }
@@ -52,13 +54,29 @@ pub fn pairs(args: Args<'_>, db: &mut Db) {
     let first = pairs.map_or(args.len(), |pairs| 2 + 2 * pairs);
     match pairs {
         Some(1..) if !db.holds(db.selected(), args.at(2)) => db.change_log.not_verbatim(),
-        _ => absolute(args, first, db),
+        _ => _ = absolute(args, first, db),
     }
 }
 
-/// HSETEX and HGETEX with their expiry as a point in time.
+/// HGETEX with its expiry as a point in time.
 pub fn fields(args: Args<'_>, db: &mut Db) {
-    absolute(args, 2, db);
+    _ = absolute(args, 2, db);
+}
+
+/// HSETEX with its expiry as a point in time, and without its conditions: they were met.
+pub fn set_fields(args: Args<'_>, db: &mut Db) {
+    let options = 2..fields_at(args, 2);
+    let is_condition =
+        |at: usize| options.contains(&at) && ["NX", "XX", "FNX", "FXX"].iter().any(|word| args.is(at, word));
+    if !options.clone().any(is_condition) {
+        _ = absolute(args, 2, db);
+        return;
+    }
+    let kept = (0..args.len()).filter(|&at| !is_condition(at)).map(|at| args.at(at));
+    let unconditional = OwnedArgs::new(kept);
+    if !absolute(unconditional.view(), 2, db) {
+        db.propagate_as_list(&[], unconditional.view().iter());
+    }
 }
 
 fn set_with_expiry(key: &[u8], value: &[u8], db: &mut Db) {
@@ -106,7 +124,8 @@ pub fn restored(args: Args<'_>, db: &mut Db) {
 pub fn restored_from(args: Args<'_>, payload: Option<&[u8]>, db: &mut Db) {
     let key = args.at(1);
     if !db.holds(db.selected(), key) {
-        return db.propagate_as(&[b"DEL", key]);
+        let removal: &[u8] = if db.lazy_freeing.replaced { b"UNLINK" } else { b"DEL" };
+        return db.propagate_as(&[removal, key]);
     }
     let is_absolute = args.from(4).iter().any(|word| word.eq_ignore_ascii_case(b"ABSTTL"));
     let at_ms = db.stored_expiry_ms(key).filter(|_| !is_absolute).map(i64_text);
@@ -122,9 +141,15 @@ pub fn restored_from(args: Args<'_>, payload: Option<&[u8]>, db: &mut Db) {
     db.propagate_as(&arguments);
 }
 
-/// The arguments with EX, PX or EXAT, which may stand from `first` on and before FIELDS, as PXAT.
-fn absolute(args: Args<'_>, first: usize, db: &mut Db) {
-    let fields_at = (first..args.len()).find(|&at| args.is(at, "FIELDS")).unwrap_or(args.len());
+/// Where FIELDS stands, from `first` on; the number of arguments if it does not.
+fn fields_at(args: Args<'_>, first: usize) -> usize {
+    (first..args.len()).find(|&at| args.is(at, "FIELDS")).unwrap_or(args.len())
+}
+
+/// The arguments with EX, PX or EXAT, which may stand from `first` on and before FIELDS, as PXAT; `false`, and nothing
+/// noted, if there is none of them.
+fn absolute(args: Args<'_>, first: usize, db: &mut Db) -> bool {
+    let fields_at = fields_at(args, first);
     let scale = |word: &str| match word {
         "EX" => (1000, db.now_ms()),
         "PX" => (1, db.now_ms()),
@@ -137,8 +162,10 @@ fn absolute(args: Args<'_>, first: usize, db: &mut Db) {
         let at_ms = i64_text(amount.saturating_mul(unit_ms).saturating_add(base_ms));
         let mut arguments: Vec<&[u8]> = args.iter().collect();
         (arguments[at], arguments[at + 1]) = (b"PXAT", &at_ms);
-        return db.propagate_as(&arguments);
+        db.propagate_as(&arguments);
+        return true;
     }
+    false
 }
 
 /// Fields' expiry, given in `unit_ms` after `base_ms`, as a point in time.

@@ -181,7 +181,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("hsetex", -6, Group::Hash, expiring::hsetex)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&INSERTS)
-        .propagated_as(propagation::fields)
+        .propagated_as(propagation::set_fields)
         .since("9.0.0", EACH_FIELD)
         .doc(
             "Sets fields and when they expire, if all are as wanted.",

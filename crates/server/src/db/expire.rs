@@ -162,6 +162,12 @@ impl Db {
             .is_some_and(|entry| self.hides(entry.expiry_ms()))
     }
 
+    /// Whether the key is stored, and not expired.
+    pub fn is_there(&self, db_index: usize, key: &[u8]) -> bool {
+        let entry = self.database(db_index).get(self.key_hash(key), key);
+        entry.is_some_and(|entry| !self.hides(entry.expiry_ms()))
+    }
+
     /// The expiry of the key in the selected database, expired or not.
     pub fn stored_expiry_ms(&self, key: &[u8]) -> Option<i64> {
         self.selected_database().get(self.key_hash(key), key)?.expiry_ms()

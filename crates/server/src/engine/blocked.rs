@@ -42,7 +42,9 @@ impl Executor {
         self.server.now = self.clock.read();
         while let Some(mut ready) = self.server.blocked.next_ready() {
             loop {
-                let absent = !self.db.holds(ready.db_index, &ready.key);
+                self.db.begin(ready.db_index, self.server.now.unix_ms());
+                // What is expired counts as gone, and stays until somebody asks for it.
+                let absent = !self.db.is_there(ready.db_index, &ready.key);
                 let Some(handle) = self.server.blocked.next_waiter(&mut ready, absent) else { break };
                 self.retry(handle);
             }

@@ -17,12 +17,12 @@ impl Executor {
         if receivers.is_empty() {
             return self.db.change_log.end_unpropagated();
         }
+        let is_unit = !origin.in_transaction && !origin.in_script && self.suspended.is_none();
         if self.db.change_log.is_to_be_propagated() && is_propagated(row) {
             if let Some(propagate_as) = row.propagated_as {
                 propagate_as(args, &mut self.db);
             }
             if self.db.change_log.is_to_be_propagated() {
-                let is_unit = !origin.in_transaction && !origin.in_script && self.suspended.is_none();
                 if is_unit
                     && row.is(flag::WRITE)
                     && self.db.change_log.unit().is_empty()
@@ -39,6 +39,11 @@ impl Executor {
             // It makes up keys, or brings the data from where it has been written already: here alone, as elsewhere.
             self.db.change_log.audit.forget_unpropagated();
             receivers = Receivers::FILE;
+        }
+        if is_unit && row.is(flag::TOUCHES_ARBITRARY_KEYS) {
+            // What it came upon and removed has nothing to do with one another.
+            self.feed_removals();
+            self.note_fed(handle);
         }
         self.db.change_log.end_command(receivers);
         if !origin.in_transaction && self.suspended.is_none() {

@@ -1,6 +1,6 @@
 //! What is pending: XACK, XPENDING, XCLAIM, XAUTOCLAIM.
 
-use super::reading::{see_consumer, tell_pending, tell_position};
+use super::reading::{Seen, see_consumer, tell_consumer, tell_pending, tell_position};
 use super::{ids, no_group};
 use crate::command::{Args, Context, Outcome};
 use crate::db::Db;
@@ -253,7 +253,7 @@ pub(super) fn xclaim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let mut claim = Claim { idle_ms_min, replayed: ctx.origin.replayed, ..Claim::default() };
     let last_id = claim.parse_options(args, 5 + claimed_ids.len(), now_ms)?;
     let (key, group, consumer) = (args.at(1), args.at(2), args.at(3));
-    see_consumer(ctx, key, group, consumer)?;
+    let who = see_consumer(ctx, key, group, consumer)?;
     let mark = ctx.reply.begin_array();
     let reply = &mut *ctx.reply;
     let (mut taken, mut changed) = (0, 0);
@@ -273,17 +273,18 @@ pub(super) fn xclaim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         Some(())
     })?;
     ctx.reply.end_array(mark, taken);
-    propagate_claimed(ctx.db, key, (group, consumer), &claimed, &gone);
+    propagate_claimed(ctx.db, key, &who, &claimed, &gone);
     tell_position(ctx.db, key, group);
     ctx.db.change_log.add_dirty(changed);
     Ok(())
 }
 
 /// Tells what has come to be pending for the consumer, and what is pending no more.
-fn propagate_claimed(db: &mut Db, key: &[u8], who: (&[u8], &[u8]), taken: &[StreamId], gone: &[StreamId]) {
-    tell_pending(db, key, who.0, taken);
+fn propagate_claimed(db: &mut Db, key: &[u8], who: &Seen<'_>, taken: &[StreamId], gone: &[StreamId]) {
+    tell_consumer(db, key, who, !taken.is_empty());
+    tell_pending(db, key, who.group, taken);
     for id in gone {
-        db.propagate_as(&[b"XACK", key, who.0, id.to_string().as_bytes()]);
+        db.propagate_as(&[b"XACK", key, who.group, id.to_string().as_bytes()]);
     }
 }
 
@@ -345,7 +346,7 @@ pub(super) fn xautoclaim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
     let now_ms = ctx.db.now_ms();
     let (key, group, consumer) = (args.at(1), args.at(2), args.at(3));
-    see_consumer(ctx, key, group, consumer)?;
+    let who = see_consumer(ctx, key, group, consumer)?;
     let reply = &mut *ctx.reply;
     let (mut claimed, mut gone) = (Vec::new(), Vec::new());
     let changed = ctx.db.change(key, |stream: &mut Stream, _| {
@@ -369,7 +370,7 @@ pub(super) fn xautoclaim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         gone.iter().for_each(|&id| reply_id(id, reply));
         Some(taken + gone.len())
     })?;
-    propagate_claimed(ctx.db, key, (group, consumer), &claimed, &gone);
+    propagate_claimed(ctx.db, key, &who, &claimed, &gone);
     ctx.db.change_log.add_dirty(changed.flatten().unwrap_or(0) as u64);
     Ok(())
 }

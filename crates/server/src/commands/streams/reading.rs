@@ -286,16 +286,16 @@ pub(super) fn xreadgroup(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     for (key, wanted) in reading.keys.iter().zip(all_wanted) {
         // A second look, as in XREAD, and it counts as one.
         ctx.db.figures.hits += 1;
-        let has_any = see_consumer(ctx, key, group, consumer)?;
+        let who = see_consumer(ctx, key, group, consumer)?;
         match wanted {
-            ReadFrom::New if !has_any => {}
+            ReadFrom::New if !who.has_any => tell_consumer(ctx.db, key, &who, false),
             ReadFrom::New => {
                 answer.stream(ctx, key);
-                answer_new(ctx, key, (group, consumer), &reading)?;
+                answer_new(ctx, key, &who, &reading)?;
             }
             ReadFrom::PendingAfter(after) => {
                 answer.stream(ctx, key);
-                answer_pending(ctx, key, (group, consumer), after, reading.count_max())?;
+                answer_pending(ctx, key, &who, after, reading.count_max())?;
             }
         }
     }
@@ -305,38 +305,54 @@ pub(super) fn xreadgroup(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// Notes that the consumer was here, making it if it is new; whether its group has entries to read.
-pub(super) fn see_consumer(
+/// A consumer that has come to its group.
+pub(super) struct Seen<'a> {
+    pub group: &'a [u8],
+    pub consumer: &'a [u8],
+    /// It has been made, and nobody has been told.
+    is_new: bool,
+    /// There are entries that the group has not read.
+    has_any: bool,
+}
+
+/// Notes that the consumer was here, making it if it is new; [`tell_consumer`] is to follow.
+pub(super) fn see_consumer<'a>(
     ctx: &mut Context<'_>,
     key: &[u8],
-    group: &[u8],
-    consumer: &[u8],
-) -> Result<bool, ClientError> {
+    group: &'a [u8],
+    consumer: &'a [u8],
+) -> Result<Seen<'a>, ClientError> {
     let seen = ctx.db.change(key, |stream: &mut Stream, context| {
         let last = stream.last_live_id();
-        let group = stream.group_mut(group)?;
-        let has_any = last.is_some_and(|last| last > group.last_id);
-        if let Some(known) = group.find_consumer(consumer) {
-            group.consumer_mut(known).seen_ms = context.now_ms;
+        let state = stream.group_mut(group)?;
+        let has_any = last.is_some_and(|last| last > state.last_id);
+        if let Some(known) = state.find_consumer(consumer) {
+            state.consumer_mut(known).seen_ms = context.now_ms;
             return Some((has_any, false));
         }
-        group.create_consumer(consumer, context.now_ms);
+        state.create_consumer(consumer, context.now_ms);
         Some((has_any, true))
     })?;
     let (has_any, is_new) = seen.flatten().unwrap_or_default();
     if is_new {
         ctx.db.event(EventClasses::STREAM, "xgroup-createconsumer", key);
-        ctx.db.propagate_as(&[b"XGROUP", b"CREATECONSUMER", key, group, consumer]);
         ctx.db.change_log.add_dirty(1);
     }
-    Ok(has_any)
+    Ok(Seen { group, consumer, is_new, has_any })
+}
+
+/// Tells of a consumer that is new, unless entries become its own, which makes it wherever that is told.
+pub(super) fn tell_consumer(db: &mut Db, key: &[u8], who: &Seen<'_>, is_told: bool) {
+    if who.is_new && !is_told {
+        db.propagate_as(&[b"XGROUP", b"CREATECONSUMER", key, who.group, who.consumer]);
+    }
 }
 
 /// Answers entries that the group has not read yet.
-fn answer_new(ctx: &mut Context<'_>, key: &[u8], who: (&[u8], &[u8]), reading: &Reading<'_>) -> Outcome {
+fn answer_new(ctx: &mut Context<'_>, key: &[u8], who: &Seen<'_>, reading: &Reading<'_>) -> Outcome {
     let mark = ctx.reply.begin_array();
     let reply = &mut *ctx.reply;
-    let (group, consumer) = who;
+    let Seen { group, consumer, .. } = *who;
     let mut read = Vec::new();
     let answered = ctx.db.change(key, |stream: &mut Stream, context| {
         let consumer = stream.group(group)?.find_consumer(consumer)?;
@@ -348,6 +364,7 @@ fn answer_new(ctx: &mut Context<'_>, key: &[u8], who: (&[u8], &[u8]), reading: &
     })?;
     let answered = answered.flatten().unwrap_or(0);
     ctx.reply.end_array(mark, answered as usize);
+    tell_consumer(ctx.db, key, who, !read.is_empty() && !reading.no_acknowledge);
     tell_pending(ctx.db, key, group, &read);
     tell_position(ctx.db, key, group);
     ctx.db.change_log.add_dirty(1);
@@ -386,13 +403,13 @@ pub(super) fn tell_position(db: &mut Db, key: &[u8], group: &[u8]) {
 fn answer_pending(
     ctx: &mut Context<'_>,
     key: &[u8],
-    who: (&[u8], &[u8]),
+    who: &Seen<'_>,
     after: StreamId,
     count_max: usize,
 ) -> Outcome {
     let mark = ctx.reply.begin_array();
     let reply = &mut *ctx.reply;
-    let (group, consumer) = who;
+    let Seen { group, consumer, .. } = *who;
     let mut read = Vec::new();
     let answered = ctx.db.change(key, |stream: &mut Stream, context| {
         let consumer = stream.group(group)?.find_consumer(consumer)?;
@@ -411,6 +428,7 @@ fn answer_pending(
     })?;
     let answered = answered.flatten().unwrap_or(0);
     ctx.reply.end_array(mark, answered as usize);
+    tell_consumer(ctx.db, key, who, false);
     tell_pending(ctx.db, key, group, &read);
     ctx.db.change_log.add_dirty(1);
     Ok(())
