@@ -71,6 +71,24 @@ fn what_a_slow_script_of_the_stream_gives_an_expiry_is_the_primarys() {
 }
 
 #[test]
+fn what_fails_where_clients_write_ends_no_process() {
+    for read_only in ["no", "yes"] {
+        let primary = Primary::listen();
+        let options = ["--propagation-error-behavior", "panic", "--replica-read-only", read_only];
+        let (mut replica, mut link, mut client) = linked(&primary, &options);
+        client.ask("SET a text");
+        link.send_command("SELECT 0");
+        link.send_command(if read_only == "no" { "INCR a" } else { "LPUSH a 1" });
+        if read_only == "yes" {
+            assert!(!replica.wait().success());
+            continue;
+        }
+        link.send_command("SET b 2");
+        eventually_answers(&mut client, "MGET a b", "[text 2]");
+    }
+}
+
+#[test]
 fn what_is_remembered_is_forgotten_with_the_data() {
     let primary = Primary::listen();
     let (_replica, mut link, mut client) = linked(&primary, &["--replica-read-only", "no"]);

@@ -269,8 +269,11 @@ impl Executor {
             "== CRITICAL == This replica is sending an error to its primary after processing the command '{}'",
             quoted(command)
         );
+        // Where clients write, they may have been in the way of what the primary did.
         let behavior = self.server.config.propagation_error_behavior;
-        if matches!(behavior, PropagationError::Panic | PropagationError::PanicOnReplicas) {
+        if self.server.config.replica_read_only
+            && matches!(behavior, PropagationError::Panic | PropagationError::PanicOnReplicas)
+        {
             panic!("This replica panicked sending an error to its primary after processing a command.");
         }
     }
