@@ -18,6 +18,7 @@
 
 mod group;
 mod node;
+mod references;
 #[cfg(test)]
 mod tests;
 
@@ -29,6 +30,7 @@ use crate::size_class::usable_size;
 pub use group::{Consumer, ConsumerId, Group, Pending};
 pub use node::{Entry, Fields, InvalidNode};
 use node::{NodeEntries, NodeView};
+pub use references::{References, Trimmed, Unreferenced};
 
 /// Milliseconds and a sequence number within them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -6,11 +6,11 @@ mod groups;
 mod ids;
 mod inspecting;
 mod reading;
+mod removing;
 
 use crate::command::flag::{BLOCKING, DENY_OOM, FAST, LOADING, READONLY, STALE, WRITE};
 use crate::command::key_spec::{Begin, Find};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
-use crate::db::EventClasses;
 use crate::db::stream::{Direction, Stream, reply_entry};
 use crate::error::{ClientError, quoted};
 
@@ -43,18 +43,27 @@ pub const COMMANDS: &[Command] = &[
         .keys(&UPDATES)
         .since("5.0.0", "O(1) for each id")
         .doc("Acknowledges entries: they are no longer pending.", "key group id ..."),
+    Command::new("xackdel", -6, Group::Stream, removing::xackdel)
+        .flags(WRITE | FAST)
+        .keys(&[KeySpec::one(1, access::RW | access::UPDATE | access::DELETE)])
+        .since("8.2.0", "O(1) for each id and group")
+        .doc(
+            "Acknowledges entries and deletes them.",
+            "key group [condition: KEEPREF | DELREF | ACKED] <ids: IDS numids id ...>",
+        ),
     Command::new("xadd", -5, Group::Stream, appending::xadd)
         .flags(WRITE | DENY_OOM | FAST)
         .keys(&[UPDATES[0].noted("may remove entries too")])
         .since("5.0.0", "O(1), and O(N) for trimming where N is the number of entries removed")
         .doc(
             "Appends an entry.",
-            "key [NOMKSTREAM@6.2.0] [trim: <strategy: MAXLEN | MINID@6.2.0> [operator: = | ~] threshold \
+            "key [NOMKSTREAM@6.2.0] [condition@8.2.0: KEEPREF | DELREF | ACKED] [trim: <strategy: MAXLEN | MINID@6.2.0> [operator: = | ~] threshold \
                 [LIMIT count@6.2.0]] <id-selector: * | id> <data: field value> ...",
         )
         .history(&[
             ("6.2.0", "`NOMKSTREAM`, `MINID` and `LIMIT`."),
             ("7.0.0", "Ids of which the time alone is given."),
+            ("8.2.0", "`KEEPREF`, `DELREF` and `ACKED`."),
         ])
         .tips(CHANGING),
     Command::new("xautoclaim", -6, Group::Stream, claiming::xautoclaim)
@@ -77,11 +86,19 @@ pub const COMMANDS: &[Command] = &[
                 count] [FORCE] [JUSTID] [LASTID lastid]",
         )
         .tips(CHANGING),
-    Command::new("xdel", -3, Group::Stream, xdel)
+    Command::new("xdel", -3, Group::Stream, removing::xdel)
         .flags(WRITE | FAST)
         .keys(&DELETES)
         .since("5.0.0", "O(1) for each entry, however long the stream")
         .doc("Deletes entries and counts them.", "key id ..."),
+    Command::new("xdelex", -5, Group::Stream, removing::xdelex)
+        .flags(WRITE | FAST)
+        .keys(&DELETES)
+        .since("8.2.0", "O(1) for each id and group")
+        .doc(
+            "Deletes entries, and sees to what groups have of them.",
+            "key [condition: KEEPREF | DELREF | ACKED] <ids: IDS numids id ...>",
+        ),
     Command::new("xgroup", -2, Group::Stream, super::container)
         .since("5.0.0", "Depends on the subcommand")
         .doc("Groups of consumers that read a stream together.", "")
@@ -154,9 +171,10 @@ pub const COMMANDS: &[Command] = &[
         .since("5.0.0", "O(N) where N is the number of entries removed")
         .doc(
             "Removes entries from the front.",
-            "key <trim: <strategy: MAXLEN | MINID@6.2.0> [operator: = | ~] threshold [LIMIT count@6.2.0]>",
+            "key <trim: <strategy: MAXLEN | MINID@6.2.0> [operator: = | ~] threshold [LIMIT count@6.2.0] \
+                [condition@8.2.0: KEEPREF | DELREF | ACKED]>",
         )
-        .history(&[("6.2.0", "`MINID` and `LIMIT`.")])
+        .history(&[("6.2.0", "`MINID` and `LIMIT`."), ("8.2.0", "`KEEPREF`, `DELREF` and `ACKED`.")])
         .tips(CHANGING),
 ];
 
@@ -280,23 +298,5 @@ fn range(ctx: &mut Context<'_>, args: Args<'_>, bounds: (usize, usize), directio
         answered += 1;
     }
     ctx.reply.end_array(mark, answered);
-    Ok(())
-}
-
-fn xdel(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let key = args.at(1);
-    if ctx.db.peek_collection::<Stream>(key)?.is_none() {
-        ctx.reply.integer(0);
-        return Ok(());
-    }
-    let wanted = ids::all(args.from(2))?;
-    let deleted = ctx
-        .db
-        .change(key, |stream: &mut Stream, _| wanted.into_iter().filter(|&id| stream.delete(id)).count())?;
-    let deleted = deleted.unwrap_or(0);
-    if deleted > 0 {
-        ctx.db.changed_many(EventClasses::STREAM, "xdel", key, deleted as u64);
-    }
-    ctx.reply.integer(deleted as i64);
     Ok(())
 }

@@ -15,7 +15,8 @@ use wire::reply::ReplyBuffer;
 
 pub use rewrite::with_claim;
 pub use structures::stream::{
-    AppendError, Consumer, ConsumerId, Direction, Entry, Group, Pending, StreamId, TrimTo,
+    AppendError, Consumer, ConsumerId, Direction, Entry, Group, Pending, References, StreamId, TrimTo,
+    Trimmed, Unreferenced,
 };
 
 #[derive(Clone)]

@@ -47,6 +47,14 @@ fn is_propagated(story: &str) -> Result<(), String> {
 }
 
 const STORIES: &[&str] = &[
+    // Entries that groups still have to do with.
+    "XADD s 1 f v\n XADD s 2 f v\n XADD s 3 f v\n XADD s 4 f v\n XGROUP CREATE s g 0\n XGROUP CREATE s h 0\n \
+     XREADGROUP GROUP g c COUNT 3 STREAMS s >\n XREADGROUP GROUP h d COUNT 2 STREAMS s >\n XDELEX s DELREF IDS 1 1-0\n \
+     XACKDEL s g ACKED IDS 2 2-0 3-0\n XACK s h 2-0\n XTRIM s MAXLEN 1 ACKED",
+    "XADD s 1 f v\n XADD s 2 f v\n XADD s 3 f v\n XGROUP CREATE s g 0\n XREADGROUP GROUP g c COUNT 3 STREAMS s >\n \
+     XACK s g 1 3\n XADD s ACKED MAXLEN 1 4 f v\n XADD s DELREF MAXLEN 2 5 f v\n XADD s DELREF MAXLEN 0 6 f v",
+    "XADD s 1 f v\n XGROUP CREATE s g 0\n XREADGROUP GROUP g c COUNT 3 STREAMS s >\n XDEL s 1\n \
+     XDELEX s DELREF IDS 1 1",
     // On conditions, and combined as not every replica can.
     "SET k a\n SET k b IFNE a\n SET k c IFNE a EX 5\n SET k d IFEQ c KEEPTTL\n SET j a\n DELEX j IFNE b\n DELEX j",
     "SET k hello\n SET j hello\n SET k 1 IFDNE 9555e8555c62dcfd\n DELEX j IFDEQ 9555e8555c62dcfd\n SET j 1 IFDNE x",

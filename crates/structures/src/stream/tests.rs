@@ -58,6 +58,115 @@ fn trim(stream: &mut Stream, model: &mut BTreeMap<StreamId, Items>, random: &mut
     }
 }
 
+/// Which ids two groups have pending, and up to where they have read.
+type Groups = [(StreamId, std::collections::BTreeSet<StreamId>); 2];
+
+fn group_name(at: usize) -> &'static [u8] {
+    [b"one", b"two"][at]
+}
+
+fn read_some(stream: &mut Stream, groups: &mut Groups, random: &mut Random) {
+    let at = random.below(2) as usize;
+    let (last_id, pending) = &mut groups[at];
+    let group = stream.group_mut(group_name(at)).unwrap();
+    let consumer = group.find_consumer(b"c").unwrap_or_else(|| group.create_consumer(b"c", 0).unwrap());
+    stream.read_new(group_name(at), consumer, random.below(9), false, 0, |id, _, _| {
+        *last_id = id;
+        pending.insert(id);
+    });
+    for id in pending.clone().into_iter().filter(|_| random.below(3) > 0) {
+        assert!(stream.group_mut(group_name(at)).unwrap().acknowledge(id));
+        pending.remove(&id);
+    }
+}
+
+/// What a trim by references is to remove, and what it is to leave.
+fn trim_with(
+    stream: &mut Stream,
+    model: &mut BTreeMap<StreamId, Items>,
+    groups: &mut Groups,
+    random: &mut Random,
+) {
+    let references = [References::Keep, References::Remove, References::Respect][random.below(3) as usize];
+    let limit = if random.below(3) == 0 { random.below(60) } else { 0 };
+    let to = match random.below(2) {
+        0 => TrimTo::Length(random.below(model.len() as u64 + 5).max(model.len() as u64 / 2)),
+        _ => TrimTo::Id(random_id(model, random)),
+    };
+    let before = model.clone();
+    let deleted_before = stream.state().max_deleted_id;
+    let trimmed = stream.trim_with(to, limit, references);
+    let stays = |id: &StreamId| groups.iter().any(|(last_id, pending)| last_id < id || pending.contains(id));
+    let (mut leading, mut behind) = (0, Vec::new());
+    for id in before.keys() {
+        let done = match to {
+            TrimTo::Length(length) => model.len() as u64 <= length,
+            TrimTo::Id(end) => *id >= end,
+        };
+        if done || limit > 0 && leading + behind.len() as u64 == trimmed.count() {
+            break;
+        }
+        if references == References::Respect && stays(id) {
+            continue;
+        }
+        model.remove(id);
+        if model.first_key_value().is_none_or(|(first, _)| first > id) {
+            leading += 1;
+        } else {
+            behind.push(*id);
+        }
+    }
+    assert_eq!((trimmed.leading, &trimmed.behind), (leading, &behind));
+    let max_deleted = behind.last().copied().unwrap_or_default().max(deleted_before);
+    assert_eq!(stream.state().max_deleted_id, max_deleted);
+    for (at, (_, pending)) in groups.iter_mut().enumerate() {
+        let found = trimmed.unreferenced.iter().find(|(name, _)| **name == *group_name(at));
+        let removed = found.map_or(&[][..], |(_, ids)| ids);
+        let gone = |id: &StreamId| {
+            references == References::Remove && before.contains_key(id) && !model.contains_key(id)
+        };
+        assert_eq!(removed, pending.iter().copied().filter(gone).collect::<Vec<_>>());
+        pending.retain(|id| !gone(id));
+    }
+}
+
+#[test]
+fn random_trims_see_to_what_groups_have() {
+    with_seeds(0..16, |random| {
+        let limits = NodeLimits { bytes: 4096, entries: 1 + random.below(12) };
+        let (mut stream, mut model) = (Stream::new(), BTreeMap::<StreamId, Items>::new());
+        let mut groups = Groups::default();
+        (0..2).for_each(|at| assert!(stream.create_group(group_name(at), StreamId::MIN, None)));
+        for step in 0..scaled(600) {
+            match random.below(12) {
+                0..8 => {
+                    let id = stream.next_id(1 + step).unwrap();
+                    let items = random_items(random);
+                    assert_eq!(stream.append(id, &items, limits), Ok(()));
+                    model.insert(id, items);
+                }
+                8 => {
+                    let id = random_id(&model, random);
+                    assert_eq!(stream.delete(id), model.remove(&id).is_some());
+                    let expected: Vec<_> = (0..2).filter(|&at| groups[at].1.remove(&id)).collect();
+                    let mut unreferenced = Unreferenced::new();
+                    stream.remove_references(id, &mut unreferenced);
+                    let names: Vec<_> = expected.iter().map(|&at| group_name(at)).collect();
+                    assert_eq!(unreferenced.iter().map(|(name, _)| &**name).collect::<Vec<_>>(), names);
+                }
+                9 | 10 => read_some(&mut stream, &mut groups, random),
+                _ => trim_with(&mut stream, &mut model, &mut groups, random),
+            }
+            let id = random_id(&model, random);
+            let expected = groups.iter().any(|(last_id, pending)| *last_id < id || pending.contains(&id));
+            assert_eq!(stream.is_referenced(id), expected);
+            if step % 16 == 0 {
+                compare(&stream, &model, random);
+            }
+        }
+    });
+}
+
 #[test]
 fn random_operations_match_a_tree_map() {
     with_seeds(0..8, |random| {

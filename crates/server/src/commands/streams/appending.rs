@@ -1,9 +1,10 @@
 //! XADD and XTRIM.
 
 use super::ids::{self, PartialId};
+use super::removing::{self, tell_trimmed};
 use crate::command::{Args, Context, Outcome};
 use crate::db::collection::{Collection, CollectionContext};
-use crate::db::stream::{AppendError, Stream, StreamId, TrimTo, reply_id};
+use crate::db::stream::{AppendError, References, Stream, StreamId, TrimTo, Trimmed, reply_id};
 use crate::db::{Db, EventClasses};
 use crate::error::ClientError;
 
@@ -24,6 +25,19 @@ struct Trim {
     approximate: bool,
     /// 0 is no limit.
     limit: u64,
+    references: References,
+}
+
+impl Trim {
+    fn apply(self, stream: &mut Stream) -> Trimmed {
+        match self.references {
+            References::Keep => {
+                let leading = stream.trim(self.to, self.approximate, self.limit);
+                Trimmed { leading, ..Trimmed::default() }
+            }
+            references => stream.trim_with(self.to, self.limit, references),
+        }
+    }
 }
 
 /// What stands before the id of XADD, and the whole of XTRIM.
@@ -31,6 +45,7 @@ struct Trim {
 struct Options {
     trim: Option<Trim>,
     limit: Option<u64>,
+    references: Option<References>,
     only_if_there: bool,
 }
 
@@ -52,7 +67,7 @@ impl Options {
         } else {
             TrimTo::Id(ids::strict(args.at(at), 0)?)
         };
-        self.trim = Some(Trim { to, approximate, limit: 0 });
+        self.trim = Some(Trim { to, approximate, limit: 0, references: References::Keep });
         Ok(at + 1)
     }
 
@@ -68,6 +83,10 @@ impl Options {
             self.limit = Some(limit);
             return Ok(Some(at + 2));
         }
+        if let (None, Some(references)) = (self.references, removing::references(args, at)) {
+            self.references = Some(references);
+            return Ok(Some(at + 1));
+        }
         Ok(None)
     }
 
@@ -82,6 +101,7 @@ impl Options {
                 )),
             };
         };
+        trim.references = self.references.unwrap_or_default();
         trim.limit = match self.limit {
             Some(_) if !trim.approximate => return Err(LIMIT_WITHOUT_APPROXIMATION),
             Some(limit) => limit,
@@ -175,7 +195,7 @@ pub(super) fn xadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let trim = addition.options.trim;
     let append = |stream: &mut Stream, context: &CollectionContext<'_>| {
         let id = add(stream, addition.id, items, context)?;
-        let trimmed = trim.map_or(0, |trim| stream.trim(trim.to, trim.approximate, trim.limit));
+        let trimmed = trim.map_or(Trimmed::default(), |trim| trim.apply(stream));
         Ok::<_, ClientError>((id, trimmed))
     };
     let (id, trimmed) = if is_new {
@@ -191,11 +211,9 @@ pub(super) fn xadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         added.expect("the stream was there just now")?
     };
     tell_added(ctx.db, key, id, items);
-    if trimmed > 0 {
-        tell_trimmed(ctx.db, key);
-    }
+    tell_trimmed(ctx.db, key, &trimmed);
     ctx.db.changed(EventClasses::STREAM, "xadd", key);
-    if trimmed > 0 {
+    if trimmed.count() > 0 {
         ctx.db.event(EventClasses::STREAM, "xtrim", key);
     }
     reply_id(id, ctx.reply);
@@ -211,15 +229,6 @@ fn tell_added(db: &mut Db, key: &[u8], id: StreamId, items: Args<'_>) {
     db.propagate_as_list(&[b"XADD", key, id.as_bytes()], items.iter());
 }
 
-/// A trim is told as what it left: another server's nodes may end elsewhere.
-fn tell_trimmed(db: &mut Db, key: &[u8]) {
-    if !db.change_log.is_recording() {
-        return;
-    }
-    let len = db.stored::<Stream>(key).map_or(0, |stream| stream.len());
-    db.propagate_as(&[b"XTRIM", key, b"MAXLEN", b"=", len.to_string().as_bytes()]);
-}
-
 pub(super) fn xtrim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let mut options = Options::default();
     let mut at = 2;
@@ -232,14 +241,11 @@ pub(super) fn xtrim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     options.finish(ctx.db.limits.stream_node_entries_max)?;
     let Some(trim) = options.trim else { return Err(ClientError::Syntax) };
     let key = args.at(1);
-    let trimmed = ctx
-        .db
-        .change(key, |stream: &mut Stream, _| stream.trim(trim.to, trim.approximate, trim.limit))?
-        .unwrap_or(0);
-    if trimmed > 0 {
-        tell_trimmed(ctx.db, key);
-        ctx.db.changed_many(EventClasses::STREAM, "xtrim", key, trimmed);
+    let trimmed = ctx.db.change(key, |stream: &mut Stream, _| trim.apply(stream))?.unwrap_or_default();
+    if trimmed.count() > 0 {
+        tell_trimmed(ctx.db, key, &trimmed);
+        ctx.db.changed_many(EventClasses::STREAM, "xtrim", key, trimmed.count());
     }
-    ctx.reply.integer(trimmed as i64);
+    ctx.reply.integer(trimmed.count() as i64);
     Ok(())
 }
