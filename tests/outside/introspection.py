@@ -19,7 +19,6 @@ import time
 
 # What docs/differences.md names.
 NOT_HERE_SUBCOMMANDS = {f"{container}|{word}" for container, words in {
-    "acl": "dryrun genpass load log save",
     "module": "load loadex unload",
     "script": "debug",
 }.items() for word in words.split()}

@@ -86,6 +86,7 @@ impl Selector {
             (_, b"allcommands" | b"+@all") => self.set_all_commands(true),
             (_, b"nocommands" | b"-@all") => self.set_all_commands(false),
             (_, [b'd', b'b', b'=', ..]) => return self.set_databases(&rule[3..]),
+            ([b'~' | b'%', ..], _) if self.all_keys => return Err(RuleError::BesideAllKeys),
             ([b'~', pattern @ ..], _) => return self.add_pattern(pattern, READ_WRITE),
             ([b'%', rest @ ..], _) => {
                 let (rights, pattern) = rights_and_pattern(rest)?;
@@ -147,9 +148,6 @@ impl Selector {
     }
 
     fn add_pattern(&mut self, pattern: &[u8], rights: Rights) -> Result<(), RuleError> {
-        if self.all_keys {
-            return Err(RuleError::BesideAllKeys);
-        }
         if !is_word(pattern) {
             return Err(RuleError::Syntax);
         }

@@ -4,6 +4,7 @@ use crate::command::flag::{
     ADMIN, FAST, Flags, LOADING, MAY_REPLICATE, NO_ASYNC_LOADING, NO_SCRIPT, READONLY, STALE,
     TOUCHES_ARBITRARY_KEYS, WRITE,
 };
+use crate::command::scope::Databases;
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
 use crate::error::ClientError;
 
@@ -50,6 +51,7 @@ const SUBCOMMANDS: &[Command] = &[
         .doc("Moves the node's configuration to a new epoch.", "")
         .tips(VARIES),
     refused("cluster|cancelslotmigrations", 2, CHANGES)
+        .databases(Databases::All)
         .since("9.0.0", "O(N) where N is the number of migrations")
         .doc("Gives up the slots' migrations that are under way.", ""),
     refused("cluster|count-failure-reports", 3, ADMIN | STALE)
@@ -70,6 +72,7 @@ const SUBCOMMANDS: &[Command] = &[
         .since("3.0.0", "O(1)")
         .doc("Makes a replica take its primary's place.", "[options: FORCE | TAKEOVER]"),
     refused("cluster|flushslot", -3, WRITE | NO_ASYNC_LOADING | ADMIN)
+        .databases(Databases::All)
         .categories(&["keyspace"])
         .since("9.0.0", "O(N) where N is the number of keys in the slot")
         .doc("Removes all keys of a slot.", "slot:integer [flush-type: ASYNC | SYNC]"),
@@ -104,6 +107,7 @@ const SUBCOMMANDS: &[Command] = &[
         .doc("Makes another node known.", "ip port:integer [cluster-bus-port:integer@4.0.0]")
         .history(&[("4.0.0", "The port that nodes speak to one another by.")]),
     refused("cluster|migrateslots", -4, CHANGES)
+        .databases(Databases::All)
         .since("9.0.0", "O(N) where N is the number of slots in the ranges")
         .doc(
             "Moves slots to other nodes.",
