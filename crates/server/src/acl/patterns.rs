@@ -62,13 +62,15 @@ impl KeyPattern {
     }
 
     /// As rules spell it.
-    pub fn push_rule(&self, text: &mut Vec<u8>) {
-        text.extend_from_slice(match self.rights {
+    fn rule(&self, is_alone: bool) -> Vec<u8> {
+        let rights: &[u8] = match self.rights {
             READ => b"%R~",
             WRITE => b"%W~",
+            // `~*` would be a rule of its own, which no other pattern may stand beside.
+            _ if self.text == b"*" && !is_alone => b"%RW~",
             _ => b"~",
-        });
-        text.extend_from_slice(&self.text);
+        };
+        [rights, &self.text].concat()
     }
 }
 
@@ -77,8 +79,10 @@ impl KeyPattern {
 pub struct KeyPatterns(Vec<KeyPattern>);
 
 impl KeyPatterns {
-    pub fn iter(&self) -> std::slice::Iter<'_, KeyPattern> {
-        self.0.iter()
+    /// As rules spell them, separated by spaces.
+    pub fn rules(&self) -> Vec<u8> {
+        let is_alone = self.0.len() == 1;
+        self.0.iter().map(|pattern| pattern.rule(is_alone)).collect::<Vec<_>>().join(&b' ')
     }
 
     pub fn clear(&mut self) {

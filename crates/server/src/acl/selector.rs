@@ -260,12 +260,7 @@ impl Selector {
         if self.all_keys {
             return b"~*".to_vec();
         }
-        let rule = |pattern| {
-            let mut text = Vec::new();
-            super::patterns::KeyPattern::push_rule(pattern, &mut text);
-            text
-        };
-        self.keys.iter().map(rule).collect::<Vec<_>>().join(&b' ')
+        self.keys.rules()
     }
 
     /// The rules that add channels.

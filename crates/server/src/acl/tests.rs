@@ -149,3 +149,116 @@ fn a_user_who_is_gone_may_do_nothing_even_when_another_has_the_place() {
     assert_eq!(world.users.name(first), b"");
     assert_eq!(world.users.remove(b"default"), None);
 }
+
+/// Rules, most of which make sense.
+fn random_rules(random: &mut structures::random::Random, registry: &Registry) -> Vec<String> {
+    const PATTERNS: [&str; 8] = ["a", "a*", "*", "\"", "'x", "[a-", "\\", ""];
+    const WHOLE: [&str; 22] = [
+        "on",
+        "off",
+        "nopass",
+        ">a",
+        ">b",
+        "<a",
+        "resetpass",
+        "clearselectors",
+        "reset",
+        "allkeys",
+        "resetkeys",
+        "allchannels",
+        "resetchannels",
+        "alldbs",
+        "resetdbs",
+        "db=3,1",
+        "+@all",
+        "-@all",
+        "+@nosuch",
+        "(+get ~a)",
+        "(allkeys -@all '%R~x' +@read)",
+        "(~'\"' db=0 &\"'\" +select|1)",
+    ];
+    let rows: Vec<_> = registry.iter().map(|(_, row)| row).collect();
+    let mut rules = Vec::new();
+    for _ in 0..random.below(20) {
+        let pattern = PATTERNS[random.below(PATTERNS.len() as u64) as usize];
+        let name = rows[random.below(rows.len() as u64) as usize].name;
+        let sign = if random.below(2) == 0 { '+' } else { '-' };
+        rules.push(match random.below(8) {
+            0 => format!("~{pattern}"),
+            1 => format!("%{}~{pattern}", ["R", "W", "rw"][random.below(3) as usize]),
+            2 => format!("&{pattern}"),
+            3 => {
+                let categories = crate::command::category::NAMES;
+                format!("{sign}@{}", categories[random.below(categories.len() as u64) as usize])
+            }
+            4 => format!("+{name}|{pattern}"),
+            5 | 6 => format!("{sign}{name}"),
+            _ => WHOLE[random.below(WHOLE.len() as u64) as usize].to_owned(),
+        });
+    }
+    rules
+}
+
+#[test]
+fn what_is_printed_of_a_user_makes_the_same_user() {
+    let seed = 20_260;
+    let mut random = structures::random::Random::new(seed);
+    let mut world = World::new();
+    let (mut made, tries) = (0, 3000);
+    for _ in 0..tries {
+        let rules = random_rules(&mut random, &world.registry);
+        let how = Rules { registry: &world.registry, all_channels: false };
+        let mut set = |name: &[u8], rules: &[&[u8]]| world.users.set(name, rules, how).map(|done| done.user);
+        let arguments: Vec<&[u8]> = rules.iter().map(|rule| rule.as_bytes()).collect();
+        let Ok(user) = set(b"u", &[&[&b"reset"[..]], &arguments[..]].concat()) else { continue };
+        made += 1;
+        let user = world.users.get(user).unwrap();
+        let (printed, line) = (user.describe(), user.config_line());
+        let commands: Vec<_> = user.selectors().map(|selector| selector.commands).collect();
+        let words: Vec<&[u8]> = printed.split(|&byte| byte == b' ').collect();
+        let line = wire::request::split_args(&line).unwrap();
+        let line: Vec<&[u8]> = line[1..].iter().map(Vec::as_slice).collect();
+        for again in [words, line] {
+            let mut set =
+                |name: &[u8], rules: &[&[u8]]| world.users.set(name, rules, how).map(|done| done.user);
+            let same = set(b"v", &[&[&b"reset"[..]], &again[..]].concat()).unwrap();
+            let same = world.users.get(same).unwrap();
+            assert_eq!(same.describe(), printed, "seed {seed}: {rules:?}");
+            assert!(same.selectors().map(|selector| selector.commands).eq(commands.iter().copied()));
+        }
+        let file = world.users.to_file();
+        let read = file::read(&file, "users.acl", how).unwrap();
+        world.users.replace(read);
+        assert_eq!(world.users.to_file(), file, "seed {seed}: {rules:?}");
+    }
+    assert!(made > tries / 10, "only {made} of {tries} users are made");
+}
+
+#[test]
+fn refusals_that_are_alike_are_counted_together_for_a_minute() {
+    let mut log = DenialLog::default();
+    let refusal = |object: &'static str, now_unix_ms| Refusal {
+        reason: Reason::Key,
+        context: DenialContext::TopLevel,
+        object: object.as_bytes(),
+        user_name: b"u",
+        client_info: format!("at {now_unix_ms}").into_bytes(),
+        now_unix_ms,
+    };
+    let seen = |log: &DenialLog| -> Vec<(u64, u64, i64, i64)> {
+        log.iter()
+            .map(|entry| (entry.id, entry.count, entry.created_unix_ms, entry.updated_unix_ms))
+            .collect()
+    };
+    log.record(refusal("a", 1000), 3);
+    log.record(refusal("b", 1500), 3);
+    log.record(refusal("a", 61_000), 3);
+    assert_eq!(seen(&log), [(0, 2, 1000, 61_000), (1, 1, 1500, 1500)], "the latest comes first");
+    assert_eq!(log.iter().next().unwrap().client_info, b"at 61000");
+    log.record(refusal("b", 61_501), 3);
+    assert_eq!(seen(&log)[0], (2, 1, 61_501, 61_501), "a minute after the last one it is another one");
+    log.record(refusal("c", 61_502), 3);
+    assert_eq!(seen(&log).iter().map(|entry| entry.0).collect::<Vec<_>>(), [3, 2, 0]);
+    log.record(refusal("d", 61_503), 0);
+    assert_eq!(log.iter().len(), 0);
+}
