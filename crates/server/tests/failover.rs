@@ -247,6 +247,29 @@ fn a_target_that_refuses_leaves_the_primary_what_it_was() {
     }
 }
 
+fn who_reads_waits_for_the_failover_and_for_no_pause() {
+    let primary = Process::start(&["--repl-diskless-sync", "no"]);
+    let mut client = primary.connect();
+    let mut target = Target::online(&primary);
+    client.ask("SET k 1");
+    assert_eq!(client.ask("CLIENT PAUSE 3600000 WRITE"), "OK");
+    let mut writer = primary.connect();
+    writer.send(&[b"INCR", b"k"]);
+    primary.eventually_shows("blocked_clients", "1");
+    client.ask("FAILOVER");
+    target.acknowledge_all(&primary);
+    let (mut link, _) = target.asked();
+    let mut reader = primary.connect();
+    assert_eq!(reader.ask("CLIENT CAPA redirect"), "OK");
+    reader.send(&[b"GET", b"k"]);
+    primary.eventually_shows("blocked_clients", "2");
+    link.send("-NOPERM no\r\n");
+    assert_eq!(answer(&mut reader), "1");
+    assert_eq!(primary.info("blocked_clients").unwrap(), "1");
+    assert_eq!(client.ask("CLIENT UNPAUSE"), "OK");
+    assert_eq!(answer(&mut writer), "2");
+}
+
 fn a_target_whose_answer_was_lost_is_followed_all_the_same() {
     let primary = Process::start(&["--repl-diskless-sync", "no"]);
     let mut client = primary.connect();
@@ -307,6 +330,7 @@ tests_with_io_threads!(
     until_the_target_has_all_writes_wait_and_reads_do_not,
     a_target_that_is_gone_is_waited_for_until_the_end_or_somebody_s_word,
     a_target_that_refuses_leaves_the_primary_what_it_was,
+    who_reads_waits_for_the_failover_and_for_no_pause,
     a_target_whose_answer_was_lost_is_followed_all_the_same,
     a_target_that_was_started_anew_takes_no_data_away,
     who_waits_for_keys_is_sent_to_the_new_primary,

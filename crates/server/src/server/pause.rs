@@ -82,6 +82,11 @@ impl Pauses {
         self.change(|by_purpose| by_purpose[purpose as usize] = None);
     }
 
+    /// Somebody has been held back for another reason than a pause, and that is gone: whoever waits is looked at again.
+    pub fn look_at_who_waits(&mut self) {
+        self.have_eased = true;
+    }
+
     /// Ends those whose time has come.
     pub fn end_those_due(&mut self, now_us: u64) {
         if self.next_end_us().is_some_and(|end_us| end_us <= now_us) {

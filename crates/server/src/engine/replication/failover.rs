@@ -240,6 +240,8 @@ impl Executor {
     fn end_failover(&mut self) {
         self.replication.failover = None;
         self.server.pauses.end(PausePurpose::Failover);
+        // Reads that would have been sent to the target are held back by none.
+        self.server.pauses.look_at_who_waits();
         self.note_failover();
     }
 
