@@ -11,6 +11,7 @@ pub mod listener;
 mod outgoing;
 pub mod poller;
 pub mod process_settings;
+pub mod process_title;
 pub mod query_buffer;
 mod remote;
 mod replicas;

@@ -11,11 +11,12 @@ use crate::engine::{Executor, Seeds};
 use crate::net::EventLoop;
 use crate::net::listener::ListenError;
 use crate::net::process_settings::allow_clients;
+use crate::net::process_title::show_title;
 use crate::net::signals::StopSignals;
 use crate::observe::{crash_report, log as server_log};
 use crate::persist::check_rdb;
 use crate::server::Identity;
-use crate::sys::process;
+use crate::sys::{process, title};
 use presence::PidFile;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -88,6 +89,7 @@ pub fn serve(arguments: &[OsString]) -> Result<(), StartError> {
     if config.daemonize {
         process::daemonize().map_err(system("Going into the background"))?;
     }
+    title::make_room();
     let logfile = (!config.logfile.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(&config.logfile)));
     server_log::set_format(config.log_format, config.log_timestamp_format);
     server_log::start(logfile.as_deref(), config.loglevel).map_err(system("Opening the log file"))?;
@@ -120,9 +122,7 @@ fn run(startup: Startup) -> Result<(), StartError> {
     let mut event_loop = open(startup)?;
     let config = &event_loop.executor.server.config;
     let pid_file = PidFile::write(config);
-    if config.set_proc_title {
-        presence::set_title(config);
-    }
+    show_title(config);
     log::info!("Server initialized");
     if !event_loop.load().map_err(StartError::Load)? {
         return Ok(());

@@ -8,4 +8,5 @@ pub mod fiber;
 pub mod file;
 pub mod lua;
 pub mod process;
+pub mod title;
 pub mod world;

@@ -26,6 +26,27 @@ tests_with_io_threads!(
     a_closing_client_fills_no_memory,
 );
 
+#[test]
+fn what_ps_shows_of_the_process_is_what_the_option_says() {
+    let server = Process::start(&["--bind", "127.0.0.1"]);
+    let shown = || {
+        let bytes = std::fs::read(format!("/proc/{}/cmdline", server.pid())).unwrap();
+        String::from_utf8(bytes).unwrap().trim_end_matches('\0').to_owned()
+    };
+    let mut client = server.connect();
+    let address = format!("127.0.0.1:{}", server.port);
+    assert!(shown().ends_with(&format!(" {address}")), "{}", shown());
+    let long = "x".repeat(300);
+    for title in [format!("{long} {{port}}"), "{listen-addr}".to_owned()] {
+        client.send(&[b"CONFIG", b"SET", b"proc-title-template", title.as_bytes()]);
+        assert!(client.receive().is_some());
+        let expanded = title.replace("{port}", &server.port.to_string()).replace("{listen-addr}", &address);
+        assert_eq!(shown(), expanded);
+    }
+    // What the title has been written over was moved.
+    assert_eq!(client.ask("PING"), "PONG");
+}
+
 /// Otherwise a test would take for its server what is left of another test's search for a port.
 #[test]
 fn nobody_answers_at_a_port_that_is_only_tried() {

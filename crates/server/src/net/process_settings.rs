@@ -1,6 +1,7 @@
 //! What CONFIG SET changes in the world around the executor.
 
 use super::listener::{ListenError, Listener, SocketOwners};
+use super::process_title::show_title;
 use crate::config::{Change, Config, OptionId, SetError};
 use crate::observe::log as server_log;
 use crate::server::ProcessSettings;
@@ -144,6 +145,10 @@ impl LiveProcessSettings {
             }
             OptionId::crash_log_enabled => {
                 crash::watch_fatal(next.crash_log_enabled);
+                Ok(())
+            }
+            OptionId::proc_title_template => {
+                show_title(next);
                 Ok(())
             }
             OptionId::maxclients => allow_clients(next.maxclients),

@@ -98,38 +98,8 @@ pub fn fault() -> ! {
 }
 
 /// How many threads the process has; 0 if the kernel does not say.
-fn threads() -> usize {
+pub(super) fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
-}
-
-/// What `ps` shows: writes over the arguments that the process was started with, as far as they reach. Whether the
-/// kernel told where they are.
-pub fn set_title(title: &[u8]) -> bool {
-    let Some((start, end)) = argument_area() else { return false };
-    let room = end - start;
-    if room == 0 {
-        return false;
-    }
-    let kept = title.len().min(room - 1);
-    let area: *mut u8 = std::ptr::with_exposed_provenance_mut(start);
-    // SAFETY: the kernel placed the arguments in `start..end`, which stays mapped and writable while the process
-    // lives. Nothing reads them any more: the standard library was asked for its copy when the process started, and
-    // there is one thread that could.
-    unsafe {
-        std::ptr::copy_nonoverlapping(title.as_ptr(), area, kept);
-        std::ptr::write_bytes(area.add(kept), 0, room - kept);
-    }
-    true
-}
-
-/// From the 48th and 49th field of /proc/self/stat.
-fn argument_area() -> Option<(usize, usize)> {
-    let text = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The second field is a name in parentheses that may contain anything.
-    let mut fields = text.rsplit_once(')')?.1.split_whitespace().skip(45);
-    let start: usize = fields.next()?.parse().ok()?;
-    let end: usize = fields.next()?.parse().ok()?;
-    (start != 0 && start <= end).then_some((start, end))
 }
 
 #[cfg(test)]

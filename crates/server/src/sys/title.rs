@@ -1,0 +1,83 @@
+//! What `ps` shows of the process: the arguments that it was started with, which lie where the kernel has put them, the
+//! environment behind them. A title is written over both, once the environment has moved elsewhere.
+
+use super::process::threads;
+use std::ffi::{CStr, OsStr, OsString, c_char};
+use std::ops::Range;
+use std::sync::OnceLock;
+
+unsafe extern "C" {
+    /// The list of pointers to variables that the C library looks through.
+    static mut environ: *mut *mut c_char;
+}
+
+struct Place {
+    /// As the process was called.
+    program: OsString,
+    /// Addresses of what may be written over; empty where the kernel does not say.
+    area: Range<usize>,
+}
+
+static PLACE: OnceLock<Place> = OnceLock::new();
+
+/// Finds the place for titles and makes it as large as it gets. To be called before there is a second thread.
+pub fn make_room() {
+    assert!(threads() <= 1, "nobody else may be reading the environment, which moves");
+    PLACE.get_or_init(|| {
+        let program = std::env::args_os().next().unwrap_or_default();
+        let Some([arguments_start, arguments_end, environment_start, environment_end]) = bounds() else {
+            return Place { program, area: 0..0 };
+        };
+        let has_environment = environment_start == arguments_end && environment_start < environment_end;
+        if has_environment {
+            move_environment(environment_start..environment_end);
+        }
+        let end = if has_environment { environment_end } else { arguments_end };
+        Place { program, area: arguments_start..end }
+    });
+}
+
+/// As the process was called, before it had a title of its own.
+pub fn program() -> &'static OsStr {
+    PLACE.get().map_or(OsStr::new(""), |place| &place.program)
+}
+
+/// Shows the title, as far as there is room.
+pub fn show(title: &[u8]) {
+    let Some(Place { area, .. }) = PLACE.get() else { return };
+    let Some(room) = area.len().checked_sub(1) else { return };
+    let kept = title.len().min(room);
+    let start: *mut u8 = std::ptr::with_exposed_provenance_mut(area.start);
+    // SAFETY: the kernel placed the arguments and the environment in `area`, which stays mapped and writable while the
+    // process lives. Nothing reads them any more: `make_room` has kept the program's name and moved the environment, and
+    // the other arguments were copied when the process started. Titles are set by one thread.
+    unsafe {
+        std::ptr::copy_nonoverlapping(title.as_ptr(), start, kept);
+        std::ptr::write_bytes(start.add(kept), 0, area.len() - kept);
+    }
+}
+
+/// Where the arguments begin and end, and the environment: the fields 48 to 51 of /proc/self/stat.
+fn bounds() -> Option<[usize; 4]> {
+    let text = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The second field is a name in parentheses that may contain anything.
+    let mut fields = text.rsplit_once(')')?.1.split_whitespace().skip(45);
+    let mut next = || fields.next()?.parse::<usize>().ok();
+    let bounds = [next()?, next()?, next()?, next()?];
+    (bounds[0] != 0 && bounds[0] < bounds[1]).then_some(bounds)
+}
+
+/// Copies the variables that lie there to where they stay.
+fn move_environment(area: Range<usize>) {
+    // SAFETY: `environ` is null or a list of pointers to strings that ends with a null pointer; the one thread that there
+    // is changes pointers of it to other strings, which are never freed.
+    unsafe {
+        let mut entry = environ;
+        while !entry.is_null() && !(*entry).is_null() {
+            if area.contains(&(*entry).addr()) {
+                *entry = CStr::from_ptr(*entry).to_owned().into_raw();
+            }
+            entry = entry.add(1);
+        }
+    }
+}
