@@ -47,6 +47,7 @@ use prefetch::Announced;
 use structures::hash::HashSeed;
 use structures::key_table::{EntryRef, NewValue, Value as Stored};
 use structures::random::Random;
+use structures::shared_log::{BLOCK_BYTES, SharedLog};
 
 /// Counters that INFO stats shows.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -75,6 +76,8 @@ impl DbFigures {
 pub enum Garbage {
     Object(Object),
     Database(Box<Cleared>),
+    /// What was kept of a stream.
+    Stream(SharedLog),
 }
 
 /// What was in a database that has been emptied.
@@ -110,11 +113,12 @@ impl LazyFreeing {
 }
 
 impl Garbage {
-    /// How many keys' values it is.
+    /// How many keys' values or blocks it is.
     pub fn objects(&self) -> usize {
         match self {
             Garbage::Object(_) => 1,
             Garbage::Database(cleared) => cleared.database.len(),
+            Garbage::Stream(log) => log.memory_bytes() / BLOCK_BYTES,
         }
     }
 }

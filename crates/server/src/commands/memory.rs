@@ -123,7 +123,7 @@ fn totals(server: &Server, breakdown: &Breakdown) -> Figures {
         ("total.allocated", bytes(breakdown.used_bytes)),
         ("startup.allocated", bytes(breakdown.startup_bytes)),
         ("replication.backlog", bytes(breakdown.backlog_bytes)),
-        ("replicas.repl.buffer", bytes(0)),
+        ("replicas.repl.buffer", bytes(breakdown.kept_stream_bytes)),
         ("clients.slaves", bytes(breakdown.replicas_bytes)),
         ("clients.normal", bytes(breakdown.clients_bytes)),
         ("cluster.links", bytes(0)),

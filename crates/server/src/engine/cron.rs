@@ -55,7 +55,7 @@ impl Executor {
         if let Some(search_us) = self.cron.next_short_search_us {
             next_us = next_us.min(search_us);
         }
-        if self.evicting || self.has_load_beside_to_do() {
+        if self.evicting || self.has_load_beside_to_do() || self.may_pass_kept_stream() {
             next_us = 0;
         }
         if self.server.blocked.wait_for_own_file() || self.replication.awaits_child() {
@@ -81,6 +81,7 @@ impl Executor {
         }
         self.load_if_received();
         self.go_on_with_sync();
+        self.go_on_with_kept_stream();
         if self.replication.awaits_child() {
             self.reap_child();
         }

@@ -9,6 +9,7 @@
 //!    which is closed when it is further behind than `client-output-buffer-limit` allows.
 //! 3. There are no replicas, and nothing is reserved for any, without a backlog.
 
+mod channels;
 mod failover;
 mod full_sync;
 mod handshake;

@@ -351,7 +351,8 @@ impl EventLoop {
             true => self.spare_query_buffers.take_back(query_buffer),
             false => connection.query_buffer = Some(query_buffer),
         }
-        let watches_readable = !(self.executor.is_waiting(handle) && unread_bytes > WAITING_INPUT_BYTES_MAX);
+        let watches_readable = !(self.executor.is_waiting(handle) && unread_bytes > WAITING_INPUT_BYTES_MAX)
+            && !self.executor.leaves_unread(handle);
         let rewatch = connection.watches_readable != watches_readable;
         connection.watches_readable = watches_readable;
         self.note_input(handle);
@@ -399,6 +400,7 @@ impl EventLoop {
             if self.executor.takes_bytes(handle) && !self.hand_over_bytes(handle, &mut query_buffer) {
                 self.after_requests(query_buffer);
             } else {
+                self.executor.pass_kept_stream(handle, query_buffer.input_mut());
                 self.run_requests(query_buffer);
             }
         }

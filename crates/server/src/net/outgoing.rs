@@ -69,7 +69,7 @@ impl EventLoop {
             if !self.executor.takes_bytes(handle) {
                 return true;
             }
-            if !self.executor.has_room_for_bytes() {
+            if !self.executor.has_room_for_bytes(handle) {
                 return false;
             }
             let Some(connection) = local(&mut self.connections, handle) else { return false };

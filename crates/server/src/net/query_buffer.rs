@@ -159,6 +159,11 @@ impl QueryBuffer {
         &self.input
     }
 
+    /// For appending what has come another way than from the socket.
+    pub fn input_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.input
+    }
+
     /// Bytes in the buffer that are not behind us, and the room left; none of a query buffer that is only lent.
     pub fn input_figures(&self) -> (usize, usize) {
         if !self.is_kept {

@@ -16,6 +16,11 @@ pub struct Replication {
     pub beyond_size_bytes: u64,
     /// In the order in which they came.
     pub replicas: Vec<ReplicaFigures>,
+    /// Of the primary's stream, while a snapshot comes over another connection: bytes, the most of them in the last such
+    /// sync, and the memory they take.
+    pub kept_bytes: u64,
+    pub kept_peak_bytes: u64,
+    pub kept_memory_bytes: u64,
     /// To this server's own primary; `None`: it has none.
     pub link: Option<LinkFigures>,
     pub failover: FailoverState,

@@ -266,12 +266,13 @@ fn link(server: &Server, lines: &mut Lines) {
     let applied =
         if figures.is_some_and(|link| link.continues) { server.observed.replication.offset } else { 1 };
     let primary_client = server.clients.iter().find(|client| client.is_primary && !client.is_linking);
-    let unapplied = primary_client.map_or(0, |client| client.connection.input_bytes() as u64);
+    let stream = &server.observed.replication;
+    let unread = primary_client.map_or(0, |client| client.connection.input_bytes() as u64);
+    let unapplied = if is_up { unread + stream.kept_bytes } else { unread };
     lines.field("slave_read_repl_offset", applied + unapplied);
     lines.field("slave_repl_offset", applied);
-    // Of syncs over two connections.
-    lines.field("replicas_repl_buffer_size", 0);
-    lines.field("replicas_repl_buffer_peak", 0);
+    lines.field("replicas_repl_buffer_size", stream.kept_bytes);
+    lines.field("replicas_repl_buffer_peak", stream.kept_peak_bytes);
     if state == LinkState::Sync {
         let transfer = figures.and_then(|link| link.transfer);
         let total = transfer.and_then(|transfer| transfer.total_bytes).map_or(-1, |bytes| bytes as i64);

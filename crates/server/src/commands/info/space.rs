@@ -16,6 +16,7 @@ pub(in crate::commands) struct Breakdown {
     /// The stream's last bytes, and what is kept of it for replicas that are further behind.
     pub backlog_bytes: u64,
     pub replicas_bytes: u64,
+    pub kept_stream_bytes: u64,
     /// Bucket tables of each database that has keys, and of the first, by index.
     pub tables_bytes: Vec<(usize, u64)>,
     pub overhead_bytes: u64,
@@ -44,8 +45,13 @@ impl Breakdown {
         let replication = &server.observed.replication;
         let replicas_bytes = replication.beyond_size_bytes;
         let backlog_bytes = replication.buffer_bytes - replicas_bytes;
-        let overhead_bytes =
-            memory.startup_bytes + clients_bytes + log_buffer_bytes + replication.buffer_bytes + tables_total;
+        let kept_stream_bytes = replication.kept_memory_bytes;
+        let overhead_bytes = memory.startup_bytes
+            + clients_bytes
+            + log_buffer_bytes
+            + replication.buffer_bytes
+            + kept_stream_bytes
+            + tables_total;
         let dataset_bytes = used_bytes.saturating_sub(overhead_bytes);
         let net_bytes = used_bytes.saturating_sub(memory.startup_bytes).max(1);
         Breakdown {
@@ -55,6 +61,7 @@ impl Breakdown {
             log_buffer_bytes,
             backlog_bytes,
             replicas_bytes,
+            kept_stream_bytes,
             tables_bytes,
             overhead_bytes,
             dataset_bytes,
@@ -136,12 +143,14 @@ fn fragmentation(server: &Server, lines: &mut Lines) {
 }
 
 fn buffers(breakdown: &Breakdown, lines: &mut Lines) {
-    let Breakdown { clients_bytes, log_buffer_bytes, backlog_bytes, replicas_bytes, .. } = *breakdown;
+    let Breakdown {
+        clients_bytes, log_buffer_bytes, backlog_bytes, replicas_bytes, kept_stream_bytes, ..
+    } = *breakdown;
     lines.fields(&[
         ("mem_not_counted_for_evict", log_buffer_bytes + backlog_bytes + replicas_bytes),
         ("mem_replication_backlog", backlog_bytes),
-        ("mem_total_replication_buffers", backlog_bytes + replicas_bytes),
-        ("mem_replicas_repl_buffer", 0),
+        ("mem_total_replication_buffers", backlog_bytes + replicas_bytes + kept_stream_bytes),
+        ("mem_replicas_repl_buffer", kept_stream_bytes),
         ("mem_clients_slaves", replicas_bytes),
         ("mem_clients_normal", clients_bytes),
         ("mem_cluster_links", 0),

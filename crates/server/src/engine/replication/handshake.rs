@@ -4,6 +4,7 @@
 //! Replies are lines. The primary answers in the order in which it was asked; empty lines keep the connection alive.
 
 use super::super::Executor;
+use super::channels::{Channels, Main};
 use super::link::Stage;
 use super::transfer::{Origin, Transfer};
 use crate::commands::info::VALKEY_VERSION;
@@ -13,22 +14,36 @@ use wire::aof::write_command;
 
 /// No line of a primary is longer.
 pub(super) const LINE_BYTES_MAX: usize = 1024;
+/// The answer to PSYNC that offers all data over a connection of its own.
+const DUAL_CHANNEL: &[u8] = b"+DUALCHANNELSYNC";
 /// Of an id in +FULLRESYNC and +CONTINUE.
 const ID_BYTES: usize = super::history::ID_LEN;
 
 /// What the next reply is to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
+pub(super) enum Asked {
     Ping,
     Auth,
     /// Whose refusal changes nothing.
     Option(&'static str),
+    /// What a sync over two connections cannot do without.
+    Channel,
+    /// The snapshot, over a connection of its own.
+    Promise,
     Psync,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Handshake {
-    asked: VecDeque<Asked>,
+    pub asked: VecDeque<Asked>,
+    /// Where the stream begins behind a snapshot that comes, or has come, over another connection.
+    pub promised: Option<Origin>,
+}
+
+impl Handshake {
+    pub fn asking(asked: Asked) -> Self {
+        Handshake { asked: [asked].into(), promised: None }
+    }
 }
 
 /// The first line among the bytes without its end, and how many bytes it takes with it.
@@ -44,11 +59,11 @@ fn shown(line: &[u8]) -> std::borrow::Cow<'_, str> {
 
 impl Executor {
     pub(super) fn begin_handshake(&mut self, handle: ClientHandle) {
-        self.expect(Handshake { asked: [Asked::Ping].into() });
+        self.expect(Handshake::asking(Asked::Ping));
         self.tell_primary(handle, &[b"PING"]);
     }
 
-    fn expect(&mut self, handshake: Handshake) {
+    pub(super) fn expect(&mut self, handshake: Handshake) {
         if let Some(link) = &mut self.link {
             link.stage = Stage::Handshake(handshake);
         }
@@ -70,11 +85,8 @@ impl Executor {
             }
             return 0;
         };
-        let asked = match self.link.as_mut().map(|link| &mut link.stage) {
-            Some(Stage::Handshake(handshake)) if !line.is_empty() => handshake.asked.pop_front(),
-            _ => None,
-        };
-        match asked {
+        let handshake = self.handshake_of(handle).filter(|_| !line.is_empty());
+        match handshake.and_then(|handshake| handshake.asked.pop_front()) {
             None => {}
             Some(Asked::Ping) => self.hear_pong(handle, line),
             Some(Asked::Auth) if line.starts_with(b"-") => {
@@ -84,25 +96,69 @@ impl Executor {
             Some(Asked::Option(name)) if line.starts_with(b"-") => {
                 log::info!("(Non critical) Primary does not understand REPLCONF {name}: {}", shown(line));
             }
+            Some(Asked::Channel) if line.starts_with(b"-") => {
+                log::warn!(
+                    "Dual channel replication: Primary refuses a sync over two connections: {}",
+                    shown(line)
+                );
+                self.leave(handle);
+            }
+            Some(Asked::Promise) => self.hear_promise(handle, line),
+            Some(Asked::Psync) if self.has_channels() => self.hear_main_channel(handle, line),
             Some(Asked::Psync) => self.hear_psync(handle, line),
-            Some(Asked::Auth | Asked::Option(_)) => {}
+            Some(Asked::Auth | Asked::Option(_) | Asked::Channel) => {}
         }
-        self.ask_for_stream_if_introduced(handle);
+        self.go_on_asking(handle);
         taken
     }
 
-    /// Once all is answered: a primary refuses to sync with whom it still has to answer something else.
-    fn ask_for_stream_if_introduced(&mut self, handle: ClientHandle) {
-        let is_introduced = self.link.as_ref().is_some_and(|link| {
-            link.is_of(handle)
-                && matches!(&link.stage, Stage::Handshake(handshake) if handshake.asked.is_empty())
-        });
-        if is_introduced {
-            let psync = self.psync();
-            let words: Vec<&[u8]> = psync.iter().map(Vec::as_slice).collect();
-            self.tell_primary(handle, &words);
-            self.expect(Handshake { asked: [Asked::Psync].into() });
+    /// Asks for what all before was said for, once that is answered: a primary refuses to sync with whom it still has to
+    /// answer something else.
+    fn go_on_asking(&mut self, handle: ClientHandle) {
+        let Some(handshake) = self.handshake_of(handle).filter(|handshake| handshake.asked.is_empty()) else {
+            return;
+        };
+        let promised = handshake.promised.clone();
+        if self.is_rdb_channel(handle) {
+            return self.ask_for_snapshot(handle);
         }
+        if promised.is_some() {
+            self.pause_after_fork_if_wanted();
+        }
+        let psync = match &promised {
+            Some(origin) if self.has_channels() => {
+                let next = origin.offset + 1;
+                log::info!(
+                    "Dual channel replication: Trying a partial resynchronization using main channel (request {}:{next}).",
+                    origin.id
+                );
+                vec![b"PSYNC".to_vec(), origin.id.clone().into_bytes(), next.to_string().into_bytes()]
+            }
+            _ => self.psync(),
+        };
+        self.tell_primary_words(handle, &psync);
+        if let Some(handshake) = self.handshake_of(handle) {
+            *handshake = Handshake { promised, ..Handshake::asking(Asked::Psync) };
+        }
+    }
+
+    /// What is being said over this connection, if it is one of the link's and not past that.
+    pub(super) fn handshake_of(&mut self, handle: ClientHandle) -> Option<&mut Handshake> {
+        let link = self.link.as_mut()?;
+        let is_main = link.is_of(handle);
+        match (&mut link.stage, link.channels.as_deref_mut()) {
+            (Stage::Handshake(handshake), None) if is_main => Some(handshake),
+            (Stage::OpensRdbChannel(handshake), Some(channels)) if channels.rdb == Some(handle) => {
+                Some(handshake)
+            }
+            (_, Some(Channels { main: Main::Asks(handshake), .. })) if is_main => Some(handshake),
+            _ => None,
+        }
+    }
+
+    pub(super) fn tell_primary_words(&mut self, handle: ClientHandle, words: &[Vec<u8>]) {
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        self.tell_primary(handle, &words);
     }
 
     fn hear_pong(&mut self, handle: ClientHandle, line: &[u8]) {
@@ -115,36 +171,49 @@ impl Executor {
         self.introduce(handle);
     }
 
+    /// The command by which this replica proves who it is, if it has to.
+    pub(super) fn proof_of_identity(&self) -> Option<Vec<Vec<u8>>> {
+        let config = &self.server.config;
+        let password = config.primaryauth.as_ref()?;
+        let words = [Some(b"AUTH".to_vec()), config.primaryuser.clone(), Some(password.clone())];
+        Some(words.into_iter().flatten().collect())
+    }
+
+    /// Where others find this replica.
+    pub(super) fn announced_port(&self) -> i64 {
+        let config = &self.server.config;
+        i64::from(if config.replica_announce_port > 0 { config.replica_announce_port } else { config.port })
+    }
+
     /// Sends all that describes this replica at once.
     fn introduce(&mut self, handle: ClientHandle) {
         let config = &self.server.config;
         let mut asked = VecDeque::new();
         let mut commands: Vec<Vec<Vec<u8>>> = Vec::new();
         let words = |words: &[&[u8]]| words.iter().map(|word| word.to_vec()).collect::<Vec<_>>();
-        if let Some(password) = &config.primaryauth {
-            let user = config.primaryuser.as_ref();
+        if let Some(command) = self.proof_of_identity() {
             asked.push_back(Asked::Auth);
-            commands.push(match user {
-                Some(user) => words(&[b"AUTH", user, password]),
-                None => words(&[b"AUTH", password]),
-            });
+            commands.push(command);
         }
-        let port = if config.replica_announce_port > 0 { config.replica_announce_port } else { config.port };
         asked.push_back(Asked::Option("listening-port"));
-        commands.push(words(&[b"REPLCONF", b"listening-port", port.to_string().as_bytes()]));
+        let port = self.announced_port().to_string();
+        commands.push(words(&[b"REPLCONF", b"listening-port", port.as_bytes()]));
         if let Some(address) = &config.replica_announce_ip {
             asked.push_back(Asked::Option("ip-address"));
             commands.push(words(&[b"REPLCONF", b"ip-address", address]));
         }
         asked.push_back(Asked::Option("capa"));
-        commands.push(words(&[b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"]));
+        let mut capabilities = words(&[b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"]);
+        if config.dual_channel_replication_enabled {
+            capabilities.extend(words(&[b"capa", b"dual-channel"]));
+        }
+        commands.push(capabilities);
         asked.push_back(Asked::Option("VERSION"));
         commands.push(words(&[b"REPLCONF", b"version", VALKEY_VERSION.as_bytes()]));
         for command in &commands {
-            let words: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
-            self.tell_primary(handle, &words);
+            self.tell_primary_words(handle, command);
         }
-        self.expect(Handshake { asked });
+        self.expect(Handshake { asked, promised: None });
     }
 
     /// The question from where on the stream can be had.
@@ -168,7 +237,8 @@ impl Executor {
 
     fn hear_psync(&mut self, handle: ClientHandle, line: &[u8]) {
         let is_handing_over = self.is_handing_over();
-        let begins_anew = line.starts_with(b"+FULLRESYNC") && self.gives_way_to_target();
+        let begins_anew = [&b"+FULLRESYNC"[..], DUAL_CHANNEL].iter().any(|answer| line.starts_with(answer))
+            && self.gives_way_to_target();
         if is_handing_over && !line.starts_with(b"+CONTINUE") && !begins_anew {
             return self.hear_failover_refused(handle, line);
         }
@@ -186,6 +256,8 @@ impl Executor {
                 None => log::warn!("Primary replied with wrong +FULLRESYNC syntax."),
             }
             self.begin_transfer(handle, origin);
+        } else if line.starts_with(DUAL_CHANNEL) && self.server.config.dual_channel_replication_enabled {
+            self.open_rdb_channel();
         } else if let Some(rest) = line.strip_prefix(b"+CONTINUE") {
             self.go_on_with_stream(handle, rest);
         } else if line.starts_with(b"-NOMASTERLINK") || line.starts_with(b"-LOADING") {
@@ -203,7 +275,7 @@ impl Executor {
         }
     }
 
-    fn begin_transfer(&mut self, handle: ClientHandle, origin: Option<Origin>) {
+    pub(super) fn begin_transfer(&mut self, handle: ClientHandle, origin: Option<Origin>) {
         let begun = match self.loads_while_receiving() {
             true => Ok(Transfer::to_databases(origin)),
             false => Transfer::to_file(&self.disk.world, origin),
@@ -229,6 +301,9 @@ impl Executor {
             log::warn!("The primary goes on with a stream of which nothing is known here");
             return self.leave(handle);
         }
+        if self.handshake_of(handle).is_some_and(|handshake| handshake.promised.is_some()) {
+            log::debug!("Dual channel replication: Psync established after rdb load");
+        }
         log::info!("Successful partial resynchronization with primary.");
         if let Some(id) = id_of(rest.strip_prefix(b" ").unwrap_or(rest))
             && id != self.replication.history.id()
@@ -246,7 +321,7 @@ impl Executor {
     }
 }
 
-fn id_of(word: &[u8]) -> Option<String> {
+pub(super) fn id_of(word: &[u8]) -> Option<String> {
     let id = std::str::from_utf8(word).ok()?;
     (id.len() == ID_BYTES && id.bytes().all(|byte| byte.is_ascii_alphanumeric())).then(|| id.to_owned())
 }

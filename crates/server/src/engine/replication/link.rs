@@ -15,6 +15,7 @@
 //! `handshake` speaks first, `transfer` takes the snapshot in, and `stream` applies what comes after it.
 
 use super::super::Executor;
+use super::channels::{Channels, KeptStream};
 use super::handshake::Handshake;
 use super::stream::LogPoints;
 use super::stream_load::StreamLoad;
@@ -45,6 +46,8 @@ pub(super) enum Stage {
     Connect,
     Connecting,
     Handshake(Handshake),
+    /// The snapshot is asked for over a second connection (`channels`).
+    OpensRdbChannel(Handshake),
     Transfer(Box<Transfer>),
     /// What was received is being loaded. `origin` is `None` if the primary has not told; then nothing can be gone on with.
     Loading {
@@ -74,6 +77,10 @@ pub(crate) struct Link {
     /// Of a transaction in the stream that has not come to its end.
     pub(super) open_transaction: Vec<u8>,
     pub(super) log_points: LogPoints,
+    /// While the snapshot comes over another connection; see there.
+    pub(super) channels: Option<Box<Channels>>,
+    /// What has come of the stream beside it, and has yet to be applied.
+    pub(super) kept: Option<KeptStream>,
     /// What is loaded while it comes; see there.
     pub(super) load: Option<Box<StreamLoad>>,
     /// When the primary was last told that this replica lives while it loads, on the monotonic clock.
@@ -97,6 +104,8 @@ impl Link {
             db_index: 0,
             open_transaction: Vec::new(),
             log_points: LogPoints::default(),
+            channels: None,
+            kept: None,
             load: None,
             signed_us: 0,
             disk_trouble_told_us: 0,
@@ -108,7 +117,7 @@ impl Link {
         match self.stage {
             Stage::Connect => LinkState::Connect,
             Stage::Connecting => LinkState::Connecting,
-            Stage::Handshake(_) => LinkState::Handshake,
+            Stage::Handshake(_) | Stage::OpensRdbChannel(_) => LinkState::Handshake,
             Stage::Transfer(_) | Stage::Loading { .. } => LinkState::Sync,
             Stage::Connected => LinkState::Connected,
         }
@@ -121,6 +130,20 @@ impl Link {
 
     pub(super) fn is_of(&self, handle: ClientHandle) -> bool {
         self.client == Some(handle)
+    }
+
+    fn rdb_channel(&self) -> Option<ClientHandle> {
+        self.channels.as_ref().and_then(|channels| channels.rdb)
+    }
+
+    /// Whether this is the connection whose silence is looked at: that of the snapshot while it has yet to come.
+    fn listens_to(&self, handle: ClientHandle) -> bool {
+        match self.stage {
+            Stage::OpensRdbChannel(_) | Stage::Transfer(_) if self.channels.is_some() => {
+                self.rdb_channel() == Some(handle)
+            }
+            _ => self.is_of(handle),
+        }
     }
 }
 
@@ -136,8 +159,8 @@ impl Executor {
 
     /// What the primary has sent meanwhile may run.
     pub(crate) fn resume_primary(&mut self) {
-        if let Some(handle) = self.link.as_ref().and_then(|link| link.client) {
-            self.server.resumed.push_back(handle);
+        if let Some(link) = &self.link {
+            self.server.resumed.extend(link.client.into_iter().chain(link.rdb_channel()));
         }
     }
 
@@ -298,6 +321,7 @@ impl Executor {
             self.leave(handle);
         }
         self.abandon_stream_load();
+        self.abandon_channels();
     }
 
     /// What is due for the link's sake; also makes the one that the configuration asks for at the start.
@@ -315,7 +339,7 @@ impl Executor {
         let timed_out = silent_us > u64::from(self.server.config.repl_timeout_seconds) * 1_000_000;
         match &link.stage {
             Stage::Connect if is_due => self.connect_to_primary(),
-            Stage::Connecting | Stage::Handshake(_) if timed_out => {
+            Stage::Connecting | Stage::Handshake(_) | Stage::OpensRdbChannel(_) if timed_out => {
                 log::warn!("Timeout connecting to the PRIMARY...");
                 self.reconnect();
             }
@@ -352,10 +376,25 @@ impl Executor {
     }
 
     fn connect_to_primary(&mut self) {
-        let (Some(primary), Some(link)) = (self.server.config.replicaof.clone(), &mut self.link) else {
-            return;
-        };
-        log::info!("Connecting to PRIMARY {}:{}", String::from_utf8_lossy(&primary.host), primary.port);
+        let Some(target) = self.primary_target().filter(|_| self.link.is_some()) else { return };
+        log::info!("Connecting to PRIMARY {}:{}", String::from_utf8_lossy(&target.host), target.port);
+        let client = self.connect_client_to(target);
+        let now_us = self.server.now.monotonic_us;
+        if let Some(link) = &mut self.link {
+            (link.stage, link.client, link.heard_us) = (Stage::Connecting, Some(client), now_us);
+        }
+        log::info!("PRIMARY <-> REPLICA sync started");
+        self.note_link();
+    }
+
+    pub(super) fn primary_target(&self) -> Option<Target> {
+        let primary = self.server.config.replicaof.clone()?;
+        let source = self.server.config.bind_source_addr.clone();
+        Some(Target { host: primary.host, port: primary.port, source })
+    }
+
+    /// Begins a connection to the primary; its client.
+    pub(super) fn connect_client_to(&mut self, target: Target) -> ClientHandle {
         let now = self.server.now;
         let client = self
             .server
@@ -366,18 +405,19 @@ impl Executor {
         self.server.clients[client].user = UserHandle::SUPERUSER;
         // Nothing that it sends may wait: what follows would wait with it.
         self.server.clients[client].deny_blocking = true;
-        (link.stage, link.client, link.heard_us) = (Stage::Connecting, Some(client), now.monotonic_us);
-        let source = self.server.config.bind_source_addr.clone();
-        let target = Target { host: primary.host, port: primary.port, source };
         self.server.process_requests.push(ProcessRequest::Connect { client, target });
-        log::info!("PRIMARY <-> REPLICA sync started");
-        self.note_link();
+        client
     }
 
     /// A connection that was asked for has not come about; its client is about to be disconnected.
     pub fn connecting_failed(&mut self, handle: ClientHandle, error: &io::Error) {
         if self.link.as_ref().is_some_and(|link| link.is_of(handle)) {
             log::warn!("Error condition on socket for SYNC: {}", crate::sys::file::system_text(error));
+        } else if self.is_rdb_channel(handle) {
+            log::warn!(
+                "Dual channel replication: Error condition on socket for dual channel replication: {}",
+                crate::sys::file::system_text(error)
+            );
         }
     }
 
@@ -386,6 +426,8 @@ impl Executor {
         if self.link.as_ref().is_some_and(|link| link.is_of(handle)) {
             log::info!("Non blocking connect for SYNC fired the event.");
             self.begin_handshake(handle);
+        } else if self.is_rdb_channel(handle) {
+            self.introduce_rdb_channel(handle);
         }
     }
 
@@ -393,9 +435,13 @@ impl Executor {
     #[cold]
     pub(crate) fn note_heard(&mut self, handle: ClientHandle, bytes: usize) {
         let now_us = self.server.now.monotonic_us;
-        if let Some(link) = self.link.as_mut().filter(|link| link.is_of(handle)) {
-            link.heard_us = now_us;
-            if !matches!(link.stage, Stage::Handshake(_)) {
+        if let Some(link) = &mut self.link
+            && (link.is_of(handle) || link.rdb_channel() == Some(handle))
+        {
+            if link.listens_to(handle) {
+                link.heard_us = now_us;
+            }
+            if !matches!(link.stage, Stage::Handshake(_) | Stage::OpensRdbChannel(_)) {
                 self.server.observed.statistics.replication_input_bytes += bytes as u64;
             }
         }
@@ -412,8 +458,10 @@ impl Executor {
 
     #[cold]
     fn link_takes_bytes(&self, handle: ClientHandle) -> bool {
-        let link = self.link.as_ref().filter(|link| link.is_of(handle));
-        let takes = link.is_some_and(|link| match &link.stage {
+        let takes = self.link.as_ref().is_some_and(|link| match &link.stage {
+            _ if link.rdb_channel() == Some(handle) => true,
+            _ if !link.is_of(handle) => false,
+            _ if link.channels.is_some() => true,
             Stage::Handshake(_) => true,
             Stage::Transfer(transfer) => !transfer.is_whole(),
             _ => false,
@@ -426,11 +474,18 @@ impl Executor {
         let mut taken = 0;
         while taken < bytes.len() && self.takes_bytes(handle) {
             let Some(link) = &mut self.link else { break };
-            link.heard_us = self.server.now.monotonic_us;
+            if link.listens_to(handle) {
+                link.heard_us = self.server.now.monotonic_us;
+            }
             let rest = &bytes[taken..];
             let more = match &link.stage {
-                Stage::Handshake(_) => self.hear(handle, rest),
-                _ => self.take_in(handle, rest),
+                _ if link.channels.is_some() && link.is_of(handle) => {
+                    self.hear_over_main_channel(handle, rest)
+                }
+                Stage::Handshake(_) | Stage::OpensRdbChannel(_) => self.hear(handle, rest),
+                Stage::Transfer(transfer) if !transfer.is_whole() => self.take_in(handle, rest),
+                // Behind the snapshot nothing comes over its channel.
+                _ => rest.len(),
             };
             if more == 0 {
                 break;
@@ -445,6 +500,7 @@ impl Executor {
 
     /// A client is gone. If it was the link's, that is made again.
     pub(crate) fn note_disconnected(&mut self, handle: ClientHandle) {
+        let was_rdb_channel = self.is_rdb_channel(handle);
         if !self.forget_connection(handle) {
             return;
         }
@@ -452,7 +508,7 @@ impl Executor {
         match &link.stage {
             // What has been received is whole: it is loaded, and the stream gone on with from there.
             Stage::Loading { .. } => {}
-            Stage::Transfer(transfer) if transfer.is_whole() && link.load.is_some() => {}
+            Stage::Transfer(transfer) if transfer.is_whole() && (link.load.is_some() || was_rdb_channel) => {}
             Stage::Connected => {
                 log::warn!("Connection with primary lost.");
                 log::info!("Caching the disconnected primary state.");
@@ -468,6 +524,7 @@ impl Executor {
         let next_us = self.server.now.monotonic_us + self.link_period_us();
         let now_s = self.now_s();
         self.abandon_stream_load();
+        self.abandon_channels();
         let Some(link) = &mut self.link else { return };
         match std::mem::replace(&mut link.stage, Stage::Connect) {
             Stage::Transfer(transfer) => transfer.abandon(&self.disk.world),
@@ -490,6 +547,11 @@ impl Executor {
     fn forget_connection(&mut self, handle: ClientHandle) -> bool {
         if self.is_put_aside(handle) {
             self.hand_on_script(handle);
+        }
+        if let Some(channels) = self.link.as_mut().and_then(|link| link.channels.as_mut())
+            && channels.rdb.take_if(|rdb| *rdb == handle).is_some()
+        {
+            return true;
         }
         let Some(link) = self.link.as_mut().filter(|link| link.is_of(handle)) else { return false };
         if matches!(link.stage, Stage::Connected) {
@@ -520,6 +582,10 @@ impl Executor {
 
     /// Copies what others show of the link.
     pub(super) fn note_link(&mut self) {
+        let kept = self.link.as_ref().and_then(|link| link.kept.as_ref());
+        let (bytes, memory_bytes) = kept.map_or((0, 0), |kept| (kept.len(), kept.memory_bytes() as u64));
+        let figures = &mut self.server.observed.replication;
+        (figures.kept_bytes, figures.kept_memory_bytes) = (bytes, memory_bytes);
         self.server.observed.replication.link = self.link.as_ref().map(|link| {
             let transfer = match &link.stage {
                 Stage::Transfer(transfer) => Some(transfer.figures()),

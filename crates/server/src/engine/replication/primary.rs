@@ -438,6 +438,13 @@ impl Executor {
     /// The client is gone; if it was a replica, what was done for it alone ends.
     pub(in crate::engine) fn forget_replica(&mut self, handle: ClientHandle) {
         let Some(replica) = self.replication.replicas.shift_remove(&handle) else { return };
+        let name = self.replica_name(handle);
+        match replica.stage {
+            Stage::RdbChannel => {
+                log::info!("Dual channel replication: Replica {name} rdb channel disconnected.");
+            }
+            _ => log::info!("Connection with replica {name} lost."),
+        }
         self.replication.has_changed = true;
         if self.replication.replicas.is_empty() {
             self.replication.without_replicas_since_us = self.server.now.monotonic_us;

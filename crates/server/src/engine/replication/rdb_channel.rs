@@ -267,7 +267,7 @@ impl Executor {
         }
         let is_last = self.rdb_channels().is_empty() && self.replication.transfer.is_none();
         if is_last && self.child_is(Purpose::Sync) {
-            log::info!("Diskless rdb transfer, last replica dropped, killing fork child.");
+            log::warn!("Background RDB transfer error: last replica dropped, killing fork child.");
             self.end_snapshot_child(Purpose::Sync);
         }
     }

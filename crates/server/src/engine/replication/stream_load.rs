@@ -90,9 +90,10 @@ impl Executor {
     }
 
     /// Whether what comes from the primary can be taken in now.
-    pub fn has_room_for_bytes(&self) -> bool {
+    pub fn has_room_for_bytes(&self, handle: ClientHandle) -> bool {
         let Some(link) = &self.link else { return true };
         match &link.stage {
+            _ if link.channels.is_some() && link.is_of(handle) => !self.leaves_unread(handle),
             Stage::Transfer(transfer) if transfer.is_to_databases() => {
                 let has_room = link.load.as_ref().is_none_or(|load| load.room() > MARK_BYTES);
                 has_room && !self.is_busy() && !self.is_reloading()

@@ -6,6 +6,7 @@
 
 use super::super::Executor;
 use super::super::loading::RestoreError;
+use super::channels::Main;
 use super::link::Stage;
 use super::received_file::ReceivedFile;
 use super::snapshot_frame::{MARK_BYTES, SnapshotFrame, Taken, TransferError};
@@ -111,7 +112,9 @@ impl Executor {
                 if let Some(load) = &mut link.load {
                     load.end_input();
                 }
-                self.wait_for_loading(handle);
+                if !self.has_channels() {
+                    self.wait_for_loading(handle);
+                }
                 taken
             }
             Err(error) => {
@@ -291,13 +294,19 @@ impl Executor {
         // A base has nothing behind its snapshot.
         let file = file.filter(|_| self.has_loaded_whole_file());
         self.restart_log(file.as_deref(), crate::command::Origin::default());
-        match client {
-            Some(handle) => {
+        let main = self.end_channels();
+        let Some(handle) = client else { return self.note_lost_link() };
+        match main {
+            // What follows the data has been asked for, and the answer is on its way.
+            Some(Main::Asks(handshake)) => self.expect(handshake),
+            main => {
                 self.server.clients[handle].db_index = db_index;
                 self.follow_stream(handle);
-                self.server.wake(handle, |_| ());
+                match main {
+                    None => self.server.wake(handle, |_| ()),
+                    Some(_) => self.resume_primary(),
+                }
             }
-            None => self.note_lost_link(),
         }
     }
 }

@@ -1,0 +1,356 @@
+//! The replica's side of a full sync over two connections (see `rdb_channel` for what passes over them): the link's own
+//! connection is the main channel, and a second one is opened for the snapshot.
+//!
+//! ```text
+//!  stage of the link     rdb channel                       main channel
+//!  OpensRdbChannel       connects, introduces itself, SYNC Idle
+//!  Transfer              the snapshot                      Asks -> Keeps -> Full
+//!  Loading               may end                           the same
+//!  Connected             closed                            what was kept is applied, then what comes
+//! ```
+//!
+//! 1. The link's `channels` are there from the primary's offer until the snapshot is loaded, or the sync is given up.
+//! 2. Before that the stream is kept as it comes, up to the hard limit of `client-output-buffer-limit replica`: beyond that
+//!    the primary keeps it, and closes a replica that is too far behind.
+//! 3. While anything that was kept is left, nothing is read of what the primary sends: the stream stays in order.
+//!
+//! What was kept stands in the blocks of a [`SharedLog`], not in the connection's own buffer: that is one piece, copied
+//! when it grows and moved at each command that is taken from its front.
+
+use super::super::Executor;
+use super::handshake::{Asked, Handshake, id_of};
+use super::link::Stage;
+use super::transfer::Origin;
+use crate::commands::info::VALKEY_VERSION;
+use crate::db::Garbage;
+use crate::session::ClientHandle;
+use std::collections::VecDeque;
+use structures::shared_log::SharedLog;
+
+/// Of what was kept, passed on in one turn of the loop.
+const PASSED_BYTES: usize = 256 << 10;
+/// What was kept is freed in the background if it is more than this.
+const FREED_AT_ONCE_BYTES: u64 = 1 << 20;
+
+/// The two connections of a sync.
+pub(super) struct Channels {
+    /// `None` once it has ended, all of the snapshot having come.
+    pub rdb: Option<ClientHandle>,
+    pub main: Main,
+}
+
+/// How far the main channel is.
+pub(super) enum Main {
+    /// Nothing can be asked for before the snapshot's offset is known.
+    Idle,
+    Asks(Handshake),
+    /// The stream comes, and is kept.
+    Keeps,
+    /// So much of it is kept that no more may be.
+    Full,
+}
+
+/// The stream as it has come, from where nothing has been applied yet.
+pub(super) struct KeptStream {
+    log: SharedLog,
+    passed: u64,
+}
+
+impl KeptStream {
+    fn new() -> Self {
+        KeptStream { log: SharedLog::new(0), passed: 0 }
+    }
+
+    pub fn len(&self) -> u64 {
+        self.log.end() - self.passed
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        self.log.memory_bytes()
+    }
+
+    /// Appends the next bytes, at most so many, to what is going to be applied.
+    fn pass(&mut self, bytes_max: usize, to: &mut Vec<u8>) {
+        let mut left = bytes_max;
+        for slice in self.log.slices(self.passed) {
+            let taken = slice.len().min(left);
+            to.extend_from_slice(&slice[..taken]);
+            (self.passed, left) = (self.passed + taken as u64, left - taken);
+            if left == 0 {
+                break;
+            }
+        }
+        self.log.trim_to(self.passed);
+    }
+}
+
+/// What the primary says of a snapshot before it.
+#[derive(Debug, PartialEq, Eq)]
+struct Promise {
+    origin: Origin,
+    /// By which the main channel names the rdb channel.
+    client_id: u64,
+}
+
+/// `$ENDOFF:<offset> <id> <db> <client id>`; the database stands in the snapshot too.
+fn promise_of(line: &[u8]) -> Option<Promise> {
+    let words: Vec<&[u8]> = line.strip_prefix(b"$ENDOFF:")?.split(|&byte| byte == b' ').collect();
+    let [offset, id, db, client_id] = words[..] else { return None };
+    let number = |word| wire::number::parse_i64(word).and_then(|number| u64::try_from(number).ok());
+    wire::number::parse_i64(db)?;
+    let origin = Origin { id: id_of(id)?, offset: number(offset)? };
+    Some(Promise { origin, client_id: number(client_id)? })
+}
+
+impl Executor {
+    /// The primary has offered to send all data over a connection of its own.
+    pub(super) fn open_rdb_channel(&mut self) {
+        log::info!("Dual channel replication: PSYNC is not possible, initialize RDB channel.");
+        let Some(target) = self.primary_target() else { return };
+        let client = self.connect_client_to(target);
+        if let Some(link) = &mut self.link {
+            link.stage = Stage::OpensRdbChannel(Handshake::default());
+            link.channels = Some(Box::new(Channels { rdb: Some(client), main: Main::Idle }));
+            link.heard_us = self.server.now.monotonic_us;
+        }
+        self.note_link();
+    }
+
+    /// A sync over two connections is under way.
+    pub(super) fn has_channels(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| link.channels.is_some())
+    }
+
+    pub(super) fn is_rdb_channel(&self, handle: ClientHandle) -> bool {
+        let channels = self.link.as_ref().and_then(|link| link.channels.as_ref());
+        channels.is_some_and(|channels| channels.rdb == Some(handle))
+    }
+
+    /// The rdb channel has come about.
+    pub(super) fn introduce_rdb_channel(&mut self, handle: ClientHandle) {
+        let mut asked = VecDeque::new();
+        if let Some(words) = self.proof_of_identity() {
+            asked.push_back(Asked::Auth);
+            self.tell_primary_words(handle, &words);
+        }
+        let port = self.announced_port().to_string();
+        asked.push_back(Asked::Channel);
+        self.tell_primary(
+            handle,
+            &[
+                b"REPLCONF",
+                b"capa",
+                b"eof",
+                b"rdb-only",
+                b"1",
+                b"rdb-channel",
+                b"1",
+                b"listening-port",
+                port.as_bytes(),
+                b"version",
+                VALKEY_VERSION.as_bytes(),
+            ],
+        );
+        if let Some(address) = self.server.config.replica_announce_ip.clone() {
+            asked.push_back(Asked::Channel);
+            self.tell_primary(handle, &[b"REPLCONF", b"ip-address", &address]);
+        }
+        if let Some(link) = &mut self.link {
+            link.stage = Stage::OpensRdbChannel(Handshake { asked, ..Handshake::default() });
+        }
+    }
+
+    /// Once all is answered: a primary refuses to sync with whom it still has to answer something else.
+    pub(super) fn ask_for_snapshot(&mut self, handle: ClientHandle) {
+        self.server.clients.push(handle, |output| output.raw(b"SYNC\r\n"));
+        if let Some(link) = &mut self.link {
+            link.stage = Stage::OpensRdbChannel(Handshake::asking(Asked::Promise));
+        }
+    }
+
+    /// The primary has said of which offset the snapshot is, and keeps the stream from there on.
+    pub(super) fn hear_promise(&mut self, handle: ClientHandle, line: &[u8]) {
+        let Some(Promise { origin, client_id }) = promise_of(line) else {
+            log::warn!(
+                "Dual channel replication: Received unexpected $ENDOFF response: {}",
+                String::from_utf8_lossy(line)
+            );
+            return self.leave(handle);
+        };
+        let Some(main) = self.link.as_ref().and_then(|link| link.client) else { return };
+        self.begin_transfer(handle, Some(origin.clone()));
+        let Some(link) = self.link.as_mut().filter(|link| link.is_of(main)) else { return };
+        let Some(channels) = &mut link.channels else { return };
+        let handshake = Handshake { promised: Some(origin), ..Handshake::asking(Asked::Channel) };
+        channels.main = Main::Asks(handshake);
+        self.tell_primary(main, &[b"REPLCONF", b"set-rdb-client-id", client_id.to_string().as_bytes()]);
+    }
+
+    /// Answers the main channel's question for the stream, while the snapshot comes.
+    pub(super) fn hear_main_channel(&mut self, handle: ClientHandle, line: &[u8]) {
+        let promised = self.handshake_of(handle).and_then(|handshake| handshake.promised.take());
+        let is_promised = |rest: &[u8]| {
+            let id = id_of(rest.strip_prefix(b" ").unwrap_or(rest));
+            rest.is_empty() || id.is_some_and(|id| promised.is_some_and(|promised| promised.id == id))
+        };
+        if !line.strip_prefix(b"+CONTINUE").is_some_and(is_promised) {
+            log::warn!(
+                "Dual channel replication: Aborting dual channel sync. Main channel psync result {}",
+                String::from_utf8_lossy(line)
+            );
+            return self.leave(handle);
+        }
+        log::info!(
+            "Dual channel replication: PRIMARY <-> REPLICA sync: Primary accepted a Partial Resynchronization, RDB load in background."
+        );
+        let Some(link) = &mut self.link else { return };
+        if let Some(channels) = &mut link.channels {
+            channels.main = Main::Keeps;
+        }
+        link.kept = Some(KeptStream::new());
+        self.server.observed.replication.kept_peak_bytes = 0;
+        self.note_link();
+    }
+
+    /// Takes in what comes over the main channel while the snapshot is not loaded; how many bytes.
+    pub(super) fn hear_over_main_channel(&mut self, handle: ClientHandle, bytes: &[u8]) -> usize {
+        let limit_bytes = self.server.config.client_output_buffer_limit.replica.hard_bytes;
+        let Some(link) = &mut self.link else { return 0 };
+        let Some(channels) = &mut link.channels else { return 0 };
+        match (&channels.main, &mut link.kept) {
+            (Main::Idle | Main::Asks(_), _) => self.hear(handle, bytes),
+            (Main::Keeps, Some(kept)) => {
+                kept.log.append(bytes);
+                self.server.observed.replication.kept_peak_bytes =
+                    kept.len().max(self.server.observed.replication.kept_peak_bytes);
+                if limit_bytes > 0 && kept.len() > limit_bytes {
+                    channels.main = Main::Full;
+                    log::info!(
+                        "Dual channel replication: Replication buffer limit reached ({limit_bytes} bytes), stopping buffering. Further accumulation will occur on primary side."
+                    );
+                }
+                bytes.len()
+            }
+            (Main::Keeps | Main::Full, _) => 0,
+        }
+    }
+
+    /// Whether what comes over this connection stays in its socket for now.
+    #[inline]
+    pub fn leaves_unread(&self, handle: ClientHandle) -> bool {
+        self.server.clients[handle].is_primary && self.link_leaves_unread(handle)
+    }
+
+    #[cold]
+    fn link_leaves_unread(&self, handle: ClientHandle) -> bool {
+        self.link.as_ref().filter(|link| link.is_of(handle)).is_some_and(|link| match &link.channels {
+            Some(channels) => matches!(channels.main, Main::Full),
+            None => link.kept.is_some(),
+        })
+    }
+
+    /// The snapshot is loaded: the rdb channel has done its part, and the main channel goes on with the stream.
+    pub(super) fn end_channels(&mut self) -> Option<Main> {
+        let channels = self.link.as_mut()?.channels.take()?;
+        if let Some(rdb) = channels.rdb {
+            self.server.close_asap(rdb);
+        }
+        Some(channels.main)
+    }
+
+    /// Gives a sync over two connections up, and what has come of the stream.
+    pub(super) fn abandon_channels(&mut self) {
+        let Some(link) = &mut self.link else { return };
+        if let Some(kept) = link.kept.take_if(|kept| kept.len() > FREED_AT_ONCE_BYTES) {
+            self.reclaimer.free(Garbage::Stream(kept.log));
+        }
+        link.kept = None;
+        if let Some(channels) = link.channels.take() {
+            log::info!("Dual channel replication: Aborting dual channel sync");
+            for handle in [link.client.take(), channels.rdb].into_iter().flatten() {
+                self.server.close_asap(handle);
+            }
+        }
+    }
+
+    /// Whether something is left that was kept of the stream while the snapshot was loaded, and may be applied.
+    #[inline]
+    pub(in crate::engine) fn has_kept_stream(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| link.kept.is_some() && link.channels.is_none())
+    }
+
+    pub(in crate::engine) fn may_pass_kept_stream(&self) -> bool {
+        let client = self.link.as_ref().filter(|_| self.has_kept_stream()).and_then(|link| link.client);
+        client.is_some_and(|handle| self.accepts_requests(handle))
+    }
+
+    /// Has more of what was kept applied.
+    pub(in crate::engine) fn go_on_with_kept_stream(&mut self) {
+        if self.has_kept_stream() {
+            self.resume_primary();
+        }
+    }
+
+    /// Passes a part of what was kept on, to be applied before anything that is read.
+    pub fn pass_kept_stream(&mut self, handle: ClientHandle, input: &mut Vec<u8>) {
+        if !self.has_kept_stream() || !self.accepts_requests(handle) {
+            return;
+        }
+        let Some(link) = self.link.as_mut().filter(|link| link.is_of(handle)) else { return };
+        let Some(kept) = &mut link.kept else { return };
+        kept.pass(PASSED_BYTES, input);
+        if kept.len() == 0 {
+            link.kept = None;
+            log::info!("Dual channel replication: Successfully streamed replication data into memory");
+        }
+        link.heard_us = self.server.now.monotonic_us;
+        self.note_link();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "0123456789abcdef0123456789abcdef01234567";
+
+    #[test]
+    fn only_whole_promises_are_believed() {
+        let promise = |text: String| promise_of(text.as_bytes());
+        let origin = Origin { id: ID.to_owned(), offset: 7 };
+        assert_eq!(
+            promise(format!("$ENDOFF:7 {ID} -1 4711")),
+            Some(Promise { origin: origin.clone(), client_id: 4711 })
+        );
+        assert_eq!(promise(format!("$ENDOFF:7 {ID} 3 0")), Some(Promise { origin, client_id: 0 }));
+        for wrong in [
+            String::new(),
+            "$ENDOFF:".to_owned(),
+            format!("$ENDOFF:7 {ID} 0"),
+            format!("$ENDOFF:7 {ID} 0 1 2"),
+            format!("$ENDOFF:-7 {ID} 0 1"),
+            format!("$ENDOFF:7 {ID} x 1"),
+            format!("$ENDOFF:7 {ID} 0 -1"),
+            format!("$ENDOFF:7 {} 0 1", &ID[1..]),
+            format!("$ENDOFF:9223372036854775808 {ID} 0 1"),
+            format!("ENDOFF:7 {ID} 0 1"),
+        ] {
+            assert_eq!(promise(wrong.clone()), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_kept_comes_out_as_it_went_in_and_is_given_back() {
+        let bytes: Vec<u8> = (0..1_000_000u32).map(|number| (number % 251) as u8).collect();
+        let (mut kept, mut passed) = (KeptStream::new(), Vec::new());
+        for chunk in bytes.chunks(777) {
+            kept.log.append(chunk);
+        }
+        assert_eq!(kept.len(), 1_000_000);
+        while kept.len() > 0 {
+            kept.pass(100_001, &mut passed);
+            assert!(kept.memory_bytes() < kept.len() as usize + 100_000);
+        }
+        assert_eq!(passed, bytes);
+    }
+}
