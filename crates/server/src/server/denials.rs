@@ -8,7 +8,7 @@ use crate::session::ClientHandle;
 
 /// A connection is closed behind so many passwords in a row that were wrong: whoever guesses has to connect anew, within
 /// `maxclients`.
-const AUTHENTICATION_FAILURES_MAX: u8 = 10;
+const AUTHENTICATION_FAILURES_MAX: u8 = 20;
 
 /// Something that a client wanted and may not do.
 pub struct Denial<'a> {
