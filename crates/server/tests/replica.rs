@@ -314,6 +314,15 @@ fn without_its_primary_a_replica_answers_as_it_is_configured() {
     client.ask("MULTI");
     assert_eq!(client.ask("GET a"), DOWN);
     assert_eq!(client.ask("EXEC"), "EXECABORT Transaction discarded because of previous errors.");
+    let mut run = |script: &str| {
+        client.send(&[b"EVAL", script.as_bytes(), b"0"]);
+        shown(&client.receive().unwrap())
+    };
+    assert_eq!(run("return redis.call('GET', 'a')"), DOWN);
+    assert_eq!(run("#!lua flags=no-writes\nreturn 1"), DOWN);
+    assert_eq!(run("#!lua flags=no-writes,allow-stale\nreturn redis.call('ECHO', 'heard')"), "heard");
+    let refused = run("#!lua flags=no-writes,allow-stale\nreturn redis.call('GET', 'a')");
+    assert!(refused.starts_with("ERR Can not execute the command on a stale replica"), "{refused}");
     assert_eq!(client.ask("CONFIG SET replica-serve-stale-data yes"), "OK");
     assert_eq!(client.ask("GET a"), "1");
 }
@@ -331,6 +340,10 @@ fn who_waits_is_told_that_the_server_is_a_replica_now() {
     for (command, answer) in [("CLIENT CAPA redirect", "OK"), ("MULTI", "OK"), ("SET a 1", "QUEUED")] {
         assert_eq!(writing.ask(command), answer);
     }
+    let mut running = server.connect();
+    assert_eq!(running.ask("MULTI"), "OK");
+    running.send(&[b"EVAL", b"#!lua\nreturn 1", b"0"]);
+    assert_eq!(shown(&running.receive().unwrap()), "QUEUED");
     let mut client = server.connect();
     eventually("both wait", || client.ask("INFO clients").contains("blocked_clients:2"));
     assert_eq!(client.ask(&format!("REPLICAOF 127.0.0.1 {}", primary.port)), "OK");
@@ -349,6 +362,9 @@ fn who_waits_is_told_that_the_server_is_a_replica_now() {
     assert_eq!(redirected.ask("GET a"), answer);
     assert_eq!(writing.ask("EXEC"), answer);
     assert_eq!(writing.ask("EXEC"), "ERR EXEC without MULTI");
+    let refused =
+        "EXECABORT Transaction discarded because of: READONLY You can't write against a read only replica.";
+    assert_eq!(running.ask("EXEC"), refused);
     assert_eq!(
         client.ask(&format!("REPLICAOF 127.0.0.1 {}", primary.port)),
         "OK Already connected to specified master"

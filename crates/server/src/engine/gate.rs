@@ -169,9 +169,14 @@ impl Executor {
         if writes { Err(READ_ONLY_REPLICA) } else { Ok(()) }
     }
 
+    /// Whether this is a replica that may be behind, and is to answer nothing that depends on that.
+    pub(super) fn has_stale_data(&self) -> bool {
+        self.is_replica() && !self.server.config.replica_serve_stale_data && !self.is_linked()
+    }
+
     /// Without its primary, a replica may be behind; whether it answers all the same is configured.
     fn stale_data(&self, handle: ClientHandle, row: &Command, args: Args<'_>) -> Result<(), ClientError> {
-        if self.server.config.replica_serve_stale_data || self.is_linked() {
+        if !self.has_stale_data() {
             return Ok(());
         }
         let is_answered =

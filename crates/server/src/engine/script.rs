@@ -263,14 +263,19 @@ impl Executor {
             return row.flags;
         }
         let scripts = &self.server.scripts;
-        let declared = match row.name {
-            "eval" | "eval_ro" => scripts.flags_of_body(args.at(1)),
+        let found = match row.name {
+            "eval" | "eval_ro" => Some(scripts.flags_of_body(args.at(1))),
             "evalsha" | "evalsha_ro" => {
-                scripts.cache.find_digest(args.at(1)).and_then(|at| scripts.cache.get(at).flags)
+                scripts.cache.find_digest(args.at(1)).map(|at| scripts.cache.get(at).flags)
             }
-            _ => scripts.libraries.function(args.at(1)).map(|function| function.flags),
+            _ => scripts.libraries.function(args.at(1)).map(|function| Some(function.flags)),
         };
-        let Some(declared) = declared else { return row.flags };
+        let declared = match found {
+            Some(Some(declared)) => declared,
+            // One that declares nothing may read data.
+            Some(None) => return row.flags & !flag::STALE,
+            None => return row.flags,
+        };
         use crate::script::flags::ScriptFlags;
         let mut flags = row.flags & !(flag::STALE | flag::DENY_OOM | flag::WRITE | flag::MAY_REPLICATE);
         if !declared.has(ScriptFlags::ALLOW_OOM) && !declared.has(ScriptFlags::NO_WRITES) {
@@ -304,6 +309,9 @@ impl Executor {
         // What is replayed or comes from a primary was done before: to refuse it here would lose it.
         let is_repeated = self.disk.replays
             || self.script_client.is_some_and(|handle| self.server.clients[handle].is_primary);
+        if !is_repeated && !row.is(flag::STALE) && self.has_stale_data() {
+            return Err("ERR Can not execute the command on a stale replica".into());
+        }
         let running = self.server.scripts.running.as_ref().expect("a script asks");
         let may_fail = !is_repeated && !running.wrote;
         if may_fail && self.lacks_memory_for_script(row, running) {

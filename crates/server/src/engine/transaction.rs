@@ -15,7 +15,7 @@ impl Executor {
     /// Keeps the command until EXEC; one that EXEC is going to refuse in any case is only acknowledged.
     pub(super) fn queue(&mut self, handle: ClientHandle, id: CommandId, args: Args<'_>) {
         let row = self.server.registry.row(id);
-        let (flags, databases) = (row.flags, self.db.database_count());
+        let (flags, databases) = (self.flags_of(row, args), self.db.database_count());
         let client = &mut self.server.clients[handle];
         let transaction = client.transaction.as_mut().expect("admit saw an open transaction");
         if transaction.aborted || client.watch_broken {
