@@ -110,6 +110,11 @@ impl LazyFreeing {
     pub fn removal_of_expired(self) -> &'static [u8] {
         if self.expired { b"UNLINK" } else { b"DEL" }
     }
+
+    /// As [`Self::removal_of_expired`], of one that a command has emptied, or overwritten with nothing.
+    pub fn removal_of_replaced(self) -> &'static [u8] {
+        if self.replaced { b"UNLINK" } else { b"DEL" }
+    }
 }
 
 impl Garbage {

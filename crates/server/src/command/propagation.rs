@@ -17,8 +17,9 @@ pub fn deletion(args: Args<'_>, db: &mut Db) {
 
 /// SET with an expiry as a point in time.
 pub fn set(args: Args<'_>, db: &mut Db) {
+    let is_lasting = args.len() == 4 && args.is(3, "KEEPTTL");
     let is_absolute = args.len() == 5 && args.is(3, "PXAT") && db.holds(db.selected(), args.at(1));
-    if args.len() > 3 && !is_absolute {
+    if args.len() > 3 && !is_lasting && !is_absolute {
         set_with_expiry(args.at(1), args.at(2), db);
     }
 }
@@ -124,8 +125,7 @@ pub fn restored(args: Args<'_>, db: &mut Db) {
 pub fn restored_from(args: Args<'_>, payload: Option<&[u8]>, db: &mut Db) {
     let key = args.at(1);
     if !db.holds(db.selected(), key) {
-        let removal: &[u8] = if db.lazy_freeing.replaced { b"UNLINK" } else { b"DEL" };
-        return db.propagate_as(&[removal, key]);
+        return db.propagate_as(&[db.lazy_freeing.removal_of_replaced(), key]);
     }
     let is_absolute = args.from(4).iter().any(|word| word.eq_ignore_ascii_case(b"ABSTTL"));
     let at_ms = db.stored_expiry_ms(key).filter(|_| !is_absolute).map(i64_text);

@@ -236,7 +236,11 @@ fn spop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     })?;
     let popped = popped.unwrap_or_default();
     if !popped.is_empty() {
-        propagate_removed(ctx.db, key, &popped);
+        if count.is_some() && !ctx.db.holds(ctx.db.selected(), key) {
+            ctx.db.propagate_as(&[ctx.db.lazy_freeing.removal_of_replaced(), key]);
+        } else {
+            propagate_removed(ctx.db, key, &popped);
+        }
         ctx.db.changed_many(EventClasses::SET, "spop", key, popped.len() as u64);
     }
     if count.is_none() {

@@ -190,6 +190,11 @@ const TOLD: &[(&str, &str)] = &[
     // A time that is a point in time already stays as it was given.
     ("SET a 1 pxat 9999999999999", ";SET a 1 pxat 9999999999999;"),
     ("SET a 1 EXAT 9999999999", ";SET a 1 PXAT 9999999999000;"),
+    ("SET a 1 EX 9\n SET a 2 keepttl", ";SET a 2 keepttl;"),
+    ("RPUSH l a\n BLMOVE l m left right 0", ";LMOVE l m left right;"),
+    // All of a set is gone with its key.
+    ("SADD s a b\n SPOP s 2", ";SADD s a b;UNLINK s;"),
+    ("SADD s a\n SPOP s", ";SADD s a;SREM s a;"),
     // Conditions were met.
     ("HSETEX h NX FNX PXAT 9999999999999 FIELDS 1 f XX", ";HSETEX h PXAT 9999999999999 FIELDS 1 f XX;"),
     ("HSETEX h nx fnx FIELDS 1 f v", ";HSETEX h FIELDS 1 f v;"),

@@ -60,9 +60,8 @@ pub(super) fn blmpop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 pub(super) fn blmove(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let ends = (end_at(args, 3)?, end_at(args, 4)?);
     let timeout_us = seconds(args, 5)?;
-    let name = |end: End| -> &[u8] { if end == End::Left { b"LEFT" } else { b"RIGHT" } };
-    let (from, to) = (args.at(1), args.at(2));
-    move_or_wait(ctx, args, ends, timeout_us, &[b"LMOVE", from, to, name(ends.0), name(ends.1)])
+    let propagated = &[b"LMOVE", args.at(1), args.at(2), args.at(3), args.at(4)];
+    move_or_wait(ctx, args, ends, timeout_us, propagated)
 }
 
 pub(super) fn brpoplpush(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
