@@ -1,0 +1,192 @@
+//! Certificates and keys, from files.
+
+use crate::TlsError;
+use crate::certificate::Details;
+use pkcs8::EncryptedPrivateKeyInfoRef;
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where a system keeps the authorities that it believes, one of them.
+const SYSTEM_AUTHORITIES: &[&str] = &[
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// Files of a certificate and its key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IdentityFiles {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+    pub key_password: Option<Vec<u8>>,
+}
+
+/// Who this end is.
+#[derive(Debug)]
+pub struct Identity {
+    /// Its own certificate, then those that lead to an authority.
+    pub chain: Vec<CertificateDer<'static>>,
+    pub key: PrivateKeyDer<'static>,
+    /// Where the certificate comes from.
+    path: PathBuf,
+}
+
+impl Identity {
+    pub fn read(files: &IdentityFiles) -> Result<Self, TlsError> {
+        let failed = |reason: String| {
+            TlsError(format!("Failed to load certificate: {}: {reason}", files.certificate.display()))
+        };
+        let pem = fs::read(&files.certificate).map_err(|error| failed(error.to_string()))?;
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+        let chain = chain.map_err(|error| failed(error.to_string()))?;
+        if chain.is_empty() {
+            return Err(failed("there is no certificate in it".to_owned()));
+        }
+        let key = read_key(&files.key, files.key_password.as_deref()).map_err(|reason| {
+            TlsError(format!("Failed to load private key: {}: {reason}", files.key.display()))
+        })?;
+        Ok(Identity { chain, key, path: files.certificate.clone() })
+    }
+
+    /// What is wrong with the certificate, or with the key that it comes with.
+    pub fn refused(&self, error: &rustls::Error) -> TlsError {
+        TlsError(format!("Failed to load certificate: {}: {error}", self.path.display()))
+    }
+
+    pub fn details(&self) -> Option<Details> {
+        Details::of(self.chain.first()?)
+    }
+}
+
+fn read_key(path: &Path, password: Option<&[u8]>) -> Result<PrivateKeyDer<'static>, String> {
+    let pem = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    if let Some(document) = encrypted(&pem)? {
+        let password = password.ok_or("it is encrypted, and there is no password for it")?;
+        let info =
+            EncryptedPrivateKeyInfoRef::try_from(document.as_bytes()).map_err(|error| error.to_string())?;
+        let key = info.decrypt(password).map_err(|_| "it cannot be decrypted with this password")?;
+        return Ok(PrivatePkcs8KeyDer::from(key.as_bytes().to_vec()).into());
+    }
+    if pem.contains("Proc-Type: 4,ENCRYPTED") {
+        let way = "`openssl pkcs8 -topk8` makes one that can";
+        return Err(format!("it is encrypted in a way that cannot be read; {way}"));
+    }
+    PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|error| error.to_string())
+}
+
+/// The encrypted key among the sections of a file, if there is one.
+fn encrypted(pem: &str) -> Result<Option<pkcs8::SecretDocument>, String> {
+    const BEGIN: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
+    const END: &str = "-----END ENCRYPTED PRIVATE KEY-----";
+    let Some(start) = pem.find(BEGIN) else { return Ok(None) };
+    let end = pem[start..].find(END).ok_or("it has no end")? + start + END.len();
+    let document = pkcs8::SecretDocument::from_pem(&pem[start..end]);
+    document.map(|(_, document)| Some(document)).map_err(|error| error.to_string())
+}
+
+/// Who is believed.
+#[derive(Clone, Debug)]
+pub struct Authorities {
+    pub roots: Arc<RootCertStore>,
+    /// Of the certificate among them that expires first.
+    pub details: Option<Details>,
+}
+
+impl Authorities {
+    /// Those in a file, and in the files of a directory.
+    pub fn read(file: Option<&Path>, directory: Option<&Path>) -> Result<Self, TlsError> {
+        let mut reading = Reading { roots: RootCertStore::empty(), details: None, seen: HashSet::new() };
+        if let Some(path) = file {
+            let failed = |reason: String| failed(path, &reason);
+            let pem = fs::read(path).map_err(|error| failed(error.to_string()))?;
+            if reading.add_all(&pem) == 0 {
+                return Err(failed("there is no certificate in it".to_owned()));
+            }
+        }
+        if let Some(path) = directory {
+            let failed = |error: std::io::Error| failed(path, &error.to_string());
+            for entry in fs::read_dir(path).map_err(failed)? {
+                let path = entry.map_err(failed)?.path();
+                // What is no file, or no certificate, is nobody who could be believed.
+                if path.is_file()
+                    && let Ok(pem) = fs::read(&path)
+                {
+                    reading.add_all(&pem);
+                }
+            }
+        }
+        Ok(Authorities { roots: Arc::new(reading.roots), details: reading.details })
+    }
+
+    /// Those that the system believes.
+    pub fn of_system() -> Result<Self, TlsError> {
+        let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
+        let (file, directory) = (variable("SSL_CERT_FILE"), variable("SSL_CERT_DIR"));
+        if file.is_some() || directory.is_some() {
+            return Self::read(file.as_deref(), directory.as_deref());
+        }
+        let file = SYSTEM_AUTHORITIES.iter().map(Path::new).find(|path| path.is_file());
+        Self::read(file, None)
+    }
+}
+
+fn failed(path: &Path, reason: &str) -> TlsError {
+    TlsError(format!("Failed to configure CA certificate(s) file/directory: {}: {reason}", path.display()))
+}
+
+struct Reading {
+    roots: RootCertStore,
+    details: Option<Details>,
+    seen: HashSet<Vec<u8>>,
+}
+
+impl Reading {
+    /// How many certificates a file's text has.
+    fn add_all(&mut self, pem: &[u8]) -> usize {
+        let mut count = 0;
+        for certificate in CertificateDer::pem_slice_iter(pem).flatten() {
+            count += 1;
+            if !self.seen.insert(certificate.to_vec()) {
+                continue;
+            }
+            let details = Details::of(&certificate);
+            // One that is too odd to be an authority is none.
+            if self.roots.add(certificate).is_ok()
+                && let Some(details) = details
+                && self.details.as_ref().is_none_or(|first| details.expires_s < first.expires_s)
+            {
+                self.details = Some(details);
+            }
+        }
+        count
+    }
+}
+
+/// Enough of files to tell whether they have changed: of certificates what is in them, of keys and directories which
+/// file it is and when it was written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fingerprint(Vec<(PathBuf, Option<Vec<u8>>, u64, i64, i64)>);
+
+impl Fingerprint {
+    pub fn of<'a>(
+        certificates: impl Iterator<Item = &'a Path>,
+        others: impl Iterator<Item = &'a Path>,
+    ) -> Self {
+        let content = |path: &Path| (path.to_owned(), fs::read(path).ok(), 0, 0, 0);
+        let place = |path: &Path| {
+            let found = fs::metadata(path).ok();
+            let (inode, modified_s, modified_ns) =
+                found.map_or((0, 0, 0), |found| (found.ino(), found.mtime(), found.mtime_nsec()));
+            (path.to_owned(), None, inode, modified_s, modified_ns)
+        };
+        Fingerprint(certificates.map(content).chain(others.map(place)).collect())
+    }
+}
