@@ -9,12 +9,13 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use rustix::event::epoll;
+use tls::{ClientConfig, ServerName, TlsStream};
 use wire::response::{ResponseError, Skipper};
 
 use crate::template::{Numbers, Template, append_request};
@@ -34,10 +35,19 @@ pub enum Address {
     Unix(PathBuf),
 }
 
+/// How connections are encrypted.
+#[derive(Clone)]
+pub struct Encryption {
+    pub config: Arc<ClientConfig>,
+    /// What the server is called, if not by its address.
+    pub name: Option<String>,
+}
+
 /// What every connection does first.
 #[derive(Clone)]
 pub struct Setup {
     pub address: Address,
+    pub encryption: Option<Encryption>,
     pub commands: Vec<Vec<String>>,
 }
 
@@ -109,6 +119,7 @@ pub fn new_histogram() -> Histogram<u64> {
 enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
 /// Calls the same method on whichever stream there is.
@@ -117,25 +128,40 @@ macro_rules! on_stream {
         match $self {
             Stream::Tcp($stream) => $call,
             Stream::Unix($stream) => $call,
+            Stream::Tls($stream) => $call,
         }
     };
 }
 
 impl Stream {
-    fn connect(address: &Address) -> io::Result<Self> {
-        match address {
-            Address::Tcp(host, port) => {
-                let stream = TcpStream::connect((host.as_str(), *port))?;
-                stream.set_nodelay(true)?;
-                Ok(Self::Tcp(stream))
-            }
-            Address::Unix(path) => UnixStream::connect(path).map(Self::Unix),
+    fn connect(setup: &Setup) -> io::Result<Self> {
+        let (host, port) = match &setup.address {
+            Address::Tcp(host, port) => (host, *port),
+            Address::Unix(path) => return UnixStream::connect(path).map(Self::Unix),
+        };
+        let stream = TcpStream::connect((host.as_str(), port))?;
+        stream.set_nodelay(true)?;
+        let Some(Encryption { config, name }) = &setup.encryption else { return Ok(Self::Tcp(stream)) };
+        let name = ServerName::try_from(name.as_ref().unwrap_or(host).clone()).map_err(io::Error::other)?;
+        Ok(Self::Tls(Box::new(TlsStream::connect(stream, Arc::clone(config), name)?)))
+    }
+
+    /// Whether there may be something to read that the poll will not tell of.
+    fn has_received(&self) -> bool {
+        matches!(self, Stream::Tls(stream) if stream.has_received())
+    }
+
+    fn set_nonblocking(&self) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.set_nonblocking(true),
+            Stream::Unix(stream) => stream.set_nonblocking(true),
+            Stream::Tls(stream) => stream.socket.set_nonblocking(true),
         }
     }
 
     /// Connected and set up; blocking until then, not afterwards.
     fn prepare(setup: &Setup) -> Result<Self, LoadError> {
-        let mut stream = Self::connect(&setup.address).map_err(LoadError::Connect)?;
+        let mut stream = Self::connect(setup).map_err(LoadError::Connect)?;
         let mut request = Vec::new();
         setup.commands.iter().for_each(|command| append_request(&mut request, command));
         on_stream!(&mut stream, stream => stream.write_all(&request)).map_err(LoadError::Connect)?;
@@ -161,14 +187,18 @@ impl Stream {
                 return Err(LoadError::Refused(answer));
             }
         }
-        on_stream!(&stream, stream => stream.set_nonblocking(true)).map_err(LoadError::Connect)?;
+        stream.set_nonblocking().map_err(LoadError::Connect)?;
         Ok(stream)
     }
 }
 
 impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        on_stream!(self, stream => stream.as_fd())
+        match self {
+            Stream::Tcp(stream) => stream.as_fd(),
+            Stream::Unix(stream) => stream.as_fd(),
+            Stream::Tls(stream) => stream.socket.as_fd(),
+        }
     }
 }
 
@@ -231,7 +261,8 @@ impl Client {
                 None => return Ok(false),
             }
         }
-        Ok(true)
+        let flushed = on_stream!(&mut self.stream, stream => stream.flush());
+        Ok(unless_blocked(flushed.map(|()| 0))?.is_some())
     }
 
     /// Reads once and records the replies that are whole by then. True when the batch is answered.
@@ -394,18 +425,29 @@ impl Loop<'_> {
             self.write(index)?;
         }
         // A connection that rests has nothing to read, unless the server closes it.
-        let Some(client) = self.clients[index].as_mut() else { return Ok(()) };
         if !flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
             return Ok(());
         }
-        if client.read(self.test, &mut self.latencies, piece)? {
-            if !self.test.keep_alive {
-                let client = Client::new(self.test)?;
-                self.watch(&client, index, true)?;
-                self.clients[index] = Some(client);
+        loop {
+            let Some(client) = self.clients[index].as_mut() else { return Ok(()) };
+            let is_answered = client.read(self.test, &mut self.latencies, piece)?;
+            let has_more = client.stream.has_received();
+            if is_answered {
+                self.renew(index)?;
             }
-            self.begin(index)?;
+            if is_answered || !has_more {
+                return Ok(());
+            }
         }
-        Ok(())
+    }
+
+    /// All of a batch has been answered: the next one begins.
+    fn renew(&mut self, index: usize) -> Result<(), LoadError> {
+        if !self.test.keep_alive {
+            let client = Client::new(self.test)?;
+            self.watch(&client, index, true)?;
+            self.clients[index] = Some(client);
+        }
+        self.begin(index)
     }
 }

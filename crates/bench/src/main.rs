@@ -46,7 +46,7 @@ fn run(options: &Options) -> Result<(), String> {
     } else {
         vec![custom(options, &data)?]
     };
-    let setup = setup(options);
+    let setup = setup(options)?;
     let seed = options.seed.unwrap_or_else(|| {
         use std::hash::{BuildHasher, RandomState};
         RandomState::new().hash_one(0)
@@ -83,7 +83,7 @@ fn custom(options: &Options, data: &[u8]) -> Result<Workload, String> {
     Ok(Workload { title: options.command.join(" "), template: Template::sequence(&words)? })
 }
 
-fn setup(options: &Options) -> Setup {
+fn setup(options: &Options) -> Result<Setup, String> {
     let address = match &options.socket {
         Some(path) => Address::Unix(path.clone()),
         None => Address::Tcp(options.host.clone(), options.port),
@@ -101,7 +101,7 @@ fn setup(options: &Options) -> Setup {
     if options.database != 0 {
         add(&["SELECT", &options.database.to_string()]);
     }
-    Setup { address, commands }
+    Ok(Setup { address, encryption: options.encryption()?, commands })
 }
 
 /// Runs one test and prints its report.

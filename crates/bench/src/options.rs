@@ -4,6 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Parser};
+use tls::configs::ClientOptions;
+use tls::materials::IdentityFiles;
+
+use crate::load::Encryption;
 
 /// A load generator for Warmline and other servers of the Redis protocol.
 ///
@@ -86,6 +90,33 @@ pub struct Options {
     /// Seed of the random numbers
     #[arg(long)]
     pub seed: Option<u64>,
+    /// Encrypt connections with TLS
+    #[arg(long)]
+    pub tls: bool,
+    /// Name of the server to ask for
+    #[arg(long)]
+    pub sni: Option<String>,
+    /// File with the certificates of the authorities to believe (default: those of the system)
+    #[arg(long)]
+    pub cacert: Option<PathBuf>,
+    /// Directory with files of such certificates
+    #[arg(long)]
+    pub cacertdir: Option<PathBuf>,
+    /// Believe every server
+    #[arg(long)]
+    pub insecure: bool,
+    /// File with the certificate to show to the server
+    #[arg(long, requires = "key")]
+    pub cert: Option<PathBuf>,
+    /// File with that certificate's key
+    #[arg(long, requires = "cert")]
+    pub key: Option<PathBuf>,
+    /// Cipher suites of TLS 1.2, by OpenSSL's names
+    #[arg(long)]
+    pub tls_ciphers: Option<String>,
+    /// Cipher suites of TLS 1.3
+    #[arg(long)]
+    pub tls_ciphersuites: Option<String>,
     /// Print this help
     #[arg(long, action = ArgAction::Help)]
     help: Option<bool>,
@@ -95,6 +126,31 @@ pub struct Options {
     /// Command and its arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub command: Vec<String>,
+}
+
+impl Options {
+    /// How connections are encrypted, if they are.
+    pub fn encryption(&self) -> Result<Option<Encryption>, String> {
+        if !self.tls {
+            return Ok(None);
+        }
+        let identity = match (&self.cert, &self.key) {
+            (Some(certificate), Some(key)) => {
+                Some(IdentityFiles { certificate: certificate.clone(), key: key.clone(), key_password: None })
+            }
+            _ => None,
+        };
+        let options = ClientOptions {
+            identity,
+            authorities_file: self.cacert.clone(),
+            authorities_directory: self.cacertdir.clone(),
+            insecure: self.insecure,
+            ciphers: self.tls_ciphers.clone(),
+            ciphersuites: self.tls_ciphersuites.clone(),
+        };
+        let config = options.config().map_err(|error| error.to_string())?;
+        Ok(Some(Encryption { config, name: self.sni.clone() }))
+    }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

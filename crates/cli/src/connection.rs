@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use wire::response::{Reader, ResponseError, Value};
 
+use crate::encrypted::{Encrypted, EncryptedSender, Encryption};
+
 const READ_LEN: usize = 64 * 1024;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -54,6 +56,7 @@ impl std::error::Error for ConnectionError {}
 enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Tls(Box<Encrypted>),
 }
 
 /// Calls the same method on whichever stream there is.
@@ -62,6 +65,7 @@ macro_rules! on_stream {
         match $self {
             Stream::Tcp($stream) => $call,
             Stream::Unix($stream) => $call,
+            Stream::Tls($stream) => $call,
         }
     };
 }
@@ -74,11 +78,20 @@ pub struct Connection {
 }
 
 /// The half of a connection that only sends, for another thread.
-pub struct Sender(Stream);
+pub enum Sender {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+    Tls(EncryptedSender),
+}
 
 impl Sender {
     pub fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), ConnectionError> {
-        on_stream!(&mut self.0, stream => stream.write_all(bytes)).map_err(ConnectionError::Write)
+        let sent = match self {
+            Sender::Tcp(stream) => stream.write_all(bytes),
+            Sender::Unix(stream) => stream.write_all(bytes),
+            Sender::Tls(sender) => sender.write_all(bytes),
+        };
+        sent.map_err(ConnectionError::Write)
     }
 }
 
@@ -98,11 +111,20 @@ fn connect_tcp(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream
 
 impl Connection {
     /// `timeout`: zero leaves it to the system.
-    pub fn connect(address: &Address, timeout: Duration) -> Result<Self, ConnectionError> {
+    pub fn connect(
+        address: &Address,
+        timeout: Duration,
+        encryption: Option<&Encryption>,
+    ) -> Result<Self, ConnectionError> {
         let stream = match address {
             Address::Tcp(host, port) => connect_tcp(host, *port, timeout).and_then(|stream| {
                 stream.set_nodelay(true)?;
-                Ok(Stream::Tcp(stream))
+                match encryption {
+                    None => Ok(Stream::Tcp(stream)),
+                    Some(encryption) => {
+                        Ok(Stream::Tls(Box::new(Encrypted::connect(stream, encryption, host)?)))
+                    }
+                }
             }),
             Address::Unix(path) => UnixStream::connect(path).map(Stream::Unix),
         };
@@ -112,10 +134,11 @@ impl Connection {
 
     pub fn sender(&self) -> Result<Sender, ConnectionError> {
         let stream = match &self.stream {
-            Stream::Tcp(stream) => stream.try_clone().map(Stream::Tcp),
-            Stream::Unix(stream) => stream.try_clone().map(Stream::Unix),
+            Stream::Tcp(stream) => stream.try_clone().map(Sender::Tcp),
+            Stream::Unix(stream) => stream.try_clone().map(Sender::Unix),
+            Stream::Tls(stream) => Ok(Sender::Tls(stream.sender())),
         };
-        stream.map(Sender).map_err(ConnectionError::Write)
+        stream.map_err(ConnectionError::Write)
     }
 
     /// Makes a reader in another thread find the connection closed.

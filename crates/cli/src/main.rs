@@ -1,13 +1,14 @@
 //! `warmline-cli`: commands from the command line, the terminal or standard input to a server, and its replies back.
 //!
 //! 1. `options` reads the command line; what it asks for decides the mode.
-//! 2. `session` connects, authenticates, and runs commands; `connection` moves the bytes.
+//! 2. `session` connects, authenticates, and runs commands; `connection` moves the bytes, `encrypted` those under TLS.
 //! 3. `format` turns replies into text.
 //! 4. `repl` is the dialogue at the terminal, with hints from the server's own documentation in `hints`.
 //! 5. `scan`, `pipe`, `monitor` and `bigkeys` are the modes that run more than one command.
 
 mod bigkeys;
 mod connection;
+mod encrypted;
 mod format;
 mod hints;
 mod monitor;
@@ -82,6 +83,7 @@ fn run(options: &Options) -> Result<(), Failure> {
         user: options.user.clone(),
         password: options.password.clone(),
         connect_timeout: options.timeout,
+        encryption: options.encryption().map_err(Failure::Usage)?,
         resp3: options.wants_resp3(),
         follow_redirections: options.cluster,
         show_pushes: match options.show_pushes.as_deref() {

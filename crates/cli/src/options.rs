@@ -4,7 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Parser};
+use tls::configs::ClientOptions;
+use tls::materials::IdentityFiles;
 
+use crate::encrypted::Encryption;
 use crate::format::Style;
 
 /// A client for Warmline and other servers of the Redis protocol. Without a command it reads commands from the
@@ -39,7 +42,7 @@ pub struct Options {
     /// Do not warn about passwords on the command line (there is no warning; accepted for scripts)
     #[arg(long)]
     pub no_auth_warning: bool,
-    /// Server as redis://user:password@host:port/database
+    /// Server as redis://user:password@host:port/database; rediss:// is the same with --tls
     #[arg(short = 'u')]
     pub uri: Option<String>,
     /// Database
@@ -135,6 +138,33 @@ pub struct Options {
     /// Run the script in this file: key... , argument...
     #[arg(long)]
     pub eval: Option<PathBuf>,
+    /// Encrypt connections with TLS
+    #[arg(long)]
+    pub tls: bool,
+    /// Name of the server to ask for
+    #[arg(long)]
+    pub sni: Option<String>,
+    /// File with the certificates of the authorities to believe (default: those of the system)
+    #[arg(long)]
+    pub cacert: Option<PathBuf>,
+    /// Directory with files of such certificates
+    #[arg(long)]
+    pub cacertdir: Option<PathBuf>,
+    /// Believe every server
+    #[arg(long)]
+    pub insecure: bool,
+    /// File with the certificate to show to the server
+    #[arg(long, requires = "key")]
+    pub cert: Option<PathBuf>,
+    /// File with that certificate's key
+    #[arg(long, requires = "cert")]
+    pub key: Option<PathBuf>,
+    /// Cipher suites of TLS 1.2, by OpenSSL's names
+    #[arg(long)]
+    pub tls_ciphers: Option<String>,
+    /// Cipher suites of TLS 1.3
+    #[arg(long)]
+    pub tls_ciphersuites: Option<String>,
     /// Print this help
     #[arg(long, action = ArgAction::Help)]
     help: Option<bool>,
@@ -152,6 +182,29 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 impl Options {
+    /// How connections are encrypted, if they are.
+    pub fn encryption(&self) -> Result<Option<Encryption>, String> {
+        if !self.tls {
+            return Ok(None);
+        }
+        let identity = match (&self.cert, &self.key) {
+            (Some(certificate), Some(key)) => {
+                Some(IdentityFiles { certificate: certificate.clone(), key: key.clone(), key_password: None })
+            }
+            _ => None,
+        };
+        let options = ClientOptions {
+            identity,
+            authorities_file: self.cacert.clone(),
+            authorities_directory: self.cacertdir.clone(),
+            insecure: self.insecure,
+            ciphers: self.tls_ciphers.clone(),
+            ciphersuites: self.tls_ciphersuites.clone(),
+        };
+        let config = options.config().map_err(|error| error.to_string())?;
+        Ok(Some(Encryption { config, name: self.sni.clone() }))
+    }
+
     /// Settings that options decide together.
     pub fn style(&self, is_terminal: bool) -> Style {
         match () {
@@ -173,7 +226,8 @@ impl Options {
     /// Puts the parts of `-u` where their own options are.
     pub fn apply_uri(&mut self) -> Result<(), String> {
         let Some(uri) = self.uri.take() else { return Ok(()) };
-        let rest = ["redis://", "valkey://", "warmline://"]
+        self.tls |= ["rediss://", "valkeys://"].iter().any(|scheme| uri.starts_with(scheme));
+        let rest = ["redis://", "rediss://", "valkey://", "valkeys://", "warmline://"]
             .iter()
             .find_map(|scheme| uri.strip_prefix(scheme))
             .ok_or("a URI begins with redis:// or valkey://")?;

@@ -20,6 +20,7 @@ pub struct Settings {
     pub user: Option<String>,
     pub password: Option<String>,
     pub connect_timeout: Duration,
+    pub encryption: Option<crate::encrypted::Encryption>,
     pub resp3: bool,
     pub follow_redirections: bool,
     pub show_pushes: bool,
@@ -104,7 +105,10 @@ impl Session {
         self.connection = None;
         self.in_transaction = false;
         self.subscriptions = 0;
-        let mut connection = Connection::connect(&self.address, self.settings.connect_timeout)?;
+        let mut connection = {
+            let encryption = self.settings.encryption.as_ref();
+            Connection::connect(&self.address, self.settings.connect_timeout, encryption)?
+        };
         let mut step = |name, args: &[&str]| match connection.request(args)? {
             Value::Error(text) => Err(SessionError::Setup(name, String::from_utf8_lossy(&text).into_owned())),
             _ => Ok(()),
