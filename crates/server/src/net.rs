@@ -6,6 +6,7 @@ mod channel;
 pub mod clients_cron;
 pub mod connection;
 pub mod event_loop;
+mod handshakes;
 mod io_thread;
 pub mod listener;
 mod outgoing;
@@ -17,6 +18,7 @@ mod remote;
 mod replicas;
 pub mod signals;
 mod threads;
+pub mod tls_context;
 pub mod transport;
 
 pub use event_loop::EventLoop;

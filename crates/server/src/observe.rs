@@ -11,6 +11,7 @@ pub mod process;
 pub mod rates;
 pub mod replication;
 pub mod statistics;
+pub mod tls;
 
 pub use command_log::CommandLogs;
 pub use io_threads::IoThreadFigures;
@@ -20,6 +21,8 @@ pub use persistence::Persistence;
 pub use rates::Rates;
 pub use replication::Replication;
 pub use statistics::{CommandFigures, Denials, Statistics};
+use std::sync::Arc;
+pub use tls::TlsFigures;
 
 /// Stands where an argument must not be shown.
 pub const REDACTED: &[u8] = b"(redacted)";
@@ -36,6 +39,7 @@ pub struct Observations {
     pub command_logs: CommandLogs,
     pub persistence: Persistence,
     pub replication: Replication,
+    pub tls: Arc<TlsFigures>,
     /// Replicas are waited for until then, on the monotonic clock, before the process ends.
     pub shutdown_deadline_us: Option<u64>,
 }
@@ -52,6 +56,7 @@ impl Observations {
             command_logs: CommandLogs::default(),
             persistence: Persistence::new(now_s),
             replication: Replication::default(),
+            tls: Arc::default(),
             shutdown_deadline_us: None,
         }
     }

@@ -1,6 +1,7 @@
 //! Everything of a running server that is not data: configuration, clients, and what is observed. The executor
 //! owns one; handlers reach it through their context.
 
+mod certificates;
 pub mod client_line;
 mod clients;
 pub mod denials;
@@ -20,6 +21,8 @@ use crate::session::watch::WatchTable;
 use crate::session::{ClientHandle, ClientId, Clients, ReplyMode};
 use pause::Pauses;
 use std::collections::VecDeque;
+use std::sync::Arc;
+use tls::ClientConfig;
 use wire::reply::ReplyBuffer;
 
 /// What a client is answered that may not write because of it.
@@ -281,6 +284,11 @@ pub struct Identity {
 pub trait ProcessSettings {
     /// Makes the world what `next` says. When an option cannot be had, everything stays as `current` says.
     fn apply(&mut self, current: &Config, next: &Config, changes: &[Change]) -> Result<(), SetError>;
+
+    /// What connections to other servers speak TLS by; `None`: there is no TLS.
+    fn tls_client(&self) -> Option<Arc<ClientConfig>> {
+        None
+    }
 }
 
 /// The configuration as it was, and which options were set: for when one of them cannot be had after all.

@@ -142,7 +142,6 @@ fn warn_of_what_does_not_exist(config: &Config) {
     let asked = [
         (config.cluster_enabled, "cluster-enabled: the cluster"),
         (config.activedefrag, "activedefrag: active defragmentation"),
-        (config.tls_port != 0, "tls-port: TLS"),
     ];
     for (_, what) in asked.iter().filter(|(asked, _)| *asked) {
         log::warn!("{what} does not exist in this version; the option has no effect");

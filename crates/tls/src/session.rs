@@ -20,9 +20,9 @@ use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::pki_types::ServerName;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{
-    ConnectionState, EncodeError, EncryptError, UnbufferedConnectionCommon, UnbufferedStatus,
+    ConnectionState, EncodeError, EncryptError, UnbufferedConnectionCommon, UnbufferedStatus, WriteTraffic,
 };
-use rustls::{ClientConfig, Error, ServerConfig};
+use rustls::{ClientConfig, Error, InvalidMessage, ServerConfig};
 use std::cell::Cell;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::sync::Arc;
@@ -499,17 +499,7 @@ fn advance<Data>(
             }
             Ok(ConnectionState::WriteTraffic(mut traffic)) => {
                 outcome.is_established = true;
-                match wish.take() {
-                    Some(Wish::Encrypt(bytes)) => {
-                        let records = bytes.len().div_ceil(16 * 1024);
-                        let room = bytes.len() + records * RECORD_OVERHEAD_MAX;
-                        sink.append(room, |room| Ok(traffic.encrypt(bytes, room)?)).map(|()| false)
-                    }
-                    Some(Wish::CloseNotify) => sink
-                        .append(RECORD_OVERHEAD_MAX, |room| Ok(traffic.queue_close_notify(room)?))
-                        .map(|()| false),
-                    Some(Wish::Nothing) | None => Ok(false),
-                }
+                fulfil(wish.take(), &mut traffic, sink)
             }
             // Early data is never accepted, so that there is none to read.
             Ok(_) => Ok(false),
@@ -518,11 +508,36 @@ fn advance<Data>(
         match step {
             Ok(true) => {}
             Ok(false) => return outcome,
+            // Whoever speaks no TLS at all could not read an alert.
+            Err(error @ Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
+                outcome.failure.get_or_insert(error);
+                return outcome;
+            }
             // Once more, for the alert that tells the peer: what is wrong must not be looked at again behind it.
             Err(error) if outcome.failure.is_none() => outcome.failure = Some(error),
             Err(_) => return outcome,
         }
     }
+}
+
+/// Nothing more is to be done behind it: `false`.
+fn fulfil<Data>(
+    wish: Option<Wish<'_>>,
+    traffic: &mut WriteTraffic<'_, Data>,
+    sink: &mut Sink<'_>,
+) -> Result<bool, Error> {
+    match wish {
+        Some(Wish::Encrypt(bytes)) => {
+            let records = bytes.len().div_ceil(16 * 1024);
+            let room = bytes.len() + records * RECORD_OVERHEAD_MAX;
+            sink.append(room, |room| Ok(traffic.encrypt(bytes, room)?))?;
+        }
+        Some(Wish::CloseNotify) => {
+            sink.append(RECORD_OVERHEAD_MAX, |room| Ok(traffic.queue_close_notify(room)?))?;
+        }
+        Some(Wish::Nothing) | None => {}
+    }
+    Ok(false)
 }
 
 #[cfg(test)]

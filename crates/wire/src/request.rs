@@ -32,6 +32,8 @@ pub use inline::{UnbalancedQuotes, quoted, split_args};
 
 /// Most arguments that a command may announce.
 pub const MULTIBULK_LEN_MAX: usize = i32::MAX as usize;
+/// How a record of TLS begins that opens a connection: no command does.
+const TLS_HANDSHAKE: [u8; 2] = [22, 3];
 /// Longest inline command, and longest line that announces a length.
 pub const INLINE_LEN_MAX: usize = 64 * 1024;
 /// Before authentication a command has at most this many arguments...
@@ -121,6 +123,8 @@ pub enum ProtocolError {
     UnbalancedQuotes,
     /// More than [`REQUEST_LEN_MAX`] bytes of buffer up to this command's end; other servers have no such limit.
     RequestTooLong,
+    /// What begins is a handshake of TLS.
+    TlsHandshake,
 }
 
 impl ProtocolError {
@@ -147,6 +151,7 @@ impl fmt::Display for ProtocolError {
             Self::LineEnd => "invalid CRLF in request",
             Self::UnbalancedQuotes => "unbalanced quotes in request",
             Self::RequestTooLong => "request exceeds 4 GiB",
+            Self::TlsHandshake => "this port does not speak TLS",
         })
     }
 }
@@ -281,6 +286,9 @@ impl Parser {
         args: &mut Vec<ArgRange>,
     ) -> Result<Progress, ProtocolError> {
         let start = *position;
+        if buffer[start..].starts_with(&TLS_HANDSHAKE) {
+            return Err(ProtocolError::TlsHandshake);
+        }
         let unseen = start + self.cursor;
         // A NUL hides every line end behind it: such a line never ends, and fails once it is too long.
         let line_end = match memchr2(b'\n', 0, &buffer[unseen..]) {

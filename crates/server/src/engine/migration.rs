@@ -4,14 +4,19 @@ use super::Executor;
 use super::persistence::Answer;
 use crate::config::EventClasses;
 use crate::error::ClientError;
-use crate::persist::migration::{Failure, Parcel};
+use crate::persist::migration::{Encryption, Failure, Parcel};
 use crate::server::Migration;
 use std::time::Duration;
 
 impl Executor {
     /// Sends the keys that a command has gathered. Those that the other server has not acknowledged stay.
     pub(super) fn migrate(&mut self, migration: &Migration) -> Answer {
+        let encryption = match self.server.config.tls_cluster {
+            false => Encryption::None,
+            true => self.server.process_settings.tls_client().map_or(Encryption::Missing, Encryption::Tls),
+        };
         let outcome = self.disk.targets.send(&Parcel {
+            encryption,
             host: &migration.host,
             port: &migration.port,
             timeout: Duration::from_millis(migration.timeout_ms),

@@ -4,6 +4,7 @@ use super::connection::Connection;
 use super::event_loop::EventLoop;
 use super::listener::{Accepted, SocketOptions};
 use super::poller::Token;
+use super::transport::Transport;
 use crate::session::client::ConnectionFigures;
 use rustix::fd::AsRawFd;
 
@@ -13,14 +14,19 @@ impl EventLoop {
         let config = &self.executor.server.config;
         let options =
             SocketOptions { keepalive_s: config.tcp_keepalive_seconds as u64, nodelay: config.tcp_nodelay };
-        for _ in 0..config.max_new_connections_per_cycle {
+        let has_tls = self.listeners.borrow().get(index).is_some_and(|listener| listener.has_tls);
+        let connections_max = match has_tls {
+            true => config.max_new_tls_connections_per_cycle,
+            false => config.max_new_connections_per_cycle,
+        };
+        for _ in 0..connections_max {
             let accepted = match self.listeners.borrow().get(index) {
                 Some(listener) => listener.accept(options),
                 None => return,
             };
             match accepted {
                 Ok(None) => return,
-                Ok(Some(accepted)) => self.admit(accepted),
+                Ok(Some(accepted)) => self.admit(accepted, has_tls),
                 Err(error) => {
                     log::warn!("Accepting a client: {error}");
                     // Most likely there are no more files to be had: whoever waits, waits until some are closed.
@@ -45,7 +51,7 @@ impl EventLoop {
     }
 
     /// Refuses a client that may not connect, or gives it a handle.
-    fn admit(&mut self, mut accepted: Accepted) {
+    fn admit(&mut self, accepted: Accepted, has_tls: bool) {
         let server = &mut self.executor.server;
         let refusal = if server.clients.len() >= server.config.maxclients as usize {
             Some("-ERR max number of clients reached\r\n")
@@ -56,22 +62,33 @@ impl EventLoop {
         };
         if let Some(text) = refusal {
             server.observed.statistics.connections_rejected += 1;
-            // The client may be gone already; it is closed either way.
-            let _ = accepted.transport.write(text.as_bytes());
+            if !has_tls {
+                // The client may be gone already; it is closed either way. One with TLS gets no handshake to be told in.
+                let _ = Transport::Plain(accepted.socket).write(text.as_bytes());
+            }
             return;
         }
+        let config = if has_tls { self.tls.borrow().server() } else { None };
+        if has_tls && config.is_none() {
+            return;
+        }
+        let transport = match Transport::accepted(accepted.socket, config) {
+            Ok(transport) => transport,
+            Err(error) => return log::warn!("Accepting a client: {error}"),
+        };
         let figures = ConnectionFigures {
             address: accepted.address,
             local_address: accepted.local_address,
-            fd: accepted.transport.fd().as_raw_fd(),
+            fd: transport.fd().as_raw_fd(),
             is_unix_socket: accepted.peer.is_none(),
             is_loopback: accepted.peer.is_none_or(|ip| ip.is_loopback()),
             watches_readable: true,
             ..ConnectionFigures::default()
         };
         let handle = self.executor.connect(figures);
-        let thread = self.emptiest_thread();
-        self.place(Box::new(Connection::new(handle, accepted.transport)), None, thread);
+        // Where there are threads for it, none of them but the executor works on handshakes.
+        let thread = self.emptiest_thread(!has_tls);
+        self.place(Box::new(Connection::new(handle, transport)), None, thread);
     }
 }
 

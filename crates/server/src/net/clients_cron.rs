@@ -31,6 +31,7 @@ impl EventLoop {
         let share = server.clients.len().div_ceil(hz);
         let paused = !server.switches.cron;
         self.rest_listeners(false);
+        self.reload_certificates_if_due();
         if paused {
             return;
         }
@@ -53,6 +54,9 @@ impl EventLoop {
     fn inspect_connection(&mut self, handle: ClientHandle) {
         let last_interaction = self.executor.server.clients[handle].last_interaction;
         let idle_us = self.executor.server.now.monotonic_us - last_interaction.monotonic_us;
+        if self.close_late_handshake(handle, idle_us) {
+            return;
+        }
         if let Some(connection) = local(&mut self.connections, handle) {
             let shrunk = connection.query_buffer.as_mut().map(|query_buffer| query_buffer.shrink(idle_us));
             if shrunk == Some(true) {

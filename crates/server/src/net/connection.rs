@@ -14,6 +14,10 @@ pub(super) const WRITE_RUNS_MAX: usize = 64;
 /// Unread bytes thrown away before closing, so that the kernel does not throw away our last reply instead.
 const DISCARDED_BYTES_MAX: usize = 256 * 1024;
 
+/// A peer that has not done its handshake by then is closed.
+pub(super) const HANDSHAKE_US_MAX: u64 = 10_000_000;
+pub(super) const HANDSHAKE_TOO_LATE: &str = "the handshake was not done in time";
+
 /// How a write ended, and how many bytes went out before that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
@@ -30,11 +34,13 @@ pub struct Connection {
     /// What has been read and not been executed, if anything.
     pub query_buffer: Option<Box<QueryBuffer>>,
     /// Output that a thread had to send and could not, when it gives the connection back.
-    pub unsent: Output,
+    pub unsent: Option<Box<Output>>,
     pub watches_writable: bool,
     pub watches_readable: bool,
     /// It is one that this server makes, and has not come about yet.
     pub is_connecting: bool,
+    /// It is on the event loop's list of those to be read although nothing announces it.
+    pub is_listed: bool,
 }
 
 impl Connection {
@@ -43,10 +49,11 @@ impl Connection {
             handle,
             transport,
             query_buffer: None,
-            unsent: Output::default(),
+            unsent: None,
             watches_writable: false,
             watches_readable: true,
             is_connecting: false,
+            is_listed: false,
         }
     }
 
@@ -72,7 +79,8 @@ impl Connection {
 
     /// All that is held for this connection.
     pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.query_buffer.as_ref().map_or(0, |query_buffer| query_buffer.memory_bytes())
+        let buffered_bytes = self.query_buffer.as_ref().map_or(0, |query_buffer| query_buffer.memory_bytes());
+        size_of::<Self>() + self.transport.memory_bytes() + buffered_bytes
     }
 
     /// Writes as much of `output` as the socket takes.

@@ -10,6 +10,8 @@ use super::query_buffer::{BATCH_REQUESTS_MAX, QueryBuffer, QueryBuffers, SpareQu
 use super::remote::Balance;
 use super::signals::{StopSignal, StopSignals};
 use super::threads::{RemoteConnection, Threads};
+use super::tls_context::TlsContext;
+use super::transport::{Stopped, Transport};
 use crate::config::ShutdownFlags;
 use crate::engine::loading::RestoreError;
 use crate::engine::prefetch::Window;
@@ -19,12 +21,16 @@ use crate::session::ClientHandle;
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use wire::request::{Limits, REQUEST_LEN_MAX};
 
 /// A waiting client may have this much unread; then its socket is left alone until it may go on.
 const WAITING_INPUT_BYTES_MAX: usize = 1 << 20;
+
+/// Turns that a handshake takes: the peer's first message is the work of one, its last of another.
+const HANDSHAKE_STEPS: u32 = 2;
 
 /// Orders that wait for room in a thread's queue are tried again after this.
 const BACKED_UP_US: u64 = 1000;
@@ -48,6 +54,12 @@ pub struct EventLoop {
     /// Query buffers whose requests wait for others to be parsed, so that all run as one batch; and how many requests.
     batch: QueryBuffers,
     batch_requests: usize,
+    /// Connections with something to read that no event will announce.
+    pub(super) unread: Vec<ClientHandle>,
+    /// Steps of handshakes that may still be done in this tick.
+    handshake_steps_left: u32,
+    /// What new connections speak TLS by.
+    pub(super) tls: Rc<RefCell<TlsContext>>,
     /// Connections that may have output to write at the end of the tick.
     pub(super) touched: Vec<ClientHandle>,
     /// Query buffers of connections in threads, that go back there at the end of the tick.
@@ -94,7 +106,9 @@ pub(super) fn local(
 impl EventLoop {
     pub fn new(mut executor: Executor, signals: StopSignals) -> io::Result<Self> {
         let listeners = Rc::new(RefCell::new(Listeners::default()));
-        executor.server.process_settings = Box::new(LiveProcessSettings { listeners: Rc::clone(&listeners) });
+        let tls = Rc::new(RefCell::new(TlsContext::new(Arc::clone(&executor.server.observed.tls))));
+        executor.server.process_settings =
+            Box::new(LiveProcessSettings { listeners: Rc::clone(&listeners), tls: Rc::clone(&tls) });
         let poller = Poller::new()?;
         poller.add(&signals.wakes, Token::Signal)?;
         let threads = Threads::new(Shared {
@@ -119,6 +133,9 @@ impl EventLoop {
             ready: Vec::new(),
             batch: Vec::new(),
             batch_requests: 0,
+            unread: Vec::new(),
+            handshake_steps_left: 0,
+            tls,
             touched: Vec::new(),
             finished: Vec::new(),
         })
@@ -127,7 +144,8 @@ impl EventLoop {
     /// Opens the sockets that the configuration names.
     pub fn listen(&mut self) -> Result<(), ListenError> {
         let config = &self.executor.server.config;
-        self.listeners.borrow_mut().exchange(config, config)?;
+        self.tls.borrow_mut().configure(config).map_err(ListenError::Tls)?;
+        self.listeners.borrow_mut().open(config)?;
         self.watch_listeners()
     }
 
@@ -172,6 +190,8 @@ impl EventLoop {
         self.adapt_threads();
         self.wait()?;
         self.executor.begin_tick();
+        self.handshake_steps_left =
+            HANDSHAKE_STEPS * self.executor.server.config.max_new_tls_connections_per_cycle;
         let ready = std::mem::take(&mut self.ready);
         for event in &ready {
             match event.token {
@@ -185,6 +205,9 @@ impl EventLoop {
         }
         self.ready = ready;
         self.ready.clear();
+        if !self.unread.is_empty() {
+            self.serve_unread();
+        }
         self.executor.stop_if_wanted();
         self.receive();
         self.run_batch();
@@ -239,12 +262,15 @@ impl EventLoop {
                 timeout_us = 0;
             }
         }
+        if !self.unread.is_empty() {
+            timeout_us = 0;
+        }
         self.poller.wait(Duration::from_micros(timeout_us), &mut self.ready)?;
         self.threads.waker.woken();
         Ok(())
     }
 
-    fn serve(&mut self, handle: ClientHandle, event: &Readiness) {
+    pub(super) fn serve(&mut self, handle: ClientHandle, event: &Readiness) {
         let Some(connection) = local(&mut self.connections, handle) else { return };
         if connection.is_connecting {
             return self.finish_connecting(handle);
@@ -262,9 +288,18 @@ impl EventLoop {
         if !event.readable {
             return;
         }
+        if connection.transport.is_handshaking() {
+            // The poller will tell again of those who have to wait.
+            let Some(left) = self.handshake_steps_left.checked_sub(1) else { return };
+            self.handshake_steps_left = left;
+        }
         let kept = connection.query_buffer.take();
         let mut query_buffer = kept.unwrap_or_else(|| self.spare_query_buffers.lend(handle));
-        match query_buffer.read(&mut connection.transport) {
+        let transfer = query_buffer.read(&mut connection.transport);
+        if let Transport::Tls(_) = &connection.transport {
+            self.follow_tls(handle, transfer);
+        }
+        match transfer {
             Transfer::WouldBlock => return self.after_requests(query_buffer),
             Transfer::Closed => return self.close(handle),
             Transfer::Bytes { count, .. } => {
@@ -355,6 +390,10 @@ impl EventLoop {
             && !self.executor.leaves_unread(handle);
         let rewatch = connection.watches_readable != watches_readable;
         connection.watches_readable = watches_readable;
+        if watches_readable && connection.transport.has_decrypted() && !connection.is_listed {
+            connection.is_listed = true;
+            self.unread.push(handle);
+        }
         self.note_input(handle);
         self.executor.check_input_limit(handle, unread_bytes);
         if self.executor.limits_client_memory() {
@@ -450,6 +489,8 @@ impl EventLoop {
             if written.closed {
                 return self.close(handle);
             }
+        } else if connection.transport.has_unsent() && connection.transport.flush() == Err(Stopped::Closed) {
+            return self.close(handle);
         }
         if self.executor.server.clients[handle].is_replica && !self.write_to_replica(handle) {
             return self.close(handle);
@@ -459,11 +500,15 @@ impl EventLoop {
 
     /// Goes on where the socket has taken all, and waits where it has not.
     fn after_write(&mut self, handle: ClientHandle) {
+        let Some(connection) = local(&mut self.connections, handle) else { return };
+        let (watches_writable, is_flushed) =
+            (connection.watches_writable, !connection.transport.has_unsent());
         let client = &mut self.executor.server.clients[handle];
         let (output_sent, is_replica) = (client.output.is_empty(), client.is_replica);
-        let all_sent = output_sent && !(is_replica && self.executor.has_output_for_replica(handle));
+        let all_sent =
+            output_sent && is_flushed && !(is_replica && self.executor.has_output_for_replica(handle));
         if output_sent {
-            let closes = self.executor.server.clients[handle].close_after_reply;
+            let closes = self.executor.server.clients[handle].close_after_reply && is_flushed;
             self.executor.server.clients.output_written(handle);
             if closes {
                 return self.finish(handle);
@@ -474,8 +519,9 @@ impl EventLoop {
         if self.executor.limits_client_memory() {
             self.executor.server.clients.count_memory(handle);
         }
-        let Some(connection) = local(&mut self.connections, handle) else { return };
-        if connection.watches_writable == all_sent {
+        if watches_writable == all_sent
+            && let Some(connection) = local(&mut self.connections, handle)
+        {
             connection.watches_writable = !all_sent;
             self.rewatch(handle);
         }

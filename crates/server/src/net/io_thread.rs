@@ -5,7 +5,7 @@
 //!              Order::Adopt, Serve, Send, Close, Release, Stop
 //!   executor  ------------------------------------------------>  thread: epoll, read, parse, hash, write
 //!             <------------------------------------------------
-//!              Delivery::Requests, Unread, HungUp, Closed, Returned, Ended
+//!       Delivery::HandshakeDone, HandshakeFailed, Requests, Unread, HungUp, Closed, Returned, Ended
 //! ```
 //!
 //! 1. A connection that was adopted ends with exactly one `Closed` or `Returned`; until then the thread owns its
@@ -17,9 +17,10 @@
 //! 4. The thread writes no log line: a process that is forked for a snapshot must not find the log locked.
 
 use super::channel::{Receiver, Sender, Waker};
-use super::connection::Connection;
+use super::connection::{Connection, HANDSHAKE_TOO_LATE, HANDSHAKE_US_MAX};
 use super::poller::{Poller, Readiness, Token};
 use super::query_buffer::{QueryBuffer, SpareQueryBuffers, Transfer};
+use super::transport::{Stopped, TlsSocket, Transport};
 use crate::clock::Clock;
 use crate::command::registry::Registry;
 use crate::observe::IoThreadFigures;
@@ -64,6 +65,16 @@ pub enum Delivery {
     },
     /// The peer has hung up while its requests are with the executor.
     HungUp(ClientHandle),
+    /// The client may send requests from now on. It has shown this certificate, if any.
+    HandshakeDone {
+        handle: ClientHandle,
+        certificate: Option<Vec<u8>>,
+    },
+    /// `Closed` follows.
+    HandshakeFailed {
+        handle: ClientHandle,
+        reason: String,
+    },
     Closed(ClientHandle),
     Returned(Box<Connection>),
     Ended,
@@ -321,8 +332,14 @@ impl IoThread {
             return self.deliveries.send(Delivery::Closed(handle));
         }
         adopted.report_input();
+        if adopted.connection.transport.is_handshaking() {
+            self.next_cron_us.get_or_insert(self.now_us + CRON_US);
+        }
         self.connections[index] = Some(adopted);
-        self.serve(handle, IoThread::read_on);
+        self.serve(handle, |thread, adopted| match thread.send_on(adopted) {
+            Stay::Stays => thread.read_on(adopted),
+            Stay::Leaves => Stay::Leaves,
+        });
     }
 
     /// The connection, if it is still here.
@@ -355,7 +372,8 @@ impl IoThread {
         let AdoptedConnection { mut connection, unsent, .. } = adopted;
         // As in `serve`.
         let _ = self.poller.remove(connection.fd());
-        unsent.into_iter().for_each(|output| connection.unsent.append(output));
+        let left: &mut Output = connection.unsent.get_or_insert_default();
+        unsent.into_iter().for_each(|output| left.append(output));
         self.deliveries.send(Delivery::Returned(connection));
     }
 
@@ -367,7 +385,8 @@ impl IoThread {
                 self.deliveries.send(Delivery::HungUp(adopted.connection.handle));
             }
         }
-        if event.writable && !adopted.unsent.is_empty() && self.send_on(adopted) == Stay::Leaves {
+        let has_unsent = !adopted.unsent.is_empty() || adopted.connection.transport.has_unsent();
+        if event.writable && has_unsent && self.send_on(adopted) == Stay::Leaves {
             return Stay::Leaves;
         }
         if event.readable { self.read_on(adopted) } else { Stay::Stays }
@@ -384,9 +403,16 @@ impl IoThread {
         let handle = adopted.connection.handle;
         let kept = adopted.connection.query_buffer.take();
         let mut query_buffer = kept.unwrap_or_else(|| self.spare_query_buffers.lend(handle));
-        match query_buffer.read(&mut adopted.connection.transport) {
+        let transfer = query_buffer.read(&mut adopted.connection.transport);
+        if let Transport::Tls(tls) = &mut adopted.connection.transport
+            && self.follow_tls(handle, tls, transfer)
+            && self.watch_writable(adopted, handle, true) == Stay::Leaves
+        {
+            return Stay::Leaves;
+        }
+        match transfer {
             Transfer::Closed => return Stay::Leaves,
-            Transfer::WouldBlock => adopted.is_readable = false,
+            Transfer::WouldBlock => adopted.is_readable = adopted.connection.transport.has_unread(),
             Transfer::Bytes { count, is_all } => {
                 // That a peer has hung up is reported once only: its end is read, however little came before.
                 adopted.is_readable = !is_all || adopted.has_hung_up;
@@ -399,6 +425,20 @@ impl IoThread {
         }
         self.pass_on(adopted, query_buffer);
         Stay::Stays
+    }
+
+    /// Tells how a handshake has ended; whether the socket has to be watched for room.
+    fn follow_tls(&mut self, handle: ClientHandle, tls: &mut TlsSocket, transfer: Transfer) -> bool {
+        if tls.is_newly_established() {
+            let certificate = tls.peer_certificate().map(<[u8]>::to_vec);
+            self.deliveries.send(Delivery::HandshakeDone { handle, certificate });
+        }
+        if transfer == Transfer::Closed
+            && let Some(reason) = tls.handshake_failure()
+        {
+            self.deliveries.send(Delivery::HandshakeFailed { handle, reason });
+        }
+        tls.has_unsent()
     }
 
     /// Behind the last request nobody runs anything, but left unread it would make the kernel reset the connection, and
@@ -516,6 +556,16 @@ impl IoThread {
             let output = adopted.unsent.pop_front().expect("it has just been sent");
             self.keep_output(output);
         }
+        if adopted.connection.transport.has_unsent() {
+            match adopted.connection.transport.flush() {
+                Ok(()) => {}
+                Err(Stopped::WouldBlock) => {
+                    let handle = adopted.connection.handle;
+                    return self.watch_writable(adopted, handle, true);
+                }
+                Err(Stopped::Closed) => return self.lose(adopted),
+            }
+        }
         if adopted.finishes {
             adopted.connection.finish();
             return Stay::Leaves;
@@ -569,7 +619,14 @@ impl IoThread {
         }
         self.next_cron_us = None;
         let now_us = self.now_us;
+        let mut late = Vec::new();
         for adopted in self.connections.iter_mut().flatten() {
+            if adopted.connection.transport.is_handshaking() {
+                if now_us - adopted.read_us > HANDSHAKE_US_MAX {
+                    late.push(adopted.connection.handle);
+                }
+                self.next_cron_us = Some(now_us + CRON_US);
+            }
             let Some(query_buffer) = &mut adopted.connection.query_buffer else { continue };
             if query_buffer.shrink(now_us - adopted.read_us) {
                 adopted.connection.query_buffer = None;
@@ -577,6 +634,11 @@ impl IoThread {
                 self.next_cron_us = Some(now_us + CRON_US);
             }
             adopted.report_input();
+        }
+        for handle in late {
+            let reason = HANDSHAKE_TOO_LATE.to_owned();
+            self.deliveries.send(Delivery::HandshakeFailed { handle, reason });
+            self.serve(handle, |_, _| Stay::Leaves);
         }
     }
 
@@ -601,14 +663,14 @@ impl AdoptedConnection {
         now_us: u64,
     ) -> Box<Self> {
         connection.watches_writable = false;
-        let unsent = std::mem::take(&mut connection.unsent);
-        assert!(unsent.is_empty(), "what is unsent when a connection arrives follows as an order");
+        assert!(connection.unsent.is_none(), "what is unsent when a connection arrives follows as an order");
+        // Whatever else there is, the poller will tell.
+        let is_readable = connection.transport.has_unread();
         Box::new(AdoptedConnection {
             connection,
             meter,
             unsent: VecDeque::new(),
-            // Whatever there is, the poller will tell.
-            is_readable: false,
+            is_readable,
             has_hung_up: false,
             is_lost: false,
             is_away,

@@ -1,7 +1,6 @@
 //! Sockets that accept clients.
 
-use super::transport::Transport;
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -12,6 +11,7 @@ use std::{fmt, fs, io};
 pub enum ListenError {
     Resolve { address: String, source: io::Error },
     Listen { address: String, source: io::Error },
+    Tls(tls::TlsError),
 }
 
 impl fmt::Display for ListenError {
@@ -21,6 +21,7 @@ impl fmt::Display for ListenError {
                 write!(f, "Could not resolve the address to listen on, {address}: {source}")
             }
             ListenError::Listen { address, source } => write!(f, "Could not listen on {address}: {source}"),
+            ListenError::Tls(error) => write!(f, "{error}"),
         }
     }
 }
@@ -32,13 +33,15 @@ pub struct Listener {
     socket: Socket,
     /// The path of a Unix socket, removed with the listener.
     path: Option<PathBuf>,
+    /// Who connects here speaks TLS.
+    pub has_tls: bool,
     /// The poller watches it.
     pub is_watched: bool,
 }
 
 /// A client just accepted.
 pub struct Accepted {
-    pub transport: Transport,
+    pub socket: OwnedFd,
     pub address: String,
     pub local_address: String,
     /// `None` for a Unix socket.
@@ -63,7 +66,7 @@ pub struct SocketOptions {
 
 impl Listener {
     /// Listens on `host:port`; a host of `*` is every IPv4 address, `::*` every IPv6 one.
-    pub fn tcp(host: &str, port: u16, backlog: i32) -> Result<Vec<Self>, ListenError> {
+    pub fn tcp(host: &str, port: u16, has_tls: bool, backlog: i32) -> Result<Vec<Self>, ListenError> {
         let host = match host {
             "*" => "0.0.0.0",
             "::*" => "::",
@@ -75,7 +78,7 @@ impl Listener {
             .map_err(|source| ListenError::Resolve { address: name.clone(), source })?;
         addresses
             .map(|address| {
-                listen_tcp(address, backlog)
+                listen_tcp(address, has_tls, backlog)
                     .map_err(|source| ListenError::Listen { address: address.to_string(), source })
             })
             .collect()
@@ -102,7 +105,7 @@ impl Listener {
         if let Some(path) = &self.path {
             let address = format!("{}:0", path.display());
             return Ok(Some(Accepted {
-                transport: Transport::Plain(socket.into()),
+                socket: socket.into(),
                 address: address.clone(),
                 local_address: address,
                 peer: None,
@@ -118,7 +121,7 @@ impl Listener {
         let local = socket.local_addr()?.as_socket();
         let shown = |address: Option<SocketAddr>| address.map_or_else(String::new, |a| a.to_string());
         Ok(Some(Accepted {
-            transport: Transport::Plain(socket.into()),
+            socket: socket.into(),
             address: shown(peer),
             local_address: shown(local),
             peer: peer.map(|address| address.ip()),
@@ -135,7 +138,7 @@ impl Drop for Listener {
     }
 }
 
-fn listen_tcp(address: SocketAddr, backlog: i32) -> io::Result<Listener> {
+fn listen_tcp(address: SocketAddr, has_tls: bool, backlog: i32) -> io::Result<Listener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
@@ -144,7 +147,7 @@ fn listen_tcp(address: SocketAddr, backlog: i32) -> io::Result<Listener> {
     socket.bind(&address.into())?;
     socket.listen(backlog)?;
     socket.set_nonblocking(true)?;
-    Ok(Listener { socket, path: None, is_watched: false })
+    Ok(Listener { socket, path: None, has_tls, is_watched: false })
 }
 
 fn listen_unix(path: &Path, owners: SocketOwners<'_>, backlog: i32) -> io::Result<Listener> {
@@ -166,7 +169,7 @@ fn listen_unix(path: &Path, owners: SocketOwners<'_>, backlog: i32) -> io::Resul
     }
     socket.listen(backlog)?;
     socket.set_nonblocking(true)?;
-    Ok(Listener { socket, path: Some(path.to_owned()), is_watched: false })
+    Ok(Listener { socket, path: Some(path.to_owned()), has_tls: false, is_watched: false })
 }
 
 /// The number of a group in the system's table of groups: lines of `name:password:number:members`.

@@ -6,12 +6,14 @@ use super::connection::Connection;
 use super::event_loop::{ClientConnection, EventLoop, local};
 use super::poller::Token;
 use super::query_buffer::{QueryBuffer, Transfer};
-use super::transport::Transport;
+use super::transport::{TlsPeer, Transport};
 use crate::server::Target;
 use crate::session::ClientHandle;
 use rustix::fd::AsRawFd;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use tls::{ClientConfig, ServerName};
 
 /// Reads in one turn while a snapshot comes in: each of them is small, and there are many.
 const READS_PER_TURN: usize = 32;
@@ -22,7 +24,10 @@ impl EventLoop {
         if self.executor.server.clients.get(handle).is_none() {
             return;
         }
-        let begun = connect(target).and_then(|(transport, address)| {
+        let has_tls = self.executor.server.config.tls_replication;
+        let no_config = || io::Error::other("TLS is not configured");
+        let config = has_tls.then(|| self.tls.borrow().client().ok_or_else(no_config)).transpose();
+        let begun = config.and_then(|config| connect(target, config)).and_then(|(transport, address)| {
             let connection = Box::new(Connection::connecting(handle, transport));
             self.poller.add(connection.fd(), Token::Connection(handle))?;
             self.poller.watch(connection.fd(), Token::Connection(handle), false, true)?;
@@ -46,9 +51,17 @@ impl EventLoop {
     /// The attempt has come to its end.
     pub(super) fn finish_connecting(&mut self, handle: ClientHandle) {
         let Some(connection) = local(&mut self.connections, handle) else { return };
-        if let Err(error) = connection.transport.connected() {
-            self.executor.connecting_failed(handle, &error);
-            return self.close(handle);
+        match connection.transport.connected() {
+            Ok(true) => {}
+            Ok(false) => {
+                // The rest of the handshake: room in the socket is watched for where that is what it waits for.
+                (connection.watches_readable, connection.watches_writable) = (true, false);
+                return self.rewatch(handle);
+            }
+            Err(error) => {
+                self.executor.connecting_failed(handle, &error);
+                return self.close(handle);
+            }
         }
         if let Some(address) = connection.transport.local_address() {
             self.executor.server.clients[handle].connection.local_address = address.to_string();
@@ -56,6 +69,10 @@ impl EventLoop {
         connection.is_connecting = false;
         connection.watches_readable = true;
         connection.watches_writable = false;
+        if connection.transport.has_decrypted() {
+            connection.is_listed = true;
+            self.unread.push(handle);
+        }
         self.rewatch(handle);
         self.executor.connected(handle);
     }
@@ -86,10 +103,17 @@ impl EventLoop {
 }
 
 /// A name is resolved while everything waits: an address does not need that.
-fn connect(target: &Target) -> io::Result<(Transport, SocketAddr)> {
+fn connect(target: &Target, config: Option<Arc<ClientConfig>>) -> io::Result<(Transport, SocketAddr)> {
     let address = resolve(&target.host, target.port)?;
     let source = target.source.as_deref().map(|host| resolve(host, 0)).transpose()?;
-    Ok((Transport::connect(address, source)?, address))
+    let peer = config.map(|config| TlsPeer { config, name: server_name(&target.host, address.ip()) });
+    Ok((Transport::connect(address, source, peer)?, address))
+}
+
+/// The name that the server is told it was sought by; one that is none is not told.
+fn server_name(host: &[u8], address: IpAddr) -> ServerName<'static> {
+    let name = std::str::from_utf8(host).ok().and_then(|host| ServerName::try_from(host.to_owned()).ok());
+    name.unwrap_or_else(|| ServerName::IpAddress(address.into()))
 }
 
 fn resolve(host: &[u8], port: u16) -> io::Result<SocketAddr> {

@@ -2,6 +2,7 @@
 
 use super::listener::{ListenError, Listener, SocketOwners};
 use super::process_title::show_title;
+use super::tls_context::TlsContext;
 use crate::config::{Change, Config, OptionId, SetError};
 use crate::observe::log as server_log;
 use crate::server::ProcessSettings;
@@ -12,6 +13,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
+use tls::ClientConfig;
 
 /// Open files that are no client's: listeners, the log, and what persistence and replication need.
 const OTHER_FILES: u64 = 32;
@@ -21,6 +24,7 @@ const OTHER_FILES: u64 = 32;
 pub struct Listeners {
     unix: Option<Listener>,
     tcp: Vec<Listener>,
+    tls: Vec<Listener>,
     /// They have been exchanged since the loop last looked.
     pub changed: bool,
 }
@@ -34,11 +38,11 @@ struct BindAddress {
 
 impl Listeners {
     pub fn iter(&self) -> impl Iterator<Item = &Listener> {
-        self.unix.iter().chain(&self.tcp)
+        self.unix.iter().chain(&self.tcp).chain(&self.tls)
     }
 
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Listener> {
-        self.unix.iter_mut().chain(&mut self.tcp)
+        self.unix.iter_mut().chain(&mut self.tcp).chain(&mut self.tls)
     }
 
     pub fn get(&self, index: usize) -> Option<&Listener> {
@@ -48,40 +52,65 @@ impl Listeners {
     pub fn close(&mut self) {
         self.unix = None;
         self.tcp.clear();
+        self.tls.clear();
     }
 
-    /// Opens the sockets that `config` names, in place of those open now. On failure these stay. The Unix socket is
-    /// opened once and stays: its path cannot be changed, and a second one there would take the place of the first.
-    pub fn exchange(&mut self, current: &Config, config: &Config) -> Result<(), ListenError> {
-        if self.unix.is_none() {
-            self.unix = open_unix(config)?;
-        }
-        let opened = match open_tcp(config) {
+    /// Opens all sockets that `config` names. The Unix socket is opened once and stays: its path cannot be changed, and a
+    /// second one there would take the place of the first.
+    pub fn open(&mut self, config: &Config) -> Result<(), ListenError> {
+        self.unix = open_unix(config)?;
+        self.exchange(Protocol::Plain, config, config)?;
+        self.exchange(Protocol::Tls, config, config)
+    }
+
+    /// Opens the TCP sockets of a kind that `config` names, in place of those open now. On failure these stay.
+    pub fn exchange(
+        &mut self,
+        protocol: Protocol,
+        current: &Config,
+        config: &Config,
+    ) -> Result<(), ListenError> {
+        let listeners = match protocol {
+            Protocol::Plain => &mut self.tcp,
+            Protocol::Tls => &mut self.tls,
+        };
+        let opened = match open_tcp(protocol, config) {
             Ok(opened) => opened,
             // The new addresses may overlap with the old ones.
-            Err(_) if !self.tcp.is_empty() => {
-                self.tcp.clear();
+            Err(_) if !listeners.is_empty() => {
+                listeners.clear();
                 self.changed = true;
-                match open_tcp(config) {
+                match open_tcp(protocol, config) {
                     Ok(opened) => opened,
                     Err(error) => {
-                        self.tcp = open_tcp(current)?;
+                        *listeners = open_tcp(protocol, current)?;
                         return Err(error);
                     }
                 }
             }
             Err(error) => return Err(error),
         };
-        self.tcp = opened;
+        *listeners = opened;
         self.changed = true;
         Ok(())
     }
 }
 
-fn open_tcp(config: &Config) -> Result<Vec<Listener>, ListenError> {
+/// What is spoken at a TCP socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    Plain,
+    Tls,
+}
+
+fn open_tcp(protocol: Protocol, config: &Config) -> Result<Vec<Listener>, ListenError> {
     let mut listeners = Vec::new();
-    for BindAddress { host, optional } in wanted(config) {
-        match Listener::tcp(&host, config.port, config.tcp_backlog as i32) {
+    let (port, has_tls) = match protocol {
+        Protocol::Plain => (config.port, false),
+        Protocol::Tls => (config.tls_port, true),
+    };
+    for BindAddress { host, optional } in wanted(config, port) {
+        match Listener::tcp(&host, port, has_tls, config.tcp_backlog as i32) {
             Ok(opened) => listeners.extend(opened),
             Err(error) if optional => log::warn!("{error}; going on without it"),
             Err(error) => return Err(error),
@@ -99,8 +128,8 @@ fn open_unix(config: &Config) -> Result<Option<Listener>, ListenError> {
     Listener::unix(Path::new(OsStr::from_bytes(path)), owners, config.tcp_backlog as i32).map(Some)
 }
 
-fn wanted(config: &Config) -> Vec<BindAddress> {
-    let hosts = if config.port == 0 { &[][..] } else { &config.bind };
+fn wanted(config: &Config, port: u16) -> Vec<BindAddress> {
+    let hosts = if port == 0 { &[][..] } else { &config.bind };
     let of = |host: &String| match host.strip_prefix('-') {
         Some(host) => BindAddress { host: host.to_owned(), optional: true },
         None => BindAddress { host: host.clone(), optional: false },
@@ -111,12 +140,21 @@ fn wanted(config: &Config) -> Vec<BindAddress> {
 /// Applies options to this process.
 pub struct LiveProcessSettings {
     pub listeners: Rc<RefCell<Listeners>>,
+    pub tls: Rc<RefCell<TlsContext>>,
 }
 
 impl ProcessSettings for LiveProcessSettings {
     fn apply(&mut self, current: &Config, next: &Config, changes: &[Change]) -> Result<(), SetError> {
+        // The files that options name together are read together.
+        let first_tls = changes.iter().position(|change| configures_tls(change.option));
         for (done, change) in changes.iter().enumerate() {
-            if let Err(reason) = self.apply_one(current, next, change.option) {
+            let read = if first_tls == Some(done) { self.configure_tls(next) } else { Ok(()) };
+            if let Err(reason) = read.and_then(|()| self.apply_one(current, next, change.option)) {
+                if first_tls.is_some_and(|first| first < done)
+                    && let Err(reason) = self.configure_tls(current)
+                {
+                    log::warn!("Could not undo the change of TLS: {reason}");
+                }
                 for undone in &changes[..done] {
                     if let Err(reason) = self.apply_one(next, current, undone.option) {
                         log::warn!("Could not undo the change of {}: {reason}", undone.name);
@@ -127,13 +165,21 @@ impl ProcessSettings for LiveProcessSettings {
         }
         Ok(())
     }
+
+    fn tls_client(&self) -> Option<Arc<ClientConfig>> {
+        self.tls.borrow().client()
+    }
 }
 
 impl LiveProcessSettings {
     fn apply_one(&mut self, current: &Config, next: &Config, option: OptionId) -> Result<(), String> {
         match option {
-            OptionId::port => self.listen(current, next, "Unable to listen on this port. Check server logs."),
-            OptionId::bind => self.listen(current, next, "Failed to bind to specified addresses."),
+            OptionId::port => self.listen(Protocol::Plain, current, next, PORT_REFUSAL),
+            OptionId::tls_port => self.listen(Protocol::Tls, current, next, PORT_REFUSAL),
+            OptionId::bind => {
+                self.listen(Protocol::Plain, current, next, BIND_REFUSAL)?;
+                self.listen(Protocol::Tls, current, next, BIND_REFUSAL)
+            }
             OptionId::dir => std::env::set_current_dir(&next.dir).map_err(|error| error.to_string()),
             OptionId::loglevel => {
                 server_log::set_level(next.loglevel);
@@ -155,17 +201,60 @@ impl LiveProcessSettings {
             OptionId::activedefrag if next.activedefrag => {
                 Err("active defragmentation does not exist yet".to_owned())
             }
-            OptionId::tls_port if next.tls_port != 0 => Err("TLS does not exist yet".to_owned()),
             _ => Ok(()),
         }
     }
 
-    fn listen(&mut self, current: &Config, next: &Config, refusal: &str) -> Result<(), String> {
-        self.listeners.borrow_mut().exchange(current, next).map_err(|error| {
+    fn listen(
+        &mut self,
+        protocol: Protocol,
+        current: &Config,
+        next: &Config,
+        refusal: &str,
+    ) -> Result<(), String> {
+        self.listeners.borrow_mut().exchange(protocol, current, next).map_err(|error| {
             log::warn!("{error}");
             refusal.to_owned()
         })
     }
+
+    fn configure_tls(&mut self, config: &Config) -> Result<(), String> {
+        self.tls.borrow_mut().configure(config).map_err(|error| {
+            log::warn!("{error}");
+            "Unable to update TLS configuration. Check server logs.".to_owned()
+        })
+    }
+}
+
+const PORT_REFUSAL: &str = "Unable to listen on this port. Check server logs.";
+const BIND_REFUSAL: &str = "Failed to bind to specified addresses.";
+
+/// Whether what connections speak TLS by depends on it.
+fn configures_tls(option: OptionId) -> bool {
+    matches!(
+        option,
+        OptionId::tls_port
+            | OptionId::tls_cluster
+            | OptionId::tls_replication
+            | OptionId::tls_auth_clients
+            | OptionId::tls_cert_file
+            | OptionId::tls_key_file
+            | OptionId::tls_key_file_pass
+            | OptionId::tls_client_cert_file
+            | OptionId::tls_client_key_file
+            | OptionId::tls_client_key_file_pass
+            | OptionId::tls_dh_params_file
+            | OptionId::tls_ca_cert_file
+            | OptionId::tls_ca_cert_dir
+            | OptionId::tls_protocols
+            | OptionId::tls_ciphers
+            | OptionId::tls_ciphersuites
+            | OptionId::tls_prefer_server_ciphers
+            | OptionId::tls_session_caching
+            | OptionId::tls_session_cache_size
+            | OptionId::tls_session_cache_timeout_seconds
+            | OptionId::tls_auto_reload_interval_seconds
+    )
 }
 
 /// Sees to it that the process may open a file for each client.

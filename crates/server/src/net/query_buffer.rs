@@ -235,7 +235,10 @@ impl QueryBuffer {
             self.input.reserve_exact(READ_BYTES.max(len / 4));
         }
         match transport.read(&mut self.input) {
-            Ok(count) => Transfer::Bytes { count, is_all: self.input.len() < self.input.capacity() },
+            Ok(count) => {
+                let is_all = self.input.len() < self.input.capacity() && !transport.has_unread();
+                Transfer::Bytes { count, is_all }
+            }
             Err(Stopped::WouldBlock) => Transfer::WouldBlock,
             Err(Stopped::Closed) => Transfer::Closed,
         }

@@ -52,6 +52,13 @@ impl EventLoop {
                     self.count_memory_if_limited(handle);
                 }
                 Delivery::HungUp(handle) => self.note_hang_up(handle),
+                Delivery::HandshakeDone { handle, certificate } => {
+                    if let Some(remote) = self.remote(handle) {
+                        remote.is_handshaking = false;
+                    }
+                    self.handshake_done(handle, certificate.as_deref());
+                }
+                Delivery::HandshakeFailed { handle, reason } => self.note_failed_handshake(handle, &reason),
                 Delivery::Closed(handle) => self.forget_closed(handle),
                 Delivery::Returned(connection) => {
                     // Its query buffer may be in the batch; then it is to be with the connection before this moves on.
@@ -198,6 +205,10 @@ impl EventLoop {
         if thread == 0 {
             connection.query_buffer = held.or(connection.query_buffer.take());
             (connection.watches_readable, connection.watches_writable) = (true, false);
+            connection.is_listed = connection.transport.has_decrypted();
+            if connection.is_listed {
+                self.unread.push(handle);
+            }
             if let Err(error) = self.poller.add(connection.fd(), Token::Connection(handle)) {
                 log::warn!("Watching a client's socket: {error}");
                 return self.executor.disconnect(handle);
@@ -222,8 +233,12 @@ impl EventLoop {
         });
         (figures.io_thread, figures.meter) = (thread, Some(Arc::clone(&meter)));
         (figures.watches_readable, figures.watches_writable) = (true, false);
-        self.connections[index] =
-            Some(ClientConnection::Remote(Box::new(RemoteConnection::new(handle, thread, held))));
+        let remote = RemoteConnection {
+            is_handshaking: connection.transport.is_handshaking(),
+            ..RemoteConnection::new(handle, thread, held)
+        };
+        connection.is_listed = false;
+        self.connections[index] = Some(ClientConnection::Remote(Box::new(remote)));
         self.threads.count_connection(thread);
         self.threads.send(thread, Order::Adopt { connection, meter, is_unauthenticated, is_away: waits });
     }
@@ -236,7 +251,7 @@ impl EventLoop {
             return;
         };
         self.threads.discount_connection(remote.thread);
-        let mut unsent = std::mem::take(&mut connection.unsent);
+        let mut unsent = connection.unsent.take().map_or_else(Output::default, |unsent| *unsent);
         self.executor.server.observed.statistics.output_bytes -= unsent.len() as u64;
         let client = &mut self.executor.server.clients[handle];
         (client.connection.io_thread, client.connection.meter) = (0, None);
@@ -252,21 +267,21 @@ impl EventLoop {
         let thread = match remote.moves_to {
             _ if is_replica => 0,
             Some(Destination::Thread(thread)) if self.threads.is_open(thread) => thread,
-            _ => self.emptiest_thread(),
+            _ => self.emptiest_thread(true),
         };
         self.place(connection, remote.held, thread);
     }
 
-    /// The thread with the fewest connections; of several, not the executor. The connection that is to be placed counts
-    /// nowhere: it is still the executor's.
-    pub(super) fn emptiest_thread(&self) -> usize {
+    /// The thread with the fewest connections; of several, not the executor, and that only if it `may_be_executor` or there
+    /// is no other. The connection that is to be placed counts nowhere: it is still the executor's.
+    pub(super) fn emptiest_thread(&self, may_be_executor: bool) -> usize {
         if self.threads.is_empty() {
             return 0;
         }
         let open = (1..=self.threads.len()).filter(|&thread| self.threads.is_open(thread));
-        let own = (self.connections_here().saturating_sub(1), 0);
+        let own = may_be_executor.then(|| (self.connections_here().saturating_sub(1), 0));
         open.map(|thread| (self.threads.connections(thread), thread))
-            .chain([own])
+            .chain(own)
             .min_by_key(|&(connections, _)| connections)
             .map_or(0, |(_, thread)| thread)
     }
@@ -372,7 +387,9 @@ impl EventLoop {
             // Replicas stay with the thread that has what they are sent, and so does the primary.
             _ if is_idle || client.is_replica || client.is_primary => None,
             ClientConnection::Local(_) => Some((handle, 0)),
-            ClientConnection::Remote(remote) => remote.moves_to.is_none().then_some((handle, remote.thread)),
+            ClientConnection::Remote(remote) => {
+                (remote.moves_to.is_none() && !remote.is_handshaking).then_some((handle, remote.thread))
+            }
         }
     }
 

@@ -101,6 +101,7 @@ impl EventLoop {
             }
         }
         self.executor.begin_rdb_channels(&due, &mut sockets);
+        sockets.transports.into_iter().flatten().for_each(Transport::leave_to_child);
     }
 }
 
@@ -142,6 +143,13 @@ fn write_all(transport: &mut Transport, mut bytes: &[u8], patience: Timespec) ->
     while !bytes.is_empty() {
         match transport.write(bytes) {
             Ok(count) => bytes = &bytes[count..],
+            Err(Stopped::WouldBlock) => wait_for_room(transport, patience)?,
+            Err(Stopped::Closed) => return Err(io::Error::from(io::ErrorKind::ConnectionReset)),
+        }
+    }
+    while transport.has_unsent() {
+        match transport.flush() {
+            Ok(()) => {}
             Err(Stopped::WouldBlock) => wait_for_room(transport, patience)?,
             Err(Stopped::Closed) => return Err(io::Error::from(io::ErrorKind::ConnectionReset)),
         }

@@ -45,6 +45,8 @@ pub struct RemoteConnection {
     pub has_hung_up: bool,
     /// The thread has been told to end the connection.
     pub is_closing: bool,
+    /// The thread works on its handshake.
+    pub is_handshaking: bool,
     /// The thread has been told to give the connection back, to go on there. Nothing is sent to it any more.
     pub moves_to: Option<Destination>,
 }
@@ -59,7 +61,15 @@ pub enum Destination {
 
 impl RemoteConnection {
     pub fn new(handle: ClientHandle, thread: usize, held: Option<Box<QueryBuffer>>) -> Self {
-        RemoteConnection { handle, thread, held, has_hung_up: false, is_closing: false, moves_to: None }
+        RemoteConnection {
+            handle,
+            thread,
+            held,
+            has_hung_up: false,
+            is_closing: false,
+            is_handshaking: false,
+            moves_to: None,
+        }
     }
 }
 

@@ -1,5 +1,13 @@
 //! How bytes get from a connection to its peer and back. It alone makes the sockets that connect outwards, reads and
 //! writes, so that nothing above it knows whether bytes are changed on the way.
+//!
+//! With TLS that shows in three things only: a transport may have bytes that no readiness of its socket announces
+//! ([`Transport::has_decrypted`]), may owe its socket bytes that were written before ([`Transport::has_unsent`]), and may have
+//! a handshake before it.
+
+mod tls_socket;
+
+pub use tls_socket::TlsSocket;
 
 use rustix::buffer::spare_capacity;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,6 +16,8 @@ use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
+use std::sync::Arc;
+use tls::{ClientConfig, ServerConfig, ServerName, Session};
 
 /// Why no bytes have passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,12 +40,31 @@ pub struct Interest {
 pub enum Transport {
     /// TCP or a Unix socket, as it is.
     Plain(OwnedFd),
+    /// TCP under TLS. Boxed, so that all others stay small.
+    Tls(Box<TlsSocket>),
+}
+
+/// Who is to be found at the other end, and how to speak TLS with them.
+pub struct TlsPeer {
+    pub config: Arc<ClientConfig>,
+    pub name: ServerName<'static>,
 }
 
 impl Transport {
-    /// Begins to connect to a server, from the address `source` if that is given. The socket becomes writable when that
-    /// has come to its end, and [`Self::connected`] tells how.
-    pub fn connect(address: SocketAddr, source: Option<SocketAddr>) -> io::Result<Self> {
+    /// A client's connection that was accepted: one that begins with a handshake if there is a configuration for it.
+    pub fn accepted(socket: OwnedFd, config: Option<Arc<ServerConfig>>) -> io::Result<Self> {
+        let Some(config) = config else { return Ok(Transport::Plain(socket)) };
+        let session = Session::server(config).map_err(io::Error::other)?;
+        Ok(Transport::Tls(Box::new(TlsSocket::new(socket, session))))
+    }
+
+    /// Begins to connect to a server, from the address `source` if that is given, and with TLS if it is a peer of that. The
+    /// socket becomes writable when that has come to its end, and [`Self::connected`] tells how.
+    pub fn connect(
+        address: SocketAddr,
+        source: Option<SocketAddr>,
+        peer: Option<TlsPeer>,
+    ) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_nonblocking(true)?;
         socket.set_tcp_nodelay(true)?;
@@ -44,15 +73,23 @@ impl Transport {
             socket.bind(&source.into())?;
         }
         match socket.connect(&address.into()) {
-            Err(error) if error.raw_os_error() != Some(Errno::INPROGRESS.raw_os_error()) => Err(error),
-            _ => Ok(Transport::Plain(socket.into())),
+            Err(error) if error.raw_os_error() != Some(Errno::INPROGRESS.raw_os_error()) => {
+                return Err(error);
+            }
+            _ => {}
         }
+        let Some(TlsPeer { config, name }) = peer else { return Ok(Transport::Plain(socket.into())) };
+        let session = Session::client(config, name).map_err(io::Error::other)?;
+        Ok(Transport::Tls(Box::new(TlsSocket::new(socket.into(), session))))
     }
 
-    /// Why no connection has come about, if none has.
-    pub fn connected(&self) -> io::Result<()> {
+    /// Whether a connection outwards has come about, after the socket was ready for something; with TLS that takes a
+    /// handshake. An error says why it never will.
+    pub fn connected(&mut self) -> io::Result<bool> {
+        rustix::net::sockopt::socket_error(self.fd())??;
         match self {
-            Transport::Plain(socket) => Ok(rustix::net::sockopt::socket_error(socket)??),
+            Transport::Plain(_) => Ok(true),
+            Transport::Tls(tls) => tls.handshake(),
         }
     }
 
@@ -60,20 +97,60 @@ impl Transport {
     pub fn fd(&self) -> BorrowedFd<'_> {
         match self {
             Transport::Plain(socket) => socket.as_fd(),
+            Transport::Tls(tls) => tls.fd(),
         }
     }
 
     /// The address at this end.
     pub fn local_address(&self) -> Option<SocketAddr> {
-        match self {
-            Transport::Plain(socket) => socket2::SockRef::from(socket).local_addr().ok()?.as_socket(),
-        }
+        socket2::SockRef::from(&self.fd()).local_addr().ok()?.as_socket()
     }
 
     /// What the socket has to be ready for, so that a connection gets what it `wants`: bytes to read, or room for its own.
     pub fn interest(&self, wants: Interest) -> Interest {
         match self {
             Transport::Plain(_) => wants,
+            Transport::Tls(tls) => tls.interest(wants),
+        }
+    }
+
+    /// There are bytes to read, or an end, that no readiness of the socket announces.
+    #[inline]
+    pub fn has_decrypted(&self) -> bool {
+        matches!(self, Transport::Tls(tls) if tls.has_decrypted())
+    }
+
+    /// As [`Self::has_decrypted`], or the socket may have more than was read: for whoever is told of edges only.
+    #[inline]
+    pub fn has_unread(&self) -> bool {
+        matches!(self, Transport::Tls(tls) if tls.has_unread())
+    }
+
+    /// Bytes that count as written wait for room in the socket, and for [`Self::flush`].
+    #[inline]
+    pub fn has_unsent(&self) -> bool {
+        matches!(self, Transport::Tls(tls) if tls.has_unsent())
+    }
+
+    /// No bytes pass before a handshake has been done.
+    #[inline]
+    pub fn is_handshaking(&self) -> bool {
+        matches!(self, Transport::Tls(tls) if tls.is_handshaking())
+    }
+
+    /// What is held beside the connection.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Transport::Plain(_) => 0,
+            Transport::Tls(tls) => tls.memory_bytes(),
+        }
+    }
+
+    /// Sends what waits for room in the socket.
+    pub fn flush(&mut self) -> Result<(), Stopped> {
+        match self {
+            Transport::Plain(_) => Ok(()),
+            Transport::Tls(tls) => tls.flush(),
         }
     }
 
@@ -90,6 +167,7 @@ impl Transport {
                     Err(error) => return Err(stopped_by(error)),
                 }
             },
+            Transport::Tls(tls) => tls.read(bytes),
         }
     }
 
@@ -104,6 +182,7 @@ impl Transport {
                     Err(error) => return Err(stopped_by(error)),
                 }
             },
+            Transport::Tls(tls) => tls.write(bytes),
         }
     }
 
@@ -119,35 +198,36 @@ impl Transport {
                     Err(error) => return Err(stopped_by(error)),
                 }
             },
+            Transport::Tls(tls) => tls.write_runs(runs),
         }
     }
 
     /// Has small writes wait until the peer has what was written before: fewer packets, and later ones. A socket that has
     /// no packets goes on as it is.
     pub fn gather_small_writes(&self) {
-        match self {
-            Transport::Plain(socket) => {
-                if let Err(error) = rustix::net::sockopt::set_tcp_nodelay(socket, false) {
-                    log::debug!("Switching TCP_NODELAY off: {error}");
-                }
-            }
+        if let Err(error) = rustix::net::sockopt::set_tcp_nodelay(self.fd(), false) {
+            log::debug!("Switching TCP_NODELAY off: {error}");
         }
     }
 
     /// Tells the peer that no more will be written to it. What it sends can be read on.
     pub fn shutdown_write(&mut self) -> Result<(), Stopped> {
-        match self {
-            Transport::Plain(socket) => {
-                rustix::net::shutdown(&*socket, Shutdown::Write).map_err(|_| Stopped::Closed)
-            }
+        if let Transport::Tls(tls) = self {
+            tls.close();
         }
+        rustix::net::shutdown(self.fd(), Shutdown::Write).map_err(|_| Stopped::Closed)
     }
 
     /// Ends the connection for all who have its socket open.
     pub fn shut_down(&mut self) {
-        match self {
-            // One that has ended already is as well.
-            Transport::Plain(socket) => drop(rustix::net::shutdown(&*socket, Shutdown::Both)),
+        // One that has ended already is as well.
+        let _ = rustix::net::shutdown(self.fd(), Shutdown::Both);
+    }
+
+    /// A child writes from now on, and nobody here does any more.
+    pub fn leave_to_child(&mut self) {
+        if let Transport::Tls(tls) = self {
+            tls.leave_to_child();
         }
     }
 }
@@ -177,8 +257,8 @@ mod tests {
         (Transport::Plain(here.into()), there)
     }
 
-    fn connect_to(address: SocketAddr) -> (Transport, io::Result<()>) {
-        let transport = Transport::connect(address, None).unwrap();
+    fn connect_to(address: SocketAddr) -> (Transport, io::Result<bool>) {
+        let mut transport = Transport::connect(address, None, None).unwrap();
         let mut watched = [rustix::event::PollFd::new(&transport, rustix::event::PollFlags::OUT)];
         rustix::event::poll(&mut watched, None).unwrap();
         let connected = transport.connected();
@@ -196,7 +276,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (transport, connected) = connect_to(address);
-        connected.unwrap();
+        assert!(connected.unwrap());
         bytes_pass_both_ways(transport, listener.accept().unwrap().0);
         drop(listener);
         let (_, connected) = connect_to(address);
@@ -207,7 +287,7 @@ mod tests {
     fn a_connection_outwards_comes_from_the_address_that_is_asked_for() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let source: SocketAddr = "127.0.0.2:0".parse().unwrap();
-        let _transport = Transport::connect(listener.local_addr().unwrap(), Some(source)).unwrap();
+        let _transport = Transport::connect(listener.local_addr().unwrap(), Some(source), None).unwrap();
         assert_eq!(listener.accept().unwrap().1.ip(), source.ip());
     }
 

@@ -5,12 +5,15 @@
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tls::{ClientConfig, ServerName, TlsStream};
 use wire::aof::write_command;
 
 /// What is to be sent, and where.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Parcel<'a> {
+    pub encryption: Encryption,
     pub host: &'a [u8],
     pub port: &'a [u8],
     /// For each step of the conversation.
@@ -21,6 +24,15 @@ pub struct Parcel<'a> {
     pub keys: usize,
     /// One RESTORE for each key, as it is sent.
     pub commands: &'a [u8],
+}
+
+/// How the other server is spoken to.
+#[derive(Clone, Debug)]
+pub enum Encryption {
+    None,
+    Tls(Arc<ClientConfig>),
+    /// It is wanted, and there are no certificates for it.
+    Missing,
 }
 
 /// Why not all keys have arrived.
@@ -40,17 +52,59 @@ pub struct Outcome {
     pub failure: Option<Failure>,
 }
 
+enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Stream {
+    fn socket(&self) -> &TcpStream {
+        match self {
+            Stream::Plain(socket) => socket,
+            Stream::Tls(stream) => &stream.socket,
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Plain(socket) => socket.read(buffer),
+            Stream::Tls(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Plain(socket) => socket.write(bytes),
+            Stream::Tls(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Stream::Plain(socket) => socket.flush(),
+            Stream::Tls(stream) => stream.flush(),
+        }
+    }
+}
+
 struct Connection {
-    stream: BufReader<TcpStream>,
+    stream: BufReader<Stream>,
     /// What it has selected, if that is known.
     db: Option<i64>,
     used: Instant,
 }
 
-/// Connections to other servers, by host and port.
+/// Host, port, and whether TLS is spoken.
+type Name = (Vec<u8>, Vec<u8>, bool);
+
+/// Connections to other servers.
 #[derive(Default)]
 pub struct Targets {
-    connections: HashMap<(Vec<u8>, Vec<u8>), Connection>,
+    connections: HashMap<Name, Connection>,
 }
 
 const CONNECTIONS_MAX: usize = 64;
@@ -86,7 +140,8 @@ impl Targets {
 
     /// Sends the keys. A connection that was kept and has been closed by the other side meanwhile is made again.
     pub fn send(&mut self, parcel: &Parcel<'_>) -> Outcome {
-        let name = (parcel.host.to_vec(), parcel.port.to_vec());
+        let is_plain = matches!(parcel.encryption, Encryption::None);
+        let name = (parcel.host.to_vec(), parcel.port.to_vec(), !is_plain);
         let mut tries = 0..2;
         loop {
             let last = tries.next().is_none_or(|number| number == 1);
@@ -110,7 +165,7 @@ impl Targets {
         }
     }
 
-    fn keep(&mut self, name: (Vec<u8>, Vec<u8>), connection: Connection) {
+    fn keep(&mut self, name: Name, connection: Connection) {
         if self.connections.len() >= CONNECTIONS_MAX {
             let oldest = self.connections.iter().min_by_key(|(_, connection)| connection.used);
             if let Some(name) = oldest.map(|(name, _)| name.clone()) {
@@ -139,7 +194,20 @@ fn connect(parcel: &Parcel<'_>) -> Result<Connection, Failure> {
     let stream = stream.ok_or(failure)?;
     let prepared = stream.set_nodelay(true).and_then(|()| stream.set_write_timeout(Some(timeout)));
     prepared.map_err(|_| Failure::Writing)?;
+    let stream = encrypted(stream, parcel, host).map_err(|_| Failure::Connecting)?;
     Ok(Connection { stream: BufReader::new(stream), db: None, used: Instant::now() })
+}
+
+fn encrypted(socket: TcpStream, parcel: &Parcel<'_>, host: &str) -> io::Result<Stream> {
+    let config = match &parcel.encryption {
+        Encryption::None => return Ok(Stream::Plain(socket)),
+        Encryption::Missing => return Err(io::Error::other("TLS is not configured")),
+        Encryption::Tls(config) => Arc::clone(config),
+    };
+    socket.set_read_timeout(Some(parcel.timeout))?;
+    let address = socket.peer_addr()?.ip().into();
+    let name = ServerName::try_from(host.to_owned()).unwrap_or(ServerName::IpAddress(address));
+    Ok(Stream::Tls(Box::new(TlsStream::connect(socket, config, name)?)))
 }
 
 /// Says everything, then hears the replies.
@@ -158,6 +226,7 @@ fn converse(connection: &mut Connection, parcel: &Parcel<'_>, outcome: &mut Outc
     }
     let socket = connection.stream.get_mut();
     let written = socket.write_all(&head).and_then(|()| socket.write_all(parcel.commands));
+    let written = written.and_then(|()| socket.flush());
     written.map_err(|error| broken(Failure::Writing, &error))?;
     connection.db = None;
     let mut refusal = None;
@@ -189,7 +258,7 @@ fn converse(connection: &mut Connection, parcel: &Parcel<'_>, outcome: &mut Outc
 }
 
 fn line(connection: &mut Connection, parcel: &Parcel<'_>) -> io::Result<String> {
-    connection.stream.get_ref().set_read_timeout(Some(parcel.timeout))?;
+    connection.stream.get_ref().socket().set_read_timeout(Some(parcel.timeout))?;
     let mut bytes = Vec::new();
     (&mut connection.stream).take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes)?;
     if bytes.pop() != Some(b'\n') {
@@ -213,6 +282,7 @@ mod tests {
 
     fn send(host: &str, port: &str, keys: usize) -> Outcome {
         Targets::default().send(&Parcel {
+            encryption: Encryption::None,
             host: host.as_bytes(),
             port: port.as_bytes(),
             timeout: Duration::from_secs(1),

@@ -42,8 +42,9 @@ impl Drop for PidFile {
 /// The kinds of sockets that the server listens on.
 pub fn listener_kinds(config: &Config) -> impl Iterator<Item = &'static str> {
     let tcp = (config.port != 0).then_some("tcp");
+    let tls = (config.tls_port != 0).then_some("tls");
     let unix = config.unixsocket.is_some().then_some("unix");
-    tcp.into_iter().chain(unix)
+    tcp.into_iter().chain(unix).chain(tls)
 }
 
 /// Tells systemd that the server is ready, where it waits for that.

@@ -3,6 +3,7 @@
 // Each file of tests uses its part of this.
 #![allow(dead_code)]
 
+pub mod certificates;
 pub mod peer;
 
 use socket2::{Domain, Socket, Type};

@@ -5,8 +5,10 @@ use super::{Lines, Sources};
 use crate::config::{Config, Named, Supervised};
 use crate::observe::IoThreadFigures;
 use crate::observe::process::{CpuTimes, Whose, cpu_times};
+use crate::observe::tls::Certificates;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tls::certificate::Details;
 
 /// The release of the reference whose behaviour this server follows.
 pub const VALKEY_VERSION: &str = "9.1.2";
@@ -79,13 +81,24 @@ fn listeners(config: &Config, lines: &mut Lines) {
     if let Some(path) = &config.unixsocket {
         let path = String::from_utf8_lossy(path);
         lines.field(&format!("listener{count}"), format_args!("name=unix,bind={path}"));
+        count += 1;
+    }
+    if config.tls_port != 0 {
+        let binds: String = config.bind.iter().map(|host| format!("bind={host},")).collect();
+        lines.field(&format!("listener{count}"), format_args!("name=tls,{binds}port={}", config.tls_port));
     }
 }
 
-pub(super) fn tls(_sources: &mut Sources<'_>, lines: &mut Lines) {
-    for certificate in ["server", "client", "ca"] {
-        lines.field(&format!("tls_{certificate}_cert_serial"), "none");
-        lines.field(&format!("tls_{certificate}_cert_expires_in_seconds"), 0);
+pub(super) fn tls(sources: &mut Sources<'_>, lines: &mut Lines) {
+    let Certificates { server, client, authority } = sources.server.observed.tls.certificates();
+    let now_s = sources.server.now.unix_ms() / 1000;
+    for (role, certificate) in [("server", server), ("client", client), ("ca", authority)] {
+        let (serial, left_s) = match certificate {
+            Some(Details { serial, expires_s }) => (serial, (expires_s - now_s).max(0)),
+            None => ("none".to_owned(), 0),
+        };
+        lines.field(&format!("tls_{role}_cert_serial"), serial);
+        lines.field(&format!("tls_{role}_cert_expires_in_seconds"), left_s);
     }
 }
 

@@ -182,7 +182,11 @@ impl Executor {
     /// Where others find this replica.
     pub(super) fn announced_port(&self) -> i64 {
         let config = &self.server.config;
-        i64::from(if config.replica_announce_port > 0 { config.replica_announce_port } else { config.port })
+        i64::from(match config.replica_announce_port {
+            0 if config.tls_replication && config.tls_port != 0 => config.tls_port,
+            0 => config.port,
+            announced => announced,
+        })
     }
 
     /// Sends all that describes this replica at once.

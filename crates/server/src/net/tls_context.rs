@@ -1,0 +1,175 @@
+//! What new connections speak TLS by: read from files when the configuration changes, and again when the files do.
+
+use crate::config::{Config, TlsAuthClients};
+use crate::observe::tls::{Certificates, TlsFigures};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tls::configs::{ClientAuthentication, ResumptionOptions, ServerContext, ServerOptions};
+use tls::materials::IdentityFiles;
+use tls::{ClientConfig, ServerConfig, TlsError};
+
+pub struct TlsContext {
+    /// What is in use, and what it was read by; `None`: nobody speaks TLS.
+    current: Option<(ServerOptions, ServerContext)>,
+    figures: Arc<TlsFigures>,
+    /// When the files are looked at next, on the monotonic clock.
+    reload_us: u64,
+    reloading: Option<JoinHandle<Reloaded>>,
+}
+
+/// What a thread has found that looked at the files.
+struct Reloaded {
+    options: ServerOptions,
+    /// `None`: they are as they were.
+    outcome: Result<Option<ServerContext>, TlsError>,
+}
+
+/// Whether anything in the configuration speaks TLS.
+pub fn is_wanted(config: &Config) -> bool {
+    config.tls_port != 0 || config.tls_replication || config.tls_cluster
+}
+
+impl TlsContext {
+    pub fn new(figures: Arc<TlsFigures>) -> Self {
+        TlsContext { current: None, figures, reload_us: 0, reloading: None }
+    }
+
+    /// For clients that are accepted.
+    pub fn server(&self) -> Option<Arc<ServerConfig>> {
+        self.current.as_ref().map(|(_, context)| Arc::clone(&context.server))
+    }
+
+    /// For connections that this server makes.
+    pub fn client(&self) -> Option<Arc<ClientConfig>> {
+        self.current.as_ref().map(|(_, context)| Arc::clone(&context.client))
+    }
+
+    /// Reads what the configuration names, for connections to come. On failure everything stays as it was.
+    pub fn configure(&mut self, config: &Config) -> Result<(), TlsError> {
+        if !is_wanted(config) {
+            self.current = None;
+            self.figures.set(Certificates::default());
+            return Ok(());
+        }
+        let options = options_of(config)?;
+        let context = ServerContext::read(&options)?;
+        if config.tls_dh_params_file.is_some() {
+            log::warn!("tls-dh-params-file has no effect: there are no cipher suites with DHE");
+        }
+        self.install(options, context);
+        Ok(())
+    }
+
+    fn install(&mut self, options: ServerOptions, context: ServerContext) {
+        context.warnings.iter().for_each(|warning| log::warn!("{warning}"));
+        self.figures.set(Certificates {
+            server: context.server_certificate.clone(),
+            client: context.client_certificate.clone(),
+            authority: context.authority.clone(),
+        });
+        self.current = Some((options, context));
+    }
+
+    /// Looks at the files every `interval_s` seconds, 0 being never, on a thread of its own: disks may be slow.
+    pub fn reload_if_due(&mut self, interval_s: u32, now_us: u64) {
+        if let Some(thread) = self.reloading.take_if(|thread| thread.is_finished()) {
+            match thread.join() {
+                Ok(reloaded) => self.take_over(reloaded),
+                Err(_) => log::warn!("Background TLS reload failed"),
+            }
+        }
+        let Some((options, context)) = &self.current else { return };
+        if interval_s == 0 || self.reloading.is_some() {
+            self.reload_us = now_us;
+            return;
+        }
+        if now_us - self.reload_us < u64::from(interval_s) * 1_000_000 {
+            return;
+        }
+        self.reload_us = now_us;
+        log::debug!("Background TLS reconfiguration started");
+        let (options, before) = (options.clone(), context.fingerprint.clone());
+        let reload = move || {
+            let is_same = options.fingerprint() == before;
+            let outcome = if is_same { Ok(None) } else { ServerContext::read(&options).map(Some) };
+            Reloaded { options, outcome }
+        };
+        match std::thread::Builder::new().name("tls_reload".to_owned()).spawn(reload) {
+            Ok(thread) => self.reloading = Some(thread),
+            Err(error) => log::warn!("Starting a thread that looks at certificates: {error}"),
+        }
+    }
+
+    fn take_over(&mut self, Reloaded { options, outcome }: Reloaded) {
+        // What the configuration has said since then was read then.
+        if self.current.as_ref().is_none_or(|(current, _)| *current != options) {
+            return;
+        }
+        match outcome {
+            Ok(None) => log::debug!("TLS reload skipped: materials unchanged"),
+            Ok(Some(context)) => {
+                log::info!("TLS materials changed, reloading in background");
+                self.install(options, context);
+                log::info!("TLS materials reloaded successfully");
+            }
+            Err(error) => {
+                log::warn!("{error}");
+                log::warn!("Background TLS reload failed");
+            }
+        }
+    }
+}
+
+fn options_of(config: &Config) -> Result<ServerOptions, TlsError> {
+    let missing = |text: &str| TlsError(text.to_owned());
+    let certificate =
+        config.tls_cert_file.as_deref().ok_or_else(|| missing("No tls-cert-file configured!"))?;
+    let key = config.tls_key_file.as_deref().ok_or_else(|| missing("No tls-key-file configured!"))?;
+    let asks_clients = config.tls_auth_clients != TlsAuthClients::No;
+    let has_authorities = config.tls_ca_cert_file.is_some() || config.tls_ca_cert_dir.is_some();
+    if (asks_clients || config.tls_cluster || config.tls_replication) && !has_authorities {
+        return Err(missing(
+            "Either tls-ca-cert-file or tls-ca-cert-dir must be specified when tls-cluster, tls-replication or tls-auth-clients are enabled!",
+        ));
+    }
+    let files = |certificate: &[u8], key: &[u8], password: &Option<Vec<u8>>| IdentityFiles {
+        certificate: path(certificate),
+        key: path(key),
+        key_password: password.clone(),
+    };
+    let client_identity = match (&config.tls_client_cert_file, &config.tls_client_key_file) {
+        (Some(certificate), Some(key)) => Some(files(certificate, key, &config.tls_client_key_file_pass)),
+        _ => None,
+    };
+    Ok(ServerOptions {
+        identity: files(certificate, key, &config.tls_key_file_pass),
+        client_identity,
+        authorities_file: config.tls_ca_cert_file.as_deref().map(path),
+        authorities_directory: config.tls_ca_cert_dir.as_deref().map(path),
+        protocols: text(&config.tls_protocols),
+        ciphers: text(&config.tls_ciphers),
+        ciphersuites: text(&config.tls_ciphersuites),
+        prefers_own_ciphers: config.tls_prefer_server_ciphers,
+        client_authentication: match config.tls_auth_clients {
+            TlsAuthClients::No => ClientAuthentication::No,
+            TlsAuthClients::Yes => ClientAuthentication::Required,
+            TlsAuthClients::Optional => ClientAuthentication::Optional,
+        },
+        resumption: config.tls_session_caching.then_some(ResumptionOptions {
+            cache_size: config.tls_session_cache_size as usize,
+            timeout_s: config.tls_session_cache_timeout_seconds,
+        }),
+    })
+}
+
+fn path(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
+}
+
+/// What is no text names nothing that exists.
+fn text(option: &Option<Vec<u8>>) -> Option<String> {
+    option.as_ref().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+}

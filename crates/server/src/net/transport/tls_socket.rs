@@ -1,0 +1,145 @@
+//! A socket and the session of TLS on it.
+
+use super::{Interest, Stopped};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::net::SendFlags;
+use std::io::{self, ErrorKind, IoSlice};
+use tls::Session;
+
+pub struct TlsSocket {
+    socket: OwnedFd,
+    session: Session,
+    /// That the handshake has been done has been told.
+    is_announced: bool,
+}
+
+impl std::fmt::Debug for TlsSocket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TlsSocket").field("socket", &self.socket).finish_non_exhaustive()
+    }
+}
+
+/// The socket as the session wants it.
+struct Raw<'a>(&'a OwnedFd);
+
+impl io::Read for Raw<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        Ok(rustix::io::read(self.0, buffer)?)
+    }
+}
+
+impl io::Write for Raw<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(rustix::net::send(self.0, bytes, SendFlags::NOSIGNAL)?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl TlsSocket {
+    pub fn new(socket: OwnedFd, session: Session) -> Self {
+        TlsSocket { socket, session, is_announced: false }
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// What is written during a handshake is the handshake's own: there is no room for anything else before its end.
+    pub fn interest(&self, wants: Interest) -> Interest {
+        let writable = wants.writable && self.session.is_established() || self.session.has_unsent();
+        Interest { writable, ..wants }
+    }
+
+    #[inline]
+    pub fn has_decrypted(&self) -> bool {
+        self.session.has_decrypted()
+    }
+
+    #[inline]
+    pub fn has_unread(&self) -> bool {
+        self.session.has_unread()
+    }
+
+    #[inline]
+    pub fn has_unsent(&self) -> bool {
+        self.session.has_unsent()
+    }
+
+    #[inline]
+    pub fn is_handshaking(&self) -> bool {
+        !self.session.is_established()
+    }
+
+    /// Whether the handshake has been done, told once.
+    pub fn is_newly_established(&mut self) -> bool {
+        self.session.is_established() && !std::mem::replace(&mut self.is_announced, true)
+    }
+
+    /// The peer's certificate, which has been found good.
+    pub fn peer_certificate(&self) -> Option<&[u8]> {
+        self.session.peer_certificate()
+    }
+
+    /// Why there has been no handshake, or `None` if there has been one.
+    pub fn handshake_failure(&self) -> Option<String> {
+        if self.session.is_established() {
+            return None;
+        }
+        let closed = || "the peer has closed the connection".to_owned();
+        Some(self.session.failure().map_or_else(closed, ToString::to_string))
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<OwnedFd>() + self.session.memory_bytes()
+    }
+
+    pub fn handshake(&mut self) -> io::Result<bool> {
+        self.session.handshake(&mut Raw(&self.socket))
+    }
+
+    pub fn flush(&mut self) -> Result<(), Stopped> {
+        self.session.flush(&mut Raw(&self.socket)).map_err(|error| stopped_by(&error))
+    }
+
+    pub fn read(&mut self, bytes: &mut Vec<u8>) -> Result<usize, Stopped> {
+        match self.session.read(&mut Raw(&self.socket), bytes) {
+            Ok(0) => Err(Stopped::Closed),
+            Ok(count) => Ok(count),
+            Err(error) => Err(stopped_by(&error)),
+        }
+    }
+
+    pub fn write(&mut self, bytes: &[u8]) -> Result<usize, Stopped> {
+        self.session.write(&mut Raw(&self.socket), bytes).map_err(|error| stopped_by(&error))
+    }
+
+    pub fn write_runs(&mut self, runs: &[IoSlice<'_>]) -> Result<usize, Stopped> {
+        self.session.write_runs(&mut Raw(&self.socket), runs).map_err(|error| stopped_by(&error))
+    }
+
+    /// A child has a copy of the session and writes on with it. What this end wrote as well would have the numbers of the
+    /// child's records, which no two records may share: it would give both away.
+    pub fn leave_to_child(&mut self) {
+        self.session.stop_writing();
+    }
+
+    /// Tells the peer that no more will come, if the socket takes that.
+    pub fn close(&mut self) {
+        // A peer that cannot be told finds the end of the socket.
+        let _ = self.session.close(&mut Raw(&self.socket));
+    }
+}
+
+/// Without a word of farewell a peer cannot tell the end from an attack.
+impl Drop for TlsSocket {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn stopped_by(error: &io::Error) -> Stopped {
+    if error.kind() == ErrorKind::WouldBlock { Stopped::WouldBlock } else { Stopped::Closed }
+}

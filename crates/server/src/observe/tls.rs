@@ -1,0 +1,26 @@
+//! The certificates in use, for INFO.
+
+use std::sync::{Mutex, PoisonError};
+use tls::certificate::Details;
+
+/// Of each role the certificate in use; of authorities the one that expires first.
+#[derive(Clone, Debug, Default)]
+pub struct Certificates {
+    pub server: Option<Details>,
+    pub client: Option<Details>,
+    pub authority: Option<Details>,
+}
+
+/// The certificates in use, written by whoever reads them from files.
+#[derive(Debug, Default)]
+pub struct TlsFigures(Mutex<Certificates>);
+
+impl TlsFigures {
+    pub fn set(&self, certificates: Certificates) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = certificates;
+    }
+
+    pub fn certificates(&self) -> Certificates {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
