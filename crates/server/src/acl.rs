@@ -29,7 +29,7 @@ pub use rule::{ArgumentError, RuleError, Rules, join_selectors};
 pub use selector::Selector;
 pub use user::User;
 
-use commands::CommandFacts;
+use commands::{CommandFacts, CommandSet};
 
 /// Which user a client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,19 +59,30 @@ struct Place {
     /// The generation of whoever is here and may do everything; otherwise [`NOBODY`].
     unrestricted: u32,
     generation: u32,
-    user: Option<Box<User>>,
+    occupant: Option<Box<Occupant>>,
+}
+
+#[derive(Debug)]
+struct Occupant {
+    /// Commands for which a right to all of their one key is all that is needed.
+    single_key: CommandSet,
+    user: User,
 }
 
 impl Place {
-    fn of(user: User, generation: u32) -> Self {
-        let mut place = Place { unrestricted: NOBODY, generation, user: None };
-        place.put(user);
+    fn of(user: User, facts: &CommandFacts) -> Self {
+        let mut place = Place { unrestricted: NOBODY, generation: 0, occupant: None };
+        place.put(user, facts);
         place
     }
 
-    fn put(&mut self, user: User) {
+    fn put(&mut self, user: User, facts: &CommandFacts) {
         self.unrestricted = if user.permits_all() { self.generation } else { NOBODY };
-        self.user = Some(Box::new(user));
+        let single_key = match user.root.all_databases {
+            true => user.root.commands.and(&facts.single_key),
+            false => CommandSet::NONE,
+        };
+        self.occupant = Some(Box::new(Occupant { single_key, user }));
     }
 }
 
@@ -108,11 +119,12 @@ impl Users {
     /// Only `default`, who may do everything, with this password if there is one.
     /// `secret` is what passwords are made up from.
     pub fn new(registry: &Registry, password: Option<&[u8]>, secret: [u8; 32]) -> Self {
+        let facts = CommandFacts::of(registry);
         let mut users = Users {
-            places: vec![Place::of(User::default_user(), 0), Place::of(User::superuser(), 0)],
+            places: vec![Place::of(User::default_user(), &facts), Place::of(User::superuser(), &facts)],
             free: Vec::new(),
             by_name: BTreeMap::from([(DEFAULT_NAME.to_vec(), UserHandle::DEFAULT)]),
-            facts: CommandFacts::of(registry),
+            facts,
             log: DenialLog::default(),
             generator: PasswordGenerator::new(secret),
         };
@@ -129,8 +141,13 @@ impl Users {
     }
 
     pub fn get(&self, user: UserHandle) -> Option<&User> {
+        self.occupant(user).map(|occupant| &occupant.user)
+    }
+
+    #[inline]
+    fn occupant(&self, user: UserHandle) -> Option<&Occupant> {
         let place = self.places.get(user.index as usize)?;
-        place.user.as_deref().filter(|_| place.generation == user.generation)
+        place.occupant.as_deref().filter(|_| place.generation == user.generation)
     }
 
     pub fn named(&self, name: &[u8]) -> Option<UserHandle> {
@@ -171,8 +188,8 @@ impl Users {
     /// `requirepass`: the one password of `default`, or none.
     pub fn set_default_password(&mut self, password: Option<&[u8]>) {
         let place = &mut self.places[UserHandle::DEFAULT.index as usize];
-        if let Some(user) = &mut place.user {
-            user.set_password(password);
+        if let Some(occupant) = &mut place.occupant {
+            occupant.user.set_password(password);
         }
     }
 
@@ -200,18 +217,18 @@ impl Users {
 
     fn put(&mut self, existing: Option<UserHandle>, user: User) -> UserHandle {
         if let Some(handle) = existing {
-            self.places[handle.index as usize].put(user);
+            self.places[handle.index as usize].put(user, &self.facts);
             return handle;
         }
         let name = user.name.clone();
         let handle = match self.free.pop() {
             Some(index) => {
                 let place = &mut self.places[index as usize];
-                place.put(user);
+                place.put(user, &self.facts);
                 UserHandle { index, generation: place.generation }
             }
             None => {
-                self.places.push(Place::of(user, 0));
+                self.places.push(Place::of(user, &self.facts));
                 UserHandle { index: self.places.len() as u32 - 1, generation: 0 }
             }
         };
@@ -242,7 +259,7 @@ impl Users {
         let handle = self.named(name).filter(|&handle| handle != UserHandle::DEFAULT)?;
         self.by_name.remove(name);
         let place = &mut self.places[handle.index as usize];
-        place.user = None;
+        place.occupant = None;
         place.unrestricted = NOBODY;
         // A place that has been used so often is not used again.
         place.generation += 1;

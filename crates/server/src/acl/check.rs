@@ -89,18 +89,30 @@ impl Denied {
 }
 
 impl Users {
-    /// Whether the user may do this.
+    /// The check as most calls need it: users who may do everything, and commands whose one key they have every right to.
+    /// What this does not permit may still be permitted.
     #[inline]
+    pub fn permits_at_once(&self, user: UserHandle, id: CommandId, args: Args<'_>) -> bool {
+        self.permits_all(user) || self.permits_single_key(user, id, args)
+    }
+
+    #[inline]
+    fn permits_single_key(&self, user: UserHandle, id: CommandId, args: Args<'_>) -> bool {
+        let (Some(occupant), Some(key)) = (self.occupant(user), args.get(1)) else { return false };
+        let root = &occupant.user.root;
+        occupant.single_key.has(id) && (root.all_keys || root.keys.permit(key, READ_WRITE))
+    }
+
+    /// Whether the user may do this.
     pub fn check(&self, user: UserHandle, call: &Call<'_>) -> Result<(), Denied> {
-        if self.permits_all(user) {
-            return Ok(());
-        }
+        if self.permits_at_once(user, call.id, call.args) { Ok(()) } else { self.check_whole(user, call) }
+    }
+
+    /// As [`Users::check`], for what [`Users::permits_at_once`] does not permit.
+    pub fn check_whole(&self, user: UserHandle, call: &Call<'_>) -> Result<(), Denied> {
         let Some(user) = self.get(user) else {
             return Err(Denied { reason: Reason::Command, at: 0 });
         };
-        if user.root.permits_single_key(&self.facts, call) {
-            return Ok(());
-        }
         let mut furthest = Denied::LEAST;
         for selector in user.selectors() {
             match selector.check(&self.facts, call) {
@@ -129,14 +141,6 @@ impl Users {
 }
 
 impl Selector {
-    /// The check as most commands need it: of all databases, and with one key, to which every right is had. What this does
-    /// not permit may still be permitted.
-    #[inline]
-    fn permits_single_key(&self, facts: &CommandFacts, call: &Call<'_>) -> bool {
-        let is_plain = self.all_databases && self.commands.has(call.id) && facts.single_key.has(call.id);
-        is_plain && call.args.get(1).is_some_and(|key| self.all_keys || self.keys.permit(key, READ_WRITE))
-    }
-
     fn check(&self, facts: &CommandFacts, call: &Call<'_>) -> Result<(), Denied> {
         self.check_databases(facts, call)?;
         let is_open = self.all_commands || call.row.is(flag::NO_AUTH) || self.commands.has(call.id);

@@ -20,6 +20,10 @@ impl CommandSet {
         self.0[id / 64 % WORDS] >> (id % 64) & 1 != 0
     }
 
+    pub fn and(&self, other: &CommandSet) -> CommandSet {
+        CommandSet(std::array::from_fn(|word| self.0[word] & other.0[word]))
+    }
+
     pub fn set(&mut self, id: CommandId, value: bool) {
         let id = usize::from(id.0);
         let bit = 1 << (id % 64);

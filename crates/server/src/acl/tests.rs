@@ -152,8 +152,8 @@ fn a_user_who_is_gone_may_do_nothing_even_when_another_has_the_place() {
 
 /// Rules, most of which make sense.
 fn random_rules(random: &mut structures::random::Random, registry: &Registry) -> Vec<String> {
-    const PATTERNS: [&str; 8] = ["a", "a*", "*", "\"", "'x", "[a-", "\\", ""];
-    const WHOLE: [&str; 22] = [
+    const PATTERNS: [&str; 9] = ["a", "a*", "*", "\"", "'x", "[a-", "\\", "", "a)"];
+    const WHOLE: [&str; 23] = [
         "on",
         "off",
         "nopass",
@@ -174,6 +174,7 @@ fn random_rules(random: &mut structures::random::Random, registry: &Registry) ->
         "-@all",
         "+@nosuch",
         "(+get ~a)",
+        "(+get '~a)' +set)",
         "(allkeys -@all '%R~x' +@read)",
         "(~'\"' db=0 &\"'\" +select|1)",
     ];

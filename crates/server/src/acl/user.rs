@@ -164,7 +164,9 @@ impl User {
             let mut rules = Vec::new();
             selector.describe(&mut rules);
             text.extend_from_slice(b" (");
-            text.extend_from_slice(&with_quotes(&rules));
+            // A bracket at the end of a word would be taken for the selector's.
+            let needs_quotes = |word: &[u8]| has_quotes(word) || word.ends_with(b")");
+            text.extend_from_slice(&with_quotes(&rules, needs_quotes));
             text.push(b')');
         }
         text
@@ -172,7 +174,7 @@ impl User {
 
     /// Name and rules as the words of a line of configuration.
     pub fn config_line(&self) -> Vec<u8> {
-        with_quotes(&[&self.name[..], b" ", &self.describe()].concat())
+        with_quotes(&[&self.name[..], b" ", &self.describe()].concat(), has_quotes)
     }
 
     /// Which channels and patterns are left to listen to, for who was `before`; `None` if none has gone.
@@ -188,9 +190,13 @@ impl User {
     }
 }
 
-/// Words for where quotes mean something: those that have any are put in quotes.
-fn with_quotes(text: &[u8]) -> Vec<u8> {
-    let is_plain = |word: &[u8]| !word.is_empty() && !word.iter().any(|byte| matches!(byte, b'"' | b'\''));
+fn has_quotes(word: &[u8]) -> bool {
+    word.iter().any(|byte| matches!(byte, b'"' | b'\''))
+}
+
+/// Words for where quotes mean something: those that need them are put in quotes.
+fn with_quotes(text: &[u8], needs_quotes: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+    let is_plain = |word: &[u8]| !word.is_empty() && !needs_quotes(word);
     let words = text.split(|&byte| byte == b' ');
     let words = words.map(|word| if is_plain(word) { word.to_vec() } else { crate::config::quoted(word) });
     words.collect::<Vec<_>>().join(&b' ')

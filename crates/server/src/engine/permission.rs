@@ -35,15 +35,26 @@ impl Executor {
         args: Args<'_>,
     ) -> Result<(), Denied> {
         let client = &self.server.clients[handle];
-        if self.server.users.permits_all(client.user) {
+        if self.server.users.permits_at_once(client.user, id, args) {
             return Ok(());
         }
+        self.check_whole_permission(handle, id, args)
+    }
+
+    #[inline(never)]
+    fn check_whole_permission(
+        &self,
+        handle: ClientHandle,
+        id: CommandId,
+        args: Args<'_>,
+    ) -> Result<(), Denied> {
+        let client = &self.server.clients[handle];
         let row = self.server.registry.row(id);
         // A transaction's commands run where a SELECT before them has led.
         let queued = client.transaction.as_ref();
         let db_index = queued.map_or(client.db_index, |transaction| transaction.db_index);
         let call = Call { id, row, args, db_index, database_count: self.db.database_count() };
-        self.server.users.check(client.user, &call)
+        self.server.users.check_whole(client.user, &call)
     }
 
     #[cold]
