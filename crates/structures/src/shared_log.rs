@@ -27,6 +27,9 @@ pub const BLOCK_BYTES: usize = 16 << 10;
 /// Blocks freed at a time by [`SharedLog::trim_to`], at most: a reader that was far behind and has gone leaves many.
 const TRIMMED_BLOCKS_MAX: usize = 128;
 
+/// Room in the list of blocks that is not worth giving back.
+const LISTED_BLOCKS_KEPT: usize = 64;
+
 #[derive(Debug)]
 pub struct SharedLog {
     start: u64,
@@ -108,6 +111,7 @@ impl SharedLog {
     pub fn trim_to(&mut self, offset: u64) -> bool {
         for _ in 0..TRIMMED_BLOCKS_MAX {
             if self.full.is_empty() || self.start + BLOCK_BYTES as u64 > offset {
+                self.shrink_list();
                 return false;
             }
             self.start += BLOCK_BYTES as u64;
@@ -117,6 +121,14 @@ impl SharedLog {
             });
         }
         true
+    }
+
+    /// Gives back the list's room for blocks that are gone, where that is most of it.
+    fn shrink_list(&mut self) {
+        let (len, capacity) = (self.full.len(), self.full.capacity());
+        if capacity > LISTED_BLOCKS_KEPT && len < capacity / 4 {
+            self.full.shrink_to(len * 2);
+        }
     }
 
     /// The bytes from `offset` to the end, in runs. `offset` must lie between [`Self::start`] and [`Self::end`].
@@ -204,5 +216,6 @@ mod tests {
         assert_eq!(log.start(), 5 + (TRIMMED_BLOCKS_MAX * BLOCK_BYTES) as u64);
         while log.trim_to(end) {}
         assert_eq!(log.len(), BLOCK_BYTES as u64, "the last block stays");
+        assert!(log.memory_bytes() <= 2 * BLOCK_BYTES + 64, "and the list of them is as short");
     }
 }
