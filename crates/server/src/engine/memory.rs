@@ -30,7 +30,7 @@ impl Executor {
     /// leave none. It has limits of its own.
     fn excess_bytes(&self) -> i64 {
         let unwritten_bytes = self.disk.aof.as_ref().map_or(0, |log| log.appender.memory_bytes());
-        let kept_bytes = self.replication.held_bytes();
+        let kept_bytes = self.replication.held_bytes() + self.kept_stream_bytes();
         let used_bytes = self.server.observed.memory.used_bytes();
         let used_bytes = used_bytes.saturating_sub((unwritten_bytes + kept_bytes) as u64);
         used_bytes as i64 - self.server.config.maxmemory_bytes as i64

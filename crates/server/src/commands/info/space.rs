@@ -147,7 +147,7 @@ fn buffers(breakdown: &Breakdown, lines: &mut Lines) {
         clients_bytes, log_buffer_bytes, backlog_bytes, replicas_bytes, kept_stream_bytes, ..
     } = *breakdown;
     lines.fields(&[
-        ("mem_not_counted_for_evict", log_buffer_bytes + backlog_bytes + replicas_bytes),
+        ("mem_not_counted_for_evict", log_buffer_bytes + backlog_bytes + replicas_bytes + kept_stream_bytes),
         ("mem_replication_backlog", backlog_bytes),
         ("mem_total_replication_buffers", backlog_bytes + replicas_bytes + kept_stream_bytes),
         ("mem_replicas_repl_buffer", kept_stream_bytes),

@@ -279,6 +279,12 @@ impl Executor {
         self.link.as_ref().is_some_and(|link| link.kept.is_some() && link.channels.is_none())
     }
 
+    /// Memory held for what has come of the primary's stream and has yet to be applied.
+    pub(in crate::engine) fn kept_stream_bytes(&self) -> usize {
+        let kept = self.link.as_ref().and_then(|link| link.kept.as_ref());
+        kept.map_or(0, KeptStream::memory_bytes)
+    }
+
     pub(in crate::engine) fn may_pass_kept_stream(&self) -> bool {
         let client = self.link.as_ref().filter(|_| self.has_kept_stream()).and_then(|link| link.client);
         client.is_some_and(|handle| self.accepts_requests(handle))

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! Connect --(connection)--> Connecting --> Handshake --+FULLRESYNC--> Transfer --> Loading --> Connected
-//!    ^                                         |                                                  ^
+//!    ^                                         |                     ^                            ^
+//!    |                                         +-+DUALCHANNELSYNC--> OpensRdbChannel              |
 //!    |                                         +--------------------+CONTINUE---------------------+
 //!    +------- whatever fails, and the end of the connection, leads back here
 //! ```
@@ -12,7 +13,8 @@
 //!    gone.
 //! 3. The history's id and offset are those of the primary's stream as far as it has been applied, if `continues`.
 //!
-//! `handshake` speaks first, `transfer` takes the snapshot in, and `stream` applies what comes after it.
+//! `handshake` speaks first, `transfer` takes the snapshot in, and `stream` applies what comes after it; `channels` is about
+//! the second connection of a sync.
 
 use super::super::Executor;
 use super::channels::{Channels, KeptStream};

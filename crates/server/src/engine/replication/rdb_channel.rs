@@ -76,7 +76,7 @@ impl Executor {
 
     /// Rdb channels whose snapshot is to begin now; it begins once all of their sockets are here.
     pub fn rdb_channels_due(&self) -> Vec<ClientHandle> {
-        match self.due_sync() {
+        match self.has_replicas().then(|| self.due_sync()).flatten() {
             Some(format) if format.goes_by_rdb_channel => self.waiting_for(format),
             _ => Vec::new(),
         }
