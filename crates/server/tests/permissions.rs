@@ -289,3 +289,119 @@ fn tracking_tells_only_of_keys_that_may_be_read() {
     second.stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     assert!(second.stream.read_to_end(&mut rest).is_err() && rest.is_empty());
 }
+
+const GUIDE: &str = include_str!("../../../docs/security.md");
+
+/// The block of the guide that is marked so.
+fn block(mark: &str) -> &'static str {
+    let (_, behind) = GUIDE.split_once(&format!("```{mark}\n")).unwrap();
+    behind.split_once("```").unwrap().0
+}
+
+fn digest_of(password: &str) -> String {
+    use sha2::{Digest, Sha256};
+    Sha256::digest(password).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The configuration that the guide recommends is taken as it stands, and does what the guide says of it.
+#[test]
+fn the_guide_s_configuration_is_as_hard_as_it_says() {
+    let folder = std::env::temp_dir().join(format!("warmline-hardened-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut users = block("acl").to_owned();
+    for name in ["admin", "app", "reports", "copier", "watcher"] {
+        users = users.replace(&format!("#{}", name.to_uppercase()), &format!("#{}", digest_of(name)));
+    }
+    std::fs::write(folder.join("users.acl"), users).unwrap();
+    std::fs::write(folder.join("hardened.conf"), block("conf")).unwrap();
+    let (config, directory) = (folder.join("hardened.conf"), folder.display().to_string());
+    // The file comes first of all arguments.
+    let server = Process::start_with_file(config.to_str().unwrap(), &["--dir", &directory]);
+    let as_user = |name: &str| log_in(&server, name, name);
+    let mut nobody = server.connect();
+    assert_eq!(nobody.ask("PING"), "NOAUTH Authentication required.");
+    assert_eq!(nobody.ask("AUTH default x").split(' ').next(), Some("WRONGPASS"));
+    let mut admin = as_user("admin");
+    assert_eq!(admin.ask("SET other 1"), "OK");
+    for (refused, word) in [
+        ("CONFIG SET dir /tmp", "can't set protected config"),
+        ("DEBUG JMAP", "DEBUG command not allowed"),
+        ("CONFIG SET maxmemory-clients 20%", "OK"),
+        ("CONFIG GET timeout", "[timeout 300]"),
+        ("ACL SAVE", "OK"),
+        ("ACL LOAD", "OK"),
+    ] {
+        let answer = admin.ask(refused);
+        assert!(answer.contains(word), "{refused} is answered {answer}");
+    }
+    let permitted = [
+        ("app", "SET app:1 x", "OK"),
+        ("app", "PUBLISH app:1 x", "0"),
+        ("app", "MULTI", "OK"),
+        ("reports", "GET app:1", "x"),
+        ("reports", "SELECT 0", "OK"),
+        ("copier", "REPLCONF listening-port 1", "OK"),
+        ("watcher", "ACL LOG RESET", "OK"),
+        ("watcher", "PING", "PONG"),
+    ];
+    for (user, command, answer) in permitted {
+        assert_eq!(as_user(user).ask(command), answer, "{user}: {command}");
+    }
+    let refused = [
+        ("app", "GET other"),
+        ("app", "PUBLISH other x"),
+        ("app", "EVAL return 0"),
+        ("app", "KEYS *"),
+        ("app", "FLUSHALL"),
+        ("app", "CONFIG GET *"),
+        ("app", "ACL LIST"),
+        ("app", "CLIENT LIST"),
+        ("app", "SORT app:1 GET other"),
+        ("reports", "SET app:1 y"),
+        ("reports", "GET other"),
+        ("reports", "SELECT 1"),
+        ("reports", "KEYS *"),
+        ("copier", "GET app:1"),
+        ("copier", "CONFIG GET *"),
+        ("watcher", "GET app:1"),
+        ("watcher", "MONITOR"),
+        ("watcher", "ACL SETUSER watcher +@all"),
+    ];
+    for (user, command) in refused {
+        let answer = as_user(user).ask(command);
+        assert!(answer.starts_with("NOPERM"), "{user}: {command} is answered {answer}");
+    }
+    drop(server);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Every test that the guide names is there.
+#[test]
+fn the_guide_names_tests_that_there_are() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folders = ["crates/server/tests", "crates/server/src", "crates", "fuzz/fuzz_targets", "."];
+    let find = |file: &str| {
+        let file = file.strip_prefix("fuzz/").unwrap_or(file);
+        folders.iter().find_map(|folder| std::fs::read_to_string(root.join(folder).join(file)).ok())
+    };
+    let (_, table) = GUIDE.split_once("## Classes of fault").unwrap();
+    let mut named = 0;
+    for row in table.lines().filter(|line| line.starts_with("| ") && line.contains('`')) {
+        let cell = row.trim_end_matches('|').rsplit('|').next().unwrap();
+        let words: Vec<&str> = cell.split('`').skip(1).step_by(2).collect();
+        let mut texts = Vec::new();
+        for word in words {
+            match word.contains('.') && !word.ends_with("...") || word.contains('/') {
+                true => texts.push(find(word).unwrap_or_else(|| panic!("there is no {word}"))),
+                false if word.contains('_') => {
+                    let begins = format!("fn {}", word.trim_end_matches("..."));
+                    let is_there = texts.is_empty() || texts.iter().any(|text| text.contains(&begins));
+                    assert!(is_there, "there is no test {word}");
+                    named += 1;
+                }
+                false => {}
+            }
+        }
+    }
+    assert!(named > 15, "{named}");
+}

@@ -96,11 +96,17 @@ static DIRECTORIES: AtomicUsize = AtomicUsize::new(0);
 impl Process {
     /// Starts a server on a free port with further options, and waits until it answers.
     pub fn start(options: &[&str]) -> Process {
+        Process::start_with_file("", options)
+    }
+
+    /// As [`Process::start`], with a file of configuration, if the path is not empty.
+    pub fn start_with_file(config: &str, options: &[&str]) -> Process {
         let port = free_port();
         let name = format!("warmline-{}-{}", std::process::id(), DIRECTORIES.fetch_add(1, Ordering::Relaxed));
         let directory = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&directory).unwrap();
         let child = Command::new(program())
+            .args((!config.is_empty()).then_some(config))
             .args(["--port", &port.to_string(), "--save", ""])
             .args(io_threads_option())
             .args(options)
