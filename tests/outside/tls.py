@@ -47,6 +47,11 @@ def context_of(o, version=None):
 def measure(binary, port, o):
     figures, server = {}, Server(binary, port, o)
     try:
+        context, before = context_of(o), server.resident_kb()
+        idle = [server.connect(context) for _ in range(1000)]
+        time.sleep(1)
+        figures['idle connection, KB'] = (server.resident_kb() - before) / 1000
+        for s in idle: s.close()
         for name, pipeline, size, clients in LOADS:
             server.load('-n', '1000', '-d', str(size), '-t', 'set')
             requests = o.requests * (4 if pipeline > 1 else 1) // (10 if size > 4096 else 1)
@@ -55,11 +60,6 @@ def measure(binary, port, o):
             context, before = context_of(o, version), server.cpu_s()
             for _ in range(o.handshakes): server.connect(context).close()
             figures['full handshake ' + name + ', us of processor time'] = (server.cpu_s() - before) / o.handshakes * 1e6
-        context, before = context_of(o), server.resident_kb()
-        idle = [server.connect(context) for _ in range(1000)]
-        time.sleep(1)
-        figures['idle connection, KB'] = (server.resident_kb() - before) / 1000
-        for s in idle: s.close()
     finally: server.stop()
     return figures
 
