@@ -412,7 +412,12 @@ impl IoThread {
         }
         match transfer {
             Transfer::Closed => return Stay::Leaves,
-            Transfer::WouldBlock => adopted.is_readable = adopted.connection.transport.has_unread(),
+            Transfer::WouldBlock => {
+                // Under TLS a read may bring nothing to hand out and leave the end, of which no event tells again.
+                let transport = &adopted.connection.transport;
+                let is_tls = matches!(transport, Transport::Tls(_));
+                adopted.is_readable = transport.has_unread() || is_tls && adopted.has_hung_up;
+            }
             Transfer::Bytes { count, is_all } => {
                 // That a peer has hung up is reported once only: its end is read, however little came before.
                 adopted.is_readable = !is_all || adopted.has_hung_up;
