@@ -25,11 +25,12 @@ mod user;
 pub use check::{Call, Denied, Reason, permits_channel};
 pub use log::{DenialContext, DenialLog, Entry, Refusal};
 pub use passwords::PasswordGenerator;
-pub use rule::{ArgumentError, RuleError, Rules, join_selectors};
+pub use rule::{ArgumentError, RuleError, Rules, is_word, join_selectors};
 pub use selector::Selector;
-pub use user::User;
+pub use user::{Credentials, User};
 
 use commands::{CommandFacts, CommandSet};
+use passwords::Digest;
 
 /// Which user a client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -166,19 +167,21 @@ impl Users {
 
     /// Who has this name and this password, and may log in.
     pub fn authenticate(&self, name: &[u8], password: &[u8]) -> Option<UserHandle> {
+        // Before the name is looked at: how long it takes does not tell whether there is such a user.
+        let password = Digest::of(password);
         let handle = self.named(name)?;
-        self.get(handle).filter(|user| user.accepts(password)).map(|_| handle)
+        self.get(handle).filter(|user| user.accepts(&password)).map(|_| handle)
     }
 
     /// Whether connections are `default` without having authenticated.
     #[inline]
     pub fn default_is_open(&self) -> bool {
-        self.default_user().is_some_and(|user| user.needs_no_password && user.is_enabled)
+        self.default_user().is_some_and(|user| user.credentials.needs_no_password && user.is_enabled)
     }
 
     /// Whether any password would do for `default`.
     pub fn default_needs_no_password(&self) -> bool {
-        self.default_user().is_some_and(|user| user.needs_no_password)
+        self.default_user().is_some_and(|user| user.credentials.needs_no_password)
     }
 
     fn default_user(&self) -> Option<&User> {
@@ -187,9 +190,17 @@ impl Users {
 
     /// `requirepass`: the one password of `default`, or none.
     pub fn set_default_password(&mut self, password: Option<&[u8]>) {
+        self.set_default_credentials(Credentials::of(password));
+    }
+
+    pub fn default_credentials(&self) -> Credentials {
+        self.default_user().map(|user| user.credentials.clone()).unwrap_or_default()
+    }
+
+    pub fn set_default_credentials(&mut self, credentials: Credentials) {
         let place = &mut self.places[UserHandle::DEFAULT.index as usize];
         if let Some(occupant) = &mut place.occupant {
-            occupant.user.set_password(password);
+            occupant.user.credentials = credentials;
         }
     }
 

@@ -7,7 +7,7 @@ mod clients;
 pub mod denials;
 pub mod pause;
 
-use crate::acl::{ArgumentError, Changed, Rules, Users};
+use crate::acl::{ArgumentError, Changed, Credentials, Rules, Users};
 use crate::clock::Reading;
 use crate::command::registry::Registry;
 use crate::config::{AclPubsubDefault, Change, Config, OptionId, ReplicaOf, SetError};
@@ -295,6 +295,8 @@ pub trait ProcessSettings {
 pub struct ReplacedConfig {
     pub config: Config,
     pub changes: Vec<Change>,
+    /// Those of `default`, of which `requirepass` may know nothing.
+    pub credentials: Credentials,
 }
 
 /// A world without sockets or files, for tests.
@@ -421,13 +423,13 @@ impl Server {
 
     /// Takes back what CONFIG SET has changed.
     pub fn restore_config(&mut self, replaced: ReplacedConfig) {
-        let ReplacedConfig { config, changes } = replaced;
+        let ReplacedConfig { config, changes, credentials } = replaced;
         if let Err(error) = self.process_settings.apply(&self.config, &config, &changes) {
             let reason = error.text().unwrap_or_default();
             log::warn!("Could not undo a change of options: {}", String::from_utf8_lossy(&reason));
         }
         self.config = config;
-        self.follow_password(&changes);
+        self.users.set_default_credentials(credentials);
     }
 
     /// `requirepass` is the password of the user `default`.

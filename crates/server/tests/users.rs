@@ -6,7 +6,7 @@ mod process;
 use process::{Client, PATIENCE, Process, free_port, program};
 use std::fs;
 use std::net::TcpStream;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -250,4 +250,92 @@ fn wrong_users_keep_the_server_from_starting() {
     folder.write("users.acl", "user a on +nosuch\n");
     let refusal = folder.refusal();
     assert!(refusal.contains("startup because of ACL errors: users.acl:1: Error in applying"), "{refusal}");
+}
+
+#[test]
+fn a_transaction_is_no_way_to_try_many_passwords() {
+    let folder = Folder::new("user a on >right +@all\n");
+    let process = folder.start();
+    let mut client = process.connect();
+    assert_eq!(client.ask("MULTI"), "OK");
+    for _ in 0..300 {
+        assert_eq!(client.ask("AUTH a wrong"), "QUEUED");
+    }
+    assert_eq!(client.ask("AUTH a right"), "QUEUED");
+    assert_eq!(client.ask("ACL WHOAMI"), "QUEUED");
+    let answers = client.ask("EXEC");
+    assert_eq!(answers.matches("WRONGPASS").count(), 301, "{answers}");
+    assert!(answers.ends_with("default]"), "{answers}");
+    assert!(client.is_closed_by_server());
+    assert_eq!(process.connect().ask("PING"), "PONG");
+}
+
+#[test]
+fn options_that_are_taken_back_leave_the_passwords_of_default_as_they_were() {
+    let folder = Folder::new("");
+    folder.write("appendonlydir", "in the way");
+    let process = folder.start();
+    let mut client = process.connect();
+    assert_eq!(client.ask("ACL SETUSER default resetpass >secret"), "OK");
+    assert!(client.ask("CONFIG SET requirepass new appendonly yes").starts_with("ERR CONFIG SET failed"));
+    assert!(process.connect().ask("PING").starts_with("NOAUTH"));
+    assert!(process.connect().ask("AUTH new").starts_with("WRONGPASS"));
+    assert_eq!(process.connect().ask("AUTH secret"), "OK");
+}
+
+#[test]
+fn a_file_of_users_keeps_its_mode_and_stays_a_link() {
+    let folder = Folder::new("aclfile users.acl\n");
+    folder.write("target.acl", "user a on nopass +@all\n");
+    fs::set_permissions(folder.path("target.acl"), fs::Permissions::from_mode(0o600)).unwrap();
+    std::os::unix::fs::symlink("target.acl", folder.path("users.acl")).unwrap();
+    let process = folder.start();
+    assert_eq!(
+        process.connect().ask("ACL SETUSER b on nopass (~a) +get)"),
+        "ERR Error in ACL SETUSER modifier '+get)': Unknown command or category name in ACL"
+    );
+    assert_eq!(process.connect().ask("ACL SAVE"), "OK");
+    assert!(fs::symlink_metadata(folder.path("users.acl")).unwrap().is_symlink());
+    assert_eq!(fs::metadata(folder.path("target.acl")).unwrap().mode() & 0o777, 0o600);
+    assert!(folder.read("target.acl").contains("user default"));
+}
+
+#[test]
+fn patterns_that_end_in_a_bracket_are_read_back_as_they_were() {
+    let folder = Folder::new("aclfile users.acl\n");
+    folder.write("users.acl", "");
+    let process = folder.start();
+    let mut client = process.connect();
+    assert_eq!(shown_set(&mut client, &[b"b", b"on", b"nopass", b"(~a) +get)"]), "OK");
+    let users = client.ask("ACL LIST");
+    assert_eq!(client.ask("ACL SAVE"), "OK");
+    assert_eq!(client.ask("ACL LOAD"), "OK");
+    assert_eq!(client.ask("ACL LIST"), users);
+}
+
+fn shown_set(client: &mut Client<TcpStream>, rules: &[&[u8]]) -> String {
+    client.send(&[&[&b"ACL"[..], b"SETUSER"], rules].concat());
+    process::shown(&client.receive().unwrap())
+}
+
+#[test]
+fn a_start_that_fails_shows_no_password() {
+    for line in ["user a on >topsecret nosuch", "user a on <topsecret"] {
+        let refusal = Folder::new(&format!("{line}\n")).refusal();
+        assert!(!refusal.contains("topsecret") && refusal.contains("redacted"), "{refusal}");
+    }
+}
+
+#[test]
+fn a_redirection_ends_when_its_target_becomes_another_user() {
+    let folder = Folder::new("user high on nopass ~* &* +@all -debug\nuser low on nopass ~p* &* +@all\n");
+    let process = folder.start();
+    let mut target = log_in(&process, "high", "x");
+    target.ask("HELLO 3");
+    let id = target.ask("CLIENT ID");
+    let mut tracker = log_in(&process, "high", "x");
+    assert_eq!(tracker.ask(&format!("CLIENT TRACKING ON BCAST REDIRECT {id}")), "OK");
+    assert_eq!(target.ask("AUTH low x"), "OK");
+    assert_eq!(process.connect().ask("SET x-secret 1"), "OK");
+    assert_eq!(target.ask("PING"), "PONG", "no invalidation comes before it");
 }

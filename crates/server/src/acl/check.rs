@@ -63,7 +63,7 @@ impl Denied {
     /// What was refused, as ACL LOG shows it: a key, a channel, the number of a database, or the command's name.
     pub fn object<'a>(&self, row: &'static Command, args: Args<'a>) -> &'a [u8] {
         match self.reason {
-            Reason::Key | Reason::Channel | Reason::Auth => args.at(self.at),
+            Reason::Key | Reason::Channel => args.at(self.at),
             Reason::Database if self.at > 0 => args.at(self.at),
             _ => row.name.as_bytes(),
         }

@@ -38,7 +38,7 @@ pub struct Refusal<'a> {
     pub object: &'a [u8],
     pub user_name: &'a [u8],
     /// The client's line of CLIENT LIST.
-    pub client_info: Vec<u8>,
+    pub client_info: &'a [u8],
     pub now_unix_ms: i64,
 }
 
@@ -86,15 +86,15 @@ impl DenialLog {
     }
 
     /// Counts what has been refused with what is like it, or as a new entry. No more than `max_len` are kept.
-    pub fn record(&mut self, refusal: Refusal<'_>, max_len: usize) {
+    pub fn record(&mut self, refusal: &Refusal<'_>, max_len: usize) {
         if max_len == 0 {
             return self.clear();
         }
-        let like = self.entries.iter().take(SEARCHED_MAX).position(|entry| entry.is_like(&refusal));
+        let like = self.entries.iter().take(SEARCHED_MAX).position(|entry| entry.is_like(refusal));
         let entry = match like.and_then(|at| self.entries.remove(at)) {
             Some(entry) => Entry {
                 count: entry.count + 1,
-                client_info: refusal.client_info,
+                client_info: shortened(refusal.client_info).to_vec(),
                 updated_unix_ms: refusal.now_unix_ms,
                 ..entry
             },
@@ -104,7 +104,7 @@ impl DenialLog {
         self.entries.truncate(max_len);
     }
 
-    fn entry(&mut self, refusal: Refusal<'_>) -> Entry {
+    fn entry(&mut self, refusal: &Refusal<'_>) -> Entry {
         self.next_id += 1;
         Entry {
             count: 1,
@@ -112,7 +112,7 @@ impl DenialLog {
             context: refusal.context,
             object: shortened(refusal.object).to_vec(),
             user_name: shortened(refusal.user_name).to_vec(),
-            client_info: refusal.client_info,
+            client_info: shortened(refusal.client_info).to_vec(),
             id: self.next_id - 1,
             created_unix_ms: refusal.now_unix_ms,
             updated_unix_ms: refusal.now_unix_ms,

@@ -95,6 +95,6 @@ pub fn join_selectors<'a>(arguments: &[&'a [u8]]) -> Result<Vec<Cow<'a, [u8]>>, 
 }
 
 /// Whether the bytes are a C string without blanks, as names and patterns have to be: they are written in lines of words.
-pub(super) fn is_word(bytes: &[u8]) -> bool {
+pub fn is_word(bytes: &[u8]) -> bool {
     !bytes.iter().any(|byte| matches!(byte, 0 | 9..=13 | b' '))
 }

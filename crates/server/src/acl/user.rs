@@ -8,14 +8,30 @@ use super::{DEFAULT_NAME, SUPERUSER_NAME};
 const PASSWORDS_MAX: usize = 1 << 10;
 const SELECTORS_MAX: usize = 1 << 10;
 
+/// What proves that somebody is a user.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Credentials {
+    /// Any password will do.
+    pub needs_no_password: bool,
+    passwords: Vec<Digest>,
+}
+
+impl Credentials {
+    /// This one password, or none needed.
+    pub fn of(password: Option<&[u8]>) -> Self {
+        Credentials {
+            needs_no_password: password.is_none(),
+            passwords: password.map(Digest::of).into_iter().collect(),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     pub name: Vec<u8>,
     /// May log in. Who is connected already stays.
     pub is_enabled: bool,
-    /// Any password will do.
-    pub needs_no_password: bool,
-    passwords: Vec<Digest>,
+    pub credentials: Credentials,
     pub root: Selector,
     /// Those in brackets.
     pub others: Vec<Selector>,
@@ -27,8 +43,7 @@ impl User {
         User {
             name: name.to_vec(),
             is_enabled: false,
-            needs_no_password: false,
-            passwords: Vec::new(),
+            credentials: Credentials::default(),
             root: Selector::new(all_channels),
             others: Vec::new(),
         }
@@ -37,7 +52,7 @@ impl User {
     /// `default`, where nothing is said of it: may do everything, and needs no password.
     pub(super) fn default_user() -> Self {
         let root = Selector::of_all();
-        User { is_enabled: true, needs_no_password: true, root, ..User::new(DEFAULT_NAME, true) }
+        User { is_enabled: true, credentials: Credentials::of(None), root, ..User::new(DEFAULT_NAME, true) }
     }
 
     pub(super) fn superuser() -> Self {
@@ -53,22 +68,14 @@ impl User {
     }
 
     pub fn passwords(&self) -> impl ExactSizeIterator<Item = &Digest> {
-        self.passwords.iter()
+        self.credentials.passwords.iter()
     }
 
     /// Whether this may be logged in as with this password.
-    pub fn accepts(&self, password: &[u8]) -> bool {
-        if !self.is_enabled || self.needs_no_password {
-            return self.is_enabled;
-        }
-        let given = Digest::of(password);
-        self.passwords.iter().fold(false, |accepted, digest| accepted | digest.is(&given))
-    }
-
-    /// Makes this the one password, or none needed.
-    pub fn set_password(&mut self, password: Option<&[u8]>) {
-        self.passwords = password.map(Digest::of).into_iter().collect();
-        self.needs_no_password = password.is_none();
+    pub fn accepts(&self, password: &Digest) -> bool {
+        let Credentials { needs_no_password, passwords } = &self.credentials;
+        let is_right = passwords.iter().fold(false, |accepted, digest| accepted | digest.is(password));
+        self.is_enabled && (*needs_no_password || is_right)
     }
 
     /// Applies a rule; a refused one may have done half of what it says, so that this is for a copy.
@@ -84,12 +91,11 @@ impl User {
                 Ok(())
             }
             (_, b"nopass") => {
-                self.set_password(None);
+                self.credentials = Credentials::of(None);
                 Ok(())
             }
             (_, b"resetpass") => {
-                self.set_password(None);
-                self.needs_no_password = false;
+                self.credentials = Credentials::default();
                 Ok(())
             }
             (_, b"clearselectors") => {
@@ -112,20 +118,20 @@ impl User {
     }
 
     fn add_password(&mut self, digest: Digest) -> Result<(), RuleError> {
-        self.needs_no_password = false;
-        if self.passwords.contains(&digest) {
+        self.credentials.needs_no_password = false;
+        if self.credentials.passwords.contains(&digest) {
             return Ok(());
         }
-        if self.passwords.len() >= PASSWORDS_MAX {
+        if self.credentials.passwords.len() >= PASSWORDS_MAX {
             return Err(RuleError::TooMany);
         }
-        self.passwords.push(digest);
+        self.credentials.passwords.push(digest);
         Ok(())
     }
 
     fn remove_password(&mut self, digest: &Digest) -> Result<(), RuleError> {
-        let at = self.passwords.iter().position(|other| other == digest);
-        self.passwords.remove(at.ok_or(RuleError::NoSuchPassword)?);
+        let at = self.credentials.passwords.iter().position(|other| other == digest);
+        self.credentials.passwords.remove(at.ok_or(RuleError::NoSuchPassword)?);
         Ok(())
     }
 
@@ -145,7 +151,7 @@ impl User {
     /// Flags, as rules spell them.
     pub fn flags(&self) -> Vec<&'static str> {
         let mut flags = vec![if self.is_enabled { "on" } else { "off" }];
-        flags.extend(self.needs_no_password.then_some("nopass"));
+        flags.extend(self.credentials.needs_no_password.then_some("nopass"));
         flags
     }
 
@@ -156,7 +162,7 @@ impl User {
             text.extend_from_slice(flag.as_bytes());
             text.push(b' ');
         }
-        for digest in &self.passwords {
+        for digest in &self.credentials.passwords {
             text.extend_from_slice(format!("#{digest} ").as_bytes());
         }
         self.root.describe(&mut text);

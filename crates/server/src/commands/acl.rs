@@ -2,7 +2,7 @@
 
 mod describe;
 
-use crate::acl::{ArgumentError, Call};
+use crate::acl::{ArgumentError, Call, is_word};
 use crate::command::flag::{ADMIN, LOADING, NO_SCRIPT, STALE};
 use crate::command::{Args, Command, Context, Flags, Group, Next, Outcome, category};
 use crate::error::{ClientError, quoted};
@@ -112,7 +112,7 @@ fn who_am_i(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
 
 fn set_user(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let name = args.at(2);
-    if name.iter().any(|byte| matches!(byte, 0 | 9..=13 | b' ')) {
+    if !is_word(name) {
         return Err(ClientError::text("ERR Usernames can't contain spaces or null characters"));
     }
     let rules: Vec<&[u8]> = args.from(3).iter().collect();

@@ -68,8 +68,9 @@ fn set(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (next, changes) = prepared.map_err(|error| refusal(&error))?;
     server.process_settings.apply(&server.config, &next, &changes).map_err(|error| refusal(&error))?;
     let config = std::mem::replace(&mut server.config, next);
+    let credentials = server.users.default_credentials();
     server.follow_password(&changes);
-    server.replaced_config = Some(Box::new(ReplacedConfig { config, changes }));
+    server.replaced_config = Some(Box::new(ReplacedConfig { config, changes, credentials }));
     ctx.reply.ok();
     Ok(())
 }

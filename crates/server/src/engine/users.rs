@@ -2,7 +2,7 @@
 
 use super::Executor;
 use crate::acl::file;
-use crate::acl::{ArgumentError, RuleError};
+use crate::acl::{ArgumentError, RuleError, is_word};
 use crate::config::{ConfigError, Directive};
 use crate::error::{ClientError, quoted};
 use crate::session::ClientHandle;
@@ -53,7 +53,7 @@ impl Executor {
 
     fn load_configured_user(&mut self, line: &Directive) -> Result<(), UsersError> {
         let name = &line.words[1];
-        if name.iter().any(|byte| matches!(byte, 0 | 9..=13 | b' ')) {
+        if !is_word(name) {
             return Err(UsersError::Text("Spaces not allowed in ACL usernames".to_owned()));
         }
         let words: Vec<&[u8]> =
@@ -120,6 +120,11 @@ impl Executor {
 }
 
 fn in_declaration(line: &Directive, word: &[u8], why: &str) -> UsersError {
-    let word = String::from_utf8_lossy(word);
+    let word = match word {
+        // A password, which is nobody's business.
+        [b'<', ..] => "<(redacted)".into(),
+        [b'>', ..] => ">(redacted)".into(),
+        word => String::from_utf8_lossy(word),
+    };
     UsersError::Config(ConfigError::at(&line.place, format!("Error in user declaration '{word}': {why}")))
 }

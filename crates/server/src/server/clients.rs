@@ -8,6 +8,8 @@ use crate::error::ClientError;
 use crate::session::pubsub::Kind;
 use crate::session::tracking::Tracking;
 use crate::session::{BlockedOn, Client, ClientHandle, ClientId};
+use foldhash::fast::RandomState;
+use std::collections::HashSet;
 
 impl Server {
     /// Whether there is such a client, and `own` may have it told of keys: another user's is none of its business, unless
@@ -16,6 +18,11 @@ impl Server {
         let user = self.clients[own].user;
         let target = self.clients.by_id(id).map(|handle| self.clients[handle].user);
         target.is_some_and(|target| target == user || self.users.permits_all(user))
+    }
+
+    /// Who the client redirected to has to stay; `None`: `own` may have anybody told.
+    pub fn redirect_user(&self, own: ClientHandle) -> Option<UserHandle> {
+        Some(self.clients[own].user).filter(|&user| !self.users.permits_all(user))
     }
 
     /// Closes clients, of which `own` gets the reply to its command first.
@@ -27,7 +34,11 @@ impl Server {
 
     /// Closes the clients of a user who no longer exists, of which `own` gets the reply to its command first.
     pub fn close_clients_of(&mut self, user: UserHandle, own: Option<ClientHandle>) {
-        let concerned = self.clients.iter().filter(|client| client.user == user);
+        self.close_clients_where(|client| client.user == user, own);
+    }
+
+    fn close_clients_where(&mut self, is_concerned: impl Fn(&Client) -> bool, own: Option<ClientHandle>) {
+        let concerned = self.clients.iter().filter(|client| is_concerned(client));
         for handle in concerned.map(|client| client.handle).collect::<Vec<_>>() {
             // It stays this user, whom nobody knows any more: what is left of its transaction or script is refused.
             self.clients[handle].authenticated = false;
@@ -38,7 +49,8 @@ impl Server {
     /// Makes these all users there are, and closes clients of those who are gone or may no longer listen.
     pub fn replace_users(&mut self, users: NamedUsers, own: Option<ClientHandle>) {
         let Replaced { removed, changed } = self.users.replace(users);
-        removed.into_iter().for_each(|user| self.close_clients_of(user, own));
+        let removed: HashSet<UserHandle, RandomState> = removed.into_iter().collect();
+        self.close_clients_where(|client| removed.contains(&client.user), own);
         changed.iter().for_each(|changed| self.close_listeners(changed, own));
     }
 

@@ -36,6 +36,10 @@ impl Server {
         context: DenialContext,
         args: Args<'_>,
     ) -> Result<(), ClientError> {
+        if self.clients[handle].authentication_failures >= AUTHENTICATION_FAILURES_MAX {
+            // It is closed behind the transaction that this is in.
+            return Err(ClientError::WrongPassword);
+        }
         if let Some(user) = self.users.authenticate(name, password) {
             self.log_in(handle, user);
             return Ok(());
@@ -44,7 +48,7 @@ impl Server {
         self.note_denial(handle, &denial, args);
         let client = &mut self.clients[handle];
         client.authentication_failures += 1;
-        if client.authentication_failures >= AUTHENTICATION_FAILURES_MAX {
+        if client.authentication_failures == AUTHENTICATION_FAILURES_MAX {
             log::info!(
                 "Client id={} addr={} closed: it has given {AUTHENTICATION_FAILURES_MAX} wrong passwords",
                 client.id,
@@ -67,6 +71,10 @@ impl Server {
             Reason::Database => &mut denials.databases,
             Reason::TlsCertificate => &mut denials.certificates,
         } += 1;
+        let max_len = self.config.acllog_max_len as usize;
+        if max_len == 0 {
+            return self.users.log.clear();
+        }
         let mut client_info = String::new();
         self.describe_client(&mut client_info, &self.clients[handle], handle, args);
         let refusal = Refusal {
@@ -74,9 +82,9 @@ impl Server {
             context: denial.context,
             object: denial.object,
             user_name: denial.user_name,
-            client_info: client_info.trim_end().as_bytes().to_vec(),
+            client_info: client_info.trim_end().as_bytes(),
             now_unix_ms: self.now.unix_ms(),
         };
-        self.users.log.record(refusal, self.config.acllog_max_len as usize);
+        self.users.log.record(&refusal, max_len);
     }
 }

@@ -1,7 +1,8 @@
 //! Client-side caching: who holds a copy of which keys, and telling them when a copy is stale.
 
+use super::client::Client;
 use super::clients::{ClientHandle, ClientId, Clients};
-use crate::acl::Users;
+use crate::acl::{UserHandle, Users};
 use crate::command::access;
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +20,8 @@ const KEYS_FORGOTTEN_MAX: usize = 100;
 pub struct Tracking {
     /// The id of the client to tell instead of this one.
     pub redirect: Option<ClientId>,
+    /// Who that client has to be still, where this one may not tell just anybody.
+    pub redirect_user: Option<UserHandle>,
     pub broadcast: bool,
     /// In broadcast mode, the prefixes of interest; an empty prefix is all keys.
     pub prefixes: BTreeSet<Arc<[u8]>>,
@@ -289,10 +292,15 @@ enum Stale<'a> {
 
 /// Sends one invalidation, to the client or to whom it redirects.
 fn tell(clients: &mut Clients, handle: ClientHandle, stale: Stale<'_>) {
-    let redirect = clients[handle].tracking.as_ref().and_then(|t| t.redirect);
+    let tracking = clients[handle].tracking.as_ref();
+    let redirect = tracking.and_then(|tracking| tracking.redirect);
+    let redirect_user = tracking.and_then(|tracking| tracking.redirect_user);
+    let may_hear = |target: &Client| {
+        !target.is_closing() && redirect_user.is_none_or(|redirect_user| target.user == redirect_user)
+    };
     let target = match redirect {
         None => handle,
-        Some(id) => match clients.by_id(id).filter(|&target| !clients[target].is_closing()) {
+        Some(id) => match clients.by_id(id).filter(|&target| may_hear(&clients[target])) {
             Some(target) => target,
             None => return redirection_broken(clients, handle, id),
         },

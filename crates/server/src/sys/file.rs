@@ -76,9 +76,12 @@ pub fn replace(
     put_in_place(world, temporary, target, written)
 }
 
-/// As [`replace`], by way of a file beside `target` whose name is nobody's yet.
+/// As [`replace`], by way of a file beside `target` whose name is nobody's yet. Who may read and write it stays as it is,
+/// and a link to it a link.
 pub fn replace_from_beside(world: &World, target: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let target = &world.resolved(target);
     let (temporary, file) = create_beside(world, target)?;
+    world.take_permissions(&temporary, target).map_err(failed(OPENING, &temporary))?;
     let written = write_through(file, &temporary, false, |mut sink| {
         sink.write_all(bytes)?;
         Ok(sink)

@@ -119,6 +119,22 @@ impl World {
         }
     }
 
+    /// What the path leads to, if it is a link.
+    pub fn resolved(&self, path: &Path) -> PathBuf {
+        match self {
+            World::Machine => fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
+            World::Simulated(_) => path.to_owned(),
+        }
+    }
+
+    /// Who may read and write `of` may do so with `path`; nothing changes if there is no `of`.
+    pub fn take_permissions(&self, path: &Path, of: &Path) -> io::Result<()> {
+        match (self, fs::metadata(of)) {
+            (World::Machine, Ok(metadata)) => fs::set_permissions(path, metadata.permissions()),
+            _ => Ok(()),
+        }
+    }
+
     /// All bytes of a file.
     pub fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();

@@ -36,7 +36,9 @@ fn parse<'a>(ctx: &Context<'_>, args: Args<'a>) -> Result<(Tracking, Vec<&'a [u8
                 if tracking.redirect.is_some() {
                     return Err(ClientError::text("ERR A client can only redirect to a single other client"));
                 }
-                tracking.redirect = Some(connected_client(ctx, args, at)?);
+                let target = connected_client(ctx, args, at)?;
+                tracking.redirect = Some(target);
+                tracking.redirect_user = ctx.server.redirect_user(ctx.client);
             }
             () if args.is(at, "PREFIX") && has_value => {
                 at += 1;

@@ -65,7 +65,7 @@ impl fmt::Display for ConfigError {
                 write!(f, "\n*** FATAL CONFIG FILE ERROR (Version {}) ***", env!("CARGO_PKG_VERSION"))?;
                 let Some(place) = place else { return write!(f, "\n{reason}") };
                 write!(f, "\nReading the configuration file, at line {}", place.line_number)?;
-                write!(f, "\n>>> '{}'", String::from_utf8_lossy(&place.line))?;
+                write!(f, "\n>>> '{}'", String::from_utf8_lossy(&without_passwords(&place.line)))?;
                 write!(f, "\n{reason}")?;
                 write!(f, "\n({}", Position(place))?;
                 if let Some(word) = unknown_word {
@@ -75,6 +75,16 @@ impl fmt::Display for ConfigError {
             }
         }
     }
+}
+
+/// The line, of a `user` line without the passwords in it.
+fn without_passwords(line: &[u8]) -> Vec<u8> {
+    let is_of_user = line.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"user "));
+    let shown = |word: &[u8]| match word {
+        [kind @ (b'<' | b'>'), ..] if is_of_user => [&[*kind][..], b"(redacted)"].concat(),
+        word => word.to_vec(),
+    };
+    line.split(|&byte| byte == b' ').map(shown).collect::<Vec<_>>().join(&b' ')
 }
 
 /// A place in words.
