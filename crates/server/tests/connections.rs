@@ -210,6 +210,17 @@ fn the_largest_clients_go_when_all_together_are_too_large() {
     assert!(large.is_closed_by_server());
     assert_eq!(control.ask("CLIENT LIST").lines().count(), 2);
     assert!(control.ask("INFO stats").contains("evicted_clients:1"));
+    // One who is exempt holds more than all may: whoever comes is evicted, and counted once.
+    let mut exempt = process.connect();
+    exempt.send(&[b"CLIENT", b"NO-EVICT", b"ON"]);
+    exempt.receive();
+    let _ = exempt.stream.write_all(format!("*1\r\n$6000000\r\n{}", "x".repeat(5_000_000)).as_bytes());
+    assert!(small.is_closed_by_server());
+    for evicted in 3..50 {
+        let mut late = process.connect();
+        assert_eq!(late.try_ask(&[b"PING"]), None);
+        assert!(control.ask("INFO stats").contains(&format!("evicted_clients:{evicted}\r\n")));
+    }
 }
 
 fn the_last_reply_arrives_although_more_was_sent() {

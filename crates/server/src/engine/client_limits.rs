@@ -199,7 +199,9 @@ impl Executor {
         }
         let limit_bytes = limit_bytes.max(CLIENTS_MEMORY_BYTES_MIN);
         let mut held_bytes = self.server.clients.memory_bytes() as u64;
-        let is_evictable = |client: &&Client| !(client.no_evict || client.is_replica || client.is_primary);
+        let is_evictable = |client: &&Client| {
+            !(client.close_asap || client.no_evict || client.is_replica || client.is_primary)
+        };
         let candidates = self.server.clients.by_age().filter(is_evictable);
         let mut largest: Vec<_> = candidates.map(|client| (client.counted_bytes, client.handle)).collect();
         largest.sort_unstable_by_key(|&(bytes, _)| std::cmp::Reverse(bytes));
