@@ -270,6 +270,25 @@ fn who_reads_waits_for_the_failover_and_for_no_pause() {
     assert_eq!(answer(&mut writer), "2");
 }
 
+/// As Sentinel hands a role over: who writes meanwhile hears nothing but the end of its connection.
+fn who_writes_during_a_pause_is_not_refused_when_the_role_goes_over() {
+    let (first, second) = pair();
+    let mut client = first.connect();
+    for words in ["MULTI", "CLIENT PAUSE 3600000 WRITE", "FAILOVER", "EXEC"] {
+        client.ask(words);
+    }
+    let mut writer = first.connect();
+    writer.send(&[b"INCR", b"k"]);
+    second.eventually_shows("role", "master");
+    first.eventually_shows("master_failover_state", "no-failover");
+    assert_eq!(first.info("blocked_clients").unwrap(), "1");
+    for words in ["MULTI", "CLIENT KILL TYPE normal", "CLIENT UNPAUSE"] {
+        client.ask(words);
+    }
+    assert_eq!(client.ask("EXEC"), "[1 OK]");
+    assert_eq!(writer.receive(), None);
+}
+
 fn a_target_whose_answer_was_lost_is_followed_all_the_same() {
     let primary = Process::start(&["--repl-diskless-sync", "no"]);
     let mut client = primary.connect();
@@ -331,6 +350,7 @@ tests_with_io_threads!(
     a_target_that_is_gone_is_waited_for_until_the_end_or_somebody_s_word,
     a_target_that_refuses_leaves_the_primary_what_it_was,
     who_reads_waits_for_the_failover_and_for_no_pause,
+    who_writes_during_a_pause_is_not_refused_when_the_role_goes_over,
     a_target_whose_answer_was_lost_is_followed_all_the_same,
     a_target_that_was_started_anew_takes_no_data_away,
     who_waits_for_keys_is_sent_to_the_new_primary,

@@ -100,12 +100,25 @@ impl Executor {
             // What replicas have is what somebody who pauses clients may wait for.
             return false;
         }
-        let flags = self.flags_with_queue(handle, row, args);
-        let holds = self.server.pauses.hold_all() || flags & (flag::WRITE | flag::MAY_REPLICATE) != 0;
+        let holds = self.pauses_hold(handle, row, args);
         if holds {
             self.hold(handle, id, args);
         }
         holds
+    }
+
+    /// Whether a pause that is in force is one for this command.
+    fn pauses_hold(&self, handle: ClientHandle, row: &Command, args: Args<'_>) -> bool {
+        let pauses = &self.server.pauses;
+        let writes = || self.flags_with_queue(handle, row, args) & (flag::WRITE | flag::MAY_REPLICATE) != 0;
+        pauses.are_any() && (pauses.hold_all() || writes())
+    }
+
+    /// Whether what a client waits with has to wait on. To run it again would have it refused for a role that changed
+    /// during the pause, before whoever paused it has closed its connection.
+    fn is_still_held(&self, handle: ClientHandle) -> bool {
+        let Some(blocked) = &self.server.clients[handle].blocked else { return false };
+        self.pauses_hold(handle, self.server.registry.row(blocked.command), blocked.args.view())
     }
 
     /// Makes a command wait for the end of a pause.
@@ -125,6 +138,9 @@ impl Executor {
             if self.ends {
                 // One of them was SHUTDOWN: what ran now would be acknowledged and lost.
                 return;
+            }
+            if self.is_still_held(handle) {
+                continue;
             }
             let Some(blocked) = self.server.blocked.unblock(&mut self.server.clients, handle) else {
                 continue;
