@@ -1,205 +1,117 @@
 //! Making the load: connections that each send a batch, await its replies, and send the next.
 //!
-//! A thread runs a share of the connections on one epoll. Batches are drawn from a counter that all threads share, so
-//! the test ends exactly when all requests have been answered.
+//! A thread runs a share of the connections on one epoll. With a rate, batches have times at which they are due, and
+//! latencies count from then: a server that stalls is charged for all who would have come meanwhile.
 
-use std::fmt;
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Barrier, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use rustix::event::epoll;
-use tls::{ClientConfig, ServerName, TlsStream};
-use wire::response::{ResponseError, Skipper};
+use wire::response::{Reader, Skipper, Value};
 
-use crate::template::{Numbers, Template, append_request};
+use crate::connection::{LoadError, Setup, Stream};
 
-/// Latencies from a microsecond to a minute, in nanoseconds, to three digits.
+/// Latencies from a microsecond to a minute, in nanoseconds.
 const LATENCY_MIN_NS: u64 = 1_000;
 const LATENCY_MAX_NS: u64 = 60_000_000_000;
-const LATENCY_DIGITS: u8 = 3;
 const READ_LEN: usize = 64 * 1024;
 const EVENTS_PER_WAIT: usize = 128;
 /// How long a thread waits for events before it looks at the clock again.
 const TICK: Duration = Duration::from_millis(100);
 
-#[derive(Clone)]
-pub enum Address {
-    Tcp(String, u16),
-    Unix(PathBuf),
-}
+/// What one connection sends, batch by batch.
+pub trait Requests: Send {
+    /// Lays out the next batch; how many replies it will have, none when all has been sent. What is sent while the
+    /// server warms up does not count as sent.
+    fn next_batch(&mut self, is_warming: bool) -> u64;
 
-/// How connections are encrypted.
-#[derive(Clone)]
-pub struct Encryption {
-    pub config: Arc<ClientConfig>,
-    /// What the server is called, if not by its address.
-    pub name: Option<String>,
-}
+    /// The batch that was laid out last.
+    fn bytes(&self) -> &[u8];
 
-/// What every connection does first.
-#[derive(Clone)]
-pub struct Setup {
-    pub address: Address,
-    pub encryption: Option<Encryption>,
-    pub commands: Vec<Vec<String>>,
-}
-
-#[derive(Debug)]
-pub enum LoadError {
-    Connect(io::Error),
-    Refused(String),
-    Poll(io::Error),
-    Transfer(io::Error),
-    Closed,
-    Malformed(ResponseError),
-}
-
-impl fmt::Display for LoadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Connect(error) => write!(f, "Could not connect to the server: {error}"),
-            Self::Refused(answer) => write!(f, "The server refused to set up a connection: {answer}"),
-            Self::Poll(error) => write!(f, "Could not wait for events: {error}"),
-            Self::Transfer(error) => write!(f, "Error on a connection: {error}"),
-            Self::Closed => f.write_str("Error: the server closed a connection"),
-            Self::Malformed(error) => write!(f, "Error: {error}"),
-        }
+    /// Whether [`Requests::reply`] is to be told the replies.
+    fn wants_replies(&self) -> bool {
+        false
     }
-}
 
-impl std::error::Error for LoadError {}
+    fn reply(&mut self, _reply: Value) {}
+}
 
 /// One test, as all threads see it.
 pub struct Test<'a> {
-    pub template: &'a Template,
     pub setup: &'a Setup,
-    pub pipeline: u64,
-    pub keep_alive: bool,
-    /// Time between two batches of one thread's connections, if the rate is limited.
-    pub batch_interval: Option<Duration>,
-    /// Sequences that may be sent; a duration ends the test otherwise.
-    pub sequences: u64,
-    pub deadline: Option<Instant>,
-    pub claimed: AtomicU64,
-    /// Commands answered.
-    pub finished: AtomicU64,
-    pub errors: AtomicU64,
+    /// Makes what a connection sends, by the connection's number.
+    pub requests: &'a (dyn Fn(usize) -> Box<dyn Requests + 'a> + Sync),
+    pub connections: usize,
+    pub threads: usize,
+    /// A connection that has had so many replies is closed, and another takes its place.
+    pub reconnect_after: Option<u64>,
+    /// Commands a second of all connections together.
+    pub rate: Option<f64>,
+    pub warmup: Duration,
+    /// Ends the test, measured from the end of the warm-up.
+    pub duration: Option<Duration>,
+    /// A reply that is an error ends the test.
+    pub stops_at_errors: bool,
+    /// Significant digits of latencies.
+    pub precision: u8,
+}
+
+/// What threads tell of a test while it runs.
+pub struct Shared {
+    connected: Barrier,
+    pub start: OnceLock<Instant>,
+    stops: AtomicBool,
+    pub counters: Vec<Counters>,
     pub first_error: Mutex<Option<String>>,
 }
 
-impl Test<'_> {
-    /// Takes up to a pipeline's worth of sequences.
-    fn claim(&self) -> u64 {
-        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            return 0;
+/// One thread's, which it alone writes.
+#[derive(Default)]
+#[repr(align(128))]
+pub struct Counters {
+    /// Replies that came before measuring began, and after.
+    pub warming: AtomicU64,
+    pub finished: AtomicU64,
+    pub latency_sum_ns: AtomicU64,
+    pub errors: AtomicU64,
+    pub live: AtomicU64,
+}
+
+impl Counters {
+    fn add(counter: &AtomicU64, more: u64) {
+        counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+    }
+}
+
+impl Shared {
+    pub fn new(test: &Test<'_>) -> Self {
+        Self {
+            connected: Barrier::new(test.threads),
+            start: OnceLock::new(),
+            stops: AtomicBool::new(false),
+            counters: (0..test.threads).map(|_| Counters::default()).collect(),
+            first_error: Mutex::new(None),
         }
-        let before = self.claimed.fetch_add(self.pipeline, Ordering::Relaxed);
-        self.sequences.saturating_sub(before).min(self.pipeline)
+    }
+
+    pub fn sum(&self, counter: impl Fn(&Counters) -> &AtomicU64) -> u64 {
+        self.counters.iter().map(|counters| counter(counters).load(Ordering::Relaxed)).sum()
     }
 
     fn note_error(&self, reply: &[u8]) {
-        self.errors.fetch_add(1, Ordering::Relaxed);
         let mut first = self.first_error.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        first.get_or_insert_with(|| String::from_utf8_lossy(reply).trim().to_string());
+        first.get_or_insert_with(|| {
+            String::from_utf8_lossy(reply).trim_start_matches('-').trim_end().to_string()
+        });
     }
 }
 
-pub fn new_histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(LATENCY_MIN_NS, LATENCY_MAX_NS, LATENCY_DIGITS)
-        .expect("the bounds are in order")
-}
-
-enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-    Tls(Box<TlsStream<TcpStream>>),
-}
-
-/// Calls the same method on whichever stream there is.
-macro_rules! on_stream {
-    ($self:expr, $stream:ident => $call:expr) => {
-        match $self {
-            Stream::Tcp($stream) => $call,
-            Stream::Unix($stream) => $call,
-            Stream::Tls($stream) => $call,
-        }
-    };
-}
-
-impl Stream {
-    fn connect(setup: &Setup) -> io::Result<Self> {
-        let (host, port) = match &setup.address {
-            Address::Tcp(host, port) => (host, *port),
-            Address::Unix(path) => return UnixStream::connect(path).map(Self::Unix),
-        };
-        let stream = TcpStream::connect((host.as_str(), port))?;
-        stream.set_nodelay(true)?;
-        let Some(Encryption { config, name }) = &setup.encryption else { return Ok(Self::Tcp(stream)) };
-        let name = ServerName::try_from(name.as_ref().unwrap_or(host).clone()).map_err(io::Error::other)?;
-        Ok(Self::Tls(Box::new(TlsStream::connect(stream, Arc::clone(config), name)?)))
-    }
-
-    /// Whether there may be something to read that the poll will not tell of.
-    fn has_received(&self) -> bool {
-        matches!(self, Stream::Tls(stream) if stream.has_received())
-    }
-
-    fn set_nonblocking(&self) -> io::Result<()> {
-        match self {
-            Stream::Tcp(stream) => stream.set_nonblocking(true),
-            Stream::Unix(stream) => stream.set_nonblocking(true),
-            Stream::Tls(stream) => stream.socket.set_nonblocking(true),
-        }
-    }
-
-    /// Connected and set up; blocking until then, not afterwards.
-    fn prepare(setup: &Setup) -> Result<Self, LoadError> {
-        let mut stream = Self::connect(setup).map_err(LoadError::Connect)?;
-        let mut request = Vec::new();
-        setup.commands.iter().for_each(|command| append_request(&mut request, command));
-        on_stream!(&mut stream, stream => stream.write_all(&request)).map_err(LoadError::Connect)?;
-        let (mut skipper, mut received, mut position) = (Skipper::new(), Vec::new(), 0);
-        for _ in &setup.commands {
-            let start = position;
-            let is_error = loop {
-                if let Some(is_error) =
-                    skipper.skip(&received, &mut position).map_err(LoadError::Malformed)?
-                {
-                    break is_error;
-                }
-                let mut piece = [0; 4096];
-                match on_stream!(&mut stream, stream => stream.read(&mut piece))
-                    .map_err(LoadError::Connect)?
-                {
-                    0 => return Err(LoadError::Closed),
-                    len => received.extend_from_slice(&piece[..len]),
-                }
-            };
-            if is_error {
-                let answer = String::from_utf8_lossy(&received[start..position]).trim().to_string();
-                return Err(LoadError::Refused(answer));
-            }
-        }
-        stream.set_nonblocking().map_err(LoadError::Connect)?;
-        Ok(stream)
-    }
-}
-
-impl AsFd for Stream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Stream::Tcp(stream) => stream.as_fd(),
-            Stream::Unix(stream) => stream.as_fd(),
-            Stream::Tls(stream) => stream.socket.as_fd(),
-        }
-    }
+pub fn new_histogram(digits: u8) -> Histogram<u64> {
+    Histogram::new_with_bounds(LATENCY_MIN_NS, LATENCY_MAX_NS, digits).expect("the bounds are in order")
 }
 
 /// `Ok(None)` instead of an error that only says "later".
@@ -213,163 +125,240 @@ fn unless_blocked(result: io::Result<usize>) -> Result<Option<usize>, LoadError>
     }
 }
 
-struct Client {
+/// Finds where replies end, or reads them for those who ask.
+enum Replies {
+    Skipped(Skipper),
+    Read(Reader),
+}
+
+/// The first byte of a reply says that.
+fn is_push(kind: u8) -> bool {
+    kind == b'>'
+}
+
+fn is_error(kind: u8) -> bool {
+    matches!(kind, b'-' | b'!')
+}
+
+struct Client<'a> {
     stream: Stream,
-    /// A full batch; the part before `batch_len` is to be sent, the part before `sent` is.
-    batch: Vec<u8>,
-    batch_len: usize,
+    requests: Box<dyn Requests + 'a>,
     sent: usize,
     waits_to_write: bool,
     replies_missing: u64,
+    replies_had: u64,
+    /// When the batch was sent, or due.
     started: Instant,
-    skipper: Skipper,
+    /// What is sent while the server warms up is not measured.
+    is_measured: bool,
+    replies: Replies,
+    /// The first byte of the reply that has begun to come.
+    reply_kind: Option<u8>,
     received: Vec<u8>,
 }
 
-impl Client {
-    fn new(test: &Test<'_>) -> Result<Self, LoadError> {
+impl<'a> Client<'a> {
+    fn new(setup: &Setup, requests: Box<dyn Requests + 'a>) -> Result<Self, LoadError> {
+        let stream = Stream::prepare(setup)?;
+        stream.set_nonblocking()?;
         Ok(Self {
-            stream: Stream::prepare(test.setup)?,
-            batch: test.template.repeated(test.pipeline as usize),
-            batch_len: 0,
+            stream,
             sent: 0,
             waits_to_write: false,
             replies_missing: 0,
+            replies_had: 0,
             started: Instant::now(),
-            skipper: Skipper::new(),
+            is_measured: false,
+            replies: match requests.wants_replies() {
+                true => Replies::Read(Reader::new()),
+                false => Replies::Skipped(Skipper::new()),
+            },
+            requests,
+            reply_kind: None,
             received: Vec::new(),
         })
     }
 
-    /// Begins the next batch. False when there is nothing left to send.
-    fn begin(&mut self, test: &Test<'_>, numbers: &mut Numbers<'_>) -> bool {
-        let sequences = test.claim();
-        test.template.renew(&mut self.batch, sequences as usize, numbers);
-        self.batch_len = test.template.bytes.len() * sequences as usize;
-        self.sent = 0;
-        self.replies_missing = test.template.commands * sequences;
-        self.started = Instant::now();
-        sequences > 0
-    }
-
     /// Sends what the socket takes. True when all of the batch is sent.
     fn write(&mut self) -> Result<bool, LoadError> {
-        while self.sent < self.batch_len {
-            let rest = &self.batch[self.sent..self.batch_len];
-            match unless_blocked(on_stream!(&mut self.stream, stream => stream.write(rest)))? {
+        let bytes = self.requests.bytes();
+        while self.sent < bytes.len() {
+            match unless_blocked(self.stream.write(&bytes[self.sent..]))? {
                 Some(len) => self.sent += len,
                 None => return Ok(false),
             }
         }
-        let flushed = on_stream!(&mut self.stream, stream => stream.flush());
+        let flushed = self.stream.flush();
         Ok(unless_blocked(flushed.map(|()| 0))?.is_some())
     }
 
-    /// Reads once and records the replies that are whole by then. True when the batch is answered.
-    fn read(
-        &mut self,
-        test: &Test<'_>,
-        latencies: &mut Histogram<u64>,
-        piece: &mut [u8],
-    ) -> Result<bool, LoadError> {
-        let len = match unless_blocked(on_stream!(&mut self.stream, stream => stream.read(piece)))? {
+    /// Reads once; how many of the batch's replies are whole by that. Errors among them go to `note_error`.
+    fn read(&mut self, piece: &mut [u8], mut note_error: impl FnMut(&[u8])) -> Result<u64, LoadError> {
+        let len = match unless_blocked(self.stream.read(piece))? {
             Some(0) => return Err(LoadError::Closed),
             Some(len) => len,
-            None => return Ok(false),
+            None => return Ok(0),
         };
-        let latency = (self.started.elapsed().as_nanos() as u64).clamp(LATENCY_MIN_NS, LATENCY_MAX_NS);
         // Usually the replies are all here, and nothing needs to be kept.
-        let kept = std::mem::take(&mut self.received);
-        let joined;
-        let bytes = if kept.is_empty() {
-            &piece[..len]
-        } else {
-            joined = [&kept, &piece[..len]].concat();
-            &joined
-        };
+        let is_kept = !self.received.is_empty();
+        if is_kept {
+            self.received.extend_from_slice(&piece[..len]);
+        }
+        let bytes = if is_kept { self.received.as_slice() } else { &piece[..len] };
         let (mut position, mut answered) = (0, 0);
-        while self.replies_missing > answered {
+        while position < bytes.len() {
             let start = position;
-            match self.skipper.skip(bytes, &mut position).map_err(LoadError::Malformed)? {
-                Some(is_error) => {
-                    answered += 1;
-                    if is_error {
-                        test.note_error(&bytes[start..position]);
+            let kind = *self.reply_kind.get_or_insert(bytes[position]);
+            let is_whole = match &mut self.replies {
+                Replies::Skipped(skipper) => {
+                    skipper.skip(bytes, &mut position).map_err(LoadError::Malformed)?.is_some()
+                }
+                Replies::Read(reader) => {
+                    match reader.read(bytes, &mut position).map_err(LoadError::Malformed)? {
+                        Some(reply) if !is_push(kind) => {
+                            self.requests.reply(reply);
+                            true
+                        }
+                        other => other.is_some(),
                     }
                 }
-                None => break,
+            };
+            if !is_whole {
+                break;
             }
+            self.reply_kind = None;
+            if is_error(kind) {
+                note_error(&bytes[start..position]);
+            }
+            answered += u64::from(!is_push(kind));
         }
-        latencies.record_n(latency, answered).expect("the latency was clamped to the bounds");
-        test.finished.fetch_add(answered, Ordering::Relaxed);
-        self.replies_missing -= answered;
-        self.received = bytes[position..].to_vec();
-        Ok(self.replies_missing == 0)
+        match is_kept {
+            true => drop(self.received.drain(..position)),
+            false => self.received.extend_from_slice(&piece[position..len]),
+        }
+        self.replies_had += answered;
+        // A server that is about to close a connection may say why before anything was asked.
+        self.replies_missing = self.replies_missing.saturating_sub(answered);
+        Ok(answered)
     }
 }
 
 /// One thread's connections.
-struct Loop<'a> {
-    test: &'a Test<'a>,
-    numbers: Numbers<'a>,
+struct Loop<'t, 'a> {
+    test: &'t Test<'a>,
+    shared: &'t Shared,
+    counters: &'t Counters,
     latencies: Histogram<u64>,
     poll: rustix::fd::OwnedFd,
-    clients: Vec<Option<Client>>,
-    /// Connections that wait for their turn, when the rate is limited.
-    resting: Vec<usize>,
+    clients: Vec<Option<Client<'a>>>,
+    /// Connections that wait for their turn, when there is a rate.
+    resting: VecDeque<usize>,
+    /// When the next batch is due.
     next_batch: Instant,
+    measures_from: Instant,
+    ends_at: Option<Instant>,
     live: usize,
 }
 
-/// Runs this thread's share of a test.
-pub fn run(test: &Test<'_>, clients: usize, numbers: Numbers<'_>) -> Result<Histogram<u64>, LoadError> {
-    let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| LoadError::Poll(error.into()))?;
-    let mut all = Loop {
-        test,
-        numbers,
-        latencies: new_histogram(),
-        poll,
-        clients: Vec::new(),
-        resting: Vec::new(),
-        next_batch: Instant::now(),
-        live: 0,
-    };
-    for index in 0..clients {
-        let client = Client::new(test)?;
-        all.watch(&client, index, true)?;
-        all.clients.push(Some(client));
-    }
-    all.live = clients;
-    for index in 0..clients {
-        all.begin(index)?;
-    }
-    let (mut piece, mut events) = (vec![0; READ_LEN], Vec::with_capacity(EVENTS_PER_WAIT));
-    while all.live > 0 {
-        all.wait(&mut events)?;
-        for event in events.drain(..) {
-            all.handle(event, &mut piece)?;
-        }
-        all.wake_resting()?;
-    }
-    Ok(all.latencies)
+/// What one thread found.
+pub struct Share {
+    /// In nanoseconds.
+    pub latencies: Histogram<u64>,
+    pub ended: Instant,
 }
 
-impl Loop<'_> {
-    /// Tells the system what a connection waits for.
-    fn watch(&self, client: &Client, index: usize, is_new: bool) -> Result<(), LoadError> {
-        let mut flags = epoll::EventFlags::IN;
-        flags.set(epoll::EventFlags::OUT, client.waits_to_write);
-        let data = epoll::EventData::new_u64(index as u64);
-        let outcome = match is_new {
-            true => epoll::add(&self.poll, &client.stream, data, flags),
-            false => epoll::modify(&self.poll, &client.stream, data, flags),
-        };
-        outcome.map_err(|error| LoadError::Poll(error.into()))
+/// Runs one thread's share of a test.
+pub fn run(test: &Test<'_>, shared: &Shared, thread: usize) -> Result<Share, LoadError> {
+    let connected = connect(test, thread);
+    if connected.is_err() {
+        shared.stops.store(true, Ordering::Relaxed);
+    }
+    shared.connected.wait();
+    let (poll, clients) = connected?;
+    let start = *shared.start.get_or_init(Instant::now);
+    let measures_from = start + test.warmup;
+    let live = clients.len();
+    let mut all = Loop {
+        test,
+        shared,
+        counters: &shared.counters[thread],
+        latencies: new_histogram(test.precision),
+        poll,
+        clients,
+        resting: VecDeque::new(),
+        next_batch: start,
+        measures_from,
+        ends_at: test.duration.map(|duration| measures_from + duration),
+        live,
+    };
+    let outcome = all.run();
+    // Nobody goes on when one thread cannot.
+    if outcome.is_err() {
+        shared.stops.store(true, Ordering::Relaxed);
+    }
+    let ended = all.ends_at.map_or_else(Instant::now, |end| end.min(Instant::now()));
+    outcome.map(|()| Share { latencies: all.latencies, ended })
+}
+
+type Connected<'a> = (rustix::fd::OwnedFd, Vec<Option<Client<'a>>>);
+
+fn connect<'a>(test: &Test<'a>, thread: usize) -> Result<Connected<'a>, LoadError> {
+    let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| LoadError::Poll(error.into()))?;
+    let mut clients = Vec::new();
+    for number in (thread..test.connections).step_by(test.threads) {
+        let client = Client::new(test.setup, (test.requests)(number))?;
+        watch(&poll, &client, clients.len(), true)?;
+        clients.push(Some(client));
+    }
+    Ok((poll, clients))
+}
+
+/// Tells the system what a connection waits for.
+fn watch(
+    poll: &rustix::fd::OwnedFd,
+    client: &Client<'_>,
+    index: usize,
+    is_new: bool,
+) -> Result<(), LoadError> {
+    let mut flags = epoll::EventFlags::IN;
+    flags.set(epoll::EventFlags::OUT, client.waits_to_write);
+    let data = epoll::EventData::new_u64(index as u64);
+    let outcome = match is_new {
+        true => epoll::add(poll, &client.stream, data, flags),
+        false => epoll::modify(poll, &client.stream, data, flags),
+    };
+    outcome.map_err(|error| LoadError::Poll(error.into()))
+}
+
+impl Loop<'_, '_> {
+    fn run(&mut self) -> Result<(), LoadError> {
+        for index in 0..self.clients.len() {
+            self.begin(index)?;
+        }
+        let (mut piece, mut events) = (vec![0; READ_LEN], Vec::with_capacity(EVENTS_PER_WAIT));
+        while self.live > 0 && !self.shared.stops.load(Ordering::Relaxed) {
+            self.counters.live.store(self.live as u64, Ordering::Relaxed);
+            self.wait(&mut events)?;
+            if self.ends_at.is_some_and(|end| Instant::now() >= end) {
+                break;
+            }
+            for event in events.drain(..) {
+                self.handle(event, &mut piece)?;
+            }
+            self.wake_resting()?;
+        }
+        Ok(())
     }
 
     fn wait(&mut self, events: &mut Vec<epoll::Event>) -> Result<(), LoadError> {
-        let until_next = self.next_batch.saturating_duration_since(Instant::now());
-        let timeout = if self.resting.is_empty() { TICK } else { until_next.min(TICK) };
+        let now = Instant::now();
+        let mut timeout = TICK;
+        if !self.resting.is_empty() {
+            timeout = timeout.min(self.next_batch.saturating_duration_since(now));
+        }
+        if let Some(end) = self.ends_at {
+            timeout = timeout.min(end.saturating_duration_since(now));
+        }
         let timeout = rustix::event::Timespec { tv_sec: 0, tv_nsec: timeout.as_nanos() as _ };
         let spare = rustix::buffer::spare_capacity(events);
         match epoll::wait(&self.poll, spare, Some(&timeout)) {
@@ -380,27 +369,34 @@ impl Loop<'_> {
 
     /// Sends a connection's next batch, now or when its turn comes; closes it when there is nothing left.
     fn begin(&mut self, index: usize) -> Result<(), LoadError> {
-        if let Some(interval) = self.test.batch_interval {
-            let now = Instant::now();
-            if now < self.next_batch {
-                self.resting.push(index);
-                return Ok(());
-            }
-            // A late batch does not make the following ones come faster for ever.
-            self.next_batch = (self.next_batch + interval).max(now - TICK);
+        let now = Instant::now();
+        if self.test.rate.is_some() && now < self.next_batch {
+            self.resting.push_back(index);
+            return Ok(());
         }
         let Some(client) = self.clients[index].as_mut() else { return Ok(()) };
-        if client.begin(self.test, &mut self.numbers) {
-            return self.write(index);
+        let is_warming = now < self.measures_from;
+        let replies = client.requests.next_batch(is_warming);
+        if replies == 0 {
+            self.clients[index] = None;
+            self.live -= 1;
+            return Ok(());
         }
-        self.clients[index] = None;
-        self.live -= 1;
-        Ok(())
+        client.sent = 0;
+        client.replies_missing = replies;
+        client.is_measured = !is_warming;
+        client.started = now;
+        if let Some(rate) = self.test.rate {
+            client.started = self.next_batch;
+            let share = rate / self.test.threads as f64;
+            self.next_batch += Duration::from_secs_f64(replies as f64 / share);
+        }
+        self.write(index)
     }
 
     fn wake_resting(&mut self) -> Result<(), LoadError> {
-        while Instant::now() >= self.next_batch {
-            match self.resting.pop() {
+        while !self.resting.is_empty() && Instant::now() >= self.next_batch {
+            match self.resting.pop_front() {
                 Some(index) => self.begin(index)?,
                 None => break,
             }
@@ -412,8 +408,7 @@ impl Loop<'_> {
         let Some(client) = self.clients[index].as_mut() else { return Ok(()) };
         let waits_to_write = !client.write()?;
         if waits_to_write != std::mem::replace(&mut client.waits_to_write, waits_to_write) {
-            let client = self.clients[index].as_ref().expect("it was there just now");
-            self.watch(client, index, false)?;
+            watch(&self.poll, client, index, false)?;
         }
         Ok(())
     }
@@ -430,8 +425,25 @@ impl Loop<'_> {
         }
         loop {
             let Some(client) = self.clients[index].as_mut() else { return Ok(()) };
-            let is_answered = client.read(self.test, &mut self.latencies, piece)?;
+            let was_asked = client.replies_missing > 0;
+            let answered = client.read(piece, |reply| {
+                Counters::add(&self.counters.errors, 1);
+                self.shared.note_error(reply);
+            })?;
+            if client.is_measured && answered > 0 {
+                let latency_ns = (client.started.elapsed().as_nanos() as u64).min(LATENCY_MAX_NS);
+                self.latencies.record_n(latency_ns, answered).expect("the latency is within the bounds");
+                Counters::add(&self.counters.finished, answered);
+                Counters::add(&self.counters.latency_sum_ns, latency_ns * answered);
+            } else {
+                Counters::add(&self.counters.warming, answered);
+            }
             let has_more = client.stream.has_received();
+            let is_answered = was_asked && client.replies_missing == 0;
+            if self.test.stops_at_errors && answered > 0 && self.counters.errors.load(Ordering::Relaxed) > 0 {
+                self.shared.stops.store(true, Ordering::Relaxed);
+                return Ok(());
+            }
             if is_answered {
                 self.renew(index)?;
             }
@@ -443,11 +455,46 @@ impl Loop<'_> {
 
     /// All of a batch has been answered: the next one begins.
     fn renew(&mut self, index: usize) -> Result<(), LoadError> {
-        if !self.test.keep_alive {
-            let client = Client::new(self.test)?;
-            self.watch(&client, index, true)?;
+        let limit = self.test.reconnect_after;
+        if let Some(client) =
+            self.clients[index].take_if(|client| limit.is_some_and(|limit| client.replies_had >= limit))
+        {
+            let client = Client::new(self.test.setup, client.requests)?;
+            watch(&self.poll, &client, index, true)?;
             self.clients[index] = Some(client);
         }
         self.begin(index)
+    }
+}
+
+/// Opens connections and leaves them alone until the server says something or closes one.
+pub fn idle(setup: &Setup, connections: usize) -> Result<(), LoadError> {
+    let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| LoadError::Poll(error.into()))?;
+    let mut streams = Vec::new();
+    let mut piece = vec![0; READ_LEN];
+    for number in 0..connections {
+        let stream = Stream::prepare(setup)?;
+        let data = epoll::EventData::new_u64(number as u64);
+        epoll::add(&poll, &stream, data, epoll::EventFlags::IN)
+            .map_err(|error| LoadError::Poll(error.into()))?;
+        streams.push(stream);
+    }
+    let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS_PER_WAIT);
+    loop {
+        match epoll::wait(&poll, rustix::buffer::spare_capacity(&mut events), None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(LoadError::Poll(error.into())),
+        }
+        for event in events.drain(..) {
+            let stream = &mut streams[event.data.u64() as usize];
+            match stream.read(&mut piece).map_err(LoadError::Transfer)? {
+                0 => return Err(LoadError::Closed),
+                len if is_error(piece[0]) => {
+                    let text = String::from_utf8_lossy(&piece[1..len]).trim_end().to_string();
+                    return Err(LoadError::Answer(text));
+                }
+                _ => {}
+            }
+        }
     }
 }

@@ -7,7 +7,9 @@ use clap::{ArgAction, Parser};
 use tls::configs::ClientOptions;
 use tls::materials::IdentityFiles;
 
-use crate::load::Encryption;
+use percent_encoding::percent_decode_str;
+
+use crate::connection::{Address, Encryption, Setup};
 
 /// A load generator for Warmline and other servers of the Redis protocol.
 ///
@@ -33,16 +35,22 @@ pub struct Options {
     /// User that the password belongs to
     #[arg(long)]
     pub user: Option<String>,
+    /// Server, user and database: valkey://user:password@host:port/database; valkeys:// for TLS
+    #[arg(short = 'u')]
+    pub uri: Option<String>,
     /// Connections
     #[arg(short = 'c', default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub clients: u32,
-    /// Requests of each test
-    #[arg(short = 'n', default_value_t = 100_000)]
-    pub requests: u64,
-    /// Run each test for so many seconds, whatever -n says
+    /// Requests of each test (default 100000)
+    #[arg(short = 'n')]
+    pub requests: Option<u64>,
+    /// Run each test for so many seconds, instead of -n
     #[arg(long, value_parser = seconds)]
     pub duration: Option<Duration>,
-    /// Bytes of a value
+    /// Run each test for so many seconds before it is measured
+    #[arg(long, value_parser = seconds, default_value = "0")]
+    pub warmup: Duration,
+    /// Bytes of a value, 1 to 1 GiB
     #[arg(short = 'd', default_value_t = 3)]
     pub data_len: usize,
     /// Database
@@ -52,8 +60,11 @@ pub struct Options {
     #[arg(short = '3')]
     pub resp3: bool,
     /// Threads that generate the load
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    pub threads: u32,
+    #[arg(long, value_parser = clap::value_parser!(u32).range(..=500))]
+    pub threads: Option<u32>,
+    /// Ask the server to track the keys that connections read
+    #[arg(long)]
+    pub enable_tracking: bool,
     /// 1: connections live on; 0: a new one for each request
     #[arg(short = 'k', default_value_t = 1)]
     pub keep_alive: u8,
@@ -66,21 +77,37 @@ pub struct Options {
     /// Requests sent before their replies are awaited
     #[arg(short = 'P', default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub pipeline: u32,
-    /// Requests per second of all connections together (0: as many as the server takes)
+    /// Requests per second of all connections together (0: as many as the server takes); latencies then count from
+    /// when a request was due, not from when a connection was free to send it
     #[arg(long, default_value_t = 0)]
     pub rps: u64,
     /// Print one line per test
     #[arg(short = 'q')]
     pub quiet: bool,
-    /// Decimals of the latencies in milliseconds
+    /// Significant digits of latencies, at most 4
     #[arg(long, default_value_t = 3)]
-    pub precision: usize,
+    pub precision: u8,
     /// Print comma-separated values
     #[arg(long)]
     pub csv: bool,
     /// Run the tests for ever
     #[arg(short = 'l')]
     pub endless: bool,
+    /// Open connections and leave them idle
+    #[arg(short = 'I')]
+    pub idle: bool,
+    /// Has no effect: an error always ends the test
+    #[arg(short = 'e')]
+    pub shows_errors: bool,
+    /// Functions in the library of the test function_load
+    #[arg(long, default_value_t = 10)]
+    pub num_functions: u32,
+    /// Keys of the function that the test fcall calls
+    #[arg(long, default_value_t = 1)]
+    pub num_keys_in_fcall: u32,
+    /// Multipath TCP
+    #[arg(long, conflicts_with = "socket")]
+    pub mptcp: bool,
     /// Tests to run, separated by commas
     #[arg(short = 't', value_delimiter = ',')]
     pub tests: Vec<String>,
@@ -129,8 +156,77 @@ pub struct Options {
 }
 
 impl Options {
+    /// Settles what options say together; what of it cannot be.
+    pub fn settle(&mut self) -> Result<(), String> {
+        if self.requests.is_some() && self.duration.is_some() {
+            return Err("Options -n and --duration are mutually exclusive.".to_string());
+        }
+        self.data_len = self.data_len.clamp(1, 1 << 30);
+        self.precision = self.precision.clamp(1, 4);
+        match self.uri.take() {
+            Some(uri) => self.apply_uri(&uri),
+            None => Ok(()),
+        }
+    }
+
+    fn apply_uri(&mut self, uri: &str) -> Result<(), String> {
+        let (scheme, rest) = uri.split_once("://").ok_or("Invalid URI scheme")?;
+        self.tls |= match scheme.to_lowercase().as_str() {
+            "valkey" | "redis" | "warmline" => false,
+            "valkeys" | "rediss" | "warmlines" => true,
+            _ => return Err("Invalid URI scheme".to_string()),
+        };
+        let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
+        let (credentials, address) = authority.rsplit_once('@').unwrap_or(("", authority));
+        if !credentials.is_empty() {
+            let (user, password) = credentials.split_once(':').unwrap_or(("", credentials));
+            self.user = (!user.is_empty()).then(|| percent_decoded(user)).transpose()?;
+            self.password = Some(percent_decoded(password)?);
+        }
+        let (host, port) = match address.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => (host, port),
+            _ => (address, ""),
+        };
+        if !host.is_empty() {
+            self.host = host.trim_matches(['[', ']']).to_string();
+        }
+        if !port.is_empty() {
+            self.port = port.parse().map_err(|_| "Invalid server port.".to_string())?;
+        }
+        if !database.is_empty() {
+            self.database = database.parse().map_err(|_| format!("no database number: {database}"))?;
+        }
+        Ok(())
+    }
+
+    /// What every connection does first.
+    pub fn setup(&self) -> Result<Setup, String> {
+        let address = match &self.socket {
+            Some(path) => Address::Unix(path.clone()),
+            None => Address::Tcp(self.host.clone(), self.port),
+        };
+        let mut commands = Vec::new();
+        let mut add = |args: &[&str]| commands.push(args.iter().map(|arg| arg.to_string()).collect());
+        match (&self.user, &self.password) {
+            (Some(user), Some(password)) => add(&["AUTH", user, password]),
+            (None, Some(password)) => add(&["AUTH", password]),
+            _ => {}
+        }
+        if self.resp3 {
+            add(&["HELLO", "3"]);
+        }
+        if self.enable_tracking {
+            add(&["CLIENT", "TRACKING", "ON"]);
+        }
+        if self.database != 0 {
+            add(&["SELECT", &self.database.to_string()]);
+        }
+        let encryption = self.encryption()?;
+        Ok(Setup { address, encryption, is_multipath: self.mptcp, no_delay: true, commands })
+    }
+
     /// How connections are encrypted, if they are.
-    pub fn encryption(&self) -> Result<Option<Encryption>, String> {
+    fn encryption(&self) -> Result<Option<Encryption>, String> {
         if !self.tls {
             return Ok(None);
         }
@@ -156,4 +252,49 @@ impl Options {
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_string())?;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+fn percent_decoded(text: &str) -> Result<String, String> {
+    let decoded = percent_decode_str(text).decode_utf8();
+    decoded.map(String::from).map_err(|_| format!("{text} is not UTF-8 when decoded"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Options, String> {
+        let words = format!("warmline-benchmark {line}");
+        let mut options =
+            Options::try_parse_from(words.split_whitespace()).map_err(|error| error.to_string())?;
+        options.settle().map(|()| options)
+    }
+
+    #[test]
+    fn options_end_where_the_command_begins() {
+        let options = parse("-h example -p 7000 -n 3 -r 10 --threads 2 set key -1 -x").unwrap();
+        assert_eq!((options.host.as_str(), options.port, options.requests), ("example", 7000, Some(3)));
+        assert_eq!((options.random_below, options.threads), (Some(10), Some(2)));
+        assert_eq!(options.command, ["set", "key", "-1", "-x"]);
+        assert_eq!(parse("-n 2 -- -odd").unwrap().command, ["-odd"]);
+        assert_eq!(
+            parse("-d 0 --precision 9").map(|options| (options.data_len, options.precision)),
+            Ok((1, 4))
+        );
+        assert!(parse("-n 5 --duration 1").unwrap_err().contains("mutually exclusive"));
+        assert!(parse("--warmup 0.5 -n 5").is_ok());
+    }
+
+    #[test]
+    fn a_uri_names_server_user_and_database() {
+        let options = parse("-u valkey://me:se%40cret@example.org:7001/5").unwrap();
+        assert_eq!((options.host.as_str(), options.port, options.database), ("example.org", 7001, 5));
+        assert_eq!((options.user.as_deref(), options.password.as_deref()), (Some("me"), Some("se@cret")));
+        let options = parse("-u rediss://secret@[::1]").unwrap();
+        assert_eq!((options.host.as_str(), options.port, options.tls), ("::1", 6379, true));
+        assert_eq!((options.user, options.password.as_deref()), (None, Some("secret")));
+        for uri in ["http://example", "example", "redis://a:port", "redis://a/x"] {
+            assert!(parse(&format!("-u {uri}")).is_err(), "{uri}");
+        }
+    }
 }

@@ -3,7 +3,10 @@
 //! A placeholder has as many letters as the number that takes its place, so a batch of requests is laid out once and
 //! only the numbers are written anew.
 
+use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::load::Requests;
 
 /// Letters of a placeholder and digits of a number.
 const PLACE_LEN: usize = 12;
@@ -22,6 +25,9 @@ const PLACEHOLDERS: [&[u8; PLACE_LEN]; 10] = [
 ];
 const INDEPENDENT: usize = 0;
 
+/// Counters of numbers in order, one for each placeholder.
+pub type Sequence = [AtomicU64; PLACEHOLDERS.len()];
+
 /// One sequence of commands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
@@ -36,31 +42,54 @@ pub struct Template {
 pub enum Numbers<'a> {
     /// Placeholders stay.
     None,
-    Random {
-        below: u64,
-        state: u64,
-    },
-    /// Shared counters, one for each placeholder.
+    Random(Random),
+    /// All connections count together.
     Sequential {
         below: u64,
-        next: &'a [AtomicU64; PLACEHOLDERS.len()],
+        next: &'a Sequence,
     },
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014).
+#[derive(Clone, Debug)]
+pub struct Random {
+    below: u64,
+    state: u64,
+}
+
+impl Random {
+    /// Numbers below a bound.
+    pub fn new(below: u64, seed: u64) -> Self {
+        Self { below, state: seed }
+    }
+
+    pub fn next_bits(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub fn next_number(&mut self) -> u64 {
+        ((u128::from(self.next_bits()) * u128::from(self.below)) >> 64) as u64
+    }
+}
+
+/// So many printable bytes that a server can hardly compress; the same each time.
+pub fn data(len: usize) -> Vec<u8> {
+    let mut random = Random::new(64, len as u64);
+    (0..len).map(|_| b'0' + random.next_number() as u8).collect()
 }
 
 impl Numbers<'_> {
     fn next(&mut self, placeholder: usize) -> u64 {
         match self {
             Self::None => 0,
-            Self::Random { below, state } => {
-                // SplitMix64 (Steele, Lea, Flood 2014), scaled by a multiplication.
-                *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-                let mut mixed = *state;
-                mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-                mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-                mixed ^= mixed >> 31;
-                ((u128::from(mixed) * u128::from(*below)) >> 64) as u64
+            Self::Random(random) => random.next_number(),
+            Self::Sequential { below, next } => {
+                next[placeholder].fetch_add(1, Ordering::Relaxed) % (*below).max(1)
             }
-            Self::Sequential { below, next } => next[placeholder].fetch_add(1, Ordering::Relaxed) % *below,
         }
     }
 }
@@ -138,15 +167,67 @@ fn write_number(place: &mut [u8], mut number: u64) {
     }
 }
 
+/// How many sequences all connections together may send.
+pub struct Claims {
+    pub sequences: u64,
+    pub claimed: AtomicU64,
+}
+
+impl Claims {
+    pub fn new(sequences: u64) -> Self {
+        Self { sequences, claimed: AtomicU64::new(0) }
+    }
+
+    /// Takes up to so many.
+    fn claim(&self, count: u64) -> u64 {
+        let before = self.claimed.fetch_add(count, Ordering::Relaxed);
+        self.sequences.saturating_sub(before).min(count)
+    }
+}
+
+/// A template as often as the pipeline is deep, again and again.
+pub struct Repeated<'a> {
+    template: &'a Template,
+    claims: &'a Claims,
+    pipeline: u64,
+    numbers: Numbers<'a>,
+    /// A full batch, of which the part before `len` is to be sent.
+    batch: Vec<u8>,
+    len: usize,
+}
+
+impl<'a> Repeated<'a> {
+    pub fn new(template: &'a Template, claims: &'a Claims, pipeline: u64, numbers: Numbers<'a>) -> Self {
+        Self { template, claims, pipeline, numbers, batch: template.repeated(pipeline as usize), len: 0 }
+    }
+}
+
+impl Requests for Repeated<'_> {
+    fn next_batch(&mut self, is_warming: bool) -> u64 {
+        let sequences = if is_warming { self.pipeline } else { self.claims.claim(self.pipeline) };
+        self.template.renew(&mut self.batch, sequences as usize, &mut self.numbers);
+        self.len = self.template.bytes.len() * sequences as usize;
+        self.template.commands * sequences
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.batch[..self.len]
+    }
+}
+
 /// A command as an array of bulks.
 pub fn append_request<A: AsRef<[u8]>>(out: &mut Vec<u8>, args: &[A]) {
-    out.extend_from_slice(format!("*{}\r\n", args.len()).as_bytes());
+    // Writing to memory cannot fail.
+    let _infallible = write!(out, "*{}\r\n", args.len());
     for arg in args {
-        let arg = arg.as_ref();
-        out.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
-        out.extend_from_slice(arg);
-        out.extend_from_slice(b"\r\n");
+        append_bulk(out, arg.as_ref());
     }
+}
+
+pub fn append_bulk(out: &mut Vec<u8>, bytes: &[u8]) {
+    let _infallible = write!(out, "${}\r\n", bytes.len());
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
 }
 
 #[cfg(test)]
@@ -170,7 +251,7 @@ mod tests {
         template.renew(&mut batch, 3, &mut Numbers::None);
         assert_eq!(batch, untouched);
 
-        let mut numbers = Numbers::Random { below: 1000, state: 7 };
+        let mut numbers = Numbers::Random(Random::new(1000, 7));
         template.renew(&mut batch, 2, &mut numbers);
         let copy_len = template.bytes.len();
         for copy in batch[..2 * copy_len].chunks(copy_len) {

@@ -5,6 +5,20 @@ use crate::template::Template;
 pub struct Workload {
     pub title: String,
     pub template: Template,
+    /// Run once before the test.
+    pub preparation: Option<Vec<Vec<u8>>>,
+}
+
+/// What the commands of tests are made of.
+pub struct Ingredients {
+    /// The value.
+    pub data: Vec<u8>,
+    /// Whether placeholders become numbers.
+    pub is_random: bool,
+    /// In a library that is loaded.
+    pub functions: u32,
+    /// Of a function that is called.
+    pub function_keys: u32,
 }
 
 /// Names by which `-t` selects the test, its title, and its command (`DATA` stands for the value).
@@ -35,10 +49,12 @@ const TESTS: &[(&[&str], &str, &str)] = &[
     (&["mset"], "MSET (10 keys)", "MSET PAIRS"),
     (&["mget"], "MGET (10 keys)", "MGET KEYS"),
     (&["xadd"], "XADD", "XADD mystream * myfield DATA"),
+    (&["function_load"], "FUNCTION LOAD", "FUNCTION LOAD REPLACE LIBRARY"),
+    (&["fcall"], "FCALL", "FCALL foo1 FUNCTION_KEYS"),
 ];
 
 /// The selected tests, all of them when none is named.
-pub fn selected(names: &[String], data: &[u8], is_random: bool) -> Result<Vec<Workload>, String> {
+pub fn selected(names: &[String], ingredients: &Ingredients) -> Result<Vec<Workload>, String> {
     let known =
         |name: &&String| TESTS.iter().any(|(names, ..)| names.contains(&name.to_lowercase().as_str()));
     if let Some(unknown) = names.iter().find(|name| !known(name)) {
@@ -49,46 +65,70 @@ pub fn selected(names: &[String], data: &[u8], is_random: bool) -> Result<Vec<Wo
     };
     let workload = |(_, title, command): &(&[&str], &str, &str)| Workload {
         title: title.to_string(),
-        template: template(command, data, is_random),
+        template: template(command, ingredients),
+        preparation: command.starts_with("FCALL").then(|| {
+            let load = [b"FUNCTION".to_vec(), b"LOAD".to_vec(), b"REPLACE".to_vec()];
+            [load.as_slice(), &[library(1)]].concat()
+        }),
     };
     Ok(TESTS.iter().filter(|(names, ..)| is_selected(names)).map(workload).collect())
 }
 
-fn template(command: &str, data: &[u8], is_random: bool) -> Template {
+fn template(command: &str, ingredients: &Ingredients) -> Template {
     if command.is_empty() {
         return Template::inline(b"PING\r\n");
     }
-    let key = b"key:__rand_int__".as_slice();
-    let args: Vec<&[u8]> = command
+    let (key, data) = (b"key:__rand_int__".to_vec(), &ingredients.data);
+    let function_keys = || {
+        let keys = ingredients.function_keys;
+        std::iter::once(keys.to_string()).chain((1..=keys).map(|key| format!("key{key}")))
+    };
+    let args: Vec<Vec<u8>> = command
         .split(' ')
         .flat_map(|word| match word {
-            "DATA" => vec![data],
-            "SCORE" if is_random => vec![b"__rand_int__".as_slice()],
-            "SCORE" => vec![b"0".as_slice()],
-            "PAIRS" => [key, data].repeat(10),
-            "KEYS" => vec![key; 10],
-            word => vec![word.as_bytes()],
+            "DATA" => vec![data.clone()],
+            "SCORE" if ingredients.is_random => vec![b"__rand_int__".to_vec()],
+            "SCORE" => vec![b"0".to_vec()],
+            "PAIRS" => vec![[key.clone(), data.clone()]; 10].concat(),
+            "KEYS" => vec![key.clone(); 10],
+            "LIBRARY" => vec![library(ingredients.functions)],
+            "FUNCTION_KEYS" => function_keys().map(String::into_bytes).collect(),
+            word => vec![word.as_bytes().to_vec()],
         })
         .collect();
     Template::command(&args)
+}
+
+/// A library of so many functions.
+fn library(functions: u32) -> Vec<u8> {
+    let function =
+        |number: u32| format!("redis.register_function('foo{number}', function(keys, args) return 0 end)\n");
+    format!("#!lua name=benchlib\n{}", (1..=functions).map(function).collect::<String>()).into_bytes()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn ingredients() -> Ingredients {
+        Ingredients { data: b"xxx".to_vec(), is_random: false, functions: 2, function_keys: 1 }
+    }
+
     #[test]
     fn tests_are_selected_by_name() {
         let titles = |names: &[&str]| -> Vec<String> {
             let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
-            selected(&names, b"xxx", false).unwrap().into_iter().map(|workload| workload.title).collect()
+            selected(&names, &ingredients()).unwrap().into_iter().map(|workload| workload.title).collect()
         };
         assert_eq!(titles(&[]).len(), TESTS.len());
         assert_eq!(titles(&["ping"]), ["PING_INLINE", "PING_MBULK"]);
         assert_eq!(titles(&["SET", "mget"]), ["SET", "MGET (10 keys)"]);
         assert_eq!(titles(&["lrange_300"]).len(), 2);
-        assert!(selected(&["nothing".to_string()], b"", false).is_err());
-        let mset = &selected(&["mset".to_string()], b"xxx", false).unwrap()[0].template;
+        assert!(selected(&["nothing".to_string()], &ingredients()).is_err());
+        let mset = &selected(&["mset".to_string()], &ingredients()).unwrap()[0].template;
         assert!(mset.bytes.starts_with(b"*21\r\n$4\r\nMSET\r\n$16\r\nkey:__rand_int__\r\n$3\r\nxxx\r\n"));
+        let fcall = &selected(&["fcall".to_string()], &ingredients()).unwrap()[0];
+        assert_eq!(fcall.template.bytes, b"*4\r\n$5\r\nFCALL\r\n$4\r\nfoo1\r\n$1\r\n1\r\n$4\r\nkey1\r\n");
+        assert_eq!(fcall.preparation.as_ref().map(Vec::len), Some(4));
     }
 }

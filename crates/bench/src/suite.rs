@@ -1,0 +1,188 @@
+//! The tests of `valkey-benchmark`, or a command, against one server.
+
+use std::io::{self, IsTerminal, Read, Write};
+
+use wire::response::Value;
+
+use crate::connection::{Conversation, LoadError, Setup};
+use crate::load::{self, Requests, Test};
+use crate::options::Options;
+use crate::run::{self, Measured, Progress};
+use crate::summary::{CSV_HEADING, Circumstances};
+use crate::template::{self, Claims, Numbers, Random, Repeated, Sequence, Template};
+use crate::workloads::{self, Ingredients, Workload};
+
+const REQUESTS_DEFAULT: u64 = 100_000;
+
+pub fn run(options: &Options) -> Result<(), String> {
+    let setup = options.setup()?;
+    if options.shows_errors {
+        eprintln!("WARNING: -e option has no effect. An error always ends the test, to avoid false results.");
+    }
+    if options.idle {
+        let clients = options.clients;
+        println!("Creating {clients} idle connections and waiting forever (Ctrl+C when done)");
+        return load::idle(&setup, clients as usize).map_err(|error| error.to_string());
+    }
+    let workloads = workloads(options)?;
+    let server = server_configuration(&setup)?;
+    if options.csv {
+        println!("{CSV_HEADING}");
+    }
+    let seed = options.seed.unwrap_or_else(|| {
+        use std::hash::{BuildHasher, RandomState};
+        RandomState::new().hash_one(0)
+    });
+    loop {
+        for workload in &workloads {
+            let measured =
+                measure(options, &setup, workload, seed).map_err(|error| ended_line(&error.to_string()))?;
+            if let Some(text) = &measured.first_error {
+                return Err(format!("Error from server: {text}"));
+            }
+            show(options, workload, &measured, server.as_ref());
+        }
+        if !options.csv && options.command.is_empty() {
+            println!();
+        }
+        if !options.endless {
+            return Ok(());
+        }
+    }
+}
+
+/// What was shown of progress does not stay in front of an error.
+fn ended_line(error: &str) -> String {
+    if io::stderr().is_terminal() { format!("\r\x1b[2K{error}") } else { error.to_string() }
+}
+
+fn workloads(options: &Options) -> Result<Vec<Workload>, String> {
+    let data = template::data(options.data_len);
+    if !options.command.is_empty() {
+        if !options.tests.is_empty() {
+            eprintln!("WARNING: Option -t is ignored.");
+        }
+        return Ok(vec![of_command(options, &data)?]);
+    }
+    let ingredients = Ingredients {
+        data,
+        is_random: options.random_below.is_some(),
+        functions: options.num_functions,
+        function_keys: options.num_keys_in_fcall,
+    };
+    workloads::selected(&options.tests, &ingredients)
+}
+
+/// The command of the command line.
+fn of_command(options: &Options, data: &[u8]) -> Result<Workload, String> {
+    let with_data = |word: &String| {
+        let mut pieces = word.split("__data__");
+        let first = pieces.next().unwrap_or_default().as_bytes().to_vec();
+        pieces.fold(first, |out, piece| [out.as_slice(), data, piece.as_bytes()].concat())
+    };
+    let mut words: Vec<Vec<u8>> = options.command.iter().map(with_data).collect();
+    if options.last_from_stdin {
+        let mut last = Vec::new();
+        io::stdin().read_to_end(&mut last).map_err(|error| format!("cannot read standard input: {error}"))?;
+        words.push(last);
+    }
+    let template = Template::sequence(&words)?;
+    Ok(Workload { title: options.command.join(" "), template, preparation: None })
+}
+
+/// The server's `save` and `appendonly`, if it tells them.
+fn server_configuration(setup: &Setup) -> Result<Option<(String, String)>, String> {
+    let ask = |name: &str| -> Result<Option<String>, LoadError> {
+        match Conversation::new(setup)?.ask(&["CONFIG", "GET", name]) {
+            Ok(answer) => {
+                let entries = answer.entries();
+                let value = entries.first().and_then(|(_, value)| value.as_bytes());
+                Ok(value.map(|value| String::from_utf8_lossy(value).into_owned()))
+            }
+            // Who may not ask for options may still run tests; who may do nothing may not.
+            Err(LoadError::Answer(text)) if !text.starts_with("NOAUTH") => Ok(None),
+            Err(error) => Err(error),
+        }
+    };
+    let save = ask("save").map_err(|error| error.to_string())?;
+    let appendonly = ask("appendonly").map_err(|error| error.to_string())?;
+    let found = save.zip(appendonly);
+    if found.is_none() {
+        eprintln!("WARNING: Could not fetch server CONFIG");
+    }
+    Ok(found)
+}
+
+fn measure(options: &Options, setup: &Setup, workload: &Workload, seed: u64) -> Result<Measured, LoadError> {
+    if let Some(command) = &workload.preparation {
+        let _answer: Value = Conversation::new(setup)?.ask(command)?;
+    }
+    let sequences = match options.duration {
+        Some(_) => u64::MAX,
+        None => options.requests.unwrap_or(REQUESTS_DEFAULT).div_ceil(workload.template.commands),
+    };
+    let (claims, sequential, pipeline) = (Claims::new(sequences), Sequence::default(), options.pipeline);
+    let numbers = |connection: usize| match options.random_below {
+        None => Numbers::None,
+        Some(below) if options.sequential => Numbers::Sequential { below, next: &sequential },
+        Some(below) => {
+            let seed = seed.wrapping_add((connection as u64).wrapping_mul(0xd1b5_4a32_d192_ed03));
+            Numbers::Random(Random::new(below, seed))
+        }
+    };
+    let requests = |connection: usize| -> Box<dyn Requests + '_> {
+        Box::new(Repeated::new(&workload.template, &claims, u64::from(pipeline), numbers(connection)))
+    };
+    let test = Test {
+        setup,
+        requests: &requests,
+        connections: options.clients as usize,
+        threads: options.threads.unwrap_or(0).clamp(1, options.clients) as usize,
+        reconnect_after: (options.keep_alive == 0).then_some(1),
+        rate: (options.rps > 0).then_some(options.rps as f64),
+        warmup: options.warmup,
+        duration: options.duration,
+        stops_at_errors: true,
+        precision: options.precision,
+    };
+    let by_time = options.duration.is_some();
+    let measured = run::run(&test, |progress| show_progress(options, &workload.title, progress, by_time))?;
+    if shows_progress(options) {
+        print!("\r\x1b[2K");
+    }
+    Ok(measured)
+}
+
+fn show(options: &Options, workload: &Workload, measured: &Measured, server: Option<&(String, String)>) {
+    let title = &workload.title;
+    if options.csv {
+        return println!("{}", measured.csv(title));
+    }
+    if options.quiet {
+        return println!("{}", measured.quiet(title));
+    }
+    let is_command = !options.command.is_empty();
+    let circumstances = Circumstances {
+        clients: options.clients as usize,
+        data_len: if is_command { workload.template.bytes.len() } else { options.data_len },
+        keep_alive: options.keep_alive != 0,
+        threads: options.threads.filter(|threads| *threads > 0).map(|threads| threads as usize),
+        server,
+        cluster: None,
+        rate: (options.rps > 0).then_some(options.rps as f64),
+    };
+    println!("{}\n", measured.long(title, &circumstances));
+}
+
+fn shows_progress(options: &Options) -> bool {
+    !options.csv && io::stdout().is_terminal()
+}
+
+/// A line that is written over itself until the test ends.
+fn show_progress(options: &Options, title: &str, progress: &Progress, by_time: bool) {
+    if shows_progress(options) {
+        print!("\r\x1b[2K{}", progress.line(title, by_time));
+        // Progress that cannot be shown is no reason to stop.
+        let _unwritable = io::stdout().flush();
+    }
+}
