@@ -113,9 +113,9 @@ pub fn shuffled(count: u64) -> Vec<u64> {
 type Row = (&'static str, Load, u64, &'static str, u64, u64);
 
 /// Name, data, depth of the pipeline, command, thousands of requests, keyspace.
-fn rows() -> Vec<Row> {
+fn rows_of_strings() -> Vec<Row> {
     const M: u64 = MILLION;
-    use Load::{Hash, Hashes, List, Nothing, Set, SortedSet, SortedSets, Strings};
+    use Load::{Nothing, Strings};
     let strings = |count, len| Strings { count, len };
     vec![
         ("ping-p1", Nothing, 1, "PING", 300, 1),
@@ -131,6 +131,21 @@ fn rows() -> Vec<Row> {
         ("mset10-p10", strings(M, 10), 10, "MSET {10 key:__rand_int__ __data__}", 300, M),
         ("mget100-p10-5M", strings(5 * M, 10), 10, "MGET {100 key:__rand_int__}", 60, 5 * M),
         ("incr-p16", Nothing, 16, "INCR counter:__rand_int__", 4000, M),
+        (
+            "eval-p10",
+            Nothing,
+            10,
+            "EVAL \"return redis.call('SET',KEYS[1],ARGV[1])\" 1 key:__rand_int__ v",
+            500,
+            M,
+        ),
+    ]
+}
+
+fn rows_of_collections() -> Vec<Row> {
+    const M: u64 = MILLION;
+    use Load::{Hash, Hashes, List, Nothing, Set, SortedSet, SortedSets};
+    vec![
         (
             "zrange00-10k",
             SortedSets { count: 10_000, members: 129 },
@@ -176,14 +191,6 @@ fn rows() -> Vec<Row> {
         ("lpush-p16", Nothing, 16, "LPUSH l element:__rand_int__", 3000, M),
         ("lrange-600", List(600), 1, "LRANGE l 0 599", 60, 1),
         ("lrange-100-p10", List(100), 10, "LRANGE l 0 -1", 400, 1),
-        (
-            "eval-p10",
-            Nothing,
-            10,
-            "EVAL \"return redis.call('SET',KEYS[1],ARGV[1])\" 1 key:__rand_int__ v",
-            500,
-            M,
-        ),
         ("xadd-p10", Nothing, 10, "XADD st * f value:__rand_int__", 1000, M),
     ]
 }
@@ -199,7 +206,7 @@ pub fn all(scale: f64) -> Vec<Case> {
         keyspace,
         data_len: 10,
     };
-    rows().into_iter().map(case).collect()
+    rows_of_strings().into_iter().chain(rows_of_collections()).map(case).collect()
 }
 
 /// `{3 a b}` becomes `a b a b a b`.
