@@ -6,7 +6,16 @@ mod process;
 
 use fake_replica::Replica;
 use process::{Client, Process, eventually, info};
+use server::clock::Clock;
+use server::command::args::OwnedArgs;
+use server::config::Config;
+use server::engine::{Executor, Flow, Seeds};
+use server::server::Identity;
+use server::session::ClientHandle;
+use server::session::client::ConnectionFigures;
 use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+use structures::hash::HashSeed;
 
 const CHANNELS: [&str; 10] = [
     "--rdbcompression",
@@ -201,6 +210,62 @@ fn what_is_kept_is_given_back_when_nobody_comes_for_it() {
     assert_eq!(main.ask(&format!("PSYNC {} {}", promise.id, promise.offset + 1)), "+DUALCHANNELSYNC");
 }
 
+/// Takes a snapshot slowly until something is so; how much of it.
+fn dawdle_until(rdb: &mut Replica, what: &str, mut is_over: impl FnMut() -> bool) -> usize {
+    let (mut taken, mut some) = (0, vec![0; 100_000]);
+    rdb.0.stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+    eventually(what, || {
+        taken += std::io::Read::read(&mut rdb.0.stream, &mut some).unwrap_or(0);
+        is_over()
+    });
+    taken
+}
+
+#[test]
+fn what_no_main_channel_comes_for_is_kept_no_longer_than_replicas_are_waited_for() {
+    let (server, mut client) = start(&["--repl-timeout", "2"]);
+    client.send(&[b"CONFIG", b"SET", b"client-output-buffer-limit", b"replica 0 0 0"]);
+    client.receive().unwrap();
+    client.ask("DEBUG DELAY-RDB-CLIENT-FREE-SECONDS 1");
+    client.ask(MANY_KEYS);
+    let (_main, mut rdb, _) = promised(&server);
+    assert_eq!(waiting(&mut client), "1");
+    let taken = dawdle_until(&mut rdb, "nothing is kept", || waiting(&mut client) == "0");
+    assert!(taken < MANY_KEYS_BYTES, "the snapshot was under way: {taken}");
+    eventually("the child has gone", || info(&mut client, "rdb_bgsave_in_progress") == "0");
+    assert_eq!(info(&mut client, "connected_slaves"), "0");
+}
+
+#[test]
+fn a_main_channel_may_be_silent_only_while_its_snapshot_is_under_way() {
+    let (server, mut client) = start(&["--repl-timeout", "3"]);
+    client.ask(MANY_KEYS);
+    let (mut main, mut rdb, promise) = promised(&server);
+    join(&mut main, &promise);
+    let started = Instant::now();
+    dawdle_until(&mut rdb, "time passes", || started.elapsed() > Duration::from_secs(5));
+    assert_eq!(info(&mut client, "connected_slaves"), "2", "the snapshot is taken");
+    drop(rdb);
+    let started = Instant::now();
+    assert!(main.is_closed());
+    assert!(started.elapsed() > Duration::from_secs(2), "it may be loading");
+    eventually("nobody is there", || info(&mut client, "connected_slaves") == "0");
+}
+
+#[test]
+fn several_channels_that_take_nothing_are_waited_for_at_the_same_time() {
+    let gathered = ["--repl-diskless-sync-delay", "3600", "--repl-diskless-sync-max-replicas", "5"];
+    let (server, mut client) = start(&[&gathered[..], &["--repl-timeout", "3"]].concat());
+    client.ask("DEBUG DELAY-RDB-CLIENT-FREE-SECONDS 60");
+    client.ask(MANY_KEYS);
+    let mut channels: Vec<Replica> = (0..5).map(|_| rdb_channel(&server)).collect();
+    promise(&mut channels[4]);
+    let started = Instant::now();
+    assert!(channels[4].snapshot().len() > MANY_KEYS_BYTES);
+    let seconds = started.elapsed().as_secs_f32();
+    assert!((2.0..9.0).contains(&seconds), "four silent ones took {seconds} seconds");
+}
+
 #[test]
 fn no_more_is_kept_than_a_replica_may_be_behind() {
     let (server, mut client) = start(&["--repl-backlog-size", "16kb"]);
@@ -255,6 +320,70 @@ fn half_a_snapshot_ends_without_its_mark() {
         });
         assert!(!rdb.ends_with(&mark), "{how}");
     }
+}
+
+/// A server of which nobody serves the sockets: what it writes stays where it is unless it is taken.
+struct Unserved(Executor);
+
+impl Unserved {
+    fn new(config: Config) -> Self {
+        let identity = Identity {
+            run_id: "0123456789abcdef0123456789abcdef01234567".into(),
+            process_id: 1,
+            executable: "warmline-server".into(),
+            config_file: String::new(),
+            started: Default::default(),
+        };
+        let seeds = Seeds { hash: HashSeed::new(1, 2), random: 3, secret: [4; 32] };
+        Unserved(Executor::new(config, Clock::standing_at(1_767_225_600_000), identity, seeds))
+    }
+
+    fn channel(&mut self) -> ClientHandle {
+        let handle = self.0.connect(ConnectionFigures { is_loopback: true, ..ConnectionFigures::default() });
+        for command in [RDB_CHANNEL, "SYNC"] {
+            let args = OwnedArgs::new(command.split(' ').map(str::as_bytes));
+            self.0.begin_tick();
+            let mut reply = self.0.borrow_output(handle);
+            let request = self.0.request(args.view());
+            let _: Flow = self.0.execute_into(handle, request, &mut reply);
+            self.0.return_output(handle, reply);
+            self.0.end_tick();
+            self.take_output(handle);
+        }
+        handle
+    }
+
+    fn take_output(&mut self, handle: ClientHandle) {
+        self.0.server.clients[handle].output.take();
+    }
+
+    fn pass_a_second(&mut self) {
+        self.0.clock.advance_ms(1000);
+        self.0.begin_tick();
+        self.0.run_timers();
+        self.0.end_tick();
+    }
+}
+
+#[test]
+fn a_channel_whose_socket_takes_nothing_keeps_no_other_from_its_snapshot() {
+    let config = Config { repl_timeout_seconds: 5, repl_diskless_sync_delay_seconds: 0, ..Config::default() };
+    let mut server = Unserved::new(config);
+    let (full, empty) = (server.channel(), server.channel());
+    for _ in 0..5 {
+        server.pass_a_second();
+        server.take_output(empty);
+        assert_eq!(server.0.rdb_channels_due(), [full, empty]);
+        assert!(!server.0.server.clients[full].close_asap);
+    }
+    for _ in 0..2 {
+        server.pass_a_second();
+        server.take_output(empty);
+    }
+    assert!(server.0.server.clients[full].close_asap, "it has not taken the signs of life");
+    server.0.disconnect(full);
+    assert_eq!(server.0.rdb_channels_due(), [empty]);
+    assert!(!server.0.server.clients[empty].close_asap);
 }
 
 tests_with_io_threads!(

@@ -132,3 +132,30 @@ fn where_it_cannot_be_moved_a_base_is_written() {
     assert_eq!(client.ask("GET a"), "1");
     expect_loadable(&replica, "2");
 }
+
+#[test]
+fn a_snapshot_that_breaks_within_keeps_no_start_from_succeeding() {
+    let primary = Primary::listen();
+    let replica = primary.replica(&[]);
+    let (mut link, _) = primary.accept_and_greet();
+    let sent = snapshot(0, &[("a", "1")]);
+    link.send(full_resync(ID, 100));
+    link.send(by_length(&sent[..sent.len() - 12]));
+    assert!(link.is_closed());
+    eventually("it is removed", || read(&replica, "dump.rdb").is_none());
+    assert_eq!(replica.connect().ask("DBSIZE"), "0");
+}
+
+#[test]
+fn what_a_client_saves_stays_where_a_received_file_has_moved_away() {
+    let primary = Primary::listen();
+    let sent = snapshot(0, &[("a", "1")]);
+    let (replica, mut link) = synced(&primary, &["--rdb-del-sync-files", "yes"], &sent);
+    stream(&mut link, 100, "SET b 2");
+    let mut client = replica.connect();
+    assert_eq!(client.ask("CONFIG SET appendonly no"), "OK");
+    assert_eq!(client.ask("SAVE"), "OK");
+    // What is done once a second is done.
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    assert!(read(&replica, "dump.rdb").is_some());
+}

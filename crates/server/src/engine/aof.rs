@@ -423,6 +423,7 @@ impl Executor {
         self.db.change_log.leave_unit_to_replicas();
         self.server.clients.forget_log();
         self.disk.aof = Some(Aof { earlier_bytes: bytes, ..log });
+        self.replication.forget_sync_file();
         self.disk.rewrites = Rewrites { as_rdb: true, base_bytes: bytes, ..Rewrites::default() };
         self.server.observed.persistence.log.last_rewrite_ok = true;
         self.remove_history_if_wanted();

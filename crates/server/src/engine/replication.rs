@@ -125,6 +125,11 @@ impl Replication {
         self.backlog = None;
     }
 
+    /// The file that was written or received for a sync is gone, or is another's.
+    pub fn forget_sync_file(&mut self) {
+        self.sync_file = None;
+    }
+
     /// The next command says its database: somebody begins with it.
     pub fn forget_selected(&mut self) {
         self.selected = None;

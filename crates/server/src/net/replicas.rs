@@ -14,8 +14,9 @@ use crate::engine::ReplicaSockets;
 use crate::session::ClientHandle;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsRawFd, RawFd};
-use rustix::io::Errno;
 use std::io::{self, IoSlice};
+use std::ops::Range;
+use std::time::{Duration, Instant};
 
 impl EventLoop {
     /// Writes as much of the snapshot or the stream as the socket takes, up to a turn's share, behind all that the replica
@@ -88,9 +89,8 @@ impl EventLoop {
         if !is_ready {
             return;
         }
-        let patience_s = i64::from(self.executor.server.config.repl_timeout_seconds);
-        let mut sockets =
-            Sockets { transports: Vec::new(), patience: Timespec { tv_sec: patience_s, tv_nsec: 0 } };
+        let patience = Duration::from_secs(self.executor.server.config.repl_timeout_seconds.into());
+        let mut sockets = Sockets { transports: Vec::new(), patience };
         // In the order of the connections, so that the two go together.
         due.sort_unstable_by_key(|handle| handle.index());
         for connection in self.connections.iter_mut().flatten() {
@@ -109,7 +109,70 @@ impl EventLoop {
 struct Sockets<'a> {
     transports: Vec<Option<&'a mut Transport>>,
     /// How long a socket may take nothing.
-    patience: Timespec,
+    patience: Duration,
+}
+
+/// Bytes on their way to a socket.
+struct Sending {
+    place: usize,
+    sent: usize,
+    /// It has taken nothing since then.
+    since: Instant,
+}
+
+impl Sockets<'_> {
+    /// Writes all of the bytes to each of these. They are waited for at the same time: many that take nothing hold the
+    /// others up for no longer than one.
+    fn write_to_those(&mut self, places: Range<usize>, bytes: &[u8]) {
+        let since = Instant::now();
+        let mut left: Vec<Sending> = places.map(|place| Sending { place, sent: 0, since }).collect();
+        loop {
+            left.retain_mut(|sending| match self.go_on(sending, bytes) {
+                Ok(is_done) => !is_done,
+                Err(error) => {
+                    log::warn!("Write error sending the data to a replica: {error}");
+                    self.transports[sending.place] = None;
+                    false
+                }
+            });
+            if left.is_empty() {
+                return;
+            }
+            self.wait_for_room(&left);
+        }
+    }
+
+    /// Writes what the socket takes now; whether that was the last of it.
+    fn go_on(&mut self, sending: &mut Sending, bytes: &[u8]) -> io::Result<bool> {
+        let Some(Some(transport)) = self.transports.get_mut(sending.place) else { return Ok(true) };
+        let before = sending.sent;
+        let ended = write_some(transport, bytes, &mut sending.sent);
+        if sending.sent > before {
+            sending.since = Instant::now();
+        }
+        match ended {
+            Ok(()) => Ok(true),
+            Err(Stopped::WouldBlock) if sending.since.elapsed() < self.patience => Ok(false),
+            Err(Stopped::WouldBlock) => Err(io::Error::from(io::ErrorKind::TimedOut)),
+            Err(Stopped::Closed) => Err(io::Error::from(io::ErrorKind::ConnectionReset)),
+        }
+    }
+
+    /// Until one of these has room, or has taken nothing for too long.
+    fn wait_for_room(&self, left: &[Sending]) {
+        let transport = |sending: &Sending| self.transports.get(sending.place)?.as_deref();
+        let mut watched: Vec<PollFd<'_>> = left
+            .iter()
+            .filter_map(transport)
+            .map(|transport| PollFd::from_borrowed_fd(transport.fd(), PollFlags::OUT))
+            .collect();
+        let patience = left.iter().map(|sending| self.patience.saturating_sub(sending.since.elapsed())).min();
+        let patience = patience.unwrap_or_default();
+        let patience =
+            Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: i64::from(patience.subsec_nanos()) };
+        // Whatever comes of it, each is tried again.
+        let _ = poll(&mut watched, Some(&patience));
+    }
 }
 
 impl ReplicaSockets for Sockets<'_> {
@@ -118,19 +181,11 @@ impl ReplicaSockets for Sockets<'_> {
     }
 
     fn write_to(&mut self, place: usize, bytes: &[u8]) {
-        let Some(socket) = self.transports.get_mut(place) else { return };
-        if let Some(transport) = socket
-            && let Err(error) = write_all(transport, bytes, self.patience)
-        {
-            log::warn!("Write error sending the data to a replica: {error}");
-            *socket = None;
-        }
+        self.write_to_those(place..place + 1, bytes);
     }
 
     fn write_to_all(&mut self, bytes: &[u8]) -> io::Result<u64> {
-        for place in 0..self.transports.len() {
-            self.write_to(place, bytes);
-        }
+        self.write_to_those(0..self.transports.len(), bytes);
         match self.transports.iter().flatten().count() {
             0 => Err(io::Error::from(io::ErrorKind::BrokenPipe)),
             left => Ok((left * bytes.len()) as u64),
@@ -138,33 +193,10 @@ impl ReplicaSockets for Sockets<'_> {
     }
 }
 
-/// Waits for the socket to take all of the bytes.
-fn write_all(transport: &mut Transport, mut bytes: &[u8], patience: Timespec) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match transport.write(bytes) {
-            Ok(count) => bytes = &bytes[count..],
-            Err(Stopped::WouldBlock) => wait_for_room(transport, patience)?,
-            Err(Stopped::Closed) => return Err(io::Error::from(io::ErrorKind::ConnectionReset)),
-        }
+/// Writes from `sent` on, until all has left; or why not.
+fn write_some(transport: &mut Transport, bytes: &[u8], sent: &mut usize) -> Result<(), Stopped> {
+    while *sent < bytes.len() {
+        *sent += transport.write(&bytes[*sent..])?;
     }
-    while transport.has_unsent() {
-        match transport.flush() {
-            Ok(()) => {}
-            Err(Stopped::WouldBlock) => wait_for_room(transport, patience)?,
-            Err(Stopped::Closed) => return Err(io::Error::from(io::ErrorKind::ConnectionReset)),
-        }
-    }
-    Ok(())
-}
-
-fn wait_for_room(transport: &Transport, patience: Timespec) -> io::Result<()> {
-    let mut watched = [PollFd::from_borrowed_fd(transport.fd(), PollFlags::OUT)];
-    loop {
-        match poll(&mut watched, Some(&patience)) {
-            Ok(0) => return Err(io::Error::from(io::ErrorKind::TimedOut)),
-            Ok(_) => return Ok(()),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
+    if transport.has_unsent() { transport.flush() } else { Ok(()) }
 }

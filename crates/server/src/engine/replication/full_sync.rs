@@ -490,7 +490,7 @@ impl Executor {
                 }
             }
             Stage::RdbChannel => self.leave_rdb_channel(),
-            Stage::Waiting { .. } | Stage::File(_) | Stage::MainChannel | Stage::Online { .. } => {}
+            Stage::Waiting { .. } | Stage::File(_) | Stage::MainChannel { .. } | Stage::Online { .. } => {}
         }
     }
 

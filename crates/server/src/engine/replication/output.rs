@@ -19,7 +19,7 @@ impl Replication {
             Stage::Pipe { position, .. } => {
                 self.transfer.as_ref().is_some_and(|transfer| *position < transfer.log.end())
             }
-            Stage::MainChannel | Stage::Online { .. } => {
+            Stage::MainChannel { .. } | Stage::Online { .. } => {
                 replica.position.is_some_and(|position| position < self.history.offset())
             }
         }
@@ -71,7 +71,7 @@ impl Executor {
                 .transfer
                 .as_ref()
                 .map_or(0, |transfer| gather(transfer.log.slices(*position), runs)),
-            (Stage::MainChannel | Stage::Online { .. }, Some(position)) => {
+            (Stage::MainChannel { .. } | Stage::Online { .. }, Some(position)) => {
                 replication.backlog().map_or(0, |log| gather(log.slices(position), runs))
             }
             _ => 0,
@@ -110,7 +110,7 @@ impl Executor {
                 }
                 self.trim_transfer();
             }
-            (Stage::MainChannel | Stage::Online { .. }, Some(position)) => *position += bytes as u64,
+            (Stage::MainChannel { .. } | Stage::Online { .. }, Some(position)) => *position += bytes as u64,
             _ => {}
         }
     }

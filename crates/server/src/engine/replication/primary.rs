@@ -28,7 +28,7 @@ pub(crate) enum Stage {
     /// It is sent a snapshot alone, by a child that writes to its socket.
     RdbChannel,
     /// It is sent the stream, while another connection of the same replica brings the snapshot.
-    MainChannel,
+    MainChannel { rdb: ClientHandle },
     /// It is sent the stream; not before its first acknowledgement, if that is awaited.
     Online { awaits_acknowledgement: bool },
 }
@@ -76,7 +76,7 @@ impl Replica {
             Stage::Waiting { .. } | Stage::Snapshot | Stage::Pipe { .. } | Stage::RdbChannel => {
                 ReplicaState::WaitsForSnapshot
             }
-            Stage::MainChannel => ReplicaState::Loads,
+            Stage::MainChannel { .. } => ReplicaState::Loads,
             Stage::File(_) => ReplicaState::TakesFile,
             Stage::Online { .. } => ReplicaState::Online,
         }
@@ -212,8 +212,8 @@ impl Executor {
         self.server.observed.statistics.partial_syncs += 1;
         let position = next - 1;
         let stage = match self.take_up_reservation(handle) {
-            true => Stage::MainChannel,
-            false => Stage::Online { awaits_acknowledgement: false },
+            Some(rdb) => Stage::MainChannel { rdb },
+            None => Stage::Online { awaits_acknowledgement: false },
         };
         self.add_replica(handle, stage, Some(position));
         let takes_new_ids =
@@ -327,7 +327,7 @@ impl Executor {
                 self.begin_stream();
             }
             // The snapshot is loaded.
-            Stage::MainChannel => {
+            Stage::MainChannel { .. } => {
                 replica.stage = Stage::Online { awaits_acknowledgement: false };
                 log::info!("Synchronization with replica {} succeeded", self.replica_name(handle));
                 self.begin_stream();
@@ -475,8 +475,9 @@ impl Executor {
         self.replication.next_cron_us = now_us + SECOND_US;
         self.replication.has_changed = true;
         self.ping_replicas(now_us);
-        self.keep_waiting_replicas();
+        self.note_snapshots_under_way(now_us);
         self.time_out_replicas(now_us);
+        self.keep_waiting_replicas();
         self.expire_reservations(now_us);
         self.limit_backlog();
         self.free_backlog_if_idle(now_us);
@@ -517,9 +518,15 @@ impl Executor {
                 Stage::Online { .. } if acknowledges && is_late(replica.heard_us) => {
                     late.push((handle, "streaming sync"));
                 }
+                Stage::MainChannel { .. } if is_late(replica.heard_us) => {
+                    late.push((handle, "streaming sync"))
+                }
                 Stage::Pipe { position, progress_us }
                     if Some(position) < transfer_end && is_late(progress_us) =>
                 {
+                    late.push((handle, "full sync"));
+                }
+                Stage::Waiting { since_us } if is_late(since_us) && self.holds_up_rdb_channels(handle) => {
                     late.push((handle, "full sync"));
                 }
                 _ => {}

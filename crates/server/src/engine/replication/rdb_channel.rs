@@ -13,7 +13,8 @@
 //!
 //! 1. From the instant of the snapshot until a main channel has asked for the stream, all of that is kept by a
 //!    *reservation*: also for a while after the rdb channel has gone, for a small snapshot may be loaded before the main
-//!    channel speaks. It is given up where it holds more than a replica may be behind.
+//!    channel speaks. It is given up where it holds more than a replica may be behind, or where no main channel has come for
+//!    longer than replicas are waited for.
 //! 2. While a child writes to a socket, nothing else does.
 
 use super::super::Executor;
@@ -47,7 +48,9 @@ pub(super) struct Reservation {
     soft_limit: SoftLimit,
     /// There was something to keep.
     holds_bytes: bool,
-    /// Since when the rdb channel has been gone, on the monotonic clock.
+    /// On the monotonic clock, as below.
+    since_us: u64,
+    /// Since when the rdb channel has been gone.
     orphaned_us: Option<u64>,
 }
 
@@ -126,9 +129,17 @@ impl Executor {
             client_id.0,
             if holds_bytes { "tracking repl-backlog tail" } else { "no repl-backlog to track" }
         );
-        let soft_limit = SoftLimit::default();
-        let reservation =
-            Reservation { position, handle, address, name, soft_limit, holds_bytes, orphaned_us: None };
+        let (soft_limit, since_us) = (SoftLimit::default(), self.server.now.monotonic_us);
+        let reservation = Reservation {
+            position,
+            handle,
+            address,
+            name,
+            soft_limit,
+            holds_bytes,
+            since_us,
+            orphaned_us: None,
+        };
         self.replication.reservations.insert(client_id, reservation);
     }
 
@@ -137,20 +148,17 @@ impl Executor {
         self.server.replicas.awaiting_main_channel = self.replication.reservations.keys().copied().collect();
     }
 
-    /// A main channel is about to get the stream: it is kept for that from now on. Whether it was.
-    pub(super) fn take_up_reservation(&mut self, handle: ClientHandle) -> bool {
-        let rdb_client = self.server.clients[handle].replica.as_ref().and_then(|profile| profile.rdb_client);
-        let Some(client_id) = rdb_client else { return false };
-        if self.replication.reservations.shift_remove(&client_id).is_none() {
-            return false;
-        }
+    /// A main channel is about to get the stream: it is kept for that from now on. The rdb channel that it was kept by.
+    pub(super) fn take_up_reservation(&mut self, handle: ClientHandle) -> Option<ClientHandle> {
+        let client_id = self.server.clients[handle].replica.as_ref()?.rdb_client?;
+        let kept = self.replication.reservations.shift_remove(&client_id)?;
         log::debug!(
             "Dual channel replication: Remove psync waiting replica {} with cid {}",
             self.replica_name(handle),
             client_id.0
         );
         self.note_reservations();
-        true
+        Some(kept.handle)
     }
 
     pub(super) fn forget_reservations(&mut self) {
@@ -175,20 +183,31 @@ impl Executor {
     /// Gives up what has been kept for too long.
     pub(super) fn expire_reservations(&mut self, now_us: u64) {
         let delay_s = self.server.switches.rdb_client_free_delay_s;
-        let before = self.replication.reservations.len();
-        self.replication.reservations.retain(|client_id, kept| {
-            let waited_s = kept.orphaned_us.map_or(0, |since_us| now_us.saturating_sub(since_us) / SECOND_US);
-            if waited_s > delay_s {
+        let timeout_s = delay_s.max(u64::from(self.server.config.repl_timeout_seconds));
+        let mut over = Vec::new();
+        for (&client_id, kept) in &self.replication.reservations {
+            let (since_us, patience_s) =
+                kept.orphaned_us.map_or((kept.since_us, timeout_s), |since_us| (since_us, delay_s));
+            let waited_s = now_us.saturating_sub(since_us) / SECOND_US;
+            if waited_s > patience_s {
                 log::info!(
                     "Dual channel replication: Replica main channel failed to establish PSYNC within the grace period ({waited_s} seconds). Freeing RDB client {}.",
                     client_id.0
                 );
+                over.push(client_id);
             }
-            waited_s <= delay_s
-        });
-        if self.replication.reservations.len() < before {
-            self.note_reservations();
         }
+        over.into_iter().for_each(|client_id| drop(self.give_up_reservation(client_id)));
+    }
+
+    /// Nothing is kept for this any more, and its rdb channel is closed.
+    fn give_up_reservation(&mut self, client_id: ClientId) -> Option<Reservation> {
+        let kept = self.replication.reservations.shift_remove(&client_id)?;
+        if kept.orphaned_us.is_none() {
+            self.server.close_asap(kept.handle);
+        }
+        self.note_reservations();
+        Some(kept)
     }
 
     /// Gives up what holds more than a replica may be behind, and closes its rdb channel.
@@ -208,12 +227,9 @@ impl Executor {
             }
         }
         for client_id in over {
-            let Some(kept) = self.replication.reservations.shift_remove(&client_id) else { continue };
-            self.note_exceeded_limit(client_id, &kept.address);
-            if kept.orphaned_us.is_none() {
-                self.server.close_asap(kept.handle);
+            if let Some(kept) = self.give_up_reservation(client_id) {
+                self.note_exceeded_limit(client_id, &kept.address);
             }
-            self.note_reservations();
         }
     }
 
@@ -224,6 +240,21 @@ impl Executor {
             client_id.0
         );
         self.server.observed.statistics.output_buffer_limit_disconnections += 1;
+    }
+
+    /// While a replica is sent its snapshot over one connection, nothing need come over the other.
+    pub(super) fn note_snapshots_under_way(&mut self, now_us: u64) {
+        for at in 0..self.replication.replicas.len() {
+            let Stage::MainChannel { rdb } = self.replication.replicas[at].stage else { continue };
+            if self.replication.replicas.contains_key(&rdb) {
+                self.replication.replicas[at].note_heard(now_us);
+            }
+        }
+    }
+
+    /// Whether this is to be sent a snapshot by a child and takes nothing: others would wait with it.
+    pub(super) fn holds_up_rdb_channels(&self, handle: ClientHandle) -> bool {
+        Format::of(self.profile(handle)).goes_by_rdb_channel && !self.server.clients[handle].output.is_empty()
     }
 
     fn rdb_channels(&self) -> Vec<ClientHandle> {

@@ -263,9 +263,21 @@ impl Executor {
         self.server.scripts.flush_functions();
         self.apply_effects(None);
         self.free_discarded();
+        self.remove_broken_file();
         match self.link.as_ref().and_then(|link| link.client) {
             Some(handle) => self.desert(handle),
             None => self.note_lost_link(),
+        }
+    }
+
+    /// What could not be loaded now would keep the next start from succeeding.
+    fn remove_broken_file(&mut self) {
+        let Some(Stage::Loading { file: Some(path), .. }) = self.link.as_ref().map(|link| &link.stage) else {
+            return;
+        };
+        log::info!("Removing {}, which the primary has sent and which cannot be loaded", path.display());
+        if let Err(error) = self.disk.world.remove(path) {
+            log::warn!("Removing {}: {error}", path.display());
         }
     }
 
@@ -298,7 +310,13 @@ impl Executor {
         let Some(handle) = client else { return self.note_lost_link() };
         match main {
             // What follows the data has been asked for, and the answer is on its way.
-            Some(Main::Asks(handshake)) => self.expect(handshake),
+            Some(Main::Asks(handshake)) => {
+                if let Some(link) = &mut self.link {
+                    // While the data was loaded nobody has listened.
+                    link.heard_us = self.server.now.monotonic_us;
+                }
+                self.expect(handshake);
+            }
             main => {
                 self.server.clients[handle].db_index = db_index;
                 self.follow_stream(handle);
