@@ -51,16 +51,17 @@ fn has_digest(text: &StringValue<'_>, digits: &[u8]) -> Result<bool, ClientError
     if digits.len() != DIGEST_DIGITS {
         return Err(ClientError::text("ERR must be exactly 16 hexadecimal characters"));
     }
-    Ok(digest_of(text).as_bytes().eq_ignore_ascii_case(digits))
+    Ok(digest_of(text).eq_ignore_ascii_case(digits))
 }
 
-fn digest_of(text: &StringValue<'_>) -> String {
-    format!("{:016x}", text.with_bytes(xxh3_64))
+fn digest_of(text: &StringValue<'_>) -> [u8; DIGEST_DIGITS] {
+    let digest = text.with_bytes(xxh3_64);
+    std::array::from_fn(|at| b"0123456789abcdef"[(digest >> (60 - 4 * at)) as usize & 15])
 }
 
 pub fn digest(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     match ctx.db.read_string(args.at(1))? {
-        Some(text) => ctx.reply.bulk(digest_of(&text).as_bytes()),
+        Some(text) => ctx.reply.bulk(&digest_of(&text)),
         None => ctx.reply.null(),
     }
     Ok(())
