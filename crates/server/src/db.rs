@@ -276,9 +276,37 @@ impl Db {
     #[inline]
     pub fn changed_many(&mut self, class: EventClasses, event: &'static str, key: &[u8], elements: u64) {
         self.change_log.changed(self.selected, class, event, key, elements);
+        self.note_change(key);
         if std::mem::take(&mut self.emptied) {
             // That the key is gone is part of the change, which counts once.
             self.change_log.event(self.selected, EventClasses::GENERIC, "del", key);
+        }
+    }
+
+    /// As [`Db::changed`], of a change that has no event.
+    pub fn touched(&mut self, key: &[u8]) {
+        self.change_log.touched(self.selected, key);
+        self.note_change(key);
+    }
+
+    /// As [`Db::changed`], of what nobody who watches a key hears of: a stream's groups. `count` may be 0.
+    pub fn changed_quietly(&mut self, key: &[u8], count: u64) {
+        self.change_log.add_dirty(count);
+        self.note_change(key);
+    }
+
+    #[inline]
+    fn note_change(&mut self, key: &[u8]) {
+        if self.access.lrm {
+            self.note_change_time(key);
+        }
+    }
+
+    #[cold]
+    fn note_change_time(&mut self, key: &[u8]) {
+        let (hash, access) = (self.key_hash(key), self.access.initial(self.now_ms));
+        if let Some(mut entry) = self.keyspace.database_mut(self.selected).get_mut(hash, key) {
+            entry.set_access(access);
         }
     }
 

@@ -147,6 +147,7 @@ impl Executor {
         let insecure = config.lua_enable_insecure_api;
         self.server.scripts.change_environment(environment::Options { insecure });
         self.db.access.lfu = config.maxmemory_policy.is_lfu();
+        self.db.access.lrm = config.maxmemory_policy.is_lrm();
         self.db.access.lfu_log_factor = config.lfu_log_factor;
         self.db.access.lfu_decay_minutes = config.lfu_decay_time_minutes;
         self.db.change_log.listening_to_misses =

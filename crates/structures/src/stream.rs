@@ -27,7 +27,7 @@ use std::fmt;
 use crate::listpack::Listpack;
 use crate::radix_tree::{Cursor, Key, RadixTree};
 use crate::size_class::usable_size;
-pub use group::{Consumer, ConsumerId, Group, Pending};
+pub use group::{Claimable, Consumer, ConsumerId, Group, Pending};
 pub use node::{Entry, Fields, InvalidNode};
 use node::{NodeEntries, NodeView};
 pub use references::{References, Trimmed, Unreferenced};
@@ -358,6 +358,9 @@ impl Stream {
         entries_added: Option<u64>,
         max_deleted_id: Option<StreamId>,
     ) {
+        if last_id < self.state.last_id {
+            self.groups.iter_mut().for_each(|(_, group)| group.forget_oldest());
+        }
         self.state.last_id = last_id;
         self.state.entries_added = entries_added.unwrap_or(self.state.entries_added).min(COUNTER_MAX);
         self.state.max_deleted_id = max_deleted_id.unwrap_or(self.state.max_deleted_id);
@@ -426,7 +429,10 @@ impl Stream {
         assert_eq!(self.nodes.values().map(Listpack::memory_bytes).sum::<usize>(), self.listpack_bytes);
         assert!(last.is_none_or(|last| last <= self.state.last_id));
         assert_eq!(self.first().map_or(StreamId::MIN, |entry| entry.id), self.state.first_id);
-        self.groups.iter().for_each(|(_, group)| group.check());
+        self.groups.iter().for_each(|(_, group)| {
+            group.check();
+            group.check_oldest(|id| self.get(id).is_some());
+        });
         assert!(self.groups.is_sorted_by(|a, b| a.0 < b.0));
     }
 }

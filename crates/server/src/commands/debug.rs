@@ -539,7 +539,7 @@ fn populate(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             value.resize(size as usize, 0);
         }
         ctx.db.put_string(&key, &value, None);
-        ctx.db.change_log.touched(ctx.db.selected(), &key);
+        ctx.db.touched(&key);
     }
     ctx.reply.ok();
     Ok(())

@@ -116,8 +116,7 @@ fn pfcount(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     })?;
     if !cached {
         ctx.db.edit_string(key, |text| sketch::cache_cardinality(text, counted))?;
-        let selected = ctx.db.selected();
-        ctx.db.change_log.touched(selected, key);
+        ctx.db.touched(key);
     }
     ctx.reply.integer(counted as i64);
     Ok(())
@@ -207,8 +206,7 @@ fn make_dense(ctx: &mut Context<'_>, key: &[u8]) -> Result<bool, ClientError> {
         (converted, converted == Ok(true))
     })??;
     if converted {
-        let selected = ctx.db.selected();
-        ctx.db.change_log.touched(selected, key);
+        ctx.db.touched(key);
     }
     Ok(converted)
 }

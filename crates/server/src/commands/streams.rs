@@ -144,9 +144,10 @@ pub const COMMANDS: &[Command] = &[
         .since("5.0.0", "O(M) for each stream where M is the number of entries answered")
         .doc(
             "Delivers entries to one consumer of a group, waiting for some if asked to.",
-            "GROUP <group-block: group consumer> [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS \
-                <streams: key ... id ...>",
-        ),
+            "GROUP <group-block: group consumer> [COUNT count] [BLOCK milliseconds] \
+                [CLAIM min-idle-time:integer@8.4.0] [NOACK] STREAMS <streams: key ... id ...>",
+        )
+        .history(&[("8.4.0", "`CLAIM`.")]),
     Command::new("xrevrange", -4, Group::Stream, xrevrange)
         .flags(READONLY)
         .keys(&READS)

@@ -33,9 +33,11 @@ choices! {
         VolatileLfu = "volatile-lfu",
         VolatileRandom = "volatile-random",
         VolatileTtl = "volatile-ttl",
+        VolatileLrm = "volatile-lrm",
         AllkeysLru = "allkeys-lru",
         AllkeysLfu = "allkeys-lfu",
         AllkeysRandom = "allkeys-random",
+        AllkeysLrm = "allkeys-lrm",
         NoEviction = "noeviction",
     }
     SyslogFacility {
@@ -96,7 +98,8 @@ impl ProtectedAction {
 impl MaxmemoryPolicy {
     /// True for the policies that only evict keys with a TTL.
     pub fn is_volatile(self) -> bool {
-        matches!(self, Self::VolatileLru | Self::VolatileLfu | Self::VolatileRandom | Self::VolatileTtl)
+        use MaxmemoryPolicy::*;
+        matches!(self, VolatileLru | VolatileLfu | VolatileRandom | VolatileTtl | VolatileLrm)
     }
 
     /// True for the policies that need the access frequency of a key instead of its idle time.
@@ -104,8 +107,14 @@ impl MaxmemoryPolicy {
         matches!(self, Self::VolatileLfu | Self::AllkeysLfu)
     }
 
-    pub fn is_lru(self) -> bool {
-        matches!(self, Self::VolatileLru | Self::AllkeysLru)
+    /// True for the policies by which a key is idle since its last change, whoever reads it.
+    pub fn is_lrm(self) -> bool {
+        matches!(self, Self::VolatileLrm | Self::AllkeysLrm)
+    }
+
+    /// True for the policies that evict what has been idle for longest.
+    pub fn is_by_age(self) -> bool {
+        self.is_lrm() || matches!(self, Self::VolatileLru | Self::AllkeysLru)
     }
 }
 

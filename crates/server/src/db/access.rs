@@ -1,14 +1,15 @@
 //! When and how often keys are used: 24 bits in each entry, read by eviction and by OBJECT IDLETIME and FREQ.
 //!
 //! ```text
-//!   LRU:  | seconds since the epoch, mod 2^24                    |
+//!   LRU:  | seconds since the epoch, mod 2^24                    |      LRM the same, of the last change
 //!   LFU:  | minutes since the epoch, mod 2^16 | counter, 8 bits  |
 //! ```
 //! The LFU counter is logarithmic: a use raises it with probability 1 / (counter * factor + 1), and it decays
 //! by one every `decay_minutes`.
 //!
 //! A command that looks a key up to read or to write its value uses it, whatever it finds: a value of another type too,
-//! and one that it then replaces. It uses it once, however often it looks.
+//! and one that it then replaces. It uses it once, however often it looks. With LRM only what records a change of the key
+//! uses it.
 
 use super::Object;
 use structures::key_table::EntryMut;
@@ -22,6 +23,8 @@ const LFU_INITIAL: u32 = 5;
 #[derive(Clone, Debug, PartialEq)]
 pub struct AccessPolicy {
     pub lfu: bool,
+    /// Only changes are noted.
+    pub lrm: bool,
     pub lfu_log_factor: u32,
     pub lfu_decay_minutes: u32,
     /// The client at hand has asked that its commands leave no trace (CLIENT NO-TOUCH).
@@ -32,7 +35,14 @@ pub struct AccessPolicy {
 
 impl Default for AccessPolicy {
     fn default() -> Self {
-        AccessPolicy { lfu: false, lfu_log_factor: 10, lfu_decay_minutes: 1, no_touch: false, counted: None }
+        AccessPolicy {
+            lfu: false,
+            lrm: false,
+            lfu_log_factor: 10,
+            lfu_decay_minutes: 1,
+            no_touch: false,
+            counted: None,
+        }
     }
 }
 
@@ -56,7 +66,7 @@ impl AccessPolicy {
     /// The bits of a key with this hash that is used now and had these.
     #[inline]
     pub fn used(&mut self, hash: u64, access: u32, now_ms: i64, random: &mut Random) -> u32 {
-        if self.no_touch {
+        if self.no_touch | self.lrm {
             return access;
         }
         if !self.lfu {

@@ -113,7 +113,7 @@ impl Db {
             let hash = self.key_hash(key);
             self.selected_database_mut().set_expiry(hash, key, None);
         }
-        self.change_log.touched(self.selected, key);
+        self.touched(key);
     }
 
     /// Counts fields that are gone because they were expired.
@@ -154,7 +154,7 @@ impl Db {
         if std::mem::take(&mut self.emptied) {
             self.changed(EventClasses::GENERIC, "del", key);
         } else {
-            self.change_log.touched(self.selected, key);
+            self.touched(key);
         }
         removed > 0
     }

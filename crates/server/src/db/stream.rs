@@ -15,8 +15,8 @@ use wire::reply::ReplyBuffer;
 
 pub use rewrite::with_claim;
 pub use structures::stream::{
-    AppendError, Consumer, ConsumerId, Direction, Entry, Group, Pending, References, StreamId, TrimTo,
-    Trimmed, Unreferenced,
+    AppendError, Claimable, Consumer, ConsumerId, Direction, Entry, Group, Pending, References, StreamId,
+    TrimTo, Trimmed, Unreferenced,
 };
 
 #[derive(Clone)]
@@ -89,6 +89,11 @@ const ID_TEXT_LEN_MAX: usize = 41;
 /// Answers an entry: its id, and its fields and values in turn.
 pub fn reply_entry(entry: &Entry<'_>, reply: &mut ReplyBuffer) {
     reply.array(2);
+    reply_entry_parts(entry, reply);
+}
+
+/// As [`reply_entry`], in an array that has been begun.
+pub fn reply_entry_parts(entry: &Entry<'_>, reply: &mut ReplyBuffer) {
     reply_id(entry.id, reply);
     let fields = entry.fields();
     reply.array(fields.len() * 2);

@@ -20,6 +20,7 @@ impl Executor {
             on: request.on,
             timeout_reply: request.timeout_reply,
             deadline_us: request.timeout_us.map(|us| now_us.saturating_add(us)),
+            retry_us: request.retry_us.map(|us| now_us.saturating_add(us)),
             since_us: now_us,
             command: id,
             args: args.to_owned(),
@@ -52,7 +53,7 @@ impl Executor {
     }
 
     fn retry(&mut self, handle: ClientHandle) {
-        let blocked = self.server.clients[handle].blocked.take().expect("those who wait are blocked");
+        let mut blocked = self.server.clients[handle].blocked.take().expect("those who wait are blocked");
         let mut reply = self.borrow_output(handle);
         let start = reply.len();
         let origin = Origin { retried: true, ..Origin::default() };
@@ -66,8 +67,16 @@ impl Executor {
                 Next::Reply
             }
         };
+        let still_waits = match &next {
+            Next::Block(request) | Next::BlockAs(request, _) => {
+                let now_us = self.server.now.monotonic_us;
+                let retry_us = request.retry_us.map(|us| now_us.saturating_add(us));
+                self.server.blocked.put_retry_off(&mut blocked, handle, retry_us);
+                true
+            }
+            _ => false,
+        };
         self.server.clients[handle].blocked = Some(blocked);
-        let still_waits = matches!(next, Next::Block(_) | Next::BlockAs(..));
         if !still_waits {
             self.after_command(handle, start, &mut reply);
         }
@@ -75,6 +84,21 @@ impl Executor {
         if !still_waits && !self.server.clients[handle].close_asap {
             self.server.wake(handle, |_| ());
         }
+    }
+
+    /// Runs again the commands for which time alone may have changed something. Not while the server is paused: what they
+    /// change would be a part of what somebody waits for the end of.
+    pub(super) fn retry_those_due(&mut self) {
+        if self.server.pauses.are_any() {
+            return;
+        }
+        while let Some(handle) = self.server.blocked.take_retry(self.server.now.monotonic_us) {
+            let on = self.server.clients[handle].blocked.as_ref().map(|blocked| &blocked.on);
+            let Some(&BlockedOn::Keys { db_index, .. }) = on else { continue };
+            self.db.begin(db_index, self.server.now.unix_ms());
+            self.retry(handle);
+        }
+        self.serve_ready();
     }
 
     /// Answers those whose time is up.
@@ -123,9 +147,7 @@ impl Executor {
 
     /// Makes a command wait for the end of a pause.
     pub(super) fn hold(&mut self, handle: ClientHandle, id: CommandId, args: Args<'_>) {
-        let request =
-            BlockRequest { on: BlockedOn::Pause, timeout_us: None, timeout_reply: TimeoutReply::Null };
-        self.block(handle, id, args, request);
+        self.block(handle, id, args, BlockRequest::until(BlockedOn::Pause));
     }
 
     /// Ends pauses whose time has come, and runs what is not held back any more.

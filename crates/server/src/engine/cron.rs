@@ -49,6 +49,10 @@ impl Executor {
             // All else waits for the data.
             return next_us.min(self.next_load_us());
         }
+        if let Some(retry_us) = self.server.blocked.next_retry_us().filter(|_| !self.server.pauses.are_any())
+        {
+            next_us = next_us.min(retry_us);
+        }
         if let Some(deadline_us) = self.replication.failover_deadline_us() {
             next_us = next_us.min(deadline_us);
         }
@@ -89,6 +93,7 @@ impl Executor {
         self.time_out_blocked();
         self.go_on_with_failover();
         self.end_pauses_if_due();
+        self.retry_those_due();
         if self.ends {
             return;
         }

@@ -15,7 +15,7 @@ use crate::observe::persistence::ChildFigures;
 use crate::persist::child::{Child, Purpose};
 use crate::persist::migration::Targets;
 use crate::server::PersistRequest;
-use crate::session::{BlockRequest, BlockedOn, ClientHandle, TimeoutReply};
+use crate::session::{BlockRequest, BlockedOn, ClientHandle};
 use crate::sys::world::World;
 use std::io;
 use wire::reply::ReplyBuffer;
@@ -47,8 +47,7 @@ pub(crate) struct Disk {
 }
 
 /// What a client that has asked for data to be loaded waits for.
-const UNTIL_LOADED: BlockRequest =
-    BlockRequest { on: BlockedOn::Loading, timeout_us: None, timeout_reply: TimeoutReply::Null };
+const UNTIL_LOADED: BlockRequest = BlockRequest::until(BlockedOn::Loading);
 
 pub(super) type Answer = Result<(), ClientError>;
 

@@ -4,7 +4,6 @@
 use super::Executor;
 use super::persistence::Answer;
 use super::replication::rdb_channel::ReplicaSockets;
-use crate::config::MaxmemoryPolicy;
 use crate::error::ClientError;
 use crate::persist::child::{Child, Purpose};
 use crate::persist::rdb::{PlaceInStream, Snapshot, write_snapshot};
@@ -78,7 +77,6 @@ impl Executor {
     pub(super) fn snapshot(&self, aof_base: bool) -> Snapshot {
         let config = &self.server.config;
         let policy = config.maxmemory_policy;
-        let by_age = matches!(policy, MaxmemoryPolicy::AllkeysLru | MaxmemoryPolicy::VolatileLru);
         Snapshot {
             release: crate::commands::info::VALKEY_VERSION,
             created_s: self.now_s(),
@@ -86,7 +84,7 @@ impl Executor {
             compresses: config.rdbcompression,
             checksummed: config.rdbchecksum,
             aof_base,
-            with_idle_times: by_age,
+            with_idle_times: policy.is_by_age(),
             with_frequencies: policy.is_lfu(),
             libraries: self.server.scripts.libraries.codes().map(<[u8]>::to_vec).collect(),
             key_delay_us: config.rdb_key_save_delay_us,

@@ -10,12 +10,11 @@ use crate::error::{ClientError, on_the_wire};
 use crate::persist::child::Purpose;
 use crate::server::pause::{Pause, PausePurpose};
 use crate::server::{ProcessRequest, Shutdown};
-use crate::session::{BlockRequest, BlockedOn, Client, ClientHandle, TimeoutReply};
+use crate::session::{BlockRequest, BlockedOn, Client, ClientHandle};
 use wire::reply::ReplyBuffer;
 
 const FAILED: ClientError = ClientError::text("ERR Errors trying to SHUTDOWN. Check logs.");
-const UNTIL_SHUTDOWN: BlockRequest =
-    BlockRequest { on: BlockedOn::Shutdown, timeout_us: None, timeout_reply: TimeoutReply::Null };
+const UNTIL_SHUTDOWN: BlockRequest = BlockRequest::until(BlockedOn::Shutdown);
 
 /// An end of the process that has been asked for.
 #[derive(Clone, Copy, Debug)]

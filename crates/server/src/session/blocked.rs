@@ -56,6 +56,15 @@ pub struct BlockRequest {
     /// How long at most; `None` for ever.
     pub timeout_us: Option<u64>,
     pub timeout_reply: TimeoutReply,
+    /// After so long the command runs again although nothing has changed.
+    pub retry_us: Option<u64>,
+}
+
+impl BlockRequest {
+    /// Waits for as long as it takes.
+    pub const fn until(on: BlockedOn) -> Self {
+        BlockRequest { on, timeout_us: None, timeout_reply: TimeoutReply::Null, retry_us: None }
+    }
 }
 
 /// A client's waiting.
@@ -65,6 +74,8 @@ pub struct Blocked {
     pub timeout_reply: TimeoutReply,
     /// On the monotonic clock.
     pub deadline_us: Option<u64>,
+    /// When the command runs again although nothing has changed.
+    pub retry_us: Option<u64>,
     pub since_us: u64,
     pub command: CommandId,
     pub args: OwnedArgs,
@@ -126,6 +137,8 @@ pub struct BlockedTable {
     databases: Vec<HashMap<Box<[u8]>, Queue>>,
     keys: usize,
     deadlines: BTreeSet<(u64, ClientHandle)>,
+    /// Who has a time at which the command runs again.
+    retries: BTreeSet<(u64, ClientHandle)>,
     paused: BTreeMap<Arrival, ClientHandle>,
     for_acknowledgement: BTreeMap<Arrival, ClientHandle>,
     /// How many of them wait for the append-only file here.
@@ -184,6 +197,7 @@ impl BlockedTable {
         if let Some(deadline_us) = blocked.deadline_us {
             self.deadlines.insert((deadline_us, handle));
         }
+        self.retries.extend(blocked.retry_us.map(|retry_us| (retry_us, handle)));
         match &blocked.on {
             BlockedOn::Keys { db_index, keys } => {
                 for key in keys {
@@ -221,6 +235,9 @@ impl BlockedTable {
         let blocked = clients[handle].blocked.take()?;
         if let Some(deadline_us) = blocked.deadline_us {
             self.deadlines.remove(&(deadline_us, handle));
+        }
+        if let Some(retry_us) = blocked.retry_us {
+            self.retries.remove(&(retry_us, handle));
         }
         match &blocked.on {
             BlockedOn::Keys { db_index, keys } => {
@@ -312,5 +329,29 @@ impl BlockedTable {
     /// Somebody whose time is up at `now_us`.
     pub fn expired(&self, now_us: u64) -> Option<ClientHandle> {
         self.deadlines.first().filter(|&&(deadline_us, _)| deadline_us <= now_us).map(|&(_, handle)| handle)
+    }
+
+    /// When the first command is to run again although nothing has changed.
+    pub fn next_retry_us(&self) -> Option<u64> {
+        self.retries.first().map(|&(retry_us, _)| retry_us)
+    }
+
+    /// Somebody whose command is to run again at `now_us`; not asked again before [`Self::put_retry_off`].
+    pub fn take_retry(&mut self, now_us: u64) -> Option<ClientHandle> {
+        let due = self.retries.pop_first();
+        let (retry_us, handle) = due?;
+        if retry_us > now_us {
+            self.retries.insert((retry_us, handle));
+            return None;
+        }
+        Some(handle)
+    }
+
+    /// The client's command is to run again at another time, or only when something changes.
+    pub fn put_retry_off(&mut self, blocked: &mut Blocked, handle: ClientHandle, retry_us: Option<u64>) {
+        if let Some(before_us) = std::mem::replace(&mut blocked.retry_us, retry_us) {
+            self.retries.remove(&(before_us, handle));
+        }
+        self.retries.extend(retry_us.map(|retry_us| (retry_us, handle)));
     }
 }

@@ -51,6 +51,8 @@ const OPTIONS: &[(&str, &[&str])] = &[
             "volatile-lfu",
             "volatile-random",
             "volatile-ttl",
+            "volatile-lrm",
+            "allkeys-lrm",
         ],
     ),
     ("maxmemory-samples", &["1", "5", "64"]),

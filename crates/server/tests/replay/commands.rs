@@ -23,6 +23,8 @@ const POLICIES: &[&str] = &[
     "volatile-lfu",
     "volatile-random",
     "volatile-ttl",
+    "volatile-lrm",
+    "allkeys-lrm",
 ];
 /// Calls the commands that stand in its arguments, each behind the number of its words.
 const CALL_ALL: &str = "local at = 1 while at <= #ARGV do local count = tonumber(ARGV[at]) \

@@ -4,6 +4,11 @@
 //! 1. Every pending entry of a group is in the pending ids of exactly the consumer it names, and the other way
 //!    round.
 //! 2. `by_name` lists the occupied places of `consumers` in the order of their names.
+//! 3. What is pending and exists was delivered at `oldest_ms` or later.
+//!
+//! Rejected: an index of what is pending by the time of its delivery, for [`Stream::claimable`]. It would take half as much
+//! memory again for each pending entry, and each delivery and acknowledgement would write to it, where one who claims looks
+//! at all that is pending once in the time that entries have to be idle for, unless there is something to claim.
 
 use super::{COUNTER_MAX, Direction, Entries, Entry, State, Stream, StreamId};
 use crate::radix_tree::RadixTree;
@@ -61,12 +66,29 @@ pub struct Group {
     pending: RadixTree<Pending>,
     by_name: Vec<ConsumerId>,
     consumers: Vec<Option<Consumer>>,
+    oldest_ms: i64,
+}
+
+/// What a consumer may claim of a group.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Claimable {
+    /// The longest idle first.
+    pub ids: Vec<StreamId>,
+    /// When the oldest delivery of the others was, or could have been; `None` where nothing else is pending.
+    pub next_ms: Option<i64>,
 }
 
 impl Group {
     fn new(last_id: StreamId, entries_read: Option<u64>) -> Group {
         let entries_read = entries_read.map(|read| read.min(COUNTER_MAX));
-        Group { last_id, entries_read, pending: RadixTree::new(), by_name: Vec::new(), consumers: Vec::new() }
+        Group {
+            last_id,
+            entries_read,
+            pending: RadixTree::new(),
+            by_name: Vec::new(),
+            consumers: Vec::new(),
+            oldest_ms: i64::MAX,
+        }
     }
 
     pub fn consumer_count(&self) -> usize {
@@ -154,6 +176,7 @@ impl Group {
     /// Makes an entry pending as told, whether or not it was before, for whomever.
     pub fn assign(&mut self, id: StreamId, pending: Pending) {
         let key = id.to_key();
+        self.oldest_ms = self.oldest_ms.min(pending.delivered_ms);
         let before = self.pending.insert(&key, pending);
         if before.is_some_and(|before| before.consumer == pending.consumer) {
             return;
@@ -226,6 +249,18 @@ impl Group {
         }
         assert_eq!(pending, self.pending_len());
     }
+
+    /// As [`Group::check`], what depends on which entries exist.
+    pub(super) fn check_oldest(&self, exists: impl Fn(StreamId) -> bool) {
+        for (id, pending) in self.pending_from(StreamId::MIN) {
+            assert!(pending.delivered_ms >= self.oldest_ms || !exists(id));
+        }
+    }
+
+    /// An id that was deleted may be added once more.
+    pub(super) fn forget_oldest(&mut self) {
+        self.oldest_ms = i64::MIN;
+    }
 }
 
 impl Stream {
@@ -295,6 +330,34 @@ impl Stream {
         Some(delivered)
     }
 
+    /// What is pending in the group, exists and was delivered at `until_ms` or before, at most `count_max` of it; nothing
+    /// without such a group.
+    pub fn claimable(&mut self, group: &[u8], until_ms: i64, count_max: usize) -> Option<Claimable> {
+        let at = self.search_group(group).ok()?;
+        let group = &mut *self.groups[at].1;
+        let bound_ms = |oldest_ms: i64| (oldest_ms < i64::MAX).then_some(oldest_ms);
+        if until_ms < group.oldest_ms {
+            return Some(Claimable { ids: Vec::new(), next_ms: bound_ms(group.oldest_ms) });
+        }
+        let (mut idle, mut others_oldest_ms) = (Vec::new(), i64::MAX);
+        for (id, pending) in group.pending_from(StreamId::MIN) {
+            if pending.delivered_ms <= until_ms {
+                idle.push((pending.delivered_ms, id));
+            } else {
+                others_oldest_ms = others_oldest_ms.min(pending.delivered_ms);
+            }
+        }
+        idle.sort_unstable();
+        let exists = |id: StreamId| Entries::new(&self.nodes, id, id, Direction::Forward).next().is_some();
+        let mut existing = idle.into_iter().filter(|&(_, id)| exists(id));
+        let claimed: Vec<(i64, StreamId)> = existing.by_ref().take(count_max).collect();
+        others_oldest_ms = existing.next().map_or(others_oldest_ms, |(delivered_ms, _)| delivered_ms);
+        // What is answered stays as old as it is unless it is claimed.
+        group.oldest_ms = claimed.first().map_or(others_oldest_ms, |&(delivered_ms, _)| delivered_ms);
+        let ids = claimed.into_iter().map(|(_, id)| id).collect();
+        Some(Claimable { ids, next_ms: bound_ms(others_oldest_ms) })
+    }
+
     /// Delivers again what is pending for `consumer` above `after`, at most `count_max`, handing each to
     /// `read`: without an entry when that is deleted. Returns how many; nothing without such a group.
     pub fn read_pending(
@@ -321,6 +384,7 @@ impl Stream {
             {
                 pending.delivered_ms = now_ms;
                 pending.deliveries += 1;
+                group.oldest_ms = group.oldest_ms.min(now_ms);
             }
             read(id, entry);
             delivered += 1;

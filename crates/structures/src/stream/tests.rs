@@ -527,3 +527,40 @@ fn counters_from_elsewhere_stay_within_what_commands_can_say() {
     assert_eq!(stream.group_mut(b"group").unwrap().entries_read, Some(COUNTER_MAX));
     stream.check();
 }
+
+#[test]
+fn what_may_be_claimed_is_the_longest_idle_that_exists() {
+    let mut stream = Stream::new();
+    let id = |ms| StreamId::new(ms, 0);
+    for ms in 1..=6 {
+        stream.append(id(ms), &["f", "v"], NodeLimits { bytes: 0, entries: 2 }).unwrap();
+    }
+    stream.create_group(b"g", StreamId::MIN, None);
+    let group = stream.group_mut(b"g").unwrap();
+    let consumer = group.create_consumer(b"c", 0).unwrap();
+    for (ms, delivered_ms) in [(1, 30), (2, 10), (3, 20), (4, 10), (5, 50)] {
+        group.assign(id(ms), Pending { consumer, delivered_ms, deliveries: 1 });
+    }
+    let claimable = |stream: &mut Stream, until_ms, count| {
+        let found = stream.claimable(b"g", until_ms, count).unwrap();
+        stream.check();
+        (found.ids.iter().map(|id| id.ms).collect::<Vec<_>>(), found.next_ms)
+    };
+    assert_eq!(claimable(&mut stream, 9, 10), (vec![], Some(10)));
+    assert_eq!(claimable(&mut stream, 30, 2), (vec![2, 4], Some(20)));
+    assert_eq!(claimable(&mut stream, 30, 10), (vec![2, 4, 3, 1], Some(50)));
+    assert_eq!(claimable(&mut stream, 10, 2), (vec![2, 4], Some(20)));
+    stream.delete(id(2));
+    assert_eq!(claimable(&mut stream, 30, 2), (vec![4, 3], Some(30)));
+    for ms in 3..=4 {
+        stream.group_mut(b"g").unwrap().assign(id(ms), Pending { consumer, delivered_ms: 60, deliveries: 2 });
+    }
+    assert_eq!(claimable(&mut stream, 25, 2), (vec![], Some(30)), "what is gone is not asked for again");
+    stream.group_mut(b"g").unwrap().assign(id(6), Pending { consumer, delivered_ms: 5, deliveries: 1 });
+    assert_eq!(claimable(&mut stream, 25, 2), (vec![6], Some(30)));
+    for ms in 1..=6 {
+        stream.group_mut(b"g").unwrap().acknowledge(id(ms));
+    }
+    assert_eq!(claimable(&mut stream, 100, 2), (vec![], None));
+    assert_eq!(stream.claimable(b"other", 100, 2), None);
+}

@@ -136,8 +136,7 @@ fn change(ctx: &mut Context<'_>, key: &[u8], operations: &[Operation], len_min: 
         ctx.db.changed_many(EventClasses::STRING, "setbit", key, changes);
     } else if grown {
         // Every write failed, but the string has been made long enough for them.
-        let selected = ctx.db.selected();
-        ctx.db.change_log.touched(selected, key);
+        ctx.db.touched(key);
     }
     ctx.reply.array(answers.len());
     for answer in answers {

@@ -16,7 +16,7 @@ fn wait_for<'a>(
     timeout_us: Option<u64>,
 ) -> bool {
     let on = BlockedOn::Keys { db_index: ctx.db.selected(), keys: keys.map(Box::from).collect() };
-    ctx.block(BlockRequest { on, timeout_us, timeout_reply: TimeoutReply::NullArray })
+    ctx.block(BlockRequest { on, timeout_us, timeout_reply: TimeoutReply::NullArray, retry_us: None })
 }
 
 pub(super) fn blpop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

@@ -29,7 +29,9 @@ pub(super) fn xack(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         Some(acknowledged.into_iter().filter(|&id| group.acknowledge(id)).count())
     })?;
     let count = count.flatten().unwrap_or(0);
-    ctx.db.change_log.add_dirty(count as u64);
+    if count > 0 {
+        ctx.db.changed_quietly(args.at(1), count as u64);
+    }
     ctx.reply.integer(count as i64);
     Ok(())
 }
@@ -275,7 +277,7 @@ pub(super) fn xclaim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     ctx.reply.end_array(mark, taken);
     propagate_claimed(ctx.db, key, &who, &claimed, &gone);
     tell_position(ctx.db, key, group);
-    ctx.db.change_log.add_dirty(changed);
+    ctx.db.changed_quietly(key, changed);
     Ok(())
 }
 
@@ -371,6 +373,6 @@ pub(super) fn xautoclaim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         Some(taken + gone.len())
     })?;
     propagate_claimed(ctx.db, key, &who, &claimed, &gone);
-    ctx.db.change_log.add_dirty(changed.flatten().unwrap_or(0) as u64);
+    ctx.db.changed_quietly(key, changed.flatten().unwrap_or(0) as u64);
     Ok(())
 }

@@ -56,7 +56,7 @@ fn expect_stream(ctx: &mut Context<'_>, args: Args<'_>, needs_group: bool) -> Re
 /// Says an event of a group: the stream itself has not changed, and nobody's transaction breaks.
 fn group_changed(ctx: &mut Context<'_>, event: &'static str, key: &[u8]) {
     ctx.db.event(EventClasses::STREAM, event, key);
-    ctx.db.change_log.add_dirty(1);
+    ctx.db.changed_quietly(key, 1);
 }
 
 pub(super) fn create(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -81,8 +81,7 @@ pub(super) fn create(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return Err(ClientError::text("BUSYGROUP Consumer Group name already exists"));
     }
     if last_id.is_none() {
-        let selected = ctx.db.selected();
-        ctx.db.change_log.touched(selected, key);
+        ctx.db.touched(key);
         ctx.db.event(EventClasses::STREAM, "xgroup-create", key);
     } else {
         group_changed(ctx, "xgroup-create", key);
@@ -219,7 +218,7 @@ pub(super) fn xsetid(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         stream.set_counters(last_id, counters.entries_added, counters.max_deleted_id);
     })?;
     ctx.db.event(EventClasses::STREAM, "xsetid", key);
-    ctx.db.change_log.add_dirty(1);
+    ctx.db.changed_quietly(key, 1);
     ctx.reply.ok();
     Ok(())
 }

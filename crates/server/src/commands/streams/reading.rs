@@ -4,10 +4,14 @@ use super::{ids, no_group};
 use crate::command::args::OwnedArgs;
 use crate::command::{Access, Args, Context, Outcome, access};
 use crate::commands::timeout::milliseconds;
-use crate::db::stream::{Direction, Stream, StreamId, reply_entry, reply_id, with_claim};
+use crate::db::stream::{
+    Claimable, ConsumerId, Direction, Entry, Pending, Stream, StreamId, reply_entry, reply_entry_parts,
+    reply_id, with_claim,
+};
 use crate::db::{Db, EventClasses};
 use crate::error::{ClientError, quoted};
 use crate::session::{BlockRequest, BlockedOn, TimeoutReply};
+use wire::reply::ReplyBuffer;
 
 /// The keys of XREADGROUP. A group or a consumer may be called STREAMS too.
 pub fn find_keys_after_group(args: Args<'_>) -> Vec<(usize, Access)> {
@@ -15,7 +19,7 @@ pub fn find_keys_after_group(args: Args<'_>) -> Vec<(usize, Access)> {
     while at < args.len() && !args.is(at, "STREAMS") {
         at += match () {
             () if args.is(at, "GROUP") => 3,
-            () if args.is(at, "COUNT") || args.is(at, "BLOCK") => 2,
+            () if ["COUNT", "BLOCK", "CLAIM"].iter().any(|word| args.is(at, word)) => 2,
             () => 1,
         };
     }
@@ -31,6 +35,8 @@ struct Reading<'a> {
     /// `None` without BLOCK; `Some(None)` waits for ever.
     timeout_us: Option<Option<u64>>,
     no_acknowledge: bool,
+    /// What has been pending in the group for so long is answered before what is new.
+    claim_idle_ms: Option<i64>,
     /// The group's name and the consumer's.
     group: Option<(&'a [u8], &'a [u8])>,
     /// Where the keys begin; ids follow them.
@@ -51,6 +57,7 @@ impl<'a> Reading<'a> {
             count: 0,
             timeout_us: None,
             no_acknowledge: false,
+            claim_idle_ms: None,
             group: None,
             streams_at: 0,
             keys: args.first(0),
@@ -72,6 +79,13 @@ impl<'a> Reading<'a> {
     /// Reads the option at `at`; returns the position behind it.
     fn parse_option(&mut self, args: Args<'a>, at: usize, with_group: bool) -> Result<usize, ClientError> {
         let values = args.len() - at - 1;
+        if args.is(at, "CLAIM") && values >= 1 {
+            if !with_group {
+                return Err(only_with_group("CLAIM"));
+            }
+            self.claim_idle_ms = Some(idle_time(args, at + 1)?);
+            return Ok(at + 2);
+        }
         if args.is(at, "BLOCK") && values >= 1 {
             self.timeout_us = Some(milliseconds(args, at + 1)?);
             return Ok(at + 2);
@@ -120,14 +134,16 @@ impl<'a> Reading<'a> {
         if self.count == 0 { usize::MAX } else { self.count }
     }
 
-    /// Nothing to answer: waits if asked to and allowed, else says so. `args` run again once something changes.
-    fn wait(&self, ctx: &mut Context<'_>, args: Option<OwnedArgs>) {
+    /// Nothing to answer: waits if asked to and allowed, else says so. `args` run again once something changes, or after
+    /// `retry_us`.
+    fn wait(&self, ctx: &mut Context<'_>, args: Option<OwnedArgs>, retry_us: Option<u64>) {
         let waits = self.timeout_us.is_some_and(|timeout_us| {
             let keys = self.keys.iter().map(Box::from).collect();
             let request = BlockRequest {
                 on: BlockedOn::Keys { db_index: ctx.db.selected(), keys },
                 timeout_us,
                 timeout_reply: TimeoutReply::NullArray,
+                retry_us,
             };
             match args {
                 Some(args) => ctx.block_as(request, args),
@@ -138,6 +154,13 @@ impl<'a> Reading<'a> {
             ctx.reply.null_array();
         }
     }
+}
+
+fn idle_time(args: Args<'_>, at: usize) -> Result<i64, ClientError> {
+    let no_number = ClientError::text("ERR min-idle-time is not an integer or out of range");
+    let negative = ClientError::text("ERR min-idle-time must be a positive integer");
+    let idle_ms = args.integer_in(at, i64::MIN, i64::MAX, no_number)?;
+    if idle_ms < 0 { Err(negative) } else { Ok(idle_ms) }
 }
 
 /// The entries of several streams, begun with the first that has any.
@@ -206,7 +229,7 @@ pub(super) fn xread(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         answer_range(ctx, key, start, reading.count_max())?;
     }
     if !answer.finish(ctx) {
-        reading.wait(ctx, with_last_ids(args, &reading, &after));
+        reading.wait(ctx, with_last_ids(args, &reading, &after), None);
     }
     Ok(())
 }
@@ -283,26 +306,66 @@ pub(super) fn xreadgroup(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         all_wanted.push(wanted(id)?);
     }
     let mut answer = Answer::default();
+    let mut claims = Claims::new(&reading, ctx.db.now_ms());
     for (key, wanted) in reading.keys.iter().zip(all_wanted) {
         // A second look, as in XREAD, and it counts as one.
         ctx.db.figures.hits += 1;
         let who = see_consumer(ctx, key, group, consumer)?;
         match wanted {
-            ReadFrom::New if !who.has_any => tell_consumer(ctx.db, key, &who, false),
             ReadFrom::New => {
-                answer.stream(ctx, key);
-                answer_new(ctx, key, &who, &reading)?;
+                let claimed = claims.choose(ctx.db, key, group)?;
+                if who.has_any || !claimed.is_empty() {
+                    answer.stream(ctx, key);
+                    answer_claimed_and_new(ctx, key, &who, &reading, &claims, &claimed)?;
+                } else {
+                    tell_consumer(ctx.db, key, &who, false);
+                }
             }
             ReadFrom::PendingAfter(after) => {
+                // From here on, as in the reference, nothing is claimed.
+                claims.idle_ms = None;
                 answer.stream(ctx, key);
                 answer_pending(ctx, key, &who, after, reading.count_max())?;
             }
         }
     }
     if !answer.finish(ctx) {
-        reading.wait(ctx, None);
+        reading.wait(ctx, None, claims.retry_us());
     }
     Ok(())
+}
+
+/// What XREADGROUP claims of several streams.
+struct Claims {
+    idle_ms: Option<i64>,
+    count_max: usize,
+    now_ms: i64,
+    /// When what could not be claimed was first delivered.
+    oldest_ms: i64,
+}
+
+impl Claims {
+    fn new(reading: &Reading<'_>, now_ms: i64) -> Self {
+        let (idle_ms, count_max) = (reading.claim_idle_ms, reading.count_max());
+        Claims { idle_ms, count_max, now_ms, oldest_ms: now_ms }
+    }
+
+    /// What is to be claimed of a stream, the longest idle first.
+    fn choose(&mut self, db: &mut Db, key: &[u8], group: &[u8]) -> Result<Vec<StreamId>, ClientError> {
+        let Some(idle_ms) = self.idle_ms else { return Ok(Vec::new()) };
+        let until_ms = self.now_ms.saturating_sub(idle_ms);
+        let claimable =
+            db.change(key, |stream: &mut Stream, _| stream.claimable(group, until_ms, self.count_max))?;
+        let Claimable { ids, next_ms } = claimable.flatten().unwrap_or_default();
+        self.oldest_ms = self.oldest_ms.min(next_ms.unwrap_or(self.now_ms));
+        Ok(ids)
+    }
+
+    /// When there may be something to claim: of what is pending now, or becomes so meanwhile.
+    fn retry_us(&self) -> Option<u64> {
+        let due_ms = self.oldest_ms.saturating_add(self.idle_ms?);
+        Some(u64::try_from(due_ms.saturating_sub(self.now_ms)).unwrap_or(0).max(1).saturating_mul(1000))
+    }
 }
 
 /// A consumer that has come to its group.
@@ -336,8 +399,9 @@ pub(super) fn see_consumer<'a>(
     let (has_any, is_new) = seen.flatten().unwrap_or_default();
     if is_new {
         ctx.db.event(EventClasses::STREAM, "xgroup-createconsumer", key);
-        ctx.db.change_log.add_dirty(1);
     }
+    // When a consumer was last seen is a change too, if not one that is told.
+    ctx.db.changed_quietly(key, is_new.into());
     Ok(Seen { group, consumer, is_new, has_any })
 }
 
@@ -348,27 +412,67 @@ pub(super) fn tell_consumer(db: &mut Db, key: &[u8], who: &Seen<'_>, is_told: bo
     }
 }
 
-/// Answers entries that the group has not read yet.
-fn answer_new(ctx: &mut Context<'_>, key: &[u8], who: &Seen<'_>, reading: &Reading<'_>) -> Outcome {
+/// Answers what is claimed, and behind that entries that the group has not read yet. Of those that are asked for with
+/// a claim it is told for how long they were pending, and how often they were delivered.
+fn answer_claimed_and_new(
+    ctx: &mut Context<'_>,
+    key: &[u8],
+    who: &Seen<'_>,
+    reading: &Reading<'_>,
+    claims: &Claims,
+    claimed: &[StreamId],
+) -> Outcome {
     let mark = ctx.reply.begin_array();
     let reply = &mut *ctx.reply;
     let Seen { group, consumer, .. } = *who;
-    let mut read = Vec::new();
+    let (mut read, with_history) = (Vec::new(), claims.idle_ms.is_some());
+    let count_max = (reading.count_max() - claimed.len()) as u64;
     let answered = ctx.db.change(key, |stream: &mut Stream, context| {
         let consumer = stream.group(group)?.find_consumer(consumer)?;
-        let (count_max, no_acknowledge) = (reading.count_max() as u64, reading.no_acknowledge);
-        stream.read_new(group, consumer, count_max, no_acknowledge, context.now_ms, |_, entry, _| {
-            read.push(entry.id);
-            reply_entry(&entry, reply);
+        claimed.iter().try_for_each(|&id| claim(stream, group, consumer, id, context.now_ms, reply))?;
+        stream.read_new(group, consumer, count_max, reading.no_acknowledge, context.now_ms, |id, entry, _| {
+            read.push(id);
+            match with_history {
+                true => reply_entry_with_history(&entry, 0, 0, reply),
+                false => reply_entry(&entry, reply),
+            }
         })
     })?;
-    let answered = answered.flatten().unwrap_or(0);
-    ctx.reply.end_array(mark, answered as usize);
-    tell_consumer(ctx.db, key, who, !read.is_empty() && !reading.no_acknowledge);
+    let answered = claimed.len() + answered.flatten().unwrap_or(0) as usize;
+    ctx.reply.end_array(mark, answered);
+    tell_consumer(ctx.db, key, who, !claimed.is_empty() || !read.is_empty() && !reading.no_acknowledge);
+    tell_pending(ctx.db, key, group, claimed);
     tell_pending(ctx.db, key, group, &read);
-    tell_position(ctx.db, key, group);
-    ctx.db.change_log.add_dirty(1);
+    if claimed.is_empty() || !read.is_empty() {
+        tell_position(ctx.db, key, group);
+    }
+    ctx.db.changed_quietly(key, 1);
     Ok(())
+}
+
+/// Gives a consumer what is pending and there, and answers it.
+fn claim(
+    stream: &mut Stream,
+    group: &[u8],
+    consumer: ConsumerId,
+    id: StreamId,
+    now_ms: i64,
+    reply: &mut ReplyBuffer,
+) -> Option<()> {
+    let Pending { delivered_ms, deliveries, .. } = stream.group(group)?.pending(id)?;
+    reply_entry_with_history(&stream.get(id)?, now_ms.saturating_sub(delivered_ms), deliveries, reply);
+    let state = stream.group_mut(group)?;
+    let deliveries = deliveries.saturating_add(1);
+    state.assign(id, Pending { consumer, delivered_ms: now_ms, deliveries });
+    state.consumer_mut(consumer).active_ms = Some(now_ms);
+    Some(())
+}
+
+fn reply_entry_with_history(entry: &Entry<'_>, idle_ms: i64, deliveries: u64, reply: &mut ReplyBuffer) {
+    reply.array(4);
+    reply_entry_parts(entry, reply);
+    reply.integer(idle_ms);
+    reply.integer(deliveries as i64);
 }
 
 /// Tells for whom entries are pending now, and since when.
@@ -430,6 +534,6 @@ fn answer_pending(
     ctx.reply.end_array(mark, answered as usize);
     tell_consumer(ctx.db, key, who, false);
     tell_pending(ctx.db, key, group, &read);
-    ctx.db.change_log.add_dirty(1);
+    ctx.db.changed_quietly(key, 1);
     Ok(())
 }

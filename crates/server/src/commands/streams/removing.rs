@@ -110,7 +110,10 @@ impl Removed {
             ctx.db.changed_many(EventClasses::STREAM, "xdel", key, self.deleted.len() as u64);
         }
         let unreferenced: usize = self.unreferenced.iter().map(|(_, ids)| ids.len()).sum();
-        ctx.db.change_log.add_dirty((self.acknowledged.len() + unreferenced) as u64);
+        let quiet = (self.acknowledged.len() + unreferenced) as u64;
+        if quiet > 0 {
+            ctx.db.changed_quietly(key, quiet);
+        }
         ctx.reply.array(self.fates.len());
         self.fates.iter().for_each(|&fate| ctx.reply.integer(fate as i64));
     }

@@ -212,6 +212,7 @@ impl Executor {
             on: BlockedOn::Loading,
             timeout_reply: TimeoutReply::Null,
             deadline_us: None,
+            retry_us: None,
             since_us: self.server.now.monotonic_us,
             command,
             args: OwnedArgs::new(std::iter::empty()),
