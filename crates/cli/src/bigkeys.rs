@@ -1,146 +1,116 @@
 //! `--bigkeys` and `--memkeys`: the largest key of each type, found by walking over all of them.
 
-use std::collections::BTreeMap;
-
-use wire::request::quoted;
-use wire::response::Value;
-
 use crate::Failure;
+use crate::key_sizes::{KeyTypes, Measure};
 use crate::options::Options;
-use crate::scan::{Walk, pause};
+use crate::progress::Progress;
+use crate::scan::{Walk, allow_reads, shown, total_keys};
 use crate::session::Session;
 
-/// How the size of a type is asked, and in what it is counted.
-const SIZES: &[(&str, &str, &str)] = &[
-    ("string", "STRLEN", "bytes"),
-    ("list", "LLEN", "items"),
-    ("set", "SCARD", "members"),
-    ("zset", "ZCARD", "members"),
-    ("hash", "HLEN", "fields"),
-    ("stream", "XLEN", "entries"),
-];
+/// Keys between two rows that only say how far it is.
+const KEYS_PER_NOTE: u64 = 1_000_000;
 
+/// What the walk has met so far.
 #[derive(Default)]
-struct Type {
+struct Met {
     keys: u64,
-    total: i64,
-    biggest: i64,
-    biggest_key: Vec<u8>,
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    key_bytes: u64,
 }
 
 pub fn run(session: &mut Session, options: &Options) -> Result<(), Failure> {
     session.connect()?;
-    let total_keys = match session.request(&["DBSIZE"])? {
-        Value::Integer(count) => count,
-        other => {
-            return Err(Failure::Reply(format!(
-                "DBSIZE failed: {}",
-                text(other.as_bytes().unwrap_or_default())
-            )));
-        }
+    let measure = if options.memkeys || options.memkeys_samples.is_some() {
+        Measure::Memory(options.memkeys_samples.filter(|samples| *samples > 0))
+    } else {
+        Measure::Elements
     };
-    println!("\n# Scanning the entire keyspace to find the biggest keys as well as");
+    let total = total_keys(session)?;
+    println!("\n# Scanning the entire keyspace to find biggest keys as well as");
     println!("# average sizes per key type.  You can use -i 0.1 to sleep 0.1 sec");
     println!("# per 100 SCAN commands (not usually needed).\n");
+    allow_reads(session)?;
 
-    let (mut types, mut walk, mut sampled, mut key_bytes) =
-        (BTreeMap::new(), Walk::new(options)?, 0u64, 0u64);
-    for calls in 1.. {
+    let progress = Progress::keys(total);
+    let (mut types, mut walk, mut met) = (KeyTypes::new(), Walk::new(session, options)?, Met::default());
+    let mut percent = 0.0;
+    loop {
+        let percent_before = 100.0 * met.keys as f64 / total.max(1) as f64;
         let Some(keys) = walk.next(session)? else { break };
-        sampled += keys.len() as u64;
-        key_bytes += keys.iter().map(|key| key.len() as u64).sum::<u64>();
-        measure(session, options, &keys, &mut types, sampled * 100 / (total_keys.max(1) as u64))?;
-        pause(options, calls);
-    }
-    summarize(options, &types, sampled, key_bytes);
-    Ok(())
-}
-
-/// Asks type and size of a few keys, in two rounds.
-fn measure(
-    session: &mut Session,
-    options: &Options,
-    keys: &[Vec<u8>],
-    types: &mut BTreeMap<String, Type>,
-    percent: u64,
-) -> Result<(), Failure> {
-    let commands: Vec<Vec<Vec<u8>>> = keys.iter().map(|key| vec![b"TYPE".to_vec(), key.clone()]).collect();
-    let names: Vec<String> = pipeline(session, &commands)?
-        .iter()
-        .map(|reply| text(reply.as_bytes().unwrap_or_default()))
-        .collect();
-    let commands: Vec<Vec<Vec<u8>>> =
-        keys.iter().zip(&names).map(|(key, name)| size_command(options, name, key)).collect();
-    let sizes = pipeline(session, &commands)?;
-    for ((key, name), size) in keys.iter().zip(names).zip(sizes) {
-        // A key may be gone by now.
-        let Value::Integer(size) = size else { continue };
-        let unit = unit(options, &name);
-        let entry = types.entry(name.clone()).or_default();
-        entry.keys += 1;
-        entry.total += size;
-        if size > entry.biggest || entry.biggest_key.is_empty() {
-            entry.biggest = size;
-            entry.biggest_key.clone_from(key);
-            let (percent, key) = (percent.min(100), text(&quoted(key)));
-            println!("[{percent:02}.00%] Biggest {name:<6} found so far {key} with {size} {unit}");
-        }
-    }
-    Ok(())
-}
-
-fn size_command(options: &Options, name: &str, key: &[u8]) -> Vec<Vec<u8>> {
-    let known = SIZES.iter().find(|(known, ..)| *known == name);
-    match known {
-        Some((_, command, _)) if !options.memkeys => vec![command.as_bytes().to_vec(), key.to_vec()],
-        None if !options.memkeys => vec![b"EXISTS".to_vec(), key.to_vec()],
-        _ => {
-            let mut args = vec![b"MEMORY".to_vec(), b"USAGE".to_vec(), key.to_vec()];
-            if let Some(samples) = options.memkeys_samples {
-                args.extend([b"SAMPLES".to_vec(), samples.to_string().into_bytes()]);
+        percent = percent_before;
+        let indices = types.of_keys(session, &keys)?;
+        let sizes = types.sizes(session, &keys, &indices, measure)?;
+        for ((key, index), size) in keys.iter().zip(indices).zip(sizes) {
+            let Some(index) = index else { continue };
+            met.keys += 1;
+            met.key_bytes += key.len() as u64;
+            let found = &mut types.0[index];
+            if found.add(key, size) {
+                progress.print(&format!(
+                    "[{percent:05.2}%] Biggest {:<6} found so far '{}' with {size} {}",
+                    found.name,
+                    shown(key),
+                    found.unit(measure)
+                ));
             }
-            args
+            if met.keys.is_multiple_of(KEYS_PER_NOTE) {
+                progress.print(&format!("[{percent:05.2}%] Sampled {} keys so far", met.keys));
+            }
+        }
+        progress.set(met.keys);
+    }
+    drop(progress);
+    let interruption = walk.was_interrupted().then_some(percent);
+    print!("{}", summary(&types, &met, interruption, measure));
+    Ok(())
+}
+
+/// `interruption`: how far it came, if not to the end.
+fn summary(types: &KeyTypes, met: &Met, interruption: Option<f64>, measure: Measure) -> String {
+    let mean = |total: u64, count: u64| if count == 0 { 0.0 } else { total as f64 / count as f64 };
+    let so_far = interruption.map_or(String::new(), |percent| format!("[{percent:05.2}%] "));
+    let mut out = format!(
+        "\n-------- Summary --------\n\n{so_far}Sampled {} keys in the keyspace!\nTotal key length in bytes is {} (avg len \
+         {:.2})\n\n",
+        met.keys,
+        met.key_bytes,
+        mean(met.key_bytes, met.keys)
+    );
+    for found in &types.0 {
+        if let Some(key) = &found.biggest_key {
+            let (name, biggest, unit) = (&found.name, found.biggest, found.unit(measure));
+            out += &format!("Biggest {name:>6} found '{}' has {biggest} {unit}\n", shown(key));
         }
     }
-}
-
-fn unit(options: &Options, name: &str) -> &'static str {
-    let known = SIZES.iter().find(|(known, ..)| *known == name);
-    if options.memkeys { "bytes" } else { known.map_or("?", |(_, _, unit)| unit) }
-}
-
-fn pipeline(session: &mut Session, commands: &[Vec<Vec<u8>>]) -> Result<Vec<Value>, Failure> {
-    let connection = session.connection()?;
-    for command in commands {
-        connection.send(command)?;
-    }
-    let mut replies = Vec::new();
-    for _ in commands {
-        replies.push(connection.receive()?);
-    }
-    Ok(replies)
-}
-
-fn summarize(options: &Options, types: &BTreeMap<String, Type>, sampled: u64, key_bytes: u64) {
-    let mean = |total: f64, count: u64| if count == 0 { 0.0 } else { total / count as f64 };
-    println!("\n-------- summary -------\n");
-    println!("Sampled {sampled} keys in the keyspace!");
-    println!("Total key length in bytes is {key_bytes} (avg len {:.2})\n", mean(key_bytes as f64, sampled));
-    for (name, found) in types {
-        let key = text(&quoted(&found.biggest_key));
-        println!("Biggest {name:>6} found {key} has {} {}", found.biggest, unit(options, name));
-    }
-    println!();
-    for (name, found) in types {
-        let share = 100.0 * mean(found.keys as f64, sampled);
-        let (keys, total, unit) = (found.keys, found.total, unit(options, name));
-        println!(
-            "{keys} {name}s with {total} {unit} ({share:05.2}% of keys, avg size {:.2})",
-            mean(total as f64, keys)
+    out.push('\n');
+    for found in &types.0 {
+        out += &format!(
+            "{} {}s with {} {} ({:05.2}% of keys, avg size {:.2})\n",
+            found.keys,
+            found.name,
+            found.total,
+            found.unit(measure),
+            100.0 * mean(found.keys, met.keys),
+            mean(found.total, found.keys)
         );
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_has_all_types() {
+        let mut types = KeyTypes::new();
+        types.0[0].add(b"a", 3);
+        assert!(types.0[0].add(b"b\n", 5) && !types.0[0].add(b"c", 5));
+        let met = Met { keys: 4, key_bytes: 10 };
+        let text = summary(&types, &met, Some(12.5), Measure::Elements);
+        assert!(text.contains("[12.50%] Sampled 4 keys in the keyspace!\n"), "{text}");
+        assert!(text.contains("Total key length in bytes is 10 (avg len 2.50)\n"), "{text}");
+        assert!(text.contains("Biggest string found '\"b\\n\"' has 5 bytes\n"), "{text}");
+        assert!(text.contains("3 strings with 13 bytes (75.00% of keys, avg size 4.33)\n"), "{text}");
+        assert!(text.contains("0 streams with 0 entries (00.00% of keys, avg size 0.00)\n"), "{text}");
     }
 }

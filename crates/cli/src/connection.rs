@@ -2,16 +2,23 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use wire::response::{Reader, ResponseError, Value};
 
 use crate::encrypted::{Encrypted, EncryptedSender, Encryption};
+use crate::program::Program;
 
 const READ_LEN: usize = 64 * 1024;
+/// Silence after which the system asks whether the other side is still there.
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(15);
+const KEEPALIVE_BETWEEN: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Address {
@@ -29,10 +36,29 @@ impl fmt::Display for Address {
     }
 }
 
+/// Which of a name's addresses are tried first.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Family {
+    V4,
+    V6,
+}
+
+/// How connections are made.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectSettings {
+    /// Zero leaves it to the system.
+    pub timeout: Duration,
+    pub preferred_family: Option<Family>,
+    /// Several paths at once (MPTCP).
+    pub multipath: bool,
+    pub encryption: Option<Encryption>,
+}
+
 /// What went wrong between us and the server.
 #[derive(Debug)]
 pub enum ConnectionError {
     Connect(Address, io::Error),
+    Encrypt(io::Error),
     Write(io::Error),
     Read(io::Error),
     Closed,
@@ -42,9 +68,12 @@ pub enum ConnectionError {
 impl fmt::Display for ConnectionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Connect(address, error) => write!(f, "Could not connect to {address}: {error}"),
-            Self::Write(error) => write!(f, "Error: cannot write to the server: {error}"),
-            Self::Read(error) => write!(f, "Error: cannot read from the server: {error}"),
+            Self::Connect(address, error) => {
+                let server = Program::current().server;
+                write!(f, "Could not connect to {server} at {address}: {}", system_text(error))
+            }
+            Self::Encrypt(error) => write!(f, "Could not negotiate a TLS connection: {error}"),
+            Self::Write(error) | Self::Read(error) => write!(f, "Error: {}", system_text(error)),
             Self::Closed => f.write_str("Error: Server closed the connection"),
             Self::Malformed(error) => write!(f, "Error: {error}"),
         }
@@ -52,6 +81,26 @@ impl fmt::Display for ConnectionError {
 }
 
 impl std::error::Error for ConnectionError {}
+
+impl ConnectionError {
+    /// The other side has gone, so that a new connection may help.
+    pub fn is_loss(&self) -> bool {
+        match self {
+            Self::Closed => true,
+            Self::Write(error) | Self::Read(error) => {
+                matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The system's words for an error, without what the library puts around them.
+pub fn system_text(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
 
 enum Stream {
     Tcp(TcpStream),
@@ -95,13 +144,15 @@ impl Sender {
     }
 }
 
-fn connect_tcp(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
-    if timeout.is_zero() {
-        return TcpStream::connect((host, port));
+fn connect_tcp(host: &str, port: u16, settings: &ConnectSettings) -> io::Result<TcpStream> {
+    let mut addresses: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
+    if let Some(family) = settings.preferred_family {
+        // A stable sort: the system's order stays within each family.
+        addresses.sort_by_key(|address| address.is_ipv4() != (family == Family::V4));
     }
     let mut last_error = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, timeout) {
+    for address in addresses {
+        match connect_address(address, settings) {
             Ok(stream) => return Ok(stream),
             Err(error) => last_error = error,
         }
@@ -109,26 +160,33 @@ fn connect_tcp(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream
     Err(last_error)
 }
 
+fn connect_address(address: SocketAddr, settings: &ConnectSettings) -> io::Result<TcpStream> {
+    let protocol = settings.multipath.then_some(Protocol::MPTCP);
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, protocol)?;
+    match settings.timeout {
+        Duration::ZERO => socket.connect(&address.into())?,
+        timeout => socket.connect_timeout(&address.into(), timeout)?,
+    }
+    Ok(socket.into())
+}
+
 impl Connection {
-    /// `timeout`: zero leaves it to the system.
-    pub fn connect(
-        address: &Address,
-        timeout: Duration,
-        encryption: Option<&Encryption>,
-    ) -> Result<Self, ConnectionError> {
+    pub fn connect(address: &Address, settings: &ConnectSettings) -> Result<Self, ConnectionError> {
+        let failed = |error| ConnectionError::Connect(address.clone(), error);
         let stream = match address {
-            Address::Tcp(host, port) => connect_tcp(host, *port, timeout).and_then(|stream| {
-                stream.set_nodelay(true)?;
-                match encryption {
-                    None => Ok(Stream::Tcp(stream)),
+            Address::Tcp(host, port) => {
+                let stream = connect_tcp(host, *port, settings).map_err(failed)?;
+                prepare(&stream).map_err(failed)?;
+                match &settings.encryption {
+                    None => Stream::Tcp(stream),
                     Some(encryption) => {
-                        Ok(Stream::Tls(Box::new(Encrypted::connect(stream, encryption, host)?)))
+                        let encrypted = Encrypted::connect(stream, encryption, host);
+                        Stream::Tls(Box::new(encrypted.map_err(ConnectionError::Encrypt)?))
                     }
                 }
-            }),
-            Address::Unix(path) => UnixStream::connect(path).map(Stream::Unix),
+            }
+            Address::Unix(path) => Stream::Unix(UnixStream::connect(path).map_err(failed)?),
         };
-        let stream = stream.map_err(|error| ConnectionError::Connect(address.clone(), error))?;
         Ok(Self { stream, reader: Reader::new(), buffer: Vec::new(), position: 0 })
     }
 
@@ -149,7 +207,56 @@ impl Connection {
     pub fn send<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Result<(), ConnectionError> {
         let mut request = Vec::new();
         append_request(&mut request, args);
-        on_stream!(&mut self.stream, stream => stream.write_all(&request)).map_err(ConnectionError::Write)
+        self.send_bytes(&request)
+    }
+
+    pub fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), ConnectionError> {
+        on_stream!(&mut self.stream, stream => stream.write_all(bytes)).map_err(ConnectionError::Write)
+    }
+
+    /// Bytes that are no response, such as a snapshot's: some of those that come next.
+    pub fn read_bytes(&mut self, out: &mut [u8]) -> Result<usize, ConnectionError> {
+        let received = &self.buffer[self.position..];
+        let count = if received.is_empty() {
+            self.set_read_timeout(None)?;
+            on_stream!(&mut self.stream, stream => stream.read(out)).map_err(ConnectionError::Read)?
+        } else {
+            let count = received.len().min(out.len());
+            out[..count].copy_from_slice(&received[..count]);
+            self.position += count;
+            count
+        };
+        if count == 0 && !out.is_empty() { Err(ConnectionError::Closed) } else { Ok(count) }
+    }
+
+    /// Waits for bytes from the server, and from `other` if there is one: whether each has some. A signal or the time
+    /// may end it before either has.
+    pub fn wait(
+        &self,
+        other: Option<BorrowedFd<'_>>,
+        timeout: Duration,
+    ) -> Result<(bool, bool), ConnectionError> {
+        if let Stream::Tls(stream) = &self.stream
+            && stream.has_decrypted()
+        {
+            return Ok((true, false));
+        }
+        let socket = on_stream!(&self.stream, stream => stream.as_fd());
+        let mut sources = vec![PollFd::from_borrowed_fd(socket, PollFlags::IN)];
+        sources.extend(other.map(|other| PollFd::from_borrowed_fd(other, PollFlags::IN)));
+        let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
+        match poll(&mut sources, Some(&timeout)) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Ok((false, false)),
+            Err(error) => return Err(ConnectionError::Read(error.into())),
+        }
+        let has_some = |index: usize| sources.get(index).is_some_and(|source| !source.revents().is_empty());
+        Ok((has_some(0), has_some(1)))
+    }
+
+    /// A response that has come already, if there is a whole one.
+    pub fn received(&mut self) -> Result<Option<Value>, ConnectionError> {
+        self.reader.read(&self.buffer, &mut self.position).map_err(ConnectionError::Malformed)
     }
 
     /// The next response, however long it takes.
@@ -169,11 +276,6 @@ impl Connection {
         self.receive_some()
     }
 
-    pub fn request<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Result<Value, ConnectionError> {
-        self.send(args)?;
-        self.receive()
-    }
-
     fn set_read_timeout(&self, timeout: Option<Duration>) -> Result<(), ConnectionError> {
         on_stream!(&self.stream, stream => stream.set_read_timeout(timeout)).map_err(ConnectionError::Read)
     }
@@ -181,10 +283,8 @@ impl Connection {
     /// Reads until a response is whole, or until a read times out or is interrupted.
     fn receive_some(&mut self) -> Result<Option<Value>, ConnectionError> {
         loop {
-            let value =
-                self.reader.read(&self.buffer, &mut self.position).map_err(ConnectionError::Malformed)?;
-            if value.is_some() {
-                return Ok(value);
+            if let Some(value) = self.received()? {
+                return Ok(Some(value));
             }
             self.buffer.drain(..self.position);
             self.position = 0;
@@ -206,6 +306,14 @@ impl Connection {
             }
         }
     }
+}
+
+/// What every connection over TCP has.
+fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let keepalive =
+        TcpKeepalive::new().with_time(KEEPALIVE_AFTER).with_interval(KEEPALIVE_BETWEEN).with_retries(3);
+    SockRef::from(stream).set_tcp_keepalive(&keepalive)
 }
 
 /// A command as an array of bulks.

@@ -5,6 +5,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -82,6 +83,15 @@ impl Encrypted {
 
     pub fn sender(&self) -> EncryptedSender {
         EncryptedSender(Arc::clone(&self.shared))
+    }
+
+    /// Whether there are bytes that a read gives without the socket.
+    pub fn has_decrypted(&self) -> bool {
+        !self.decrypted.is_empty()
+    }
+
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {

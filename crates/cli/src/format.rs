@@ -1,5 +1,6 @@
 //! Replies as text: for people, for scripts, as comma-separated values and as JSON.
 
+use anstyle::AnsiColor;
 use wire::request::quoted;
 use wire::response::Value;
 
@@ -12,13 +13,48 @@ pub enum Style {
     QuotedJson,
 }
 
+impl Style {
+    pub fn raw() -> Style {
+        Style::Raw { element_delimiter: "\n".to_owned(), reply_delimiter: "\n".to_owned() }
+    }
+}
+
+/// Whether a terminal shows colors and its user wants them.
+pub fn colors_are_welcome() -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    !is_set("NO_COLOR") && std::env::var("TERM").is_ok_and(|name| name != "dumb")
+}
+
+/// Colors of the parts of a reply for people, or none.
+struct Palette {
+    error: anstyle::Style,
+    /// What says of which kind a value is, and its place.
+    label: anstyle::Style,
+    text: anstyle::Style,
+    number: anstyle::Style,
+}
+
+const PLAIN: Palette = Palette {
+    error: anstyle::Style::new(),
+    label: anstyle::Style::new(),
+    text: anstyle::Style::new(),
+    number: anstyle::Style::new(),
+};
+
+const COLORED: Palette = Palette {
+    error: AnsiColor::Red.on_default(),
+    label: AnsiColor::BrightBlack.on_default(),
+    text: AnsiColor::Green.on_default(),
+    number: AnsiColor::Cyan.on_default(),
+};
+
 /// A whole reply, its line end included. `verbatim` replies (INFO, CLIENT LIST and such) are texts already.
-pub fn reply(value: &Value, style: &Style, verbatim: bool) -> Vec<u8> {
+pub fn reply(value: &Value, style: &Style, verbatim: bool, is_colored: bool) -> Vec<u8> {
     let mut out = Vec::new();
     match style {
         Style::Raw { element_delimiter, .. } if verbatim => raw(&mut out, value, element_delimiter),
         _ if verbatim => raw(&mut out, value, "\n"),
-        Style::Terminal => terminal(&mut out, value, ""),
+        Style::Terminal => terminal(&mut out, value, "", if is_colored { &COLORED } else { &PLAIN }),
         Style::Raw { element_delimiter, reply_delimiter } => {
             raw(&mut out, value, element_delimiter);
             out.extend_from_slice(reply_delimiter.as_bytes());
@@ -35,30 +71,41 @@ pub fn reply(value: &Value, style: &Style, verbatim: bool) -> Vec<u8> {
     out
 }
 
+/// Text in a color.
+fn paint(out: &mut Vec<u8>, style: anstyle::Style, text: &[u8]) {
+    out.extend_from_slice(style.render().to_string().as_bytes());
+    out.extend_from_slice(text);
+    out.extend_from_slice(style.render_reset().to_string().as_bytes());
+}
+
 /// Numbered and indented, ends with a line end. `prefix` is what stands before each further line.
-fn terminal(out: &mut Vec<u8>, value: &Value, prefix: &str) {
-    let mut line = |label: &str, text: &[u8]| {
-        out.extend_from_slice(label.as_bytes());
-        out.extend_from_slice(text);
+fn terminal(out: &mut Vec<u8>, value: &Value, prefix: &str, palette: &Palette) {
+    let mut line = |label: &str, style: anstyle::Style, text: &[u8]| {
+        if !label.is_empty() {
+            paint(out, palette.label, label.as_bytes());
+        }
+        paint(out, style, text);
         out.push(b'\n');
     };
+    let Palette { error, label, text: quoted_text, number } = *palette;
+    let plain = anstyle::Style::new();
     match value {
-        Value::Simple(text) | Value::Verbatim(_, text) => line("", text),
-        Value::Error(text) => line("(error) ", text),
-        Value::Integer(value) => line("(integer) ", value.to_string().as_bytes()),
-        Value::Double(text) => line("(double) ", text),
-        Value::BigNumber(text) => line("(big number) ", text),
-        Value::Bulk(text) => line("", &quoted(text)),
-        Value::Null | Value::NullArray => line("", b"(nil)"),
-        Value::Boolean(value) => line("", if *value { b"(true)" } else { b"(false)" }),
-        Value::Array(items) if items.is_empty() => line("", b"(empty array)"),
-        Value::Set(items) if items.is_empty() => line("", b"(empty set)"),
-        Value::Push(items) if items.is_empty() => line("", b"(empty push)"),
-        Value::Map(pairs) if pairs.is_empty() => line("", b"(empty hash)"),
-        Value::Array(items) | Value::Push(items) => terminal_list(out, items, ')', prefix),
-        Value::Set(items) => terminal_list(out, items, '~', prefix),
-        Value::Map(pairs) => terminal_map(out, pairs, prefix),
-        Value::Attributed(_, value) => terminal(out, value, prefix),
+        Value::Simple(text) | Value::Verbatim(_, text) => line("", plain, text),
+        Value::Error(text) => line("", error, &[b"(error) ", text.as_slice()].concat()),
+        Value::Integer(value) => line("(integer) ", number, value.to_string().as_bytes()),
+        Value::Double(text) => line("(double) ", number, text),
+        Value::BigNumber(text) => line("(big number) ", number, text),
+        Value::Bulk(text) => line("", quoted_text, &quoted(text)),
+        Value::Null | Value::NullArray => line("", label, b"(nil)"),
+        Value::Boolean(value) => line("", number, if *value { b"(true)" } else { b"(false)" }),
+        Value::Array(items) if items.is_empty() => line("", label, b"(empty array)"),
+        Value::Set(items) if items.is_empty() => line("", label, b"(empty set)"),
+        Value::Push(items) if items.is_empty() => line("", label, b"(empty push)"),
+        Value::Map(pairs) if pairs.is_empty() => line("", label, b"(empty hash)"),
+        Value::Array(items) | Value::Push(items) => terminal_list(out, items, ')', prefix, palette),
+        Value::Set(items) => terminal_list(out, items, '~', prefix, palette),
+        Value::Map(pairs) => terminal_map(out, pairs, prefix, palette),
+        Value::Attributed(_, value) => terminal(out, value, prefix, palette),
     }
 }
 
@@ -72,26 +119,26 @@ fn labels<'a>(len: usize, separator: char, prefix: &'a str) -> (impl Fn(usize) -
     (label, format!("{prefix}{}", " ".repeat(width + 2)))
 }
 
-fn terminal_list(out: &mut Vec<u8>, items: &[Value], separator: char, prefix: &str) {
+fn terminal_list(out: &mut Vec<u8>, items: &[Value], separator: char, prefix: &str, palette: &Palette) {
     let (label, inner) = labels(items.len(), separator, prefix);
     for (index, item) in items.iter().enumerate() {
-        out.extend_from_slice(label(index).as_bytes());
-        terminal(out, item, &inner);
+        paint(out, palette.label, label(index).as_bytes());
+        terminal(out, item, &inner, palette);
     }
 }
 
-fn terminal_map(out: &mut Vec<u8>, pairs: &[(Value, Value)], prefix: &str) {
+fn terminal_map(out: &mut Vec<u8>, pairs: &[(Value, Value)], prefix: &str, palette: &Palette) {
     let (label, inner) = labels(pairs.len(), '#', prefix);
     for (index, (key, value)) in pairs.iter().enumerate() {
-        out.extend_from_slice(label(index).as_bytes());
-        terminal(out, key, &inner);
+        paint(out, palette.label, label(index).as_bytes());
+        terminal(out, key, &inner, palette);
         out.pop();
-        out.extend_from_slice(b" => ");
+        paint(out, palette.label, b" => ");
         if takes_lines(value) {
             out.push(b'\n');
             out.extend_from_slice(inner.as_bytes());
         }
-        terminal(out, value, &inner);
+        terminal(out, value, &inner, palette);
     }
 }
 

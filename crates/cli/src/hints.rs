@@ -1,7 +1,9 @@
-//! What the server knows about its own commands (COMMAND DOCS), as hints while typing, completions and help.
+//! What may still be typed: the arguments of a command, without those that are there already.
+//!
+//! Words are matched against arguments from the left. Optional arguments in a row may come in any order; the last word
+//! counts once a space follows it; where a word fits nothing there is no hint.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
 use rustyline::completion::Completer;
 use rustyline::highlight::Highlighter;
@@ -9,169 +11,269 @@ use rustyline::hint::Hinter;
 use rustyline::validate::Validator;
 use rustyline::{Context, Helper};
 use wire::request::split_args;
-use wire::response::Value;
 
-use crate::session::Session;
+use crate::documentation::{Argument, ArgumentKind, Documentation};
 
-#[derive(Default)]
-pub struct Documentation {
-    /// In the order of their names.
-    commands: Vec<Command>,
+/// How far the words have matched an argument.
+struct Matching<'a> {
+    argument: &'a Argument,
+    /// Words that matched.
+    words: usize,
+    has_token: bool,
+    has_value: bool,
+    is_whole: bool,
+    parts: Vec<Matching<'a>>,
 }
 
-struct Command {
-    /// Upper case, a subcommand behind a space.
-    name: String,
-    /// The syntax of each argument.
-    arguments: Vec<String>,
-    summary: String,
-    since: String,
-    group: String,
-}
-
-/// The value of a field, in a map of either protocol.
-fn field<'a>(map: &'a Value, name: &str) -> Option<&'a Value> {
-    map.entries().into_iter().find(|(key, _)| key.as_bytes() == Some(name.as_bytes())).map(|(_, value)| value)
-}
-
-fn text_of(value: &Value) -> String {
-    String::from_utf8_lossy(value.as_bytes().unwrap_or_default()).into_owned()
-}
-
-fn text_field(map: &Value, name: &str) -> String {
-    field(map, name).map(text_of).unwrap_or_default()
-}
-
-/// An argument's syntax: `key`, `[NX|XX]`, `member [member ...]`, `[LIMIT offset count]`.
-fn argument_syntax(argument: &Value) -> String {
-    let parts: Vec<String> = field(argument, "arguments")
-        .and_then(Value::as_list)
-        .unwrap_or(&[])
-        .iter()
-        .map(argument_syntax)
-        .collect();
-    let has_flag = |flag: &str| {
-        let flags = field(argument, "flags").and_then(Value::as_list).unwrap_or(&[]);
-        flags.iter().any(|value| value.as_bytes() == Some(flag.as_bytes()))
-    };
-    let token = text_field(argument, "token");
-    let value = match text_field(argument, "type").as_str() {
-        "oneof" => parts.join("|"),
-        "block" => parts.join(" "),
-        "pure-token" => String::new(),
-        _ => match text_field(argument, "display_text") {
-            display if display.is_empty() => text_field(argument, "name"),
-            display => display,
-        },
-    };
-    let mut syntax = match (token.is_empty(), value.is_empty()) {
-        (true, _) => value.clone(),
-        (false, true) => token.clone(),
-        (false, false) => format!("{token} {value}"),
-    };
-    if has_flag("multiple") {
-        let again = if has_flag("multiple_token") { syntax.clone() } else { value };
-        let _infallible = write!(syntax, " [{again} ...]");
+/// Whether a number stands at the start of a word; what follows it is the server's to refuse.
+fn starts_with_number(word: &[u8], with_fraction: bool) -> bool {
+    let unsigned = word.strip_prefix(b"-").or_else(|| word.strip_prefix(b"+")).unwrap_or(word);
+    match unsigned {
+        [b'0'..=b'9', ..] => true,
+        [b'.', b'0'..=b'9', ..] => with_fraction,
+        _ => {
+            with_fraction
+                && unsigned.get(..3).is_some_and(|start| {
+                    start.eq_ignore_ascii_case(b"inf") || start.eq_ignore_ascii_case(b"nan")
+                })
+        }
     }
-    if has_flag("optional") { format!("[{syntax}]") } else { syntax }
+}
+
+/// A token or name; an empty one as it would be typed.
+fn push_word(hint: &mut String, word: &str) {
+    hint.push_str(if word.is_empty() { "\"\"" } else { word });
+}
+
+impl<'a> Matching<'a> {
+    fn new(argument: &'a Argument) -> Self {
+        let parts = argument.parts.iter().map(Matching::new).collect();
+        Matching { argument, words: 0, has_token: false, has_value: false, is_whole: false, parts }
+    }
+
+    fn clear(&mut self) {
+        *self = Matching::new(self.argument);
+    }
+
+    /// Matches as many repetitions as there are: how many words they take.
+    fn take(&mut self, words: &[Vec<u8>]) -> usize {
+        let mut taken = self.take_once(words);
+        if !self.argument.is_multiple {
+            return taken;
+        }
+        while self.is_whole && taken < words.len() {
+            self.clear();
+            let rest = &words[taken..];
+            taken += if self.argument.token.is_some() && !self.argument.repeats_token {
+                let more = self.take_value(rest);
+                self.has_token = self.words > 0;
+                more
+            } else {
+                self.take_once(rest)
+            };
+        }
+        // More may always follow.
+        self.is_whole = false;
+        taken
+    }
+
+    fn take_once(&mut self, mut words: &[Vec<u8>]) -> usize {
+        if let Some(token) = &self.argument.token {
+            if !words[0].eq_ignore_ascii_case(token.as_bytes()) {
+                return 0;
+            }
+            (self.has_token, self.words) = (true, 1);
+            if self.argument.kind == ArgumentKind::PureToken {
+                self.is_whole = true;
+                return 1;
+            }
+            if words.len() == 1 {
+                return 1;
+            }
+            words = &words[1..];
+        }
+        self.take_value(words)
+    }
+
+    fn take_value(&mut self, words: &[Vec<u8>]) -> usize {
+        let is_fitting = match self.argument.kind {
+            ArgumentKind::Block => {
+                self.words += take_all(&mut self.parts, words);
+                self.is_whole = self.parts.iter().all(|part| part.is_whole);
+                return self.words;
+            }
+            ArgumentKind::OneOf => {
+                if let Some(part) =
+                    self.parts.iter_mut().find_map(|part| (part.take(words) > 0).then_some(part))
+                {
+                    self.words += part.words;
+                    self.is_whole = part.is_whole;
+                }
+                return self.words;
+            }
+            ArgumentKind::Integer => starts_with_number(&words[0], false),
+            ArgumentKind::Double => starts_with_number(&words[0], true),
+            ArgumentKind::Text | ArgumentKind::PureToken => true,
+        };
+        (self.has_value, self.is_whole) = (is_fitting, is_fitting);
+        self.words = if is_fitting { self.words + 1 } else { 0 };
+        self.words
+    }
+
+    fn hint(&mut self, hint: &mut String) {
+        if self.is_whole {
+            return;
+        }
+        // What has begun is no longer optional.
+        if self.argument.is_optional && self.words == 0 {
+            hint.push('[');
+        }
+        if let (Some(token), false) = (&self.argument.token, self.has_token) {
+            push_word(hint, token);
+            if self.argument.kind != ArgumentKind::PureToken {
+                hint.push(' ');
+            }
+        }
+        match self.argument.kind {
+            ArgumentKind::OneOf if self.words > 0 => {
+                self.parts.iter_mut().filter(|part| part.words > 0).for_each(|part| part.hint(hint));
+            }
+            ArgumentKind::OneOf => hint_all(&mut self.parts, hint, "|"),
+            ArgumentKind::Block => hint_all(&mut self.parts, hint, " "),
+            ArgumentKind::PureToken => {}
+            _ if self.has_value => {}
+            _ => push_word(hint, &self.argument.display),
+        }
+        self.hint_repetition(hint);
+        if self.argument.is_optional && self.words == 0 {
+            hint.push(']');
+        }
+    }
+
+    /// The argument once more, as it always can be.
+    fn hint_repetition(&mut self, hint: &mut String) {
+        if !self.argument.is_multiple {
+            return;
+        }
+        self.clear();
+        if !hint.is_empty() {
+            hint.push(' ');
+        }
+        hint.push('[');
+        if let (Some(token), true) = (&self.argument.token, self.argument.repeats_token) {
+            push_word(hint, token);
+            if self.argument.kind != ArgumentKind::PureToken {
+                hint.push(' ');
+            }
+        }
+        match self.argument.kind {
+            ArgumentKind::OneOf => hint_all(&mut self.parts, hint, "|"),
+            ArgumentKind::Block => hint_all(&mut self.parts, hint, " "),
+            ArgumentKind::PureToken => {}
+            _ => push_word(hint, &self.argument.display),
+        }
+        hint.push_str(" ...]");
+    }
+}
+
+/// How many words match these arguments in their order; 0 if a required one fails.
+fn take_all(arguments: &mut [Matching<'_>], words: &[Vec<u8>]) -> usize {
+    let (mut taken, mut index) = (0, 0);
+    while taken < words.len() && index < arguments.len() {
+        let rest = &words[taken..];
+        let optional = optional_run(&arguments[index..]);
+        if optional > 0 {
+            taken += take_optional(&mut arguments[index..index + optional], rest);
+            index += optional;
+        } else {
+            let more = arguments[index].take(rest);
+            if more == 0 {
+                return 0;
+            }
+            taken += more;
+            index += 1;
+        }
+    }
+    taken
+}
+
+/// How many arguments at the start are optional.
+fn optional_run(arguments: &[Matching<'_>]) -> usize {
+    arguments.iter().take_while(|matching| matching.argument.is_optional).count()
+}
+
+fn take_optional(arguments: &mut [Matching<'_>], words: &[Vec<u8>]) -> usize {
+    let (mut taken, mut last) = (0, None);
+    while taken < words.len() {
+        let rest = &words[taken..];
+        let fitting = (0..arguments.len()).filter(|&index| arguments[index].words == 0).collect::<Vec<_>>();
+        let found = fitting.into_iter().find_map(|index| match arguments[index].take(rest) {
+            0 => None,
+            more => Some((index, more)),
+        });
+        let Some((index, more)) = found else { break };
+        // The next one has begun, so whatever the last one still lacks is not coming.
+        if let Some(last) = last.replace(index) {
+            arguments[last].is_whole = true;
+        }
+        taken += more;
+    }
+    taken
+}
+
+fn hint_all(arguments: &mut [Matching<'_>], hint: &mut String, separator: &str) {
+    let (count, mut index, mut len) = (arguments.len(), 0, hint.len());
+    let mut add = |matching: &mut Matching<'_>, hint: &mut String, is_last: bool| {
+        matching.hint(hint);
+        if hint.len() > len && !is_last {
+            hint.push_str(separator);
+            len = hint.len();
+        }
+    };
+    while index < count {
+        let optional = optional_run(&arguments[index..]);
+        if optional == 0 {
+            add(&mut arguments[index], hint, index == count - 1);
+            index += 1;
+            continue;
+        }
+        let end = index + optional;
+        let has_begun = |matching: &Matching<'_>| matching.words > 0 && !matching.is_whole;
+        let begun = (index..end).rfind(|&at| has_begun(&arguments[at]));
+        for matching in arguments[index..end].iter_mut().filter(|matching| has_begun(matching)) {
+            add(matching, hint, index == count - 1);
+        }
+        // Once the argument behind them is there, no optional one can come any more.
+        if end == count || arguments[end].words == 0 {
+            for at in (index..end).filter(|&at| Some(at) != begun) {
+                add(&mut arguments[at], hint, at == count - 1);
+            }
+        }
+        index = end;
+    }
+}
+
+/// All arguments, as a person would write them.
+pub fn full_syntax(arguments: &[Argument]) -> String {
+    let (mut matchings, mut hint) = (arguments.iter().map(Matching::new).collect::<Vec<_>>(), String::new());
+    hint_all(&mut matchings, &mut hint, " ");
+    hint
 }
 
 impl Documentation {
-    /// Asks the server. Without an answer there are no hints.
-    pub fn load(session: &mut Session) -> Self {
-        let mut commands = Vec::new();
-        if let Ok(reply) = session.request(&["COMMAND", "DOCS"]) {
-            collect(&reply, &mut commands);
+    /// What may follow a line; `None` if it begins with no command.
+    pub fn hint(&self, line: &str) -> Option<String> {
+        let mut words = split_args(line.as_bytes()).ok()?;
+        if !line.ends_with(|last: char| last.is_ascii_whitespace()) {
+            words.pop();
         }
-        commands.sort_by(|a, b| a.name.cmp(&b.name));
-        Self { commands }
-    }
-
-    /// The command that these words begin with, a subcommand rather than its container, and how many words its
-    /// name takes.
-    fn find(&self, words: &[Vec<u8>]) -> Option<(&Command, usize)> {
-        [2, 1].into_iter().filter(|&len| words.len() >= len).find_map(|len| {
-            let name = words[..len].join(&b' ').to_ascii_uppercase();
-            self.commands.iter().find(|command| command.name.as_bytes() == name).map(|command| (command, len))
-        })
-    }
-
-    /// What may follow a line that ends with a whole word.
-    fn hint(&self, line: &str) -> Option<String> {
-        let words = split_args(line.as_bytes()).ok()?;
         let (command, name_len) = self.find(&words)?;
-        let mut rest: Vec<&str> = command.arguments.iter().map(String::as_str).collect();
-        for word in &words[name_len..] {
-            let word = String::from_utf8_lossy(word).to_ascii_uppercase();
-            let names_token = |syntax: &&str| {
-                syntax.starts_with('[') && syntax.split(['[', '|', ' ', ']']).any(|token| token == word)
-            };
-            if let Some(index) = rest.iter().position(names_token) {
-                rest.remove(index);
-            } else if rest.first().is_some_and(|syntax| !syntax.starts_with('[') && !syntax.ends_with("...]"))
-            {
-                rest.remove(0);
-            }
+        let mut matchings: Vec<Matching<'_>> = command.arguments.iter().map(Matching::new).collect();
+        let mut hint = String::new();
+        if take_all(&mut matchings, &words[name_len..]) == words.len() - name_len {
+            hint_all(&mut matchings, &mut hint, " ");
         }
-        (!rest.is_empty()).then(|| rest.join(" "))
-    }
-
-    /// Names that a beginning can become, in the case of that beginning.
-    fn completions(&self, beginning: &str) -> Vec<String> {
-        let is_lower = beginning.chars().any(|letter| letter.is_ascii_lowercase());
-        let wanted = beginning.to_ascii_uppercase();
-        let matching = self.commands.iter().filter(|command| command.name.starts_with(&wanted));
-        matching
-            .map(|command| if is_lower { command.name.to_lowercase() } else { command.name.clone() })
-            .collect()
-    }
-
-    /// The answer to `help` with these words behind it.
-    pub fn help(&self, words: &[Vec<u8>]) -> String {
-        let mut out = String::new();
-        let text = String::from_utf8_lossy(&words.join(&b' ')).into_owned();
-        if text.is_empty() {
-            out += "To get help about commands type:\n      \"help @<group>\" to get a list of commands in <group>\n      \
-                    \"help <command>\" for help on <command>\n      \"help <tab>\" to get a list of possible help topics\n      \
-                    \"quit\" to exit\n";
-            return out;
-        }
-        let is_wanted = |command: &&Command| match text.strip_prefix('@') {
-            Some(group) => command.group.eq_ignore_ascii_case(group),
-            None => {
-                let name = text.to_ascii_uppercase();
-                command.name == name
-                    || command.name.strip_prefix(&name).is_some_and(|rest| rest.starts_with(' '))
-            }
-        };
-        for command in self.commands.iter().filter(is_wanted) {
-            let Command { name, arguments, summary, since, group } = command;
-            let _infallible = write!(
-                out,
-                "\n  \x1b[1m{name}\x1b[0m \x1b[90m{}\x1b[0m\n  \x1b[33msummary:\x1b[0m {summary}\n  \
-                 \x1b[33msince:\x1b[0m {since}\n  \x1b[33mgroup:\x1b[0m {group}\n",
-                arguments.join(" ")
-            );
-        }
-        out.push('\n');
-        out
-    }
-}
-
-/// Adds the commands of a reply to COMMAND DOCS, subcommands included.
-fn collect(docs: &Value, out: &mut Vec<Command>) {
-    for (name, about) in docs.entries() {
-        let arguments = field(about, "arguments").and_then(Value::as_list).unwrap_or(&[]);
-        out.push(Command {
-            name: text_of(name).to_ascii_uppercase().replace('|', " "),
-            arguments: arguments.iter().map(argument_syntax).collect(),
-            summary: text_field(about, "summary"),
-            since: text_field(about, "since"),
-            group: text_field(about, "group"),
-        });
-        if let Some(subcommands) = field(about, "subcommands") {
-            collect(subcommands, out);
-        }
+        Some(hint)
     }
 }
 
@@ -188,8 +290,9 @@ impl Hinter for LineHelper {
         if !self.hints_on || position < line.len() || line.is_empty() {
             return None;
         }
+        let ends_with_space = line.ends_with(|last: char| last.is_ascii_whitespace());
         let hint = self.documentation.hint(line)?;
-        Some(if line.ends_with(' ') { hint } else { format!(" {hint}") })
+        Some(if ends_with_space { hint } else { format!(" {hint}") })
     }
 }
 
@@ -203,8 +306,9 @@ impl Completer for LineHelper {
         _: &Context<'_>,
     ) -> rustyline::Result<(usize, Vec<String>)> {
         let typed = &line[..position];
-        let start = if typed.to_ascii_lowercase().starts_with("help ") { 5 } else { 0 };
-        Ok((start, self.documentation.completions(&typed[start..])))
+        let is_help = typed.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("help "));
+        let start = if is_help { typed.len() - typed[5..].trim_start().len() } else { 0 };
+        Ok((start, self.documentation.completions(&typed[start..], is_help)))
     }
 }
 
@@ -218,67 +322,4 @@ impl Validator for LineHelper {}
 impl Helper for LineHelper {}
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn text(text: &str) -> Value {
-        Value::Bulk(text.as_bytes().to_vec())
-    }
-
-    fn map(pairs: &[(&str, Value)]) -> Value {
-        Value::Map(pairs.iter().map(|(key, value)| (text(key), value.clone())).collect())
-    }
-
-    fn documentation() -> Documentation {
-        let flags = |names: &[&str]| Value::Set(names.iter().map(|name| text(name)).collect());
-        let argument = |name: &str, kind: &str, rest: &[(&str, Value)]| {
-            map(&[&[("name", text(name)), ("type", text(kind))], rest].concat())
-        };
-        let seconds = argument("seconds", "integer", &[("token", text("EX"))]);
-        let keep = argument("keepttl", "pure-token", &[("token", text("KEEPTTL"))]);
-        let expiry = argument(
-            "expiration",
-            "oneof",
-            &[("arguments", Value::Array(vec![seconds, keep])), ("flags", flags(&["optional"]))],
-        );
-        let set = [argument("key", "key", &[]), argument("value", "string", &[]), expiry];
-        let several = argument("key", "key", &[("flags", flags(&["multiple"]))]);
-        let get = map(&[("summary", text("Gets options")), ("group", text("server"))]);
-        let docs = map(&[
-            (
-                "set",
-                map(&[
-                    ("summary", text("Sets")),
-                    ("group", text("string")),
-                    ("arguments", Value::Array(set.to_vec())),
-                ]),
-            ),
-            ("del", map(&[("arguments", Value::Array(vec![several]))])),
-            ("config", map(&[("subcommands", map(&[("config|get", get)]))])),
-        ]);
-        let mut commands = Vec::new();
-        collect(&docs, &mut commands);
-        Documentation { commands }
-    }
-
-    #[test]
-    fn hints_follow_what_is_typed() {
-        let docs = documentation();
-        assert_eq!(docs.hint("set").as_deref(), Some("key value [EX seconds|KEEPTTL]"));
-        assert_eq!(docs.hint("SET k ").as_deref(), Some("value [EX seconds|KEEPTTL]"));
-        assert_eq!(docs.hint("set k \"v w\" ").as_deref(), Some("[EX seconds|KEEPTTL]"));
-        assert_eq!(docs.hint("set k v keepttl"), None);
-        assert_eq!(docs.hint("del a b").as_deref(), Some("key [key ...]"));
-        assert_eq!(docs.hint("nothing"), None);
-    }
-
-    #[test]
-    fn names_are_completed_and_explained() {
-        let docs = documentation();
-        assert_eq!(docs.completions("conf"), ["config", "config get"]);
-        assert_eq!(docs.completions("S"), ["SET"]);
-        assert!(docs.help(&[b"config".to_vec()]).contains("Gets options"));
-        assert!(docs.help(&[b"@string".to_vec()]).contains("SET"));
-        assert!(!docs.help(&[b"set".to_vec()]).contains("CONFIG"));
-    }
-}
+mod tests;

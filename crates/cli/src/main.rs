@@ -1,32 +1,51 @@
 //! `warmline-cli`: commands from the command line, the terminal or standard input to a server, and its replies back.
 //!
-//! 1. `options` reads the command line; what it asks for decides the mode.
+//! 1. `options` reads the command line; what it asks for decides the mode. `program` knows by which name it was called.
 //! 2. `session` connects, authenticates, and runs commands; `connection` moves the bytes, `encrypted` those under TLS.
-//! 3. `format` turns replies into text.
-//! 4. `repl` is the dialogue at the terminal, with hints from the server's own documentation in `hints`.
-//! 5. `scan`, `pipe`, `monitor` and `bigkeys` are the modes that run more than one command.
+//! 3. `format` turns replies into text, `pager` shows long ones a page at a time.
+//! 4. `repl` is the dialogue; `documentation` has what the server says of its commands, `hints` what may still be typed.
+//! 5. Modes that run more than one command: `scan`, and on top of it `bigkeys`, `hotkeys` and `keystats`; `sync`, and on
+//!    top of it `rdb` and `replica`; `latency`, `intrinsic_latency`, `statistics`, `lru_test`, `pipe`, `cluster`.
+//!    `progress` shows how far long ones are.
 
+mod arguments;
 mod bigkeys;
+mod cluster;
 mod connection;
+mod documentation;
 mod encrypted;
 mod format;
+mod hint_suite;
 mod hints;
-mod monitor;
+mod hotkeys;
+mod intrinsic_latency;
+mod key_sizes;
+mod keystats;
+mod latency;
+mod lru_test;
 mod options;
+mod pager;
 mod pipe;
+mod program;
+mod progress;
+mod rdb;
 mod repl;
+mod replica;
 mod scan;
 mod session;
+mod statistics;
+mod sync;
 
-use std::io::{self, IsTerminal, Read};
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use connection::Address;
-use options::Options;
-use session::{Session, SessionError, Settings, is_command};
+use connection::{ConnectionError, system_text};
+use documentation::Documentation;
+use options::{NoOptions, Options};
+use program::Program;
+use session::{Session, SessionError, Settings, is_command, print_bytes};
 
 /// What ends the program early.
 #[derive(Debug)]
@@ -35,16 +54,19 @@ pub enum Failure {
     /// Something of this machine: a file, standard input or output.
     Io(&'static str, io::Error),
     Usage(String),
-    /// The server's error, which has been printed already or needs no message.
+    /// The server's error.
     Reply(String),
+    /// Everything has been said.
+    Told,
 }
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Session(error) => error.fmt(f),
-            Self::Io(what, error) => write!(f, "Error {what}: {error}"),
+            Self::Io(what, error) => write!(f, "Error {what}: {}", system_text(error)),
             Self::Usage(text) | Self::Reply(text) => f.write_str(text),
+            Self::Told => Ok(()),
         }
     }
 }
@@ -55,17 +77,25 @@ impl From<SessionError> for Failure {
     }
 }
 
-impl From<connection::ConnectionError> for Failure {
-    fn from(error: connection::ConnectionError) -> Self {
+impl From<ConnectionError> for Failure {
+    fn from(error: ConnectionError) -> Self {
         Self::Session(error.into())
     }
 }
 
 fn main() -> ExitCode {
-    let mut options = Options::parse();
-    let outcome = options.apply_uri().map_err(Failure::Usage).and_then(|()| run(&options));
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let outcome = match Options::read(&arguments) {
+        Ok(options) => run(&options),
+        Err(NoOptions::Text(text)) => {
+            print_bytes(text.as_bytes());
+            Ok(())
+        }
+        Err(NoOptions::Error(text)) => Err(Failure::Usage(text)),
+    };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Told) => ExitCode::FAILURE,
         Err(failure) => {
             eprintln!("{failure}");
             ExitCode::FAILURE
@@ -73,134 +103,122 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(options: &Options) -> Result<(), Failure> {
+/// The password: asked for, given, or from the environment.
+fn password(options: &Options) -> Result<Option<String>, Failure> {
+    if options.password.is_some() && !options.no_auth_warning {
+        eprintln!(
+            "Warning: Using a password with '-a' or '-u' option on the command line interface may not be safe."
+        );
+    }
+    if options.askpass {
+        let password = rpassword::prompt_password("Please input password: ");
+        return password.map(Some).map_err(|error| Failure::Io("reading the password", error));
+    }
+    let from_environment = || Some(Program::current().variable("AUTH")?.to_string_lossy().into_owned());
+    Ok(options.password.clone().or_else(from_environment))
+}
+
+fn open(options: &Options) -> Result<Session, Failure> {
+    let is_watched = program::is_watched();
     let is_terminal = io::stdout().is_terminal();
-    let address = match &options.socket {
-        Some(path) => Address::Unix(path.clone()),
-        None => Address::Tcp(options.host.clone(), options.port),
-    };
+    let interactive = options.command.is_empty() && options.eval.is_none();
     let settings = Settings {
         user: options.user.clone(),
-        password: options.password.clone(),
-        connect_timeout: options.timeout,
-        encryption: options.encryption().map_err(Failure::Usage)?,
+        password: password(options)?,
+        connect: options.connect_settings().map_err(Failure::Usage)?,
         resp3: options.wants_resp3(),
-        follow_redirections: options.cluster,
-        show_pushes: match options.show_pushes.as_deref() {
-            Some(choice) => choice.starts_with(['y', 'Y']),
-            None => is_terminal,
-        },
-        errors_to_caller: options.error_exit,
-        style: options.style(is_terminal),
+        resp3_is_optional: !options.resp3,
+        follow_redirections: options.follows_redirections(),
+        show_pushes: options.shows_pushes(is_watched),
+        errors_to_caller: options.error_exit && !interactive,
+        interactive,
+        interval: options.interval,
+        style: options.style(is_watched),
+        is_colored: is_terminal && format::colors_are_welcome(),
+        uses_pager: is_terminal,
     };
-    let mut session = Session::new(settings, address, options.database);
+    Ok(Session::new(settings, options.address(), options.database))
+}
 
-    if options.scan {
-        scan::list_keys(&mut session, options)
-    } else if options.bigkeys || options.memkeys {
-        bigkeys::run(&mut session, options)
+fn run(options: &Options) -> Result<(), Failure> {
+    let mut session = open(options)?;
+    if let Some(command) = &options.cluster_options.cluster_command {
+        cluster::run(options, &session.settings, command)
+    } else if options.latency || options.latency_history {
+        latency::run(&mut session, options.interval, options.latency_history)
+    } else if options.latency_dist {
+        latency::distribution::run(&mut session, options.interval, options.mono)
+    } else if options.replica {
+        replica::run(&mut session)
+    } else if let Some(path) = &options.rdb {
+        rdb::run(&mut session, path, false)
+    } else if let Some(path) = &options.functions_rdb {
+        rdb::run(&mut session, path, true)
     } else if options.pipe {
         pipe::run(&mut session, options.pipe_timeout)
+    } else if options.bigkeys || options.memkeys || options.memkeys_samples.is_some() {
+        bigkeys::run(&mut session, options)
+    } else if options.keystats || options.keystats_samples.is_some() {
+        keystats::run(&mut session, options)
+    } else if options.hotkeys || options.hotkeys_count.is_some() {
+        hotkeys::run(&mut session, options)
     } else if options.stat {
-        monitor::statistics(&mut session, options.interval)
-    } else if options.latency || options.latency_history {
-        monitor::latency(&mut session, options.interval, options.latency_history)
+        statistics::run(&mut session, options.interval)
+    } else if options.scan {
+        scan::list_keys(&mut session, options)
+    } else if let Some(keys) = options.lru_test {
+        lru_test::run(&mut session, keys)
+    } else if let Some(seconds) = options.intrinsic_latency {
+        intrinsic_latency::run(seconds)
+    } else if let Some(line) = &options.test_hint {
+        hint_suite::print(&mut session, line)
+    } else if let Some(path) = &options.test_hint_file {
+        hint_suite::run(&mut session, path, options.verbose)
     } else if let Some(path) = &options.eval {
-        let command = script_command(path, &options.command)?;
-        run_command(&mut session, &command, options)
+        run_script(&mut session, path, options)
     } else if options.command.is_empty() {
-        interactive(&mut session)
+        repl::converse(&mut session)
     } else {
-        let command = command_line_args(options)?;
+        let command = arguments::command(options, &options.command)?;
         run_command(&mut session, &command, options)
     }
 }
 
-/// A dialogue at a terminal, else the lines of standard input one after the other.
-fn interactive(session: &mut Session) -> Result<(), Failure> {
-    let is_dialogue = io::stdin().is_terminal();
-    match session.connect() {
-        Err(error) if is_dialogue => eprintln!("{error}"),
-        outcome => outcome?,
-    }
-    if is_dialogue { repl::converse(session) } else { repl::read_lines(session) }
-}
-
-fn read_stdin() -> Result<Vec<u8>, Failure> {
-    let mut bytes = Vec::new();
-    io::stdin().read_to_end(&mut bytes).map_err(|error| Failure::Io("reading standard input", error))?;
-    Ok(bytes)
-}
-
-/// The command as given, with what must come from standard input.
-fn command_line_args(options: &Options) -> Result<Vec<Vec<u8>>, Failure> {
-    let first = &options.command[0];
-    if first.starts_with('-') && first.len() > 1 {
-        return Err(Failure::Usage(format!("Unrecognized option or bad number of args for: '{first}'")));
-    }
-    let mut args = Vec::new();
-    for word in &options.command {
-        args.push(if options.quoted_input { unquoted(word)? } else { word.clone().into_bytes() });
-    }
-    if options.last_from_stdin {
-        args.push(read_stdin()?);
-    } else if let Some(tag) = &options.tag_from_stdin {
-        let place = args.iter_mut().find(|arg| arg.as_slice() == tag.as_bytes());
-        let place =
-            place.ok_or_else(|| Failure::Usage("Using -X option but stdin tag not match.".to_string()))?;
-        *place = read_stdin()?;
-    }
-    Ok(args)
-}
-
-/// One word with quotes and escapes.
-fn unquoted(word: &str) -> Result<Vec<u8>, Failure> {
-    let invalid = || Failure::Usage("Invalid quoted string".to_string());
-    match wire::request::split_args(word.as_bytes()).map_err(|_| invalid())?.as_slice() {
-        [] => Ok(Vec::new()),
-        [only] => Ok(only.clone()),
-        _ => Err(invalid()),
-    }
-}
-
-/// `EVAL` of a file: what stands before a comma are keys, what follows are arguments.
-fn script_command(path: &Path, words: &[String]) -> Result<Vec<Vec<u8>>, Failure> {
-    let script = std::fs::read(path).map_err(|error| Failure::Io("reading the script", error))?;
-    let keys = words.iter().position(|word| word == ",").unwrap_or(words.len());
-    let mut args = vec![b"EVAL".to_vec(), script, keys.to_string().into_bytes()];
-    args.extend(words.iter().filter(|word| *word != ",").map(|word| word.clone().into_bytes()));
-    Ok(args)
-}
-
-/// Runs the command as often as it is wanted.
-fn run_command(session: &mut Session, args: &[Vec<u8>], options: &Options) -> Result<(), Failure> {
+fn run_script(session: &mut Session, path: &Path, options: &Options) -> Result<(), Failure> {
     session.connect()?;
-    let mut left = options.repeat;
-    while left != 0 {
-        left -= i64::from(left > 0);
-        let reply = match session.run(args) {
-            Err(SessionError::Connection(connection::ConnectionError::Closed))
-                if is_command(args, "SHUTDOWN") =>
-            {
-                return Ok(());
-            }
-            outcome => outcome?,
+    let command = arguments::eval(arguments::script(path)?, &options.command);
+    run_command(session, &command, options)
+}
+
+/// Runs a command as often as it is wanted, and prints what its subscriptions bring.
+fn run_command(session: &mut Session, args: &[Vec<u8>], options: &Options) -> Result<(), Failure> {
+    if is_command(args, "HELP") || is_command(args, "?") {
+        let text = match &args[1..] {
+            [] => Documentation::general_help(),
+            words => Documentation::load(session).help(words),
         };
-        if options.error_exit && reply.is_error() {
-            return Err(Failure::Reply(
-                String::from_utf8_lossy(reply.as_bytes().unwrap_or_default()).into_owned(),
-            ));
-        }
-        if is_command(args, "MONITOR") && !reply.is_error() {
-            return repl::print_forever(session);
-        }
-        while session.is_subscribed() {
-            // Without a dialogue to come back to, Ctrl-C ends the program.
-            session.print_messages()?;
-        }
-        if let (Some(interval), true) = (options.interval, left != 0) {
-            std::thread::sleep(interval);
+        print_bytes(text.as_bytes());
+        return Ok(());
+    }
+    if !session.is_connected() {
+        match session.connect() {
+            // The connection stays, and the command gets the server's own answer.
+            Err(error @ SessionError::Setup(..)) => eprintln!("{error}"),
+            outcome => outcome?,
         }
     }
-    Ok(())
+    match repl::run(session, args, options.repeat) {
+        Err(Failure::Session(SessionError::Connection(ConnectionError::Closed)))
+            if is_command(args, "SHUTDOWN") =>
+        {
+            return Ok(());
+        }
+        Ok(reply) if session.settings.errors_to_caller && reply.is_error() => {
+            let text = reply.as_bytes().unwrap_or_default();
+            return Err(Failure::Reply(String::from_utf8_lossy(text).into_owned()));
+        }
+        Ok(_) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(session.print_messages()?)
 }

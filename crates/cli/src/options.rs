@@ -1,55 +1,65 @@
 //! The command line, the same letters and names as the clients that people know.
 
+mod uri;
+
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Parser};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser};
 use tls::configs::ClientOptions;
 use tls::materials::IdentityFiles;
 
+use crate::arguments::unquoted;
+use crate::connection::{Address, ConnectSettings, Family};
 use crate::encrypted::Encryption;
 use crate::format::Style;
+use crate::program::Program;
 
 /// A client for Warmline and other servers of the Redis protocol. Without a command it reads commands from the
 /// terminal or from standard input.
 #[derive(Parser, Debug)]
-#[command(version, disable_help_flag = true, disable_version_flag = true, max_term_width = 100)]
+#[command(
+    disable_help_flag = true,
+    disable_version_flag = true,
+    args_override_self = true,
+    max_term_width = 100
+)]
 pub struct Options {
     /// Server's host name or address
     #[arg(short = 'h', default_value = "127.0.0.1")]
     pub host: String,
     /// Server's port
-    #[arg(short = 'p', default_value_t = 6379)]
+    #[arg(short = 'p', default_value = "6379", value_parser = port)]
     pub port: u16,
     /// Seconds to wait for a connection (0: as long as the system does)
-    #[arg(short = 't', default_value = "0", value_parser = seconds)]
+    #[arg(short = 't', default_value = "0", value_parser = connect_timeout)]
     pub timeout: Duration,
     /// Unix socket of the server, instead of host and port
     #[arg(short = 's')]
     pub socket: Option<PathBuf>,
-    /// Password; safer in the environment than on the command line
-    #[arg(
-        short = 'a',
-        long = "pass",
-        visible_alias = "password",
-        env = "REDISCLI_AUTH",
-        hide_env_values = true
-    )]
+    /// Password; safer in the environment (WARMLINECLI_AUTH, VALKEYCLI_AUTH, REDISCLI_AUTH) than on the command line
+    #[arg(short = 'a', long = "pass", visible_alias = "password")]
     pub password: Option<String>,
     /// User that the password belongs to
     #[arg(long)]
     pub user: Option<String>,
-    /// Do not warn about passwords on the command line (there is no warning; accepted for scripts)
+    /// Ask for the password at the terminal
+    #[arg(long)]
+    pub askpass: bool,
+    /// Do not warn about passwords on the command line
     #[arg(long)]
     pub no_auth_warning: bool,
-    /// Server as redis://user:password@host:port/database; rediss:// is the same with --tls
+    /// Server as valkey://user:password@host:port/database (also redis://, warmline://); valkeys:// and rediss:// are
+    /// the same with --tls
     #[arg(short = 'u')]
     pub uri: Option<String>,
     /// Database
     #[arg(short = 'n', default_value_t = 0)]
-    pub database: u32,
+    pub database: i64,
     /// Speak RESP2
-    #[arg(short = '2', conflicts_with = "resp3")]
+    #[arg(short = '2')]
     pub resp2: bool,
     /// Speak RESP3
     #[arg(short = '3')]
@@ -58,12 +68,12 @@ pub struct Options {
     #[arg(short = 'x')]
     pub last_from_stdin: bool,
     /// Take the argument that equals this tag from standard input
-    #[arg(short = 'X', conflicts_with = "last_from_stdin")]
+    #[arg(short = 'X', value_name = "TAG")]
     pub tag_from_stdin: Option<String>,
     /// Run the command so many times (negative: for ever)
-    #[arg(short = 'r', default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(short = 'r', default_value_t = 1)]
     pub repeat: i64,
-    /// Seconds between repetitions, SCAN calls and rows of --stat
+    /// Seconds between repetitions, calls of --scan and rows of --stat; between every hundred calls of the other scans
     #[arg(short = 'i', value_parser = seconds)]
     pub interval: Option<Duration>,
     /// Text between elements in raw output
@@ -78,20 +88,29 @@ pub struct Options {
     /// Exit with 1 when a command fails
     #[arg(short = 'e')]
     pub error_exit: bool,
+    /// Prefer a name's IPv4 addresses
+    #[arg(short = '4')]
+    pub ipv4: bool,
+    /// Prefer a name's IPv6 addresses
+    #[arg(short = '6')]
+    pub ipv6: bool,
+    /// Connect by several paths at once
+    #[arg(long)]
+    pub mptcp: bool,
     /// Plain replies (default unless the output is a terminal)
     #[arg(long)]
     pub raw: bool,
     /// Replies for people, even if the output is no terminal
-    #[arg(long, conflicts_with = "raw")]
+    #[arg(long, overrides_with = "raw")]
     pub no_raw: bool,
     /// Replies as comma-separated values
     #[arg(long)]
     pub csv: bool,
     /// Replies as JSON (in RESP3 unless -2 is given)
-    #[arg(long, conflicts_with = "csv")]
+    #[arg(long)]
     pub json: bool,
     /// As --json, in ASCII only
-    #[arg(long, conflicts_with = "csv")]
+    #[arg(long)]
     pub quoted_json: bool,
     /// Print RESP3's push messages: yes or no (default: if the output is a terminal)
     #[arg(long)]
@@ -102,15 +121,18 @@ pub struct Options {
     /// List keys
     #[arg(long)]
     pub scan: bool,
-    /// Pattern of the keys for --scan, --bigkeys and --memkeys
-    #[arg(long, default_value = "*")]
-    pub pattern: String,
+    /// Pattern of the keys for all modes that scan
+    #[arg(long)]
+    pub pattern: Option<String>,
     /// As --pattern, quoted
     #[arg(long)]
     pub quoted_pattern: Option<String>,
     /// COUNT of each SCAN
     #[arg(long, default_value_t = 10)]
-    pub count: u64,
+    pub count: i64,
+    /// Only keys of this type
+    #[arg(long = "type")]
+    pub key_type: Option<String>,
     /// Send what standard input holds, which is the protocol itself, as fast as the server takes it
     #[arg(long)]
     pub pipe: bool,
@@ -126,18 +148,72 @@ pub struct Options {
     /// As --latency, a row every 15 seconds or -i
     #[arg(long)]
     pub latency_history: bool,
+    /// Show how latencies are distributed as a spectrum, in 256 colors
+    #[arg(long)]
+    pub latency_dist: bool,
+    /// Show that spectrum in grey
+    #[arg(long, hide = true)]
+    pub mono: bool,
+    /// Measure for so many seconds how long the system keeps a running program waiting
+    #[arg(long, value_name = "SECONDS")]
+    pub intrinsic_latency: Option<u64>,
+    /// Use the server as a cache for so many keys, a fifth of which are asked for four times out of five
+    #[arg(long, value_name = "KEYS")]
+    pub lru_test: Option<u64>,
     /// Find the largest key of each type, by elements
     #[arg(long)]
     pub bigkeys: bool,
     /// Find the largest key of each type, by memory
     #[arg(long)]
     pub memkeys: bool,
-    /// Elements that the server samples to estimate a key's memory
-    #[arg(long)]
+    /// As --memkeys, from so many elements of each key
+    #[arg(long, value_name = "ELEMENTS")]
     pub memkeys_samples: Option<u64>,
-    /// Run the script in this file: key... , argument...
+    /// Find the keys that are used most (needs a maxmemory-policy that ends in lfu)
     #[arg(long)]
+    pub hotkeys: bool,
+    /// As --hotkeys, so many of them instead of 16
+    #[arg(long, value_name = "KEYS")]
+    pub hotkeys_count: Option<usize>,
+    /// Show sizes and lengths of all keys: the largest, by type, and how they are distributed
+    #[arg(long)]
+    pub keystats: bool,
+    /// As --keystats, from so many elements of each key
+    #[arg(long, value_name = "ELEMENTS")]
+    pub keystats_samples: Option<u64>,
+    /// Where --keystats goes on
+    #[arg(long, default_value_t = 0)]
+    pub cursor: u64,
+    /// How many of the largest keys --keystats shows
+    #[arg(long, default_value_t = 10)]
+    pub top: usize,
+    /// Print the commands that a replica would be sent
+    #[arg(long, visible_alias = "slave")]
+    pub replica: bool,
+    /// Write a snapshot of the server's data to this file (-: standard output)
+    #[arg(long, value_name = "FILE")]
+    pub rdb: Option<PathBuf>,
+    /// As --rdb, with nothing but functions in it
+    #[arg(long, value_name = "FILE")]
+    pub functions_rdb: Option<PathBuf>,
+    /// Run the script in this file: key... , argument...
+    #[arg(long, value_name = "FILE")]
     pub eval: Option<PathBuf>,
+    /// Run that script in the server's debugger, which there is not
+    #[arg(long, hide = true)]
+    pub ldb: bool,
+    /// As --ldb, while the server serves nobody else
+    #[arg(long, hide = true)]
+    pub ldb_sync_mode: bool,
+    /// Say more
+    #[arg(long)]
+    pub verbose: bool,
+    /// Print the hint for this line
+    #[arg(long = "test_hint", hide = true)]
+    pub test_hint: Option<String>,
+    /// Compare hints with those in this file
+    #[arg(long = "test_hint_file", hide = true)]
+    pub test_hint_file: Option<PathBuf>,
     /// Encrypt connections with TLS
     #[arg(long)]
     pub tls: bool,
@@ -154,10 +230,10 @@ pub struct Options {
     #[arg(long)]
     pub insecure: bool,
     /// File with the certificate to show to the server
-    #[arg(long, requires = "key")]
+    #[arg(long)]
     pub cert: Option<PathBuf>,
     /// File with that certificate's key
-    #[arg(long, requires = "cert")]
+    #[arg(long)]
     pub key: Option<PathBuf>,
     /// Cipher suites of TLS 1.2, by OpenSSL's names
     #[arg(long)]
@@ -169,11 +245,34 @@ pub struct Options {
     #[arg(long, action = ArgAction::Help)]
     help: Option<bool>,
     /// Print the version
-    #[arg(short = 'v', long, action = ArgAction::Version)]
-    version: Option<bool>,
+    #[arg(short = 'v', long)]
+    pub version: bool,
+    #[command(flatten)]
+    pub cluster_options: ClusterOptions,
     /// Command and its arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub command: Vec<String>,
+}
+
+/// What `--cluster` is told.
+#[derive(Args, Debug, Default)]
+#[command(next_help_heading = "Clusters")]
+pub struct ClusterOptions {
+    /// Command for a cluster and its arguments; `--cluster help` lists them
+    #[arg(long = "cluster", value_name = "COMMAND", num_args = 1..)]
+    pub cluster_command: Option<Vec<String>>,
+    /// Only nodes that are no replicas
+    #[arg(long, alias = "cluster-only-masters")]
+    pub cluster_only_primaries: bool,
+    /// Only replicas
+    #[arg(long)]
+    pub cluster_only_replicas: bool,
+    /// Look for slots that several nodes take for theirs
+    #[arg(long)]
+    pub cluster_search_multiple_owners: bool,
+    /// Do not ask before doing it
+    #[arg(long)]
+    pub cluster_yes: bool,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -181,7 +280,133 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
+fn connect_timeout(text: &str) -> Result<Duration, String> {
+    seconds(text).map_err(|_| "Invalid connection timeout for -t.".to_string())
+}
+
+fn port(text: &str) -> Result<u16, String> {
+    text.parse().map_err(|_| "Invalid server port.".to_string())
+}
+
+/// Why there is nothing to run.
+#[derive(Debug, PartialEq)]
+pub enum NoOptions {
+    /// What was asked for instead: help or the version.
+    Text(String),
+    Error(String),
+}
+
 impl Options {
+    /// The command line as `clap` sees it, for parsing, manual pages and completions.
+    pub fn definition() -> clap::Command {
+        let takes_any_word = |arg: clap::Arg| {
+            // An option's value may begin with a dash, such as a password or a delimiter.
+            let is_single = arg.get_num_args().is_none_or(|count| count.max_values() == 1);
+            if arg.get_action().takes_values() && is_single { arg.allow_hyphen_values(true) } else { arg }
+        };
+        Options::command().name(Program::current().name).mut_args(takes_any_word)
+    }
+
+    /// `arguments`: with the program's name.
+    pub fn read(arguments: &[OsString]) -> Result<Options, NoOptions> {
+        let mut definition = Options::definition();
+        let parsed = definition.try_get_matches_from_mut(arguments);
+        let mut options = match parsed.and_then(|matches| Options::from_arg_matches(&matches)) {
+            Ok(options) => options,
+            Err(error) if error.kind() == ErrorKind::DisplayHelp => {
+                return Err(NoOptions::Text(error.to_string()));
+            }
+            Err(_) if arguments.last().is_some_and(|last| last == "-h") => {
+                return Err(NoOptions::Text(definition.render_long_help().to_string()));
+            }
+            Err(error) => return Err(NoOptions::Error(complaint(&error))),
+        };
+        if options.version {
+            return Err(NoOptions::Text(format!("{}\n", Program::current().version_line())));
+        }
+        if let Some(first) = options.command.first().filter(|first| first.len() > 1 && first.starts_with('-'))
+        {
+            let text = format!("Unrecognized option or bad number of args for: '{first}'");
+            return Err(NoOptions::Error(text));
+        }
+        options.apply_uri().map_err(NoOptions::Error)?;
+        options.check().map_err(NoOptions::Error)?;
+        Ok(options)
+    }
+
+    /// What cannot be asked for together.
+    fn check(&self) -> Result<(), String> {
+        let exclusive: [(bool, &str); 9] = [
+            (
+                self.socket.is_some() && self.follows_redirections(),
+                "Options -c and -s are mutually exclusive.",
+            ),
+            (self.resp2 && self.resp3, "Options -2 and -3 are mutually exclusive."),
+            (
+                (self.ldb || self.ldb_sync_mode) && self.eval.is_none(),
+                "Options --ldb and --ldb-sync-mode require --eval.",
+            ),
+            (self.ldb || self.ldb_sync_mode, "Options --ldb and --ldb-sync-mode: there is no Lua debugger."),
+            (
+                self.functions_rdb.is_some() && self.rdb.is_some(),
+                "Option --functions-rdb and --rdb are mutually exclusive.",
+            ),
+            (
+                self.last_from_stdin && self.tag_from_stdin.is_some(),
+                "Options -x and -X are mutually exclusive.",
+            ),
+            (self.ipv4 && self.ipv6, "Options -4 and -6 are mutually exclusive."),
+            (self.mptcp && self.socket.is_some(), "Options --mptcp is only supported by TCP."),
+            (self.cert.is_some() != self.key.is_some(), "Options --cert and --key need each other."),
+        ];
+        exclusive.iter().find(|(is_so, _)| *is_so).map_or(Ok(()), |(_, text)| Err((*text).to_owned()))
+    }
+
+    pub fn follows_redirections(&self) -> bool {
+        self.cluster || self.cluster_options.cluster_command.is_some()
+    }
+
+    pub fn address(&self) -> Address {
+        match &self.socket {
+            Some(path) => Address::Unix(path.clone()),
+            None => Address::Tcp(self.host.clone(), self.port),
+        }
+    }
+
+    pub fn connect_settings(&self) -> Result<ConnectSettings, String> {
+        let preferred_family = match (self.ipv4, self.ipv6) {
+            (true, _) => Some(Family::V4),
+            (_, true) => Some(Family::V6),
+            _ => None,
+        };
+        let encryption = self.encryption()?;
+        Ok(ConnectSettings { timeout: self.timeout, preferred_family, multipath: self.mptcp, encryption })
+    }
+
+    /// Whether messages that nobody asked for are printed.
+    pub fn shows_pushes(&self, is_watched: bool) -> bool {
+        match self.show_pushes.as_deref() {
+            Some(choice) if choice.starts_with(['n', 'N']) => false,
+            Some(choice) if choice.starts_with(['y', 'Y']) => true,
+            Some(choice) => {
+                eprintln!("Unknown --show-pushes value '{choice}' (valid: '[y]es', '[n]o')");
+                is_watched
+            }
+            None => is_watched,
+        }
+    }
+
+    /// The pattern that keys of a scan match, if not all do.
+    pub fn scan_pattern(&self) -> Result<Option<Vec<u8>>, String> {
+        match (&self.quoted_pattern, &self.pattern) {
+            (Some(pattern), _) => unquoted(pattern)
+                .map(Some)
+                .ok_or_else(|| "Invalid quoted string specified for --quoted-pattern.".to_owned()),
+            (None, Some(pattern)) => Ok(Some(pattern.clone().into_bytes())),
+            (None, None) => Ok(None),
+        }
+    }
+
     /// How connections are encrypted, if they are.
     pub fn encryption(&self) -> Result<Option<Encryption>, String> {
         if !self.tls {
@@ -222,55 +447,23 @@ impl Options {
     pub fn wants_resp3(&self) -> bool {
         self.resp3 || ((self.json || self.quoted_json) && !self.resp2)
     }
-
-    /// Puts the parts of `-u` where their own options are.
-    pub fn apply_uri(&mut self) -> Result<(), String> {
-        let Some(uri) = self.uri.take() else { return Ok(()) };
-        self.tls |= ["rediss://", "valkeys://"].iter().any(|scheme| uri.starts_with(scheme));
-        let rest = ["redis://", "rediss://", "valkey://", "valkeys://", "warmline://"]
-            .iter()
-            .find_map(|scheme| uri.strip_prefix(scheme))
-            .ok_or("a URI begins with redis:// or valkey://")?;
-        let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
-        let (credentials, address) = match authority.rsplit_once('@') {
-            Some((credentials, address)) => (Some(credentials), address),
-            None => (None, authority),
-        };
-        if let Some(credentials) = credentials {
-            let (user, password) = credentials.split_once(':').unwrap_or(("", credentials));
-            self.user = (!user.is_empty()).then(|| percent_decoded(user)).transpose()?;
-            self.password = Some(percent_decoded(password)?);
-        }
-        let (host, port) = match address.rsplit_once(':') {
-            Some((host, port)) if !port.ends_with(']') => (host, port),
-            _ => (address, ""),
-        };
-        if !host.is_empty() {
-            self.host = host.trim_matches(['[', ']']).to_string();
-        }
-        if !port.is_empty() {
-            self.port = port.parse().map_err(|_| format!("no port: {port}"))?;
-        }
-        if !database.is_empty() {
-            self.database = database.parse().map_err(|_| format!("no database number: {database}"))?;
-        }
-        Ok(())
-    }
 }
 
-fn percent_decoded(text: &str) -> Result<String, String> {
-    let (mut out, mut bytes) = (Vec::new(), text.bytes());
-    while let Some(byte) = bytes.next() {
-        let hex = |digit: Option<u8>| digit.and_then(|digit| char::from(digit).to_digit(16));
-        out.push(match byte {
-            b'%' => match (hex(bytes.next()), hex(bytes.next())) {
-                (Some(high), Some(low)) => (high * 16 + low) as u8,
-                _ => return Err(format!("incomplete percent-encoding in {text}")),
-            },
-            byte => byte,
-        });
+/// One line about a command line that makes no sense.
+fn complaint(error: &clap::Error) -> String {
+    if let (ErrorKind::ValueValidation, Some(source)) = (error.kind(), std::error::Error::source(error)) {
+        let text = source.to_string();
+        if text.ends_with('.') {
+            return text;
+        }
     }
-    String::from_utf8(out).map_err(|_| format!("{text} is not UTF-8 when decoded"))
+    match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(arg)) => {
+            let option = arg.split([' ', '=']).next().unwrap_or_default();
+            format!("Unrecognized option or bad number of args for: '{option}'")
+        }
+        _ => error.to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -278,7 +471,13 @@ mod tests {
     use super::*;
 
     fn parse(line: &str) -> Options {
-        Options::try_parse_from(format!("warmline-cli {line}").split_whitespace()).unwrap()
+        read(line).unwrap()
+    }
+
+    fn read(line: &str) -> Result<Options, NoOptions> {
+        let words: Vec<OsString> =
+            format!("warmline-cli {line}").split_whitespace().map(OsString::from).collect();
+        Options::read(&words)
     }
 
     #[test]
@@ -296,16 +495,37 @@ mod tests {
     }
 
     #[test]
-    fn a_uri_sets_what_it_names() {
-        let mut options = parse("-u redis://me:se%40cret@example.org:7001/5 ping");
-        options.apply_uri().unwrap();
-        assert_eq!((options.host.as_str(), options.port, options.database), ("example.org", 7001, 5));
-        assert_eq!((options.user.as_deref(), options.password.as_deref()), (Some("me"), Some("se@cret")));
-        let mut options = parse("-u valkey://secret@[::1] ping");
-        options.apply_uri().unwrap();
-        assert_eq!((options.host.as_str(), options.port), ("::1", 6379));
-        assert_eq!((options.user, options.password.as_deref()), (None, Some("secret")));
-        let mut options = parse("-u http://example ping");
-        assert!(options.apply_uri().is_err());
+    fn what_makes_no_sense_is_named() {
+        let complaint = |line: &str| match read(line) {
+            Err(NoOptions::Error(text)) => text,
+            other => panic!("{line}: {other:?}"),
+        };
+        assert_eq!(complaint("-x -X tag"), "Options -x and -X are mutually exclusive.");
+        assert_eq!(complaint("-X"), "Unrecognized option or bad number of args for: '-X'");
+        assert_eq!(complaint("--nothing ping"), "Unrecognized option or bad number of args for: '--nothing'");
+        assert_eq!(complaint("-p 70000 ping"), "Invalid server port.");
+        assert_eq!(complaint("-t x ping"), "Invalid connection timeout for -t.");
+        assert_eq!(complaint("-r x ping"), "Unrecognized option or bad number of args for: '-r'");
+        assert_eq!(complaint("-4 -6"), "Options -4 and -6 are mutually exclusive.");
+        assert!(matches!(read("-h"), Err(NoOptions::Text(text)) if text.contains("--bigkeys")));
+        assert!(
+            matches!(read("-v"), Err(NoOptions::Text(text)) if text.ends_with(concat!(env!("CARGO_PKG_VERSION"), "\n")))
+        );
+    }
+
+    #[test]
+    fn commands_for_clusters_end_at_the_next_option() {
+        let options = parse("--cluster call 127.0.0.1:7000 get key --cluster-only-masters -a -secret");
+        let command = options.cluster_options.cluster_command.unwrap();
+        assert_eq!(command, ["call", "127.0.0.1:7000", "get", "key"]);
+        assert!(options.cluster_options.cluster_only_primaries);
+        assert_eq!(options.password.as_deref(), Some("-secret"));
+    }
+
+    #[test]
+    fn later_options_override() {
+        assert_eq!(parse("-p 1 -p 2 ping").port, 2);
+        assert_eq!(parse("--raw --no-raw").style(false), Style::Terminal);
+        assert!(parse("--json -3").wants_resp3() && !parse("--json -2").wants_resp3());
     }
 }

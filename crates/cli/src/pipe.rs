@@ -1,7 +1,9 @@
 //! `--pipe`: standard input, which holds commands in the protocol's own form, goes to the server as fast as it is
 //! taken, while the replies are counted. One thread sends, one receives, so neither side's buffers can lock up.
 
-use std::io::{self, Read};
+use std::fs::File;
+use std::io::{self, Read, StdinLock};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -11,7 +13,8 @@ use wire::response::Value;
 
 use crate::Failure;
 use crate::connection::{Sender, append_request};
-use crate::session::Session;
+use crate::progress::Progress;
+use crate::session::{Session, print_bytes};
 
 const COPY_LEN: usize = 64 * 1024;
 const MARKER_LEN: usize = 20;
@@ -58,26 +61,36 @@ pub fn run(session: &mut Session, timeout: Duration) -> Result<(), Failure> {
         outcome?;
     }
     println!("errors: {errors}, replies: {replies}");
-    if errors > 0 { Err(Failure::Reply("Some commands failed.".to_string())) } else { Ok(()) }
+    if errors > 0 { Err(Failure::Told) } else { Ok(()) }
 }
 
 /// Everything from standard input, then an ECHO whose reply marks the end. A line end comes before it, in case the
 /// input broke off within a line.
 fn copy_stdin(mut sender: Sender, marker: &[u8], all_sent: &AtomicBool) -> Result<(), Failure> {
     let (mut stdin, mut buffer) = (io::stdin().lock(), vec![0; COPY_LEN]);
+    let progress = Progress::bytes(file_len(&stdin));
     loop {
         let len = stdin.read(&mut buffer).map_err(|error| Failure::Io("reading standard input", error))?;
         if len == 0 {
             break;
         }
         sender.send_bytes(&buffer[..len])?;
+        progress.add(len as u64);
     }
+    drop(progress);
     let mut last = b"\r\n".to_vec();
     append_request(&mut last, &[b"ECHO".as_slice(), marker]);
+    // Before the reply can come, whose line is the next.
+    print_bytes(b"All data transferred. Waiting for the last reply...\n");
     sender.send_bytes(&last)?;
     all_sent.store(true, Ordering::Release);
-    println!("All data transferred. Waiting for the last reply...");
     Ok(())
+}
+
+/// How long standard input is, if it is a file.
+fn file_len(stdin: &StdinLock<'_>) -> Option<u64> {
+    let file = File::from(stdin.as_fd().try_clone_to_owned().ok()?);
+    file.metadata().ok().filter(|metadata| metadata.is_file()).map(|metadata| metadata.len())
 }
 
 /// Bytes that no other reply is likely to be.

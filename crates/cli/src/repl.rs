@@ -1,20 +1,33 @@
-//! The dialogue: a line, its reply, and so on.
+//! The dialogue: a line, its reply, and so on; from a terminal, or from a file or another program.
 
-use std::io::{self, BufRead, Write};
+mod history;
+mod messages;
+mod preferences;
+
+use std::io::{self, BufRead, BufReader, IsTerminal, Stdin};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustyline::config::CompletionType;
 use rustyline::error::ReadlineError;
 use rustyline::history::DefaultHistory;
 use rustyline::{Config, Editor};
+use signal_hook::consts::SIGINT;
+use signal_hook::flag;
 use wire::request::split_args;
+use wire::response::Value;
 
 use crate::Failure;
-use crate::connection::Address;
+use crate::connection::{Address, ConnectionError};
+use crate::documentation::Documentation;
 use crate::format::Style;
-use crate::hints::{Documentation, LineHelper};
-use crate::session::{Session, is_command};
+use crate::hints::LineHelper;
+use crate::program::Program;
+use crate::replica;
+use crate::session::{Session, SessionError, is_command, print_bytes};
+use history::is_secret;
+use preferences::Preference;
 
 /// Commands that take this long are shown with their time.
 const SLOW: Duration = Duration::from_millis(500);
@@ -22,130 +35,246 @@ const HISTORY_LINES_MAX: usize = 1000;
 
 type LineEditor = Editor<LineHelper, DefaultHistory>;
 
-/// What a line leads to.
-enum Next {
-    GoOn,
-    Quit,
-    Help(Vec<Vec<u8>>),
-    Hints(bool),
-    Clear,
+/// Where lines come from.
+enum Input {
+    /// A terminal, with history, hints and completion.
+    Terminal(Box<LineEditor>),
+    Stream(BufReader<Stdin>),
 }
 
-/// Lines from a terminal, with history, hints and completion.
+struct Dialogue<'a> {
+    session: &'a mut Session,
+    input: Input,
+    /// Where lines of a terminal are kept.
+    history: Option<PathBuf>,
+    /// What the lines of a stream may ask about, once one has.
+    documentation: Option<Documentation>,
+}
+
+/// Runs lines until they end.
 pub fn converse(session: &mut Session) -> Result<(), Failure> {
-    let failed = |error: ReadlineError| Failure::Io("at the terminal", io::Error::other(error));
-    let config = Config::builder().max_history_size(HISTORY_LINES_MAX).map_err(failed)?.build();
-    let mut editor: LineEditor = Editor::with_config(config).map_err(failed)?;
-    let documentation =
-        if session.is_connected() { Documentation::load(session) } else { Documentation::default() };
+    flag::register_conditional_shutdown(SIGINT, 1, Arc::clone(&session.exit_on_interrupt))
+        .and_then(|_| flag::register(SIGINT, Arc::clone(&session.interrupted)))
+        .map_err(|error| Failure::Io("preparing for Ctrl-C", error))?;
+    if let Err(error) = session.connect() {
+        eprintln!("{error}");
+    }
+    let mut dialogue = if io::stdin().is_terminal() {
+        let (input, history) = terminal(session)?;
+        let mut dialogue = Dialogue { session, input, history, documentation: None };
+        dialogue.load_preferences();
+        dialogue
+    } else {
+        let input = Input::Stream(BufReader::new(io::stdin()));
+        Dialogue { session, input, history: None, documentation: None }
+    };
+    dialogue.run()
+}
+
+fn editor_failed(error: ReadlineError) -> Failure {
+    Failure::Io("at the terminal", io::Error::other(error))
+}
+
+fn terminal(session: &mut Session) -> Result<(Input, Option<PathBuf>), Failure> {
+    let config = Config::builder()
+        .max_history_size(HISTORY_LINES_MAX)
+        .map_err(editor_failed)?
+        .completion_type(CompletionType::List)
+        .build();
+    let mut editor: LineEditor = Editor::with_config(config).map_err(editor_failed)?;
+    let documentation = Documentation::load(session);
     editor.set_helper(Some(LineHelper { documentation, hints_on: true }));
-    let history = history_path();
+    let history = Program::current().user_file("HISTFILE", "_history");
     if let Some(path) = &history {
         // The first time there is none.
         let _missing = editor.load_history(path);
     }
-    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&session.interrupted))
-        .map_err(|error| Failure::Io("preparing for Ctrl-C", error))?;
+    Ok((Input::Terminal(Box::new(editor)), history))
+}
 
-    loop {
-        let line = match editor.readline(&session.prompt()) {
-            Ok(line) => line,
-            Err(ReadlineError::Interrupted | ReadlineError::Eof) => return Ok(()),
-            Err(error) => return Err(failed(error)),
-        };
-        remember(&mut editor, &line, history.as_ref());
-        match run_line(session, &line) {
-            Next::GoOn => {}
-            Next::Quit => return Ok(()),
-            Next::Clear => editor.clear_screen().map_err(failed)?,
-            Next::Help(words) => {
-                let helper = editor.helper_mut().expect("the helper was set above");
-                if helper.documentation.help(&words).trim().is_empty() && session.is_connected() {
-                    helper.documentation = Documentation::load(session);
+impl Dialogue<'_> {
+    fn run(&mut self) -> Result<(), Failure> {
+        loop {
+            let Some(line) = self.read_line()? else {
+                // The end of the lines ends the subscriptions first.
+                if self.session.is_subscribed() && self.session.connect().is_ok() {
+                    continue;
                 }
-                print!("{}", helper.documentation.help(&words));
+                return Ok(());
+            };
+            if self.run_line(&line)? {
+                return Ok(());
             }
-            Next::Hints(on) => editor.helper_mut().expect("the helper was set above").hints_on = on,
+            if self.session.is_subscribed() {
+                self.wait_for_messages()?;
+            }
         }
     }
-}
 
-/// Lines from a file or another program.
-pub fn read_lines(session: &mut Session) -> Result<(), Failure> {
-    for line in io::stdin().lock().split(b'\n') {
-        let line = line.map_err(|error| Failure::Io("reading standard input", error))?;
-        match split_args(&line) {
-            Err(_) => println!("Invalid argument(s)"),
-            Ok(words) if words.is_empty() => {}
-            Ok(words) => match run_words(session, words) {
-                Next::Quit => return Ok(()),
-                Next::Help(words) => print!("{}", Documentation::load(session).help(&words)),
-                _ => {}
+    /// The next line, without its end.
+    fn read_line(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+        match &mut self.input {
+            Input::Terminal(editor) => match editor.readline(&self.session.prompt()) {
+                Ok(line) => Ok(Some(line.into_bytes())),
+                Err(ReadlineError::Interrupted | ReadlineError::Eof) => Ok(None),
+                Err(error) => Err(editor_failed(error)),
             },
+            Input::Stream(lines) => {
+                let mut line = Vec::new();
+                let len = lines.read_until(b'\n', &mut line);
+                let len = len.map_err(|error| Failure::Io("reading from standard input", error))?;
+                if line.last() == Some(&b'\n') {
+                    line.pop();
+                }
+                Ok((len > 0).then_some(line))
+            }
         }
     }
-    Ok(())
+
+    /// Whether the dialogue is over.
+    fn run_line(&mut self, line: &[u8]) -> Result<bool, Failure> {
+        let Ok(mut words) = split_args(line) else {
+            print_bytes(b"Invalid argument(s)\n");
+            self.remember(line, false);
+            return Ok(false);
+        };
+        if words.is_empty() {
+            return Ok(false);
+        }
+        let repeat = match repetitions(&words) {
+            Some(repeat) if repeat <= 0 => {
+                println!("Invalid {} repeat command option value.", Program::current().name);
+                return Ok(false);
+            }
+            Some(repeat) => {
+                words.remove(0);
+                repeat
+            }
+            None => 1,
+        };
+        self.remember(line, is_secret(&words));
+        if is_command(&words, "QUIT") || is_command(&words, "EXIT") {
+            return Ok(true);
+        }
+        if words[0].starts_with(b":") {
+            self.prefer(&words, true);
+        } else if is_command(&words, "CONNECT") && words.len() == 3 {
+            self.connect_elsewhere(&words);
+        } else if is_command(&words, "CLEAR") && words.len() == 1 {
+            self.clear_screen()?;
+        } else if is_command(&words, "HELP") || is_command(&words, "?") {
+            print_bytes(self.help(&words[1..]).as_bytes());
+        } else {
+            self.run_command(&words, repeat)?;
+        }
+        Ok(false)
+    }
+
+    fn run_command(&mut self, words: &[Vec<u8>], repeat: i64) -> Result<(), Failure> {
+        let start = Instant::now();
+        let outcome = run(self.session, words, repeat);
+        match outcome {
+            Ok(_) => {}
+            Err(Failure::Session(SessionError::Connection(ConnectionError::Closed)))
+                if is_command(words, "SHUTDOWN") => {}
+            Err(error @ Failure::Session(_)) => eprintln!("{error}"),
+            Err(error) => return Err(error),
+        }
+        if start.elapsed() >= SLOW && self.session.settings.style == Style::Terminal {
+            println!("({:.2}s)", start.elapsed().as_secs_f64());
+        }
+        Ok(())
+    }
+
+    fn help(&mut self, words: &[Vec<u8>]) -> String {
+        if words.is_empty() {
+            return Documentation::general_help();
+        }
+        match &self.input {
+            Input::Terminal(editor) => {
+                editor.helper().map(|helper| helper.documentation.help(words)).unwrap_or_default()
+            }
+            Input::Stream(_) => {
+                let session = &mut *self.session;
+                self.documentation.get_or_insert_with(|| Documentation::load(session)).help(words)
+            }
+        }
+    }
+
+    fn clear_screen(&mut self) -> Result<(), Failure> {
+        match &mut self.input {
+            Input::Terminal(editor) => editor.clear_screen().map_err(editor_failed),
+            Input::Stream(_) => {
+                print_bytes(b"\x1b[H\x1b[2J");
+                Ok(())
+            }
+        }
+    }
+
+    fn connect_elsewhere(&mut self, words: &[Vec<u8>]) {
+        let host = String::from_utf8_lossy(&words[1]).into_owned();
+        match std::str::from_utf8(&words[2]).ok().and_then(|port| port.parse().ok()) {
+            None => println!("Invalid server port."),
+            Some(port) => {
+                self.session.address = Address::Tcp(host, port);
+                if let Err(error) = self.session.connect() {
+                    eprintln!("{error}");
+                }
+            }
+        }
+    }
+
+    /// Keeps a line for later, unless no file should have it.
+    fn remember(&mut self, line: &[u8], is_secret: bool) {
+        let (Input::Terminal(editor), false) = (&mut self.input, is_secret) else { return };
+        let line = String::from_utf8_lossy(line);
+        // A history that cannot be written must not stop the work.
+        let _unwritable = editor
+            .add_history_entry(line.as_ref())
+            .map(|_| self.history.as_ref().map(|path| editor.save_history(path)));
+    }
+
+    fn load_preferences(&mut self) {
+        let Some(path) = Program::current().user_file("RCFILE", "rc") else { return };
+        // Most users have none.
+        let Ok(text) = std::fs::read(path) else { return };
+        for line in text.split(|&byte| byte == b'\n') {
+            match split_args(line) {
+                Ok(words) if !words.is_empty() => self.prefer(&words, false),
+                _ => {}
+            }
+        }
+    }
+
+    fn prefer(&mut self, words: &[Vec<u8>], is_typed: bool) {
+        match preferences::read(words, is_typed) {
+            Ok(Preference::Hints(on)) => {
+                if let Input::Terminal(editor) = &mut self.input
+                    && let Some(helper) = editor.helper_mut()
+                {
+                    helper.hints_on = on;
+                }
+            }
+            Ok(Preference::Pager(on)) => self.session.settings.uses_pager = on,
+            Ok(Preference::Color(on)) => self.session.settings.is_colored = on,
+            Ok(Preference::TellSubscribed) => {
+                print_bytes(format!("{}\n", i32::from(self.session.is_subscribed())).as_bytes());
+            }
+            Err(text) => print_bytes(text.as_bytes()),
+        }
+    }
 }
 
-/// What MONITOR sends, until the end.
-pub fn print_forever(session: &mut Session) -> Result<(), Failure> {
-    loop {
-        let value = session.connection()?.receive()?;
-        let text = crate::format::reply(&value, &session.settings.style, false);
-        let mut out = io::stdout().lock();
-        out.write_all(&text)
-            .and_then(|()| out.flush())
-            .map_err(|error| Failure::Io("writing to standard output", error))?;
+/// A command and what it leads to, such as everything that MONITOR shows. The last reply.
+pub fn run(session: &mut Session, words: &[Vec<u8>], repeat: i64) -> Result<Value, Failure> {
+    if is_command(words, "SYNC") || is_command(words, "PSYNC") {
+        return Err(replica::follow_typed(session, words));
     }
-}
-
-fn run_line(session: &mut Session, line: &str) -> Next {
-    match split_args(line.as_bytes()) {
-        Err(_) => {
-            println!("Invalid argument(s)");
-            Next::GoOn
-        }
-        Ok(words) if words.is_empty() => Next::GoOn,
-        Ok(words) => run_words(session, words),
+    let reply = session.run(words, repeat)?;
+    if is_command(words, "MONITOR") && !reply.is_error() {
+        session.print_monitor()?;
     }
-}
-
-fn run_words(session: &mut Session, mut words: Vec<Vec<u8>>) -> Next {
-    let repeat = match repetitions(&words) {
-        Some(repeat) if repeat <= 0 => {
-            println!("Invalid repeat count.");
-            return Next::GoOn;
-        }
-        Some(repeat) => {
-            words.remove(0);
-            repeat
-        }
-        None => 1,
-    };
-    if is_command(&words, "QUIT") || is_command(&words, "EXIT") {
-        return Next::Quit;
-    }
-    if is_command(&words, "HELP") || is_command(&words, "?") {
-        return Next::Help(words.split_off(1));
-    }
-    if is_command(&words, "CLEAR") && words.len() == 1 {
-        return Next::Clear;
-    }
-    if words[0].starts_with(b":") {
-        return preference(&words);
-    }
-    if is_command(&words, "CONNECT") && words.len() == 3 {
-        connect_elsewhere(session, &words);
-        return Next::GoOn;
-    }
-    let start = Instant::now();
-    if let Err(error) = run_repeatedly(session, &words, repeat) {
-        eprintln!("{error}");
-    }
-    if start.elapsed() >= SLOW && session.settings.style == Style::Terminal {
-        println!("({:.2}s)", start.elapsed().as_secs_f64());
-    }
-    Next::GoOn
+    Ok(reply)
 }
 
 /// The number before a command: `5 INCR counter`.
@@ -156,101 +285,16 @@ fn repetitions(words: &[Vec<u8>]) -> Option<i64> {
     std::str::from_utf8(&words[0]).ok()?.parse().ok()
 }
 
-/// `:set hints` and `:set nohints`.
-fn preference(words: &[Vec<u8>]) -> Next {
-    match words {
-        [set, hints] if set == b":set" && hints == b"hints" => Next::Hints(true),
-        [set, hints] if set == b":set" && hints == b"nohints" => Next::Hints(false),
-        _ => {
-            println!("unknown preference: there are \":set hints\" and \":set nohints\"");
-            Next::GoOn
-        }
-    }
-}
-
-fn connect_elsewhere(session: &mut Session, words: &[Vec<u8>]) {
-    let host = String::from_utf8_lossy(&words[1]).into_owned();
-    match std::str::from_utf8(&words[2]).ok().and_then(|port| port.parse().ok()) {
-        None => println!("Invalid port number"),
-        Some(port) => {
-            session.address = Address::Tcp(host, port);
-            if let Err(error) = session.connect() {
-                eprintln!("{error}");
-            }
-        }
-    }
-}
-
-fn run_repeatedly(session: &mut Session, words: &[Vec<u8>], repeat: i64) -> Result<(), Failure> {
-    for _ in 0..repeat {
-        let reply = session.run(words)?;
-        if is_command(words, "MONITOR") && !reply.is_error() {
-            return print_forever(session);
-        }
-    }
-    if session.is_subscribed() {
-        println!("Reading messages... (press Ctrl-C to quit)");
-        session.print_messages()?;
-    }
-    Ok(())
-}
-
-fn history_path() -> Option<PathBuf> {
-    match std::env::var_os("WARMLINECLI_HISTFILE") {
-        Some(path) if path == "/dev/null" => None,
-        Some(path) => Some(PathBuf::from(path)),
-        None => std::env::home_dir().map(|home| home.join(".warmlinecli_history")),
-    }
-}
-
-fn remember(editor: &mut LineEditor, line: &str, path: Option<&PathBuf>) {
-    let words = split_args(line.as_bytes()).unwrap_or_default();
-    if words.is_empty() || is_secret(&words) {
-        return;
-    }
-    // A history that cannot be written must not stop the work.
-    let _unwritable = editor.add_history_entry(line).map(|_| path.map(|path| editor.save_history(path)));
-}
-
-/// Lines with passwords in them, which no file should keep.
-fn is_secret(words: &[Vec<u8>]) -> bool {
-    let has = |name: &str| words.iter().skip(1).any(|word| word.eq_ignore_ascii_case(name.as_bytes()));
-    let is = |name| is_command(words, name);
-    is("AUTH")
-        || (is("ACL") && has("SETUSER"))
-        || (is("HELLO") && has("AUTH"))
-        || (is("MIGRATE") && (has("AUTH") || has("AUTH2")))
-        || (is("CONFIG")
-            && has("SET")
-            && (has("requirepass") || has("masterauth") || has("primaryauth") || has("masteruser")))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn words(line: &str) -> Vec<Vec<u8>> {
-        split_args(line.as_bytes()).unwrap()
-    }
-
     #[test]
     fn numbers_before_commands_repeat_them() {
+        let words = |line: &str| split_args(line.as_bytes()).unwrap();
         assert_eq!(repetitions(&words("5 ping")), Some(5));
+        assert_eq!(repetitions(&words("-1 ping")), Some(-1));
         assert_eq!(repetitions(&words("5")), None);
         assert_eq!(repetitions(&words("get 5")), None);
-    }
-
-    #[test]
-    fn passwords_are_not_remembered() {
-        for line in [
-            "auth x",
-            "ACL setuser a >b",
-            "hello 3 auth a b",
-            "config set RequirePass x",
-            "migrate h 1 k 0 1 AUTH x",
-        ] {
-            assert!(is_secret(&words(line)), "{line}");
-        }
-        assert!(!is_secret(&words("set auth x")) && !is_secret(&words("config get requirepass")));
     }
 }

@@ -1,61 +1,123 @@
 //! Walking over the keys with SCAN.
 
-use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use wire::request::quoted;
 use wire::response::Value;
 
+use crate::Failure;
 use crate::format::Style;
 use crate::options::Options;
-use crate::session::Session;
-use crate::{Failure, unquoted};
+use crate::session::{Session, print_bytes};
 
 /// Calls of SCAN between two pauses of `-i`, where the calls themselves are the work.
-const CALLS_PER_PAUSE: usize = 100;
+const CALLS_PER_PAUSE: u64 = 100;
 
-/// The keys of one database, one SCAN call's worth at a time.
+/// The keys of one database, one SCAN call's worth at a time, until all have been seen or Ctrl-C comes.
 pub struct Walk {
-    cursor: Vec<u8>,
-    pattern: Vec<u8>,
-    count: u64,
-    started: bool,
+    pub cursor: u64,
+    pattern: Option<Vec<u8>>,
+    count: i64,
+    key_type: Option<String>,
+    interval: Option<Duration>,
+    interrupted: Arc<AtomicBool>,
+    calls: u64,
+}
+
+/// From now on Ctrl-C sets the flag, and nothing else.
+pub fn heed_interrupts(flag: &Arc<AtomicBool>) -> Result<(), Failure> {
+    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(flag))
+        .map(drop)
+        .map_err(|error| Failure::Io("preparing for Ctrl-C", error))
 }
 
 impl Walk {
-    pub fn new(options: &Options) -> Result<Self, Failure> {
-        let pattern = match &options.quoted_pattern {
-            Some(pattern) => unquoted(pattern)?,
-            None => options.pattern.clone().into_bytes(),
-        };
-        Ok(Self { cursor: b"0".to_vec(), pattern, count: options.count, started: false })
+    pub fn new(session: &Session, options: &Options) -> Result<Self, Failure> {
+        heed_interrupts(&session.interrupted)?;
+        Ok(Self {
+            cursor: 0,
+            pattern: options.scan_pattern().map_err(Failure::Usage)?,
+            count: options.count,
+            key_type: options.key_type.clone(),
+            interval: options.interval,
+            interrupted: Arc::clone(&session.interrupted),
+            calls: 0,
+        })
     }
 
-    /// The next keys, perhaps none; `None` when all have been seen.
+    pub fn was_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// The next keys, perhaps none; `None` when it is over.
     pub fn next(&mut self, session: &mut Session) -> Result<Option<Vec<Vec<u8>>>, Failure> {
-        if self.started && self.cursor == b"0" {
+        if (self.calls > 0 && self.cursor == 0) || self.was_interrupted() {
             return Ok(None);
         }
-        self.started = true;
-        let mut args = vec![b"SCAN".to_vec(), self.cursor.clone()];
-        if self.pattern != b"*" {
-            args.extend([b"MATCH".to_vec(), self.pattern.clone()]);
+        if let (Some(interval), true) =
+            (self.interval, self.calls > 0 && self.calls.is_multiple_of(CALLS_PER_PAUSE))
+        {
+            std::thread::sleep(interval);
+        }
+        self.calls += 1;
+        let mut args = vec![b"SCAN".to_vec(), self.cursor.to_string().into_bytes()];
+        if let Some(pattern) = &self.pattern {
+            args.extend([b"MATCH".to_vec(), pattern.clone()]);
         }
         args.extend([b"COUNT".to_vec(), self.count.to_string().into_bytes()]);
+        if let Some(key_type) = &self.key_type {
+            args.extend([b"TYPE".to_vec(), key_type.clone().into_bytes()]);
+        }
         let reply = session.request(&args)?;
         if let Value::Error(text) = &reply {
-            return Err(Failure::Reply(format!("ERROR: {}", String::from_utf8_lossy(text))));
+            return Err(Failure::Reply(format!("SCAN error: {}", String::from_utf8_lossy(text))));
         }
-        let malformed = || Failure::Reply("ERROR: the reply to SCAN is no cursor and keys".to_string());
-        let [cursor, keys] = reply.as_list().ok_or_else(malformed)? else { return Err(malformed()) };
-        self.cursor = cursor.as_bytes().ok_or_else(malformed)?.to_vec();
+        let malformed = || Failure::Reply("Non ARRAY response from SCAN!".to_owned());
+        let [cursor, keys] = reply.as_list().ok_or_else(malformed)? else {
+            return Err(Failure::Reply("Invalid element count from SCAN!".to_owned()));
+        };
+        let cursor = cursor.as_bytes().and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
+        self.cursor = cursor.ok_or_else(malformed)?;
         let keys = keys.as_list().ok_or_else(malformed)?.iter();
         Ok(Some(keys.filter_map(|key| key.as_bytes().map(<[u8]>::to_vec)).collect()))
     }
 }
 
+/// How many keys there are, before a walk.
+pub fn total_keys(session: &mut Session) -> Result<u64, Failure> {
+    match session.request(&["DBSIZE"])? {
+        Value::Integer(count) => Ok(count as u64),
+        Value::Error(text) => {
+            let text = String::from_utf8_lossy(&text).into_owned();
+            Err(Failure::Reply(format!("Couldn't determine DBSIZE: {text}")))
+        }
+        _ => Err(Failure::Reply("Non INTEGER response from DBSIZE!".to_owned())),
+    }
+}
+
+/// Lets a replica in a cluster answer. Servers outside of clusters refuse that, and need it not.
+pub fn allow_reads(session: &mut Session) -> Result<(), Failure> {
+    match session.request(&["READONLY"])? {
+        Value::Error(text) if text != b"ERR This instance has cluster support disabled" => {
+            Err(Failure::Reply(format!("Error: {}", String::from_utf8_lossy(&text))))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A key as it is shown: in quotes, with escapes.
+pub fn shown(key: &[u8]) -> String {
+    String::from_utf8_lossy(&quoted(key)).into_owned()
+}
+
 /// `--scan`: all keys, one on a line.
 pub fn list_keys(session: &mut Session, options: &Options) -> Result<(), Failure> {
-    let mut walk = Walk::new(options)?;
+    session.connect()?;
+    let mut walk = Walk::new(session, options)?;
+    // Here the pauses come after each call, where there is output to look at.
+    walk.interval = None;
     while let Some(keys) = walk.next(session)? {
         let mut text = Vec::new();
         for key in keys {
@@ -65,20 +127,10 @@ pub fn list_keys(session: &mut Session, options: &Options) -> Result<(), Failure
             }
             text.push(b'\n');
         }
-        let mut out = io::stdout().lock();
-        out.write_all(&text)
-            .and_then(|()| out.flush())
-            .map_err(|error| Failure::Io("writing to standard output", error))?;
+        print_bytes(&text);
         if let Some(interval) = options.interval {
             std::thread::sleep(interval);
         }
     }
     Ok(())
-}
-
-/// Waits for `-i` once in so many calls.
-pub fn pause(options: &Options, calls: usize) {
-    if let (Some(interval), true) = (options.interval, calls.is_multiple_of(CALLS_PER_PAUSE)) {
-        std::thread::sleep(interval);
-    }
 }

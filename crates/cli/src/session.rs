@@ -1,6 +1,8 @@
 //! What one user does with one server: the connection and how it must be set up again when it breaks, the state that
 //! the prompt shows, and running a command with everything that its replies lead to.
 
+mod replies;
+
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,36 +10,64 @@ use std::time::Duration;
 
 use wire::response::Value;
 
-use crate::connection::{Address, Connection, ConnectionError};
+use crate::connection::{Address, ConnectSettings, Connection, ConnectionError};
 use crate::format::{self, Style};
+use crate::pager;
+use crate::program::Program;
+use replies::{invalidated_keys, is_subscription, is_unsubscription, is_verbatim, message_kind};
 
 /// How often a wait for messages looks whether it was interrupted.
 const INTERRUPT_POLL: Duration = Duration::from_millis(100);
+const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 /// Redirections that one command may take before it is given up.
 const REDIRECTIONS_MAX: usize = 16;
 
 pub struct Settings {
     pub user: Option<String>,
     pub password: Option<String>,
-    pub connect_timeout: Duration,
-    pub encryption: Option<crate::encrypted::Encryption>,
+    pub connect: ConnectSettings,
     pub resp3: bool,
+    /// Without RESP3 the output would be another, but still be one.
+    pub resp3_is_optional: bool,
     pub follow_redirections: bool,
     pub show_pushes: bool,
     /// Errors are not printed: the caller tells them.
     pub errors_to_caller: bool,
+    /// Somebody types commands.
+    pub interactive: bool,
+    /// Between two runs of a command that is repeated.
+    pub interval: Option<Duration>,
     pub style: Style,
+    pub is_colored: bool,
+    /// Replies that are longer than the screen go through a pager.
+    pub uses_pager: bool,
+}
+
+/// How many channels a connection listens to.
+#[derive(Clone, Copy, Default)]
+struct Subscriptions {
+    /// Channels and patterns.
+    channels: i64,
+    shard_channels: i64,
 }
 
 pub struct Session {
     pub settings: Settings,
     pub address: Address,
-    pub database: u32,
-    pub in_transaction: bool,
-    /// Set by Ctrl-C while messages are awaited.
+    /// What a new connection is to use.
+    pub wanted_database: i64,
+    /// What this one uses.
+    database: i64,
+    in_transaction: bool,
+    database_before_transaction: i64,
+    subscriptions: Subscriptions,
+    is_resp3: bool,
+    /// What HELLO said.
+    pub server_version: Option<String>,
+    /// Ctrl-C came.
     pub interrupted: Arc<AtomicBool>,
-    database_before_transaction: u32,
-    subscriptions: i64,
+    /// Ctrl-C ends the program, not what it is doing.
+    pub exit_on_interrupt: Arc<AtomicBool>,
     connection: Option<Connection>,
 }
 
@@ -45,8 +75,8 @@ pub struct Session {
 #[derive(Debug)]
 pub enum SessionError {
     Connection(ConnectionError),
-    /// The server refused to set up the connection: what was tried and its answer.
-    Setup(&'static str, String),
+    /// The server refused to set up the connection, which stays: what was tried and its answer.
+    Setup(String, String),
     TooManyRedirections,
 }
 
@@ -69,15 +99,19 @@ impl From<ConnectionError> for SessionError {
 }
 
 impl Session {
-    pub fn new(settings: Settings, address: Address, database: u32) -> Self {
+    pub fn new(settings: Settings, address: Address, database: i64) -> Self {
         Self {
             settings,
             address,
-            database,
+            wanted_database: database,
+            database: 0,
             in_transaction: false,
+            database_before_transaction: 0,
+            subscriptions: Subscriptions::default(),
+            is_resp3: false,
+            server_version: None,
             interrupted: Arc::default(),
-            database_before_transaction: database,
-            subscriptions: 0,
+            exit_on_interrupt: Arc::new(AtomicBool::new(true)),
             connection: None,
         }
     }
@@ -91,41 +125,78 @@ impl Session {
             return "not connected> ".to_string();
         }
         let name = match &self.address {
-            Address::Unix(path) => format!("warmline {}", path.display()),
+            Address::Unix(path) => {
+                format!("{} {}", Program::current().server.to_lowercase(), path.display())
+            }
             address => address.to_string(),
         };
         let database = if self.database == 0 { String::new() } else { format!("[{}]", self.database) };
         let transaction = if self.in_transaction { "(TX)" } else { "" };
-        let subscribed = if self.subscriptions > 0 { "(subscribed mode)" } else { "" };
+        let subscribed = if self.is_subscribed() { "(subscribed mode)" } else { "" };
         format!("{name}{database}{transaction}{subscribed}> ")
     }
 
-    /// A new connection, authenticated, in the wanted database and protocol.
+    /// A new connection, authenticated, in the wanted database and protocol. One that could not be set up so is there
+    /// all the same: commands may still mend it.
     pub fn connect(&mut self) -> Result<(), SessionError> {
+        self.disconnect();
+        self.connection = Some(Connection::connect(&self.address, &self.settings.connect)?);
+        let credentials = match (&self.settings.user, &self.settings.password) {
+            (Some(user), Some(password)) => vec!["AUTH".to_owned(), user.clone(), password.clone()],
+            (None, Some(password)) => vec!["AUTH".to_owned(), password.clone()],
+            _ => Vec::new(),
+        };
+        if !credentials.is_empty() {
+            self.set_up("AUTH", &credentials)?;
+        }
+        self.select_wanted()?;
+        self.switch_protocol()
+    }
+
+    /// Forgets the connection and all that it was.
+    pub fn disconnect(&mut self) {
         self.connection = None;
-        self.in_transaction = false;
-        self.subscriptions = 0;
-        let mut connection = {
-            let encryption = self.settings.encryption.as_ref();
-            Connection::connect(&self.address, self.settings.connect_timeout, encryption)?
-        };
-        let mut step = |name, args: &[&str]| match connection.request(args)? {
-            Value::Error(text) => Err(SessionError::Setup(name, String::from_utf8_lossy(&text).into_owned())),
-            _ => Ok(()),
-        };
-        match (&self.settings.user, &self.settings.password) {
-            (Some(user), Some(password)) => step("AUTH", &["AUTH", user, password])?,
-            (None, Some(password)) => step("AUTH", &["AUTH", password])?,
-            _ => {}
+        (self.database, self.in_transaction, self.is_resp3) = (0, false, false);
+        self.subscriptions = Subscriptions::default();
+    }
+
+    fn set_up<A: AsRef<[u8]>>(&mut self, step: &str, args: &[A]) -> Result<Value, SessionError> {
+        match self.request(args)? {
+            Value::Error(text) => {
+                Err(SessionError::Setup(step.to_owned(), String::from_utf8_lossy(&text).into_owned()))
+            }
+            reply => Ok(reply),
         }
-        if self.settings.resp3 {
-            step("HELLO 3", &["HELLO", "3"])?;
+    }
+
+    fn select_wanted(&mut self) -> Result<(), SessionError> {
+        if self.wanted_database != self.database {
+            let number = self.wanted_database.to_string();
+            self.set_up(&format!("SELECT {number}"), &["SELECT", &number])?;
+            self.database = self.wanted_database;
         }
-        if self.database != 0 {
-            step("SELECT", &["SELECT", &self.database.to_string()])?;
-        }
-        self.connection = Some(connection);
         Ok(())
+    }
+
+    fn switch_protocol(&mut self) -> Result<(), SessionError> {
+        if !self.settings.resp3 {
+            return Ok(());
+        }
+        match self.set_up("HELLO 3", &["HELLO", "3"]) {
+            Ok(reply) => {
+                let version =
+                    reply.entries().into_iter().find(|(name, _)| name.as_bytes() == Some(b"version"));
+                self.server_version = version
+                    .and_then(|(_, version)| Some(String::from_utf8_lossy(version.as_bytes()?).into_owned()));
+                self.is_resp3 = true;
+                Ok(())
+            }
+            Err(error @ SessionError::Setup(..)) if self.settings.resp3_is_optional => {
+                eprintln!("{error}");
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// The connection, made if there is none.
@@ -148,31 +219,75 @@ impl Session {
         }
     }
 
-    /// Runs a command and prints what comes of it, following redirections. A connection that turns out to be dead
-    /// is made anew once. The last reply.
-    pub fn run(&mut self, args: &[Vec<u8>]) -> Result<Value, SessionError> {
-        let was_connected = self.is_connected();
-        let reply = match self.run_here(args) {
-            Err(SessionError::Connection(ConnectionError::Closed | ConnectionError::Write(_)))
-                if was_connected && !is_command(args, "SHUTDOWN") =>
-            {
-                self.connect()?;
-                self.run_here(args)
+    /// As [`Self::request`], with new connections for as long as they are lost.
+    pub fn request_until_heard(&mut self, args: &[&str]) -> Result<Value, SessionError> {
+        let mut tries = 0;
+        let outcome = loop {
+            match self.request(args) {
+                Err(SessionError::Connection(ConnectionError::Connect(..))) if tries > 0 => {}
+                Err(SessionError::Connection(error)) if error.is_loss() => self.disconnect(),
+                outcome => break outcome,
             }
-            outcome => outcome,
+            tries += 1;
+            print_bytes(format!("\r\x1b[0KReconnecting... {tries}\r").as_bytes());
+            std::thread::sleep(RECONNECT_PAUSE);
         };
-        if reply.is_err() {
-            self.connection = None;
+        if tries > 0 {
+            print_bytes(b"\r\x1b[0K");
         }
-        reply
+        outcome
     }
 
-    fn run_here(&mut self, args: &[Vec<u8>]) -> Result<Value, SessionError> {
+    /// Sends all commands before it reads their replies.
+    pub fn pipeline(&mut self, commands: &[Vec<Vec<u8>>]) -> Result<Vec<Value>, SessionError> {
+        let connection = self.connection()?;
+        let mut requests = Vec::new();
+        for command in commands {
+            crate::connection::append_request(&mut requests, command);
+        }
+        connection.send_bytes(&requests)?;
+        let mut replies = Vec::new();
+        while replies.len() < commands.len() {
+            match connection.receive()? {
+                Value::Push(_) => {}
+                value => replies.push(value),
+            }
+        }
+        Ok(replies)
+    }
+
+    /// Runs a command so many times (negative: for ever) and prints what comes of it, following redirections. The last
+    /// reply. Where the connection is lost it is not run again, as it may have been done; the next one connects anew.
+    pub fn run(&mut self, args: &[Vec<u8>], repeat: i64) -> Result<Value, SessionError> {
+        if !self.is_connected() {
+            self.connect()?;
+        }
+        let (mut left, mut last) = (repeat, Value::Null);
+        while left != 0 {
+            left -= i64::from(left > 0);
+            last = match self.run_once(args) {
+                Err(SessionError::Connection(error)) => {
+                    self.disconnect();
+                    return Err(error.into());
+                }
+                outcome => outcome?,
+            };
+            if last.is_error() && self.settings.errors_to_caller {
+                break;
+            }
+            if let Some(interval) = self.settings.interval {
+                std::thread::sleep(interval);
+            }
+        }
+        Ok(last)
+    }
+
+    fn run_once(&mut self, args: &[Vec<u8>]) -> Result<Value, SessionError> {
         for _ in 0..REDIRECTIONS_MAX {
             self.connection()?.send(args)?;
             let value = self.read_replies(args)?;
             if !self.follow(&value)? {
-                self.note_effects(args, &value);
+                self.note_effects(args, &value)?;
                 return Ok(value);
             }
         }
@@ -181,24 +296,24 @@ impl Session {
 
     /// Prints replies until the one that answers this command.
     fn read_replies(&mut self, args: &[Vec<u8>]) -> Result<Value, SessionError> {
-        let is_subscription = is_subscription(args);
+        let is_subscription = is_subscription(args) || is_unsubscription(args);
         let mut confirmations = if is_subscription { (args.len() - 1).max(1) } else { 0 };
         loop {
             let value = self.connection()?.receive()?;
-            let message = message_kind(&value).map(<[u8]>::to_vec);
-            let is_confirmation =
-                is_subscription && message.as_ref().is_some_and(|kind| kind.eq_ignore_ascii_case(&args[0]));
-            if let Some(kind) = &message
-                && (is_subscription || self.subscriptions > 0)
+            let message = message_kind(&value, self.is_resp3).map(<[u8]>::to_vec);
+            if let Some(kind) = message
+                && (is_subscription || self.is_subscribed())
             {
-                self.count_subscriptions(kind, &value);
+                self.count_subscriptions(&kind, &value);
                 self.print(&value, false);
-                confirmations -= usize::from(is_confirmation);
-                if is_confirmation && confirmations == 0 {
-                    return Ok(value);
+                if kind.eq_ignore_ascii_case(&args[0]) && confirmations > 0 {
+                    confirmations -= 1;
+                    if confirmations == 0 {
+                        return Ok(value);
+                    }
                 }
             } else if matches!(value, Value::Push(_)) {
-                if self.settings.show_pushes {
+                if self.settings.show_pushes || self.is_subscribed() {
                     self.print(&value, false);
                 }
             } else {
@@ -211,43 +326,69 @@ impl Session {
         }
     }
 
-    fn print(&self, value: &Value, verbatim: bool) {
+    /// A reply as text. `verbatim`: it is a text for people already.
+    pub fn print(&self, value: &Value, verbatim: bool) {
         let text = match invalidated_keys(value) {
-            Some(text) if self.settings.style == Style::Terminal => text,
-            _ => format::reply(value, &self.settings.style, verbatim),
+            Some(text) if self.settings.style == Style::Terminal && !self.is_subscribed() => text,
+            _ => format::reply(value, &self.settings.style, verbatim, self.settings.is_colored),
         };
-        let mut out = io::stdout().lock();
-        // Nobody is left to tell when standard output is closed.
-        if out.write_all(&text).and_then(|()| out.flush()).is_err() {
-            std::process::exit(1);
+        let may_page = self.settings.interactive && self.settings.uses_pager && !self.is_subscribed();
+        if !(may_page && pager::show(&text, &self.exit_on_interrupt)) {
+            print_bytes(&text);
         }
     }
 
     fn count_subscriptions(&mut self, kind: &[u8], value: &Value) {
-        let count = value.as_list().and_then(|items| items.get(2));
-        if let (true, Some(Value::Integer(count))) = (kind.ends_with(b"subscribe"), count) {
-            self.subscriptions = *count;
+        let Some(Value::Integer(count)) = value.as_list().and_then(|items| items.get(2)) else { return };
+        match kind {
+            b"subscribe" | b"psubscribe" | b"unsubscribe" | b"punsubscribe" => {
+                self.subscriptions.channels = *count;
+            }
+            b"ssubscribe" | b"sunsubscribe" => self.subscriptions.shard_channels = *count,
+            _ => {}
         }
     }
 
     pub fn is_subscribed(&self) -> bool {
-        self.subscriptions > 0
+        self.subscriptions.channels + self.subscriptions.shard_channels > 0
     }
 
-    /// Prints messages until the last subscription ends or the user interrupts, which also ends the connection.
+    /// Prints a message that came without being asked for.
+    pub fn print_message(&mut self, value: &Value) {
+        self.print(value, false);
+        if let Some(kind) = message_kind(value, self.is_resp3).map(<[u8]>::to_vec) {
+            self.count_subscriptions(&kind, value);
+        }
+    }
+
+    /// Prints messages until the last subscription ends. Without a dialogue to come back to, Ctrl-C ends the program.
     pub fn print_messages(&mut self) -> Result<(), SessionError> {
+        while self.is_subscribed() {
+            let value = self.connection()?.receive()?;
+            self.print_message(&value);
+        }
+        Ok(())
+    }
+
+    /// Prints what MONITOR sends until Ctrl-C, which ends the connection too.
+    pub fn print_monitor(&mut self) -> Result<(), SessionError> {
+        self.exit_on_interrupt.store(!self.settings.interactive, Ordering::Relaxed);
         self.interrupted.store(false, Ordering::Relaxed);
-        while !self.interrupted.load(Ordering::Relaxed) {
-            let Some(value) = self.connection()?.receive_within(INTERRUPT_POLL)? else { continue };
-            self.print(&value, false);
-            if let Some(kind) = message_kind(&value).map(<[u8]>::to_vec) {
-                self.count_subscriptions(&kind, &value);
-                if self.subscriptions == 0 {
-                    return Ok(());
+        let outcome = loop {
+            if self.interrupted.load(Ordering::Relaxed) {
+                break self.connect();
+            }
+            match self.connection()?.receive_within(INTERRUPT_POLL) {
+                Ok(None) => {}
+                Ok(Some(value)) => self.print(&value, false),
+                Err(error) => {
+                    self.disconnect();
+                    break Err(error.into());
                 }
             }
-        }
-        self.connect()
+        };
+        self.exit_on_interrupt.store(true, Ordering::Relaxed);
+        outcome
     }
 
     fn is_redirection(&self, value: &Value) -> bool {
@@ -262,7 +403,8 @@ impl Session {
         }
         let text = String::from_utf8_lossy(value.as_bytes().unwrap_or_default()).into_owned();
         let mut words = text.split(' ');
-        let (kind, target) = (words.next().unwrap_or(""), words.nth(1).unwrap_or(""));
+        let (kind, slot, target) =
+            (words.next().unwrap_or(""), words.next().unwrap_or(""), words.next().unwrap_or(""));
         let Some((host, Ok(port))) = target.rsplit_once(':').map(|(host, port)| (host, port.parse())) else {
             return Ok(false);
         };
@@ -270,75 +412,64 @@ impl Session {
             (Address::Tcp(current, _), "") => current.clone(),
             _ => host.to_string(),
         };
+        if self.settings.interactive {
+            print_bytes(format!("-> Redirected to slot [{slot}] located at {host}:{port}\n").as_bytes());
+        }
         self.address = Address::Tcp(host, port);
         self.connect()?;
         if kind == "ASK" {
-            self.request(&["ASKING"])?;
+            self.set_up("ASKING", &["ASKING"])?;
         }
         Ok(true)
     }
 
     /// Keeps what the prompt shows in step with what the server now believes.
-    fn note_effects(&mut self, args: &[Vec<u8>], reply: &Value) {
+    fn note_effects(&mut self, args: &[Vec<u8>], reply: &Value) -> Result<(), SessionError> {
         let failed = reply.is_error();
-        if is_command(args, "SELECT") && !failed {
-            self.database =
-                args.get(1).and_then(|arg| std::str::from_utf8(arg).ok()?.parse().ok()).unwrap_or(0);
-        } else if is_command(args, "MULTI") && !failed {
+        if is_command(args, "SELECT") && args.len() == 2 && !failed {
+            self.database = std::str::from_utf8(&args[1]).ok().and_then(|arg| arg.parse().ok()).unwrap_or(0);
+            self.wanted_database = self.database;
+        } else if is_command(args, "AUTH") && (args.len() == 2 || args.len() == 3) && !failed {
+            self.select_wanted()?;
+        } else if is_command(args, "MULTI") && args.len() == 1 && !failed {
             self.in_transaction = true;
             self.database_before_transaction = self.database;
-        } else if (is_command(args, "EXEC") || is_command(args, "DISCARD")) && self.in_transaction {
+        } else if is_command(args, "EXEC") && args.len() == 1 && self.in_transaction {
             self.in_transaction = false;
-            if !is_command(args, "EXEC") || failed || matches!(reply, Value::Null | Value::NullArray) {
-                self.database = self.database_before_transaction;
+            if failed || matches!(reply, Value::Null | Value::NullArray) {
+                self.return_to_database_before_transaction();
             }
-        } else if is_command(args, "RESET") && !failed {
-            (self.in_transaction, self.database, self.subscriptions) = (false, 0, 0);
+        } else if is_command(args, "DISCARD") && args.len() == 1 && !failed {
+            self.in_transaction = false;
+            self.return_to_database_before_transaction();
+        } else if is_command(args, "RESET") && args.len() == 1 && !failed {
+            (self.in_transaction, self.is_resp3) = (false, false);
+            (self.database, self.wanted_database) = (0, 0);
+            self.subscriptions = Subscriptions::default();
+        } else if is_command(args, "HELLO") {
+            match reply {
+                Value::Map(_) => self.is_resp3 = true,
+                Value::Array(_) => self.is_resp3 = false,
+                _ => {}
+            }
         }
+        Ok(())
+    }
+
+    fn return_to_database_before_transaction(&mut self) {
+        self.database = self.database_before_transaction;
+        self.wanted_database = self.database;
+    }
+}
+
+/// Writes to standard output at once; nobody is left to tell when that is closed.
+pub fn print_bytes(bytes: &[u8]) {
+    let mut out = io::stdout().lock();
+    if out.write_all(bytes).and_then(|()| out.flush()).is_err() {
+        std::process::exit(1);
     }
 }
 
 pub fn is_command(args: &[Vec<u8>], name: &str) -> bool {
     args.first().is_some_and(|arg| arg.eq_ignore_ascii_case(name.as_bytes()))
-}
-
-fn is_subscription(args: &[Vec<u8>]) -> bool {
-    ["SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE"]
-        .iter()
-        .any(|name| is_command(args, name))
-}
-
-/// Commands whose reply is a text for people.
-fn is_verbatim(args: &[Vec<u8>]) -> bool {
-    let subcommand = |names: &[&str]| {
-        args.get(1).is_some_and(|arg| names.iter().any(|name| arg.eq_ignore_ascii_case(name.as_bytes())))
-    };
-    is_command(args, "INFO")
-        || is_command(args, "LOLWUT")
-        || (is_command(args, "DEBUG") && subcommand(&["HTSTATS", "HTSTATS-KEY", "CLIENT-EVICTION"]))
-        || (is_command(args, "MEMORY") && subcommand(&["MALLOC-STATS", "DOCTOR"]))
-        || (is_command(args, "CLUSTER") && args.len() == 2 && subcommand(&["NODES", "INFO"]))
-        || (is_command(args, "CLIENT") && subcommand(&["LIST", "INFO"]))
-        || (is_command(args, "LATENCY") && subcommand(&["GRAPH", "DOCTOR"]))
-}
-
-/// The first element of a message of publish and subscribe.
-fn message_kind(value: &Value) -> Option<&[u8]> {
-    let (Value::Push(items) | Value::Array(items)) = value else { return None };
-    let kind = items.first()?.as_bytes()?;
-    (items.len() >= 3 && (kind.ends_with(b"message") || kind.ends_with(b"subscribe"))).then_some(kind)
-}
-
-/// One line about keys that a tracking server says have changed.
-fn invalidated_keys(value: &Value) -> Option<Vec<u8>> {
-    let Value::Push(items) = value else { return None };
-    let [kind, Value::Array(keys)] = items.as_slice() else { return None };
-    if kind.as_bytes() != Some(b"invalidate") {
-        return None;
-    }
-    let keys: Vec<String> = keys
-        .iter()
-        .map(|key| format!("'{}'", String::from_utf8_lossy(key.as_bytes().unwrap_or_default())))
-        .collect();
-    Some(format!("-> invalidate: {}\n", keys.join(", ")).into_bytes())
 }

@@ -5,11 +5,7 @@ fn bulk(text: &str) -> Value {
 }
 
 fn text(value: &Value, style: &Style) -> String {
-    String::from_utf8(reply(value, style, false)).unwrap()
-}
-
-fn raw_style() -> Style {
-    Style::Raw { element_delimiter: "\n".into(), reply_delimiter: "\n".into() }
+    String::from_utf8(reply(value, style, false, false)).unwrap()
 }
 
 fn nested() -> Value {
@@ -36,8 +32,8 @@ fn for_people() {
 
 #[test]
 fn for_scripts() {
-    assert_eq!(text(&nested(), &raw_style()), "1\na\n\n\nx 1.5\ny (true)\nOK\n\n");
-    assert_eq!(text(&Value::Error(b"ERR no".to_vec()), &raw_style()), "ERR no\n\n");
+    assert_eq!(text(&nested(), &Style::raw()), "1\na\n\n\nx 1.5\ny (true)\nOK\n\n");
+    assert_eq!(text(&Value::Error(b"ERR no".to_vec()), &Style::raw()), "ERR no\n\n");
     assert_eq!(text(&nested(), &Style::Csv), "1,\"a\\n\",NULL,\"x\",1.5,\"y\",true,\"OK\",\n");
 }
 
@@ -47,4 +43,12 @@ fn as_json() {
     let odd = Value::Map(vec![(Value::Integer(1), bulk("\u{1}é\""))]);
     assert_eq!(text(&odd, &Style::Json), "{\"1\":\"\\u0001é\\\"\"}\n");
     assert_eq!(text(&odd, &Style::QuotedJson), "{\"1\":\"\\\\x01\\\\xc3\\\\xa9\\\\\"\"}\n");
+}
+
+#[test]
+fn in_colors() {
+    let colored = |value: &Value| String::from_utf8(reply(value, &Style::Terminal, false, true)).unwrap();
+    assert_eq!(colored(&Value::Error(b"ERR no".to_vec())), "\x1b[31m(error) ERR no\x1b[0m\n");
+    assert_eq!(colored(&Value::Integer(1)), "\x1b[90m(integer) \x1b[0m\x1b[36m1\x1b[0m\n");
+    assert_eq!(colored(&Value::Simple(b"OK".to_vec())), "OK\n");
 }

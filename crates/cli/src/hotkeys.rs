@@ -1,0 +1,106 @@
+//! `--hotkeys`: the keys that are used most, as servers know that evict by frequency.
+
+use wire::response::Value;
+
+use crate::Failure;
+use crate::options::Options;
+use crate::progress::Progress;
+use crate::scan::{Walk, allow_reads, shown, total_keys};
+use crate::session::Session;
+
+const COUNT: usize = 16;
+/// Keys between two rows that only say how far it is.
+const KEYS_PER_NOTE: u64 = 1_000_000;
+
+/// The hottest keys so far, the least hot first; places that are not taken have counter 0.
+struct Hottest(Vec<(u64, String)>);
+
+impl Hottest {
+    fn new(count: usize) -> Hottest {
+        Hottest(vec![(0, String::new()); count])
+    }
+
+    /// Whether the key is among them now.
+    fn add(&mut self, key: &[u8], counter: u64) -> bool {
+        let cooler = self.0.partition_point(|(other, _)| *other < counter);
+        let Some(place) = cooler.checked_sub(1) else { return false };
+        if place > 0 && self.0[place].0 > 0 {
+            // The least hot one goes.
+            self.0[..=place].rotate_left(1);
+        }
+        self.0[place] = (counter, shown(key));
+        true
+    }
+}
+
+/// How often each key was used lately.
+fn counters(session: &mut Session, keys: &[Vec<u8>]) -> Result<Vec<u64>, Failure> {
+    let command = |key: &Vec<u8>| vec![b"OBJECT".to_vec(), b"FREQ".to_vec(), key.clone()];
+    let replies = session.pipeline(&keys.iter().map(command).collect::<Vec<_>>())?;
+    let counters = replies.iter().zip(keys).map(|(reply, key)| match reply {
+        Value::Integer(counter) => Ok(*counter as u64),
+        Value::Error(text) => Err(Failure::Reply(format!("Error: {}", String::from_utf8_lossy(text)))),
+        _ => {
+            eprintln!("Warning: OBJECT freq on '{}' failed (may have been deleted)", shown(key));
+            Ok(0)
+        }
+    });
+    counters.collect()
+}
+
+pub fn run(session: &mut Session, options: &Options) -> Result<(), Failure> {
+    session.connect()?;
+    let total = total_keys(session)?;
+    println!("\n# Scanning the entire keyspace to find hot keys as well as");
+    println!("# average sizes per key type.  You can use -i 0.1 to sleep 0.1 sec");
+    println!("# per 100 SCAN commands (not usually needed).\n");
+    allow_reads(session)?;
+
+    let progress = Progress::keys(total);
+    let mut walk = Walk::new(session, options)?;
+    let (mut hottest, mut sampled) = (Hottest::new(options.hotkeys_count.unwrap_or(COUNT)), 0u64);
+    let mut percent = 0.0;
+    loop {
+        let percent_before = 100.0 * sampled as f64 / total.max(1) as f64;
+        let Some(keys) = walk.next(session)? else { break };
+        percent = percent_before;
+        for (key, counter) in keys.iter().zip(counters(session, &keys)?) {
+            sampled += 1;
+            if sampled.is_multiple_of(KEYS_PER_NOTE) {
+                progress.print(&format!("[{percent:05.2}%] Sampled {sampled} keys so far"));
+            }
+            if hottest.add(key, counter) {
+                let key = shown(key);
+                progress
+                    .print(&format!("[{percent:05.2}%] Hot key '{key}' found so far with counter {counter}"));
+            }
+        }
+        progress.set(sampled);
+    }
+    drop(progress);
+    println!("\n-------- Summary --------\n");
+    if walk.was_interrupted() {
+        print!("[{percent:05.2}%] ");
+    }
+    println!("Sampled {sampled} keys in the keyspace!");
+    for (counter, key) in hottest.0.iter().rev().filter(|(counter, _)| *counter > 0) {
+        println!("hot key found with counter: {counter}\tkeyname: {key}");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hottest_stay() {
+        let mut hottest = Hottest::new(3);
+        for (key, counter) in [("a", 5), ("b", 1), ("c", 9), ("d", 7), ("e", 7), ("f", 1), ("g", 0)] {
+            hottest.add(key.as_bytes(), counter);
+        }
+        let counters: Vec<u64> = hottest.0.iter().map(|(counter, _)| *counter).collect();
+        assert_eq!(counters, [7, 7, 9]);
+        assert!(!Hottest::new(0).add(b"a", 3));
+    }
+}

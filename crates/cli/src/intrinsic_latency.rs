@@ -1,0 +1,44 @@
+//! `--intrinsic-latency`: how long the system keeps a running program waiting, by computing without any call to it.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::Failure;
+use crate::scan::heed_interrupts;
+
+/// What takes a few microseconds and cannot be left out.
+fn compute() -> u64 {
+    let mut state = black_box(0x9e37_79b9_7f4a_7c15_u64);
+    for _ in 0..2000 {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+    }
+    black_box(state)
+}
+
+pub fn run(seconds: u64) -> Result<(), Failure> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    heed_interrupts(&interrupted)?;
+    let (begin, wanted) = (Instant::now(), Duration::from_secs(seconds));
+    let (mut worst, mut runs) = (0, 0u64);
+    while !interrupted.load(Ordering::Relaxed) && begin.elapsed() < wanted {
+        let start = Instant::now();
+        compute();
+        let microseconds = start.elapsed().as_micros();
+        runs += 1;
+        if microseconds > worst {
+            worst = microseconds;
+            println!("Max latency so far: {worst} microseconds.");
+        }
+    }
+    let mean = begin.elapsed().as_secs_f64() * 1e6 / runs.max(1) as f64;
+    println!(
+        "\n{runs} total runs (avg latency: {mean:.4} microseconds / {:.2} nanoseconds per run).",
+        mean * 1e3
+    );
+    println!("Worst run took {:.0}x longer than the average latency.", worst as f64 / mean);
+    Ok(())
+}

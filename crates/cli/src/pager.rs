@@ -1,0 +1,64 @@
+//! Replies that are longer than the screen, a page at a time: by the program in `PAGER`, or `less`.
+
+use std::io::{self, Write};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::termios::tcgetwinsize;
+
+use crate::program::Program;
+
+/// Shows a text if it is too long for the screen. False if it was not shown.
+pub fn show(text: &[u8], exit_on_interrupt: &Arc<AtomicBool>) -> bool {
+    let Ok(size) = tcgetwinsize(io::stdout()) else { return false };
+    if rows(text, size.ws_col.into()) <= usize::from(size.ws_row).max(1) {
+        return false;
+    }
+    // Ctrl-C is for the pager.
+    exit_on_interrupt.store(false, Ordering::Relaxed);
+    let was_shown = run(text).is_ok();
+    exit_on_interrupt.store(true, Ordering::Relaxed);
+    was_shown
+}
+
+fn run(text: &[u8]) -> io::Result<()> {
+    let chosen = Program::current().variable("PAGER").or_else(|| std::env::var_os("PAGER"));
+    let mut command = match chosen.filter(|command| !command.is_empty()) {
+        Some(chosen) => {
+            let mut shell = Command::new("sh");
+            shell.arg("-c").arg(chosen);
+            shell
+        }
+        None => {
+            let mut less = Command::new("less");
+            // Colors stay, and so does the text when it ends.
+            less.args(["-R", "-X"]);
+            less
+        }
+    };
+    let mut child = command.stdin(Stdio::piped()).spawn()?;
+    if let Some(mut input) = child.stdin.take() {
+        // Whoever has seen enough ends the pager early.
+        let _seen_enough = input.write_all(text);
+    }
+    child.wait().map(drop)
+}
+
+/// How many lines of a screen a text takes. Colors count as if they were shown, which they are not.
+fn rows(text: &[u8], columns: usize) -> usize {
+    let columns = columns.max(1);
+    text.split_inclusive(|&byte| byte == b'\n').map(|line| line.len().div_ceil(columns)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_take_several_rows() {
+        assert_eq!(rows(b"a\nb\n", 80), 2);
+        assert_eq!(rows(&[b'x'; 200], 80), 3);
+        assert_eq!(rows(b"", 0), 0);
+    }
+}

@@ -1,0 +1,103 @@
+//! `--rdb` and `--functions-rdb`: a snapshot of the server's data as a file, received as a replica receives it.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::Failure;
+use crate::connection::system_text;
+use crate::session::Session;
+use crate::sync::{self, SnapshotEnd, Start};
+
+/// Where a snapshot goes. A file takes its name when it is whole, so that one of that name stays until then.
+enum Target {
+    Stdout,
+    /// A pipe, a device and their like.
+    Stream(File),
+    File {
+        file: File,
+        unfinished: PathBuf,
+        path: PathBuf,
+    },
+}
+
+impl Target {
+    fn open(path: &Path) -> io::Result<Target> {
+        if path == Path::new("-") {
+            return Ok(Target::Stdout);
+        }
+        if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+            return File::options().write(true).open(path).map(Target::Stream);
+        }
+        let mut unfinished = path.as_os_str().to_owned();
+        unfinished.push(format!(".{}.part", std::process::id()));
+        let unfinished = PathBuf::from(unfinished);
+        let file = File::create(&unfinished)?;
+        Ok(Target::File { file, unfinished, path: path.to_owned() })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Target::Stdout => io::stdout().lock().write_all(bytes),
+            Target::Stream(file) | Target::File { file, .. } => file.write_all(bytes),
+        }
+    }
+
+    fn finish(self) -> io::Result<()> {
+        match self {
+            Target::Stdout => io::stdout().lock().flush(),
+            Target::Stream(_) => Ok(()),
+            Target::File { file, unfinished, path } => {
+                file.sync_all()?;
+                fs::rename(unfinished, path)
+            }
+        }
+    }
+
+    fn give_up(self) {
+        if let Target::File { unfinished, .. } = self {
+            // The failure that led here says more.
+            let _gone = fs::remove_file(unfinished);
+        }
+    }
+}
+
+pub fn run(session: &mut Session, path: &Path, functions_only: bool) -> Result<(), Failure> {
+    session.connect()?;
+    sync::send_setting(session, "capa", "eof")?;
+    sync::send_setting(session, "rdb-only", "1")?;
+    if functions_only && !sync::send_setting(session, "rdb-filter-only", "functions")? {
+        let text = "Failed requesting functions only RDB from server, aborting";
+        return Err(Failure::Reply(text.to_owned()));
+    }
+    let connection = session.connection()?;
+    let Start::Full(end) = sync::begin(connection, &["SYNC"])? else {
+        return Err(Failure::Reply("SYNC with primary failed: no snapshot is sent".to_owned()));
+    };
+    let name = path.display();
+    match &end {
+        SnapshotEnd::Length(len) => eprintln!("SYNC sent to primary, writing {len} bytes to '{name}'"),
+        SnapshotEnd::Marker(_) => {
+            eprintln!("SYNC sent to primary, writing bytes of bulk transfer until EOF marker to '{name}'");
+        }
+    }
+    let failed = |doing: &str, error: &io::Error| {
+        Failure::Usage(format!("{doing} '{}': {}", path.display(), system_text(error)))
+    };
+    let mut target = Target::open(path).map_err(|error| failed("Error opening", &error))?;
+    let len = match sync::receive_snapshot(connection, &end, |bytes| target.write(bytes)) {
+        Ok(len) => len,
+        Err(error) => {
+            target.give_up();
+            return Err(error);
+        }
+    };
+    // The server need not wait for our disk.
+    session.disconnect();
+    target.finish().map_err(|error| failed("Fail to fsync", &error))?;
+    match end {
+        SnapshotEnd::Length(_) => eprintln!("Transfer finished with success."),
+        SnapshotEnd::Marker(_) => eprintln!("Transfer finished with success after {len} bytes"),
+    }
+    Ok(())
+}

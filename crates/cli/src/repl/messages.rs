@@ -1,0 +1,95 @@
+//! Messages of subscriptions, while a user may type the next command at any time.
+
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+
+use super::{Dialogue, Input};
+use crate::Failure;
+use crate::format::Style;
+use crate::program::{has_colors, is_watched};
+use crate::session::print_bytes;
+
+/// The notice is shown again after this time without a message.
+const WAIT: Duration = Duration::from_secs(5);
+const NOTICE: &str = "Reading messages... (press Ctrl-C to quit or any key to type command)\r";
+const CLEAR_LINE: &[u8] = b"\x1b[K";
+
+/// A terminal that hands over each key at once and shows none; as it was when this is dropped.
+struct AnyKey(Termios);
+
+impl AnyKey {
+    fn new() -> Option<AnyKey> {
+        let stdin = std::io::stdin();
+        if !stdin.is_terminal() {
+            return None;
+        }
+        let before = tcgetattr(&stdin).ok()?;
+        let mut mode = before.clone();
+        mode.local_modes &= !(LocalModes::ECHO | LocalModes::ICANON);
+        tcsetattr(&stdin, OptionalActions::Now, &mode).ok()?;
+        Some(AnyKey(before))
+    }
+}
+
+impl Drop for AnyKey {
+    fn drop(&mut self) {
+        // Nothing can be done about a terminal that is gone.
+        let _gone = tcsetattr(std::io::stdin(), OptionalActions::Now, &self.0);
+    }
+}
+
+impl Dialogue<'_> {
+    /// Prints messages until the last subscription ends or there is something to read from the user.
+    pub(super) fn wait_for_messages(&mut self) -> Result<(), Failure> {
+        let is_raw = matches!(self.session.settings.style, Style::Raw { .. });
+        let shows_notice = !is_raw && is_watched();
+        self.session.exit_on_interrupt.store(false, Ordering::Relaxed);
+        self.session.interrupted.store(false, Ordering::Relaxed);
+        let any_key = AnyKey::new();
+        let outcome = self.print_until_input(shows_notice);
+        drop(any_key);
+        self.session.exit_on_interrupt.store(true, Ordering::Relaxed);
+        outcome
+    }
+
+    fn print_until_input(&mut self, shows_notice: bool) -> Result<(), Failure> {
+        let notice = match (shows_notice, has_colors()) {
+            (false, _) => String::new(),
+            (true, false) => NOTICE.to_owned(),
+            (true, true) => format!("\x1b[1;90m{NOTICE}\x1b[0m"),
+        };
+        while self.session.is_subscribed() {
+            while let Some(value) = self.session.connection()?.received()? {
+                self.session.print_message(&value);
+            }
+            if !self.session.is_subscribed() {
+                break;
+            }
+            if matches!(&self.input, Input::Stream(lines) if !lines.buffer().is_empty()) {
+                break;
+            }
+            print_bytes(notice.as_bytes());
+            let stdin = std::io::stdin();
+            let (has_message, has_input) = self.session.connection()?.wait(Some(stdin.as_fd()), WAIT)?;
+            if shows_notice {
+                print_bytes(CLEAR_LINE);
+            }
+            if self.session.interrupted.swap(false, Ordering::Relaxed) {
+                let server = crate::program::Program::current().server;
+                println!("Closing current connection. Ready to reconnect to {server} server... ");
+                self.session.connect()?;
+            } else if has_message {
+                // A part of a message may have come: the rest is under way.
+                let value = self.session.connection()?.receive()?;
+                self.session.print_message(&value);
+            } else if has_input {
+                break;
+            }
+        }
+        Ok(())
+    }
+}

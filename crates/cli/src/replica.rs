@@ -1,0 +1,68 @@
+//! `--replica`, or SYNC and PSYNC typed: the commands that a replica is sent, one on a line.
+
+use std::time::Duration;
+
+use crate::Failure;
+use crate::format::Style;
+use crate::session::{Session, SessionError};
+use crate::sync::{self, SnapshotEnd, Start};
+
+/// A primary that has just sent a snapshot waits so long before it takes an answer for one.
+const ONLINE_PAUSE: Duration = Duration::from_secs(1);
+
+pub fn run(session: &mut Session) -> Result<(), Failure> {
+    session.connect()?;
+    sync::send_setting(session, "capa", "eof")?;
+    // Nothing of the data is needed, only the commands behind it.
+    sync::send_setting(session, "rdb-filter-only", "")?;
+    Err(follow(session, &[b"SYNC".to_vec()])?)
+}
+
+/// As it was typed in a dialogue; the connection ends with it.
+pub fn follow_typed(session: &mut Session, request: &[Vec<u8>]) -> Failure {
+    println!("Entering replica output mode...  (press Ctrl-C to quit)");
+    let end = follow(session, request).unwrap_or_else(|error| error);
+    session.disconnect();
+    end
+}
+
+/// What ended it, whether that is `Ok` or not: nothing but a loss of the connection does.
+fn follow(session: &mut Session, request: &[Vec<u8>]) -> Result<Failure, Failure> {
+    let connection = session.connection()?;
+    match sync::begin(connection, request)? {
+        Start::Partial => eprintln!("Partial resync with primary..."),
+        Start::Full(end) => {
+            match &end {
+                SnapshotEnd::Marker(_) => {
+                    eprintln!(
+                        "Full resync with primary, discarding bytes of bulk transfer until EOF marker..."
+                    );
+                }
+                SnapshotEnd::Length(len) => {
+                    eprintln!("Full resync with primary, discarding {len} bytes of bulk transfer...");
+                }
+            }
+            let len = sync::receive_snapshot(connection, &end, |_| Ok(()))?;
+            match end {
+                SnapshotEnd::Length(_) => {
+                    eprintln!("Full resync done. Logging commands from primary.");
+                }
+                SnapshotEnd::Marker(_) => {
+                    eprintln!("Full resync done after {len} bytes. Logging commands from primary.");
+                    std::thread::sleep(ONLINE_PAUSE);
+                    eprintln!("sending REPLCONF ACK 0");
+                    connection.send(&["REPLCONF", "ACK", "0"])?;
+                }
+            }
+        }
+    }
+    let style = std::mem::replace(&mut session.settings.style, Style::Csv);
+    let outcome: SessionError = loop {
+        match session.connection()?.receive() {
+            Ok(command) => session.print(&command, false),
+            Err(error) => break error.into(),
+        }
+    };
+    session.settings.style = style;
+    Ok(outcome.into())
+}
