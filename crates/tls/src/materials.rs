@@ -7,7 +7,8 @@ use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use std::collections::HashSet;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,6 +21,18 @@ const SYSTEM_AUTHORITIES: &[&str] = &[
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
     "/etc/ssl/cert.pem",
 ];
+
+/// No certificates or keys are longer than this, together with all that stands beside them in a file.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let count = File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    match count as u64 > FILE_BYTES_MAX {
+        true => Err(io::ErrorKind::FileTooLarge.into()),
+        false => Ok(bytes),
+    }
+}
 
 /// Files of a certificate and its key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,7 +57,7 @@ impl Identity {
         let failed = |reason: String| {
             TlsError(format!("Failed to load certificate: {}: {reason}", files.certificate.display()))
         };
-        let pem = fs::read(&files.certificate).map_err(|error| failed(error.to_string()))?;
+        let pem = read_file(&files.certificate).map_err(|error| failed(error.to_string()))?;
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
         let chain = chain.map_err(|error| failed(error.to_string()))?;
         if chain.is_empty() {
@@ -67,7 +80,8 @@ impl Identity {
 }
 
 fn read_key(path: &Path, password: Option<&[u8]>) -> Result<PrivateKeyDer<'static>, String> {
-    let pem = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let pem = read_file(path).map_err(|error| error.to_string())?;
+    let pem = String::from_utf8(pem).map_err(|error| error.to_string())?;
     if let Some(document) = encrypted(&pem)? {
         let password = password.ok_or("it is encrypted, and there is no password for it")?;
         let info =
@@ -106,7 +120,7 @@ impl Authorities {
         let mut reading = Reading { roots: RootCertStore::empty(), details: None, seen: HashSet::new() };
         if let Some(path) = file {
             let failed = |reason: String| failed(path, &reason);
-            let pem = fs::read(path).map_err(|error| failed(error.to_string()))?;
+            let pem = read_file(path).map_err(|error| failed(error.to_string()))?;
             if reading.add_all(&pem) == 0 {
                 return Err(failed("there is no certificate in it".to_owned()));
             }
@@ -117,7 +131,7 @@ impl Authorities {
                 let path = entry.map_err(failed)?.path();
                 // What is no file, or no certificate, is nobody who could be believed.
                 if path.is_file()
-                    && let Ok(pem) = fs::read(&path)
+                    && let Ok(pem) = read_file(&path)
                 {
                     reading.add_all(&pem);
                 }
@@ -180,7 +194,7 @@ impl Fingerprint {
         certificates: impl Iterator<Item = &'a Path>,
         others: impl Iterator<Item = &'a Path>,
     ) -> Self {
-        let content = |path: &Path| (path.to_owned(), fs::read(path).ok(), 0, 0, 0);
+        let content = |path: &Path| (path.to_owned(), read_file(path).ok(), 0, 0, 0);
         let place = |path: &Path| {
             let found = fs::metadata(path).ok();
             let (inode, modified_s, modified_ns) =

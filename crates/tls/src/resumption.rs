@@ -8,6 +8,9 @@ use rustls::server::{ProducesTickets, StoresServerSessions};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// A longer session is not kept: with a client's certificate and those that lead to an authority most are shorter.
+const SESSION_BYTES_MAX: usize = 8 * 1024;
+
 /// Tickets that are good for a while.
 #[derive(Debug)]
 pub struct Tickets {
@@ -85,6 +88,9 @@ impl std::fmt::Debug for SessionCache {
 
 impl StoresServerSessions for SessionCache {
     fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
+        if value.len() > SESSION_BYTES_MAX {
+            return false;
+        }
         let mut sessions = self.sessions();
         let made = (UnixTime::now().as_secs(), value);
         if let Some(known) = sessions.by_id.get_mut(&key) {
@@ -131,6 +137,7 @@ mod tests {
         assert_eq!(cache.get(b"a"), None);
         assert_eq!(cache.take(b"b"), Some(b"b".to_vec()));
         assert_eq!((cache.take(b"b"), cache.get(b"c")), (None, Some(b"c".to_vec())));
+        assert!(!cache.put(b"d".to_vec(), vec![0; SESSION_BYTES_MAX + 1]));
         assert!(!SessionCache::new(0, 60).put(b"a".to_vec(), Vec::new()));
     }
 

@@ -16,8 +16,9 @@
 //!
 //! Rejected: rustls's buffered interface. It keeps buffers of its own for each connection, and copies once more.
 
+use crate::suites::{TLS12_BLOCKS_MAX, has_limit};
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{
     ConnectionState, EncodeError, EncryptError, UnbufferedConnectionCommon, UnbufferedStatus, WriteTraffic,
@@ -37,6 +38,13 @@ const RECORD_BYTES_MAX: usize = 5 + 16 * 1024 + 2048;
 const RECORD_OVERHEAD_MAX: usize = 64;
 /// Reads of a socket in one call that brings no data: alerts, tickets and the like.
 const EMPTY_READS_MAX: usize = 4;
+/// What rustls allocates for an idle session: keys of both directions, its state, places of a handshake's messages.
+const INNER_BYTES: usize = 3 * 1024;
+const BLOCK_BYTES: usize = 16;
+/// The length and the tag of a record, which are blocks as well.
+const BLOCKS_BESIDE_DATA: usize = 2;
+/// Data in the longest record.
+const RECORD_DATA_BYTES_MAX: usize = 16 * 1024;
 
 thread_local! {
     /// For ciphertext that comes; as long as it ever will be.
@@ -70,6 +78,10 @@ pub struct Session {
     is_established: bool,
     /// Somebody else writes on with a copy of the session.
     is_silent: bool,
+    /// What rustls holds of what the peer has sent: messages of the handshake, and from then on its certificates.
+    inner_bytes: usize,
+    /// Encrypted so far, with one key of TLS 1.2.
+    blocks: u64,
     failure: Option<Box<Error>>,
 }
 
@@ -102,6 +114,8 @@ impl Session {
             may_have_more: false,
             is_established: false,
             is_silent: false,
+            inner_bytes: 0,
+            blocks: 0,
             failure: None,
         }
     }
@@ -137,16 +151,36 @@ impl Session {
 
     /// The peer's own certificate, if it has shown one and it was good.
     pub fn peer_certificate(&self) -> Option<&[u8]> {
+        self.peer_certificates().first().map(|certificate| certificate.as_ref())
+    }
+
+    fn peer_certificates(&self) -> &[CertificateDer<'static>] {
         let certificates = match &self.side {
             Side::Server(connection) => connection.peer_certificates(),
             Side::Client(connection) => connection.peer_certificates(),
         };
-        certificates?.first().map(|certificate| certificate.as_ref())
+        certificates.unwrap_or_default()
     }
 
-    /// All that is held for the session, but for what rustls keeps inside.
+    /// Counts what is about to be encrypted, unless it would be too much for one key: TLS 1.3 changes its key in time, and TLS
+    /// 1.2 cannot.
+    fn count_blocks(&mut self, bytes: usize) -> io::Result<()> {
+        let records = bytes.div_ceil(RECORD_DATA_BYTES_MAX);
+        self.blocks += (bytes.div_ceil(BLOCK_BYTES) + records * BLOCKS_BESIDE_DATA) as u64;
+        if self.blocks <= TLS12_BLOCKS_MAX {
+            return Ok(());
+        }
+        let suite = match &self.side {
+            Side::Server(connection) => connection.negotiated_cipher_suite(),
+            Side::Client(connection) => connection.negotiated_cipher_suite(),
+        };
+        if suite.is_some_and(has_limit) { self.fail(Error::EncryptError) } else { Ok(()) }
+    }
+
+    /// All that is held for the session; what rustls keeps inside is estimated.
     pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.partial.capacity() + self.decrypted.capacity() + self.outgoing.capacity()
+        let buffers = self.partial.capacity() + self.decrypted.capacity() + self.outgoing.capacity();
+        size_of::<Self>() + INNER_BYTES + self.inner_bytes + buffers
     }
 
     /// Goes on with the handshake, as far as what has come allows; whether it has been done.
@@ -154,7 +188,10 @@ impl Session {
         if matches!(self.side, Side::Client(_)) && !self.is_established && self.partial.is_empty() {
             self.advance(&mut [], &mut Vec::new(), Wish::Nothing);
         }
-        self.flush(socket)?;
+        match self.flush(socket) {
+            Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
+            _ => {}
+        }
         match self.receive(socket, &mut Vec::new()) {
             Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
             _ if self.is_at_end && !self.is_established => Err(ErrorKind::UnexpectedEof.into()),
@@ -251,8 +288,12 @@ impl Session {
             }
         };
         self.may_have_more = kept + received == end;
+        let was_established = self.is_established;
         let filled = &mut scratch[..kept + received];
         let consumed = self.advance(filled, bytes, Wish::Nothing);
+        if !was_established {
+            self.estimate_inner(received);
+        }
         self.partial.clear();
         if consumed < filled.len() {
             self.partial.reserve_exact(filled.len() - consumed);
@@ -261,6 +302,14 @@ impl Session {
             self.partial = Vec::new();
         }
         if bytes.is_empty() { self.ended() } else { Ok(()) }
+    }
+
+    /// Follows what rustls holds of the peer's: during the handshake its messages may be kept, and once more in parts.
+    fn estimate_inner(&mut self, received: usize) {
+        self.inner_bytes = match self.is_established {
+            true => self.peer_certificates().iter().map(|certificate| certificate.len()).sum(),
+            false => self.inner_bytes + 2 * received,
+        };
     }
 
     fn fail(&mut self, error: Error) -> io::Result<()> {
@@ -285,6 +334,7 @@ impl Session {
             return Err(ErrorKind::WouldBlock.into());
         }
         let piece = &bytes[..bytes.len().min(PIECE_BYTES_MAX)];
+        self.count_blocks(piece.len())?;
         self.send(socket, Wish::Encrypt(piece))?;
         Ok(piece.len())
     }
@@ -528,7 +578,7 @@ fn fulfil<Data>(
 ) -> Result<bool, Error> {
     match wish {
         Some(Wish::Encrypt(bytes)) => {
-            let records = bytes.len().div_ceil(16 * 1024);
+            let records = bytes.len().div_ceil(RECORD_DATA_BYTES_MAX);
             let room = bytes.len() + records * RECORD_OVERHEAD_MAX;
             sink.append(room, |room| Ok(traffic.encrypt(bytes, room)?))?;
         }

@@ -21,15 +21,22 @@ struct Watched<'a, S> {
     has_failed: bool,
 }
 
+impl<S> Watched<'_, S> {
+    /// A call that was interrupted is made again.
+    fn note(&mut self, error: &io::Error) {
+        self.has_failed |= error.kind() != ErrorKind::Interrupted;
+    }
+}
+
 impl<S: Read> Read for Watched<'_, S> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.socket.read(buffer).inspect_err(|_| self.has_failed = true)
+        self.socket.read(buffer).inspect_err(|error| self.note(error))
     }
 }
 
 impl<S: Write> Write for Watched<'_, S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.socket.write(bytes).inspect_err(|_| self.has_failed = true)
+        self.socket.write(bytes).inspect_err(|error| self.note(error))
     }
 
     fn flush(&mut self) -> io::Result<()> {

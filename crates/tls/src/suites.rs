@@ -1,8 +1,10 @@
 //! Versions of TLS and cipher suites by the names that OpenSSL has for them.
 
 use crate::TlsError;
+use rustls::crypto::CipherSuiteCommon;
 use rustls::crypto::aws_lc_rs::cipher_suite as suite;
-use rustls::{SupportedCipherSuite, SupportedProtocolVersion, version};
+use rustls::{SupportedCipherSuite, SupportedProtocolVersion, Tls12CipherSuite, version};
+use std::sync::LazyLock;
 
 /// What of TLS may be spoken.
 #[derive(Clone, Debug)]
@@ -28,6 +30,27 @@ const TLS12: [(&str, &str, &str, SupportedCipherSuite); 6] = [
     ("ECDHE-ECDSA-AES128-GCM-SHA256", "ECDSA", "AES128", suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256),
     ("ECDHE-RSA-AES128-GCM-SHA256", "RSA", "AES128", suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256),
 ];
+
+/// Blocks of AES-GCM that one key of TLS 1.2 encrypts: as many as 2^24 of the longest records have.
+pub(crate) const TLS12_BLOCKS_MAX: u64 = 1 << 34;
+
+/// The suites of [`TLS12`], which with AES-GCM would end a connection after 2^24 records, be they as short as they like. What
+/// that bounds is the number of blocks, and the session counts those.
+static TLS12_OF_BLOCKS: LazyLock<[Tls12CipherSuite; TLS12.len()]> = LazyLock::new(|| {
+    TLS12.map(|(.., suite)| {
+        let SupportedCipherSuite::Tls12(suite) = suite else { unreachable!("they are of TLS 1.2") };
+        let CipherSuiteCommon { suite: number, hash_provider, confidentiality_limit } = suite.common;
+        let confidentiality_limit = confidentiality_limit.max(TLS12_BLOCKS_MAX);
+        let common = CipherSuiteCommon { suite: number, hash_provider, confidentiality_limit };
+        let Tls12CipherSuite { prf_provider, kx, sign, aead_alg, .. } = *suite;
+        Tls12CipherSuite { common, prf_provider, kx, sign, aead_alg }
+    })
+});
+
+/// Whether a suite is one of TLS 1.2 whose key encrypts only so many blocks.
+pub(crate) fn has_limit(suite: SupportedCipherSuite) -> bool {
+    matches!(suite, SupportedCipherSuite::Tls12(suite) if suite.common.confidentiality_limit <= TLS12_BLOCKS_MAX)
+}
 
 const TLS13: [(&str, SupportedCipherSuite); 3] = [
     ("TLS_AES_256_GCM_SHA384", suite::TLS13_AES_256_GCM_SHA384),
@@ -111,13 +134,13 @@ pub fn choose(
         let reason = "none of them exists here; only suites with ECDHE and AES-GCM or CHACHA20 do";
         return Err(TlsError(format!("Failed to configure ciphers: {ciphers}: {reason}")));
     }
-    suites.extend(selected.into_iter().map(|index| TLS12[index].3));
+    suites.extend(selected.into_iter().map(|index| SupportedCipherSuite::Tls12(&TLS12_OF_BLOCKS[index])));
     Ok(Choice { versions, suites, unknown })
 }
 
 fn versions(words: &str) -> Result<Vec<&'static SupportedProtocolVersion>, TlsError> {
     let mut chosen: Vec<&'static SupportedProtocolVersion> = Vec::new();
-    for word in words.split(' ') {
+    for word in words.split_ascii_whitespace() {
         match word.to_ascii_lowercase().as_str() {
             "tlsv1.2" => chosen.push(&version::TLS12),
             "tlsv1.3" => chosen.push(&version::TLS13),
@@ -238,6 +261,16 @@ mod tests {
         );
         let error = error(None, None, Some("TLS_AES_128_CCM_SHA256"));
         assert!(error.starts_with("Failed to configure ciphersuites: TLS_AES_128_CCM_SHA256"));
+        assert_eq!(choose(Some(" TLSv1.2  TLSv1.3 "), None, None).unwrap().versions.len(), 2);
+        let limited = |name| {
+            choose(None, Some(name), None)
+                .unwrap()
+                .suites
+                .into_iter()
+                .filter(|&suite| has_limit(suite))
+                .count()
+        };
+        assert_eq!((limited("AES"), limited("CHACHA20")), (4, 0));
         let chosen = choose(Some("TLSv1.3"), None, Some("TLS_AES_128_GCM_SHA256")).unwrap();
         assert_eq!((chosen.versions.len(), chosen.suites.len()), (1, 7));
     }

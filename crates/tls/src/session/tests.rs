@@ -75,14 +75,18 @@ impl Pair {
 
     fn established(files: &Files, protocols: Option<&str>) -> Self {
         let mut pair = Pair::new(files, protocols);
-        for _ in 0..8 {
-            pair.client.handshake(&mut pair.client_end).unwrap();
-            pair.deliver();
-            pair.server.handshake(&mut pair.server_end).unwrap();
-            pair.deliver();
-        }
-        assert!(pair.client.is_established() && pair.server.is_established());
+        pair.establish();
         pair
+    }
+
+    fn establish(&mut self) {
+        for _ in 0..8 {
+            self.client.handshake(&mut self.client_end).unwrap();
+            self.deliver();
+            self.server.handshake(&mut self.server_end).unwrap();
+            self.deliver();
+        }
+        assert!(self.client.is_established() && self.server.is_established());
     }
 }
 
@@ -187,7 +191,12 @@ fn bytes_pass_both_ways_whatever_the_room() {
             pair.deliver();
             assert!(read_all(&mut pair.client, &mut pair.client_end, 5000) == bytes[..sent]);
         }
-        assert_eq!(pair.server.memory_bytes(), size_of::<Session>(), "an idle session has no buffers");
+        let chain_bytes: usize = pair.server.peer_certificates().iter().map(|one| one.len()).sum();
+        let idle_bytes = size_of::<Session>() + INNER_BYTES + chain_bytes;
+        assert!(
+            chain_bytes > 0 && pair.server.memory_bytes() == idle_bytes,
+            "an idle session has no buffers"
+        );
     }
 }
 
@@ -208,6 +217,58 @@ fn what_a_socket_does_not_take_is_sent_later_and_once() {
         come.extend(read_all(&mut pair.client, &mut pair.client_end, 777));
     }
     assert!(come == bytes && !pair.server.has_unsent());
+}
+
+#[test]
+fn a_handshake_goes_on_when_the_socket_has_room_again() {
+    let files = Files::new("room");
+    let mut pair = Pair::new(&files, None);
+    for _ in 0..2000 {
+        (pair.client_end.room, pair.server_end.room) = (0, 0);
+        let _ = pair.client.handshake(&mut pair.client_end).unwrap();
+        let _ = pair.server.handshake(&mut pair.server_end).unwrap();
+        (pair.client_end.room, pair.server_end.room) = (7, 7);
+        let _ = pair.client.handshake(&mut pair.client_end).unwrap();
+        let _ = pair.server.handshake(&mut pair.server_end).unwrap();
+        pair.deliver();
+    }
+    assert!(pair.client.is_established() && pair.server.is_established());
+}
+
+#[test]
+fn what_a_peer_sends_before_its_handshake_is_done_counts() {
+    let files = Files::new("counts");
+    let mut pair = Pair::new(&files, None);
+    let before = pair.server.memory_bytes();
+    pair.server_end.incoming.extend([22, 3, 1, 0x40, 0, 1, 0, 0xfc, 0]);
+    pair.server_end.incoming.extend(pattern(16_000));
+    assert!(!pair.server.handshake(&mut pair.server_end).unwrap());
+    assert!(pair.server.memory_bytes() >= before + 3 * 16_000);
+}
+
+/// TLS 1.3 changes its key instead, however often; and ChaCha20 has no such limit.
+#[test]
+fn one_key_of_tls_1_2_encrypts_so_many_blocks_and_any_number_of_records() {
+    let files = Files::new("blocks");
+    for (protocols, ciphers, ends) in
+        [("TLSv1.2", "AES", true), ("TLSv1.2", "CHACHA20", false), ("TLSv1.3", "ALL", false)]
+    {
+        let mut pair = Pair::new(&files, None);
+        let options = ServerOptions {
+            protocols: Some(protocols.to_owned()),
+            ciphers: Some(ciphers.to_owned()),
+            ..files.server_options()
+        };
+        pair.server = Session::server(ServerContext::read(&options).unwrap().server).unwrap();
+        pair.establish();
+        pair.server.blocks = TLS12_BLOCKS_MAX - 4;
+        assert_eq!(pair.server.write(&mut pair.server_end, b"one more").unwrap(), 8);
+        let written = pair.server.write(&mut pair.server_end, b"and another");
+        assert_eq!(written.is_err(), ends, "{protocols} {ciphers}");
+        pair.deliver();
+        let come = read_all(&mut pair.client, &mut pair.client_end, 100);
+        assert_eq!(come, if ends { &b"one more"[..] } else { b"one moreand another" });
+    }
 }
 
 #[test]
