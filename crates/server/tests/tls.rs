@@ -88,6 +88,16 @@ fn a_peer_that_says_goodbye_gets_its_replies_first() {
         client.stream.close().unwrap();
         assert_eq!(text(&mut client), "last");
         assert!(client.is_closed_by_server());
+        // However many requests there are: those of one read, and more.
+        for requests in [200, 3000] {
+            let mut client = server.connect();
+            client.stream.write_all(&encode(&[b"PING"]).repeat(requests)).unwrap();
+            client.stream.close().unwrap();
+            for _ in 0..requests {
+                assert_eq!(text(&mut client), "PONG");
+            }
+            assert!(client.is_closed_by_server());
+        }
         // The socket's end without a word is an end too.
         let mut client = server.connect();
         client.send(&[b"ECHO", b"last"]);

@@ -192,6 +192,8 @@ impl EventLoop {
         self.executor.begin_tick();
         self.handshake_steps_left =
             HANDSHAKE_STEPS * self.executor.server.config.max_new_tls_connections_per_cycle;
+        // Who gets on the list in this turn has its next in the next one, behind what it is answered in this.
+        let listed = std::mem::take(&mut self.unread);
         let ready = std::mem::take(&mut self.ready);
         for event in &ready {
             match event.token {
@@ -205,8 +207,8 @@ impl EventLoop {
         }
         self.ready = ready;
         self.ready.clear();
-        if !self.unread.is_empty() {
-            self.serve_unread();
+        if !listed.is_empty() {
+            self.serve_unread(listed);
         }
         self.executor.stop_if_wanted();
         self.receive();
@@ -285,7 +287,8 @@ impl EventLoop {
             }
             return;
         }
-        if !event.readable {
+        // Once in a turn, for a listed one as one of the list.
+        if !event.readable || connection.is_listed {
             return;
         }
         if connection.transport.is_handshaking() {

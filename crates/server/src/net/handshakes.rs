@@ -8,14 +8,14 @@ use super::transport::Transport;
 use crate::session::ClientHandle;
 
 impl EventLoop {
-    /// Serves connections that have something to read which no event announces. What the events of this tick have brought
-    /// from the same ones runs before that.
+    /// Serves connections that have something to read which no event announces. Nothing has been read of them in this turn:
+    /// one whose end is read is closed, and what it is owed has to be written before.
     #[cold]
-    pub(super) fn serve_unread(&mut self) {
-        self.run_batch();
-        for handle in std::mem::take(&mut self.unread) {
-            if let Some(connection) = local(&mut self.connections, handle) {
-                connection.is_listed = false;
+    pub(super) fn serve_unread(&mut self, listed: Vec<ClientHandle>) {
+        for handle in listed {
+            if let Some(connection) = local(&mut self.connections, handle)
+                && std::mem::replace(&mut connection.is_listed, false)
+            {
                 let token = Token::Connection(handle);
                 self.serve(handle, &Readiness { token, readable: true, writable: false, hung_up: false });
             }

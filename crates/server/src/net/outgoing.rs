@@ -68,7 +68,8 @@ impl EventLoop {
         }
         connection.is_connecting = false;
         connection.watches_readable = true;
-        connection.watches_writable = false;
+        // The end of the handshake may wait for room.
+        connection.watches_writable = connection.transport.has_unsent();
         if connection.transport.has_decrypted() {
             connection.is_listed = true;
             self.unread.push(handle);
