@@ -110,6 +110,84 @@ fn what_cannot_be_had_leaves_everything_as_it_was() {
 }
 
 #[test]
+fn what_is_taken_back_needs_no_files() {
+    let server = TlsProcess::start(&[]);
+    let mut plain = server.process.connect();
+    let serial = info(&mut plain, "tls_server_cert_serial");
+    server.certificates.issue("server2", &[]);
+    let path = |name: &str| server.certificates.path(name);
+    for name in ["server.crt", "server.key", "ca.crt"] {
+        let gone = format!("{}.gone", path(name));
+        std::fs::rename(path(name), gone).unwrap();
+    }
+    server.certificates.write("ca2.crt", &std::fs::read_to_string(path("ca.crt.gone")).unwrap());
+    let taken = server.process.port.to_string();
+    let answer = set(
+        &mut plain,
+        &[
+            ("tls-cert-file", &path("server2.crt")),
+            ("tls-key-file", &path("server2.key")),
+            ("tls-ca-cert-file", &path("ca2.crt")),
+            ("tls-port", &taken),
+        ],
+    );
+    assert!(answer.contains("Unable to listen on this port. Check server logs."), "{answer}");
+    assert_eq!(info(&mut plain, "tls_server_cert_serial"), serial);
+    assert_eq!(server.connect().ask("PING"), "PONG");
+}
+
+/// Whoever comes from another machine is refused as long as nobody has given `default` a password.
+#[test]
+fn protected_mode_keeps_other_machines_out() {
+    let Some(address) = other_address() else { return };
+    let server = TlsProcess::start(&["--tls-auth-clients", "no"]);
+    let mut here = server.process.connect();
+    let plain = || {
+        let mut stream = TcpStream::connect((address, server.process.port)).unwrap();
+        stream.set_read_timeout(Some(process::PATIENCE)).unwrap();
+        let _ = stream.write_all(b"PING\r\n");
+        let mut answer = [0; 7];
+        // What is refused may be reset before it has read why.
+        if stream.read_exact(&mut answer).is_err() {
+            String::new()
+        } else {
+            String::from_utf8(answer.into()).unwrap()
+        }
+    };
+    let encrypted = || {
+        let socket = TcpStream::connect((address, server.tls_port)).unwrap();
+        socket.set_read_timeout(Some(process::PATIENCE)).unwrap();
+        let name = tls::ServerName::try_from("localhost").unwrap();
+        let config = server.certificates.client_config(None);
+        tls::TlsStream::connect(socket, config, name).map(|stream| Client::new(stream).ask("PING")).ok()
+    };
+    let refused = |plain: String| plain.is_empty() || plain.starts_with("-DENIED");
+    assert!(refused(plain()));
+    assert_eq!(encrypted(), None);
+    assert_eq!(info(&mut here, "rejected_connections"), "2");
+    assert_eq!(server.connect().ask("PING"), "PONG");
+    expect(&mut here, &[("protected-mode", "no")]);
+    assert_eq!((plain(), encrypted().as_deref()), ("+PONG\r\n".to_owned(), Some("PONG")));
+    expect(&mut here, &[("protected-mode", "yes")]);
+    assert!(refused(plain()) && encrypted().is_none());
+    // With a password it is that which protects.
+    expect(&mut here, &[("requirepass", "secret")]);
+    assert_eq!(plain(), "-NOAUTH");
+    assert!(encrypted().unwrap().starts_with("NOAUTH"));
+    expect(&mut here, &[("requirepass", "")]);
+    assert!(refused(plain()));
+}
+
+/// An address of this machine that is not its loopback's, if it has one.
+fn other_address() -> Option<std::net::IpAddr> {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
+    // Sends nothing: asks by which address one would go there, which nobody has.
+    socket.connect("192.0.2.1:9").ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_loopback() && !address.is_unspecified()).then_some(address)
+}
+
+#[test]
 fn a_server_that_cannot_speak_tls_as_it_is_told_does_not_start() {
     let certificates = Certificates::new();
     let port = free_port().to_string();

@@ -2,7 +2,7 @@
 
 use super::listener::{ListenError, Listener, SocketOwners};
 use super::process_title::show_title;
-use super::tls_context::TlsContext;
+use super::tls_context::{Replaced, TlsContext};
 use crate::config::{Change, Config, OptionId, SetError};
 use crate::observe::log as server_log;
 use crate::server::ProcessSettings;
@@ -147,13 +147,15 @@ impl ProcessSettings for LiveProcessSettings {
     fn apply(&mut self, current: &Config, next: &Config, changes: &[Change]) -> Result<(), SetError> {
         // The files that options name together are read together.
         let first_tls = changes.iter().position(|change| configures_tls(change.option));
+        let mut replaced = None;
         for (done, change) in changes.iter().enumerate() {
-            let read = if first_tls == Some(done) { self.configure_tls(next) } else { Ok(()) };
+            let read = match first_tls == Some(done) {
+                true => self.configure_tls(next).map(|before| replaced = Some(before)),
+                false => Ok(()),
+            };
             if let Err(reason) = read.and_then(|()| self.apply_one(current, next, change.option)) {
-                if first_tls.is_some_and(|first| first < done)
-                    && let Err(reason) = self.configure_tls(current)
-                {
-                    log::warn!("Could not undo the change of TLS: {reason}");
+                if let Some(replaced) = replaced {
+                    self.tls.borrow_mut().restore(replaced);
                 }
                 for undone in &changes[..done] {
                     if let Err(reason) = self.apply_one(next, current, undone.option) {
@@ -218,7 +220,7 @@ impl LiveProcessSettings {
         })
     }
 
-    fn configure_tls(&mut self, config: &Config) -> Result<(), String> {
+    fn configure_tls(&mut self, config: &Config) -> Result<Replaced, String> {
         self.tls.borrow_mut().configure(config).map_err(|error| {
             log::warn!("{error}");
             "Unable to update TLS configuration. Check server logs.".to_owned()

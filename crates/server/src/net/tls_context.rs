@@ -20,6 +20,9 @@ pub struct TlsContext {
     reloading: Option<JoinHandle<Reloaded>>,
 }
 
+/// What was in use before.
+pub struct Replaced(Option<(ServerOptions, ServerContext)>);
+
 /// What a thread has found that looked at the files.
 struct Reloaded {
     options: ServerOptions,
@@ -47,30 +50,41 @@ impl TlsContext {
         self.current.as_ref().map(|(_, context)| Arc::clone(&context.client))
     }
 
-    /// Reads what the configuration names, for connections to come. On failure everything stays as it was.
-    pub fn configure(&mut self, config: &Config) -> Result<(), TlsError> {
-        if !is_wanted(config) {
-            self.current = None;
-            self.figures.set(Certificates::default());
-            return Ok(());
-        }
-        let options = options_of(config)?;
-        let context = ServerContext::read(&options)?;
-        if config.tls_dh_params_file.is_some() {
+    /// Reads what the configuration names, for connections to come; what was in use before. On failure everything stays as
+    /// it was.
+    pub fn configure(&mut self, config: &Config) -> Result<Replaced, TlsError> {
+        let next = match is_wanted(config) {
+            true => {
+                let options = options_of(config)?;
+                let context = ServerContext::read(&options)?;
+                context.warnings.iter().for_each(|warning| log::warn!("{warning}"));
+                Some((options, context))
+            }
+            false => None,
+        };
+        if next.is_some() && config.tls_dh_params_file.is_some() {
             log::warn!("tls-dh-params-file has no effect: there are no cipher suites with DHE");
         }
-        self.install(options, context);
-        Ok(())
+        Ok(Replaced(self.install(next)))
     }
 
-    fn install(&mut self, options: ServerOptions, context: ServerContext) {
-        context.warnings.iter().for_each(|warning| log::warn!("{warning}"));
-        self.figures.set(Certificates {
+    /// Goes on with what was in use before, whatever has become of its files.
+    pub fn restore(&mut self, Replaced(before): Replaced) {
+        self.install(before);
+    }
+
+    fn install(
+        &mut self,
+        next: Option<(ServerOptions, ServerContext)>,
+    ) -> Option<(ServerOptions, ServerContext)> {
+        // Whoever looks at the files at this moment may have read them before, and by other names.
+        self.reloading = None;
+        self.figures.set(next.as_ref().map_or_else(Certificates::default, |(_, context)| Certificates {
             server: context.server_certificate.clone(),
             client: context.client_certificate.clone(),
             authority: context.authority.clone(),
-        });
-        self.current = Some((options, context));
+        }));
+        std::mem::replace(&mut self.current, next)
     }
 
     /// Looks at the files every `interval_s` seconds, 0 being never, on a thread of its own: disks may be slow.
@@ -104,15 +118,12 @@ impl TlsContext {
     }
 
     fn take_over(&mut self, Reloaded { options, outcome }: Reloaded) {
-        // What the configuration has said since then was read then.
-        if self.current.as_ref().is_none_or(|(current, _)| *current != options) {
-            return;
-        }
         match outcome {
             Ok(None) => log::debug!("TLS reload skipped: materials unchanged"),
             Ok(Some(context)) => {
                 log::info!("TLS materials changed, reloading in background");
-                self.install(options, context);
+                context.warnings.iter().for_each(|warning| log::warn!("{warning}"));
+                self.install(Some((options, context)));
                 log::info!("TLS materials reloaded successfully");
             }
             Err(error) => {
