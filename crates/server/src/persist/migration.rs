@@ -52,16 +52,50 @@ pub struct Outcome {
     pub failure: Option<Failure>,
 }
 
+/// A socket on which each step has its time, in however many pieces bytes come and go.
+struct Timed {
+    socket: TcpStream,
+    until: Instant,
+}
+
+impl Timed {
+    /// What is left of the step's time.
+    fn left(&self) -> io::Result<Duration> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+    }
+}
+
+impl Read for Timed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.socket.set_read_timeout(Some(self.left()?))?;
+        self.socket.read(buffer)
+    }
+}
+
+impl Write for Timed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.set_write_timeout(Some(self.left()?))?;
+        self.socket.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 enum Stream {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
+    Plain(Timed),
+    Tls(Box<TlsStream<Timed>>),
 }
 
 impl Stream {
-    fn socket(&self) -> &TcpStream {
+    /// Begins a step of the conversation.
+    fn begin_step(&mut self, timeout: Duration) {
+        let until = Instant::now() + timeout;
         match self {
-            Stream::Plain(socket) => socket,
-            Stream::Tls(stream) => &stream.socket,
+            Stream::Plain(timed) => timed.until = until,
+            Stream::Tls(stream) => stream.socket.until = until,
         }
     }
 }
@@ -111,6 +145,8 @@ const CONNECTIONS_MAX: usize = 64;
 const IDLE_MAX: Duration = Duration::from_secs(10);
 /// Replies are one line, and longer ones are no replies.
 const LINE_BYTES_MAX: u64 = 4096;
+/// So much is sent in a step.
+const STEP_BYTES: usize = 64 * 1024;
 
 /// How one attempt ended that did not come to its end.
 struct Broken {
@@ -192,20 +228,19 @@ fn connect(parcel: &Parcel<'_>) -> Result<Connection, Failure> {
         stream.ok()
     });
     let stream = stream.ok_or(failure)?;
-    let prepared = stream.set_nodelay(true).and_then(|()| stream.set_write_timeout(Some(timeout)));
-    prepared.map_err(|_| Failure::Writing)?;
+    stream.set_nodelay(true).map_err(|_| Failure::Writing)?;
     let stream = encrypted(stream, parcel, host).map_err(|_| Failure::Connecting)?;
     Ok(Connection { stream: BufReader::new(stream), db: None, used: Instant::now() })
 }
 
 fn encrypted(socket: TcpStream, parcel: &Parcel<'_>, host: &str) -> io::Result<Stream> {
+    let address = socket.peer_addr()?.ip().into();
+    let socket = Timed { socket, until: Instant::now() + parcel.timeout };
     let config = match &parcel.encryption {
         Encryption::None => return Ok(Stream::Plain(socket)),
         Encryption::Missing => return Err(io::Error::other("TLS is not configured")),
         Encryption::Tls(config) => Arc::clone(config),
     };
-    socket.set_read_timeout(Some(parcel.timeout))?;
-    let address = socket.peer_addr()?.ip().into();
     let name = ServerName::try_from(host.to_owned()).unwrap_or(ServerName::IpAddress(address));
     Ok(Stream::Tls(Box::new(TlsStream::connect(socket, config, name)?)))
 }
@@ -224,10 +259,12 @@ fn converse(connection: &mut Connection, parcel: &Parcel<'_>, outcome: &mut Outc
         let db = parcel.target_db.to_string();
         command(&mut [&b"SELECT"[..], db.as_bytes()].into_iter());
     }
-    let socket = connection.stream.get_mut();
-    let written = socket.write_all(&head).and_then(|()| socket.write_all(parcel.commands));
-    let written = written.and_then(|()| socket.flush());
-    written.map_err(|error| broken(Failure::Writing, &error))?;
+    let stream = connection.stream.get_mut();
+    for piece in head.chunks(STEP_BYTES).chain(parcel.commands.chunks(STEP_BYTES)) {
+        stream.begin_step(parcel.timeout);
+        let written = stream.write_all(piece).and_then(|()| stream.flush());
+        written.map_err(|error| broken(Failure::Writing, &error))?;
+    }
     connection.db = None;
     let mut refusal = None;
     for _ in 0..usize::from(parcel.authentication.is_some()) + usize::from(selects) {
@@ -258,7 +295,7 @@ fn converse(connection: &mut Connection, parcel: &Parcel<'_>, outcome: &mut Outc
 }
 
 fn line(connection: &mut Connection, parcel: &Parcel<'_>) -> io::Result<String> {
-    connection.stream.get_ref().socket().set_read_timeout(Some(parcel.timeout))?;
+    connection.stream.get_mut().begin_step(parcel.timeout);
     let mut bytes = Vec::new();
     (&mut connection.stream).take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes)?;
     if bytes.pop() != Some(b'\n') {
@@ -326,6 +363,44 @@ mod tests {
         let port = answering(&["+OK\r\n+OK\r\n", "+OK\r\n+OK\r\n+OK\r\n"]);
         let broken = Outcome { accepted: vec![0], failure: Some(Failure::Reading) };
         assert_eq!(send("127.0.0.1", &port.to_string(), 2), broken);
+    }
+
+    /// A target that says a byte now and then gets no more time than one that says nothing.
+    #[test]
+    fn a_slow_target_holds_nobody_beyond_the_timeout() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                std::thread::spawn(move || {
+                    let mut stream = stream.unwrap();
+                    // The beginning of a record of a handshake, or of a line.
+                    for byte in [22, 3, 3, 0x40, 0, 2, 0, 0x3f].into_iter().chain([b'+'; 1000]) {
+                        std::thread::sleep(Duration::from_millis(20));
+                        if stream.write_all(&[byte]).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        let insecure = tls::configs::ClientOptions { insecure: true, ..Default::default() };
+        let tls = Encryption::Tls(insecure.config().unwrap());
+        for (encryption, failure) in [(Encryption::None, Failure::Reading), (tls, Failure::Connecting)] {
+            let started = Instant::now();
+            let outcome = Targets::default().send(&Parcel {
+                encryption,
+                host: b"127.0.0.1",
+                port: port.to_string().as_bytes(),
+                timeout: Duration::from_millis(300),
+                target_db: 0,
+                authentication: None,
+                keys: 1,
+                commands: &commands(1),
+            });
+            assert_eq!(outcome.failure, Some(failure));
+            assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+        }
     }
 
     #[test]
