@@ -113,6 +113,8 @@ impl Encrypted {
                 Ok(0) => break,
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                // What came before the error is handed out before it.
+                Err(_) if !self.decrypted.is_empty() => break,
                 Err(error) => return Err(error),
             }
         }
