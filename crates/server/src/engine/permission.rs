@@ -11,6 +11,13 @@ use crate::error::{ClientError, quoted};
 use crate::server::denials::Denial;
 use crate::session::ClientHandle;
 
+const DENIED_IN_SCRIPT: &str = "ERR ACL failure in script: ";
+
+/// What an error that a script is given counts as: what its user may not do is that, though it reads as an error of the call.
+pub(super) fn counts_as(line: &str) -> &str {
+    if line.starts_with(DENIED_IN_SCRIPT) { "NOPERM" } else { line }
+}
+
 impl Executor {
     /// Refuses a request that the user may not make. Of a user who may do everything, one word is looked at.
     #[inline]
@@ -96,7 +103,7 @@ impl Executor {
         denied: Denied,
     ) -> String {
         let text = self.note_denied(handle, id, args, denied, DenialContext::Lua);
-        format!("ERR ACL failure in script: {text}")
+        format!("{DENIED_IN_SCRIPT}{text}")
     }
 
     /// Counts and logs what was refused; says it to the client.

@@ -3,6 +3,7 @@
 
 use super::Executor;
 use super::observation::Finished;
+use super::permission::counts_as;
 use super::transaction::TransactionRun;
 use crate::clock::Reading;
 use crate::command::args::OwnedArgs;
@@ -419,7 +420,7 @@ impl Caller for Executor {
             if let Ok(id) = found {
                 self.server.observed.commands[id.0 as usize].rejected += 1;
             }
-            self.server.observed.statistics.count_error(&line);
+            self.server.observed.statistics.count_error(counts_as(&line));
             reply.error(on_the_wire(&line));
             return false;
         }
