@@ -11,6 +11,9 @@ use wire::reply::ReplyBuffer;
 const UNAUTHENTICATED_OUTPUT_BYTES_MAX: usize = 1024;
 /// Unread input of a client that has yet to authenticate.
 const UNAUTHENTICATED_INPUT_BYTES_MAX: usize = 1 << 20;
+/// What all clients who have yet to log in hold together, for each of those that `maxclients` allows: more than one of them
+/// holds who says who it is at once.
+const UNAUTHENTICATED_BYTES_PER_CLIENT: usize = 16 * 1024;
 /// `maxmemory-clients` never means less, so that somebody can connect and set it right.
 const CLIENTS_MEMORY_BYTES_MIN: u64 = 128 * 1024;
 
@@ -125,6 +128,18 @@ impl Executor {
         self.check_output_limit(handle);
         self.resize_reply_buffer(handle);
         self.server.clients.count_memory(handle);
+        self.count_unauthenticated(handle);
+    }
+
+    /// Follows what a client holds who has yet to log in, or to do its handshake.
+    #[inline]
+    pub fn count_unauthenticated(&mut self, handle: ClientHandle) {
+        let client = &self.server.clients[handle];
+        if client.authenticated && !client.connection.is_handshaking && client.unauthenticated_bytes == 0 {
+            return;
+        }
+        let counts = client.connection.is_handshaking || self.needs_authentication(handle);
+        self.server.clients.count_unauthenticated(handle, counts);
     }
 
     fn time_out_idle(&mut self, handle: ClientHandle) {
@@ -184,6 +199,35 @@ impl Executor {
         self.server.clients.count_memory_with(handle, lent_bytes);
         self.evict_clients();
         self.server.clients[handle].close_asap
+    }
+
+    /// While clients who have yet to log in hold too much together, closes the largest: whoever only says who it is holds
+    /// little, and stays.
+    pub fn evict_unauthenticated(&mut self) {
+        let limit_bytes = self.server.config.maxclients as usize * UNAUTHENTICATED_BYTES_PER_CLIENT;
+        if self.server.clients.unauthenticated_bytes() <= limit_bytes {
+            return;
+        }
+        // Some more, so that not each byte that comes has all of them looked at.
+        let left_bytes = limit_bytes / 8 * 7;
+        let counted = self.server.clients.by_age().filter(|client| client.unauthenticated_bytes > 0);
+        let mut largest: Vec<_> =
+            counted.map(|client| (client.unauthenticated_bytes, client.handle)).collect();
+        largest.sort_unstable_by_key(|&(bytes, _)| std::cmp::Reverse(bytes));
+        for (bytes, handle) in largest {
+            if self.server.clients.unauthenticated_bytes() <= left_bytes {
+                return;
+            }
+            let client = &self.server.clients[handle];
+            log::info!(
+                "Closing client id={} addr={}, which has not logged in: it holds {bytes} bytes, and others like it more than they may",
+                client.id,
+                client.connection.address
+            );
+            self.server.observed.statistics.evicted_clients += 1;
+            self.server.close_asap(handle);
+            self.server.clients.count_unauthenticated(handle, false);
+        }
     }
 
     /// While clients together hold more than `maxmemory-clients`, closes the largest.

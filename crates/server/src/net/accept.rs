@@ -83,6 +83,7 @@ impl EventLoop {
             is_unix_socket: accepted.peer.is_none(),
             is_loopback: accepted.peer.is_none_or(|ip| ip.is_loopback()),
             watches_readable: true,
+            is_handshaking: has_tls,
             ..ConnectionFigures::default()
         };
         let handle = self.executor.connect(figures);

@@ -227,6 +227,7 @@ impl EventLoop {
         self.begin_rdb_channels();
         self.watch_sync_pipe();
         self.executor.evict_clients();
+        self.executor.evict_unauthenticated();
         self.close_clients_asap();
         self.executor.note_replicas();
         self.balance_if_due();
@@ -402,6 +403,7 @@ impl EventLoop {
         if self.executor.limits_client_memory() {
             self.executor.server.clients.count_memory(handle);
         }
+        self.executor.count_unauthenticated(handle);
         if rewatch {
             self.rewatch(handle);
         }

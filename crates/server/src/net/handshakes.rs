@@ -39,9 +39,11 @@ impl EventLoop {
     /// The client may send requests now, as the user that its certificate names.
     pub(super) fn handshake_done(&mut self, handle: ClientHandle, certificate: Option<&[u8]>) {
         let server = &mut self.executor.server;
-        if let Some(certificate) = certificate
-            && server.clients.get(handle).is_some()
-        {
+        if server.clients.get(handle).is_none() {
+            return;
+        }
+        server.clients[handle].connection.is_handshaking = false;
+        if let Some(certificate) = certificate {
             server.log_in_by_certificate(handle, certificate);
         }
     }

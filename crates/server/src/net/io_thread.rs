@@ -15,6 +15,8 @@
 //!    up is reported as `HungUp`, and the end follows when the query buffer is back.
 //! 3. Output is sent in the order of the orders.
 //! 4. The thread writes no log line: a process that is forked for a snapshot must not find the log locked.
+//! 5. What comes with a certificate's handshake is handed over before it is parsed: only the executor knows whom the
+//!    certificate names, and under which limits of requests.
 
 use super::channel::{Receiver, Sender, Waker};
 use super::connection::{Connection, HANDSHAKE_TOO_LATE, HANDSHAKE_US_MAX};
@@ -58,7 +60,8 @@ pub enum Order {
 pub enum Delivery {
     /// Requests that have come whole, or bytes that make no sense.
     Requests(Box<QueryBuffer>),
-    /// So much has been read of a request that is not whole yet.
+    /// So much has been read of a request that is not whole yet; or the connection, on which nobody has logged in, holds
+    /// more than it did.
     Unread {
         handle: ClientHandle,
         bytes: usize,
@@ -91,6 +94,10 @@ pub struct Shared {
 
 /// An incomplete request of more than this is reported to the executor, which enforces the limits.
 const UNREAD_BYTES_TOLD: usize = 32 * 1024;
+/// So much more of a connection on which nobody has logged in is told at once: what all of those hold is limited.
+const UNAUTHENTICATED_BYTES_TOLD: usize = 4 * 1024;
+/// Steps of handshakes in one turn: each of them may take half a millisecond, which everybody else here waits for.
+const HANDSHAKE_STEPS_MAX: usize = 4;
 /// Deliveries of one turn after which the executor is woken, while the thread works on.
 const ANNOUNCED_DELIVERIES: usize = 16;
 /// Buffers of output that was sent, kept until a query buffer takes them back to the executor.
@@ -118,6 +125,10 @@ struct AdoptedConnection {
     /// The query buffer is with the executor.
     is_away: bool,
     is_unauthenticated: bool,
+    /// Memory that was told while nobody had logged in.
+    told_bytes: usize,
+    /// It waits for its step of the handshake in [`IoThread::postponed`].
+    is_postponed: bool,
     /// Ends when all output is sent.
     finishes: bool,
     /// When something was last read, on the monotonic clock.
@@ -146,6 +157,9 @@ struct IoThread {
     ready: Vec<Readiness>,
     /// Connections that may have more to read than one turn allows.
     again: VecDeque<ClientHandle>,
+    /// Connections whose handshake goes on in a later turn, each once.
+    postponed: VecDeque<ClientHandle>,
+    handshake_steps_left: usize,
     now_us: u64,
     next_cron_us: Option<u64>,
     figures_due_us: u64,
@@ -187,6 +201,8 @@ impl Parts {
             spare_outputs: Vec::new(),
             ready: Vec::new(),
             again: VecDeque::new(),
+            postponed: VecDeque::new(),
+            handshake_steps_left: 0,
             now_us: 0,
             next_cron_us: None,
             figures_due_us: 0,
@@ -244,6 +260,8 @@ impl IoThread {
     fn turn(&mut self) -> bool {
         self.wait();
         self.now_us = self.shared.clock.monotonic_us();
+        self.handshake_steps_left = HANDSHAKE_STEPS_MAX;
+        self.serve_postponed();
         self.serve_ready();
         self.serve_again();
         let goes_on = self.follow_orders();
@@ -257,7 +275,8 @@ impl IoThread {
         if self.deliveries.is_backed_up() {
             timeout = timeout.min(BACKED_UP);
         }
-        if !self.again.is_empty() || !self.waker.may_sleep(|| self.orders.is_empty()) {
+        let has_more = !self.again.is_empty() || !self.postponed.is_empty();
+        if has_more || !self.waker.may_sleep(|| self.orders.is_empty()) {
             timeout = Duration::ZERO;
         }
         if self.poller.wait(timeout, &mut self.ready).is_err() {
@@ -275,6 +294,16 @@ impl IoThread {
             self.serve(handle, |thread, adopted| thread.follow_event(adopted, event));
         }
         self.ready = ready;
+    }
+
+    fn serve_postponed(&mut self) {
+        for _ in 0..self.postponed.len().min(HANDSHAKE_STEPS_MAX) {
+            let Some(handle) = self.postponed.pop_front() else { return };
+            self.serve(handle, |thread, adopted| {
+                adopted.is_postponed = false;
+                thread.read_on(adopted)
+            });
+        }
     }
 
     fn serve_again(&mut self) {
@@ -401,6 +430,10 @@ impl IoThread {
             return self.discard_input(adopted);
         }
         let handle = adopted.connection.handle;
+        let is_handshaking = adopted.connection.transport.is_handshaking();
+        if is_handshaking && !self.takes_handshake_step(adopted) {
+            return Stay::Stays;
+        }
         let kept = adopted.connection.query_buffer.take();
         let mut query_buffer = kept.unwrap_or_else(|| self.spare_query_buffers.lend(handle));
         let transfer = query_buffer.read(&mut adopted.connection.transport);
@@ -424,12 +457,30 @@ impl IoThread {
                 adopted.read_us = self.now_us;
                 query_buffer.handover.received_bytes += count as u64;
                 IoThreadFigures::count(&self.figures.reads, 1);
-                let limits = self.limits(adopted);
-                query_buffer.parse_ahead(&limits, &self.shared.registry, self.shared.seed);
             }
+        }
+        if is_handshaking && adopted.may_be_logged_in() {
+            self.hand_over(adopted, query_buffer);
+            return Stay::Stays;
+        }
+        if let Transfer::Bytes { .. } = transfer {
+            let limits = self.limits(adopted);
+            query_buffer.parse_ahead(&limits, &self.shared.registry, self.shared.seed);
         }
         self.pass_on(adopted, query_buffer);
         Stay::Stays
+    }
+
+    /// Whether the handshake may go on in this turn; otherwise it does in a later one.
+    fn takes_handshake_step(&mut self, adopted: &mut AdoptedConnection) -> bool {
+        if let Some(left) = self.handshake_steps_left.checked_sub(1) {
+            self.handshake_steps_left = left;
+            return true;
+        }
+        if !std::mem::replace(&mut adopted.is_postponed, true) {
+            self.postponed.push_back(adopted.connection.handle);
+        }
+        false
     }
 
     /// Tells how a handshake has ended; whether the socket has to be watched for room.
@@ -473,31 +524,35 @@ impl IoThread {
     fn pass_on(&mut self, adopted: &mut AdoptedConnection, mut query_buffer: Box<QueryBuffer>) {
         let handle = query_buffer.handle;
         if query_buffer.has_requests() || query_buffer.broken().is_some() {
-            adopted.is_away = true;
-            if query_buffer.handover.output.capacity() == 0 {
-                query_buffer.handover.output = self.spare_outputs.pop().unwrap_or_default().into();
-            }
-            self.deliveries.send(Delivery::Requests(query_buffer));
-            // The event came while nothing was away, and comes once only; a blocking command would wait for nobody.
-            if adopted.has_hung_up {
-                self.deliveries.send(Delivery::HungUp(handle));
-            }
-            return;
+            return self.hand_over(adopted, query_buffer);
         }
         query_buffer.consume();
+        let bytes = query_buffer.input().len();
         if query_buffer.is_free() {
             self.spare_query_buffers.take_back(query_buffer);
         } else {
-            let bytes = query_buffer.input().len();
             adopted.connection.query_buffer = Some(query_buffer);
             self.next_cron_us.get_or_insert(self.now_us + CRON_US);
             adopted.report_input();
-            if bytes > UNREAD_BYTES_TOLD {
-                self.deliveries.send(Delivery::Unread { handle, bytes });
-            }
+        }
+        if bytes > UNREAD_BYTES_TOLD || adopted.is_unknown() && adopted.has_grown() {
+            self.deliveries.send(Delivery::Unread { handle, bytes });
         }
         if adopted.is_readable {
             self.again.push_back(handle);
+        }
+    }
+
+    fn hand_over(&mut self, adopted: &mut AdoptedConnection, mut query_buffer: Box<QueryBuffer>) {
+        let handle = query_buffer.handle;
+        adopted.is_away = true;
+        if query_buffer.handover.output.capacity() == 0 {
+            query_buffer.handover.output = self.spare_outputs.pop().unwrap_or_default().into();
+        }
+        self.deliveries.send(Delivery::Requests(query_buffer));
+        // The event came while nothing was away, and comes once only; a blocking command would wait for nobody.
+        if adopted.has_hung_up {
+            self.deliveries.send(Delivery::HungUp(handle));
         }
     }
 
@@ -680,9 +735,33 @@ impl AdoptedConnection {
             is_lost: false,
             is_away,
             is_unauthenticated,
+            told_bytes: 0,
+            is_postponed: false,
             finishes: false,
             read_us: now_us,
         })
+    }
+
+    /// Nobody has logged in, as far as is known here.
+    fn is_unknown(&self) -> bool {
+        self.is_unauthenticated || self.connection.transport.is_handshaking()
+    }
+
+    /// The handshake has been done, with a certificate that may name somebody who has thereby logged in.
+    fn may_be_logged_in(&self) -> bool {
+        let Transport::Tls(tls) = &self.connection.transport else { return false };
+        self.is_unauthenticated && !tls.is_handshaking() && tls.peer_certificate().is_some()
+    }
+
+    /// Reports what the connection holds, and whether that is so much more that it has to be told at once.
+    fn has_grown(&mut self) -> bool {
+        self.report_input();
+        let held_bytes = self.connection.memory_bytes();
+        let has_grown = held_bytes > self.told_bytes + UNAUTHENTICATED_BYTES_TOLD;
+        if has_grown {
+            self.told_bytes = held_bytes;
+        }
+        has_grown
     }
 
     /// Tells the executor what the connection holds.

@@ -50,6 +50,7 @@ impl EventLoop {
                 Delivery::Unread { handle, bytes } => {
                     self.executor.check_input_limit(handle, bytes);
                     self.count_memory_if_limited(handle);
+                    self.executor.count_unauthenticated(handle);
                 }
                 Delivery::HungUp(handle) => self.note_hang_up(handle),
                 Delivery::HandshakeDone { handle, certificate } => {
@@ -95,6 +96,7 @@ impl EventLoop {
         let handle = query_buffer.handle;
         self.executor.check_input_limit(handle, query_buffer.input().len());
         self.count_memory_if_limited(handle);
+        self.executor.count_unauthenticated(handle);
         let waits = self.executor.is_waiting(handle);
         if self.executor.server.clients[handle].close_asap {
             return;
@@ -112,6 +114,7 @@ impl EventLoop {
         if let Some(meter) = &self.executor.server.clients[handle].connection.meter {
             meter.report(figures, memory_bytes);
         }
+        self.executor.count_unauthenticated(handle);
         if is_lost {
             self.executor.server.close_asap(handle);
         }

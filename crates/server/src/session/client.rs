@@ -90,6 +90,8 @@ pub struct ConnectionFigures {
     /// What the socket is watched for.
     pub watches_readable: bool,
     pub watches_writable: bool,
+    /// A handshake of TLS is under way.
+    pub is_handshaking: bool,
     /// Bytes in the query buffer that are not yet part of a command, and the room left in it. Both are zero while
     /// the connection has no buffer of its own.
     pub input_bytes: usize,
@@ -286,6 +288,8 @@ pub struct Client {
     pub stream_end: u64,
     /// Its memory as it is counted in [`super::Clients::memory_bytes`].
     pub counted_bytes: usize,
+    /// As it is counted in [`super::Clients::unauthenticated_bytes`].
+    pub unauthenticated_bytes: usize,
 }
 
 impl Client {
@@ -341,6 +345,7 @@ impl Client {
             log_end: 0,
             stream_end: 0,
             counted_bytes: 0,
+            unauthenticated_bytes: 0,
         }
     }
 

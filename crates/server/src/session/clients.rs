@@ -72,6 +72,8 @@ pub struct Clients {
     last_id: u64,
     /// Memory of all clients, as last counted for each.
     memory_bytes: usize,
+    /// Of those who have yet to log in.
+    unauthenticated_bytes: usize,
     spare_outputs: Vec<Vec<u8>>,
     /// Clients that have received output outside their own command since the last flush.
     pub with_output: Vec<ClientHandle>,
@@ -114,6 +116,7 @@ impl Clients {
         }
         self.with_much_output.retain(|&s| s != handle);
         self.memory_bytes -= client.counted_bytes;
+        self.unauthenticated_bytes -= client.unauthenticated_bytes;
         self.free.push(handle.successor());
         client
     }
@@ -136,6 +139,19 @@ impl Clients {
         let bytes = if counts { client.memory_bytes() + lent_bytes } else { 0 };
         self.memory_bytes = self.memory_bytes - client.counted_bytes + bytes;
         client.counted_bytes = bytes;
+    }
+
+    /// Memory of clients who have yet to log in, as last counted for each by [`Self::count_unauthenticated`].
+    pub fn unauthenticated_bytes(&self) -> usize {
+        self.unauthenticated_bytes
+    }
+
+    /// Brings that sum up to date for one client, who `counts` there or does not.
+    pub fn count_unauthenticated(&mut self, handle: ClientHandle, counts: bool) {
+        let Some(client) = find(&mut self.places, handle) else { return };
+        let bytes = if counts && !client.close_asap { client.memory_bytes() } else { 0 };
+        self.unauthenticated_bytes = self.unauthenticated_bytes - client.unauthenticated_bytes + bytes;
+        client.unauthenticated_bytes = bytes;
     }
 
     /// As [`Self::count_memory`], for all.
