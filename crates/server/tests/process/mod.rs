@@ -10,7 +10,7 @@ use socket2::{Domain, Socket, Type};
 use std::cell::Cell;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -88,7 +88,21 @@ fn io_threads_option() -> Vec<String> {
 
 /// The server that is tested: `WARMLINE_TEST_SERVER` names another one than this build's.
 pub fn program() -> String {
-    std::env::var("WARMLINE_TEST_SERVER").unwrap_or_else(|_| env!("CARGO_BIN_EXE_warmline-server").to_owned())
+    let own = || option_env!("CARGO_BIN_EXE_warmline-server").map_or_else(server_beside_tests, str::to_owned);
+    std::env::var("WARMLINE_TEST_SERVER").unwrap_or_else(|_| own())
+}
+
+/// The server of the same build, for tests of programs that speak to it. It is there if all of the workspace is tested, and
+/// built if it is not.
+fn server_beside_tests() -> String {
+    let test = std::env::current_exe().unwrap();
+    let server = test.parent().and_then(Path::parent).unwrap().join("warmline-server");
+    if !server.exists() {
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--quiet", "--package", "warmline-server", "--bin", "warmline-server"]);
+        assert!(build.status().unwrap().success());
+    }
+    server.display().to_string()
 }
 
 static DIRECTORIES: AtomicUsize = AtomicUsize::new(0);
