@@ -12,7 +12,8 @@ use crate::program::Program;
 /// Shows a text if it is too long for the screen. False if it was not shown.
 pub fn show(text: &[u8], exit_on_interrupt: &Arc<AtomicBool>) -> bool {
     let Ok(size) = tcgetwinsize(io::stdout()) else { return false };
-    if rows(text, size.ws_col.into()) <= usize::from(size.ws_row).max(1) {
+    // A terminal that does not know its size has none to exceed.
+    if size.ws_row == 0 || rows(text, size.ws_col.into()) <= size.ws_row.into() {
         return false;
     }
     // Ctrl-C is for the pager.

@@ -4,8 +4,8 @@ mod history;
 mod messages;
 mod preferences;
 
+use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, IsTerminal, Stdin};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,12 +26,11 @@ use crate::hints::LineHelper;
 use crate::program::Program;
 use crate::replica;
 use crate::session::{Session, SessionError, is_command, print_bytes};
-use history::is_secret;
+use history::{HistoryFile, is_secret};
 use preferences::Preference;
 
 /// Commands that take this long are shown with their time.
 const SLOW: Duration = Duration::from_millis(500);
-const HISTORY_LINES_MAX: usize = 1000;
 
 type LineEditor = Editor<LineHelper, DefaultHistory>;
 
@@ -45,8 +44,10 @@ enum Input {
 struct Dialogue<'a> {
     session: &'a mut Session,
     input: Input,
+    /// Lines that were pasted together, behind the one that runs.
+    pasted: VecDeque<String>,
     /// Where lines of a terminal are kept.
-    history: Option<PathBuf>,
+    history: HistoryFile,
     /// What the lines of a stream may ask about, once one has.
     documentation: Option<Documentation>,
 }
@@ -61,12 +62,18 @@ pub fn converse(session: &mut Session) -> Result<(), Failure> {
     }
     let mut dialogue = if io::stdin().is_terminal() {
         let (input, history) = terminal(session)?;
-        let mut dialogue = Dialogue { session, input, history, documentation: None };
+        let mut dialogue = Dialogue { session, input, pasted: VecDeque::new(), history, documentation: None };
         dialogue.load_preferences();
         dialogue
     } else {
         let input = Input::Stream(BufReader::new(io::stdin()));
-        Dialogue { session, input, history: None, documentation: None }
+        Dialogue {
+            session,
+            input,
+            pasted: VecDeque::new(),
+            history: HistoryFile::new(None),
+            documentation: None,
+        }
     };
     dialogue.run()
 }
@@ -75,19 +82,18 @@ fn editor_failed(error: ReadlineError) -> Failure {
     Failure::Io("at the terminal", io::Error::other(error))
 }
 
-fn terminal(session: &mut Session) -> Result<(Input, Option<PathBuf>), Failure> {
+fn terminal(session: &mut Session) -> Result<(Input, HistoryFile), Failure> {
     let config = Config::builder()
-        .max_history_size(HISTORY_LINES_MAX)
+        .max_history_size(history::LINES_MAX)
         .map_err(editor_failed)?
         .completion_type(CompletionType::List)
         .build();
     let mut editor: LineEditor = Editor::with_config(config).map_err(editor_failed)?;
     let documentation = Documentation::load(session);
     editor.set_helper(Some(LineHelper { documentation, hints_on: true }));
-    let history = Program::current().user_file("HISTFILE", "_history");
-    if let Some(path) = &history {
-        // The first time there is none.
-        let _missing = editor.load_history(path);
+    let history = HistoryFile::new(Program::current().user_file("HISTFILE", "_history"));
+    for line in history.load() {
+        editor.add_history_entry(line).map_err(editor_failed)?;
     }
     Ok((Input::Terminal(Box::new(editor)), history))
 }
@@ -113,9 +119,16 @@ impl Dialogue<'_> {
 
     /// The next line, without its end.
     fn read_line(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+        if let Some(line) = self.pasted.pop_front() {
+            println!("{}{line}", self.session.prompt());
+            return Ok(Some(line.into_bytes()));
+        }
         match &mut self.input {
             Input::Terminal(editor) => match editor.readline(&self.session.prompt()) {
-                Ok(line) => Ok(Some(line.into_bytes())),
+                Ok(text) => {
+                    self.pasted.extend(text.lines().map(str::to_owned));
+                    Ok(Some(self.pasted.pop_front().unwrap_or_default().into_bytes()))
+                }
                 Err(ReadlineError::Interrupted | ReadlineError::Eof) => Ok(None),
                 Err(error) => Err(editor_failed(error)),
             },
@@ -172,6 +185,7 @@ impl Dialogue<'_> {
 
     fn run_command(&mut self, words: &[Vec<u8>], repeat: i64) -> Result<(), Failure> {
         let start = Instant::now();
+        self.session.paged.set(Duration::ZERO);
         let outcome = run(self.session, words, repeat);
         match outcome {
             Ok(_) => {}
@@ -180,8 +194,9 @@ impl Dialogue<'_> {
             Err(error @ Failure::Session(_)) => eprintln!("{error}"),
             Err(error) => return Err(error),
         }
-        if start.elapsed() >= SLOW && self.session.settings.style == Style::Terminal {
-            println!("({:.2}s)", start.elapsed().as_secs_f64());
+        let took = start.elapsed().saturating_sub(self.session.paged.get());
+        if took >= SLOW && self.session.settings.style == Style::Terminal {
+            println!("({:.2}s)", took.as_secs_f64());
         }
         Ok(())
     }
@@ -228,10 +243,10 @@ impl Dialogue<'_> {
     fn remember(&mut self, line: &[u8], is_secret: bool) {
         let (Input::Terminal(editor), false) = (&mut self.input, is_secret) else { return };
         let line = String::from_utf8_lossy(line);
-        // A history that cannot be written must not stop the work.
-        let _unwritable = editor
-            .add_history_entry(line.as_ref())
-            .map(|_| self.history.as_ref().map(|path| editor.save_history(path)));
+        // A history that cannot be written must not stop the work; the same line twice in a row is kept once.
+        if editor.add_history_entry(line.as_ref()).is_ok_and(|is_new| is_new) {
+            let _unwritable = self.history.add(&line);
+        }
     }
 
     fn load_preferences(&mut self) {

@@ -3,10 +3,11 @@
 
 mod replies;
 
+use std::cell::Cell;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use wire::response::Value;
 
@@ -68,6 +69,8 @@ pub struct Session {
     pub interrupted: Arc<AtomicBool>,
     /// Ctrl-C ends the program, not what it is doing.
     pub exit_on_interrupt: Arc<AtomicBool>,
+    /// How long replies have been looked at in a pager.
+    pub paged: Cell<Duration>,
     connection: Option<Connection>,
 }
 
@@ -112,6 +115,7 @@ impl Session {
             server_version: None,
             interrupted: Arc::default(),
             exit_on_interrupt: Arc::new(AtomicBool::new(true)),
+            paged: Cell::default(),
             connection: None,
         }
     }
@@ -333,7 +337,10 @@ impl Session {
             _ => format::reply(value, &self.settings.style, verbatim, self.settings.is_colored),
         };
         let may_page = self.settings.interactive && self.settings.uses_pager && !self.is_subscribed();
-        if !(may_page && pager::show(&text, &self.exit_on_interrupt)) {
+        let start = Instant::now();
+        if may_page && pager::show(&text, &self.exit_on_interrupt) {
+            self.paged.set(self.paged.get() + start.elapsed());
+        } else {
             print_bytes(&text);
         }
     }

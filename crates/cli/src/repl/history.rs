@@ -1,6 +1,45 @@
-//! What no history keeps.
+//! Lines of earlier dialogues: a file with one on each line, as other clients keep it, and what no file is to have.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
 
 use crate::session::is_command;
+
+pub const LINES_MAX: usize = 1000;
+
+/// Where lines are kept, if anywhere.
+pub struct HistoryFile(Option<PathBuf>);
+
+impl HistoryFile {
+    pub fn new(path: Option<PathBuf>) -> HistoryFile {
+        HistoryFile(path)
+    }
+
+    /// The last lines, oldest first; what is more than is wanted of them is taken out of the file.
+    pub fn load(&self) -> Vec<String> {
+        let Some(path) = &self.0 else { return Vec::new() };
+        // The first time there is none.
+        let text = String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
+        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        let excess = lines.len().saturating_sub(LINES_MAX);
+        let last = lines[excess..].to_vec();
+        if excess > 0 {
+            let text: String = last.iter().map(|line| format!("{line}\n")).collect();
+            // The lines are known all the same.
+            let _unwritable = fs::write(path, text);
+        }
+        last
+    }
+
+    /// Other dialogues may add to the file at the same time.
+    pub fn add(&self, line: &str) -> io::Result<()> {
+        let Some(path) = &self.0 else { return Ok(()) };
+        let mut file = File::options().append(true).create(true).mode(0o600).open(path)?;
+        file.write_all(format!("{line}\n").as_bytes())
+    }
+}
 
 /// Whether a command has passwords in it, or tells of them.
 pub fn is_secret(words: &[Vec<u8>]) -> bool {
@@ -43,6 +82,19 @@ pub fn is_secret(words: &[Vec<u8>]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_keep_the_last_lines() {
+        let path = std::env::temp_dir().join(format!("warmline-cli-history-{}", std::process::id()));
+        let history = HistoryFile::new(Some(path.clone()));
+        assert!(history.load().is_empty());
+        (0..LINES_MAX + 5).for_each(|number| history.add(&format!("get \"{number}\\n\"")).unwrap());
+        let lines = history.load();
+        assert_eq!((lines.len(), lines[0].as_str()), (LINES_MAX, "get \"5\\n\""));
+        assert_eq!(history.load(), lines);
+        fs::remove_file(path).unwrap();
+        assert!(HistoryFile::new(None).add("get a").is_ok());
+    }
 
     #[test]
     fn passwords_are_not_remembered() {

@@ -9,6 +9,7 @@ mod dialogue;
 mod documentation;
 mod process;
 mod scans;
+mod terminal;
 mod transfers;
 mod watching;
 
@@ -47,6 +48,10 @@ fn main() {
         scans::the_biggest_keys_are_found,
         scans::the_hottest_keys_are_found,
         scans::statistics_of_keys,
+        terminal::typing_is_helped,
+        terminal::long_replies_are_paged,
+        terminal::keys_interrupt_the_wait_for_messages,
+        terminal::long_work_shows_how_far_it_is,
         transfers::snapshots_are_written_whole,
         transfers::replicas_are_shown_what_comes,
         transfers::commands_in_the_protocol_are_piped,

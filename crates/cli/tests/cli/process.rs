@@ -168,9 +168,12 @@ impl Running {
     }
 
     pub fn type_line(&mut self, line: &str) {
+        self.press(&format!("{line}\n"));
+    }
+
+    pub fn press(&mut self, keys: &str) {
         let stdin = self.stdin.as_mut().unwrap();
-        stdin.write_all(line.as_bytes()).unwrap();
-        stdin.write_all(b"\n").unwrap();
+        stdin.write_all(keys.as_bytes()).unwrap();
         stdin.flush().unwrap();
     }
 
