@@ -13,6 +13,7 @@ pub mod functions;
 pub mod generic;
 pub mod geo;
 pub mod hashes;
+pub mod hot_keys;
 pub mod hyperloglog;
 pub mod info;
 pub mod introspection;
@@ -54,6 +55,7 @@ pub const GROUPS: &[&[Command]] = &[
     generic::COMMANDS,
     geo::COMMANDS,
     hashes::COMMANDS,
+    hot_keys::COMMANDS,
     hyperloglog::COMMANDS,
     info::COMMANDS,
     introspection::COMMANDS,

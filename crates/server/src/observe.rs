@@ -2,6 +2,7 @@
 
 pub mod command_log;
 pub mod crash_report;
+pub mod hot_keys;
 pub mod io_threads;
 pub mod latency;
 pub mod log;
@@ -14,6 +15,7 @@ pub mod statistics;
 pub mod tls;
 
 pub use command_log::CommandLogs;
+pub use hot_keys::HotKeys;
 pub use io_threads::IoThreadFigures;
 pub use latency::LatencyMonitor;
 pub use memory::Memory;
@@ -37,6 +39,7 @@ pub struct Observations {
     pub rates: Rates,
     pub latency: LatencyMonitor,
     pub command_logs: CommandLogs,
+    pub hot_keys: Option<Box<HotKeys>>,
     pub persistence: Persistence,
     pub replication: Replication,
     pub tls: Arc<TlsFigures>,
@@ -54,6 +57,7 @@ impl Observations {
             rates: Rates::default(),
             latency: LatencyMonitor::default(),
             command_logs: CommandLogs::default(),
+            hot_keys: None,
             persistence: Persistence::new(now_s),
             replication: Replication::default(),
             tls: Arc::default(),

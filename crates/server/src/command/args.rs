@@ -34,6 +34,14 @@ impl<'a> Args<'a> {
         }
     }
 
+    /// Bytes that these arguments take as a request of a client, wherever they stand.
+    pub fn request_bytes_encoded(&self) -> usize {
+        const LINE_END: usize = 2;
+        let number = |number: usize| 1 + number.checked_ilog10().unwrap_or(0) as usize + 1 + LINE_END;
+        let bulks = self.ranges.iter().map(|range| range.len as usize);
+        number(self.ranges.len()) + bulks.map(|len| number(len) + len + LINE_END).sum::<usize>()
+    }
+
     /// The request, where it stands as the append-only file and replicas take it.
     #[inline]
     pub fn as_written(&self) -> Option<&'a [u8]> {

@@ -303,7 +303,15 @@ impl Executor {
             Next::Reply | Next::NoReply | Next::Persist(_) | Next::Replicate(_) => {
                 let elapsed_ns = self.lap_ns();
                 let reply_bytes = reply.len().saturating_sub(start);
-                self.observe_call(Finished { handle, id, args, elapsed_ns, reply_bytes, failed });
+                self.observe_call(Finished {
+                    handle,
+                    id,
+                    args,
+                    elapsed_ns,
+                    reply_bytes,
+                    failed,
+                    is_in_script: origin.in_script,
+                });
             }
             Next::Block(_) | Next::BlockAs(..) => {}
             // Is noted when all that was queued has run.

@@ -6,6 +6,7 @@ use crate::command::registry::CommandId;
 use crate::command::{Args, Command, Group, Origin, flag};
 use crate::observe::REDACTED;
 use crate::observe::command_log::{Entry, LogKind, shortened};
+use crate::observe::hot_keys::Cost;
 use crate::session::ClientHandle;
 
 /// A command that has run.
@@ -17,6 +18,7 @@ pub(super) struct Finished<'a> {
     pub elapsed_ns: u64,
     pub reply_bytes: usize,
     pub failed: bool,
+    pub is_in_script: bool,
 }
 
 impl Executor {
@@ -34,7 +36,30 @@ impl Executor {
         }
         let client = &mut server.clients[handle];
         client.commands_total += 1;
+        if observed.hot_keys.is_some() {
+            self.note_hot_keys(finished);
+        }
         self.log_if_remarkable(finished);
+    }
+
+    /// What a script does is a part of what it costs.
+    #[cold]
+    fn note_hot_keys(&mut self, finished: Finished<'_>) {
+        let Finished { id, args, elapsed_ns, reply_bytes, is_in_script, .. } = finished;
+        let (row, now_ms) = (self.server.registry.row(id), self.server.now.unix_ms());
+        let Some(keys) = &mut self.server.observed.hot_keys else { return };
+        if is_in_script || !row.has_keys() || !keys.is_active(now_ms) {
+            return;
+        }
+        let mut count = 0;
+        if !row.visit_keys(args, &mut |_, _| count += 1) || count == 0 {
+            return;
+        }
+        let net_bytes = args.request_bytes_encoded() as u64 + reply_bytes as u64;
+        if keys.note(Cost { cpu_ns: elapsed_ns, net_bytes }) {
+            let cost = Cost { cpu_ns: elapsed_ns / count, net_bytes: net_bytes / count };
+            row.visit_keys(args, &mut |at, _| keys.note_key(args.at(at), cost));
+        }
     }
 
     #[inline]

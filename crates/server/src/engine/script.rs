@@ -164,7 +164,15 @@ impl Executor {
         let elapsed_ns = self.stopwatch_ns - run.started_ns;
         let reply_bytes = reply.len().saturating_sub(start);
         let (handle, id, failed) = (run.handle, run.id, written.failed);
-        self.observe_call(Finished { handle, id, args, elapsed_ns, reply_bytes, failed });
+        self.observe_call(Finished {
+            handle,
+            id,
+            args,
+            elapsed_ns,
+            reply_bytes,
+            failed,
+            is_in_script: false,
+        });
     }
 
     /// Whether a script is put aside: nothing but it changes data meanwhile.

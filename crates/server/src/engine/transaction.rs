@@ -121,7 +121,15 @@ impl Executor {
         let elapsed_ns = self.stopwatch_ns - run.started_ns;
         let reply_bytes = reply.len().saturating_sub(start);
         let (id, args) = (run.id, run.args.view());
-        self.observe_call(Finished { handle, id, args, elapsed_ns, reply_bytes, failed: false });
+        self.observe_call(Finished {
+            handle,
+            id,
+            args,
+            elapsed_ns,
+            reply_bytes,
+            failed: false,
+            is_in_script: false,
+        });
         self.feed_monitors(handle, self.server.registry.row(id), args, Origin::default(), false);
         ScriptEnd::Done
     }
