@@ -158,7 +158,8 @@ fn measure(case: &Case, options: &CompareOptions, manner: Manner) -> Result<Vec<
         let requests = if turn == 0 { case.requests.div_ceil(10) } else { case.requests };
         for (server, runs) in servers.iter().zip(&mut runs) {
             let before = server.processor_time();
-            let measured = requests_to(&server.setup, case, requests, manner, u64::from(turn))?;
+            let measured =
+                requests_to(&server.setup, case, Requested::Count(requests), manner, u64::from(turn))?;
             let used = server.processor_time() - before;
             if turn > 0 {
                 runs.push(Figures::of(&measured, used));
@@ -172,11 +173,18 @@ fn measure(case: &Case, options: &CompareOptions, manner: Manner) -> Result<Vec<
     Ok(servers.iter().zip(runs).map(figures).collect())
 }
 
-/// So many requests of a case to a server.
+/// How many requests are made, or how often for how long.
+#[derive(Clone, Copy, Debug)]
+pub enum Requested {
+    Count(u64),
+    AtRate(f64, Duration),
+}
+
+/// Requests of a case to a server.
 pub fn requests_to(
     setup: &Setup,
     case: &Case,
-    requests: u64,
+    requested: Requested,
     manner: Manner,
     seed: u64,
 ) -> Result<Measured, String> {
@@ -184,7 +192,10 @@ pub fn requests_to(
     let data = String::from_utf8_lossy(&template::data(case.data_len)).into_owned();
     let words: Vec<Vec<u8>> = words.iter().map(|word| word.replace("__data__", &data).into_bytes()).collect();
     let template = Template::sequence(&words)?;
-    let claims = Claims::new(requests.div_ceil(template.commands));
+    let claims = Claims::new(match requested {
+        Requested::Count(requests) => requests.div_ceil(template.commands),
+        Requested::AtRate(..) => u64::MAX,
+    });
     let make = |connection: usize| -> Box<dyn Requests + '_> {
         let seed = (seed << 32) + connection as u64;
         let numbers = Numbers::Random(Random::new(case.keyspace, seed.wrapping_mul(0xd1b5_4a32_d192_ed03)));
@@ -196,9 +207,9 @@ pub fn requests_to(
         connections: manner.clients,
         threads: manner.threads.clamp(1, manner.clients),
         reconnect_after: None,
-        rate: None,
+        rate: if let Requested::AtRate(rate, _) = requested { Some(rate) } else { None },
         warmup: Duration::ZERO,
-        duration: None,
+        duration: if let Requested::AtRate(_, duration) = requested { Some(duration) } else { None },
         stops_at_errors: true,
         precision: 3,
     };

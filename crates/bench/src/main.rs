@@ -2,7 +2,8 @@
 //!
 //! 1. `options` reads the command line, with the letters of `valkey-benchmark`; `suite` runs the tests that it asks for.
 //!    `compare` has servers, started as `server` does, answer the requests of `cases` by turns, `spec` runs definitions
-//!    that others have published.
+//!    that others have published,
+//!    `report` measures what is published of this project.
 //! 2. `workloads` are the tests by name, `template` the bytes of a test's requests.
 //! 3. `run` runs a test: `load` sends requests and times the replies, over the connections of `connection`.
 //! 4. `summary` tells what came out.
@@ -12,6 +13,7 @@ mod compare;
 mod connection;
 mod load;
 mod options;
+mod report;
 mod run;
 mod server;
 mod spec;
@@ -26,6 +28,7 @@ use clap::Parser;
 
 use compare::CompareOptions;
 use options::Options;
+use report::ReportOptions;
 use spec::SpecOptions;
 
 fn main() -> ExitCode {
@@ -34,6 +37,10 @@ fn main() -> ExitCode {
         Some("compare") => {
             words.remove(1);
             compare::run(&CompareOptions::parse_from(words))
+        }
+        Some("report") => {
+            words.remove(1);
+            report::run(&ReportOptions::parse_from(words))
         }
         Some("spec") => {
             words.remove(1);

@@ -109,6 +109,28 @@ impl Server {
         let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
         kilobytes.unwrap_or(0) * 1024
     }
+
+    /// What its allocator has given out for data.
+    pub fn used_memory(&self) -> Result<u64, String> {
+        let field = self
+            .conversation()
+            .and_then(|mut conversation| conversation.info("memory", "used_memory"))
+            .map_err(|error| error.to_string())?;
+        field.and_then(|bytes| bytes.parse().ok()).ok_or_else(|| "INFO has no used_memory".to_string())
+    }
+
+    /// Its name and version, as INFO tells them.
+    pub fn version(&self) -> Result<String, LoadError> {
+        let mut conversation = self.conversation()?;
+        for (field, name) in
+            [("warmline_version", "Warmline"), ("valkey_version", "Valkey"), ("redis_version", "Redis")]
+        {
+            if let Some(version) = conversation.info("server", field)? {
+                return Ok(format!("{name} {version}"));
+            }
+        }
+        Ok("unknown server".to_string())
+    }
 }
 
 impl Drop for Server {

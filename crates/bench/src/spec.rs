@@ -238,8 +238,10 @@ fn prepare(
     }
     if let Some(expected) = definition.keys_expected {
         let there = conversation.ask(&["DBSIZE"]).map_err(failed)?;
-        if there != Value::Integer(i64::try_from(expected).unwrap_or(i64::MAX)) {
-            remarks.push(format!("{there:?} keys instead of {expected}"));
+        if let Value::Integer(keys) = there
+            && u64::try_from(keys) != Ok(expected)
+        {
+            remarks.push(format!("{keys} keys instead of {expected}"));
         }
     }
     Ok(remarks)
