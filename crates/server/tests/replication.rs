@@ -198,6 +198,24 @@ fn fields_that_had_expired_are_left_out_too() {
     assert!(sent == [&first[..], &second].concat() || sent == [second, first].concat());
 }
 
+fn what_had_expired_is_left_out_of_a_reload_and_replicas_hear_of_it() {
+    let (server, mut client) = start(&["--enable-debug-command", "yes"]);
+    let mut replica = Replica::introduced(&server);
+    let online_at = replica.go_online();
+    client.ask("DEBUG SET-ACTIVE-EXPIRE 0");
+    client.ask("HSETEX hash PX 1 FIELDS 1 f 1");
+    client.ask("SET key 1 PX 1");
+    std::thread::sleep(Duration::from_millis(5));
+    assert_eq!(client.ask("DEBUG RELOAD"), "OK");
+    assert_eq!(client.ask("DBSIZE"), "0");
+    let offset: usize = info(&mut client, "master_repl_offset").parse().unwrap();
+    let sent = replica.exactly(offset - online_at as usize);
+    let sent = String::from_utf8_lossy(&sent);
+    for removal in ["UNLINK\r\n$3\r\nkey", "HDEL\r\n$4\r\nhash"] {
+        assert!(sent.contains(removal), "{sent}");
+    }
+}
+
 fn what_had_expired_is_forgotten_where_it_is_more_than_a_backlog_holds() {
     let (id, seen, server, mut client) = restarted(4000, &["--repl-backlog-size", "16384"]);
     assert_eq!(info(&mut client, "rdb_last_load_keys_expired"), "4000");
@@ -545,6 +563,7 @@ tests_with_io_threads!(
     a_replica_that_comes_back_gets_what_it_has_missed,
     who_comes_back_to_a_server_that_has_started_again_hears_of_what_had_expired,
     fields_that_had_expired_are_left_out_too,
+    what_had_expired_is_left_out_of_a_reload_and_replicas_hear_of_it,
     what_had_expired_is_forgotten_where_it_is_more_than_a_backlog_holds,
     waiting_for_replicas_ends_with_what_they_really_have,
     several_replicas_are_fed_by_one_child_and_one_that_stalls_or_goes_holds_up_nobody,

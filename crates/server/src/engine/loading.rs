@@ -333,8 +333,9 @@ impl Executor {
         if save && !self.save() {
             return Err(FAILED);
         }
-        // What were left out would be missed by the append-only file, in which nobody has removed it.
-        let options = self.load_options(self.disk.aof.is_none(), merge);
+        // What were left out would be missed by the append-only file, in which nobody has removed it. A replica leaves
+        // it until its primary says that it is gone.
+        let options = self.load_options(self.disk.aof.is_none() && !self.is_replica(), merge);
         let opened = self.open_rdb(&self.rdb_path(), options).unwrap_or_else(|error| {
             log::warn!("{error}");
             None
@@ -343,7 +344,8 @@ impl Executor {
         if flush {
             self.empty_all(false);
         }
-        let result = source.step(&mut self.db, &mut || false);
+        source.tell_left_out(self.db.lazy_freeing.removal_of_expired());
+        let result = self.load_at_once(&mut source, flush);
         let policy = match (flush, merge) {
             (true, _) => RestorePolicy::Flush,
             (false, true) => RestorePolicy::Replace,
@@ -371,6 +373,24 @@ impl Executor {
         })?;
         log::info!("DB reloaded by DEBUG RELOAD");
         Ok(())
+    }
+
+    /// If it `replaces` all data, replicas hear that what is left out is gone; otherwise nothing has gone.
+    fn load_at_once(&mut self, source: &mut Loader<File>, replaces: bool) -> Result<(), LoadError> {
+        let clock = self.clock.clone();
+        loop {
+            let deadline_us = clock.monotonic_us() + LOAD_STEP_US;
+            let done = source.step(&mut self.db, &mut || clock.monotonic_us() >= deadline_us)?;
+            for (db_index, commands) in source.take_left_out() {
+                if replaces && self.feeds_stream() {
+                    self.replication.append_commands(db_index, &commands);
+                    self.after_feeding();
+                }
+            }
+            if done {
+                return Ok(());
+            }
+        }
     }
 
     /// Removes all data, as if there had never been any.
