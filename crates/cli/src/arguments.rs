@@ -27,7 +27,7 @@ pub fn command(options: &Options, words: &[String]) -> Result<Vec<Vec<u8>>, Fail
     for word in words {
         args.push(if options.quoted_input {
             unquoted(word).ok_or_else(|| {
-                println!("Invalid quoted string");
+                print_line!("Invalid quoted string");
                 Failure::Told
             })?
         } else {

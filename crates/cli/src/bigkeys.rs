@@ -25,9 +25,9 @@ pub fn run(session: &mut Session, options: &Options) -> Result<(), Failure> {
         Measure::Elements
     };
     let total = total_keys(session)?;
-    println!("\n# Scanning the entire keyspace to find biggest keys as well as");
-    println!("# average sizes per key type.  You can use -i 0.1 to sleep 0.1 sec");
-    println!("# per 100 SCAN commands (not usually needed).\n");
+    print_line!("\n# Scanning the entire keyspace to find biggest keys as well as");
+    print_line!("# average sizes per key type.  You can use -i 0.1 to sleep 0.1 sec");
+    print_line!("# per 100 SCAN commands (not usually needed).\n");
     allow_reads(session)?;
 
     let progress = Progress::keys(total);
@@ -60,7 +60,7 @@ pub fn run(session: &mut Session, options: &Options) -> Result<(), Failure> {
     }
     drop(progress);
     let interruption = walk.was_interrupted().then_some(percent);
-    print!("{}", summary(&types, &met, interruption, measure));
+    print_text!("{}", summary(&types, &met, interruption, measure));
     Ok(())
 }
 

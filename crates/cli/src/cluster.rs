@@ -1,9 +1,11 @@
 //! `--cluster`: commands for all nodes of a cluster, those that look at it and change nothing of who owns which slots.
 
+mod backup;
 mod check;
 mod nodes;
 
 use std::fmt::Display;
+use std::path::Path;
 
 use wire::response::Value;
 
@@ -29,7 +31,7 @@ struct ClusterCommand {
     options: &'static [&'static str],
 }
 
-const COMMANDS: [ClusterCommand; 5] = [
+const COMMANDS: [ClusterCommand; 6] = [
     ClusterCommand { name: "check", arity: -1, arguments: ANY_NODE, options: &["search-multiple-owners"] },
     ClusterCommand { name: "info", arity: -1, arguments: ANY_NODE, options: &[] },
     ClusterCommand {
@@ -39,12 +41,12 @@ const COMMANDS: [ClusterCommand; 5] = [
         options: &["only-primaries", "only-replicas"],
     },
     ClusterCommand { name: "set-timeout", arity: 2, arguments: "host:port milliseconds", options: &[] },
+    ClusterCommand { name: "backup", arity: 2, arguments: "host:port backup_directory", options: &[] },
     ClusterCommand { name: "help", arity: 0, arguments: "", options: &[] },
 ];
 
 /// Those of other clients that move slots or nodes.
-const CHANGES: [&str; 8] =
-    ["create", "fix", "reshard", "rebalance", "add-node", "del-node", "import", "backup"];
+const CHANGES: [&str; 7] = ["create", "fix", "reshard", "rebalance", "add-node", "del-node", "import"];
 
 /// What a line tells.
 #[derive(Clone, Copy)]
@@ -62,7 +64,7 @@ fn tell(level: Level, text: impl Display) {
         Level::Error => "31;1m",
         Level::Success => "32;1m",
     };
-    if has_colors() { println!("\x1b[{color}{text}\x1b[0m") } else { println!("{text}") }
+    if has_colors() { print_line!("\x1b[{color}{text}\x1b[0m") } else { print_line!("{text}") }
 }
 
 /// What connections to all nodes have in common.
@@ -115,7 +117,7 @@ pub fn run(options: &Options, settings: &Settings, words: &[String]) -> Result<(
         return Err(Failure::Usage(text.to_owned()));
     }
     if name == "help" {
-        print!("{}", help());
+        print_text!("{}", help());
         return Ok(());
     }
     let access = Access {
@@ -145,6 +147,7 @@ pub fn run(options: &Options, settings: &Settings, words: &[String]) -> Result<(
             show(&mut cluster)?;
             check::run(&mut cluster, options.cluster_options.cluster_search_multiple_owners)
         }
+        "backup" => backup::run(&mut cluster, Path::new(&given[1])),
         _ => {
             call(&mut cluster, options, &given[1..]);
             Ok(())
@@ -160,7 +163,7 @@ fn help() -> String {
             out += &format!("{:15}  --cluster-{option}\n", "");
         }
     }
-    out + "\nFor check, info, call and set-timeout you can specify the host and port of any working node in the cluster.\n\n"
+    out + "\nFor check, info, call, set-timeout and backup you can specify the host and port of any working node in the cluster.\n\n"
 }
 
 /// Keys, slots and replicas of each primary.
@@ -177,12 +180,12 @@ fn show(cluster: &mut Cluster) -> Result<(), Failure> {
         };
         let replicas = replicated.iter().filter(|id| **id == node.id).count();
         let (id, slots) = (node.id.get(..8).unwrap_or(&node.id), node.slots.len());
-        println!("{node} ({id}...) -> {count} keys | {slots} slots | {replicas} replicas.");
+        print_line!("{node} ({id}...) -> {count} keys | {slots} slots | {replicas} replicas.");
         primaries += 1;
         keys += count;
     }
     tell(Level::Success, format!("[OK] {keys} keys in {primaries} primaries."));
-    println!("{:.2} keys per slot on average.", keys as f64 / SLOTS as f64);
+    print_line!("{:.2} keys per slot on average.", keys as f64 / SLOTS as f64);
     Ok(())
 }
 
@@ -197,9 +200,9 @@ fn call(cluster: &mut Cluster, options: &Options, command: &[String]) {
         match node.session.request(command) {
             Ok(reply) => {
                 let text = format::reply(&reply, &Style::raw(), true, false);
-                println!("{node}: {}", String::from_utf8_lossy(&text));
+                print_line!("{node}: {}", String::from_utf8_lossy(&text));
             }
-            Err(_) => println!("{node}: Failed!"),
+            Err(_) => print_line!("{node}: Failed!"),
         }
     }
 }

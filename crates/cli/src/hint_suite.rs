@@ -10,7 +10,7 @@ use crate::documentation::Documentation;
 use crate::session::Session;
 
 pub fn print(session: &mut Session, line: &str) -> Result<(), Failure> {
-    println!("{}", Documentation::load(session).hint(line).unwrap_or_default());
+    print_line!("{}", Documentation::load(session).hint(line).unwrap_or_default());
     Ok(())
 }
 
@@ -31,7 +31,7 @@ pub fn run(session: &mut Session, path: &Path, is_verbose: bool) -> Result<(), F
         };
         let hint = documentation.hint(input);
         if is_verbose {
-            println!(
+            print_line!(
                 "Input: '{input}', Expected: '{expected}', Hint: '{}'",
                 hint.as_deref().unwrap_or("(null)")
             );
@@ -46,6 +46,6 @@ pub fn run(session: &mut Session, path: &Path, is_verbose: bool) -> Result<(), F
         }
     }
     let verdict = if failed == 0 { "SUCCESS" } else { "FAILURE" };
-    println!("{verdict}: {passed}/{} passed", passed + failed);
+    print_line!("{verdict}: {passed}/{} passed", passed + failed);
     if failed == 0 { Ok(()) } else { Err(Failure::Told) }
 }

@@ -51,9 +51,9 @@ fn counters(session: &mut Session, keys: &[Vec<u8>]) -> Result<Vec<u64>, Failure
 pub fn run(session: &mut Session, options: &Options) -> Result<(), Failure> {
     session.connect()?;
     let total = total_keys(session)?;
-    println!("\n# Scanning the entire keyspace to find hot keys as well as");
-    println!("# average sizes per key type.  You can use -i 0.1 to sleep 0.1 sec");
-    println!("# per 100 SCAN commands (not usually needed).\n");
+    print_line!("\n# Scanning the entire keyspace to find hot keys as well as");
+    print_line!("# average sizes per key type.  You can use -i 0.1 to sleep 0.1 sec");
+    print_line!("# per 100 SCAN commands (not usually needed).\n");
     allow_reads(session)?;
 
     let progress = Progress::keys(total);
@@ -78,13 +78,13 @@ pub fn run(session: &mut Session, options: &Options) -> Result<(), Failure> {
         progress.set(sampled);
     }
     drop(progress);
-    println!("\n-------- Summary --------\n");
+    print_line!("\n-------- Summary --------\n");
     if walk.was_interrupted() {
-        print!("[{percent:05.2}%] ");
+        print_text!("[{percent:05.2}%] ");
     }
-    println!("Sampled {sampled} keys in the keyspace!");
+    print_line!("Sampled {sampled} keys in the keyspace!");
     for (counter, key) in hottest.0.iter().rev().filter(|(counter, _)| *counter > 0) {
-        println!("hot key found with counter: {counter}\tkeyname: {key}");
+        print_line!("hot key found with counter: {counter}\tkeyname: {key}");
     }
     Ok(())
 }

@@ -24,21 +24,21 @@ pub fn run(seconds: u64) -> Result<(), Failure> {
     heed_interrupts(&interrupted)?;
     let (begin, wanted) = (Instant::now(), Duration::from_secs(seconds));
     let (mut worst, mut runs) = (0, 0u64);
-    while !interrupted.load(Ordering::Relaxed) && begin.elapsed() < wanted {
+    while runs == 0 || !interrupted.load(Ordering::Relaxed) && begin.elapsed() < wanted {
         let start = Instant::now();
         compute();
         let microseconds = start.elapsed().as_micros();
         runs += 1;
         if microseconds > worst {
             worst = microseconds;
-            println!("Max latency so far: {worst} microseconds.");
+            print_line!("Max latency so far: {worst} microseconds.");
         }
     }
     let mean = begin.elapsed().as_secs_f64() * 1e6 / runs.max(1) as f64;
-    println!(
+    print_line!(
         "\n{runs} total runs (avg latency: {mean:.4} microseconds / {:.2} nanoseconds per run).",
         mean * 1e3
     );
-    println!("Worst run took {:.0}x longer than the average latency.", worst as f64 / mean);
+    print_line!("Worst run took {:.0}x longer than the average latency.", worst as f64 / mean);
     Ok(())
 }

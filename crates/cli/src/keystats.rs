@@ -3,7 +3,6 @@
 
 mod report;
 
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
@@ -99,11 +98,11 @@ pub fn run(session: &mut Session, options: &Options) -> Result<(), Failure> {
     let memory = Measure::Memory(options.keystats_samples.or(options.memkeys_samples));
     let is_watched = is_watched();
     let total = total_keys(session)?;
-    println!("\n# Scanning the entire keyspace to find the biggest keys and distribution information.");
-    println!("# Use -i 0.1 to sleep 0.1 sec per 100 SCAN commands (not usually needed).");
-    println!("# Use --cursor <n> to start the scan at the cursor <n> (usually after a Ctrl-C).");
-    println!("# Use --top <n> to display <n> top key sizes (default is 10).");
-    println!("# Ctrl-C to stop the scan.\n");
+    print_line!("\n# Scanning the entire keyspace to find the biggest keys and distribution information.");
+    print_line!("# Use -i 0.1 to sleep 0.1 sec per 100 SCAN commands (not usually needed).");
+    print_line!("# Use --cursor <n> to start the scan at the cursor <n> (usually after a Ctrl-C).");
+    print_line!("# Use --top <n> to display <n> top key sizes (default is 10).");
+    print_line!("# Ctrl-C to stop the scan.\n");
     allow_reads(session)?;
 
     let mut statistics = Statistics::new(total, options.top)?;
@@ -115,8 +114,7 @@ pub fn run(session: &mut Session, options: &Options) -> Result<(), Failure> {
         if is_watched && shown.elapsed() > REFRESH {
             let lines = statistics.overview(is_watched);
             print_lines(&lines, is_watched);
-            print!("\x1b[{}A\r", lines.len());
-            std::io::stdout().flush().map_err(|error| Failure::Io("writing to standard output", error))?;
+            print_text!("\x1b[{}A\r", lines.len());
             shown = Instant::now();
         }
     }
@@ -124,7 +122,7 @@ pub fn run(session: &mut Session, options: &Options) -> Result<(), Failure> {
     print_lines(&statistics.distributions(), is_watched);
     if walk.cursor != 0 {
         let name = Program::current().name;
-        println!(
+        print_line!(
             "\nScan interrupted:\nUse '{name} --keystats --cursor {}' to restart from the last cursor.",
             walk.cursor
         );

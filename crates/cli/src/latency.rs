@@ -65,7 +65,7 @@ pub fn run(session: &mut Session, interval: Option<Duration>, history: bool) -> 
             return Ok(());
         }
         if history && since.elapsed() > interval {
-            println!(" -- {:.2} seconds range", since.elapsed().as_secs_f64());
+            print_line!(" -- {:.2} seconds range", since.elapsed().as_secs_f64());
             (samples, since) = (Samples::default(), Instant::now());
         }
         thread::sleep(PAUSE);

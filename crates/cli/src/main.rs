@@ -8,6 +8,16 @@
 //!    top of it `rdb` and `replica`; `latency`, `intrinsic_latency`, `statistics`, `lru_test`, `pipe`, `cluster`.
 //!    `progress` shows how far long ones are.
 
+/// Prints a text on standard output, as [`session::print_bytes`] does.
+macro_rules! print_text {
+    ($($argument:tt)*) => { $crate::session::print_bytes(format!($($argument)*).as_bytes()) };
+}
+
+/// As `print_text`, with a line end.
+macro_rules! print_line {
+    ($($argument:tt)*) => { print_text!("{}\n", format_args!($($argument)*)) };
+}
+
 mod arguments;
 mod bigkeys;
 mod cluster;

@@ -17,6 +17,18 @@ use crate::encrypted::Encryption;
 use crate::format::Style;
 use crate::program::Program;
 
+const EXAMPLES: &str = "Examples:
+  warmline-cli set greeting hello
+  warmline-cli -u valkey://default:PASSWORD@localhost:6379/0
+  warmline-cli -x set page < index.html
+  warmline-cli -D \"\" --raw dump key > key.dump && warmline-cli -X tag restore key2 0 tag replace < key.dump
+  warmline-cli -r 100 -i 1 info | grep used_memory_human:
+  warmline-cli --quoted-input set '\"null-\\x00-separated\"' value
+  warmline-cli --eval script.lua key1 key2 , arg1 arg2
+  warmline-cli --scan --pattern 'user:*'
+
+Without a command there is a dialogue; \"help\" in it says more.";
+
 /// A client for Warmline and other servers of the Redis protocol. Without a command it reads commands from the
 /// terminal or from standard input.
 #[derive(Parser, Debug)]
@@ -24,7 +36,8 @@ use crate::program::Program;
     disable_help_flag = true,
     disable_version_flag = true,
     args_override_self = true,
-    max_term_width = 100
+    max_term_width = 100,
+    after_help = EXAMPLES
 )]
 pub struct Options {
     /// Server's host name or address
@@ -52,7 +65,7 @@ pub struct Options {
     #[arg(long)]
     pub no_auth_warning: bool,
     /// Server as valkey://user:password@host:port/database (also redis://, warmline://); valkeys:// and rediss:// are
-    /// the same with --tls
+    /// the same with --tls; unix:///path is a socket
     #[arg(short = 'u')]
     pub uri: Option<String>,
     /// Database
@@ -242,16 +255,16 @@ pub struct Options {
     #[arg(long)]
     pub tls_ciphersuites: Option<String>,
     /// Print this help
-    #[arg(long, action = ArgAction::Help)]
+    #[arg(long, action = ArgAction::HelpShort)]
     help: Option<bool>,
     /// Print the version
     #[arg(short = 'v', long)]
     pub version: bool,
-    #[command(flatten)]
-    pub cluster_options: ClusterOptions,
     /// Command and its arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub command: Vec<String>,
+    #[command(flatten)]
+    pub cluster_options: ClusterOptions,
 }
 
 /// What `--cluster` is told.
@@ -270,8 +283,8 @@ pub struct ClusterOptions {
     /// Look for slots that several nodes take for theirs
     #[arg(long)]
     pub cluster_search_multiple_owners: bool,
-    /// Do not ask before doing it
-    #[arg(long)]
+    /// Nothing is asked for; accepted for scripts
+    #[arg(long, hide = true)]
     pub cluster_yes: bool,
 }
 
@@ -317,7 +330,7 @@ impl Options {
                 return Err(NoOptions::Text(error.to_string()));
             }
             Err(_) if arguments.last().is_some_and(|last| last == "-h") => {
-                return Err(NoOptions::Text(definition.render_long_help().to_string()));
+                return Err(NoOptions::Text(definition.render_help().to_string()));
             }
             Err(error) => return Err(NoOptions::Error(complaint(&error))),
         };

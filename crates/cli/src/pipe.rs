@@ -33,7 +33,7 @@ pub fn run(session: &mut Session, timeout: Duration) -> Result<(), Failure> {
     loop {
         match connection.receive_within(Duration::from_secs(1))? {
             Some(Value::Bulk(text)) if text == marker => {
-                println!("Last reply received from server.");
+                print_line!("Last reply received from server.");
                 break;
             }
             Some(value) => {
@@ -60,7 +60,7 @@ pub fn run(session: &mut Session, timeout: Duration) -> Result<(), Failure> {
     if let Ok(outcome) = sender.join() {
         outcome?;
     }
-    println!("errors: {errors}, replies: {replies}");
+    print_line!("errors: {errors}, replies: {replies}");
     if errors > 0 { Err(Failure::Told) } else { Ok(()) }
 }
 

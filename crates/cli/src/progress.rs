@@ -42,7 +42,7 @@ impl Progress {
 
     /// Prints a line on standard output, where the bar does not touch it.
     pub fn print(&self, line: &str) {
-        self.0.suspend(|| println!("{line}"));
+        self.0.suspend(|| print_line!("{line}"));
     }
 }
 

@@ -70,6 +70,11 @@ pub fn run(session: &mut Session, path: &Path, functions_only: bool) -> Result<(
         let text = "Failed requesting functions only RDB from server, aborting";
         return Err(Failure::Reply(text.to_owned()));
     }
+    transfer(session, path)
+}
+
+/// Writes the snapshot that the server answers SYNC with, which ends the connection.
+pub fn transfer(session: &mut Session, path: &Path) -> Result<(), Failure> {
     let connection = session.connection()?;
     let Start::Full(end) = sync::begin(connection, &["SYNC"])? else {
         return Err(Failure::Reply("SYNC with primary failed: no snapshot is sent".to_owned()));

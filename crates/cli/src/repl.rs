@@ -120,7 +120,7 @@ impl Dialogue<'_> {
     /// The next line, without its end.
     fn read_line(&mut self) -> Result<Option<Vec<u8>>, Failure> {
         if let Some(line) = self.pasted.pop_front() {
-            println!("{}{line}", self.session.prompt());
+            print_line!("{}{line}", self.session.prompt());
             return Ok(Some(line.into_bytes()));
         }
         match &mut self.input {
@@ -156,7 +156,7 @@ impl Dialogue<'_> {
         }
         let repeat = match repetitions(&words) {
             Some(repeat) if repeat <= 0 => {
-                println!("Invalid {} repeat command option value.", Program::current().name);
+                print_line!("Invalid {} repeat command option value.", Program::current().name);
                 return Ok(false);
             }
             Some(repeat) => {
@@ -173,6 +173,8 @@ impl Dialogue<'_> {
             self.prefer(&words, true);
         } else if is_command(&words, "CONNECT") && words.len() == 3 {
             self.connect_elsewhere(&words);
+        } else if is_command(&words, "RESTART") {
+            print_line!("Use 'restart' only in Lua debugging mode.");
         } else if is_command(&words, "CLEAR") && words.len() == 1 {
             self.clear_screen()?;
         } else if is_command(&words, "HELP") || is_command(&words, "?") {
@@ -196,7 +198,7 @@ impl Dialogue<'_> {
         }
         let took = start.elapsed().saturating_sub(self.session.paged.get());
         if took >= SLOW && self.session.settings.style == Style::Terminal {
-            println!("({:.2}s)", took.as_secs_f64());
+            print_line!("({:.2}s)", took.as_secs_f64());
         }
         Ok(())
     }
@@ -229,7 +231,7 @@ impl Dialogue<'_> {
     fn connect_elsewhere(&mut self, words: &[Vec<u8>]) {
         let host = String::from_utf8_lossy(&words[1]).into_owned();
         match std::str::from_utf8(&words[2]).ok().and_then(|port| port.parse().ok()) {
-            None => println!("Invalid server port."),
+            None => print_line!("Invalid server port."),
             Some(port) => {
                 self.session.address = Address::Tcp(host, port);
                 if let Err(error) = self.session.connect() {

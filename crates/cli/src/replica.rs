@@ -20,7 +20,7 @@ pub fn run(session: &mut Session) -> Result<(), Failure> {
 
 /// As it was typed in a dialogue; the connection ends with it.
 pub fn follow_typed(session: &mut Session, request: &[Vec<u8>]) -> Failure {
-    println!("Entering replica output mode...  (press Ctrl-C to quit)");
+    print_line!("Entering replica output mode...  (press Ctrl-C to quit)");
     let end = follow(session, request).unwrap_or_else(|error| error);
     session.disconnect();
     end

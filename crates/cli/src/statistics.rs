@@ -71,11 +71,11 @@ pub fn run(session: &mut Session, interval: Option<Duration>) -> Result<(), Fail
             return Err(Failure::Reply(format!("ERROR: {info}")));
         }
         if index % ROWS_PER_HEADING == 0 {
-            println!("------- data ------ --------------------- load -------------------- - child -");
-            println!("keys       mem      clients blocked requests            connections          ");
+            print_line!("------- data ------ --------------------- load -------------------- - child -");
+            print_line!("keys       mem      clients blocked requests            connections          ");
         }
         let (text, requests) = row(&info, requests_before);
-        println!("{text}");
+        print_line!("{text}");
         requests_before = Some(requests);
         thread::sleep(interval.unwrap_or(INTERVAL));
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use wire::response::Value;
 
-use super::nodes::{Cluster, ranges};
+use super::nodes::{Cluster, ranges_text};
 use super::{Level, SLOTS, tell};
 use crate::Failure;
 
@@ -25,13 +25,13 @@ fn show_nodes(cluster: &Cluster) {
         let role = if node.replicates.is_none() { 'M' } else { 'S' };
         let flags: Vec<&str> =
             node.flags.iter().map(String::as_str).filter(|flag| *flag != "myself").collect();
-        println!("{role}: {} {node}", node.id);
-        println!("   slots:{} ({} slots) {}", ranges(&node.slots), node.slots.len(), flags.join(","));
+        print_line!("{role}: {} {node}", node.id);
+        print_line!("   slots:{} ({} slots) {}", ranges_text(&node.slots), node.slots.len(), flags.join(","));
         let replicas =
             cluster.nodes.iter().filter(|other| other.replicates.as_ref() == Some(&node.id)).count();
         match &node.replicates {
-            Some(primary) => println!("   replicates {primary}"),
-            None if replicas > 0 => println!("   {replicas} additional replica(s)"),
+            Some(primary) => print_line!("   replicates {primary}"),
+            None if replicas > 0 => print_line!("   {replicas} additional replica(s)"),
             None => {}
         }
     }

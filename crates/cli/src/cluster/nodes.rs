@@ -21,6 +21,8 @@ pub struct Node {
     /// Slots on their way from here, and to here.
     pub migrating: Vec<String>,
     pub importing: Vec<String>,
+    /// The version of its configuration.
+    pub epoch: u64,
 }
 
 pub struct Cluster {
@@ -39,6 +41,7 @@ struct Line {
     slots: BTreeSet<usize>,
     migrating: Vec<String>,
     importing: Vec<String>,
+    epoch: u64,
 }
 
 /// `host:port`, with what may follow an `@` or a comma.
@@ -56,8 +59,9 @@ impl Line {
         let flags: Vec<String> = flags.split(',').map(str::to_owned).collect();
         let is_replica = flags.iter().any(|flag| flag == "slave" || flag == "replica");
         let (mut slots, mut migrating, mut importing) = (BTreeSet::new(), Vec::new(), Vec::new());
-        // Pings, the epoch and the link come before the slots.
-        for word in words.skip(4) {
+        // Two times of pings come before it, and the state of the link before the slots.
+        let epoch = words.nth(2).and_then(|epoch| epoch.parse().ok()).unwrap_or(0);
+        for word in words.skip(1) {
             if let Some(open) = word.strip_prefix('[') {
                 if let Some((slot, _)) = open.split_once("->-") {
                     migrating.push(slot.to_owned());
@@ -72,7 +76,7 @@ impl Line {
             }
         }
         let primary = is_replica.then(|| primary.to_owned());
-        Some(Line { id: id.to_owned(), host, port, flags, primary, slots, migrating, importing })
+        Some(Line { id: id.to_owned(), host, port, flags, primary, slots, migrating, importing, epoch })
     }
 
     fn has_flag(&self, name: &str) -> bool {
@@ -80,8 +84,19 @@ impl Line {
     }
 
     fn node(self, session: Session, host: &str, port: u16) -> Node {
-        let Line { id, flags, primary: replicates, slots, migrating, importing, .. } = self;
-        Node { session, id, host: host.to_owned(), port, flags, replicates, slots, migrating, importing }
+        let Line { id, flags, primary: replicates, slots, migrating, importing, epoch, .. } = self;
+        Node {
+            session,
+            id,
+            host: host.to_owned(),
+            port,
+            flags,
+            replicates,
+            slots,
+            migrating,
+            importing,
+            epoch,
+        }
     }
 }
 
@@ -150,8 +165,8 @@ impl Node {
     }
 }
 
-/// Slots in rows: `[0-5460],[6000]`.
-pub fn ranges(slots: &BTreeSet<usize>) -> String {
+/// The first and last slot of each row without gaps.
+pub fn ranges(slots: &BTreeSet<usize>) -> Vec<(usize, usize)> {
     let mut rows: Vec<(usize, usize)> = Vec::new();
     for &slot in slots {
         match rows.last_mut() {
@@ -159,10 +174,15 @@ pub fn ranges(slots: &BTreeSet<usize>) -> String {
             _ => rows.push((slot, slot)),
         }
     }
-    let row = |(first, last): &(usize, usize)| {
+    rows
+}
+
+/// Slots in rows: `[0-5460],[6000]`.
+pub fn ranges_text(slots: &BTreeSet<usize>) -> String {
+    let row = |(first, last): (usize, usize)| {
         if first == last { format!("[{first}]") } else { format!("[{first}-{last}]") }
     };
-    rows.iter().map(row).collect::<Vec<_>>().join(",")
+    ranges(slots).into_iter().map(row).collect::<Vec<_>>().join(",")
 }
 
 impl fmt::Display for Node {
@@ -183,7 +203,8 @@ mod tests {
         .unwrap();
         assert_eq!((line.host.as_str(), line.port), ("127.0.0.1", Some(30004)));
         assert_eq!(line.primary.as_deref(), Some("e7d1"));
-        assert_eq!(ranges(&line.slots), "[0-2],[5]");
+        assert_eq!(ranges_text(&line.slots), "[0-2],[5]");
+        assert_eq!(line.epoch, 4);
         assert_eq!((line.importing, line.migrating), (vec!["93".to_owned()], vec!["77".to_owned()]));
         assert_eq!(Line::read("07c3 nowhere"), None);
         assert_eq!(host_and_port("::1:7000"), Some(("::1".to_owned(), Some(7000))));

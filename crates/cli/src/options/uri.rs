@@ -1,4 +1,6 @@
-//! `-u scheme://user:password@host:port/database`: each part is the option of its own.
+//! `-u scheme://user:password@host:port/database`: each part is the option of its own. `unix:///path` is a socket.
+
+use std::path::PathBuf;
 
 use super::Options;
 
@@ -9,6 +11,10 @@ impl Options {
     /// Puts the parts of `-u` where their own options are.
     pub fn apply_uri(&mut self) -> Result<(), String> {
         let Some(uri) = self.uri.take() else { return Ok(()) };
+        if let Some(path) = uri.strip_prefix("unix://") {
+            self.socket = Some(PathBuf::from(percent_decoded(path)?));
+            return Ok(());
+        }
         let behind = |schemes: &[&'static str]| {
             let scheme = schemes.iter().find(|scheme| {
                 uri.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
@@ -91,6 +97,8 @@ mod tests {
         assert_eq!((options.host.as_str(), options.port), ("::1", 6379));
         assert_eq!((options.user, options.password.as_deref()), (None, Some("secret")));
         assert!(read("rediss://example").unwrap().tls && read("VALKEYS://example").unwrap().tls);
+        let options = read("unix:///run/a%20b.sock").unwrap();
+        assert_eq!(options.socket.as_deref(), Some(std::path::Path::new("/run/a b.sock")));
         for wrong in ["http://example", "redis://a%2@b", "redis://a%zz@b", "redis://a:99999"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }

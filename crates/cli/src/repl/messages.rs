@@ -69,18 +69,20 @@ impl Dialogue<'_> {
             if !self.session.is_subscribed() {
                 break;
             }
-            if matches!(&self.input, Input::Stream(lines) if !lines.buffer().is_empty()) {
-                break;
-            }
             print_bytes(notice.as_bytes());
+            let has_line = matches!(&self.input, Input::Stream(lines) if !lines.buffer().is_empty());
             let stdin = std::io::stdin();
-            let (has_message, has_input) = self.session.connection()?.wait(Some(stdin.as_fd()), WAIT)?;
+            let connection = self.session.connection()?;
+            let (has_message, has_input) = match has_line {
+                true => (false, true),
+                false => connection.wait(Some(stdin.as_fd()), WAIT)?,
+            };
             if shows_notice {
                 print_bytes(CLEAR_LINE);
             }
             if self.session.interrupted.swap(false, Ordering::Relaxed) {
                 let server = crate::program::Program::current().server;
-                println!("Closing current connection. Ready to reconnect to {server} server... ");
+                print_line!("Closing current connection. Ready to reconnect to {server} server... ");
                 self.session.connect()?;
             } else if has_message {
                 // A part of a message may have come: the rest is under way.

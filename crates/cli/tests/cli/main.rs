@@ -46,6 +46,7 @@ fn main() {
         documentation::hints_need_no_server,
         scans::keys_are_listed,
         scans::the_biggest_keys_are_found,
+        scans::readers_may_leave_early,
         scans::the_hottest_keys_are_found,
         scans::statistics_of_keys,
         terminal::typing_is_helped,

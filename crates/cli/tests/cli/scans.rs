@@ -1,6 +1,6 @@
 //! Modes that look at all keys.
 
-use crate::process::Server;
+use crate::process::{Server, finish};
 
 fn filled() -> Server {
     let server = Server::start(&["--maxmemory-policy", "allkeys-lfu"]);
@@ -48,6 +48,16 @@ pub fn the_biggest_keys_are_found() {
     assert!(text.contains("Sampled 11 keys") && text.contains("Biggest string found '\"key:9"), "{text}");
     let text = server.run(&["--memkeys-samples", "3"]).stdout;
     assert!(text.contains("Biggest   hash found '\"hash\"' has "), "{text}");
+}
+
+pub fn readers_may_leave_early() {
+    let server = filled();
+    let program = format!("{} -p {}", env!("CARGO_BIN_EXE_warmline-cli"), server.port);
+    for mode in ["--scan --count 1", "--bigkeys --count 1", "--keystats", "lrange list 0 -1"] {
+        let pipe = format!("{program} {mode} | true");
+        let output = finish(std::process::Command::new("sh").args(["-c", &pipe]), b"");
+        assert_eq!(output.stderr, "", "{mode}");
+    }
 }
 
 pub fn the_hottest_keys_are_found() {
