@@ -202,7 +202,7 @@ pub fn requests_to(
         Box::new(Repeated::new(&template, &claims, case.pipeline, numbers))
     };
     let test = Test {
-        setup,
+        setups: std::slice::from_ref(setup),
         requests: &make,
         connections: manner.clients,
         threads: manner.threads.clamp(1, manner.clients),

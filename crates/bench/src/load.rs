@@ -42,7 +42,8 @@ pub trait Requests: Send {
 
 /// One test, as all threads see it.
 pub struct Test<'a> {
-    pub setup: &'a Setup,
+    /// Where connections go, by turns.
+    pub setups: &'a [Setup],
     /// Makes what a connection sends, by the connection's number.
     pub requests: &'a (dyn Fn(usize) -> Box<dyn Requests + 'a> + Sync),
     pub connections: usize,
@@ -58,6 +59,12 @@ pub struct Test<'a> {
     pub stops_at_errors: bool,
     /// Significant digits of latencies.
     pub precision: u8,
+}
+
+impl Test<'_> {
+    fn setup(&self, connection: usize) -> &Setup {
+        &self.setups[connection % self.setups.len()]
+    }
 }
 
 /// What threads tell of a test while it runs.
@@ -246,6 +253,7 @@ impl<'a> Client<'a> {
 /// One thread's connections.
 struct Loop<'t, 'a> {
     test: &'t Test<'a>,
+    thread: usize,
     shared: &'t Shared,
     counters: &'t Counters,
     latencies: Histogram<u64>,
@@ -280,6 +288,7 @@ pub fn run(test: &Test<'_>, shared: &Shared, thread: usize) -> Result<Share, Loa
     let live = clients.len();
     let mut all = Loop {
         test,
+        thread,
         shared,
         counters: &shared.counters[thread],
         latencies: new_histogram(test.precision),
@@ -306,7 +315,7 @@ fn connect<'a>(test: &Test<'a>, thread: usize) -> Result<Connected<'a>, LoadErro
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| LoadError::Poll(error.into()))?;
     let mut clients = Vec::new();
     for number in (thread..test.connections).step_by(test.threads) {
-        let client = Client::new(test.setup, (test.requests)(number))?;
+        let client = Client::new(test.setup(number), (test.requests)(number))?;
         watch(&poll, &client, clients.len(), true)?;
         clients.push(Some(client));
     }
@@ -456,10 +465,11 @@ impl Loop<'_, '_> {
     /// All of a batch has been answered: the next one begins.
     fn renew(&mut self, index: usize) -> Result<(), LoadError> {
         let limit = self.test.reconnect_after;
+        let number = self.thread + index * self.test.threads;
         if let Some(client) =
             self.clients[index].take_if(|client| limit.is_some_and(|limit| client.replies_had >= limit))
         {
-            let client = Client::new(self.test.setup, client.requests)?;
+            let client = Client::new(self.test.setup(number), client.requests)?;
             watch(&self.poll, &client, index, true)?;
             self.clients[index] = Some(client);
         }

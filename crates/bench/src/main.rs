@@ -5,10 +5,12 @@
 //!    that others have published,
 //!    `report` measures what is published of this project.
 //! 2. `workloads` are the tests by name, `template` the bytes of a test's requests.
-//! 3. `run` runs a test: `load` sends requests and times the replies, over the connections of `connection`.
+//! 3. `run` runs a test: `load` sends requests and times the replies, over the connections of `connection`;
+//!    `cluster` knows which keys belong to which node.
 //! 4. `summary` tells what came out.
 
 mod cases;
+mod cluster;
 mod compare;
 mod connection;
 mod load;

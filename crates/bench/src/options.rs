@@ -9,6 +9,7 @@ use tls::materials::IdentityFiles;
 
 use percent_encoding::percent_decode_str;
 
+use crate::cluster::ReadFrom;
 use crate::connection::{Address, Encryption, Setup};
 
 /// A load generator for Warmline and other servers of the Redis protocol.
@@ -62,6 +63,12 @@ pub struct Options {
     /// Threads that generate the load
     #[arg(long, value_parser = clap::value_parser!(u32).range(..=500))]
     pub threads: Option<u32>,
+    /// Spread connections over the nodes of a cluster; keys of commands need {tag}, which leads to a node
+    #[arg(long, conflicts_with = "socket")]
+    pub cluster: bool,
+    /// Nodes of the cluster to ask
+    #[arg(long, value_enum, default_value_t = ReadFrom::No, requires = "cluster")]
+    pub rfr: ReadFrom,
     /// Ask the server to track the keys that connections read
     #[arg(long)]
     pub enable_tracking: bool,

@@ -259,7 +259,7 @@ fn measure(plan: &Plan, setup: &Setup, threads: u32, limit: Option<Duration>) ->
         (duration, limit) => duration.or(limit),
     };
     let test = Test {
-        setup: &setup,
+        setups: &[setup],
         requests: &make,
         connections: plan.connections,
         threads: plan.threads.min(threads as usize).min(plan.connections).max(1),

@@ -4,12 +4,13 @@ use std::io::{self, IsTerminal, Read, Write};
 
 use wire::response::Value;
 
-use crate::connection::{Conversation, LoadError, Setup};
+use crate::cluster::{self, Node, ReadFrom, Tags};
+use crate::connection::{Address, Conversation, LoadError, Setup};
 use crate::load::{self, Requests, Test};
 use crate::options::Options;
 use crate::run::{self, Measured, Progress};
 use crate::summary::{CSV_HEADING, Circumstances};
-use crate::template::{self, Claims, Numbers, Random, Repeated, Sequence, Template};
+use crate::template::{self, Claims, Numbers, Random, Repeated, Route, Sequence, Template};
 use crate::workloads::{self, Ingredients, Workload};
 
 const REQUESTS_DEFAULT: u64 = 100_000;
@@ -25,7 +26,11 @@ pub fn run(options: &Options) -> Result<(), String> {
         return load::idle(&setup, clients as usize).map_err(|error| error.to_string());
     }
     let workloads = workloads(options)?;
-    let server = server_configuration(&setup)?;
+    let place = Place::find(options, setup)?;
+    let server = match &place.nodes {
+        Some(_) => None,
+        None => server_configuration(&place.setups[0])?,
+    };
     if options.csv {
         println!("{CSV_HEADING}");
     }
@@ -36,11 +41,11 @@ pub fn run(options: &Options) -> Result<(), String> {
     loop {
         for workload in &workloads {
             let measured =
-                measure(options, &setup, workload, seed).map_err(|error| ended_line(&error.to_string()))?;
+                measure(options, &place, workload, seed).map_err(|error| ended_line(&error.to_string()))?;
             if let Some(text) = &measured.first_error {
                 return Err(format!("Error from server: {text}"));
             }
-            show(options, workload, &measured, server.as_ref());
+            show(options, workload, &measured, &place, server.as_ref());
         }
         if !options.csv && options.command.is_empty() {
             println!();
@@ -48,6 +53,48 @@ pub fn run(options: &Options) -> Result<(), String> {
         if !options.endless {
             return Ok(());
         }
+    }
+}
+
+/// Where requests go: one server, or the nodes of a cluster.
+struct Place {
+    setups: Vec<Setup>,
+    nodes: Option<(Vec<Node>, Tags)>,
+}
+
+impl Place {
+    fn find(options: &Options, setup: Setup) -> Result<Self, String> {
+        if !options.cluster {
+            return Ok(Self { setups: vec![setup], nodes: None });
+        }
+        let nodes = cluster::nodes(&setup, options.rfr)?;
+        println!("Cluster has {} {} nodes:\n", nodes.len(), options.rfr.roles());
+        for (number, Node { host, port, id, is_replica, .. }) in nodes.iter().enumerate() {
+            let role = if *is_replica { "Replica" } else { "Primary" };
+            println!("Node {number}({role}): {id} {host}:{port}");
+        }
+        println!();
+        let mut commands = setup.commands.clone();
+        if options.rfr != ReadFrom::No {
+            commands.push(vec!["READONLY".to_string()]);
+        }
+        let to = |node: &Node| {
+            let address = Address::Tcp(node.host.clone(), node.port);
+            Setup { address, commands: commands.clone(), ..setup.clone() }
+        };
+        Ok(Self { setups: nodes.iter().map(to).collect(), nodes: Some((nodes, Tags::new())) })
+    }
+
+    /// A thread for each node, unless it is said otherwise.
+    fn threads(&self, options: &Options) -> Option<u32> {
+        let each = self.nodes.as_ref().map(|(nodes, _)| nodes.len() as u32);
+        options.threads.filter(|threads| *threads > 0).or(each)
+    }
+
+    fn route(&self, connection: usize, seed: u64) -> Option<Route<'_>> {
+        let (nodes, tags) = self.nodes.as_ref()?;
+        let slots = &nodes[connection % nodes.len()].slots;
+        Some(Route { tags, slots, random: Random::new(slots.len() as u64, seed) })
     }
 }
 
@@ -67,6 +114,7 @@ fn workloads(options: &Options) -> Result<Vec<Workload>, String> {
     let ingredients = Ingredients {
         data,
         is_random: options.random_below.is_some(),
+        is_cluster: options.cluster,
         functions: options.num_functions,
         function_keys: options.num_keys_in_fcall,
     };
@@ -113,31 +161,32 @@ fn server_configuration(setup: &Setup) -> Result<Option<(String, String)>, Strin
     Ok(found)
 }
 
-fn measure(options: &Options, setup: &Setup, workload: &Workload, seed: u64) -> Result<Measured, LoadError> {
-    if let Some(command) = &workload.preparation {
-        let _answer: Value = Conversation::new(setup)?.ask(command)?;
+fn measure(options: &Options, place: &Place, workload: &Workload, seed: u64) -> Result<Measured, LoadError> {
+    for setup in &place.setups {
+        if let Some(command) = &workload.preparation {
+            let _answer: Value = Conversation::new(setup)?.ask(command)?;
+        }
     }
     let sequences = match options.duration {
         Some(_) => u64::MAX,
         None => options.requests.unwrap_or(REQUESTS_DEFAULT).div_ceil(workload.template.commands),
     };
     let (claims, sequential, pipeline) = (Claims::new(sequences), Sequence::default(), options.pipeline);
-    let numbers = |connection: usize| match options.random_below {
+    let numbers = |seed: u64| match options.random_below {
         None => Numbers::None,
         Some(below) if options.sequential => Numbers::Sequential { below, next: &sequential },
-        Some(below) => {
-            let seed = seed.wrapping_add((connection as u64).wrapping_mul(0xd1b5_4a32_d192_ed03));
-            Numbers::Random(Random::new(below, seed))
-        }
+        Some(below) => Numbers::Random(Random::new(below, seed)),
     };
     let requests = |connection: usize| -> Box<dyn Requests + '_> {
-        Box::new(Repeated::new(&workload.template, &claims, u64::from(pipeline), numbers(connection)))
+        let seed = seed.wrapping_add((connection as u64).wrapping_mul(0xd1b5_4a32_d192_ed03));
+        let repeated = Repeated::new(&workload.template, &claims, u64::from(pipeline), numbers(seed));
+        Box::new(repeated.routed(place.route(connection, !seed)))
     };
     let test = Test {
-        setup,
+        setups: &place.setups,
         requests: &requests,
         connections: options.clients as usize,
-        threads: options.threads.unwrap_or(0).clamp(1, options.clients) as usize,
+        threads: place.threads(options).unwrap_or(1).min(options.clients) as usize,
         reconnect_after: (options.keep_alive == 0).then_some(1),
         rate: (options.rps > 0).then_some(options.rps as f64),
         warmup: options.warmup,
@@ -153,7 +202,13 @@ fn measure(options: &Options, setup: &Setup, workload: &Workload, seed: u64) -> 
     Ok(measured)
 }
 
-fn show(options: &Options, workload: &Workload, measured: &Measured, server: Option<&(String, String)>) {
+fn show(
+    options: &Options,
+    workload: &Workload,
+    measured: &Measured,
+    place: &Place,
+    server: Option<&(String, String)>,
+) {
     let title = &workload.title;
     if options.csv {
         return println!("{}", measured.csv(title));
@@ -166,9 +221,9 @@ fn show(options: &Options, workload: &Workload, measured: &Measured, server: Opt
         clients: options.clients as usize,
         data_len: if is_command { workload.template.bytes.len() } else { options.data_len },
         keep_alive: options.keep_alive != 0,
-        threads: options.threads.filter(|threads| *threads > 0).map(|threads| threads as usize),
+        threads: place.threads(options).map(|threads| threads as usize),
         server,
-        cluster: None,
+        cluster: place.nodes.as_ref().map(|(nodes, _)| (nodes.len(), options.rfr.roles())),
         rate: (options.rps > 0).then_some(options.rps as f64),
     };
     println!("{}\n", measured.long(title, &circumstances));

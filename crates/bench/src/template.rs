@@ -6,6 +6,7 @@
 use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::cluster::{TAG_LEN, Tags};
 use crate::load::Requests;
 
 /// Letters of a placeholder and digits of a number.
@@ -24,6 +25,8 @@ const PLACEHOLDERS: [&[u8; PLACE_LEN]; 10] = [
     b"__rand_9th__",
 ];
 const INDEPENDENT: usize = 0;
+/// Where a cluster's hash tag goes, between the braces too.
+const TAG: &[u8; TAG_LEN + 2] = b"{tag}";
 
 /// Counters of numbers in order, one for each placeholder.
 pub type Sequence = [AtomicU64; PLACEHOLDERS.len()];
@@ -36,6 +39,8 @@ pub struct Template {
     pub commands: u64,
     /// Where numbers go, and which placeholder stands there.
     places: Vec<(usize, usize)>,
+    /// Where tags go.
+    tag_places: Vec<usize>,
 }
 
 /// Where the numbers come from.
@@ -134,7 +139,9 @@ impl Template {
             Some((start, index))
         };
         let places = (0..bytes.len()).filter_map(placeholder).collect();
-        Self { bytes, commands, places }
+        let is_tag = |start: &usize| bytes[*start..].starts_with(TAG);
+        let tag_places = (0..bytes.len()).filter(is_tag).collect();
+        Self { bytes, commands, places, tag_places }
     }
 
     /// The template so many times in a row.
@@ -155,6 +162,25 @@ impl Template {
                     _ => *shared[placeholder].get_or_insert_with(|| numbers.next(placeholder)),
                 };
                 write_number(&mut copy[start..start + PLACE_LEN], number);
+            }
+        }
+    }
+}
+
+/// The slots of one node, with tags that lead there.
+pub struct Route<'a> {
+    pub tags: &'a Tags,
+    pub slots: &'a [u16],
+    pub random: Random,
+}
+
+impl Route<'_> {
+    /// Writes a tag of the node into each of the first `count` copies of the template; one key's is all keys'.
+    fn renew(&mut self, template: &Template, batch: &mut [u8], count: usize) {
+        for copy in batch.chunks_exact_mut(template.bytes.len()).take(count) {
+            let tag = self.tags.of(self.slots[self.random.next_number() as usize]);
+            for start in &template.tag_places {
+                copy[start + 1..start + 1 + TAG_LEN].copy_from_slice(tag);
             }
         }
     }
@@ -191,6 +217,8 @@ pub struct Repeated<'a> {
     claims: &'a Claims,
     pipeline: u64,
     numbers: Numbers<'a>,
+    /// In a cluster.
+    route: Option<Route<'a>>,
     /// A full batch, of which the part before `len` is to be sent.
     batch: Vec<u8>,
     len: usize,
@@ -198,7 +226,12 @@ pub struct Repeated<'a> {
 
 impl<'a> Repeated<'a> {
     pub fn new(template: &'a Template, claims: &'a Claims, pipeline: u64, numbers: Numbers<'a>) -> Self {
-        Self { template, claims, pipeline, numbers, batch: template.repeated(pipeline as usize), len: 0 }
+        let batch = template.repeated(pipeline as usize);
+        Self { template, claims, pipeline, numbers, route: None, batch, len: 0 }
+    }
+
+    pub fn routed(self, route: Option<Route<'a>>) -> Self {
+        Self { route, ..self }
     }
 }
 
@@ -206,6 +239,9 @@ impl Requests for Repeated<'_> {
     fn next_batch(&mut self, is_warming: bool) -> u64 {
         let sequences = if is_warming { self.pipeline } else { self.claims.claim(self.pipeline) };
         self.template.renew(&mut self.batch, sequences as usize, &mut self.numbers);
+        if let Some(route) = &mut self.route {
+            route.renew(self.template, &mut self.batch, sequences as usize);
+        }
         self.len = self.template.bytes.len() * sequences as usize;
         self.template.commands * sequences
     }

@@ -17,38 +17,41 @@ pub struct Ingredients {
     pub is_random: bool,
     /// In a library that is loaded.
     pub functions: u32,
+    /// Whether keys have a hash tag.
+    pub is_cluster: bool,
     /// Of a function that is called.
     pub function_keys: u32,
 }
 
-/// Names by which `-t` selects the test, its title, and its command (`DATA` stands for the value).
+/// Names by which `-t` selects the test, its title, and its command (`DATA` stands for the value, `#` for a
+/// cluster's hash tag).
 const TESTS: &[(&[&str], &str, &str)] = &[
     (&["ping_inline", "ping"], "PING_INLINE", ""),
     (&["ping_mbulk", "ping"], "PING_MBULK", "PING"),
-    (&["set"], "SET", "SET key:__rand_int__ DATA"),
-    (&["get"], "GET", "GET key:__rand_int__"),
-    (&["incr"], "INCR", "INCR counter:__rand_int__"),
-    (&["lpush"], "LPUSH", "LPUSH mylist DATA"),
-    (&["rpush"], "RPUSH", "RPUSH mylist DATA"),
-    (&["lpop"], "LPOP", "LPOP mylist"),
-    (&["rpop"], "RPOP", "RPOP mylist"),
-    (&["sadd"], "SADD", "SADD myset element:__rand_int__"),
-    (&["hset"], "HSET", "HSET myhash element:__rand_int__ DATA"),
-    (&["spop"], "SPOP", "SPOP myset"),
-    (&["zadd"], "ZADD", "ZADD myzset SCORE element:__rand_1st__"),
-    (&["zpopmin"], "ZPOPMIN", "ZPOPMIN myzset"),
+    (&["set"], "SET", "SET key#:__rand_int__ DATA"),
+    (&["get"], "GET", "GET key#:__rand_int__"),
+    (&["incr"], "INCR", "INCR counter#:__rand_int__"),
+    (&["lpush"], "LPUSH", "LPUSH mylist# DATA"),
+    (&["rpush"], "RPUSH", "RPUSH mylist# DATA"),
+    (&["lpop"], "LPOP", "LPOP mylist#"),
+    (&["rpop"], "RPOP", "RPOP mylist#"),
+    (&["sadd"], "SADD", "SADD myset# element:__rand_int__"),
+    (&["hset"], "HSET", "HSET myhash# element:__rand_int__ DATA"),
+    (&["spop"], "SPOP", "SPOP myset#"),
+    (&["zadd"], "ZADD", "ZADD myzset# SCORE element:__rand_1st__"),
+    (&["zpopmin"], "ZPOPMIN", "ZPOPMIN myzset#"),
     (
         &["lrange", "lrange_100", "lrange_300", "lrange_500", "lrange_600"],
         "LPUSH (needed to benchmark LRANGE)",
-        "LPUSH mylist DATA",
+        "LPUSH mylist# DATA",
     ),
-    (&["lrange", "lrange_100"], "LRANGE_100 (first 100 elements)", "LRANGE mylist 0 99"),
-    (&["lrange", "lrange_300"], "LRANGE_300 (first 300 elements)", "LRANGE mylist 0 299"),
-    (&["lrange", "lrange_500"], "LRANGE_500 (first 500 elements)", "LRANGE mylist 0 499"),
-    (&["lrange", "lrange_600"], "LRANGE_600 (first 600 elements)", "LRANGE mylist 0 599"),
+    (&["lrange", "lrange_100"], "LRANGE_100 (first 100 elements)", "LRANGE mylist# 0 99"),
+    (&["lrange", "lrange_300"], "LRANGE_300 (first 300 elements)", "LRANGE mylist# 0 299"),
+    (&["lrange", "lrange_500"], "LRANGE_500 (first 500 elements)", "LRANGE mylist# 0 499"),
+    (&["lrange", "lrange_600"], "LRANGE_600 (first 600 elements)", "LRANGE mylist# 0 599"),
     (&["mset"], "MSET (10 keys)", "MSET PAIRS"),
     (&["mget"], "MGET (10 keys)", "MGET KEYS"),
-    (&["xadd"], "XADD", "XADD mystream * myfield DATA"),
+    (&["xadd"], "XADD", "XADD mystream# * myfield DATA"),
     (&["function_load"], "FUNCTION LOAD", "FUNCTION LOAD REPLACE LIBRARY"),
     (&["fcall"], "FCALL", "FCALL foo1 FUNCTION_KEYS"),
 ];
@@ -78,7 +81,8 @@ fn template(command: &str, ingredients: &Ingredients) -> Template {
     if command.is_empty() {
         return Template::inline(b"PING\r\n");
     }
-    let (key, data) = (b"key:__rand_int__".to_vec(), &ingredients.data);
+    let tag = if ingredients.is_cluster { ":{tag}" } else { "" };
+    let (key, data) = (format!("key{tag}:__rand_int__").into_bytes(), &ingredients.data);
     let function_keys = || {
         let keys = ingredients.function_keys;
         std::iter::once(keys.to_string()).chain((1..=keys).map(|key| format!("key{key}")))
@@ -93,7 +97,7 @@ fn template(command: &str, ingredients: &Ingredients) -> Template {
             "KEYS" => vec![key.clone(); 10],
             "LIBRARY" => vec![library(ingredients.functions)],
             "FUNCTION_KEYS" => function_keys().map(String::into_bytes).collect(),
-            word => vec![word.as_bytes().to_vec()],
+            word => vec![word.replace('#', tag).into_bytes()],
         })
         .collect();
     Template::command(&args)
@@ -111,7 +115,13 @@ mod tests {
     use super::*;
 
     fn ingredients() -> Ingredients {
-        Ingredients { data: b"xxx".to_vec(), is_random: false, functions: 2, function_keys: 1 }
+        Ingredients {
+            data: b"xxx".to_vec(),
+            is_random: false,
+            is_cluster: false,
+            functions: 2,
+            function_keys: 1,
+        }
     }
 
     #[test]
