@@ -146,7 +146,7 @@ fn sessions_that_are_not_kept_do_not_go_on() {
 }
 
 fn sessions_go_on_under_the_options_they_were_made_under() {
-    let server = TlsProcess::start(&["--tls-session-cache-timeout", "2"]);
+    let server = TlsProcess::start(&["--tls-session-cache-timeout", "4"]);
     let mut plain = server.process.connect();
     for (version, other) in BOTH.into_iter().zip(["yes", "no"]) {
         let config = config(&server, version, Tls12Resumption::SessionIdOrTickets);
@@ -154,7 +154,7 @@ fn sessions_go_on_under_the_options_they_were_made_under() {
         assert_eq!(plain.ask(&format!("CONFIG SET tls-prefer-server-ciphers {other}")), "OK");
         assert_eq!(later(&server, &config), HandshakeKind::Resumed);
         // Nor for longer than they are good.
-        std::thread::sleep(std::time::Duration::from_millis(4100));
+        std::thread::sleep(std::time::Duration::from_millis(5100));
         assert_eq!(visit(&server, &config).1, HandshakeKind::Full);
     }
 }
