@@ -26,7 +26,7 @@ mod workloads;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use compare::CompareOptions;
 use options::Options;
@@ -50,7 +50,10 @@ fn main() -> ExitCode {
         }
         _ => {
             let mut options = Options::parse_from(words);
-            options.settle().and_then(|()| suite::run(&options))
+            match options.generate {
+                Some(kind) => manual::print(described(), kind).map_err(|error| error.to_string()),
+                None => options.settle().and_then(|()| suite::run(&options)),
+            }
         }
     };
     match outcome {
@@ -60,4 +63,11 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The whole command line, with the words that stand for programs of their own.
+fn described() -> clap::Command {
+    Options::command()
+        .subcommand(CompareOptions::command().name("compare"))
+        .subcommand(SpecOptions::command().name("spec"))
 }

@@ -51,6 +51,8 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 
+use clap::CommandFactory;
+
 use connection::{ConnectionError, system_text};
 use documentation::Documentation;
 use options::{NoOptions, Options};
@@ -151,6 +153,10 @@ fn open(options: &Options) -> Result<Session, Failure> {
 }
 
 fn run(options: &Options) -> Result<(), Failure> {
+    if let Some(kind) = options.generate {
+        let printed = manual::print(Options::command(), kind);
+        return printed.map_err(|error| Failure::Io("writing to standard output", error));
+    }
     let mut session = open(options)?;
     if let Some(command) = &options.cluster_options.cluster_command {
         cluster::run(options, &session.settings, command)

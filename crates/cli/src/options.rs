@@ -254,6 +254,9 @@ pub struct Options {
     /// Cipher suites of TLS 1.3
     #[arg(long)]
     pub tls_ciphersuites: Option<String>,
+    /// Print the manual page, or completions for a shell
+    #[arg(long)]
+    pub generate: Option<manual::Kind>,
     /// Print this help
     #[arg(long, action = ArgAction::HelpShort)]
     help: Option<bool>,

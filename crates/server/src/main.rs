@@ -3,6 +3,7 @@
 
 use server::persist::{check_aof, check_rdb};
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -25,6 +26,8 @@ fn main() -> ExitCode {
     match arguments.first().and_then(|first| first.to_str()) {
         Some("-v" | "--version") => println!("{}", server::start::version_line()),
         Some("-h" | "--help") => print!("{}", server::start::USAGE),
+        Some("--print-config") => print_out(&server::config::explained_file()),
+        Some("--check-config") => return check_config(&arguments[1..]),
         _ => {
             if let Err(error) = server::start::serve(&arguments) {
                 eprintln!("{error}");
@@ -33,6 +36,25 @@ fn main() -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+/// Whoever has read enough may hang up.
+fn print_out(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+fn check_config(arguments: &[OsString]) -> ExitCode {
+    match server::start::check(arguments) {
+        Ok(warnings) => {
+            warnings.iter().for_each(|warning| eprintln!("{warning}"));
+            println!("The configuration is good.");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// `None`: the arguments make no sense.

@@ -12,6 +12,7 @@ pub mod process;
 pub mod rates;
 pub mod replication;
 pub mod statistics;
+pub mod supervisor;
 pub mod tls;
 
 pub use command_log::CommandLogs;

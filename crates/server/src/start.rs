@@ -1,10 +1,11 @@
 //! From the command line to a serving process.
 
+mod check;
 mod presence;
 
 use crate::clock::Clock;
 use crate::commands::info::VALKEY_VERSION;
-use crate::config::{Config, ConfigError, Directive, Startup};
+use crate::config::{Config, ConfigError, Directive, Flags, ROWS, Row, Startup};
 use crate::engine::loading::RestoreError;
 use crate::engine::users::UsersError;
 use crate::engine::{Executor, Seeds};
@@ -13,10 +14,11 @@ use crate::net::listener::ListenError;
 use crate::net::process_settings::allow_clients;
 use crate::net::process_title::show_title;
 use crate::net::signals::StopSignals;
-use crate::observe::{crash_report, log as server_log};
+use crate::observe::{crash_report, log as server_log, supervisor};
 use crate::persist::check_rdb;
 use crate::server::Identity;
 use crate::sys::{process, title};
+pub use check::check;
 use presence::PidFile;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -60,16 +62,20 @@ fn system(doing: &'static str) -> impl Fn(io::Error) -> StartError {
 
 /// What `--help` prints.
 pub const USAGE: &str = "Usage: warmline-server [/path/to/warmline.conf | -] [--option value ...]
+       warmline-server --check-config [/path/to/warmline.conf | -] [--option value ...]
+       warmline-server --print-config
        warmline-server --version
        warmline-server --help
 
 A configuration file is in the format of valkey.conf; `-` reads one from standard input.
-Every directive can be given as an option, and overrides the file.
+Every directive can be given as an option, and overrides the file. --check-config tells whether the server would
+start with a configuration, and starts nothing; --print-config prints a file in which every option is explained.
 
 Examples:
        warmline-server                      (serves 127.0.0.1:6379)
        warmline-server /etc/warmline.conf
        warmline-server --port 7777 --maxmemory 1gb --maxmemory-policy allkeys-lru
+       warmline-server --check-config /etc/warmline.conf && systemctl restart warmline
 ";
 
 /// What `--version` prints. Clients and their tests read the version behind ` v=` as that of the server whose commands
@@ -85,16 +91,18 @@ pub fn version_line() -> String {
 /// Serves until told to stop.
 pub fn serve(arguments: &[OsString]) -> Result<(), StartError> {
     let startup = Config::load(arguments).map_err(StartError::Config)?;
+    refuse_modules(&startup)?;
     let config = &startup.config;
-    if config.daemonize {
+    // Who is supervised has somebody who keeps it in the background.
+    if supervisor::detect(config.supervised).is_none() && config.daemonize {
         process::daemonize().map_err(system("Going into the background"))?;
     }
     title::make_room();
-    let logfile = (!config.logfile.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(&config.logfile)));
+    let logfile = config.logfile_path();
     server_log::set_format(config.log_format, config.log_timestamp_format);
     server_log::start(logfile.as_deref(), config.loglevel).map_err(system("Opening the log file"))?;
     log::info!("Warmline {} starts, PID: {}", env!("CARGO_PKG_VERSION"), std::process::id());
-    warn_of_what_does_not_exist(config);
+    without_effect(config).iter().for_each(|warning| log::warn!("{warning}"));
     let snapshot = (!config.appendonly).then(|| PathBuf::from(OsStr::from_bytes(&config.dbfilename)));
     let result = run(startup);
     match &result {
@@ -121,6 +129,7 @@ pub fn serve(arguments: &[OsString]) -> Result<(), StartError> {
 fn run(startup: Startup) -> Result<(), StartError> {
     let mut event_loop = open(startup)?;
     let config = &event_loop.executor.server.config;
+    supervisor::tell_of_start(config.supervised);
     let pid_file = PidFile::write(config);
     show_title(config);
     log::info!("Server initialized");
@@ -131,32 +140,37 @@ fn run(startup: Startup) -> Result<(), StartError> {
     for kind in presence::listener_kinds(config) {
         log::info!("Ready to accept connections {kind}");
     }
-    presence::notify_supervisor(config);
+    presence::tell_of_readiness(config);
     let result = event_loop.run().map_err(system("Serving"));
     drop(pid_file);
     result
 }
 
 /// What the configuration asks for and this version cannot do must not go unnoticed.
-fn warn_of_what_does_not_exist(config: &Config) {
-    let asked = [
-        (config.cluster_enabled, "cluster-enabled: the cluster"),
-        (config.activedefrag, "activedefrag: active defragmentation"),
-    ];
-    for (_, what) in asked.iter().filter(|(asked, _)| *asked) {
-        log::warn!("{what} does not exist in this version; the option has no effect");
+fn without_effect(config: &Config) -> Vec<String> {
+    let default = Config::default();
+    let is_asked =
+        |row: &&Row| row.flags.has(Flags::NO_EFFECT) && config.value_of(row) != default.value_of(row);
+    ROWS.iter().filter(is_asked).map(|row| format!("{} has no effect. {}", row.name, row.doc)).collect()
+}
+
+/// A module brings commands and types: to go on without it would be to serve other data than was asked for.
+fn refuse_modules(startup: &Startup) -> Result<(), StartError> {
+    match startup.modules.iter().chain(&startup.module_options).next() {
+        Some(directive) => {
+            let error = ConfigError::at(&directive.place, "This server has no modules");
+            Err(StartError::Config(error))
+        }
+        None => Ok(()),
     }
 }
 
 fn open(startup: Startup) -> Result<EventLoop, StartError> {
-    let config = startup.config;
+    let config = &startup.config;
     std::env::set_current_dir(&config.dir).map_err(system("Changing to the working directory"))?;
     process::report_file_size_limits();
     crash_report::start(config.crash_log_enabled).map_err(system("Getting ready to report faults"))?;
     let signals = StopSignals::new().map_err(system("Setting up signals"))?;
-    let clock = Clock::machine();
-    let identity = identity(&config, &clock).map_err(system("Reading random bytes"))?;
-    let seeds = seeds(&config).map_err(system("Reading random bytes"))?;
     if let Err(reason) = allow_clients(config.maxclients) {
         log::warn!("{reason}");
     }
@@ -164,15 +178,24 @@ fn open(startup: Startup) -> Result<EventLoop, StartError> {
         // Large pages only cost time here; where the kernel has none, nothing is lost.
         let _ = process::disable_huge_pages();
     }
+    let executor = executor(startup)?;
+    let mut event_loop = EventLoop::new(executor, signals).map_err(system("Creating the event loop"))?;
+    event_loop.listen().map_err(StartError::Listen)?;
+    Ok(event_loop)
+}
+
+/// The data, empty, and who may use it.
+fn executor(startup: Startup) -> Result<Executor, StartError> {
+    let (config, clock) = (startup.config, Clock::machine());
+    let identity = identity(&config, &clock).map_err(system("Reading random bytes"))?;
+    let seeds = seeds(&config).map_err(system("Reading random bytes"))?;
     let mut executor = Executor::new(config, clock, identity, seeds);
     rename_commands(&mut executor, &startup.rename_commands).map_err(StartError::Config)?;
     executor.load_users_at_start(&startup.users).map_err(|error| match error {
         UsersError::Config(error) => StartError::Config(error),
         UsersError::Text(text) => StartError::Users(text),
     })?;
-    let mut event_loop = EventLoop::new(executor, signals).map_err(system("Creating the event loop"))?;
-    event_loop.listen().map_err(StartError::Listen)?;
-    Ok(event_loop)
+    Ok(executor)
 }
 
 fn rename_commands(executor: &mut Executor, directives: &[Directive]) -> Result<(), ConfigError> {

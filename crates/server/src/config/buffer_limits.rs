@@ -68,6 +68,10 @@ impl Kind<OutputBufferLimits> for BufferLimits {
         text.join(" ").into()
     }
 
+    fn accepts(&self) -> String {
+        "groups of class, size, size, seconds".to_owned()
+    }
+
     fn rewritten(&self, value: &OutputBufferLimits, default: &OutputBufferLimits) -> Vec<RewrittenLine> {
         let classes = [
             ("normal", value.normal, default.normal),

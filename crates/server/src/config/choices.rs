@@ -129,15 +129,22 @@ impl<T: Named> Kind<T> for Choice {
     fn format(&self, value: &T) -> Vec<u8> {
         value.name().into()
     }
+
+    fn accepts(&self) -> String {
+        names(T::NAMES)
+    }
 }
 
 fn lookup<T: Copy>(names: &[(&str, T)], word: &[u8]) -> Option<T> {
     names.iter().find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| *value)
 }
 
-fn one_of<T>(names: &[(&str, T)]) -> Refusal {
-    let names: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
-    format!("argument(s) must be one of the following: {}", names.join(", ")).into()
+fn names<T>(names: &[(&str, T)]) -> String {
+    names.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+}
+
+fn one_of<T>(all: &[(&str, T)]) -> Refusal {
+    format!("argument(s) must be one of the following: {}", names(all)).into()
 }
 
 /// What a signal asks of the shutdown, as a set of bits.
@@ -204,5 +211,9 @@ impl Kind<ShutdownFlags> for ShutdownWords {
         let set: Vec<&str> =
             named.iter().filter(|(_, flag)| value.has(*flag)).map(|(name, _)| *name).collect();
         if set.is_empty() { default.0.into() } else { set.join(" ").into() }
+    }
+
+    fn accepts(&self) -> String {
+        format!("any of {}", names(ShutdownFlags::NAMES))
     }
 }

@@ -110,6 +110,10 @@ impl Kind<EventClasses> for EventLetters {
         value.letters()
     }
 
+    fn accepts(&self) -> String {
+        "letters".to_owned()
+    }
+
     fn rewritten(&self, value: &EventClasses, default: &EventClasses) -> Vec<RewrittenLine> {
         // `A` hides `n` where clients look, but a file must not lose it.
         let mut letters = value.letters();

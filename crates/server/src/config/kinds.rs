@@ -26,6 +26,10 @@ impl Kind<bool> for YesNo {
     fn format(&self, value: &bool) -> Vec<u8> {
         if *value { b"yes".into() } else { b"no".into() }
     }
+
+    fn accepts(&self) -> String {
+        "yes, no".to_owned()
+    }
 }
 
 /// An integer type of a field. Text becomes an `i64` first, whose bits an unsigned field reads as its own: that is
@@ -74,6 +78,14 @@ impl<T: Whole> Kind<T> for Integer {
     fn format(&self, value: &T) -> Vec<u8> {
         value.to_bits().to_string().into()
     }
+
+    fn accepts(&self) -> String {
+        match (self.0, self.1) {
+            (INT_MIN, _) => "a whole number".to_owned(),
+            (low, INT_MAX..) => format!("{low} or more"),
+            (low, high) => format!("{low} to {high}"),
+        }
+    }
 }
 
 /// `hz`: any count from 0 is accepted and brought into the range that makes sense.
@@ -87,6 +99,10 @@ impl Kind<u32> for Hertz {
 
     fn format(&self, value: &u32) -> Vec<u8> {
         value.to_string().into()
+    }
+
+    fn accepts(&self) -> String {
+        "1 to 500".to_owned()
     }
 }
 
@@ -105,6 +121,10 @@ impl Kind<u32> for Octal {
 
     fn format(&self, value: &u32) -> Vec<u8> {
         format!("{value:o}").into()
+    }
+
+    fn accepts(&self) -> String {
+        format!("0 to {:o}, octal", self.0)
     }
 }
 
@@ -151,6 +171,13 @@ impl<T: Whole> Kind<T> for Memory {
         (value.to_bits() as u64).to_string().into()
     }
 
+    fn accepts(&self) -> String {
+        match u64::try_from(self.0) {
+            Ok(low @ 2..) => format!("a size, {} or more", memory_with_unit(low)),
+            _ => "a size".to_owned(),
+        }
+    }
+
     fn rewritten(&self, value: &T, default: &T) -> Vec<RewrittenLine> {
         let text = memory_with_unit(value.to_bits() as u64).into();
         vec![RewrittenLine { text, forced: value != default }]
@@ -170,6 +197,10 @@ impl Kind<u64> for BacklogSize {
         Memory(1, LONG_MAX).format(value)
     }
 
+    fn accepts(&self) -> String {
+        "a size".to_owned()
+    }
+
     fn rewritten(&self, value: &u64, default: &u64) -> Vec<RewrittenLine> {
         Memory(1, LONG_MAX).rewritten(value, default)
     }
@@ -187,6 +218,10 @@ impl Kind<i64> for SignedMemory {
 
     fn format(&self, value: &i64) -> Vec<u8> {
         value.to_string().into()
+    }
+
+    fn accepts(&self) -> String {
+        "a size, or -1 for no limit".to_owned()
     }
 
     fn rewritten(&self, value: &i64, default: &i64) -> Vec<RewrittenLine> {
@@ -243,6 +278,10 @@ impl Kind<MemoryLimit> for MemoryOrPercent {
         }
     }
 
+    fn accepts(&self) -> String {
+        "a size or a percentage".to_owned()
+    }
+
     fn rewritten(&self, value: &MemoryLimit, default: &MemoryLimit) -> Vec<RewrittenLine> {
         let text = match value {
             MemoryLimit::Bytes(bytes) => memory_with_unit(*bytes).into(),
@@ -286,6 +325,10 @@ macro_rules! text_kind {
                 value.clone()
             }
 
+            fn accepts(&self) -> String {
+                "text".to_owned()
+            }
+
             fn rewritten(&self, value: &Vec<u8>, default: &Vec<u8>) -> Vec<RewrittenLine> {
                 vec![RewrittenLine { text: quoted(value), forced: value != default }]
             }
@@ -304,6 +347,10 @@ macro_rules! text_kind {
 
             fn format(&self, value: &Option<Vec<u8>>) -> Vec<u8> {
                 value.clone().unwrap_or_default()
+            }
+
+            fn accepts(&self) -> String {
+                "text".to_owned()
             }
 
             fn rewritten(&self, value: &Option<Vec<u8>>, default: &Option<Vec<u8>>) -> Vec<RewrittenLine> {

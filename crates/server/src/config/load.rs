@@ -5,6 +5,8 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::Access;
+
 use super::option::Refusal;
 use super::{Config, Flags, Occurrence, Row, find};
 use crate::sys::file::system_text;
@@ -77,13 +79,41 @@ pub struct Startup {
 
 impl Config {
     /// Reads `[file] [-] [--option value...]`, the arguments behind the program's name. What comes later wins.
-    /// Nothing is applied: not even the working directory changes.
+    /// Nothing is applied, not even the working directory changes; but the log file, if there is one, exists then.
     pub fn load(arguments: &[OsString]) -> Result<Startup, ConfigError> {
         Self::load_with_input(arguments, &mut io::stdin())
     }
 
     /// `load` with another standard input.
     pub fn load_with_input(arguments: &[OsString], input: &mut dyn Read) -> Result<Startup, ConfigError> {
+        let startup = Self::read(arguments, input)?;
+        let Some(path) = startup.config.logfile_path() else { return Ok(startup) };
+        let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
+        opened.map_err(cannot_open_log)?;
+        Ok(startup)
+    }
+
+    /// `load` for those who only want to know whether it would work: no file is made.
+    pub fn check(arguments: &[OsString]) -> Result<Startup, ConfigError> {
+        let startup = Self::read(arguments, &mut io::stdin())?;
+        let Some(path) = startup.config.logfile_path() else { return Ok(startup) };
+        match std::fs::OpenOptions::new().append(true).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let directory = path.parent().unwrap_or(Path::new("/"));
+                rustix::fs::access(directory, Access::EXISTS | Access::WRITE_OK)
+                    .map_err(|error| cannot_open_log(error.into()))?;
+            }
+            opened => drop(opened.map_err(cannot_open_log)?),
+        }
+        Ok(startup)
+    }
+
+    /// Where the log goes, unless to standard output.
+    pub fn logfile_path(&self) -> Option<PathBuf> {
+        (!self.logfile.is_empty()).then(|| self.dir.join(OsStr::from_bytes(&self.logfile)))
+    }
+
+    fn read(arguments: &[OsString], input: &mut dyn Read) -> Result<Startup, ConfigError> {
         let command_line = command_line::parse(arguments);
         let mut loader = Loader::new();
         let mut line_number = 1;
@@ -279,19 +309,15 @@ impl Loader {
     /// Checks what no line can be blamed for.
     fn finish(self) -> Result<Startup, ConfigError> {
         let config = &self.startup.config;
-        if !config.logfile.is_empty() {
-            let path = self.absolute(OsStr::from_bytes(&config.logfile));
-            let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
-            if let Err(error) = opened {
-                let reason = format!("Can't open the log file: {}", system_text(&error));
-                return Err(ConfigError::anywhere(reason));
-            }
-        }
         if config.cluster_enabled && config.replicaof.is_some() {
             return Err(ConfigError::anywhere("replicaof directive not allowed in cluster mode"));
         }
         Ok(self.startup)
     }
+}
+
+fn cannot_open_log(error: io::Error) -> ConfigError {
+    ConfigError::anywhere(format!("Can't open the log file: {}", system_text(&error)))
 }
 
 /// A line without blanks at its ends.

@@ -62,6 +62,9 @@ pub trait Kind<T: Clone + PartialEq> {
     /// The value as CONFIG GET shows it.
     fn format(&self, value: &T) -> Vec<u8>;
 
+    /// Which values there are, for a person.
+    fn accepts(&self) -> String;
+
     /// The lines that CONFIG REWRITE keeps; none drops the option from the file.
     fn rewritten(&self, value: &T, default: &T) -> Vec<RewrittenLine> {
         vec![RewrittenLine { text: self.format(value), forced: value != default }]
@@ -77,6 +80,12 @@ pub struct Row<C: 'static, Id: 'static> {
     /// An older name that means the same.
     pub alias: Option<&'static str>,
     pub flags: Flags,
+    /// The heading that documentation has it under.
+    pub section: &'static str,
+    /// What it does, for a person.
+    pub doc: &'static str,
+    /// Which values it takes, for a person.
+    pub accepts: fn() -> String,
     pub(super) get: fn(&C) -> Vec<u8>,
     /// Sets the field and says whether its value changed.
     pub(super) set: Setter<C>,
@@ -96,36 +105,40 @@ impl<C, Id> Row<C, Id> {
     }
 }
 
-/// The table: `field: type = default, "name" | "alias", kind, FLAG, FLAG;` Each row declares a public field of `Config`
-/// and a variant of `OptionId` called the same.
+/// The table: `@ "section"`, and behind it rows: `/// What it does.` and
+/// `field: type = default, "name" | "alias", kind, FLAG, FLAG;` Each row declares a public field of `Config` and a variant
+/// of `OptionId` called the same.
 macro_rules! options {
-    ($( $(#[$meta:meta])* $field:ident : $type:ty = $default:expr,
-        $name:literal $(| $alias:literal)?, $kind:expr $(, $flag:ident)* ; )*) => {
+    ($( @ $section:literal $( $(#[doc = $doc:literal])* $field:ident : $type:ty = $default:expr,
+        $name:literal $(| $alias:literal)?, $kind:expr $(, $flag:ident)* ; )* )*) => {
         /// Every option with its current value: plain fields, so that hot paths read them without a lookup.
         #[derive(Clone, PartialEq)]
         pub struct Config {
-            $( $(#[$meta])* pub $field: $type, )*
+            $( $( $(#[doc = $doc])* pub $field: $type, )* )*
             /// The file that the server was started with, absolute; what CONFIG REWRITE writes.
             pub config_file: Option<std::path::PathBuf>,
         }
 
         impl Default for Config {
             fn default() -> Self {
-                Self { $( $field: $default, )* config_file: None }
+                Self { $( $( $field: $default, )* )* config_file: None }
             }
         }
 
         /// Names an option; spelled like its field.
         #[allow(non_camel_case_types)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum OptionId { $( $field, )* }
+        pub enum OptionId { $( $( $field, )* )* }
 
         /// Every option, in the order in which CONFIG REWRITE appends new ones.
-        pub static ROWS: &[Row<Config, OptionId>] = &[ $( Row {
+        pub static ROWS: &[Row<Config, OptionId>] = &[ $( $( Row {
             id: OptionId::$field,
             name: $name,
             alias: options!(@alias $($alias)?),
             flags: Flags::NONE$(.with(Flags::$flag))*,
+            section: $section,
+            doc: concat!($($doc),*).trim_ascii_start(),
+            accepts: || Kind::<$type>::accepts(&$kind),
             get: |config| Kind::<$type>::format(&$kind, &config.$field),
             set: |config, words, occurrence| {
                 let value = Kind::<$type>::parse(&$kind, words, &config.$field, occurrence)?;
@@ -134,7 +147,7 @@ macro_rules! options {
                 Ok(changed)
             },
             rewritten: |config, default| Kind::<$type>::rewritten(&$kind, &config.$field, &default.$field),
-        }, )* ];
+        }, )* )* ];
     };
     (@alias) => { None };
     (@alias $alias:literal) => { Some($alias) };

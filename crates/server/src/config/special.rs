@@ -58,6 +58,10 @@ impl Kind<Vec<SavePoint>> for SavePoints {
         join_words(value.iter().map(|point| format!("{} {}", point.seconds, point.changes)))
     }
 
+    fn accepts(&self) -> String {
+        "pairs of seconds and changes".to_owned()
+    }
+
     fn rewritten(&self, value: &Vec<SavePoint>, _default: &Vec<SavePoint>) -> Vec<RewrittenLine> {
         vec![always_written(self.format(value))]
     }
@@ -126,6 +130,10 @@ impl Kind<OomScoreAdjValues> for OomScores {
     fn format(&self, value: &OomScoreAdjValues) -> Vec<u8> {
         format!("{} {} {}", value.primary, value.replica, value.background_child).into()
     }
+
+    fn accepts(&self) -> String {
+        "three numbers from -2000 to 2000".to_owned()
+    }
 }
 
 /// Where to listen. A leading `-` means that it does not matter when an address is not available.
@@ -154,6 +162,10 @@ impl Kind<Vec<String>> for Addresses {
 
     fn format(&self, value: &Vec<String>) -> Vec<u8> {
         value.join(" ").into()
+    }
+
+    fn accepts(&self) -> String {
+        "addresses".to_owned()
     }
 
     fn rewritten(&self, value: &Vec<String>, default: &Vec<String>) -> Vec<RewrittenLine> {
@@ -190,6 +202,10 @@ impl Kind<Option<ReplicaOf>> for Primary {
     fn format(&self, value: &Option<ReplicaOf>) -> Vec<u8> {
         let Some(primary) = value else { return Vec::new() };
         [&primary.host[..], format!(" {}", primary.port).as_bytes()].concat()
+    }
+
+    fn accepts(&self) -> String {
+        "host and port".to_owned()
     }
 
     fn rewritten(&self, value: &Option<ReplicaOf>, _default: &Option<ReplicaOf>) -> Vec<RewrittenLine> {
@@ -234,6 +250,10 @@ impl Kind<Vec<f64>> for Percentiles {
         join_words(value.iter().map(text))
     }
 
+    fn accepts(&self) -> String {
+        "numbers from 0 to 100".to_owned()
+    }
+
     fn rewritten(&self, value: &Vec<f64>, _default: &Vec<f64>) -> Vec<RewrittenLine> {
         vec![always_written(self.format(value))]
     }
@@ -256,6 +276,10 @@ impl Kind<PathBuf> for Directory {
 
     fn format(&self, value: &PathBuf) -> Vec<u8> {
         value.clone().into_os_string().into_vec()
+    }
+
+    fn accepts(&self) -> String {
+        "a directory that exists".to_owned()
     }
 
     fn rewritten(&self, value: &PathBuf, _default: &PathBuf) -> Vec<RewrittenLine> {

@@ -5,6 +5,7 @@ use super::persistence::Answer;
 use crate::command::Origin;
 use crate::config::AppendFsync;
 use crate::error::ClientError;
+use crate::observe::supervisor;
 use crate::persist::aof::manifest::{self, Names};
 use crate::persist::aof::rewrite::write_commands;
 use crate::persist::aof::{Appender, Manifest};
@@ -592,6 +593,9 @@ impl Executor {
         if waits {
             let then = if how.force { "Exit anyway." } else { "can't exit." };
             log::warn!("Writing initial AOF, {then}");
+            if !how.force {
+                supervisor::tell("STATUS=Writing initial AOF, can't exit.\n");
+            }
         }
         !waits || how.force
     }

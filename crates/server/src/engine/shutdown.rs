@@ -7,6 +7,7 @@
 use super::Executor;
 use crate::command::Next;
 use crate::error::{ClientError, on_the_wire};
+use crate::observe::supervisor;
 use crate::persist::child::Purpose;
 use crate::server::pause::{Pause, PausePurpose};
 use crate::server::{ProcessRequest, Shutdown};
@@ -112,6 +113,7 @@ impl Executor {
             ),
             None => log::info!("User requested shutdown..."),
         }
+        supervisor::tell("STOPPING=1\n");
         let timeout_us = u64::from(self.server.config.shutdown_timeout_seconds) * 1_000_000;
         if how.now || timeout_us == 0 || self.has_all_replicas_synced() {
             return if self.shut_down(how) { Begun::Ends } else { Begun::Failed };
@@ -188,9 +190,11 @@ impl Executor {
         let saves = how.save.unwrap_or(!self.server.config.save.is_empty());
         if saves && !loading {
             log::info!("Saving the final RDB snapshot before exiting.");
+            supervisor::tell("STATUS=Saving the final RDB snapshot\n");
             if !self.save() {
                 if !how.force {
                     log::warn!("Error trying to save the DB, can't exit.");
+                    supervisor::tell("STATUS=Error trying to save the DB, can't exit.\n");
                     return failed_to_end();
                 }
                 log::warn!("Error trying to save the DB. Exit anyway.");

@@ -54,7 +54,7 @@ impl Executor {
     fn load_configured_user(&mut self, line: &Directive) -> Result<(), UsersError> {
         let name = &line.words[1];
         if !is_word(name) {
-            return Err(UsersError::Text("Spaces not allowed in ACL usernames".to_owned()));
+            return Err(of_line(line, "Spaces not allowed in ACL usernames"));
         }
         let words: Vec<&[u8]> =
             std::iter::once(&b"reset"[..]).chain(line.words[2..].iter().map(Vec::as_slice)).collect();
@@ -69,10 +69,9 @@ impl Executor {
                 Ok(())
             }
             Err(ArgumentError::Rule { rule, error: error @ RuleError::UnknownCommand }) => {
-                Err(UsersError::Text(format!(
-                    "Error loading ACL rule '{}' for the user named '{shown}': {error}",
-                    String::from_utf8_lossy(&rule)
-                )))
+                let rule = String::from_utf8_lossy(&rule);
+                let text = format!("Error loading ACL rule '{rule}' for the user named '{shown}': {error}");
+                Err(of_line(line, &text))
             }
             Err(ArgumentError::Rule { rule, error }) => Err(in_declaration(line, &rule, &error.to_string())),
             Err(ArgumentError::Unmatched { rule, .. }) => {
@@ -117,6 +116,11 @@ impl Executor {
             )
         })
     }
+}
+
+/// An error whose text is not that of others of the configuration, and the line that it is about.
+fn of_line(line: &Directive, text: &str) -> UsersError {
+    UsersError::Text(format!("{text}\n({})", line.place))
 }
 
 fn in_declaration(line: &Directive, word: &[u8], why: &str) -> UsersError {

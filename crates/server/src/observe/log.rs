@@ -7,10 +7,11 @@
 //! ```
 
 use crate::config::{LogFormat, LogLevel, LogTimestampFormat};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, RawFd};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -31,11 +32,41 @@ pub fn become_child() {
 /// The log file, for those who close all others.
 pub fn file_descriptor() -> Option<RawFd> {
     let target = LOGGER.target.lock().expect("no thread panics while it logs");
-    target.as_ref().map(AsRawFd::as_raw_fd)
+    target.as_ref().map(|log| log.file.as_raw_fd())
 }
 
 struct Logger {
-    target: Mutex<Option<File>>,
+    target: Mutex<Option<LogFile>>,
+}
+
+struct LogFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl LogFile {
+    fn open(path: &Path) -> io::Result<Self> {
+        // The working directory may change.
+        let path = std::path::absolute(path)?;
+        let file = open_to_append(&path)?;
+        Ok(LogFile { path, file })
+    }
+
+    /// Who rotates logs moves the file away: what comes then belongs into another one of its name.
+    fn follow_name(&mut self) {
+        let identity = |metadata: Metadata| (metadata.dev(), metadata.ino());
+        let named = std::fs::metadata(&self.path).map(identity).ok();
+        let open = self.file.metadata().map(identity).ok();
+        if (named.is_none() || named != open)
+            && let Ok(file) = open_to_append(&self.path)
+        {
+            self.file = file;
+        }
+    }
+}
+
+fn open_to_append(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
 }
 
 static LOGGER: Logger = Logger { target: Mutex::new(None) };
@@ -43,7 +74,7 @@ static LOGGER: Logger = Logger { target: Mutex::new(None) };
 /// Starts logging, to the file or (`None`) to standard output. A later call moves the log.
 pub fn start(file: Option<&Path>, level: LogLevel) -> io::Result<()> {
     let opened = match file {
-        Some(path) => Some(OpenOptions::new().create(true).append(true).open(path)?),
+        Some(path) => Some(LogFile::open(path)?),
         None => None,
     };
     *LOGGER.target.lock().expect("no thread panics while it logs") = opened;
@@ -87,7 +118,10 @@ impl log::Log for Logger {
         let mut target = LOGGER.target.lock().expect("no thread panics while it logs");
         // A log that cannot be written has nowhere to say so.
         let _ = match &mut *target {
-            Some(file) => file.write_all(line.as_bytes()),
+            Some(log) => {
+                log.follow_name();
+                log.file.write_all(line.as_bytes())
+            }
             None => io::stdout().lock().write_all(line.as_bytes()),
         };
     }

@@ -1,9 +1,9 @@
-//! How a server that runs shows itself to the machine: its pid file, a word to systemd.
+//! How a server that runs shows itself to the machine: its pid file, a word to the service manager.
 
-use crate::config::{Config, Supervised};
+use crate::config::Config;
+use crate::observe::supervisor;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 
 /// Where a daemon without a `pidfile` leaves its number.
@@ -47,15 +47,11 @@ pub fn listener_kinds(config: &Config) -> impl Iterator<Item = &'static str> {
     tcp.into_iter().chain(unix).chain(tls)
 }
 
-/// Tells systemd that the server is ready, where it waits for that.
-pub fn notify_supervisor(config: &Config) {
-    if !matches!(config.supervised, Supervised::Systemd | Supervised::Auto) {
-        return;
-    }
-    let Some(address) = std::env::var_os("NOTIFY_SOCKET") else { return };
-    let sent = UnixDatagram::unbound()
-        .and_then(|socket| socket.send_to(b"STATUS=Ready to accept connections\nREADY=1\n", &address));
-    if let Err(error) = sent {
-        log::warn!("Telling systemd that the server is ready: {error}");
-    }
+/// Tells the service manager that clients may come.
+pub fn tell_of_readiness(config: &Config) {
+    let status = match config.replicaof {
+        None => "Ready to accept connections",
+        Some(_) => "Ready to accept connections in read-only mode. Waiting for MASTER <-> REPLICA sync",
+    };
+    supervisor::tell(&format!("STATUS={status}\nREADY=1\n"));
 }

@@ -1,5 +1,8 @@
 //! Reading and playing golden scripts; see `golden.rs` for the format.
 
+// Each file of tests uses its part of this.
+#![allow(dead_code)]
+
 use server::clock::Clock;
 use server::command::args::OwnedArgs;
 use server::config::Config;
@@ -7,7 +10,7 @@ use server::engine::{Executor, Flow, Seeds};
 use server::server::Identity;
 use server::session::ClientHandle;
 use server::session::client::ConnectionFigures;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -171,8 +174,9 @@ pub struct Player {
     place: Place,
     /// What each client says first, unrecorded.
     greeting: Vec<Vec<u8>>,
-    /// The commands in this process that were answered, and with no error, where the script shows it.
-    pub answered: BTreeSet<&'static str>,
+    /// The commands in this process that were answered, and with no error, where the script shows it; and the kinds of
+    /// their answers.
+    pub answered: BTreeMap<&'static str, BTreeSet<&'static str>>,
 }
 
 enum Place {
@@ -204,7 +208,7 @@ impl Player {
         let seeds = Seeds { hash: HashSeed::new(1, 2), random: 3, secret: [4; 32] };
         let executor = Executor::new(config, Clock::standing_at(START_UNIX_MS), identity, seeds);
         let place = Place::InProcess { executor: Box::new(executor), clients: HashMap::new() };
-        Player { place, greeting: Vec::new(), answered: BTreeSet::new() }
+        Player { place, greeting: Vec::new(), answered: BTreeMap::new() }
     }
 
     /// All clients speak the third version of the protocol from the start.
@@ -218,7 +222,7 @@ impl Player {
 
     pub fn against_server(address: &str) -> Self {
         let place = Place::Server { address: address.to_owned(), clients: HashMap::new() };
-        let mut player = Player { place, greeting: Vec::new(), answered: BTreeSet::new() };
+        let mut player = Player { place, greeting: Vec::new(), answered: BTreeMap::new() };
         for words in
             [&["FLUSHALL"][..], &["FUNCTION", "FLUSH"], &["SCRIPT", "FLUSH"], &["CONFIG", "RESETSTAT"]]
         {
@@ -293,8 +297,27 @@ impl Player {
             && !answer.starts_with(b"-")
             && !answer.starts_with(b"+QUEUED")
         {
-            self.answered.insert(registry.row(id).name);
+            self.answered.entry(registry.row(id).name).or_default().insert(kind(answer));
         }
+    }
+}
+
+/// What kind of value a reply is, in the words of the protocol's specification.
+fn kind(reply: &[u8]) -> &'static str {
+    match reply {
+        [b'+', b'O', b'K', b'\r', ..] => "OK",
+        [b'+', ..] => "simple string",
+        [b':', ..] => "integer",
+        [b'$' | b'*', b'-', ..] | [b'_', ..] => "null",
+        [b'$', ..] => "bulk string",
+        [b'*', ..] => "array",
+        [b'%', ..] => "map",
+        [b'~', ..] => "set",
+        [b',', ..] => "double",
+        [b'#', ..] => "boolean",
+        [b'=', ..] => "verbatim string",
+        [b'>', ..] => "push",
+        _ => "other",
     }
 }
 

@@ -2,9 +2,10 @@
 
 use super::super::connection::COMPATIBLE_VERSION;
 use super::{Lines, Sources};
-use crate::config::{Config, Named, Supervised};
+use crate::config::Config;
 use crate::observe::IoThreadFigures;
 use crate::observe::process::{CpuTimes, Whose, cpu_times};
+use crate::observe::supervisor;
 use crate::observe::tls::Certificates;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -42,7 +43,7 @@ pub(super) fn server(sources: &mut Sources<'_>, lines: &mut Lines) {
     lines.field("multiplexing_api", "epoll");
     lines.field("gcc_version", "0.0.0");
     lines.field("process_id", identity.process_id);
-    lines.field("process_supervised", supervisor(config));
+    lines.field("process_supervised", supervisor::name());
     lines.field("run_id", &identity.run_id);
     lines.field("tcp_port", if config.port != 0 { config.port } else { config.tls_port });
     lines.field("server_time_usec", server.now.unix_us);
@@ -61,14 +62,6 @@ pub(super) fn server(sources: &mut Sources<'_>, lines: &mut Lines) {
         lines.field("shutdown_in_milliseconds", left_us / 1000);
     }
     listeners(config, lines);
-}
-
-fn supervisor(config: &Config) -> &'static str {
-    match config.supervised {
-        Supervised::No => "no",
-        Supervised::Auto => "unknown",
-        other => other.name(),
-    }
 }
 
 fn listeners(config: &Config, lines: &mut Lines) {

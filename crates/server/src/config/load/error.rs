@@ -15,25 +15,21 @@ pub enum ConfigError {
     /// Standard input could not be read.
     StandardInput { error: io::Error },
     /// A line is wrong, or (without a place) the configuration as a whole.
-    Invalid { place: Option<Place>, reason: Refusal, unknown_word: Option<Vec<u8>> },
+    Invalid { place: Option<Place>, reason: Refusal },
 }
 
 impl ConfigError {
     /// An error about a line, also for the parts of the server that carry out a `Directive`.
     pub fn at(place: &Place, reason: impl Into<Refusal>) -> Self {
-        Self::Invalid { place: Some(place.clone()), reason: reason.into(), unknown_word: None }
+        Self::Invalid { place: Some(place.clone()), reason: reason.into() }
     }
 
     pub(super) fn anywhere(reason: impl Into<Refusal>) -> Self {
-        Self::Invalid { place: None, reason: reason.into(), unknown_word: None }
+        Self::Invalid { place: None, reason: reason.into() }
     }
 
     pub(super) fn bad_directive(directive: &Directive) -> Self {
-        Self::Invalid {
-            place: Some(directive.place.clone()),
-            reason: "Bad directive or wrong number of arguments".into(),
-            unknown_word: directive.words.first().cloned(),
-        }
+        Self::at(&directive.place, "Bad directive or wrong number of arguments")
     }
 
     pub(super) fn open(file: &[u8], error: io::Error, included_from: Option<&Place>) -> Self {
@@ -54,24 +50,22 @@ impl fmt::Display for ConfigError {
                 let file = String::from_utf8_lossy(file);
                 write!(f, "Fatal error, can't open config file '{file}': {}", system_text(error))?;
                 match included_from {
-                    Some(place) => write!(f, "\nIncluded from {}", Position(place)),
+                    Some(place) => write!(f, "\nIncluded from {place}"),
                     None => Ok(()),
                 }
             }
             Self::StandardInput { error } => {
                 write!(f, "Fatal error, can't read the config from stdin: {}", system_text(error))
             }
-            Self::Invalid { place, reason, unknown_word } => {
+            Self::Invalid { place, reason } => {
                 write!(f, "\n*** FATAL CONFIG FILE ERROR (Version {}) ***", env!("CARGO_PKG_VERSION"))?;
                 let Some(place) = place else { return write!(f, "\n{reason}") };
                 write!(f, "\nReading the configuration file, at line {}", place.line_number)?;
                 write!(f, "\n>>> '{}'", String::from_utf8_lossy(&without_passwords(&place.line)))?;
                 write!(f, "\n{reason}")?;
-                write!(f, "\n({}", Position(place))?;
-                if let Some(word) = unknown_word {
-                    write!(f, ", directive '{}'", String::from_utf8_lossy(word))?;
-                }
-                f.write_str(")")
+                let blank = |byte: &u8| byte.is_ascii_whitespace();
+                let directive = place.line.split(blank).next().unwrap_or_default().to_ascii_lowercase();
+                write!(f, "\n({place}, directive '{}')", String::from_utf8_lossy(&directive))
             }
         }
     }
@@ -87,13 +81,10 @@ fn without_passwords(line: &[u8]) -> Vec<u8> {
     line.split(|&byte| byte == b' ').map(shown).collect::<Vec<_>>().join(&b' ')
 }
 
-/// A place in words.
-struct Position<'a>(&'a Place);
-
-impl fmt::Display for Position<'_> {
+impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let line = self.0.line_number;
-        match &self.0.source {
+        let line = self.line_number;
+        match &self.source {
             Source::File(path) => write!(f, "{}, line {line}", path.display()),
             Source::StandardInput => write!(f, "standard input, line {line}"),
             Source::CommandLine => f.write_str("the command line"),

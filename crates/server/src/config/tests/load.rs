@@ -273,7 +273,7 @@ fn directives_for_others_keep_their_place() {
         text.contains("at line 2\n>>> 'USER alice on'\nError in user declaration 'alice': why"),
         "{text}"
     );
-    assert!(text.ends_with("(standard input, line 2)"), "{text}");
+    assert!(text.ends_with("(standard input, line 2, directive 'user')"), "{text}");
     assert_eq!(startup.rename_commands[0].words[1..], [b"GET".to_vec(), b"fetch".to_vec()]);
     assert_eq!(startup.module_options[0].words[2], b"b c");
     assert_eq!(startup.modules[0].words.len(), 3);

@@ -315,17 +315,3 @@ fn hostile_patterns_take_no_time() {
     // Classes that are not closed and a backslash at the end are odd, but no harm.
     let _ = config.get(&[b"[^", b"*[a-", b"*\\", b"*[z-a]"]);
 }
-
-#[test]
-fn the_documentation_lists_what_has_no_effect_and_what_is_new() {
-    let text = include_str!("../../../../../docs/configuration.md");
-    let rows = |section: &str| -> Vec<&str> {
-        let section = text.split("\n## ").find(|part| part.starts_with(section)).unwrap();
-        section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect()
-    };
-    let mut without_effect: Vec<&str> =
-        ROWS.iter().filter(|row| row.flags.has(Flags::NO_EFFECT)).map(|row| row.name).collect();
-    without_effect.sort_unstable();
-    assert_eq!(rows("Accepted, without effect"), without_effect);
-    assert_eq!(rows("New options"), ["tcp-nodelay", "zset-index"]);
-}

@@ -8,6 +8,7 @@ use super::channels::{Channels, Main};
 use super::link::Stage;
 use super::transfer::{Origin, Transfer};
 use crate::commands::info::VALKEY_VERSION;
+use crate::observe::supervisor;
 use crate::session::ClientHandle;
 use std::collections::VecDeque;
 use wire::aof::write_command;
@@ -309,6 +310,9 @@ impl Executor {
             log::debug!("Dual channel replication: Psync established after rdb load");
         }
         log::info!("Successful partial resynchronization with primary.");
+        supervisor::tell(
+            "STATUS=PRIMARY <-> REPLICA sync: Partial Resynchronization accepted. Ready to accept connections in read-write mode.\n",
+        );
         if let Some(id) = id_of(rest.strip_prefix(b" ").unwrap_or(rest))
             && id != self.replication.history.id()
         {

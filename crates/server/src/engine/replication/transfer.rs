@@ -12,6 +12,7 @@ use super::received_file::ReceivedFile;
 use super::snapshot_frame::{MARK_BYTES, SnapshotFrame, Taken, TransferError};
 use crate::command::args::OwnedArgs;
 use crate::observe::replication::TransferFigures;
+use crate::observe::supervisor;
 use crate::persist::rdb::Loader;
 use crate::server::Loading;
 use crate::session::BlockedOn;
@@ -304,6 +305,9 @@ impl Executor {
         self.server.clients.forget_stream();
         self.replication.create_backlog();
         log::info!("PRIMARY <-> REPLICA sync: Finished with success");
+        supervisor::tell(
+            "STATUS=PRIMARY <-> REPLICA sync: Finished with success. Ready to accept connections in read-write mode.\n",
+        );
         // A base has nothing behind its snapshot.
         let file = file.filter(|_| self.has_loaded_whole_file());
         self.restart_log(file.as_deref(), crate::command::Origin::default());

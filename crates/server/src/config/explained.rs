@@ -1,0 +1,101 @@
+//! The configuration file in which every option is explained.
+
+use super::option::Flags;
+use super::{Config, OptionId, ROWS, Row};
+
+const WIDTH: usize = 80;
+
+const HEAD: &str = "\
+# The configuration of Warmline: every option with what it does, the values it takes, and its default behind a # alone.
+# To change one, take that # away and write the value. Options may also be given as arguments (--port 7000); most can be
+# changed while the server runs (CONFIG SET), and then be written here (CONFIG REWRITE).
+#
+# Sizes may have a unit: 1k is 1,000 bytes, 1kb is 1,024; m, mb, g and gb likewise. Words with blanks stand in quotes.
+# `include FILE` reads another file at its place, `user NAME RULE ...` describes a user, `rename-command NAME NEW-NAME`
+# renames a command, or removes it if the new name is \"\".
+";
+
+/// What a server may be started with that has no other file: the defaults, as comments. Options that have no effect, or
+/// are made for tests, are left out.
+pub fn explained_file() -> String {
+    let mut text = HEAD.to_owned();
+    let mut section = "";
+    let shown = |row: &&Row| !row.flags.has(Flags::HIDDEN) && !row.flags.has(Flags::NO_EFFECT);
+    for row in ROWS.iter().filter(shown) {
+        if row.section != section {
+            section = row.section;
+            text += &format!("\n\n##### {section} #####\n");
+        }
+        text.push('\n');
+        text += &commented(&row.doc.replace('`', ""));
+        text += &commented(&format!("Takes: {}.{}", takes(row), at_run_time(row)));
+        for line in default_lines(row) {
+            text += &format!("#{} {line}\n", row.name);
+        }
+    }
+    text
+}
+
+/// The values of an option and their unit.
+pub fn takes(row: &Row) -> String {
+    let accepts = (row.accepts)();
+    match unit(row) {
+        Some(unit) if !accepts.contains("size") => format!("{accepts} {unit}"),
+        _ => accepts,
+    }
+}
+
+/// What a number of this option counts, by the name of its field.
+fn unit(row: &Row) -> Option<&'static str> {
+    const UNITS: [(&str, &str); 6] = [
+        ("_seconds", "seconds"),
+        ("_minutes", "minutes"),
+        ("_ms", "milliseconds"),
+        ("_us", "microseconds"),
+        ("_bytes", "bytes"),
+        ("_percentage", "percent"),
+    ];
+    let field = format!("{:?}", row.id);
+    UNITS.iter().find(|(suffix, _)| field.ends_with(suffix)).map(|(_, unit)| *unit)
+}
+
+fn at_run_time(row: &Row) -> &'static str {
+    if row.flags.has(Flags::IMMUTABLE) {
+        " Only at the start."
+    } else if row.flags.has(Flags::PROTECTED) {
+        " At the start, and with enable-protected-configs also later."
+    } else {
+        ""
+    }
+}
+
+/// The default as the lines of a file have it, without the option's name.
+pub fn default_lines(row: &Row) -> Vec<String> {
+    let config = Config::default();
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    match row.id {
+        OptionId::dir => return vec![".".to_owned()],
+        OptionId::replicaof => return vec!["no one".to_owned()],
+        _ => {}
+    }
+    let lines: Vec<String> =
+        (row.rewritten)(&config, &config).into_iter().map(|line| text(line.text)).collect();
+    let value = text((row.get)(&config));
+    match (lines.is_empty(), value.is_empty()) {
+        (false, _) => lines,
+        (true, true) => vec!["\"\"".to_owned()],
+        (true, false) => vec![value],
+    }
+}
+
+/// Text as lines of a comment.
+fn commented(text: &str) -> String {
+    let mut lines = vec![String::from("#")];
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.len() + word.len() < WIDTH => *line += &format!(" {word}"),
+            _ => lines.push(format!("# {word}")),
+        }
+    }
+    lines.join("\n") + "\n"
+}

@@ -1,0 +1,89 @@
+//! What a service manager is told of this process: that it loads, is ready, stops (`supervised`).
+
+use crate::config::Supervised;
+use crate::sys::process;
+use std::ffi::OsStr;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::OnceLock;
+
+const UPSTART_JOB: &str = "UPSTART_JOB";
+/// Where systemd waits for messages; those of containers begin with `@`, which is a name in no directory.
+const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Supervisor {
+    Upstart,
+    Systemd,
+}
+
+static SUPERVISOR: OnceLock<Option<Supervisor>> = OnceLock::new();
+
+/// Finds out who supervises the process, of those that the configuration asks for: once, at the start.
+pub fn detect(wanted: Supervised) -> Option<Supervisor> {
+    let has = |variable: &str| std::env::var_os(variable).is_some();
+    let found = match wanted {
+        Supervised::Upstart | Supervised::Auto if has(UPSTART_JOB) => Some(Supervisor::Upstart),
+        Supervised::Systemd | Supervised::Auto if has(NOTIFY_SOCKET) => Some(Supervisor::Systemd),
+        _ => None,
+    };
+    *SUPERVISOR.get_or_init(|| found)
+}
+
+/// As INFO has it.
+pub fn name() -> &'static str {
+    match supervisor() {
+        Some(Supervisor::Upstart) => "upstart",
+        Some(Supervisor::Systemd) => "systemd",
+        None => "no",
+    }
+}
+
+fn supervisor() -> Option<Supervisor> {
+    SUPERVISOR.get().copied().flatten()
+}
+
+/// Before the data is loaded.
+pub fn tell_of_start(wanted: Supervised) {
+    match (supervisor(), wanted) {
+        (Some(Supervisor::Systemd), _) => {
+            tell("STATUS=Warmline is loading...\n");
+            log::info!(
+                "Supervised by systemd. Please make sure you set appropriate values for TimeoutStartSec and TimeoutStopSec in your service unit."
+            );
+        }
+        (Some(Supervisor::Upstart), _) => {
+            log::info!("supervised by upstart, will stop to signal readiness.");
+            process::stop();
+        }
+        (None, Supervised::Systemd) => {
+            log::warn!("systemd supervision error: NOTIFY_SOCKET not found!");
+        }
+        (None, Supervised::Upstart) => {
+            log::warn!("upstart supervision requested, but UPSTART_JOB not found!");
+        }
+        (None, Supervised::Auto | Supervised::No) => {}
+    }
+}
+
+/// Sends lines of the form `STATUS=...`, where systemd listens. Nothing depends on whether they arrive.
+pub fn tell(lines: &str) {
+    if supervisor() != Some(Supervisor::Systemd) {
+        return;
+    }
+    let sent =
+        address().and_then(|address| UnixDatagram::unbound()?.send_to_addr(lines.as_bytes(), &address));
+    if let Err(error) = sent {
+        log::warn!("systemd supervision error: {error}");
+    }
+}
+
+fn address() -> io::Result<SocketAddr> {
+    let name = std::env::var_os(NOTIFY_SOCKET).unwrap_or_default();
+    match name.as_bytes() {
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
+        path => SocketAddr::from_pathname(OsStr::from_bytes(path)),
+    }
+}

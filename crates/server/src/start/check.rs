@@ -1,0 +1,26 @@
+//! `--check-config`: whether the server would start with a configuration, found out without touching anything. No port is
+//! opened, no file written, no data looked at.
+
+use super::{StartError, executor, refuse_modules, system, without_effect};
+use crate::config::Config;
+use crate::net::listener::ListenError;
+use crate::net::tls_context::TlsContext;
+use std::ffi::OsString;
+use std::sync::Arc;
+
+/// Checks what `arguments` configure: the file, the options behind it, and the files of users and certificates that they
+/// name. Answers what is worth a word although the server would start.
+///
+/// # Errors
+/// What would keep it from starting.
+pub fn check(arguments: &[OsString]) -> Result<Vec<String>, StartError> {
+    let startup = Config::check(arguments).map_err(StartError::Config)?;
+    refuse_modules(&startup)?;
+    std::env::set_current_dir(&startup.config.dir).map_err(system("Changing to the working directory"))?;
+    let warnings = without_effect(&startup.config);
+    let executor = executor(startup)?;
+    TlsContext::new(Arc::clone(&executor.server.observed.tls))
+        .configure(&executor.server.config)
+        .map_err(|error| StartError::Listen(ListenError::Tls(error)))?;
+    Ok(warnings)
+}

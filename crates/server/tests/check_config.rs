@@ -1,0 +1,153 @@
+//! `--check-config` and `--print-config`, as a process of their own; the log file that the configuration names.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod process;
+
+use process::free_port;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A folder that goes away with its test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("warmline-check-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path.canonicalize().unwrap())
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        std::fs::write(self.0.join(name), text).unwrap();
+        self.0.join(name)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.0).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_warmline-server"))
+            .args(arguments)
+            .current_dir(&self.0)
+            .output()
+            .unwrap()
+    }
+
+    fn check(&self, file: &Path) -> Output {
+        self.run(&["--check-config", file.to_str().unwrap()])
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_good_configuration_is_told_and_nothing_touched() {
+    let folder = Folder::new("good");
+    // Somebody listens there already, and the data is none.
+    let port = free_port();
+    let _listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    folder.write("dump.rdb", "not a snapshot");
+    let file = folder.write(
+        "good.conf",
+        &format!(
+            "port {port}\nlogfile made.log\npidfile made.pid\nunixsocket made.socket\nappendonly yes\ndaemonize yes\n\
+             user alice on >secret ~* +@all\nrename-command FLUSHALL \"\"\n"
+        ),
+    );
+    let before = folder.names();
+    let output = folder.check(&file);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(output.stderr, b"");
+    assert_eq!(folder.names(), before);
+    assert!(folder.run(&["--check-config", "--port", "7000"]).status.success());
+}
+
+#[test]
+fn what_is_wrong_is_told_with_file_line_and_word() {
+    let folder = Folder::new("bad");
+    folder.write("included.conf", "# nothing\nhz x\n");
+    folder.write("users.acl", "user bob on +nosuch\n");
+    for (text, wanted) in [
+        ("port 1\nmaxmemry 1gb\n", &["bad.conf, line 2, directive 'maxmemry'", "Bad directive"][..]),
+        ("appendonly maybe\n", &["line 1, directive 'appendonly'", "'yes' or 'no'", "'appendonly maybe'"]),
+        ("\ninclude included.conf\n", &["included.conf, line 2, directive 'hz'", "integer"]),
+        ("include nowhere.conf\n", &["can't open config file 'nowhere.conf'", "bad.conf, line 1"]),
+        ("requirepass \"open\n", &["line 1, directive 'requirepass'", "Unbalanced quotes"]),
+        ("rename-command NOSUCH x\n", &["line 1, directive 'rename-command'", "No such command"]),
+        ("user bob on +nosuch\n", &["+nosuch", "bad.conf, line 1"]),
+        ("user bob on %Q~x\n", &["%Q~x", "bad.conf, line 1, directive 'user'"]),
+        ("aclfile users.acl\n", &["users.acl:1", "nosuch"]),
+        ("aclfile nowhere.acl\n", &["nowhere.acl", "No such file"]),
+        ("dir /nonexistent\n", &["line 1, directive 'dir'", "No such file"]),
+        ("logfile nowhere/x.log\n", &["Can't open the log file"]),
+        (
+            "tls-port 7\ntls-cert-file nowhere.crt\ntls-key-file nowhere.key\ntls-auth-clients no\n",
+            &["nowhere"],
+        ),
+        ("loadmodule x.so\n", &["no modules", "line 1, directive 'loadmodule'"]),
+    ] {
+        let output = folder.check(&folder.write("bad.conf", text));
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{text}{error}");
+        for word in wanted {
+            assert!(error.contains(word), "{text}lacks {word:?}:\n{error}");
+        }
+    }
+    assert_eq!(folder.names(), ["bad.conf", "included.conf", "users.acl"]);
+}
+
+#[test]
+fn what_has_no_effect_is_told() {
+    let folder = Folder::new("warned");
+    let output = folder.check(&folder.write("warned.conf", "cluster-enabled yes\nactiverehashing yes\n"));
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && told.lines().count() == 1, "{told}");
+    assert!(told.starts_with("cluster-enabled has no effect. There is no cluster"), "{told}");
+}
+
+#[test]
+fn the_file_that_is_printed_is_a_good_one() {
+    let folder = Folder::new("printed");
+    let printed = folder.run(&["--print-config"]);
+    let file = folder.write("printed.conf", std::str::from_utf8(&printed.stdout).unwrap());
+    let output = folder.check(&file);
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+}
+
+/// Whoever rotates logs finds the rest in a new file of the same name.
+#[test]
+fn a_log_that_is_moved_away_begins_anew() {
+    let folder = Folder::new("log");
+    std::fs::create_dir(folder.0.join("data")).unwrap();
+    let file = folder.write("log.conf", &format!("port {}\nlogfile server.log\ndir data\n", free_port()));
+    let mut server = Command::new(env!("CARGO_BIN_EXE_warmline-server"))
+        .arg(&file)
+        .current_dir(&folder.0)
+        .spawn()
+        .unwrap();
+    // Relative to `dir`, as all paths are.
+    let log = folder.0.join("data/server.log");
+    let has = |path: &Path, text: &str| std::fs::read_to_string(path).is_ok_and(|log| log.contains(text));
+    let deadline = std::time::Instant::now() + process::PATIENCE;
+    while !has(&log, "Ready to accept") {
+        assert!(std::time::Instant::now() < deadline, "{:?}", std::fs::read_to_string(&log));
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let rotated = folder.0.join("data/server.log.1");
+    std::fs::rename(&log, &rotated).unwrap();
+    let pid = rustix::process::Pid::from_child(&server);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert!(server.wait().unwrap().success());
+    assert!(has(&log, "bye bye") && !has(&rotated, "bye bye"));
+    assert_eq!(folder.names(), ["data", "log.conf"]);
+}
