@@ -12,6 +12,7 @@ needs c++ g++
 needs make make
 needs aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 needs qemu-aarch64 qemu-user
+needs mmdebstrap mmdebstrap
 if [ ${#missing[@]} -gt 0 ]; then
     export DEBIAN_FRONTEND=noninteractive
     as_root apt-get update -q

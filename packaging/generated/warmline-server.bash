@@ -258,7 +258,7 @@ _warmline__server() {
                     return 0
                     ;;
                 --maxmemory-policy)
-                    COMPREPLY=($(compgen -W "volatile-lru volatile-lfu volatile-random volatile-ttl allkeys-lru allkeys-lfu allkeys-random noeviction" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "volatile-lru volatile-lfu volatile-random volatile-ttl volatile-lrm allkeys-lru allkeys-lfu allkeys-random allkeys-lrm noeviction" -- "${cur}"))
                     return 0
                     ;;
                 --maxmemory-samples)

@@ -71,13 +71,15 @@ complete -c warmline-server -l acllog-max-len -d 'How many entries ACL LOG keeps
 complete -c warmline-server -l acl-pubsub-default -d 'Whether a new user may use all channels or none. Takes allchannels, resetchannels; default resetchannels' -r -f -a "allchannels\t''
 resetchannels\t''"
 complete -c warmline-server -l maxmemory -d 'How much memory data and clients may take before keys are evicted or writes refused; 0 is no limit. Takes a size; default 0' -r
-complete -c warmline-server -l maxmemory-policy -d 'What goes when memory is full: any key (allkeys-) or one with a time to live (volatile-), the least recently or frequently used, at random, the one that expires next; or nothing, and writes are refused. Takes volatile-lru, volatile-lfu, volatile-random, volatile-ttl, allkeys-lru, allkeys-lfu, allkeys-random, noeviction; default noeviction' -r -f -a "volatile-lru\t''
+complete -c warmline-server -l maxmemory-policy -d 'What goes when memory is full: any key (allkeys-) or one with a time to live (volatile-), the least recently or frequently used, at random, the one that expires next; or nothing, and writes are refused. Takes volatile-lru, volatile-lfu, volatile-random, volatile-ttl, volatile-lrm, allkeys-lru, allkeys-lfu, allkeys-random, allkeys-lrm, noeviction; default noeviction' -r -f -a "volatile-lru\t''
 volatile-lfu\t''
 volatile-random\t''
 volatile-ttl\t''
+volatile-lrm\t''
 allkeys-lru\t''
 allkeys-lfu\t''
 allkeys-random\t''
+allkeys-lrm\t''
 noeviction\t''"
 complete -c warmline-server -l maxmemory-samples -d 'How many keys are compared to find one to evict: more are more exact and slower. Takes 1 to 64; default 5' -r
 complete -c warmline-server -l maxmemory-eviction-tenacity -d 'How long eviction may take at a time; 100 is until memory is within its limit. Takes 0 to 100; default 10' -r
