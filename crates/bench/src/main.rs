@@ -70,4 +70,5 @@ fn described() -> clap::Command {
     Options::command()
         .subcommand(CompareOptions::command().name("compare"))
         .subcommand(SpecOptions::command().name("spec"))
+        .subcommand(ReportOptions::command().name("report"))
 }
