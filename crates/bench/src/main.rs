@@ -68,6 +68,7 @@ fn main() -> ExitCode {
 /// The whole command line, with the words that stand for programs of their own.
 fn described() -> clap::Command {
     Options::command()
+        .name("warmline-benchmark")
         .subcommand(CompareOptions::command().name("compare"))
         .subcommand(SpecOptions::command().name("spec"))
         .subcommand(ReportOptions::command().name("report"))
