@@ -245,7 +245,7 @@ fn measure<S: OrderedSet>(name: &str, new: fn(u64) -> S, size: usize, cold: bool
 fn iterate<S: OrderedSet>(set: &S, operation: &Operation, length: usize) -> f64 {
     let start = (operation.rank as usize).min(set.len() - length);
     let mut sum = 0.0;
-    for (member, score) in set.ascending(start).take(length) {
+    for (member, score) in set.ascending(start..start + length) {
         sum += score + member[15] as f64;
     }
     sum

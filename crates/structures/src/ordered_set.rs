@@ -43,6 +43,9 @@ pub enum LexBound<'a> {
 /// A range of ranks, `start..end`, end excluded; empty when `start >= end`.
 pub type RankRange = std::ops::Range<usize>;
 
+/// The ranks of all members, however many there are.
+pub const ALL_RANKS: RankRange = 0..usize::MAX;
+
 /// A lookup of one member's score taken in steps, each of which only asks for the next cache line, so that many
 /// lookups can fetch together. It changes nothing and may be dropped at any step; any change to the set ends it.
 #[derive(Clone, Copy, Debug)]
@@ -93,10 +96,10 @@ pub trait OrderedSet {
     fn rank(&self, member: &[u8]) -> Option<(usize, f64)>;
     /// The member at `rank`, if `rank < len`.
     fn at(&self, rank: usize) -> Option<(&[u8], f64)>;
-    /// From `rank` upwards.
-    fn ascending(&self, rank: usize) -> Self::Ascending<'_>;
-    /// From `rank` downwards.
-    fn descending(&self, rank: usize) -> Self::Descending<'_>;
+    /// The members of these ranks, as far as there are, upwards. Who says what it wants pays for no more.
+    fn ascending(&self, ranks: RankRange) -> Self::Ascending<'_>;
+    /// The same, downwards.
+    fn descending(&self, ranks: RankRange) -> Self::Descending<'_>;
     /// The ranks whose scores lie within both bounds.
     fn score_range(&self, min: ScoreBound, max: ScoreBound) -> RankRange;
     /// The ranks whose members lie within both bounds; meaningful when all scores are equal.

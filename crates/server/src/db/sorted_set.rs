@@ -10,8 +10,8 @@ use super::object::StringValue;
 use compact::Compact;
 use std::ops::Range;
 use structures::hash::HashSeed;
+use structures::ordered_set::{ALL_RANKS, OrderedSet, ScoreProbe, fbtree::FbTree, skip_list::SkipList};
 pub use structures::ordered_set::{Full, Insertion, LexBound, ScoreBound};
-use structures::ordered_set::{OrderedSet, ScoreProbe, fbtree::FbTree, skip_list::SkipList};
 use structures::random::Random;
 use structures::unaligned_box::UnalignedBox;
 
@@ -65,12 +65,12 @@ impl Clone for SortedSet {
             Encoding::Compact(list) => Encoding::Compact(list.clone()),
             Encoding::Tree(set) => {
                 let mut copy = FbTree::new(set.seed());
-                copy.load_sorted(set.ascending(0)).expect("a copy is no larger");
+                copy.load_sorted(set.ascending(ALL_RANKS)).expect("a copy is no larger");
                 Encoding::Tree(UnalignedBox::new(copy))
             }
             Encoding::SkipList(set) => {
                 let mut copy = SkipList::new(set.seed(), set.len() as u64);
-                copy.load_sorted(set.ascending(0)).expect("a copy is no larger");
+                copy.load_sorted(set.ascending(ALL_RANKS)).expect("a copy is no larger");
                 Encoding::SkipList(UnalignedBox::new(copy))
             }
         };
@@ -185,16 +185,15 @@ impl SortedSet {
         reverse: bool,
         visit: &mut dyn FnMut(StringValue<'_>, f64) -> bool,
     ) {
-        let count = range.end.saturating_sub(range.start);
-        if count == 0 {
+        if range.is_empty() {
             return;
         }
         large!(&self.encoding, list => list.for_range(range, reverse, visit), set => {
             let mut visit = |(member, score)| visit(StringValue::Bytes(member), score);
             if reverse {
-                set.descending(range.end - 1).take(count).all(&mut visit);
+                set.descending(range).all(&mut visit);
             } else {
-                set.ascending(range.start).take(count).all(&mut visit);
+                set.ascending(range).all(&mut visit);
             }
         });
     }

@@ -310,12 +310,12 @@ impl OrderedSet for FbTree {
         Some((key.member, bits_to_score(key.score)))
     }
 
-    fn ascending(&self, rank: usize) -> Ascending<'_> {
-        Ascending::new(self, rank)
+    fn ascending(&self, ranks: RankRange) -> Ascending<'_> {
+        Ascending::new(self, ranks)
     }
 
-    fn descending(&self, rank: usize) -> Descending<'_> {
-        Descending::new(self, rank)
+    fn descending(&self, ranks: RankRange) -> Descending<'_> {
+        Descending::new(self, ranks)
     }
 
     fn score_range(&self, min: ScoreBound, max: ScoreBound) -> RankRange {

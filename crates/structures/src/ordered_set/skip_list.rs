@@ -445,15 +445,18 @@ impl<H: HeaderPlace> OrderedSet for SkipList<H> {
     }
 
     fn at(&self, rank: usize) -> Option<(&[u8], f64)> {
-        self.ascending(rank).next()
+        self.ascending(rank..rank.saturating_add(1)).next()
     }
 
-    fn ascending(&self, rank: usize) -> Ascending<'_> {
-        Ascending { next: self.node_at(rank), list: PhantomData }
+    fn ascending(&self, ranks: RankRange) -> Ascending<'_> {
+        let left = ranks.end.min(self.len()).saturating_sub(ranks.start);
+        Ascending { next: self.node_at(ranks.start), left, list: PhantomData }
     }
 
-    fn descending(&self, rank: usize) -> Descending<'_> {
-        Descending { next: self.node_at(rank.min(self.len().saturating_sub(1))), list: PhantomData }
+    fn descending(&self, ranks: RankRange) -> Descending<'_> {
+        let end = ranks.end.min(self.len());
+        let left = end.saturating_sub(ranks.start);
+        Descending { next: self.node_at(end.saturating_sub(1)), left, list: PhantomData }
     }
 
     fn score_range(&self, min: ScoreBound, max: ScoreBound) -> RankRange {
@@ -631,6 +634,7 @@ impl<H: HeaderPlace> Drop for SkipList<H> {
 /// A walk upwards.
 pub struct Ascending<'a> {
     next: *const Node,
+    left: usize,
     list: PhantomData<&'a Node>,
 }
 
@@ -639,6 +643,7 @@ impl<'a> Iterator for Ascending<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
         let node = self.next;
         if node.is_null() {
             return None;
@@ -654,6 +659,7 @@ impl<'a> Iterator for Ascending<'a> {
 /// A walk downwards.
 pub struct Descending<'a> {
     next: *const Node,
+    left: usize,
     list: PhantomData<&'a Node>,
 }
 
@@ -662,6 +668,7 @@ impl<'a> Iterator for Descending<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
         let node = self.next;
         if node.is_null() {
             return None;

@@ -61,14 +61,16 @@ impl OrderedSet for SortedModel {
         self.order.get(rank).map(|(score, member)| (&member[..], *score))
     }
 
-    fn ascending(&self, rank: usize) -> Self::Ascending<'_> {
-        let rest = self.order.get(rank..).unwrap_or_default();
-        Box::new(rest.iter().map(|(score, member)| (&member[..], *score)))
+    fn ascending(&self, ranks: RankRange) -> Self::Ascending<'_> {
+        let end = ranks.end.min(self.len());
+        let wanted = self.order.get(ranks.start..end).unwrap_or_default();
+        Box::new(wanted.iter().map(|(score, member)| (&member[..], *score)))
     }
 
-    fn descending(&self, rank: usize) -> Self::Descending<'_> {
-        let rest = &self.order[..self.len().min(rank.saturating_add(1))];
-        Box::new(rest.iter().rev().map(|(score, member)| (&member[..], *score)))
+    fn descending(&self, ranks: RankRange) -> Self::Descending<'_> {
+        let end = ranks.end.min(self.len());
+        let wanted = self.order.get(ranks.start..end).unwrap_or_default();
+        Box::new(wanted.iter().rev().map(|(score, member)| (&member[..], *score)))
     }
 
     fn score_range(&self, min: ScoreBound, max: ScoreBound) -> RankRange {

@@ -4,6 +4,7 @@ use super::descend::{Path, first_leaf};
 use super::key::{Key, bits_to_score};
 use super::leaf::Leaf;
 use super::{FbTree, OrderedSet};
+use crate::ordered_set::ALL_RANKS;
 use crate::work;
 use std::ops::Range;
 
@@ -76,7 +77,7 @@ impl FbTree {
     pub(super) fn remove_ranks(&mut self, range: Range<usize>, removed: &mut Removed<'_>) {
         if range.len() == self.len() {
             let all = self.take();
-            all.ascending(0).for_each(|(member, score)| removed(member, score));
+            all.ascending(ALL_RANKS).for_each(|(member, score)| removed(member, score));
             return;
         }
         if range.len() == 1 {

@@ -3,7 +3,7 @@
 use super::descend::tag;
 use super::key::bits_to_score;
 use super::leaf::{Leaf, NO_LEAF};
-use super::{FbTree, OrderedSet};
+use super::{FbTree, OrderedSet, RankRange};
 use crate::ordered_set::ScoreProbe;
 use crate::prefetch::prefetch;
 use crate::tag_order::{TAGS, tags_end};
@@ -11,7 +11,8 @@ use crate::tag_order::{TAGS, tags_end};
 /// Leading bits of a hash position that a cursor has: below 2^53, so that clients that hold numbers as doubles read
 /// it exactly. Index entries tell members apart by fewer bits than that at any size that fits memory.
 pub(super) const CURSOR_BITS: u32 = 52;
-/// Records a walk asks for at once. Asking record by record cost more than it saved.
+/// Records a walk asks for at once. Asking record by record cost more than it saved, and so did asking for more than the
+/// walk visits: the first member of each of 100,000 sets took 1.6 us, seven times as long as from a skip list.
 const BATCH: usize = 16;
 
 /// A walk upwards. See [`OrderedSet::ascending`].
@@ -32,29 +33,35 @@ pub struct Descending<'a> {
 }
 
 impl<'a> Ascending<'a> {
-    pub(super) fn new(tree: &'a FbTree, rank: usize) -> Self {
-        if rank >= tree.len() {
+    pub(super) fn new(tree: &'a FbTree, ranks: RankRange) -> Self {
+        let end = ranks.end.min(tree.len());
+        if ranks.start >= end {
             return Ascending { tree, leaf: &tree.pages.leaves[tree.last], slot: 0, left: 0 };
         }
-        let (path, slot) = tree.path_to_rank(rank);
+        let (path, slot) = tree.path_to_rank(ranks.start);
         let leaf = &tree.pages.leaves[path.leaf];
-        leaf.prefetch_records(slot..slot + BATCH);
-        Ascending { tree, leaf, slot, left: tree.len() - rank }
+        let left = end - ranks.start;
+        // Up to where the first batch begins that the walk asks for.
+        leaf.prefetch_records(slot..(slot.next_multiple_of(BATCH) + BATCH).min(slot + left));
+        Ascending { tree, leaf, slot, left }
     }
 
-    /// Asks for the batch of records after the one that begins here.
+    /// Asks for the batch of records after the one that begins here, as far as the walk goes.
     #[inline(never)]
     fn prefetch_batch(&self) {
-        let from = self.slot + BATCH;
-        self.leaf.prefetch_records(from..from + BATCH);
-        if from + BATCH < self.leaf.count() || self.leaf.next == NO_LEAF {
+        let (from, end) = (self.slot + BATCH, self.slot + 1 + self.left);
+        if from >= end {
+            return;
+        }
+        self.leaf.prefetch_records(from..(from + BATCH).min(end));
+        if from + BATCH < self.leaf.count() || end <= self.leaf.count() || self.leaf.next == NO_LEAF {
             return;
         }
         let next = &self.tree.pages.leaves[self.leaf.next];
         if from < self.leaf.count() {
             next.prefetch_columns();
         } else {
-            next.prefetch_records(0..BATCH);
+            next.prefetch_records(0..BATCH.min(end - self.leaf.count()));
         }
     }
 }
@@ -83,30 +90,37 @@ impl<'a> Iterator for Ascending<'a> {
 }
 
 impl<'a> Descending<'a> {
-    pub(super) fn new(tree: &'a FbTree, rank: usize) -> Self {
-        if tree.is_empty() {
+    pub(super) fn new(tree: &'a FbTree, ranks: RankRange) -> Self {
+        let end = ranks.end.min(tree.len());
+        if ranks.start >= end {
             return Descending { tree, leaf: &tree.pages.leaves[tree.last], slot: 0, left: 0 };
         }
-        let rank = rank.min(tree.len() - 1);
-        let (path, slot) = tree.path_to_rank(rank);
+        let (path, last) = tree.path_to_rank(end - 1);
         let leaf = &tree.pages.leaves[path.leaf];
-        leaf.prefetch_records(slot.saturating_sub(BATCH)..slot + 1);
-        Descending { tree, leaf, slot: slot + 1, left: rank + 1 }
+        let (slot, left) = (last + 1, end - ranks.start);
+        let first_batch = (slot / BATCH * BATCH).saturating_sub(BATCH);
+        leaf.prefetch_records(first_batch.max(slot.saturating_sub(left))..slot);
+        Descending { tree, leaf, slot, left }
     }
 
     /// As [`Ascending::prefetch_batch`], the other way.
     #[inline(never)]
     fn prefetch_batch(&self) {
+        if self.left < BATCH {
+            return;
+        }
         let to = self.slot.saturating_sub(BATCH);
-        self.leaf.prefetch_records(to.saturating_sub(BATCH)..to);
-        if to > BATCH || self.leaf.prev == NO_LEAF {
+        let end = (self.slot - 1).saturating_sub(self.left);
+        self.leaf.prefetch_records(to.saturating_sub(BATCH).max(end)..to);
+        if to > BATCH || self.left < self.slot || self.leaf.prev == NO_LEAF {
             return;
         }
         let prev = &self.tree.pages.leaves[self.leaf.prev];
         if to > 0 {
             prev.prefetch_columns();
         } else {
-            prev.prefetch_records(prev.count().saturating_sub(BATCH)..prev.count());
+            let wanted = BATCH.min(self.left + 1 - self.slot);
+            prev.prefetch_records(prev.count().saturating_sub(wanted)..prev.count());
         }
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::ordered_set::ALL_RANKS;
 use std::collections::BTreeMap;
 
 /// The set's order on `(score, member)`, without NaN.
@@ -9,7 +10,7 @@ fn sorted(model: &BTreeMap<Vec<u8>, f64>) -> Vec<(Vec<u8>, f64)> {
 }
 
 fn listed<H: HeaderPlace>(list: &SkipList<H>) -> Vec<(Vec<u8>, f64)> {
-    list.ascending(0).map(|(member, score)| (member.to_vec(), score)).collect()
+    list.ascending(ALL_RANKS).map(|(member, score)| (member.to_vec(), score)).collect()
 }
 
 fn scale() -> usize {
@@ -56,8 +57,7 @@ fn against_a_map<H: HeaderPlace>(mut list: SkipList<H>, seed: u64) {
 
 fn compare_whole<H: HeaderPlace>(list: &SkipList<H>, expected: &[(Vec<u8>, f64)]) {
     assert_eq!(listed(list), expected);
-    let mut backwards: Vec<_> =
-        list.descending(list.len().wrapping_sub(1)).map(|(m, s)| (m.to_vec(), s)).collect();
+    let mut backwards: Vec<_> = list.descending(ALL_RANKS).map(|(m, s)| (m.to_vec(), s)).collect();
     backwards.reverse();
     assert_eq!(backwards, expected);
     for (rank, (member, score)) in expected.iter().enumerate() {
@@ -165,7 +165,7 @@ fn removing_first_middle_and_last() {
         list.check();
         assert_eq!(list.remove(&[rank]), None);
         let expected: Vec<u8> = (0..9).filter(|&i| i != rank).collect();
-        assert_eq!(list.ascending(0).map(|(member, _)| member[0]).collect::<Vec<_>>(), expected);
+        assert_eq!(list.ascending(ALL_RANKS).map(|(member, _)| member[0]).collect::<Vec<_>>(), expected);
     }
 }
 
