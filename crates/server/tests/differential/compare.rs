@@ -59,6 +59,7 @@ fn agreement(args: &[Vec<u8>]) -> Agreement {
         b"zscan" => Agreement::Scan { pairs: !has(b"NOSCORES") },
         b"hello" | b"srandmember" | b"hrandfield" | b"zrandmember" | b"randomkey" => Agreement::Chosen,
         b"xinfo" | b"xpending" => Agreement::Times,
+        b"xreadgroup" if has(b"CLAIM") => Agreement::Times,
         _ => Agreement::Exact,
     }
 }
