@@ -91,6 +91,8 @@ _warmline-server() {
 '--hll-sparse-max-bytes=[Size up to which a HyperLogLog is sparse. Takes a size; default 3000]:VALUE:_default' \
 '--stream-node-max-bytes=[Size of a stream'\''s node; 0 is no limit. Takes a size; default 4kb]:VALUE:_default' \
 '--stream-node-max-entries=[Entries in a stream'\''s node; 0 is no limit. Takes 0 or more; default 100]:VALUE:_default' \
+'--stream-idmp-duration=[Seconds for which a stream made from then on remembers messages that are to be added once (XADD with IDMP). Takes 1 to 86400; default 100]:VALUE:_default' \
+'--stream-idmp-maxsize=[Such messages of each producer that a stream made from then on remembers. Takes 1 to 10000; default 100]:VALUE:_default' \
 '--save=[When to save in the background\: pairs of seconds and changes; a save begins when so many seconds have passed since the last one and so many changes were made. "" never saves. Takes pairs of seconds and changes; default 3600 1 300 100 60 10000]:VALUE:_default' \
 '--dbfilename=[The name of the RDB file in dir. Takes text; default "dump.rdb"]:VALUE:_default' \
 '--rdbcompression=[Compresses long strings in RDB files. Takes yes, no; default yes]:VALUE:(yes no)' \

@@ -65,7 +65,9 @@ struct Place {
 
 #[derive(Debug)]
 struct Occupant {
-    /// Commands for which a right to all of their one key is all that is needed.
+    /// Commands for which the right to read their one key is all that is needed.
+    reads_single_key: CommandSet,
+    /// Others, for which the right to do anything with it is.
     single_key: CommandSet,
     user: User,
 }
@@ -79,11 +81,13 @@ impl Place {
 
     fn put(&mut self, user: User, facts: &CommandFacts) {
         self.unrestricted = if user.permits_all() { self.generation } else { NOBODY };
-        let single_key = match user.root.all_databases {
-            true => user.root.commands.and(&facts.single_key),
+        let permitted = match user.root.all_databases {
+            true => user.root.commands,
             false => CommandSet::NONE,
         };
-        self.occupant = Some(Box::new(Occupant { single_key, user }));
+        let reads_single_key = permitted.and(&facts.reads_single_key);
+        let single_key = permitted.and(&facts.single_key);
+        self.occupant = Some(Box::new(Occupant { reads_single_key, single_key, user }));
     }
 }
 

@@ -357,6 +357,12 @@ impl Context<'_> {
         may_block
     }
 
+    /// Whether the command has been done already where it comes from, which is the primary or the append-only file: it is
+    /// to do the same here.
+    pub fn is_repeated(&self) -> bool {
+        self.origin.replayed || self.server.clients[self.client].is_primary
+    }
+
     fn may_block(&self) -> bool {
         !self.origin.in_transaction && !self.server.clients[self.client].deny_blocking
     }

@@ -18,6 +18,7 @@ pub mod evict;
 pub mod expire;
 pub mod field_expiry;
 pub mod hash;
+pub mod hashed_value;
 pub mod keyspace;
 pub mod layout;
 pub mod list;
@@ -41,7 +42,7 @@ pub use set::Set;
 use crate::error::ClientError;
 use access::AccessPolicy;
 use collection::EncodingLimits;
-use field_expiry::earliest_expiry_ms;
+use field_expiry::first_expiry;
 use keyspace::{Database, Keyspace};
 use prefetch::Announced;
 use structures::hash::HashSeed;
@@ -425,7 +426,7 @@ impl Db {
             Stored::Integer(n) => OwnedValue::Integer(n),
             Stored::Object(_) => {
                 let object = removed.into_object()?;
-                self.fields_moved(key, earliest_expiry_ms(Some(&object)), None);
+                self.fields_moved(key, first_expiry(Some(&object)), None);
                 OwnedValue::Object(object)
             }
         };
@@ -467,7 +468,7 @@ impl Db {
         self.change_log.audit.check_named_changed(key);
         let hash = self.hash_of(key);
         let fields_expire_ms = match &value {
-            NewValue::Object(object) => earliest_expiry_ms(Some(object)),
+            NewValue::Object(object) => first_expiry(Some(object)),
             NewValue::Inline(_) | NewValue::Integer(_) => None,
         };
         let keys_before = self.len();
@@ -482,7 +483,7 @@ impl Db {
         let database = self.keyspace.database_mut(self.selected);
         let previous = database.put_over(hash, key, value, expiry_ms, access);
         let replaced = previous.and_then(|removed| removed.into_object());
-        self.fields_moved(key, earliest_expiry_ms(replaced.as_ref()), fields_expire_ms);
+        self.fields_moved(key, first_expiry(replaced.as_ref()), fields_expire_ms);
         if self.len() > keys_before {
             self.event(EventClasses::NEW, "new", key);
         }
@@ -514,7 +515,7 @@ impl Db {
         let Some(removed) = self.selected_database_mut().remove(hash, key) else { return false };
         self.change_log.audit.key_changed(self.selected, key);
         if let Some(object) = removed.into_object() {
-            self.fields_moved(key, earliest_expiry_ms(Some(&object)), None);
+            self.fields_moved(key, first_expiry(Some(&object)), None);
             self.discard(object, in_background);
         }
         true

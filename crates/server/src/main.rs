@@ -3,6 +3,7 @@
 
 use server::persist::{check_aof, check_rdb};
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -24,13 +25,13 @@ fn main() -> ExitCode {
         return tool(name, usage, check_aof_of(&arguments));
     }
     match arguments.first().and_then(|first| first.to_str()) {
-        Some("-v" | "--version") => println!("{}", server::start::version_line()),
-        Some("-h" | "--help") => print!("{}", server::start::USAGE),
+        Some("-v" | "--version") => print_out(&format!("{}\n", server::start::version_line())),
+        Some("-h" | "--help") => print_out(server::start::USAGE),
         Some("--print-config") => print_out(&server::config::explained_file()),
         Some("--check-config") => return check_config(&arguments[1..]),
         _ => {
             if let Err(error) = server::start::serve(&arguments) {
-                eprintln!("{error}");
+                tell(&error);
                 return ExitCode::FAILURE;
             }
         }
@@ -43,15 +44,20 @@ fn print_out(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
+/// Nor need anybody read what is wrong.
+fn tell(what: &dyn Display) {
+    let _ = writeln!(std::io::stderr(), "{what}");
+}
+
 fn check_config(arguments: &[OsString]) -> ExitCode {
     match server::start::check(arguments) {
         Ok(warnings) => {
-            warnings.iter().for_each(|warning| eprintln!("{warning}"));
-            println!("The configuration is good.");
+            warnings.iter().for_each(|warning| tell(&warning));
+            print_out("The configuration is good.\n");
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("{error}");
+            tell(&error);
             ExitCode::FAILURE
         }
     }
@@ -63,7 +69,7 @@ fn tool(name: &str, usage: &str, sound: Option<bool>) -> ExitCode {
         Some(true) => ExitCode::SUCCESS,
         Some(false) => ExitCode::FAILURE,
         None => {
-            eprintln!("Usage: {name} {usage}");
+            tell(&format_args!("Usage: {name} {usage}"));
             ExitCode::FAILURE
         }
     }
@@ -72,7 +78,7 @@ fn tool(name: &str, usage: &str, sound: Option<bool>) -> ExitCode {
 fn check_rdb_of(arguments: &[OsString]) -> Option<bool> {
     match arguments {
         [option] if option == "-v" || option == "--version" => {
-            println!("{}", server::start::version_line());
+            print_out(&format!("{}\n", server::start::version_line()));
             Some(true)
         }
         [path, options @ ..] => {
@@ -86,7 +92,7 @@ fn check_rdb_of(arguments: &[OsString]) -> Option<bool> {
 fn check_aof_of(arguments: &[OsString]) -> Option<bool> {
     let (path, options) = match arguments {
         [option] if option == "-v" || option == "--version" => {
-            println!("{}", server::start::version_line());
+            print_out(&format!("{}\n", server::start::version_line()));
             return Some(true);
         }
         [path] => (path, check_aof::CheckOptions::default()),

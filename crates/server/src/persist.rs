@@ -1,5 +1,13 @@
 //! Files: the data set at one instant (RDB), the commands since (AOF), and the processes that write them.
 
+/// Prints a line on standard output. Whoever reads it may have left: a file that is checked or mended is so to its end.
+macro_rules! print_line {
+    ($($argument:tt)*) => {{
+        use std::io::Write as _;
+        let _unread = writeln!(std::io::stdout(), $($argument)*);
+    }};
+}
+
 pub mod aof;
 pub mod check_aof;
 pub mod check_rdb;

@@ -23,6 +23,7 @@ use pause::Pauses;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tls::ClientConfig;
+use wire::rdb::PayloadWriter;
 use wire::reply::ReplyBuffer;
 
 /// What a client is answered that may not write because of it.
@@ -326,6 +327,8 @@ pub struct Server {
     pub pauses: Pauses,
     pub switches: Switches,
     pub scripts: Scripts,
+    /// For DUMP and its like, one at a time.
+    pub payload_writer: PayloadWriter,
     /// There was no room for the command at hand: what may need more is refused.
     pub short_of_memory: bool,
     pub loading: Loading,
@@ -369,6 +372,7 @@ impl Server {
             pauses: Pauses::default(),
             switches: Switches::default(),
             scripts,
+            payload_writer: PayloadWriter::default(),
             short_of_memory: false,
             loading: Loading::default(),
             durability: Durability::default(),

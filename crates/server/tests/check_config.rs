@@ -1,10 +1,12 @@
-//! `--check-config` and `--print-config`, as a process of their own; the log file that the configuration names.
+//! `--check-config`, `--print-config` and the tools that check files, as a process of their own; the log file that the
+//! configuration names.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod process;
 
 use process::free_port;
 use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -125,6 +127,35 @@ fn the_file_that_is_printed_is_a_good_one() {
 }
 
 /// Whoever rotates logs finds the rest in a new file of the same name.
+/// Neither is anything left undone because nobody reads what is said of it.
+#[test]
+fn readers_may_leave_early() {
+    let folder = Folder::new("unread");
+    let good = "*1\r\n$4\r\nPING\r\n";
+    let broken = folder.write("broken.aof", &format!("{good}*2\r\n$3"));
+    folder.write("answer", "y\n");
+    for (name, arguments) in [
+        ("warmline-server", &["--version"][..]),
+        ("warmline-server", &["--help"]),
+        ("warmline-server", &["--print-config"]),
+        ("warmline-server", &["--check-config"]),
+        ("warmline-check-rdb", &["--version"]),
+        ("warmline-check-aof", &["--fix", "broken.aof"]),
+    ] {
+        let unread = || std::io::pipe().unwrap().1;
+        let status = Command::new(env!("CARGO_BIN_EXE_warmline-server"))
+            .arg0(name)
+            .args(arguments)
+            .current_dir(&folder.0)
+            .stdin(std::fs::File::open(folder.0.join("answer")).unwrap())
+            .stdout(unread())
+            .stderr(unread())
+            .status();
+        assert_eq!(status.unwrap().code(), Some(0), "{name} {arguments:?}");
+    }
+    assert_eq!(std::fs::read_to_string(broken).unwrap(), good);
+}
+
 #[test]
 fn a_log_that_is_moved_away_begins_anew() {
     let folder = Folder::new("log");

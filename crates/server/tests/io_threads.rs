@@ -7,8 +7,8 @@
 mod process;
 
 use process::{Client, PATIENCE, Process, encode, eventually, shown};
-use std::io::Write;
-use std::net::TcpStream;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -256,6 +256,37 @@ fn nothing_is_lost_while_connections_and_threads_come_and_go() {
     eventually("every connection is forgotten", || client.ask("CLIENT LIST").lines().count() == 1);
     assert_eq!(client.ask("CONFIG SET io-threads 1"), "OK");
     eventually("memory is back where it was", || used_memory(&mut client) < before_bytes + 4 * 1024 * 1024);
+}
+
+#[test]
+fn who_has_half_closed_gets_every_reply_while_threads_come_and_go() {
+    const ROUNDS: usize = 30;
+    const CLIENTS: usize = 10;
+    const REQUESTS: usize = 200;
+    let process = Process::start(&[]);
+    let goes_on = AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        let _stop = Stop(&goes_on);
+        let (process, goes_on) = (&process, &goes_on);
+        scope.spawn(move || {
+            let mut control = process.connect();
+            for threads in [4, 2, 3, 1].into_iter().cycle().take_while(|_| goes_on.load(Ordering::Relaxed)) {
+                assert_eq!(control.ask(&format!("CONFIG SET io-threads {threads}")), "OK");
+            }
+        });
+        for _ in 0..ROUNDS {
+            let mut clients: Vec<_> = (0..CLIENTS).map(|_| process.connect()).collect();
+            for client in &mut clients {
+                client.stream.write_all(&b"PING\r\n".repeat(REQUESTS)).unwrap();
+                client.stream.shutdown(Shutdown::Write).unwrap();
+            }
+            for client in &mut clients {
+                let mut replies = Vec::new();
+                client.stream.read_to_end(&mut replies).unwrap();
+                assert_eq!(replies.len(), b"+PONG\r\n".len() * REQUESTS);
+            }
+        }
+    });
 }
 
 #[test]

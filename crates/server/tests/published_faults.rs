@@ -5,12 +5,12 @@
 mod process;
 
 use process::{Client, PATIENCE, Process, encode, eventually, program, shown};
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use wire::rdb::{kind, write::Writer};
+use wire::rdb::{PayloadWriter, Writer, kind};
 
 tests_with_io_threads!(
     clients_that_are_killed_are_used_no_more,
@@ -229,15 +229,25 @@ fn what_has_broken_interpreters_breaks_nothing() {
 
 /// A stream, as a payload of RESTORE, in which an entry is pending for all of these consumers at the same time.
 fn shared_pending(consumers: &[&[u8]]) -> Vec<u8> {
+    PayloadWriter::default().make(
+        false,
+        |writer| {
+            write_shared_pending(writer, consumers);
+            Ok(())
+        },
+        std::mem::take,
+    )
+}
+
+fn write_shared_pending(writer: &mut Writer<io::Sink>, consumers: &[&[u8]]) {
     let id = [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1];
-    let mut writer = Writer::new(Vec::new(), false, true);
-    let lengths = |writer: &mut Writer<Vec<u8>>, lengths: &[u64]| {
+    let lengths = |writer: &mut Writer<io::Sink>, lengths: &[u64]| {
         lengths.iter().for_each(|&length| writer.length(length).unwrap());
     };
     writer.byte(kind::written(kind::STREAM_LISTPACKS_3)).unwrap();
-    lengths(&mut writer, &[0, 0, 1, 1, 0, 0, 1, 1, 1, 1]);
+    lengths(writer, &[0, 0, 1, 1, 0, 0, 1, 1, 1, 1]);
     writer.string(b"group").unwrap();
-    lengths(&mut writer, &[1, 1, 1, 1]);
+    lengths(writer, &[1, 1, 1, 1]);
     writer.raw(&id).unwrap();
     writer.time_ms(1000).unwrap();
     writer.length(2).unwrap();
@@ -249,7 +259,6 @@ fn shared_pending(consumers: &[&[u8]]) -> Vec<u8> {
         writer.length(1).unwrap();
         writer.raw(&id).unwrap();
     }
-    writer.finish_payload().unwrap()
 }
 
 /// Payloads of RESTORE that are sound but for what they say of each other's parts (CVE-2026-25243, CVE-2026-63639).

@@ -440,6 +440,20 @@ fn what_has_no_place_in_a_stream_is_not_run() {
 }
 
 #[test]
+fn a_message_that_the_primary_has_forgotten_is_recorded_anew() {
+    let primary = Primary::listen();
+    let (_replica, mut link, mut client) = linked(&primary, &[]);
+    // So late that by no clock its time has passed here.
+    link.send_command("XADD s IDMP p m 9999999999999-1 f v");
+    link.send_command("XADD s 9999999999999-2 f v");
+    link.send_command("XIDMPRECORD s p m 9999999999999-2");
+    link.send_command("SET behind it");
+    eventually_answers(&mut client, "GET behind", "it");
+    assert_eq!(client.ask("REPLICAOF NO ONE"), "OK");
+    assert_eq!(client.ask("XADD s IDMP p m * f v"), "9999999999999-2");
+}
+
+#[test]
 fn an_error_for_somebody_who_has_waited_is_none_for_the_primary() {
     let primary = Primary::listen();
     let options = ["--replica-read-only", "no", "--propagation-error-behavior", "panic"];

@@ -1,5 +1,6 @@
 //! Comparing bytes with one instruction for many: the tag columns of pages and leaves, the feature rows of inner nodes,
-//! the tags in a bucket's slots. The one home of what differs between instruction sets.
+//! the tags in a bucket's slots. The one home of what differs between instruction sets, but for the registers of sketches,
+//! which are not bytes.
 //!
 //! ```text
 //!  plain   any processor; what the tests hold the others equal to

@@ -1,6 +1,8 @@
 //! Integers as the decimal text a client sends: exactly one text for each number, so that text which looks
 //! like a number can be stored as one and given back unchanged.
 
+use std::cmp::Ordering;
+
 /// Longest text of an `i64`: a sign and 19 digits.
 pub const TEXT_BYTES_MAX: usize = 20;
 
@@ -58,9 +60,36 @@ pub fn text_len(value: i64) -> usize {
     digits + (value < 0) as usize
 }
 
+/// How the texts of two numbers compare, byte by byte, without making them.
+pub fn compare_texts(a: i64, b: i64) -> Ordering {
+    // A minus sign sorts before every digit.
+    (b < 0).cmp(&(a < 0)).then_with(|| {
+        let [a, b] = [a, b].map(|value| u128::from(value.unsigned_abs()));
+        let [a_digits, b_digits] = [a, b].map(|value| value.checked_ilog10().unwrap_or(0));
+        let scaled = |value: u128, by: u32| value * 10u128.pow(by);
+        scaled(a, b_digits.saturating_sub(a_digits))
+            .cmp(&scaled(b, a_digits.saturating_sub(b_digits)))
+            .then(a_digits.cmp(&b_digits))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_compare_as_their_texts() {
+        let mut random = crate::random::Random::new(5);
+        let mut values = vec![0, 1, -1, 9, 10, 11, 19, 100, 101, -10, -11, -100, i64::MAX, i64::MIN];
+        values.extend((0..60).map(|_| (random.next_u64() >> random.below(64)) as i64));
+        values.extend((0..60).map(|_| -((random.next_u64() >> (1 + random.below(62))) as i64)));
+        for &a in &values {
+            for &b in &values {
+                let texts = [a, b].map(|value| value.to_string());
+                assert_eq!(compare_texts(a, b), texts[0].cmp(&texts[1]), "{a} {b}");
+            }
+        }
+    }
 
     #[test]
     fn text_and_number_are_one_to_one() {

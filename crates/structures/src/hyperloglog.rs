@@ -21,9 +21,11 @@
 //! checks (2) and answers [`Corrupt`] when it does not hold.
 //!
 //! The estimator is Ertl's (arXiv:1702.01284), which needs only the registers' histogram. Dense registers are
-//! widened to bytes eight at a time, by three shifts of a 64-bit word, before they are counted or merged.
+//! widened to bytes before they are counted or merged: `dense.rs`.
 
-use std::array;
+mod dense;
+
+use dense::Packed;
 
 /// Registers of every sketch.
 pub const REGISTERS: usize = 1 << INDEX_BITS;
@@ -105,7 +107,7 @@ pub fn add(sketch: &mut Vec<u8>, element: &[u8], sparse_bytes_max: usize) -> Res
 }
 
 /// Raises a register to `rank` if it is below; whether it was. Marks a sparse sketch that changed as stale.
-pub fn raise(sketch: &mut Vec<u8>, index: usize, rank: u8, sparse_bytes_max: usize) -> Result<bool, Corrupt> {
+fn raise(sketch: &mut Vec<u8>, index: usize, rank: u8, sparse_bytes_max: usize) -> Result<bool, Corrupt> {
     match encoding(sketch) {
         Encoding::Dense => Ok(raise_dense(sketch, index, rank)),
         Encoding::Sparse => raise_sparse(sketch, index, rank, sparse_bytes_max),
@@ -221,16 +223,28 @@ fn raise_sparse(
     if rank > VALUE_MAX {
         return raise_promoted(sketch, index, rank);
     }
-    let (mut first, mut previous, mut found) = (0, None, None);
+    let (mut first, mut previous_at, mut found) = (0, HEADER_BYTES, None);
     for run in runs(sketch) {
         if index < first + run.len {
             found = Some(run);
             break;
         }
         first += run.len;
-        previous = Some(run.at);
+        previous_at = run.at;
     }
     let run = found.filter(|run| run.len <= REGISTERS).ok_or(Corrupt)?;
+    raise_in_run(sketch, run, first, previous_at, (index, rank), sparse_bytes_max)
+}
+
+/// Raises a register of `run`, whose first register is `first` and which follows the run at `previous_at`.
+fn raise_in_run(
+    sketch: &mut Vec<u8>,
+    run: Run,
+    first: usize,
+    previous_at: usize,
+    (index, rank): (usize, u8),
+    sparse_bytes_max: usize,
+) -> Result<bool, Corrupt> {
     if run.value >= rank {
         return Ok(false);
     }
@@ -240,9 +254,36 @@ fn raise_sparse(
         return raise_promoted(sketch, index, rank);
     }
     sketch.splice(run.at..run.end(), split);
-    merge_values(sketch, previous.unwrap_or(HEADER_BYTES));
+    merge_values(sketch, previous_at);
     mark_stale(sketch);
     Ok(true)
+}
+
+/// Raises a sketch to `registers`, one by one in their order as [`raise`] does, but in one walk.
+pub fn raise_to(sketch: &mut Vec<u8>, registers: &Registers, sparse_bytes_max: usize) -> Result<(), Corrupt> {
+    // Where the runs before `at` begin, and their first registers.
+    let mut before: Vec<(usize, usize)> = Vec::new();
+    let (mut at, mut first) = (HEADER_BYTES, 0);
+    for (index, &rank) in registers.iter().enumerate().filter(|&(_, &rank)| rank > 0) {
+        if encoding(sketch) == Encoding::Dense || rank > VALUE_MAX {
+            raise(sketch, index, rank, sparse_bytes_max)?;
+            continue;
+        }
+        let run = loop {
+            let run = Run::at(sketch, at).filter(|run| run.len <= REGISTERS).ok_or(Corrupt)?;
+            if index < first + run.len {
+                break run;
+            }
+            before.push((at, first));
+            (at, first) = (run.end(), first + run.len);
+        };
+        let previous_at = before.last().map_or(HEADER_BYTES, |&(at, _)| at);
+        if raise_in_run(sketch, run, first, previous_at, (index, rank), sparse_bytes_max)? {
+            // The run may have become part of the one before it.
+            (at, first) = before.pop().unwrap_or((HEADER_BYTES, 0));
+        }
+    }
+    Ok(())
 }
 
 /// The opcodes that replace a run of which one register gets another value.
@@ -326,27 +367,15 @@ fn raise_dense(sketch: &mut [u8], index: usize, rank: u8) -> bool {
     true
 }
 
-/// Writes all registers of a dense sketch.
-pub fn store_dense(sketch: &mut [u8], registers: &Registers) {
-    let (packed, _) = sketch[HEADER_BYTES..].as_chunks_mut::<6>();
-    let (wide, _) = registers.as_chunks::<8>();
-    for (packed, wide) in packed.iter_mut().zip(wide) {
-        let x = u64::from_le_bytes(*wide);
-        let x = x & 0x003f_003f_003f_003f | (x & 0x3f00_3f00_3f00_3f00) >> 2;
-        let x = x & 0x0000_0fff_0000_0fff | (x & 0x0fff_0000_0fff_0000) >> 4;
-        let x = x & 0x00ff_ffff | (x >> 32) << 24;
-        packed.copy_from_slice(&x.to_le_bytes()[..6]);
-    }
+/// The registers of a dense sketch.
+fn packed(sketch: &[u8]) -> &Packed {
+    sketch[HEADER_BYTES..].first_chunk().expect("a dense sketch has all its bytes")
 }
 
-/// Eight dense registers, a byte for each.
-#[inline(always)]
-fn widen(packed: &[u8; 6]) -> [u8; 8] {
-    let [a, b, c, d, e, f] = *packed;
-    let x = u64::from_le_bytes([a, b, c, 0, d, e, f, 0]);
-    let x = x & 0x0000_0fff_0000_0fff | (x & 0x00ff_f000_00ff_f000) << 4;
-    let x = x & 0x003f_003f_003f_003f | (x & 0x0fc0_0fc0_0fc0_0fc0) << 2;
-    x.to_le_bytes()
+/// Writes all registers of a dense sketch.
+pub fn store_dense(sketch: &mut [u8], registers: &Registers) {
+    let packed = sketch[HEADER_BYTES..].first_chunk_mut().expect("a dense sketch has all its bytes");
+    dense::pack(packed, registers);
 }
 
 /// Raises each of `registers` to the sketch's.
@@ -358,12 +387,7 @@ pub fn merge_into(registers: &mut Registers, sketch: &[u8]) -> Result<(), Corrup
             }
         });
     }
-    let (packed, _) = sketch[HEADER_BYTES..].as_chunks::<6>();
-    let (wide, _) = registers.as_chunks_mut::<8>();
-    for (wide, packed) in wide.iter_mut().zip(packed) {
-        let other = widen(packed);
-        *wide = array::from_fn(|i| wide[i].max(other[i]));
-    }
+    dense::raise_to(registers, packed(sketch));
     Ok(())
 }
 
@@ -384,15 +408,7 @@ pub fn cardinality(sketch: &[u8]) -> Result<u64, Corrupt> {
 
 /// The estimate for registers in the making.
 pub fn cardinality_of(registers: &Registers) -> u64 {
-    // Four histograms: an increment need not wait for the one before it.
-    let mut parts: [Histogram; 4] = [[0; 64]; 4];
-    let (quads, _) = registers.as_chunks::<4>();
-    for quad in quads {
-        for (part, &value) in parts.iter_mut().zip(quad) {
-            part[usize::from(value & 0x3f)] += 1;
-        }
-    }
-    estimate(&array::from_fn(|value| parts.iter().map(|part| part[value]).sum()))
+    estimate(&dense::count(registers))
 }
 
 fn estimate(histogram: &Histogram) -> u64 {

@@ -17,9 +17,13 @@
 //! Foreign bytes become a `Listpack` only through [`Listpack::validate`], so the walks trust what they read;
 //! were the invariants broken, a slice index would panic: no walk is `unsafe`.
 
+mod builder;
 pub(crate) mod encoding;
 #[cfg(test)]
 mod tests;
+pub(crate) mod writer;
+
+pub use builder::Builder;
 
 use std::fmt;
 
@@ -162,6 +166,12 @@ impl Listpack {
         Ok(Listpack { bytes: ThinBytes::new(&[bytes]) })
     }
 
+    /// The elements of bytes from outside, after checking every one that a walk would trust. Never panics.
+    pub fn validated(bytes: &[u8]) -> Result<Iter<'_>, Invalid> {
+        check_bytes(bytes)?;
+        Ok(Iter { bytes, at: HEADER_BYTES, end: bytes.len() - 1 })
+    }
+
     /// The whole in its wire format, as DUMP and RDB store it.
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.as_slice()
@@ -301,6 +311,28 @@ impl Listpack {
         }
         self.splice_entries(start, end - start, removed, &[], 0);
         removed
+    }
+
+    /// Keeps the elements for which `keep` holds, asked of each in order: one walk and one change of the allocation,
+    /// however many go.
+    pub fn retain(&mut self, mut keep: impl FnMut(Element<'_>) -> bool) {
+        let end = self.end() - HEADER_BYTES;
+        let payload = self.bytes.payload_mut();
+        let (mut at, mut kept, mut removed_count) = (0, 0, 0);
+        while at < end {
+            let (element, size) = decode(payload, at);
+            let next = at + size + backlen_size(size);
+            if !keep(element) {
+                removed_count += 1;
+            } else {
+                if kept < at {
+                    payload.copy_within(at..next, kept);
+                }
+                kept += next - at;
+            }
+            at = next;
+        }
+        self.splice_entries(HEADER_BYTES + kept, end - kept, removed_count, &[], 0);
     }
 
     /// The first listpack's elements, then the second's.
@@ -501,6 +533,17 @@ fn check_bytes(bytes: &[u8]) -> Result<(), Invalid> {
     }
     let (mut at, mut count) = (HEADER_BYTES, 0);
     while at < entries.len() {
+        let tag = entries[at];
+        // Nearly all elements have a head of one byte and a backlen of one.
+        if tag < 0xC0 {
+            let size = if tag < 0x80 { 1 } else { 1 + (tag & 0x3F) as usize };
+            if entries.get(at + size) != Some(&(size as u8)) {
+                return Err(Invalid::Element { at });
+            }
+            at += size + 1;
+            count += 1;
+            continue;
+        }
         let size = encoding::checked_element_size(entries, at).ok_or(Invalid::Element { at })?;
         let (backlen, backlen_len) = backlen(size);
         if !entries[at + size..].starts_with(&backlen[..backlen_len]) {
@@ -576,6 +619,12 @@ impl<'a> Iter<'a> {
         Some(back)
     }
 
+    /// Passes over so many; nothing when there are fewer.
+    pub fn pass_over(&mut self, elements: usize) -> Option<()> {
+        (0..elements).try_for_each(|_| self.skip_one())
+    }
+
+    #[inline]
     fn skip_one(&mut self) -> Option<()> {
         if self.at >= self.end {
             return None;
@@ -583,6 +632,18 @@ impl<'a> Iter<'a> {
         let size = element_size(self.bytes, self.at);
         self.at += size + backlen_size(size);
         Some(())
+    }
+
+    /// The next element as it is encoded, without its backlen.
+    #[inline]
+    pub(crate) fn next_record(&mut self) -> Option<&'a [u8]> {
+        let start = self.at;
+        if start >= self.end {
+            return None;
+        }
+        let size = element_size(self.bytes, start);
+        self.at += size + backlen_size(size);
+        Some(&self.bytes[start..start + size])
     }
 
     /// Where the element that `next` will give starts.

@@ -96,6 +96,14 @@ pub trait OrderedSet {
     fn rank(&self, member: &[u8]) -> Option<(usize, f64)>;
     /// The member at `rank`, if `rank < len`.
     fn at(&self, rank: usize) -> Option<(&[u8], f64)>;
+    /// Visits the score of each member, in turn.
+    fn scores(&self, members: &[&[u8]], visit: &mut dyn FnMut(Option<f64>)) {
+        members.iter().for_each(|member| visit(self.score(member)));
+    }
+    /// Visits the member at each of these ranks, all of them below `len`, in turn until `visit` says stop (`false`).
+    fn at_each<'a>(&'a self, ranks: &[usize], visit: &mut dyn FnMut(&'a [u8], f64) -> bool) {
+        ranks.iter().filter_map(|&rank| self.at(rank)).all(|(member, score)| visit(member, score));
+    }
     /// The members of these ranks, as far as there are, upwards. Who says what it wants pays for no more.
     fn ascending(&self, ranks: RankRange) -> Self::Ascending<'_>;
     /// The same, downwards.
@@ -107,10 +115,14 @@ pub trait OrderedSet {
     /// Removes the ranks in `range`, handing each `(member, score)` to `removed` in ascending order;
     /// returns how many.
     fn remove_range(&mut self, range: RankRange, removed: &mut dyn FnMut(&[u8], f64)) -> usize;
+    /// As [`OrderedSet::remove_range`], telling nobody.
+    fn drop_range(&mut self, range: RankRange) -> usize {
+        self.remove_range(range, &mut |_, _| ())
+    }
     /// Visits some members and returns the next cursor, 0 when done; start with 0. A member present from the
     /// first call to the last is visited at least once, whatever is inserted and removed between the calls. A call
     /// visits about `wanted` members. Cursors stay below 2^53; any number is accepted.
-    fn scan(&self, cursor: u64, wanted: usize, visit: &mut dyn FnMut(&[u8], f64)) -> u64;
+    fn scan<'a>(&'a self, cursor: u64, wanted: usize, visit: &mut dyn FnMut(&'a [u8], f64)) -> u64;
     /// Adds members that arrive in ascending order, which is the fastest order and fills pages best. Members out
     /// of order or repeated are stored as correctly as by `insert`.
     fn load_sorted<'m>(&mut self, members: impl Iterator<Item = (&'m [u8], f64)>) -> Result<(), Full>

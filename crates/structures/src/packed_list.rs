@@ -19,27 +19,28 @@
 //! Rejected: nodes linked by pointers (32 bytes more a node, and finding an index fetches a line a node where
 //! the ring is read in sequence); listpacks as nodes (a byte more an element, see `node.rs`).
 
+mod listpacks;
 mod node;
+mod nodes;
 mod search;
 #[cfg(test)]
 mod tests;
 mod walk;
 
-use std::collections::VecDeque;
-
+use crate::listpack::Element;
 use crate::listpack::encoding::Encoded;
-use crate::listpack::{Element, Listpack};
 use crate::prefetch;
-use crate::size_class::usable_size;
 use crate::work;
+pub use listpacks::NodeContents;
 use node::{Limits, Node, View};
+use nodes::Nodes;
 pub use walk::{Direction, Walk};
 
 /// Nodes limited by a number of entries are limited to this many bytes too.
-const ENTRY_LIMITED_BYTES: usize = 8192;
-const NODE_BYTES: [usize; 5] = [4096, 8192, 16384, 32768, 65535];
+const ENTRY_LIMITED_BYTES: u16 = 8192;
+const NODE_BYTES: [u16; 5] = [4096, 8192, 16384, 32768, 65535];
 /// More than a reader of 16-bit counts would take.
-const ENTRIES_MAX: usize = 32_767;
+const ENTRIES_MAX: u16 = 32_767;
 
 impl Limits {
     /// `fill` as in `list-max-listpack-size`: -1 to -5 for nodes of 4 to 64 KiB, else entries a node.
@@ -48,33 +49,29 @@ impl Limits {
             let class = fill.unsigned_abs() as usize;
             return Limits { bytes: NODE_BYTES[class.min(NODE_BYTES.len()) - 1], entries: ENTRIES_MAX };
         }
-        Limits { bytes: ENTRY_LIMITED_BYTES, entries: (fill as usize).clamp(1, ENTRIES_MAX) }
+        Limits { bytes: ENTRY_LIMITED_BYTES, entries: fill.clamp(1, ENTRIES_MAX.into()) as u16 }
     }
 
     /// Whether an element of this encoded size needs a node to itself: none could hold it with its restart point.
     fn exceeded_by(self, element: &Encoded<'_>) -> bool {
-        element.size() + 2 > self.bytes
+        element.size() + 2 > self.bytes.into()
     }
 }
 
 #[derive(Clone)]
 pub struct PackedList {
-    nodes: VecDeque<Node>,
+    nodes: Nodes,
     len: u64,
     limits: Limits,
-    compress_depth: usize,
+    compress_depth: u32,
 }
+
+const _: () = assert!(size_of::<PackedList>() == 56);
 
 impl PackedList {
     /// `fill` as in `list-max-listpack-size`, `compress_depth` as in `list-compress-depth`.
-    pub fn new(fill: i32, compress_depth: usize) -> Self {
-        PackedList { nodes: VecDeque::new(), len: 0, limits: Limits::new(fill), compress_depth }
-    }
-
-    pub fn append_listpack(&mut self, listpack: &Listpack) {
-        for element in listpack {
-            self.push_encoded_back(Encoded::element(element));
-        }
+    pub fn new(fill: i32, compress_depth: u32) -> Self {
+        PackedList { nodes: Nodes::default(), len: 0, limits: Limits::new(fill), compress_depth }
     }
 
     pub fn len(&self) -> u64 {
@@ -105,7 +102,7 @@ impl PackedList {
 
     /// Bytes of the nodes' buffers, for OBJECT LAYOUT.
     pub fn node_bytes(&self) -> usize {
-        self.nodes.iter().map(Node::memory_bytes).sum()
+        self.nodes.buffer_bytes()
     }
 
     /// Bytes that the elements of the first node fill.
@@ -115,8 +112,7 @@ impl PackedList {
 
     /// Bytes held from the allocator, without the value itself.
     pub fn memory_bytes(&self) -> usize {
-        let nodes: usize = self.nodes.iter().map(Node::memory_bytes).sum();
-        nodes + usable_size(self.nodes.capacity() * size_of::<Node>())
+        self.nodes.memory_bytes()
     }
 
     /// New limits for nodes that are written from now on.
@@ -130,9 +126,9 @@ impl PackedList {
 
     pub fn push_front(&mut self, element: &[u8]) {
         let element = Encoded::new(element);
-        if let Some(head) = self.nodes.front_mut()
-            && head.is_records()
-            && head.push_front(&element, self.limits)
+        let limits = self.limits;
+        if !self.nodes.is_empty()
+            && self.nodes.change(0, |head| head.is_records() && head.push_front(&element, limits))
         {
             self.len += 1;
             return;
@@ -142,9 +138,9 @@ impl PackedList {
 
     #[inline]
     fn push_encoded_back(&mut self, element: Encoded<'_>) {
-        if let Some(tail) = self.nodes.back_mut()
-            && tail.is_records()
-            && tail.push_back(&element, self.limits)
+        let limits = self.limits;
+        if let Some(tail) = self.nodes.len().checked_sub(1)
+            && self.nodes.change(tail, |tail| tail.is_records() && tail.push_back(&element, limits))
         {
             self.len += 1;
             return;
@@ -152,30 +148,32 @@ impl PackedList {
         self.begin_node(self.nodes.len(), element);
     }
 
-    /// A new node of one element before node `index`; its neighbours are full, so they are trimmed.
+    /// A new node of one element before node `index`.
     #[cold]
     fn begin_node(&mut self, index: usize, element: Encoded<'_>) {
-        for neighbour in [index.wrapping_sub(1), index] {
-            if let Some(node) = self.nodes.get_mut(neighbour) {
-                node.trim();
-            }
-        }
-        if self.nodes.is_empty() {
-            self.nodes.reserve_exact(1);
-        }
         let node = if self.limits.exceeded_by(&element) {
             Node::plain(element.body())
         } else {
             Node::new(&element, self.limits)
         };
-        self.nodes.insert(index, node);
         self.len += 1;
+        self.add_node(index, node);
+    }
+
+    /// Puts a node before node `index`; its neighbours, which are full, are trimmed.
+    fn add_node(&mut self, index: usize, node: Node) {
+        for neighbour in [index.wrapping_sub(1), index] {
+            if neighbour < self.nodes.len() {
+                self.nodes.change(neighbour, Node::trim);
+            }
+        }
+        self.nodes.insert(index, node);
         // A new end moves one node inside; only that one may have to be compressed.
         let last = self.nodes.len() - 1;
         if index == last {
-            self.settle_node(last.saturating_sub(self.compress_depth));
+            self.settle_node(last.saturating_sub(self.depth()));
         } else if index == 0 {
-            self.settle_node(self.compress_depth.min(last));
+            self.settle_node(self.depth().min(last));
         } else {
             self.settle_around(index);
         }
@@ -196,16 +194,16 @@ impl PackedList {
     /// Removes the first element, handing it to `read`.
     pub fn pop_front<R>(&mut self, read: impl FnOnce(Element<'_>) -> R) -> Option<R> {
         self.expand_ends();
-        let head = self.nodes.front_mut()?;
+        let head = self.nodes.front()?;
         let result = match head.view(&mut Vec::new()) {
             View::Plain(element) => read(Element::Bytes(element)),
             View::Records(records) => read(records.element(records.start)),
         };
         self.len -= 1;
         if head.count() > 1 {
-            head.drop_front();
+            self.nodes.change(0, Node::drop_front);
         } else {
-            self.nodes.pop_front();
+            self.nodes.remove(0);
             self.after_node_removal();
         }
         Some(result)
@@ -214,7 +212,7 @@ impl PackedList {
     /// Removes the last element, handing it to `read`.
     pub fn pop_back<R>(&mut self, read: impl FnOnce(Element<'_>) -> R) -> Option<R> {
         self.expand_ends();
-        let tail = self.nodes.back_mut()?;
+        let tail = self.nodes.back()?;
         let (result, at) = match tail.view(&mut Vec::new()) {
             View::Plain(element) => (read(Element::Bytes(element)), 0),
             View::Records(records) => {
@@ -223,10 +221,11 @@ impl PackedList {
             }
         };
         self.len -= 1;
+        let last = self.nodes.len() - 1;
         if tail.count() > 1 {
-            tail.drop_back(at);
+            self.nodes.change(last, |tail| tail.drop_back(at));
         } else {
-            self.nodes.pop_back();
+            self.nodes.remove(last);
             self.after_node_removal();
         }
         Some(result)
@@ -246,11 +245,15 @@ impl PackedList {
         let Some(index) = self.absolute(index) else { return false };
         let (node, within) = self.locate(index);
         let element = Encoded::new(element);
-        self.nodes[node].expand();
-        let (large, was_plain) = (self.limits.exceeded_by(&element), self.nodes[node].is_plain());
+        self.nodes.change(node, Node::expand);
+        let (limits, was_plain) = (self.limits, self.nodes[node].is_plain());
+        let large = limits.exceeded_by(&element);
         if large && was_plain {
-            self.nodes[node] = Node::plain(element.body());
-        } else if large || was_plain || !self.nodes[node].replace(within, &element, self.limits) {
+            self.nodes.put(node, Node::plain(element.body()));
+        } else if large
+            || was_plain
+            || !self.nodes.change(node, |node| node.replace(within, &element, limits))
+        {
             self.remove_range(index, 1);
             self.insert_encoded(index, element);
             return true;
@@ -282,8 +285,9 @@ impl PackedList {
                 return self.begin_node(node, element);
             }
         }
-        self.nodes[node].expand();
-        if !large && self.nodes[node].insert(within, &element, self.limits) {
+        self.nodes.change(node, Node::expand);
+        let limits = self.limits;
+        if !large && self.nodes.change(node, |node| node.insert(within, &element, limits)) {
             self.len += 1;
             return self.tidy(node);
         }
@@ -292,7 +296,7 @@ impl PackedList {
             return self.begin_node(node + (within > 0) as usize, element);
         }
         let cut = if large { within } else { count.div_ceil(2) };
-        let tail = self.nodes[node].split_off(cut);
+        let tail = self.nodes.change(node, |node| node.split_off(cut));
         self.nodes.insert(node + 1, tail);
         if large {
             self.begin_node(node + 1, element);
@@ -300,6 +304,19 @@ impl PackedList {
         }
         self.settle_around(node);
         self.insert_encoded(index, element);
+    }
+
+    /// Removes the first `count` elements, or as many as there are, handing each to `read`; returns how many.
+    pub fn pop_front_many(&mut self, count: u64, read: impl FnMut(Element<'_>)) -> u64 {
+        self.for_each(0, count, Direction::Forward, read);
+        self.remove_range(0, count)
+    }
+
+    /// Removes the last `count` elements, or as many as there are, handing each to `read`, the last first.
+    pub fn pop_back_many(&mut self, count: u64, read: impl FnMut(Element<'_>)) -> u64 {
+        let Some(last) = self.len.checked_sub(1) else { return 0 };
+        self.for_each(last, count, Direction::Backward, read);
+        self.remove_range(self.len - count.min(self.len), count)
     }
 
     /// Removes up to `count` elements from `start` on; returns how many went.
@@ -313,8 +330,10 @@ impl PackedList {
         let mut rest = end - start;
         if within > 0 {
             let taken = rest.min((self.nodes[node].count() - within) as u64);
-            self.nodes[node].expand();
-            self.nodes[node].remove(within, taken as usize);
+            self.nodes.change(node, |node| {
+                node.expand();
+                node.remove(within, taken as usize);
+            });
             rest -= taken;
             node += 1;
         }
@@ -325,8 +344,10 @@ impl PackedList {
         }
         self.nodes.drain(whole..node);
         if rest > 0 {
-            self.nodes[whole].expand();
-            self.nodes[whole].remove(0, rest as usize);
+            self.nodes.change(whole, |node| {
+                node.expand();
+                node.remove(0, rest as usize);
+            });
         }
         self.len -= end - start;
         self.after_node_removal();
@@ -350,36 +371,8 @@ impl PackedList {
         self.remove_range(0, start);
     }
 
-    /// The same elements as one listpack, whatever its size.
-    pub fn to_listpack(&self) -> Listpack {
-        let mut listpack = Listpack::new();
-        for index in 0..self.nodes.len() {
-            match self.node_contents(index) {
-                NodeContents::Packed(part) => listpack = Listpack::merge(listpack, &part),
-                NodeContents::Plain(element) => listpack.push_back(&element),
-            }
-        }
-        listpack
-    }
-
-    /// Node `index` as it is saved: a listpack, or one large element.
-    pub fn node_contents(&self, index: usize) -> NodeContents {
-        match self.nodes[index].view(&mut Vec::new()) {
-            View::Plain(element) => NodeContents::Plain(element.into()),
-            View::Records(records) => {
-                let mut at = records.start;
-                NodeContents::Packed(
-                    std::iter::from_fn(|| {
-                        (at < records.end).then(|| {
-                            let (element, next) = records.step(at);
-                            at = next;
-                            element
-                        })
-                    })
-                    .collect(),
-                )
-            }
-        }
+    fn depth(&self) -> usize {
+        self.compress_depth as usize
     }
 
     fn absolute(&self, index: i64) -> Option<u64> {
@@ -421,7 +414,7 @@ impl PackedList {
         }
         self.join_with_next(index);
         if index > 0 && index + 1 < self.nodes.len() {
-            self.nodes[index].trim();
+            self.nodes.change(index, Node::trim);
         }
         self.settle_around(index);
     }
@@ -432,17 +425,16 @@ impl PackedList {
         };
         let joined = node.share().zip(next.share()).and_then(|(a, b)| a.with(b, self.limits));
         let Some(mut taken) = joined.and_then(|_| self.nodes.remove(index + 1)) else { return false };
-        let kept = &mut self.nodes[index];
-        kept.expand();
         taken.expand();
-        *kept = Node::joined([&*kept, &taken].into_iter());
+        self.nodes.change(index, |kept| {
+            kept.expand();
+            *kept = Node::joined([&*kept, &taken].into_iter());
+        });
         true
     }
 
     fn after_node_removal(&mut self) {
-        if self.nodes.len() * 4 < self.nodes.capacity() {
-            self.nodes.shrink_to(self.nodes.len() * 2);
-        }
+        self.nodes.shrink_if_sparse();
         self.settle_around(0);
     }
 
@@ -451,8 +443,8 @@ impl PackedList {
             return;
         }
         for node in [self.nodes.len().wrapping_sub(1), 0] {
-            if let Some(node) = self.nodes.get_mut(node) {
-                node.expand();
+            if node < self.nodes.len() {
+                self.nodes.change(node, Node::expand);
             }
         }
     }
@@ -464,7 +456,7 @@ impl PackedList {
             return;
         }
         let nodes = self.nodes.len();
-        let edge = (self.compress_depth + 2).min(nodes);
+        let edge = (self.depth() + 2).min(nodes);
         for node in
             (0..edge).chain(nodes - edge..nodes).chain(index.saturating_sub(1)..(index + 3).min(nodes))
         {
@@ -473,11 +465,11 @@ impl PackedList {
     }
 
     fn settle_node(&mut self, index: usize) {
-        let depth = self.compress_depth;
+        let depth = self.depth();
         if depth > 0 && index >= depth && index + depth < self.nodes.len() {
-            self.nodes[index].compress();
+            self.nodes.change(index, Node::compress);
         } else {
-            self.nodes[index].expand();
+            self.nodes.change(index, Node::expand);
         }
     }
 
@@ -489,23 +481,17 @@ impl PackedList {
 
     /// As [`PackedList::check`], for a list whose limits may have been lowered: nodes written before are as they were.
     pub fn check_with_any_limits(&self) {
-        self.check_nodes(Limits { bytes: u16::MAX as usize, entries: u16::MAX as usize });
+        self.check_nodes(Limits { bytes: u16::MAX, entries: u16::MAX });
     }
 
     fn check_nodes(&self, limits: Limits) {
         let count: u64 = self.nodes.iter().map(|node| node.count() as u64).sum();
         assert_eq!(count, self.len);
+        self.nodes.check();
         for (index, node) in self.nodes.iter().enumerate() {
             node.check(limits);
-            let inside = index >= self.compress_depth && index + self.compress_depth < self.nodes.len();
+            let inside = index >= self.depth() && index + self.depth() < self.nodes.len();
             assert!(!node.is_compressed() || (self.compress_depth > 0 && inside));
         }
     }
-}
-
-/// One node as it is saved.
-#[derive(Debug)]
-pub enum NodeContents {
-    Packed(Listpack),
-    Plain(Box<[u8]>),
 }

@@ -110,19 +110,9 @@ impl Format for FieldValue {
 }
 
 /// A map of byte strings to byte strings in packed pages, each field with an optional expiry.
+#[derive(Clone)]
 pub struct PackedMap {
     table: Table<FieldValue>,
-}
-
-/// Copies by inserting anew: the copy's pages are as full as a fresh load's.
-impl Clone for PackedMap {
-    fn clone(&self) -> Self {
-        let mut copy = PackedMap::new(self.table.seed);
-        for (field, value, at_ms) in self.iter_with_expiry() {
-            copy.insert(field, value, at_ms.map_or(Expiry::Clear, Expiry::AtMs));
-        }
-        copy
-    }
 }
 
 impl std::fmt::Debug for PackedMap {

@@ -12,7 +12,8 @@
 //! 2. All keys below a child agree with each other before the child's depth, and have the child's byte at the
 //!    parent's depth.
 //! 3. Inner nodes and leaves fill their slabs without holes, and each is linked exactly once.
-//! 4. `children_bytes` is the sum over all inner nodes.
+//! 4. `children_bytes` is the sum over all inner nodes, `runs` the number of links below which keys agree in one byte or
+//!    more behind the one that the link belongs to.
 //!
 //! Inner nodes do not store the bytes they skip: leaves have whole keys, so one comparison at the end settles
 //! what the descent assumed. A consecutive id costs 5 bytes besides its key and value. Rejected: one
@@ -24,6 +25,8 @@ mod slab;
 #[cfg(test)]
 mod tests;
 
+use std::num::NonZeroU32;
+
 use crate::size_class::{size_class, usable_size};
 use crate::work;
 use slab::Slab;
@@ -31,10 +34,15 @@ use slab::Slab;
 pub const KEY_BYTES: usize = 16;
 pub type Key = [u8; KEY_BYTES];
 
+/// All bits inverted, which leaves 0 for no link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Link(u32);
+struct Link(NonZeroU32);
+
+const _: () = assert!(size_of::<Option<Link>>() == 4);
 
 const LEAF_BIT: u32 = 1 << 31;
+/// Inner nodes, or leaves.
+const NUMBERS_MAX: usize = LEAF_BIT as usize - 1;
 const LINK_BYTES: usize = 4;
 const CHILD_BYTES: usize = 1 + LINK_BYTES;
 
@@ -44,22 +52,28 @@ enum Target {
 }
 
 impl Link {
+    #[inline]
+    fn of_bits(bits: u32) -> Link {
+        Link(NonZeroU32::new(!bits).expect("numbers stay below the one whose link would be none"))
+    }
+
     fn inner(number: usize) -> Link {
-        assert!(number < LEAF_BIT as usize, "fewer than 2^31 inner nodes");
-        Link(number as u32)
+        assert!(number < NUMBERS_MAX, "fewer inner nodes than links can number");
+        Link::of_bits(number as u32)
     }
 
     fn leaf(number: usize) -> Link {
-        assert!(number < LEAF_BIT as usize, "fewer than 2^31 leaves");
-        Link(number as u32 | LEAF_BIT)
+        assert!(number < NUMBERS_MAX, "fewer leaves than links can number");
+        Link::of_bits(number as u32 | LEAF_BIT)
     }
 
     #[inline]
     fn target(self) -> Target {
-        if self.0 & LEAF_BIT != 0 {
-            Target::Leaf((self.0 ^ LEAF_BIT) as usize)
+        let bits = !self.0.get();
+        if bits & LEAF_BIT != 0 {
+            Target::Leaf((bits ^ LEAF_BIT) as usize)
         } else {
-            Target::Inner(self.0 as usize)
+            Target::Inner(bits as usize)
         }
     }
 }
@@ -121,12 +135,12 @@ impl Inner {
     fn link(&self, child: usize) -> Link {
         let at = self.link_at(child);
         let bytes = self.children[at..at + LINK_BYTES].try_into().expect("a slice of 4 bytes");
-        Link(u32::from_le_bytes(bytes))
+        Link::of_bits(u32::from_le_bytes(bytes))
     }
 
     fn set_link(&mut self, child: usize, link: Link) {
         let at = self.link_at(child);
-        self.children[at..at + LINK_BYTES].copy_from_slice(&link.0.to_le_bytes());
+        self.children[at..at + LINK_BYTES].copy_from_slice(&(!link.0.get()).to_le_bytes());
     }
 
     fn resize(&mut self, room: usize) {
@@ -172,6 +186,8 @@ struct Leaf<V> {
 #[derive(Clone)]
 pub struct RadixTree<V> {
     root: Option<Link>,
+    /// Links to nodes that decide on another byte than the next: see [`RadixTree::plain_node_count`].
+    runs: u32,
     inner: Slab<Inner>,
     /// What the lists of children of all inner nodes take from the allocator.
     children_bytes: usize,
@@ -211,7 +227,7 @@ fn first_difference(a: &Key, b: &Key) -> Option<usize> {
 
 impl<V> RadixTree<V> {
     pub fn new() -> Self {
-        RadixTree { root: None, inner: Slab::new(), children_bytes: 0, leaves: Slab::new() }
+        RadixTree { root: None, runs: 0, inner: Slab::new(), children_bytes: 0, leaves: Slab::new() }
     }
 
     pub fn len(&self) -> usize {
@@ -228,18 +244,28 @@ impl<V> RadixTree<V> {
     }
 
     /// How many nodes a tree has that gives each branch, each run of bytes without one, and each key a node of
-    /// its own: what XINFO calls nodes. An empty one has its root. Visits every inner node.
+    /// its own: what XINFO calls nodes. An empty one has its root.
     pub fn plain_node_count(&self) -> usize {
         let Some(root) = self.root else { return 1 };
-        let depth = |link: Link| match link.target() {
+        self.leaves.len() + self.inner.len() + self.runs as usize + usize::from(self.depth(root) > 0)
+    }
+
+    /// The byte that a node decides on; behind the last for a leaf.
+    fn depth(&self, link: Link) -> usize {
+        match link.target() {
             Target::Leaf(_) => KEY_BYTES,
             Target::Inner(number) => self.inner.get(number).depth(),
-        };
-        let runs_below = |inner: &Inner| {
-            (0..inner.count()).filter(|&child| depth(inner.link(child)) > inner.depth() + 1).count()
-        };
-        let runs: usize = self.inner.iter().map(runs_below).sum();
-        self.leaves.len() + self.inner.len() + runs + usize::from(depth(root) > 0)
+        }
+    }
+
+    /// 1 if keys below `link`, in a node that decides on byte `above`, agree in bytes behind that one.
+    fn run(&self, above: usize, link: Link) -> u32 {
+        (self.depth(link) > above + 1).into()
+    }
+
+    /// All keys with their values in no particular order: that of their memory, which no look-up is needed for.
+    pub fn iter_unordered(&self) -> impl Iterator<Item = (Key, &V)> {
+        self.leaves.iter().map(|leaf| (leaf.key, &leaf.value))
     }
 
     /// All values in no particular order.
@@ -326,22 +352,28 @@ impl<V> RadixTree<V> {
             let rank = inner.rank(key[depth]);
             inner.insert(rank, key[depth], new);
             self.children_bytes += inner.children_bytes() - before_bytes;
+            self.runs += self.run(depth, new);
             return None;
         }
         let split = Link::inner(self.inner.len());
         let inner = Inner::new(depth, (other[depth], link), (key[depth], new));
         self.children_bytes += inner.children_bytes();
         self.inner.push(inner);
+        self.runs += self.run(depth, link) + self.run(depth, new);
         self.relink(path.pop(), split);
         None
     }
 
     /// Makes the child at the end of a path, or the root, `link`.
     fn relink(&mut self, parent: Option<(usize, usize)>, link: Link) {
-        match parent {
-            Some((inner, child)) => self.inner.get_mut(inner).set_link(child, link),
-            None => self.root = Some(link),
-        }
+        let Some((number, child)) = parent else {
+            self.root = Some(link);
+            return;
+        };
+        let inner = self.inner.get(number);
+        let (above, before) = (inner.depth(), inner.link(child));
+        self.runs = self.runs + self.run(above, link) - self.run(above, before);
+        self.inner.get_mut(number).set_link(child, link);
     }
 
     /// Takes `key` out and gives back its value.
@@ -352,11 +384,13 @@ impl<V> RadixTree<V> {
             None => self.root = None,
             Some((number, child)) => {
                 let parent = self.inner.get_mut(number);
-                let before_bytes = parent.children_bytes();
+                let (above, before_bytes) = (parent.depth(), parent.children_bytes());
                 parent.remove(child);
                 self.children_bytes -= before_bytes - parent.children_bytes();
-                if parent.count() == 1 {
-                    let only = parent.link(0);
+                let only = (parent.count() == 1).then(|| parent.link(0));
+                self.runs -= u32::from(KEY_BYTES > above + 1);
+                if let Some(only) = only {
+                    self.runs -= self.run(above, only);
                     self.relink(path.pop(), only);
                     self.remove_inner(number);
                 }
@@ -395,7 +429,10 @@ impl<V> RadixTree<V> {
             link = inner.link(child);
             parent = Some((number, child));
         }
-        self.relink(parent, to);
+        match parent {
+            Some((inner, child)) => self.inner.get_mut(inner).set_link(child, to),
+            None => self.root = Some(to),
+        }
     }
 
     /// The place of the first key.
@@ -479,6 +516,12 @@ impl<V> RadixTree<V> {
             self.check_below(root, None, &mut inner_seen, &mut leaves_seen);
         }
         assert_eq!((inner_seen, leaves_seen), (self.inner.len(), self.leaves.len()));
+        let runs_below = |inner: &Inner| -> u32 {
+            (0..inner.count()).map(|child| self.run(inner.depth(), inner.link(child))).sum()
+        };
+        assert_eq!(self.inner.iter().map(runs_below).sum::<u32>(), self.runs);
+        self.inner.check();
+        self.leaves.check();
         assert_eq!(self.inner.iter().map(Inner::children_bytes).sum::<usize>(), self.children_bytes);
         assert!(self.iter().map(|(key, _)| key).is_sorted_by(|a, b| a < b));
     }

@@ -3,6 +3,7 @@
 //! ```text
 //!  Stream ──> radix tree: id of the first entry ──> listpack of entries     node.rs
 //!         ──> groups by name ──> pending entries by id; consumers           group.rs
+//!         ──> producers by name ──> messages that were added once           producers.rs
 //! ```
 //!
 //! Ids ascend, so every entry is appended to the last node until that is full (`NodeLimits`), and trimming
@@ -17,7 +18,10 @@
 //! 4. Those of the groups.
 
 mod group;
+mod hash_index;
 mod node;
+mod oldest;
+mod producers;
 mod references;
 #[cfg(test)]
 mod tests;
@@ -29,7 +33,8 @@ use crate::radix_tree::{Cursor, Key, RadixTree};
 use crate::size_class::usable_size;
 pub use group::{Claimable, Consumer, ConsumerId, Group, Pending};
 pub use node::{Entry, Fields, InvalidNode};
-use node::{NodeEntries, NodeView};
+use node::{NodeEntries, NodeView, RawEntry};
+pub use producers::{MessageLimits, PRODUCERS_MAX, Producers};
 pub use references::{References, Trimmed, Unreferenced};
 
 /// Milliseconds and a sequence number within them.
@@ -165,8 +170,9 @@ pub struct Stream {
     /// What the nodes' listpacks take from the allocator.
     listpack_bytes: usize,
     state: State,
-    /// By ascending name.
-    groups: Vec<(Box<[u8]>, Box<Group>)>,
+    /// By ascending name. Few streams have more than a few, and each word here is one for every stream.
+    groups: Box<[(Box<[u8]>, Box<Group>)]>,
+    producers: Option<Box<Producers>>,
 }
 
 impl Clone for Stream {
@@ -174,7 +180,8 @@ impl Clone for Stream {
         let nodes = self.nodes.clone();
         // A copy has no room to grow.
         let listpack_bytes = nodes.values().map(Listpack::memory_bytes).sum();
-        Stream { nodes, listpack_bytes, state: self.state, groups: self.groups.clone() }
+        let (groups, producers) = (self.groups.clone(), self.producers.clone());
+        Stream { nodes, listpack_bytes, state: self.state, groups, producers }
     }
 }
 
@@ -252,6 +259,11 @@ impl Stream {
         self.range(id, id, Direction::Forward).next()
     }
 
+    /// For entries that are asked for by ascending ids: a node is walked once for all of its own.
+    pub fn finder(&self) -> Finder<'_> {
+        Finder::new(&self.nodes)
+    }
+
     pub fn first(&self) -> Option<Entry<'_>> {
         self.range(StreamId::MIN, StreamId::MAX, Direction::Forward).next()
     }
@@ -321,15 +333,18 @@ impl Stream {
                 continue;
             }
             if !approximate {
-                let marks = self.marks_to_trim(&view, to);
+                let (marks, left) = self.marks_to_trim(&view, to);
                 removed += marks.len() as u64;
                 self.state.len -= marks.len() as u64;
-                if marks.len() as u64 == live {
-                    // Only deleted entries are at or above the id.
-                    self.remove_node(&key);
-                } else {
-                    self.delete_in_node(&key, &marks);
+                if let Some(first_id) = left {
+                    if !marks.is_empty() {
+                        self.delete_in_node(&key, &marks);
+                    }
+                    self.state.first_id = first_id;
+                    return removed;
                 }
+                // Only deleted entries are at or above the id.
+                self.remove_node(&key);
             }
             break;
         }
@@ -339,15 +354,20 @@ impl Stream {
         removed
     }
 
-    /// The live entries of the first node that a trim deletes.
-    fn marks_to_trim(&self, view: &NodeView<'_>, to: TrimTo) -> Vec<node::Mark> {
-        let live = view.entries().filter(|raw| !raw.is_deleted());
-        match to {
-            TrimTo::Length(length) => {
-                live.take((self.state.len - length) as usize).map(|raw| raw.mark()).collect()
+    /// The live entries of the first node that a trim deletes, and the id of the first that stays.
+    fn marks_to_trim(&self, view: &NodeView<'_>, to: TrimTo) -> (Vec<node::Mark>, Option<StreamId>) {
+        let mut marks = Vec::new();
+        for raw in view.entries().filter(|raw| !raw.is_deleted()) {
+            let stays = match to {
+                TrimTo::Length(length) => marks.len() as u64 >= self.state.len - length,
+                TrimTo::Id(id) => raw.entry.id >= id,
+            };
+            if stays {
+                return (marks, Some(raw.entry.id));
             }
-            TrimTo::Id(id) => live.take_while(|raw| raw.entry.id < id).map(|raw| raw.mark()).collect(),
+            marks.push(raw.mark());
         }
+        (marks, None)
     }
 
     /// What XSETID sets, and a file that is loaded. The caller has checked that `last_id` is not below the
@@ -402,8 +422,9 @@ impl Stream {
         let groups = self.groups.iter().map(|(name, group)| {
             usable_size(name.len()) + usable_size(size_of::<Group>()) + group.memory_bytes()
         });
-        let places = usable_size(self.groups.capacity() * size_of::<(Box<[u8]>, Box<Group>)>());
-        self.nodes.memory_bytes() + self.listpack_bytes + groups.sum::<usize>() + places
+        let places = usable_size(self.groups.len() * size_of::<(Box<[u8]>, Box<Group>)>());
+        let groups = groups.sum::<usize>() + places;
+        self.nodes.memory_bytes() + self.listpack_bytes + groups + self.producers_memory_bytes()
     }
 
     /// Asks for the memory that the next [`Stream::append`] writes to.
@@ -434,6 +455,43 @@ impl Stream {
             group.check_oldest(|id| self.get(id).is_some());
         });
         assert!(self.groups.is_sorted_by(|a, b| a.0 < b.0));
+    }
+}
+
+/// See [`Stream::finder`].
+pub struct Finder<'a> {
+    nodes: &'a RadixTree<Listpack>,
+    /// What is left of the node that was looked at last, after the entry that was read off it and not wanted.
+    node: Option<NodeEntries<'a>>,
+    read: Option<RawEntry<'a>>,
+    next_base: Option<StreamId>,
+}
+
+impl<'a> Finder<'a> {
+    fn new(nodes: &'a RadixTree<Listpack>) -> Finder<'a> {
+        Finder { nodes, node: None, read: None, next_base: None }
+    }
+
+    /// The entry, if it is there; `id` is above all that were asked for before.
+    pub fn find(&mut self, id: StreamId) -> Option<Entry<'a>> {
+        if self.node.is_none() || self.next_base.is_some_and(|next_base| id >= next_base) {
+            let mut cursor = self.nodes.at_or_before(&id.to_key());
+            let (key, listpack) = cursor.get()?;
+            cursor.move_next();
+            self.node = Some(NodeView::new(StreamId::from_key(key), listpack).entries());
+            self.next_base = cursor.get().map(|(key, _)| StreamId::from_key(key));
+            self.read = None;
+        }
+        let node = self.node.as_mut()?;
+        loop {
+            let raw = self.read.take().or_else(|| node.next())?;
+            if raw.entry.id >= id {
+                let is_there = raw.entry.id == id && !raw.is_deleted();
+                let entry = is_there.then(|| raw.entry.clone());
+                self.read = Some(raw);
+                return entry;
+            }
+        }
     }
 }
 

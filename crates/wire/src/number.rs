@@ -188,6 +188,9 @@ const INTEGRAL_MAX: f64 = (i64::MAX / 2) as f64;
 /// as the same double, with an exponent where the plain form would be long (`1e+20`, `1.5e-7`). `inf`, `-inf`,
 /// `nan`, `-0`.
 pub fn f64_text(value: f64) -> NumberText {
+    if let Some(integer) = f64_as_integer(value) {
+        return i64_text(integer);
+    }
     if value.is_nan() {
         return NumberText::of(b"nan");
     }
@@ -195,12 +198,18 @@ pub fn f64_text(value: f64) -> NumberText {
         return NumberText::of(if value < 0.0 { b"-inf" } else { b"inf" });
     }
     if value == 0.0 {
-        return NumberText::of(if value.is_sign_negative() { b"-0" } else { b"0" });
-    }
-    if value.abs() <= INTEGRAL_MAX && value as i64 as f64 == value {
-        return i64_text(value as i64);
+        return NumberText::of(b"-0");
     }
     f64_text_in_few_digits(value)
+}
+
+/// The integer whose text [`f64_text`] gives, for numbers that it prints as one; none for 0 with a sign.
+#[inline]
+pub fn f64_as_integer(value: f64) -> Option<i64> {
+    let integer = value as i64;
+    let is_integer =
+        value.abs() <= INTEGRAL_MAX && integer as f64 == value && (integer != 0 || value.is_sign_positive());
+    is_integer.then_some(integer)
 }
 
 /// As [`f64_text`], but integers too take an exponent where they end in many zeros: `1e+10`.

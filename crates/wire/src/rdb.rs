@@ -24,7 +24,7 @@ pub mod read;
 pub mod write;
 
 pub use read::{ReadError, Reader, StringRef};
-pub use write::Writer;
+pub use write::{PayloadWriter, Writer};
 
 use std::ops::RangeInclusive;
 

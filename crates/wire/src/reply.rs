@@ -15,10 +15,11 @@
 mod output;
 
 use std::num::NonZeroUsize;
+use std::ops::Range;
 
 pub use output::{Output, SharedBytes};
 
-use crate::number::{coordinate_text, f64_text};
+use crate::number::{coordinate_text, f64_as_integer, f64_text};
 
 /// The version of the protocol on a connection: 2 until the client says HELLO 3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -253,17 +254,35 @@ impl ReplyBuffer {
         self.raw(b"\r\n");
     }
 
+    /// Two numbers with a dash between them as a bulk: the id of a stream's entry.
+    pub fn bulk_pair(&mut self, first: u64, second: u64) {
+        let (mut first_digits, mut second_digits) = (itoa::Buffer::new(), itoa::Buffer::new());
+        let first = first_digits.format(first).as_bytes();
+        let second = second_digits.format(second).as_bytes();
+        self.reserve(first.len() + second.len() + 17);
+        self.header(b'$', (first.len() + 1 + second.len()) as i64);
+        self.raw(first);
+        self.raw(b"-");
+        self.raw(second);
+        self.raw(b"\r\n");
+    }
+
     /// A bulk that is referred to, not copied, if the buffer takes references.
     pub fn bulk_shared(&mut self, bytes: &SharedBytes) {
-        if !self.takes_references || bytes.is_empty() {
-            return self.bulk(bytes);
+        self.bulk_shared_part(bytes, 0..bytes.len());
+    }
+
+    /// As [`ReplyBuffer::bulk_shared`], of a part of the bytes.
+    pub fn bulk_shared_part(&mut self, bytes: &SharedBytes, range: Range<usize>) {
+        if !self.takes_references || range.is_empty() {
+            return self.bulk(&bytes[range]);
         }
-        if !self.may_grow(bytes.len()) {
+        if !self.may_grow(range.len()) {
             return;
         }
-        self.header(b'$', bytes.len() as i64);
+        self.header(b'$', range.len() as i64);
         if !self.overflowed {
-            self.output.push_shared(SharedBytes::clone(bytes));
+            self.output.push_shared(SharedBytes::clone(bytes), range);
         }
         self.raw(b"\r\n");
     }
@@ -320,7 +339,10 @@ impl ReplyBuffer {
     }
 
     pub fn double(&mut self, value: f64) {
-        self.number(&f64_text(value));
+        match f64_as_integer(value) {
+            Some(integer) => self.number(itoa::Buffer::new().format(integer).as_bytes()),
+            None => self.number(&f64_text(value)),
+        }
     }
 
     /// A double rounded to 17 digits behind the point, without exponent; zeros at its end are dropped.

@@ -125,18 +125,18 @@ enum Part<'a> {
     Open(Aggregate, u64),
 }
 
-/// The part at the start of `rest` and how many bytes it takes, or how many bytes are missing at least.
-fn part(rest: &[u8]) -> Result<Result<(Part<'_>, usize), usize>, ResponseError> {
-    let Some(&kind) = rest.first() else { return Ok(Err(1)) };
+/// The part at the start of `rest` and how many bytes it takes, or `None` if the bytes end before it does.
+fn part(rest: &[u8]) -> Result<Option<(Part<'_>, usize)>, ResponseError> {
+    let Some(&kind) = rest.first() else { return Ok(None) };
     if !b"+-:,#(_$=!*~>%|".contains(&kind) {
         return Err(ResponseError::UnknownType(kind));
     }
     let Some(line_end) = memchr(b'\r', &rest[..rest.len().min(LINE_LEN_MAX)]) else {
-        return if rest.len() >= LINE_LEN_MAX { Err(ResponseError::LineTooLong) } else { Ok(Err(2)) };
+        return if rest.len() >= LINE_LEN_MAX { Err(ResponseError::LineTooLong) } else { Ok(None) };
     };
     let behind = line_end + 2;
     match rest.get(line_end + 1) {
-        None => return Ok(Err(1)),
+        None => return Ok(None),
         Some(b'\n') => {}
         Some(_) => return Err(ResponseError::LineEnd),
     }
@@ -147,8 +147,8 @@ fn part(rest: &[u8]) -> Result<Result<(Part<'_>, usize), usize>, ResponseError> 
         b'$' | b'=' | b'!' => match len()? {
             -1 if kind == b'$' => Part::Null,
             len => {
-                return bulk(kind, len, &rest[behind..])
-                    .map(|read| read.map(|(part, len)| (part, behind + len)));
+                let read = bulk(kind, len, &rest[behind..])?;
+                return Ok(read.map(|(part, len)| (part, behind + len)));
             }
         },
         b'*' | b'~' | b'>' | b'%' | b'|' => match len()? {
@@ -157,15 +157,15 @@ fn part(rest: &[u8]) -> Result<Result<(Part<'_>, usize), usize>, ResponseError> 
         },
         _ => Part::Line(kind, line),
     };
-    Ok(Ok((part, behind)))
+    Ok(Some((part, behind)))
 }
 
-fn bulk(kind: u8, len: i64, rest: &[u8]) -> Result<Result<(Part<'_>, usize), usize>, ResponseError> {
+fn bulk(kind: u8, len: i64, rest: &[u8]) -> Result<Option<(Part<'_>, usize)>, ResponseError> {
     let len = usize::try_from(len).map_err(|_| ResponseError::Number)?;
     let whole = len.checked_add(2).ok_or(ResponseError::Number)?;
     match rest.get(len..whole) {
-        None => Ok(Err(whole - rest.len())),
-        Some(b"\r\n") => Ok(Ok((Part::Bulk(kind, &rest[..len]), whole))),
+        None => Ok(None),
+        Some(b"\r\n") => Ok(Some((Part::Bulk(kind, &rest[..len]), whole))),
         Some(_) => Err(ResponseError::LineEnd),
     }
 }
@@ -214,7 +214,6 @@ fn in_pairs(items: Vec<Value>) -> Vec<(Value, Value)> {
 #[derive(Debug, Default)]
 pub struct Reader {
     open: Vec<Frame>,
-    wanted_bytes: usize,
 }
 
 impl Reader {
@@ -222,21 +221,10 @@ impl Reader {
         Self::default()
     }
 
-    /// At least so many bytes are missing; valid after a `None`.
-    pub fn wanted_bytes(&self) -> usize {
-        self.wanted_bytes
-    }
-
     /// The response at `position`, or `None` if the buffer ends before it does.
     pub fn read(&mut self, buffer: &[u8], position: &mut usize) -> Result<Option<Value>, ResponseError> {
         loop {
-            let (part, len) = match part(&buffer[*position..])? {
-                Ok(read) => read,
-                Err(wanted) => {
-                    self.wanted_bytes = wanted;
-                    return Ok(None);
-                }
-            };
+            let Some((part, len)) = part(&buffer[*position..])? else { return Ok(None) };
             let value = match part {
                 Part::Open(kind, missing) if missing > 0 => {
                     if self.open.len() == DEPTH_MAX {
@@ -312,7 +300,7 @@ impl Skipper {
     /// Whether the response at `position` is an error, or `None` if the buffer ends before it does.
     pub fn skip(&mut self, buffer: &[u8], position: &mut usize) -> Result<Option<bool>, ResponseError> {
         while self.missing > 0 {
-            let Ok((part, len)) = part(&buffer[*position..])? else { return Ok(None) };
+            let Some((part, len)) = part(&buffer[*position..])? else { return Ok(None) };
             *position += len;
             self.missing -= 1;
             match part {

@@ -36,10 +36,10 @@ impl CommandSet {
 /// What follows from a command's row, so that it is not asked for every call.
 #[derive(Clone, Debug)]
 pub struct CommandFacts {
-    /// The key is argument 1, and there is no other one.
-    pub single_key: CommandSet,
-    /// Of these, those that need no right but to read it.
+    /// The key is argument 1, there is no other one, and no right is needed but to read it.
     pub reads_single_key: CommandSet,
+    /// The key is argument 1, there is no other one, and more may be done with it.
+    pub single_key: CommandSet,
     /// Needs the right to its client's database.
     pub of_database: CommandSet,
 }
@@ -47,10 +47,10 @@ pub struct CommandFacts {
 impl CommandFacts {
     pub fn of(registry: &Registry) -> Self {
         let none = CommandSet::NONE;
-        let mut facts = CommandFacts { single_key: none, reads_single_key: none, of_database: none };
+        let mut facts = CommandFacts { reads_single_key: none, single_key: none, of_database: none };
         for (id, row) in registry.iter() {
-            facts.single_key.set(id, has_single_key(row));
             facts.reads_single_key.set(id, has_single_key(row) && only_reads(row));
+            facts.single_key.set(id, has_single_key(row) && !only_reads(row));
             facts.of_database.set(id, is_of_database(row));
         }
         facts

@@ -37,7 +37,13 @@ impl<'a> Args<'a> {
     /// Bytes that these arguments take as a request of a client, wherever they stand.
     pub fn request_bytes_encoded(&self) -> usize {
         const LINE_END: usize = 2;
-        let number = |number: usize| 1 + number.checked_ilog10().unwrap_or(0) as usize + 1 + LINE_END;
+        // Nearly all have one digit or two.
+        let digits = |number: usize| match number {
+            0..=9 => 1,
+            10..=99 => 2,
+            _ => number.ilog10() as usize + 1,
+        };
+        let number = |number: usize| 1 + digits(number) + LINE_END;
         let bulks = self.ranges.iter().map(|range| range.len as usize);
         number(self.ranges.len()) + bulks.map(|len| number(len) + len + LINE_END).sum::<usize>()
     }

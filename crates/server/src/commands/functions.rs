@@ -9,7 +9,7 @@ use crate::script::functions::{Function, Library, RestorePolicy};
 use crate::script::{Call, Mode, Running};
 use std::rc::Rc;
 use wire::rdb::read::split_payload;
-use wire::rdb::{Magic, Origin, Reader, Writer, accepts_version, opcode};
+use wire::rdb::{Magic, Origin, PayloadWriter, Reader, Writer, accepts_version, opcode};
 
 const COST: &str = "Depends on the function that is executed";
 const ON_ALL_SHARDS: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
@@ -116,18 +116,24 @@ fn load(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn dump(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
     let codes = ctx.server.scripts.libraries.codes();
-    let payload = libraries_payload(codes, ctx.server.config.rdbcompression);
+    let compresses = ctx.server.config.rdbcompression;
+    let payload = libraries_payload(codes, compresses, &mut ctx.server.payload_writer);
     ctx.reply.bulk(&payload);
     Ok(())
 }
 
-fn libraries_payload<'a>(codes: impl Iterator<Item = &'a [u8]>, compresses: bool) -> Vec<u8> {
-    let mut writer = Writer::new(Vec::new(), compresses, true);
-    let written = codes.into_iter().try_for_each(|code| {
-        writer.byte(opcode::FUNCTION_2)?;
-        writer.string(code)
-    });
-    written.and_then(|()| writer.finish_payload()).expect("writing to memory does not fail")
+fn libraries_payload<'a>(
+    mut codes: impl Iterator<Item = &'a [u8]>,
+    compresses: bool,
+    writer: &mut PayloadWriter,
+) -> Vec<u8> {
+    let write = |writer: &mut Writer<std::io::Sink>| {
+        codes.try_for_each(|code| {
+            writer.byte(opcode::FUNCTION_2)?;
+            writer.string(code)
+        })
+    };
+    writer.make(compresses, write, std::mem::take)
 }
 
 fn restore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -155,7 +161,9 @@ fn restore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     ctx.db.change_log.add_dirty(1);
     if Origin::of(Magic::Absent, version) == Origin::Redis && ctx.db.change_log.is_recording() {
         // Others who keep a copy may not take such a payload.
-        let payload = libraries_payload(codes.iter().map(Vec::as_slice), ctx.server.config.rdbcompression);
+        let compresses = ctx.server.config.rdbcompression;
+        let codes = codes.iter().map(Vec::as_slice);
+        let payload = libraries_payload(codes, compresses, &mut ctx.server.payload_writer);
         let mut arguments: Vec<&[u8]> = args.iter().collect();
         arguments[2] = &payload;
         ctx.db.propagate_as(&arguments);
@@ -166,7 +174,7 @@ fn restore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 /// The codes of the libraries in a payload.
 fn libraries_of(body: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
-    let mut reader = Reader::small(body, body.len());
+    let mut reader = Reader::of_bytes(body);
     let mut codes = Vec::new();
     while !reader.is_at_end().unwrap_or(true) {
         match reader.byte() {

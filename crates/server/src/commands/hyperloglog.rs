@@ -98,7 +98,8 @@ fn pfadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn pfcount(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if args.len() > 2 {
-        let (registers, _) = merged(ctx, args.from(1))?;
+        let mut registers = [0; REGISTERS];
+        merge(ctx, args.from(1), &mut registers)?;
         ctx.reply.integer(sketch::cardinality_of(&registers) as i64);
         return Ok(());
     }
@@ -122,25 +123,25 @@ fn pfcount(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// The registers of all the sketches that exist, and whether any of them is dense.
-fn merged(ctx: &mut Context<'_>, keys: Args<'_>) -> Result<(Box<Registers>, bool), ClientError> {
-    let mut registers: Box<Registers> = Box::new([0; REGISTERS]);
+/// Raises registers to those of all the sketches that exist; whether any of these is dense.
+fn merge(ctx: &mut Context<'_>, keys: Args<'_>, registers: &mut Registers) -> Result<bool, ClientError> {
     let mut any_dense = false;
     for key in keys.iter() {
         let Some(text) = ctx.db.read_string(key)? else { continue };
         text.with_bytes(|bytes| -> Result<(), ClientError> {
             any_dense |= encoding_of(bytes)? == Encoding::Dense;
-            sketch::merge_into(&mut registers, bytes)?;
+            sketch::merge_into(registers, bytes)?;
             Ok(())
         })?;
     }
-    Ok((registers, any_dense))
+    Ok(any_dense)
 }
 
 fn pfmerge(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let key = args.at(1);
     let sparse_bytes_max = ctx.server.config.hll_sparse_max_bytes;
-    let (registers, any_dense) = merged(ctx, args.from(1))?;
+    let mut registers = [0; REGISTERS];
+    let any_dense = merge(ctx, args.from(1), &mut registers)?;
     ctx.db.edit_string(key, |text| -> Result<(), Corrupt> {
         if text.is_empty() {
             *text = sketch::empty();
@@ -149,9 +150,7 @@ fn pfmerge(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             sketch::make_dense(text)?;
             sketch::store_dense(text, &registers);
         } else {
-            for (index, &rank) in registers.iter().enumerate().filter(|&(_, &rank)| rank > 0) {
-                sketch::raise(text, index, rank, sparse_bytes_max)?;
-            }
+            sketch::raise_to(text, &registers, sparse_bytes_max)?;
         }
         sketch::mark_stale(text);
         Ok(())
@@ -180,7 +179,8 @@ fn pfdebug(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         ctx.reply.integer(converted.into());
     } else if args.is(1, "GETREG") {
         make_dense(ctx, key)?;
-        let (registers, _) = merged(ctx, args.from(2))?;
+        let mut registers = [0; REGISTERS];
+        merge(ctx, args.from(2), &mut registers)?;
         ctx.reply.array(REGISTERS);
         registers.iter().for_each(|&register| ctx.reply.integer(register.into()));
     } else {
@@ -190,7 +190,7 @@ fn pfdebug(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
-/// There is one way of merging sketches here, written so that the compiler makes vectors of it: nothing to switch.
+/// What the processor has is what sketches are merged with: nothing to switch.
 fn simd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if !args.is(2, "ON") && !args.is(2, "OFF") {
         return Err(ClientError::text("ERR Argument must be ON or OFF"));

@@ -276,6 +276,9 @@ fn lset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     Ok(())
 }
 
+/// The reply's buffer is made as large as so many elements need, instead of growing with them.
+const RESERVED_COUNT_MIN: usize = 1000;
+
 fn lrange(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (start, end) = (args.integer(2)?, args.integer(3)?);
     let list = ctx.db.read_collection::<List>(args.at(1))?;
@@ -284,8 +287,12 @@ fn lrange(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         ctx.reply.array(0);
         return Ok(());
     };
-    ctx.reply.array(end - start + 1);
-    list.for_each(start, end - start + 1, &mut |element| element.reply(ctx.reply));
+    let count = end - start + 1;
+    if count >= RESERVED_COUNT_MIN {
+        ctx.reply.reserve(list.reply_bytes_min(start, count));
+    }
+    ctx.reply.array(count);
+    list.for_each(start, count, &mut |element| element.reply(ctx.reply));
     Ok(())
 }
 

@@ -154,10 +154,11 @@ fn add_key(ctx: &mut Context<'_>, key: &[u8], replace: bool, migration: &mut Mig
     let now_ms = ctx.db.now_ms();
     let Some(value) = ctx.db.read(key) else { return };
     let ttl_ms = value.expiry_ms().map_or(0, |expiry_ms| expiry_ms.saturating_sub(now_ms).max(1)).to_string();
-    let payload = dump_payload(&value, compresses);
-    let arguments: [&[u8]; 5] = [b"RESTORE", key, ttl_ms.as_bytes(), &payload, b"REPLACE"];
-    let count = if replace { 5 } else { 4 };
-    write_command(&mut migration.commands, arguments.into_iter().take(count))
-        .expect("memory takes all that is written");
+    dump_payload(&value, compresses, &mut ctx.server.payload_writer, |payload| {
+        let arguments: [&[u8]; 5] = [b"RESTORE", key, ttl_ms.as_bytes(), payload, b"REPLACE"];
+        let count = if replace { 5 } else { 4 };
+        write_command(&mut migration.commands, arguments.into_iter().take(count))
+            .expect("memory takes all that is written");
+    });
     migration.keys.push(key.to_vec());
 }

@@ -5,12 +5,14 @@ use crate::command::flag::{
 };
 use crate::command::{Args, Command, Context, Group, KeySpec, Next, Outcome, access, propagation};
 use crate::config::{EventClasses, RdbVersionCheck};
+use crate::db::object::REFERRED_LEN_MIN;
 use crate::db::rdb::{Loaded, LoadedKey, ReadValue};
 use crate::error::ClientError;
 use crate::persist::rdb::save::dump_payload;
 use crate::server::PersistRequest;
 use wire::rdb::read::split_payload;
 use wire::rdb::{Magic, OWN_TYPE_MIN, Origin, ReadError, Reader, accepts_version, module, opcode};
+use wire::reply::SharedBytes;
 
 const RESTORE_COMPLEXITY: &str = "O(1) to create the new key and additional O(N*M) to reconstruct the serialized value, where N is the number of objects composing the value and M their average size";
 const RESTORE_SYNTAX: &str = "key ttl:integer serialized-value [REPLACE@3.0.0] [ABSTTL@5.0.0] [IDLETIME seconds@5.0.0] [FREQ \
@@ -60,8 +62,13 @@ pub const COMMANDS: &[Command] = &[
 
 fn dump(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let compresses = ctx.server.config.rdbcompression;
+    let reply = &mut *ctx.reply;
+    let answer = |payload: &mut Vec<u8>| match payload.len() {
+        REFERRED_LEN_MIN.. => reply.bulk_shared(&SharedBytes::new(std::mem::take(payload))),
+        _ => reply.bulk(payload),
+    };
     match ctx.db.read(args.at(1)) {
-        Some(value) => ctx.reply.bulk(&dump_payload(&value, compresses)),
+        Some(value) => dump_payload(&value, compresses, &mut ctx.server.payload_writer, answer),
         None => ctx.reply.null(),
     }
     Ok(())
@@ -128,7 +135,7 @@ impl<'a> Restore<'a> {
         if !accepts_version(version, Magic::Absent, strict) {
             return Err(WRONG);
         }
-        let mut reader = Reader::small(content, content.len());
+        let mut reader = Reader::of_bytes(content);
         let mut written = reader.byte().map_err(|_| BAD)?;
         let origin = Origin::of(Magic::Absent, version);
         let foreign = |written: u8, what: &str| {
@@ -146,7 +153,10 @@ impl<'a> Restore<'a> {
         };
         match ctx.db.read_value(&mut reader, kind, None) {
             Ok(ReadValue::Empty | ReadValue::AllExpired) => Err(BAD),
-            Ok(value) => Ok((value, origin)),
+            Ok(mut value) => match ctx.db.read_asides(&mut reader, &mut value) {
+                Ok(()) => Ok((value, origin)),
+                Err(_) => Err(BAD),
+            },
             Err(ReadError::Unsupported(what)) if is_foreign => Err(foreign(written, &format!(": {what}"))),
             Err(error) => {
                 log::debug!("RESTORE: {error}");
@@ -210,7 +220,9 @@ fn propagate_in_own_format(ctx: &mut Context<'_>, args: Args<'_>) {
         return;
     }
     let compresses = ctx.server.config.rdbcompression;
-    let payload = ctx.db.inspect(args.at(1)).map(|value| dump_payload(&value, compresses));
+    let writer = &mut ctx.server.payload_writer;
+    let value = ctx.db.inspect(args.at(1));
+    let payload = value.map(|value| dump_payload(&value, compresses, writer, std::mem::take));
     if let Some(payload) = payload {
         propagation::restored_from(args, Some(&payload), ctx.db);
     }

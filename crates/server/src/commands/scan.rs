@@ -2,7 +2,7 @@
 
 use crate::command::flag::{READONLY, TOUCHES_ARBITRARY_KEYS};
 use crate::command::{Args, Command, Context, Group, Outcome};
-use crate::db::Kind;
+use crate::db::{Kind, StringValue};
 use crate::error::{ClientError, quoted};
 use wire::reply::ReplyBuffer;
 
@@ -111,6 +111,10 @@ impl<'a> ScanOptions<'a> {
 
     pub fn matches(&self, name: &[u8]) -> bool {
         self.pattern.is_none_or(|pattern| wire::glob::matches(pattern, name))
+    }
+
+    pub fn matches_value(&self, name: &StringValue<'_>) -> bool {
+        self.pattern.is_none() || name.with_bytes(|bytes| self.matches(bytes))
     }
 }
 

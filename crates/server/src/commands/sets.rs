@@ -226,29 +226,34 @@ fn pop_count(args: Args<'_>) -> Result<Option<usize>, ClientError> {
 fn spop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let key = args.at(1);
     let count = pop_count(args)?;
-    let popped = ctx.db.change(key, |set: &mut Set, context| {
-        let mut popped = Vec::new();
-        set.random_distinct(count.unwrap_or(1), context.random, &mut |member| popped.push(member.to_vec()));
-        popped.iter().for_each(|member| {
-            set.remove(member);
-        });
-        popped
-    })?;
-    let popped = popped.unwrap_or_default();
-    if !popped.is_empty() {
-        if count.is_some() && !ctx.db.holds(ctx.db.selected(), key) {
-            ctx.db.propagate_as(&[ctx.db.lazy_freeing.removal_of_replaced(), key]);
-        } else {
-            propagate_removed(ctx.db, key, &popped);
+    let (reply, is_recording) = (&mut *ctx.reply, ctx.db.change_log.is_recording());
+    let mut popped = Vec::new();
+    let taken = ctx.db.change(key, |set: &mut Set, context| {
+        let taken = count.unwrap_or(1).min(set.len());
+        if count.is_some() {
+            reply.set(taken);
         }
-        ctx.db.changed_many(EventClasses::SET, "spop", key, popped.len() as u64);
+        set.take_random(taken, context.random, &mut |member| {
+            member.reply(reply);
+            if is_recording {
+                popped.push(member.to_vec());
+            }
+        });
+        taken
+    })?;
+    match (taken, count) {
+        (Some(0), _) => {}
+        (Some(taken), _) => {
+            if count.is_some() && !ctx.db.holds(ctx.db.selected(), key) {
+                ctx.db.propagate_as(&[ctx.db.lazy_freeing.removal_of_replaced(), key]);
+            } else {
+                propagate_removed(ctx.db, key, &popped);
+            }
+            ctx.db.changed_many(EventClasses::SET, "spop", key, taken as u64);
+        }
+        (None, None) => ctx.reply.null(),
+        (None, Some(_)) => ctx.reply.set(0),
     }
-    if count.is_none() {
-        ctx.reply.bulk_or_null(popped.first().map(Vec::as_slice));
-        return Ok(());
-    }
-    ctx.reply.set(popped.len());
-    popped.iter().for_each(|member| ctx.reply.bulk(member));
     Ok(())
 }
 

@@ -236,12 +236,15 @@ fn zscore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn zmscore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let set = ctx.db.read_collection::<SortedSet>(args.at(1))?;
-    ctx.reply.array(args.len() - 2);
-    for member in args.from(2).iter() {
-        match set.and_then(|set| set.score(member)) {
-            Some(score) => ctx.reply.double(score),
-            None => ctx.reply.null(),
-        }
+    let reply = &mut *ctx.reply;
+    reply.array(args.len() - 2);
+    let mut answer = |score: Option<f64>| match score {
+        Some(score) => reply.double(score),
+        None => reply.null(),
+    };
+    match set {
+        Some(set) => set.scores(&args.from(2).iter().collect::<Vec<&[u8]>>(), &mut answer),
+        None => (2..args.len()).for_each(|_| answer(None)),
     }
     Ok(())
 }

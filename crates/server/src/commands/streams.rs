@@ -5,6 +5,7 @@ mod claiming;
 mod groups;
 mod ids;
 mod inspecting;
+mod producing;
 mod reading;
 mod removing;
 
@@ -57,13 +58,15 @@ pub const COMMANDS: &[Command] = &[
         .since("5.0.0", "O(1), and O(N) for trimming where N is the number of entries removed")
         .doc(
             "Appends an entry.",
-            "key [NOMKSTREAM@6.2.0] [condition@8.2.0: KEEPREF | DELREF | ACKED] [trim: <strategy: MAXLEN | MINID@6.2.0> [operator: = | ~] threshold \
+            "key [NOMKSTREAM@6.2.0] [condition@8.2.0: KEEPREF | DELREF | ACKED] [idmp@8.6.0: \
+                <idmpauto-with-pid: IDMPAUTO pid(producer-id)> | <idmp-with-pid-iid: IDMP pid(producer-id) iid(idempotent-id)>] [trim: <strategy: MAXLEN | MINID@6.2.0> [operator: = | ~] threshold \
                 [LIMIT count@6.2.0]] <id-selector: * | id> <data: field value> ...",
         )
         .history(&[
             ("6.2.0", "`NOMKSTREAM`, `MINID` and `LIMIT`."),
             ("7.0.0", "Ids of which the time alone is given."),
             ("8.2.0", "`KEEPREF`, `DELREF` and `ACKED`."),
+            ("8.6.0", "`IDMP` and `IDMPAUTO`."),
         ])
         .tips(CHANGING),
     Command::new("xautoclaim", -6, Group::Stream, claiming::xautoclaim)
@@ -76,6 +79,14 @@ pub const COMMANDS: &[Command] = &[
         )
         .history(&[("7.0.0", "Answers which entries had been deleted.")])
         .tips(CHANGING),
+    Command::new("xcfgset", -2, Group::Stream, producing::xcfgset)
+        .flags(WRITE | FAST)
+        .keys(&UPDATES)
+        .since("8.6.0", "O(1)")
+        .doc(
+            "Sets for how long a stream remembers messages that are to be added once, and how many of each producer.",
+            "key [IDMP-DURATION duration:integer] [IDMP-MAXSIZE maxsize:integer]",
+        ),
     Command::new("xclaim", -6, Group::Stream, claiming::xclaim)
         .flags(WRITE | FAST)
         .keys(&UPDATES)
@@ -103,6 +114,11 @@ pub const COMMANDS: &[Command] = &[
         .since("5.0.0", "Depends on the subcommand")
         .doc("Groups of consumers that read a stream together.", "")
         .subcommands(GROUP_COMMANDS),
+    Command::new("xidmprecord", 5, Group::Stream, producing::xidmprecord)
+        .flags(WRITE | DENY_OOM | FAST)
+        .keys(&UPDATES)
+        .since("8.6.2", "O(1)")
+        .doc("Says which message of a producer an entry is; for copies of streams.", "key pid iid stream-id"),
     Command::new("xinfo", -2, Group::Stream, super::container)
         .since("5.0.0", "Depends on the subcommand")
         .doc("What there is to know of a stream.", "")

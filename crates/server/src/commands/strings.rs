@@ -7,10 +7,12 @@ pub mod options;
 use crate::command::flag::{DENY_OOM, FAST, READONLY, WRITE};
 use crate::command::key_spec::{Begin, Find};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access, propagation};
+use crate::db::object::REFERRED_LEN_MIN;
 use crate::db::{EventClasses, strings};
 use crate::error::ClientError;
 use comparison::{delex, delifeq, digest};
 use options::{Condition, ExpiryOption, ExpiryUnit, For, Options};
+use std::ops::Range;
 use wire::number::Extended;
 
 const READS: KeySpec = KeySpec::one(1, access::RO | access::ACCESS);
@@ -528,19 +530,28 @@ fn getrange(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         ctx.reply.bulk(b"");
         return Ok(());
     };
-    text.with_bytes(|bytes| ctx.reply.bulk(slice(bytes, start, end)));
+    if text.is_worth_a_reference() && ctx.reply.takes_references() {
+        let range = resolved(start, end, text.len());
+        // A reply that refers to a small part would keep all of the string.
+        if range.len() >= REFERRED_LEN_MIN && range.len() >= text.len() / 2 {
+            let shared = ctx.db.share_string(args.at(1)).expect("a string that has just been read is there");
+            ctx.reply.bulk_shared_part(shared, range);
+            return Ok(());
+        }
+    }
+    text.with_bytes(|bytes| ctx.reply.bulk(&bytes[resolved(start, end, bytes.len())]));
     Ok(())
 }
 
-/// The bytes from `start` to `end`, both included; negative positions count from the end.
-fn slice(bytes: &[u8], start: i64, end: i64) -> &[u8] {
+/// The positions from `start` to `end`, both included; negative ones count from the end of `length` bytes.
+fn resolved(start: i64, end: i64, length: usize) -> Range<usize> {
     if start < 0 && end < 0 && start > end {
-        return b"";
+        return 0..0;
     }
-    let length = bytes.len() as i64;
+    let length = length as i64;
     let from = if start < 0 { start.saturating_add(length).max(0) } else { start };
     let to = if end < 0 { end.saturating_add(length).max(0) } else { end.min(length - 1) };
-    if from > to || length == 0 { b"" } else { &bytes[from as usize..=to as usize] }
+    if from > to || length == 0 { 0..0 } else { from as usize..to as usize + 1 }
 }
 
 fn strlen(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

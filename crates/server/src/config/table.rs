@@ -270,6 +270,10 @@ options! {
     stream_node_max_bytes: usize = 4096, "stream-node-max-bytes", Memory(0, LONG_MAX);
     /// Entries in a stream's node; 0 is no limit.
     stream_node_max_entries: u64 = 100, "stream-node-max-entries", Integer(0, LONG_MAX);
+    /// Seconds for which a stream made from then on remembers messages that are to be added once (`XADD` with `IDMP`).
+    stream_idmp_duration_s: u32 = 100, "stream-idmp-duration", Integer(1, 86_400);
+    /// Such messages of each producer that a stream made from then on remembers.
+    stream_idmp_maxsize: u32 = 100, "stream-idmp-maxsize", Integer(1, 10_000);
 
     @ "Snapshots"
     /// When to save in the background: pairs of seconds and changes; a save begins when so many seconds have

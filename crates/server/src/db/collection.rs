@@ -7,6 +7,7 @@ use super::{Db, EventClasses};
 use crate::error::ClientError;
 use structures::hash::HashSeed;
 use structures::key_table::{NewValue, Value as Stored};
+use structures::stream::MessageLimits;
 
 /// Up to where collections are kept as compact lists; copied from the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub struct EncodingLimits {
     pub sorted_set_skip_list: bool,
     pub stream_node_bytes_max: usize,
     pub stream_node_entries_max: u64,
+    /// Of streams made from now on.
+    pub stream_message_limits: MessageLimits,
 }
 
 impl EncodingLimits {
@@ -41,6 +44,10 @@ impl EncodingLimits {
             sorted_set_skip_list: config.zset_index == crate::config::ZsetIndex::Skiplist,
             stream_node_bytes_max: config.stream_node_max_bytes,
             stream_node_entries_max: config.stream_node_max_entries,
+            stream_message_limits: MessageLimits {
+                kept_s: config.stream_idmp_duration_s,
+                messages_max: config.stream_idmp_maxsize,
+            },
         }
     }
 }
@@ -78,6 +85,26 @@ pub struct CollectionContext<'a> {
     pub now_ms: i64,
     /// Where nothing expires, as in what is being made or loaded, there is none.
     pub expired_fields: Option<&'a mut ExpiredFields>,
+}
+
+/// What making a collection needs, apart from the database: for one that is made of others that are borrowed from it.
+pub struct Making {
+    limits: EncodingLimits,
+    seed: HashSeed,
+    random: structures::random::Random,
+    now_ms: i64,
+}
+
+impl Making {
+    pub fn context(&mut self) -> CollectionContext<'_> {
+        CollectionContext {
+            limits: &self.limits,
+            seed: self.seed,
+            random: &mut self.random,
+            now_ms: self.now_ms,
+            expired_fields: None,
+        }
+    }
 }
 
 /// Fields that were expired when a change came upon them, and that it has removed.
@@ -214,9 +241,9 @@ impl Db {
         let object = entry.object_mut().ok_or(ClientError::WrongType)?;
         let before = signature(object);
         let collection = C::of_mut(object).ok_or(ClientError::WrongType)?;
-        let fields_expire_ms = collection.earliest_expiry_ms();
+        let fields_expire_ms = collection.first_expiry();
         let result = change(collection, context);
-        let (is_empty, fields_expire_after_ms) = (collection.is_empty(), collection.earliest_expiry_ms());
+        let (is_empty, fields_expire_after_ms) = (collection.is_empty(), collection.first_expiry());
         self.change_log.audit.compare(self.selected, key, before, signature(object));
         database.fields_moved(key, fields_expire_ms, fields_expire_after_ms);
         if is_empty {
@@ -227,6 +254,16 @@ impl Db {
             self.record_expired_fields(key, &expired_fields);
         }
         Ok(Some(result))
+    }
+
+    /// For what is made while collections are borrowed.
+    pub fn making(&self) -> Making {
+        Making {
+            limits: self.limits.clone(),
+            seed: self.seed,
+            random: self.random.clone(),
+            now_ms: self.now_ms,
+        }
     }
 
     /// Makes something, say a collection that is [stored](Db::store_collection) next, with what a change has at hand.

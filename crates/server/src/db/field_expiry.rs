@@ -1,67 +1,88 @@
-//! Fields that expire: which hashes have any, by when the first of them does.
+//! Elements that expire: which hashes have fields that do, and which streams remember messages for a time; by when the
+//! first of them does.
 //!
-//! Every place that stores, changes or removes a value tells [`ExpiringFields`] when the value's first field expires,
-//! before and after, so the search for expired fields meets only hashes that have some.
+//! Every place that stores, changes or removes a value tells [`ExpiringFields`] when the value's first element expires,
+//! before and after, so the search for expired ones meets only values that have some.
 
 use super::collection::{CollectionContext, ExpiredFields};
 use super::hash::Hash;
 use super::object::{ObjectVariant, by_type};
 use super::rdb::ReadValue;
+use super::stream::Stream;
 use super::value_type::ValueType;
 use super::{Db, EventClasses, Object};
 use std::collections::BTreeSet;
+use structures::size_class::usable_size;
 
 /// Fields removed between two looks at the clock.
 const FIELDS_PER_ROUND: usize = 64;
 
-/// The hashes of one database that have fields that expire.
+/// When the first element of a value expires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FirstExpiry {
+    pub at_ms: i64,
+    /// It is a hash's field, not a message that a stream remembers.
+    pub is_field: bool,
+}
+
+/// The values of one database that have elements that expire.
 #[derive(Debug, Default)]
 pub struct ExpiringFields {
     /// Earliest expiry and key.
-    hashes: BTreeSet<(i64, Box<[u8]>)>,
+    keys: BTreeSet<(i64, Box<[u8]>)>,
+    /// Hashes among them.
+    hashes: usize,
+}
+
+/// A tree's nodes are two thirds full, and have pointers of their own.
+const TREE_BYTES_PER_KEY: usize = 40;
+
+/// What [`ExpiringFields`] takes for a key, on average.
+pub(super) fn line_bytes(key: &[u8]) -> usize {
+    TREE_BYTES_PER_KEY + usable_size(key.len())
 }
 
 impl ExpiringFields {
-    pub fn len(&self) -> usize {
-        self.hashes.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.hashes.is_empty()
+    /// Hashes that have fields that expire.
+    pub fn hashes(&self) -> usize {
+        self.hashes
     }
 
     /// Panics unless it holds exactly these.
-    pub(super) fn check(&self, expected: &BTreeSet<(i64, Box<[u8]>)>) {
-        assert_eq!(&self.hashes, expected, "hashes with fields that expire");
+    pub(super) fn check(&self, expected: &BTreeSet<(i64, Box<[u8]>)>, hashes: usize) {
+        assert_eq!(&self.keys, expected, "keys with elements that expire");
+        assert_eq!(self.hashes, hashes, "hashes with fields that expire");
     }
 
-    /// The first of the key's fields to expire did so at `before`, and does now at `after`.
+    /// The first of the key's elements to expire did so at `before`, and does now at `after`.
     #[inline]
-    pub(super) fn moved(&mut self, key: &[u8], before: Option<i64>, after: Option<i64>) {
+    pub(super) fn moved(&mut self, key: &[u8], before: Option<FirstExpiry>, after: Option<FirstExpiry>) {
         if before != after {
             self.replace(key, before, after);
         }
     }
 
     #[cold]
-    fn replace(&mut self, key: &[u8], before: Option<i64>, after: Option<i64>) {
-        if let Some(before_ms) = before {
-            self.hashes.remove(&(before_ms, key.into()));
+    fn replace(&mut self, key: &[u8], before: Option<FirstExpiry>, after: Option<FirstExpiry>) {
+        if let Some(before) = before {
+            self.keys.remove(&(before.at_ms, key.into()));
+            self.hashes -= usize::from(before.is_field);
         }
-        if let Some(after_ms) = after {
-            self.hashes.insert((after_ms, key.into()));
+        if let Some(after) = after {
+            self.keys.insert((after.at_ms, key.into()));
+            self.hashes += usize::from(after.is_field);
         }
     }
 
-    /// The hash whose field is the first to expire, if that is before `now_ms`.
+    /// The key whose element is the first to expire, if that is before `now_ms`.
     fn first_expired(&self, now_ms: i64) -> Option<Box<[u8]>> {
-        self.hashes.first().filter(|(expiry_ms, _)| *expiry_ms < now_ms).map(|(_, key)| key.clone())
+        self.keys.first().filter(|(expiry_ms, _)| *expiry_ms < now_ms).map(|(_, key)| key.clone())
     }
 }
 
 /// When the first element of an object expires.
-pub(super) fn earliest_expiry_ms(object: Option<&Object>) -> Option<i64> {
-    object.and_then(|object| by_type!(object, value => ValueType::earliest_expiry_ms(value)))
+pub(super) fn first_expiry(object: Option<&Object>) -> Option<FirstExpiry> {
+    object.and_then(|object| by_type!(object, value => ValueType::first_expiry(value)))
 }
 
 impl ReadValue {
@@ -69,7 +90,7 @@ impl ReadValue {
     pub fn leave_out_expired(&mut self, now_ms: i64) -> Vec<Vec<u8>> {
         let mut fields = Vec::new();
         let ReadValue::Object(object) = self else { return fields };
-        if earliest_expiry_ms(Some(object)).is_some_and(|earliest_ms| earliest_ms < now_ms)
+        if first_expiry(Some(object)).is_some_and(|first| first.at_ms < now_ms)
             && let Some(hash) = Hash::of_mut(object)
         {
             hash.remove_expired(usize::MAX, now_ms, &mut |field| fields.push(field.to_vec()));
@@ -82,14 +103,19 @@ impl ReadValue {
 }
 
 impl Db {
-    /// Keys of the selected database whose values have elements that expire.
+    /// Hashes of the selected database that have fields that expire.
     pub fn expiring_fields_len(&self) -> usize {
-        self.selected_database().expiring_fields.len()
+        self.selected_database().expiring_fields.hashes()
     }
 
     /// See [`ExpiringFields::moved`].
     #[inline]
-    pub(super) fn fields_moved(&mut self, key: &[u8], before: Option<i64>, after: Option<i64>) {
+    pub(super) fn fields_moved(
+        &mut self,
+        key: &[u8],
+        before: Option<FirstExpiry>,
+        after: Option<FirstExpiry>,
+    ) {
         self.selected_database_mut().fields_moved(key, before, after);
     }
 
@@ -121,16 +147,26 @@ impl Db {
         self.figures.expired_fields += fields as u64;
     }
 
-    /// Removes expired fields from a hash that has some; whether there may be more.
+    /// Removes expired elements from a value that has some; whether there may be more.
     pub(super) fn expire_some_fields(&mut self) -> bool {
         for index in 0..self.database_count() {
             if let Some(key) = self.database(index).expiring_fields.first_expired(self.now_ms)
-                && self.with_database(index, |db| db.expire_fields_of(&key))
+                && self.with_database(index, |db| db.expire_elements_of(&key))
             {
                 return true;
             }
         }
         false
+    }
+
+    /// Whether anything was done.
+    fn expire_elements_of(&mut self, key: &[u8]) -> bool {
+        let forget = |stream: &mut Stream, context: CollectionContext<'_>| stream.forget_some(context.now_ms);
+        match self.change_unasked(key, forget) {
+            Ok(Some(())) => true,
+            Ok(None) => !self.holds(self.selected, key),
+            Err(_) => self.expire_fields_of(key),
+        }
     }
 
     /// Whether anything was removed.

@@ -11,12 +11,12 @@
 //! 1. Nothing outside this file reaches a database's table or knows that it has a single one: what looks keys up, walks,
 //!    samples, prefetches, expires or evicts asks a [`Database`]. So keys can be laid out in more tables, say one for
 //!    each slot of a cluster, by a change to this file alone.
-//! 2. `expiring_fields` names exactly the hashes in the table that have fields that expire; whoever stores, changes or
+//! 2. `expiring_fields` names exactly the values in the table that have elements that expire; whoever stores, changes or
 //!    removes a value reports it ([`Database::fields_moved`]).
 //! 3. What a database holds beside its table goes with the table when databases are exchanged or emptied.
 
 use super::expire::TtlAverage;
-use super::field_expiry::ExpiringFields;
+use super::field_expiry::{ExpiringFields, FirstExpiry};
 use super::{Object, field_expiry};
 use std::collections::BTreeSet;
 use structures::hash::HashSeed;
@@ -165,7 +165,12 @@ impl Database {
 
     /// See [`ExpiringFields::moved`].
     #[inline]
-    pub(super) fn fields_moved(&mut self, key: &[u8], before: Option<i64>, after: Option<i64>) {
+    pub(super) fn fields_moved(
+        &mut self,
+        key: &[u8],
+        before: Option<FirstExpiry>,
+        after: Option<FirstExpiry>,
+    ) {
         self.expiring_fields.moved(key, before, after);
     }
 
@@ -235,14 +240,15 @@ impl Database {
     /// Panics unless every invariant holds that does not concern values.
     pub(super) fn check(&self) {
         self.table.check();
-        let mut expected = BTreeSet::new();
+        let (mut expected, mut hashes) = (BTreeSet::new(), 0);
         for entry in self.iter() {
             if let Stored::Object(object) = entry.value()
-                && let Some(at_ms) = field_expiry::earliest_expiry_ms(Some(object))
+                && let Some(first) = field_expiry::first_expiry(Some(object))
             {
-                expected.insert((at_ms, entry.key().into()));
+                expected.insert((first.at_ms, entry.key().into()));
+                hashes += usize::from(first.is_field);
             }
         }
-        self.expiring_fields.check(&expected);
+        self.expiring_fields.check(&expected, hashes);
     }
 }

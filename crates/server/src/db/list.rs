@@ -31,7 +31,7 @@ impl std::fmt::Debug for List {
 
 impl Collection for List {
     fn new(limits: &EncodingLimits, _seed: HashSeed) -> Self {
-        let depth = limits.list_compress_depth as usize;
+        let depth = limits.list_compress_depth;
         List { packed: UnalignedBox::new(PackedList::new(limits.list_listpack_size, depth)), outgrown: false }
     }
 }
@@ -47,9 +47,9 @@ impl List {
 
     /// What the nodes take in a file before they are compressed.
     pub fn node_bytes_in_files(&self) -> usize {
-        let bytes = |index| match self.packed.node_contents(index) {
-            NodeContents::Packed(listpack) => listpack.total_bytes(),
-            NodeContents::Plain(element) => element.len(),
+        let mut scratch = Vec::new();
+        let bytes = |index| match self.packed.node_contents(index, &mut scratch) {
+            NodeContents::Packed(bytes) | NodeContents::Plain(bytes) => bytes.len(),
         };
         (0..self.packed.node_count()).map(bytes).sum()
     }
@@ -71,12 +71,10 @@ impl List {
 
     /// Takes `count` elements at an end, handing each to `taken`.
     pub fn pop_many(&mut self, end: End, count: usize, taken: &mut dyn FnMut(StringValue<'_>)) {
-        for _ in 0..count.min(self.len()) {
-            match end {
-                End::Left => self.packed.pop_front(|element| taken(element.into())),
-                End::Right => self.packed.pop_back(|element| taken(element.into())),
-            };
-        }
+        match end {
+            End::Left => self.packed.pop_front_many(count as u64, |element| taken(element.into())),
+            End::Right => self.packed.pop_back_many(count as u64, |element| taken(element.into())),
+        };
     }
 
     /// The element at `index`, negative from the end, handed to `read`.
@@ -114,6 +112,12 @@ impl List {
 
     pub fn for_each(&self, start: usize, count: usize, read: &mut dyn FnMut(StringValue<'_>)) {
         self.packed.for_each(start as u64, count as u64, Direction::Forward, |element| read(element.into()));
+    }
+
+    /// What a reply with these elements takes at least: no head of an element is longer than what a reply puts around it,
+    /// less 4.
+    pub fn reply_bytes_min(&self, start: usize, count: usize) -> usize {
+        self.packed.whole_nodes_bytes(start as u64, count as u64) + 4 * count
     }
 
     /// Positions of elements equal to `value`: from the `rank`-th on (negative: from the end), at most `count`

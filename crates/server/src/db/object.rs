@@ -1,5 +1,6 @@
 //! What a key can hold: the types of data, and values as they are found at keys.
 
+use super::field_expiry::{first_expiry, line_bytes};
 use super::hash::Hash;
 use super::list::List;
 use super::rdb::{self, RdbType, ReadContext, ReadValue};
@@ -8,7 +9,9 @@ use super::sorted_set::SortedSet;
 use super::stream::Stream;
 use super::strings::long_string::LongString;
 use super::value_type::ValueType;
+use std::cmp::Ordering;
 use std::io::Read;
+use structures::decimal;
 use structures::key_table::{self, EntryRef};
 use structures::listpack::Element;
 use wire::rdb::Reader;
@@ -244,10 +247,13 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Bytes that the key's entry and the value occupy.
+    /// Bytes that the key's entry and the value occupy, and what else is kept of the key but its slot.
     pub fn memory_bytes(&self) -> usize {
         let beyond = match self.entry.value() {
-            key_table::Value::Object(object) => object.memory_bytes(),
+            key_table::Value::Object(object) => {
+                let expiring = first_expiry(Some(object)).map(|_| line_bytes(self.entry.key()));
+                object.memory_bytes() + expiring.unwrap_or(0)
+            }
             key_table::Value::Inline(_) | key_table::Value::Integer(_) => 0,
         };
         self.entry.allocation_bytes() + beyond
@@ -283,7 +289,7 @@ impl StringValue<'_> {
     pub fn len(&self) -> usize {
         match self {
             StringValue::Bytes(bytes) => bytes.len(),
-            StringValue::Integer(n) => wire::number::i64_text(*n).len(),
+            StringValue::Integer(n) => decimal::text_len(*n),
         }
     }
 
@@ -292,6 +298,15 @@ impl StringValue<'_> {
         match self {
             StringValue::Bytes(bytes) => bytes.to_vec(),
             StringValue::Integer(n) => wire::number::i64_text(*n).to_vec(),
+        }
+    }
+
+    /// How the bytes compare that clients see.
+    pub fn compare(&self, other: &StringValue<'_>) -> Ordering {
+        match (self, other) {
+            (StringValue::Bytes(a), StringValue::Bytes(b)) => a.cmp(b),
+            (StringValue::Integer(a), StringValue::Integer(b)) => decimal::compare_texts(*a, *b),
+            _ => self.with_bytes(|a| other.with_bytes(|b| a.cmp(b))),
         }
     }
 

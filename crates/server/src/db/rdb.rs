@@ -8,15 +8,16 @@ pub mod batch;
 
 use super::Db;
 use super::collection::{Collection, CollectionContext, EncodingLimits};
-use super::field_expiry::earliest_expiry_ms;
+use super::field_expiry::first_expiry;
 use super::object::{Kind, Object, StringValue, Value, by_type};
-use std::collections::HashSet;
+use super::stream::MESSAGES;
+use std::hash::BuildHasher;
 use std::io::{self, Read, Write};
 use structures::hash::HashSeed;
 use structures::key_table::{NewValue, Value as Stored};
 use structures::listpack::Listpack;
 use structures::random::Random;
-use wire::rdb::{ReadError, Reader, StringRef, Writer, kind, module};
+use wire::rdb::{ReadError, Reader, StringRef, Writer, kind, module, opcode};
 use wire::{ziplist, zipmap};
 
 /// What became of a value that was read.
@@ -48,6 +49,9 @@ impl ReadValue {
     }
 }
 
+/// Takes a field: its name and its content.
+pub type AsideSink<'a> = dyn FnMut(&str, &[u8]) -> io::Result<()> + 'a;
+
 /// How the values of a type stand in files.
 pub trait RdbType: Sized {
     /// What it is written as, and was by older servers: the types of values that it reads.
@@ -58,6 +62,11 @@ pub trait RdbType: Sized {
 
     /// Writes it, without what it is written as.
     fn write_rdb<W: Write>(&self, writer: &mut Writer<W>) -> io::Result<()>;
+
+    /// Hands over what its form has no place for. It stands behind the value, in fields that other servers pass over.
+    fn write_asides(&self, _sink: &mut AsideSink<'_>) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Reads what follows `kind`, which is one of [`RdbType::RDB_KINDS`].
     fn read_rdb<R: Read>(
@@ -204,6 +213,18 @@ impl Db {
         read_value(reader, kind, &mut context)
     }
 
+    /// Reads the fields that stand behind a value in a payload; what is no field is passed over.
+    pub fn read_asides<R: Read>(&self, reader: &mut Reader<R>, value: &mut ReadValue) -> Result<()> {
+        while !reader.is_at_end()? && reader.byte()? == opcode::AUX {
+            let name = reader.string()?.to_vec();
+            let content = reader.string()?.to_vec();
+            if name == MESSAGES.as_bytes() {
+                value.read_messages(&content, self.now_ms, self.seed)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Puts a value that a client has brought into the selected database. Says nothing.
     pub fn restore_read(&mut self, key: &[u8], value: ReadValue, about: LoadedKey) -> Loaded {
         let loaded = self.load_read(key, value, about);
@@ -243,7 +264,7 @@ impl Db {
             return Loaded::Duplicate;
         }
         let fields_expire_ms = match &value {
-            NewValue::Object(object) => earliest_expiry_ms(Some(object)),
+            NewValue::Object(object) => first_expiry(Some(object)),
             NewValue::Inline(_) | NewValue::Integer(_) => None,
         };
         let access = about.access.unwrap_or_else(|| self.access.initial(self.now_ms));
@@ -260,6 +281,17 @@ pub fn write_value<W: Write>(writer: &mut Writer<W>, value: &Value<'_>) -> io::R
         Stored::Integer(n) => writer.integer(n),
         Stored::Object(object) => by_type!(object, value => value.write_rdb(writer)),
     }
+}
+
+/// Writes the fields that stand behind a value: see [`RdbType::write_asides`].
+pub fn write_asides<W: Write>(writer: &mut Writer<W>, value: &Value<'_>) -> io::Result<()> {
+    let Stored::Object(object) = value.entry().value() else { return Ok(()) };
+    let mut sink = |name: &str, content: &[u8]| {
+        writer.byte(opcode::AUX)?;
+        writer.string(name.as_bytes())?;
+        writer.string(content)
+    };
+    by_type!(object, value => value.write_asides(&mut sink))
 }
 
 /// Reads the value that follows its type.
@@ -347,8 +379,21 @@ fn is_unique<'a>(texts: impl Iterator<Item = StringValue<'a>>) -> bool {
     if texts.len() <= COMPARED_MAX {
         return (1..texts.len()).all(|at| texts[..at].iter().all(|other| !same(*other, texts[at])));
     }
-    let mut seen = HashSet::with_capacity_and_hasher(texts.len(), foldhash::fast::RandomState::default());
-    texts.iter().all(|text| seen.insert(text.to_vec()))
+    // Each is found by its hash from the place on that the hash gives; places are twice as many as texts, at least.
+    let hasher = foldhash::fast::RandomState::default();
+    let places_mask = (texts.len() * 2).next_power_of_two() - 1;
+    let mut places: Vec<Option<StringValue<'a>>> = vec![None; places_mask + 1];
+    texts.iter().all(|text| {
+        let mut at = text.with_bytes(|bytes| hasher.hash_one(bytes)) as usize & places_mask;
+        while let Some(other) = places[at] {
+            if same(other, *text) {
+                return false;
+            }
+            at = (at + 1) & places_mask;
+        }
+        places[at] = Some(*text);
+        true
+    })
 }
 
 fn same(a: StringValue<'_>, b: StringValue<'_>) -> bool {

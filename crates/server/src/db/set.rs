@@ -12,7 +12,7 @@ use super::object::StringValue;
 use mixed::Mixed;
 use structures::hash::HashSeed;
 use structures::integer_set::{IntegerSet, SMALL_MAX, cursor};
-use structures::listpack::{Listpack, Position};
+use structures::listpack::{Builder, Element, Listpack, Position};
 use structures::packed_map::PackedSet;
 use structures::random::Random;
 use structures::unaligned_box::UnalignedBox;
@@ -48,6 +48,11 @@ impl Set {
             Encoding::Packed(set) => set.len(),
             Encoding::Mixed(set) => set.len(),
         }
+    }
+
+    /// So small that all members stand side by side, and are searched one by one.
+    pub fn is_compact(&self) -> bool {
+        matches!(self.encoding, Encoding::Compact(_))
     }
 
     #[inline]
@@ -119,6 +124,38 @@ impl Set {
         } else if let Encoding::Integers { outgrown, .. } = &mut self.encoding {
             *outgrown = true;
         }
+    }
+
+    /// A set of these members, which are all different; it is as if they had been added one by one, in this order.
+    pub fn of_distinct(members: &[StringValue<'_>], context: &CollectionContext<'_>) -> Set {
+        let limits = context.limits;
+        let mut integers: Vec<i64> = members.iter().map_while(StringValue::integer).collect();
+        let others = &members[integers.len()..];
+        integers.sort_unstable();
+        if others.is_empty() {
+            let outgrown = integers.len() > limits.set_intset_entries_max;
+            return Set {
+                encoding: Encoding::Integers { set: IntegerSet::from_sorted(&integers), outgrown },
+            };
+        }
+        let is_small = integers.len() <= limits.set_intset_entries_max
+            && members.len() <= limits.set_listpack_entries_max
+            && others.iter().all(|member| member.len() <= limits.set_listpack_value_bytes_max);
+        if is_small && let Some(list) = list_of(&integers, others) {
+            return Set { encoding: Encoding::Compact(list) };
+        }
+        if integers.len() > SMALL_MAX {
+            let mut set = Set::new(limits, context.seed);
+            members.iter().for_each(|member| {
+                member.with_bytes(|bytes| set.add(bytes, context));
+            });
+            return set;
+        }
+        let mut packed = PackedSet::new(context.seed);
+        members.iter().for_each(|member| {
+            member.with_bytes(|bytes| packed.insert(bytes));
+        });
+        Set { encoding: Encoding::Packed(UnalignedBox::new(packed)) }
     }
 
     /// Chooses the encoding of a set that is asked to take `count` members at once: where they alone would outgrow a
@@ -194,7 +231,7 @@ impl Set {
         }
     }
 
-    pub fn for_each(&self, visit: &mut dyn FnMut(StringValue<'_>)) {
+    pub fn for_each<'a>(&'a self, visit: &mut dyn FnMut(StringValue<'a>)) {
         self.any(&mut |member| {
             visit(member);
             false
@@ -202,7 +239,7 @@ impl Set {
     }
 
     /// Visits members until one satisfies `visit`; whether one did.
-    pub fn any(&self, visit: &mut dyn FnMut(StringValue<'_>) -> bool) -> bool {
+    pub fn any<'a>(&'a self, visit: &mut dyn FnMut(StringValue<'a>) -> bool) -> bool {
         match &self.encoding {
             Encoding::Integers { set, .. } => set.iter().any(|value| visit(StringValue::Integer(value))),
             Encoding::Compact(list) => list.iter().any(|element| visit(element.into())),
@@ -246,6 +283,52 @@ impl Set {
         }
     }
 
+    /// Removes `wanted` different members (all, if there are fewer), each choice as likely as any other, and hands each to
+    /// `visit`.
+    pub fn take_random(
+        &mut self,
+        wanted: usize,
+        random: &mut Random,
+        visit: &mut dyn FnMut(StringValue<'_>),
+    ) {
+        match &mut self.encoding {
+            // Removed one by one, each would move all behind it.
+            Encoding::Compact(list) => {
+                let (mut left, mut needed) = (list.len() as u64, wanted as u64);
+                list.retain(|element| {
+                    let taken = random.below(left) < needed;
+                    left -= 1;
+                    needed -= u64::from(taken);
+                    if taken {
+                        visit(element.into());
+                    }
+                    !taken
+                });
+            }
+            Encoding::Integers { set, .. } => {
+                let mut taken = Vec::with_capacity(wanted.min(set.len() as usize));
+                set.random_distinct(wanted as u64, random, |value| taken.push(value));
+                taken.iter().for_each(|&value| {
+                    set.remove(value);
+                    visit(StringValue::Integer(value));
+                });
+            }
+            Encoding::Packed(_) | Encoding::Mixed(_) => {
+                let (mut taken, mut ends) = (Vec::new(), Vec::with_capacity(wanted.min(self.len())));
+                self.random_distinct(wanted, random, &mut |member| {
+                    member.with_bytes(|bytes| taken.extend_from_slice(bytes));
+                    ends.push(taken.len());
+                    visit(member);
+                });
+                let mut start = 0;
+                for end in ends {
+                    self.remove(&taken[start..end]);
+                    start = end;
+                }
+            }
+        }
+    }
+
     /// `wanted` different members (all, if there are fewer), each choice as likely as any other. Takes time in
     /// proportion to `wanted`, in a small set to its size.
     pub fn random_distinct(
@@ -278,6 +361,23 @@ impl Set {
             }
         }
     }
+}
+
+/// A list of integers and then other members; `None` if they are too much for its format.
+fn list_of(integers: &[i64], others: &[StringValue<'_>]) -> Option<Listpack> {
+    let bytes = 8 * integers.len() + others.iter().map(|member| member.len() + 2).sum::<usize>();
+    let mut list = Builder::with_room(bytes);
+    integers.iter().for_each(|&value| list.push(Element::Integer(value)));
+    for member in others {
+        if !list.fits(member.len(), 1) {
+            return None;
+        }
+        match *member {
+            StringValue::Bytes(bytes) => list.push(Element::Bytes(bytes)),
+            StringValue::Integer(value) => list.push(Element::Integer(value)),
+        }
+    }
+    Some(list.finish())
 }
 
 fn integers_as_list(set: &IntegerSet) -> Listpack {

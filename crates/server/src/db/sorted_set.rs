@@ -2,6 +2,7 @@
 //! `zset-index skiplist`) a skip list.
 
 mod compact;
+pub mod ordered;
 mod rdb;
 mod value_type;
 
@@ -14,6 +15,12 @@ use structures::ordered_set::{ALL_RANKS, OrderedSet, ScoreProbe, fbtree::FbTree,
 pub use structures::ordered_set::{Full, Insertion, LexBound, ScoreBound};
 use structures::random::Random;
 use structures::unaligned_box::UnalignedBox;
+
+/// Random members that are looked up side by side.
+const DRAWN_TOGETHER: usize = 16;
+/// For more than this share of a set, all members are walked once, each taken with the chance that makes all choices
+/// alike: cheaper than to find so many by rank.
+const WALKED_SHARE: usize = 8;
 
 pub struct SortedSet {
     encoding: Encoding,
@@ -100,6 +107,13 @@ impl SortedSet {
         large!(&self.encoding, list => list.score(member), set => set.score(member))
     }
 
+    /// Visits the score of each member, in turn.
+    pub fn scores(&self, members: &[&[u8]], visit: &mut dyn FnMut(Option<f64>)) {
+        large!(&self.encoding, list => members.iter().for_each(|member| visit(list.score(member))), set => {
+            set.scores(members, visit)
+        })
+    }
+
     /// The member's rank, from 0 at the lowest score, and its score.
     #[inline]
     pub fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
@@ -179,11 +193,11 @@ impl SortedSet {
     }
 
     /// Visits the ranks in `range`, upwards or downwards, until `visit` says stop (`false`).
-    pub fn for_range(
-        &self,
+    pub fn for_range<'a>(
+        &'a self,
         range: Range<usize>,
         reverse: bool,
-        visit: &mut dyn FnMut(StringValue<'_>, f64) -> bool,
+        visit: &mut dyn FnMut(StringValue<'a>, f64) -> bool,
     ) {
         if range.is_empty() {
             return;
@@ -198,34 +212,122 @@ impl SortedSet {
         });
     }
 
+    /// Visits the members whose scores lie within the first bounds, then those within the next, and so on, upwards, until
+    /// `visit` says stop (`false`).
+    pub fn for_score_ranges<'a>(
+        &'a self,
+        ranges: &[(ScoreBound, ScoreBound)],
+        visit: &mut dyn FnMut(StringValue<'a>, f64) -> bool,
+    ) {
+        if let Encoding::Compact(list) = &self.encoding {
+            return list.for_score_ranges(ranges, visit);
+        }
+        let mut goes_on = true;
+        for &(min, max) in ranges {
+            self.for_range(self.score_range(min, max), false, &mut |member, score| {
+                goes_on = visit(member, score);
+                goes_on
+            });
+            if !goes_on {
+                return;
+            }
+        }
+    }
+
     /// Removes the ranks in `range`, handing each to `removed` in ascending order; returns how many.
     pub fn remove_range(
         &mut self,
         range: Range<usize>,
         removed: &mut dyn FnMut(StringValue<'_>, f64),
     ) -> usize {
-        large!(&mut self.encoding, list => list.remove_range(range, removed), set => {
+        large!(&mut self.encoding, list => {
+            list.for_range(range.clone(), false, &mut |member, score| { removed(member, score); true });
+            list.drop_range(range)
+        }, set => {
             set.remove_range(range, &mut |member, score| removed(StringValue::Bytes(member), score))
         })
     }
 
+    /// As [`SortedSet::remove_range`], telling nobody.
+    pub fn drop_range(&mut self, range: Range<usize>) -> usize {
+        large!(&mut self.encoding, list => list.drop_range(range), set => set.drop_range(range))
+    }
+
     /// Visits some members and returns the next cursor, 0 at the end; a compact set is visited whole.
-    pub fn scan(&self, cursor: u64, wanted: usize, visit: &mut dyn FnMut(StringValue<'_>, f64)) -> u64 {
+    pub fn scan<'a>(
+        &'a self,
+        cursor: u64,
+        wanted: usize,
+        visit: &mut dyn FnMut(StringValue<'a>, f64),
+    ) -> u64 {
         large!(&self.encoding, list => {
             list.for_range(0..list.len(), false, &mut |member, score| { visit(member, score); true });
             0
         }, set => set.scan(cursor, wanted, &mut |member, score| visit(StringValue::Bytes(member), score)))
     }
 
-    /// One member, each as likely as any other, handed to `visit`.
-    pub fn random(&self, random: &mut Random, visit: &mut dyn FnMut(StringValue<'_>, f64)) {
+    /// Visits `wanted` members drawn one by one, the same more than once perhaps, until `visit` says stop (`false`).
+    pub fn random_each<'a>(
+        &'a self,
+        wanted: usize,
+        random: &mut Random,
+        visit: &mut dyn FnMut(StringValue<'a>, f64) -> bool,
+    ) {
         if self.len() == 0 {
             return;
         }
-        let rank = random.below(self.len() as u64) as usize;
-        self.for_range(rank..rank + 1, false, &mut |member, score| {
-            visit(member, score);
-            true
+        large!(&self.encoding, list => list.random_each(wanted, random, visit), set => {
+            let (mut left, mut goes_on) = (wanted, true);
+            while left > 0 && goes_on {
+                let mut ranks = [0; DRAWN_TOGETHER];
+                let ranks = &mut ranks[..left.min(DRAWN_TOGETHER)];
+                ranks.iter_mut().for_each(|rank| *rank = random.below(set.len() as u64) as usize);
+                set.at_each(ranks, &mut |member, score| {
+                    goes_on = visit(StringValue::Bytes(member), score);
+                    goes_on
+                });
+                left -= ranks.len();
+            }
         });
     }
+
+    /// Visits `wanted` different members (all, if there are fewer), each choice as likely as any other, until `visit` says
+    /// stop (`false`).
+    pub fn random_distinct<'a>(
+        &'a self,
+        wanted: usize,
+        random: &mut Random,
+        visit: &mut dyn FnMut(StringValue<'a>, f64) -> bool,
+    ) {
+        if self.is_compact() || wanted > self.len() / WALKED_SHARE {
+            // Knuth, volume 2, algorithm S.
+            let (mut left, mut wanted) = (self.len() as u64, wanted.min(self.len()) as u64);
+            self.for_range(0..self.len(), false, &mut |member, score| {
+                let goes_on = wanted > 0
+                    && (random.below(left) >= wanted || {
+                        wanted -= 1;
+                        visit(member, score)
+                    });
+                left -= 1;
+                goes_on
+            });
+            return;
+        }
+        let ranks = distinct_ranks(self.len(), wanted, random);
+        large!(&self.encoding, _ => unreachable!("a compact set is walked"), set => {
+            set.at_each(&ranks, &mut |member, score| visit(StringValue::Bytes(member), score))
+        });
+    }
+}
+
+/// `wanted` different ranks below `len`, which is several times as many, in order; each choice as likely as any other.
+/// Drawn until they are enough: all that are drawn count, so no choice is favoured.
+fn distinct_ranks(len: usize, wanted: usize, random: &mut Random) -> Vec<usize> {
+    let mut ranks = Vec::with_capacity(wanted);
+    while ranks.len() < wanted {
+        ranks.extend((ranks.len()..wanted).map(|_| random.below(len as u64) as usize));
+        ranks.sort_unstable();
+        ranks.dedup();
+    }
+    ranks
 }

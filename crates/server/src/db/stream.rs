@@ -1,6 +1,7 @@
 //! Streams: a log of entries and the groups that read it. The one type that may be empty and stay: its counters
 //! and groups outlive its entries.
 
+mod messages;
 mod rdb;
 mod rewrite;
 mod value_type;
@@ -13,10 +14,11 @@ use structures::stream::{self as log, NodeLimits};
 use structures::unaligned_box::UnalignedBox;
 use wire::reply::ReplyBuffer;
 
+pub use messages::MESSAGES;
 pub use rewrite::with_claim;
 pub use structures::stream::{
-    AppendError, Claimable, Consumer, ConsumerId, Direction, Entry, Group, Pending, References, StreamId,
-    TrimTo, Trimmed, Unreferenced,
+    AppendError, Claimable, Consumer, ConsumerId, Direction, Entry, Group, MessageLimits, Pending, Producers,
+    References, StreamId, TrimTo, Trimmed, Unreferenced,
 };
 
 #[derive(Clone)]
@@ -45,8 +47,9 @@ impl DerefMut for Stream {
 }
 
 impl Collection for Stream {
-    fn new(_limits: &EncodingLimits, _seed: HashSeed) -> Self {
-        Stream { log: UnalignedBox::new(log::Stream::new()) }
+    fn new(limits: &EncodingLimits, seed: HashSeed) -> Self {
+        let log = log::Stream::with_message_limits(limits.stream_message_limits, seed);
+        Stream { log: UnalignedBox::new(log) }
     }
 }
 
@@ -76,15 +79,8 @@ impl Stream {
 
 /// Answers an id.
 pub fn reply_id(id: StreamId, reply: &mut ReplyBuffer) {
-    let mut text = [0u8; ID_TEXT_LEN_MAX];
-    let mut rest = &mut text[..];
-    std::io::Write::write_fmt(&mut rest, format_args!("{id}")).expect("two numbers and a dash fit");
-    let unused = rest.len();
-    reply.bulk(&text[..ID_TEXT_LEN_MAX - unused]);
+    reply.bulk_pair(id.ms, id.seq);
 }
-
-/// Two numbers of 20 digits and a dash.
-const ID_TEXT_LEN_MAX: usize = 41;
 
 /// Answers an entry: its id, and its fields and values in turn.
 pub fn reply_entry(entry: &Entry<'_>, reply: &mut ReplyBuffer) {

@@ -9,6 +9,7 @@
 
 use super::audit::Signature;
 use super::digest::Digest;
+use super::field_expiry::FirstExpiry;
 use super::layout::Layout;
 use super::object::ObjectVariant;
 use super::prefetch::{PrefetchTarget, Search};
@@ -46,7 +47,7 @@ pub trait ValueType: ObjectVariant + RdbType {
     }
 
     /// When the first of the elements expires that do so on their own.
-    fn earliest_expiry_ms(&self) -> Option<i64> {
+    fn first_expiry(&self) -> Option<FirstExpiry> {
         None
     }
 

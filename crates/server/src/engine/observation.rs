@@ -42,8 +42,35 @@ impl Executor {
         self.log_if_remarkable(finished);
     }
 
+    /// A command that has run others, EXEC or a script, and began at `started_ns` on the stopwatch: it took as long as
+    /// all of them, and was all that CLIENT CACHING before it was about.
+    pub(super) fn observe_composite(
+        &mut self,
+        handle: ClientHandle,
+        id: CommandId,
+        args: Args<'_>,
+        started_ns: u64,
+        reply_bytes: usize,
+        failed: bool,
+    ) {
+        if let Some(tracking) = &mut self.server.clients[handle].tracking {
+            tracking.caching_given = false;
+        }
+        self.start_stopwatch();
+        let elapsed_ns = self.stopwatch_ns - started_ns;
+        self.observe_call(Finished {
+            handle,
+            id,
+            args,
+            elapsed_ns,
+            reply_bytes,
+            failed,
+            is_in_script: false,
+        });
+    }
+
     /// What a script does is a part of what it costs.
-    #[cold]
+    #[inline(never)]
     fn note_hot_keys(&mut self, finished: Finished<'_>) {
         let Finished { id, args, elapsed_ns, reply_bytes, is_in_script, .. } = finished;
         let (row, now_ms) = (self.server.registry.row(id), self.server.now.unix_ms());
@@ -51,14 +78,16 @@ impl Executor {
         if is_in_script || !row.has_keys() || !keys.is_active(now_ms) {
             return;
         }
-        let mut count = 0;
-        if !row.visit_keys(args, &mut |_, _| count += 1) || count == 0 {
+        // Scripts may have none.
+        if row.group == Group::Scripting && key_count(row, args) == 0 {
             return;
         }
         let net_bytes = args.request_bytes_encoded() as u64 + reply_bytes as u64;
-        if keys.note(Cost { cpu_ns: elapsed_ns, net_bytes }) {
-            let cost = Cost { cpu_ns: elapsed_ns / count, net_bytes: net_bytes / count };
-            row.visit_keys(args, &mut |at, _| keys.note_key(args.at(at), cost));
+        if let Some(paid) = keys.note(Cost { cpu_ns: elapsed_ns, net_bytes }) {
+            let count = key_count(row, args);
+            if count > 0 {
+                row.visit_keys(args, &mut |at, _| keys.pay(args.at(at), paid, count));
+            }
         }
     }
 
@@ -160,6 +189,13 @@ impl Executor {
             clients.push(monitor, |reply| reply.raw(&line));
         }
     }
+}
+
+/// None if the arguments make no sense.
+fn key_count(row: &Command, args: Args<'_>) -> u64 {
+    let mut count = 0;
+    let is_valid = row.visit_keys(args, &mut |_, _| count += 1);
+    if is_valid { count } else { 0 }
 }
 
 fn hidden_arguments(row: &Command, args: Args<'_>) -> Vec<usize> {

@@ -2,7 +2,6 @@
 //! is put aside between slices, so that others are answered `BUSY` and somebody can end it.
 
 use super::Executor;
-use super::observation::Finished;
 use super::permission::counts_as;
 use super::transaction::TransactionRun;
 use crate::clock::Reading;
@@ -155,24 +154,9 @@ impl Executor {
         stack.set_top(0);
         self.server.scripts.give_back(running.call.mode, interpreter);
         written.errors.iter().for_each(|line| self.server.observed.statistics.count_script_error(line));
-        let client = &mut self.server.clients[run.handle];
-        client.db_index = run.db_index;
-        if let Some(tracking) = &mut client.tracking {
-            tracking.caching_given = false;
-        }
-        self.start_stopwatch();
-        let elapsed_ns = self.stopwatch_ns - run.started_ns;
+        self.server.clients[run.handle].db_index = run.db_index;
         let reply_bytes = reply.len().saturating_sub(start);
-        let (handle, id, failed) = (run.handle, run.id, written.failed);
-        self.observe_call(Finished {
-            handle,
-            id,
-            args,
-            elapsed_ns,
-            reply_bytes,
-            failed,
-            is_in_script: false,
-        });
+        self.observe_composite(run.handle, run.id, args, run.started_ns, reply_bytes, written.failed);
     }
 
     /// Whether a script is put aside: nothing but it changes data meanwhile.

@@ -1,7 +1,6 @@
 //! MULTI's queue and EXEC.
 
 use super::Executor;
-use super::observation::Finished;
 use super::script::ScriptEnd;
 use crate::command::args::OwnedArgs;
 use crate::command::registry::CommandId;
@@ -113,23 +112,9 @@ impl Executor {
             }
         }
         self.end_unit(handle);
-        // CLIENT CACHING before MULTI was about all of it.
-        if let Some(tracking) = &mut self.server.clients[handle].tracking {
-            tracking.caching_given = false;
-        }
-        self.start_stopwatch();
-        let elapsed_ns = self.stopwatch_ns - run.started_ns;
         let reply_bytes = reply.len().saturating_sub(start);
         let (id, args) = (run.id, run.args.view());
-        self.observe_call(Finished {
-            handle,
-            id,
-            args,
-            elapsed_ns,
-            reply_bytes,
-            failed: false,
-            is_in_script: false,
-        });
+        self.observe_composite(handle, id, args, run.started_ns, reply_bytes, false);
         self.feed_monitors(handle, self.server.registry.row(id), args, Origin::default(), false);
         ScriptEnd::Done
     }

@@ -42,8 +42,14 @@ use wire::request::Limits;
 
 /// What the executor asks of a thread.
 pub enum Order {
-    /// The connection lives here from now on.
-    Adopt { connection: Box<Connection>, meter: Arc<Meter>, is_unauthenticated: bool, is_away: bool },
+    /// The connection lives here from now on. What it is owed comes with it: behind that its end may be read.
+    Adopt {
+        connection: Box<Connection>,
+        meter: Arc<Meter>,
+        output: Output,
+        is_unauthenticated: bool,
+        is_away: bool,
+    },
     /// All that the query buffer held has been done: send the answers, and read on.
     Serve(Box<QueryBuffer>),
     /// Send this, which is no answer, or an answer that comes late.
@@ -318,14 +324,13 @@ impl IoThread {
     fn follow_orders(&mut self) -> bool {
         while let Some(order) = self.orders.receive() {
             match order {
-                Order::Adopt { connection, meter, is_unauthenticated, is_away } => {
-                    self.adopt(AdoptedConnection::new(
-                        connection,
-                        meter,
-                        is_unauthenticated,
-                        is_away,
-                        self.now_us,
-                    ));
+                Order::Adopt { connection, meter, output, is_unauthenticated, is_away } => {
+                    let mut adopted =
+                        AdoptedConnection::new(connection, meter, is_unauthenticated, is_away, self.now_us);
+                    if !output.is_empty() {
+                        adopted.unsent.push_back(output);
+                    }
+                    self.adopt(adopted);
                 }
                 Order::Serve(query_buffer) => {
                     self.serve(query_buffer.handle, |thread, adopted| thread.answer(adopted, query_buffer));
@@ -723,7 +728,7 @@ impl AdoptedConnection {
         now_us: u64,
     ) -> Box<Self> {
         connection.watches_writable = false;
-        assert!(connection.unsent.is_none(), "what is unsent when a connection arrives follows as an order");
+        assert!(connection.unsent.is_none(), "what is unsent when a connection arrives comes beside it");
         // Whatever else there is, the poller will tell.
         let is_readable = connection.transport.has_unread();
         Box::new(AdoptedConnection {

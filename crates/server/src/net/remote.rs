@@ -243,7 +243,12 @@ impl EventLoop {
         connection.is_listed = false;
         self.connections[index] = Some(ClientConnection::Remote(Box::new(remote)));
         self.threads.count_connection(thread);
-        self.threads.send(thread, Order::Adopt { connection, meter, is_unauthenticated, is_away: waits });
+        let output = match self.executor.server.clients[handle].output.is_empty() {
+            true => Output::default(),
+            false => self.take_output(handle),
+        };
+        let is_away = waits;
+        self.threads.send(thread, Order::Adopt { connection, meter, output, is_unauthenticated, is_away });
     }
 
     /// A thread has given a connection back, because it is to live elsewhere.

@@ -35,14 +35,14 @@ pub fn check(path: &Path, options: CheckOptions) -> bool {
     let outcome = if path.extension().is_some_and(|extension| extension == "manifest") {
         check_manifest(path, options)
     } else {
-        println!("Start checking Old-Style AOF");
+        print_line!("Start checking Old-Style AOF");
         check_file(path, true, options).map(|verdict| report("AOF", path, &verdict))
     };
     outcome.is_ok()
 }
 
 fn check_manifest(path: &Path, options: CheckOptions) -> Result<(), Unsound> {
-    println!("Start checking Multi Part AOF");
+    print_line!("Start checking Multi Part AOF");
     let bytes = std::fs::read(path).map_err(|error| refuse(path, &error))?;
     let manifest = Manifest::parse(&bytes).map_err(|error| refuse(path, &error))?;
     let directory = path.parent().map_or(PathBuf::new(), Path::to_owned);
@@ -54,19 +54,19 @@ fn check_manifest(path: &Path, options: CheckOptions) -> Result<(), Unsound> {
         let is_base = manifest.base.as_ref() == Some(part);
         if is_base {
             let format = if is_snapshot(&path) { "RDB" } else { "RESP" };
-            println!("Start to check BASE AOF ({format} format).");
+            print_line!("Start to check BASE AOF ({format} format).");
         } else if index == usize::from(manifest.base.is_some()) {
-            println!("Start to check INCR files.");
+            print_line!("Start to check INCR files.");
         }
         let verdict = check_file(&path, last, options)?;
         report(if is_base { "BASE AOF" } else { "INCR AOF" }, &path, &verdict);
     }
-    println!("All AOF files and manifest are valid");
+    print_line!("All AOF files and manifest are valid");
     Ok(())
 }
 
 fn refuse(path: &Path, error: &dyn std::fmt::Display) -> Unsound {
-    println!("Cannot open file {}: {error}, aborting...", path.display());
+    print_line!("Cannot open file {}: {error}, aborting...", path.display());
     Unsound
 }
 
@@ -77,11 +77,11 @@ fn name(path: &Path) -> String {
 fn report(what: &str, path: &Path, verdict: &Verdict) {
     let file = name(path);
     match verdict {
-        Verdict::Valid => println!("{what} {file} is valid"),
-        Verdict::Empty => println!("{what} {file} is empty"),
-        Verdict::Truncated => println!("Successfully truncated AOF {file}"),
+        Verdict::Valid => print_line!("{what} {file} is valid"),
+        Verdict::Empty => print_line!("{what} {file} is empty"),
+        Verdict::Truncated => print_line!("Successfully truncated AOF {file}"),
         Verdict::TruncatedToTime(unix_s) => {
-            println!("Successfully truncated AOF {file} to timestamp {unix_s}");
+            print_line!("Successfully truncated AOF {file} to timestamp {unix_s}");
         }
     }
 }
@@ -114,10 +114,10 @@ fn check_file(path: &Path, last: bool, options: CheckOptions) -> Result<Verdict,
     let mut start = 0;
     if is_snapshot(path) {
         let Some(end) = check_rdb::check(path) else {
-            println!("RDB preamble of AOF file is not sane, aborting.");
+            print_line!("RDB preamble of AOF file is not sane, aborting.");
             return Err(Unsound);
         };
-        println!("RDB preamble is OK, proceeding with AOF tail...");
+        print_line!("RDB preamble is OK, proceeding with AOF tail...");
         start = end;
     }
     file.seek(SeekFrom::Start(start)).map_err(|error| refuse(path, &error))?;
@@ -126,11 +126,11 @@ fn check_file(path: &Path, last: bool, options: CheckOptions) -> Result<Verdict,
         return truncate_to_time(&file, path, last, at, until_s);
     }
     if let Some(error) = &analysis.error {
-        println!("{error}");
+        print_line!("{error}");
     }
     let (file_name, ok) = (name(path), analysis.valid_up_to);
     let diff = size - ok;
-    println!(
+    print_line!(
         "AOF analyzed: filename={file_name}, size={size}, ok_up_to={ok}, ok_up_to_line={}, diff={diff}",
         analysis.lines
     );
@@ -138,52 +138,52 @@ fn check_file(path: &Path, last: bool, options: CheckOptions) -> Result<Verdict,
         return Ok(Verdict::Valid);
     }
     if !options.fix {
-        println!("AOF {file_name} is not valid. Use the --fix option to try fixing it.");
+        print_line!("AOF {file_name} is not valid. Use the --fix option to try fixing it.");
         return Err(Unsound);
     }
     if !last {
-        println!("Failed to truncate AOF {file_name} because it is not the last file");
+        print_line!("Failed to truncate AOF {file_name} because it is not the last file");
         return Err(Unsound);
     }
-    println!("This will shrink the AOF {file_name} from {size} bytes, with {diff} bytes, to {ok} bytes");
+    print_line!("This will shrink the AOF {file_name} from {size} bytes, with {diff} bytes, to {ok} bytes");
     confirm()?;
     file.set_len(ok).map_err(|_| {
-        println!("Failed to truncate AOF {file_name}");
+        print_line!("Failed to truncate AOF {file_name}");
         Unsound
     })?;
     Ok(Verdict::Truncated)
 }
 
 fn confirm() -> Result<(), Unsound> {
-    print!("Continue? [y/N]: ");
+    let mut out = std::io::stdout();
     // Where nobody can be asked, nothing is answered either.
-    let _ = std::io::stdout().flush();
+    let _ = out.write_all(b"Continue? [y/N]: ").and_then(|()| out.flush());
     let mut answer = String::new();
     let _ = std::io::stdin().lock().read_line(&mut answer);
     if answer.to_ascii_lowercase().starts_with('y') {
         return Ok(());
     }
-    println!("Aborting...");
+    print_line!("Aborting...");
     Err(Unsound)
 }
 
 fn truncate_to_time(file: &File, path: &Path, last: bool, at: u64, until_s: i64) -> Result<Verdict, Unsound> {
     let file_name = name(path);
     if at == 0 {
-        println!("AOF {file_name} has nothing before timestamp {until_s}, aborting...");
+        print_line!("AOF {file_name} has nothing before timestamp {until_s}, aborting...");
         return Err(Unsound);
     }
     if !last {
-        println!(
+        print_line!(
             "Failed to truncate AOF {file_name} to timestamp {until_s} to offset {at} because it is not the last file."
         );
-        println!(
+        print_line!(
             "If you insist, please delete all files after this file according to the manifest file and delete the corresponding records in manifest file manually. Then re-run valkey-check-aof."
         );
         return Err(Unsound);
     }
     file.set_len(at).map_err(|_| {
-        println!("Failed to truncate AOF {file_name} to timestamp {until_s}");
+        print_line!("Failed to truncate AOF {file_name} to timestamp {until_s}");
         Unsound
     })?;
     Ok(Verdict::TruncatedToTime(until_s))

@@ -70,11 +70,11 @@ struct PropagateAs {
 impl Observer for PropagateAs {
     fn about(&mut self, name: &[u8], value: &[u8], at: u64) {
         let (name, value) = (String::from_utf8_lossy(name), String::from_utf8_lossy(value));
-        println!("[offset {at}] AUX FIELD {name} = '{value}'");
+        print_line!("[offset {at}] AUX FIELD {name} = '{value}'");
     }
 
     fn database(&mut self, index: u64, at: u64) {
-        println!("[offset {at}] Selecting DB ID {index}");
+        print_line!("[offset {at}] Selecting DB ID {index}");
     }
 
     fn key(&mut self, db_index: usize, key: &[u8], value: &ReadValue, expiry_ms: Option<i64>) {
@@ -95,7 +95,7 @@ pub fn check_and_describe(path: &Path, wanted: &ReportOptions) -> bool {
 }
 
 fn run(path: &Path, wanted: &ReportOptions) -> Option<u64> {
-    println!("[offset 0] Checking RDB file {}", path.display());
+    print_line!("[offset 0] Checking RDB file {}", path.display());
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
     let options = LoadOptions {
         strict: false,
@@ -109,7 +109,7 @@ fn run(path: &Path, wanted: &ReportOptions) -> Option<u64> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) => {
-            println!("Cannot open file {}: {error}", path.display());
+            print_line!("Cannot open file {}: {error}", path.display());
             return None;
         }
     };
@@ -127,7 +127,7 @@ fn run(path: &Path, wanted: &ReportOptions) -> Option<u64> {
         _ => None,
     };
     if let Some(origin) = from_elsewhere {
-        println!("[offset {}] {origin} RDB version {version} detected", loader.position());
+        print_line!("[offset {}] {origin} RDB version {version} detected", loader.position());
     }
     let statistics = wanted.statistics.then(Statistics::default);
     let mut propagate_as = PropagateAs { statistics, now_ms };
@@ -137,16 +137,16 @@ fn run(path: &Path, wanted: &ReportOptions) -> Option<u64> {
     match &outcome {
         Ok(()) => {
             let at = loader.position();
-            println!("[offset {at}] Checksum OK");
-            println!("[offset {at}] \\o/ RDB looks OK{}", caution(version));
+            print_line!("[offset {at}] Checksum OK");
+            print_line!("[offset {at}] \\o/ RDB looks OK{}", caution(version));
         }
         Err(error) => {
             refuse(error.at, &text_of(error, version));
-            println!("[additional info] While doing: {}", loader.doing());
+            print_line!("[additional info] While doing: {}", loader.doing());
             if let Some((key, kind)) = loader.unfinished_key() {
-                println!("[additional info] Reading key '{}'", String::from_utf8_lossy(key));
+                print_line!("[additional info] Reading key '{}'", String::from_utf8_lossy(key));
                 let written = kind::written(kind);
-                println!("[additional info] Reading type {written} ({})", kind::name(kind));
+                print_line!("[additional info] Reading type {written} ({})", kind::name(kind));
             }
         }
     }
@@ -184,16 +184,16 @@ fn text_of(error: &LoadError, version: u16) -> String {
 }
 
 fn refuse(at: u64, what: &str) {
-    println!("--- RDB ERROR DETECTED ---");
-    println!("[offset {at}] {what}");
+    print_line!("--- RDB ERROR DETECTED ---");
+    print_line!("[offset {at}] {what}");
 }
 
 fn tell(loader: &Loader<File>) {
     let figures = loader.figures;
-    println!("[info] {} keys read", figures.keys_loaded);
-    println!("[info] {} expires", figures.keys_expiring);
-    println!("[info] {} already expired", figures.keys_expired);
-    println!("[info] {} functions", loader.libraries.len());
+    print_line!("[info] {} keys read", figures.keys_loaded);
+    print_line!("[info] {} expires", figures.keys_expiring);
+    print_line!("[info] {} already expired", figures.keys_expired);
+    print_line!("[info] {} functions", loader.libraries.len());
 }
 
 fn print_statistics(statistics: &Statistics, wanted: &ReportOptions) -> bool {
@@ -204,7 +204,7 @@ fn print_statistics(statistics: &Statistics, wanted: &ReportOptions) -> bool {
     };
     match (written, &wanted.output) {
         (Err(error), Some(path)) => {
-            eprintln!("Cannot open output file: '{}': {error}", path.display());
+            let _unread = writeln!(io::stderr(), "Cannot open output file: '{}': {error}", path.display());
             false
         }
         (written, _) => written.is_ok(),

@@ -50,7 +50,7 @@ fn sibling(kind: u8, random: &mut Random) -> u8 {
 }
 
 fn parse(kind: u8, body: &[u8]) -> Option<Vec<Part>> {
-    let mut walk = Walk { reader: Reader::small(body, body.len()), parts: Vec::new() };
+    let mut walk = Walk { reader: Reader::of_bytes(body), parts: Vec::new() };
     match kind {
         kind::STRING => walk.text()?,
         kind::LIST | kind::SET => walk.times(Walk::text)?,
@@ -73,12 +73,12 @@ fn parse(kind: u8, body: &[u8]) -> Option<Vec<Part>> {
     Some(walk.parts)
 }
 
-struct Walk<'a> {
-    reader: Reader<&'a [u8]>,
+struct Walk {
+    reader: Reader<std::io::Empty>,
     parts: Vec<Part>,
 }
 
-impl Walk<'_> {
+impl Walk {
     fn length(&mut self) -> Option<u64> {
         let length = self.reader.length().ok()?;
         self.parts.push(Part::Length(length));

@@ -14,7 +14,7 @@ pub fn files() -> Vec<(String, String)> {
     let programs = [server(), check_rdb(), check_aof()];
     let of = |program: &Command| {
         let file = |(kind, suffix): (Kind, &str)| {
-            let text = manual::text(program.clone(), kind).unwrap();
+            let text = manual::text(program.clone(), kind);
             (format!("{}.{suffix}", program.get_name()), String::from_utf8(text).unwrap())
         };
         KINDS.map(file)

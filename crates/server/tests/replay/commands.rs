@@ -7,6 +7,7 @@ use super::random::Random;
 use super::words::{self, chance, pick};
 use server::command::Group;
 use server::persist::rdb::save::dump_payload;
+use wire::rdb::PayloadWriter;
 
 /// Serialised values kept for RESTORE.
 const PAYLOADS_MAX: u64 = 40;
@@ -123,7 +124,8 @@ impl Commands {
         let db = life.executor.db.database(0);
         let mut random = structures::random::Random::new(self.random().next_u64());
         let Some(entry) = db.random(&mut random) else { return };
-        let payload = dump_payload(&server::db::Value::new(entry), true);
+        let mut writer = PayloadWriter::default();
+        let payload = dump_payload(&server::db::Value::new(entry), true, &mut writer, std::mem::take);
         let place = self.random().below(PAYLOADS_MAX) as usize;
         match self.generator.payloads.get_mut(place) {
             Some(old) => *old = payload,
@@ -259,9 +261,25 @@ impl Commands {
         let start = self.pick(&["0", "0", ">", ">", "5"]);
         match self.random().below(12) {
             0..3 => command!["XDEL", key, id, other],
-            3..6 => {
+            3..5 => {
                 let no = self.pick(&["", "", "NOACK"]);
                 command!["XREADGROUP", "GROUP", group, consumer, "COUNT", "20", no, "STREAMS", key, start]
+            }
+            5 => {
+                let (count, idle_ms) = (self.pick(&["1", "3", "20"]), self.pick(&["0", "10", "1000"]));
+                command![
+                    "XREADGROUP",
+                    "GROUP",
+                    group,
+                    consumer,
+                    "COUNT",
+                    count,
+                    "CLAIM",
+                    idle_ms,
+                    "STREAMS",
+                    key,
+                    start
+                ]
             }
             6 => command!["XADD", key, "MAXLEN", "~", "4", "*", "field", "value"],
             7 => command!["XADD", key, "*", "field", "value"],
@@ -302,8 +320,23 @@ impl Commands {
             5 => command!["BZPOPMIN", set, timeout],
             6 => command!["BZMPOP", timeout, "1", set, "MAX", "COUNT", "2"],
             _ => {
-                let who = self.pick(&["alice", "bob"]);
-                command!["XREADGROUP", "GROUP", "g1", who, "BLOCK", "0", "STREAMS", stream, ">"]
+                let (who, idle_ms) = (self.pick(&["alice", "bob"]), self.pick(&["5", "500"]));
+                match self.random().below(2) {
+                    0 => command!["XREADGROUP", "GROUP", "g1", who, "BLOCK", "0", "STREAMS", stream, ">"],
+                    _ => command![
+                        "XREADGROUP",
+                        "GROUP",
+                        "g1",
+                        who,
+                        "BLOCK",
+                        "0",
+                        "CLAIM",
+                        idle_ms,
+                        "STREAMS",
+                        stream,
+                        ">"
+                    ],
+                }
             }
         }
     }

@@ -138,6 +138,11 @@ fn stream_text(stream: &Stream, detail: Detail) -> String {
             write!(text, "\"{}\"=\"{}\",", field.escape_ascii(), value.escape_ascii()).unwrap();
         }
     });
+    for (name, messages) in stream.producers().iter().flat_map(|producers| producers.iter()) {
+        let messages: Vec<_> = messages.collect();
+        write!(text, "\n    producer {}: {messages:?}", name.escape_ascii()).unwrap();
+    }
+    write!(text, " {:?}", stream.message_limits()).unwrap();
     for (name, group) in stream.groups() {
         write!(text, "\n    group {}: {}", name.escape_ascii(), group_text(group, detail)).unwrap();
     }

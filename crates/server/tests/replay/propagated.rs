@@ -55,6 +55,13 @@ const STORIES: &[&str] = &[
      XACK s g 1 3\n XADD s ACKED MAXLEN 1 4 f v\n XADD s DELREF MAXLEN 2 5 f v\n XADD s DELREF MAXLEN 0 6 f v",
     "XADD s 1 f v\n XGROUP CREATE s g 0\n XREADGROUP GROUP g c COUNT 3 STREAMS s >\n XDEL s 1\n \
      XDELEX s DELREF IDS 1 1",
+    // Messages that are added once, after an id so late that none of them is forgotten.
+    "XADD s 9999999999999-1 f v\n XADD s IDMP p m * f v\n XADD s IDMP p m * f w\n XADD s IDMP q m * f v\n \
+     XADD s IDMPAUTO p * f v g w\n XADD s IDMPAUTO p * g w f v\n XADD s MAXLEN 2 IDMP p n * f v\n XDEL s 9999999999999-5\n \
+     COPY s copy\n XADD copy IDMP p n * f v\n XIDMPRECORD s p later 9999999999999-4",
+    "XADD s 9999999999999-1 f v\n XADD s IDMP p m * f v\n XCFGSET s IDMP-MAXSIZE 2\n XADD s IDMP p m * f v\n \
+     XADD s IDMP p n * f v\n XADD s IDMP p o * f v\n XCFGSET s IDMP-DURATION 77 IDMP-MAXSIZE 2\n XADD s IDMP p o * f v\n \
+     MULTI\n XADD s IDMP p q * f v\n XADD s IDMP p q * f v\n XADD s IDMP p o * f v\n EXEC",
     // On conditions, and combined as not every replica can.
     "SET k a\n SET k b IFNE a\n SET k c IFNE a EX 5\n SET k d IFEQ c KEEPTTL\n SET j a\n DELEX j IFNE b\n DELEX j",
     "SET k hello\n SET j hello\n SET k 1 IFDNE 9555e8555c62dcfd\n DELEX j IFDEQ 9555e8555c62dcfd\n SET j 1 IFDNE x",
@@ -225,6 +232,17 @@ const TOLD: &[(&str, &str)] = &[
     (
         "XADD s 1-1 f v\n XGROUP CREATE s g 0\n XREADGROUP GROUP g c STREAMS s >\n XAUTOCLAIM s g d 0 0",
         ";EXEC;XCLAIM s g d 0 1-1 TIME now RETRYCOUNT 2 JUSTID FORCE;",
+    ),
+    (
+        "XADD s 1-1 f v\n XGROUP CREATE s g 0\n XREADGROUP GROUP g c STREAMS s >\n \
+         XREADGROUP GROUP g d CLAIM 0 STREAMS s >",
+        ";EXEC;XCLAIM s g d 0 1-1 TIME now RETRYCOUNT 2 JUSTID FORCE;",
+    ),
+    (
+        "XADD s 1-1 f v\n XADD s 2-1 f v\n XGROUP CREATE s g 0\n XREADGROUP GROUP g c COUNT 1 STREAMS s >\n \
+         XREADGROUP GROUP g d CLAIM 0 STREAMS s >",
+        ";MULTI;XCLAIM s g d 0 1-1 TIME now RETRYCOUNT 2 JUSTID FORCE;\
+         XCLAIM s g d 0 2-1 TIME now RETRYCOUNT 1 JUSTID FORCE;XGROUP SETID s g 2-1 ENTRIESREAD 2;EXEC;",
     ),
 ];
 

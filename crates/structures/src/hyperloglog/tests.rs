@@ -84,6 +84,35 @@ fn dense_registers_are_stored_as_read() {
 }
 
 #[test]
+fn raising_in_one_walk_leaves_the_bytes_of_raising_one_by_one() {
+    let seed = 14;
+    let mut random = Random::new(seed);
+    for round in 0..300 {
+        let sparse_bytes_max = [100, 1000, SPARSE_BYTES_MAX][random.below(3) as usize];
+        let mut one_by_one = empty();
+        let values = 1 + random.below(40);
+        for _ in 0..random.below(2000) {
+            let (index, rank) = (random.below(REGISTERS as u64) as usize, 1 + random.below(values) as u8);
+            // Neighbours, whose runs come to be merged.
+            let index = if random.below(2) == 0 { index % 300 } else { index };
+            raise(&mut one_by_one, index, rank.min(VALUE_MAX), SPARSE_BYTES_MAX).unwrap();
+        }
+        let mut in_one_walk = one_by_one.clone();
+        let mut registers = Box::new([0; REGISTERS]);
+        for _ in 0..random.below(1000) {
+            let below = if random.below(2) == 0 { 300 } else { REGISTERS as u64 };
+            let index = random.below(below) as usize;
+            registers[index] = (1 + random.below(values) as u8).min(RANK_BITS as u8);
+        }
+        for (index, &rank) in registers.iter().enumerate().filter(|&(_, &rank)| rank > 0) {
+            raise(&mut one_by_one, index, rank, sparse_bytes_max).unwrap();
+        }
+        raise_to(&mut in_one_walk, &registers, sparse_bytes_max).unwrap();
+        assert!(one_by_one == in_one_walk, "seed {seed}, round {round}");
+    }
+}
+
+#[test]
 fn corrupt_sketches_are_refused_and_never_panic() {
     let seed = 13;
     let mut random = Random::new(seed);
@@ -113,6 +142,8 @@ fn corrupt_sketches_are_refused_and_never_panic() {
             let added = add(&mut sketch, &random.next_u64().to_le_bytes(), SPARSE_BYTES_MAX);
             assert!(added.is_ok() || !sound, "seed {seed}, round {round}");
         }
+        let raised = raise_to(&mut sketch.clone(), &registers, SPARSE_BYTES_MAX);
+        assert!(raised.is_ok() || !sound, "seed {seed}, round {round}");
         assert!(make_dense(&mut sketch).is_ok() || !sound, "seed {seed}, round {round}");
     }
 }

@@ -179,6 +179,21 @@ pub(crate) fn checked_element_size(bytes: &[u8], at: usize) -> Option<usize> {
     (size <= bytes.len() - at).then_some(size)
 }
 
+/// Whether the one element that `record` holds is encoded as [`Encoded::new`] would its text.
+#[inline]
+pub(crate) fn is_canonical(record: &[u8]) -> bool {
+    match (record[0], record.len()) {
+        (0..0x80, _) => true,
+        (0x80..0xC0, _) => decimal::parse(&record[1..]).is_none(),
+        (0xE0..0xF0, len) => len >= 64 + 2,
+        (0xF0, len) => len >= 4096 + 5,
+        (_, len) => match decode(record, 0).0 {
+            Element::Integer(value) => Encoded::integer(value).size() == len,
+            Element::Bytes(_) => false,
+        },
+    }
+}
+
 /// The element at `at` and its bytes without the backlen. The element must be well formed.
 #[inline]
 pub(crate) fn decode(bytes: &[u8], at: usize) -> (Element<'_>, usize) {

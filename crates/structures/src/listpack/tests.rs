@@ -238,3 +238,42 @@ fn texts_that_look_alike_stay_apart() {
     }
     assert_eq!(listpack.find(first, b"2", 0), None);
 }
+
+#[test]
+fn what_is_built_at_once_is_what_is_appended() {
+    with_seeds(0..50, |random| {
+        let (mut builder, mut appended) = (Builder::with_room(8), Listpack::new());
+        for _ in 0..random.below(200) {
+            let text = random_text(random);
+            assert!(builder.fits(text.len(), 1));
+            match decimal::parse(&text) {
+                Some(value) => builder.push(Element::Integer(value)),
+                None => builder.push(Element::Bytes(&text)),
+            }
+            appended.push_back(&text);
+        }
+        let built = builder.finish();
+        built.check();
+        assert_eq!(built.as_bytes(), appended.as_bytes());
+    });
+}
+
+#[test]
+fn retaining_keeps_what_is_kept_in_order() {
+    with_seeds(0..50, |random| {
+        let mut listpack = Listpack::new();
+        let model: Vec<Vec<u8>> = (0..random.below(100)).map(|_| random_text(random)).collect();
+        model.iter().for_each(|text| listpack.push_back(text));
+        let share = random.below(5);
+        let fate: Vec<bool> = model.iter().map(|_| random.below(4) < share).collect();
+        let mut asked = Vec::new();
+        listpack.retain(|element| {
+            asked.push(element.to_vec());
+            fate[asked.len() - 1]
+        });
+        listpack.check();
+        assert_eq!(asked, model);
+        let kept = model.into_iter().zip(&fate).filter(|(_, keep)| **keep).map(|(text, _)| text);
+        assert_eq!(texts(&listpack), kept.collect::<Vec<_>>());
+    });
+}

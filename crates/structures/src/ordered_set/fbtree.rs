@@ -46,9 +46,11 @@ mod inner;
 mod insert;
 mod key;
 mod leaf;
+mod lookup_many;
 mod member_index;
 mod rebalance;
 mod remove;
+mod remove_range;
 mod slab;
 mod walk;
 
@@ -310,6 +312,14 @@ impl OrderedSet for FbTree {
         Some((key.member, bits_to_score(key.score)))
     }
 
+    fn scores(&self, members: &[&[u8]], visit: &mut dyn FnMut(Option<f64>)) {
+        self.scores_of(members, visit);
+    }
+
+    fn at_each<'a>(&'a self, ranks: &[usize], visit: &mut dyn FnMut(&'a [u8], f64) -> bool) {
+        self.at_ranks(ranks, visit);
+    }
+
     fn ascending(&self, ranks: RankRange) -> Ascending<'_> {
         Ascending::new(self, ranks)
     }
@@ -328,8 +338,7 @@ impl OrderedSet for FbTree {
             ScoreBound::Inclusive(score) => score_to_bits(score) + 1,
             ScoreBound::Exclusive(score) => score_to_bits(score),
         };
-        let rank = |score| self.lower_rank(&Key { score, member: b"" }).0;
-        rank(start)..rank(end)
+        self.ranks_between(&Key { score: start, member: b"" }, &Key { score: end, member: b"" })
     }
 
     fn lex_range(&self, min: LexBound<'_>, max: LexBound<'_>) -> RankRange {
@@ -359,14 +368,21 @@ impl OrderedSet for FbTree {
 
     fn remove_range(&mut self, range: RankRange, removed: &mut dyn FnMut(&[u8], f64)) -> usize {
         let range = range.start..range.end.min(self.len());
-        if range.is_empty() {
-            return 0;
+        if !range.is_empty() {
+            self.remove_ranks(range.clone(), Some(removed));
         }
-        self.remove_ranks(range.clone(), removed);
         range.len()
     }
 
-    fn scan(&self, cursor: u64, wanted: usize, visit: &mut dyn FnMut(&[u8], f64)) -> u64 {
+    fn drop_range(&mut self, range: RankRange) -> usize {
+        let range = range.start..range.end.min(self.len());
+        if !range.is_empty() {
+            self.remove_ranks(range.clone(), None);
+        }
+        range.len()
+    }
+
+    fn scan<'a>(&'a self, cursor: u64, wanted: usize, visit: &mut dyn FnMut(&'a [u8], f64)) -> u64 {
         self.scan_from(cursor, wanted, visit)
     }
 

@@ -522,7 +522,7 @@ impl<H: HeaderPlace> OrderedSet for SkipList<H> {
     }
 
     /// Visits a bucket of the index, however many are wanted.
-    fn scan(&self, cursor: u64, _wanted: usize, visit: &mut dyn FnMut(&[u8], f64)) -> u64 {
+    fn scan<'a>(&'a self, cursor: u64, _wanted: usize, visit: &mut dyn FnMut(&'a [u8], f64)) -> u64 {
         // SAFETY: the index holds live nodes (1, 7).
         self.index.scan(cursor, |node| unsafe { visit(node::member(node.as_ptr()), (*node.as_ptr()).score) })
     }

@@ -44,8 +44,20 @@ const COMPRESS_GAIN_MIN: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limits {
     /// Records and restart points together; below 64 KiB, so that offsets fit 16 bits.
-    pub bytes: usize,
-    pub entries: usize,
+    pub bytes: u16,
+    pub entries: u16,
+}
+
+impl Limits {
+    #[inline]
+    fn bytes(self) -> usize {
+        self.bytes.into()
+    }
+
+    #[inline]
+    fn entries(self) -> usize {
+        self.entries.into()
+    }
 }
 
 /// Bytes of records and their number, as nodes are joined.
@@ -60,7 +72,7 @@ impl Share {
     pub fn with(self, other: Share, limits: Limits) -> Option<Share> {
         let sum = Share { bytes: self.bytes + other.bytes, entries: self.entries + other.entries };
         let bytes = sum.bytes + restarts_of(sum.entries, 0) * RESTART_BYTES;
-        (sum.entries <= limits.entries && bytes <= limits.bytes / 4 * 3).then_some(sum)
+        (sum.entries <= limits.entries() && bytes <= limits.bytes() / 4 * 3).then_some(sum)
     }
 }
 
@@ -133,6 +145,11 @@ fn set_restart(bytes: &mut [u8], nth: usize, to: usize) {
 }
 
 impl<'a> Records<'a> {
+    /// All of them, one behind the other.
+    pub fn bytes(&self) -> &'a [u8] {
+        &self.bytes[self.start..self.end]
+    }
+
     /// Where record `index` starts.
     #[inline]
     pub fn seek(&self, index: usize) -> usize {
@@ -198,6 +215,12 @@ impl Node {
 
     pub fn memory_bytes(&self) -> usize {
         usable_size(self.bytes.len())
+    }
+
+    /// The buffer's length.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.bytes.len()
     }
 
     /// Asks for the line where the first record starts or the last one ends.
@@ -279,7 +302,8 @@ impl Node {
         let (size, restarts) = (element.size(), self.restarts());
         let has_restart = (self.count() + self.phase as usize).is_multiple_of(RESTART_INTERVAL);
         let extra = size + has_restart as usize * RESTART_BYTES;
-        if self.count() >= limits.entries || self.used() + restarts * RESTART_BYTES + extra > limits.bytes {
+        if self.count() >= limits.entries() || self.used() + restarts * RESTART_BYTES + extra > limits.bytes()
+        {
             return false;
         }
         if self.end as usize + restarts * RESTART_BYTES + extra > self.bytes.len()
@@ -304,7 +328,8 @@ impl Node {
         let phase = (self.phase as usize + RESTART_INTERVAL - 1) % RESTART_INTERVAL;
         let has_restart = phase == 0;
         let extra = size + has_restart as usize * RESTART_BYTES;
-        if self.count() >= limits.entries || self.used() + restarts * RESTART_BYTES + extra > limits.bytes {
+        if self.count() >= limits.entries() || self.used() + restarts * RESTART_BYTES + extra > limits.bytes()
+        {
             return false;
         }
         let no_restart_room = self.end as usize + (restarts + 1) * RESTART_BYTES > self.bytes.len();
@@ -337,7 +362,7 @@ impl Node {
         let mut wanted = capacity;
         if needed > capacity - capacity / 8 {
             let grown = needed.max(capacity + capacity / 2).min(BUFFER_BYTES_MAX);
-            wanted = buffer_bytes(grown).min(limits.bytes.max(capacity));
+            wanted = buffer_bytes(grown).min(limits.bytes().max(capacity));
             if wanted == capacity && needed > capacity - capacity / 16 {
                 // Sliding kilobytes for each push would cost more than closing the node early.
                 return false;
@@ -397,23 +422,36 @@ impl Node {
 
     /// Drops the first record; the node may become empty.
     pub fn drop_front(&mut self) {
-        let restarts = self.restarts();
-        let size = element_size(&self.bytes, self.start as usize);
-        if self.phase == 0 {
+        let to = self.start as usize + element_size(&self.bytes, self.start as usize);
+        self.drop_front_to(to, 1);
+    }
+
+    /// Drops the first `count` records; the one behind them starts at `to`.
+    #[inline]
+    fn drop_front_to(&mut self, to: usize, count: usize) {
+        let phase = self.phase as usize;
+        let gone = restarts_of(count, phase) * RESTART_BYTES;
+        if gone > 0 {
             let len = self.bytes.len();
-            let low = len - restarts * RESTART_BYTES;
-            self.bytes.copy_within(low..len - RESTART_BYTES, low + RESTART_BYTES);
+            let low = len - self.restarts() * RESTART_BYTES;
+            self.bytes.copy_within(low..len - gone, low + gone);
         }
-        self.phase = ((self.phase as usize + 1) % RESTART_INTERVAL) as u8;
-        self.start += size as u16;
-        self.count -= 1;
+        self.phase = ((phase + count) % RESTART_INTERVAL) as u8;
+        self.start = to as u16;
+        self.count -= count as u16;
         self.shrink_if_sparse();
     }
 
     /// Drops the last record, which starts at `at`; the node may become empty.
     pub fn drop_back(&mut self, at: usize) {
+        self.drop_back_from(at, 1);
+    }
+
+    /// Drops the last `count` records, the first of which starts at `at`.
+    #[inline]
+    fn drop_back_from(&mut self, at: usize, count: usize) {
         self.end = at as u16;
-        self.count -= 1;
+        self.count -= count as u16;
         self.shrink_if_sparse();
     }
 
@@ -426,7 +464,7 @@ impl Node {
             return self.push_front(element, limits);
         }
         let (size, room) = (element.size(), self.restarts() * RESTART_BYTES + element.size() + RESTART_BYTES);
-        if self.count() >= limits.entries || self.used() + room > limits.bytes {
+        if self.count() >= limits.entries() || self.used() + room > limits.bytes() {
             return false;
         }
         if self.end as usize + room > self.bytes.len() && !self.make_room(Side::Back, size, 1, limits) {
@@ -447,11 +485,14 @@ impl Node {
         let (old, new) = (element_size(&self.bytes, at), element.size());
         if new > old {
             let (grown, restarts) = (new - old, self.restarts() * RESTART_BYTES);
-            if self.used() + restarts + grown > limits.bytes
-                || (self.end as usize + restarts + grown > self.bytes.len()
-                    && !self.make_room(Side::Back, grown, 0, limits))
-            {
+            let needed = self.used() + restarts + grown;
+            if needed > limits.bytes() {
                 return false;
+            }
+            if self.end as usize + restarts + grown > self.bytes.len() {
+                // By no more than that: few elements are replaced by longer ones time and again.
+                let capacity = buffer_bytes(needed).min(limits.bytes());
+                self.move_to(capacity.max(self.bytes.len()), 0);
             }
         }
         // Making room may have moved it.
@@ -459,22 +500,27 @@ impl Node {
         if old != new {
             self.bytes.copy_within(at + old..self.end as usize, at + new);
             self.end = (self.end as usize + new - old) as u16;
+            for nth in 0..self.restarts() {
+                let start = restart(&self.bytes, nth);
+                if start > at {
+                    set_restart(&mut self.bytes, nth, start + new - old);
+                }
+            }
         }
         element.write(&mut self.bytes[at..]);
-        if old != new {
-            self.rebuild_marks();
-        }
         true
     }
 
     /// Removes `count` records from `index` on.
     pub fn remove(&mut self, index: usize, count: usize) {
         let from = self.records().seek(index);
-        let to = if index + count == self.count() {
-            self.end as usize
-        } else {
-            self.records().seek(index + count)
-        };
+        if index + count == self.count() {
+            return self.drop_back_from(from, count);
+        }
+        let to = self.records().seek(index + count);
+        if index == 0 {
+            return self.drop_front_to(to, count);
+        }
         self.bytes.copy_within(to..self.end as usize, from);
         self.end -= (to - from) as u16;
         self.count -= count as u16;
@@ -521,6 +567,19 @@ impl Node {
         node.count = count as u16;
         node.phase = phase as u8;
         node.rebuild_marks();
+        node
+    }
+
+    /// As [`Node::from_records`], with the restart points of records that begin at `phase` 0.
+    pub fn from_parts(records: &[u8], restarts: &[u16], count: usize) -> Node {
+        debug_assert_eq!(restarts.len(), restarts_of(count, 0));
+        let mut node = Node::empty(buffer_bytes(records.len() + restarts.len() * RESTART_BYTES));
+        node.bytes[..records.len()].copy_from_slice(records);
+        for (nth, &start) in restarts.iter().enumerate() {
+            set_restart(&mut node.bytes, nth, start.into());
+        }
+        node.end = records.len() as u16;
+        node.count = count as u16;
         node
     }
 
@@ -633,10 +692,10 @@ impl Node {
             assert_eq!(self.count, 1);
             return;
         }
-        assert!(self.count() <= limits.entries);
+        assert!(self.count() <= limits.entries());
         assert!(self.bytes.len() <= BUFFER_BYTES_MAX);
         assert!(self.end as usize + self.restarts() * RESTART_BYTES <= self.bytes.len());
-        assert!(self.used() + self.restarts() * RESTART_BYTES <= limits.bytes);
+        assert!(self.used() + self.restarts() * RESTART_BYTES <= limits.bytes());
         let (mut at, mut nth) = (self.start as usize, 0);
         for index in 0..self.count() {
             if (index + self.phase as usize).is_multiple_of(RESTART_INTERVAL) {

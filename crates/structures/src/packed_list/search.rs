@@ -143,13 +143,14 @@ impl PackedList {
                 continue;
             }
             rest -= places.len() as u64;
-            let node = &mut self.nodes[index];
-            if places.len() == node.count() {
-                node.clear();
-            } else {
-                node.expand();
-                node.remove_each(places);
-            }
+            self.nodes.change(index, |node| {
+                if places.len() == node.count() {
+                    node.clear();
+                } else {
+                    node.expand();
+                    node.remove_each(places);
+                }
+            });
             changed.push(index);
         }
         let removed = count_max - rest;
@@ -171,7 +172,7 @@ impl PackedList {
         let mut rewritten = Vec::new();
         let mut run_changed = false;
         for at in range.clone() {
-            let mut node = std::mem::replace(&mut self.nodes[at], Node::gone());
+            let mut node = self.nodes.take(at);
             let node_changed = changed.next_if_eq(&at).is_some();
             if node.count() == 0 {
                 continue;
@@ -195,7 +196,7 @@ impl PackedList {
         let end = self.nodes.len();
         for index in rewritten {
             if index > 0 && index + 1 < end {
-                self.nodes[index].trim();
+                self.nodes.change(index, Node::trim);
             }
             self.settle_node(index);
         }
@@ -207,12 +208,13 @@ impl PackedList {
         if changed || run.len() > 1 {
             rewritten.push(*to);
         }
-        self.nodes[*to] = if run.len() == 1 {
+        let node = if run.len() == 1 {
             run.swap_remove(0)
         } else {
             run[0].expand();
             Node::joined(run.iter())
         };
+        self.nodes.put(*to, node);
         run.clear();
         *to += 1;
     }

@@ -1,6 +1,8 @@
 use super::*;
+use crate::listpack::Listpack;
 use crate::model::{random_text, scaled, with_seeds};
 use crate::random::Random;
+use std::collections::VecDeque;
 
 type Model = VecDeque<Vec<u8>>;
 
@@ -76,6 +78,18 @@ fn step_middle(list: &mut PackedList, model: &mut Model, random: &mut Random) {
             if let Some(at) = at {
                 model.insert(at + after as usize, text);
             }
+        }
+        7 if model.len() > 300 => {
+            let count = random.below(150);
+            let mut popped = Vec::new();
+            let (removed, expected): (u64, Vec<_>) = if random.below(2) == 0 {
+                let removed = list.pop_front_many(count, |element| popped.push(element.to_vec()));
+                (removed, model.drain(..count as usize).collect())
+            } else {
+                let removed = list.pop_back_many(count, |element| popped.push(element.to_vec()));
+                (removed, model.drain(model.len() - count as usize..).rev().collect())
+            };
+            assert_eq!((removed, popped), (count, expected));
         }
         6 if model.len() > 600 => {
             list.retain_range(100, 300);
@@ -199,25 +213,26 @@ fn nodes_convert_to_listpacks_and_back() {
         for _ in 0..scaled(800) {
             list.push_back(&text(random));
         }
+        let mut bytes = Vec::new();
         for compress_depth in [0, 1] {
-            let mut again = PackedList::new(4, compress_depth);
+            let mut again = PackedList::new([4, -1, -2][random.below(3) as usize], compress_depth);
             for index in 0..list.node_count() {
-                match list.node_contents(index) {
+                match list.node_contents(index, &mut bytes) {
                     NodeContents::Packed(listpack) => {
-                        listpack.check();
-                        again.append_listpack(&Listpack::validate(listpack.as_bytes()).unwrap());
+                        again.append_listpack(Listpack::validated(listpack).unwrap(), listpack.len());
                     }
-                    NodeContents::Plain(element) => again.push_back(&element),
+                    NodeContents::Plain(element) => again.push_back(element),
                 }
             }
             again.check();
             assert_eq!(texts(&list), texts(&again));
         }
-        let whole = list.to_listpack();
-        whole.check();
+        list.write_listpack(&mut bytes);
         let mut again = PackedList::new(-2, 0);
-        again.append_listpack(&whole);
+        again.append_listpack(Listpack::validated(&bytes).unwrap(), bytes.len());
         assert_eq!(texts(&again), texts(&list));
+        let built: Listpack = texts(&list).iter().map(|text| Element::Bytes(text)).collect();
+        assert_eq!(built.as_bytes(), bytes);
     });
 }
 
@@ -227,7 +242,7 @@ fn elements_of_foreign_listpacks_are_found_by_value() {
     let bytes = [11, 0, 0, 0, 1, 0, 0xF1, 5, 0, 3, 0xFF];
     let listpack = Listpack::validate(&bytes).unwrap();
     let mut list = PackedList::new(-2, 0);
-    list.append_listpack(&listpack);
+    list.append_listpack(listpack.iter(), bytes.len());
     assert_eq!(list.position(b"5"), Some(0));
     assert_eq!(listpack.find(listpack.first().unwrap(), b"5", 0), listpack.first());
 }
@@ -279,7 +294,7 @@ fn fill_node(fill: i32, first: usize, second: usize, way: usize) {
     };
     let large = vec![b'l'; first - head(first)];
     let rest = vec![b'r'; second - head(second)];
-    let mut list = PackedList::new(fill, way >> 1 & 1);
+    let mut list = PackedList::new(fill, way as u32 >> 1 & 1);
     let mut model = Model::from([large.clone()]);
     list.push_back(&large);
     if way & 1 == 1 {
@@ -308,9 +323,9 @@ fn fill_node(fill: i32, first: usize, second: usize, way: usize) {
     list.check();
     assert!(texts(&list).iter().eq(model.iter()), "{fill} {first} {second} {way}");
     for index in 0..list.node_count() {
-        let NodeContents::Packed(listpack) = list.node_contents(index) else { continue };
-        listpack.check();
-        assert!(!listpack.is_empty());
+        let mut scratch = Vec::new();
+        let NodeContents::Packed(listpack) = list.node_contents(index, &mut scratch) else { continue };
+        assert!(Listpack::validated(listpack).unwrap().next().is_some());
     }
     list.push_back(b"1");
     list.push_front(b"0");
@@ -323,7 +338,7 @@ fn fill_node(fill: i32, first: usize, second: usize, way: usize) {
 fn nodes_that_lose_all_elements_go_in_one_pass() {
     with_seeds(0..6, |random| {
         let fill = [1, 2, 5, -1][random.below(4) as usize];
-        let depth = random.below(3) as usize;
+        let depth = random.below(3) as u32;
         let (mut list, mut model) = (PackedList::new(fill, depth), Model::new());
         for _ in 0..scaled(3_000) {
             let text = if random.below(3) == 0 { text(random) } else { b"again".to_vec() };

@@ -87,6 +87,23 @@ impl PackedList {
             }
         }
     }
+
+    /// Bytes of the nodes all of whose elements are among the `count` from `start` on.
+    pub fn whole_nodes_bytes(&self, start: u64, count: u64) -> usize {
+        if start >= self.len {
+            return 0;
+        }
+        let (first, within) = self.locate(start);
+        let (mut left, mut bytes) = (count.saturating_add(within as u64), 0);
+        for (at, node) in self.nodes.range(first..).enumerate() {
+            let Some(rest) = left.checked_sub(node.count() as u64) else { break };
+            if at > 0 || within == 0 {
+                bytes += node.used();
+            }
+            left = rest;
+        }
+        bytes
+    }
 }
 
 /// Reads up to `count` elements from record `from` on; returns how many there were.

@@ -28,6 +28,16 @@ impl Directory {
         Directory { first: Vec::new(), rest: Vec::new(), shape: LinearHash::new(0) }
     }
 
+    /// The same pages in memory of their own.
+    pub(super) fn copy(&self) -> Directory {
+        let segment = |pages: &Vec<Page>| pages.iter().map(Page::copy).collect();
+        Directory {
+            first: segment(&self.first),
+            rest: self.rest.iter().map(segment).collect(),
+            shape: self.shape,
+        }
+    }
+
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.shape.parts()

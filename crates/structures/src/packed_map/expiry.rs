@@ -26,16 +26,19 @@ const FAN_OUT: usize = 1 << FAN_OUT_BITS;
 /// The earliest expiries of so many pages, or groups.
 type Expiries = [u64; FAN_OUT];
 
+#[derive(Clone)]
 pub(super) enum Group {
     Pages(Box<Expiries>),
     Groups(Box<Groups>),
 }
 
+#[derive(Clone)]
 pub(super) struct Groups {
     earliest: Expiries,
     below: [Option<Group>; FAN_OUT],
 }
 
+#[derive(Clone)]
 pub(super) enum EarliestExpiries {
     /// Of the first pages, up to the last that expires.
     Few(Vec<u64>),

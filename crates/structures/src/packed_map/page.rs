@@ -444,6 +444,31 @@ impl Page {
         *self = moved;
     }
 
+    /// The same elements in memory of their own, no more than they take.
+    pub(super) fn copy(&self) -> Page {
+        let capacity = capacity_for(self.used());
+        let mut copy = Page::allocate(capacity);
+        let (columns, record_bytes) = (self.column_bytes(), usize::from(self.record_bytes));
+        work::moved(columns + record_bytes);
+        let (from, to) = (self.bytes(), copy.bytes_mut());
+        to[..columns].copy_from_slice(&from[..columns]);
+        to[capacity - record_bytes..].copy_from_slice(&from[from.len() - record_bytes..]);
+        if self.large_count() > 0 {
+            for slot in self.slots().filter(|slot| slot.length == LARGE) {
+                let hash = self.read_large(slot).2;
+                copy.write_large(
+                    slot.start + capacity - self.capacity(),
+                    self.record(slot).bytes.into(),
+                    hash,
+                );
+            }
+        }
+        // Only now: before, they were the records of this page.
+        (copy.count, copy.record_bytes) = (self.count, self.record_bytes);
+        copy.large_and_expiry = self.large_and_expiry;
+        copy
+    }
+
     /// An empty page of zeroes.
     fn allocate(capacity: usize) -> Page {
         assert!(capacity <= PAGE_BYTES_MAX, "a page of {capacity} bytes: hashes are not spread");

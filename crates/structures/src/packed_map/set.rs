@@ -25,19 +25,9 @@ impl Format for Member {
 }
 
 /// A set of byte strings in packed pages. See the [module](super) for the layout.
+#[derive(Clone)]
 pub struct PackedSet {
     table: Table<Member>,
-}
-
-/// Copies by inserting anew: the copy's pages are as full as a fresh load's.
-impl Clone for PackedSet {
-    fn clone(&self) -> Self {
-        let mut copy = PackedSet::new(self.table.seed);
-        for member in self.iter() {
-            copy.insert(member);
-        }
-        copy
-    }
 }
 
 impl std::fmt::Debug for PackedSet {

@@ -113,6 +113,26 @@ pub(super) struct CountBounds {
     pub(super) split: u16,
 }
 
+/// Copies page by page, each as small as it can be.
+impl<F> Clone for Table<F> {
+    fn clone(&self) -> Self {
+        let directory = self.directory.copy();
+        let page_bytes = directory.pages().map(Page::capacity).sum();
+        Table {
+            directory,
+            seed: self.seed,
+            len: self.len,
+            used_bytes: self.used_bytes,
+            page_bytes,
+            large_bytes: self.large_bytes,
+            count_bounds: self.count_bounds,
+            expiring_len: self.expiring_len,
+            earliest: self.earliest.clone(),
+            format: PhantomData,
+        }
+    }
+}
+
 impl<F: Format> Table<F> {
     pub(super) const fn new(seed: HashSeed) -> Self {
         Table {

@@ -1,5 +1,7 @@
 //! Values in chunks, addressed by dense numbers: growing never moves more than one chunk, and there are no
 //! holes because the last value takes the place of a removed one.
+//!
+//! Invariant: every chunk but the last is full, and has room for no more than it holds.
 
 use crate::size_class::usable_size;
 
@@ -70,7 +72,19 @@ impl<T> Slab<T> {
     }
 
     pub fn memory_bytes(&self) -> usize {
-        let chunks = self.chunks.iter().map(|chunk| usable_size(chunk.capacity() * size_of::<T>()));
-        chunks.sum::<usize>() + usable_size(self.chunks.capacity() * size_of::<Vec<T>>())
+        let Some(last) = self.chunks.last() else { return self.places_bytes() };
+        let full = (self.chunks.len() - 1) * usable_size(CHUNK * size_of::<T>());
+        full + usable_size(last.capacity() * size_of::<T>()) + self.places_bytes()
+    }
+
+    fn places_bytes(&self) -> usize {
+        usable_size(self.chunks.capacity() * size_of::<Vec<T>>())
+    }
+
+    /// Panics unless the documented invariant holds.
+    pub fn check(&self) {
+        let Some((last, full)) = self.chunks.split_last() else { return };
+        assert!(!last.is_empty() && last.len() <= CHUNK && last.capacity() <= CHUNK);
+        assert!(full.iter().all(|chunk| chunk.len() == CHUNK && chunk.capacity() == CHUNK));
     }
 }

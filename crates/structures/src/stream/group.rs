@@ -4,13 +4,10 @@
 //! 1. Every pending entry of a group is in the pending ids of exactly the consumer it names, and the other way
 //!    round.
 //! 2. `by_name` lists the occupied places of `consumers` in the order of their names.
-//! 3. What is pending and exists was delivered at `oldest_ms` or later.
-//!
-//! Rejected: an index of what is pending by the time of its delivery, for [`Stream::claimable`]. It would take half as much
-//! memory again for each pending entry, and each delivery and acknowledgement would write to it, where one who claims looks
-//! at all that is pending once in the time that entries have to be idle for, unless there is something to claim.
+//! 3. Those of `oldest.rs`.
 
-use super::{COUNTER_MAX, Direction, Entries, Entry, State, Stream, StreamId};
+use super::oldest::{Delivered, Oldest};
+use super::{COUNTER_MAX, Direction, Entries, Entry, Finder, State, Stream, StreamId};
 use crate::radix_tree::RadixTree;
 use crate::size_class::usable_size;
 
@@ -66,7 +63,7 @@ pub struct Group {
     pending: RadixTree<Pending>,
     by_name: Vec<ConsumerId>,
     consumers: Vec<Option<Consumer>>,
-    oldest_ms: i64,
+    oldest: Oldest,
 }
 
 /// What a consumer may claim of a group.
@@ -87,7 +84,7 @@ impl Group {
             pending: RadixTree::new(),
             by_name: Vec::new(),
             consumers: Vec::new(),
-            oldest_ms: i64::MAX,
+            oldest: Oldest::new(),
         }
     }
 
@@ -176,7 +173,7 @@ impl Group {
     /// Makes an entry pending as told, whether or not it was before, for whomever.
     pub fn assign(&mut self, id: StreamId, pending: Pending) {
         let key = id.to_key();
-        self.oldest_ms = self.oldest_ms.min(pending.delivered_ms);
+        self.oldest.note((pending.delivered_ms, id));
         let before = self.pending.insert(&key, pending);
         if before.is_some_and(|before| before.consumer == pending.consumer) {
             return;
@@ -230,7 +227,7 @@ impl Group {
             .sum();
         let places = usable_size(self.consumers.capacity() * size_of::<Option<Consumer>>());
         let names = usable_size(self.by_name.capacity() * size_of::<ConsumerId>());
-        own + self.pending.memory_bytes() + places + names
+        own + self.pending.memory_bytes() + self.oldest.memory_bytes() + places + names
     }
 
     /// Panics unless every documented invariant holds.
@@ -252,14 +249,13 @@ impl Group {
 
     /// As [`Group::check`], what depends on which entries exist.
     pub(super) fn check_oldest(&self, exists: impl Fn(StreamId) -> bool) {
-        for (id, pending) in self.pending_from(StreamId::MIN) {
-            assert!(pending.delivered_ms >= self.oldest_ms || !exists(id));
-        }
+        let existing = self.pending_from(StreamId::MIN).filter(|&(id, _)| exists(id));
+        self.oldest.check(existing.map(|(id, pending)| (pending.delivered_ms, id)));
     }
 
     /// An id that was deleted may be added once more.
     pub(super) fn forget_oldest(&mut self) {
-        self.oldest_ms = i64::MIN;
+        self.oldest.forget();
     }
 }
 
@@ -271,14 +267,19 @@ impl Stream {
     /// A new group; false when there is one of this name.
     pub fn create_group(&mut self, name: &[u8], last_id: StreamId, entries_read: Option<u64>) -> bool {
         let Err(at) = self.search_group(name) else { return false };
-        self.groups.insert(at, (name.into(), Box::new(Group::new(last_id, entries_read))));
+        let mut groups = std::mem::take(&mut self.groups).into_vec();
+        groups.insert(at, (name.into(), Box::new(Group::new(last_id, entries_read))));
+        self.groups = groups.into();
         true
     }
 
     /// Takes a group out, to be dropped; nothing when there is none.
     pub fn remove_group(&mut self, name: &[u8]) -> Option<Box<Group>> {
         let at = self.search_group(name).ok()?;
-        Some(self.groups.remove(at).1)
+        let mut groups = std::mem::take(&mut self.groups).into_vec();
+        let (_, removed) = groups.remove(at);
+        self.groups = groups.into();
+        Some(removed)
     }
 
     pub fn group(&self, name: &[u8]) -> Option<&Group> {
@@ -335,27 +336,19 @@ impl Stream {
     pub fn claimable(&mut self, group: &[u8], until_ms: i64, count_max: usize) -> Option<Claimable> {
         let at = self.search_group(group).ok()?;
         let group = &mut *self.groups[at].1;
-        let bound_ms = |oldest_ms: i64| (oldest_ms < i64::MAX).then_some(oldest_ms);
-        if until_ms < group.oldest_ms {
-            return Some(Claimable { ids: Vec::new(), next_ms: bound_ms(group.oldest_ms) });
-        }
-        let (mut idle, mut others_oldest_ms) = (Vec::new(), i64::MAX);
-        for (id, pending) in group.pending_from(StreamId::MIN) {
-            if pending.delivered_ms <= until_ms {
-                idle.push((pending.delivered_ms, id));
-            } else {
-                others_oldest_ms = others_oldest_ms.min(pending.delivered_ms);
-            }
-        }
-        idle.sort_unstable();
+        let Group { oldest, pending, .. } = group;
         let exists = |id: StreamId| Entries::new(&self.nodes, id, id, Direction::Forward).next().is_some();
-        let mut existing = idle.into_iter().filter(|&(_, id)| exists(id));
-        let claimed: Vec<(i64, StreamId)> = existing.by_ref().take(count_max).collect();
-        others_oldest_ms = existing.next().map_or(others_oldest_ms, |(delivered_ms, _)| delivered_ms);
-        // What is answered stays as old as it is unless it is claimed.
-        group.oldest_ms = claimed.first().map_or(others_oldest_ms, |&(delivered_ms, _)| delivered_ms);
-        let ids = claimed.into_iter().map(|(_, id)| id).collect();
-        Some(Claimable { ids, next_ms: bound_ms(others_oldest_ms) })
+        let is_pending = |(delivered_ms, id): Delivered| {
+            let found = pending.get(&id.to_key());
+            found.is_some_and(|pending| pending.delivered_ms == delivered_ms) && exists(id)
+        };
+        let walk = |visit: &mut dyn FnMut(Delivered)| {
+            for (key, pending) in pending.iter_unordered() {
+                visit((pending.delivered_ms, StreamId::from_key(key)));
+            }
+        };
+        let (ids, next_ms) = oldest.take(until_ms, count_max, pending.len(), is_pending, walk);
+        Some(Claimable { ids, next_ms })
     }
 
     /// Delivers again what is pending for `consumer` above `after`, at most `count_max`, handing each to
@@ -373,18 +366,18 @@ impl Stream {
         let group = &mut *self.groups[at].1;
         let own = &group.consumers[consumer.0 as usize].as_ref()?.pending;
         let mut cursor = own.at_or_after(&after.next()?.to_key());
-        let mut delivered = 0;
+        let (mut delivered, mut entries) = (0, Finder::new(&self.nodes));
         while delivered < count_max {
             let Some((key, ())) = cursor.get() else { break };
             cursor.move_next();
             let id = StreamId::from_key(key);
-            let entry = Entries::new(&self.nodes, id, id, Direction::Forward).next();
+            let entry = entries.find(id);
             if entry.is_some()
                 && let Some(pending) = group.pending.get_mut(&key)
             {
                 pending.delivered_ms = now_ms;
                 pending.deliveries += 1;
-                group.oldest_ms = group.oldest_ms.min(now_ms);
+                group.oldest.note((now_ms, id));
             }
             read(id, entry);
             delivered += 1;

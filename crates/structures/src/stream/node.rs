@@ -164,6 +164,25 @@ impl<'a> NodeEntries<'a> {
     }
 }
 
+impl NodeEntries<'_> {
+    /// As [`Iterator::next`], only the id and whether it is deleted.
+    fn next_id(&mut self) -> Option<(StreamId, bool)> {
+        crate::work::visited(1);
+        let rest = &mut self.rest;
+        let flags = integer(rest)?;
+        let (ms, seq) = (integer(rest)? as u64, integer(rest)? as u64);
+        let id = StreamId::new(self.base.ms.wrapping_add(ms), self.base.seq.wrapping_add(seq));
+        let (items, others) = if flags & SAME_FIELDS != 0 {
+            (self.name_count, 3)
+        } else {
+            (usize::try_from(integer(rest)?).ok()?.checked_mul(2)?, 4)
+        };
+        rest.pass_over(items)?;
+        let size = items.checked_add(others)?;
+        (integer(rest)? == size as i64).then_some((id, flags & DELETED != 0))
+    }
+}
+
 impl<'a> Iterator for NodeEntries<'a> {
     type Item = RawEntry<'a>;
 
@@ -261,16 +280,17 @@ pub(super) fn validate(base: StreamId, listpack: &Listpack) -> Result<(u64, Stre
     let view = NodeView::parse(base, listpack).ok_or(InvalidNode)?;
     let mut entries = view.entries();
     let (mut live, mut deleted, mut last) = (0, 0, None);
-    for raw in entries.by_ref() {
-        *(if raw.is_deleted() { &mut deleted } else { &mut live }) += 1;
-        if raw.entry.id < base || last.is_some_and(|last| last >= raw.entry.id) {
+    while entries.rest.next_position().is_some() {
+        let (id, is_deleted) = entries.next_id().ok_or(InvalidNode)?;
+        *(if is_deleted { &mut deleted } else { &mut live }) += 1;
+        if id < base || last.is_some_and(|last| last >= id) {
             return Err(InvalidNode);
         }
-        last = Some(raw.entry.id);
+        last = Some(id);
     }
     let counted = (live, deleted) == (view.live, view.deleted);
     match last {
-        Some(last) if counted && live > 0 && entries.rest.next().is_none() => Ok((live as u64, last)),
+        Some(last) if counted && live > 0 => Ok((live as u64, last)),
         _ => Err(InvalidNode),
     }
 }

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::listpack::Element;
@@ -221,6 +221,16 @@ fn compare(stream: &Stream, model: &BTreeMap<StreamId, Items>, random: &mut Rand
         assert_eq!(entries(stream, range, Direction::Forward), expected);
         expected.reverse();
         assert_eq!(entries(stream, range, Direction::Backward), expected);
+    }
+    let mut asked: Vec<StreamId> = model.keys().copied().filter(|_| random.below(3) == 0).collect();
+    asked.extend((0..5).map(|_| random_id(model, random)));
+    asked.sort_unstable();
+    asked.dedup();
+    let mut finder = stream.finder();
+    for id in asked {
+        let found = finder.find(id).map(|entry| (entry.id, entry.fields().count()));
+        assert_eq!(found, stream.get(id).map(|entry| (entry.id, entry.fields().count())));
+        assert_eq!(found.is_some(), model.contains_key(&id));
     }
 }
 
@@ -563,4 +573,69 @@ fn what_may_be_claimed_is_the_longest_idle_that_exists() {
     }
     assert_eq!(claimable(&mut stream, 100, 2), (vec![], None));
     assert_eq!(stream.claimable(b"other", 100, 2), None);
+}
+
+#[test]
+fn random_claims_take_the_longest_idle() {
+    let id = |ms| StreamId::new(ms, 0);
+    with_seeds(0..scaled(6), |random| {
+        let mut stream = Stream::new();
+        let count = 1 + random.below(4000);
+        for ms in 1..=count {
+            stream.append(id(ms), &["f", "v"], LIMITS).unwrap();
+        }
+        stream.create_group(b"g", StreamId::MIN, None);
+        let group = stream.group_mut(b"g").unwrap();
+        let consumer = group.create_consumer(b"c", 0).unwrap();
+        let (mut model, mut deleted) = (BTreeMap::<u64, i64>::new(), BTreeSet::new());
+        let mut now_ms = 0;
+        for ms in 1..=count {
+            let pending = Pending { consumer, delivered_ms: -(ms as i64 % 700), deliveries: 1 };
+            stream.group_mut(b"g").unwrap().assign(id(ms), pending);
+            model.insert(ms, pending.delivered_ms);
+        }
+        for _ in 0..1000 {
+            now_ms += random.below(3) as i64 / 2;
+            let ms = 1 + random.below(count);
+            // Some are said to have been delivered long ago.
+            let ago_ms = if random.below(20) == 0 { random.below(2000) as i64 } else { 0 };
+            match random.below(10) {
+                0..6 => {
+                    let delivered_ms = now_ms - ago_ms;
+                    let group = stream.group_mut(b"g").unwrap();
+                    group.assign(id(ms), Pending { consumer, delivered_ms, deliveries: 1 });
+                    model.insert(ms, delivered_ms);
+                }
+                6 => {
+                    let was_pending = stream.group_mut(b"g").unwrap().acknowledge(id(ms));
+                    assert_eq!(was_pending, model.remove(&ms).is_some());
+                }
+                7 if random.below(4) == 0 => {
+                    stream.delete(id(ms));
+                    deleted.insert(ms);
+                }
+                _ => {
+                    let (until_ms, at_most) = (now_ms - random.below(3000) as i64, random.below(20) as usize);
+                    let found = stream.claimable(b"g", until_ms, at_most).unwrap();
+                    let exists = |&(_, ms): &(i64, u64)| !deleted.contains(&ms);
+                    let mut all: Vec<(i64, u64)> = model.iter().map(|(&ms, &at_ms)| (at_ms, ms)).collect();
+                    all.sort_unstable();
+                    let all: Vec<(i64, u64)> = all.into_iter().filter(exists).collect();
+                    let due = all.iter().take_while(|(at_ms, _)| *at_ms <= until_ms).take(at_most);
+                    let expected: Vec<StreamId> = due.map(|&(_, ms)| id(ms)).collect();
+                    assert_eq!(found.ids, expected);
+                    let next_ms = all.get(expected.len()).map(|(at_ms, _)| *at_ms);
+                    assert!(
+                        next_ms.is_none_or(|next_ms| found.next_ms.is_some_and(|told_ms| told_ms <= next_ms))
+                    );
+                    for taken in found.ids.into_iter().filter(|_| random.below(8) > 0) {
+                        let pending = Pending { consumer, delivered_ms: now_ms, deliveries: 2 };
+                        stream.group_mut(b"g").unwrap().assign(taken, pending);
+                        model.insert(taken.ms, now_ms);
+                    }
+                }
+            }
+        }
+        stream.check();
+    });
 }

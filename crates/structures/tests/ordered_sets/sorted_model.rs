@@ -115,7 +115,7 @@ impl OrderedSet for SortedModel {
         end - range.start
     }
 
-    fn scan(&self, cursor: u64, _wanted: usize, visit: &mut dyn FnMut(&[u8], f64)) -> u64 {
+    fn scan<'a>(&'a self, cursor: u64, _wanted: usize, visit: &mut dyn FnMut(&'a [u8], f64)) -> u64 {
         // All in one call: a cursor other than 0 is never handed out.
         assert_eq!(cursor, 0);
         self.order.iter().for_each(|(score, member)| visit(member, *score));

@@ -7,8 +7,8 @@ use std::io::{self, Read};
 use structures::lzf;
 
 const BUFFER_BYTES: usize = 256 * 1024;
-/// Strings up to this long are handed out as they lie in the buffer.
-const IN_PLACE_LEN_MAX: usize = 64 * 1024;
+/// Of files: longer strings would have the rest of the buffer moved too often.
+const IN_PLACE_LEN_MAX: u64 = 64 * 1024;
 /// Room made for a long string before its bytes have come; it doubles with them.
 const FIRST_PIECE_BYTES: u64 = 1 << 20;
 /// No string may be longer, as no client could have sent it.
@@ -81,6 +81,8 @@ enum Length {
 pub struct Reader<R> {
     source: R,
     buffer: Box<[u8]>,
+    /// Strings up to this long are handed out as they lie in the buffer.
+    in_place_len_max: u64,
     /// What is unread lies at `at..end`.
     at: usize,
     end: usize,
@@ -93,20 +95,23 @@ pub struct Reader<R> {
     packed: Vec<u8>,
 }
 
+impl Reader<io::Empty> {
+    /// For payloads, which lie in memory.
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        Reader { end: bytes.len(), ..Self::with_buffer(io::empty(), bytes.into(), bytes.len() as u64) }
+    }
+}
+
 impl<R: Read> Reader<R> {
     pub fn new(source: R) -> Self {
-        Self::with_buffer(source, BUFFER_BYTES)
+        Self::with_buffer(source, vec![0; BUFFER_BYTES].into_boxed_slice(), IN_PLACE_LEN_MAX)
     }
 
-    /// For payloads that lie in memory: as long a buffer as they need.
-    pub fn small(source: R, len: usize) -> Self {
-        Self::with_buffer(source, len.clamp(64, BUFFER_BYTES))
-    }
-
-    fn with_buffer(source: R, bytes: usize) -> Self {
+    fn with_buffer(source: R, buffer: Box<[u8]>, in_place_len_max: u64) -> Self {
         Reader {
             source,
-            buffer: vec![0; bytes].into_boxed_slice(),
+            buffer,
+            in_place_len_max,
             at: 0,
             end: 0,
             checksum: 0,
@@ -221,8 +226,7 @@ impl<R: Read> Reader<R> {
     }
 
     fn bytes(&mut self, len: u64) -> Result<&[u8], ReadError> {
-        let in_place_max = IN_PLACE_LEN_MAX.min(self.buffer.len()) as u64;
-        if len > in_place_max {
+        if len > self.in_place_len_max {
             self.long_bytes(len)?;
             return Ok(&self.scratch);
         }
@@ -263,11 +267,20 @@ impl<R: Read> Reader<R> {
         if len > STRING_LEN_MAX {
             return Err(INVALID);
         }
-        let mut packed = std::mem::take(&mut self.packed);
-        packed.clear();
-        packed.extend_from_slice(self.bytes(packed_len)?);
-        let result = lzf::decompress_into(&packed, len as usize, &mut self.scratch);
-        self.packed = packed;
+        let result = if packed_len <= self.in_place_len_max {
+            let packed_len = packed_len as usize;
+            self.fetch(packed_len)?;
+            let start = self.at;
+            self.at += packed_len;
+            lzf::decompress_into(&self.buffer[start..start + packed_len], len as usize, &mut self.scratch)
+        } else {
+            let mut packed = std::mem::take(&mut self.packed);
+            packed.clear();
+            packed.extend_from_slice(self.bytes(packed_len)?);
+            let result = lzf::decompress_into(&packed, len as usize, &mut self.scratch);
+            self.packed = packed;
+            result
+        };
         result.map_err(|_| INVALID)?;
         Ok(&self.scratch)
     }

@@ -90,10 +90,15 @@ fn hostile_lengths_take_no_memory() {
 
 #[test]
 fn payloads_carry_version_and_checksum() {
-    let mut writer = Writer::new(Vec::new(), false, true);
-    writer.byte(kind::STRING).unwrap();
-    writer.string(b"value").unwrap();
-    let payload = writer.finish_payload().unwrap();
+    let mut writer = PayloadWriter::default();
+    let mut payload_of = |compresses, text: &[u8]| {
+        let written = |writer: &mut Writer<std::io::Sink>| {
+            writer.byte(kind::STRING)?;
+            writer.string(text)
+        };
+        writer.make(compresses, written, std::mem::take)
+    };
+    let payload = payload_of(false, b"value");
     assert_eq!(payload, b"\x00\x05value\x50\x00N\xdc\x08\xa9_\xf8\xfc\x9a".as_slice());
     assert_eq!(read::split_payload(&payload), Some((&payload[..7], VERSION)));
     let mut changed = payload.clone();
@@ -101,6 +106,12 @@ fn payloads_carry_version_and_checksum() {
     assert_eq!(read::split_payload(&changed), None);
     assert_eq!(read::split_payload(&payload[2..]), None);
     assert_eq!(read::split_payload(b""), None);
+    // What is used again shows nothing of what was before.
+    let long = payload_of(true, &[b'x'; 200_000]);
+    assert!(long.len() < 10_000 && read::split_payload(&long).is_some());
+    let uncompressed = payload_of(false, &[b'x'; 200_000]);
+    assert!(uncompressed.len() > 200_000 && read::split_payload(&uncompressed).is_some());
+    assert_eq!(payload_of(true, b"value"), payload);
 }
 
 #[test]

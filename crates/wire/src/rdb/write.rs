@@ -1,4 +1,4 @@
-//! Writing, through a buffer: what is sent on is added to the checksum in large pieces.
+//! Writing, through a buffer: what is sent on is added to the checksum in large pieces. Payloads stay in theirs.
 
 use super::encoding;
 use crate::crc64;
@@ -6,7 +6,7 @@ use crate::number;
 use std::io::{self, Write};
 use structures::lzf::Compressor;
 
-/// Sent on when it holds more.
+/// What a writer of files sends on at a time; what a writer of payloads keeps from one to the next.
 const BUFFER_BYTES: usize = 64 * 1024;
 /// Shorter strings never shrink.
 const COMPRESSED_LEN_MIN: usize = 21;
@@ -18,6 +18,8 @@ const SAVED_MIN: usize = 4;
 pub struct Writer<W> {
     sink: W,
     buffer: Vec<u8>,
+    /// More is sent on.
+    buffer_bytes_max: usize,
     /// Of what has been sent on.
     checksum: u64,
     checksummed: bool,
@@ -25,14 +27,27 @@ pub struct Writer<W> {
     compresses: bool,
     /// Made for the first string that is long enough: its table takes longer to get than most values to write.
     compressor: Option<Compressor>,
+    /// Where it writes; as long as the longest string that it was to compress.
     compressed: Vec<u8>,
 }
 
 impl<W: Write> Writer<W> {
     pub fn new(sink: W, compresses: bool, checksummed: bool) -> Self {
+        let buffer = Vec::with_capacity(BUFFER_BYTES);
+        Self::with_buffer(sink, buffer, BUFFER_BYTES, compresses, checksummed)
+    }
+
+    fn with_buffer(
+        sink: W,
+        buffer: Vec<u8>,
+        buffer_bytes_max: usize,
+        compresses: bool,
+        checksummed: bool,
+    ) -> Self {
         Writer {
             sink,
-            buffer: Vec::with_capacity(BUFFER_BYTES),
+            buffer,
+            buffer_bytes_max,
             checksum: 0,
             checksummed,
             sent_bytes: 0,
@@ -60,9 +75,9 @@ impl<W: Write> Writer<W> {
     /// Bytes as they are.
     #[inline]
     pub fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if self.buffer.len() + bytes.len() > BUFFER_BYTES {
+        if self.buffer.len() + bytes.len() > self.buffer_bytes_max {
             self.send()?;
-            if bytes.len() > BUFFER_BYTES {
+            if bytes.len() > self.buffer_bytes_max {
                 return self.raw_large(bytes);
             }
         }
@@ -107,8 +122,11 @@ impl<W: Write> Writer<W> {
         {
             return self.small_integer(small);
         }
-        if bytes.len() >= COMPRESSED_LEN_MIN && self.compresses && self.compress(bytes) {
-            return self.compressed_string(bytes.len());
+        if bytes.len() >= COMPRESSED_LEN_MIN
+            && self.compresses
+            && let Some(compressed_len) = self.compress(bytes)
+        {
+            return self.compressed_string(compressed_len, bytes.len());
         }
         self.length(bytes.len() as u64)?;
         self.raw(bytes)
@@ -138,25 +156,21 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Whether `compressed` now holds the bytes in a shorter form.
-    fn compress(&mut self, bytes: &[u8]) -> bool {
-        let compressor = self.compressor.get_or_insert_default();
-        self.compressed.resize(bytes.len() - SAVED_MIN, 0);
-        match compressor.compress(bytes, &mut self.compressed) {
-            Some(len) => {
-                self.compressed.truncate(len);
-                true
-            }
-            None => false,
+    /// How much of `compressed` the bytes take in a shorter form, if they have one.
+    fn compress(&mut self, bytes: &[u8]) -> Option<usize> {
+        let room = bytes.len() - SAVED_MIN;
+        if self.compressed.len() < room {
+            self.compressed.resize(room, 0);
         }
+        self.compressor.get_or_insert_default().compress(bytes, &mut self.compressed[..room])
     }
 
-    fn compressed_string(&mut self, len: usize) -> io::Result<()> {
-        let compressed = std::mem::take(&mut self.compressed);
+    fn compressed_string(&mut self, compressed_len: usize, len: usize) -> io::Result<()> {
         self.byte(0xc0 | encoding::LZF)?;
-        self.length(compressed.len() as u64)?;
+        self.length(compressed_len as u64)?;
         self.length(len as u64)?;
-        self.raw(&compressed)?;
+        let compressed = std::mem::take(&mut self.compressed);
+        self.raw(&compressed[..compressed_len])?;
         self.compressed = compressed;
         Ok(())
     }
@@ -178,9 +192,45 @@ impl<W: Write> Writer<W> {
         Ok(self.sink)
     }
 
-    /// As [`Writer::finish_file`] for a payload, whose version stands before the checksum.
-    pub fn finish_payload(mut self) -> io::Result<W> {
-        self.raw(&super::VERSION.to_le_bytes())?;
-        self.finish_file()
+    /// Hands the sink back, with nothing behind what was written.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.send()?;
+        Ok(self.sink)
+    }
+}
+
+/// Makes payloads one after another: what the first needed, the others use again.
+pub struct PayloadWriter {
+    writer: Writer<io::Sink>,
+}
+
+impl Default for PayloadWriter {
+    fn default() -> Self {
+        PayloadWriter { writer: Writer::with_buffer(io::sink(), Vec::new(), usize::MAX, true, true) }
+    }
+}
+
+impl PayloadWriter {
+    /// Hands `read` the payload of what `write` writes, with version and checksum at its end. `read` may take it.
+    pub fn make<R>(
+        &mut self,
+        compresses: bool,
+        write: impl FnOnce(&mut Writer<io::Sink>) -> io::Result<()>,
+        read: impl FnOnce(&mut Vec<u8>) -> R,
+    ) -> R {
+        let writer = &mut self.writer;
+        writer.buffer.clear();
+        writer.compresses = compresses;
+        let written = write(writer).and_then(|()| writer.raw(&super::VERSION.to_le_bytes()));
+        written.expect("memory takes all that is written");
+        let checksum = crc64::extend(0, &writer.buffer);
+        writer.buffer.extend_from_slice(&checksum.to_le_bytes());
+        let result = read(&mut writer.buffer);
+        for spare in [&mut writer.buffer, &mut writer.compressed] {
+            if spare.capacity() > BUFFER_BYTES {
+                *spare = Vec::new();
+            }
+        }
+        result
     }
 }

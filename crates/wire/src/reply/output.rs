@@ -96,8 +96,7 @@ impl Output {
     }
 
     /// Appends bytes without copying them; they may not be empty.
-    pub(super) fn push_shared(&mut self, shared: SharedBytes) {
-        let range = 0..shared.len();
+    pub(super) fn push_shared(&mut self, shared: SharedBytes, range: Range<usize>) {
         assert!(!range.is_empty(), "an empty piece cannot be told from one that has been sent");
         let pieces = self.pieces.get_or_insert_default();
         pieces.shared_len += range.len();

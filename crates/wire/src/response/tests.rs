@@ -121,6 +121,5 @@ fn announced_lengths_take_no_memory() {
     let (mut reader, mut position) = (Reader::new(), 0);
     let stream = b"*9223372036854775807\r\n%4611686018427387903\r\n$9223372036854775000\r\nx";
     assert_eq!(reader.read(stream, &mut position), Ok(None));
-    assert_eq!(reader.wanted_bytes(), 9223372036854775000 + 2 - 1);
     assert!(reader.open.iter().all(|frame| frame.items.capacity() < 16));
 }

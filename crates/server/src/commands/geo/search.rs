@@ -5,62 +5,61 @@ use super::geohash::Position;
 use super::query::{Order, Query, Stored, Variant};
 use crate::command::{Args, Context, Outcome};
 use crate::commands::sorted_sets;
-use crate::db::EventClasses;
-use crate::db::collection::{Collection, CollectionContext};
+use crate::db::collection::CollectionContext;
+use crate::db::sorted_set::ordered::{self, Scored};
 use crate::db::sorted_set::{ScoreBound, SortedSet};
+use crate::db::{EventClasses, StringValue};
 use crate::error::ClientError;
-use std::ops::Range;
+use structures::decimal;
 use wire::reply::ReplyBuffer;
 
 /// A place within the area.
-struct Match {
+struct Match<'a> {
+    member: StringValue<'a>,
     position: Position,
     distance_m: f64,
     score: f64,
-    /// Where its member is in [`Matches::members`].
-    member: Range<usize>,
+    /// How many were found before it.
+    number: usize,
 }
 
-/// The places found. Their members are copied one behind another, for the set's own pages decode on the fly.
+/// The places found.
 #[derive(Default)]
-struct Matches {
-    places: Vec<Match>,
-    members: Vec<u8>,
+struct Matches<'a> {
+    places: Vec<Match<'a>>,
 }
 
-impl Matches {
+impl<'a> Matches<'a> {
     /// Looks at each place of the cells that cover the area, until `limit` are found.
-    fn find(set: &SortedSet, area: &Area, limit: usize) -> Matches {
-        let mut found = Matches::default();
-        for cell in area.cells() {
-            let (first, end) = cell.scores();
-            let ranks = set.score_range(ScoreBound::Inclusive(first), ScoreBound::Exclusive(end));
-            set.for_range(ranks, false, &mut |member, score| {
-                let position = Position::of_score(score);
-                if let Some(distance_m) = area.distance_within_m(position) {
-                    let start = found.members.len();
-                    member.with_bytes(|bytes| found.members.extend_from_slice(bytes));
-                    let member = start..found.members.len();
-                    found.places.push(Match { position, distance_m, score, member });
-                }
-                found.places.len() < limit
-            });
-            if found.places.len() >= limit {
-                break;
+    fn find(set: &'a SortedSet, area: &Area, limit: usize) -> Self {
+        let mut places = Vec::new();
+        let ranges: Vec<(ScoreBound, ScoreBound)> = area
+            .cells()
+            .into_iter()
+            .map(|cell| {
+                let (first, end) = cell.scores();
+                (ScoreBound::Inclusive(first), ScoreBound::Exclusive(end))
+            })
+            .collect();
+        set.for_score_ranges(&ranges, &mut |member, score| {
+            let position = Position::of_score(score);
+            if let Some(distance_m) = area.distance_within_m(position) {
+                places.push(Match { member, position, distance_m, score, number: places.len() });
             }
-        }
-        found
+            places.len() < limit
+        });
+        Matches { places }
     }
 
     /// Puts the first `count` in order and drops the rest. Equal distances stay in the order they were found in.
     fn arrange(&mut self, order: Option<Order>, count: usize) {
         if let Some(order) = order {
-            let compare = |a: &Match, b: &Match| {
+            let compare = |a: &Match<'_>, b: &Match<'_>| {
                 let by_distance = match order {
                     Order::NearestFirst => a.distance_m.total_cmp(&b.distance_m),
                     Order::FarthestFirst => b.distance_m.total_cmp(&a.distance_m),
                 };
-                by_distance.then(a.member.start.cmp(&b.member.start))
+                by_distance.then(a.number.cmp(&b.number))
             };
             if count < self.places.len() {
                 self.places.select_nth_unstable_by(count, compare);
@@ -79,7 +78,7 @@ impl Matches {
             if extras > 0 {
                 reply.array(1 + extras);
             }
-            reply.bulk(&self.members[place.member.clone()]);
+            place.member.reply(reply);
             if query.with_distance {
                 answer_distance(reply, place.distance_m / query.unit_m);
             }
@@ -98,23 +97,30 @@ impl Matches {
         unit_m: f64,
         context: &CollectionContext<'_>,
     ) -> Result<SortedSet, ClientError> {
-        let mut set = SortedSet::new(context.limits, context.seed);
-        for place in &self.places {
-            let score = match stored {
-                Stored::Position => place.score,
-                Stored::Distance => place.distance_m / unit_m,
-            };
-            set.insert(&self.members[place.member.clone()], score, context).map_err(sorted_sets::full)?;
-        }
-        Ok(set)
+        let score = |place: &Match<'_>| match stored {
+            Stored::Position => place.score,
+            Stored::Distance => place.distance_m / unit_m,
+        };
+        let mut members: Vec<Scored<'_>> =
+            self.places.iter().map(|place| (place.member, score(place))).collect();
+        ordered::sort(&mut members);
+        SortedSet::of_ordered(&members, context).map_err(sorted_sets::full)
     }
 }
 
 /// A distance to four digits behind the point.
 pub fn answer_distance(reply: &mut ReplyBuffer, distance: f64) {
-    let parts = (distance * 10_000.0).round_ties_even() as u64;
-    let (whole, fraction) = (parts / 10_000, parts % 10_000);
-    reply.bulk(format!("{whole}.{fraction:04}").as_bytes());
+    const BEHIND_POINT: usize = 4;
+    let parts = (distance * 10_000.0).round_ties_even() as i64;
+    let mut buffer = [0; decimal::TEXT_BYTES_MAX];
+    let digits = decimal::format(parts, &mut buffer);
+    let mut text = [b'0'; decimal::TEXT_BYTES_MAX + 2];
+    // Below 1 there are zeros before the digits.
+    let len = digits.len().max(BEHIND_POINT + 1);
+    text[len - digits.len()..len].copy_from_slice(digits);
+    text.copy_within(len - BEHIND_POINT..len, len - BEHIND_POINT + 1);
+    text[len - BEHIND_POINT] = b'.';
+    reply.bulk(&text[..len + 1]);
 }
 
 /// A longitude and a latitude.
@@ -126,6 +132,7 @@ pub fn answer_position(reply: &mut ReplyBuffer, position: Position) {
 
 pub fn search(ctx: &mut Context<'_>, args: Args<'_>, variant: Variant) -> Outcome {
     let source = args.at(variant.source_at());
+    let mut making = ctx.db.making();
     let set = ctx.db.read_collection::<SortedSet>(source)?;
     let mut query = Query::parse(args, variant, set)?;
     let mut found = Matches::default();
@@ -136,26 +143,13 @@ pub fn search(ctx: &mut Context<'_>, args: Args<'_>, variant: Variant) -> Outcom
         let order = query.order.or((query.count_max.is_some() && !query.any).then_some(Order::NearestFirst));
         found.arrange(order, count);
     }
-    match query.target {
-        None => {
-            found.answer(&query, ctx.reply);
-            Ok(())
-        }
-        Some((target, stored)) => store(ctx, &found, target, stored, &query, variant),
-    }
-}
-
-fn store(
-    ctx: &mut Context<'_>,
-    found: &Matches,
-    target: &[u8],
-    stored: Stored,
-    query: &Query<'_>,
-    variant: Variant,
-) -> Outcome {
-    let set = ctx.db.build(|context| found.to_set(stored, query.unit_m, &context))?;
-    let count = set.len();
-    if ctx.db.store_collection(target, set) {
+    let Some((target, stored)) = query.target else {
+        found.answer(&query, ctx.reply);
+        return Ok(());
+    };
+    let result = found.to_set(stored, query.unit_m, &making.context())?;
+    let count = result.len();
+    if ctx.db.store_collection(target, result) {
         let event = if variant == Variant::SearchStore { "geosearchstore" } else { "georadiusstore" };
         ctx.db.changed_many(EventClasses::ZSET, event, target, count as u64);
     }

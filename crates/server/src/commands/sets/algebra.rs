@@ -1,11 +1,13 @@
 //! Intersections, unions and differences of sets, answered or stored.
 
 use crate::command::{Args, Context, Outcome};
-use crate::db::collection::Collection;
+use crate::db::hashed_value::{HashedValue, KeptHash};
 use crate::db::set::Set;
 use crate::db::{EventClasses, StringValue};
 use crate::error::ClientError;
+use indexmap::IndexSet;
 use std::collections::HashSet;
+use structures::hash::HashSeed;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
@@ -39,41 +41,68 @@ pub(super) fn sdiffstore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 /// Calls `emit` for each member of the result, once, until it says stop.
-fn combine(sets: &[Option<&Set>], operation: Operation, emit: &mut dyn FnMut(StringValue<'_>) -> bool) {
+fn combine<'a>(
+    sets: &[Option<&'a Set>],
+    operation: Operation,
+    seed: HashSeed,
+    emit: &mut dyn FnMut(StringValue<'a>) -> bool,
+) {
     match operation {
         Operation::Intersection => intersection(sets, emit),
-        Operation::Union => union(sets, emit),
-        Operation::Difference => difference(sets, emit),
+        Operation::Union => union(sets, seed, emit),
+        Operation::Difference => difference(sets, seed, emit),
     }
 }
 
 /// Walks the smallest set and asks the others, smallest first.
-fn intersection(sets: &[Option<&Set>], emit: &mut dyn FnMut(StringValue<'_>) -> bool) {
+fn intersection<'a>(sets: &[Option<&'a Set>], emit: &mut dyn FnMut(StringValue<'a>) -> bool) {
     let Some(mut sets) = sets.iter().copied().collect::<Option<Vec<&Set>>>() else { return };
     sets.sort_by_key(|set| set.len());
-    let Some((smallest, others)) = sets.split_first() else { return };
-    smallest.any(&mut |member| others.iter().all(|set| set.contains_value(member)) && emit(member));
+    let Some(&smallest) = sets.first() else { return };
+    sets.retain(|set| !std::ptr::eq(*set, smallest));
+    smallest.any(&mut |member| sets.iter().all(|set| set.contains_value(member)) && emit(member));
 }
 
-/// Walks set after set; a member is new if none of the sets before has it.
-fn union(sets: &[Option<&Set>], emit: &mut dyn FnMut(StringValue<'_>) -> bool) {
+/// Members of a compact set that are sought one by one before a table of it pays.
+const SOUGHT_MAX: usize = 16;
+
+/// Walks set after set, largest first; a member is new if none of the sets before has it.
+fn union<'a>(sets: &[Option<&'a Set>], seed: HashSeed, emit: &mut dyn FnMut(StringValue<'a>) -> bool) {
     let mut present: Vec<&Set> = sets.iter().flatten().copied().collect();
     present.sort_by_key(|set| std::cmp::Reverse(set.len()));
-    for (index, set) in present.iter().enumerate() {
-        let before = &present[..index];
-        let stopped = set.any(&mut |member| !before.iter().any(|b| b.contains_value(member)) && emit(member));
+    let mut left: usize = present.iter().map(|set| set.len()).sum();
+    // Sets before that are asked, and the members of those that are not.
+    let mut asked: Vec<&Set> = Vec::new();
+    let mut met: HashSet<HashedValue<'a>, KeptHash> = HashSet::default();
+    for (index, &set) in present.iter().enumerate() {
+        left -= set.len();
+        if present[..index].iter().any(|before| std::ptr::eq(*before, set)) {
+            continue;
+        }
+        let stopped = set.any(&mut |member| {
+            let is_known = asked.iter().any(|before| before.contains_value(member))
+                || !met.is_empty() && met.contains(&HashedValue::new(member, seed));
+            !is_known && emit(member)
+        });
         if stopped {
             return;
+        }
+        if set.is_compact() && left > SOUGHT_MAX {
+            set.for_each(&mut |member| {
+                met.insert(HashedValue::new(member, seed));
+            });
+        } else {
+            asked.push(set);
         }
     }
 }
 
 /// Either asks the other sets for each member of the first, or takes the members of the others out of a copy:
 /// whichever looks at fewer members. A set without itself is empty.
-fn difference(sets: &[Option<&Set>], emit: &mut dyn FnMut(StringValue<'_>) -> bool) {
-    let Some((Some(first), others)) = sets.split_first() else { return };
+fn difference<'a>(sets: &[Option<&'a Set>], seed: HashSeed, emit: &mut dyn FnMut(StringValue<'a>) -> bool) {
+    let Some((&Some(first), others)) = sets.split_first() else { return };
     let mut others: Vec<&Set> = others.iter().flatten().copied().collect();
-    if others.iter().any(|set| std::ptr::eq(*set, *first)) {
+    if others.iter().any(|set| std::ptr::eq(*set, first)) {
         return;
     }
     others.sort_by_key(|set| std::cmp::Reverse(set.len()));
@@ -83,27 +112,29 @@ fn difference(sets: &[Option<&Set>], emit: &mut dyn FnMut(StringValue<'_>) -> bo
         first.any(&mut |member| !others.iter().any(|set| set.contains_value(member)) && emit(member));
         return;
     }
-    let mut left = HashSet::with_capacity(first.len());
+    let mut left: IndexSet<HashedValue<'a>, KeptHash> =
+        IndexSet::with_capacity_and_hasher(first.len(), KeptHash::default());
     first.for_each(&mut |member| {
-        left.insert(member.to_vec());
+        left.insert(HashedValue::new(member, seed));
     });
     for other in others {
         other.for_each(&mut |member| {
-            member.with_bytes(|bytes| left.remove(bytes));
+            left.swap_remove(&HashedValue::new(member, seed));
         });
     }
     for member in &left {
-        if emit(StringValue::Bytes(member)) {
+        if emit(member.value) {
             return;
         }
     }
 }
 
 fn answer(ctx: &mut Context<'_>, args: Args<'_>, operation: Operation) -> Outcome {
+    let seed = ctx.db.seed();
     let sets = ctx.db.read_collections::<Set>(args.from(1).iter())?;
     let mark = ctx.reply.begin();
     let mut found = 0;
-    combine(&sets, operation, &mut |member| {
+    combine(&sets, operation, seed, &mut |member| {
         member.reply(ctx.reply);
         found += 1;
         false
@@ -114,22 +145,14 @@ fn answer(ctx: &mut Context<'_>, args: Args<'_>, operation: Operation) -> Outcom
 
 fn store(ctx: &mut Context<'_>, args: Args<'_>, operation: Operation, event: &'static str) -> Outcome {
     let target = args.at(1);
-    let (limits, seed) = (ctx.db.limits.clone(), ctx.db.seed());
-    let mut random = ctx.db.random.clone();
-    let now_ms = ctx.db.now_ms();
-    let context = crate::db::collection::CollectionContext {
-        limits: &limits,
-        seed,
-        random: &mut random,
-        now_ms,
-        expired_fields: None,
-    };
+    let (seed, mut making) = (ctx.db.seed(), ctx.db.making());
     let sets = ctx.db.read_collections::<Set>(args.from(2).iter())?;
-    let mut result = Set::new(&limits, seed);
-    combine(&sets, operation, &mut |member| {
-        member.with_bytes(|bytes| result.add(bytes, &context));
+    let mut members = Vec::new();
+    combine(&sets, operation, seed, &mut |member| {
+        members.push(member);
         false
     });
+    let result = Set::of_distinct(&members, &making.context());
     let len = result.len();
     if ctx.db.store_collection(target, result) {
         ctx.db.changed(EventClasses::SET, event, target);
@@ -154,9 +177,10 @@ pub(super) fn sintercard(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         limit = args.integer_in(at + 1, 0, i64::MAX, negative)? as usize;
         at += 2;
     }
+    let seed = ctx.db.seed();
     let sets = ctx.db.read_collections::<Set>(args.from(2).iter().take(count))?;
     let mut found = 0;
-    combine(&sets, Operation::Intersection, &mut |_| {
+    combine(&sets, Operation::Intersection, seed, &mut |_| {
         found += 1;
         limit > 0 && found >= limit
     });

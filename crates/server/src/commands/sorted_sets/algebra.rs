@@ -2,12 +2,14 @@
 
 use super::{answer_member, full};
 use crate::command::{Args, Context, Outcome};
-use crate::db::collection::{Collection, CollectionContext};
+use crate::db::hashed_value::{HashedValue, KeptHash};
 use crate::db::set::Set;
 use crate::db::sorted_set::SortedSet;
-use crate::db::{EventClasses, Kind, StringValue};
+use crate::db::sorted_set::ordered::{self, Scored};
+use crate::db::{Db, EventClasses, Kind, StringValue};
 use crate::error::ClientError;
-use std::collections::HashMap;
+use indexmap::IndexMap;
+use structures::hash::HashSeed;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
@@ -75,8 +77,18 @@ impl Source<'_> {
         }
     }
 
+    /// As [`Source::score`], of a member that came out of another source.
+    fn score_of(&self, member: &StringValue<'_>) -> Option<f64> {
+        match self {
+            Source::Plain(set) => set.contains_value(*member).then_some(1.0),
+            _ => member.with_bytes(|bytes| self.score(bytes)),
+        }
+    }
+}
+
+impl<'a> Source<'a> {
     /// Visits members until `visit` says stop (`false`).
-    fn for_each(&self, visit: &mut dyn FnMut(StringValue<'_>, f64) -> bool) {
+    fn for_each(self, visit: &mut dyn FnMut(StringValue<'a>, f64) -> bool) {
         match self {
             Source::Absent => {}
             Source::Sorted(set) => set.for_range(0..set.len(), false, visit),
@@ -187,14 +199,14 @@ fn expect_members(kind: Option<Kind>) -> Result<(), ClientError> {
     }
 }
 
-fn sources<'a>(ctx: &'a mut Context<'_>, keys: Args<'_>) -> Result<Vec<Source<'a>>, ClientError> {
+fn sources<'a>(db: &'a mut Db, keys: Args<'_>) -> Result<Vec<Source<'a>>, ClientError> {
     let mut kinds = Vec::with_capacity(keys.len());
     for key in keys.iter() {
-        let kind = ctx.db.read(key).map(|value| value.kind());
+        let kind = db.read(key).map(|value| value.kind());
         expect_members(kind)?;
         kinds.push(kind);
     }
-    let db = &*ctx.db;
+    let db = &*db;
     Ok(keys
         .iter()
         .zip(kinds)
@@ -215,86 +227,113 @@ fn by_size(sources: &[Source<'_>]) -> Vec<usize> {
 
 /// Calls `emit` for each member of the intersection until it says stop. Infinity times a weight of 0 is 0 in the first
 /// source only: in the others it makes the sum 0. In a union it is 0 in each source. So it is in the reference.
-fn intersect(query: &Query<'_>, sources: &[Source<'_>], emit: &mut dyn FnMut(StringValue<'_>, f64) -> bool) {
+fn intersect<'a>(
+    query: &Query<'_>,
+    sources: &[Source<'a>],
+    emit: &mut dyn FnMut(StringValue<'a>, f64) -> bool,
+) {
     let order = by_size(sources);
     let Some((&smallest, others)) = order.split_first() else { return };
-    sources[smallest].for_each(&mut |member, score| {
+    let first = sources[smallest];
+    first.for_each(&mut |member, score| {
         let mut sum = number_or_zero(score * query.weights[smallest]);
         for &index in others {
-            let Some(score) = member.with_bytes(|bytes| sources[index].score(bytes)) else { return true };
+            let other = &sources[index];
+            let there = if other.is_same(&first) { Some(score) } else { other.score_of(&member) };
+            let Some(score) = there else { return true };
             sum = query.aggregate.combine(sum, score * query.weights[index]);
         }
         emit(member, sum)
     });
 }
 
-fn combine(
+/// Calls `emit` for each member of the union, in no order. Members of the smaller sources wait in a table; those of the
+/// largest are only looked up there.
+fn unite<'a>(
     query: &Query<'_>,
-    sources: &[Source<'_>],
+    sources: &[Source<'a>],
+    seed: HashSeed,
+    emit: &mut dyn FnMut(StringValue<'a>, f64) -> bool,
+) {
+    let order = by_size(sources);
+    let Some((&largest, _)) = order.split_last() else { return };
+    // Of a key that is named more than once, members are visited once, for all its weights.
+    let (copies, others): (Vec<usize>, Vec<usize>) =
+        order.into_iter().partition(|&index| sources[index].is_same(&sources[largest]) || index == largest);
+    let capacity = others.iter().map(|&index| sources[index].len()).sum();
+    let mut table: IndexMap<HashedValue<'a>, f64, KeptHash> =
+        IndexMap::with_capacity_and_hasher(capacity, KeptHash::default());
+    for index in others {
+        let weight = query.weights[index];
+        sources[index].for_each(&mut |member, score| {
+            let weighed = number_or_zero(score * weight);
+            table
+                .entry(HashedValue::new(member, seed))
+                .and_modify(|sum| *sum = query.aggregate.combine(*sum, weighed))
+                .or_insert(weighed);
+            true
+        });
+    }
+    let mut goes_on = true;
+    sources[largest].for_each(&mut |member, score| {
+        let weighed = copies.iter().map(|&index| number_or_zero(score * query.weights[index]));
+        let in_table = if table.is_empty() { None } else { table.get_mut(&HashedValue::new(member, seed)) };
+        let sum = |a, b| query.aggregate.combine(a, b);
+        match in_table {
+            Some(total) => *total = weighed.fold(*total, sum),
+            None => goes_on = weighed.reduce(sum).is_none_or(|total| emit(member, total)),
+        }
+        goes_on
+    });
+    if goes_on {
+        table.iter().all(|(hashed, score)| emit(hashed.value, *score));
+    }
+}
+
+/// The members of the result, in the order of a sorted set.
+fn combine<'a>(
+    query: &Query<'_>,
+    sources: &[Source<'a>],
     operation: Operation,
-    context: &CollectionContext<'_>,
-) -> Result<SortedSet, ClientError> {
-    let mut result = SortedSet::new(context.limits, context.seed);
-    let mut error = None;
-    let mut add = |member: StringValue<'_>, score: f64| {
-        let inserted = member.with_bytes(|bytes| result.insert(bytes, score, context));
-        error = inserted.err();
-        error.is_none()
+    seed: HashSeed,
+) -> Vec<Scored<'a>> {
+    let mut result = Vec::new();
+    let mut add = |member: StringValue<'a>, score: f64| {
+        result.push((member, score));
+        true
     };
     match operation {
         Operation::Intersection => intersect(query, sources, &mut add),
-        Operation::Union => {
-            let mut scores: HashMap<Vec<u8>, f64> = HashMap::new();
-            for index in by_size(sources) {
-                let (source, weight) = (&sources[index], query.weights[index]);
-                source.for_each(&mut |member, score| {
-                    let weighed = number_or_zero(score * weight);
-                    scores
-                        .entry(member.to_vec())
-                        .and_modify(|sum| *sum = query.aggregate.combine(*sum, weighed))
-                        .or_insert(weighed);
-                    true
-                });
-            }
-            scores.iter().all(|(member, score)| add(StringValue::Bytes(member), *score));
-        }
+        Operation::Union => unite(query, sources, seed, &mut add),
         Operation::Difference => {
-            let Some((first, others)) = sources.split_first() else { return Ok(result) };
+            let Some((first, others)) = sources.split_first() else { return result };
             if others.iter().any(|other| first.is_same(other)) {
-                return Ok(result);
+                return result;
             }
             first.for_each(&mut |member, score| {
-                let elsewhere =
-                    others.iter().any(|other| member.with_bytes(|bytes| other.score(bytes)).is_some());
-                elsewhere || add(member, score)
+                others.iter().any(|other| other.score_of(&member).is_some()) || add(member, score)
             });
         }
     }
-    match error {
-        Some(error) => Err(full(error)),
-        None => Ok(result),
-    }
+    ordered::sort(&mut result);
+    result
 }
 
 fn run(ctx: &mut Context<'_>, args: Args<'_>, operation: Operation, event: Option<&'static str>) -> Outcome {
     let (first, purpose) = if event.is_some() { (2, Purpose::Store) } else { (1, Purpose::Answer) };
     let query = Query::parse(ctx, args, first, operation, purpose)?;
-    let (limits, seed) = (ctx.db.limits.clone(), ctx.db.seed());
-    let mut random = ctx.db.random.clone();
-    let now_ms = ctx.db.now_ms();
-    let context =
-        CollectionContext { limits: &limits, seed, random: &mut random, now_ms, expired_fields: None };
-    let result = combine(&query, &sources(ctx, query.keys)?, operation, &context)?;
-    let len = result.len();
+    let (seed, mut making) = (ctx.db.seed(), ctx.db.making());
+    let result = combine(&query, &sources(ctx.db, query.keys)?, operation, seed);
     let Some(event) = event else {
         let flat = query.with_scores && !super::nests_pairs(ctx.reply);
-        ctx.reply.array(len * if flat { 2 } else { 1 });
-        result.for_range(0..len, false, &mut |member, score| {
+        ctx.reply.array(result.len() * if flat { 2 } else { 1 });
+        for (member, score) in result {
             answer_member(ctx.reply, member, query.with_scores.then_some(score));
-            true
-        });
+        }
         return Ok(());
     };
+    let result = SortedSet::of_ordered(&result, &making.context()).map_err(full)?;
+    let len = result.len();
     if ctx.db.store_collection(args.at(1), result) {
         ctx.db.changed(EventClasses::ZSET, event, args.at(1));
     }
@@ -329,7 +368,7 @@ pub(super) fn zdiffstore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 pub(super) fn zintercard(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let query = Query::parse(ctx, args, 1, Operation::Intersection, Purpose::Count)?;
     let mut count = 0;
-    let sources = sources(ctx, query.keys)?;
+    let sources = sources(ctx.db, query.keys)?;
     intersect(&query, &sources, &mut |_, _| {
         count += 1;
         query.limit == 0 || count < query.limit

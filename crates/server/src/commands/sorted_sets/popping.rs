@@ -60,7 +60,7 @@ fn pop_from(ctx: &mut Context<'_>, key: &[u8], end: End, count: usize, shape: Sh
                 answer(member, score);
                 true
             });
-            set.remove_range(last, &mut |_, _| ());
+            set.drop_range(last);
         }
         taken
     })?;

@@ -5,6 +5,7 @@ use crate::command::{Args, Context, Outcome};
 use crate::db::EventClasses;
 use crate::db::collection::{Collection, CollectionContext};
 use crate::db::list::resolve_range;
+use crate::db::sorted_set::ordered::Scored;
 use crate::db::sorted_set::{LexBound, ScoreBound, SortedSet};
 use crate::error::ClientError;
 use std::ops::Range;
@@ -212,18 +213,19 @@ pub(super) fn zrevrangebylex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 pub(super) fn zrangestore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (target, source) = (args.at(1), args.at(2));
     let query = Query::parse(args, 3, None, None, true)?;
-    let (limits, seed) = (ctx.db.limits.clone(), ctx.db.seed());
     let built = ctx.db.read_collection_with(source, |set: &SortedSet, context: CollectionContext<'_>| {
-        let mut result = SortedSet::new(&limits, seed);
-        let mut error = None;
-        set.for_range(query.ranks(set), query.reverse, &mut |member, score| {
-            let inserted = member.with_bytes(|bytes| result.insert(bytes, score, &context));
-            error = inserted.err();
-            error.is_none()
+        let ranks = query.ranks(set);
+        let mut members: Vec<Scored<'_>> = Vec::with_capacity(ranks.len());
+        set.for_range(ranks, false, &mut |member, score| {
+            members.push((member, score));
+            true
         });
-        error.map_or(Ok(result), |error| Err(full(error)))
+        SortedSet::of_ordered(&members, &context)
     })?;
-    let result = built.unwrap_or_else(|| Ok(SortedSet::new(&limits, seed)))?;
+    let result = match built {
+        Some(built) => built.map_err(full)?,
+        None => ctx.db.build(|context| SortedSet::new(context.limits, context.seed)),
+    };
     let len = result.len();
     if ctx.db.store_collection(target, result) {
         ctx.db.changed(EventClasses::ZSET, "zrangestore", target);
@@ -237,7 +239,7 @@ fn remove(ctx: &mut Context<'_>, args: Args<'_>, by: By, event: &'static str) ->
     let bounds = Bounds::parse(args, 2, 3, by)?;
     let removed = ctx.db.change(key, |set: &mut SortedSet, _| {
         let ranks = bounds.ranks(set, false);
-        set.remove_range(ranks, &mut |_, _| ())
+        set.drop_range(ranks)
     })?;
     let removed = removed.unwrap_or(0);
     if removed > 0 {

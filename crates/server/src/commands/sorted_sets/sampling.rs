@@ -3,16 +3,18 @@
 use super::answer_member;
 use crate::command::{Args, Context, Outcome};
 use crate::commands::scan::{ScanOptions, Walked, answer_end, parse_cursor};
+use crate::db::StringValue;
 use crate::db::sorted_set::SortedSet;
 use crate::error::ClientError;
-use std::collections::BTreeSet;
-use structures::random::Random;
 
 pub(super) fn zrandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if args.len() == 2 {
         let reply = &mut *ctx.reply;
         let found = ctx.db.read_collection_with(args.at(1), |set: &SortedSet, context| {
-            set.random(context.random, &mut |member, _| member.reply(reply));
+            set.random_each(1, context.random, &mut |member, _| {
+                member.reply(reply);
+                true
+            });
         })?;
         if found.is_none() {
             ctx.reply.null();
@@ -37,10 +39,6 @@ pub(super) fn zrandmember(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     answer_several(ctx, args.at(1), count, with_scores)
 }
 
-/// For more than this share of a set, all members are walked once, each taken with the chance that makes all choices
-/// alike (Knuth, volume 2, algorithm S): cheaper than to find so many by rank.
-const WALKED_SHARE: usize = 8;
-
 /// Positive counts are of different members, negative ones may repeat.
 fn answer_several(ctx: &mut Context<'_>, key: &[u8], count: i64, with_scores: bool) -> Outcome {
     let reply = &mut *ctx.reply;
@@ -48,51 +46,20 @@ fn answer_several(ctx: &mut Context<'_>, key: &[u8], count: i64, with_scores: bo
     let found = ctx.db.read_collection_with(key, |set: &SortedSet, context| {
         let wanted = if count < 0 { count.unsigned_abs() as usize } else { (count as usize).min(set.len()) };
         reply.array(wanted * if flat { 2 } else { 1 });
-        if count >= 0 && wanted > set.len() / WALKED_SHARE {
-            let (mut left, mut wanted) = (set.len() as u64, wanted as u64);
-            set.for_range(0..set.len(), false, &mut |member, score| {
-                if context.random.below(left) < wanted {
-                    answer_member(reply, member, with_scores.then_some(score));
-                    wanted -= 1;
-                }
-                left -= 1;
-                wanted > 0 && !reply.is_overflowed()
-            });
-            return;
-        }
-        let mut answer = |rank: usize| {
-            if reply.is_overflowed() {
-                return false;
-            }
-            set.for_range(rank..rank + 1, false, &mut |member, score| {
-                answer_member(reply, member, with_scores.then_some(score));
-                true
-            });
-            true
+        let mut answer = |member: StringValue<'_>, score: f64| {
+            answer_member(reply, member, with_scores.then_some(score));
+            !reply.is_overflowed()
         };
         if count < 0 {
-            (0..wanted).all(|_| answer(context.random.below(set.len() as u64) as usize));
+            set.random_each(wanted, context.random, &mut answer);
         } else {
-            distinct_ranks(set.len(), wanted, context.random).into_iter().all(answer);
+            set.random_distinct(wanted, context.random, &mut answer);
         }
     })?;
     if found.is_none() {
         ctx.reply.array(0);
     }
     Ok(())
-}
-
-/// `wanted` different ranks below `len`, each choice as likely as any other: Floyd's algorithm (Bentley and Floyd,
-/// "A sample of brilliance").
-fn distinct_ranks(len: usize, wanted: usize, random: &mut Random) -> BTreeSet<usize> {
-    let mut chosen = BTreeSet::new();
-    for last in len - wanted..len {
-        let rank = random.below(last as u64 + 1) as usize;
-        if !chosen.insert(rank) {
-            chosen.insert(last);
-        }
-    }
-    chosen
 }
 
 pub(super) fn zscan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -102,16 +69,14 @@ pub(super) fn zscan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return Ok(());
     };
     let options = ScanOptions::parse(args, 3, Walked::SortedSet)?;
-    let mut found: Vec<(Vec<u8>, f64)> = Vec::new();
+    let mut found: Vec<(StringValue<'_>, f64)> = Vec::new();
     let next = options.walk(cursor, |cursor, wanted| {
         let mut visited = 0;
         let next = set.scan(cursor, wanted, &mut |member, score| {
             visited += 1;
-            member.with_bytes(|bytes| {
-                if options.matches(bytes) {
-                    found.push((bytes.to_vec(), score));
-                }
-            });
+            if options.matches_value(&member) {
+                found.push((member, score));
+            }
         });
         (next, visited)
     });
@@ -121,7 +86,7 @@ pub(super) fn zscan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     ctx.reply.bulk(next.to_string().as_bytes());
     ctx.reply.array(found.len() * if options.only_names { 1 } else { 2 });
     for (member, score) in found {
-        ctx.reply.bulk(&member);
+        member.reply(ctx.reply);
         if !options.only_names {
             ctx.reply.bulk(&text(score));
         }

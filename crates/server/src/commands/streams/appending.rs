@@ -1,6 +1,7 @@
 //! XADD and XTRIM.
 
 use super::ids::{self, PartialId};
+use super::producing::{IdentifiedMessage, Message};
 use super::removing::{self, tell_trimmed};
 use crate::command::{Args, Context, Outcome};
 use crate::db::collection::{Collection, CollectionContext};
@@ -114,33 +115,43 @@ impl Options {
 }
 
 /// XADD's options and id; the id is `None` for `*`.
-struct Addition {
+struct Addition<'a> {
     options: Options,
+    message: Option<Message<'a>>,
     id: Option<PartialId>,
     /// Where the first field is.
     items_at: usize,
 }
 
-impl Addition {
-    fn parse(args: Args<'_>) -> Result<Self, ClientError> {
-        let mut options = Options::default();
+impl<'a> Addition<'a> {
+    /// `is_repeated`: where the command comes from, an id has been found for it.
+    fn parse(args: Args<'a>, is_repeated: bool) -> Result<Self, ClientError> {
+        let (mut options, mut message) = (Options::default(), None);
         let mut at = 2;
         while at < args.len() {
             if args.at(at) == b"*" {
-                return Ok(Addition { options, id: None, items_at: at + 1 });
+                return Ok(Addition { options, message, id: None, items_at: at + 1 });
             }
             if let Some(next) = options.parse_one(args, at)? {
                 at = next;
             } else if args.is(at, "NOMKSTREAM") {
                 options.only_if_there = true;
                 at += 1;
+            } else if let Some((named, next)) = Message::parse(args, at, message.is_some())? {
+                message = Some(named);
+                at = next;
             } else {
                 let id = Some(ids::partial(args.at(at))?);
-                return Ok(Addition { options, id, items_at: at + 1 });
+                if message.is_some() && !is_repeated {
+                    return Err(ClientError::text(
+                        "ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs",
+                    ));
+                }
+                return Ok(Addition { options, message, id, items_at: at + 1 });
             }
         }
         // No id at all: the caller finds that too few arguments follow.
-        Ok(Addition { options, id: None, items_at: args.len() })
+        Ok(Addition { options, message, id: None, items_at: args.len() })
     }
 }
 
@@ -161,23 +172,47 @@ fn resolve(stream: &Stream, id: Option<PartialId>, now_ms: i64) -> Result<Stream
     }
 }
 
-fn add(
-    stream: &mut Stream,
+/// What has become of an addition.
+enum Added {
+    New(StreamId, Trimmed),
+    /// It is a message that was added before.
+    Before(StreamId),
+}
+
+/// An addition whose arguments have been checked.
+struct Entry<'a> {
     id: Option<PartialId>,
-    items: Args<'_>,
-    context: &CollectionContext<'_>,
-) -> Result<StreamId, ClientError> {
-    let id = resolve(stream, id, context.now_ms)?;
-    let items: Vec<&[u8]> = items.iter().collect();
-    stream.add(id, &items, context.limits).map_err(|error| match error {
-        AppendError::TooLarge => ClientError::text("ERR Elements are too large to be stored"),
-        AppendError::NotAboveLast => unreachable!("the id was resolved to one above the last"),
-    })?;
-    Ok(id)
+    items: Args<'a>,
+    message: Option<IdentifiedMessage<'a>>,
+    trim: Option<Trim>,
+    is_repeated: bool,
+}
+
+impl Entry<'_> {
+    fn add(&self, stream: &mut Stream, context: &CollectionContext<'_>) -> Result<Added, ClientError> {
+        if let Some(message) = self.message.as_ref().filter(|_| !self.is_repeated)
+            && let Some(id) = message.find(stream, context.now_ms)?
+        {
+            stream.producers_mut(context.seed).count_duplicate();
+            return Ok(Added::Before(id));
+        }
+        let id = resolve(stream, self.id, context.now_ms)?;
+        let items: Vec<&[u8]> = self.items.iter().collect();
+        stream.add(id, &items, context.limits).map_err(|error| match error {
+            AppendError::TooLarge => ClientError::text("ERR Elements are too large to be stored"),
+            AppendError::NotAboveLast => unreachable!("the id was resolved to one above the last"),
+        })?;
+        if let Some(message) = &self.message {
+            let now_ms = context.now_ms.max(0) as u64;
+            stream.producers_mut(context.seed).record(message.producer, &message.id, id, now_ms);
+        }
+        Ok(Added::New(id, self.trim.map_or(Trimmed::default(), |trim| trim.apply(stream))))
+    }
 }
 
 pub(super) fn xadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let mut addition = Addition::parse(args)?;
+    let is_repeated = ctx.is_repeated();
+    let mut addition = Addition::parse(args, is_repeated)?;
     addition.options.finish(ctx.db.limits.stream_node_entries_max)?;
     let items = args.from(addition.items_at);
     if items.len() < 2 || items.len() % 2 == 1 {
@@ -188,45 +223,55 @@ pub(super) fn xadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
     let key = args.at(1);
     let is_new = ctx.db.peek_collection::<Stream>(key)?.is_none();
-    if is_new && addition.options.only_if_there {
+    // An id stands in what is repeated unless the message had been added before.
+    let was_before = is_repeated && addition.message.is_some() && addition.id.is_none();
+    if is_new && addition.options.only_if_there || was_before {
         ctx.reply.null();
         return Ok(());
     }
-    let trim = addition.options.trim;
-    let append = |stream: &mut Stream, context: &CollectionContext<'_>| {
-        let id = add(stream, addition.id, items, context)?;
-        let trimmed = trim.map_or(Trimmed::default(), |trim| trim.apply(stream));
-        Ok::<_, ClientError>((id, trimmed))
-    };
-    let (id, trimmed) = if is_new {
+    let message = addition.message.map(|message| message.identified(items));
+    let entry = Entry { id: addition.id, items, message, trim: addition.options.trim, is_repeated };
+    let added = if is_new {
         let (stream, added) = ctx.db.build(|context| {
             let mut stream = Stream::new(context.limits, context.seed);
-            let added = append(&mut stream, &context)?;
+            let added = entry.add(&mut stream, &context)?;
             Ok::<_, ClientError>((stream, added))
         })?;
         ctx.db.store_collection(key, stream);
         added
     } else {
-        let added = ctx.db.change(key, |stream: &mut Stream, context| append(stream, &context))?;
+        let added = ctx.db.change(key, |stream: &mut Stream, context| entry.add(stream, &context))?;
         added.expect("the stream was there just now")?
     };
-    tell_added(ctx.db, key, id, items);
-    tell_trimmed(ctx.db, key, &trimmed);
-    ctx.db.changed(EventClasses::STREAM, "xadd", key);
-    if trimmed.count() > 0 {
-        ctx.db.event(EventClasses::STREAM, "xtrim", key);
-    }
+    let id = match added {
+        Added::New(id, trimmed) => {
+            tell_added(ctx.db, key, id, &entry);
+            tell_trimmed(ctx.db, key, &trimmed);
+            ctx.db.changed(EventClasses::STREAM, "xadd", key);
+            if trimmed.count() > 0 {
+                ctx.db.event(EventClasses::STREAM, "xtrim", key);
+            }
+            id
+        }
+        Added::Before(id) => id,
+    };
     reply_id(id, ctx.reply);
     Ok(())
 }
 
 /// The entry is propagated with the id that it got.
-fn tell_added(db: &mut Db, key: &[u8], id: StreamId, items: Args<'_>) {
+fn tell_added(db: &mut Db, key: &[u8], id: StreamId, entry: &Entry<'_>) {
     if !db.change_log.is_recording() {
         return;
     }
     let id = id.to_string();
-    db.propagate_as_list(&[b"XADD", key, id.as_bytes()], items.iter());
+    match &entry.message {
+        None => db.propagate_as_list(&[b"XADD", key, id.as_bytes()], entry.items.iter()),
+        Some(message) => {
+            let head = [b"XADD", key, b"IDMP", message.producer, &message.id, id.as_bytes()];
+            db.propagate_as_list(&head, entry.items.iter());
+        }
+    }
 }
 
 pub(super) fn xtrim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

@@ -327,10 +327,10 @@ impl AutoClaim {
 
     /// The entries to claim, those that are gone left in, and where the next call is to go on.
     fn choose(&self, stream: &Stream, group: &[u8], now_ms: i64) -> Option<(Vec<StreamId>, StreamId)> {
-        let mut pending = stream.group(group)?.pending_from(self.start);
+        let (mut pending, mut entries) = (stream.group(group)?.pending_from(self.start), stream.finder());
         let mut chosen = Vec::new();
         for (id, pending) in pending.by_ref().take(self.count.saturating_mul(LOOKED_AT_FOR_EACH)) {
-            if self.claim.is_idle(&pending, now_ms) || stream.get(id).is_none() {
+            if self.claim.is_idle(&pending, now_ms) || entries.find(id).is_none() {
                 chosen.push(id);
             }
             if chosen.len() == self.count {

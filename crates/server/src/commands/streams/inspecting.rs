@@ -2,7 +2,9 @@
 
 use super::{no_group, wrong_subcommand};
 use crate::command::{Args, Context, Outcome};
-use crate::db::stream::{Consumer, Direction, Entry, Group, Stream, StreamId, reply_entry, reply_id};
+use crate::db::stream::{
+    Consumer, Direction, Entry, Group, Producers, Stream, StreamId, reply_entry, reply_id,
+};
 use crate::error::{ClientError, quoted};
 use wire::reply::ReplyBuffer;
 
@@ -92,11 +94,13 @@ fn full_count(args: Args<'_>) -> Result<Option<usize>, ClientError> {
 }
 
 pub(super) fn stream(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let now_ms = ctx.db.now_ms();
     let stream = ctx.db.read_collection::<Stream>(args.at(2))?.ok_or(ClientError::NoSuchKey)?;
     let count = full_count(args)?;
     let reply = &mut *ctx.reply;
     let state = stream.state();
-    reply.map(if count.is_some() { 9 } else { 10 });
+    let fields_of_messages = if stream.producers().is_some() { 6 } else { 0 };
+    reply.map(fields_of_messages + if count.is_some() { 9 } else { 10 });
     number(reply, "length", state.len);
     number(reply, "radix-tree-keys", stream.node_count() as u64);
     number(reply, "radix-tree-nodes", stream.index_node_count() as u64);
@@ -104,11 +108,27 @@ pub(super) fn stream(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     id(reply, "max-deleted-entry-id", state.max_deleted_id);
     number(reply, "entries-added", state.entries_added);
     id(reply, "recorded-first-entry-id", state.first_id);
+    if let Some(producers) = stream.producers() {
+        messages(reply, producers, now_ms);
+    }
     match count {
         None => ends(reply, stream),
         Some(count) => full(reply, stream, count),
     }
     Ok(())
+}
+
+/// What is remembered of messages that are to be added once. Streams that have had none do without, as in Valkey: not
+/// every client takes fields that it does not know.
+fn messages(reply: &mut ReplyBuffer, producers: &Producers, now_ms: i64) {
+    let (limits, (tracked, messages)) = (producers.limits(), producers.tracked(now_ms.max(0) as u64));
+    let (added, duplicates) = producers.counts();
+    number(reply, "idmp-duration", limits.kept_s.into());
+    number(reply, "idmp-maxsize", limits.messages_max.into());
+    number(reply, "pids-tracked", tracked as u64);
+    number(reply, "iids-tracked", messages as u64);
+    number(reply, "iids-added", added);
+    number(reply, "iids-duplicates", duplicates);
 }
 
 /// The first entry and the last.

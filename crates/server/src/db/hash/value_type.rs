@@ -3,6 +3,7 @@
 use super::{Encoding, Hash};
 use crate::db::audit::{Signature, hash_of};
 use crate::db::digest::Digest;
+use crate::db::field_expiry::FirstExpiry;
 use crate::db::layout::Layout;
 use crate::db::object::StringValue;
 use crate::db::prefetch::{PrefetchTarget, Search};
@@ -29,10 +30,12 @@ impl ValueType for Hash {
     }
 
     #[inline]
-    fn earliest_expiry_ms(&self) -> Option<i64> {
+    fn first_expiry(&self) -> Option<FirstExpiry> {
         match &self.encoding {
             Encoding::Compact(_) => None,
-            Encoding::Packed(map) => map.next_expiry_hint(),
+            Encoding::Packed(map) => {
+                map.next_expiry_hint().map(|at_ms| FirstExpiry { at_ms, is_field: true })
+            }
         }
     }
 

@@ -17,23 +17,21 @@ impl RdbType for List {
     }
 
     fn write_rdb<W: Write>(&self, writer: &mut Writer<W>) -> io::Result<()> {
+        let mut scratch = Vec::new();
         if !self.outgrown {
             writer.length(1)?;
             writer.length(node::PACKED)?;
-            return writer.string(self.packed.to_listpack().as_bytes());
+            self.packed.write_listpack(&mut scratch);
+            return writer.string(&scratch);
         }
         writer.length(self.packed.node_count() as u64)?;
         for index in 0..self.packed.node_count() {
-            match self.packed.node_contents(index) {
-                NodeContents::Packed(listpack) => {
-                    writer.length(node::PACKED)?;
-                    writer.string(listpack.as_bytes())?;
-                }
-                NodeContents::Plain(element) => {
-                    writer.length(node::PLAIN)?;
-                    writer.string(&element)?;
-                }
-            }
+            let (container, bytes) = match self.packed.node_contents(index, &mut scratch) {
+                NodeContents::Packed(listpack) => (node::PACKED, listpack),
+                NodeContents::Plain(element) => (node::PLAIN, element),
+            };
+            writer.length(container)?;
+            writer.string(bytes)?;
         }
         Ok(())
     }
@@ -61,7 +59,7 @@ impl List {
             }
             kind::LIST_ZIPLIST => {
                 let elements = reader.string()?.with_bytes(|bytes| ziplist_elements(bytes, ZIPLIST))?;
-                list.packed.append_listpack(&elements);
+                list.packed.append_listpack(elements.iter(), elements.total_bytes());
                 nodes = 2;
             }
             _ => nodes = list.read_nodes(reader, kind)?,
@@ -87,23 +85,18 @@ impl List {
                 })?,
                 (node::PACKED, kind::LIST_QUICKLIST) => {
                     let elements = contents.with_bytes(|bytes| ziplist_elements(bytes, ZIPLIST))?;
-                    self.append(&elements);
+                    self.packed.append_listpack(elements.iter(), elements.total_bytes());
                 }
-                (node::PACKED, _) => {
-                    let Ok(elements) = contents.with_bytes(Listpack::validate) else {
+                (node::PACKED, _) => contents.with_bytes(|bytes| {
+                    let Ok(elements) = Listpack::validated(bytes) else {
                         return corrupt("Listpack integrity check failed.");
                     };
-                    self.append(&elements);
-                }
+                    self.packed.append_listpack(elements, bytes.len());
+                    Ok(())
+                })?,
                 _ => return corrupt("Quicklist integrity check failed."),
             }
         }
         Ok(nodes)
-    }
-
-    fn append(&mut self, elements: &Listpack) {
-        if !elements.is_empty() {
-            self.packed.append_listpack(elements);
-        }
     }
 }

@@ -6,12 +6,15 @@ use crate::db::digest::Digest;
 use crate::db::layout::Layout;
 use crate::db::prefetch::{PrefetchTarget, Search};
 use crate::db::rewrite::{Batch, CommandSink};
-use crate::db::value_type::ValueType;
+use crate::db::value_type::{LARGE_BYTES, ValueType};
 use std::hash::{DefaultHasher, Hasher};
 use std::io;
 use structures::packed_list::PackedList;
 use structures::prefetch::prefetch_object;
 use structures::size_class::usable_size;
+
+/// Freeing more nodes than this is left to the background: each is an allocation of some kilobytes.
+const LARGE_NODES: usize = 64;
 
 impl ValueType for List {
     const NAME: &'static str = "list";
@@ -23,6 +26,11 @@ impl ValueType for List {
 
     fn elements(&self) -> Option<usize> {
         Some(self.len())
+    }
+
+    /// Its nodes are what takes time, not its elements.
+    fn is_large(&self) -> bool {
+        self.node_count() > LARGE_NODES || self.memory_bytes() > LARGE_BYTES
     }
 
     #[inline]

@@ -3,8 +3,9 @@ use crate::db::hash::{FieldExpiry, Hash};
 use crate::db::list::{End, List};
 use crate::db::set::Set;
 use crate::db::sorted_set::SortedSet;
-use crate::db::stream::{Pending, Stream, StreamId};
+use crate::db::stream::{MESSAGES, MessageLimits, Pending, Stream, StreamId};
 use crate::persist::rdb::save::dump_payload;
+use wire::rdb::PayloadWriter;
 
 const SEED: HashSeed = HashSeed::new(1, 2);
 
@@ -84,13 +85,14 @@ fn sample_stream(limits: &EncodingLimits) -> Stream {
 }
 
 fn payloads(db: &Db, compresses: bool) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let entries = db.database(0).iter();
-    entries.map(|entry| (entry.key().to_vec(), dump_payload(&Value::new(entry), compresses))).collect()
+    let mut writer = PayloadWriter::default();
+    let mut payload = |entry| dump_payload(&Value::new(entry), compresses, &mut writer, std::mem::take);
+    db.database(0).iter().map(|entry| (entry.key().to_vec(), payload(entry))).collect()
 }
 
 /// Reads a payload without looking at its checksum.
 fn restore(db: &mut Db, key: &[u8], payload: &[u8]) -> Result<Loaded> {
-    let mut reader = Reader::small(payload, payload.len());
+    let mut reader = Reader::of_bytes(payload);
     let kind = reader.byte()?;
     let about = LoadedKey { replaces: true, ..LoadedKey::default() };
     let result = db.read_value(&mut reader, kind, None).map(|value| db.load_read(key, value, about));
@@ -123,6 +125,57 @@ fn every_value_comes_back_as_it_was() {
         plain.change_log.flushed(None);
         plain.change_log.take();
         assert_eq!(copy.digest(), plain.digest());
+    }
+}
+
+/// As it stands behind a stream in a payload, cut and changed too.
+#[test]
+fn messages_of_producers_come_back() {
+    let mut stream = sample_stream(&empty_db().limits);
+    stream.set_message_limits(MessageLimits { kept_s: 500, messages_max: 300 }, SEED);
+    let producers = stream.producers_mut(SEED);
+    for n in 0..3000u64 {
+        let (producer, message) =
+            (format!("producer {}", n % 7), format!("{n}{}", "x".repeat(n as usize % 900)));
+        producers.record(producer.as_bytes(), message.as_bytes(), StreamId { ms: 999_000, seq: n }, 999_000);
+    }
+    producers.set_counts(4000, 5);
+    let mut db = empty_db();
+    db.store_collection(b"stream", stream);
+    let written = |db: &mut Db| {
+        let mut writer = PayloadWriter::default();
+        dump_payload(&db.inspect(b"stream").unwrap(), true, &mut writer, std::mem::take)
+    };
+    let payload = written(&mut db);
+    let read = |content: &[u8], now_ms: i64| {
+        let mut copy = empty_db();
+        copy.begin(0, now_ms);
+        let mut reader = Reader::of_bytes(content);
+        let kind = reader.byte()?;
+        let mut value = copy.read_value(&mut reader, kind, None)?;
+        copy.read_asides(&mut reader, &mut value)?;
+        copy.load_read(b"stream", value, LoadedKey::default());
+        copy.check();
+        Ok::<_, ReadError>(copy)
+    };
+    let content = &payload[..payload.len() - 10];
+    assert!(
+        content.windows(MESSAGES.len()).filter(|bytes| *bytes == MESSAGES.as_bytes()).count() > 1,
+        "parts"
+    );
+    assert_eq!(written(&mut read(content, 1_000_000).unwrap()), payload);
+    let mut later = read(content, 999_000 + 500_000).unwrap();
+    assert_eq!(
+        later.inspect(b"stream").unwrap().collection::<Stream>().unwrap().producers().unwrap().len(),
+        0
+    );
+    for at in (0..content.len()).step_by(content.len() / 300) {
+        for flip in [0x01, 0x80, 0xff] {
+            let mut damaged = content.to_vec();
+            damaged[at] ^= flip;
+            read(&damaged, 1_000_000).map(|mut copy| written(&mut copy)).ok();
+        }
+        read(&content[..at], 1_000_000).map(|mut copy| written(&mut copy)).ok();
     }
 }
 
@@ -166,7 +219,7 @@ fn use_it(db: &mut Db) {
     db.digest();
     let value = db.inspect(b"key").unwrap();
     value.memory_bytes();
-    let payload = dump_payload(&value, true);
+    let payload = dump_payload(&value, true, &mut PayloadWriter::default(), std::mem::take);
     assert_eq!(restore(db, b"copy", &payload).unwrap(), Loaded::Stored);
     db.change(b"key", |stream: &mut Stream, _| {
         stream.trim(super::super::stream::TrimTo::Length(1), false, 0)

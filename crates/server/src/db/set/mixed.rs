@@ -91,7 +91,7 @@ impl Mixed {
 
     /// Visits members until one satisfies `visit`; whether one did. Integers come first: a set that is read in this
     /// order becomes as it was.
-    pub fn any(&self, visit: &mut dyn FnMut(StringValue<'_>) -> bool) -> bool {
+    pub fn any<'a>(&'a self, visit: &mut dyn FnMut(StringValue<'a>) -> bool) -> bool {
         self.integers.iter().any(|value| visit(StringValue::Integer(value)))
             || self.others.iter().any(|member| visit(StringValue::Bytes(member)))
     }

@@ -4,7 +4,7 @@ use crate::db::object::ObjectVariant;
 use crate::db::rdb::{RdbType, ReadContext, ReadValue};
 use crate::db::value_type::ValueType;
 use std::collections::BTreeSet;
-use wire::rdb::{Reader, Writer};
+use wire::rdb::{PayloadWriter, Reader};
 
 const SEED: HashSeed = HashSeed::new(5, 6);
 
@@ -53,11 +53,9 @@ fn compare(set: &Set, model: &BTreeSet<Vec<u8>>, limits: &EncodingLimits, random
     if model.is_empty() {
         return;
     }
-    let mut writer = Writer::new(Vec::new(), false, false);
-    set.write_rdb(&mut writer).unwrap();
-    let bytes = writer.finish_payload().unwrap();
+    let bytes = PayloadWriter::default().make(false, |writer| set.write_rdb(writer), std::mem::take);
     let mut read = ReadContext { limits, seed: SEED, random, now_ms: 0, fields_expired_before_ms: None };
-    let again = Set::read_rdb(&mut Reader::small(&bytes[..], bytes.len()), set.rdb_kind(), &mut read);
+    let again = Set::read_rdb(&mut Reader::of_bytes(&bytes), set.rdb_kind(), &mut read);
     let ReadValue::Object(again) = again.unwrap() else { panic!("a set with members is read as one") };
     let again = members(Set::of(&again).unwrap());
     assert_eq!(&again, model);

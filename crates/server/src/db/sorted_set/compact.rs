@@ -1,11 +1,16 @@
 //! A small sorted set as a compact list: member, score, member, score... in ascending order, as RDB files have it.
 
+use super::ordered::Scored;
 use crate::db::layout::Layout;
 use crate::db::object::StringValue;
 use std::cmp::Ordering;
 use std::ops::Range;
-use structures::listpack::{Element, Listpack, Position};
+use structures::listpack::{self, Builder, Element, Listpack, Position};
 use structures::ordered_set::{Insertion, LexBound, ScoreBound};
+use structures::random::Random;
+
+/// What most scores take of a list that is made.
+const SCORE_BYTES_LIKELY: usize = 8;
 
 #[derive(Clone, Default)]
 pub struct Compact {
@@ -33,7 +38,7 @@ impl Compact {
     pub(in crate::db) fn check(&self) {
         crate::db::check::check_unique(&self.list, 2);
         let pairs: Vec<(f64, Vec<u8>)> =
-            self.pairs().map(|(_, member, score)| (score, member.to_vec())).collect();
+            self.pairs().map(|(member, score)| (score, member.to_vec())).collect();
         assert!(pairs.iter().all(|(score, _)| !score.is_nan()), "every score is a number");
         assert!(pairs.is_sorted(), "pairs stand in order");
     }
@@ -60,15 +65,34 @@ impl Compact {
         self.list.fits(member.len() + 64, 2)
     }
 
-    /// All pairs with the position of their members.
-    fn pairs(&self) -> impl Iterator<Item = (Position, StringValue<'_>, f64)> {
-        let mut at = self.list.first();
-        std::iter::from_fn(move || {
-            let member = at?;
-            let score = self.list.next(member).expect("a member is followed by its score");
-            at = self.list.next(score);
-            Some((member, self.list.get(member).into(), number(self.list.get(score))))
-        })
+    /// A list of these members, which are all different and in order; `None` if they are too much for its format.
+    pub fn of_ordered(members: &[Scored<'_>]) -> Option<Self> {
+        let bytes: usize = members.iter().map(|(member, _)| member.len() + SCORE_BYTES_LIKELY).sum();
+        let mut list = Builder::with_room(bytes);
+        for &(member, score) in members {
+            if !list.fits(member.len() + 64, 2) {
+                return None;
+            }
+            match member {
+                StringValue::Bytes(bytes) => list.push(Element::Bytes(bytes)),
+                StringValue::Integer(value) => list.push(Element::Integer(value)),
+            }
+            match wire::number::f64_as_integer(score) {
+                Some(value) => list.push(Element::Integer(value)),
+                None => list.push(Element::Bytes(&score_text(score))),
+            }
+        }
+        Some(Compact { list: list.finish() })
+    }
+
+    /// All members with their scores, in order.
+    fn pairs(&self) -> Pairs<'_> {
+        Pairs { elements: self.list.iter() }
+    }
+
+    /// Those from a rank on.
+    fn pairs_from(&self, rank: usize) -> Pairs<'_> {
+        Pairs { elements: self.list.iter_from(self.list.at(2 * rank as i64)) }
     }
 
     fn find(&self, member: &[u8]) -> Option<(Position, f64)> {
@@ -82,10 +106,8 @@ impl Compact {
     }
 
     pub fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
-        self.pairs()
-            .enumerate()
-            .find(|(_, (_, text, _))| text.equals(member))
-            .map(|(rank, (_, _, score))| (rank, score))
+        let (rank, (_, score)) = self.pairs().enumerate().find(|(_, (text, _))| text.equals(member))?;
+        Some((rank, score))
     }
 
     /// `there` is the member's present score.
@@ -99,11 +121,7 @@ impl Compact {
             }
             None => Insertion::Added,
         };
-        let behind = self.pairs().find(|(_, text, other)| {
-            other.total_cmp(&score).then_with(|| text.with_bytes(|bytes| bytes.cmp(member)))
-                == Ordering::Greater
-        });
-        match behind.map(|(at, ..)| at) {
+        match self.first_behind(member, score) {
             Some(at) => {
                 let at = self.list.insert_before(at, member);
                 self.list.insert_after(at, &score_text(score));
@@ -116,6 +134,19 @@ impl Compact {
         result
     }
 
+    /// Where the first member stands that comes after this one.
+    fn first_behind(&self, member: &[u8], score: f64) -> Option<Position> {
+        let mut pairs = self.pairs();
+        loop {
+            let at = pairs.elements.next_position()?;
+            let (text, other) = pairs.next()?;
+            let order = other.total_cmp(&score).then_with(|| text.with_bytes(|bytes| bytes.cmp(member)));
+            if order == Ordering::Greater {
+                return Some(at);
+            }
+        }
+    }
+
     pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let (at, score) = self.find(member)?;
         self.list.remove_from(at, 2);
@@ -123,17 +154,38 @@ impl Compact {
     }
 
     pub fn score_range(&self, min: ScoreBound, max: ScoreBound) -> Range<usize> {
-        let below_min = |score: f64| match min {
-            ScoreBound::Inclusive(bound) => score < bound,
-            ScoreBound::Exclusive(bound) => score <= bound,
-        };
-        let above_max = |score: f64| match max {
-            ScoreBound::Inclusive(bound) => score > bound,
-            ScoreBound::Exclusive(bound) => score >= bound,
-        };
-        let start = self.pairs().take_while(|&(_, _, score)| below_min(score)).count();
-        let end = self.pairs().take_while(|&(_, _, score)| !above_max(score)).count();
-        start..end
+        self.range_of(|(_, score)| is_below(*score, min), |(_, score)| !is_above(*score, max))
+    }
+
+    /// See [`SortedSet::for_score_ranges`](super::SortedSet::for_score_ranges): the list is walked once.
+    pub fn for_score_ranges<'a>(
+        &'a self,
+        ranges: &[(ScoreBound, ScoreBound)],
+        visit: &mut dyn FnMut(StringValue<'a>, f64) -> bool,
+    ) {
+        let pairs: Vec<Scored<'a>> = self.pairs().collect();
+        for &(min, max) in ranges {
+            let start = pairs.partition_point(|&(_, score)| is_below(score, min));
+            let mut within = pairs[start..].iter().take_while(|&&(_, score)| !is_above(score, max));
+            if !within.all(|&(member, score)| visit(member, score)) {
+                return;
+            }
+        }
+    }
+
+    /// The ranks of the members behind those that lie below, as far as they are within.
+    fn range_of<'a>(
+        &'a self,
+        below: impl Fn(&Scored<'a>) -> bool,
+        within: impl Fn(&Scored<'a>) -> bool,
+    ) -> Range<usize> {
+        let mut pairs = self.pairs();
+        let (mut start, mut first) = (0, pairs.next());
+        while first.as_ref().is_some_and(&below) {
+            start += 1;
+            first = pairs.next();
+        }
+        start..start + first.into_iter().chain(pairs).take_while(within).count()
     }
 
     pub fn lex_range(&self, min: LexBound<'_>, max: LexBound<'_>) -> Range<usize> {
@@ -149,20 +201,18 @@ impl Compact {
             LexBound::Inclusive(bound) => member <= bound,
             LexBound::Exclusive(bound) => member < bound,
         };
-        let start = self.pairs().take_while(|(_, text, _)| text.with_bytes(below_min)).count();
-        let end = self.pairs().take_while(|(_, text, _)| text.with_bytes(within_max)).count();
-        start..end
+        self.range_of(|(text, _)| text.with_bytes(below_min), |(text, _)| text.with_bytes(within_max))
     }
 
-    pub fn for_range(
-        &self,
+    pub fn for_range<'a>(
+        &'a self,
         range: Range<usize>,
         reverse: bool,
-        visit: &mut dyn FnMut(StringValue<'_>, f64) -> bool,
+        visit: &mut dyn FnMut(StringValue<'a>, f64) -> bool,
     ) {
         let count = range.end.min(self.len()).saturating_sub(range.start);
         if !reverse {
-            self.pairs().skip(range.start).take(count).all(|(_, text, score)| visit(text, score));
+            self.pairs_from(range.start).take(count).all(|(text, score)| visit(text, score));
             return;
         }
         let mut at = self.list.at(2 * range.end as i64 - 1);
@@ -176,18 +226,61 @@ impl Compact {
         }
     }
 
-    pub fn remove_range(
-        &mut self,
-        range: Range<usize>,
-        removed: &mut dyn FnMut(StringValue<'_>, f64),
-    ) -> usize {
+    /// Removes ranks `range`; returns how many there were.
+    pub fn drop_range(&mut self, range: Range<usize>) -> usize {
         let count = range.end.min(self.len()).saturating_sub(range.start);
-        self.for_range(range.clone(), false, &mut |member, score| {
-            removed(member, score);
-            true
-        });
         self.list.remove_range(2 * range.start as i64, 2 * count);
         count
+    }
+
+    /// Visits `wanted` members drawn one by one, the same more than once perhaps, until `visit` says stop (`false`).
+    pub fn random_each<'a>(
+        &'a self,
+        wanted: usize,
+        random: &mut Random,
+        visit: &mut dyn FnMut(StringValue<'a>, f64) -> bool,
+    ) {
+        if wanted == 1 {
+            let rank = random.below(self.len() as u64) as usize;
+            self.for_range(rank..rank + 1, false, visit);
+            return;
+        }
+        // A list is walked to find any: once suffices for all.
+        let pairs: Vec<Scored<'a>> = self.pairs().collect();
+        (0..wanted).all(|_| {
+            let (member, score) = pairs[random.below(pairs.len() as u64) as usize];
+            visit(member, score)
+        });
+    }
+}
+
+fn is_below(score: f64, min: ScoreBound) -> bool {
+    match min {
+        ScoreBound::Inclusive(bound) => score < bound,
+        ScoreBound::Exclusive(bound) => score <= bound,
+    }
+}
+
+fn is_above(score: f64, max: ScoreBound) -> bool {
+    match max {
+        ScoreBound::Inclusive(bound) => score > bound,
+        ScoreBound::Exclusive(bound) => score >= bound,
+    }
+}
+
+/// See [`Compact::pairs`].
+struct Pairs<'a> {
+    elements: listpack::Iter<'a>,
+}
+
+impl<'a> Iterator for Pairs<'a> {
+    type Item = Scored<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Scored<'a>> {
+        let member = self.elements.next()?;
+        let score = self.elements.next().expect("a member is followed by its score");
+        Some((member.into(), number(score)))
     }
 }
 

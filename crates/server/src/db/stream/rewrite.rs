@@ -1,6 +1,6 @@
 //! Streams as commands.
 
-use super::{Group, Pending, Stream, StreamId};
+use super::{Group, Pending, Producers, Stream, StreamId};
 use crate::db::rewrite::CommandSink;
 use std::io;
 
@@ -33,7 +33,8 @@ impl Stream {
             b"MAXDELETEDID",
             deleted.as_bytes(),
         ])?;
-        self.groups().try_for_each(|(name, group)| rewrite_group(sink, key, name, group))
+        self.groups().try_for_each(|(name, group)| rewrite_group(sink, key, name, group))?;
+        self.producers().map_or(Ok(()), |producers| rewrite_messages(sink, key, producers))
     }
 }
 
@@ -51,6 +52,18 @@ fn rewrite_group(sink: &mut CommandSink<'_>, key: &[u8], name: &[u8], group: &Gr
     for (id, pending) in group.pending_from(StreamId::MIN) {
         let consumer = group.consumer(pending.consumer).name();
         with_claim(key, name, consumer, id, pending, |claim| sink(claim))?;
+    }
+    Ok(())
+}
+
+fn rewrite_messages(sink: &mut CommandSink<'_>, key: &[u8], producers: &Producers) -> io::Result<()> {
+    let limits = producers.limits();
+    let (kept_s, messages_max) = (limits.kept_s.to_string(), limits.messages_max.to_string());
+    sink(&[b"XCFGSET", key, b"IDMP-DURATION", kept_s.as_bytes(), b"IDMP-MAXSIZE", messages_max.as_bytes()])?;
+    for (name, messages) in producers.iter() {
+        for (message, id) in messages {
+            sink(&[b"XIDMPRECORD", key, name, message, id.to_string().as_bytes()])?;
+        }
     }
     Ok(())
 }

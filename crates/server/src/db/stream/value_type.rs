@@ -3,6 +3,7 @@
 use super::{Stream, StreamId, log};
 use crate::db::audit::{Signature, hash_of};
 use crate::db::digest::Digest;
+use crate::db::field_expiry::FirstExpiry;
 use crate::db::layout::Layout;
 use crate::db::object::StringValue;
 use crate::db::prefetch::{PrefetchTarget, Search};
@@ -13,8 +14,9 @@ use std::io;
 use structures::listpack::Listpack;
 use structures::prefetch::prefetch_object;
 use structures::size_class::usable_size;
+use structures::stream::Producers;
 
-/// More nodes and pending entries than this are freed in the background: each is an allocation, a node's of some
+/// More nodes, pending entries and producers' messages than this are freed in the background: each is an allocation, a node's of some
 /// kilobytes.
 const LARGE_PARTS: usize = 64;
 
@@ -34,7 +36,15 @@ impl ValueType for Stream {
 
     fn is_large(&self) -> bool {
         let pending: usize = self.log.groups().map(|(_, group)| group.pending_len()).sum();
-        self.log.node_count() + pending > LARGE_PARTS
+        let messages = self.log.producers().map_or(0, Producers::len);
+        self.log.node_count() + pending + messages > LARGE_PARTS
+    }
+
+    #[inline]
+    fn first_expiry(&self) -> Option<FirstExpiry> {
+        // The search removes what expires before now, and these go at their time.
+        let due_ms = self.log.producers()?.due_ms()?.saturating_sub(1);
+        Some(FirstExpiry { at_ms: i64::try_from(due_ms).unwrap_or(i64::MAX), is_field: false })
     }
 
     #[inline]

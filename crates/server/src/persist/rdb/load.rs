@@ -4,6 +4,7 @@ use super::save::{PlaceInStream, pause};
 use crate::db::Db;
 use crate::db::rdb::batch::Batch;
 use crate::db::rdb::{Loaded, LoadedKey, ReadValue};
+use crate::db::stream::MESSAGES;
 use std::fmt;
 use std::io::Read;
 use wire::aof::write_command;
@@ -142,6 +143,8 @@ pub struct Loader<R> {
     key: Vec<u8>,
     kind: u8,
     has_read_keys: bool,
+    /// The last key is in the database.
+    is_loaded: bool,
     doing: &'static str,
     batch: Batch,
     pub figures: LoadFigures,
@@ -226,6 +229,7 @@ impl<R: Read> Loader<R> {
             key: Vec::new(),
             kind: 0,
             has_read_keys: false,
+            is_loaded: false,
             doing: "start",
             batch: Batch::default(),
             figures: LoadFigures::default(),
@@ -346,7 +350,7 @@ impl<R: Read> Loader<R> {
                     self.reader.length()?;
                 }
             }
-            opcode::AUX => self.read_about(observer)?,
+            opcode::AUX => self.read_about(db, observer)?,
             opcode::FUNCTION_2 => {
                 self.doing = "read-functions";
                 let source = self.reader.string()?.to_vec();
@@ -470,11 +474,17 @@ impl<R: Read> Loader<R> {
         Ok(())
     }
 
-    /// Says in the log what is worth knowing about the file.
-    fn read_about(&mut self, observer: Option<&mut dyn Observer>) -> Result<(), Reason> {
+    /// Says in the log what is worth knowing about the file; or reads what belongs to the last key.
+    fn read_about(&mut self, db: &mut Db, observer: Option<&mut dyn Observer>) -> Result<(), Reason> {
         self.doing = "read-aux";
         let name = self.reader.string()?.to_vec();
         let value = self.reader.string()?.to_vec();
+        if name == MESSAGES.as_bytes() {
+            if self.is_loaded {
+                db.with_database(self.db_index, |db| db.load_messages(&self.key, &value))?;
+            }
+            return Ok(());
+        }
         if let Some(observer) = observer {
             observer.about(&name, &value, self.position());
             return Ok(());
@@ -508,6 +518,7 @@ impl<R: Read> Loader<R> {
         self.reader.string()?.copy_to(&mut self.key);
         self.kind = kind;
         self.has_read_keys = true;
+        self.is_loaded = false;
         self.doing = READS_VALUE;
         let prefix = std::mem::take(&mut self.prefix);
         let now_ms = self.options.now_ms;
@@ -541,7 +552,10 @@ impl<R: Read> Loader<R> {
             self.read_collection(db, kind, about, drops)?
         };
         match loaded {
-            Loaded::Stored => self.figures.keys_loaded += 1,
+            Loaded::Stored => {
+                self.figures.keys_loaded += 1;
+                self.is_loaded = kind != kind::STRING;
+            }
             Loaded::Duplicate => return Err(Reason::Duplicate { key: self.key.clone() }),
             Loaded::AllExpired => self.figures.keys_emptied += 1,
             Loaded::Empty => {

@@ -1,13 +1,13 @@
 //! Writing a snapshot of all databases.
 
 use crate::db::object::Value;
-use crate::db::rdb::{kind_of, write_value};
+use crate::db::rdb::{kind_of, write_asides, write_value};
 use crate::db::{Db, Object};
 use crate::error::quoted;
 use std::io::{self, Write};
 use std::time::Duration;
 use structures::key_table::EntryRef;
-use wire::rdb::{VERSION, Writer, kind, opcode};
+use wire::rdb::{PayloadWriter, VERSION, Writer, kind, opcode};
 
 /// What is written beside the data, and how.
 #[derive(Clone, Debug, Default)]
@@ -156,7 +156,8 @@ fn write_key<W: Write>(
     }
     writer.byte(kind)?;
     writer.string(entry.key())?;
-    write_value(writer, &value)
+    write_value(writer, &value)?;
+    write_asides(writer, &value)
 }
 
 pub(super) fn pause(delay_us: i32, keys: u64) {
@@ -170,9 +171,17 @@ pub(super) fn pause(delay_us: i32, keys: u64) {
     }
 }
 
-/// A key's value as DUMP answers it; `None` if there is no such key.
-pub fn dump_payload(value: &Value<'_>, compresses: bool) -> Vec<u8> {
-    let mut writer = Writer::new(Vec::new(), compresses, true);
-    let written = writer.byte(kind_of(value)).and_then(|()| write_value(&mut writer, value));
-    written.and_then(|()| writer.finish_payload()).expect("memory takes all that is written")
+/// Hands `read` a key's value as DUMP answers it.
+pub fn dump_payload<R>(
+    value: &Value<'_>,
+    compresses: bool,
+    writer: &mut PayloadWriter,
+    read: impl FnOnce(&mut Vec<u8>) -> R,
+) -> R {
+    let write = |writer: &mut Writer<io::Sink>| {
+        writer.byte(kind_of(value))?;
+        write_value(writer, value)?;
+        write_asides(writer, value)
+    };
+    writer.make(compresses, write, read)
 }

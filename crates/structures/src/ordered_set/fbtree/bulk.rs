@@ -53,15 +53,7 @@ impl Loader {
         }
         let Some(edge) = self.edge_for(&keys) else { return false };
         let hashes: Vec<u64> = keys.iter().map(|key| self.tree.seed.hash(key.member)).collect();
-        let mut inserted = 0;
-        if let (true, Some(&(member, score))) = (self.tree.is_empty(), run.first()) {
-            // Leaves are put beside one that is not empty.
-            self.tree.insert(member, score).expect("an empty set is not full");
-            self.hashes.push(hashes[0]);
-            self.leaves.push((self.tree.first, 1));
-            inserted = 1;
-        }
-        self.add_leaves(&keys[inserted..], &hashes[inserted..], edge);
+        self.add_leaves(&keys, &hashes, edge);
         true
     }
 
@@ -119,9 +111,17 @@ impl Loader {
         }
         for (leaf, start) in leaves {
             let members = start..start + leaf.count();
-            let path = self.tree.path_to_edge(edge == Edge::Back);
+            let was_empty = self.tree.is_empty();
             self.tree.len += members.len() as u32;
-            let id = self.tree.add_edge_leaf(&path, leaf, edge == Edge::Back);
+            let id = if was_empty {
+                // An empty tree has its first leaf. With another beside it, a set that fits one page would have a node
+                // and an index too, which took half as much again.
+                self.tree.pages.replace(self.tree.first, leaf);
+                self.tree.first
+            } else {
+                let path = self.tree.path_to_edge(edge == Edge::Back);
+                self.tree.add_edge_leaf(&path, leaf, edge == Edge::Back)
+            };
             self.leaves.push((id, members.len()));
             self.hashes.extend_from_slice(&hashes[members]);
         }

@@ -1,6 +1,6 @@
 //! Verifies every documented invariant of the tree. For tests.
 
-use super::descend::tag;
+use super::descend::{first_leaf, tag};
 use super::key::Key;
 use super::leaf::NO_LEAF;
 use super::{FbTree, OrderedSet};
@@ -18,6 +18,11 @@ impl FbTree {
         self.check_chain(&leaves);
         self.check_tables(&leaves);
         self.check_index(&leaves);
+    }
+
+    /// The anchor of a child.
+    fn anchor_of(&self, child: u32, height: usize) -> Key<'_> {
+        self.pages.first_key(first_leaf(&self.inners, child, height))
     }
 
     /// Checks a subtree, lists its leaves and returns its members.

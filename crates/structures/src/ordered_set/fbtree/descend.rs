@@ -5,6 +5,7 @@ use super::key::Key;
 use super::leaf::NO_LEAF;
 use super::{FbTree, Inners};
 use crate::work;
+use std::ops::Range;
 
 /// Levels a tree can have. Nodes are at least a quarter full away from the edges, so 2^32 leaves need 8.
 pub(super) const HEIGHT_MAX: usize = 16;
@@ -140,6 +141,16 @@ impl FbTree {
     /// The rank of the first member of the path's leaf.
     pub(super) fn rank_of_leaf(&self, path: &Path) -> usize {
         path.steps().iter().map(|step| self.inners[step.node].before(step.child)).sum()
+    }
+
+    /// The ranks from the first key not below `start` to the last below `end`; empty, or ending before it begins, where
+    /// there is none. Most ranges are short: the leaf that has the start has the end, and is found once.
+    pub(super) fn ranks_between(&self, start: &Key<'_>, end: &Key<'_>) -> Range<usize> {
+        let path = self.path_to(start);
+        let (leaf, first) = (&self.pages.leaves[path.leaf], self.rank_of_leaf(&path));
+        let rank_of = |key| first + leaf.lower_bound(key, &self.pages.longs).slot;
+        let goes_beyond = leaf.count() == 0 || leaf.compare(leaf.count() - 1, end, &self.pages.longs).is_lt();
+        rank_of(start)..if goes_beyond { self.lower_rank(end).0 } else { rank_of(end) }
     }
 
     /// How many members lie below `key`, and whether it is itself a member.

@@ -26,11 +26,14 @@
 //! Rejected: a bucket of one cache line with 12 entries of 5 bytes. At the load it can carry without
 //! overflowing it takes over 6 bytes a member, and it cannot grow in small steps without hashing members again.
 
+mod rename;
+
 use super::walk::CURSOR_BITS;
 use crate::linear_hash::LinearHash;
 use crate::prefetch::prefetch;
 use crate::size_class::usable_size;
 use crate::work;
+pub(super) use rename::GONE;
 
 /// Entries a segment has on average before the table grows. Smaller ones move less on insertion, larger ones
 /// need fewer segment headers.

@@ -28,11 +28,16 @@ impl FbTree {
     pub(super) fn rebalance_at(&mut self, rank: usize) {
         while self.height > 0 {
             let (path, _) = self.path_to_rank(rank);
-            let joined = (0..path.steps().len()).rev().any(|depth| self.rebalance_step(&path, depth));
-            if !self.lower() && !joined {
+            if !self.rebalance_path(&path) {
                 return;
             }
         }
+    }
+
+    /// One round of [`FbTree::rebalance_at`]; says whether another may find more to do. The path does not hold then.
+    pub(super) fn rebalance_path(&mut self, path: &Path) -> bool {
+        let joined = (0..path.steps().len()).rev().any(|depth| self.rebalance_step(path, depth));
+        self.lower() | joined
     }
 
     /// Looks after the child that the path takes at `depth`; says whether it was joined with another.
@@ -178,11 +183,17 @@ impl FbTree {
 
     /// Gives a leaf the lowest free id.
     fn rename_leaf(&mut self, id: u32) {
+        let new = self.rename_unindexed(id);
+        self.relocate(new, 0..self.pages.leaves[new].count(), id);
+    }
+
+    /// The same, but for the index. Returns the new id.
+    pub(super) fn rename_unindexed(&mut self, id: u32) -> u32 {
         work::visited(1);
         let path = self.path_to(&self.pages.first_key(id));
         debug_assert_eq!(path.leaf, id, "a leaf is found by its first key");
         let leaf = self.pages.leaves.take(id);
-        let (prev, next, count) = (leaf.prev, leaf.next, leaf.count());
+        let (prev, next) = (leaf.prev, leaf.next);
         let new = self.pages.leaves.insert(leaf);
         match prev {
             NO_LEAF => self.first = new,
@@ -196,7 +207,7 @@ impl FbTree {
             Some(step) => self.inners[step.node].rename_child(step.child, new),
             None => self.root = new,
         }
-        self.relocate(new, 0..count, id);
+        new
     }
 
     /// Gives a long member the lowest free id.

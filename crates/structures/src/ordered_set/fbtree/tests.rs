@@ -186,6 +186,22 @@ impl Run {
         assert_eq!(self.tree.rank(&member), rank);
         let rank = self.random.below(self.model.ordered.len() as u64 + 2) as usize;
         assert_eq!(self.tree.at(rank), self.model.at(rank));
+        let members: Vec<Vec<u8>> = (0..self.random.below(40)).map(|_| self.member(universe)).collect();
+        let mut scores = Vec::new();
+        let borrowed: Vec<&[u8]> = members.iter().map(Vec::as_slice).collect();
+        self.tree.scores(&borrowed, &mut |score| scores.push(score));
+        let expected = members.iter().map(|member| self.model.scores.get(member).copied());
+        assert!(expected.eq(scores), "scores of several members");
+        if !self.model.ordered.is_empty() {
+            let len = self.model.ordered.len() as u64;
+            let ranks: Vec<usize> = (0..40).map(|_| self.random.below(len) as usize).collect();
+            let mut found = Vec::new();
+            self.tree.at_each(&ranks, &mut |member, score| {
+                found.push(Some((member, score)));
+                found.len() < 30
+            });
+            assert!(found.into_iter().eq(ranks.iter().take(30).map(|&rank| self.model.at(rank))));
+        }
         let mut probe = self.tree.probe(&member);
         let steps = (0..20).take_while(|_| self.tree.probe_step(&mut probe, &member)).count();
         assert!(steps < 8, "a probe has few steps");
@@ -255,6 +271,10 @@ impl Run {
         let expected: Vec<_> = self.model.ordered.drain(start..end).collect();
         for (_, member) in &expected {
             self.model.scores.remove(member);
+        }
+        if self.random.below(3) == 0 {
+            assert_eq!(self.tree.drop_range(start..end), expected.len());
+            return;
         }
         let mut removed = Vec::new();
         let removed_len = self.tree.remove_range(start..end, &mut |member, score| {
@@ -513,6 +533,26 @@ fn runs_are_loaded_as_by_insertion() {
             tree.check();
             assert!(tree.ascending(ALL_RANKS).eq(model.pairs()));
         }
+    }
+}
+
+#[test]
+fn what_is_loaded_takes_no_more_than_what_was_inserted() {
+    let mut random = Random::new(7);
+    for len in [1, 2, 20, 100, 129, 150, 200, 250, 300, 1000] {
+        let scores: Vec<f64> = (0..len).map(|_| random.below(1_000_000) as f64).collect();
+        let mut inserted = FbTree::new(SEED);
+        for (number, &score) in scores.iter().enumerate() {
+            inserted.insert(format!("member {number}").as_bytes(), score).unwrap();
+        }
+        let mut run = Vec::new();
+        inserted.ascending(ALL_RANKS).for_each(|(member, score)| run.push((member.to_vec(), score)));
+        let mut loader = Loader::new(SEED);
+        assert!(loader.add(&pairs_of(&run)));
+        let loaded = loader.finish().expect("no member came twice");
+        loaded.check();
+        let (loaded, inserted) = (loaded.memory_bytes(), inserted.memory_bytes());
+        assert!(loaded <= inserted + inserted / 10, "{len} members: {loaded} loaded, {inserted} inserted");
     }
 }
 

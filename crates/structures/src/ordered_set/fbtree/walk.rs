@@ -148,21 +148,58 @@ impl<'a> Iterator for Descending<'a> {
     }
 }
 
+/// An entry of the index: a leaf, and of which of its members, by the leading `bits` of a hash.
+#[derive(Clone, Copy)]
+struct Scanned {
+    leaf: u32,
+    hash: u64,
+    bits: u32,
+}
+
 impl FbTree {
     /// Members are visited in the order of hashes, and the cursor is the hash position that follows: it means the
     /// same whatever the sizes of tree and index, so members that stay are met whatever grows, shrinks or moves in
     /// between. A single leaf knows the hashes' first bytes.
-    pub(super) fn scan_from(&self, cursor: u64, wanted: usize, visit: &mut dyn FnMut(&[u8], f64)) -> u64 {
+    pub(super) fn scan_from<'a>(
+        &'a self,
+        cursor: u64,
+        wanted: usize,
+        visit: &mut dyn FnMut(&'a [u8], f64),
+    ) -> u64 {
         let position = cursor << (64 - CURSOR_BITS);
         let Some(index) = &self.index else {
             return self.scan_leaf((position >> 56) as usize, wanted, visit);
         };
-        let next = index.scan(position, wanted, &mut |id, hash, bits| {
-            let leaf = &self.pages.leaves[id];
-            let same = |other: u64| (other ^ hash) >> (64 - bits) == 0;
+        // Each entry names another leaf: their lines are asked for side by side.
+        let (mut together, mut filled) = ([Scanned { leaf: NO_LEAF, hash: 0, bits: 0 }; BATCH], 0);
+        let next = index.scan(position, wanted, &mut |leaf, hash, bits| {
+            prefetch(&raw const self.pages.leaves[leaf]);
+            together[filled] = Scanned { leaf, hash, bits };
+            filled += 1;
+            if filled == BATCH {
+                self.visit_scanned(&together, visit);
+                filled = 0;
+            }
+        });
+        self.visit_scanned(&together[..filled], visit);
+        next >> (64 - CURSOR_BITS)
+    }
+
+    /// Visits the members that these entries stand for.
+    fn visit_scanned<'a>(&'a self, entries: &[Scanned], visit: &mut dyn FnMut(&'a [u8], f64)) {
+        for entry in entries {
+            let tags = self.pages.leaves[entry.leaf].tags();
+            (0..tags.len()).step_by(64).for_each(|at| prefetch(tags.as_ptr().wrapping_add(at)));
+        }
+        for entry in entries.iter().filter(|entry| entry.bits >= 8) {
+            let leaf = &self.pages.leaves[entry.leaf];
+            leaf.tagged(tag(entry.hash)).for_each(|slot| leaf.prefetch_records(slot..slot + 1));
+        }
+        for &Scanned { leaf, hash, bits } in entries {
+            let leaf = &self.pages.leaves[leaf];
             let mut visit_matching = |slot: usize| {
-                let key = leaf.key(slot, &self.pages.longs);
-                if same(leaf.hash(slot, &self.pages.longs, self.seed)) {
+                if (leaf.hash(slot, &self.pages.longs, self.seed) ^ hash) >> (64 - bits) == 0 {
+                    let key = leaf.key(slot, &self.pages.longs);
                     visit(key.member, bits_to_score(key.score));
                 }
             };
@@ -171,11 +208,10 @@ impl FbTree {
             } else {
                 (0..leaf.count()).for_each(visit_matching);
             }
-        });
-        next >> (64 - CURSOR_BITS)
+        }
     }
 
-    fn scan_leaf(&self, first: usize, wanted: usize, visit: &mut dyn FnMut(&[u8], f64)) -> u64 {
+    fn scan_leaf<'a>(&'a self, first: usize, wanted: usize, visit: &mut dyn FnMut(&'a [u8], f64)) -> u64 {
         let leaf = &self.pages.leaves[self.root];
         let end = tags_end(leaf.tags(), first, wanted);
         for (slot, &tag) in leaf.tags().iter().enumerate() {

@@ -1,0 +1,52 @@
+//! Members in tables that commands make to combine collections.
+
+use super::object::StringValue;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
+use structures::hash::HashSeed;
+
+/// A member with the keyed hash of its text: who chooses members cannot have them collide.
+pub struct HashedValue<'a> {
+    hash: u64,
+    pub value: StringValue<'a>,
+}
+
+impl<'a> HashedValue<'a> {
+    pub fn new(value: StringValue<'a>, seed: HashSeed) -> Self {
+        HashedValue { hash: value.with_bytes(|bytes| seed.hash(bytes)), value }
+    }
+}
+
+impl Hash for HashedValue<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl PartialEq for HashedValue<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.value.compare(&other.value).is_eq()
+    }
+}
+
+impl Eq for HashedValue<'_> {}
+
+/// What a table of these takes for its hasher.
+pub type KeptHash = BuildHasherDefault<KeptHasher>;
+
+/// Gives the hash that a [`HashedValue`] keeps.
+#[derive(Default)]
+pub struct KeptHasher(u64);
+
+impl Hasher for KeptHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("only a kept hash is written");
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}

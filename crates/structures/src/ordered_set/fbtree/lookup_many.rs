@@ -1,0 +1,64 @@
+//! Several lookups at once, their fetches side by side.
+//!
+//! Each lookup waits for four lines in turn, and none needs what another finds: a server took 13.5 us for ten scores out of
+//! a million members when they were looked up one after the other, 6.0 us side by side, and 12.2 and 4.1 us for ten random
+//! members. In a tree that the caches hold, asking ahead only costs.
+
+use super::key::bits_to_score;
+use super::{FbTree, OrderedSet};
+use crate::ordered_set::ScoreProbe;
+use crate::prefetch::prefetch;
+
+/// Lookups side by side: more than memory answers at a time.
+const TOGETHER: usize = 16;
+/// Members of a tree that the caches are likely to hold. Tests have smaller ones.
+const CACHED_MAX: usize = if cfg!(test) { 256 } else { 8192 };
+
+impl FbTree {
+    pub(super) fn scores_of(&self, members: &[&[u8]], visit: &mut dyn FnMut(Option<f64>)) {
+        if self.len() <= CACHED_MAX {
+            members.iter().for_each(|member| visit(self.score(member)));
+            return;
+        }
+        for members in members.chunks(TOGETHER) {
+            let mut probes = [ScoreProbe::finished(); TOGETHER];
+            for (probe, member) in probes.iter_mut().zip(members) {
+                *probe = self.start_probe(member);
+            }
+            let steps = |probe: &mut ScoreProbe, member: &[u8]| self.step_probe(probe, member);
+            let mut again = true;
+            while again {
+                let going = probes.iter_mut().zip(members).map(|(probe, member)| steps(probe, member));
+                again = going.fold(false, |any, more| any | more);
+            }
+            for (probe, member) in probes.iter().zip(members) {
+                let found = self.locate(member, probe.hash);
+                visit(found.map(|(leaf, slot)| bits_to_score(self.pages.leaves[leaf].score(slot))));
+            }
+        }
+    }
+
+    pub(super) fn at_ranks<'a>(&'a self, ranks: &[usize], visit: &mut dyn FnMut(&'a [u8], f64) -> bool) {
+        for ranks in ranks.chunks(TOGETHER) {
+            let mut places = [(0, 0); TOGETHER];
+            for (place, &rank) in places.iter_mut().zip(ranks) {
+                let (path, slot) = self.path_to_rank(rank);
+                *place = (path.leaf, slot);
+                prefetch(&raw const self.pages.leaves[path.leaf]);
+            }
+            let places = &places[..ranks.len()];
+            if self.len() > CACHED_MAX {
+                places.iter().for_each(|&(leaf, _)| self.pages.leaves[leaf].prefetch_columns());
+                places
+                    .iter()
+                    .for_each(|&(leaf, slot)| self.pages.leaves[leaf].prefetch_records(slot..slot + 1));
+            }
+            for &(leaf, slot) in places {
+                let key = self.pages.key(leaf, slot);
+                if !visit(key.member, bits_to_score(key.score)) {
+                    return;
+                }
+            }
+        }
+    }
+}

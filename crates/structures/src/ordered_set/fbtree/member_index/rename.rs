@@ -1,0 +1,40 @@
+//! Many leaves get other ids, or go, at once: all entries are walked, and no member is hashed.
+
+use super::{GROWTH, MemberIndex};
+use crate::work;
+
+/// The new id of a leaf that is gone.
+pub(in super::super) const GONE: u32 = u32::MAX;
+
+impl MemberIndex {
+    /// Gives each leaf the id that stands at its own in `new_ids`, which is not above it, and drops the entries of those
+    /// that are gone. [`MemberIndex::balance`] and [`MemberIndex::trim`] follow.
+    pub fn rename_leaves(&mut self, new_ids: &[u32]) {
+        self.len = 0;
+        for segment in self.chunks.iter_mut().flatten() {
+            work::visited(1);
+            let id_mask = !(u32::MAX << segment.id_bits);
+            let mut kept = 0;
+            for at in 0..segment.entries.len() {
+                let entry = segment.entries[at];
+                let id = new_ids[(entry & id_mask) as usize];
+                // One that goes is written, too, and then overwritten: a branch would be mispredicted half the time.
+                segment.entries[kept] = entry & !id_mask | id & id_mask;
+                kept += usize::from(id != GONE);
+            }
+            segment.entries.truncate(kept);
+            self.len += kept;
+        }
+    }
+
+    /// Gives back the room that segments have beyond what single removals would have left.
+    pub fn trim(&mut self) {
+        for segment in self.chunks.iter_mut().flatten() {
+            let bytes = segment.bytes();
+            if segment.entries.capacity() > segment.entries.len() + 3 * GROWTH {
+                segment.entries.shrink_to(segment.entries.len() + GROWTH);
+            }
+            self.entries_bytes = self.entries_bytes + segment.bytes() - bytes;
+        }
+    }
+}

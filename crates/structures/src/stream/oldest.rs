@@ -1,0 +1,196 @@
+//! Which pending entries of a group were delivered first, for those who claim what has been pending for long.
+//!
+//! ```text
+//!  window: (time of delivery, id), ascending      bound: all that is pending and not in the window is at or behind it
+//! ```
+//! A group that nobody has claimed from has no window: all it keeps up is the bound's time, which a delivery compares with its
+//! own. Who claims takes from the front of the window; when that is exhausted, a walk over all pending entries fills it
+//! with the first of those behind the bound, so many that a walk comes to a few entries for each that is taken.
+//!
+//! Invariants:
+//! 1. `window` ascends, is before `bound`, and has no two equal.
+//! 2. What is pending and exists, and stands before `bound`, is in `window`. What is in `window` may be pending no more, or
+//!    since another time, or may not exist: who takes it asks.
+//!
+//! Rejected: a list or tree of all pending entries by time, as Redis keeps it for every group. It takes half as much memory
+//! again for each of them, and every delivery and acknowledgement writes to it, whether or not anybody claims.
+
+use super::StreamId;
+use crate::size_class::usable_size;
+use std::collections::VecDeque;
+
+/// The window has room for so many, and for one in [`PENDING_PER_PLACE`] pending ones.
+const PLACES_MIN: usize = 1024;
+const PENDING_PER_PLACE: usize = 16;
+
+/// A time of delivery and an id: who was pending first is less.
+pub(super) type Delivered = (i64, StreamId);
+const NONE: Delivered = (i64::MAX, StreamId::MAX);
+
+/// Two words in each group, of which few are claimed from.
+#[derive(Clone)]
+pub(super) struct Oldest {
+    /// That of `window`; without one, nothing that is pending and exists was delivered before it.
+    bound_ms: i64,
+    window: Option<Box<Window>>,
+}
+
+#[derive(Clone)]
+struct Window {
+    window: VecDeque<Delivered>,
+    bound: Delivered,
+}
+
+impl Oldest {
+    /// Nothing is pending.
+    pub fn new() -> Oldest {
+        Oldest { bound_ms: NONE.0, window: None }
+    }
+
+    /// An entry has been delivered.
+    #[inline]
+    pub fn note(&mut self, delivered: Delivered) {
+        if delivered.0 <= self.bound_ms {
+            self.note_before_bound(delivered);
+        }
+    }
+
+    fn note_before_bound(&mut self, delivered: Delivered) {
+        self.bound_ms = match &mut self.window {
+            None => self.bound_ms.min(delivered.0),
+            Some(window) => {
+                window.note(delivered);
+                window.bound.0
+            }
+        };
+    }
+
+    /// What is before it may come to exist that did not.
+    pub fn forget(&mut self) {
+        (self.window, self.bound_ms) = (None, i64::MIN);
+    }
+
+    /// As [`Window::take`], once something can be due.
+    pub fn take(
+        &mut self,
+        until_ms: i64,
+        count_max: usize,
+        pending_len: usize,
+        is_pending: impl Fn(Delivered) -> bool,
+        walk: impl Fn(&mut dyn FnMut(Delivered)),
+    ) -> (Vec<StreamId>, Option<i64>) {
+        if self.window.is_none() && (self.bound_ms == NONE.0 || self.bound_ms > until_ms) {
+            return (Vec::new(), (self.bound_ms != NONE.0).then_some(self.bound_ms));
+        }
+        let bound = (self.bound_ms, StreamId::MIN);
+        let window = self.window.get_or_insert_with(|| Box::new(Window { window: VecDeque::new(), bound }));
+        let taken = window.take(until_ms, count_max, pending_len, is_pending, walk);
+        self.bound_ms = window.bound.0;
+        taken
+    }
+
+    pub fn memory_bytes(&self) -> usize {
+        let of = |window: &Window| {
+            usable_size(size_of::<Window>()) + usable_size(window.window.capacity() * size_of::<Delivered>())
+        };
+        self.window.as_deref().map_or(0, of)
+    }
+
+    /// Panics unless every documented invariant holds, where these are pending and exist.
+    pub fn check(&self, mut pending: impl Iterator<Item = Delivered>) {
+        let Some(Window { window, bound }) = self.window.as_deref() else {
+            assert!(pending.all(|delivered| delivered.0 >= self.bound_ms));
+            return;
+        };
+        assert_eq!(bound.0, self.bound_ms);
+        assert!(window.iter().is_sorted_by(|a, b| a < b));
+        assert!(window.back().is_none_or(|last| last < bound));
+        assert!(pending.all(|delivered| delivered >= *bound || window.binary_search(&delivered).is_ok()));
+    }
+}
+
+impl Window {
+    fn note(&mut self, delivered: Delivered) {
+        if delivered >= self.bound {
+            return;
+        }
+        if self.window.back().is_none_or(|last| *last < delivered) {
+            self.bound = delivered;
+        } else if let Err(at) = self.window.binary_search(&delivered) {
+            if self.window.len() == self.window.capacity()
+                && let Some(last) = self.window.pop_back()
+            {
+                self.bound = last;
+            }
+            self.window.insert(at.min(self.window.len()), delivered);
+        }
+    }
+
+    /// A time before which nothing was delivered; `None` if nothing is pending.
+    fn first_ms(&self) -> Option<i64> {
+        let first = self.window.front().copied().unwrap_or(self.bound);
+        (first != NONE).then_some(first.0)
+    }
+
+    /// The first at most `count_max` for which `is_pending`, all delivered at `until_ms` or before; and a time before which
+    /// none of the others was delivered. They stay in the window. `walk` visits all that is pending, which is `pending_len`.
+    fn take(
+        &mut self,
+        until_ms: i64,
+        count_max: usize,
+        pending_len: usize,
+        is_pending: impl Fn(Delivered) -> bool,
+        walk: impl Fn(&mut dyn FnMut(Delivered)),
+    ) -> (Vec<StreamId>, Option<i64>) {
+        let mut taken: Vec<Delivered> = Vec::new();
+        while taken.len() < count_max {
+            let Some(&first) = self.window.front() else {
+                if self.bound == NONE || self.bound.0 > until_ms {
+                    break;
+                }
+                self.fill(pending_len, &walk);
+                continue;
+            };
+            if first.0 > until_ms {
+                break;
+            }
+            self.window.pop_front();
+            if is_pending(first) {
+                taken.push(first);
+            }
+        }
+        let next_ms = self.first_ms();
+        for &delivered in taken.iter().rev() {
+            self.window.push_front(delivered);
+        }
+        (taken.into_iter().map(|(_, id)| id).collect(), next_ms)
+    }
+
+    /// Fills the window, which is empty, with the first of what is behind the bound.
+    fn fill(&mut self, pending_len: usize, walk: &impl Fn(&mut dyn FnMut(Delivered))) {
+        let places = PLACES_MIN + pending_len / PENDING_PER_PLACE;
+        let (from, mut end, mut behind) = (self.bound, NONE, Vec::new());
+        // Keeps the first of those that have come, and sorts out the others when there are twice as many.
+        let sort_out = |behind: &mut Vec<Delivered>| {
+            let (_, first_left_out, _) = behind.select_nth_unstable(places);
+            let end = *first_left_out;
+            behind.truncate(places);
+            end
+        };
+        walk(&mut |delivered| {
+            if delivered >= from && delivered < end {
+                behind.push(delivered);
+                if behind.len() == 2 * places {
+                    end = sort_out(&mut behind);
+                }
+            }
+        });
+        if behind.len() > places {
+            end = sort_out(&mut behind);
+        }
+        self.bound = end;
+        behind.sort_unstable();
+        behind.shrink_to_fit();
+        self.window = behind.into();
+    }
+}
