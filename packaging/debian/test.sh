@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # test.sh PACKAGE NEWER: installs a package on a bare Debian system of the same release as this one, starts the server as
-# its unit says, uses it, upgrades to the newer package with the data kept, removes and purges it. Needs root and
-# mmdebstrap, or a bare system in the archive that SYSTEM names; works in a temporary directory, which it removes.
+# its unit says, uses it, upgrades to the newer package with the data kept, removes and purges it, all with apt, which fetches
+# what the package needs. Needs root and mmdebstrap, or a bare system with apt and its lists in the archive that SYSTEM names;
+# works in a temporary directory, which it removes.
 set -euo pipefail
 package=$(realpath "$1")
 newer=$(realpath "$2")
@@ -19,6 +20,7 @@ say() { printf -- '-- %s\n' "$*"; }
 enter=(chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C DEBIAN_FRONTEND=noninteractive)
 become=(setpriv --reuid warmline --regid warmline --init-groups '--bounding-set=-all' --no-new-privs)
 within() { timeout 60 "${enter[@]}" "$@"; }
+apt() { timeout 300 "${enter[@]}" apt-get --quiet --yes -o Acquire::Retries=3 "$@" >>"$root/log" 2>&1 || { cat "$root/log" >&2; exit 1; }; }
 ask() { within warmline-cli -s /var/lib/warmline/socket "$@"; }
 expect() {
     local wanted=$1 found
@@ -52,14 +54,16 @@ say "a bare $VERSION_CODENAME"
 if [ -n "${SYSTEM:-}" ]; then
     tar -xf "$SYSTEM" -C "$root"
 else
-    mmdebstrap --quiet --aptopt='Acquire::Retries "3"' --variant=essential --include=adduser,init-system-helpers "$VERSION_CODENAME" "$root"
+    mmdebstrap --quiet --aptopt='Acquire::Retries "3"' --variant=apt --skip=cleanup/apt/lists \
+        "$VERSION_CODENAME" "$root"
 fi
 mount -t proc proc "$root/proc"
+cp /etc/resolv.conf "$root/etc/resolv.conf"
 cp "$package" "$root/old.deb"
 cp "$newer" "$root/new.deb"
 
 say 'installing'
-within dpkg --install /old.deb
+apt install /old.deb
 expect 'warmline:warmline 640' within stat -c '%U:%G %a' /etc/warmline/warmline.conf
 expect 'warmline:warmline 750' within stat -c '%U:%G %a' /var/lib/warmline
 [ -L "$root/etc/systemd/system/multi-user.target.wants/warmline.service" ]
@@ -84,7 +88,7 @@ within sh -c 'test -s /var/lib/warmline/dump.rdb'
 within warmline-check-rdb /var/lib/warmline/dump.rdb >/dev/null
 
 say 'upgrading'
-within dpkg --install /new.deb
+apt install /new.deb
 start
 expect 'as it was' ask get kept
 expect 3 ask llen list
@@ -92,16 +96,16 @@ expect '104857600' cat <(ask config get maxmemory | tail -1)
 stop
 
 say 'removing'
-within dpkg --remove warmline
+apt remove warmline
 [ ! -e "$root/usr/bin/warmline-server" ]
 [ -s "$root/var/lib/warmline/dump.rdb" ] && [ -s "$root/etc/warmline/warmline.conf" ]
-within dpkg --install /new.deb
+apt install /new.deb
 start
 expect 'as it was' ask get kept
 stop
 
 say 'purging'
-within dpkg --purge warmline
+apt purge warmline
 [ ! -e "$root/var/lib/warmline" ] && [ ! -e "$root/etc/warmline" ]
 if within getent passwd warmline; then exit 1; fi
 within find /usr /etc /var -name '*warmline*' -not -path '*/dpkg/*' -not -name '*.log' | { ! grep .; }

@@ -1,7 +1,9 @@
 //! What servers are compared by: a data set, and requests to it.
 
+use client::append_request;
+
 use crate::connection::{Conversation, LoadError};
-use crate::template::{Random, append_request};
+use crate::template::Random;
 
 const MILLION: u64 = 1_000_000;
 

@@ -1,9 +1,10 @@
 //! A cluster's nodes, and hash tags that lead to their slots.
 
 use clap::ValueEnum;
+use client::Address;
 use wire::response::Value;
 
-use crate::connection::{Address, Conversation, Setup};
+use crate::connection::{Conversation, Setup};
 
 const SLOTS: u16 = 16_384;
 /// Bytes between the braces of a tag.
@@ -67,6 +68,9 @@ fn of_slots(answer: &Value, host: &str, read_from: ReadFrom) -> Option<Vec<Node>
     for range in answer.as_list()? {
         let [first, last, servers @ ..] = range.as_list()? else { return None };
         let (first, last) = (slot(first)?, slot(last)?);
+        if first > last {
+            return None;
+        }
         for (place, server) in servers.iter().enumerate() {
             let [address, Value::Integer(port), id, ..] = server.as_list()? else { return None };
             let is_replica = place > 0;
@@ -155,8 +159,12 @@ mod tests {
         assert_eq!(found(ReadFrom::No), [node("a", 1, &[0, 1, 5]), node("home", 3, &[9])]);
         assert_eq!(found(ReadFrom::Yes), [node("b", 2, &[0, 1])]);
         assert_eq!(found(ReadFrom::All).len(), 3);
-        for odd in [Value::Null, Value::Array(vec![range(0, 99_999, vec![])]), Value::Array(vec![bulk("x")])]
-        {
+        for odd in [
+            Value::Null,
+            Value::Array(vec![range(0, 99_999, vec![])]),
+            Value::Array(vec![range(5, 4, vec![])]),
+            Value::Array(vec![bulk("x")]),
+        ] {
             assert_eq!(of_slots(&odd, "home", ReadFrom::No), None);
         }
     }

@@ -44,7 +44,7 @@ pub struct CompareOptions {
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: u32,
     /// Multiplies the requests of all cases
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value = "1", value_parser = scale)]
     pub scale: f64,
     /// Connections
     #[arg(short = 'c', default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
@@ -61,6 +61,13 @@ pub struct CompareOptions {
     /// Print comma-separated values
     #[arg(long)]
     pub csv: bool,
+}
+
+/// What requests and data are multiplied by.
+pub fn scale(text: &str) -> Result<f64, String> {
+    const SCALE_MAX: f64 = 1000.0;
+    let scale = text.parse().ok().filter(|scale| *scale > 0.0 && *scale <= SCALE_MAX);
+    scale.ok_or_else(|| format!("not a number above 0, up to {SCALE_MAX}"))
 }
 
 /// How requests are made, whatever they are.
@@ -111,26 +118,29 @@ pub fn run(options: &CompareOptions) -> Result<(), String> {
     };
     let wanted: Vec<&Case> = cases.iter().filter(is_wanted).collect();
     if options.list {
-        wanted.iter().for_each(|case| println!("{}", case.name));
+        wanted.iter().for_each(|case| print_line!("{}", case.name));
         return Ok(());
     }
     if wanted.is_empty() {
         return Err("no case has such a name; see --list".to_string());
     }
+    if options.servers.len() > usize::from(u16::MAX - options.port) {
+        return Err("there are not so many ports".to_string());
+    }
     let manner = Manner { clients: options.clients as usize, threads: options.threads as usize };
-    println!("{}", heading(options.csv));
+    print_line!("{}", heading(options.csv));
     let mut ratios: Vec<Vec<Ratios>> = options.servers.iter().map(|_| Vec::new()).collect();
     for case in wanted {
         let figures = measure(case, options, manner).map_err(|error| format!("{}: {error}", case.name))?;
         for (server, found) in figures.iter().enumerate() {
-            println!("{}", line(options.csv, &case.name, server, found, &figures[0]));
+            print_line!("{}", line(options.csv, &case.name, server, found, &figures[0]));
             ratios[server].push(Ratios::of(found, &figures[0]));
         }
     }
     if !options.csv {
         for (server, ratios) in ratios.iter().enumerate().skip(1) {
             let mean = Ratios::mean(ratios);
-            println!(
+            print_line!(
                 "{} to A, geometric mean of {} cases: {:.2} requests/s, {:.2} processor time, {:.2} memory",
                 letter(server),
                 ratios.len(),
@@ -155,14 +165,10 @@ fn measure(case: &Case, options: &CompareOptions, manner: Manner) -> Result<Vec<
     let _load_core = options.core.map(|core| Pinned::to(core + 1));
     let mut runs = vec![Vec::new(); servers.len()];
     for turn in 0..=options.runs {
-        let requests = if turn == 0 { case.requests.div_ceil(10) } else { case.requests };
         for (server, runs) in servers.iter().zip(&mut runs) {
-            let before = server.processor_time();
-            let measured =
-                requests_to(&server.setup, case, Requested::Count(requests), manner, u64::from(turn))?;
-            let used = server.processor_time() - before;
+            let figures = measure_turn(server, case, manner, turn)?;
             if turn > 0 {
-                runs.push(Figures::of(&measured, used));
+                runs.push(figures);
             }
         }
     }
@@ -171,6 +177,14 @@ fn measure(case: &Case, options: &CompareOptions, manner: Manner) -> Result<Vec<
         ..medians(&runs)
     };
     Ok(servers.iter().zip(runs).map(figures).collect())
+}
+
+/// Requests of a case to a server, but for its memory. The first turn is a short one that need not count.
+pub fn measure_turn(server: &Server, case: &Case, manner: Manner, turn: u32) -> Result<Figures, String> {
+    let requests = if turn == 0 { case.requests.div_ceil(10) } else { case.requests };
+    let before = server.processor_time();
+    let measured = requests_to(&server.setup, case, Requested::Count(requests), manner, u64::from(turn))?;
+    Ok(Figures::of(&measured, server.processor_time_since(before)))
 }
 
 /// How many requests are made, or how often for how long.

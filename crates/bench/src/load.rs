@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use client::Stream;
 use hdrhistogram::Histogram;
 use rustix::event::epoll;
 use wire::response::{Reader, Skipper, Value};
 
-use crate::connection::{LoadError, Setup, Stream};
+use crate::connection::{LoadError, Setup, prepared};
 
 /// Latencies from a microsecond to a minute, in nanoseconds.
 const LATENCY_MIN_NS: u64 = 1_000;
@@ -166,8 +167,8 @@ struct Client<'a> {
 
 impl<'a> Client<'a> {
     fn new(setup: &Setup, requests: Box<dyn Requests + 'a>) -> Result<Self, LoadError> {
-        let stream = Stream::prepare(setup)?;
-        stream.set_nonblocking()?;
+        let stream = prepared(setup)?;
+        stream.set_nonblocking().map_err(LoadError::Transfer)?;
         Ok(Self {
             stream,
             sent: 0,
@@ -483,7 +484,7 @@ pub fn idle(setup: &Setup, connections: usize) -> Result<(), LoadError> {
     let mut streams = Vec::new();
     let mut piece = vec![0; READ_LEN];
     for number in 0..connections {
-        let stream = Stream::prepare(setup)?;
+        let stream = prepared(setup)?;
         let data = epoll::EventData::new_u64(number as u64);
         epoll::add(&poll, &stream, data, epoll::EventFlags::IN)
             .map_err(|error| LoadError::Poll(error.into()))?;

@@ -9,6 +9,17 @@
 //!    `cluster` knows which keys belong to which node.
 //! 4. `summary` tells what came out.
 
+/// Prints a line on standard output, as [`client::print_bytes`] does. Servers that were started for a measurement have
+/// ended by then.
+macro_rules! print_line {
+    ($($argument:tt)*) => { client::print_bytes(format!("{}\n", format_args!($($argument)*)).as_bytes()) };
+}
+
+/// Prints a line on standard error, as [`client::tell`] does.
+macro_rules! tell_line {
+    ($($argument:tt)*) => { client::tell(&format!($($argument)*)) };
+}
+
 mod cases;
 mod cluster;
 mod compare;
@@ -51,7 +62,10 @@ fn main() -> ExitCode {
         _ => {
             let mut options = Options::parse_from(words);
             match options.generate {
-                Some(kind) => manual::print(described(), kind).map_err(|error| error.to_string()),
+                Some(kind) => {
+                    client::print_bytes(&manual::text(described(), kind));
+                    Ok(())
+                }
                 None => options.settle().and_then(|()| suite::run(&options)),
             }
         }
@@ -59,7 +73,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
-            eprintln!("{text}");
+            tell_line!("{text}");
             ExitCode::FAILURE
         }
     }
@@ -69,6 +83,7 @@ fn main() -> ExitCode {
 fn described() -> clap::Command {
     Options::command()
         .name("warmline-benchmark")
+        .disable_help_subcommand(true)
         .subcommand(CompareOptions::command().name("compare"))
         .subcommand(SpecOptions::command().name("spec"))
         .subcommand(ReportOptions::command().name("report"))

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Parser};
-use tls::configs::ClientOptions;
-use tls::materials::IdentityFiles;
-
-use percent_encoding::percent_decode_str;
+use client::{Address, ConnectSettings, ServerUri, TlsOptions, authentication, seconds};
 
 use crate::cluster::ReadFrom;
-use crate::connection::{Address, Encryption, Setup};
+use crate::connection::Setup;
+
+/// The client's, in its order.
+const PASSWORD_VARIABLES: [&str; 3] = ["WARMLINECLI_AUTH", "VALKEYCLI_AUTH", "REDISCLI_AUTH"];
 
 /// A load generator for Warmline and other servers of the Redis protocol.
 ///
@@ -19,7 +19,13 @@ use crate::connection::{Address, Encryption, Setup};
 /// below -r, anew at each place; __rand_1st__ to __rand_9th__ are equal wherever they stand in one sequence; __data__
 /// becomes -d bytes.
 #[derive(Parser, Debug)]
-#[command(version, disable_help_flag = true, disable_version_flag = true, max_term_width = 100)]
+#[command(
+    version,
+    disable_help_flag = true,
+    disable_version_flag = true,
+    max_term_width = 100,
+    after_help = "compare, spec and report as the first word are commands of their own; each has --help."
+)]
 pub struct Options {
     /// Server's host name or address
     #[arg(short = 'h', default_value = "127.0.0.1")]
@@ -30,13 +36,14 @@ pub struct Options {
     /// Unix socket of the server, instead of host and port
     #[arg(short = 's')]
     pub socket: Option<PathBuf>,
-    /// Password; safer in the environment than on the command line
-    #[arg(short = 'a', env = "REDISCLI_AUTH", hide_env_values = true)]
+    /// Password; safer in the environment (WARMLINECLI_AUTH, VALKEYCLI_AUTH, REDISCLI_AUTH) than on the command line
+    #[arg(short = 'a')]
     pub password: Option<String>,
     /// User that the password belongs to
     #[arg(long)]
     pub user: Option<String>,
-    /// Server, user and database: valkey://user:password@host:port/database; valkeys:// for TLS
+    /// Server, user and database: valkey://user:password@host:port/database; valkeys:// for TLS; unix:///path is a
+    /// socket
     #[arg(short = 'u')]
     pub uri: Option<String>,
     /// Connections
@@ -124,33 +131,8 @@ pub struct Options {
     /// Seed of the random numbers
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Encrypt connections with TLS
-    #[arg(long)]
-    pub tls: bool,
-    /// Name of the server to ask for
-    #[arg(long)]
-    pub sni: Option<String>,
-    /// File with the certificates of the authorities to believe (default: those of the system)
-    #[arg(long)]
-    pub cacert: Option<PathBuf>,
-    /// Directory with files of such certificates
-    #[arg(long)]
-    pub cacertdir: Option<PathBuf>,
-    /// Believe every server
-    #[arg(long)]
-    pub insecure: bool,
-    /// File with the certificate to show to the server
-    #[arg(long, requires = "key")]
-    pub cert: Option<PathBuf>,
-    /// File with that certificate's key
-    #[arg(long, requires = "cert")]
-    pub key: Option<PathBuf>,
-    /// Cipher suites of TLS 1.2, by OpenSSL's names
-    #[arg(long)]
-    pub tls_ciphers: Option<String>,
-    /// Cipher suites of TLS 1.3
-    #[arg(long)]
-    pub tls_ciphersuites: Option<String>,
+    #[command(flatten)]
+    pub tls_options: TlsOptions,
     /// Print the manual page, or completions for a shell
     #[arg(long)]
     pub generate: Option<manual::Kind>,
@@ -173,38 +155,25 @@ impl Options {
         }
         self.data_len = self.data_len.clamp(1, 1 << 30);
         self.precision = self.precision.clamp(1, 4);
-        match self.uri.take() {
-            Some(uri) => self.apply_uri(&uri),
-            None => Ok(()),
+        self.apply_uri()?;
+        if self.password.is_none() {
+            self.password = PASSWORD_VARIABLES.iter().find_map(|name| std::env::var(name).ok());
         }
+        Ok(())
     }
 
-    fn apply_uri(&mut self, uri: &str) -> Result<(), String> {
-        let (scheme, rest) = uri.split_once("://").ok_or("Invalid URI scheme")?;
-        self.tls |= match scheme.to_lowercase().as_str() {
-            "valkey" | "redis" | "warmline" => false,
-            "valkeys" | "rediss" | "warmlines" => true,
-            _ => return Err("Invalid URI scheme".to_string()),
-        };
-        let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
-        let (credentials, address) = authority.rsplit_once('@').unwrap_or(("", authority));
-        if !credentials.is_empty() {
-            let (user, password) = credentials.split_once(':').unwrap_or(("", credentials));
-            self.user = (!user.is_empty()).then(|| percent_decoded(user)).transpose()?;
-            self.password = Some(percent_decoded(password)?);
-        }
-        let (host, port) = match address.rsplit_once(':') {
-            Some((host, port)) if !port.ends_with(']') => (host, port),
-            _ => (address, ""),
-        };
-        if !host.is_empty() {
-            self.host = host.trim_matches(['[', ']']).to_string();
-        }
-        if !port.is_empty() {
-            self.port = port.parse().map_err(|_| "Invalid server port.".to_string())?;
-        }
-        if !database.is_empty() {
-            self.database = database.parse().map_err(|_| format!("no database number: {database}"))?;
+    /// Puts the parts of `-u` where their own options are.
+    fn apply_uri(&mut self) -> Result<(), String> {
+        let Some(uri) = self.uri.take() else { return Ok(()) };
+        let uri = ServerUri::parse(&uri)?;
+        self.tls_options.tls |= uri.is_encrypted;
+        self.socket = uri.socket.or(self.socket.take());
+        self.user = uri.user.or(self.user.take());
+        self.password = uri.password.or(self.password.take());
+        self.port = uri.port.unwrap_or(self.port);
+        self.database = uri.database.unwrap_or(self.database);
+        if let Some(host) = uri.host {
+            self.host = host;
         }
         Ok(())
     }
@@ -216,12 +185,8 @@ impl Options {
             None => Address::Tcp(self.host.clone(), self.port),
         };
         let mut commands = Vec::new();
+        commands.extend(authentication(self.user.as_deref(), self.password.as_deref()));
         let mut add = |args: &[&str]| commands.push(args.iter().map(|arg| arg.to_string()).collect());
-        match (&self.user, &self.password) {
-            (Some(user), Some(password)) => add(&["AUTH", user, password]),
-            (None, Some(password)) => add(&["AUTH", password]),
-            _ => {}
-        }
         if self.resp3 {
             add(&["HELLO", "3"]);
         }
@@ -231,42 +196,10 @@ impl Options {
         if self.database != 0 {
             add(&["SELECT", &self.database.to_string()]);
         }
-        let encryption = self.encryption()?;
-        Ok(Setup { address, encryption, is_multipath: self.mptcp, no_delay: true, commands })
+        let encryption = self.tls_options.encryption().map_err(|error| error.to_string())?;
+        let connect = ConnectSettings { multipath: self.mptcp, encryption, ..ConnectSettings::default() };
+        Ok(Setup { address, connect, commands })
     }
-
-    /// How connections are encrypted, if they are.
-    fn encryption(&self) -> Result<Option<Encryption>, String> {
-        if !self.tls {
-            return Ok(None);
-        }
-        let identity = match (&self.cert, &self.key) {
-            (Some(certificate), Some(key)) => {
-                Some(IdentityFiles { certificate: certificate.clone(), key: key.clone(), key_password: None })
-            }
-            _ => None,
-        };
-        let options = ClientOptions {
-            identity,
-            authorities_file: self.cacert.clone(),
-            authorities_directory: self.cacertdir.clone(),
-            insecure: self.insecure,
-            ciphers: self.tls_ciphers.clone(),
-            ciphersuites: self.tls_ciphersuites.clone(),
-        };
-        let config = options.config().map_err(|error| error.to_string())?;
-        Ok(Some(Encryption { config, name: self.sni.clone() }))
-    }
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_string())?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
-}
-
-fn percent_decoded(text: &str) -> Result<String, String> {
-    let decoded = percent_decode_str(text).decode_utf8();
-    decoded.map(String::from).map_err(|_| format!("{text} is not UTF-8 when decoded"))
 }
 
 #[cfg(test)]
@@ -296,15 +229,13 @@ mod tests {
     }
 
     #[test]
-    fn a_uri_names_server_user_and_database() {
-        let options = parse("-u valkey://me:se%40cret@example.org:7001/5").unwrap();
-        assert_eq!((options.host.as_str(), options.port, options.database), ("example.org", 7001, 5));
-        assert_eq!((options.user.as_deref(), options.password.as_deref()), (Some("me"), Some("se@cret")));
-        let options = parse("-u rediss://secret@[::1]").unwrap();
-        assert_eq!((options.host.as_str(), options.port, options.tls), ("::1", 6379, true));
-        assert_eq!((options.user, options.password.as_deref()), (None, Some("secret")));
-        for uri in ["http://example", "example", "redis://a:port", "redis://a/x"] {
-            assert!(parse(&format!("-u {uri}")).is_err(), "{uri}");
-        }
+    fn a_uri_stands_for_the_options_that_it_names() {
+        let options = parse("-h other --dbnum 3 --user me -u rediss://secret@example.org:7001").unwrap();
+        assert_eq!((options.host.as_str(), options.port, options.database), ("example.org", 7001, 3));
+        assert_eq!((options.user.as_deref(), options.password.as_deref()), (Some("me"), Some("secret")));
+        assert!(options.tls_options.tls && options.socket.is_none());
+        let setup = parse("-u unix:///run/a.sock").unwrap().setup().unwrap();
+        assert_eq!(setup.address, Address::Unix("/run/a.sock".into()));
+        assert!(parse("-u example").is_err());
     }
 }

@@ -17,7 +17,7 @@ use std::time::Instant;
 use clap::Parser;
 
 use crate::cases::Case;
-use crate::compare::{self, Figures, Manner, Requested};
+use crate::compare::{self, Figures, Manner};
 use crate::server::{Pinned, Server};
 use page::{Page, Section};
 
@@ -39,7 +39,7 @@ pub struct ReportOptions {
     #[arg(long, default_value = "abcdefg")]
     pub sections: String,
     /// Multiplies data and requests, to see that all runs
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value = "1", value_parser = compare::scale)]
     pub scale: f64,
     /// Runs of which the median counts
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
@@ -126,7 +126,7 @@ impl Bench {
 
     /// Says what is done now.
     pub fn progress(&self, text: &str) {
-        eprintln!("{:>5} s  {text}", self.started.elapsed().as_secs());
+        tell_line!("{:>5} s  {text}", self.started.elapsed().as_secs());
     }
 
     /// Medians of several runs of a case, whose data is there, after one that does not count.
@@ -134,19 +134,10 @@ impl Bench {
         let _load_core = self.core.map(|core| Pinned::to(core + 1));
         let mut runs = Vec::new();
         for turn in 0..=self.runs {
-            let requests = if turn == 0 { case.requests.div_ceil(10) } else { case.requests };
-            let before = server.processor_time();
-            let measured = compare::requests_to(
-                &server.setup,
-                case,
-                Requested::Count(requests),
-                manner,
-                u64::from(turn),
-            )
-            .map_err(|error| format!("{}: {error}", case.name))?;
-            let used = server.processor_time() - before;
+            let figures = compare::measure_turn(server, case, manner, turn);
+            let figures = figures.map_err(|error| format!("{}: {error}", case.name))?;
             if turn > 0 {
-                runs.push(Figures::of(&measured, used));
+                runs.push(figures);
             }
         }
         Ok(Figures { resident_bytes: server.resident_bytes() as f64, ..compare::medians(&runs) })
@@ -220,7 +211,7 @@ fn circumstances(bench: &Bench) -> Vec<String> {
             "Machine: {}, {cores} cores, {} GiB, Linux {}.",
             first("/proc/cpuinfo", "model name"),
             memory_kb >> 20,
-            kernel.trim()
+            kernel.trim().split('-').next().unwrap_or_default()
         ),
         format!(
             "Servers: {}, without persistence, as they are configured by default unless it says so.",

@@ -102,6 +102,11 @@ impl Server {
         processor_time(self.process_id)
     }
 
+    /// What has been used since. Threads that have ended count no more, and may have counted for much.
+    pub fn processor_time_since(&self, before: Duration) -> Duration {
+        self.processor_time().saturating_sub(before)
+    }
+
     /// Physical memory.
     pub fn resident_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.process_id)).unwrap_or_default();

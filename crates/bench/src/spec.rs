@@ -11,9 +11,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use client::{Address, seconds};
 use wire::response::Value;
 
-use crate::connection::{Address, Conversation, LoadError, Setup};
+use crate::connection::{Conversation, LoadError, Setup};
 use crate::load::{Requests, Test};
 use crate::run::{self, Measured};
 use crate::server::Server;
@@ -39,11 +40,11 @@ pub struct SpecOptions {
     #[arg(short = 'p', default_value_t = 6379)]
     pub port: u16,
     /// Measure no longer than so many seconds, whatever a definition says
-    #[arg(long)]
-    pub seconds: Option<f64>,
+    #[arg(long, value_parser = seconds)]
+    pub seconds: Option<Duration>,
     /// Give up storing data after so many seconds
-    #[arg(long, default_value_t = 1800.0)]
-    pub preload_seconds: f64,
+    #[arg(long, default_value = "1800", value_parser = seconds)]
+    pub preload_seconds: Duration,
     /// Threads that generate the load, at most
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     pub threads: u32,
@@ -69,7 +70,7 @@ struct Outcome {
 
 pub fn run(options: &SpecOptions) -> Result<(), String> {
     if options.csv {
-        println!("definition,rps,p50_ms,p99_ms,cpu_us,requests,errors,remarks");
+        print_line!("definition,rps,p50_ms,p99_ms,cpu_us,requests,errors,remarks");
     }
     let (mut ran, mut refusals) = (0, BTreeMap::<String, u32>::new());
     for file in &options.files {
@@ -83,10 +84,10 @@ pub fn run(options: &SpecOptions) -> Result<(), String> {
         match outcome {
             Ok(outcome) => {
                 ran += 1;
-                println!("{}", line(options.csv, &name, outcome.as_ref()));
+                print_line!("{}", line(options.csv, &name, outcome.as_ref()));
             }
             Err(reason) => {
-                println!("{}", refusal(options.csv, &name, &reason));
+                print_line!("{}", refusal(options.csv, &name, &reason));
                 // What comes behind a colon differs from definition to definition.
                 let kind = reason.split(": ").next().unwrap_or(&reason).to_string();
                 *refusals.entry(kind).or_default() += 1;
@@ -95,8 +96,8 @@ pub fn run(options: &SpecOptions) -> Result<(), String> {
     }
     if !options.csv {
         let (would, did) = if options.check { ("would run", "would not") } else { ("ran", "did not") };
-        println!("\n{ran} of {} definitions {would}", options.files.len());
-        refusals.iter().for_each(|(reason, count)| println!("{count:>6} {did}: {reason}"));
+        print_line!("\n{ran} of {} definitions {would}", options.files.len());
+        refusals.iter().for_each(|(reason, count)| print_line!("{count:>6} {did}: {reason}"));
     }
     match ran {
         0 => Err("no definition ran".to_string()),
@@ -141,13 +142,12 @@ fn one(definition: &Definition, options: &SpecOptions) -> Result<Option<Outcome>
     check_commands(definition, &mut conversation)?;
     let mut remarks = prepare(definition, options, &place.setup, &mut conversation)?;
     let before = place.started.as_ref().map(Server::processor_time);
-    let seconds = options.seconds.map(Duration::from_secs_f64);
     // What is measured comes last; what else goes on does so meanwhile.
     let outcomes: Vec<Result<Measured, String>> = thread::scope(|scope| {
         let running: Vec<_> = definition
             .clients
             .iter()
-            .map(|plan| scope.spawn(|| measure(plan, &place.setup, options.threads, seconds)))
+            .map(|plan| scope.spawn(|| measure(plan, &place.setup, options.threads, options.seconds)))
             .collect();
         running
             .into_iter()
@@ -157,7 +157,7 @@ fn one(definition: &Definition, options: &SpecOptions) -> Result<Option<Outcome>
     let all: Vec<Measured> = outcomes.into_iter().collect::<Result<_, _>>()?;
     let commands: u64 = all.iter().map(|measured| measured.commands).sum();
     let processor_us = place.started.as_ref().zip(before).map(|(server, before)| {
-        (server.processor_time() - before).as_secs_f64() * 1e6 / commands.max(1) as f64
+        server.processor_time_since(before).as_secs_f64() * 1e6 / commands.max(1) as f64
     });
     let measured = all.into_iter().next_back().ok_or("it measures nothing")?;
     if let Some(text) = &measured.first_error {
@@ -224,7 +224,7 @@ fn prepare(
     let mut remarks = Vec::new();
     if let Some(plan) = &definition.preload {
         let start = Instant::now();
-        let limit = Duration::from_secs_f64(options.preload_seconds);
+        let limit = options.preload_seconds;
         let stored = measure(plan, setup, options.threads, Some(limit))?;
         if start.elapsed() >= limit {
             return Err(format!("storing its data took too long: {limit:?}"));

@@ -1,11 +1,12 @@
 //! The tests of `valkey-benchmark`, or a command, against one server.
 
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, IsTerminal, Read};
 
+use client::{Address, print_bytes};
 use wire::response::Value;
 
 use crate::cluster::{self, Node, ReadFrom, Tags};
-use crate::connection::{Address, Conversation, LoadError, Setup};
+use crate::connection::{Conversation, LoadError, Setup};
 use crate::load::{self, Requests, Test};
 use crate::options::Options;
 use crate::run::{self, Measured, Progress};
@@ -18,11 +19,13 @@ const REQUESTS_DEFAULT: u64 = 100_000;
 pub fn run(options: &Options) -> Result<(), String> {
     let setup = options.setup()?;
     if options.shows_errors {
-        eprintln!("WARNING: -e option has no effect. An error always ends the test, to avoid false results.");
+        tell_line!(
+            "WARNING: -e option has no effect. An error always ends the test, to avoid false results."
+        );
     }
     if options.idle {
         let clients = options.clients;
-        println!("Creating {clients} idle connections and waiting forever (Ctrl+C when done)");
+        print_line!("Creating {clients} idle connections and waiting forever (Ctrl+C when done)");
         return load::idle(&setup, clients as usize).map_err(|error| error.to_string());
     }
     let workloads = workloads(options)?;
@@ -32,7 +35,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         None => server_configuration(&place.setups[0])?,
     };
     if options.csv {
-        println!("{CSV_HEADING}");
+        print_line!("{CSV_HEADING}");
     }
     let seed = options.seed.unwrap_or_else(|| {
         use std::hash::{BuildHasher, RandomState};
@@ -40,15 +43,14 @@ pub fn run(options: &Options) -> Result<(), String> {
     });
     loop {
         for workload in &workloads {
-            let measured =
-                measure(options, &place, workload, seed).map_err(|error| ended_line(&error.to_string()))?;
+            let measured = measure(options, &place, workload, seed).map_err(|error| error.to_string())?;
             if let Some(text) = &measured.first_error {
                 return Err(format!("Error from server: {text}"));
             }
             show(options, workload, &measured, &place, server.as_ref());
         }
         if !options.csv && options.command.is_empty() {
-            println!();
+            print_line!("");
         }
         if !options.endless {
             return Ok(());
@@ -68,12 +70,12 @@ impl Place {
             return Ok(Self { setups: vec![setup], nodes: None });
         }
         let nodes = cluster::nodes(&setup, options.rfr)?;
-        println!("Cluster has {} {} nodes:\n", nodes.len(), options.rfr.roles());
+        print_line!("Cluster has {} {} nodes:\n", nodes.len(), options.rfr.roles());
         for (number, Node { host, port, id, is_replica, .. }) in nodes.iter().enumerate() {
             let role = if *is_replica { "Replica" } else { "Primary" };
-            println!("Node {number}({role}): {id} {host}:{port}");
+            print_line!("Node {number}({role}): {id} {host}:{port}");
         }
-        println!();
+        print_line!("");
         let mut commands = setup.commands.clone();
         if options.rfr != ReadFrom::No {
             commands.push(vec!["READONLY".to_string()]);
@@ -98,16 +100,11 @@ impl Place {
     }
 }
 
-/// What was shown of progress does not stay in front of an error.
-fn ended_line(error: &str) -> String {
-    if io::stderr().is_terminal() { format!("\r\x1b[2K{error}") } else { error.to_string() }
-}
-
 fn workloads(options: &Options) -> Result<Vec<Workload>, String> {
     let data = template::data(options.data_len);
     if !options.command.is_empty() {
         if !options.tests.is_empty() {
-            eprintln!("WARNING: Option -t is ignored.");
+            tell_line!("WARNING: Option -t is ignored.");
         }
         return Ok(vec![of_command(options, &data)?]);
     }
@@ -156,7 +153,7 @@ fn server_configuration(setup: &Setup) -> Result<Option<(String, String)>, Strin
     let appendonly = ask("appendonly").map_err(|error| error.to_string())?;
     let found = save.zip(appendonly);
     if found.is_none() {
-        eprintln!("WARNING: Could not fetch server CONFIG");
+        tell_line!("WARNING: Could not fetch server CONFIG");
     }
     Ok(found)
 }
@@ -195,11 +192,12 @@ fn measure(options: &Options, place: &Place, workload: &Workload, seed: u64) -> 
         precision: options.precision,
     };
     let by_time = options.duration.is_some();
-    let measured = run::run(&test, |progress| show_progress(options, &workload.title, progress, by_time))?;
+    let measured = run::run(&test, |progress| show_progress(options, &workload.title, progress, by_time));
+    // What comes next, be it an error, does not stand behind what was shown of progress.
     if shows_progress(options) {
-        print!("\r\x1b[2K");
+        print_bytes(b"\r\x1b[2K");
     }
-    Ok(measured)
+    measured
 }
 
 fn show(
@@ -211,10 +209,10 @@ fn show(
 ) {
     let title = &workload.title;
     if options.csv {
-        return println!("{}", measured.csv(title));
+        return print_line!("{}", measured.csv(title));
     }
     if options.quiet {
-        return println!("{}", measured.quiet(title));
+        return print_line!("{}", measured.quiet(title));
     }
     let is_command = !options.command.is_empty();
     let circumstances = Circumstances {
@@ -226,7 +224,7 @@ fn show(
         cluster: place.nodes.as_ref().map(|(nodes, _)| (nodes.len(), options.rfr.roles())),
         rate: (options.rps > 0).then_some(options.rps as f64),
     };
-    println!("{}\n", measured.long(title, &circumstances));
+    print_line!("{}\n", measured.long(title, &circumstances));
 }
 
 fn shows_progress(options: &Options) -> bool {
@@ -236,8 +234,6 @@ fn shows_progress(options: &Options) -> bool {
 /// A line that is written over itself until the test ends.
 fn show_progress(options: &Options, title: &str, progress: &Progress, by_time: bool) {
     if shows_progress(options) {
-        print!("\r\x1b[2K{}", progress.line(title, by_time));
-        // Progress that cannot be shown is no reason to stop.
-        let _unwritable = io::stdout().flush();
+        print_bytes(format!("\r\x1b[2K{}", progress.line(title, by_time)).as_bytes());
     }
 }

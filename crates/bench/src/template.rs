@@ -3,8 +3,9 @@
 //! A placeholder has as many letters as the number that takes its place, so a batch of requests is laid out once and
 //! only the numbers are written anew.
 
-use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use client::append_request;
 
 use crate::cluster::{TAG_LEN, Tags};
 use crate::load::Requests;
@@ -249,21 +250,6 @@ impl Requests for Repeated<'_> {
     fn bytes(&self) -> &[u8] {
         &self.batch[..self.len]
     }
-}
-
-/// A command as an array of bulks.
-pub fn append_request<A: AsRef<[u8]>>(out: &mut Vec<u8>, args: &[A]) {
-    // Writing to memory cannot fail.
-    let _infallible = write!(out, "*{}\r\n", args.len());
-    for arg in args {
-        append_bulk(out, arg.as_ref());
-    }
-}
-
-pub fn append_bulk(out: &mut Vec<u8>, bytes: &[u8]) {
-    let _infallible = write!(out, "${}\r\n", bytes.len());
-    out.extend_from_slice(bytes);
-    out.extend_from_slice(b"\r\n");
 }
 
 #[cfg(test)]

@@ -92,6 +92,61 @@ fn idle_connections_stay_until_the_server_ends_one() {
 }
 
 #[test]
+fn passwords_come_from_everywhere() {
+    let server = Process::start(&[]);
+    assert_eq!(server.connect().ask("CONFIG SET requirepass secret"), "OK");
+    let (port, uri) = (server.port.to_string(), format!("valkey://:secret@127.0.0.1:{}", server.port));
+    let with = |args: &[&str], variables: &[(&str, &str)]| {
+        let mut command = generator(&["-p", &port, "-q", "-n", "10", "-t", "ping_mbulk"]);
+        let (is_well, _, err) = told(command.args(args).envs(variables.iter().copied()).output().unwrap());
+        assert_eq!(is_well, err.is_empty(), "{err}");
+        is_well
+    };
+    assert!(!with(&[], &[]) && with(&["-a", "secret"], &[]) && with(&["-u", &uri], &[]));
+    for name in ["WARMLINECLI_AUTH", "VALKEYCLI_AUTH", "REDISCLI_AUTH"] {
+        assert!(with(&[], &[(name, "secret")]) && with(&["-a", "secret"], &[(name, "other")]), "{name}");
+    }
+    assert!(!with(&["--user", "nobody"], &[("VALKEYCLI_AUTH", "secret")]));
+}
+
+#[test]
+fn readers_may_leave_early() {
+    let server = Process::start(&[]);
+    let port = server.port.to_string();
+    for args in [
+        &["-t", "ping_mbulk", "-n", "100"][..],
+        &["-t", "ping_mbulk", "-n", "100", "--csv"],
+        &["-q", "-l", "-n", "10", "PING"],
+        &["--help"],
+        &["--generate", "man"],
+        &["compare", "--list"],
+        &["spec", "nothing.yml"],
+    ] {
+        // Of which nobody has the other end.
+        let (_, unread) = std::io::pipe().unwrap();
+        let mut command = if args[0].starts_with('-') { generator(&["-p", &port]) } else { generator(&[]) };
+        let (_, _, err) = told(command.args(args).stdout(unread).output().unwrap());
+        assert_eq!(err, "", "{args:?}");
+    }
+}
+
+#[test]
+fn the_manual_page_has_all_commands() {
+    let (is_well, page, _) = told(generator(&["--generate", "man"]).output().unwrap());
+    assert!(is_well);
+    for part in [
+        ".SH SYNOPSIS\n\\fBwarmline\\-benchmark\\fR [\\fIoptions\\fR] [\\fIcommand\\fR]\n",
+        ".SH COMPARE\n.SS SYNOPSIS\n\\fBwarmline\\-benchmark compare\\fR [\\fIoptions\\fR] [\\fIservers\\fR]\n",
+        "\\fB\\-\\-preload\\-seconds\\fR",
+        ".SH REPORT\n",
+    ] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    let (_, completions, _) = told(generator(&["--generate", "bash"]).output().unwrap());
+    assert!(completions.contains("compare spec report") && !completions.contains("compare spec report help"));
+}
+
+#[test]
 fn a_warm_up_counts_for_nothing() {
     let server = Process::start(&[]);
     let (is_well, out, _) = run(&server, &["-t", "set", "-n", "100", "--warmup", "0.3"]);
@@ -140,6 +195,10 @@ fn servers_are_compared() {
     let own = ["--command", "MGET key:__rand_int__ key:__rand_int__", "-r", "1000", "-n", "2000"];
     let (is_well, out, err) = told(generator(&common).args(own).output().unwrap());
     assert!(is_well && out.lines().nth(2).is_some_and(|line| line.contains(",B,")), "{out}{err}");
+    for odd in [["--scale", "nan"], ["--scale", "0"], ["--port", "65535"]] {
+        let output = generator(&["compare", &server, &server]).args(odd).output().unwrap();
+        assert!(matches!(output.status.code(), Some(1 | 2)), "{odd:?}");
+    }
     let (is_well, _, err) = told(
         generator(&["compare", "nothing-of-this-name {port}", &server, "--port", &port]).output().unwrap(),
     );

@@ -3,10 +3,10 @@
 use std::io::{self, Read};
 use std::path::Path;
 
+use client::system_text;
 use wire::request::split_args;
 
 use crate::Failure;
-use crate::connection::system_text;
 use crate::options::Options;
 
 /// One word with quotes and escapes, if it is one.

@@ -7,10 +7,10 @@ mod nodes;
 use std::fmt::Display;
 use std::path::Path;
 
+use client::{Address, ConnectSettings};
 use wire::response::Value;
 
 use crate::Failure;
-use crate::connection::{Address, ConnectSettings};
 use crate::format::{self, Style};
 use crate::options::Options;
 use crate::program::{Program, has_colors};
@@ -182,7 +182,7 @@ fn show(cluster: &mut Cluster) -> Result<(), Failure> {
         let (id, slots) = (node.id.get(..8).unwrap_or(&node.id), node.slots.len());
         print_line!("{node} ({id}...) -> {count} keys | {slots} slots | {replicas} replicas.");
         primaries += 1;
-        keys += count;
+        keys = i64::saturating_add(keys, count);
     }
     tell(Level::Success, format!("[OK] {keys} keys in {primaries} primaries."));
     print_line!("{:.2} keys per slot on average.", keys as f64 / SLOTS as f64);

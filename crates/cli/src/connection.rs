@@ -2,63 +2,22 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::time::Duration;
 
+use client::{Address, ConnectError, ConnectSettings, Replies, append_request, system_text};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
-use wire::response::{Reader, ResponseError, Value};
+use wire::response::{ResponseError, Value};
 
-use crate::encrypted::{Encrypted, EncryptedSender, Encryption};
+use crate::encrypted::{Encrypted, EncryptedSender};
 use crate::program::Program;
-
-const READ_LEN: usize = 64 * 1024;
-/// Silence after which the system asks whether the other side is still there.
-const KEEPALIVE_AFTER: Duration = Duration::from_secs(15);
-const KEEPALIVE_BETWEEN: Duration = Duration::from_secs(5);
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum Address {
-    Tcp(String, u16),
-    Unix(PathBuf),
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Self::Tcp(host, port) => write!(f, "{host}:{port}"),
-            Self::Unix(path) => write!(f, "{}", path.display()),
-        }
-    }
-}
-
-/// Which of a name's addresses are tried first.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Family {
-    V4,
-    V6,
-}
-
-/// How connections are made.
-#[derive(Clone, Debug, Default)]
-pub struct ConnectSettings {
-    /// Zero leaves it to the system.
-    pub timeout: Duration,
-    pub preferred_family: Option<Family>,
-    /// Several paths at once (MPTCP).
-    pub multipath: bool,
-    pub encryption: Option<Encryption>,
-}
 
 /// What went wrong between us and the server.
 #[derive(Debug)]
 pub enum ConnectionError {
-    Connect(Address, io::Error),
-    Encrypt(io::Error),
+    Connect(Address, ConnectError),
     Write(io::Error),
     Read(io::Error),
     Closed,
@@ -68,11 +27,11 @@ pub enum ConnectionError {
 impl fmt::Display for ConnectionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Connect(address, error) => {
+            Self::Connect(address, error @ ConnectError::Socket(_)) => {
                 let server = Program::current().server;
-                write!(f, "Could not connect to {server} at {address}: {}", system_text(error))
+                write!(f, "Could not connect to {server} at {address}: {error}")
             }
-            Self::Encrypt(error) => write!(f, "Could not negotiate a TLS connection: {error}"),
+            Self::Connect(_, error) => error.fmt(f),
             Self::Write(error) | Self::Read(error) => write!(f, "Error: {}", system_text(error)),
             Self::Closed => f.write_str("Error: Server closed the connection"),
             Self::Malformed(error) => write!(f, "Error: {error}"),
@@ -95,13 +54,6 @@ impl ConnectionError {
     }
 }
 
-/// The system's words for an error, without what the library puts around them.
-pub fn system_text(error: &io::Error) -> String {
-    let text = error.to_string();
-    let text = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
-    text.split(" (os error").next().unwrap_or_default().to_owned()
-}
-
 enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
@@ -121,9 +73,7 @@ macro_rules! on_stream {
 
 pub struct Connection {
     stream: Stream,
-    reader: Reader,
-    buffer: Vec<u8>,
-    position: usize,
+    replies: Replies,
 }
 
 /// The half of a connection that only sends, for another thread.
@@ -144,50 +94,18 @@ impl Sender {
     }
 }
 
-fn connect_tcp(host: &str, port: u16, settings: &ConnectSettings) -> io::Result<TcpStream> {
-    let mut addresses: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
-    if let Some(family) = settings.preferred_family {
-        // A stable sort: the system's order stays within each family.
-        addresses.sort_by_key(|address| address.is_ipv4() != (family == Family::V4));
-    }
-    let mut last_error = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in addresses {
-        match connect_address(address, settings) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last_error = error,
-        }
-    }
-    Err(last_error)
-}
-
-fn connect_address(address: SocketAddr, settings: &ConnectSettings) -> io::Result<TcpStream> {
-    let protocol = settings.multipath.then_some(Protocol::MPTCP);
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, protocol)?;
-    match settings.timeout {
-        Duration::ZERO => socket.connect(&address.into())?,
-        timeout => socket.connect_timeout(&address.into(), timeout)?,
-    }
-    Ok(socket.into())
-}
-
 impl Connection {
     pub fn connect(address: &Address, settings: &ConnectSettings) -> Result<Self, ConnectionError> {
         let failed = |error| ConnectionError::Connect(address.clone(), error);
-        let stream = match address {
-            Address::Tcp(host, port) => {
-                let stream = connect_tcp(host, *port, settings).map_err(failed)?;
-                prepare(&stream).map_err(failed)?;
-                match &settings.encryption {
-                    None => Stream::Tcp(stream),
-                    Some(encryption) => {
-                        let encrypted = Encrypted::connect(stream, encryption, host);
-                        Stream::Tls(Box::new(encrypted.map_err(ConnectionError::Encrypt)?))
-                    }
-                }
+        let stream = match client::Stream::connect(address, settings).map_err(failed)? {
+            client::Stream::Tcp(stream) => Stream::Tcp(stream),
+            client::Stream::Unix(stream) => Stream::Unix(stream),
+            client::Stream::Tls(stream) => {
+                let encrypted = Encrypted::new(*stream).map_err(ConnectError::Handshake);
+                Stream::Tls(Box::new(encrypted.map_err(failed)?))
             }
-            Address::Unix(path) => Stream::Unix(UnixStream::connect(path).map_err(failed)?),
         };
-        Ok(Self { stream, reader: Reader::new(), buffer: Vec::new(), position: 0 })
+        Ok(Self { stream, replies: Replies::default() })
     }
 
     pub fn sender(&self) -> Result<Sender, ConnectionError> {
@@ -216,15 +134,12 @@ impl Connection {
 
     /// Bytes that are no response, such as a snapshot's: some of those that come next.
     pub fn read_bytes(&mut self, out: &mut [u8]) -> Result<usize, ConnectionError> {
-        let received = &self.buffer[self.position..];
-        let count = if received.is_empty() {
-            self.set_read_timeout(None)?;
-            on_stream!(&mut self.stream, stream => stream.read(out)).map_err(ConnectionError::Read)?
-        } else {
-            let count = received.len().min(out.len());
-            out[..count].copy_from_slice(&received[..count]);
-            self.position += count;
-            count
+        let count = match self.replies.take_bytes(out) {
+            0 => {
+                self.set_read_timeout(None)?;
+                on_stream!(&mut self.stream, stream => stream.read(out)).map_err(ConnectionError::Read)?
+            }
+            count => count,
         };
         if count == 0 && !out.is_empty() { Err(ConnectionError::Closed) } else { Ok(count) }
     }
@@ -256,7 +171,7 @@ impl Connection {
 
     /// A response that has come already, if there is a whole one.
     pub fn received(&mut self) -> Result<Option<Value>, ConnectionError> {
-        self.reader.read(&self.buffer, &mut self.position).map_err(ConnectionError::Malformed)
+        self.replies.whole().map_err(ConnectionError::Malformed)
     }
 
     /// The next response, however long it takes.
@@ -286,15 +201,7 @@ impl Connection {
             if let Some(value) = self.received()? {
                 return Ok(Some(value));
             }
-            self.buffer.drain(..self.position);
-            self.position = 0;
-            let len = self.buffer.len();
-            // Room for what is missing, but never more at once than was received already.
-            let wanted = self.reader.wanted_bytes().min(len);
-            self.buffer.resize(len + wanted.max(READ_LEN), 0);
-            let read = on_stream!(&mut self.stream, stream => stream.read(&mut self.buffer[len..]));
-            self.buffer.truncate(len + *read.as_ref().unwrap_or(&0));
-            match read {
+            match on_stream!(&mut self.stream, stream => self.replies.read_from(stream)) {
                 Ok(0) => return Err(ConnectionError::Closed),
                 Ok(_) => {}
                 Err(error) => match error.kind() {
@@ -305,24 +212,5 @@ impl Connection {
                 },
             }
         }
-    }
-}
-
-/// What every connection over TCP has.
-fn prepare(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let keepalive =
-        TcpKeepalive::new().with_time(KEEPALIVE_AFTER).with_interval(KEEPALIVE_BETWEEN).with_retries(3);
-    SockRef::from(stream).set_tcp_keepalive(&keepalive)
-}
-
-/// A command as an array of bulks.
-pub fn append_request<A: AsRef<[u8]>>(out: &mut Vec<u8>, args: &[A]) {
-    out.extend_from_slice(format!("*{}\r\n", args.len()).as_bytes());
-    for arg in args {
-        let arg = arg.as_ref();
-        out.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
-        out.extend_from_slice(arg);
-        out.extend_from_slice(b"\r\n");
     }
 }

@@ -62,8 +62,10 @@ fn field<'a>(map: &'a Value, name: &str) -> Option<&'a Value> {
     map.entries().into_iter().find(|(key, _)| key.as_bytes() == Some(name.as_bytes())).map(|(_, value)| value)
 }
 
+/// A text of the server's, which is shown on one line.
 fn text_of(value: &Value) -> String {
-    String::from_utf8_lossy(value.as_bytes().unwrap_or_default()).into_owned()
+    let text = String::from_utf8_lossy(value.as_bytes().unwrap_or_default());
+    text.chars().filter(|letter| !letter.is_control()).collect()
 }
 
 fn text_field(map: &Value, name: &str) -> Option<String> {

@@ -9,17 +9,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tls::{ClientConfig, ServerName, Session, TlsStream};
+use tls::{Session, TlsStream};
 
 const READ_LEN: usize = 32 * 1024;
-
-/// How connections are encrypted.
-#[derive(Clone, Debug)]
-pub struct Encryption {
-    pub config: Arc<ClientConfig>,
-    /// What the server is called, if not by its address.
-    pub name: Option<String>,
-}
 
 struct Shared {
     outgoing: Mutex<TcpStream>,
@@ -72,11 +64,9 @@ impl Shared {
 }
 
 impl Encrypted {
-    pub fn connect(socket: TcpStream, encryption: &Encryption, host: &str) -> io::Result<Self> {
-        let name = encryption.name.as_deref().unwrap_or(host).to_owned();
-        let name = ServerName::try_from(name).map_err(io::Error::other)?;
-        let (socket, session) =
-            TlsStream::connect(socket, Arc::clone(&encryption.config), name)?.into_parts();
+    /// Right after the handshake.
+    pub fn new(stream: TlsStream<TcpStream>) -> io::Result<Self> {
+        let (socket, session) = stream.into_parts();
         let shared = Shared { outgoing: Mutex::new(socket.try_clone()?), session: Mutex::new(session) };
         Ok(Encrypted { socket, shared: Arc::new(shared), received: vec![0; READ_LEN], decrypted: Vec::new() })
     }

@@ -1,6 +1,7 @@
 //! Replies as text: for people, for scripts, as comma-separated values and as JSON.
 
 use anstyle::AnsiColor;
+use client::printable;
 use wire::request::quoted;
 use wire::response::Value;
 
@@ -90,11 +91,13 @@ fn terminal(out: &mut Vec<u8>, value: &Value, prefix: &str, palette: &Palette) {
     let Palette { error, label, text: quoted_text, number } = *palette;
     let plain = anstyle::Style::new();
     match value {
-        Value::Simple(text) | Value::Verbatim(_, text) => line("", plain, text),
-        Value::Error(text) => line("", error, &[b"(error) ", text.as_slice()].concat()),
+        // A text for people, which may have colors.
+        Value::Verbatim(_, text) => line("", plain, text),
+        Value::Simple(text) => line("", plain, &harmless(text)),
+        Value::Error(text) => line("", error, &[b"(error) ", harmless(text).as_slice()].concat()),
         Value::Integer(value) => line("(integer) ", number, value.to_string().as_bytes()),
-        Value::Double(text) => line("(double) ", number, text),
-        Value::BigNumber(text) => line("(big number) ", number, text),
+        Value::Double(text) => line("(double) ", number, &harmless(text)),
+        Value::BigNumber(text) => line("(big number) ", number, &harmless(text)),
         Value::Bulk(text) => line("", quoted_text, &quoted(text)),
         Value::Null | Value::NullArray => line("", label, b"(nil)"),
         Value::Boolean(value) => line("", number, if *value { b"(true)" } else { b"(false)" }),
@@ -107,6 +110,11 @@ fn terminal(out: &mut Vec<u8>, value: &Value, prefix: &str, palette: &Palette) {
         Value::Map(pairs) => terminal_map(out, pairs, prefix, palette),
         Value::Attributed(_, value) => terminal(out, value, prefix, palette),
     }
+}
+
+/// A line that a server has sent as it is, without what a terminal would obey.
+fn harmless(line: &[u8]) -> Vec<u8> {
+    printable(&String::from_utf8_lossy(line)).into_bytes()
 }
 
 /// The label of each element and the indentation of what is inside it.

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use client::system_text;
 use wire::request::split_args;
 
 use crate::Failure;
-use crate::connection::system_text;
 use crate::documentation::Documentation;
 use crate::session::Session;
 
@@ -40,7 +40,7 @@ pub fn run(session: &mut Session, path: &Path, is_verbose: bool) -> Result<(), F
             Some(hint) if hint == expected => passed += 1,
             other => {
                 let got = other.unwrap_or("(null)");
-                eprintln!("Test case '{input}' FAILED: expected '{expected}', got '{got}'");
+                tell_line!("Test case '{input}' FAILED: expected '{expected}', got '{got}'");
                 failed += 1;
             }
         }

@@ -12,23 +12,28 @@ const COUNT: usize = 16;
 /// Keys between two rows that only say how far it is.
 const KEYS_PER_NOTE: u64 = 1_000_000;
 
-/// The hottest keys so far, the least hot first; places that are not taken have counter 0.
-struct Hottest(Vec<(u64, String)>);
+/// The hottest keys so far, the least hot first.
+struct Hottest {
+    keys: Vec<(u64, String)>,
+    len_max: usize,
+}
 
 impl Hottest {
-    fn new(count: usize) -> Hottest {
-        Hottest(vec![(0, String::new()); count])
+    fn new(len_max: usize) -> Hottest {
+        Hottest { keys: Vec::new(), len_max }
     }
 
-    /// Whether the key is among them now.
+    /// Whether the key is among them now. One that was never used is not.
     fn add(&mut self, key: &[u8], counter: u64) -> bool {
-        let cooler = self.0.partition_point(|(other, _)| *other < counter);
-        let Some(place) = cooler.checked_sub(1) else { return false };
-        if place > 0 && self.0[place].0 > 0 {
-            // The least hot one goes.
-            self.0[..=place].rotate_left(1);
+        let place = self.keys.partition_point(|(other, _)| *other < counter);
+        let is_full = self.keys.len() >= self.len_max;
+        if counter == 0 || is_full && place == 0 {
+            return false;
         }
-        self.0[place] = (counter, shown(key));
+        self.keys.insert(place, (counter, shown(key)));
+        if is_full {
+            self.keys.remove(0);
+        }
         true
     }
 }
@@ -41,7 +46,7 @@ fn counters(session: &mut Session, keys: &[Vec<u8>]) -> Result<Vec<u64>, Failure
         Value::Integer(counter) => Ok(*counter as u64),
         Value::Error(text) => Err(Failure::Reply(format!("Error: {}", String::from_utf8_lossy(text)))),
         _ => {
-            eprintln!("Warning: OBJECT freq on '{}' failed (may have been deleted)", shown(key));
+            tell_line!("Warning: OBJECT freq on '{}' failed (may have been deleted)", shown(key));
             Ok(0)
         }
     });
@@ -83,7 +88,7 @@ pub fn run(session: &mut Session, options: &Options) -> Result<(), Failure> {
         print_text!("[{percent:05.2}%] ");
     }
     print_line!("Sampled {sampled} keys in the keyspace!");
-    for (counter, key) in hottest.0.iter().rev().filter(|(counter, _)| *counter > 0) {
+    for (counter, key) in hottest.keys.iter().rev() {
         print_line!("hot key found with counter: {counter}\tkeyname: {key}");
     }
     Ok(())
@@ -99,8 +104,8 @@ mod tests {
         for (key, counter) in [("a", 5), ("b", 1), ("c", 9), ("d", 7), ("e", 7), ("f", 1), ("g", 0)] {
             hottest.add(key.as_bytes(), counter);
         }
-        let counters: Vec<u64> = hottest.0.iter().map(|(counter, _)| *counter).collect();
+        let counters: Vec<u64> = hottest.keys.iter().map(|(counter, _)| *counter).collect();
         assert_eq!(counters, [7, 7, 9]);
-        assert!(!Hottest::new(0).add(b"a", 3));
+        assert!(!Hottest::new(0).add(b"a", 3) && Hottest::new(usize::MAX).add(b"a", 3));
     }
 }

@@ -1,5 +1,6 @@
 //! Types and sizes of keys, asked for many at a time.
 
+use client::printable;
 use wire::response::Value;
 
 use crate::Failure;
@@ -15,6 +16,11 @@ const KNOWN: [(&str, &str, &str); 6] = [
     ("zset", "ZCARD", "members"),
     ("stream", "XLEN", "entries"),
 ];
+
+/// The command that tells how long values of this type are, if it is one that every server has.
+pub fn size_command(type_name: &str) -> Option<&'static str> {
+    KNOWN.iter().find(|(name, ..)| *name == type_name).map(|(_, command, _)| *command)
+}
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,7 +46,7 @@ impl KeyType {
     /// Whether this key is the biggest so far.
     pub fn add(&mut self, key: &[u8], size: u64) -> bool {
         self.keys += 1;
-        self.total += size;
+        self.total = self.total.saturating_add(size);
         let is_bigger = size > self.biggest;
         if is_bigger {
             self.biggest = size;
@@ -89,7 +95,7 @@ impl KeyTypes {
         let replies = session.pipeline(&commands)?;
         let types = replies.iter().zip(keys).map(|(reply, key)| match reply {
             Value::Simple(name) if name == b"none" => Ok(None),
-            Value::Simple(name) => Ok(Some(self.index(&String::from_utf8_lossy(name)))),
+            Value::Simple(name) => Ok(Some(self.index(&printable(&String::from_utf8_lossy(name))))),
             Value::Error(text) => {
                 Err(Failure::Reply(format!("TYPE returned an error: {}", String::from_utf8_lossy(text))))
             }
@@ -120,7 +126,7 @@ impl KeyTypes {
                         Measure::Memory(_) => ("MEMORY USAGE".to_owned(), &command[2]),
                     };
                     let key = String::from_utf8_lossy(key);
-                    eprintln!("Warning:  {name} on '{key}' failed (may have changed type)");
+                    tell_line!("Warning:  {name} on '{key}' failed (may have changed type)");
                     0
                 }
             }

@@ -58,7 +58,7 @@ impl Statistics {
 
     fn add(&mut self, key: &[u8], index: usize, bytes: u64, elements: u64) {
         self.sampled += 1;
-        self.total_bytes += bytes;
+        self.total_bytes = self.total_bytes.saturating_add(bytes);
         self.by_memory.0[index].add(key, bytes);
         self.by_elements.0[index].add(key, elements);
         self.sizes.saturating_record(bytes.max(1));
@@ -90,7 +90,7 @@ impl Statistics {
 fn print_lines(lines: &[String], is_watched: bool) {
     let clear = if is_watched { "\x1b[2K\r" } else { "" };
     let text: String = lines.iter().map(|line| format!("{clear}{line}\n")).collect();
-    crate::session::print_bytes(text.as_bytes());
+    client::print_bytes(text.as_bytes());
 }
 
 pub fn run(session: &mut Session, options: &Options) -> Result<(), Failure> {

@@ -5,9 +5,11 @@ pub mod distribution;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use client::print_bytes;
+
 use crate::Failure;
 use crate::format::Style;
-use crate::session::{Session, print_bytes};
+use crate::session::Session;
 
 const PAUSE: Duration = Duration::from_millis(10);
 const HISTORY_INTERVAL: Duration = Duration::from_secs(15);

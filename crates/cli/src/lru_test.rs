@@ -3,10 +3,11 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
+use client::print_bytes;
 use wire::response::Value;
 
 use crate::Failure;
-use crate::session::{Session, print_bytes};
+use crate::session::Session;
 
 const PERIOD: Duration = Duration::from_secs(1);
 const PIPELINE_LEN: usize = 250;
@@ -32,10 +33,10 @@ impl Random {
 
     /// From 1 to `max`; the smaller, the likelier.
     fn skewed(&mut self, max: u64) -> u64 {
-        let end = (max + 1) as f64;
+        let end = max as f64 + 1.0;
         let power = (end.powf(ALPHA + 1.0) - 1.0) * self.fraction() + 1.0;
         let drawn = power.powf(1.0 / (ALPHA + 1.0)) as u64;
-        (max + 1).saturating_sub(drawn).clamp(1, max)
+        max.saturating_sub(drawn.saturating_sub(1)).clamp(1, max)
     }
 
     fn key(&mut self, keys: u64) -> Vec<u8> {
@@ -63,7 +64,7 @@ pub fn run(session: &mut Session, keys: u64) -> Result<(), Failure> {
                 (0..PIPELINE_LEN).map(|_| vec![b"GET".to_vec(), random.key(keys)]).collect();
             for reply in session.pipeline(&reads)? {
                 match reply {
-                    Value::Error(text) => eprintln!("{}", String::from_utf8_lossy(&text)),
+                    Value::Error(text) => tell_line!("{}", String::from_utf8_lossy(&text)),
                     Value::Null => misses += 1,
                     _ => hits += 1,
                 }
@@ -95,6 +96,7 @@ mod tests {
         let popular = drawn.iter().filter(|key| **key <= 200).count();
         assert!((75_000..85_000).contains(&popular), "{popular}");
         assert_eq!(random.skewed(1), 1);
+        assert!(random.skewed(u64::MAX) > 0);
     }
 
     #[test]

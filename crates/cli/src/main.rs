@@ -4,18 +4,23 @@
 //! 2. `session` connects, authenticates, and runs commands; `connection` moves the bytes, `encrypted` those under TLS.
 //! 3. `format` turns replies into text, `pager` shows long ones a page at a time.
 //! 4. `repl` is the dialogue; `documentation` has what the server says of its commands, `hints` what may still be typed.
-//! 5. Modes that run more than one command: `scan`, and on top of it `bigkeys`, `hotkeys` and `keystats`; `sync`, and on
-//!    top of it `rdb` and `replica`; `latency`, `intrinsic_latency`, `statistics`, `lru_test`, `pipe`, `cluster`.
+//! 5. Modes that run more than one command: `scan`, and on top of it `bigkeys`, `hotkeys`, `keystats` and `sizing`;
+//!    `sync`, and on top of it `rdb` and `replica`; `latency`, `intrinsic_latency`, `statistics`, `lru_test`, `pipe`, `cluster`.
 //!    `progress` shows how far long ones are.
 
-/// Prints a text on standard output, as [`session::print_bytes`] does.
+/// Prints a text on standard output, as [`client::print_bytes`] does.
 macro_rules! print_text {
-    ($($argument:tt)*) => { $crate::session::print_bytes(format!($($argument)*).as_bytes()) };
+    ($($argument:tt)*) => { client::print_bytes(format!($($argument)*).as_bytes()) };
 }
 
 /// As `print_text`, with a line end.
 macro_rules! print_line {
     ($($argument:tt)*) => { print_text!("{}\n", format_args!($($argument)*)) };
+}
+
+/// Prints a line on standard error, as [`client::tell`] does.
+macro_rules! tell_line {
+    ($($argument:tt)*) => { client::tell(&format!($($argument)*)) };
 }
 
 mod arguments;
@@ -43,6 +48,7 @@ mod repl;
 mod replica;
 mod scan;
 mod session;
+mod sizing;
 mod statistics;
 mod sync;
 
@@ -52,12 +58,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
+use client::{print_bytes, system_text};
 
-use connection::{ConnectionError, system_text};
+use connection::ConnectionError;
 use documentation::Documentation;
 use options::{NoOptions, Options};
 use program::Program;
-use session::{Session, SessionError, Settings, is_command, print_bytes};
+use session::{Session, SessionError, Settings, is_command};
 
 /// What ends the program early.
 #[derive(Debug)]
@@ -109,7 +116,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Told) => ExitCode::FAILURE,
         Err(failure) => {
-            eprintln!("{failure}");
+            tell_line!("{failure}");
             ExitCode::FAILURE
         }
     }
@@ -118,7 +125,7 @@ fn main() -> ExitCode {
 /// The password: asked for, given, or from the environment.
 fn password(options: &Options) -> Result<Option<String>, Failure> {
     if options.password.is_some() && !options.no_auth_warning {
-        eprintln!(
+        tell_line!(
             "Warning: Using a password with '-a' or '-u' option on the command line interface may not be safe."
         );
     }
@@ -154,8 +161,9 @@ fn open(options: &Options) -> Result<Session, Failure> {
 
 fn run(options: &Options) -> Result<(), Failure> {
     if let Some(kind) = options.generate {
-        let printed = manual::print(Options::command(), kind);
-        return printed.map_err(|error| Failure::Io("writing to standard output", error));
+        let command = Options::command().version(env!("CARGO_PKG_VERSION"));
+        print_bytes(&manual::text(command, kind));
+        return Ok(());
     }
     let mut session = open(options)?;
     if let Some(command) = &options.cluster_options.cluster_command {
@@ -176,6 +184,8 @@ fn run(options: &Options) -> Result<(), Failure> {
         bigkeys::run(&mut session, options)
     } else if options.keystats || options.keystats_samples.is_some() {
         keystats::run(&mut session, options)
+    } else if options.sizing_options.sizing {
+        sizing::run(&mut session, options)
     } else if options.hotkeys || options.hotkeys_count.is_some() {
         hotkeys::run(&mut session, options)
     } else if options.stat {
@@ -219,7 +229,7 @@ fn run_command(session: &mut Session, args: &[Vec<u8>], options: &Options) -> Re
     if !session.is_connected() {
         match session.connect() {
             // The connection stays, and the command gets the server's own answer.
-            Err(error @ SessionError::Setup(..)) => eprintln!("{error}"),
+            Err(error @ SessionError::Setup(..)) => tell_line!("{error}"),
             outcome => outcome?,
         }
     }

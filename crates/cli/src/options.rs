@@ -1,6 +1,6 @@
 //! The command line, the same letters and names as the clients that people know.
 
-mod uri;
+mod sizing;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,12 +8,9 @@ use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser};
-use tls::configs::ClientOptions;
-use tls::materials::IdentityFiles;
+use client::{Address, ConnectSettings, Family, ServerUri, TlsOptions, seconds};
 
 use crate::arguments::unquoted;
-use crate::connection::{Address, ConnectSettings, Family};
-use crate::encrypted::Encryption;
 use crate::format::Style;
 use crate::program::Program;
 
@@ -200,6 +197,8 @@ pub struct Options {
     /// How many of the largest keys --keystats shows
     #[arg(long, default_value_t = 10)]
     pub top: usize,
+    #[command(flatten)]
+    pub sizing_options: sizing::SizingOptions,
     /// Print the commands that a replica would be sent
     #[arg(long, visible_alias = "slave")]
     pub replica: bool,
@@ -227,33 +226,8 @@ pub struct Options {
     /// Compare hints with those in this file
     #[arg(long = "test_hint_file", hide = true)]
     pub test_hint_file: Option<PathBuf>,
-    /// Encrypt connections with TLS
-    #[arg(long)]
-    pub tls: bool,
-    /// Name of the server to ask for
-    #[arg(long)]
-    pub sni: Option<String>,
-    /// File with the certificates of the authorities to believe (default: those of the system)
-    #[arg(long)]
-    pub cacert: Option<PathBuf>,
-    /// Directory with files of such certificates
-    #[arg(long)]
-    pub cacertdir: Option<PathBuf>,
-    /// Believe every server
-    #[arg(long)]
-    pub insecure: bool,
-    /// File with the certificate to show to the server
-    #[arg(long)]
-    pub cert: Option<PathBuf>,
-    /// File with that certificate's key
-    #[arg(long)]
-    pub key: Option<PathBuf>,
-    /// Cipher suites of TLS 1.2, by OpenSSL's names
-    #[arg(long)]
-    pub tls_ciphers: Option<String>,
-    /// Cipher suites of TLS 1.3
-    #[arg(long)]
-    pub tls_ciphersuites: Option<String>,
+    #[command(flatten)]
+    pub tls_options: TlsOptions,
     /// Print the manual page, or completions for a shell
     #[arg(long)]
     pub generate: Option<manual::Kind>,
@@ -289,11 +263,6 @@ pub struct ClusterOptions {
     /// Nothing is asked for; accepted for scripts
     #[arg(long, hide = true)]
     pub cluster_yes: bool,
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_string())?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
 fn connect_timeout(text: &str) -> Result<Duration, String> {
@@ -350,9 +319,25 @@ impl Options {
         Ok(options)
     }
 
+    /// Puts the parts of `-u` where their own options are.
+    fn apply_uri(&mut self) -> Result<(), String> {
+        let Some(uri) = self.uri.take() else { return Ok(()) };
+        let uri = ServerUri::parse(&uri)?;
+        self.tls_options.tls |= uri.is_encrypted;
+        self.socket = uri.socket.or(self.socket.take());
+        self.user = uri.user.or(self.user.take());
+        self.password = uri.password.or(self.password.take());
+        self.port = uri.port.unwrap_or(self.port);
+        self.database = uri.database.map_or(self.database, i64::from);
+        if let Some(host) = uri.host {
+            self.host = host;
+        }
+        Ok(())
+    }
+
     /// What cannot be asked for together.
     fn check(&self) -> Result<(), String> {
-        let exclusive: [(bool, &str); 9] = [
+        let exclusive: [(bool, &str); 8] = [
             (
                 self.socket.is_some() && self.follows_redirections(),
                 "Options -c and -s are mutually exclusive.",
@@ -373,7 +358,6 @@ impl Options {
             ),
             (self.ipv4 && self.ipv6, "Options -4 and -6 are mutually exclusive."),
             (self.mptcp && self.socket.is_some(), "Options --mptcp is only supported by TCP."),
-            (self.cert.is_some() != self.key.is_some(), "Options --cert and --key need each other."),
         ];
         exclusive.iter().find(|(is_so, _)| *is_so).map_or(Ok(()), |(_, text)| Err((*text).to_owned()))
     }
@@ -395,8 +379,14 @@ impl Options {
             (_, true) => Some(Family::V6),
             _ => None,
         };
-        let encryption = self.encryption()?;
-        Ok(ConnectSettings { timeout: self.timeout, preferred_family, multipath: self.mptcp, encryption })
+        Ok(ConnectSettings {
+            timeout: self.timeout,
+            preferred_family,
+            multipath: self.mptcp,
+            no_delay: true,
+            keepalive: true,
+            encryption: self.tls_options.encryption().map_err(|error| error.to_string())?,
+        })
     }
 
     /// Whether messages that nobody asked for are printed.
@@ -405,7 +395,7 @@ impl Options {
             Some(choice) if choice.starts_with(['n', 'N']) => false,
             Some(choice) if choice.starts_with(['y', 'Y']) => true,
             Some(choice) => {
-                eprintln!("Unknown --show-pushes value '{choice}' (valid: '[y]es', '[n]o')");
+                tell_line!("Unknown --show-pushes value '{choice}' (valid: '[y]es', '[n]o')");
                 is_watched
             }
             None => is_watched,
@@ -421,29 +411,6 @@ impl Options {
             (None, Some(pattern)) => Ok(Some(pattern.clone().into_bytes())),
             (None, None) => Ok(None),
         }
-    }
-
-    /// How connections are encrypted, if they are.
-    pub fn encryption(&self) -> Result<Option<Encryption>, String> {
-        if !self.tls {
-            return Ok(None);
-        }
-        let identity = match (&self.cert, &self.key) {
-            (Some(certificate), Some(key)) => {
-                Some(IdentityFiles { certificate: certificate.clone(), key: key.clone(), key_password: None })
-            }
-            _ => None,
-        };
-        let options = ClientOptions {
-            identity,
-            authorities_file: self.cacert.clone(),
-            authorities_directory: self.cacertdir.clone(),
-            insecure: self.insecure,
-            ciphers: self.tls_ciphers.clone(),
-            ciphersuites: self.tls_ciphersuites.clone(),
-        };
-        let config = options.config().map_err(|error| error.to_string())?;
-        Ok(Some(Encryption { config, name: self.sni.clone() }))
     }
 
     /// Settings that options decide together.
@@ -474,6 +441,11 @@ fn complaint(error: &clap::Error) -> String {
         }
     }
     match error.get(ContextKind::InvalidArg) {
+        // What another option needs.
+        Some(ContextValue::Strings(missing)) => {
+            let names: Vec<&str> = missing.iter().filter_map(|option| option.split(' ').next()).collect();
+            format!("Option {} is missing.", names.join(" or "))
+        }
         Some(ContextValue::String(arg)) => {
             let option = arg.split([' ', '=']).next().unwrap_or_default();
             format!("Unrecognized option or bad number of args for: '{option}'")
@@ -523,10 +495,22 @@ mod tests {
         assert_eq!(complaint("-t x ping"), "Invalid connection timeout for -t.");
         assert_eq!(complaint("-r x ping"), "Unrecognized option or bad number of args for: '-r'");
         assert_eq!(complaint("-4 -6"), "Options -4 and -6 are mutually exclusive.");
+        assert_eq!(complaint("--cert file ping"), "Option --key is missing.");
         assert!(matches!(read("-h"), Err(NoOptions::Text(text)) if text.contains("--bigkeys")));
         assert!(
             matches!(read("-v"), Err(NoOptions::Text(text)) if text.ends_with(concat!(env!("CARGO_PKG_VERSION"), "\n")))
         );
+    }
+
+    #[test]
+    fn a_uri_stands_for_the_options_that_it_names() {
+        let options = parse("-h other -n 3 --user me -u rediss://secret@example.org:7001 ping");
+        assert_eq!((options.host.as_str(), options.port, options.database), ("example.org", 7001, 3));
+        assert_eq!((options.user.as_deref(), options.password.as_deref()), (Some("me"), Some("secret")));
+        assert!(options.tls_options.tls && options.socket.is_none());
+        let options = parse("-u unix:///run/a.sock ping");
+        assert_eq!(options.address(), Address::Unix("/run/a.sock".into()));
+        assert!(read("-u unix:///run/a.sock -c").is_err() && read("-u example").is_err());
     }
 
     #[test]

@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use client::{append_request, print_bytes};
 use wire::response::Value;
 
 use crate::Failure;
-use crate::connection::{Sender, append_request};
+use crate::connection::Sender;
 use crate::progress::Progress;
-use crate::session::{Session, print_bytes};
+use crate::session::Session;
 
 const COPY_LEN: usize = 64 * 1024;
 const MARKER_LEN: usize = 20;
@@ -40,7 +41,7 @@ pub fn run(session: &mut Session, timeout: Duration) -> Result<(), Failure> {
                 heard_last = Instant::now();
                 replies += 1;
                 if let Value::Error(text) = value {
-                    eprintln!("{}", String::from_utf8_lossy(&text));
+                    tell_line!("{}", String::from_utf8_lossy(&text));
                     errors += 1;
                 }
             }
@@ -48,7 +49,7 @@ pub fn run(session: &mut Session, timeout: Duration) -> Result<(), Failure> {
                 && all_sent.load(Ordering::Acquire)
                 && heard_last.elapsed() > timeout =>
             {
-                eprintln!("No replies for {} seconds: exiting.", timeout.as_secs());
+                tell_line!("No replies for {} seconds: exiting.", timeout.as_secs());
                 errors += 1;
                 connection.shut_down();
                 break;

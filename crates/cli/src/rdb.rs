@@ -4,8 +4,9 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use client::{print_bytes, system_text};
+
 use crate::Failure;
-use crate::connection::system_text;
 use crate::session::Session;
 use crate::sync::{self, SnapshotEnd, Start};
 
@@ -32,21 +33,24 @@ impl Target {
         let mut unfinished = path.as_os_str().to_owned();
         unfinished.push(format!(".{}.part", std::process::id()));
         let unfinished = PathBuf::from(unfinished);
-        let file = File::create(&unfinished)?;
+        // Not one that somebody else has put there.
+        let file = File::create_new(&unfinished)?;
         Ok(Target::File { file, unfinished, path: path.to_owned() })
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
-            Target::Stdout => io::stdout().lock().write_all(bytes),
+            Target::Stdout => {
+                print_bytes(bytes);
+                Ok(())
+            }
             Target::Stream(file) | Target::File { file, .. } => file.write_all(bytes),
         }
     }
 
     fn finish(self) -> io::Result<()> {
         match self {
-            Target::Stdout => io::stdout().lock().flush(),
-            Target::Stream(_) => Ok(()),
+            Target::Stdout | Target::Stream(_) => Ok(()),
             Target::File { file, unfinished, path } => {
                 file.sync_all()?;
                 fs::rename(unfinished, path)
@@ -81,9 +85,9 @@ pub fn transfer(session: &mut Session, path: &Path) -> Result<(), Failure> {
     };
     let name = path.display();
     match &end {
-        SnapshotEnd::Length(len) => eprintln!("SYNC sent to primary, writing {len} bytes to '{name}'"),
+        SnapshotEnd::Length(len) => tell_line!("SYNC sent to primary, writing {len} bytes to '{name}'"),
         SnapshotEnd::Marker(_) => {
-            eprintln!("SYNC sent to primary, writing bytes of bulk transfer until EOF marker to '{name}'");
+            tell_line!("SYNC sent to primary, writing bytes of bulk transfer until EOF marker to '{name}'");
         }
     }
     let failed = |doing: &str, error: &io::Error| {
@@ -101,8 +105,8 @@ pub fn transfer(session: &mut Session, path: &Path) -> Result<(), Failure> {
     session.disconnect();
     target.finish().map_err(|error| failed("Fail to fsync", &error))?;
     match end {
-        SnapshotEnd::Length(_) => eprintln!("Transfer finished with success."),
-        SnapshotEnd::Marker(_) => eprintln!("Transfer finished with success after {len} bytes"),
+        SnapshotEnd::Length(_) => tell_line!("Transfer finished with success."),
+        SnapshotEnd::Marker(_) => tell_line!("Transfer finished with success after {len} bytes"),
     }
     Ok(())
 }

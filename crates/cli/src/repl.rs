@@ -9,6 +9,7 @@ use std::io::{self, BufRead, BufReader, IsTerminal, Stdin};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use client::{Address, print_bytes};
 use rustyline::config::CompletionType;
 use rustyline::error::ReadlineError;
 use rustyline::history::DefaultHistory;
@@ -19,13 +20,13 @@ use wire::request::split_args;
 use wire::response::Value;
 
 use crate::Failure;
-use crate::connection::{Address, ConnectionError};
+use crate::connection::ConnectionError;
 use crate::documentation::Documentation;
 use crate::format::Style;
 use crate::hints::LineHelper;
 use crate::program::Program;
 use crate::replica;
-use crate::session::{Session, SessionError, is_command, print_bytes};
+use crate::session::{Session, SessionError, is_command};
 use history::{HistoryFile, is_secret};
 use preferences::Preference;
 
@@ -58,7 +59,7 @@ pub fn converse(session: &mut Session) -> Result<(), Failure> {
         .and_then(|_| flag::register(SIGINT, Arc::clone(&session.interrupted)))
         .map_err(|error| Failure::Io("preparing for Ctrl-C", error))?;
     if let Err(error) = session.connect() {
-        eprintln!("{error}");
+        tell_line!("{error}");
     }
     let mut dialogue = if io::stdin().is_terminal() {
         let (input, history) = terminal(session)?;
@@ -193,7 +194,7 @@ impl Dialogue<'_> {
             Ok(_) => {}
             Err(Failure::Session(SessionError::Connection(ConnectionError::Closed)))
                 if is_command(words, "SHUTDOWN") => {}
-            Err(error @ Failure::Session(_)) => eprintln!("{error}"),
+            Err(error @ Failure::Session(_)) => tell_line!("{error}"),
             Err(error) => return Err(error),
         }
         let took = start.elapsed().saturating_sub(self.session.paged.get());
@@ -235,7 +236,7 @@ impl Dialogue<'_> {
             Some(port) => {
                 self.session.address = Address::Tcp(host, port);
                 if let Err(error) = self.session.connect() {
-                    eprintln!("{error}");
+                    tell_line!("{error}");
                 }
             }
         }

@@ -30,27 +30,27 @@ pub fn follow_typed(session: &mut Session, request: &[Vec<u8>]) -> Failure {
 fn follow(session: &mut Session, request: &[Vec<u8>]) -> Result<Failure, Failure> {
     let connection = session.connection()?;
     match sync::begin(connection, request)? {
-        Start::Partial => eprintln!("Partial resync with primary..."),
+        Start::Partial => tell_line!("Partial resync with primary..."),
         Start::Full(end) => {
             match &end {
                 SnapshotEnd::Marker(_) => {
-                    eprintln!(
+                    tell_line!(
                         "Full resync with primary, discarding bytes of bulk transfer until EOF marker..."
                     );
                 }
                 SnapshotEnd::Length(len) => {
-                    eprintln!("Full resync with primary, discarding {len} bytes of bulk transfer...");
+                    tell_line!("Full resync with primary, discarding {len} bytes of bulk transfer...");
                 }
             }
             let len = sync::receive_snapshot(connection, &end, |_| Ok(()))?;
             match end {
                 SnapshotEnd::Length(_) => {
-                    eprintln!("Full resync done. Logging commands from primary.");
+                    tell_line!("Full resync done. Logging commands from primary.");
                 }
                 SnapshotEnd::Marker(_) => {
-                    eprintln!("Full resync done after {len} bytes. Logging commands from primary.");
+                    tell_line!("Full resync done after {len} bytes. Logging commands from primary.");
                     std::thread::sleep(ONLINE_PAUSE);
-                    eprintln!("sending REPLCONF ACK 0");
+                    tell_line!("sending REPLCONF ACK 0");
                     connection.send(&["REPLCONF", "ACK", "0"])?;
                 }
             }

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use client::print_bytes;
 use wire::request::quoted;
 use wire::response::Value;
 
 use crate::Failure;
 use crate::format::Style;
 use crate::options::Options;
-use crate::session::{Session, print_bytes};
+use crate::session::Session;
 
 /// Calls of SCAN between two pauses of `-i`, where the calls themselves are the work.
 const CALLS_PER_PAUSE: u64 = 100;
@@ -45,6 +46,11 @@ impl Walk {
             interrupted: Arc::clone(&session.interrupted),
             calls: 0,
         })
+    }
+
+    /// Whether it meets only some of the keys.
+    pub fn is_selective(&self) -> bool {
+        self.pattern.is_some() || self.key_type.is_some()
     }
 
     pub fn was_interrupted(&self) -> bool {

@@ -4,14 +4,16 @@
 mod replies;
 
 use std::cell::Cell;
-use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use client::{
+    Address, ConnectError, ConnectSettings, append_request, authentication, print_bytes, printable,
+};
 use wire::response::Value;
 
-use crate::connection::{Address, ConnectSettings, Connection, ConnectionError};
+use crate::connection::{Connection, ConnectionError};
 use crate::format::{self, Style};
 use crate::pager;
 use crate::program::Program;
@@ -145,13 +147,9 @@ impl Session {
     pub fn connect(&mut self) -> Result<(), SessionError> {
         self.disconnect();
         self.connection = Some(Connection::connect(&self.address, &self.settings.connect)?);
-        let credentials = match (&self.settings.user, &self.settings.password) {
-            (Some(user), Some(password)) => vec!["AUTH".to_owned(), user.clone(), password.clone()],
-            (None, Some(password)) => vec!["AUTH".to_owned(), password.clone()],
-            _ => Vec::new(),
-        };
-        if !credentials.is_empty() {
-            self.set_up("AUTH", &credentials)?;
+        let Settings { user, password, .. } = &self.settings;
+        if let Some(request) = authentication(user.as_deref(), password.as_deref()) {
+            self.set_up("AUTH", &request)?;
         }
         self.select_wanted()?;
         self.switch_protocol()
@@ -196,7 +194,7 @@ impl Session {
                 Ok(())
             }
             Err(error @ SessionError::Setup(..)) if self.settings.resp3_is_optional => {
-                eprintln!("{error}");
+                tell_line!("{error}");
                 Ok(())
             }
             Err(error) => Err(error),
@@ -228,7 +226,8 @@ impl Session {
         let mut tries = 0;
         let outcome = loop {
             match self.request(args) {
-                Err(SessionError::Connection(ConnectionError::Connect(..))) if tries > 0 => {}
+                Err(SessionError::Connection(ConnectionError::Connect(_, ConnectError::Socket(_))))
+                    if tries > 0 => {}
                 Err(SessionError::Connection(error)) if error.is_loss() => self.disconnect(),
                 outcome => break outcome,
             }
@@ -247,7 +246,7 @@ impl Session {
         let connection = self.connection()?;
         let mut requests = Vec::new();
         for command in commands {
-            crate::connection::append_request(&mut requests, command);
+            append_request(&mut requests, command);
         }
         connection.send_bytes(&requests)?;
         let mut replies = Vec::new();
@@ -420,7 +419,8 @@ impl Session {
             _ => host.to_string(),
         };
         if self.settings.interactive {
-            print_bytes(format!("-> Redirected to slot [{slot}] located at {host}:{port}\n").as_bytes());
+            let text = format!("-> Redirected to slot [{slot}] located at {host}:{port}\n");
+            print_bytes(printable(&text).as_bytes());
         }
         self.address = Address::Tcp(host, port);
         self.connect()?;
@@ -466,14 +466,6 @@ impl Session {
     fn return_to_database_before_transaction(&mut self) {
         self.database = self.database_before_transaction;
         self.wanted_database = self.database;
-    }
-}
-
-/// Writes to standard output at once; nobody is left to tell when that is closed.
-pub fn print_bytes(bytes: &[u8]) {
-    let mut out = io::stdout().lock();
-    if out.write_all(bytes).and_then(|()| out.flush()).is_err() {
-        std::process::exit(1);
     }
 }
 

@@ -3,16 +3,13 @@
 use std::thread;
 use std::time::Duration;
 
+use client::info_field;
+
 use crate::Failure;
 use crate::session::Session;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 const ROWS_PER_HEADING: usize = 20;
-
-/// The value of a field of INFO.
-pub fn info_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
-    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-}
 
 fn info_number(info: &str, name: &str) -> i64 {
     info_field(info, name).and_then(|value| value.parse().ok()).unwrap_or(0)
@@ -24,7 +21,7 @@ fn total_keys(info: &str) -> i64 {
         let (_, rest) = line.strip_prefix("db")?.split_once(":keys=")?;
         rest.split(',').next()?.parse().ok()
     };
-    info.lines().filter_map(keys).sum()
+    info.lines().filter_map(keys).fold(0, i64::saturating_add)
 }
 
 pub fn human_bytes(bytes: i64) -> String {
@@ -47,7 +44,7 @@ fn work_under_way(info: &str) -> String {
 
 fn row(info: &str, requests_before: Option<i64>) -> (String, i64) {
     let requests = info_number(info, "total_commands_processed");
-    let more = requests - requests_before.unwrap_or(requests);
+    let more = requests.saturating_sub(requests_before.unwrap_or(requests));
     let text = format!(
         "{:<11}{:<8} {:<8}{:<8}{:<19} {:<12}{}",
         total_keys(info),
@@ -87,10 +84,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn figures_may_be_any() {
+        let info =
+            format!("total_commands_processed:{}\r\ndb0:keys={},\r\ndb1:keys=9,\r\n", i64::MIN, i64::MAX);
+        assert!(row(&info, Some(i64::MAX)).0.starts_with("9223372036854775807"));
+    }
+
+    #[test]
     fn info_is_read() {
         let info = "# Server\r\nused_memory:1234\r\nused_memory_human:1K\r\ntotal_commands_processed:9\r\n\
                     aof_rewrite_in_progress:1\r\nloading:1\r\n# Keyspace\r\ndb0:keys=5,expires=0\r\ndb12:keys=7,expires=1\r\n";
-        assert_eq!(info_field(info, "used_memory"), Some("1234"));
         assert_eq!((total_keys(info), info_number(info, "nothing")), (12, 0));
         assert_eq!([0, 1023, 1024, 1536 * 1024].map(human_bytes), ["0B", "1023B", "1.00K", "1.50M"]);
         let (text, requests) = row(info, Some(4));

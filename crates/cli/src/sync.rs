@@ -30,11 +30,11 @@ pub enum Start {
 
 /// Tells the primary about this replica. False if it refuses, as older ones do what they do not know.
 pub fn send_setting(session: &mut Session, name: &str, value: &str) -> Result<bool, Failure> {
-    eprintln!("sending REPLCONF {name} {value}");
+    tell_line!("sending REPLCONF {name} {value}");
     let reply = session.request(&["REPLCONF", name, value])?;
     if reply.is_error() {
         let text = String::from_utf8_lossy(reply.as_bytes().unwrap_or_default()).into_owned();
-        eprintln!("REPLCONF {name} error: {text}");
+        tell_line!("REPLCONF {name} error: {text}");
     }
     Ok(!reply.is_error())
 }
@@ -47,7 +47,7 @@ pub fn begin<A: AsRef<[u8]>>(connection: &mut Connection, request: &[A]) -> Resu
         return Err(Failure::Reply(format!("SYNC with primary failed: -{error}")));
     }
     if line.starts_with("+FULLRESYNC") || line.starts_with("+CONTINUE") {
-        eprintln!("PSYNC replied {line}");
+        tell_line!("PSYNC replied {line}");
         if line.starts_with("+CONTINUE") {
             return Ok(Start::Partial);
         }

@@ -18,15 +18,12 @@ pub enum Kind {
 }
 
 /// The text that belongs into a file of that kind.
-///
-/// # Errors
-/// None that a vector of bytes gives.
-pub fn text(mut command: Command, kind: Kind) -> io::Result<Vec<u8>> {
+pub fn text(mut command: Command, kind: Kind) -> Vec<u8> {
     let mut text = Vec::new();
     let shell = match kind {
         Kind::Man => {
-            manual_page(&command, &mut text)?;
-            return Ok(text);
+            manual_page(&command, &mut text).expect("memory takes all that is written");
+            return text;
         }
         Kind::Bash => Shell::Bash,
         Kind::Zsh => Shell::Zsh,
@@ -34,27 +31,35 @@ pub fn text(mut command: Command, kind: Kind) -> io::Result<Vec<u8>> {
     };
     let name = command.get_name().to_owned();
     clap_complete::generate(shell, &mut command, name, &mut text);
-    Ok(text)
+    text
 }
 
-/// Where there are many options, a synopsis that lists them all is of no help.
 fn manual_page(command: &Command, text: &mut Vec<u8>) -> io::Result<()> {
-    let name = command.get_name().replace('-', "\\-");
-    let positional: Vec<String> =
-        command.get_positionals().map(|argument| format!(" [\\fI{}\\fR]", argument.get_id())).collect();
     let man = Man::new(command.clone());
     man.render_title(text)?;
     man.render_name_section(text)?;
-    writeln!(text, ".SH SYNOPSIS\n\\fB{name}\\fR [\\fIoptions\\fR]{}", positional.concat())?;
-    man.render_description_section(text)?;
-    man.render_options_section(text)?;
-    man.render_extra_section(text)
+    sections(command, command.get_name(), text)?;
+    for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
+        let name = subcommand.get_name();
+        writeln!(text, ".SH {}", name.to_uppercase())?;
+        let mut own = Vec::new();
+        sections(subcommand, &format!("{} {name}", command.get_name()), &mut own)?;
+        text.extend_from_slice(String::from_utf8_lossy(&own).replace(".SH ", ".SS ").as_bytes());
+    }
+    Ok(())
 }
 
-/// Writes it to standard output.
-///
-/// # Errors
-/// Those of standard output.
-pub fn print(command: Command, kind: Kind) -> io::Result<()> {
-    io::stdout().write_all(&text(command, kind)?)
+/// How a program or one of its commands is called. A synopsis that lists many options is of no help.
+fn sections(command: &Command, name: &str, text: &mut Vec<u8>) -> io::Result<()> {
+    let positional: Vec<String> =
+        command.get_positionals().map(|argument| format!(" [\\fI{}\\fR]", argument.get_id())).collect();
+    let name = name.replace('-', "\\-");
+    writeln!(text, ".SH SYNOPSIS\n\\fB{name}\\fR [\\fIoptions\\fR]{}", positional.concat())?;
+    let man = Man::new(command.clone());
+    man.render_description_section(text)?;
+    man.render_options_section(text)?;
+    if command.get_after_help().is_some() {
+        man.render_extra_section(text)?;
+    }
+    Ok(())
 }

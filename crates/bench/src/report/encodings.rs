@@ -1,12 +1,13 @@
 //! A hash and a list of ten thousand integers, in each way they can be stored.
 
+use client::append_request;
+
 use super::page::{Section, Table};
 use super::plot::{Plot, Shape};
 use super::{Bench, Candidate, short};
 use crate::compare::median;
 use crate::connection::{Conversation, LoadError};
 use crate::server::Server;
-use crate::template::append_request;
 
 const ELEMENTS: u64 = 10_000;
 /// Whole reads of the collection.
@@ -137,7 +138,7 @@ fn measure_steps(server: &Server, runs: u32, steps: &[Step]) -> Result<Found, Lo
         for (place, step) in steps.iter().enumerate() {
             let before = server.processor_time();
             conversation.load(step.requests, step.append)?;
-            let used = (server.processor_time() - before).as_secs_f64() * 1e6;
+            let used = server.processor_time_since(before).as_secs_f64() * 1e6;
             if run > 0 {
                 times[place].push(used / (step.requests * step.elements_each) as f64);
             }

@@ -1,11 +1,12 @@
 //! What an element takes, by type and shape.
 
+use client::append_request;
+
 use super::page::{Section, Table};
 use super::plot::{Plot, Shape};
 use super::{Bench, count, short};
 use crate::cases::shuffled;
 use crate::connection::Conversation;
-use crate::template::append_request;
 
 const MILLION: u64 = 1_000_000;
 

@@ -5,7 +5,6 @@ use super::plot::{Plot, Shape};
 use super::{Bench, Candidate, short};
 use crate::cases::{Case, Load};
 use crate::compare::{Figures, Manner};
-use crate::connection::Setup;
 use crate::server::Server;
 
 const MANNER: Manner = Manner { clients: 50, threads: 1 };
@@ -43,7 +42,7 @@ pub fn measure(bench: &Bench) -> Result<Section, String> {
     for (name, candidate, no_delay) in &ways {
         bench.progress(&format!("values of {DATA_LEN} bytes, TCP_NODELAY {name}"));
         let mut server = bench.start(candidate)?;
-        server.setup = Setup { no_delay: *no_delay, ..server.setup.clone() };
+        server.setup.connect.no_delay = *no_delay;
         found.push(figures(bench, &server)?);
     }
     let mut heading = vec!["command"];

@@ -1,12 +1,13 @@
 //! Sorted sets: many small ones, and one of each size in both indexes.
 
+use client::append_request;
+
 use super::page::{Section, Table};
 use super::plot::{Plot, Shape};
 use super::{Bench, Candidate, count, headers, short};
 use crate::cases::{Case, Load, shuffled};
 use crate::compare::{Figures, Manner};
 use crate::server::Server;
-use crate::template::append_request;
 
 const MEMBERS: u64 = 129;
 const SET_COUNTS: [u64; 3] = [10_000, 40_000, 100_000];

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 
+use client::append_bulk;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Normal, Zipf};
@@ -9,7 +10,6 @@ use wire::response::Value;
 
 use super::memtier::{Argument, Pattern, Plan};
 use crate::load::Requests;
-use crate::template::append_bulk;
 
 /// Random data are pieces of so many bytes more than the longest piece has.
 const SPARE_DATA_LEN: usize = 4096;

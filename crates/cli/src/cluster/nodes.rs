@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use client::info_field;
+
 use super::{Access, Level, SLOTS, tell};
 use crate::Failure;
 use crate::session::Session;
-use crate::statistics::info_field;
 
 /// A node that answers.
 pub struct Node {
@@ -108,6 +109,10 @@ fn lines(session: &mut Session) -> Result<Vec<Line>, Failure> {
         return Err(Failure::Reply(text));
     }
     let malformed = || Failure::Reply("Error: invalid CLUSTER NODES reply".to_owned());
+    // It is shown, and becomes a part of names of files.
+    if text.lines().any(|line| line.contains(|letter: char| letter.is_control() || letter == '/')) {
+        return Err(malformed());
+    }
     text.lines().map(|line| Line::read(line).ok_or_else(malformed)).collect()
 }
 
@@ -137,7 +142,7 @@ impl Cluster {
             match Self::ask(access, &host, port) {
                 Ok(node) => nodes.push(node),
                 Err(error) => {
-                    eprintln!("{error}");
+                    tell_line!("{error}");
                     tell(Level::Error, format!("[ERR] Unable to load info for node {host}:{port}"));
                 }
             }

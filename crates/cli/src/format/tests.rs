@@ -21,6 +21,18 @@ fn nested() -> Value {
 }
 
 #[test]
+fn a_server_tells_the_terminal_nothing() {
+    for (value, shown) in [
+        (Value::Simple(b"O\x1bcK".to_vec()), "O\\x1bcK\n"),
+        (Value::Error(b"ERR \x1b]0;x\x07".to_vec()), "(error) ERR \\x1b]0;x\\x07\n"),
+        (Value::Double(b"\x1b[2J".to_vec()), "(double) \\x1b[2J\n"),
+        (Value::Bulk(b"\x1b[2J".to_vec()), "\"\\x1b[2J\"\n"),
+    ] {
+        assert_eq!(String::from_utf8(reply(&value, &Style::Terminal, false, false)).unwrap(), shown);
+    }
+}
+
+#[test]
 fn for_people() {
     let expected = "1) (integer) 1\n2) 1) \"a\\n\"\n   2) (nil)\n3) 1# \"x\" => (double) 1.5\n   2# \"y\" => \n      1) (true)\n      \
                     2) OK\n4) (empty set)\n";

@@ -3,9 +3,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use client::print_bytes;
+
 use super::{INTERVAL, PAUSE};
 use crate::Failure;
-use crate::session::{Session, print_bytes};
+use crate::session::Session;
 
 const ROWS_PER_LEGEND: usize = 20;
 

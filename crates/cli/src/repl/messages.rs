@@ -5,13 +5,13 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use client::print_bytes;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use super::{Dialogue, Input};
 use crate::Failure;
 use crate::format::Style;
 use crate::program::{has_colors, is_watched};
-use crate::session::print_bytes;
 
 /// The notice is shown again after this time without a message.
 const WAIT: Duration = Duration::from_secs(5);

@@ -1,5 +1,6 @@
 //! What commands are answered with, as far as printing depends on it.
 
+use client::printable;
 use wire::response::Value;
 
 use super::is_command;
@@ -48,7 +49,7 @@ pub fn invalidated_keys(value: &Value) -> Option<Vec<u8>> {
     }
     let keys: Vec<String> = keys
         .iter()
-        .map(|key| format!("'{}'", String::from_utf8_lossy(key.as_bytes().unwrap_or_default())))
+        .map(|key| format!("'{}'", printable(&String::from_utf8_lossy(key.as_bytes().unwrap_or_default()))))
         .collect();
     Some(format!("-> invalidate: {}\n", keys.join(", ")).into_bytes())
 }

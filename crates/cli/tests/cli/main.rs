@@ -9,6 +9,7 @@ mod dialogue;
 mod documentation;
 mod process;
 mod scans;
+mod sizing;
 mod terminal;
 mod transfers;
 mod watching;
@@ -49,6 +50,11 @@ fn main() {
         scans::readers_may_leave_early,
         scans::the_hottest_keys_are_found,
         scans::statistics_of_keys,
+        sizing::estimates_are_what_the_data_takes,
+        sizing::large_keys_are_estimated_by_some_of_their_elements,
+        sizing::samples_stand_for_all_keys,
+        sizing::what_cannot_be_measured_is_said,
+        sizing::a_signal_ends_the_server_too,
         terminal::typing_is_helped,
         terminal::long_replies_are_paged,
         terminal::keys_interrupt_the_wait_for_messages,

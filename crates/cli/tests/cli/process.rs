@@ -14,6 +14,9 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// What the server is given as arguments, one on a line, where this test binary is to be one.
 const SERVE: &str = "WARMLINE_TEST_SERVE";
 
+/// In their place: it is given them as any program is.
+const BY_ARGUMENTS: &str = "by arguments";
+
 static DIRECTORIES: AtomicUsize = AtomicUsize::new(0);
 
 /// A running server; it is killed when this is dropped.
@@ -26,7 +29,10 @@ pub struct Server {
 /// Serves until it is killed, if this process was started for that.
 pub fn serve_if_asked() {
     let Ok(arguments) = std::env::var(SERVE) else { return };
-    let arguments: Vec<OsString> = arguments.lines().map(OsString::from).collect();
+    let arguments: Vec<OsString> = match arguments.as_str() {
+        BY_ARGUMENTS => std::env::args_os().skip(1).collect(),
+        lines => lines.lines().map(OsString::from).collect(),
+    };
     server::start::serve(&arguments).unwrap();
     std::process::exit(0);
 }
@@ -114,6 +120,20 @@ pub struct Output {
     pub stdout: String,
     pub stderr: String,
     pub code: i32,
+}
+
+/// Where the program starts this test binary, that is to be a server.
+pub fn starting_servers(command: &mut Command) -> &mut Command {
+    command.env(SERVE, BY_ARGUMENTS)
+}
+
+/// Waits until this is so.
+pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < PATIENCE, "{what}: it does not come true");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Runs a program with this input to its end.

@@ -1,6 +1,9 @@
 //! Modes that look at all keys.
 
-use crate::process::{Server, finish};
+use std::io::PipeWriter;
+use std::process::Stdio;
+
+use crate::process::Server;
 
 fn filled() -> Server {
     let server = Server::start(&["--maxmemory-policy", "allkeys-lfu"]);
@@ -52,12 +55,37 @@ pub fn the_biggest_keys_are_found() {
 
 pub fn readers_may_leave_early() {
     let server = filled();
-    let program = format!("{} -p {}", env!("CARGO_BIN_EXE_warmline-cli"), server.port);
-    for mode in ["--scan --count 1", "--bigkeys --count 1", "--keystats", "lrange list 0 -1"] {
-        let pipe = format!("{program} {mode} | true");
-        let output = finish(std::process::Command::new("sh").args(["-c", &pipe]), b"");
-        assert_eq!(output.stderr, "", "{mode}");
+    for mode in [
+        "--help",
+        "--version",
+        "--generate man",
+        "help",
+        "lrange list 0 -1",
+        "monitor",
+        "--stat",
+        "--scan --count 1",
+        "--bigkeys --count 1",
+        "--hotkeys",
+        "--keystats",
+        "--intrinsic-latency 1",
+        "--rdb -",
+    ] {
+        let arguments: Vec<&str> = mode.split(' ').collect();
+        let output = server.client(&arguments).stdout(unread_pipe()).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{mode}");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(told.is_empty() || mode == "--rdb -" && !told.contains("Error"), "{mode}: {told}");
     }
+    // Nor is what is told of errors read any more.
+    server.ask(&["config", "set", "repl-ping-replica-period", "1"]);
+    let mut client = server.client(&["--replica"]);
+    let status = client.stdin(Stdio::null()).stdout(unread_pipe()).stderr(unread_pipe()).status();
+    assert_eq!(status.unwrap().code(), Some(1));
+}
+
+/// The end of a pipe whose other end is closed.
+fn unread_pipe() -> PipeWriter {
+    std::io::pipe().unwrap().1
 }
 
 pub fn the_hottest_keys_are_found() {

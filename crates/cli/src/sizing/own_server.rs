@@ -1,0 +1,205 @@
+//! The Warmline server that is started to be asked what keys take: it listens on a Unix socket in a directory that only
+//! its user can enter, keeps nothing on disk, and ends with this, or when a signal ends this program. SIGKILL leaves it.
+
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGTERM};
+use signal_hook::iterator::{Handle, Signals};
+use signal_hook::low_level::emulate_default_handler;
+
+use client::{Address, ConnectSettings, append_request, info_field, system_text};
+use wire::response::Value;
+
+use crate::Failure;
+use crate::connection::Connection;
+
+const PROGRAM: &str = "warmline-server";
+const OPTIONS: &str = "--port 0 --unixsocketperm 700 --appendonly no --maxmemory 0 --enable-debug-command local \
+                       --rdb-version-check relaxed";
+/// Longer than a start takes on a machine that is merely busy.
+const START_PATIENCE: Duration = Duration::from_secs(30);
+const START_POLL: Duration = Duration::from_millis(10);
+const DIRECTORY_TRIES: u32 = 100;
+/// From so many keys on the table of keys takes as much for each as it does at any size.
+const KEYS_OF_A_LARGE_TABLE: u64 = 100_000;
+
+/// A command and its arguments.
+pub type Request = Vec<Vec<u8>>;
+
+pub fn request(words: &[&[u8]]) -> Request {
+    words.iter().map(|word| word.to_vec()).collect()
+}
+
+/// A server's process and directory, which end and go with this.
+struct Process {
+    child: Child,
+    directory: PathBuf,
+    /// Of the thread that ends the server when a signal ends this program.
+    signals: Handle,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.signals.close();
+        let _gone_already = self.child.kill().and_then(|()| self.child.wait());
+        let _remains = fs::remove_dir_all(&self.directory);
+    }
+}
+
+pub struct OwnServer {
+    connection: Connection,
+    _process: Process,
+    pub version: String,
+}
+
+/// A new directory that nobody else can enter.
+fn private_directory() -> io::Result<PathBuf> {
+    let mut tries = 0;
+    loop {
+        let name = format!("warmline-sizing-{}-{tries}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        match DirBuilder::new().mode(0o700).create(&directory) {
+            Ok(()) => return Ok(directory),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < DIRECTORY_TRIES => {
+                tries += 1
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The server that lies beside this program, or the one that the system finds.
+fn default_program() -> PathBuf {
+    let beside = std::env::current_exe().ok().map(|program| program.with_file_name(PROGRAM));
+    beside.filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(PROGRAM))
+}
+
+impl Process {
+    fn start(program: &Path) -> Result<Process, Failure> {
+        let directory = private_directory().map_err(|error| Failure::Io("making a directory", error))?;
+        let spawn = || {
+            let mut signals = Signals::new([SIGTERM, SIGHUP])?;
+            let log = File::create(directory.join("log"))?;
+            let child = Command::new(program)
+                .args(OPTIONS.split_whitespace())
+                .args(["--save", "", "--unixsocket"])
+                .arg(directory.join("socket"))
+                .current_dir(&directory)
+                .stdin(Stdio::null())
+                .stderr(log.try_clone()?)
+                .stdout(log)
+                // Ctrl-C at the terminal is for this program alone.
+                .process_group(0)
+                .spawn()?;
+            let (handle, server) = (signals.handle(), Pid::from_child(&child));
+            let directory = directory.clone();
+            std::thread::spawn(move || {
+                for signal in signals.forever() {
+                    let _gone_already = kill_process(server, Signal::KILL);
+                    let _remains = fs::remove_dir_all(&directory);
+                    let _ends = emulate_default_handler(signal);
+                }
+            });
+            Ok((child, handle))
+        };
+        match spawn() {
+            Ok((child, signals)) => Ok(Process { child, directory, signals }),
+            Err(error) => {
+                let _remains = fs::remove_dir_all(&directory);
+                let text = system_text(&error);
+                Err(Failure::Usage(format!("Cannot start {} (--sizing-server): {text}", program.display())))
+            }
+        }
+    }
+
+    fn connect(&mut self) -> Result<Connection, Failure> {
+        let address = Address::Unix(self.directory.join("socket"));
+        let begin = Instant::now();
+        loop {
+            let error = match Connection::connect(&address, &ConnectSettings::default()) {
+                Ok(connection) => return Ok(connection),
+                Err(error) => error,
+            };
+            let has_ended = !matches!(self.child.try_wait(), Ok(None));
+            if has_ended || begin.elapsed() > START_PATIENCE {
+                let log = fs::read_to_string(self.directory.join("log")).unwrap_or_default();
+                let last = log.lines().last().map_or_else(|| error.to_string(), str::to_owned);
+                return Err(Failure::Usage(format!("The server that was started for --sizing: {last}")));
+            }
+            std::thread::sleep(START_POLL);
+        }
+    }
+}
+
+impl OwnServer {
+    /// `program`: the one to start; `None` finds it.
+    pub fn start(program: Option<&Path>) -> Result<OwnServer, Failure> {
+        let mut process = Process::start(&program.map_or_else(default_program, Path::to_path_buf))?;
+        let connection = process.connect()?;
+        let mut server = OwnServer { connection, _process: process, version: String::new() };
+        server.version = server.read_version()?;
+        Ok(server)
+    }
+
+    /// Sends all commands before it reads their replies.
+    pub fn ask(&mut self, requests: &[Request]) -> Result<Vec<Value>, Failure> {
+        let mut bytes = Vec::new();
+        requests.iter().for_each(|request| append_request(&mut bytes, request));
+        self.connection.send_bytes(&bytes)?;
+        requests.iter().map(|_| self.connection.receive().map_err(Failure::from)).collect()
+    }
+
+    fn read_version(&mut self) -> Result<String, Failure> {
+        let replies = self.ask(&[request(&[b"INFO", b"server"])])?;
+        let info = String::from_utf8_lossy(replies[0].as_bytes().unwrap_or_default()).into_owned();
+        info_field(&info, "warmline_version").map(str::to_owned).ok_or_else(|| {
+            Failure::Usage(
+                "--sizing-server: this is no Warmline server (INFO has no warmline_version)".to_owned(),
+            )
+        })
+    }
+
+    /// What the table of so many keys takes, in bytes.
+    pub fn measure_table(&mut self, keys: u64) -> Result<f64, Failure> {
+        let count = keys.clamp(1, KEYS_OF_A_LARGE_TABLE);
+        let replies = self.ask(&[
+            request(&[b"DEBUG", b"POPULATE", count.to_string().as_bytes()]),
+            request(&[b"MEMORY", b"STATS"]),
+            request(&[b"FLUSHALL", b"SYNC"]),
+        ])?;
+        let bytes = table_bytes(&replies[1], 0).ok_or_else(|| {
+            Failure::Usage("--sizing-server: MEMORY STATS tells no table's size".to_owned())
+        })?;
+        Ok(bytes as f64 * keys as f64 / count as f64)
+    }
+
+    /// What is there now takes so many bytes, `None` if it is not there; then it is removed.
+    pub fn measure(&mut self, key: &[u8]) -> Result<Option<u64>, Failure> {
+        let replies = self.ask(&[request(&[b"MEMORY", b"USAGE", key]), request(&[b"DEL", key])])?;
+        Ok(match replies[0] {
+            Value::Integer(bytes) => Some(bytes as u64),
+            _ => None,
+        })
+    }
+}
+
+/// What MEMORY STATS says that tables of a database's keys take.
+pub fn table_bytes(memory_stats: &Value, database: u64) -> Option<u64> {
+    let name = format!("db.{database}");
+    let tables =
+        memory_stats.entries().into_iter().find(|(field, _)| field.as_bytes() == Some(name.as_bytes()))?.1;
+    let bytes = tables.entries().into_iter().map(|(field, value)| match (field.as_bytes(), value) {
+        (Some(b"overhead.hashtable.main" | b"overhead.hashtable.expires"), Value::Integer(bytes)) => {
+            *bytes as u64
+        }
+        _ => 0,
+    });
+    Some(bytes.fold(0, u64::saturating_add))
+}

@@ -1,0 +1,44 @@
+//! What a program says. Whoever reads it may stop to at any time, such as `head` behind a pipe.
+
+use std::io::{self, ErrorKind, Write};
+use std::process;
+
+use crate::system_text;
+
+/// Writes to standard output at once. Where nobody reads that any more the program ends, as quietly as by SIGPIPE,
+/// which Rust's programs do not get.
+pub fn print_bytes(bytes: &[u8]) {
+    let mut out = io::stdout().lock();
+    if let Err(error) = out.write_all(bytes).and_then(|()| out.flush()) {
+        if error.kind() != ErrorKind::BrokenPipe {
+            tell(&format!("Error writing to standard output: {}", system_text(&error)));
+        }
+        process::exit(1);
+    }
+}
+
+/// Writes a line to standard error, whether or not anybody reads it. What a server has said in it does nothing to the
+/// terminal.
+pub fn tell(line: &str) {
+    let _unread = io::stderr().write_all(format!("{}\n", printable(line)).as_bytes());
+}
+
+/// A text with escapes in place of what a terminal would obey instead of showing it; lines and tabs stay.
+pub fn printable(text: &str) -> String {
+    let is_shown = |letter: char| !letter.is_control() || matches!(letter, '\n' | '\t');
+    let shown = |letter: char| match is_shown(letter) {
+        true => letter.to_string(),
+        false => format!("\\x{:02x}", u32::from(letter)),
+    };
+    text.chars().map(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terminals_are_told_nothing() {
+        assert_eq!(printable("a\tb\n\u{1b}[2J\u{7}\u{9b}2Jé"), "a\tb\n\\x1b[2J\\x07\\x9b2Jé");
+    }
+}
