@@ -148,6 +148,9 @@ _warmline-server() {
 '--repl-disable-tcp-nodelay=[The link to a replica gathers small writes\: fewer packets, later. Takes yes, no; default no]:VALUE:(yes no)' \
 '--repl-backlog-size=[How much of the stream is kept for replicas that come back. Less than 16kb is 16kb. Takes a size; default 10mb]:VALUE:_default' \
 '--repl-backlog-ttl=[How long it is kept after the last replica has gone; 0 is for ever. Takes 0 or more seconds; default 3600]:VALUE:_default' \
+'--http-port=[The port at which metrics (/metrics), health (/health) and readiness (/ready) are answered over HTTP; 0 is none. Takes 0 to 65535; default 0]:VALUE:_default' \
+'--http-bind=[The addresses to answer HTTP at, written as those of bind. There is no encryption\: what is meant for other machines goes through a proxy or a network of its own. Takes addresses; default 127.0.0.1 -\:\:1]:VALUE:_default' \
+'--http-hosts=[Names of this machine that an HTTP request may ask for; addresses and localhost it always may. Takes addresses; default ""]:VALUE:_default' \
 '--tls-port=[The port for clients with TLS; 0 is none. Takes 0 to 65535; default 0]:VALUE:_default' \
 '--tls-cluster=[MIGRATE speaks TLS. Takes yes, no; default no]:VALUE:(yes no)' \
 '--tls-replication=[The link to the primary speaks TLS. Takes yes, no; default no]:VALUE:(yes no)' \

@@ -20,6 +20,7 @@ mod permission;
 mod persistence;
 pub mod prefetch;
 mod propagation;
+mod readiness;
 pub mod reclaim;
 mod replay;
 mod replication;

@@ -7,6 +7,7 @@ pub mod clients_cron;
 pub mod connection;
 pub mod event_loop;
 mod handshakes;
+mod http;
 mod io_thread;
 pub mod listener;
 mod outgoing;

@@ -10,6 +10,7 @@ pub mod memory;
 pub mod persistence;
 pub mod process;
 pub mod rates;
+pub mod readiness;
 pub mod replication;
 pub mod statistics;
 pub mod supervisor;
@@ -22,6 +23,7 @@ pub use latency::LatencyMonitor;
 pub use memory::Memory;
 pub use persistence::Persistence;
 pub use rates::Rates;
+pub use readiness::Readiness;
 pub use replication::Replication;
 pub use statistics::{CommandFigures, Denials, Statistics};
 use std::sync::Arc;
@@ -44,6 +46,7 @@ pub struct Observations {
     pub persistence: Persistence,
     pub replication: Replication,
     pub tls: Arc<TlsFigures>,
+    pub readiness: Arc<Readiness>,
     /// Replicas are waited for until then, on the monotonic clock, before the process ends.
     pub shutdown_deadline_us: Option<u64>,
 }
@@ -62,6 +65,7 @@ impl Observations {
             persistence: Persistence::new(now_s),
             replication: Replication::default(),
             tls: Arc::default(),
+            readiness: Arc::default(),
             shutdown_deadline_us: None,
         }
     }

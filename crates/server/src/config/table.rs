@@ -499,6 +499,16 @@ options! {
     cluster_announce_client_tls_port: u16 = 0, "cluster-announce-client-tls-port", Integer(0, 65535),
         NO_EFFECT;
 
+    @ "HTTP"
+    /// The port at which metrics (`/metrics`), health (`/health`) and readiness (`/ready`) are answered over HTTP;
+    /// 0 is none.
+    http_port: u16 = 0, "http-port", Integer(0, 65535), IMMUTABLE;
+    /// The addresses to answer HTTP at, written as those of `bind`. There is no encryption: what is meant for
+    /// other machines goes through a proxy or a network of its own.
+    http_bind: Vec<String> = vec!["127.0.0.1".into(), "-::1".into()], "http-bind", Addresses, MULTI, IMMUTABLE;
+    /// Names of this machine that an HTTP request may ask for; addresses and `localhost` it always may.
+    http_hosts: Vec<String> = Vec::new(), "http-hosts", Addresses, MULTI, IMMUTABLE;
+
     @ "TLS"
     /// The port for clients with TLS; 0 is none.
     tls_port: u16 = 0, "tls-port", Integer(0, 65535);

@@ -8,6 +8,15 @@ use super::transport::Transport;
 use crate::session::client::ConnectionFigures;
 use rustix::fd::AsRawFd;
 
+/// Where there has to be room for one more client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    /// Among `maxclients`.
+    Shared,
+    /// Among connections that are counted elsewhere.
+    Reserved,
+}
+
 impl EventLoop {
     /// Takes in those who wait at a listener, as many as the configuration allows in one turn.
     pub(super) fn accept(&mut self, index: usize) {
@@ -26,7 +35,7 @@ impl EventLoop {
             };
             match accepted {
                 Ok(None) => return,
-                Ok(Some(accepted)) => self.admit(accepted, has_tls),
+                Ok(Some(accepted)) => self.admit(accepted, has_tls, Room::Shared),
                 Err(error) => {
                     log::warn!("Accepting a client: {error}");
                     // Most likely there are no more files to be had: whoever waits, waits until some are closed.
@@ -51,9 +60,10 @@ impl EventLoop {
     }
 
     /// Refuses a client that may not connect, or gives it a handle.
-    fn admit(&mut self, accepted: Accepted, has_tls: bool) {
+    pub(super) fn admit(&mut self, accepted: Accepted, has_tls: bool, room: Room) {
         let server = &mut self.executor.server;
-        let refusal = if server.clients.len() >= server.config.maxclients as usize {
+        let is_full = room == Room::Shared && server.clients.len() >= server.config.maxclients as usize;
+        let refusal = if is_full {
             Some("-ERR max number of clients reached\r\n")
         } else if protects_itself_from(server, &accepted) {
             Some(PROTECTED_MODE_REFUSAL)

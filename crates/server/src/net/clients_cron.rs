@@ -32,6 +32,7 @@ impl EventLoop {
         let paused = !server.switches.cron;
         self.rest_listeners(false);
         self.reload_certificates_if_due();
+        self.executor.publish_readiness();
         if paused {
             return;
         }

@@ -2,6 +2,7 @@
 
 use super::clients_cron::ClientsCron;
 use super::connection::Connection;
+use super::http::Http;
 use super::io_thread::{Order, Shared};
 use super::listener::ListenError;
 use super::poller::{Poller, Readiness, Token};
@@ -47,6 +48,8 @@ pub struct EventLoop {
     pub(super) clients_cron: ClientsCron,
     /// Which child's pipe is watched.
     pub(super) watched_pipe: Option<u64>,
+    /// The thread that answers HTTP, if there is one.
+    pub(super) http: Option<Http>,
     signals: StopSignals,
     /// A signal has come, and what follows from it has not.
     is_signalled: bool,
@@ -128,6 +131,7 @@ impl EventLoop {
             balance: Balance::default(),
             clients_cron: ClientsCron::default(),
             watched_pipe: None,
+            http: None,
             signals,
             is_signalled: false,
             ready: Vec::new(),
@@ -146,6 +150,7 @@ impl EventLoop {
         let config = &self.executor.server.config;
         self.tls.borrow_mut().configure(config).map_err(ListenError::Tls)?;
         self.listeners.borrow_mut().open(config)?;
+        self.listen_http()?;
         self.watch_listeners()
     }
 
@@ -201,6 +206,7 @@ impl EventLoop {
                 // The tick takes what was delivered.
                 Token::Waker => {}
                 Token::SyncPipe => self.executor.read_sync_pipe(),
+                Token::Http => self.accept_http(),
                 Token::Listener(index) => self.accept(index as usize),
                 Token::Connection(handle) => self.serve(handle, event),
             }
@@ -582,6 +588,7 @@ impl EventLoop {
         }
         if !goes_on {
             self.listeners.borrow_mut().close();
+            self.http = None;
         }
         goes_on
     }

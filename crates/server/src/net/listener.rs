@@ -2,7 +2,7 @@
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
@@ -92,6 +92,11 @@ impl Listener {
 
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+
+    /// The same socket, for another thread to accept at.
+    pub fn to_tcp_listener(&self) -> io::Result<TcpListener> {
+        Ok(self.socket.try_clone()?.into())
     }
 
     /// Whoever waits to be accepted, if anybody does.

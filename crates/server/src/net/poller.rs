@@ -23,6 +23,8 @@ pub enum Token {
     Waker,
     /// A child has written for replicas.
     SyncPipe,
+    /// Somebody has come over HTTP.
+    Http,
 }
 
 /// A handle leaves this bit free.
@@ -36,6 +38,7 @@ impl Token {
             Token::Signal => NOT_CONNECTION | 2 << 32,
             Token::Waker => NOT_CONNECTION | 3 << 32,
             Token::SyncPipe => NOT_CONNECTION | 4 << 32,
+            Token::Http => NOT_CONNECTION | 5 << 32,
         }
     }
 
@@ -47,6 +50,7 @@ impl Token {
             1 => Token::Listener(data as u32),
             2 => Token::Signal,
             3 => Token::Waker,
+            5 => Token::Http,
             _ => Token::SyncPipe,
         }
     }

@@ -29,13 +29,6 @@ pub struct Listeners {
     pub changed: bool,
 }
 
-/// A socket that the configuration asks for.
-struct BindAddress {
-    host: String,
-    /// Going on without it is allowed.
-    optional: bool,
-}
-
 impl Listeners {
     pub fn iter(&self) -> impl Iterator<Item = &Listener> {
         self.unix.iter().chain(&self.tcp).chain(&self.tls)
@@ -104,15 +97,30 @@ pub enum Protocol {
 }
 
 fn open_tcp(protocol: Protocol, config: &Config) -> Result<Vec<Listener>, ListenError> {
-    let mut listeners = Vec::new();
     let (port, has_tls) = match protocol {
         Protocol::Plain => (config.port, false),
         Protocol::Tls => (config.tls_port, true),
     };
-    for BindAddress { host, optional } in wanted(config, port) {
-        match Listener::tcp(&host, port, has_tls, config.tcp_backlog as i32) {
+    let hosts = if port == 0 { &[][..] } else { &config.bind };
+    open_hosts(hosts, port, has_tls, config.tcp_backlog as i32)
+}
+
+/// Listens at each of `hosts`; going on without one is allowed if `-` stands in front.
+pub(super) fn open_hosts(
+    hosts: &[String],
+    port: u16,
+    has_tls: bool,
+    backlog: i32,
+) -> Result<Vec<Listener>, ListenError> {
+    let mut listeners = Vec::new();
+    for text in hosts {
+        let (host, is_optional) = match text.strip_prefix('-') {
+            Some(host) => (host, true),
+            None => (text.as_str(), false),
+        };
+        match Listener::tcp(host, port, has_tls, backlog) {
             Ok(opened) => listeners.extend(opened),
-            Err(error) if optional => log::warn!("{error}; going on without it"),
+            Err(error) if is_optional => log::warn!("{error}; going on without it"),
             Err(error) => return Err(error),
         }
     }
@@ -126,15 +134,6 @@ fn open_unix(config: &Config) -> Result<Option<Listener>, ListenError> {
         group: config.unixsocketgroup.as_deref(),
     };
     Listener::unix(Path::new(OsStr::from_bytes(path)), owners, config.tcp_backlog as i32).map(Some)
-}
-
-fn wanted(config: &Config, port: u16) -> Vec<BindAddress> {
-    let hosts = if port == 0 { &[][..] } else { &config.bind };
-    let of = |host: &String| match host.strip_prefix('-') {
-        Some(host) => BindAddress { host: host.to_owned(), optional: true },
-        None => BindAddress { host: host.clone(), optional: false },
-    };
-    hosts.iter().map(of).collect()
 }
 
 /// Applies options to this process.

@@ -1,0 +1,97 @@
+//! The event loop's side of HTTP: the thread that answers it has its own sockets, and comes here for figures as a client
+//! with a connection of its own for each request.
+//!
+//! ```text
+//!  thread "http"                              event loop
+//!  a pair of sockets: keeps one end,
+//!  sends the other --- bounded queue -------> admitted as a client, with the address of whoever asked
+//!  writes to the bell ----------------------> wakes, Token::Http
+//! ```
+
+use super::accept::Room;
+use super::event_loop::EventLoop;
+use super::listener::{Accepted, ListenError};
+use super::poller::Token;
+use super::process_settings::open_hosts;
+use crate::observe::Readiness;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::OwnedFd;
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+
+/// Connections over HTTP at a time, each with at most one client here. They do not count towards `maxclients`: what is
+/// going on is asked for when that has been reached.
+const CONNECTIONS_MAX: usize = 64;
+
+pub struct Http {
+    arrivals: Receiver<Accepted>,
+    /// Ends with this.
+    _thread: web::Thread,
+}
+
+/// What the thread knows of the server.
+struct Door {
+    arrivals: SyncSender<Accepted>,
+    /// Written to when somebody has been sent.
+    bell: OwnedFd,
+    readiness: Arc<Readiness>,
+}
+
+impl web::Server for Door {
+    fn connect(&self, peer: SocketAddr, local: SocketAddr) -> io::Result<UnixStream> {
+        let (ours, theirs) = UnixStream::pair()?;
+        theirs.set_nonblocking(true)?;
+        let arrival = Accepted {
+            socket: theirs.into(),
+            address: peer.to_string(),
+            local_address: local.to_string(),
+            peer: Some(peer.ip()),
+        };
+        self.arrivals.try_send(arrival).map_err(|refused| match refused {
+            TrySendError::Full(_) => io::Error::other("too many wait for the server"),
+            TrySendError::Disconnected(_) => io::Error::other("the server stops"),
+        })?;
+        rustix::io::write(&self.bell, &1u64.to_ne_bytes())?;
+        Ok(ours)
+    }
+
+    fn unready(&self) -> Vec<&'static str> {
+        self.readiness.reasons()
+    }
+}
+
+impl EventLoop {
+    /// Starts the thread that answers HTTP, if the configuration asks for it.
+    pub(super) fn listen_http(&mut self) -> Result<(), ListenError> {
+        let config = &self.executor.server.config;
+        if config.http_port == 0 {
+            return Ok(());
+        }
+        let failed =
+            |source| ListenError::Listen { address: format!("HTTP port {}", config.http_port), source };
+        let opened = open_hosts(&config.http_bind, config.http_port, false, config.tcp_backlog as i32)?;
+        let listeners: io::Result<Vec<_>> =
+            opened.iter().map(|listener| listener.to_tcp_listener()).collect();
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let bell = bell.map_err(|errno| failed(errno.into()))?;
+        // Each write is an edge, so that nobody has to read.
+        self.poller.add_edges(&bell, Token::Http).map_err(failed)?;
+        let (sender, arrivals) = sync_channel(CONNECTIONS_MAX);
+        let readiness = Arc::clone(&self.executor.server.observed.readiness);
+        let door = Arc::new(Door { arrivals: sender, bell, readiness });
+        let settings = web::Settings { hosts: config.http_hosts.clone(), connections_max: CONNECTIONS_MAX };
+        let thread = listeners.and_then(|listeners| web::start(listeners, settings, door)).map_err(failed)?;
+        self.http = Some(Http { arrivals, _thread: thread });
+        Ok(())
+    }
+
+    /// Takes in those who have come over HTTP.
+    pub(super) fn accept_http(&mut self) {
+        while let Some(accepted) = self.http.as_ref().and_then(|http| http.arrivals.try_recv().ok()) {
+            self.admit(accepted, false, Room::Reserved);
+        }
+    }
+}

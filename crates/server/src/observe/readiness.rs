@@ -1,0 +1,77 @@
+//! Whether clients should be sent here: said by the executor, asked for on other threads.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// Why they should not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unready {
+    Starting,
+    Loading,
+    /// Writes are refused: the files that keep the data cannot be written.
+    DiskTrouble,
+    /// What this replica holds may be old.
+    PrimaryLinkDown,
+    Stopping,
+}
+
+impl Unready {
+    const ALL: [Unready; 5] = [
+        Unready::Starting,
+        Unready::Loading,
+        Unready::DiskTrouble,
+        Unready::PrimaryLinkDown,
+        Unready::Stopping,
+    ];
+
+    fn bit(self) -> u8 {
+        1 << self as u8
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Unready::Starting => "starting",
+            Unready::Loading => "loading the data",
+            Unready::DiskTrouble => "writes are refused: saving fails",
+            Unready::PrimaryLinkDown => "the link to the primary is down",
+            Unready::Stopping => "stopping",
+        }
+    }
+}
+
+/// The reasons, a bit each.
+#[derive(Debug)]
+pub struct Readiness(AtomicU8);
+
+impl Default for Readiness {
+    fn default() -> Self {
+        Readiness(AtomicU8::new(Unready::Starting.bit()))
+    }
+}
+
+impl Readiness {
+    pub fn publish(&self, reasons: impl IntoIterator<Item = Unready>) {
+        let bits = reasons.into_iter().fold(0, |bits, reason| bits | reason.bit());
+        self.0.store(bits, Ordering::Relaxed);
+    }
+
+    /// In words; empty when clients may come.
+    pub fn reasons(&self) -> Vec<&'static str> {
+        let bits = self.0.load(Ordering::Relaxed);
+        Unready::ALL.into_iter().filter(|reason| bits & reason.bit() != 0).map(Unready::text).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_come_and_go() {
+        let readiness = Readiness::default();
+        assert_eq!(readiness.reasons(), ["starting"]);
+        readiness.publish([Unready::Stopping, Unready::Loading]);
+        assert_eq!(readiness.reasons(), ["loading the data", "stopping"]);
+        readiness.publish([]);
+        assert!(readiness.reasons().is_empty());
+    }
+}

@@ -1,0 +1,135 @@
+use super::*;
+use crate::metrics::{Form, exposition};
+use std::collections::BTreeSet;
+
+fn scraped(info: &str) -> String {
+    let replies = Replies { info: info.replace('\n', "\r\n"), ..Replies::default() };
+    exposition(&replies, Form::Prometheus)
+}
+
+#[test]
+fn each_row_has_a_name_of_its_own() {
+    let (mut fields, mut names) = (BTreeSet::new(), BTreeSet::new());
+    let lists = LISTS.iter().flat_map(|list| list.members);
+    for row in ROWS {
+        assert!(fields.insert(row.field), "{}", row.field);
+        assert!(names.insert(format!("warmline_{}", row.name)), "{}", row.name);
+        assert!(
+            row.exporter.is_empty() || names.insert(format!("redis_{}", row.exporter)),
+            "{}",
+            row.exporter
+        );
+    }
+    for member in lists {
+        assert!(names.insert(format!("warmline_{}", member.name)), "{}", member.name);
+        assert!(
+            member.exporter.is_empty() || names.insert(format!("redis_{}", member.exporter)),
+            "{}",
+            member.exporter
+        );
+    }
+    for (_, name) in EXPORTER_GAUGES {
+        assert!(names.insert(format!("redis_{name}")), "{name}");
+    }
+    for name in &names {
+        assert!(!name.ends_with("_total"), "{name}: counters stand without it");
+        assert_eq!(&metric_name(name), name);
+    }
+}
+
+#[test]
+fn numbers_are_scaled_to_base_units() {
+    let text = scraped(
+        "# Stats\nlatest_fork_usec:1500\nused_memory_peak_perc:50.00%\ninstantaneous_input_kbps:2.00\n",
+    );
+    assert!(text.contains("warmline_last_fork_seconds 0.0015\n"), "{text}");
+    assert!(text.contains("redis_latest_fork_usec 1500.0\n"), "{text}");
+    assert!(text.contains("warmline_memory_used_of_peak_ratio 0.5\n"), "{text}");
+    assert!(text.contains("warmline_network_input_bytes_per_second 2048.0\n"), "{text}");
+}
+
+#[test]
+fn fields_without_a_row_are_shown() {
+    let text = scraped("new_figure:7\nnew_word:abc\nnan_word:nan\nrun_id:123\n");
+    assert!(text.contains("# TYPE warmline_new_figure gauge\nwarmline_new_figure 7.0\n"), "{text}");
+    assert!(!text.contains("new_word") && !text.contains("nan_word"));
+    assert!(!text.contains("warmline_run_id"));
+}
+
+#[test]
+fn words_are_one_and_zero() {
+    let text = scraped("rdb_last_bgsave_status:err\naof_last_write_status:ok\n");
+    assert!(
+        text.contains("warmline_rdb_last_save_ok 0.0\n")
+            && text.contains("redis_aof_last_write_status 1.0\n")
+    );
+}
+
+#[test]
+fn lists_are_told_apart_by_labels() {
+    let text = scraped(
+        "cmdstat_config|get:calls=2,usec=300,usec_per_call=150.00,rejected_calls=1,failed_calls=0\n\
+         cmdstat_get:calls=5,usec=50,usec_per_call=10.00,rejected_calls=0,failed_calls=0\n\
+         errorstat_WRONGTYPE:count=3\n\
+         db3:keys=10,expires=2,avg_ttl=1500,keys_with_volatile_items=0\n\
+         slave0:ip=::1,port=7000,state=online,offset=77,lag=1,type=replica\n",
+    );
+    for line in [
+        "redis_commands_total{cmd=\"config get\"} 2.0\nredis_commands_total{cmd=\"get\"} 5.0\n",
+        "redis_commands_duration_seconds_total{cmd=\"get\"} 0.00005\n",
+        "warmline_errors_total{err=\"WRONGTYPE\"} 3.0\n",
+        "redis_db_keys{db=\"db3\"} 10.0\n",
+        "redis_db_avg_ttl_seconds{db=\"db3\"} 1.5\n",
+        "redis_connected_slave_offset_bytes{slave_ip=\"::1\",slave_port=\"7000\",slave_state=\"online\"} 77.0\n",
+        "warmline_connected_replica_silent_seconds{replica=\"0\"} 1.0\n",
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+    // One description for all samples of a name.
+    assert_eq!(text.matches("# TYPE redis_commands_total ").count(), 1);
+}
+
+#[test]
+fn errors_may_have_any_name() {
+    let text = scraped("errorstat_A\"B\\C:count=1\n");
+    assert!(text.contains("warmline_errors_total{err=\"A\\\"B\\\\C\"} 1.0\n"), "{text}");
+}
+
+#[test]
+fn histograms_have_rising_buckets() {
+    let bulk = |text: &str| Value::Bulk(text.as_bytes().to_vec());
+    let usec = Value::Array(vec![Value::Integer(1), Value::Integer(3), Value::Integer(4), Value::Integer(5)]);
+    let get = Value::Array(vec![bulk("calls"), Value::Integer(6), bulk("histogram_usec"), usec]);
+    let replies = Replies {
+        info: "cmdstat_get:calls=6,usec=20\r\n".to_owned(),
+        histograms: Some(Value::Array(vec![bulk("get"), get])),
+        slow_len: Some(Value::Integer(2)),
+        slow_last: Some(Value::Array(vec![Value::Array(vec![
+            Value::Integer(9),
+            Value::Integer(1),
+            Value::Integer(2500),
+        ])])),
+    };
+    let text = exposition(&replies, Form::OpenMetrics);
+    for line in [
+        "warmline_command_duration_seconds_sum{cmd=\"get\"} 0.00002\n",
+        "warmline_command_duration_seconds_count{cmd=\"get\"} 6\n",
+        "warmline_command_duration_seconds_bucket{le=\"0.000004\",cmd=\"get\"} 5\n",
+        "warmline_command_duration_seconds_bucket{le=\"+Inf\",cmd=\"get\"} 6\n",
+        "redis_slowlog_last_id 9.0\n",
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+}
+
+#[test]
+fn nothing_that_the_server_may_answer_panics() {
+    let replies = Replies {
+        info: "a\n:\n#\n:=\ncmdstat_:calls=\ndb:keys=1\nslave0:\ncmdstat_x:=,,=5,calls=--\n1e:1e999\n"
+            .to_owned(),
+        histograms: Some(Value::Array(vec![Value::Null, Value::Integer(i64::MIN)])),
+        slow_len: Some(Value::Null),
+        slow_last: Some(Value::Array(vec![Value::NullArray])),
+    };
+    exposition(&replies, Form::Prometheus);
+}

@@ -1,0 +1,51 @@
+//! What the server answers over HTTP: metrics, whether it lives, and whether it is ready.
+//!
+//! ```text
+//!  scraper -- HTTP --> this thread: limits, host, method, route
+//!                        | a connection as any client's, with the user that the request names
+//!                        v
+//!                      the server's event loop: INFO, LATENCY HISTOGRAM, SLOWLOG
+//! ```
+//!
+//! 1. Everything that is answered about the server's data and clients comes from commands, asked for as the user that the
+//!    request names: permissions are the server's, and have no second home here.
+//! 2. Nothing here runs on the thread that runs commands, and each connection, request and answer has a limit.
+//! 3. A page of another site learns nothing: the host that a request names must be known, and none may ask for it.
+
+#![forbid(unsafe_code)]
+
+mod authorization;
+mod info;
+mod listener;
+mod metrics;
+mod routes;
+mod rows;
+mod session;
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+
+pub use info::{is_measure, metric_of};
+pub use listener::{Thread, start};
+
+/// What this needs of the server whose figures it shows.
+pub trait Server: Send + Sync + 'static {
+    /// A connection to it, for somebody at `peer` who has come to `local`.
+    ///
+    /// # Errors
+    /// The server takes nobody any more, or the system has no more files.
+    fn connect(&self, peer: SocketAddr, local: SocketAddr) -> io::Result<UnixStream>;
+
+    /// Why clients should not be sent there now; empty when they may be.
+    fn unready(&self) -> Vec<&'static str>;
+}
+
+/// What people choose.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Names of this machine by which it may be asked for; addresses and `localhost` always may.
+    pub hosts: Vec<String>,
+    /// Connections at a time; more are closed at once.
+    pub connections_max: usize,
+}

@@ -1,0 +1,123 @@
+//! The thread that answers: accepting connections, and what each of them may take.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, watch};
+
+use crate::routes::Routes;
+use crate::{Server, Settings};
+
+/// The line and the headers of a request.
+const REQUEST_BYTES_MAX: usize = 16 << 10;
+/// From a connection's first byte, or the end of the request before, to the end of a request's headers.
+const HEADERS_WITHIN: Duration = Duration::from_secs(10);
+/// A connection is asked to end after this, and is ended when it has not, that much later.
+const CONNECTION_FOR: Duration = Duration::from_secs(300);
+const ENDS_WITHIN: Duration = Duration::from_secs(10);
+/// After an error of the system, such as too many open files, nobody is accepted for so long.
+const REST: Duration = Duration::from_millis(100);
+
+/// The running thread, which ends with this.
+pub struct Thread {
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            log::warn!("The thread that answers HTTP has ended by a panic");
+        }
+    }
+}
+
+/// Answers whoever comes to `listeners`, on a thread of its own.
+///
+/// # Errors
+/// The system has no thread or poller for it.
+pub fn start(listeners: Vec<TcpListener>, settings: Settings, server: Arc<dyn Server>) -> io::Result<Thread> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (stop, stopped) = watch::channel(false);
+    let shared = Arc::new(Shared {
+        free: Semaphore::new(settings.connections_max),
+        routes: Routes::new(settings.hosts, server),
+    });
+    for listener in &listeners {
+        listener.set_nonblocking(true)?;
+    }
+    let serve = move || {
+        runtime.block_on(async move {
+            for listener in listeners {
+                match tokio::net::TcpListener::from_std(listener) {
+                    Ok(listener) => drop(tokio::spawn(accept(listener, Arc::clone(&shared)))),
+                    Err(error) => log::warn!("Watching for HTTP connections: {error}"),
+                }
+            }
+            let mut stopped = stopped;
+            // Fails only when nobody is left who could say so.
+            let _ = stopped.wait_for(|stopped| *stopped).await;
+        });
+        // What is being answered ends with the process.
+        runtime.shutdown_background();
+    };
+    let thread = std::thread::Builder::new().name("http".to_owned()).spawn(serve)?;
+    Ok(Thread { stop, thread: Some(thread) })
+}
+
+struct Shared {
+    /// One permit a connection.
+    free: Semaphore,
+    routes: Routes,
+}
+
+async fn accept(listener: tokio::net::TcpListener, shared: Arc<Shared>) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                tokio::spawn(serve(stream, peer, Arc::clone(&shared)));
+            }
+            Err(error) => {
+                log::warn!("Accepting an HTTP connection: {error}");
+                tokio::time::sleep(REST).await;
+            }
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
+    // Whoever is too many is closed, so that nobody waits for those who only hold connections.
+    let Ok(_permit) = shared.free.try_acquire() else { return };
+    let Ok(local) = stream.local_addr() else { return };
+    let answer = service_fn(|request| shared.routes.answer(request, peer, local));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS_WITHIN)
+        .max_buf_size(REQUEST_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), answer);
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::time::timeout(CONNECTION_FOR, connection.as_mut()).await;
+    let ended = match ended {
+        Ok(ended) => ended,
+        Err(_) => {
+            connection.as_mut().graceful_shutdown();
+            match tokio::time::timeout(ENDS_WITHIN, connection).await {
+                Ok(ended) => ended,
+                Err(_) => return,
+            }
+        }
+    };
+    if let Err(error) = ended {
+        log::debug!("An HTTP connection of {peer} has ended: {error}");
+    }
+}

@@ -1,0 +1,96 @@
+//! A connection to the server on behalf of one request, as any other client's.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use wire::aof::{write_argument, write_count};
+use wire::response::{Reader, ResponseError, Value};
+
+use crate::Server;
+
+/// All that one request may have the server answer.
+const REPLIES_BYTES_MAX: usize = 64 << 20;
+const READ_BYTES: usize = 64 << 10;
+
+/// Why the server could not be asked.
+#[derive(Debug)]
+pub enum SessionError {
+    Connect(io::Error),
+    Exchange(io::Error),
+    /// It has closed the connection.
+    Closed,
+    TooLong,
+    Reply(ResponseError),
+}
+
+impl fmt::Display for SessionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SessionError::Connect(error) => write!(f, "connecting to the server: {error}"),
+            SessionError::Exchange(error) => write!(f, "asking the server: {error}"),
+            SessionError::Closed => f.write_str("the server has closed the connection"),
+            SessionError::TooLong => f.write_str("the server answers without end"),
+            SessionError::Reply(error) => write!(f, "reading the server's answer: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for SessionError {}
+
+pub struct Session {
+    stream: UnixStream,
+    reader: Reader,
+    received: Vec<u8>,
+    position: usize,
+    received_bytes: usize,
+}
+
+impl Session {
+    pub fn open(server: &dyn Server, peer: SocketAddr, local: SocketAddr) -> Result<Self, SessionError> {
+        let stream = server.connect(peer, local).map_err(SessionError::Connect)?;
+        stream.set_nonblocking(true).map_err(SessionError::Connect)?;
+        Ok(Session {
+            stream: UnixStream::from_std(stream).map_err(SessionError::Connect)?,
+            reader: Reader::default(),
+            received: Vec::new(),
+            position: 0,
+            received_bytes: 0,
+        })
+    }
+
+    /// Sends commands together, and waits for the reply of each.
+    pub async fn ask(&mut self, commands: &[Vec<&str>]) -> Result<Vec<Value>, SessionError> {
+        let mut sent = Vec::new();
+        for words in commands {
+            write_count(&mut sent, words.len()).map_err(SessionError::Exchange)?;
+            for word in words {
+                write_argument(&mut sent, word.as_bytes()).map_err(SessionError::Exchange)?;
+            }
+        }
+        self.stream.write_all(&sent).await.map_err(SessionError::Exchange)?;
+        let mut replies = Vec::with_capacity(commands.len());
+        while replies.len() < commands.len() {
+            match self.reader.read(&self.received, &mut self.position).map_err(SessionError::Reply)? {
+                Some(reply) => replies.push(reply),
+                None => self.receive().await?,
+            }
+        }
+        Ok(replies)
+    }
+
+    async fn receive(&mut self) -> Result<(), SessionError> {
+        self.received.drain(..self.position);
+        self.position = 0;
+        self.received.reserve(READ_BYTES);
+        let count = self.stream.read_buf(&mut self.received).await.map_err(SessionError::Exchange)?;
+        self.received_bytes += count;
+        match count {
+            0 => Err(SessionError::Closed),
+            _ if self.received_bytes > REPLIES_BYTES_MAX => Err(SessionError::TooLong),
+            _ => Ok(()),
+        }
+    }
+}
