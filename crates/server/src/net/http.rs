@@ -22,8 +22,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-/// Connections over HTTP at a time, each with at most one client here. They do not count towards `maxclients`: what is
-/// going on is asked for when that has been reached.
+/// Connections over HTTP at a time, each with at most one client here. They are let in beyond `maxclients`: what is going on
+/// is asked for when that has been reached.
 const CONNECTIONS_MAX: usize = 64;
 
 pub struct Http {
