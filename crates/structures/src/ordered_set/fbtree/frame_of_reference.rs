@@ -80,9 +80,42 @@ impl FrameOfReference {
         word & mask(self.width)
     }
 
+    #[inline]
+    pub fn decoder(&self) -> Decoder {
+        Decoder { mask: mask(self.width), width: self.width() }
+    }
+
     pub fn write(&self, page: &mut [u8], at: usize, delta: u64) {
         page[at..at + self.width()].copy_from_slice(&delta.to_le_bytes()[..self.width()]);
     }
+}
+
+/// What reading many deltas of one code takes.
+#[derive(Clone, Copy)]
+pub(super) struct Decoder {
+    mask: u64,
+    width: usize,
+}
+
+impl Decoder {
+    /// The delta of a slot of a column that starts with `column`.
+    #[inline(always)]
+    pub fn delta(&self, column: &[u8], slot: usize) -> u64 {
+        let at = slot * self.width;
+        match column.get(at..).and_then(|rest| rest.first_chunk()) {
+            Some(word) => u64::from_le_bytes(*word) & self.mask,
+            None => last_word(column, at) & self.mask,
+        }
+    }
+}
+
+/// What there is of eight bytes at `at`, zeros beyond the end.
+#[cold]
+#[inline(never)]
+fn last_word(column: &[u8], at: usize) -> u64 {
+    let (mut bytes, rest) = ([0; 8], &column[at..]);
+    bytes[..rest.len()].copy_from_slice(rest);
+    u64::from_le_bytes(bytes)
 }
 
 /// The largest delta of `width` bytes.
@@ -106,8 +139,11 @@ mod tests {
             let mut page = vec![0xaa; 16];
             code.write(&mut page, 3, delta);
             assert_eq!(code.read(&page, 3), delta);
+            let decoder = code.decoder();
+            assert_eq!(decoder.delta(&page[3..], 0), delta);
             page.truncate(3 + code.width());
             assert_eq!(code.read(&page, 3), delta);
+            assert_eq!(decoder.delta(&page[3..], 0), delta);
             assert_eq!(code.lower_bound(score), Some((delta, true)));
         }
         code

@@ -18,8 +18,12 @@
 //! 3. Tag `i` is the top byte of the hash of member `i`.
 //! 4. The records of slots `0..count` take exactly `heap - garbage` bytes within the last `heap` bytes.
 //! 5. The code expresses every score; `Leaf::next` and `Leaf::prev` mirror each other.
+//!
+//! Rejected: halving the range of slots in which a score is sought, each step a branch that is mispredicted half the time.
+//! To count the scores in a range took 115, 155 and 272 ns in hot sets of 128, 1,000 and 10,000 members in place of 45, 88
+//! and 126, as it does with every sixteenth slot looked at first, then those between two such.
 
-use super::frame_of_reference::FrameOfReference;
+use super::frame_of_reference::{Decoder, FrameOfReference};
 use super::key::Key;
 use super::slab::Slab;
 use crate::byte_compare::{self, LANES, Row};
@@ -110,6 +114,36 @@ fn page_class(len: usize) -> usize {
     let step = (len.max(64).next_power_of_two() / 8).max(16);
     len.next_multiple_of(step)
 }
+
+/// The column of scores, ready to look at many of them.
+#[derive(Clone, Copy)]
+struct Scores<'a> {
+    /// The page from the column on.
+    column: &'a [u8],
+    decoder: Decoder,
+}
+
+impl Scores<'_> {
+    #[inline(always)]
+    fn delta(&self, slot: usize) -> u64 {
+        self.decoder.delta(self.column, slot)
+    }
+
+    /// How many slots of `range` have deltas that do not pass; those that pass follow those that don't. Two rounds of
+    /// compares that do not wait for one another, and no branch on what they find.
+    #[inline]
+    fn count_failing(&self, range: Range<usize>, passes: impl Fn(u64) -> bool) -> usize {
+        let steps = range.len() / STEP;
+        let failing = |at: usize| usize::from(!passes(self.delta(at)));
+        let whole =
+            STEP * (0..steps).map(|step| failing(range.start + STEP * step + STEP - 1)).sum::<usize>();
+        let rest = range.start + whole..range.end.min(range.start + whole + STEP);
+        whole + rest.map(failing).sum::<usize>()
+    }
+}
+
+/// Slots of which the last is looked at first.
+const STEP: usize = 16;
 
 /// The member that a record names. Kept out of walks, where few members are long.
 #[cold]
@@ -212,11 +246,20 @@ impl Leaf {
         let Some((delta, exact)) = self.code.lower_bound(key.score) else {
             return Found { slot: self.count(), exact: false };
         };
-        let first = self.first_delta(0..self.count(), |d| d >= delta);
-        if !exact || first == self.count() || self.delta(first) != delta {
+        let scores = self.scores();
+        let first = scores.count_failing(0..self.count(), |d| d >= delta);
+        if !exact || first == self.count() || scores.delta(first) != delta {
             return Found { slot: first, exact: false };
         }
-        let mut range = first..self.first_delta(first + 1..self.count(), |d| d > delta);
+        // No member is below the empty one, which stands for the start of a range of scores.
+        if key.member.is_empty() {
+            return Found { slot: first, exact: self.member(first, longs).is_empty() };
+        }
+        let next = first + 1;
+        let mut range = first..match next < self.count() && scores.delta(next) == delta {
+            true => next + scores.count_failing(next..self.count(), |d| d > delta),
+            false => next,
+        };
         while !range.is_empty() {
             let middle = range.start + range.len() / 2;
             match self.member(middle, longs).cmp(key.member) {
@@ -228,24 +271,9 @@ impl Leaf {
         Found { slot: range.start, exact: false }
     }
 
-    fn delta(&self, slot: usize) -> u64 {
-        self.code.read(&self.page, self.scores_at() + slot * self.code.width())
-    }
-
-    /// The first slot of `range` whose delta passes; deltas that pass follow those that don't.
-    fn first_delta(&self, mut range: Range<usize>, passes: impl Fn(u64) -> bool) -> usize {
-        if range.start < self.count() && passes(self.delta(range.start)) {
-            return range.start;
-        }
-        while !range.is_empty() {
-            let middle = range.start + range.len() / 2;
-            if passes(self.delta(middle)) {
-                range.end = middle;
-            } else {
-                range.start = middle + 1;
-            }
-        }
-        range.start
+    #[inline]
+    fn scores(&self) -> Scores<'_> {
+        Scores { column: &self.page[self.scores_at()..], decoder: self.code.decoder() }
     }
 
     /// The tag of each member.

@@ -407,6 +407,41 @@ fn every_instruction_set_builds_the_same_set() {
 }
 
 /// Members present throughout must be met, whatever comes and goes between the calls.
+/// A leaf's scores are looked at in steps of 16: one beside each of their ends, with scores shared by few and by all, and
+/// with the empty member, below which a range of scores begins.
+#[test]
+fn ranges_are_exact_beside_every_step_within_a_leaf() {
+    for count in [1, 15, 16, 17, 31, 32, 33, 79, 80, 81] {
+        for shared in [1, 2, 16, 17, 100] {
+            let mut set = FbTree::new(SEED);
+            let member = |at: usize| if at == 0 { String::new() } else { format!("{at:03}") };
+            let score = |at: usize| (at / shared) as f64;
+            for at in (0..count).rev() {
+                set.insert(member(at).as_bytes(), score(at)).unwrap();
+            }
+            set.check();
+            for half in -2..2 * (count / shared) as i32 + 3 {
+                let bound = f64::from(half) / 2.0;
+                let below = (0..count).filter(|&at| score(at) < bound).count();
+                let through = (0..count).filter(|&at| score(at) <= bound).count();
+                let range = |min, max| set.score_range(min, max);
+                let (least, most) =
+                    (ScoreBound::Inclusive(f64::NEG_INFINITY), ScoreBound::Inclusive(f64::INFINITY));
+                assert_eq!(range(ScoreBound::Inclusive(bound), most), below..count, "{count} {shared}");
+                assert_eq!(range(ScoreBound::Exclusive(bound), most), through..count, "{count} {shared}");
+                assert_eq!(range(least, ScoreBound::Exclusive(bound)), 0..below, "{count} {shared}");
+                assert_eq!(range(least, ScoreBound::Inclusive(bound)), 0..through, "{count} {shared}");
+            }
+            for at in (0..count).filter(|_| shared > count) {
+                let member = member(at);
+                let from = set.lex_range(LexBound::Inclusive(member.as_bytes()), LexBound::Max);
+                let behind = set.lex_range(LexBound::Exclusive(member.as_bytes()), LexBound::Max);
+                assert_eq!((from, behind), (at..count, at + 1..count), "{count}");
+            }
+        }
+    }
+}
+
 #[test]
 fn scan_meets_every_member_that_stays() {
     for seed in 0..if cfg!(miri) { 1 } else { 20 } {

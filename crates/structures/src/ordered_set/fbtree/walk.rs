@@ -1,4 +1,8 @@
 //! Walks: in order both ways, the cursor scan, the stepwise lookup.
+//!
+//! Rejected: a walk that keeps the place of a leaf's columns at hand and asks once a batch whether batch, leaf or walk end.
+//! 100 members took 328 ns in place of 327 in a hot set of 128, and 398 where the walk was handed to the step between
+//! batches by value: a call in the loop costs the caller its registers either way.
 
 use super::descend::tag;
 use super::key::bits_to_score;
