@@ -70,11 +70,7 @@ impl Clone for SortedSet {
     fn clone(&self) -> Self {
         let encoding = match &self.encoding {
             Encoding::Compact(list) => Encoding::Compact(list.clone()),
-            Encoding::Tree(set) => {
-                let mut copy = FbTree::new(set.seed());
-                copy.load_sorted(set.ascending(ALL_RANKS)).expect("a copy is no larger");
-                Encoding::Tree(UnalignedBox::new(copy))
-            }
+            Encoding::Tree(set) => Encoding::Tree(UnalignedBox::new(FbTree::clone(set))),
             Encoding::SkipList(set) => {
                 let mut copy = SkipList::new(set.seed(), set.len() as u64);
                 copy.load_sorted(set.ascending(ALL_RANKS)).expect("a copy is no larger");

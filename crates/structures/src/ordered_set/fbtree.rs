@@ -92,7 +92,9 @@ impl Default for Shape {
     }
 }
 
-/// An ordered set of up to 2^32-1 members.
+/// An ordered set of up to 2^32-1 members. A clone has the same parts, page for page: loaded anew it took three times as
+/// long at 10,000 members.
+#[derive(Clone)]
 pub struct FbTree {
     seed: HashSeed,
     shape: Shape,
@@ -110,6 +112,7 @@ pub struct FbTree {
 }
 
 /// The leaves, and the members too long for them.
+#[derive(Clone)]
 struct Pages {
     leaves: Slab<Leaf>,
     longs: LongMembers,
@@ -118,6 +121,7 @@ struct Pages {
 }
 
 /// The inner nodes.
+#[derive(Clone)]
 struct Inners(Slab<Option<Box<Inner>>>);
 
 impl std::ops::Index<u32> for Inners {
@@ -285,6 +289,8 @@ impl OrderedSet for FbTree {
             return Err(Full);
         }
         self.insert_new(&key, hash, None);
+        // A new id may have given back the last of the free ones behind the highest.
+        self.compact();
         Ok(Insertion::Added)
     }
 

@@ -40,7 +40,7 @@ pub(super) type LongMembers = Slab<LongMember>;
 
 /// A member out of line. Its hash is kept: a page holds hundreds of them, however long they are, and has to know the
 /// hashes of those that it hands to another.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct LongMember {
     pub hash: u64,
     pub bytes: Box<[u8]>,
@@ -82,6 +82,7 @@ pub(super) struct Found {
     pub exact: bool,
 }
 
+#[derive(Clone)]
 pub(super) struct Leaf {
     page: Box<[u8]>,
     code: FrameOfReference,

@@ -46,7 +46,7 @@ const WINDOW: usize = 16;
 /// Room for new entries when an array is full.
 const GROWTH: usize = 8;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Segment {
     entries: Vec<u32>,
     tag_bits: u8,
@@ -58,6 +58,15 @@ pub(super) struct MemberIndex {
     shape: LinearHash,
     len: usize,
     entries_bytes: usize,
+}
+
+impl Clone for MemberIndex {
+    /// Arrays are as large as their entries: what they had to spare is left out, and of the sum of their bytes.
+    fn clone(&self) -> Self {
+        let chunks = self.chunks.clone();
+        let entries_bytes = chunks.iter().flatten().map(Segment::bytes).sum();
+        MemberIndex { chunks, shape: self.shape, len: self.len, entries_bytes }
+    }
 }
 
 /// What the index asks of the tree: the hashes of all members of a leaf.

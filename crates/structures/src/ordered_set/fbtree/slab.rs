@@ -18,6 +18,7 @@ const GIVEN_BACK_MAX: usize = 64;
 
 /// Ids are handed out densely. A freed id holds `T::default()`. The highest id there is is in use, unless more free ones
 /// lay behind the highest in use than the calls since could drop.
+#[derive(Clone)]
 pub(super) struct Slab<T> {
     chunks: Vec<Vec<T>>,
     free: BTreeSet<u32>,

@@ -164,7 +164,8 @@ impl Run {
             90..94 => self.ranges(),
             94..97 => self.walk(),
             97 => self.remove_range(),
-            _ => self.pop(),
+            98 => self.pop(),
+            _ => self.go_on_with_a_copy(),
         }
     }
 
@@ -176,6 +177,16 @@ impl Run {
         let (member, score) = (member.to_vec(), score + f64::from(by));
         let expected = self.model.insert(&member, score);
         assert_eq!(self.tree.insert(&member, score), Ok(expected));
+    }
+
+    /// A copy is no larger, and has nothing in common with what it was made of.
+    fn go_on_with_a_copy(&mut self) {
+        let copy = self.tree.clone();
+        assert!(copy.memory_bytes() <= self.tree.memory_bytes(), "a copy is larger");
+        let mut original = std::mem::replace(&mut self.tree, copy);
+        original.drop_range(0..original.len() / 2);
+        original.check();
+        self.tree.check();
     }
 
     fn look_up(&mut self, universe: u64) {
