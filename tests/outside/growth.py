@@ -28,7 +28,7 @@ snapshots on their own.
 import argparse, hashlib, os, random, shlex, socket, statistics, subprocess, sys, tempfile, time
 
 GROWS_MAX, STALLS_MAX, STALL_US, FLOOR_US, RATIO_MAX = 3.0, 3.0, 2000.0, 3.0, 1.05
-ROUNDS, ROUNDS_MORE, ROUND_US, CALLS_MAX = 3, 9, 3000.0, 300
+ROUNDS, ROUNDS_MORE, ROUND_US, CALLS_MAX, CASE_SECONDS = 3, 9, 3000.0, 300, 4
 COPIED_MAX, COPIES_MAX, KEYS_MIN = 100000, 60, 1000
 ALL_PROCESSORS = os.sched_getaffinity(0)
 FIRST_PORT = int(os.environ.get('FIRST_PORT', '48250'))
@@ -318,8 +318,9 @@ class Case:
             return None
         slower = max(us for us, _ in first)
         calls = max(1, min(self.calls_max, int(ROUND_US / max(slower - 2, 0.5))))
-        best, rounds = [us for us, _ in first] if slower > 300000 else [float('inf')] * 2, 0
-        while rounds < (1 if slower > 300000 else ROUNDS) or (rounds < ROUNDS_MORE and best[0] > RATIO_MAX * best[1]):
+        best, rounds, started = [float('inf')] * 2, 0, time.time()
+        while rounds < ROUNDS or (rounds < ROUNDS_MORE and best[0] > RATIO_MAX * best[1]):
+            if rounds and time.time() - started > CASE_SECONDS: break
             for i, server in enumerate((ours, theirs)): best[i] = min(best[i], self.round(server, calls)[0])
             rounds += 1
         return best
@@ -396,11 +397,11 @@ def growth(servers, options):
                 flags = verdict(a, b)
                 texts = [' '.join('%.*f' % (digits, t) for t in c) for c, digits in ((a, 1), (b, 1), ([x / y for x, y in zip(a, b)], 2))]
                 row = '| %s | %s | %s | %s | %s |' % (kind, member, form, ' | '.join(texts), flags)
-                measured += [(kind, member, size, form, *us) for size, us in times.items()]
+                cases = [(kind, member, size, form, *us) for size, us in times.items()]
+                measured += cases
+                if options.to: options.to.writelines('\t'.join(map(str, case)) + '\n' for case in cases)
                 if flags: flagged.append(row)
                 print(row, flush=True)
-    if options.to:
-        with open(options.to, 'a') as file: file.writelines('\t'.join(map(str, case)) + '\n' for case in measured)
     print('\n%d flagged' % len(flagged), *flagged, sep='\n')
     summary(measured)
     return len(flagged)
@@ -504,7 +505,7 @@ def main():
     parser.add_argument('--members', type=lambda text: text.split(','), default=list(MEMBERS))
     parser.add_argument('--cases', default='')
     parser.add_argument('--seconds', type=float, default=2400)
-    parser.add_argument('--to')
+    parser.add_argument('--to', type=lambda path: open(path, 'a', buffering=1))
     parser.add_argument('--summary', nargs='+')
     parser.add_argument('--missing', action='store_true')
     parser.add_argument('--tails', action='store_true')

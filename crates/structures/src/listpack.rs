@@ -29,7 +29,7 @@ use std::fmt;
 
 use crate::decimal;
 use crate::thin_bytes::{Header, ThinBytes};
-use encoding::{END, Encoded, backlen, backlen_size, decode, element_size, read_backlen};
+use encoding::{END, Encoded, backlen, backlen_size, decode, element_size, read_backlen, size_by_tag};
 
 const HEADER_BYTES: usize = 6;
 /// In the header's count: there are too many elements for it, and they have to be walked to be counted.
@@ -258,6 +258,16 @@ impl Listpack {
         at
     }
 
+    /// Inserts two before the element at `at`, or behind all.
+    pub fn insert_pair(&mut self, at: Option<Position>, pair: [Element<'_>; 2]) {
+        let [first, second] = pair.map(Encoded::element);
+        let [(back, back_len), (other_back, other_back_len)] = [first, second].map(|one| backlen(one.size()));
+        let at = at.map_or(self.end(), |at| at.0 as usize);
+        let parts = [first.head(), first.body(), &back[..back_len]];
+        let others = [second.head(), second.body(), &other_back[..other_back_len]];
+        self.splice_entries(at, 0, 0, &[parts, others].concat(), 2);
+    }
+
     /// Inserts after the element at `at` and returns where the new one starts.
     pub fn insert_after(&mut self, at: Position, element: &[u8]) -> Position {
         let next = self.entry_end(at.0 as usize);
@@ -404,27 +414,33 @@ impl Listpack {
     /// The first element equal to `needle` from `from` on, looking only at every `skip + 1`-th element:
     /// `skip` 1 visits the fields of a list of fields and values.
     pub fn find(&self, from: Position, needle: &[u8], skip: usize) -> Option<Position> {
+        self.find_counted(from, needle, skip).map(|(_, at)| at)
+    }
+
+    /// As [`Listpack::find`], with how many elements were compared before.
+    #[inline]
+    pub fn find_counted(&self, from: Position, needle: &[u8], skip: usize) -> Option<(usize, Position)> {
         let bytes = self.as_bytes();
         let number = decimal::parse(needle);
-        let mut at = from.0 as usize;
-        let mut passing = 0;
+        let (mut at, mut compared) = (from.0 as usize, 0);
         while bytes[at] != END {
-            if passing > 0 {
-                passing -= 1;
-                let size = element_size(bytes, at);
-                at += size + backlen_size(size);
-                continue;
-            }
             let (element, size) = decode(bytes, at);
             let equal = match element {
                 Element::Integer(value) => number == Some(value),
                 Element::Bytes(text) => text == needle,
             };
             if equal {
-                return Some(Position(at as u32));
+                return Some((compared, Position(at as u32)));
             }
             at += size + backlen_size(size);
-            passing = skip;
+            for _ in 0..skip {
+                if bytes[at] == END {
+                    return None;
+                }
+                let size = element_size(bytes, at);
+                at += size + backlen_size(size);
+            }
+            compared += 1;
         }
         None
     }
@@ -544,6 +560,12 @@ fn check_bytes(bytes: &[u8]) -> Result<(), Invalid> {
             count += 1;
             continue;
         }
+        let size = size_by_tag(tag);
+        if size > 0 && entries.get(at + size) == Some(&(size as u8)) {
+            at += size + 1;
+            count += 1;
+            continue;
+        }
         let size = encoding::checked_element_size(entries, at).ok_or(Invalid::Element { at })?;
         let (backlen, backlen_len) = backlen(size);
         if !entries[at + size..].starts_with(&backlen[..backlen_len]) {
@@ -632,6 +654,17 @@ impl<'a> Iter<'a> {
         let size = element_size(self.bytes, self.at);
         self.at += size + backlen_size(size);
         Some(())
+    }
+
+    /// The next element, if it is an integer.
+    #[inline]
+    pub(crate) fn next_integer(&mut self) -> Option<i64> {
+        if self.at < self.end && self.bytes[self.at] < 0x80 {
+            let value = self.bytes[self.at];
+            self.at += 2;
+            return Some(value.into());
+        }
+        self.next()?.as_integer()
     }
 
     /// The next element as it is encoded, without its backlen.

@@ -10,6 +10,8 @@
 //! whatever the stack held). Source: Marc Lehmann, LibLZF, the "very fast" variant with 2^16 slots.
 //! Where a copy ends is searched byte by byte at first: processors guess it and go on meanwhile. Comparing eight bytes at
 //! once from the beginning took twice as long, since what comes next had to wait for the length.
+//! Literals copied a run at a time, where it ends, instead of byte by byte: 1.39 ns a byte of integers, 1.24 now, as most runs
+//! are short.
 //! Reading trusts nothing. Rejected for the lists: the same 256 KiB table, even kept warm, 2.2 ns a byte of a
 //! node of 8 KiB where 2^12 slots of two bytes on the stack take 1.7, and nobody has to keep it.
 
@@ -260,7 +262,12 @@ pub fn decompress_into(input: &[u8], len: usize, output: &mut Vec<u8>) -> Result
     if len > input.len().saturating_mul(EXPANSION_MAX) {
         return Err(Corrupt);
     }
-    output.resize(len, 0);
+    if output.capacity() < len {
+        // Memory that is new comes as zeros: they need not be written.
+        *output = vec![0; len];
+    } else {
+        output.resize(len, 0);
+    }
     let (mut rest, mut at) = (input, 0);
     while let Some((&control, after)) = rest.split_first() {
         rest = after;

@@ -276,7 +276,9 @@ impl Stream {
     pub fn delete(&mut self, id: StreamId) -> bool {
         let Some((key, listpack)) = self.nodes.at_or_before(&id.to_key()).get() else { return false };
         let view = NodeView::new(StreamId::from_key(key), listpack);
-        let found = view.entries().find(|raw| raw.entry.id == id && !raw.is_deleted());
+        let mut entries = view.entries();
+        entries.skip_below(id);
+        let found = entries.next().filter(|raw| raw.entry.id == id && !raw.is_deleted());
         let Some(mark) = found.map(|raw| raw.mark()) else { return false };
         if view.live() <= 1 {
             self.remove_node(&key);
@@ -483,15 +485,12 @@ impl<'a> Finder<'a> {
             self.read = None;
         }
         let node = self.node.as_mut()?;
-        loop {
-            let raw = self.read.take().or_else(|| node.next())?;
-            if raw.entry.id >= id {
-                let is_there = raw.entry.id == id && !raw.is_deleted();
-                let entry = is_there.then(|| raw.entry.clone());
-                self.read = Some(raw);
-                return entry;
-            }
+        if self.read.as_ref().is_none_or(|raw| raw.entry.id < id) {
+            node.skip_below(id);
+            self.read = node.next();
         }
+        let raw = self.read.as_ref()?;
+        (raw.entry.id == id && !raw.is_deleted()).then(|| raw.entry.clone())
     }
 }
 
@@ -521,7 +520,12 @@ impl<'a> Entries<'a> {
 
     fn next_node(&mut self) -> Option<()> {
         let (key, listpack) = self.cursor.get()?;
-        self.node = Some(NodeView::new(StreamId::from_key(key), listpack).entries());
+        let base = StreamId::from_key(key);
+        let mut entries = NodeView::new(base, listpack).entries();
+        if self.direction == Direction::Forward && base < self.start {
+            entries.skip_below(self.start);
+        }
+        self.node = Some(entries);
         match self.direction {
             Direction::Forward => self.cursor.move_next(),
             Direction::Backward => self.cursor.move_back(),

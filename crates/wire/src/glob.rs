@@ -13,6 +13,37 @@
 /// Stars (runs of them counted once) behind which matching is given up.
 const STARS_MAX: usize = 1000;
 
+/// A pattern that many texts are compared with: most of them differ from what stands before its first special byte.
+#[derive(Clone, Copy, Debug)]
+pub struct Pattern<'a> {
+    pattern: &'a [u8],
+    /// Bytes that stand for themselves, from the first on.
+    literal: usize,
+}
+
+impl<'a> Pattern<'a> {
+    pub fn new(pattern: &'a [u8]) -> Self {
+        let literal = pattern.iter().position(|byte| b"*?[\\".contains(byte)).unwrap_or(pattern.len());
+        Pattern { pattern, literal }
+    }
+
+    /// Whether the whole of `text` matches.
+    #[inline]
+    pub fn matches(&self, text: &[u8]) -> bool {
+        let (literal, rest) = self.pattern.split_at(self.literal);
+        match text.strip_prefix(literal) {
+            None => false,
+            Some(_) if rest == b"*" => !text.is_empty(),
+            Some(_) => matches(self.pattern, text),
+        }
+    }
+
+    /// Whether the text of an integer may match.
+    pub fn may_match_integers(&self) -> bool {
+        self.literal == 0 || matches!(self.pattern[0], b'-' | b'0'..=b'9')
+    }
+}
+
 /// Whether the whole of `text` matches `pattern`.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     matches_with::<false>(pattern, text)
@@ -115,6 +146,23 @@ fn in_range<const IGNORE_CASE: bool>(start: u8, end: u8, byte: u8) -> bool {
 mod tests {
     use super::*;
     use crate::reference::{Random, Reference, scaled};
+
+    #[test]
+    fn a_pattern_that_was_looked_at_first_matches_the_same() {
+        let special: &[&[u8]] = &[b"a", b"b", b"-", b"7", b"*", b"?", b"[", b"]", b"\\", b"^"];
+        let plain: &[&[u8]] = &[b"a", b"b", b"-", b"7", b"*", b"[", b"\\"];
+        let mut random = Random(7);
+        for _ in 0..scaled(200_000) {
+            let (pattern, text) = (random_text(&mut random, special, 5), random_text(&mut random, plain, 5));
+            let known = Pattern::new(&pattern);
+            assert_eq!(known.matches(&text), matches(&pattern, &text), "{pattern:?} {text:?}");
+            let is_integer = crate::number::parse_i64(&text).is_some();
+            assert!(
+                !is_integer || !known.matches(&text) || known.may_match_integers(),
+                "{pattern:?} {text:?}"
+            );
+        }
+    }
 
     #[test]
     fn patterns() {

@@ -267,7 +267,10 @@ fn push_with_exponent(out: &mut NumberText, digits: &[u8], exponent: i32, expone
 
 /// A double as C's `%.17g` shows it: 17 significant digits, trailing zeros dropped.
 pub fn f64_text_17_digits(value: f64) -> NumberText {
-    if !value.is_finite() {
+    // An integer of so few digits is written with all of them either way; without looking for them in a tenth of the time.
+    if !value.is_finite()
+        || f64_as_integer(value).is_some_and(|integer| integer.unsigned_abs() < 10_u64.pow(17))
+    {
         return f64_text(value);
     }
     let mut scientific = [0u8; NUMBER_TEXT_LEN_MAX];

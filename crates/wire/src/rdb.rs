@@ -23,7 +23,7 @@ pub mod module;
 pub mod read;
 pub mod write;
 
-pub use read::{ReadError, Reader, StringRef};
+pub use read::{OwnedString, ReadError, Reader, StringRef};
 pub use write::{PayloadWriter, Writer};
 
 use std::ops::RangeInclusive;

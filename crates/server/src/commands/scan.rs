@@ -4,6 +4,7 @@ use crate::command::flag::{READONLY, TOUCHES_ARBITRARY_KEYS};
 use crate::command::{Args, Command, Context, Group, Outcome};
 use crate::db::{Kind, StringValue};
 use crate::error::{ClientError, quoted};
+use wire::glob::Pattern;
 use wire::reply::ReplyBuffer;
 
 pub const COMMANDS: &[Command] = &[
@@ -25,12 +26,12 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 fn keys(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let pattern = args.at(1);
+    let word = args.at(1);
+    let (pattern, all) = (Pattern::new(word), word == b"*");
     let mark = ctx.reply.begin_array();
     let mut found = 0;
     for entry in ctx.db.selected_database().iter() {
-        if !ctx.db.hides(entry.expiry_ms()) && (pattern == b"*" || wire::glob::matches(pattern, entry.key()))
-        {
+        if !ctx.db.hides(entry.expiry_ms()) && (all || pattern.matches(entry.key())) {
             ctx.reply.bulk(entry.key());
             found += 1;
         }
@@ -45,7 +46,7 @@ const COUNT_DEFAULT: usize = 10;
 /// Options of SCAN and its like.
 #[derive(Clone, Copy, Debug)]
 pub struct ScanOptions<'a> {
-    pub pattern: Option<&'a [u8]>,
+    pub pattern: Option<Pattern<'a>>,
     pub count: usize,
     pub kind: Option<Kind>,
     /// NOVALUES or NOSCORES.
@@ -74,7 +75,7 @@ impl<'a> ScanOptions<'a> {
                     .ok_or(ClientError::Syntax)?;
                 at += 2;
             } else if args.is(at, "MATCH") && has_next {
-                options.pattern = Some(args.at(at + 1)).filter(|&pattern| pattern != b"*");
+                options.pattern = Some(args.at(at + 1)).filter(|&word| word != b"*").map(Pattern::new);
                 at += 2;
             } else if args.is(at, "TYPE") && has_next && walked == Walked::Keys {
                 options.kind = Some(kind_named(args.at(at + 1))?);
@@ -110,11 +111,39 @@ impl<'a> ScanOptions<'a> {
     }
 
     pub fn matches(&self, name: &[u8]) -> bool {
-        self.pattern.is_none_or(|pattern| wire::glob::matches(pattern, name))
+        self.pattern.is_none_or(|pattern| pattern.matches(name))
     }
 
     pub fn matches_value(&self, name: &StringValue<'_>) -> bool {
-        self.pattern.is_none() || name.with_bytes(|bytes| self.matches(bytes))
+        self.pattern.is_none_or(|pattern| match name {
+            StringValue::Integer(_) if !pattern.may_match_integers() => false,
+            name => name.with_bytes(|bytes| pattern.matches(bytes)),
+        })
+    }
+}
+
+/// What a walk has found, on its way behind the cursor that is known in the end: all texts in one buffer.
+#[derive(Default)]
+pub struct Found {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Found {
+    pub fn push(&mut self, text: &[u8]) {
+        self.bytes.extend_from_slice(text);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// Answers the cursor and the texts.
+    pub fn answer(&self, cursor: u64, reply: &mut ReplyBuffer) {
+        reply.array(2);
+        reply.bulk(cursor.to_string().as_bytes());
+        reply.array(self.ends.len());
+        let mut start = 0;
+        for &end in &self.ends {
+            reply.bulk(&self.bytes[std::mem::replace(&mut start, end)..end]);
+        }
     }
 }
 
@@ -148,7 +177,7 @@ const STEPS_PER_ELEMENT_MAX: usize = 10;
 fn scan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let mut cursor = parse_cursor(args.at(1))?;
     let options = ScanOptions::parse(args, 2, Walked::Keys)?;
-    let (mut names, mut expired): (Vec<Box<[u8]>>, Vec<Box<[u8]>>) = Default::default();
+    let (mut found, mut expired): (Found, Vec<Box<[u8]>>) = Default::default();
     cursor = options.walk(cursor, |cursor, _| {
         let mut visited = 0;
         let next = ctx.db.selected_database().scan(cursor, &mut |entry| {
@@ -157,7 +186,7 @@ fn scan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
                 && options.matches(entry.key());
             match wanted {
                 true if ctx.db.hides(entry.expiry_ms()) => expired.push(entry.key().into()),
-                true => names.push(entry.key().into()),
+                true => found.push(entry.key()),
                 false => {}
             }
         });
@@ -166,11 +195,6 @@ fn scan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     for key in expired {
         ctx.db.exists(&key);
     }
-    ctx.reply.array(2);
-    ctx.reply.bulk(cursor.to_string().as_bytes());
-    ctx.reply.array(names.len());
-    for name in names {
-        ctx.reply.bulk(&name);
-    }
+    found.answer(cursor, ctx.reply);
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 mod algebra;
 
-use super::scan::{ScanOptions, Walked, answer_end, parse_cursor};
+use super::scan::{Found, ScanOptions, Walked, answer_end, parse_cursor};
 use crate::command::flag::{DENY_OOM, FAST, READONLY, WRITE};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, PrefetchHint, access};
 use crate::db::collection::Collection;
@@ -324,22 +324,17 @@ fn sscan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return Ok(());
     };
     let options = ScanOptions::parse(args, 3, Walked::Set)?;
-    let mut members = Vec::new();
+    let mut found = Found::default();
     let next = options.walk(cursor, |cursor, wanted| {
         let mut visited = 0;
         let next = set.scan(cursor, wanted, &mut |member| {
             visited += 1;
-            member.with_bytes(|bytes| {
-                if options.matches(bytes) {
-                    members.push(bytes.to_vec());
-                }
-            });
+            if options.matches_value(&member) {
+                member.with_bytes(|bytes| found.push(bytes));
+            }
         });
         (next, visited)
     });
-    ctx.reply.array(2);
-    ctx.reply.bulk(next.to_string().as_bytes());
-    ctx.reply.array(members.len());
-    members.iter().for_each(|member| ctx.reply.bulk(member));
+    found.answer(next, ctx.reply);
     Ok(())
 }

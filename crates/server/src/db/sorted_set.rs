@@ -126,7 +126,7 @@ impl SortedSet {
     ) -> Result<Insertion, Full> {
         if let Encoding::Compact(list) = &mut self.encoding {
             let limits = context.limits;
-            let there = list.score(member);
+            let there = list.find(member);
             let grows = there.is_none()
                 && (list.len() >= limits.sorted_set_listpack_entries_max
                     || member.len() > limits.sorted_set_listpack_value_bytes_max

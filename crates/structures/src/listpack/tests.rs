@@ -62,7 +62,7 @@ fn random_step(listpack: &mut Listpack, model: &mut Vec<Vec<u8>>, random: &mut c
     let text = random_text(random);
     let index = random.below(model.len() as u64 + 1) as usize;
     let inside = index < model.len();
-    match random.below(12) {
+    match random.below(13) {
         0 | 1 => {
             listpack.push_back(&text);
             model.push(text);
@@ -104,10 +104,15 @@ fn random_step(listpack: &mut Listpack, model: &mut Vec<Vec<u8>>, random: &mut c
         8 => {
             let skip = random.below(3) as usize;
             let needle = if inside { model[index].clone() } else { text };
-            let found = listpack.first().and_then(|first| listpack.find(first, &needle, skip));
+            let found = listpack.first().and_then(|first| listpack.find_counted(first, &needle, skip));
             let expected = model.iter().step_by(skip + 1).position(|other| *other == needle);
-            let expected = expected.map(|nth| listpack.at((nth * (skip + 1)) as i64).unwrap());
+            let expected = expected.map(|nth| (nth, listpack.at((nth * (skip + 1)) as i64).unwrap()));
             assert_eq!(found, expected);
+        }
+        12 => {
+            let (integer, at) = (random.next_u64() as i64 >> random.below(64), listpack.at(index as i64));
+            listpack.insert_pair(at, [Element::Bytes(&text), Element::Integer(integer)]);
+            model.splice(index..index, [text, integer.to_string().into_bytes()]);
         }
         9 => {
             let added: Vec<_> = (0..random.below(4)).map(|_| random_text(random)).collect();

@@ -71,7 +71,7 @@ use crate::byte_compare::Simd;
 use crate::hash::HashSeed;
 use crate::size_class::usable_size;
 use inner::{FANOUT, Inner};
-use key::{Key, bits_to_score, score_to_bits};
+use key::{Key, below_all, bits_to_score, score_to_bits};
 use leaf::{Leaf, LongMembers};
 use member_index::MemberIndex;
 use slab::Slab;
@@ -350,7 +350,10 @@ impl OrderedSet for FbTree {
             ScoreBound::Inclusive(score) => score_to_bits(score) + 1,
             ScoreBound::Exclusive(score) => score_to_bits(score),
         };
-        self.ranks_between(&Key { score: start, member: b"" }, &Key { score: end, member: b"" })
+        self.ranks_between(
+            &Key { score: start, member: below_all() },
+            &Key { score: end, member: below_all() },
+        )
     }
 
     fn lex_range(&self, min: LexBound<'_>, max: LexBound<'_>) -> RankRange {

@@ -15,21 +15,29 @@ impl<'a> Needle<'a> {
         Needle { bytes, encoded: Encoded::new(bytes) }
     }
 
-    /// Calls `found` with the place of each equal element in `node`, in order, until it answers false.
-    fn each_in(&self, node: &Node, scratch: &mut Vec<u8>, mut found: impl FnMut(usize) -> bool) {
+    /// Calls `found` with the place of each equal element among the first so many in `node`, in order, until it answers
+    /// false.
+    fn each_in(
+        &self,
+        node: &Node,
+        looked_max: u64,
+        scratch: &mut Vec<u8>,
+        mut found: impl FnMut(usize) -> bool,
+    ) {
         match node.view(scratch) {
             View::Plain(element) => {
                 if element == self.bytes {
                     found(0);
                 }
             }
-            View::Records(records) => self.each_record(&records, found),
+            View::Records(records) => self.each_record(&records, looked_max, found),
         }
     }
 
-    fn each_record(&self, records: &Records<'_>, mut found: impl FnMut(usize) -> bool) {
+    fn each_record(&self, records: &Records<'_>, looked_max: u64, mut found: impl FnMut(usize) -> bool) {
         let mut at = records.start;
-        for index in 0..records.count {
+        let looked = usize::try_from(looked_max).unwrap_or(usize::MAX);
+        for index in 0..records.count.min(looked) {
             if records.is_at(&self.encoded, at) && !found(index) {
                 return;
             }
@@ -60,9 +68,11 @@ impl PackedList {
             let node = &self.nodes[if backward { nodes - 1 - step } else { step }];
             let (count, looked) = (node.count() as u64, looked_max - passed);
             places.clear();
-            needle.each_in(node, &mut scratch, |place| {
+            // The last so many are found by walking from the first.
+            let within = if backward { u64::MAX } else { looked };
+            needle.each_in(node, within, &mut scratch, |place| {
                 places.push(place as u64);
-                backward || (place as u64) < looked
+                true
             });
             let mut go_on = true;
             if backward {
@@ -74,8 +84,7 @@ impl PackedList {
                     .take_while(|&&place| place >= first)
                     .all(|&place| found(base + place));
             } else {
-                go_on = go_on
-                    && places.iter().take_while(|&&place| place < looked).all(|&place| found(passed + place));
+                go_on = go_on && places.iter().all(|&place| found(passed + place));
             }
             if !go_on {
                 return;
@@ -133,7 +142,7 @@ impl PackedList {
             }
             let index = if direction == Direction::Backward { nodes - 1 - step } else { step };
             places.clear();
-            needle.each_in(&self.nodes[index], &mut scratch, |place| {
+            needle.each_in(&self.nodes[index], u64::MAX, &mut scratch, |place| {
                 places.push(place as u16);
                 direction == Direction::Backward || (places.len() as u64) < rest
             });

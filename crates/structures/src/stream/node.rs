@@ -105,8 +105,9 @@ pub(super) struct NodeView<'a> {
     entries: Iter<'a>,
 }
 
+#[inline]
 fn integer(elements: &mut Iter<'_>) -> Option<i64> {
-    elements.next()?.as_integer()
+    elements.next_integer()
 }
 
 impl<'a> NodeView<'a> {
@@ -165,6 +166,17 @@ impl<'a> NodeEntries<'a> {
 }
 
 impl NodeEntries<'_> {
+    /// Passes over the entries whose ids lie below this one, reading no more of them than that takes.
+    pub fn skip_below(&mut self, id: StreamId) {
+        loop {
+            let rest = self.rest.clone();
+            if self.next_id().is_none_or(|(found, _)| found >= id) {
+                self.rest = rest;
+                return;
+            }
+        }
+    }
+
     /// As [`Iterator::next`], only the id and whether it is deleted.
     fn next_id(&mut self) -> Option<(StreamId, bool)> {
         crate::work::visited(1);

@@ -73,6 +73,13 @@ impl StringRef<'_> {
     }
 }
 
+/// As [`StringRef`], to keep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnedString {
+    Bytes(Vec<u8>),
+    Integer(i64),
+}
+
 enum Length {
     Plain(u64),
     Encoded(u8),
@@ -211,17 +218,39 @@ impl<R: Read> Reader<R> {
     pub fn string(&mut self) -> Result<StringRef<'_>, ReadError> {
         match self.length_or_encoding()? {
             Length::Plain(len) => Ok(StringRef::Bytes(self.bytes(len)?)),
-            Length::Encoded(encoding::INTEGER_8) => {
-                Ok(StringRef::Integer(i8::from_le_bytes(self.array()?).into()))
-            }
-            Length::Encoded(encoding::INTEGER_16) => {
-                Ok(StringRef::Integer(i16::from_le_bytes(self.array()?).into()))
-            }
-            Length::Encoded(encoding::INTEGER_32) => {
-                Ok(StringRef::Integer(i32::from_le_bytes(self.array()?).into()))
-            }
             Length::Encoded(encoding::LZF) => Ok(StringRef::Bytes(self.compressed()?)),
-            Length::Encoded(_) => Err(ReadError::Corrupt("Unknown RDB string encoding type")),
+            Length::Encoded(encoding) => Ok(StringRef::Integer(self.integer(encoding)?)),
+        }
+    }
+
+    /// A string to keep. What had to be put together is not copied.
+    pub fn owned_string(&mut self) -> Result<OwnedString, ReadError> {
+        match self.length_or_encoding()? {
+            Length::Plain(len) if len <= self.in_place_len_max => {
+                return Ok(OwnedString::Bytes(self.bytes(len)?.to_vec()));
+            }
+            Length::Plain(len) => self.long_bytes(len)?,
+            Length::Encoded(encoding::LZF) => {
+                self.compressed()?;
+            }
+            Length::Encoded(encoding) => return Ok(OwnedString::Integer(self.integer(encoding)?)),
+        }
+        // Larger than it is from a longer one that was read before: that room stays here.
+        let is_exact = self.scratch.capacity() == self.scratch.len();
+        Ok(OwnedString::Bytes(if is_exact {
+            std::mem::take(&mut self.scratch)
+        } else {
+            self.scratch.clone()
+        }))
+    }
+
+    #[inline]
+    fn integer(&mut self, encoding: u8) -> Result<i64, ReadError> {
+        match encoding {
+            encoding::INTEGER_8 => Ok(i8::from_le_bytes(self.array()?).into()),
+            encoding::INTEGER_16 => Ok(i16::from_le_bytes(self.array()?).into()),
+            encoding::INTEGER_32 => Ok(i32::from_le_bytes(self.array()?).into()),
+            _ => Err(ReadError::Corrupt("Unknown RDB string encoding type")),
         }
     }
 

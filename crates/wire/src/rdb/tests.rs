@@ -33,6 +33,24 @@ fn strings_come_back() {
 }
 
 #[test]
+fn strings_to_keep_are_the_same_as_those_that_are_lent() {
+    let written = written(|writer| strings().iter().for_each(|text| writer.string(text).unwrap()));
+    let (mut in_memory, mut from_file) = (Reader::of_bytes(&written), Reader::new(written.as_slice()));
+    let mut lent = Reader::of_bytes(&written);
+    for _ in strings() {
+        let expected = match lent.string().unwrap() {
+            StringRef::Bytes(bytes) => OwnedString::Bytes(bytes.to_vec()),
+            StringRef::Integer(n) => OwnedString::Integer(n),
+        };
+        assert_eq!(in_memory.owned_string().unwrap(), expected);
+        let OwnedString::Bytes(kept) = from_file.owned_string().unwrap() else { continue };
+        assert_eq!(kept.capacity(), kept.len());
+        assert_eq!(OwnedString::Bytes(kept), expected);
+    }
+    from_file.file_checksum(true).unwrap();
+}
+
+#[test]
 fn lengths_come_back_in_the_fewest_bytes() {
     for (length, bytes_wanted) in
         [(0, 1), (63, 1), (64, 2), (16383, 2), (16384, 5), (u32::MAX as u64, 5), (1 << 32, 9), (u64::MAX, 9)]

@@ -1,7 +1,7 @@
 //! Some fields of many: HRANDFIELD and HSCAN.
 
 use crate::command::{Args, Context, Outcome};
-use crate::commands::scan::{ScanOptions, Walked, answer_end, parse_cursor};
+use crate::commands::scan::{Found, ScanOptions, Walked, answer_end, parse_cursor};
 use crate::db::collection::CollectionContext;
 use crate::db::hash::{Cell, Hash};
 use crate::error::ClientError;
@@ -91,23 +91,20 @@ pub(super) fn hscan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         return Ok(());
     };
     let options = ScanOptions::parse(args, 3, Walked::Hash)?;
-    let mut found = Vec::new();
+    let mut found = Found::default();
     let next = options.walk(cursor, |cursor, wanted| {
         let mut visited = 0;
         let next = hash.scan(cursor, wanted, at_ms, &mut |field, value| {
             visited += 1;
-            if field.with_bytes(|bytes| options.matches(bytes)) {
-                found.push(field.to_vec());
+            if options.matches_value(&field) {
+                field.with_bytes(|bytes| found.push(bytes));
                 if !options.only_names {
-                    found.push(value.to_vec());
+                    value.with_bytes(|bytes| found.push(bytes));
                 }
             }
         });
         (next, visited)
     });
-    ctx.reply.array(2);
-    ctx.reply.bulk(next.to_string().as_bytes());
-    ctx.reply.array(found.len());
-    found.iter().for_each(|text| ctx.reply.bulk(text));
+    found.answer(next, ctx.reply);
     Ok(())
 }

@@ -4,7 +4,7 @@ use super::reading::{Seen, see_consumer, tell_consumer, tell_pending, tell_posit
 use super::{ids, no_group};
 use crate::command::{Args, Context, Outcome};
 use crate::db::Db;
-use crate::db::stream::{Pending, Stream, StreamId, reply_entry, reply_id};
+use crate::db::stream::{ConsumerId, Entry, Group, Pending, Stream, StreamId, reply_entry, reply_id};
 use crate::error::{ClientError, quoted};
 use wire::reply::ReplyBuffer;
 
@@ -156,6 +156,30 @@ enum Claimed {
     Gone,
 }
 
+/// What a claim is to change.
+enum Verdict {
+    Assigned(Pending),
+    Left,
+    Forgotten,
+}
+
+impl Verdict {
+    fn apply(self, group: &mut Group, id: StreamId, now_ms: i64) -> Claimed {
+        match self {
+            Verdict::Left => Claimed::Left,
+            Verdict::Forgotten => {
+                group.acknowledge(id);
+                Claimed::Gone
+            }
+            Verdict::Assigned(pending) => {
+                group.assign(id, pending);
+                group.consumer_mut(pending.consumer).active_ms = Some(now_ms);
+                Claimed::Taken
+            }
+        }
+    }
+}
+
 impl Claim {
     /// Claims one entry for the consumer, who is there, and answers it.
     fn take(
@@ -169,18 +193,29 @@ impl Claim {
         let (group_name, consumer_name) = names;
         let group = stream.group(group_name)?;
         let consumer = group.find_consumer(consumer_name)?;
+        let verdict = self.judge(group, consumer, (id, stream.get(id)), now_ms, reply);
+        Some(verdict.apply(stream.group_mut(group_name)?, id, now_ms))
+    }
+
+    /// What becomes of an entry that the consumer claims; answers it, if it gets it.
+    fn judge(
+        &self,
+        group: &Group,
+        consumer: ConsumerId,
+        (id, entry): (StreamId, Option<Entry<'_>>),
+        now_ms: i64,
+        reply: &mut ReplyBuffer,
+    ) -> Verdict {
         let pending = group.pending(id);
-        let entry = stream.get(id);
         // Files of other servers make what is gone pending no more by claiming it; ours never do.
         let was_gone = self.replayed && self.force && pending.is_none();
         if entry.is_none() && !was_gone {
-            let was_pending = stream.group_mut(group_name)?.acknowledge(id);
-            return Some(if was_pending { Claimed::Gone } else { Claimed::Left });
+            return if pending.is_some() { Verdict::Forgotten } else { Verdict::Left };
         }
         let before = match pending {
             Some(pending) if self.is_idle(&pending, now_ms) => pending,
             None if self.force => Pending { consumer, delivered_ms: now_ms, deliveries: 1 },
-            _ => return Some(Claimed::Left),
+            _ => return Verdict::Left,
         };
         match entry {
             Some(entry) if !self.only_ids => reply_entry(&entry, reply),
@@ -191,10 +226,7 @@ impl Claim {
             None => before.deliveries + u64::from(!self.only_ids),
         };
         let delivered_ms = self.delivered_ms.unwrap_or(now_ms);
-        let group = stream.group_mut(group_name)?;
-        group.assign(id, Pending { consumer, delivered_ms, deliveries });
-        group.consumer_mut(consumer).active_ms = Some(now_ms);
-        Some(Claimed::Taken)
+        Verdict::Assigned(Pending { consumer, delivered_ms, deliveries })
     }
 
     fn is_idle(&self, pending: &Pending, now_ms: i64) -> bool {
@@ -357,8 +389,17 @@ pub(super) fn xautoclaim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         reply_id(next, reply);
         let mark = reply.begin_array();
         let mut taken = 0;
-        for id in chosen {
-            match wanted.claim.take(stream, (group, consumer), id, now_ms, reply)? {
+        // All are different and ascend: what becomes of one does not depend on another, and a node is walked once for all
+        // of its own.
+        let (holder, mut entries) = (stream.group(group)?, stream.finder());
+        let consumer = holder.find_consumer(consumer)?;
+        let verdicts: Vec<(StreamId, Verdict)> = chosen
+            .into_iter()
+            .map(|id| (id, wanted.claim.judge(holder, consumer, (id, entries.find(id)), now_ms, reply)))
+            .collect();
+        let holder = stream.group_mut(group)?;
+        for (id, verdict) in verdicts {
+            match verdict.apply(holder, id, now_ms) {
                 Claimed::Taken => {
                     claimed.push(id);
                     taken += 1;

@@ -95,7 +95,8 @@ impl Compact {
         Pairs { elements: self.list.iter_from(self.list.at(2 * rank as i64)) }
     }
 
-    fn find(&self, member: &[u8]) -> Option<(Position, f64)> {
+    /// Where a member stands, and its score.
+    pub fn find(&self, member: &[u8]) -> Option<(Position, f64)> {
         let at = self.list.find(self.list.first()?, member, 1)?;
         let score = self.list.next(at).expect("a member is followed by its score");
         Some((at, number(self.list.get(score))))
@@ -106,37 +107,36 @@ impl Compact {
     }
 
     pub fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
-        let (rank, (_, score)) = self.pairs().enumerate().find(|(_, (text, _))| text.equals(member))?;
-        Some((rank, score))
+        let (rank, at) = self.list.find_counted(self.list.first()?, member, 1)?;
+        let score = self.list.next(at).expect("a member is followed by its score");
+        Some((rank, number(self.list.get(score))))
     }
 
-    /// `there` is the member's present score.
-    pub fn insert(&mut self, member: &[u8], score: f64, there: Option<f64>) -> Insertion {
+    /// `there` is what [`Compact::find`] says of the member.
+    pub fn insert(&mut self, member: &[u8], score: f64, there: Option<(Position, f64)>) -> Insertion {
         let score = score + 0.0; // -0.0 becomes 0.0
-        let result = match there {
-            Some(previous) if previous == score => return Insertion::Unchanged,
-            Some(previous) => {
-                self.remove(member);
-                Insertion::Updated { previous }
+        let (from, result) = match there {
+            Some((_, previous)) if previous == score => return Insertion::Unchanged,
+            Some((at, previous)) => {
+                self.list.remove_from(at, 2);
+                // One that goes up comes to stand behind where it stood.
+                let from = self.list.first().map(|first| if score > previous { at } else { first });
+                (from, Insertion::Updated { previous })
             }
-            None => Insertion::Added,
+            None => (self.list.first(), Insertion::Added),
         };
-        match self.first_behind(member, score) {
-            Some(at) => {
-                let at = self.list.insert_before(at, member);
-                self.list.insert_after(at, &score_text(score));
-            }
-            None => {
-                self.list.push_back(member);
-                self.list.push_back(&score_text(score));
-            }
+        let at = self.first_behind(from, member, score);
+        let member = Element::Bytes(member);
+        match wire::number::f64_as_integer(score) {
+            Some(integer) => self.list.insert_pair(at, [member, Element::Integer(integer)]),
+            None => self.list.insert_pair(at, [member, Element::Bytes(&score_text(score))]),
         }
         result
     }
 
-    /// Where the first member stands that comes after this one.
-    fn first_behind(&self, member: &[u8], score: f64) -> Option<Position> {
-        let mut pairs = self.pairs();
+    /// Where the first member stands, from this position on, that comes after this one.
+    fn first_behind(&self, from: Option<Position>, member: &[u8], score: f64) -> Option<Position> {
+        let mut pairs = Pairs { elements: self.list.iter_from(from) };
         loop {
             let at = pairs.elements.next_position()?;
             let (text, other) = pairs.next()?;
@@ -308,5 +308,41 @@ mod tests {
         assert_eq!(seen, expected.map(|(m, s)| (m.to_owned(), s)));
         assert_eq!(set.rank(b"10"), Some((3, 7.0)));
         assert_eq!(set.score_range(ScoreBound::Exclusive(1.0), ScoreBound::Inclusive(f64::INFINITY)), 3..5);
+    }
+
+    #[test]
+    fn members_that_move_stand_in_order() {
+        let mut random = Random::new(3);
+        let mut set = Compact::default();
+        let mut model: Vec<(f64, Vec<u8>)> = Vec::new();
+        for _ in 0..20_000 {
+            let member = random.below(40).to_string().into_bytes();
+            let scores = [0.0, -0.0, 1.5, 2.0, 3e9, -7.25, 1e300, f64::INFINITY, f64::NEG_INFINITY];
+            let score = scores[random.below(scores.len() as u64) as usize];
+            let there = model.iter().position(|(_, other)| *other == member);
+            if random.below(4) == 0 {
+                assert_eq!(set.remove(&member), there.map(|at| model.remove(at).0));
+            } else {
+                let previous = there.map(|at| model.remove(at).0);
+                let expected = match previous {
+                    None => Insertion::Added,
+                    Some(previous) if previous == score => Insertion::Unchanged,
+                    Some(previous) => Insertion::Updated { previous },
+                };
+                assert_eq!(set.insert(&member, score, set.find(&member)), expected);
+                model.push((score + 0.0, member));
+                model.sort_by(|a, b| a.partial_cmp(b).expect("no score is NaN"));
+            }
+            set.check();
+            let stored: Vec<_> = set.pairs().map(|(member, score)| (score, member.to_vec())).collect();
+            assert_eq!(stored, model);
+            let (rank, (score, member)) = match model.len() {
+                0 => continue,
+                len => {
+                    model.iter().enumerate().nth(random.below(len as u64) as usize).expect("a rank there is")
+                }
+            };
+            assert_eq!(set.rank(member), Some((rank, *score)));
+        }
     }
 }

@@ -5,7 +5,7 @@ use super::long_string::LongString;
 use crate::db::object::ObjectVariant;
 use crate::db::rdb::{RdbType, ReadContext, ReadValue, Result};
 use std::io::{self, Read, Write};
-use wire::rdb::{Reader, StringRef, Writer, kind};
+use wire::rdb::{OwnedString, Reader, Writer, kind};
 
 impl RdbType for LongString {
     const RDB_KINDS: &'static [u8] = &[kind::STRING];
@@ -24,12 +24,12 @@ impl RdbType for LongString {
         _kind: u8,
         _context: &mut ReadContext<'_>,
     ) -> Result<ReadValue> {
-        Ok(match reader.string()? {
-            StringRef::Integer(n) => ReadValue::Integer(n),
-            StringRef::Bytes(bytes) => match wire::number::parse_i64(bytes) {
+        Ok(match reader.owned_string()? {
+            OwnedString::Integer(n) => ReadValue::Integer(n),
+            OwnedString::Bytes(bytes) => match wire::number::parse_i64(&bytes) {
                 Some(n) => ReadValue::Integer(n),
-                None if bytes.len() <= INLINE_LEN_MAX => ReadValue::Bytes(bytes.to_vec()),
-                None => ReadValue::Object(LongString::new(bytes.to_vec()).into_object()),
+                None if bytes.len() <= INLINE_LEN_MAX => ReadValue::Bytes(bytes),
+                None => ReadValue::Object(LongString::new(bytes).into_object()),
             },
         })
     }

@@ -11,6 +11,7 @@ use super::leaf::Leaf;
 use super::member_index::GONE;
 use super::{FbTree, OrderedSet};
 use crate::ordered_set::ALL_RANKS;
+use crate::prefetch::prefetch;
 use crate::work;
 use std::ops::Range;
 
@@ -21,6 +22,9 @@ pub(super) type Removed<'a> = dyn FnMut(&[u8], f64) + 'a;
 const FEW: usize = 16;
 /// The index is walked where at least one member in so many goes.
 const WALKED_SHARE: usize = 64;
+
+/// Of so many members, the index is not in a cache when one is popped.
+const POPPED_COLD: u32 = 1 << 16;
 
 /// A removal under way.
 struct Removal<'r, 'c> {
@@ -86,6 +90,22 @@ impl FbTree {
         self.take_out_slots(path, slots);
         self.balance_index();
         self.compact();
+        if self.len > POPPED_COLD {
+            self.prefetch_next_pop(path.leaf);
+        }
+    }
+
+    /// Who takes a member off an end often takes the next soon. What that needs comes from memory meanwhile, a step with
+    /// each pop: the record, which has the member; by its hash, the segment of the index; by that, the entry.
+    fn prefetch_next_pop(&self, id: u32) {
+        let (Some(index), true) = (&self.index, id == self.first || id == self.last) else { return };
+        let leaf = &self.pages.leaves[id];
+        let Some(farthest) = leaf.count().checked_sub(3) else { return };
+        let slot = |nth: usize| if id == self.first { nth } else { farthest + 2 - nth };
+        let hash = |nth| leaf.hash(slot(nth), &self.pages.longs, self.seed);
+        leaf.prefetch_records(slot(2)..slot(2) + 1);
+        prefetch(index.header_address(hash(1)));
+        prefetch(index.entry_address(hash(0)));
     }
 
     /// Removes a part of what is below a node or leaf of this height, but not all.
