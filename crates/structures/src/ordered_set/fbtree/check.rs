@@ -13,7 +13,7 @@ impl FbTree {
             assert_eq!(self.inners.0.live(), 0, "an empty set has no nodes");
         }
         let mut leaves = Vec::new();
-        let count = self.check_below(self.root, self.height as usize, &mut leaves);
+        let count = self.check_below(self.root, self.height as usize, true, &mut leaves);
         assert_eq!(count, self.len(), "tree invariant 3: len");
         self.check_chain(&leaves);
         self.check_tables(&leaves);
@@ -26,7 +26,7 @@ impl FbTree {
     }
 
     /// Checks a subtree, lists its leaves and returns its members.
-    fn check_below(&self, id: u32, height: usize, leaves: &mut Vec<u32>) -> usize {
+    fn check_below(&self, id: u32, height: usize, left_edge: bool, leaves: &mut Vec<u32>) -> usize {
         if height == 0 {
             let leaf = &self.pages.leaves[id];
             leaf.check(&self.pages.longs, self.page_max());
@@ -43,9 +43,15 @@ impl FbTree {
         assert!(node.count() <= self.node_max(), "node invariant 1: too many children");
         assert!(id != self.root || node.count() > 1, "node invariant 1: a root with one child");
         for (at, &child) in node.children().iter().enumerate() {
-            let count = self.check_below(child, height - 1, leaves);
+            let lowest = left_edge && at == 0;
+            let count = self.check_below(child, height - 1, lowest, leaves);
             assert_eq!(count, node.counts()[at] as usize, "tree invariant 3: count of child {at}");
-            node.check_anchor(at, &self.anchor_of(child, height - 1));
+            let anchor = self.anchor_of(child, height - 1);
+            if lowest {
+                node.check_lowest_anchor(&anchor);
+            } else {
+                node.check_anchor(at, &anchor);
+            }
         }
         node.total() as usize
     }

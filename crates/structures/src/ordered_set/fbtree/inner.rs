@@ -12,6 +12,10 @@
 //! 1. `1 <= count <= FANOUT` (the tree may set a lower limit); only the root has fewer than two children, and only for a moment.
 //! 2. Every anchor starts with `prefix[..prefix_len]` (which may be shorter than the longest such prefix).
 //! 3. `features[r][i]` is byte `prefix_len + r` of anchor `i`, or 0 beyond the anchor's end.
+//!    In place of anchor 0 of the nodes along the left edge, both may tell of a key between it and anchor 1: whatever is below
+//!    goes to the first child anyway. What comes below everything then changes no node but a count in each. Measured:
+//!    with each such key told to the nodes at once, insertion below the lowest member took 123 ns in place of 97 in hot sets
+//!    of 10,000, 95 in place of 87 in those of 1,000, and a sixth more in cold ones.
 //! 4. `counts[i]` is the number of members below child `i`, and is not 0.
 
 use super::key::Key;
@@ -211,6 +215,17 @@ impl Inner {
     pub fn check(&self) {
         assert!((1..=FANOUT).contains(&self.count()), "node invariant 1: {} children", self.count);
         assert!(self.counts().iter().all(|&count| count > 0), "node invariant 4: an empty child");
+    }
+
+    /// Verifies invariants 2 and 3 for the first child of a node at the left edge.
+    pub fn check_lowest_anchor(&self, anchor: &Key<'_>) {
+        let known = |at: usize| [self.prefix(), &self.features.map(|row| row[at])].concat();
+        let lowest: Vec<u8> = (0..known(0).len()).map(|at| anchor.byte(at)).collect();
+        assert!(lowest <= known(0), "node invariant 3: the first anchor is higher than the node knows");
+        assert!(
+            self.count() == 1 || known(0) <= known(1),
+            "node invariant 3: the first two anchors out of order"
+        );
     }
 
     /// Verifies invariants 2 and 3 for one child.

@@ -24,11 +24,15 @@ impl FbTree {
             if self.pages.change(path.leaf, |leaf| leaf.insert(slot, key.score, tag(hash), &record, page_max))
             {
                 self.add_to_counts(&path, 1);
-                if slot == 0 {
+                // Below everything: the nodes hear of it when the first leaf divides.
+                if slot == 0 && path.leaf != self.first {
                     self.set_anchors(&path, path.steps().len());
                 }
                 self.finish_insertion(hash, path.leaf, indexed);
                 return;
+            }
+            if path.leaf == self.first {
+                self.settle_first_anchor();
             }
             let count = self.pages.leaves[path.leaf].count();
             let after_all = path.leaf == self.last && slot == count;
@@ -137,6 +141,13 @@ impl FbTree {
                 break;
             }
         }
+    }
+
+    /// Tells the nodes along the left edge the first key there is: before another leaf's first key can lie below what they
+    /// know.
+    pub(super) fn settle_first_anchor(&mut self) {
+        let path = self.path_to_edge(false);
+        self.set_anchors(&path, path.steps().len());
     }
 
     /// Sets the features of one child from its anchor; `height` is the child's.

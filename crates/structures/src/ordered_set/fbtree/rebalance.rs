@@ -129,6 +129,9 @@ impl FbTree {
     /// Divides the members of two neighbouring leaves evenly, by bytes; `false` if they do not fit so.
     pub(super) fn share_leaves(&mut self, node: u32, left: usize) -> bool {
         let ids = [self.inners[node].child(left), self.inners[node].child(left + 1)];
+        if ids[0] == self.first {
+            self.settle_first_anchor();
+        }
         let [a, b] = ids.map(|id| &self.pages.leaves[id]);
         let [in_a, in_b] = [a.count(), b.count()];
         let half = (a.used_bytes() + b.used_bytes()) / 2;

@@ -453,6 +453,56 @@ fn ranges_are_exact_beside_every_step_within_a_leaf() {
     }
 }
 
+/// Nodes need not know what lies below everything: whatever divides, joins or empties the first leaves then is exact.
+#[test]
+fn members_below_all_others_are_in_order_whatever_comes_between() {
+    for (seed, shape) in (20..).zip(SHAPES) {
+        let (mut set, mut model) = (FbTree::with_shape(SEED, shape), Model::default());
+        let (mut random, mut lowest) = (Random::new(seed), 0.0);
+        for step in 0..steps(4) {
+            let among = random.below(model.ordered.len() as u64 / 4 + 1) as usize;
+            let known =
+                model.ordered.get(among).map(|(score, member)| (bits_to_score(*score), member.clone()));
+            match (random.below(if step % 1_000 < 600 { 12 } else { 4 }), known) {
+                (0, Some((score, _))) => {
+                    let member = format!("between {step}");
+                    assert_eq!(set.insert(member.as_bytes(), score + 0.5), Ok(Insertion::Added));
+                    model.insert(member.as_bytes(), score + 0.5);
+                }
+                (1, Some((score, member))) => assert_eq!(
+                    (set.remove(&member), model.remove(&member)),
+                    (Some(score), Some(score)),
+                    "seed {seed}, step {step}"
+                ),
+                (2, Some((_, member))) if step % 7 == 0 => {
+                    let rank = set.rank(&member).expect("it is there").0;
+                    set.drop_range(0..rank);
+                    while model.ordered[0].1 != member {
+                        let first = model.ordered[0].1.clone();
+                        model.remove(&first);
+                    }
+                }
+                (3, Some(_)) => {
+                    let first = model.ordered[0].1.clone();
+                    assert_eq!(set.remove(&first), model.remove(&first), "seed {seed}, step {step}");
+                }
+                _ => {
+                    lowest -= 1.0;
+                    let member = format!("lowest {step}");
+                    assert_eq!(set.insert(member.as_bytes(), lowest), Ok(Insertion::Added));
+                    model.insert(member.as_bytes(), lowest);
+                }
+            }
+            set.check();
+            let bound = lowest + random.below(20) as f64;
+            let below = model.ordered.partition_point(|(score, _)| *score < score_to_bits(bound));
+            let range = set.score_range(ScoreBound::Inclusive(bound), ScoreBound::Inclusive(f64::INFINITY));
+            assert_eq!(range.start, below, "seed {seed}, step {step}");
+        }
+        assert!(set.ascending(ALL_RANKS).eq(model.pairs()), "seed {seed}");
+    }
+}
+
 #[test]
 fn scan_meets_every_member_that_stays() {
     for seed in 0..if cfg!(miri) { 1 } else { 20 } {
