@@ -45,6 +45,7 @@ use collection::EncodingLimits;
 use field_expiry::first_expiry;
 use keyspace::{Database, Keyspace};
 use prefetch::Announced;
+use strings::bytes_value;
 use structures::hash::HashSeed;
 use structures::key_table::{EntryRef, NewValue, Value as Stored};
 use structures::random::Random;
@@ -437,7 +438,9 @@ impl Db {
     pub fn put_owned(&mut self, key: &[u8], entry: OwnedEntry) {
         let keys_before = self.len();
         match entry.value {
-            OwnedValue::Bytes(bytes) => self.put_as_new(key, NewValue::Inline(&bytes), entry.expiry_ms),
+            OwnedValue::Bytes(bytes) => {
+                self.put_as_new(key, bytes_value(key, &bytes, entry.expiry_ms), entry.expiry_ms)
+            }
             OwnedValue::Integer(n) => self.put_as_new(key, NewValue::Integer(n), entry.expiry_ms),
             OwnedValue::Object(object) => self.put_as_new(key, NewValue::Object(object), entry.expiry_ms),
         }

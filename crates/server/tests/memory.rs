@@ -6,11 +6,13 @@ use server::config::Config;
 use server::db::collection::EncodingLimits;
 use server::db::hash::FieldExpiry;
 use server::db::list::{End, List};
+use server::db::rdb::LoadedKey;
 use server::db::sorted_set::SortedSet;
 use server::db::stream::{Pending, Stream, StreamId};
 use server::db::{Db, EventClasses, Hash, Set};
 use server::observe::memory::ThreadMemory;
 use structures::hash::HashSeed;
+use wire::rdb::StringRef;
 
 const KEY: &[u8] = b"collection";
 
@@ -89,6 +91,34 @@ fn entries(db: &mut Db, i: usize) {
 /// Overwrites: the longest is what stays.
 fn string(db: &mut Db, i: usize) {
     db.put_string(KEY, &vec![b'x'; i * 37], None);
+}
+
+/// Lengths of up to three sizes of entries, beside each limit, and some that have buffers of their own; in units of 37.
+const STRINGS: [usize; 17] = [1, 2, 4, 5, 6, 7, 8, 9, 10, 15, 28, 41, 56, 57, 443, 444, 5000];
+
+fn expiring_string(db: &mut Db, i: usize) {
+    db.put_string(KEY, &vec![b'x'; i * 37], Some(1 << 40));
+}
+
+fn string_given_a_time(db: &mut Db, i: usize) {
+    string(db, i);
+    db.set_expiry(KEY, Some(1 << 40));
+}
+
+fn loaded_string(db: &mut Db, i: usize) {
+    let about = LoadedKey { replaces: true, ..LoadedKey::default() };
+    db.load_string(KEY, &StringRef::Bytes(&vec![b'x'; i * 37]), about);
+}
+
+fn copied_string(db: &mut Db, i: usize) {
+    string(db, i);
+    let copy = db.peek(KEY).map(|value| value.to_owned_entry()).unwrap();
+    db.put_owned(KEY, copy);
+}
+
+fn changed_string(db: &mut Db, i: usize) {
+    string(db, i);
+    db.edit_string(KEY, |text| text.push(b'y')).unwrap();
 }
 
 /// A log whose entries are each pending with one of three consumers.
@@ -203,8 +233,13 @@ fn the_memory_of_collections_is_what_was_allocated() {
     };
     let (field, expiring_field) = (add_field(FieldExpiry::Clear), add_field(FieldExpiry::At(1 << 40)));
     let rows: &[(&str, &EncodingLimits, Add<'_>, Option<Remove<'_>>, &[usize])] = &[
-        ("string", &limits, &string, None, &[1, 2, 4, 10, 500, 5000]),
-        ("string that replies refer to", &limits, &referred_string, None, &[1, 2, 4, 10, 500, 5000]),
+        ("string", &limits, &string, None, &STRINGS),
+        ("string with a time to live", &limits, &expiring_string, None, &STRINGS),
+        ("string that is given a time to live", &limits, &string_given_a_time, None, &STRINGS),
+        ("string that was read from a file", &limits, &loaded_string, None, &STRINGS),
+        ("string that was copied", &limits, &copied_string, None, &STRINGS),
+        ("string that has been changed", &limits, &changed_string, None, &STRINGS),
+        ("string that replies refer to", &limits, &referred_string, None, &STRINGS),
         ("list", &limits, &list, Some(&pop), &sizes),
         ("compressed list", &compressed, &list, Some(&pop), &sizes),
         ("list of long elements", &limits, &long_list, Some(&pop), &[1, 10, 1000]),

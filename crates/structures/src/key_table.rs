@@ -3,7 +3,7 @@
 //! ```text
 //!  directory   [ chunk | chunk | ... ]                    chunks of 256 buckets
 //!  bucket      [ slot x 8 ]                               64 bytes, see `bucket`
-//!  slot        | tag 16 | address 45 | LINK OBJECT EXPIRES |   see `slot`
+//!  slot        | tag 16 | address 45 | kind 2, EXPIRES |      see `slot`
 //!  entry       | header 6 | value | expiry | key | ...    one allocation, see `entry`
 //!
 //!  buckets     0           F*narrow        F*wide                 groups*wide
@@ -29,6 +29,10 @@
 //! further apart than 43 bits. Overflow nodes of a whole line: 12.3 bytes per key. One counter or list of
 //! what expires: the flag in the slot and a count per chunk find it without a second table.
 //!
+//! Rejected after prototypes with 5M keys (docs/structures.md): twelve slots of 40 bits, a place in slabs and 8 bits
+//! of tag (38.9 bytes in all; a GET in a batch 1.05 to 1.09 of the time, and growing reads every key); entries in pages
+//! behind columns of tags and places (37.6 bytes; 1.2 to 1.3 of the time).
+//!
 //! Invariants, verified by [`KeyTable::check`]:
 //! 1. Every entry is in the bucket that its key's hash has in the shape of its group (wide from F on).
 //! 2. Every slot's tag is that shape's tag of the hash; its flags say what the entry's header says.
@@ -49,7 +53,7 @@ mod slot;
 mod tests;
 mod walk;
 
-pub use entry::{EntryMut, EntryRef, NewValue, Removed, Value};
+pub use entry::{EntryMut, EntryRef, NewValue, Removed, Value, inline_entry_bytes, object_entry_bytes};
 pub use probe::{Probe, ProbeState};
 pub use walk::Iter;
 
@@ -283,7 +287,7 @@ impl<T> KeyTable<T> {
                 let entry = Entry::new(key, value, expiry_ms, access);
                 self.repoint(hash, old.address().as_ptr(), entry);
                 let removed = Removed::new(old);
-                (old_flags & slot::OBJECT != 0).then_some(removed)
+                (old_flags & slot::BULKY == slot::OBJECT).then_some(removed)
             }
         }
     }
@@ -409,8 +413,7 @@ impl<T> KeyTable<T> {
         let shape = self.shape_of(hash);
         assert_eq!(shape.bucket(hash), bucket, "invariant 1");
         assert_eq!(shape.tag(hash), slot.tag(), "invariant 2");
-        let flags = (slot.expires() as usize * slot::EXPIRES) | (slot.holds_object() as usize * slot::OBJECT);
-        assert_eq!(flags, entry.slot_flags(), "invariant 2");
+        assert_eq!(slot.flags(), entry.slot_flags(), "invariant 2");
         assert_eq!(
             self.find(hash, entry.key()).map(|found| found.address()),
             Some(entry.address()),

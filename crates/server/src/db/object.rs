@@ -7,6 +7,7 @@ use super::rdb::{self, RdbType, ReadContext, ReadValue};
 use super::set::Set;
 use super::sorted_set::SortedSet;
 use super::stream::Stream;
+use super::strings::EMBEDDED_LEN_MAX;
 use super::strings::long_string::LongString;
 use super::value_type::ValueType;
 use std::cmp::Ordering;
@@ -268,6 +269,7 @@ impl<'a> Value<'a> {
     pub fn encoding_name(&self) -> &'static str {
         match self.entry.value() {
             key_table::Value::Integer(_) => "int",
+            key_table::Value::Inline(bytes) if bytes.len() > EMBEDDED_LEN_MAX => "raw",
             key_table::Value::Inline(_) => "embstr",
             key_table::Value::Object(object) => by_type!(object, value => ValueType::encoding_name(value)),
         }

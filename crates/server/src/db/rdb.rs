@@ -11,6 +11,7 @@ use super::collection::{Collection, CollectionContext, EncodingLimits};
 use super::field_expiry::first_expiry;
 use super::object::{Kind, Object, StringValue, Value, by_type};
 use super::stream::MESSAGES;
+use super::strings::bytes_value;
 use std::hash::BuildHasher;
 use std::io::{self, Read, Write};
 use structures::hash::HashSeed;
@@ -185,7 +186,7 @@ impl Db {
             StringRef::Integer(n) => self.load(key, NewValue::Integer(*n), about),
             StringRef::Bytes(bytes) => match wire::number::parse_i64(bytes) {
                 Some(n) => self.load(key, NewValue::Integer(n), about),
-                None => self.load(key, super::strings::bytes_value(bytes), about),
+                None => self.load_bytes(key, bytes, about),
             },
         }
     }
@@ -238,11 +239,15 @@ impl Db {
     pub fn load_read(&mut self, key: &[u8], value: ReadValue, about: LoadedKey) -> Loaded {
         match value {
             ReadValue::Integer(n) => self.load(key, NewValue::Integer(n), about),
-            ReadValue::Bytes(bytes) => self.load(key, NewValue::Inline(&bytes), about),
+            ReadValue::Bytes(bytes) => self.load_bytes(key, &bytes, about),
             ReadValue::Object(object) => self.load(key, NewValue::Object(object), about),
             ReadValue::Empty => Loaded::Empty,
             ReadValue::AllExpired => Loaded::AllExpired,
         }
+    }
+
+    fn load_bytes(&mut self, key: &[u8], bytes: &[u8], about: LoadedKey) -> Loaded {
+        self.load(key, bytes_value(key, bytes, about.expiry_ms), about)
     }
 
     fn load(&mut self, key: &[u8], value: NewValue<'_, Object>, about: LoadedKey) -> Loaded {

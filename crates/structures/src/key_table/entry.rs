@@ -2,11 +2,14 @@
 //!
 //! ```text
 //!  short   | flags u8 | access u24 | key len u8 | value len u8 |                     6 bytes
-//!  long    | flags u8 | access u24 | unused u32 | key len u32 | value len u32 |     16 bytes
+//!  long    | flags u8 | access u24 | key len u32 | value len u32 |                  12 bytes
 //!
-//!  header | integer i64 or object T | expiry i64, if any | key | inline value
-//!           ^ offset 6 or 16; 8 instead of 6 for an object that must be aligned to more than 2 bytes
+//!  header | integer i64 or object T | expiry i64, or room for it | key | inline value
+//!           ^ offset 6 or 12; the next multiple of its alignment for an object
 //! ```
+//! A *bulky* entry, whose key and inline value are longer than two lines, has room for an expiry from the beginning
+//! if its size class is the same with it: giving and taking the expiry then does not move what follows.
+//!
 //! Only the header decides where everything is, and how large the allocation is: the sum, rounded up to a
 //! size class of jemalloc with quantum 8. Other allocators waste what jemalloc would have wasted; in
 //! exchange a new value of the same class is written in place.
@@ -42,12 +45,17 @@ const INTEGER: u8 = 1;
 const OBJECT: u8 = 2;
 const EXPIRES: u8 = 4;
 const LONG: u8 = 8;
+/// Instead of [`EXPIRES`]: the room is there, the expiry is not.
+const ROOM: u8 = 16;
+const ALL_FLAGS: u8 = 31;
 
 const SHORT_HEADER: usize = 6;
-const LONG_HEADER: usize = 16;
+const LONG_HEADER: usize = 12;
 const EXPIRY_LEN: usize = 8;
 const INTEGER_LEN: usize = 8;
 const ALIGNMENT: usize = 8;
+/// The key and inline value of an entry that is not bulky.
+const CONTENT_LEN_MAX: usize = 128;
 
 /// Size and alignment of the objects in a table, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -80,21 +88,42 @@ impl EntryLayout {
             NewValue::Integer(_) => (INTEGER, 0),
             NewValue::Object(_) => (OBJECT, 0),
         };
+        EntryLayout::of_kind::<T>(kind, key_len, value_len, expires)
+    }
+
+    #[inline]
+    fn of_kind<T>(kind: u8, key_len: usize, value_len: usize, expires: bool) -> EntryLayout {
         assert!(key_len <= u32::MAX as usize && value_len <= u32::MAX as usize, "a key or value of 4 GiB");
         let long = key_len > u8::MAX as usize || value_len > u8::MAX as usize;
-        let flags = kind | if expires { EXPIRES } else { 0 } | if long { LONG } else { 0 };
-        EntryLayout { flags, object: Shape::of::<T>(), key_len, value_len }
+        let flags = kind | if long { LONG } else { 0 };
+        EntryLayout { flags, object: Shape::of::<T>(), key_len, value_len }.with_expiry(expires)
     }
 
     #[inline]
     fn with_expiry(self, expires: bool) -> EntryLayout {
-        EntryLayout { flags: self.flags & !EXPIRES | if expires { EXPIRES } else { 0 }, ..self }
+        let without = EntryLayout { flags: self.flags & !(EXPIRES | ROOM), ..self };
+        let with = |flag: u8| EntryLayout { flags: without.flags | flag, ..self };
+        match expires {
+            true => with(EXPIRES),
+            false if without.is_bulky() && without.size() == with(ROOM).size() => with(ROOM),
+            false => without,
+        }
+    }
+
+    #[inline]
+    fn is_bulky(self) -> bool {
+        self.flags & OBJECT == 0 && self.key_len + self.value_len > CONTENT_LEN_MAX
     }
 
     #[inline]
     fn slot_flags(self) -> usize {
-        (if self.flags & EXPIRES != 0 { slot::EXPIRES } else { 0 })
-            | if self.flags & OBJECT != 0 { slot::OBJECT } else { 0 }
+        let expires = if self.flags & EXPIRES != 0 { slot::EXPIRES } else { 0 };
+        let kind = match self.flags & OBJECT {
+            0 if self.is_bulky() => slot::BULKY,
+            0 => 0,
+            _ => slot::OBJECT,
+        };
+        expires | kind
     }
 
     #[inline]
@@ -118,7 +147,8 @@ const fn payload_at(flags: u8, object: Shape) -> usize {
     match flags & (LONG | OBJECT) {
         0 => SHORT_HEADER,
         OBJECT => SHORT_HEADER.next_multiple_of(object.alignment),
-        _ => LONG_HEADER,
+        LONG => LONG_HEADER,
+        _ => LONG_HEADER.next_multiple_of(object.alignment),
     }
 }
 
@@ -131,7 +161,7 @@ const fn expiry_at(flags: u8, object: Shape) -> usize {
 
 #[inline]
 const fn key_at(flags: u8, object: Shape) -> usize {
-    expiry_at(flags, object) + if flags & EXPIRES != 0 { EXPIRY_LEN } else { 0 }
+    expiry_at(flags, object) + if flags & (EXPIRES | ROOM) != 0 { EXPIRY_LEN } else { 0 }
 }
 
 /// The address of a live entry. Whoever holds one has got it from a slot or has just made it.
@@ -154,12 +184,12 @@ impl<T> Clone for Entry<T> {
 impl<T> Copy for Entry<T> {}
 
 impl<T> Entry<T> {
-    const KEY_AT: [u32; 16] = {
+    const KEY_AT: [u32; ALL_FLAGS as usize + 1] = {
         assert!(align_of::<T>() <= ALIGNMENT, "objects are aligned to at most 8 bytes");
-        let mut table = [0; 16];
+        let mut table = [0; ALL_FLAGS as usize + 1];
         let mut flags = 0;
-        while flags < 16 {
-            table[flags] = key_at(flags as u8, Shape::of::<T>()) as u32;
+        while flags <= ALL_FLAGS {
+            table[flags as usize] = key_at(flags, Shape::of::<T>()) as u32;
             flags += 1;
         }
         table
@@ -224,16 +254,15 @@ impl<T> Entry<T> {
     #[inline]
     fn write_header(self, entry_layout: EntryLayout, access: u32) {
         let word = (entry_layout.flags as u32 | access << 8).to_le_bytes();
-        // SAFETY: a short header is 6 bytes, a long one 16, and every allocation holds its header.
+        // SAFETY: a short header is 6 bytes, a long one 12, and every allocation holds its header.
         unsafe {
             self.at.cast().write(word);
             if entry_layout.flags & LONG == 0 {
                 self.at.add(4).write(entry_layout.key_len as u8);
                 self.at.add(5).write(entry_layout.value_len as u8);
             } else {
-                self.at.add(4).cast().write(0u32);
-                self.at.add(8).cast().write(entry_layout.key_len as u32);
-                self.at.add(12).cast().write(entry_layout.value_len as u32);
+                self.at.add(4).cast().write(entry_layout.key_len as u32);
+                self.at.add(8).cast().write(entry_layout.value_len as u32);
             }
         }
     }
@@ -253,14 +282,14 @@ impl<T> Entry<T> {
     #[inline]
     fn entry_layout(self) -> EntryLayout {
         let (flags, object) = (self.flags(), Shape::of::<T>());
-        // SAFETY: invariant 2; a long header has its lengths at 8 and 12, aligned as the allocation is.
+        // SAFETY: invariant 2; a long header has its lengths at 4 and 8, and the allocation is aligned to 8.
         unsafe {
             if flags & LONG == 0 {
                 let (key_len, value_len) = (self.at.add(4).read() as usize, self.at.add(5).read() as usize);
                 return EntryLayout { flags, object, key_len, value_len };
             }
             let (key_len, value_len) =
-                (self.at.add(8).cast::<u32>().read(), self.at.add(12).cast::<u32>().read());
+                (self.at.add(4).cast::<u32>().read(), self.at.add(8).cast::<u32>().read());
             EntryLayout { flags, object, key_len: key_len as usize, value_len: value_len as usize }
         }
     }
@@ -292,13 +321,13 @@ impl<T> Entry<T> {
     #[inline]
     pub(super) fn key<'a>(self) -> &'a [u8] {
         let flags = self.flags();
-        let at = Self::KEY_AT[(flags & 15) as usize] as usize;
+        let at = Self::KEY_AT[(flags & ALL_FLAGS) as usize] as usize;
         // SAFETY: invariants 2 and 3.
         unsafe {
             let len = if flags & LONG == 0 {
                 self.at.add(4).read() as usize
             } else {
-                self.at.add(8).cast::<u32>().read() as usize
+                self.at.add(4).cast::<u32>().read() as usize
             };
             NonNull::slice_from_raw_parts(self.at.add(at), len).as_ref()
         }
@@ -364,12 +393,14 @@ impl<T> Entry<T> {
         let entry = if old.size() == new.size() { self } else { Entry::allocate(new) };
         let payload_len = expiry_at(old.flags, old.object);
         // SAFETY: both forms fit their allocations. Header and payload keep their place and size; key and
-        // value follow each other and move by the expiry's length, with `copy` because the ranges may
-        // overlap.
+        // value follow each other and move by the expiry's length or not at all, with `copy` because the ranges
+        // may overlap.
         unsafe {
-            self.at
-                .add(key_at(old.flags, old.object))
-                .copy_to(entry.at.add(key_at(new.flags, new.object)), old.key_len + old.value_len);
+            let (from, to) =
+                (self.at.add(key_at(old.flags, old.object)), entry.at.add(key_at(new.flags, new.object)));
+            if from != to {
+                from.copy_to(to, old.key_len + old.value_len);
+            }
             if entry.at != self.at {
                 self.at.copy_to_nonoverlapping(entry.at, payload_len);
                 // The object, if any, has moved bitwise: only the memory is freed.
@@ -417,6 +448,18 @@ impl<T> Entry<T> {
             object
         }
     }
+}
+
+/// What an entry with these lengths takes from the allocator, its value inline, in a table of objects `T`.
+#[inline]
+pub fn inline_entry_bytes<T>(key_len: usize, value_len: usize, expires: bool) -> usize {
+    EntryLayout::of_kind::<T>(0, key_len, value_len, expires).size()
+}
+
+/// What an entry that holds an object takes from the allocator, without what the object owns.
+#[inline]
+pub fn object_entry_bytes<T>(key_len: usize, expires: bool) -> usize {
+    EntryLayout::of_kind::<T>(OBJECT, key_len, 0, expires).size()
 }
 
 /// An entry of a borrowed table.

@@ -10,6 +10,11 @@ const LINE_BYTES: usize = 64;
 /// Of an entry, whose length is not known before it has come, at least this much is fetched. Taking only the first
 /// line left a tenth of a GET's time in the comparison of keys.
 const ENTRY_BYTES_FETCHED: usize = 40;
+/// Of a bulky one so many lines at once, which may be more than it has, and the rest up to so many bytes when the header
+/// has come. Measured, a GET of 400 bytes out of 300,000 keys, compared with the value in an allocation of its own behind a
+/// head: 0.94; without the rest 1.03 to 1.10; with all but the first line asked for when the header has come, 1.06.
+const BULKY_LINES_FETCHED: usize = 4;
+const BULKY_BYTES_FETCHED: usize = 768;
 
 /// A lookup that only prefetches. It holds no reference: each step looks at the table as it is then.
 #[derive(Clone, Copy, Debug)]
@@ -70,19 +75,32 @@ impl Probe {
     fn step_entry<'a, T>(&mut self, slot: Slot) -> ProbeState<'a, T> {
         if self.stage == Stage::Object {
             self.stage = Stage::Done;
+            // SAFETY: the slot is a live entry's.
+            let entry = unsafe { Entry::<T>::from_address(slot.address()) };
+            if slot.is_bulky() {
+                let lines = entry.allocation_bytes().min(BULKY_BYTES_FETCHED) / LINE_BYTES;
+                for line in BULKY_LINES_FETCHED..lines {
+                    prefetch(slot.address().wrapping_add(line * LINE_BYTES));
+                }
+            }
             if !slot.holds_object() {
                 return ProbeState::Done;
             }
             // SAFETY: the slot is a live entry's that holds an object; `step` binds the lifetime to the
             // table's.
-            return ProbeState::Object(unsafe { Entry::from_address(slot.address()).object().as_ref() });
+            return ProbeState::Object(unsafe { entry.object().as_ref() });
         }
         prefetch(slot.address());
         // A short entry that begins late in its line ends in the next one.
         if slot.address() as usize % LINE_BYTES > LINE_BYTES - ENTRY_BYTES_FETCHED {
             prefetch(slot.address().wrapping_add(ENTRY_BYTES_FETCHED));
         }
-        if slot.holds_object() {
+        if slot.is_bulky() {
+            for line in 1..BULKY_LINES_FETCHED {
+                prefetch(slot.address().wrapping_add(line * LINE_BYTES));
+            }
+        }
+        if slot.holds_object() || slot.is_bulky() {
             self.stage = Stage::Object;
             return ProbeState::More;
         }

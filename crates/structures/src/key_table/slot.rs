@@ -11,16 +11,21 @@ pub(super) const EXPIRES: usize = 1;
 pub(super) const OBJECT: usize = 2;
 /// Not an entry: the address is that of a node or a crowd, see `bucket`.
 const LINK: usize = 4;
+/// The entry is bulky: its bytes take more lines than a lookup fetches of others.
+pub(super) const BULKY: usize = 6;
+/// What [`OBJECT`], [`LINK`] and [`BULKY`] are values of; 0 is an entry of few bytes, or an integer.
+const KIND: usize = 6;
+const FLAGS: usize = EXPIRES | KIND;
 
 const ADDRESS_MASK: usize = 0x0000_ffff_ffff_fff8;
 const TAG_SHIFT: u32 = 48;
 const FILTER_BITS: u32 = 13;
 
 /// ```text
-///  63        48 47                             3   2      1       0
-/// | tag        | address, a multiple of 8       | LINK | OBJECT | EXPIRES |     an entry
-/// | len-1 |filter| address of a node            |  1   |   0    |    0    |     a link to a node
-/// | 0     | ones | address of a crowd           |  1   |   0    |    0    |     a link to a crowd
+///  63        48 47                             3   2   1      0
+/// | tag        | address, a multiple of 8       | KIND    | EXPIRES |     an entry
+/// | len-1 |filter| address of a node            | LINK    |    0    |     a link to a node
+/// | 0     | ones | address of a crowd           | LINK    |    0    |     a link to a crowd
 ///   3 bits 13 bits
 /// ```
 /// A pointer rather than a `u64`, so that the address keeps its provenance.
@@ -33,10 +38,10 @@ const _: () = assert!(size_of::<Slot>() == 8);
 impl Slot {
     pub(super) const EMPTY: Slot = Slot(std::ptr::null_mut());
 
-    /// A slot for the entry at `address`; `flags` is a union of [`EXPIRES`] and [`OBJECT`].
+    /// A slot for the entry at `address`; `flags` is a union of [`EXPIRES`] and one of [`OBJECT`] and [`BULKY`].
     #[inline]
     pub(super) fn entry(address: NonNull<u8>, tag: u16, flags: usize) -> Slot {
-        debug_assert!(flags & !(EXPIRES | OBJECT) == 0);
+        debug_assert!(flags & !FLAGS == 0 && flags & KIND != LINK);
         Slot::pack(address, tag, flags)
     }
 
@@ -72,7 +77,7 @@ impl Slot {
 
     #[inline]
     pub(super) fn is_link(self) -> bool {
-        self.bits() & LINK != 0
+        self.bits() & KIND == LINK
     }
 
     #[inline]
@@ -86,8 +91,19 @@ impl Slot {
     }
 
     #[inline]
+    pub(super) fn is_bulky(self) -> bool {
+        self.bits() & KIND == BULKY
+    }
+
+    /// As given to [`Slot::entry`].
+    #[inline]
+    pub(super) fn flags(self) -> usize {
+        self.bits() & FLAGS
+    }
+
+    #[inline]
     pub(super) fn holds_object(self) -> bool {
-        self.bits() & OBJECT != 0
+        self.bits() & KIND == OBJECT
     }
 
     /// Where the entry, the node or the crowd is; null for an empty slot.

@@ -3,6 +3,7 @@ use super::shape::Shape;
 use super::slot::Slot;
 use super::*;
 use crate::random::Random;
+use crate::size_class::size_class;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -83,8 +84,11 @@ impl Harness {
     fn value(&mut self) -> ModelValue {
         match self.random.below(8) {
             0..4 => {
-                let len =
-                    if self.random.below(50) == 0 { self.random.below(600) } else { self.random.below(40) };
+                let len = match self.random.below(50) {
+                    0 => self.random.below(if cfg!(miri) { 600 } else { 3_000 }),
+                    1..4 => self.random.below(600),
+                    _ => self.random.below(40),
+                };
                 ModelValue::Inline((0..len).map(|_| self.random.next_u64() as u8).collect())
             }
             4..6 => ModelValue::Integer(self.random.next_u64() as i64),
@@ -322,6 +326,62 @@ fn reserved_tables_hold_what_they_are_filled_with() {
     while table.step(64) {}
     table.check();
     assert_eq!(table.buckets(), 1);
+}
+
+/// Bulky entries have room for an expiry where that costs nothing, and all entries only what they need.
+#[test]
+fn entries_of_all_lengths_take_their_size_class_and_keep_their_content_as_expiries_come_and_go() {
+    let lens = |max| (0..max).step_by(if cfg!(miri) { 37 } else { 1 });
+    for key_len in [0, 16, 255, 256] {
+        let mut table = KeyTable::<u64>::new(HashSeed::new(3, 4));
+        let (key, hash) = (vec![b'k'; key_len], table.hash(&vec![b'k'; key_len]));
+        for len in lens(700) {
+            let value: Vec<u8> = (0..len).map(|i| (i * 7 + len) as u8).collect();
+            let header = if key_len > 255 || len > 255 { 12 } else { 6 };
+            let bytes = |expires| size_class(header + key_len + len + if expires { 8 } else { 0 });
+            table.put(hash, &key, NewValue::Inline(&value), None, 9);
+            let is_bulky = key_len + len > 128;
+            let address = table.find(hash, &key).expect("it is there").address();
+            for expiry_ms in [None, Some(5), Some(-6), None, Some(i64::MAX)] {
+                assert!(table.set_expiry(hash, &key, expiry_ms));
+                let entry = table.get(hash, &key).expect("it is there");
+                assert_eq!((entry.expiry_ms(), entry.access(), entry.key()), (expiry_ms, 9, &key[..]));
+                assert_eq!(entry.value(), Value::Inline(&value));
+                assert_eq!(entry.allocation_bytes(), bytes(expiry_ms.is_some()), "{key_len} and {len}");
+                let asked = inline_entry_bytes::<u64>(key_len, len, expiry_ms.is_some());
+                assert_eq!(asked, entry.allocation_bytes());
+                if is_bulky && bytes(false) == bytes(true) {
+                    assert_eq!(table.find(hash, &key).expect("it is there").address(), address);
+                }
+            }
+            table.check();
+        }
+    }
+}
+
+#[test]
+fn a_slot_tells_entries_of_many_bytes_from_those_of_few_and_from_links() {
+    let mut table = KeyTable::<u64>::new(HashSeed::new(3, 4));
+    for (len, is_bulky) in [(0, false), (126, false), (127, true), (255, true), (256, true), (2_000, true)] {
+        let (key, value) = (b"k!", vec![b'v'; len]);
+        let hash = table.hash(key);
+        for expiry_ms in [None, Some(1)] {
+            for new in [NewValue::Inline(&value[..]), NewValue::Integer(1), NewValue::Object(7)] {
+                let (is_object, is_inline) =
+                    (matches!(new, NewValue::Object(_)), matches!(new, NewValue::Inline(_)));
+                table.put(hash, key, new, expiry_ms, 0);
+                let slot = table.directory.bucket(0).slots[0];
+                assert_eq!((slot.is_bulky(), slot.holds_object()), (is_bulky && is_inline, is_object));
+                assert_eq!((slot.expires(), slot.is_link()), (expiry_ms.is_some(), false));
+                let mut probe = Probe::start(&table, hash);
+                let has_more = is_object || slot.is_bulky();
+                assert_eq!(matches!(probe.step(&table), ProbeState::More), has_more);
+                assert_eq!(matches!(probe.step(&table), ProbeState::Object(7)), is_object);
+                assert!(matches!(probe.step(&table), ProbeState::Done));
+                table.check();
+            }
+        }
+    }
 }
 
 #[test]

@@ -77,7 +77,7 @@ impl Db {
             let (key, after) = rest.split_at(item.key_len);
             let (value, after) = match item.value {
                 Kept::Integer(n) => (NewValue::Integer(n), after),
-                Kept::Bytes(len) => (bytes_value(&after[..len]), &after[len..]),
+                Kept::Bytes(len) => (bytes_value(key, &after[..len], item.about.expiry_ms), &after[len..]),
             };
             rest = after;
             if self.load_hashed(item.hash, key, value, item.about) == Loaded::Duplicate {

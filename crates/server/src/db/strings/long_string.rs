@@ -1,6 +1,7 @@
 //! A string in a buffer of its own, which replies can refer to instead of copying it.
 //!
 //! ```text
+//!   Exact    | length, pointer | -> bytes                                       up to 16 KB, until it is changed
 //!   Own      | pointer | -> | Vec: capacity, pointer, length | -> bytes
 //!   Shared   | pointer | -> | pointer | -> | Arc: counts | Vec | -> bytes       any number of replies hold the Arc
 //! ```
@@ -12,8 +13,10 @@
 //! Rejected: every long string shared from the beginning, which would cost 24 bytes more for each that is never read
 //! or too short to be worth a reference.
 
+use crate::db::object::REFERRED_LEN_MIN;
 use std::ops::Deref;
 use std::sync::Arc;
+use structures::exact_bytes::ExactBytes;
 use structures::prefetch::{prefetch, prefetch_bytes, prefetch_object};
 use structures::size_class::usable_size;
 use structures::unaligned_box::UnalignedBox;
@@ -21,6 +24,7 @@ use wire::reply::SharedBytes;
 
 #[derive(Debug)]
 pub enum LongString {
+    Exact(ExactBytes),
     Own(UnalignedBox<Vec<u8>>),
     Shared(UnalignedBox<SharedBytes>),
 }
@@ -33,22 +37,35 @@ impl LongString {
         LongString::Own(UnalignedBox::new(bytes))
     }
 
-    #[inline]
-    fn vec(&self) -> &Vec<u8> {
-        match self {
-            LongString::Own(vec) => vec,
-            LongString::Shared(shared) => shared,
+    /// A string that is not about to grow, nor to be referred to.
+    pub fn exact(bytes: &[u8]) -> Self {
+        match bytes.len() < REFERRED_LEN_MIN {
+            true => LongString::Exact(ExactBytes::new(bytes.into())),
+            false => LongString::new(bytes.to_vec()),
         }
     }
 
     pub fn capacity(&self) -> usize {
-        self.vec().capacity()
+        match self {
+            LongString::Exact(bytes) => bytes.len(),
+            LongString::Own(vec) => vec.capacity(),
+            LongString::Shared(shared) => shared.capacity(),
+        }
+    }
+
+    /// Gives bytes that have no head one. They stay where they are.
+    fn own(&mut self) {
+        if let LongString::Exact(bytes) = self {
+            *self = LongString::new(std::mem::take(bytes).into_boxed().into_vec());
+        }
     }
 
     /// The string to be changed at will; a copy, if a reply refers to it. The copy has as much room to grow as the
     /// original: otherwise its next growth would copy it once more.
     pub fn to_mut(&mut self) -> &mut Vec<u8> {
+        self.own();
         match self {
+            LongString::Exact(_) => unreachable!("it has just been given a head"),
             LongString::Own(vec) => vec,
             LongString::Shared(shared) => {
                 if Arc::get_mut(shared).is_none() {
@@ -63,19 +80,21 @@ impl LongString {
 
     /// The bytes for a reply to refer to.
     pub fn share(&mut self) -> &SharedBytes {
+        self.own();
         if let LongString::Own(vec) = self {
             let shared = SharedBytes::new(std::mem::take(&mut **vec));
             *self = LongString::Shared(UnalignedBox::new(shared));
         }
         match self {
             LongString::Shared(shared) => shared,
-            LongString::Own(_) => unreachable!("it has just been shared"),
+            LongString::Exact(_) | LongString::Own(_) => unreachable!("it has just been shared"),
         }
     }
 
     /// Bytes held from the allocator beside those of the string.
     pub(super) fn head_bytes(&self) -> usize {
         match self {
+            LongString::Exact(_) => 0,
             LongString::Own(_) => usable_size(size_of::<Vec<u8>>()),
             LongString::Shared(_) => {
                 usable_size(size_of::<SharedBytes>()) + usable_size(ARC_COUNTS_BYTES + size_of::<Vec<u8>>())
@@ -83,19 +102,26 @@ impl LongString {
         }
     }
 
-    /// Asks for what the string's pointer points at.
+    /// Asks for what the string's pointer points at: its head, or at most `len_max` of its bytes if it has none. Whether
+    /// it has.
     #[inline]
-    pub fn prefetch_target(&self) {
+    pub fn prefetch_target(&self, len_max: usize) -> bool {
         match self {
+            LongString::Exact(_) => {
+                self.prefetch_bytes(len_max);
+                return false;
+            }
             LongString::Own(vec) => prefetch_object::<Vec<u8>>(vec),
             LongString::Shared(shared) => prefetch_object::<SharedBytes>(shared),
         }
+        true
     }
 
     /// Its head has come: asks for what a read touches next, at most `len_max` bytes.
     #[inline]
     pub fn prefetch_bytes(&self, len_max: usize) {
         match self {
+            LongString::Exact(bytes) => prefetch_bytes(&bytes[..bytes.len().min(len_max)]),
             LongString::Own(vec) => prefetch_bytes(&vec[..vec.len().min(len_max)]),
             // A reply that refers to the bytes counts itself and leaves them to the kernel.
             LongString::Shared(shared) => prefetch(Arc::as_ptr(shared)),
@@ -108,20 +134,41 @@ impl Deref for LongString {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        self.vec()
+        match self {
+            LongString::Exact(bytes) => bytes,
+            LongString::Own(vec) => vec,
+            LongString::Shared(shared) => shared,
+        }
     }
 }
 
 /// Bytes of its own: memory that two keys share could be counted for neither.
 impl Clone for LongString {
     fn clone(&self) -> Self {
-        LongString::new(self.to_vec())
+        LongString::exact(self)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_string_gets_a_head_when_it_is_changed_and_keeps_its_bytes_in_place() {
+        for len in [129, REFERRED_LEN_MIN - 1, REFERRED_LEN_MIN] {
+            let mut text = LongString::exact(&vec![b'x'; len]);
+            let has_head = len >= REFERRED_LEN_MIN;
+            assert_eq!(matches!(text, LongString::Own(_)), has_head);
+            assert_eq!((text.head_bytes(), text.capacity()), (if has_head { 24 } else { 0 }, len));
+            let (copy, address) = (text.clone(), text.as_ptr());
+            text.to_mut()[0] = b'y';
+            assert_eq!((text.as_ptr(), text.len(), text.head_bytes()), (address, len, 24));
+            assert_eq!((text[0], copy[0]), (b'y', b'x'));
+            let mut copy = copy;
+            let address = copy.as_ptr();
+            assert_eq!((copy.share().as_ptr(), copy.head_bytes()), (address, 8 + 40));
+        }
+    }
 
     #[test]
     fn what_a_reply_refers_to_is_changed_in_place_only_by_its_last_holder() {
@@ -139,6 +186,6 @@ mod tests {
         text.to_mut().push(b'!');
         assert_eq!(text.as_ptr(), address);
         let copy = text.clone();
-        assert!(matches!(copy, LongString::Own(_)) && copy[..] == text[..] && copy.as_ptr() != address);
+        assert!(matches!(copy, LongString::Exact(_)) && copy[..] == text[..] && copy.as_ptr() != address);
     }
 }

@@ -1,8 +1,7 @@
 //! Strings in files.
 
-use super::INLINE_LEN_MAX;
 use super::long_string::LongString;
-use crate::db::object::ObjectVariant;
+use crate::db::object::{ObjectVariant, REFERRED_LEN_MIN};
 use crate::db::rdb::{RdbType, ReadContext, ReadValue, Result};
 use std::io::{self, Read, Write};
 use wire::rdb::{OwnedString, Reader, Writer, kind};
@@ -28,7 +27,7 @@ impl RdbType for LongString {
             OwnedString::Integer(n) => ReadValue::Integer(n),
             OwnedString::Bytes(bytes) => match wire::number::parse_i64(&bytes) {
                 Some(n) => ReadValue::Integer(n),
-                None if bytes.len() <= INLINE_LEN_MAX => ReadValue::Bytes(bytes),
+                None if bytes.len() < REFERRED_LEN_MIN => ReadValue::Bytes(bytes),
                 None => ReadValue::Object(LongString::new(bytes).into_object()),
             },
         })

@@ -32,8 +32,7 @@ impl ValueType for LongString {
 
     #[inline]
     fn prefetch_head(&self) -> bool {
-        self.prefetch_target();
-        true
+        self.prefetch_target(BYTES_FETCHED_MAX)
     }
 
     #[inline]
