@@ -18,6 +18,7 @@ pub mod query_buffer;
 mod remote;
 mod replicas;
 pub mod signals;
+pub mod stand_in;
 mod threads;
 pub mod tls_context;
 pub mod transport;

@@ -105,7 +105,7 @@ const UNAUTHENTICATED_BYTES_TOLD: usize = 4 * 1024;
 /// Steps of handshakes in one turn: each of them may take half a millisecond, which everybody else here waits for.
 const HANDSHAKE_STEPS_MAX: usize = 4;
 /// Deliveries of one turn after which the executor is woken, while the thread works on.
-const ANNOUNCED_DELIVERIES: usize = 16;
+pub(super) const ANNOUNCED_DELIVERIES: usize = 16;
 /// Buffers of output that was sent, kept until a query buffer takes them back to the executor.
 const SPARE_OUTPUTS_MAX: usize = 64;
 const SPARE_OUTPUT_BYTES_MAX: usize = 32 * 1024;

@@ -112,6 +112,15 @@ impl Threads {
 
     /// Starts one more thread; `figures` are those of all numbers that there ever were.
     pub fn start(&mut self, figures: &mut Vec<Arc<IoThreadFigures>>) -> io::Result<()> {
+        self.start_with(figures, Parts::run)
+    }
+
+    /// As [`Self::start`], where the thread's work is something else.
+    pub fn start_with(
+        &mut self,
+        figures: &mut Vec<Arc<IoThreadFigures>>,
+        work: impl FnOnce(Parts) + Send + 'static,
+    ) -> io::Result<()> {
         let index = self.peers.len();
         if figures.len() == index {
             figures.push(Arc::default());
@@ -132,7 +141,7 @@ impl Threads {
             figures: Arc::clone(&own_figures),
         };
         let name = format!("io_thread_{}", index + 1);
-        let thread = std::thread::Builder::new().name(name).spawn(move || parts.run())?;
+        let thread = std::thread::Builder::new().name(name).spawn(move || work(parts))?;
         self.peers.push(Peer {
             orders,
             deliveries,
