@@ -289,18 +289,39 @@ fn who_has_half_closed_gets_every_reply_while_threads_come_and_go() {
     });
 }
 
+/// How many connections each thread has.
+fn places(client: &mut Client<TcpStream>) -> Vec<usize> {
+    let list = client.ask("CLIENT LIST");
+    let place = |line: &str| line.rsplit_once("io-thread=").unwrap().1.trim().parse().unwrap();
+    let mut connections = vec![0; 5];
+    list.lines().map(place).for_each(|thread: usize| connections[thread] += 1);
+    connections
+}
+
+#[test]
+fn the_executor_takes_all_connections_back_when_it_has_time_for_them() {
+    let process = Process::start(&["--io-threads", "4"]);
+    let mut clients: Vec<_> = (0..16).map(|_| process.connect()).collect();
+    eventually("each thread has its share", || places(&mut clients[0])[..4].iter().all(|&own| own >= 3));
+    assert_eq!(clients[0].ask("CONFIG SET io-threads-always-active no"), "OK");
+    eventually("the executor has all", || {
+        clients.iter_mut().for_each(|client| assert_eq!(client.ask("PING"), "PONG"));
+        places(&mut clients[0])[0] == 16
+    });
+    clients.extend((0..4).map(|_| process.connect()));
+    clients.iter_mut().for_each(|client| assert_eq!(client.ask("PING"), "PONG"));
+    assert_eq!(places(&mut clients[0])[0], 20, "new ones come to it at once");
+    assert_eq!(clients[0].ask("CONFIG SET io-threads-always-active yes"), "OK");
+    let newest = process.connect();
+    eventually("threads are used again", || places(&mut clients[0])[1..].iter().sum::<usize>() > 0);
+    drop(newest);
+}
+
 #[test]
 fn connections_are_spread_and_moved_as_the_number_of_threads_changes() {
     let process = Process::start(&["--io-threads", "4"]);
     let mut clients: Vec<_> = (0..16).map(|_| process.connect()).collect();
     clients.iter_mut().for_each(|client| assert_eq!(client.ask("PING"), "PONG"));
-    let places = |client: &mut Client<TcpStream>| -> Vec<usize> {
-        let list = client.ask("CLIENT LIST");
-        let place = |line: &str| line.rsplit_once("io-thread=").unwrap().1.trim().parse().unwrap();
-        let mut connections = vec![0; 5];
-        list.lines().map(place).for_each(|thread: usize| connections[thread] += 1);
-        connections
-    };
     eventually("each thread has its share", || {
         places(&mut clients[0])[..4].iter().all(|&connections| (3..=5).contains(&connections))
     });

@@ -216,7 +216,8 @@ fn read_answers(query_buffer: &mut QueryBuffer, job: &Job) {
     let output = std::mem::take(&mut query_buffer.handover.output);
     let bytes = output.as_slice().expect("no answer is so long that it is only referred to");
     let errors = bytes.first() == Some(&b'-');
-    let whole = job.case.reply_bytes == 0 || bytes.len() % job.case.reply_bytes == 0 && !bytes.is_empty();
+    let whole =
+        job.case.reply_bytes == 0 || bytes.len().is_multiple_of(job.case.reply_bytes) && !bytes.is_empty();
     assert!(!errors && whole, "{} was answered by {}", job.case.name, String::from_utf8_lossy(bytes));
     // Who writes them to a socket reads every line of them.
     let sum = bytes.iter().step_by(64).fold(0, |sum: u8, &byte| sum.wrapping_add(byte));

@@ -129,8 +129,8 @@ options! {
     @ "Threads and batches"
     /// Threads that serve sockets; the main one, which runs all commands, is one of them.
     io_threads: u32 = 1, "io-threads", Integer(1, 256);
-    /// Keeps threads busy for tests of Valkey; threads here sleep when they have nothing to do.
-    io_threads_always_active: bool = false, "io-threads-always-active", YesNo, HIDDEN, NO_EFFECT;
+    /// All threads serve connections however little there is to do, rather than only when the main one has too much.
+    io_threads_always_active: bool = false, "io-threads-always-active", YesNo, HIDDEN;
     /// How many keys of the commands at hand are fetched from memory together; 0 is off.
     prefetch_batch_max_size: u32 = 32, "prefetch-batch-max-size", Integer(0, 128);
     /// Replies are written straight into the output buffer, or refer to strings of 16 KB and more.

@@ -23,6 +23,14 @@ const BUSY_SHARE_MIN: f64 = 0.5;
 const BUSY_DIFFERENCE_MIN: f64 = 0.25;
 /// A connection that has been silent for longer is not worth moving.
 const ACTIVE_US: u64 = 1_000_000;
+/// Where all threads together are busy for so much of one thread's time, they share the connections: the executor alone
+/// would soon be too slow.
+const SHARED_SHARE_MIN: f64 = 0.8;
+/// Below this the executor takes all connections back. The gap leaves room for what handing over costs, which adds to
+/// the work when connections are shared.
+const ALONE_SHARE_MAX: f64 = 0.5;
+/// Connections that come back to the executor in one comparison: moving one takes some microseconds.
+const TAKEN_BACK_MAX: usize = 256;
 
 /// What is known of how busy the threads are.
 #[derive(Debug, Default)]
@@ -33,6 +41,8 @@ pub(super) struct Balance {
     busy_us: Vec<u64>,
     /// Where the search for connections to move goes on.
     cursor: usize,
+    /// There is more to do than the executor can by itself, so that all threads serve connections.
+    is_shared: bool,
 }
 
 impl EventLoop {
@@ -280,10 +290,16 @@ impl EventLoop {
         self.place(connection, remote.held, thread);
     }
 
-    /// The thread with the fewest connections; of several, not the executor, and that only if it `may_be_executor` or there
+    /// Whether threads other than the executor are to serve connections.
+    fn shares_connections(&self) -> bool {
+        self.balance.is_shared || self.executor.server.config.io_threads_always_active
+    }
+
+    /// Where a connection is to live: with the executor while that has time for all, if it `may_be_executor`, and else the
+    /// thread with the fewest connections; of several, not the executor, and that only if it `may_be_executor` or there
     /// is no other. The connection that is to be placed counts nowhere: it is still the executor's.
     pub(super) fn emptiest_thread(&self, may_be_executor: bool) -> usize {
-        if self.threads.is_empty() {
+        if self.threads.is_empty() || may_be_executor && !self.shares_connections() {
             return 0;
         }
         let open = (1..=self.threads.len()).filter(|&thread| self.threads.is_open(thread));
@@ -361,7 +377,8 @@ impl EventLoop {
         }
     }
 
-    /// Moves connections from the busiest thread to the idlest, if one is much busier than the other.
+    /// Moves connections from the busiest thread to the idlest, if one is much busier than the other; or to the executor, if
+    /// that can serve all by itself: then nobody has to be woken between a request and its answer.
     pub(super) fn balance_if_due(&mut self) {
         let now_us = self.executor.server.now.monotonic_us;
         if self.threads.is_empty() || now_us < self.balance.next_us {
@@ -378,8 +395,15 @@ impl EventLoop {
         }
         let share = |(now, before): (&u64, &u64)| now.saturating_sub(*before) as f64 / elapsed_us as f64;
         let shares: Vec<f64> = self.balance.busy_us.iter().zip(&before).map(share).collect();
+        self.balance.is_shared = is_shared(self.balance.is_shared, &shares);
         let active = self.active_connections();
-        if let Some(shift) = shift_between(&shares, &active) {
+        if !self.shares_connections() {
+            let elsewhere = (1..active.len()).filter(|&thread| active[thread] > 0);
+            for from in elsewhere {
+                let connections = active[from].min(TAKEN_BACK_MAX);
+                self.shift(Shift { from, to: 0, connections });
+            }
+        } else if let Some(shift) = shift_between(&shares, &active) {
             self.shift(shift);
         }
     }
@@ -437,6 +461,12 @@ struct Shift {
     connections: usize,
 }
 
+/// Whether connections are to be shared from now on.
+fn is_shared(was_shared: bool, shares: &[f64]) -> bool {
+    let all: f64 = shares.iter().sum();
+    all >= SHARED_SHARE_MIN || was_shared && all >= ALONE_SHARE_MAX
+}
+
 /// What makes the load more even: `shares` is how much of the time each thread was busy, the executor first. Half of
 /// what would make two threads equal is moved at once, so that the next comparison need not move it back. A thread's
 /// only connection stays, for elsewhere it would be as much work; the executor can be relieved even of that.
@@ -456,7 +486,17 @@ fn shift_between(shares: &[f64], active: &[usize]) -> Option<Shift> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Shift, shift_between};
+    use super::{Shift, is_shared, shift_between};
+
+    #[test]
+    fn connections_are_shared_while_there_is_more_to_do_than_one_thread_can() {
+        assert!(!is_shared(false, &[0.7, 0.0]));
+        assert!(is_shared(false, &[0.85, 0.0]));
+        assert!(is_shared(false, &[0.5, 0.2, 0.2]), "handshakes are the others' work from the first");
+        // Once shared, it takes a load that is well below.
+        assert!(is_shared(true, &[0.3, 0.3]));
+        assert!(!is_shared(true, &[0.2, 0.2]));
+    }
 
     #[test]
     fn load_moves_from_the_busiest_thread_that_has_something_to_give() {

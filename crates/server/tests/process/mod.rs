@@ -77,13 +77,16 @@ macro_rules! tests_with_io_threads {
     };
 }
 
-/// The option that says how many threads serve sockets, if the test or the environment says it.
+/// The options that say how many threads serve sockets, if the test or the environment says it, and that they do so
+/// although the main one has time for all that a test sends.
 fn io_threads_option() -> Vec<String> {
     let threads = match IO_THREADS.get() {
         0 => std::env::var("WARMLINE_TEST_IO_THREADS").ok(),
         threads => Some(threads.to_string()),
     };
-    threads.map_or(Vec::new(), |threads| vec!["--io-threads".to_owned(), threads])
+    let mut options = vec!["--io-threads-always-active".to_owned(), "yes".to_owned()];
+    options.extend(threads.into_iter().flat_map(|threads| ["--io-threads".to_owned(), threads]));
+    options
 }
 
 /// The server that is tested: `WARMLINE_TEST_SERVER` names another one than this build's.
