@@ -37,15 +37,14 @@ fn referred_string(db: &mut Db, i: usize) {
 fn list(db: &mut Db, i: usize) {
     db.change_or_create(KEY, |list: &mut List, means| {
         let element = text(scattered(i));
-        list.expect(1, element.len(), means.limits);
-        list.push(if i.is_multiple_of(3) { End::Left } else { End::Right }, &element);
+        list.push(if i.is_multiple_of(3) { End::Left } else { End::Right }, &element, means.limits);
     })
     .unwrap();
 }
 
 fn long_list(db: &mut Db, i: usize) {
-    db.change_or_create(KEY, |list: &mut List, _| {
-        list.push(End::Right, &vec![b'x'; 100 + scattered(i) % 20_000])
+    db.change_or_create(KEY, |list: &mut List, means| {
+        list.push(End::Right, &vec![b'x'; 100 + scattered(i) % 20_000], means.limits)
     })
     .unwrap();
 }
@@ -160,8 +159,11 @@ fn remove_field(db: &mut Db, i: usize) {
 }
 
 fn pop(db: &mut Db, i: usize) {
-    db.change(KEY, |list: &mut List, _| list.pop(if i.is_multiple_of(2) { End::Left } else { End::Right }))
-        .unwrap();
+    db.change(KEY, |list: &mut List, means| {
+        list.pop(if i.is_multiple_of(2) { End::Left } else { End::Right }, |_| ());
+        list.shrunk(means.limits);
+    })
+    .unwrap();
 }
 
 fn delete_entry(db: &mut Db, i: usize) {
@@ -240,7 +242,7 @@ fn the_memory_of_collections_is_what_was_allocated() {
         ("string that was copied", &limits, &copied_string, None, &STRINGS),
         ("string that has been changed", &limits, &changed_string, None, &STRINGS),
         ("string that replies refer to", &limits, &referred_string, None, &STRINGS),
-        ("list", &limits, &list, Some(&pop), &sizes),
+        ("list", &limits, &list, Some(&pop), &[1, 3, 31, 32, 33, 60, 160, 1000, 30_000]),
         ("compressed list", &compressed, &list, Some(&pop), &sizes),
         ("list of long elements", &limits, &long_list, Some(&pop), &[1, 10, 1000]),
         ("set", &limits, &texts, Some(&remove_text), &sizes),

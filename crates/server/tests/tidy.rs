@@ -102,8 +102,18 @@ const MAY_IMPORT: &[(&[&str], &[&str])] = &[
 const IMPORTED_EVERYWHERE: &[&str] = &["error"];
 
 /// How collections are encoded is known to `db` and, because files hold encodings, to `persist`.
-const ENCODING_TYPES: &[&str] =
-    &["FbTree", "IntegerSet", "KeyTable", "Listpack", "PackedList", "PackedMap", "RadixTree", "SkipList"];
+const ENCODING_TYPES: &[&str] = &[
+    "ExpiringList",
+    "FbTree",
+    "IntegerSet",
+    "KeyTable",
+    "Listpack",
+    "PackedList",
+    "PackedMap",
+    "RadixTree",
+    "SkipList",
+    "SmallList",
+];
 const ENCODINGS_KNOWN_TO: &[&str] = &["db", "persist"];
 
 /// What handlers may read of all clients.

@@ -7,7 +7,7 @@
 //!                 (head)   trimmed element    (tail)
 //! ```
 //!
-//! Pushes write into the head's or the tail's buffer, which grows by half until it is as large as a node may
+//! Pushes write into the head's or the tail's buffer, which grows by size classes until it is as large as a node may
 //! be; then the node is trimmed and another begins. An element that no node may hold has a node to itself.
 //! With `compress_depth` d > 0 every node but the d outermost at either end is LZF-compressed.
 //!
@@ -17,12 +17,15 @@
 //! 3. With depth d > 0 the d outermost nodes at either end are not compressed; with 0 none is.
 //!
 //! Rejected: nodes linked by pointers (32 bytes more a node, and finding an index fetches a line a node where
-//! the ring is read in sequence); listpacks as nodes (a byte more an element, see `node.rs`).
+//! the ring is read in sequence); listpacks as nodes (a byte more an element, see `node.rs`); buffers that grow by half (lists
+//! of 40, 60, 100 and 150 elements of 10 bytes took 764, 1149, 1662 and 2686 B with their keys, and take 572, 894, 1406 and
+//! 1918). Lists of few elements are `small.rs`.
 
 mod listpacks;
 mod node;
 mod nodes;
 mod search;
+mod small;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -34,6 +37,7 @@ use crate::work;
 pub use listpacks::NodeContents;
 use node::{Limits, Node, View};
 use nodes::Nodes;
+pub use small::SmallList;
 pub use walk::{Direction, Walk};
 
 /// Nodes limited by a number of entries are limited to this many bytes too.
@@ -72,6 +76,17 @@ impl PackedList {
     /// `fill` as in `list-max-listpack-size`, `compress_depth` as in `list-compress-depth`.
     pub fn new(fill: i32, compress_depth: u32) -> Self {
         PackedList { nodes: Nodes::default(), len: 0, limits: Limits::new(fill), compress_depth }
+    }
+
+    /// A list that is to be small no more.
+    pub fn of_small(list: &SmallList, fill: i32, compress_depth: u32) -> Self {
+        let mut packed = PackedList::new(fill, compress_depth);
+        let records = list.records();
+        if records.count > 0 {
+            packed.len = records.count as u64;
+            packed.nodes.insert(0, Node::from_records(records.bytes(), records.count, 0));
+        }
+        packed
     }
 
     pub fn len(&self) -> u64 {

@@ -43,6 +43,9 @@ unsafe impl<H: Header> Send for ThinBytes<H> {}
 // SAFETY: shared references only read bytes.
 unsafe impl<H: Header> Sync for ThinBytes<H> {}
 
+/// Up to here the allocator, asked for another size, always moves what an allocation holds.
+const MOVED_MAX: usize = 4096;
+
 fn layout(used: usize) -> Layout {
     Layout::from_size_align(size_class(used.max(8)), 1).expect("lengths stay far below isize::MAX")
 }
@@ -116,6 +119,9 @@ impl<H: Header> ThinBytes<H> {
             first[H::LEN..].fill(0);
         }
         assert!(H::used_bytes(&first) == new, "the header tells the length");
+        if new <= MOVED_MAX && layout(old) != layout(new) {
+            return self.splice_moving(at, removed, parts, header, new);
+        }
         if new > old {
             self.reallocate(old, new);
         }
@@ -130,6 +136,28 @@ impl<H: Header> ThinBytes<H> {
         if new < old {
             self.reallocate(old, new);
         }
+    }
+
+    /// [`ThinBytes::splice`] into an allocation of another size: what stays is copied once, to where it belongs.
+    fn splice_moving(&mut self, at: usize, removed: usize, parts: &[&[u8]], header: &[u8], new: usize) {
+        let (old, layout_new) = (self.len(), layout(new));
+        // SAFETY: the layout has at least 8 bytes.
+        let raw = unsafe { alloc(layout_new) };
+        let Some(pointer) = NonNull::new(raw) else { handle_alloc_error(layout_new) };
+        // SAFETY: the new allocation has room for 8 bytes and for all of `new`, overlaps nothing, and is initialised to its
+        // length before it takes the place of the old one, which has `old` bytes; the caller has asserted that both ranges
+        // end within them.
+        unsafe {
+            let (from, to) = (self.start().as_ptr(), pointer.as_ptr());
+            pointer.cast::<[u8; 8]>().write_unaligned([0; 8]);
+            ptr::copy_nonoverlapping(from, to, at);
+            copy_parts(to.add(at), parts);
+            let rest = old - at - removed;
+            ptr::copy_nonoverlapping(from.add(at + removed), to.add(new - rest), rest);
+            ptr::copy_nonoverlapping(header.as_ptr(), to, H::LEN);
+            dealloc(from, layout(old));
+        }
+        self.pointer = pointer;
     }
 
     /// Makes room for `added` bytes at `at`, zeroed for the caller to fill, and writes `header`, which must

@@ -549,7 +549,7 @@ fn ids_behind_the_last_leaf_go_a_few_in_a_call() {
 
 // ---- lists ----
 
-/// An end's node grows by half up to 8 KB, and the ring of nodes doubles: 24 bytes for half a thousand elements.
+/// An end's node grows by size classes up to 8 KB, and the ring of nodes doubles: 24 bytes for half a thousand elements.
 const END_CHANGED: Bound = Bound { allocated: SEGMENT_TABLES + (24 << 10), hashed: 0, moved: 0, visited: 0 };
 
 #[test]

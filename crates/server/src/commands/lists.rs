@@ -181,10 +181,11 @@ fn push_event(end: End) -> &'static str {
 
 fn push(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
     let key = args.at(1);
-    let bytes = args.from(2).iter().map(<[u8]>::len).sum();
     let len = ctx.db.change_or_create(key, |list: &mut List, context| {
-        list.expect(args.len() - 2, bytes, context.limits);
-        args.from(2).iter().for_each(|element| list.push(end, element));
+        match args.len() {
+            3 => list.push(end, args.at(2), context.limits),
+            _ => list.push_all(end, args.from(2).iter(), context.limits),
+        }
         list.len()
     })?;
     ctx.db.changed_many(EventClasses::LIST, push_event(end), key, args.len() as u64 - 2);
@@ -225,7 +226,7 @@ fn linsert(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     };
     let inserted = ctx.db.change(key, |list: &mut List, context| {
         list.expect(1, args.at(4).len(), context.limits);
-        list.insert(before, args.at(3), args.at(4)).then(|| list.len())
+        list.insert(before, args.at(3), args.at(4), context.limits).then(|| list.len())
     })?;
     match inserted {
         None => ctx.reply.integer(0),
@@ -264,7 +265,7 @@ fn lset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let index = args.integer(2)?;
     let set = ctx.db.change(key, |list: &mut List, context| {
         list.expect(1, args.at(3).len(), context.limits);
-        let set = list.set(index, args.at(3));
+        let set = list.set(index, args.at(3), context.limits);
         list.shrunk(context.limits);
         set
     })?;

@@ -356,20 +356,21 @@ fn answer(ctx: &mut Context<'_>, sorting: &Sorting, options: &Options<'_>) {
 }
 
 fn store(ctx: &mut Context<'_>, sorting: &Sorting, options: &Options<'_>, destination: &[u8]) {
-    let mut list = List::new(&ctx.db.limits, ctx.db.seed());
+    let limits = ctx.db.limits.clone();
+    let mut list = List::new(&limits, ctx.db.seed());
     for index in 0..sorting.items.len() {
         let element = sorting.element(index);
         if options.get.is_empty() {
-            list.push(End::Right, element);
+            list.push(End::Right, element, &limits);
         }
         for get in &options.get {
             get.follow(ctx.db, element, |found| match found {
-                Some(text) => text.with_bytes(|bytes| list.push(End::Right, bytes)),
-                None => list.push(End::Right, b""),
+                Some(text) => text.with_bytes(|bytes| list.push(End::Right, bytes, &limits)),
+                None => list.push(End::Right, b"", &limits),
             });
         }
     }
-    list.completed(&ctx.db.limits);
+    list.completed(1, &limits);
     let len = list.len();
     propagate_stored(ctx.db, &list, destination);
     if ctx.db.store_collection(destination, list) {

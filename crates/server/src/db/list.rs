@@ -6,7 +6,8 @@ mod value_type;
 use super::collection::{Collection, EncodingLimits};
 use super::object::StringValue;
 use structures::hash::HashSeed;
-use structures::packed_list::{Direction, NodeContents, PackedList};
+use structures::listpack::Element;
+use structures::packed_list::{Direction, NodeContents, PackedList, SmallList};
 use structures::unaligned_box::UnalignedBox;
 
 /// Which end of a list.
@@ -18,10 +19,20 @@ pub enum End {
 
 #[derive(Clone)]
 pub struct List {
-    packed: UnalignedBox<PackedList>,
-    /// More than a reference server keeps as one listpack. It becomes one again when little enough is left.
-    outgrown: bool,
+    encoding: Encoding,
 }
+
+#[derive(Clone)]
+enum Encoding {
+    /// Of few elements.
+    Small(SmallList),
+    /// As much at most as a reference server keeps as one listpack.
+    Packed(UnalignedBox<PackedList>),
+    /// More than that. It becomes one of the others again when little enough is left.
+    Outgrown(UnalignedBox<PackedList>),
+}
+
+use Encoding::{Outgrown, Packed, Small};
 
 impl std::fmt::Debug for List {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -30,131 +41,275 @@ impl std::fmt::Debug for List {
 }
 
 impl Collection for List {
-    fn new(limits: &EncodingLimits, _seed: HashSeed) -> Self {
-        let depth = limits.list_compress_depth;
-        List { packed: UnalignedBox::new(PackedList::new(limits.list_listpack_size, depth)), outgrown: false }
+    fn new(_limits: &EncodingLimits, _seed: HashSeed) -> Self {
+        List { encoding: Small(SmallList::default()) }
     }
 }
 
 impl List {
+    #[inline]
     pub fn len(&self) -> usize {
-        self.packed.len() as usize
+        match &self.encoding {
+            Small(list) => list.len(),
+            Packed(list) | Outgrown(list) => list.len() as usize,
+        }
     }
 
     pub fn node_count(&self) -> usize {
-        self.packed.node_count()
+        match &self.encoding {
+            Small(_) => 1,
+            Packed(list) | Outgrown(list) => list.node_count(),
+        }
     }
 
     /// What the nodes take in a file before they are compressed.
     pub fn node_bytes_in_files(&self) -> usize {
         let mut scratch = Vec::new();
-        let bytes = |index| match self.packed.node_contents(index, &mut scratch) {
-            NodeContents::Packed(bytes) | NodeContents::Plain(bytes) => bytes.len(),
-        };
-        (0..self.packed.node_count()).map(bytes).sum()
-    }
-
-    pub fn push(&mut self, end: End, element: &[u8]) {
-        match end {
-            End::Left => self.packed.push_front(element),
-            End::Right => self.packed.push_back(element),
+        match &self.encoding {
+            Small(list) => {
+                list.write_listpack(&mut scratch);
+                scratch.len()
+            }
+            Packed(list) | Outgrown(list) => {
+                let bytes = |index| match list.node_contents(index, &mut scratch) {
+                    NodeContents::Packed(bytes) | NodeContents::Plain(bytes) => bytes.len(),
+                };
+                (0..list.node_count()).map(bytes).sum()
+            }
         }
     }
 
-    /// Takes the element at an end.
-    pub fn pop(&mut self, end: End) -> Option<Vec<u8>> {
+    /// Makes a small list a packed one; what outgrows a listpack too is marked so by [`List::expect`].
+    fn packed(&mut self, limits: &EncodingLimits) -> &mut PackedList {
+        if let Small(list) = &self.encoding {
+            let packed = PackedList::of_small(list, limits.list_listpack_size, limits.list_compress_depth);
+            self.encoding = Packed(UnalignedBox::new(packed));
+        }
+        match &mut self.encoding {
+            Packed(list) | Outgrown(list) => list,
+            Small(_) => unreachable!("it has been packed"),
+        }
+    }
+
+    /// Makes it one that has outgrown a listpack, or has not.
+    fn mark_outgrown(&mut self, outgrown: bool, limits: &EncodingLimits) {
+        if outgrown {
+            self.packed(limits);
+        }
+        let encoding = std::mem::replace(&mut self.encoding, Small(SmallList::default()));
+        self.encoding = match encoding {
+            Packed(list) | Outgrown(list) if outgrown => Outgrown(list),
+            Packed(list) | Outgrown(list) => Packed(list),
+            Small(list) => Small(list),
+        };
+    }
+
+    #[inline]
+    pub fn push(&mut self, end: End, element: &[u8], limits: &EncodingLimits) {
+        if let Small(list) = &mut self.encoding
+            && list.push(end == End::Left, element, limits.list_listpack_size)
+        {
+            return;
+        }
+        self.expect(1, element.len(), limits);
+        self.push_packed(end, element, limits);
+    }
+
+    fn push_packed(&mut self, end: End, element: &[u8], limits: &EncodingLimits) {
+        let list = self.packed(limits);
         match end {
-            End::Left => self.packed.pop_front(|element| element.to_vec()),
-            End::Right => self.packed.pop_back(|element| element.to_vec()),
+            End::Left => list.push_front(element),
+            End::Right => list.push_back(element),
+        }
+    }
+
+    /// Pushes elements one after another.
+    pub fn push_all<'a>(
+        &mut self,
+        end: End,
+        elements: impl ExactSizeIterator<Item = &'a [u8]> + Clone,
+        limits: &EncodingLimits,
+    ) {
+        if let Small(list) = &mut self.encoding
+            && list.push_all(end == End::Left, elements.clone(), limits.list_listpack_size)
+        {
+            return;
+        }
+        self.expect(elements.len(), elements.clone().map(<[u8]>::len).sum(), limits);
+        elements.for_each(|element| self.push_packed(end, element, limits));
+    }
+
+    /// Takes the element at an end, handing it to `read`.
+    #[inline]
+    pub fn pop<R>(&mut self, end: End, read: impl FnOnce(StringValue<'_>) -> R) -> Option<R> {
+        let read = |element: Element<'_>| read(element.into());
+        match (&mut self.encoding, end) {
+            (Small(list), _) => list.pop(end == End::Left, read),
+            (Packed(list) | Outgrown(list), End::Left) => list.pop_front(read),
+            (Packed(list) | Outgrown(list), End::Right) => list.pop_back(read),
         }
     }
 
     /// Takes `count` elements at an end, handing each to `taken`.
     pub fn pop_many(&mut self, end: End, count: usize, taken: &mut dyn FnMut(StringValue<'_>)) {
-        match end {
-            End::Left => self.packed.pop_front_many(count as u64, |element| taken(element.into())),
-            End::Right => self.packed.pop_back_many(count as u64, |element| taken(element.into())),
-        };
+        let taken = |element: Element<'_>| taken(element.into());
+        match (&mut self.encoding, end) {
+            (Small(list), _) => list.pop_many(end == End::Left, count, taken),
+            (Packed(list) | Outgrown(list), End::Left) => _ = list.pop_front_many(count as u64, taken),
+            (Packed(list) | Outgrown(list), End::Right) => _ = list.pop_back_many(count as u64, taken),
+        }
     }
 
     /// The element at `index`, negative from the end, handed to `read`.
     pub fn get<R>(&self, index: i64, read: impl FnOnce(StringValue<'_>) -> R) -> Option<R> {
-        self.packed.get(index, |element| read(element.into()))
+        match &self.encoding {
+            Small(list) => list.get(index, |element| read(element.into())),
+            Packed(list) | Outgrown(list) => list.get(index, |element| read(element.into())),
+        }
     }
 
     /// Whether there is an element at `index`.
-    pub fn set(&mut self, index: i64, element: &[u8]) -> bool {
-        self.packed.set(index, element)
+    pub fn set(&mut self, index: i64, element: &[u8], limits: &EncodingLimits) -> bool {
+        if let Small(list) = &mut self.encoding {
+            match list.set(index, element, limits.list_listpack_size) {
+                None => return false,
+                Some(true) => return true,
+                Some(false) => {}
+            }
+        }
+        self.packed(limits).set(index, element)
     }
 
     /// Whether the pivot was found.
-    pub fn insert(&mut self, before: bool, pivot: &[u8], element: &[u8]) -> bool {
-        if before {
-            self.packed.insert_before(pivot, element)
-        } else {
-            self.packed.insert_after(pivot, element)
+    pub fn insert(&mut self, before: bool, pivot: &[u8], element: &[u8], limits: &EncodingLimits) -> bool {
+        if let Small(list) = &mut self.encoding {
+            match list.insert(before, pivot, element, limits.list_listpack_size) {
+                None => return false,
+                Some(true) => return true,
+                Some(false) => {}
+            }
         }
+        let list = self.packed(limits);
+        if before { list.insert_before(pivot, element) } else { list.insert_after(pivot, element) }
     }
 
     /// Removes up to `count` elements equal to `value`, from an end; 0 means all.
     pub fn remove_equal(&mut self, value: &[u8], from: End, count: u64) -> u64 {
         let direction = if from == End::Left { Direction::Forward } else { Direction::Backward };
-        self.packed.remove_matching(value, direction, if count == 0 { u64::MAX } else { count })
+        let count = if count == 0 { u64::MAX } else { count };
+        match &mut self.encoding {
+            Small(list) => list.remove_matching(value, direction, count),
+            Packed(list) | Outgrown(list) => list.remove_matching(value, direction, count),
+        }
     }
 
     /// Keeps `start..=end`, as resolved by [`resolve_range`], or nothing.
     pub fn retain(&mut self, range: Option<(usize, usize)>) {
-        match range {
-            Some((start, end)) => self.packed.retain_range(start as u64, (end - start + 1) as u64),
-            None => self.packed.retain_range(0, 0),
+        let (start, count) = range.map_or((0, 0), |(start, end)| (start, end - start + 1));
+        match &mut self.encoding {
+            Small(list) => list.retain_range(start, count),
+            Packed(list) | Outgrown(list) => list.retain_range(start as u64, count as u64),
         }
     }
 
     pub fn for_each(&self, start: usize, count: usize, read: &mut dyn FnMut(StringValue<'_>)) {
-        self.packed.for_each(start as u64, count as u64, Direction::Forward, |element| read(element.into()));
+        let read = |element: Element<'_>| read(element.into());
+        match &self.encoding {
+            Small(list) => list.for_each(start, count, Direction::Forward, read),
+            Packed(list) | Outgrown(list) => {
+                list.for_each(start as u64, count as u64, Direction::Forward, read);
+            }
+        }
     }
 
     /// What a reply with these elements takes at least: no head of an element is longer than what a reply puts around it,
     /// less 4.
     pub fn reply_bytes_min(&self, start: usize, count: usize) -> usize {
-        self.packed.whole_nodes_bytes(start as u64, count as u64) + 4 * count
+        let whole_nodes = match &self.encoding {
+            Small(_) => 0,
+            Packed(list) | Outgrown(list) => list.whole_nodes_bytes(start as u64, count as u64),
+        };
+        whole_nodes + 4 * count
     }
 
     /// Positions of elements equal to `value`: from the `rank`-th on (negative: from the end), at most `count`
     /// (0: all), looking at no more than `looked_max` elements (0: all).
     pub fn positions(&self, value: &[u8], rank: i64, count: u64, looked_max: u64) -> Vec<u64> {
         let all = |n: u64| if n == 0 { u64::MAX } else { n };
-        self.packed.positions(value, rank, all(count), all(looked_max))
+        match &self.encoding {
+            Small(list) => list.positions(value, rank, all(count), all(looked_max)),
+            Packed(list) | Outgrown(list) => list.positions(value, rank, all(count), all(looked_max)),
+        }
     }
 
     /// Elements are about to be added, `bytes` in all. The list's settings may have changed since it was written
     /// last.
     pub fn expect(&mut self, elements: usize, bytes: usize, limits: &EncodingLimits) {
-        self.packed.set_fill(limits.list_listpack_size);
-        if !self.outgrown {
-            self.outgrown = !fits_listpack(self.len() + elements, self.listpack_bytes() + bytes, limits, 1);
+        // What fits a small list fits a listpack.
+        if matches!(&self.encoding, Small(list) if list.fits(elements, bytes, limits.list_listpack_size)) {
+            return;
         }
+        self.packed(limits).set_fill(limits.list_listpack_size);
+        if !self.is_outgrown()
+            && !fits_listpack(self.len() + elements, self.listpack_bytes() + bytes, limits, 1)
+        {
+            self.mark_outgrown(true, limits);
+        }
+    }
+
+    fn is_outgrown(&self) -> bool {
+        matches!(self.encoding, Outgrown(_))
     }
 
     /// Elements have been removed: what is left may be little. Less than is allowed, so that a list at the limit
     /// does not change its encoding with every command.
+    #[inline]
     pub fn shrunk(&mut self, limits: &EncodingLimits) {
-        // One large element stays in a node of its own.
-        let is_large = limits.list_listpack_size >= 0 && self.packed.first_node_bytes() > LISTPACK_BYTES_MAX;
-        if self.outgrown && self.packed.node_count() == 1 && !is_large {
-            self.outgrown = !fits_listpack(self.len(), self.listpack_bytes(), limits, 2);
+        if matches!(&self.encoding, Packed(list) | Outgrown(list) if list.node_count() <= 1) {
+            self.shrunk_to_one_node(limits);
         }
     }
 
-    /// All elements have been added to a new list.
-    pub fn completed(&mut self, limits: &EncodingLimits) {
-        self.outgrown =
-            self.packed.node_count() > 1 || !fits_listpack(self.len(), self.listpack_bytes(), limits, 1);
+    fn shrunk_to_one_node(&mut self, limits: &EncodingLimits) {
+        if self.is_outgrown() {
+            // One large element stays in a node of its own.
+            let is_large = limits.list_listpack_size >= 0 && self.first_node_bytes() > LISTPACK_BYTES_MAX;
+            if is_large || !fits_listpack(self.len(), self.listpack_bytes(), limits, 2) {
+                return;
+            }
+            self.mark_outgrown(false, limits);
+        }
+        self.make_small(2);
+    }
+
+    /// Keeps it as a small list if it is one, or one to a `divisor`-th.
+    fn make_small(&mut self, divisor: usize) {
+        if let Packed(list) = &self.encoding
+            && let Some(list) = SmallList::of_packed(list, divisor)
+        {
+            self.encoding = Small(list);
+        }
+    }
+
+    /// All elements have been added to a new list, which in a file was in as many nodes.
+    pub fn completed(&mut self, nodes_in_file: u64, limits: &EncodingLimits) {
+        let outgrown = nodes_in_file > 1
+            || self.node_count() > 1
+            || !fits_listpack(self.len(), self.listpack_bytes(), limits, 1);
+        self.mark_outgrown(outgrown, limits);
+        self.make_small(1);
+    }
+
+    fn first_node_bytes(&self) -> usize {
+        match &self.encoding {
+            Small(list) => list.used_bytes(),
+            Packed(list) | Outgrown(list) => list.first_node_bytes(),
+        }
     }
 
     /// What the first node would occupy as a listpack: its header and end, and after each element its length again.
     fn listpack_bytes(&self) -> usize {
-        7 + self.packed.first_node_bytes() + self.len()
+        7 + self.first_node_bytes() + self.len()
     }
 }
 

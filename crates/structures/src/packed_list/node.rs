@@ -145,6 +145,12 @@ fn set_restart(bytes: &mut [u8], nth: usize, to: usize) {
 }
 
 impl<'a> Records<'a> {
+    /// As many as fill `bytes` from `start` on.
+    #[inline]
+    pub fn between(bytes: &'a [u8], start: usize, count: usize) -> Self {
+        Records { bytes, start, end: bytes.len(), count, phase: 0, has_restart: false }
+    }
+
     /// All of them, one behind the other.
     pub fn bytes(&self) -> &'a [u8] {
         &self.bytes[self.start..self.end]
@@ -361,7 +367,8 @@ impl Node {
         let needed = self.used() + size + restarts_bytes;
         let mut wanted = capacity;
         if needed > capacity - capacity / 8 {
-            let grown = needed.max(capacity + capacity / 2).min(BUFFER_BYTES_MAX);
+            // To the size class after this one.
+            let grown = needed.max(capacity + 1).min(BUFFER_BYTES_MAX);
             wanted = buffer_bytes(grown).min(limits.bytes().max(capacity));
             if wanted == capacity && needed > capacity - capacity / 16 {
                 // Sliding kilobytes for each push would cost more than closing the node early.
@@ -560,7 +567,7 @@ impl Node {
     }
 
     /// Records out of a node keep their `phase`: another might need a restart point more than there is room for.
-    fn from_records(records: &[u8], count: usize, phase: usize) -> Node {
+    pub fn from_records(records: &[u8], count: usize, phase: usize) -> Node {
         let mut node = Node::empty(buffer_bytes(records.len() + restarts_of(count, phase) * RESTART_BYTES));
         node.bytes[..records.len()].copy_from_slice(records);
         node.end = records.len() as u16;

@@ -5,13 +5,13 @@ use super::node::{Node, Records, Share, View};
 use super::{Direction, PackedList};
 use crate::listpack::encoding::Encoded;
 
-struct Needle<'a> {
+pub(super) struct Needle<'a> {
     bytes: &'a [u8],
     encoded: Encoded<'a>,
 }
 
 impl<'a> Needle<'a> {
-    fn new(bytes: &'a [u8]) -> Self {
+    pub fn new(bytes: &'a [u8]) -> Self {
         Needle { bytes, encoded: Encoded::new(bytes) }
     }
 
@@ -34,7 +34,8 @@ impl<'a> Needle<'a> {
         }
     }
 
-    fn each_record(&self, records: &Records<'_>, looked_max: u64, mut found: impl FnMut(usize) -> bool) {
+    /// As [`Needle::each_in`], of records.
+    pub fn each_record(&self, records: &Records<'_>, looked_max: u64, mut found: impl FnMut(usize) -> bool) {
         let mut at = records.start;
         let looked = usize::try_from(looked_max).unwrap_or(usize::MAX);
         for index in 0..records.count.min(looked) {

@@ -107,7 +107,12 @@ impl PackedList {
 }
 
 /// Reads up to `count` elements from record `from` on; returns how many there were.
-fn read_forward(records: &Records<'_>, from: usize, count: u64, read: &mut impl FnMut(Element<'_>)) -> u64 {
+pub(super) fn read_forward(
+    records: &Records<'_>,
+    from: usize,
+    count: u64,
+    read: &mut impl FnMut(Element<'_>),
+) -> u64 {
     let taken = count.min((records.count - from) as u64);
     let mut at = records.seek(from);
     for _ in 0..taken {
@@ -119,7 +124,12 @@ fn read_forward(records: &Records<'_>, from: usize, count: u64, read: &mut impl 
 }
 
 /// Reads up to `count` elements from record `last` back; returns how many there were.
-fn read_backward(records: &Records<'_>, last: usize, count: u64, read: &mut impl FnMut(Element<'_>)) -> u64 {
+pub(super) fn read_backward(
+    records: &Records<'_>,
+    last: usize,
+    count: u64,
+    read: &mut impl FnMut(Element<'_>),
+) -> u64 {
     let taken = count.min(last as u64 + 1);
     let end = last + 1 - taken as usize;
     let mut block = [0; RESTART_INTERVAL];

@@ -46,12 +46,15 @@ fn pop(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
         let count = args.integer(2).ok().and_then(|count| usize::try_from(count).ok());
         return pop_count(ctx, key, end, count.ok_or(ClientError::MustBePositive)?);
     }
-    match take(ctx, key, end)? {
+    let reply = &mut *ctx.reply;
+    let taken = ctx.db.change(key, |list: &mut List, context| {
+        let taken = list.pop(end, |element| element.reply(reply));
+        list.shrunk(context.limits);
+        taken
+    })?;
+    match taken.flatten() {
         None => ctx.reply.null(),
-        Some(element) => {
-            popped(ctx, key, end, 1);
-            ctx.reply.bulk(&element);
-        }
+        Some(()) => popped(ctx, key, end, 1),
     }
     Ok(())
 }
@@ -59,7 +62,7 @@ fn pop(ctx: &mut Context<'_>, args: Args<'_>, end: End) -> Outcome {
 /// Takes the element at an end of a list.
 pub(super) fn take(ctx: &mut Context<'_>, key: &[u8], end: End) -> Result<Option<Vec<u8>>, ClientError> {
     let taken = ctx.db.change(key, |list: &mut List, context| {
-        let taken = list.pop(end);
+        let taken = list.pop(end, |element| element.to_vec());
         list.shrunk(context.limits);
         taken
     })?;
@@ -151,9 +154,9 @@ pub(super) fn move_element(
     if from == to {
         // The list may be empty in between; it must not go.
         let element = ctx.db.change(from, |list: &mut List, context| {
-            let element = list.pop(taken_from).expect("a stored list is not empty");
-            list.expect(1, element.len(), context.limits);
-            list.push(pushed_to, &element);
+            let element =
+                list.pop(taken_from, |element| element.to_vec()).expect("a stored list is not empty");
+            list.push(pushed_to, &element, context.limits);
             list.shrunk(context.limits);
             element
         })?;
@@ -166,8 +169,7 @@ pub(super) fn move_element(
     // The event of the other list comes first.
     let emptied = ctx.db.take_emptied();
     ctx.db.change_or_create(to, |list: &mut List, context| {
-        list.expect(1, element.len(), context.limits);
-        list.push(pushed_to, &element);
+        list.push(pushed_to, &element, context.limits);
     })?;
     ctx.db.changed_too(EventClasses::LIST, push_event(pushed_to), to);
     ctx.db.put_emptied(emptied);

@@ -16,7 +16,10 @@ fn db() -> Db {
 
 /// What a handler does that forgets to say so.
 fn push(db: &mut Db, key: &[u8]) {
-    db.change_or_create(key, |list: &mut List, _| list.push(End::Right, b"element")).unwrap();
+    db.change_or_create(key, |list: &mut List, means| {
+        list.push(End::Right, b"element", means.limits);
+    })
+    .unwrap();
 }
 
 fn settle(db: &mut Db) {

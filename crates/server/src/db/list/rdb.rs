@@ -1,10 +1,10 @@
 //! Lists in files.
 
-use super::{End, List};
-use crate::db::collection::Collection;
+use super::{End, List, Outgrown, Packed, Small};
+use crate::db::collection::{Collection, EncodingLimits};
 use crate::db::rdb::{RdbType, ReadContext, ReadValue, Result, corrupt, ziplist_elements};
 use std::io::{self, Read, Write};
-use structures::listpack::Listpack;
+use structures::listpack::{Iter, Listpack};
 use structures::packed_list::NodeContents;
 use wire::rdb::{Reader, Writer, kind, node};
 
@@ -18,22 +18,25 @@ impl RdbType for List {
 
     fn write_rdb<W: Write>(&self, writer: &mut Writer<W>) -> io::Result<()> {
         let mut scratch = Vec::new();
-        if !self.outgrown {
-            writer.length(1)?;
-            writer.length(node::PACKED)?;
-            self.packed.write_listpack(&mut scratch);
-            return writer.string(&scratch);
+        match &self.encoding {
+            Small(list) => list.write_listpack(&mut scratch),
+            Packed(list) => list.write_listpack(&mut scratch),
+            Outgrown(list) => {
+                writer.length(list.node_count() as u64)?;
+                for index in 0..list.node_count() {
+                    let (container, bytes) = match list.node_contents(index, &mut scratch) {
+                        NodeContents::Packed(listpack) => (node::PACKED, listpack),
+                        NodeContents::Plain(element) => (node::PLAIN, element),
+                    };
+                    writer.length(container)?;
+                    writer.string(bytes)?;
+                }
+                return Ok(());
+            }
         }
-        writer.length(self.packed.node_count() as u64)?;
-        for index in 0..self.packed.node_count() {
-            let (container, bytes) = match self.packed.node_contents(index, &mut scratch) {
-                NodeContents::Packed(listpack) => (node::PACKED, listpack),
-                NodeContents::Plain(element) => (node::PLAIN, element),
-            };
-            writer.length(container)?;
-            writer.string(bytes)?;
-        }
-        Ok(())
+        writer.length(1)?;
+        writer.length(node::PACKED)?;
+        writer.string(&scratch)
     }
 
     fn read_rdb<R: Read>(
@@ -54,22 +57,36 @@ impl List {
         match kind {
             kind::LIST => {
                 for _ in 0..reader.length()? {
-                    reader.string()?.with_bytes(|element| list.push(End::Right, element));
+                    reader.string()?.with_bytes(|element| list.push(End::Right, element, context.limits));
                 }
             }
             kind::LIST_ZIPLIST => {
                 let elements = reader.string()?.with_bytes(|bytes| ziplist_elements(bytes, ZIPLIST))?;
-                list.packed.append_listpack(elements.iter(), elements.total_bytes());
+                list.append_listpack(elements.iter(), elements.total_bytes(), context.limits);
                 nodes = 2;
             }
-            _ => nodes = list.read_nodes(reader, kind)?,
+            _ => nodes = list.read_nodes(reader, kind, context.limits)?,
         }
-        list.completed(context.limits);
-        list.outgrown |= nodes > 1;
+        list.completed(nodes, context.limits);
         Ok(list)
     }
 
-    fn read_nodes<R: Read>(&mut self, reader: &mut Reader<R>, kind: u8) -> Result<u64> {
+    /// Appends the elements of a listpack of so many bytes.
+    fn append_listpack(&mut self, elements: Iter<'_>, bytes: usize, limits: &EncodingLimits) {
+        if let Small(list) = &mut self.encoding
+            && list.append_listpack(elements.clone(), limits.list_listpack_size)
+        {
+            return;
+        }
+        self.packed(limits).append_listpack(elements, bytes);
+    }
+
+    fn read_nodes<R: Read>(
+        &mut self,
+        reader: &mut Reader<R>,
+        kind: u8,
+        limits: &EncodingLimits,
+    ) -> Result<u64> {
         const ZIPLIST: &str = "Ziplist integrity check failed.";
         let nodes = reader.length()?;
         for _ in 0..nodes {
@@ -80,18 +97,18 @@ impl List {
                     if element.is_empty() {
                         return corrupt("Quicklist integrity check failed.");
                     }
-                    self.push(End::Right, element);
+                    self.push(End::Right, element, limits);
                     Ok(())
                 })?,
                 (node::PACKED, kind::LIST_QUICKLIST) => {
                     let elements = contents.with_bytes(|bytes| ziplist_elements(bytes, ZIPLIST))?;
-                    self.packed.append_listpack(elements.iter(), elements.total_bytes());
+                    self.append_listpack(elements.iter(), elements.total_bytes(), limits);
                 }
                 (node::PACKED, _) => contents.with_bytes(|bytes| {
                     let Ok(elements) = Listpack::validated(bytes) else {
                         return corrupt("Listpack integrity check failed.");
                     };
-                    self.packed.append_listpack(elements, bytes.len());
+                    self.append_listpack(elements, bytes.len(), limits);
                     Ok(())
                 })?,
                 _ => return corrupt("Quicklist integrity check failed."),

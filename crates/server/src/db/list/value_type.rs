@@ -1,6 +1,6 @@
 //! What all types answer, of lists.
 
-use super::List;
+use super::{List, Outgrown, Packed, Small};
 use crate::db::audit::{Signature, hash_of};
 use crate::db::digest::Digest;
 use crate::db::layout::Layout;
@@ -21,7 +21,10 @@ impl ValueType for List {
     const NUMBER: u8 = 1;
 
     fn memory_bytes(&self) -> usize {
-        usable_size(size_of::<PackedList>()) + self.packed.memory_bytes()
+        match &self.encoding {
+            Small(list) => list.memory_bytes(),
+            Packed(list) | Outgrown(list) => usable_size(size_of::<PackedList>()) + list.memory_bytes(),
+        }
     }
 
     fn elements(&self) -> Option<usize> {
@@ -35,34 +38,55 @@ impl ValueType for List {
 
     #[inline]
     fn prefetch_head(&self) -> bool {
-        prefetch_object(&*self.packed);
+        match &self.encoding {
+            Small(list) => list.prefetch(),
+            Packed(list) | Outgrown(list) => prefetch_object(&**list),
+        }
         true
     }
 
     #[inline]
     fn prefetch_search<'a>(&'a self, _target: PrefetchTarget<'a>) -> Option<Search<'a>> {
-        Some(Search::Steps)
+        match &self.encoding {
+            Small(list) => {
+                list.prefetch_rest();
+                None
+            }
+            Packed(_) | Outgrown(_) => Some(Search::Steps),
+        }
     }
 
     /// What an operation at an end touches.
     #[inline]
     fn prefetch_step(&self, target: PrefetchTarget<'_>, step: u32) -> bool {
-        self.packed.prefetch_end(target != PrefetchTarget::Back, step)
+        match &self.encoding {
+            Small(_) => false,
+            Packed(list) | Outgrown(list) => list.prefetch_end(target != PrefetchTarget::Back, step),
+        }
     }
 
     fn encoding_name(&self) -> &'static str {
-        if self.outgrown { "quicklist" } else { "listpack" }
+        if self.is_outgrown() { "quicklist" } else { "listpack" }
     }
 
     fn layout(&self) -> Layout {
-        let (plain, compressed) = self.packed.plain_and_compressed_nodes();
-        let parts =
-            vec![("nodes", self.packed.node_count()), ("large-elements", plain), ("compressed", compressed)];
-        Layout::new("packed list", parts).packed(self.packed.used_bytes(), self.packed.node_bytes())
+        match &self.encoding {
+            Small(list) => Layout::new("small packed list", vec![("nodes", 1)])
+                .packed(list.used_bytes(), list.memory_bytes()),
+            Packed(list) | Outgrown(list) => {
+                let (plain, compressed) = list.plain_and_compressed_nodes();
+                let parts =
+                    vec![("nodes", list.node_count()), ("large-elements", plain), ("compressed", compressed)];
+                Layout::new("packed list", parts).packed(list.used_bytes(), list.node_bytes())
+            }
+        }
     }
 
     fn check(&self) {
-        self.packed.check_with_any_limits();
+        match &self.encoding {
+            Small(list) => list.check(),
+            Packed(list) | Outgrown(list) => list.check_with_any_limits(),
+        }
     }
 
     fn rewrite(&self, key: &[u8], sink: &mut CommandSink<'_>) -> io::Result<()> {

@@ -55,12 +55,12 @@ fn add_collections(db: &mut Db, key: &str, count: usize, element: &dyn Fn(usize)
     let (mut hash, mut sorted) = (Hash::new(&limits, SEED), SortedSet::new(&limits, SEED));
     for n in 0..count {
         let element = element(n);
-        list.push(End::Right, &element);
+        list.push(End::Right, &element, &limits);
         set.add(&element, &context);
         hash.set(&element, &element, FieldExpiry::Clear, &mut context);
         sorted.insert(&element, n as f64 * 1.5 - 7.0, &context).unwrap();
     }
-    list.completed(&limits);
+    list.completed(1, &limits);
     db.store_collection(format!("list:{key}").as_bytes(), list);
     db.store_collection(format!("set:{key}").as_bytes(), set);
     db.store_collection(format!("hash:{key}").as_bytes(), hash);
