@@ -7,6 +7,7 @@ pub mod bits;
 mod byte_compare;
 pub mod decimal;
 pub mod exact_bytes;
+pub mod expiring_list;
 pub mod hash;
 pub mod hyperloglog;
 pub mod integer_set;

@@ -1,4 +1,4 @@
-//! Hashes: fields with values. A compact list while small, packed pages beyond or as soon as a field expires.
+//! Hashes: fields with values. A compact list while small, one with expiries from when a field expires, packed pages beyond.
 //!
 //! A field whose time has come stays until the search for expired fields or a write to it removes it, and until then no
 //! reader sees it: readers say which fields count as gone, those that expire before `now_ms`. `len` counts them.
@@ -11,9 +11,10 @@ mod value_type;
 use super::collection::{Collection, CollectionContext, EncodingLimits};
 use super::object::StringValue;
 use std::collections::HashSet;
+use structures::expiring_list::ExpiringList;
 use structures::hash::HashSeed;
 use structures::listpack::{Listpack, Position};
-use structures::packed_map::{Expiry, PackedMap};
+use structures::packed_map::{Expiry, Insertion, PackedMap};
 use structures::random::Random;
 use structures::unaligned_box::UnalignedBox;
 
@@ -29,6 +30,8 @@ pub struct Hash {
 enum Encoding {
     /// Field, value, field, value... in order of insertion. None expires.
     Compact(Listpack),
+    /// Few fields, of which some have expired or do.
+    Expiring(ExpiringList),
     Packed(UnalignedBox<PackedMap>),
 }
 
@@ -68,13 +71,18 @@ impl Hash {
     pub fn len(&self) -> usize {
         match &self.encoding {
             Encoding::Compact(list) => list.len() / 2,
+            Encoding::Expiring(list) => list.len(),
             Encoding::Packed(map) => map.len(),
         }
     }
 
     /// Whether any field expires.
     pub fn has_expiring(&self) -> bool {
-        matches!(&self.encoding, Encoding::Packed(map) if map.expiring_len() > 0)
+        match &self.encoding {
+            Encoding::Compact(_) => false,
+            Encoding::Expiring(list) => list.earliest_ms().is_some(),
+            Encoding::Packed(map) => map.expiring_len() > 0,
+        }
     }
 
     #[inline]
@@ -82,7 +90,9 @@ impl Hash {
         match &self.encoding {
             Encoding::Compact(list) => find(list, field).map(|(_, value)| list.get(value).into()),
             Encoding::Packed(map) if map.expiring_len() == 0 => map.get(field).map(StringValue::Bytes),
-            Encoding::Packed(_) => self.get_with_expiry(field, now_ms).map(|(value, _)| value),
+            Encoding::Expiring(_) | Encoding::Packed(_) => {
+                self.get_with_expiry(field, now_ms).map(|(value, _)| value)
+            }
         }
     }
 
@@ -90,6 +100,10 @@ impl Hash {
     pub fn get_with_expiry(&self, field: &[u8], now_ms: i64) -> Option<(Cell<'_>, Option<i64>)> {
         match &self.encoding {
             Encoding::Compact(_) => self.get(field, now_ms).map(|value| (value, None)),
+            Encoding::Expiring(list) => list
+                .get(field)
+                .filter(|&(_, expiry_ms)| !is_gone(expiry_ms, now_ms))
+                .map(|(value, expiry_ms)| (value.into(), expiry_ms)),
             Encoding::Packed(map) => map
                 .get_with_expiry(field)
                 .filter(|&(_, expiry_ms)| !is_gone(expiry_ms, now_ms))
@@ -103,8 +117,16 @@ impl Hash {
 
     /// So many fields are about to be written, all new as far as is known.
     pub fn expect_fields(&mut self, fields: usize, context: &CollectionContext<'_>) {
-        if fields > context.limits.hash_listpack_entries_max {
+        if fields > self.listed_max(context.limits) {
             self.unpack(context.seed);
+        }
+    }
+
+    /// Fields that it keeps in a list at most.
+    fn listed_max(&self, limits: &EncodingLimits) -> usize {
+        match &self.encoding {
+            Encoding::Compact(_) => limits.hash_listpack_entries_max,
+            _ => limits.hash_listpack_entries_max.min(EXPIRING_LISTED_MAX),
         }
     }
 
@@ -118,13 +140,25 @@ impl Hash {
     ) -> Written {
         self.remove_if_expired(field, context);
         let limit = context.limits.hash_listpack_value_bytes_max;
-        let expires = matches!(expiry, FieldExpiry::At(_));
-        let fits = |list: &Listpack| list.fits(field.len() + value.len(), 2);
-        if expires || field.len() > limit || value.len() > limit || !self.compact().is_none_or(fits) {
+        let fits = match &self.encoding {
+            Encoding::Compact(list) => list.fits(field.len() + value.len(), 2),
+            Encoding::Expiring(list) => list.fits(field.len() + value.len()),
+            Encoding::Packed(_) => true,
+        };
+        if field.len() > limit || value.len() > limit || !fits {
             self.unpack(context.seed);
+        } else if matches!(expiry, FieldExpiry::At(_)) {
+            self.prepare_to_expire(context);
         }
         match &mut self.encoding {
-            Encoding::Packed(map) => set_packed(map, field, value, expiry),
+            Encoding::Packed(map) => written(map.insert(field, value, expiry.into())),
+            Encoding::Expiring(list) => {
+                let written = written(list.insert(field, value, expiry.into()));
+                if self.len() > self.listed_max(context.limits) {
+                    self.unpack(context.seed);
+                }
+                written
+            }
             Encoding::Compact(list) => {
                 if let Some((_, at)) = find(list, field) {
                     list.replace(at, value);
@@ -142,14 +176,13 @@ impl Hash {
 
     /// Removes the field if it is expired, as if the search for such had come by before; whether it was.
     pub fn remove_if_expired(&mut self, field: &[u8], context: &mut CollectionContext<'_>) -> bool {
-        let Encoding::Packed(map) = &mut self.encoding else { return false };
         let Some(expired) = &mut context.expired_fields else { return false };
-        if map.expiring_len() == 0 || !is_gone(map.expiry(field), expired.before_ms) {
+        if !self.is_expired(field, expired.before_ms) {
             return false;
         }
-        map.remove(field);
+        self.remove_even_expired(field);
         expired.removed.push(field.to_vec());
-        expired.emptied |= map.is_empty();
+        expired.emptied |= self.len() == 0;
         true
     }
 
@@ -160,7 +193,7 @@ impl Hash {
         fields: impl Iterator<Item = &'a [u8]>,
         context: &mut CollectionContext<'_>,
     ) {
-        if matches!(&self.encoding, Encoding::Packed(map) if map.expiring_len() > 0) {
+        if self.has_expiring() {
             fields.for_each(|field| _ = self.remove_if_expired(field, context));
         }
     }
@@ -172,14 +205,20 @@ impl Hash {
 
     /// Whether the field is there, though it counts as absent.
     pub fn is_expired(&self, field: &[u8], now_ms: i64) -> bool {
-        let Encoding::Packed(map) = &self.encoding else { return false };
-        map.expiring_len() > 0 && is_gone(map.expiry(field), now_ms)
+        match &self.encoding {
+            Encoding::Compact(_) => false,
+            Encoding::Expiring(list) => {
+                is_gone(list.earliest_ms(), now_ms) && is_gone(list.expiry(field), now_ms)
+            }
+            Encoding::Packed(map) => map.expiring_len() > 0 && is_gone(map.expiry(field), now_ms),
+        }
     }
 
     /// Whether the field was there, expired or not.
     pub fn remove_even_expired(&mut self, field: &[u8]) -> bool {
         match &mut self.encoding {
             Encoding::Packed(map) => map.remove(field),
+            Encoding::Expiring(list) => list.remove(field),
             Encoding::Compact(list) => match find(list, field) {
                 Some((at, _)) => {
                     list.remove_from(at, 2);
@@ -193,10 +232,12 @@ impl Hash {
     /// Sets or clears when a field that is there expires.
     pub fn set_expiry(&mut self, field: &[u8], expiry_ms: Option<i64>, context: &CollectionContext<'_>) {
         if expiry_ms.is_some() {
-            self.unpack(context.seed);
+            self.prepare_to_expire(context);
         }
-        if let Encoding::Packed(map) = &mut self.encoding {
-            map.set_expiry(field, expiry_ms);
+        match &mut self.encoding {
+            Encoding::Compact(_) => {}
+            Encoding::Expiring(list) => list.set_expiry(field, expiry_ms),
+            Encoding::Packed(map) => _ = map.set_expiry(field, expiry_ms),
         }
     }
 
@@ -204,21 +245,34 @@ impl Hash {
     pub fn remove_expired(&mut self, limit: usize, now_ms: i64, removed: &mut dyn FnMut(&[u8])) -> usize {
         match &mut self.encoding {
             Encoding::Compact(_) => 0,
+            Encoding::Expiring(list) => list.remove_expired(now_ms, limit, removed),
             Encoding::Packed(map) => map.remove_expired(now_ms, limit, &mut |field, _| removed(field)),
         }
     }
 
-    #[inline]
-    fn compact(&self) -> Option<&Listpack> {
-        if let Encoding::Compact(list) = &self.encoding { Some(list) } else { None }
+    /// Makes it one whose fields may expire.
+    fn prepare_to_expire(&mut self, context: &CollectionContext<'_>) {
+        let Encoding::Compact(list) = &self.encoding else { return };
+        if list.len() / 2 > context.limits.hash_listpack_entries_max.min(EXPIRING_LISTED_MAX) {
+            return self.unpack(context.seed);
+        }
+        self.encoding = Encoding::Expiring(ExpiringList::new(list));
     }
 
     fn unpack(&mut self, seed: HashSeed) {
-        let Encoding::Compact(list) = &self.encoding else { return };
         let mut map = PackedMap::new(seed);
-        let mut elements = list.iter();
-        while let (Some(field), Some(value)) = (elements.next(), elements.next()) {
-            map.insert(&field.to_vec(), &value.to_vec(), Expiry::Clear);
+        match &self.encoding {
+            Encoding::Compact(list) => {
+                let mut elements = list.iter();
+                while let (Some(field), Some(value)) = (elements.next(), elements.next()) {
+                    map.insert(&field.to_vec(), &value.to_vec(), Expiry::Clear);
+                }
+            }
+            Encoding::Expiring(list) => list.iter().for_each(|(field, value, expiry_ms)| {
+                let expiry = expiry_ms.map_or(Expiry::Clear, Expiry::AtMs);
+                map.insert(&field.to_vec(), &value.to_vec(), expiry);
+            }),
+            Encoding::Packed(_) => return,
         }
         self.encoding = Encoding::Packed(UnalignedBox::new(map));
     }
@@ -234,6 +288,10 @@ impl Hash {
                 .iter_with_expiry()
                 .filter(|&(_, _, expiry_ms)| !is_gone(expiry_ms, now_ms))
                 .for_each(|(field, value, _)| visit(StringValue::Bytes(field), StringValue::Bytes(value))),
+            Encoding::Expiring(list) => list
+                .iter()
+                .filter(|&(.., expiry_ms)| !is_gone(expiry_ms, now_ms))
+                .for_each(|(field, value, _)| visit(field.into(), value.into())),
             Encoding::Compact(list) => {
                 let mut elements = list.iter();
                 while let (Some(field), Some(value)) = (elements.next(), elements.next()) {
@@ -243,7 +301,7 @@ impl Hash {
         }
     }
 
-    /// Visits some fields and returns the next cursor, 0 at the end; a compact hash is visited whole.
+    /// Visits some fields and returns the next cursor, 0 at the end; a hash in a list is visited whole.
     pub fn scan(
         &self,
         cursor: u64,
@@ -257,7 +315,7 @@ impl Hash {
                     visit(StringValue::Bytes(field), StringValue::Bytes(value));
                 }
             }),
-            Encoding::Compact(_) => {
+            Encoding::Compact(_) | Encoding::Expiring(_) => {
                 self.for_each(now_ms, visit);
                 0
             }
@@ -272,6 +330,13 @@ impl Hash {
                 let found =
                     tries.find(|(field, _)| map.expiring_len() == 0 || !is_gone(map.expiry(field), now_ms));
                 found.map(|(field, value)| (StringValue::Bytes(field), StringValue::Bytes(value)))
+            }
+            Encoding::Expiring(list) if list.is_empty() => None,
+            Encoding::Expiring(list) => {
+                let mut tries =
+                    (0..RANDOM_TRIES_MAX).map_while(|_| list.at(random.below(list.len() as u64) as usize));
+                let found = tries.find(|&(.., expiry_ms)| !is_gone(expiry_ms, now_ms));
+                found.map(|(field, value, _)| (field.into(), value.into()))
             }
             Encoding::Compact(list) if list.is_empty() => None,
             Encoding::Compact(list) => {
@@ -345,6 +410,9 @@ impl Hash {
     }
 }
 
+/// A list of fields that expire is searched from its start as every list; the pages find a field at once, and take no more
+/// from about so many fields on.
+const EXPIRING_LISTED_MAX: usize = 32;
 /// Draws before a random field is given up on because all that came up were expired.
 const RANDOM_TRIES_MAX: usize = 100;
 /// Fewer than this share of a hash whose fields expire are drawn one by one; for more the hash is walked.
@@ -352,15 +420,20 @@ const TRIED_SHARE: usize = 3;
 /// Draws for each field wanted.
 const TRIES_FOR_EACH: usize = 10;
 
-fn set_packed(map: &mut PackedMap, field: &[u8], value: &[u8], expiry: FieldExpiry) -> Written {
-    let expiry = match expiry {
-        FieldExpiry::Keep => Expiry::Keep,
-        FieldExpiry::Clear => Expiry::Clear,
-        FieldExpiry::At(at_ms) => Expiry::AtMs(at_ms),
-    };
-    match map.insert(field, value, expiry) {
-        structures::packed_map::Insertion::Added => Written::Added,
-        structures::packed_map::Insertion::Replaced => Written::Replaced,
+impl From<FieldExpiry> for Expiry {
+    fn from(expiry: FieldExpiry) -> Expiry {
+        match expiry {
+            FieldExpiry::Keep => Expiry::Keep,
+            FieldExpiry::Clear => Expiry::Clear,
+            FieldExpiry::At(at_ms) => Expiry::AtMs(at_ms),
+        }
+    }
+}
+
+fn written(insertion: Insertion) -> Written {
+    match insertion {
+        Insertion::Added => Written::Added,
+        Insertion::Replaced => Written::Replaced,
     }
 }
 

@@ -17,6 +17,7 @@ use crate::db::rdb::{
     RdbType, ReadContext, ReadValue, Result, corrupt, unique_listpack, unique_ziplist, zipmap_elements,
 };
 use std::io::{self, Read, Write};
+use structures::expiring_list::ExpiringList;
 use structures::listpack::Listpack;
 use wire::rdb::{Reader, Writer, kind};
 
@@ -44,14 +45,15 @@ impl RdbType for Hash {
     fn rdb_kind(&self) -> u8 {
         match &self.encoding {
             Encoding::Compact(_) => kind::HASH_LISTPACK,
-            Encoding::Packed(map) if map.expiring_len() > 0 => kind::HASH_2,
-            Encoding::Packed(_) => kind::HASH,
+            Encoding::Expiring(_) | Encoding::Packed(_) if self.has_expiring() => kind::HASH_2,
+            Encoding::Expiring(_) | Encoding::Packed(_) => kind::HASH,
         }
     }
 
     fn write_rdb<W: Write>(&self, writer: &mut Writer<W>) -> io::Result<()> {
         let map = match &self.encoding {
             Encoding::Compact(list) => return writer.string(list.as_bytes()),
+            Encoding::Expiring(list) => return write_list(list, writer),
             Encoding::Packed(map) => map,
         };
         writer.length(map.len() as u64)?;
@@ -130,7 +132,10 @@ impl Hash {
     fn read_expiring<R: Read>(reader: &mut Reader<R>, context: &mut ReadContext<'_>) -> Result<Option<Hash>> {
         let len = reader.length()?;
         let mut hash = <Hash as Collection>::new(context.limits, context.seed);
-        hash.unpack(context.seed);
+        hash.prepare_to_expire(&context.context());
+        if len > hash.listed_max(context.limits) as u64 {
+            hash.unpack(context.seed);
+        }
         let (mut field, mut value) = (Vec::new(), Vec::new());
         for _ in 0..len {
             reader.string()?.copy_to(&mut field);
@@ -244,6 +249,16 @@ impl Hash {
         self.set(field, value, expiry, context);
         if self.len() > before { Ok(()) } else { Err(()) }
     }
+}
+
+fn write_list<W: Write>(list: &ExpiringList, writer: &mut Writer<W>) -> io::Result<()> {
+    let expires = list.earliest_ms().is_some();
+    writer.length(list.len() as u64)?;
+    list.iter().try_for_each(|(field, value, expiry_ms)| {
+        StringValue::from(field).with_bytes(|field| writer.string(field))?;
+        StringValue::from(value).with_bytes(|value| writer.string(value))?;
+        if expires { writer.time_ms(expiry_ms.unwrap_or(NO_EXPIRY)) } else { Ok(()) }
+    })
 }
 
 /// The earliest expiry of the fields, in a form that has it.

@@ -21,6 +21,7 @@ impl ValueType for Hash {
     fn memory_bytes(&self) -> usize {
         match &self.encoding {
             Encoding::Compact(list) => list.memory_bytes(),
+            Encoding::Expiring(list) => list.memory_bytes(),
             Encoding::Packed(map) => usable_size(size_of::<PackedMap>()) + map.memory_bytes(),
         }
     }
@@ -33,6 +34,7 @@ impl ValueType for Hash {
     fn first_expiry(&self) -> Option<FirstExpiry> {
         match &self.encoding {
             Encoding::Compact(_) => None,
+            Encoding::Expiring(list) => list.earliest_ms().map(|at_ms| FirstExpiry { at_ms, is_field: true }),
             Encoding::Packed(map) => {
                 map.next_expiry_hint().map(|at_ms| FirstExpiry { at_ms, is_field: true })
             }
@@ -43,6 +45,7 @@ impl ValueType for Hash {
     fn prefetch_head(&self) -> bool {
         match &self.encoding {
             Encoding::Compact(list) => list.prefetch(),
+            Encoding::Expiring(list) => list.prefetch(),
             Encoding::Packed(map) => prefetch_object(&**map),
         }
         matches!(self.encoding, Encoding::Packed(_))
@@ -61,13 +64,18 @@ impl ValueType for Hash {
     fn encoding_name(&self) -> &'static str {
         match &self.encoding {
             Encoding::Compact(_) => "listpack",
-            Encoding::Packed(_) => "hashtable",
+            Encoding::Expiring(_) | Encoding::Packed(_) => "hashtable",
         }
     }
 
     fn layout(&self) -> Layout {
         match &self.encoding {
             Encoding::Compact(list) => Layout::of_listpack(list),
+            Encoding::Expiring(list) => {
+                let expiring = list.iter().filter(|(.., expiry_ms)| expiry_ms.is_some()).count();
+                Layout::new("expiring listpack", vec![("pages", 1), ("expiring", expiring)])
+                    .packed(list.used_bytes(), list.memory_bytes())
+            }
             Encoding::Packed(map) => {
                 Layout::new("packed map", vec![("pages", map.pages_len()), ("expiring", map.expiring_len())])
                     .packed(map.used_bytes(), map.page_bytes())
@@ -78,6 +86,7 @@ impl ValueType for Hash {
     fn check(&self) {
         match &self.encoding {
             Encoding::Compact(list) => crate::db::check::check_unique(list, 2),
+            Encoding::Expiring(list) => list.check(),
             Encoding::Packed(map) => map.check(),
         }
     }
