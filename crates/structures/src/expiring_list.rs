@@ -101,7 +101,9 @@ impl ExpiringList {
 
     #[inline]
     fn find(&self, field: &[u8]) -> Option<Position> {
-        self.list.find(self.list.next(self.list.first()?)?, field, STEP - 1)
+        let mut elements = self.list.iter();
+        elements.pass_over(1)?;
+        self.list.find(elements.next_position()?, field, STEP - 1)
     }
 
     /// Where the value of the field at `field` is, and its expiry.
@@ -114,8 +116,9 @@ impl ExpiringList {
     /// The field's value, and when it expires.
     #[inline]
     pub fn get(&self, field: &[u8]) -> Option<(Element<'_>, Option<i64>)> {
-        let (value, expiry) = self.beside(self.find(field)?);
-        Some((self.list.get(value), expiry_of(self.list.get(expiry))))
+        let mut elements = self.list.iter_from(Some(self.find(field)?));
+        elements.pass_over(1)?;
+        Some((elements.next()?, expiry_of(elements.next()?)))
     }
 
     /// When the field expires; nothing if it does not or is not there.
