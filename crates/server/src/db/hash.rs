@@ -410,8 +410,7 @@ impl Hash {
     }
 }
 
-/// A list of fields that expire is searched from its start as every list; the pages find a field at once, and take no more
-/// from about so many fields on.
+/// A list of fields that expire is searched from its start, where the pages of more fields find one at once.
 const EXPIRING_LISTED_MAX: usize = 32;
 /// Draws before a random field is given up on because all that came up were expired.
 const RANDOM_TRIES_MAX: usize = 100;

@@ -15,7 +15,7 @@
 //!
 //! Rejected: the general list for these too (a key with 3 elements of 10 bytes took 187 B, 83 here). The price: of few elements
 //! nearly every change takes another size class. Instructions of a command by callgrind, with the general list and here: RPUSH
-//! of a new list 3,498 and 3,130, to 3 elements 1,765 and 2,173.
+//! of a new list 3,498 and 3,018, RPUSH to 3 elements 1,765 and 2,088, RPOP from 3 1,953 and 2,157, LPOP from 20 2,034 and 1,914.
 
 #[cfg(test)]
 mod tests;
