@@ -9,7 +9,7 @@
 //! GET, SET and MGET are of so many strings, ZADD of a sorted set of so many members, and HSET of a hash of so many
 //! fields; all update what is there, in pipelines of 16 where nothing else is said. The executor's time is what the kernel
 //! says that its thread has used, and its limit the requests that fit into a second of that. Requests a second are what
-//! the two threads do together: with so few clients each sleeps where it waits for the other.
+//! the two threads do together, and fewer: one thread cannot deliver as fast as the executor works.
 //!
 //! Environment: `WARMLINE_BENCH_QUICK=1` for a tenth of the requests and keys, to see that all runs;
 //! `WARMLINE_BENCH_KEYS=5000000` instead of one and five million; `WARMLINE_BENCH_CASES=GET,SET` for some cases only;
