@@ -171,7 +171,7 @@ fn open(startup: Startup) -> Result<EventLoop, StartError> {
     process::report_file_size_limits();
     crash_report::start(config.crash_log_enabled).map_err(system("Getting ready to report faults"))?;
     let signals = StopSignals::new().map_err(system("Setting up signals"))?;
-    if let Err(reason) = allow_clients(config.maxclients) {
+    if let Err(reason) = allow_clients(config) {
         log::warn!("{reason}");
     }
     if config.disable_thp {

@@ -280,6 +280,70 @@ fn a_server_that_refuses_writes_is_not_ready() {
 }
 
 #[test]
+fn a_server_that_saves_before_it_ends_is_not_ready() {
+    let (process, port) = start(&["--save", "3600 1000000", "--rdb-key-save-delay", "1000"]);
+    eventually("it is ready", || get(port, "/ready", "").0 == 200);
+    let mut client = process.connect();
+    client.send(&[b"EVAL", b"for i = 1, 3000 do redis.call('SET', i, i) end", b"0"]);
+    client.receive().unwrap();
+    client.send(&[b"SHUTDOWN", b"SAVE"]);
+    eventually("it says so while it saves", || get(port, "/ready", "").2.contains("stopping"));
+    assert!(client.is_closed_by_server());
+}
+
+#[test]
+fn a_script_that_does_not_end_is_told() {
+    let (process, port) = start(&["--busy-reply-threshold", "50"]);
+    let mut client = process.connect();
+    client.send(&[b"EVAL", b"while true do end", b"0"]);
+    eventually("it is busy", || get(port, "/ready", "").2.contains("busy with a script"));
+    assert_eq!(get(port, "/health", "").0, 200);
+    let (status, _, text) = get(port, "/metrics", "");
+    assert_eq!((status, text.starts_with("BUSY")), (503, true), "{text}");
+    assert_eq!(process.connect().ask("SCRIPT KILL"), "OK");
+    eventually("it is ready", || get(port, "/ready", "").0 == 200);
+    assert_eq!(get(port, "/metrics", "").0, 200);
+}
+
+/// What was handed to a thread and came back unsent is counted once, whatever is reset meanwhile.
+#[test]
+fn counted_output_never_falls() {
+    let (process, port) = start(&["--io-threads", "2", "--io-threads-always-active", "yes"]);
+    let mut client = process.connect();
+    client.ask(&format!("SET key {}", "v".repeat(1_000_000)));
+    client.ask("SETRANGE key 20000000 x");
+    let mut readers: Vec<_> = (0..4).map(|_| process.connect()).collect();
+    for reader in &mut readers {
+        reader.send(&[b"GET", b"key"]);
+    }
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    client.ask("CONFIG RESETSTAT");
+    client.ask("CONFIG SET io-threads 1");
+    let mut before = 0.0;
+    for reader in &mut readers {
+        let (_, _, text) = get(port, "/metrics", "");
+        let line =
+            text.lines().find(|line| line.starts_with("warmline_network_output_bytes_total ")).unwrap();
+        let now: f64 = line.split(' ').nth(1).unwrap().parse().unwrap();
+        assert!((before..1e9).contains(&now), "{now} after {before}");
+        before = now;
+        assert_eq!(process::shown(&reader.receive().unwrap()).len(), 20_000_001);
+    }
+}
+
+#[test]
+fn files_for_connections_over_http_are_counted() {
+    let (process, port) = start(&["--maxclients", "100"]);
+    let mut client = process.connect();
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", process.pid())).unwrap();
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    let soft: u64 = line.split_whitespace().nth(3).unwrap().parse().unwrap();
+    assert!(soft >= 100 + 32 + 3 * 64, "{soft}");
+    let _idle: Vec<TcpStream> = (0..64).map(|_| connect(port)).collect();
+    assert_eq!(client.ask("SAVE"), "OK");
+}
+
+#[test]
 fn the_process_ends_with_connections_open() {
     let (mut process, port) = start(&[]);
     let _idle = connect(port);
@@ -301,6 +365,11 @@ fn without_the_option_nobody_answers() {
         process.connect().ask("CONFIG GET http-*"),
         "[http-bind 127.0.0.1 -::1 http-hosts  http-port 0]"
     );
+    let nowhere = std::process::Command::new(process::program())
+        .args(["--port", &free_port().to_string(), "--http-port", &port.to_string(), "--http-bind", ""])
+        .output()
+        .unwrap();
+    assert!(!nowhere.status.success());
     // Somebody else has the port: the server says so and does not start.
     let taken = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
     let output = std::process::Command::new(process::program())

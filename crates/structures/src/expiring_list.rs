@@ -74,11 +74,6 @@ impl ExpiringList {
         self.len() == 0
     }
 
-    /// Whether `bytes` more of text in one field more keep the list within what a listpack may have.
-    pub fn fits(&self, bytes: usize) -> bool {
-        self.list.fits(bytes, STEP)
-    }
-
     /// Bytes in use.
     pub fn used_bytes(&self) -> usize {
         self.list.total_bytes()

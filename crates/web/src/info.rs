@@ -179,6 +179,12 @@ struct Collected {
 }
 
 impl Collected {
+    /// Whether there is a sample of this name with these labels.
+    fn has(&self, name: &str, labels: &[(&'static str, String)]) -> bool {
+        let family = self.places.get(name).map(|&place| &self.families[place]);
+        family.is_some_and(|family| family.samples.iter().any(|sample| sample.labels == labels))
+    }
+
     fn add(
         &mut self,
         kind: Kind,
@@ -323,6 +329,10 @@ fn add_replica(collected: &mut Collected, found: &HashMap<&str, &str>) {
         let Some(value) = found.get(member).and_then(|text| text.parse().ok()) else { continue };
         let labels =
             vec![("slave_ip", text("ip")), ("slave_port", text("port")), ("slave_state", text("state"))];
+        // Two of them may say that they are at one address.
+        if collected.has(name, &labels) {
+            continue;
+        }
         collected.add(Kind::Gauge, name.to_owned(), help, labels, Measured::Number(value));
     }
 }

@@ -37,6 +37,9 @@ pub trait Server: Send + Sync + 'static {
     /// The server takes nobody any more, or the system has no more files.
     fn connect(&self, peer: SocketAddr, local: SocketAddr) -> io::Result<UnixStream>;
 
+    /// Has a line logged; may forget it where there are many.
+    fn warn(&self, text: String);
+
     /// Why clients should not be sent there now; empty when they may be.
     fn unready(&self) -> Vec<&'static str>;
 }

@@ -23,7 +23,7 @@ const HEADERS_WITHIN: Duration = Duration::from_secs(10);
 const CONNECTION_FOR: Duration = Duration::from_secs(300);
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
 /// After an error of the system, such as too many open files, nobody is accepted for so long.
-const REST: Duration = Duration::from_millis(100);
+const REST: Duration = Duration::from_secs(1);
 
 /// The running thread, which ends with this.
 pub struct Thread {
@@ -35,9 +35,9 @@ impl Drop for Thread {
     fn drop(&mut self) {
         self.stop.send_replace(true);
         if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
+            && let Err(panic) = thread.join()
         {
-            log::warn!("The thread that answers HTTP has ended by a panic");
+            std::panic::resume_unwind(panic);
         }
     }
 }
@@ -51,7 +51,8 @@ pub fn start(listeners: Vec<TcpListener>, settings: Settings, server: Arc<dyn Se
     let (stop, stopped) = watch::channel(false);
     let shared = Arc::new(Shared {
         free: Semaphore::new(settings.connections_max),
-        routes: Routes::new(settings.hosts, server),
+        routes: Routes::new(settings.hosts, Arc::clone(&server)),
+        server,
     });
     for listener in &listeners {
         listener.set_nonblocking(true)?;
@@ -61,7 +62,7 @@ pub fn start(listeners: Vec<TcpListener>, settings: Settings, server: Arc<dyn Se
             for listener in listeners {
                 match tokio::net::TcpListener::from_std(listener) {
                     Ok(listener) => drop(tokio::spawn(accept(listener, Arc::clone(&shared)))),
-                    Err(error) => log::warn!("Watching for HTTP connections: {error}"),
+                    Err(error) => shared.server.warn(format!("Watching for HTTP connections: {error}")),
                 }
             }
             let mut stopped = stopped;
@@ -79,6 +80,7 @@ struct Shared {
     /// One permit a connection.
     free: Semaphore,
     routes: Routes,
+    server: Arc<dyn Server>,
 }
 
 async fn accept(listener: tokio::net::TcpListener, shared: Arc<Shared>) {
@@ -88,7 +90,7 @@ async fn accept(listener: tokio::net::TcpListener, shared: Arc<Shared>) {
                 tokio::spawn(serve(stream, peer, Arc::clone(&shared)));
             }
             Err(error) => {
-                log::warn!("Accepting an HTTP connection: {error}");
+                shared.server.warn(format!("Accepting an HTTP connection: {error}"));
                 tokio::time::sleep(REST).await;
             }
         }
@@ -106,18 +108,9 @@ async fn serve(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
         .max_buf_size(REQUEST_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), answer);
     let mut connection = std::pin::pin!(connection);
-    let ended = tokio::time::timeout(CONNECTION_FOR, connection.as_mut()).await;
-    let ended = match ended {
-        Ok(ended) => ended,
-        Err(_) => {
-            connection.as_mut().graceful_shutdown();
-            match tokio::time::timeout(ENDS_WITHIN, connection).await {
-                Ok(ended) => ended,
-                Err(_) => return,
-            }
-        }
-    };
-    if let Err(error) = ended {
-        log::debug!("An HTTP connection of {peer} has ended: {error}");
+    // However it ends, by the peer's errors or by time, there is nobody left to tell.
+    if tokio::time::timeout(CONNECTION_FOR, connection.as_mut()).await.is_err() {
+        connection.as_mut().graceful_shutdown();
+        let _ = tokio::time::timeout(ENDS_WITHIN, connection).await;
     }
 }

@@ -136,7 +136,7 @@ impl Routes {
         if let Some(credentials) = credentials {
             let replies = session.ask(&[credentials.command()]).await?;
             if let Some(Value::Error(text)) = replies.first() {
-                return Err(Refusal::Unauthorized(shown(text)));
+                return Err(refusal_of(shown(text), Refusal::Unauthorized));
             }
         }
         let mut replies = session.ask(&metrics::commands()).await?.into_iter();
@@ -144,9 +144,7 @@ impl Routes {
         for part in replies.by_ref().take(metrics::INFO_PARTS) {
             let text = shown(part.as_bytes().unwrap_or_default());
             match part {
-                Value::Error(_) if text.starts_with("NOAUTH") => return Err(Refusal::Unauthorized(text)),
-                Value::Error(_) if text.starts_with("NOPERM") => return Err(Refusal::Forbidden(text)),
-                Value::Error(_) => return Err(Refusal::Unavailable(text)),
+                Value::Error(_) => return Err(refusal_of(text, Refusal::Unavailable)),
                 _ => info.push_str(&text),
             }
         }
@@ -176,6 +174,15 @@ impl Routes {
                 answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, lines.collect())
             }
         }
+    }
+}
+
+/// What an error of the server means here, if its first word does not say, `or`.
+fn refusal_of(text: String, or: fn(String) -> Refusal) -> Refusal {
+    match text.split(' ').next() {
+        Some("NOAUTH" | "WRONGPASS") => Refusal::Unauthorized(text),
+        Some("NOPERM" | "DENIED") => Refusal::Forbidden(text),
+        _ => or(text),
     }
 }
 

@@ -70,12 +70,18 @@ impl Session {
                 write_argument(&mut sent, word.as_bytes()).map_err(SessionError::Exchange)?;
             }
         }
-        self.stream.write_all(&sent).await.map_err(SessionError::Exchange)?;
+        // A server that turns somebody away says why and reads nothing.
+        let written = self.stream.write_all(&sent).await;
         let mut replies = Vec::with_capacity(commands.len());
         while replies.len() < commands.len() {
             match self.reader.read(&self.received, &mut self.position).map_err(SessionError::Reply)? {
                 Some(reply) => replies.push(reply),
-                None => self.receive().await?,
+                None => self.receive().await.map_err(|error| match &written {
+                    Err(_) if matches!(error, SessionError::Closed | SessionError::Exchange(_)) => {
+                        SessionError::Closed
+                    }
+                    _ => error,
+                })?,
             }
         }
         Ok(replies)

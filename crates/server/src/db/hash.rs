@@ -142,13 +142,15 @@ impl Hash {
         let limit = context.limits.hash_listpack_value_bytes_max;
         let fits = match &self.encoding {
             Encoding::Compact(list) => list.fits(field.len() + value.len(), 2),
-            Encoding::Expiring(list) => list.fits(field.len() + value.len()),
+            Encoding::Expiring(list) => {
+                list.used_bytes() + field.len() + value.len() <= EXPIRING_LISTED_BYTES_MAX
+            }
             Encoding::Packed(_) => true,
         };
         if field.len() > limit || value.len() > limit || !fits {
             self.unpack(context.seed);
         } else if matches!(expiry, FieldExpiry::At(_)) {
-            self.prepare_to_expire(context);
+            self.prepare_to_expire(field.len() + value.len(), context);
         }
         match &mut self.encoding {
             Encoding::Packed(map) => written(map.insert(field, value, expiry.into())),
@@ -232,7 +234,7 @@ impl Hash {
     /// Sets or clears when a field that is there expires.
     pub fn set_expiry(&mut self, field: &[u8], expiry_ms: Option<i64>, context: &CollectionContext<'_>) {
         if expiry_ms.is_some() {
-            self.prepare_to_expire(context);
+            self.prepare_to_expire(0, context);
         }
         match &mut self.encoding {
             Encoding::Compact(_) => {}
@@ -250,10 +252,12 @@ impl Hash {
         }
     }
 
-    /// Makes it one whose fields may expire.
-    fn prepare_to_expire(&mut self, context: &CollectionContext<'_>) {
+    /// Makes it one whose fields may expire, and that may have so many bytes more.
+    fn prepare_to_expire(&mut self, added_bytes: usize, context: &CollectionContext<'_>) {
         let Encoding::Compact(list) = &self.encoding else { return };
-        if list.len() / 2 > context.limits.hash_listpack_entries_max.min(EXPIRING_LISTED_MAX) {
+        if list.len() / 2 > context.limits.hash_listpack_entries_max.min(EXPIRING_LISTED_MAX)
+            || list.total_bytes() + added_bytes > EXPIRING_LISTED_BYTES_MAX
+        {
             return self.unpack(context.seed);
         }
         self.encoding = Encoding::Expiring(ExpiringList::new(list));
@@ -412,6 +416,9 @@ impl Hash {
 
 /// A list of fields that expire is searched from its start, where the pages of more fields find one at once.
 const EXPIRING_LISTED_MAX: usize = 32;
+/// And it is written anew as a whole when the first of its fields gets an expiry. Expiries come on top of this: a listpack that
+/// was restored may be as long as one can be, and has no room for them.
+const EXPIRING_LISTED_BYTES_MAX: usize = 64 * 1024;
 /// Draws before a random field is given up on because all that came up were expired.
 const RANDOM_TRIES_MAX: usize = 100;
 /// Fewer than this share of a hash whose fields expire are drawn one by one; for more the hash is walked.

@@ -127,10 +127,11 @@ impl SortedSet {
         if let Encoding::Compact(list) = &mut self.encoding {
             let limits = context.limits;
             let there = list.find(member);
-            let grows = there.is_none()
-                && (list.len() >= limits.sorted_set_listpack_entries_max
-                    || member.len() > limits.sorted_set_listpack_value_bytes_max
-                    || !list.has_room_for(member));
+            // A score may be longer than the one that it takes the place of.
+            let grows = !list.has_room_for(member)
+                || there.is_none()
+                    && (list.len() >= limits.sorted_set_listpack_entries_max
+                        || member.len() > limits.sorted_set_listpack_value_bytes_max);
             if !grows {
                 return Ok(list.insert(member, score, there));
             }

@@ -10,6 +10,7 @@ impl Executor {
             (self.is_loading(), Unready::Loading),
             (self.disk_error().is_some(), Unready::DiskTrouble),
             (self.is_replica() && !self.is_linked(), Unready::PrimaryLinkDown),
+            (self.is_within_unit(), Unready::Busy),
             (self.is_stopping(), Unready::Stopping),
         ];
         let reasons = conditions.into_iter().filter(|(holds, _)| *holds).map(|(_, reason)| reason);

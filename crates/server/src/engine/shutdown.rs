@@ -7,6 +7,7 @@
 use super::Executor;
 use crate::command::Next;
 use crate::error::{ClientError, on_the_wire};
+use crate::observe::readiness::Unready;
 use crate::observe::supervisor;
 use crate::persist::child::Purpose;
 use crate::server::pause::{Pause, PausePurpose};
@@ -59,7 +60,7 @@ impl Executor {
 
     /// Whether a script or transaction has been put aside, other than one that is loaded: what it has done so far is half
     /// of it, and to be saved whole or not at all.
-    fn is_within_unit(&self) -> bool {
+    pub(super) fn is_within_unit(&self) -> bool {
         self.is_busy() && !self.is_loading()
     }
 
@@ -114,6 +115,8 @@ impl Executor {
             None => log::info!("User requested shutdown..."),
         }
         supervisor::tell("STOPPING=1\n");
+        // Before anything is saved; should that fail, what holds then is said in the next round.
+        self.server.observed.readiness.publish([Unready::Stopping]);
         let timeout_us = u64::from(self.server.config.shutdown_timeout_seconds) * 1_000_000;
         if how.now || timeout_us == 0 || self.has_all_replicas_synced() {
             return if self.shut_down(how) { Begun::Ends } else { Begun::Failed };

@@ -496,7 +496,7 @@ impl EventLoop {
             client.connection.output_bytes_total += written.bytes as u64;
             let statistics = &mut self.executor.server.observed.statistics;
             statistics.total_writes += 1;
-            statistics.output_bytes += written.bytes as u64;
+            statistics.output_bytes += client.connection.take_uncounted(written.bytes as u64);
             if written.closed {
                 return self.close(handle);
             }

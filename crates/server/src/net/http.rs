@@ -26,15 +26,25 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 /// is asked for when that has been reached.
 const CONNECTIONS_MAX: usize = 64;
 
+/// Of each connection the socket, and both ends of the pair that its request asks by; what the thread waits with, and listeners.
+pub(super) const HTTP_FILES_MAX: u64 = 3 * CONNECTIONS_MAX as u64 + 32;
+
 pub struct Http {
-    arrivals: Receiver<Accepted>,
+    arrivals: Receiver<Arrival>,
     /// Ends with this.
     _thread: web::Thread,
 }
 
+/// What the thread sends here.
+enum Arrival {
+    Client(Accepted),
+    /// A line for the log, which that thread does not write: a child made meanwhile would wait for it forever.
+    Warning(String),
+}
+
 /// What the thread knows of the server.
 struct Door {
-    arrivals: SyncSender<Accepted>,
+    arrivals: SyncSender<Arrival>,
     /// Written to when somebody has been sent.
     bell: OwnedFd,
     readiness: Arc<Readiness>,
@@ -50,12 +60,19 @@ impl web::Server for Door {
             local_address: local.to_string(),
             peer: Some(peer.ip()),
         };
-        self.arrivals.try_send(arrival).map_err(|refused| match refused {
+        self.arrivals.try_send(Arrival::Client(arrival)).map_err(|refused| match refused {
             TrySendError::Full(_) => io::Error::other("too many wait for the server"),
             TrySendError::Disconnected(_) => io::Error::other("the server stops"),
         })?;
         rustix::io::write(&self.bell, &1u64.to_ne_bytes())?;
         Ok(ours)
+    }
+
+    fn warn(&self, text: String) {
+        // Where so much is to be told that there is no room, enough has been.
+        if self.arrivals.try_send(Arrival::Warning(text)).is_ok() {
+            let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        }
     }
 
     fn unready(&self) -> Vec<&'static str> {
@@ -72,6 +89,9 @@ impl EventLoop {
         }
         let failed =
             |source| ListenError::Listen { address: format!("HTTP port {}", config.http_port), source };
+        if config.http_bind.is_empty() {
+            return Err(failed(io::Error::other("http-bind names no address")));
+        }
         let opened = open_hosts(&config.http_bind, config.http_port, false, config.tcp_backlog as i32)?;
         let listeners: io::Result<Vec<_>> =
             opened.iter().map(|listener| listener.to_tcp_listener()).collect();
@@ -90,8 +110,11 @@ impl EventLoop {
 
     /// Takes in those who have come over HTTP.
     pub(super) fn accept_http(&mut self) {
-        while let Some(accepted) = self.http.as_ref().and_then(|http| http.arrivals.try_recv().ok()) {
-            self.admit(accepted, false, Room::Reserved);
+        while let Some(arrival) = self.http.as_ref().and_then(|http| http.arrivals.try_recv().ok()) {
+            match arrival {
+                Arrival::Client(accepted) => self.admit(accepted, false, Room::Reserved),
+                Arrival::Warning(text) => log::warn!("{text}"),
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What CONFIG SET changes in the world around the executor.
 
+use super::http::HTTP_FILES_MAX;
 use super::listener::{ListenError, Listener, SocketOwners};
 use super::process_title::show_title;
 use super::tls_context::{Replaced, TlsContext};
@@ -198,7 +199,7 @@ impl LiveProcessSettings {
                 show_title(next);
                 Ok(())
             }
-            OptionId::maxclients => allow_clients(next.maxclients),
+            OptionId::maxclients => allow_clients(next),
             OptionId::activedefrag if next.activedefrag => {
                 Err("active defragmentation does not exist yet".to_owned())
             }
@@ -259,8 +260,9 @@ fn configures_tls(option: OptionId) -> bool {
 }
 
 /// Sees to it that the process may open a file for each client.
-pub fn allow_clients(clients: u32) -> Result<(), String> {
-    let needed = u64::from(clients) + OTHER_FILES;
+pub fn allow_clients(config: &Config) -> Result<(), String> {
+    let other_files = OTHER_FILES + if config.http_port == 0 { 0 } else { HTTP_FILES_MAX };
+    let needed = u64::from(config.maxclients) + other_files;
     let limits = getrlimit(Resource::Nofile);
     if limits.current.is_none_or(|current| current >= needed) {
         return Ok(());
@@ -274,6 +276,6 @@ pub fn allow_clients(clients: u32) -> Result<(), String> {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(possible), maximum: limits.maximum });
     Err(format!(
         "The operating system is not able to handle the specified number of clients, try with {}",
-        possible.saturating_sub(OTHER_FILES)
+        possible.saturating_sub(other_files)
     ))
 }

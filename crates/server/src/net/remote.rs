@@ -192,7 +192,8 @@ impl EventLoop {
             self.executor.check_output_limit(handle);
         }
         let output = self.executor.server.clients.take_output(handle);
-        self.executor.server.observed.statistics.output_bytes += output.len() as u64;
+        let uncounted = self.executor.server.clients[handle].connection.take_uncounted(output.len() as u64);
+        self.executor.server.observed.statistics.output_bytes += uncounted;
         output
     }
 
@@ -270,10 +271,10 @@ impl EventLoop {
         };
         self.threads.discount_connection(remote.thread);
         let mut unsent = connection.unsent.take().map_or_else(Output::default, |unsent| *unsent);
-        self.executor.server.observed.statistics.output_bytes -= unsent.len() as u64;
         let client = &mut self.executor.server.clients[handle];
         (client.connection.io_thread, client.connection.meter) = (0, None);
         client.connection.output_bytes_total -= unsent.len() as u64;
+        client.connection.output_bytes_counted += unsent.len() as u64;
         if !unsent.is_empty() {
             unsent.append(client.output.take());
             client.output = ReplyBuffer::with_output(unsent, client.output.protocol);

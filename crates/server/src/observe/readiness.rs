@@ -11,15 +11,18 @@ pub enum Unready {
     DiskTrouble,
     /// What this replica holds may be old.
     PrimaryLinkDown,
+    /// A script or transaction takes longer than `busy-reply-threshold`.
+    Busy,
     Stopping,
 }
 
 impl Unready {
-    const ALL: [Unready; 5] = [
+    const ALL: [Unready; 6] = [
         Unready::Starting,
         Unready::Loading,
         Unready::DiskTrouble,
         Unready::PrimaryLinkDown,
+        Unready::Busy,
         Unready::Stopping,
     ];
 
@@ -33,6 +36,7 @@ impl Unready {
             Unready::Loading => "loading the data",
             Unready::DiskTrouble => "writes are refused: saving fails",
             Unready::PrimaryLinkDown => "the link to the primary is down",
+            Unready::Busy => "busy with a script",
             Unready::Stopping => "stopping",
         }
     }

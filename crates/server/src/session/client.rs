@@ -101,6 +101,18 @@ pub struct ConnectionFigures {
     pub input_bytes_total: u64,
     /// Sent, or handed to the thread that sends it.
     pub output_bytes_total: u64,
+    /// So much of what is to be sent has been counted in the statistics of all connections already: when it was handed to a
+    /// thread, which has given it back.
+    pub output_bytes_counted: u64,
+}
+
+impl ConnectionFigures {
+    /// How many of `bytes`, which go out now, have yet to be counted.
+    pub fn take_uncounted(&mut self, bytes: u64) -> u64 {
+        let counted = self.output_bytes_counted.min(bytes);
+        self.output_bytes_counted -= counted;
+        bytes - counted
+    }
 }
 
 /// Figures of a connection that lives in an I/O thread. That thread writes them, and the executor those of the input

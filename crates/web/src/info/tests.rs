@@ -133,3 +133,11 @@ fn nothing_that_the_server_may_answer_panics() {
     };
     exposition(&replies, Form::Prometheus);
 }
+
+#[test]
+fn replicas_that_claim_one_address_are_one_series() {
+    let line = "ip=10.0.0.1,port=6379,state=online,offset=7,lag=0,type=replica";
+    let text = scraped(&format!("slave0:{line}\nslave1:{line}\n"));
+    assert_eq!(text.matches("redis_connected_slave_lag_seconds{").count(), 1, "{text}");
+    assert_eq!(text.matches("warmline_connected_replica_silent_seconds{").count(), 2, "{text}");
+}

@@ -132,7 +132,7 @@ impl Hash {
     fn read_expiring<R: Read>(reader: &mut Reader<R>, context: &mut ReadContext<'_>) -> Result<Option<Hash>> {
         let len = reader.length()?;
         let mut hash = <Hash as Collection>::new(context.limits, context.seed);
-        hash.prepare_to_expire(&context.context());
+        hash.prepare_to_expire(0, &context.context());
         if len > hash.listed_max(context.limits) as u64 {
             hash.unpack(context.seed);
         }
