@@ -5,7 +5,7 @@
 //!  thread "http"                              event loop
 //!  a pair of sockets: keeps one end,
 //!  sends the other --- bounded queue -------> admitted as a client, with the address of whoever asked
-//!  writes to the bell ----------------------> wakes, Token::Http
+//!  writes to an eventfd --------------------> wakes, Token::Http
 //! ```
 
 use super::accept::Room;
@@ -43,14 +43,14 @@ enum Arrival {
 }
 
 /// What the thread knows of the server.
-struct Door {
+struct ServerAccess {
     arrivals: SyncSender<Arrival>,
     /// Written to when somebody has been sent.
-    bell: OwnedFd,
+    event_fd: OwnedFd,
     readiness: Arc<Readiness>,
 }
 
-impl web::Server for Door {
+impl web::Server for ServerAccess {
     fn connect(&self, peer: SocketAddr, local: SocketAddr) -> io::Result<UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
         theirs.set_nonblocking(true)?;
@@ -64,14 +64,14 @@ impl web::Server for Door {
             TrySendError::Full(_) => io::Error::other("too many wait for the server"),
             TrySendError::Disconnected(_) => io::Error::other("the server stops"),
         })?;
-        rustix::io::write(&self.bell, &1u64.to_ne_bytes())?;
+        rustix::io::write(&self.event_fd, &1u64.to_ne_bytes())?;
         Ok(ours)
     }
 
     fn warn(&self, text: String) {
         // Where so much is to be told that there is no room, enough has been.
         if self.arrivals.try_send(Arrival::Warning(text)).is_ok() {
-            let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+            let _ = rustix::io::write(&self.event_fd, &1u64.to_ne_bytes());
         }
     }
 
@@ -95,15 +95,16 @@ impl EventLoop {
         let opened = open_hosts(&config.http_bind, config.http_port, false, config.tcp_backlog as i32)?;
         let listeners: io::Result<Vec<_>> =
             opened.iter().map(|listener| listener.to_tcp_listener()).collect();
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let bell = bell.map_err(|errno| failed(errno.into()))?;
+        let event_fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let event_fd = event_fd.map_err(|errno| failed(errno.into()))?;
         // Each write is an edge, so that nobody has to read.
-        self.poller.add_edges(&bell, Token::Http).map_err(failed)?;
+        self.poller.add_edges(&event_fd, Token::Http).map_err(failed)?;
         let (sender, arrivals) = sync_channel(CONNECTIONS_MAX);
         let readiness = Arc::clone(&self.executor.server.observed.readiness);
-        let door = Arc::new(Door { arrivals: sender, bell, readiness });
+        let access = Arc::new(ServerAccess { arrivals: sender, event_fd, readiness });
         let settings = web::Settings { hosts: config.http_hosts.clone(), connections_max: CONNECTIONS_MAX };
-        let thread = listeners.and_then(|listeners| web::start(listeners, settings, door)).map_err(failed)?;
+        let thread =
+            listeners.and_then(|listeners| web::start(listeners, settings, access)).map_err(failed)?;
         self.http = Some(Http { arrivals, _thread: thread });
         Ok(())
     }
