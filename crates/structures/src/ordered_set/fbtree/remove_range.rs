@@ -7,7 +7,6 @@
 
 use super::descend::Path;
 use super::key::{Key, bits_to_score};
-use super::leaf::Leaf;
 use super::member_index::GONE;
 use super::{FbTree, OrderedSet};
 use crate::ordered_set::ALL_RANKS;
@@ -170,9 +169,8 @@ impl FbTree {
         self.report(id, range.clone(), removal);
         self.forget(id, range.clone());
         self.free_longs(id, range.clone());
-        let leaf = &self.pages.leaves[id];
-        let left = Leaf::of(&[(leaf, 0..range.start), (leaf, range.end..leaf.count())], self.page_max());
-        self.pages.replace(id, left.expect("part of a leaf fits a page"));
+        let left = self.pages.leaves[id].without(range);
+        self.pages.replace(id, left);
     }
 
     /// Hands members about to go to whoever wants to know of them.

@@ -356,6 +356,52 @@ fn random_operations_agree_with_the_model() {
     }
 }
 
+/// Full leaves, which may grow beyond the others' limit, between operations of all kinds.
+#[test]
+fn random_operations_in_sets_that_were_filled_in_order() {
+    for (at, kind) in [Kind::Plain, Kind::Mixed, Kind::Wild].into_iter().enumerate() {
+        for (shape_at, shape) in SHAPES.into_iter().enumerate() {
+            let seed = (100 + 10 * at + shape_at) as u64;
+            println!("{kind:?}, {shape:?}, seed {seed}");
+            let mut run = Run::new(seed, kind, shape);
+            for i in 0..sized(2_000, 120) {
+                let (member, score) = (format!("in order {i:05}").into_bytes(), i as f64);
+                let at_the_end = if at % 2 == 0 { score } else { -score };
+                let expected = run.model.insert(&member, at_the_end);
+                assert_eq!(run.tree.insert(&member, at_the_end), Ok(expected));
+            }
+            run.check();
+            for _ in 0..steps(4) {
+                run.step(400);
+                run.check();
+            }
+        }
+    }
+}
+
+#[test]
+fn leaves_filled_in_order_take_a_quarter_more_before_they_divide() {
+    let mut tree = FbTree::new(SEED);
+    let count = sized(20_000, 1_000);
+    for i in 0..count {
+        tree.insert(format!("{i:016}").as_bytes(), i as f64).unwrap();
+    }
+    let leaves = tree.figures().leaves;
+    let per_leaf = count / leaves;
+    let mut between = |from: usize, to: usize| {
+        for nth in from..to {
+            for leaf in 0..leaves - 1 {
+                let score = (leaf * per_leaf + nth) as f64;
+                tree.insert(format!("between {leaf:03} {nth:03}").as_bytes(), score).unwrap();
+            }
+        }
+        tree.check();
+        tree.figures().leaves
+    };
+    assert_eq!(between(0, per_leaf / 8), leaves);
+    assert!(between(per_leaf / 8, per_leaf / 2) > leaves);
+}
+
 /// Inserts by the thousand without removal, so that nodes split on several levels, then removes all.
 #[test]
 fn tall_trees_grow_and_shrink() {
