@@ -119,6 +119,7 @@ complete -c warmline-server -l stream-node-max-bytes -d 'Size of a stream\'s nod
 complete -c warmline-server -l stream-node-max-entries -d 'Entries in a stream\'s node; 0 is no limit. Takes 0 or more; default 100' -r
 complete -c warmline-server -l stream-idmp-duration -d 'Seconds for which a stream made from then on remembers messages that are to be added once (XADD with IDMP). Takes 1 to 86400; default 100' -r
 complete -c warmline-server -l stream-idmp-maxsize -d 'Such messages of each producer that a stream made from then on remembers. Takes 1 to 10000; default 100' -r
+complete -c warmline-server -l key-policy -d 'What holds for the keys that a glob matches instead of the options above: the glob, then pairs of setting and value (POLICY HELP lists them). Of several rules, each in a line of its own, the first whose glob matches holds; POLICY changes them one by one, "" is none. Takes a glob, then pairs of setting and value; `;` between rules; default ""' -r
 complete -c warmline-server -l save -d 'When to save in the background: pairs of seconds and changes; a save begins when so many seconds have passed since the last one and so many changes were made. "" never saves. Takes pairs of seconds and changes; default 3600 1 300 100 60 10000' -r
 complete -c warmline-server -l dbfilename -d 'The name of the RDB file in dir. Takes text; default "dump.rdb"' -r
 complete -c warmline-server -l rdbcompression -d 'Compresses long strings in RDB files. Takes yes, no; default yes' -r -f -a "yes\t''

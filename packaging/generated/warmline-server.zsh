@@ -93,6 +93,7 @@ _warmline-server() {
 '--stream-node-max-entries=[Entries in a stream'\''s node; 0 is no limit. Takes 0 or more; default 100]:VALUE:_default' \
 '--stream-idmp-duration=[Seconds for which a stream made from then on remembers messages that are to be added once (XADD with IDMP). Takes 1 to 86400; default 100]:VALUE:_default' \
 '--stream-idmp-maxsize=[Such messages of each producer that a stream made from then on remembers. Takes 1 to 10000; default 100]:VALUE:_default' \
+'--key-policy=[What holds for the keys that a glob matches instead of the options above\: the glob, then pairs of setting and value (POLICY HELP lists them). Of several rules, each in a line of its own, the first whose glob matches holds; POLICY changes them one by one, "" is none. Takes a glob, then pairs of setting and value; \`;\` between rules; default ""]:VALUE:_default' \
 '--save=[When to save in the background\: pairs of seconds and changes; a save begins when so many seconds have passed since the last one and so many changes were made. "" never saves. Takes pairs of seconds and changes; default 3600 1 300 100 60 10000]:VALUE:_default' \
 '--dbfilename=[The name of the RDB file in dir. Takes text; default "dump.rdb"]:VALUE:_default' \
 '--rdbcompression=[Compresses long strings in RDB files. Takes yes, no; default yes]:VALUE:(yes no)' \

@@ -12,6 +12,7 @@ mod checks;
 mod choices;
 mod events;
 mod explained;
+pub mod key_policy;
 mod kinds;
 mod load;
 mod option;
@@ -24,6 +25,7 @@ pub use buffer_limits::{OutputBufferLimit, OutputBufferLimits};
 pub use choices::*;
 pub use events::EventClasses;
 pub use explained::{default_lines, explained_file, takes};
+pub use key_policy::KeyPolicy;
 pub use kinds::{MemoryLimit, parse_memory};
 pub use load::{ConfigError, Directive, Place, Source, Startup, split_line};
 pub use option::{Flags, Occurrence, Refusal};
@@ -143,7 +145,12 @@ impl Config {
         let mut next = self.clone();
         let mut changes = Vec::new();
         for ((row, name), (_, value)) in rows.into_iter().zip(pairs) {
+            let unquoted = match row.flags.has(Flags::QUOTED) {
+                true => split_line(value).map_err(|reason| SetError::refused(name, reason))?,
+                false => Vec::new(),
+            };
             let words: Vec<&[u8]> = match () {
+                () if row.flags.has(Flags::QUOTED) => unquoted.iter().map(Vec::as_slice).collect(),
                 () if !row.flags.has(Flags::MULTI) => vec![value],
                 () if value.is_empty() => Vec::new(),
                 () => value.split(|byte| *byte == b' ').collect(),

@@ -24,6 +24,7 @@ pub mod layout;
 pub mod list;
 pub mod object;
 mod plan;
+pub mod policy;
 pub mod prefetch;
 pub mod rdb;
 pub mod rewrite;
@@ -41,9 +42,9 @@ pub use set::Set;
 
 use crate::error::ClientError;
 use access::AccessPolicy;
-use collection::EncodingLimits;
 use field_expiry::first_expiry;
 use keyspace::{Database, Keyspace};
+use policy::Policies;
 use prefetch::Announced;
 use strings::bytes_value;
 use structures::hash::HashSeed;
@@ -146,7 +147,8 @@ pub struct Db {
     pub change_log: ChangeLog,
     pub access: AccessPolicy,
     pub figures: DbFigures,
-    pub limits: EncodingLimits,
+    /// How values are kept, by key.
+    pub policies: Policies,
     pub lazy_freeing: LazyFreeing,
     /// The collection changed last is empty and gone: saying the change says that too.
     emptied: bool,
@@ -173,7 +175,7 @@ impl Db {
             change_log: ChangeLog::default(),
             access: AccessPolicy::default(),
             figures: DbFigures::default(),
-            limits: EncodingLimits::of(&crate::config::Config::default()),
+            policies: Policies::of(&crate::config::Config::default()),
             lazy_freeing: LazyFreeing::default(),
             emptied: false,
             random: Random::new(random_seed),
@@ -546,7 +548,7 @@ impl Db {
     /// Databases without keys, of the same shape: for what is to take the place of these ([`Db::replace_all`]).
     pub fn empty_beside(&mut self) -> Db {
         let mut beside = Db::new(self.database_count(), self.seed, self.random.next_u64());
-        beside.limits = self.limits.clone();
+        beside.policies = self.policies.clone();
         beside.access = self.access.clone();
         beside.begin(0, self.now_ms);
         beside

@@ -132,7 +132,7 @@ impl Executor {
     /// Copies what the data needs to know of the configuration; call after every change to it.
     pub fn reconfigured(&mut self) {
         let config = &self.server.config;
-        self.db.limits = crate::db::collection::EncodingLimits::of(config);
+        self.db.policies.follow(config);
         if self.eviction_policy != config.maxmemory_policy {
             self.eviction_policy = config.maxmemory_policy;
             self.eviction_pool.clear();

@@ -2,10 +2,10 @@
 //! element by element, and their figure is compared with the difference in bytes allocated by this thread.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use server::config::Config;
-use server::db::collection::EncodingLimits;
+use server::config::{Config, SetOrigin};
 use server::db::hash::FieldExpiry;
 use server::db::list::{End, List};
+use server::db::policy::Policies;
 use server::db::rdb::LoadedKey;
 use server::db::sorted_set::SortedSet;
 use server::db::stream::{Pending, Stream, StreamId};
@@ -177,10 +177,17 @@ fn forget_changes(db: &mut Db) {
     drop(std::mem::take(&mut db.change_log.audit));
 }
 
+/// What such rules come to.
+fn policies(rules: &str) -> Policies {
+    let mut config = Config::default();
+    config.set(&[(b"key-policy", rules.as_bytes())], SetOrigin::default()).unwrap();
+    Policies::of(&config)
+}
+
 /// A collection is built of each size, and then, if it can be, cut down to a tenth.
 fn compare(
     what: &str,
-    limits: &EncodingLimits,
+    policies: &Policies,
     add: Add<'_>,
     remove: Option<Remove<'_>>,
     sizes: &[usize],
@@ -189,7 +196,7 @@ fn compare(
     let mut differences = Vec::new();
     for &size in sizes {
         let mut db = Db::new(1, HashSeed::new(1, 2), 3);
-        db.limits = limits.clone();
+        db.policies = policies.clone();
         db.begin(0, 0);
         // The table and the change log are there before the key is.
         add(&mut db, 0);
@@ -219,9 +226,17 @@ fn compare(
 
 #[test]
 fn the_memory_of_collections_is_what_was_allocated() {
-    let limits = EncodingLimits::of(&Config::default());
-    let skip_list = EncodingLimits { sorted_set_skip_list: true, ..limits.clone() };
-    let compressed = EncodingLimits { list_compress_depth: 1, ..limits.clone() };
+    let limits = policies("");
+    let skip_list = policies("* zset-index skiplist");
+    let compressed = policies("* list-compress-depth 1");
+    let large_listpacks = policies(
+        "* hash-max-listpack-entries 1000 zset-max-listpack-entries 1000 set-max-listpack-entries 1000 \
+         list-max-listpack-size 1000",
+    );
+    let no_listpacks = policies(
+        "* hash-max-listpack-entries 0 zset-max-listpack-entries 0 set-max-listpack-entries 0 \
+         set-max-intset-entries 0 list-max-listpack-size 1",
+    );
     let sizes = [1, 5, 100, 129, 1000, 30_000];
     let few = &sizes[..5];
     let add_field = |expiry: FieldExpiry| {
@@ -234,7 +249,7 @@ fn the_memory_of_collections_is_what_was_allocated() {
         }
     };
     let (field, expiring_field) = (add_field(FieldExpiry::Clear), add_field(FieldExpiry::At(1 << 40)));
-    let rows: &[(&str, &EncodingLimits, Add<'_>, Option<Remove<'_>>, &[usize])] = &[
+    let rows: &[(&str, &Policies, Add<'_>, Option<Remove<'_>>, &[usize])] = &[
         ("string", &limits, &string, None, &STRINGS),
         ("string with a time to live", &limits, &expiring_string, None, &STRINGS),
         ("string that is given a time to live", &limits, &string_given_a_time, None, &STRINGS),
@@ -254,12 +269,21 @@ fn the_memory_of_collections_is_what_was_allocated() {
         ("skip list of long members", &skip_list, &long_members, None, few),
         ("hash", &limits, &field, Some(&remove_field), &sizes),
         ("hash with expiry", &limits, &expiring_field, Some(&remove_field), &sizes),
+        ("hash as a large listpack", &large_listpacks, &field, Some(&remove_field), few),
+        ("hash as no listpack", &no_listpacks, &field, Some(&remove_field), few),
+        ("set as a large listpack", &large_listpacks, &texts, Some(&remove_text), few),
+        ("set as no listpack", &no_listpacks, &texts, Some(&remove_text), few),
+        ("integers as no array", &no_listpacks, &integers, Some(&remove_integer), few),
+        ("sorted set as a large listpack", &large_listpacks, &scores, Some(&remove_member), few),
+        ("sorted set as no listpack", &no_listpacks, &scores, Some(&remove_member), few),
+        ("list of large nodes", &large_listpacks, &list, Some(&pop), few),
+        ("list of nodes of one element", &no_listpacks, &list, Some(&pop), few),
         ("stream", &limits, &entries, Some(&delete_entry), &sizes),
         ("stream with readers", &limits, &read_entries, None, &sizes),
     ];
     let differences: Vec<String> = rows
         .iter()
-        .flat_map(|(what, limits, add, remove, sizes)| compare(what, limits, *add, *remove, sizes))
+        .flat_map(|(what, policies, add, remove, sizes)| compare(what, policies, *add, *remove, sizes))
         .collect();
     assert!(differences.is_empty(), "\n{}", differences.join("\n"));
 }

@@ -400,7 +400,8 @@ fn digest_values(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn object(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (lfu, now_ms) = (ctx.db.access.lfu, ctx.db.now_ms());
-    let (policy, limits) = (ctx.db.access.clone(), ctx.db.limits.clone());
+    let policy = ctx.db.access.clone();
+    let limits = ctx.db.policies.of_key(args.at(2)).limits.clone();
     let is_fast = args.get(3).is_some_and(|arg| arg.eq_ignore_ascii_case(b"fast"));
     let compresses = ctx.server.config.rdbcompression;
     // What is there is shown, also when its time is up.

@@ -151,7 +151,7 @@ impl<'a> Restore<'a> {
         let Some(kind) = origin.kind(written) else {
             return Err(if is_foreign { foreign(written, "") } else { BAD });
         };
-        match ctx.db.read_value(&mut reader, kind, None) {
+        match ctx.db.read_value(self.key, &mut reader, kind, None) {
             Ok(ReadValue::Empty | ReadValue::AllExpired) => Err(BAD),
             Ok(mut value) => match ctx.db.read_asides(&mut reader, &mut value) {
                 Ok(()) => Ok((value, origin)),

@@ -356,7 +356,7 @@ fn answer(ctx: &mut Context<'_>, sorting: &Sorting, options: &Options<'_>) {
 }
 
 fn store(ctx: &mut Context<'_>, sorting: &Sorting, options: &Options<'_>, destination: &[u8]) {
-    let limits = ctx.db.limits.clone();
+    let limits = ctx.db.policies.of_key(destination).limits.clone();
     let mut list = List::new(&limits, ctx.db.seed());
     for index in 0..sorting.items.len() {
         let element = sorting.element(index);

@@ -28,6 +28,10 @@ impl Flags {
     pub const VOLATILE: Self = Self(1 << 6);
     /// Accepted, kept and rewritten, but this server has nothing that it could steer.
     pub const NO_EFFECT: Self = Self(1 << 7);
+    /// A rule of `key-policy` may set it for some keys.
+    pub const BY_KEY: Self = Self(1 << 8);
+    /// CONFIG SET reads its words as a file does, with quotes.
+    pub const QUOTED: Self = Self(1 << 9);
 
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)

@@ -8,6 +8,7 @@ use super::buffer_limits::{BufferLimits, OutputBufferLimits};
 use super::checks;
 use super::choices::*;
 use super::events::{EventClasses, EventLetters};
+use super::key_policy::{KeyPolicies, KeyPolicy};
 use super::kinds::*;
 use super::option::{Flags, Kind, Row, options};
 use super::special::*;
@@ -245,35 +246,44 @@ options! {
 
     @ "Encodings"
     /// Fields up to which a hash is compact.
-    hash_max_listpack_entries: usize = 512, "hash-max-listpack-entries" | "hash-max-ziplist-entries", Integer(0, LONG_MAX);
+    hash_max_listpack_entries: usize = 512, "hash-max-listpack-entries" | "hash-max-ziplist-entries",
+        Integer(0, LONG_MAX), BY_KEY;
     /// Length of fields and values up to which a hash is compact.
-    hash_max_listpack_value_bytes: usize = 64, "hash-max-listpack-value" | "hash-max-ziplist-value", Memory(0, LONG_MAX);
+    hash_max_listpack_value_bytes: usize = 64, "hash-max-listpack-value" | "hash-max-ziplist-value",
+        Memory(0, LONG_MAX), BY_KEY;
     /// The size of a list's nodes. Positive: so many elements. -1 to -5: 4, 8, 16, 32 or 64 KB.
-    list_max_listpack_size: i32 = -2, "list-max-listpack-size" | "list-max-ziplist-size", Integer(INT_MIN, INT_MAX);
+    list_max_listpack_size: i32 = -2, "list-max-listpack-size" | "list-max-ziplist-size",
+        Integer(INT_MIN, INT_MAX), BY_KEY;
     /// Nodes at each end of a list that stay uncompressed; 0 compresses none.
-    list_compress_depth: u32 = 0, "list-compress-depth", Integer(0, INT_MAX);
+    list_compress_depth: u32 = 0, "list-compress-depth", Integer(0, INT_MAX), BY_KEY;
     /// Integers up to which a set of them is one sorted array.
-    set_max_intset_entries: usize = 512, "set-max-intset-entries", Integer(0, LONG_MAX);
+    set_max_intset_entries: usize = 512, "set-max-intset-entries", Integer(0, LONG_MAX), BY_KEY;
     /// Members up to which a set is compact.
-    set_max_listpack_entries: usize = 128, "set-max-listpack-entries", Integer(0, LONG_MAX);
+    set_max_listpack_entries: usize = 128, "set-max-listpack-entries", Integer(0, LONG_MAX), BY_KEY;
     /// Length of members up to which a set is compact.
-    set_max_listpack_value_bytes: usize = 64, "set-max-listpack-value", Integer(0, LONG_MAX);
+    set_max_listpack_value_bytes: usize = 64, "set-max-listpack-value", Integer(0, LONG_MAX), BY_KEY;
     /// Members up to which a sorted set is compact.
-    zset_max_listpack_entries: usize = 128, "zset-max-listpack-entries" | "zset-max-ziplist-entries", Integer(0, LONG_MAX);
+    zset_max_listpack_entries: usize = 128, "zset-max-listpack-entries" | "zset-max-ziplist-entries",
+        Integer(0, LONG_MAX), BY_KEY;
     /// Length of members up to which a sorted set is compact.
-    zset_max_listpack_value_bytes: usize = 64, "zset-max-listpack-value" | "zset-max-ziplist-value", Memory(0, LONG_MAX);
+    zset_max_listpack_value_bytes: usize = 64, "zset-max-listpack-value" | "zset-max-ziplist-value",
+        Memory(0, LONG_MAX), BY_KEY;
     /// The structure of sorted sets past the compact limits, of those made from then on.
-    zset_index: ZsetIndex = ZsetIndex::Fbtree, "zset-index", Choice;
+    zset_index: ZsetIndex = ZsetIndex::Fbtree, "zset-index", Choice, BY_KEY;
     /// Size up to which a HyperLogLog is sparse.
     hll_sparse_max_bytes: usize = 3000, "hll-sparse-max-bytes", Memory(0, LONG_MAX);
     /// Size of a stream's node; 0 is no limit.
-    stream_node_max_bytes: usize = 4096, "stream-node-max-bytes", Memory(0, LONG_MAX);
+    stream_node_max_bytes: usize = 4096, "stream-node-max-bytes", Memory(0, LONG_MAX), BY_KEY;
     /// Entries in a stream's node; 0 is no limit.
-    stream_node_max_entries: u64 = 100, "stream-node-max-entries", Integer(0, LONG_MAX);
+    stream_node_max_entries: u64 = 100, "stream-node-max-entries", Integer(0, LONG_MAX), BY_KEY;
     /// Seconds for which a stream made from then on remembers messages that are to be added once (`XADD` with `IDMP`).
     stream_idmp_duration_s: u32 = 100, "stream-idmp-duration", Integer(1, 86_400);
     /// Such messages of each producer that a stream made from then on remembers.
     stream_idmp_maxsize: u32 = 100, "stream-idmp-maxsize", Integer(1, 10_000);
+    /// What holds for the keys that a glob matches instead of the options above: the glob, then pairs of setting and
+    /// value (POLICY HELP lists them). Of several rules, each in a line of its own, the first whose glob matches holds;
+    /// `POLICY` changes them one by one, `""` is none.
+    key_policy: Vec<KeyPolicy> = Vec::new(), "key-policy", KeyPolicies, MULTI, QUOTED;
 
     @ "Snapshots"
     /// When to save in the background: pairs of seconds and changes; a save begins when so many seconds have

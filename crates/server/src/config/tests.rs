@@ -1,3 +1,4 @@
+mod key_policy;
 mod load;
 mod options;
 mod reference;

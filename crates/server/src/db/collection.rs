@@ -9,7 +9,7 @@ use structures::hash::HashSeed;
 use structures::key_table::{NewValue, Value as Stored};
 use structures::stream::MessageLimits;
 
-/// Up to where collections are kept as compact lists; copied from the configuration.
+/// Up to where collections are kept as compact lists; copied from the configuration, and from rules for keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodingLimits {
     pub hash_listpack_entries_max: usize,
@@ -64,11 +64,11 @@ pub trait Collection: ValueType {
     }
 }
 
-/// The [`CollectionContext`] of a `Db`, of which other parts may be in use.
+/// The [`CollectionContext`] of a `Db`, of which other parts may be in use, for what is at a key.
 macro_rules! context {
-    ($db:expr) => {
+    ($db:expr, $key:expr) => {
         CollectionContext {
-            limits: &$db.limits,
+            limits: &$db.policies.of_key($key).limits,
             seed: $db.seed,
             random: &mut $db.random,
             now_ms: $db.now_ms,
@@ -147,7 +147,7 @@ impl Db {
         let entry = database.get(self.key_hash(key), key).expect("the collection was there just now");
         let Stored::Object(object) = entry.value() else { return Err(ClientError::WrongType) };
         let collection = C::of(object).ok_or(ClientError::WrongType)?;
-        Ok(Some(read(collection, context!(self))))
+        Ok(Some(read(collection, context!(self, key))))
     }
 
     /// The collections at several keys, all at once, for commands that combine them.
@@ -208,8 +208,8 @@ impl Db {
             return Ok(result);
         }
         let change = change.take().expect("nothing was there to be changed");
-        let mut collection = C::new(&self.limits, self.seed);
-        let result = change(&mut collection, context!(self));
+        let mut collection = C::new(&self.policies.of_key(key).limits, self.seed);
+        let result = change(&mut collection, context!(self, key));
         if !collection.is_empty() {
             self.put(key, NewValue::Object(collection.into_object()), None);
         }
@@ -237,7 +237,7 @@ impl Db {
         if is_use {
             self.access.touch(hash, &mut entry, self.now_ms, &mut self.random);
         }
-        let context = CollectionContext { expired_fields: Some(&mut expired_fields), ..context!(self) };
+        let context = CollectionContext { expired_fields: Some(&mut expired_fields), ..context!(self, key) };
         let object = entry.object_mut().ok_or(ClientError::WrongType)?;
         let before = signature(object);
         let collection = C::of_mut(object).ok_or(ClientError::WrongType)?;
@@ -256,19 +256,20 @@ impl Db {
         Ok(Some(result))
     }
 
-    /// For what is made while collections are borrowed.
-    pub fn making(&self) -> Making {
+    /// For what is made for a key while collections are borrowed.
+    pub fn making(&self, key: &[u8]) -> Making {
         Making {
-            limits: self.limits.clone(),
+            limits: self.policies.of_key(key).limits.clone(),
             seed: self.seed,
             random: self.random.clone(),
             now_ms: self.now_ms,
         }
     }
 
-    /// Makes something, say a collection that is [stored](Db::store_collection) next, with what a change has at hand.
-    pub fn build<R>(&mut self, make: impl FnOnce(CollectionContext<'_>) -> R) -> R {
-        make(context!(self))
+    /// Makes something, say a collection that is [stored](Db::store_collection) next at that key, with what a change has at
+    /// hand.
+    pub fn build<R>(&mut self, key: &[u8], make: impl FnOnce(CollectionContext<'_>) -> R) -> R {
+        make(context!(self, key))
     }
 
     /// Stores a whole collection, or removes the key if it is empty; whether it is stored. Says the removal, not

@@ -197,15 +197,16 @@ impl Db {
         self.with_database(db_index, |db| db.selected_database_mut().reserve(keys));
     }
 
-    /// Reads the value that follows its type.
+    /// Reads the value that follows its type, as one at that key is kept.
     pub fn read_value<R: Read>(
         &mut self,
+        key: &[u8],
         reader: &mut Reader<R>,
         kind: u8,
         fields_expired_before_ms: Option<i64>,
     ) -> Result<ReadValue> {
         let mut context = ReadContext {
-            limits: &self.limits,
+            limits: &self.policies.of_key(key).limits,
             seed: self.seed,
             random: &mut self.random,
             now_ms: self.now_ms,

@@ -154,7 +154,7 @@ impl World {
             Snapshot { release: "9.1.0", compresses: true, checksummed: true, ..Snapshot::default() };
         let file = write_snapshot(Vec::new(), &executor.db, &snapshot, &mut |_| ()).unwrap();
         let mut copy = Db::new(executor.db.database_count(), executor.db.seed(), 3);
-        copy.limits = executor.db.limits.clone();
+        copy.policies = executor.db.policies.clone();
         copy.begin(0, now_ms);
         copy.show_expired_keys = executor.db.show_expired_keys;
         let mut loader = Loader::open(&file[..], LOADING).unwrap();

@@ -131,7 +131,7 @@ impl Life {
     /// What a server would hold that is started from a snapshot of this one now, and its libraries.
     pub fn snapshot_loaded(&self, config: &Config) -> (Db, Vec<Vec<u8>>) {
         let mut db = Db::new(config.databases as usize, HashSeed::new(5, 6), 7);
-        db.limits = server::db::collection::EncodingLimits::of(config);
+        db.policies = server::db::policy::Policies::of(config);
         let libraries = load(&self.snapshot(), &mut db, true, self.now_ms());
         (db, libraries)
     }

@@ -132,8 +132,9 @@ pub fn answer_position(reply: &mut ReplyBuffer, position: Position) {
 
 pub fn search(ctx: &mut Context<'_>, args: Args<'_>, variant: Variant) -> Outcome {
     let source = args.at(variant.source_at());
-    let mut making = ctx.db.making();
-    let set = ctx.db.read_collection::<SortedSet>(source)?;
+    let is_there = ctx.db.read_collection::<SortedSet>(source)?.is_some();
+    let db = &*ctx.db;
+    let set = if is_there { db.stored::<SortedSet>(source) } else { None };
     let mut query = Query::parse(args, variant, set)?;
     let mut found = Matches::default();
     if let (Some(set), Some(area)) = (set, query.area()) {
@@ -147,7 +148,7 @@ pub fn search(ctx: &mut Context<'_>, args: Args<'_>, variant: Variant) -> Outcom
         found.answer(&query, ctx.reply);
         return Ok(());
     };
-    let result = found.to_set(stored, query.unit_m, &making.context())?;
+    let result = found.to_set(stored, query.unit_m, &db.making(target).context())?;
     let count = result.len();
     if ctx.db.store_collection(target, result) {
         let event = if variant == Variant::SearchStore { "geosearchstore" } else { "georadiusstore" };

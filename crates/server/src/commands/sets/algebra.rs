@@ -145,7 +145,7 @@ fn answer(ctx: &mut Context<'_>, args: Args<'_>, operation: Operation) -> Outcom
 
 fn store(ctx: &mut Context<'_>, args: Args<'_>, operation: Operation, event: &'static str) -> Outcome {
     let target = args.at(1);
-    let (seed, mut making) = (ctx.db.seed(), ctx.db.making());
+    let (seed, mut making) = (ctx.db.seed(), ctx.db.making(target));
     let sets = ctx.db.read_collections::<Set>(args.from(2).iter())?;
     let mut members = Vec::new();
     combine(&sets, operation, seed, &mut |member| {

@@ -3,7 +3,7 @@
 use super::{answer_member, full};
 use crate::command::{Args, Context, Outcome};
 use crate::db::EventClasses;
-use crate::db::collection::{Collection, CollectionContext};
+use crate::db::collection::Collection;
 use crate::db::list::resolve_range;
 use crate::db::sorted_set::ordered::Scored;
 use crate::db::sorted_set::{LexBound, ScoreBound, SortedSet};
@@ -213,18 +213,19 @@ pub(super) fn zrevrangebylex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 pub(super) fn zrangestore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (target, source) = (args.at(1), args.at(2));
     let query = Query::parse(args, 3, None, None, true)?;
-    let built = ctx.db.read_collection_with(source, |set: &SortedSet, context: CollectionContext<'_>| {
+    let mut making = ctx.db.making(target);
+    let built = ctx.db.read_collection_with(source, |set: &SortedSet, _| {
         let ranks = query.ranks(set);
         let mut members: Vec<Scored<'_>> = Vec::with_capacity(ranks.len());
         set.for_range(ranks, false, &mut |member, score| {
             members.push((member, score));
             true
         });
-        SortedSet::of_ordered(&members, &context)
+        SortedSet::of_ordered(&members, &making.context())
     })?;
     let result = match built {
         Some(built) => built.map_err(full)?,
-        None => ctx.db.build(|context| SortedSet::new(context.limits, context.seed)),
+        None => ctx.db.build(target, |context| SortedSet::new(context.limits, context.seed)),
     };
     let len = result.len();
     if ctx.db.store_collection(target, result) {

@@ -213,7 +213,7 @@ impl Entry<'_> {
 pub(super) fn xadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let is_repeated = ctx.is_repeated();
     let mut addition = Addition::parse(args, is_repeated)?;
-    addition.options.finish(ctx.db.limits.stream_node_entries_max)?;
+    addition.options.finish(ctx.db.policies.of_key(args.at(1)).limits.stream_node_entries_max)?;
     let items = args.from(addition.items_at);
     if items.len() < 2 || items.len() % 2 == 1 {
         return Err(ClientError::WrongArity { command: "xadd".to_owned() });
@@ -232,7 +232,7 @@ pub(super) fn xadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let message = addition.message.map(|message| message.identified(items));
     let entry = Entry { id: addition.id, items, message, trim: addition.options.trim, is_repeated };
     let added = if is_new {
-        let (stream, added) = ctx.db.build(|context| {
+        let (stream, added) = ctx.db.build(key, |context| {
             let mut stream = Stream::new(context.limits, context.seed);
             let added = entry.add(&mut stream, &context)?;
             Ok::<_, ClientError>((stream, added))
@@ -283,7 +283,7 @@ pub(super) fn xtrim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if options.trim.is_none() && matches!(options.limit, None | Some(0)) {
         return Err(ClientError::text("ERR syntax error, XTRIM must be called with a trimming strategy"));
     }
-    options.finish(ctx.db.limits.stream_node_entries_max)?;
+    options.finish(ctx.db.policies.of_key(args.at(1)).limits.stream_node_entries_max)?;
     let Some(trim) = options.trim else { return Err(ClientError::Syntax) };
     let key = args.at(1);
     let trimmed = ctx.db.change(key, |stream: &mut Stream, _| trim.apply(stream))?.unwrap_or_default();

@@ -16,6 +16,7 @@ const INTENDED_DIFFERENCES: &[(&str, &str)] = &[
     ("syslog-ident", "the program's own name"),
     ("tcp-nodelay", "new"),
     ("zset-index", "new"),
+    ("key-policy", "new"),
     ("bind", "how the reference was started"),
     ("config-file", "how the reference was started"),
     ("dir", "how the reference was started"),

@@ -30,8 +30,8 @@ fn every_encoding() -> Db {
     }
     add_collections(&mut db, "integers", 10, &|n| (n * 1000).to_string().into_bytes());
     add_collections(&mut db, "manyintegers", 700, &|n| (n * 70_000).to_string().into_bytes());
-    let mut hash = Hash::new(&db.limits.clone(), SEED);
-    let limits = db.limits.clone();
+    let mut hash = Hash::new(&db.policies.otherwise().limits.clone(), SEED);
+    let limits = db.policies.otherwise().limits.clone();
     let mut random = Random::new(1);
     let mut context = context(&limits, &mut random);
     hash.set(b"stays", b"1", FieldExpiry::Clear, &mut context);
@@ -48,7 +48,7 @@ fn context<'a>(limits: &'a EncodingLimits, random: &'a mut Random) -> Collection
 }
 
 fn add_collections(db: &mut Db, key: &str, count: usize, element: &dyn Fn(usize) -> Vec<u8>) {
-    let limits = db.limits.clone();
+    let limits = db.policies.otherwise().limits.clone();
     let mut random = Random::new(1);
     let mut context = context(&limits, &mut random);
     let (mut list, mut set) = (List::new(&limits, SEED), Set::new(&limits, SEED));
@@ -95,7 +95,7 @@ fn restore(db: &mut Db, key: &[u8], payload: &[u8]) -> Result<Loaded> {
     let mut reader = Reader::of_bytes(payload);
     let kind = reader.byte()?;
     let about = LoadedKey { replaces: true, ..LoadedKey::default() };
-    let result = db.read_value(&mut reader, kind, None).map(|value| db.load_read(key, value, about));
+    let result = db.read_value(key, &mut reader, kind, None).map(|value| db.load_read(key, value, about));
     db.change_log.flushed(None);
     db.change_log.take();
     result
@@ -131,7 +131,7 @@ fn every_value_comes_back_as_it_was() {
 /// As it stands behind a stream in a payload, cut and changed too.
 #[test]
 fn messages_of_producers_come_back() {
-    let mut stream = sample_stream(&empty_db().limits);
+    let mut stream = sample_stream(&empty_db().policies.otherwise().limits);
     stream.set_message_limits(MessageLimits { kept_s: 500, messages_max: 300 }, SEED);
     let producers = stream.producers_mut(SEED);
     for n in 0..3000u64 {
@@ -152,7 +152,7 @@ fn messages_of_producers_come_back() {
         copy.begin(0, now_ms);
         let mut reader = Reader::of_bytes(content);
         let kind = reader.byte()?;
-        let mut value = copy.read_value(&mut reader, kind, None)?;
+        let mut value = copy.read_value(b"stream", &mut reader, kind, None)?;
         copy.read_asides(&mut reader, &mut value)?;
         copy.load_read(b"stream", value, LoadedKey::default());
         copy.check();

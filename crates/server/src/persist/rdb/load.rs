@@ -452,7 +452,7 @@ impl<R: Read> Loader<R> {
     ) -> Result<Loaded, Reason> {
         let names_history = self.names_history();
         let before_ms = (drops && !names_history).then_some(self.options.now_ms);
-        let mut value = db.read_value(&mut self.reader, kind, before_ms)?;
+        let mut value = db.read_value(&self.key, &mut self.reader, kind, before_ms)?;
         if let Some(left_out) = self.left_out.as_mut().filter(|_| drops && names_history) {
             let fields = value.leave_out_expired(self.options.now_ms);
             left_out.push_fields(self.db_index, &self.key, &fields);
@@ -529,7 +529,7 @@ impl<R: Read> Loader<R> {
         };
         self.figures.keys_expiring += u64::from(prefix.expiry_ms.is_some());
         if let Some(observer) = observer {
-            let value = db.read_value(&mut self.reader, kind, None)?;
+            let value = db.read_value(&self.key, &mut self.reader, kind, None)?;
             observer.key(self.db_index, &self.key, &value, prefix.expiry_ms);
             self.figures.keys_loaded += 1;
             let expired = prefix.expiry_ms.is_some_and(|at_ms| at_ms < now_ms);
@@ -539,7 +539,7 @@ impl<R: Read> Loader<R> {
         let names_history = self.names_history();
         let drops = self.options.drop_expired && (!names_history || self.left_out.is_some());
         if drops && prefix.expiry_ms.is_some_and(|at_ms| at_ms < now_ms) {
-            db.read_value(&mut self.reader, kind, None)?;
+            db.read_value(&self.key, &mut self.reader, kind, None)?;
             self.figures.keys_expired += 1;
             if let Some(left_out) = self.left_out.as_mut().filter(|_| names_history) {
                 left_out.push_key(self.db_index, &self.key);

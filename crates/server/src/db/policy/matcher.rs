@@ -1,0 +1,345 @@
+//! Which of many globs is the first that matches a key, found without trying one after another.
+//!
+//! ```text
+//! node, one cache line          entry, one for each literal beginning of a glob
+//! +----------------------+      +---------------------------------------------+
+//! | 256 bits: the bytes  |      | the beginning's first 8 bytes, all of them  |
+//! | that lead on         |      | the next shorter entry that it begins with  |
+//! | position in the key  | ---> | candidates: the globs that a key which      |
+//! | first step of many   |      | begins so may match, in their order         |
+//! | the entry if none    |      +---------------------------------------------+
+//! +----------------------+
+//! ```
+//!
+//! A glob is its literal beginning, up to the first byte that has a meaning, and a rest. All beginnings stand in a tree in
+//! which only the bytes are looked at that tell them apart; the bytes between are compared once, at the end. A key that
+//! differs there is one of a shorter beginning, down to the empty one. Most keys look at one node and one entry, whose first
+//! candidate is a beginning with `*` behind it, and are done.
+//!
+//! 1. Entries are sorted by their beginnings, each of which occurs once; entry 0 is the empty one, whether a glob has it or not.
+//! 2. A node's children differ at its position, and all of them begin with the same bytes before it; `otherwise` is the
+//!    longest entry that a key which begins with these bytes and leads to no child can begin with.
+//! 3. An entry's candidates are those of all globs whose beginning it begins with, in the globs' order, up to the first
+//!    that any key of this entry matches.
+
+use std::ops::Range;
+
+/// As many globs as a matcher may be made of.
+pub const GLOBS_MAX: usize = 1 << 12;
+
+#[derive(Clone, Debug, Default)]
+pub struct Matcher {
+    first: Step,
+    nodes: Vec<Node>,
+    steps: Vec<Step>,
+    entries: Vec<Entry>,
+    candidates: Vec<Candidate>,
+    globs: Vec<Box<[u8]>>,
+}
+
+/// A node, or an entry.
+#[derive(Clone, Copy, Debug, Default)]
+struct Step(u16);
+
+const ENTRY: u16 = 1 << 15;
+
+#[repr(align(64))]
+#[derive(Clone, Debug)]
+struct Node {
+    bytes: [u64; 4],
+    /// How many children have bytes of lower words.
+    before: [u8; 4],
+    position: u16,
+    first_step: u16,
+    otherwise: u16,
+}
+
+const HEAD_BYTES: usize = size_of::<u64>();
+
+#[derive(Clone, Debug)]
+struct Entry {
+    /// The first bytes of the beginning, and ones where it has bytes.
+    head: u64,
+    mask: u64,
+    beginning: Box<[u8]>,
+    shorter: u16,
+    candidates: Range<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    glob: u16,
+    matches: Matches,
+}
+
+/// Which keys match, of those that begin with an entry's beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Matches {
+    /// All that are not empty: a star stands for something.
+    All,
+    /// The one of this length.
+    Whole(u16),
+    /// Those that the glob matches.
+    Some,
+}
+
+fn literal_bytes(glob: &[u8]) -> usize {
+    glob.iter().position(|byte| b"*?[\\".contains(byte)).unwrap_or(glob.len())
+}
+
+impl Matches {
+    fn of(glob: &[u8]) -> Self {
+        let (literal, rest) = glob.split_at(literal_bytes(glob));
+        match rest {
+            [] => Matches::Whole(literal.len() as u16),
+            rest if rest.iter().all(|byte| *byte == b'*') => Matches::All,
+            _ => Matches::Some,
+        }
+    }
+}
+
+impl Entry {
+    fn new(beginning: &[u8]) -> Self {
+        let (mut head, mut mask) = ([0; HEAD_BYTES], [0; HEAD_BYTES]);
+        for (at, &byte) in beginning.iter().take(HEAD_BYTES).enumerate() {
+            (head[at], mask[at]) = (byte, u8::MAX);
+        }
+        Entry {
+            head: u64::from_le_bytes(head),
+            mask: u64::from_le_bytes(mask),
+            beginning: beginning.into(),
+            shorter: 0,
+            candidates: 0..0,
+        }
+    }
+
+    #[inline]
+    fn begins(&self, key: &[u8]) -> bool {
+        match key.first_chunk() {
+            Some(first) if (u64::from_le_bytes(*first) ^ self.head) & self.mask != 0 => false,
+            Some(_) if self.beginning.len() <= HEAD_BYTES => true,
+            _ => key.starts_with(&self.beginning),
+        }
+    }
+}
+
+impl Node {
+    /// The number of the child that this byte leads to.
+    #[inline]
+    fn child(&self, byte: u8) -> Option<usize> {
+        let (word, bit) = (usize::from(byte >> 6), byte & 63);
+        let bytes = self.bytes[word];
+        let lower = bytes & ((1 << bit) - 1);
+        (bytes >> bit & 1 == 1).then(|| usize::from(self.before[word]) + lower.count_ones() as usize)
+    }
+}
+
+impl Matcher {
+    /// Of globs that are each shorter than 64 KB, no more than [`GLOBS_MAX`].
+    pub fn new<'a>(globs: impl Iterator<Item = &'a [u8]>) -> Self {
+        let globs: Vec<Box<[u8]>> = globs.map(Box::from).collect();
+        debug_assert!(globs.len() <= GLOBS_MAX && globs.iter().all(|glob| glob.len() <= u16::MAX.into()));
+        let mut beginnings: Vec<&[u8]> = globs.iter().map(|glob| &glob[..literal_bytes(glob)]).collect();
+        beginnings.push(b"");
+        beginnings.sort_unstable();
+        beginnings.dedup();
+        let mut matcher = Matcher {
+            entries: beginnings.iter().map(|beginning| Entry::new(beginning)).collect(),
+            ..Matcher::default()
+        };
+        matcher.find_shorter();
+        matcher.collect_candidates(&globs);
+        matcher.first = matcher.build(0..matcher.entries.len(), 0);
+        matcher.globs = globs;
+        matcher
+    }
+
+    pub fn globs(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.globs.iter().map(|glob| &**glob)
+    }
+
+    /// Sorted as they are, what an entry begins with stands before it: the entry before it, or one that that begins with.
+    fn find_shorter(&mut self) {
+        for at in 1..self.entries.len() {
+            let mut shorter = at - 1;
+            while !self.entries[at].beginning.starts_with(&self.entries[shorter].beginning) {
+                shorter = self.entries[shorter].shorter.into();
+            }
+            self.entries[at].shorter = shorter as u16;
+        }
+    }
+
+    fn collect_candidates(&mut self, globs: &[Box<[u8]>]) {
+        for entry in &mut self.entries {
+            let start = self.candidates.len() as u32;
+            for (index, glob) in globs.iter().enumerate() {
+                if !entry.beginning.starts_with(&glob[..literal_bytes(glob)]) {
+                    continue;
+                }
+                let matches = Matches::of(glob);
+                // A key longer than the whole glob is none that it matches.
+                if matches!(matches, Matches::Whole(len) if usize::from(len) < entry.beginning.len()) {
+                    continue;
+                }
+                self.candidates.push(Candidate { glob: index as u16, matches });
+                if matches == Matches::All && !entry.beginning.is_empty() {
+                    break;
+                }
+            }
+            entry.candidates = start..self.candidates.len() as u32;
+        }
+    }
+
+    /// The tree of a range of entries; of those that are no child, `otherwise` is the longest.
+    fn build(&mut self, mut range: Range<usize>, mut otherwise: u16) -> Step {
+        if range.len() == 1 {
+            return Step(range.start as u16 | ENTRY);
+        }
+        let beginning = |at: usize| &self.entries[at].beginning;
+        let (first, last) = (beginning(range.start), beginning(range.end - 1));
+        let position = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+        if first.len() == position {
+            otherwise = range.start as u16;
+            range.start += 1;
+        }
+        let mut node =
+            Node { bytes: [0; 4], before: [0; 4], position: position as u16, first_step: 0, otherwise };
+        let mut children: Vec<Range<usize>> = Vec::new();
+        for at in range {
+            let byte = beginning(at)[position];
+            let bit = 1 << (byte & 63);
+            match children.last_mut() {
+                Some(child) if node.bytes[usize::from(byte >> 6)] & bit != 0 => child.end = at + 1,
+                _ => children.push(at..at + 1),
+            }
+            node.bytes[usize::from(byte >> 6)] |= bit;
+        }
+        for word in 1..4 {
+            node.before[word] = node.before[word - 1] + node.bytes[word - 1].count_ones() as u8;
+        }
+        node.first_step = self.steps.len() as u16;
+        self.steps.resize(self.steps.len() + children.len(), Step::default());
+        let (index, first_step) = (self.nodes.len(), usize::from(node.first_step));
+        self.nodes.push(node);
+        for (number, child) in children.into_iter().enumerate() {
+            self.steps[first_step + number] = self.build(child, otherwise);
+        }
+        Step(index as u16)
+    }
+
+    /// The first glob that matches the key.
+    #[inline]
+    pub fn first_match(&self, key: &[u8]) -> Option<usize> {
+        let mut step = self.first;
+        let mut at = loop {
+            if step.0 & ENTRY != 0 {
+                break step.0 & !ENTRY;
+            }
+            let node = &self.nodes[usize::from(step.0)];
+            let Some(child) = key.get(usize::from(node.position)).and_then(|byte| node.child(*byte)) else {
+                break node.otherwise;
+            };
+            step = self.steps[usize::from(node.first_step) + child];
+        };
+        loop {
+            let entry = &self.entries[usize::from(at)];
+            if entry.begins(key) {
+                return self.first_candidate(entry, key);
+            }
+            at = entry.shorter;
+        }
+    }
+
+    #[inline]
+    fn first_candidate(&self, entry: &Entry, key: &[u8]) -> Option<usize> {
+        let candidates = &self.candidates[entry.candidates.start as usize..entry.candidates.end as usize];
+        for candidate in candidates {
+            let glob = usize::from(candidate.glob);
+            let matches = match candidate.matches {
+                Matches::All => !key.is_empty(),
+                Matches::Whole(len) => key.len() == usize::from(len),
+                Matches::Some => wire::glob::matches(&self.globs[glob], key),
+            };
+            if matches {
+                return Some(glob);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use structures::random::Random;
+
+    fn naive(globs: &[Vec<u8>], key: &[u8]) -> Option<usize> {
+        globs.iter().position(|glob| wire::glob::matches(glob, key))
+    }
+
+    fn compare(globs: &[Vec<u8>], keys: impl Iterator<Item = Vec<u8>>) {
+        let matcher = Matcher::new(globs.iter().map(Vec::as_slice));
+        for key in keys {
+            assert_eq!(matcher.first_match(&key), naive(globs, &key), "{globs:?} {key:?}");
+        }
+    }
+
+    fn text(random: &mut Random, words: &[&[u8]], words_max: u64) -> Vec<u8> {
+        let count = random.below(words_max + 1);
+        (0..count).flat_map(|_| words[random.below(words.len() as u64) as usize].to_vec()).collect()
+    }
+
+    #[test]
+    fn matches_what_the_first_glob_matches_that_does() {
+        let scale: u64 = std::env::var("WARMLINE_TEST_SCALE").map_or(1, |text| text.parse().unwrap());
+        let alphabets: [(&[&[u8]], &[&[u8]]); 3] = [
+            (&[b"a", b"b", b"c", b"*", b"?", b"[ab]", b"\\*", b"**"], &[b"a", b"b", b"c", b"*"]),
+            // Beginnings around the length of a head.
+            (&[b"user", b":", b"session", b"1", b"*", b"?1"], &[b"user", b":", b"session", b"1", b"2"]),
+            (
+                &[b"\x00", b"\x3f", b"\x40", b"\x7f", b"\x80", b"\xbf", b"\xc0", b"\xff", b"*"],
+                &[b"\x00", b"\x3f", b"\x40", b"\x7f", b"\x80", b"\xbf", b"\xc0", b"\xff"],
+            ),
+        ];
+        for seed in 0..600 * scale {
+            let mut random = Random::new(seed);
+            let (globs, keys) = alphabets[seed as usize % alphabets.len()];
+            let count = random.below(if seed % 5 == 0 { 100 } else { 8 });
+            let globs: Vec<Vec<u8>> = (0..count).map(|_| text(&mut random, globs, 5)).collect();
+            let keys: Vec<Vec<u8>> = (0..200).map(|_| text(&mut random, keys, 6)).collect();
+            // What a glob says, taken at its word, lies next to what it matches.
+            let near = globs.iter().flat_map(|glob| [glob.clone(), [glob, &b"x"[..]].concat()]);
+            compare(&globs, keys.into_iter().chain(near).chain([Vec::new()]));
+        }
+    }
+
+    #[test]
+    fn beginnings_of_all_lengths_that_begin_with_each_other() {
+        let word = b"abcdefghijklmnopqrstuvwxyz";
+        let globs = |stars: bool| {
+            (0..=word.len()).rev().map(move |len| [&word[..len], if stars { b"*" } else { b"" }].concat())
+        };
+        let keys = || {
+            (0..=word.len()).flat_map(|len| {
+                let mut other = word.to_vec();
+                if let Some(byte) = other.get_mut(len) {
+                    *byte = b'-';
+                }
+                [word[..len].to_vec(), other]
+            })
+        };
+        for stars in [true, false] {
+            let longest_first: Vec<Vec<u8>> = globs(stars).collect();
+            let shortest_first: Vec<Vec<u8>> = longest_first.iter().rev().cloned().collect();
+            compare(&longest_first, keys());
+            compare(&shortest_first, keys());
+        }
+    }
+
+    #[test]
+    fn as_many_globs_as_may_be() {
+        let globs: Vec<Vec<u8>> = (0..GLOBS_MAX).map(|n| format!("key:{n}:*").into_bytes()).collect();
+        compare(&globs, (0..GLOBS_MAX + 10).step_by(7).map(|n| format!("key:{n}:x").into_bytes()));
+        compare(&[], [Vec::new(), b"a".to_vec()].into_iter());
+    }
+}
