@@ -667,16 +667,16 @@ impl<'a> Iter<'a> {
         self.next()?.as_integer()
     }
 
-    /// The next element as it is encoded, without its backlen.
+    /// The next element as it is encoded: the listpack from there on, and how many bytes it has without its backlen.
     #[inline]
-    pub(crate) fn next_record(&mut self) -> Option<&'a [u8]> {
+    pub(crate) fn next_record(&mut self) -> Option<(&'a [u8], usize)> {
         let start = self.at;
         if start >= self.end {
             return None;
         }
         let size = element_size(self.bytes, start);
         self.at += size + backlen_size(size);
-        Some(&self.bytes[start..start + size])
+        Some((&self.bytes[start..], size))
     }
 
     /// Where the element that `next` will give starts.

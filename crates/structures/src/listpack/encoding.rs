@@ -217,15 +217,31 @@ pub(crate) fn is_canonical(record: &[u8]) -> bool {
         (0x80..0xC0, _) => decimal::parse(&record[1..]).is_none(),
         (0xE0..0xF0, len) => len >= 64 + 2,
         (0xF0, len) => len >= 4096 + 5,
-        (tag, _) => match decode(record, 0).0 {
-            Element::Integer(value) if tag < 0xE0 => !(0..=127).contains(&value),
-            // Not what fits 13, 16, 24 or 32 bits, which another tag says in fewer bytes.
-            Element::Integer(value) => {
-                let unused_bits = [51, 48, 40, 32][tag.wrapping_sub(0xF1) as usize & 3];
-                value << unused_bits >> unused_bits != value
-            }
-            Element::Bytes(_) => false,
-        },
+        _ => is_canonical_integer(record),
+    }
+}
+
+/// Whether no other tag says the integer in fewer bytes: 13, 16, 24 or 32 bits do not hold it.
+fn is_canonical_integer(record: &[u8]) -> bool {
+    match *record {
+        [tag @ 0xC0..=0xDF, low] => {
+            // Of the thirteen bits all above the lowest seven are zero.
+            !(tag == 0xC0 && low < 0x80)
+        }
+        [0xF1, a, b] => !(-4096..=4095).contains(&i16::from_le_bytes([a, b])),
+        [0xF2, a, b, c] => {
+            let value = i32::from_le_bytes([0, a, b, c]) >> 8;
+            i32::from(value as i16) != value
+        }
+        [0xF3, a, b, c, d] => {
+            let value = i32::from_le_bytes([a, b, c, d]);
+            value << 8 >> 8 != value
+        }
+        [0xF4, ref bytes @ ..] => bytes.first_chunk().is_some_and(|&bytes| {
+            let value = i64::from_le_bytes(bytes);
+            i64::from(value as i32) != value
+        }),
+        _ => false,
     }
 }
 
@@ -304,4 +320,41 @@ pub(crate) fn read_backlen(bytes: &[u8], end: usize) -> (usize, usize) {
         }
     }
     panic!("the backlen before {end} does not end");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `value` under each tag of integers that has room for it.
+    fn encodings(value: i64) -> Vec<Vec<u8>> {
+        let bytes = value.to_le_bytes();
+        let mut all = Vec::new();
+        if (0..=127).contains(&value) {
+            all.push(vec![bytes[0]]);
+        }
+        if (-4096..=4095).contains(&value) {
+            all.push(vec![0xC0 | (bytes[1] & 0x1F), bytes[0]]);
+        }
+        for (tag, width) in [(0xF1, 2), (0xF2, 3), (0xF3, 4), (0xF4, 8)] {
+            let unused_bits = 64 - 8 * width;
+            if value << unused_bits >> unused_bits == value {
+                all.push([&[tag], &bytes[..width]].concat());
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn the_shortest_encoding_of_an_integer_is_the_canonical_one() {
+        let powers = (0..63).map(|bits| 1i64 << bits);
+        let near = powers.flat_map(|power| [power - 1, power, power + 1]);
+        for value in near.flat_map(|value| [value, -value]).chain([0, i64::MIN, i64::MAX]) {
+            let shortest = Encoded::integer(value);
+            for encoding in encodings(value) {
+                assert_eq!(decode(&encoding, 0), (Element::Integer(value), encoding.len()));
+                assert_eq!(is_canonical(&encoding), encoding == shortest.head(), "{value} as {encoding:x?}");
+            }
+        }
+    }
 }

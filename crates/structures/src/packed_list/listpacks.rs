@@ -45,26 +45,27 @@ impl PackedList {
             return elements.for_each(|element| self.push_encoded_back(Encoded::element(element)));
         }
         let mut filling = Filling::new(self.limits);
-        while let Some(record) = elements.next_record() {
-            if is_canonical(record) {
-                self.gather(&mut filling, record);
+        while let Some((rest, len)) = elements.next_record() {
+            if is_canonical(&rest[..len]) {
+                self.gather(&mut filling, rest, len);
             } else {
-                let element = Encoded::element(decode(record, 0).0);
-                self.gather(&mut filling, &[element.head(), element.body()].concat());
+                let element = Encoded::element(decode(rest, 0).0);
+                self.gather(&mut filling, &[element.head(), element.body()].concat(), element.size());
             }
         }
         self.close(&mut filling);
     }
 
+    /// The record is the first `len` bytes of `rest`.
     #[inline]
-    fn gather(&mut self, filling: &mut Filling, record: &[u8]) {
-        if filling.add(record) {
+    fn gather(&mut self, filling: &mut Filling, rest: &[u8], len: usize) {
+        if filling.add(rest, len) {
             return;
         }
         self.close(filling);
-        if !filling.add(record) {
+        if !filling.add(rest, len) {
             // No node of records holds it.
-            self.push_encoded_back(Encoded::element(decode(record, 0).0));
+            self.push_encoded_back(Encoded::element(decode(rest, 0).0));
         }
     }
 
@@ -79,39 +80,51 @@ impl PackedList {
 /// Records on their way into a node.
 struct Filling {
     limits: Limits,
+    /// As many as a node may have, and [`COPIED_BYTES`] more.
     bytes: Vec<u8>,
+    /// Of the records.
+    len: usize,
     restarts: Vec<u16>,
     count: usize,
 }
 
+/// Records of most lists are no longer, and copied at once. With calls that copied as many bytes as each has, and integers
+/// decoded to see whether they are canonical, RESTORE of 10,000 integers took 150 us in place of 132.
+const COPIED_BYTES: usize = 16;
+
 impl Filling {
     fn new(limits: Limits) -> Self {
-        let bytes = Vec::with_capacity(limits.bytes.into());
-        Filling { limits, bytes, restarts: Vec::new(), count: 0 }
+        let bytes = vec![0; usize::from(limits.bytes) + COPIED_BYTES];
+        Filling { limits, bytes, len: 0, restarts: Vec::new(), count: 0 }
     }
 
-    /// Whether there was room for it.
+    /// Adds the first `len` bytes of `rest`; whether there was room for them.
     #[inline]
-    fn add(&mut self, record: &[u8]) -> bool {
+    fn add(&mut self, rest: &[u8], len: usize) -> bool {
         let begins_interval = self.count.is_multiple_of(RESTART_INTERVAL);
-        let end = self.bytes.len() + record.len();
+        let end = self.len + len;
         let restarts_bytes = (self.restarts.len() + usize::from(begins_interval)) * size_of::<u16>();
         if self.count >= self.limits.entries.into() || end + restarts_bytes > self.limits.bytes.into() {
             return false;
         }
         if begins_interval {
-            self.restarts.push(self.bytes.len() as u16);
+            self.restarts.push(self.len as u16);
         }
-        self.bytes.extend_from_slice(record);
+        let to = &mut self.bytes[self.len..];
+        match (len <= COPIED_BYTES, rest.first_chunk::<COPIED_BYTES>(), to.first_chunk_mut()) {
+            (true, Some(from), Some(to)) => *to = *from,
+            _ => to[..len].copy_from_slice(&rest[..len]),
+        }
+        self.len = end;
         self.count += 1;
         true
     }
 
     fn take(&mut self) -> Option<Node> {
-        let node = (self.count > 0).then(|| Node::from_parts(&self.bytes, &self.restarts, self.count));
-        self.bytes.clear();
+        let records = &self.bytes[..self.len];
+        let node = (self.count > 0).then(|| Node::from_parts(records, &self.restarts, self.count));
         self.restarts.clear();
-        self.count = 0;
+        (self.len, self.count) = (0, 0);
         node
     }
 }
