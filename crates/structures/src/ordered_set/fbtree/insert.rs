@@ -187,7 +187,7 @@ impl FbTree {
         let count = leaf.count() as u32;
         let id = self.pages.add(leaf);
         let neighbour = path.leaf;
-        self.pages.leaves[neighbour].filled_in_order = true;
+        self.pages.leaves[neighbour].set_filled_in_order();
         self.link(id, neighbour, right);
         if self.height == 0 {
             let children = if right { [neighbour, id] } else { [id, neighbour] };

@@ -95,11 +95,37 @@ pub(super) struct Leaf {
     pub prev: u32,
     pub next: u32,
     count: u16,
-    slots: u16,
+    slots: Slots,
     heap: u16,
     garbage: u16,
-    /// What came in order left it full: its page may grow by a quarter before it divides.
-    pub filled_in_order: bool,
+}
+
+/// How many slots the columns have, below 2^15 as pages are below 2^16; the highest bit tells whether what came in order
+/// left the leaf full: its page may then grow by a quarter before it divides.
+#[derive(Clone, Copy)]
+struct Slots(u16);
+
+impl Slots {
+    const FILLED_IN_ORDER: u16 = 1 << 15;
+
+    fn new(count: usize) -> Self {
+        debug_assert!(count < usize::from(Self::FILLED_IN_ORDER), "invariant 1: slots of a page");
+        Slots(count as u16)
+    }
+
+    #[inline]
+    fn count(self) -> usize {
+        usize::from(self.0 & !Self::FILLED_IN_ORDER)
+    }
+
+    fn filled_in_order(self) -> bool {
+        self.0 & Self::FILLED_IN_ORDER != 0
+    }
+
+    /// So many slots, filled in order or not as these are.
+    fn with_count(self, count: usize) -> Self {
+        Slots(Slots::new(count).0 | self.0 & Self::FILLED_IN_ORDER)
+    }
 }
 
 impl Default for Leaf {
@@ -110,10 +136,9 @@ impl Default for Leaf {
             prev: NO_LEAF,
             next: NO_LEAF,
             count: 0,
-            slots: 0,
+            slots: Slots(0),
             heap: 0,
             garbage: 0,
-            filled_in_order: false,
         }
     }
 }
@@ -177,11 +202,11 @@ impl Leaf {
     }
 
     fn offsets_at(&self) -> usize {
-        self.slots as usize
+        self.slots.count()
     }
 
     fn scores_at(&self) -> usize {
-        3 * self.slots as usize
+        3 * self.slots.count()
     }
 
     #[inline]
@@ -302,9 +327,14 @@ impl Leaf {
         self.tagged(tag).find(|&slot| self.member(slot, longs) == member)
     }
 
+    /// It is full of what came in order, and may become larger than others.
+    pub fn set_filled_in_order(&mut self) {
+        self.slots.0 |= Slots::FILLED_IN_ORDER;
+    }
+
     /// The limit of this leaf's page in a tree whose limit is `page_max`.
     fn own_page_max(&self, page_max: usize) -> usize {
-        page_max + if self.filled_in_order { page_max / 4 } else { 0 }
+        page_max + if self.slots.filled_in_order() { page_max / 4 } else { 0 }
     }
 
     /// Inserts at `slot`; `false`, with nothing changed, when the members would need a larger page than they may have
@@ -350,7 +380,7 @@ impl Leaf {
             let mut leaf = Leaf {
                 page: vec![0; page_class(bytes)].into_boxed_slice(),
                 code,
-                slots: count as u16,
+                slots: Slots::new(count),
                 ..Leaf::default()
             };
             taken.iter().for_each(|&(score, tag, record)| leaf.append_new(score, tag, record));
@@ -379,7 +409,7 @@ impl Leaf {
             Some(_) if self.count > 0 => self.code,
             _ => FrameOfReference::fit((0..self.count()).map(|slot| self.score(slot)).chain([score])),
         };
-        let (count, slots) = (self.count(), self.slots as usize);
+        let (count, slots) = (self.count(), self.slots.count());
         let taken = slots * (3 + code.width()) + self.heap as usize + record_len;
         if code == self.code && count < slots && taken <= self.page.len() {
             return true;
@@ -401,10 +431,9 @@ impl Leaf {
         let mut new = Leaf {
             page: vec![0; len].into_boxed_slice(),
             code,
-            slots: slots as u16,
+            slots: self.slots.with_count(slots),
             prev: self.prev,
             next: self.next,
-            filled_in_order: self.filled_in_order,
             ..Leaf::default()
         };
         new.append(self, 0..self.count());
@@ -471,7 +500,7 @@ impl Leaf {
             return None;
         }
         let page = vec![0; page_class(len)].into_boxed_slice();
-        let mut leaf = Leaf { page, code, slots: count as u16, ..Leaf::default() };
+        let mut leaf = Leaf { page, code, slots: Slots::new(count), ..Leaf::default() };
         for part in parts {
             leaf.append(part.0, slots_of(part));
         }
@@ -531,7 +560,7 @@ impl Leaf {
     pub fn without(&self, slots: Range<usize>) -> Leaf {
         let parts = [(self, 0..slots.start), (self, slots.end..self.count())];
         let left = Leaf::of(&parts, self.page.len()).expect("a code fitted to fewer scores is never wider");
-        Leaf { filled_in_order: self.filled_in_order, ..left }
+        Leaf { slots: self.slots.with_count(left.slots.count()), ..left }
     }
 
     /// Gives the member at `slot` a score that leaves the order as it is; `false` when the code cannot.
@@ -571,8 +600,8 @@ impl Leaf {
 
     /// Verifies invariants 1, 2, 4 and the part of 5 a leaf sees alone.
     pub fn check(&self, longs: &LongMembers, page_max: usize) {
-        let columns = self.slots as usize * (3 + self.code.width());
-        assert!(self.count <= self.slots, "leaf invariant 1: more members than slots");
+        let columns = self.slots.count() * (3 + self.code.width());
+        assert!(self.count() <= self.slots.count(), "leaf invariant 1: more members than slots");
         assert!(
             columns + self.heap as usize <= self.page.len(),
             "leaf invariant 1: columns and records overlap"
