@@ -24,6 +24,7 @@ pub mod migrate;
 pub mod modules;
 pub mod object;
 pub mod persistence;
+pub mod policy;
 pub mod pubsub;
 pub mod replication;
 pub mod scan;
@@ -66,6 +67,7 @@ pub const GROUPS: &[&[Command]] = &[
     migrate::COMMANDS,
     modules::COMMANDS,
     persistence::COMMANDS,
+    policy::COMMANDS,
     pubsub::COMMANDS,
     replication::COMMANDS,
     scan::COMMANDS,

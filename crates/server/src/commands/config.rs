@@ -2,9 +2,9 @@
 
 use crate::command::flag::{ADMIN, LOADING, NO_SCRIPT, STALE};
 use crate::command::{Args, Command, Context, Group, Outcome};
-use crate::config::{self, RewriteRequest, SetError, SetOrigin};
+use crate::config::{self, Change, Config, RewriteRequest, SetError, SetOrigin};
 use crate::error::{ClientError, quoted};
-use crate::server::{Loading, ReplacedConfig};
+use crate::server::{Loading, ReplacedConfig, Server};
 
 const ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
 
@@ -60,19 +60,32 @@ fn set(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let server = &mut *ctx.server;
     let local = server.clients[ctx.client].connection.is_loopback;
     let loading = server.loading != Loading::Nothing;
-    let name = if server.config.extended_redis_compatibility { "Redis" } else { "Valkey" };
-    let refusal = |error: &SetError| {
-        error.text().map_or_else(|| ClientError::loading(name), |text| ClientError::formatted(quoted(&text)))
-    };
+    let name = server_name(&server.config);
     let prepared = server.config.prepare(&pairs, SetOrigin { loading, local });
-    let (next, changes) = prepared.map_err(|error| refusal(&error))?;
-    server.process_settings.apply(&server.config, &next, &changes).map_err(|error| refusal(&error))?;
+    let (next, changes) = prepared.map_err(|error| refusal(&error, name))?;
+    adopt(server, next, changes)?;
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn refusal(error: &SetError, name: &str) -> ClientError {
+    error.text().map_or_else(|| ClientError::loading(name), |text| ClientError::formatted(quoted(&text)))
+}
+
+/// Puts another configuration in force; the engine follows it once the command is over, or restores what was before.
+pub(super) fn adopt(server: &mut Server, next: Config, changes: Vec<Change>) -> Result<(), ClientError> {
+    let name = server_name(&server.config);
+    let applied = server.process_settings.apply(&server.config, &next, &changes);
+    applied.map_err(|error| refusal(&error, name))?;
     let config = std::mem::replace(&mut server.config, next);
     let credentials = server.users.default_credentials();
     server.follow_password(&changes);
     server.replaced_config = Some(Box::new(ReplacedConfig { config, changes, credentials }));
-    ctx.reply.ok();
     Ok(())
+}
+
+fn server_name(config: &Config) -> &'static str {
+    if config.extended_redis_compatibility { "Redis" } else { "Valkey" }
 }
 
 fn rewrite(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {

@@ -52,7 +52,7 @@ impl KeyPolicy {
         Ok(policy)
     }
 
-    pub fn settings(&self) -> impl ExactSizeIterator<Item = (&'static str, &[u8])> {
+    pub fn settings(&self) -> impl ExactSizeIterator<Item = (&'static str, &[u8])> + Clone {
         self.settings.iter().map(|(name, value)| (*name, value.as_slice()))
     }
 
@@ -91,6 +91,17 @@ impl KeyPolicy {
 pub fn settings() -> impl Iterator<Item = &'static str> {
     let options = ROWS.iter().filter(|row| row.flags.has(Flags::BY_KEY)).map(|row| row.name);
     options.chain([COMPRESS_VALUES])
+}
+
+/// All settings with the values that hold under a rule of the configuration, or under none.
+pub fn in_force(config: &Config, rule: Option<usize>) -> Vec<(&'static str, Vec<u8>)> {
+    let rule = rule.and_then(|index| config.key_policy.get(index));
+    let by_rule = |name: &str| {
+        let mut settings = rule.iter().flat_map(|rule| rule.settings());
+        settings.find(|(other, _)| *other == name).map(|(_, value)| value.to_vec())
+    };
+    let by_server = |name| row_of(name).map_or(b"no".to_vec(), |row| config.value_of(row));
+    settings().map(|name| (name, by_rule(name).unwrap_or_else(|| by_server(name)))).collect()
 }
 
 fn row_of(name: &str) -> Option<&'static Row> {

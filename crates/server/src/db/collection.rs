@@ -57,6 +57,11 @@ impl EncodingLimits {
 pub trait Collection: ValueType {
     fn new(limits: &EncodingLimits, seed: HashSeed) -> Self;
 
+    /// Leaves an encoding for few elements if it has too many for its limits, which may be lower than when it was written
+    /// last. How long elements are is not looked at: that would take a look at all of them. Nor is an encoding for many
+    /// left, for the same reason.
+    fn conform(&mut self, _context: &CollectionContext<'_>) {}
+
     /// Whether its key may go.
     #[inline]
     fn is_empty(&self) -> bool {
@@ -241,6 +246,9 @@ impl Db {
         let object = entry.object_mut().ok_or(ClientError::WrongType)?;
         let before = signature(object);
         let collection = C::of_mut(object).ok_or(ClientError::WrongType)?;
+        if self.policies.has_rules() {
+            collection.conform(&context);
+        }
         let fields_expire_ms = collection.first_expiry();
         let result = change(collection, context);
         let (is_empty, fields_expire_after_ms) = (collection.is_empty(), collection.first_expiry());

@@ -58,6 +58,10 @@ impl Collection for Hash {
     fn new(_limits: &EncodingLimits, _seed: HashSeed) -> Self {
         Hash { encoding: Encoding::Compact(Listpack::new()) }
     }
+
+    fn conform(&mut self, context: &CollectionContext<'_>) {
+        self.expect_fields(self.len(), context);
+    }
 }
 
 /// Whether a field that expires then is gone now.

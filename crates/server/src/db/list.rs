@@ -3,7 +3,7 @@
 mod rdb;
 mod value_type;
 
-use super::collection::{Collection, EncodingLimits};
+use super::collection::{Collection, CollectionContext, EncodingLimits};
 use super::object::StringValue;
 use structures::hash::HashSeed;
 use structures::listpack::Element;
@@ -43,6 +43,10 @@ impl std::fmt::Debug for List {
 impl Collection for List {
     fn new(_limits: &EncodingLimits, _seed: HashSeed) -> Self {
         List { encoding: Small(SmallList::default()) }
+    }
+
+    fn conform(&mut self, context: &CollectionContext<'_>) {
+        self.expect(0, 0, context.limits);
     }
 }
 

@@ -38,6 +38,10 @@ impl Collection for Set {
     fn new(_limits: &EncodingLimits, _seed: HashSeed) -> Self {
         Set { encoding: Encoding::Integers { set: IntegerSet::new(), outgrown: false } }
     }
+
+    fn conform(&mut self, context: &CollectionContext<'_>) {
+        self.expect_more(self.len(), context);
+    }
 }
 
 impl Set {

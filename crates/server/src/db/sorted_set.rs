@@ -85,6 +85,10 @@ impl Collection for SortedSet {
     fn new(_limits: &EncodingLimits, _seed: HashSeed) -> Self {
         SortedSet { encoding: Encoding::Compact(Compact::default()) }
     }
+
+    fn conform(&mut self, context: &CollectionContext<'_>) {
+        self.expect(self.len(), 0, context);
+    }
 }
 
 impl SortedSet {

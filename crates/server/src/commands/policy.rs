@@ -1,0 +1,176 @@
+//! POLICY: the rules of `key-policy` one by one, and what they come to for a key.
+
+use super::config::adopt;
+use crate::command::flag::{ADMIN, LOADING, NO_SCRIPT, READONLY, STALE};
+use crate::command::{Args, Command, Context, Flags, Group, KeySpec, Outcome, access};
+use crate::config::key_policy::{self, KeyPolicy};
+use crate::config::{Change, OptionId};
+use crate::error::{ClientError, quoted};
+
+const FLAGS: Flags = ADMIN | NO_SCRIPT | LOADING | STALE;
+const LOOKS: [KeySpec; 1] = [KeySpec::one(2, access::RO)];
+const ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
+
+pub const COMMANDS: &[Command] = &[Command::new("policy", -2, Group::Server, super::container)
+    .since("9.1.0", "Depends on subcommand.")
+    .doc("Reads and changes the rules that give families of keys settings of their own.", "")
+    .subcommands(&[
+        Command::new("policy|del", -3, Group::Server, del)
+            .flags(FLAGS)
+            .since("9.1.0", "O(N) where N is the number of rules")
+            .doc("Takes rules away and answers how many there were.", "glob ...")
+            .tips(ALL_NODES),
+        Command::new("policy|explain", 3, Group::Server, explain)
+            .flags(READONLY | ADMIN | NO_SCRIPT)
+            .keys(&LOOKS)
+            .since("9.1.0", "O(N) where N is the number of rules, and of pages or nodes of the value")
+            .doc(
+                "Tells which rule applies to a key and why, what holds for it, and how it is kept now.",
+                "key",
+            ),
+        Command::new("policy|help", 2, Group::Server, super::help)
+            .flags(LOADING | STALE)
+            .since("9.1.0", "O(1)")
+            .doc("Lists the subcommands.", ""),
+        Command::new("policy|list", 2, Group::Server, list)
+            .flags(FLAGS)
+            .since("9.1.0", "O(N) where N is the number of rules")
+            .doc("Answers all rules in the order in which they are tried.", ""),
+        Command::new("policy|set", -5, Group::Server, set)
+            .flags(FLAGS)
+            .since("9.1.0", "O(N) where N is the number of rules")
+            .doc(
+                "Adds a rule behind all others or before one, or changes the one that has this glob.",
+                "glob <data: setting value> ... [BEFORE index]",
+            )
+            .tips(ALL_NODES),
+    ])];
+
+fn refused(reason: &str) -> ClientError {
+    ClientError::formatted(format!("ERR {}", quoted(reason.as_bytes())))
+}
+
+/// Puts other rules in force, as CONFIG SET does.
+fn replace(ctx: &mut Context<'_>, rules: Vec<KeyPolicy>) -> Result<(), ClientError> {
+    let mut next = ctx.server.config.clone();
+    next.key_policy = rules;
+    adopt(ctx.server, next, vec![Change { option: OptionId::key_policy, name: "key-policy" }])
+}
+
+fn set(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let has_place = args.len() >= 7 && args.is(args.len() - 2, "BEFORE");
+    let words: Vec<&[u8]> = args.from(2).iter().take(args.len() - if has_place { 4 } else { 2 }).collect();
+    let rule = KeyPolicy::parse(&words).map_err(|reason| refused(&reason))?;
+    let mut rules = ctx.server.config.key_policy.clone();
+    let before = match has_place {
+        false => None,
+        true => {
+            let no_rule = ClientError::formatted(format!("ERR there are {} rules", rules.len()));
+            let index = args.integer_in(args.len() - 1, 0, i64::MAX, no_rule)?;
+            Some(usize::try_from(index).unwrap_or(usize::MAX))
+        }
+    };
+    key_policy::put(&mut rules, rule, before).map_err(|reason| refused(&reason))?;
+    replace(ctx, rules)?;
+    ctx.reply.ok();
+    Ok(())
+}
+
+fn del(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let mut rules = ctx.server.config.key_policy.clone();
+    let removed = args.from(2).iter().filter(|glob| key_policy::remove(&mut rules, glob)).count();
+    if removed > 0 {
+        replace(ctx, rules)?;
+    }
+    ctx.reply.integer(removed as i64);
+    Ok(())
+}
+
+fn list(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    let (rules, reply) = (&ctx.server.config.key_policy, &mut *ctx.reply);
+    reply.array(rules.len());
+    for (index, rule) in rules.iter().enumerate() {
+        reply.map(3);
+        reply.bulk(b"index");
+        reply.integer(index as i64);
+        reply.bulk(b"glob");
+        reply.bulk(&rule.glob);
+        reply.bulk(b"settings");
+        reply.map(rule.settings().len());
+        for (name, value) in rule.settings() {
+            reply.bulk(name.as_bytes());
+            reply.bulk(value);
+        }
+    }
+    Ok(())
+}
+
+/// Why this rule holds for the key, or none.
+fn reason(rules: &[KeyPolicy], key: &[u8], rule: Option<usize>) -> String {
+    let Some(rule) = rule else {
+        return "no rule's glob matches: what the server's options say holds".to_owned();
+    };
+    let matching: Vec<usize> =
+        (rule + 1..rules.len()).filter(|index| wire::glob::matches(&rules[*index].glob, key)).collect();
+    match matching.as_slice() {
+        [] => "the only rule whose glob matches".to_owned(),
+        [second, ..] => format!(
+            "the first of {} rules whose globs match; the next would be rule {second}",
+            matching.len() + 1
+        ),
+    }
+}
+
+fn explain(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let (key, config) = (args.at(2), &ctx.server.config);
+    let rule = ctx.db.policies.of_key(key).rule;
+    let settings = key_policy::in_force(config, rule);
+    let kept = ctx.db.inspect(key).map(|value| {
+        let structure = value.layout().structure;
+        (value.kind().name(), value.encoding_name(), structure, value.elements(), value.memory_bytes())
+    });
+    let reply = &mut *ctx.reply;
+    reply.map(match &kept {
+        None => 6,
+        Some((.., elements, _)) => 9 + usize::from(elements.is_some()),
+    });
+    reply.bulk(b"rule");
+    match rule {
+        None => reply.null(),
+        Some(rule) => reply.integer(rule as i64),
+    }
+    reply.bulk(b"glob");
+    match rule {
+        None => reply.null(),
+        Some(rule) => reply.bulk(&config.key_policy[rule].glob),
+    }
+    reply.bulk(b"why");
+    reply.bulk(reason(&config.key_policy, key, rule).as_bytes());
+    reply.bulk(b"settings");
+    reply.map(settings.len());
+    for (name, value) in settings {
+        reply.bulk(name.as_bytes());
+        reply.bulk(&value);
+    }
+    let names = rule.iter().flat_map(|rule| config.key_policy[*rule].settings()).map(|(name, _)| name);
+    reply.bulk(b"of-rule");
+    reply.array(names.clone().count());
+    names.for_each(|name| reply.bulk(name.as_bytes()));
+    reply.bulk(b"type");
+    let Some((kind, encoding, structure, elements, bytes)) = kept else {
+        reply.bulk(b"none");
+        return Ok(());
+    };
+    reply.bulk(kind.as_bytes());
+    reply.bulk(b"encoding");
+    reply.bulk(encoding.as_bytes());
+    reply.bulk(b"structure");
+    reply.bulk(structure.as_bytes());
+    if let Some(elements) = elements {
+        reply.bulk(b"elements");
+        reply.integer(elements as i64);
+    }
+    reply.bulk(b"bytes");
+    reply.integer(bytes as i64);
+    Ok(())
+}
