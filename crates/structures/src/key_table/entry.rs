@@ -7,6 +7,8 @@
 //!  header | integer i64 or object T | expiry i64, or room for it | key | inline value
 //!           ^ offset 6 or 12; the next multiple of its alignment for an object
 //! ```
+//! An inline value may be *compressed*: its bytes stand for others, which its owner knows how to make. A flag says so.
+//!
 //! A *bulky* entry, whose key and inline value are longer than two lines, has room for an expiry from the beginning
 //! if its size class is the same with it: giving and taking the expiry then does not move what follows.
 //!
@@ -27,6 +29,8 @@ use super::slot;
 pub enum Value<'a, T> {
     /// Bytes embedded in the entry.
     Inline(&'a [u8]),
+    /// Bytes embedded in the entry that stand for others, as they were put.
+    Compressed(&'a [u8]),
     /// A number in a field of fixed width, so that arithmetic happens in place.
     Integer(i64),
     Object(&'a T),
@@ -36,6 +40,7 @@ pub enum Value<'a, T> {
 #[derive(Debug)]
 pub enum NewValue<'a, T> {
     Inline(&'a [u8]),
+    Compressed(&'a [u8]),
     Integer(i64),
     Object(T),
 }
@@ -47,7 +52,10 @@ const EXPIRES: u8 = 4;
 const LONG: u8 = 8;
 /// Instead of [`EXPIRES`]: the room is there, the expiry is not.
 const ROOM: u8 = 16;
+/// The flags that say where things are.
 const ALL_FLAGS: u8 = 31;
+/// Of an inline value; says nothing about where it is.
+const COMPRESSED: u8 = 32;
 
 const SHORT_HEADER: usize = 6;
 const LONG_HEADER: usize = 12;
@@ -85,6 +93,7 @@ impl EntryLayout {
     fn new<T>(value: &NewValue<T>, key_len: usize, expires: bool) -> EntryLayout {
         let (kind, value_len) = match value {
             NewValue::Inline(bytes) => (0, bytes.len()),
+            NewValue::Compressed(bytes) => (COMPRESSED, bytes.len()),
             NewValue::Integer(_) => (INTEGER, 0),
             NewValue::Object(_) => (OBJECT, 0),
         };
@@ -242,7 +251,7 @@ impl<T> Entry<T> {
             let key_to = self.at.add(key_at(entry_layout.flags, entry_layout.object));
             key_to.copy_from_nonoverlapping(NonNull::from(key).cast(), key.len());
             match value {
-                NewValue::Inline(bytes) => {
+                NewValue::Inline(bytes) | NewValue::Compressed(bytes) => {
                     key_to.add(key.len()).copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len())
                 }
                 NewValue::Integer(number) => payload.cast().write_unaligned(number),
@@ -342,7 +351,12 @@ impl<T> Entry<T> {
             match entry_layout.flags & (INTEGER | OBJECT) {
                 0 => {
                     let at = self.at.add(entry_layout.value_at());
-                    Value::Inline(NonNull::slice_from_raw_parts(at, entry_layout.value_len).as_ref())
+                    let bytes = NonNull::slice_from_raw_parts(at, entry_layout.value_len).as_ref();
+                    if entry_layout.flags & COMPRESSED == 0 {
+                        Value::Inline(bytes)
+                    } else {
+                        Value::Compressed(bytes)
+                    }
                 }
                 INTEGER => Value::Integer(
                     self.at.add(payload_at(entry_layout.flags, entry_layout.object)).cast().read_unaligned(),

@@ -38,6 +38,7 @@ impl Drop for Counted {
 #[derive(Clone, PartialEq, Debug)]
 enum ModelValue {
     Inline(Vec<u8>),
+    Compressed(Vec<u8>),
     Integer(i64),
     Object(u64),
 }
@@ -52,6 +53,7 @@ struct ModelEntry {
 fn model_of(entry: EntryRef<Counted>) -> ModelEntry {
     let value = match entry.value() {
         Value::Inline(bytes) => ModelValue::Inline(bytes.to_vec()),
+        Value::Compressed(bytes) => ModelValue::Compressed(bytes.to_vec()),
         Value::Integer(number) => ModelValue::Integer(number),
         Value::Object(object) => ModelValue::Object(object.id),
     };
@@ -89,7 +91,12 @@ impl Harness {
                     1..4 => self.random.below(600),
                     _ => self.random.below(40),
                 };
-                ModelValue::Inline((0..len).map(|_| self.random.next_u64() as u8).collect())
+                let bytes = (0..len).map(|_| self.random.next_u64() as u8).collect();
+                if self.random.below(4) == 0 {
+                    ModelValue::Compressed(bytes)
+                } else {
+                    ModelValue::Inline(bytes)
+                }
             }
             4..6 => ModelValue::Integer(self.random.next_u64() as i64),
             _ => ModelValue::Object(self.random.next_u64()),
@@ -105,6 +112,7 @@ impl Harness {
         let access = self.random.below(1 << 24) as u32;
         let new = match &value {
             ModelValue::Inline(bytes) => NewValue::Inline(bytes),
+            ModelValue::Compressed(bytes) => NewValue::Compressed(bytes),
             ModelValue::Integer(number) => NewValue::Integer(*number),
             ModelValue::Object(id) => NewValue::Object(Counted::new(*id, &self.alive)),
         };
@@ -162,7 +170,7 @@ impl Harness {
                 entry.object_mut().expect("an object").id = number;
                 *id = number;
             }
-            ModelValue::Inline(_) => {}
+            ModelValue::Inline(_) | ModelValue::Compressed(_) => {}
         }
     }
 
