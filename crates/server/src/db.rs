@@ -12,6 +12,7 @@ pub mod change_log;
 mod check;
 pub mod client_expiry;
 pub mod collection;
+pub mod compression;
 pub mod digest;
 pub mod encoded_commands;
 pub mod evict;
@@ -42,6 +43,8 @@ pub use set::Set;
 
 use crate::error::ClientError;
 use access::AccessPolicy;
+use compression::Compression;
+use compression::dictionary::CompressedText;
 use field_expiry::first_expiry;
 use keyspace::{Database, Keyspace};
 use policy::Policies;
@@ -149,6 +152,7 @@ pub struct Db {
     pub figures: DbFigures,
     /// How values are kept, by key.
     pub policies: Policies,
+    compression: Compression,
     pub lazy_freeing: LazyFreeing,
     /// The collection changed last is empty and gone: saying the change says that too.
     emptied: bool,
@@ -176,6 +180,7 @@ impl Db {
             access: AccessPolicy::default(),
             figures: DbFigures::default(),
             policies: Policies::of(&crate::config::Config::default()),
+            compression: Compression::default(),
             lazy_freeing: LazyFreeing::default(),
             emptied: false,
             random: Random::new(random_seed),
@@ -354,7 +359,7 @@ impl Db {
             if let Some(mut entry) = self.keyspace.database_mut(self.selected).get_mut(hash, key) {
                 self.figures.hits += 1;
                 self.access.touch(hash, &mut entry, now_ms, &mut self.random);
-                return Some(Value::new(entry.into_ref()));
+                return Some(Value::new(entry.into_ref(), &self.compression.dictionaries));
             }
         }
         self.figures.misses += 1;
@@ -384,7 +389,7 @@ impl Db {
         if touch {
             self.access.touch(hash, &mut entry, now_ms, &mut self.random);
         }
-        Some(Value::new(entry.into_ref()))
+        Some(Value::new(entry.into_ref(), &self.compression.dictionaries))
     }
 
     /// Whether the key exists now.
@@ -408,6 +413,12 @@ impl Db {
         if found { self.inspect(key) } else { None }
     }
 
+    /// The value in an entry of these databases.
+    #[inline]
+    pub fn value_of<'a>(&'a self, entry: EntryRef<'a, Object>) -> Value<'a> {
+        Value::new(entry, &self.compression.dictionaries)
+    }
+
     /// Some key of the selected database; it may be expired.
     pub fn random_key(&mut self) -> Option<Box<[u8]>> {
         let entry = self.keyspace.database(self.selected).random(&mut self.random)?;
@@ -426,6 +437,10 @@ impl Db {
         let expiry_ms = removed.expiry_ms();
         let value = match removed.value() {
             Stored::Inline(bytes) => OwnedValue::Bytes(bytes.into()),
+            Stored::Compressed(stored) => {
+                let text = CompressedText::new(stored, &self.compression.dictionaries);
+                OwnedValue::Bytes(text.to_vec().into())
+            }
             Stored::Integer(n) => OwnedValue::Integer(n),
             Stored::Object(_) => {
                 let object = removed.into_object()?;
@@ -472,9 +487,11 @@ impl Db {
     ) {
         self.change_log.audit.check_named_changed(key);
         let hash = self.hash_of(key);
+        let mut buffer = Vec::new();
+        let value = self.compressed(key, value, expiry_ms.is_some(), &mut buffer);
         let fields_expire_ms = match &value {
             NewValue::Object(object) => first_expiry(Some(object)),
-            NewValue::Inline(_) | NewValue::Integer(_) => None,
+            _ => None,
         };
         let keys_before = self.len();
         let (hidden, now_ms) = (self.hiding(), self.now_ms);
@@ -487,6 +504,7 @@ impl Db {
         };
         let database = self.keyspace.database_mut(self.selected);
         let previous = database.put_over(hash, key, value, expiry_ms, access);
+        self.take_back(buffer);
         let replaced = previous.and_then(|removed| removed.into_object());
         self.fields_moved(key, first_expiry(replaced.as_ref()), fields_expire_ms);
         if self.len() > keys_before {
@@ -549,6 +567,7 @@ impl Db {
     pub fn empty_beside(&mut self) -> Db {
         let mut beside = Db::new(self.database_count(), self.seed, self.random.next_u64());
         beside.policies = self.policies.clone();
+        beside.compression = self.compression.beside();
         beside.access = self.access.clone();
         beside.begin(0, self.now_ms);
         beside
@@ -561,6 +580,7 @@ impl Db {
             self.change_log.audit.database_changed(index);
         }
         std::mem::swap(&mut self.keyspace, &mut others.keyspace);
+        std::mem::swap(&mut self.compression, &mut others.compression);
     }
 
     /// Frees databases that nobody uses.

@@ -132,7 +132,9 @@ impl Executor {
     /// Copies what the data needs to know of the configuration; call after every change to it.
     pub fn reconfigured(&mut self) {
         let config = &self.server.config;
-        self.db.policies.follow(config);
+        if self.db.policies.follow(config) {
+            self.db.follow_policies();
+        }
         if self.eviction_policy != config.maxmemory_policy {
             self.eviction_policy = config.maxmemory_policy;
             self.eviction_pool.clear();

@@ -12,7 +12,7 @@ mod process;
 use process::peer::Peer;
 use process::{Client, Process, eventually, scale};
 use server::db::stream::Stream;
-use server::db::{Db, Hash, Value};
+use server::db::{Db, Hash};
 use server::persist::rdb::load::LoadOptions;
 use server::persist::rdb::{LoadError, Loader, Reason, Snapshot, write_snapshot};
 use std::fs;
@@ -257,7 +257,7 @@ fn messages_that_were_added_once_are_remembered_until_their_time_has_passed() {
     for (later_ms, is_remembered) in [(199_000, true), (200_100, false)] {
         let db = load_at(&bytes, added_ms + later_ms, options(true)).unwrap();
         let entry = db.database(0).iter().next().unwrap();
-        let stream = Value::new(entry).collection::<Stream>().unwrap();
+        let stream = db.value_of(entry).collection::<Stream>().unwrap();
         assert_eq!(stream.message_limits().kept_s, 200);
         assert_eq!(stream.producers().unwrap().is_empty(), !is_remembered);
         db.check();

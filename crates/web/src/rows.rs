@@ -136,6 +136,8 @@ pub const ROWS: &[Row] = rows! {
         "Memory of connections between nodes";
     gauge "mem_aof_buffer", "memory_aof_buffer_bytes", ONE, "mem_aof_buffer_bytes",
         "Memory of what the append-only file has yet to be given";
+    gauge "used_memory_dictionaries", "memory_dictionaries_bytes", ONE, "",
+        "Memory of dictionaries that values are compressed with";
     gauge "mem_overhead_db_hashtable_rehashing", "memory_tables_growing_bytes", ONE, "mem_overhead_db_hashtable_rehashing_bytes",
         "Memory of tables of keys that are about to go";
     gauge "active_defrag_running", "active_defragmentation_running", ONE, "active_defrag_running",

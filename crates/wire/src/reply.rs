@@ -254,6 +254,20 @@ impl ReplyBuffer {
         self.raw(b"\r\n");
     }
 
+    /// A bulk of `len` bytes that `fill` writes: it is handed as many zeros.
+    #[inline]
+    pub fn bulk_filled(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) {
+        self.reserve(len + 16);
+        self.header(b'$', len as i64);
+        if !self.overflowed {
+            let bytes = &mut self.output.bytes;
+            let start = bytes.len();
+            bytes.resize(start + len, 0);
+            fill(&mut bytes[start..]);
+        }
+        self.raw(b"\r\n");
+    }
+
     /// Two numbers with a dash between them as a bulk: the id of a stream's entry.
     pub fn bulk_pair(&mut self, first: u64, second: u64) {
         let (mut first_digits, mut second_digits) = (itoa::Buffer::new(), itoa::Buffer::new());

@@ -444,7 +444,7 @@ fn serialized_bytes(value: &Value<'_>, compresses: bool) -> u64 {
 
 fn string_lengths(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let value = ctx.db.inspect(args.at(2)).ok_or(ClientError::NoSuchKey)?;
-    let Some(StringValue::Bytes(text)) = value.text() else {
+    let Some(text @ (StringValue::Bytes(_) | StringValue::Compressed(_))) = value.text() else {
         return Err(ClientError::text("ERR Not an sds encoded string."));
     };
     let line = format!(

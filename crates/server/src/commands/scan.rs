@@ -2,6 +2,7 @@
 
 use crate::command::flag::{READONLY, TOUCHES_ARBITRARY_KEYS};
 use crate::command::{Args, Command, Context, Group, Outcome};
+use crate::db::object::kind_of;
 use crate::db::{Kind, StringValue};
 use crate::error::{ClientError, quoted};
 use wire::glob::Pattern;
@@ -182,8 +183,8 @@ fn scan(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         let mut visited = 0;
         let next = ctx.db.selected_database().scan(cursor, &mut |entry| {
             visited += 1;
-            let wanted = options.kind.is_none_or(|kind| crate::db::Value::new(entry).kind() == kind)
-                && options.matches(entry.key());
+            let wanted =
+                options.kind.is_none_or(|kind| kind_of(entry) == kind) && options.matches(entry.key());
             match wanted {
                 true if ctx.db.hides(entry.expiry_ms()) => expired.push(entry.key().into()),
                 true => found.push(entry.key()),

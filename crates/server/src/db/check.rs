@@ -11,6 +11,7 @@ use structures::listpack::Listpack;
 impl Db {
     /// Panics unless every invariant holds.
     pub fn check(&self) {
+        self.check_compression();
         for database in self.keyspace.iter() {
             database.check();
             for entry in database.iter() {

@@ -173,7 +173,7 @@ impl Db {
         self.change_log.audit.check_named(key);
         match self.selected_database().get(self.key_hash(key), key)?.value() {
             Stored::Object(object) => C::of(object),
-            Stored::Inline(_) | Stored::Integer(_) => None,
+            Stored::Inline(_) | Stored::Compressed(_) | Stored::Integer(_) => None,
         }
     }
 
@@ -300,7 +300,7 @@ impl<'a> super::Value<'a> {
     pub fn collection<C: Collection>(&self) -> Option<&'a C> {
         match self.entry().value() {
             Stored::Object(object) => C::of(object),
-            Stored::Inline(_) | Stored::Integer(_) => None,
+            Stored::Inline(_) | Stored::Compressed(_) | Stored::Integer(_) => None,
         }
     }
 }

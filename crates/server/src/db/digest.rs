@@ -53,7 +53,7 @@ impl Db {
             for entry in database.iter() {
                 let mut digest = Digest::default();
                 digest.mix(entry.key());
-                add_value(&mut digest, &Value::new(entry), self.fields_at_ms());
+                add_value(&mut digest, &self.value_of(entry), self.fields_at_ms());
                 all.xor_digest(&digest);
             }
         }
@@ -64,7 +64,7 @@ impl Db {
     pub fn digest_of(&self, key: &[u8]) -> Digest {
         let mut digest = Digest::default();
         if let Some(entry) = self.selected_database().get(self.key_hash(key), key) {
-            add_value(&mut digest, &Value::new(entry), self.fields_at_ms());
+            add_value(&mut digest, &self.value_of(entry), self.fields_at_ms());
         }
         digest
     }
@@ -73,11 +73,10 @@ impl Db {
 fn add_value(digest: &mut Digest, value: &Value<'_>, fields_at_ms: i64) {
     digest.mix(&u32::from(value.kind().number()).to_be_bytes());
     match value.entry().value() {
-        Stored::Inline(bytes) => digest.mix(bytes),
-        Stored::Integer(n) => digest.mix_value(StringValue::Integer(n)),
         Stored::Object(object) => {
             by_type!(object, value => ValueType::add_to_digest(value, digest, fields_at_ms));
         }
+        _ => value.text().into_iter().for_each(|text| digest.mix_value(text)),
     }
     if value.expiry_ms().is_some() {
         digest.xor(EXPIRES);

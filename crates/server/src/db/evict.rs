@@ -2,7 +2,7 @@
 //! call to the next, as an approximation of the true order.
 
 use super::keyspace::Database;
-use super::{Db, EventClasses, Value};
+use super::{Db, EventClasses};
 use crate::config::MaxmemoryPolicy;
 
 /// Candidates kept between calls.
@@ -40,7 +40,7 @@ impl Db {
         };
         let hash = self.key_hash(&key);
         let entry = self.keyspace.database(db_index).get(hash, &key);
-        let bytes = entry.map_or(0, |entry| Value::new(entry).memory_bytes());
+        let bytes = entry.map_or(0, |entry| self.value_of(entry).memory_bytes());
         self.with_database(db_index, |db| {
             if db.remove_hashed(hash, &key, db.lazy_freeing.evicted) {
                 db.figures.evicted_keys += 1;

@@ -3,6 +3,7 @@
 //! ```text
 //! Keyspace -> Database 0 -> table of keys        found by hash and key; walked by cursors
 //!                           expiring fields      which hashes have some, the earliest first
+//!                           compressed values     how many there are, by dictionary
 //!                           average time to live as the search for expired keys found it
 //!             Database 1 -> ...
 //! ```
@@ -13,8 +14,10 @@
 //!    each slot of a cluster, by a change to this file alone.
 //! 2. `expiring_fields` names exactly the values in the table that have elements that expire; whoever stores, changes or
 //!    removes a value reports it ([`Database::fields_moved`]).
-//! 3. What a database holds beside its table goes with the table when databases are exchanged or emptied.
+//! 3. `compressed` counts exactly the values in the table that are compressed.
+//! 4. What a database holds beside its table goes with the table when databases are exchanged or emptied.
 
+use super::compression::Counts;
 use super::expire::TtlAverage;
 use super::field_expiry::{ExpiringFields, FirstExpiry};
 use super::{Object, field_expiry};
@@ -35,6 +38,7 @@ pub struct Database {
     table: KeyTable<Object>,
     pub(super) expiring_fields: ExpiringFields,
     pub(super) ttl_average: Option<TtlAverage>,
+    pub(super) compressed: Counts,
 }
 
 impl Keyspace {
@@ -79,7 +83,12 @@ impl Keyspace {
 
 impl Database {
     fn new(seed: HashSeed) -> Database {
-        Database { table: KeyTable::new(seed), expiring_fields: ExpiringFields::default(), ttl_average: None }
+        Database {
+            table: KeyTable::new(seed),
+            expiring_fields: ExpiringFields::default(),
+            ttl_average: None,
+            compressed: Counts::default(),
+        }
     }
 
     /// Keys, expired ones not yet removed included.
@@ -137,7 +146,16 @@ impl Database {
         expiry_ms: Option<i64>,
         access: impl FnOnce(Option<EntryRef<'_, Object>>) -> u32,
     ) -> Option<Removed<Object>> {
-        self.table.put_over(hash, key, value, expiry_ms, access)
+        let compressed = &mut self.compressed;
+        if let NewValue::Compressed(stored) = value {
+            compressed.add(stored);
+        }
+        self.table.put_over(hash, key, value, expiry_ms, |replaced| {
+            if let Some(Stored::Compressed(stored)) = replaced.map(|entry| entry.value()) {
+                compressed.remove(stored);
+            }
+            access(replaced)
+        })
     }
 
     /// As [`Database::put_over`], when the caller knows that the key is not there.
@@ -150,12 +168,19 @@ impl Database {
         expiry_ms: Option<i64>,
         access: u32,
     ) {
+        if let NewValue::Compressed(stored) = value {
+            self.compressed.add(stored);
+        }
         self.table.put_new(hash, key, value, expiry_ms, access);
     }
 
     #[inline]
     pub(super) fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Removed<Object>> {
-        self.table.remove(hash, key)
+        let removed = self.table.remove(hash, key)?;
+        if let Stored::Compressed(stored) = removed.value() {
+            self.compressed.remove(stored);
+        }
+        Some(removed)
     }
 
     /// Gives, changes or (`None`) takes the expiry of a key; whether the key is there.

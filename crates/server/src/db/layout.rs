@@ -48,6 +48,9 @@ impl Value<'_> {
     pub fn layout(&self) -> Layout {
         match self.entry().value() {
             Stored::Integer(_) => Layout::new("integer in the entry", Vec::new()),
+            Stored::Compressed(stored) => {
+                Layout::new("compressed bytes in the entry", vec![("bytes", stored.len())])
+            }
             Stored::Inline(_) => Layout::new("bytes in the entry", Vec::new()),
             Stored::Object(object) => by_type!(object, value => ValueType::layout(value)),
         }

@@ -1,5 +1,6 @@
 //! What a key can hold: the types of data, and values as they are found at keys.
 
+use super::compression::dictionary::{CompressedText, Dictionaries};
 use super::field_expiry::{first_expiry, line_bytes};
 use super::hash::Hash;
 use super::list::List;
@@ -180,6 +181,7 @@ impl Object {
 #[derive(Clone, Copy)]
 pub struct Value<'a> {
     entry: EntryRef<'a, Object>,
+    dictionaries: &'a Dictionaries,
 }
 
 /// A string's content.
@@ -187,6 +189,7 @@ pub struct Value<'a> {
 pub enum StringValue<'a> {
     Bytes(&'a [u8]),
     Integer(i64),
+    Compressed(CompressedText<'a>),
 }
 
 /// A value on its way from one key to another.
@@ -204,8 +207,9 @@ pub enum OwnedValue {
 }
 
 impl<'a> Value<'a> {
-    pub fn new(entry: EntryRef<'a, Object>) -> Self {
-        Value { entry }
+    /// The dictionaries are those of the entry's databases; [`Db::value_of`](super::Db::value_of) knows them.
+    pub(super) fn new(entry: EntryRef<'a, Object>, dictionaries: &'a Dictionaries) -> Self {
+        Value { entry, dictionaries }
     }
 
     pub fn entry(&self) -> EntryRef<'a, Object> {
@@ -214,10 +218,7 @@ impl<'a> Value<'a> {
 
     #[inline]
     pub fn kind(&self) -> Kind {
-        match self.entry.value() {
-            key_table::Value::Inline(_) | key_table::Value::Integer(_) => Kind::String,
-            key_table::Value::Object(object) => object.kind(),
-        }
+        kind_of(self.entry)
     }
 
     /// The string here, or `None` if it is something else.
@@ -226,14 +227,21 @@ impl<'a> Value<'a> {
         match self.entry.value() {
             key_table::Value::Inline(bytes) => Some(StringValue::Bytes(bytes)),
             key_table::Value::Integer(n) => Some(StringValue::Integer(n)),
+            key_table::Value::Compressed(stored) => Some(StringValue::Compressed(self.text_of(stored))),
             key_table::Value::Object(object) => LongString::of(object).map(|text| StringValue::Bytes(text)),
         }
+    }
+
+    #[inline]
+    fn text_of(&self, stored: &'a [u8]) -> CompressedText<'a> {
+        CompressedText::new(stored, self.dictionaries)
     }
 
     /// A copy that can be put at another key.
     pub fn to_owned_entry(&self) -> OwnedEntry {
         let value = match self.entry.value() {
             key_table::Value::Inline(bytes) => OwnedValue::Bytes(bytes.into()),
+            key_table::Value::Compressed(stored) => OwnedValue::Bytes(self.text_of(stored).to_vec().into()),
             key_table::Value::Integer(n) => OwnedValue::Integer(n),
             key_table::Value::Object(object) => OwnedValue::Object(object.clone()),
         };
@@ -243,8 +251,8 @@ impl<'a> Value<'a> {
     /// Elements of a collection; `None` for a string.
     pub fn elements(&self) -> Option<usize> {
         match self.entry.value() {
-            key_table::Value::Inline(_) | key_table::Value::Integer(_) => None,
             key_table::Value::Object(object) => object.elements(),
+            _ => None,
         }
     }
 
@@ -255,7 +263,7 @@ impl<'a> Value<'a> {
                 let expiring = first_expiry(Some(object)).map(|_| line_bytes(self.entry.key()));
                 object.memory_bytes() + expiring.unwrap_or(0)
             }
-            key_table::Value::Inline(_) | key_table::Value::Integer(_) => 0,
+            _ => 0,
         };
         self.entry.allocation_bytes() + beyond
     }
@@ -269,11 +277,25 @@ impl<'a> Value<'a> {
     pub fn encoding_name(&self) -> &'static str {
         match self.entry.value() {
             key_table::Value::Integer(_) => "int",
-            key_table::Value::Inline(bytes) if bytes.len() > EMBEDDED_LEN_MAX => "raw",
-            key_table::Value::Inline(_) => "embstr",
+            key_table::Value::Inline(bytes) => encoding_of_bytes(bytes.len()),
+            key_table::Value::Compressed(stored) => encoding_of_bytes(self.text_of(stored).len()),
             key_table::Value::Object(object) => by_type!(object, value => ValueType::encoding_name(value)),
         }
     }
+}
+
+/// The type of the value in an entry.
+#[inline]
+pub fn kind_of(entry: EntryRef<'_, Object>) -> Kind {
+    match entry.value() {
+        key_table::Value::Object(object) => object.kind(),
+        _ => Kind::String,
+    }
+}
+
+/// See [`Value::encoding_name`].
+fn encoding_of_bytes(len: usize) -> &'static str {
+    if len > EMBEDDED_LEN_MAX { "raw" } else { "embstr" }
 }
 
 impl<'a> From<Element<'a>> for StringValue<'a> {
@@ -292,6 +314,7 @@ impl StringValue<'_> {
         match self {
             StringValue::Bytes(bytes) => bytes.len(),
             StringValue::Integer(n) => decimal::text_len(*n),
+            StringValue::Compressed(text) => text.len(),
         }
     }
 
@@ -300,6 +323,7 @@ impl StringValue<'_> {
         match self {
             StringValue::Bytes(bytes) => bytes.to_vec(),
             StringValue::Integer(n) => wire::number::i64_text(*n).to_vec(),
+            StringValue::Compressed(text) => text.to_vec(),
         }
     }
 
@@ -318,6 +342,7 @@ impl StringValue<'_> {
         match self {
             StringValue::Bytes(bytes) => work(bytes),
             StringValue::Integer(n) => work(&wire::number::i64_text(*n)),
+            StringValue::Compressed(text) => text.with_bytes(work),
         }
     }
 
@@ -336,6 +361,8 @@ impl StringValue<'_> {
         match self {
             StringValue::Bytes(bytes) => wire::number::parse_i64(bytes),
             StringValue::Integer(n) => Some(*n),
+            // No number is so long.
+            StringValue::Compressed(_) => None,
         }
     }
 
@@ -345,6 +372,7 @@ impl StringValue<'_> {
         match self {
             StringValue::Bytes(bytes) => reply.bulk(bytes),
             StringValue::Integer(n) => reply.bulk_integer(*n),
+            StringValue::Compressed(text) => reply.bulk_filled(text.len(), |into| text.write(into)),
         }
     }
 }

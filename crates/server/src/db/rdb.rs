@@ -131,6 +131,7 @@ pub(super) fn write_text<W: Write>(writer: &mut Writer<W>, text: StringValue<'_>
     match text {
         StringValue::Bytes(bytes) => writer.string(bytes),
         StringValue::Integer(n) => writer.integer(n),
+        StringValue::Compressed(text) => text.with_bytes(|bytes| writer.string(bytes)),
     }
 }
 
@@ -152,8 +153,8 @@ impl FirstError {
 /// The type of a value in files.
 pub fn kind_of(value: &Value<'_>) -> u8 {
     match value.entry().value() {
-        Stored::Inline(_) | Stored::Integer(_) => kind::STRING,
         Stored::Object(object) => by_type!(object, value => value.rdb_kind()),
+        _ => kind::STRING,
     }
 }
 
@@ -269,12 +270,15 @@ impl Db {
         } else if self.selected_database().contains(hash, key) {
             return Loaded::Duplicate;
         }
+        let mut buffer = Vec::new();
+        let value = self.compressed(key, value, about.expiry_ms.is_some(), &mut buffer);
         let fields_expire_ms = match &value {
             NewValue::Object(object) => first_expiry(Some(object)),
-            NewValue::Inline(_) | NewValue::Integer(_) => None,
+            _ => None,
         };
         let access = about.access.unwrap_or_else(|| self.access.initial(self.now_ms));
         self.selected_database_mut().put_new(hash, key, value, about.expiry_ms, access);
+        self.take_back(buffer);
         self.fields_moved(key, None, fields_expire_ms);
         Loaded::Stored
     }
@@ -283,9 +287,8 @@ impl Db {
 /// Writes a value, without its type.
 pub fn write_value<W: Write>(writer: &mut Writer<W>, value: &Value<'_>) -> io::Result<()> {
     match value.entry().value() {
-        Stored::Inline(bytes) => writer.string(bytes),
-        Stored::Integer(n) => writer.integer(n),
         Stored::Object(object) => by_type!(object, value => value.write_rdb(writer)),
+        _ => value.text().map_or(Ok(()), |text| write_text(writer, text)),
     }
 }
 

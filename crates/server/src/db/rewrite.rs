@@ -1,6 +1,6 @@
 //! Values as the fewest commands that make them: what an append-only file begins with where that is not an RDB file.
 
-use super::object::{StringValue, Value, by_type};
+use super::object::{Value, by_type};
 use super::value_type::ValueType;
 use std::io;
 use structures::key_table::Value as Stored;
@@ -16,9 +16,11 @@ impl Value<'_> {
     pub fn rewrite(&self, sink: &mut CommandSink<'_>) -> io::Result<()> {
         let key = self.entry().key();
         match self.entry().value() {
-            Stored::Inline(bytes) => sink(&[b"SET", key, bytes]),
-            Stored::Integer(n) => StringValue::Integer(n).with_bytes(|bytes| sink(&[b"SET", key, bytes])),
             Stored::Object(object) => by_type!(object, value => ValueType::rewrite(value, key, sink)),
+            _ => match self.text() {
+                Some(text) => text.with_bytes(|bytes| sink(&[b"SET", key, bytes])),
+                None => Ok(()),
+            },
         }
     }
 }

@@ -16,6 +16,8 @@ const TABLE_STEP_BUCKETS: usize = 1024;
 const SEARCH_US_MAX: u64 = 5000;
 /// How long keys are looked at that clients of a replica have given an expiry.
 const CLIENT_EXPIRY_US_MAX: u64 = 1000;
+/// Between two steps of the walk that compresses what was put plain.
+const WALK_PERIOD_US: u64 = 2000;
 /// Between two samples of rates and memory.
 const SAMPLE_PERIOD_US: u64 = 100_000;
 
@@ -28,6 +30,8 @@ pub struct Cron {
     watched: bool,
     /// When the search for expired keys goes on before its time.
     next_short_search_us: Option<u64>,
+    /// When the walk goes on that compresses values.
+    next_walk_us: Option<u64>,
 }
 
 impl Executor {
@@ -58,6 +62,9 @@ impl Executor {
         }
         if let Some(search_us) = self.cron.next_short_search_us {
             next_us = next_us.min(search_us);
+        }
+        if let Some(walk_us) = self.cron.next_walk_us {
+            next_us = next_us.min(walk_us);
         }
         if self.evicting || self.has_load_beside_to_do() || self.may_pass_kept_stream() {
             next_us = 0;
@@ -100,6 +107,9 @@ impl Executor {
         self.go_on_evicting();
         let now_us = self.server.now.monotonic_us;
         if now_us < self.cron.next_us {
+            if self.cron.next_walk_us.is_some_and(|walk_us| walk_us <= now_us) {
+                self.step_compression();
+            }
             if self.cron.next_short_search_us.is_some_and(|search_us| search_us <= now_us) {
                 self.expire_some(self.expire_effort().short_search_us());
             }
@@ -123,9 +133,18 @@ impl Executor {
         if switches.table_steps {
             self.db.step_tables(TABLE_STEP_BUCKETS);
         }
+        self.step_compression();
         self.sample_if_due();
         let elapsed_us = self.clock.monotonic_us() - started_us;
         self.server.observed.statistics.cron_us += elapsed_us;
+    }
+
+    /// While a child writes the data, values stay where they are: what is moved is copied, page by page.
+    fn step_compression(&mut self) {
+        self.db.begin(0, self.server.now.unix_ms());
+        let goes_on = self.db.step_compression(self.disk.child.is_none());
+        self.cron.next_walk_us = goes_on.then(|| self.server.now.monotonic_us + WALK_PERIOD_US);
+        self.server.observed.memory.dictionaries_bytes = self.db.dictionaries_bytes() as u64;
     }
 
     /// Loads on, and does what is due of all that is not about the data: whoever sends it may take long.

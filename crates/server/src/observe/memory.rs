@@ -70,6 +70,8 @@ pub struct Memory {
     pub reclaiming: Arc<Reclaiming>,
     /// Of I/O threads, those that have ended included: the first is thread 1.
     pub io_threads: Vec<Arc<IoThreadFigures>>,
+    /// Of dictionaries that values are compressed with, which are the C library's memory.
+    pub dictionaries_bytes: u64,
     /// In use when the server had started and held no data.
     pub startup_bytes: u64,
     pub peak_bytes: u64,
@@ -88,6 +90,7 @@ impl Memory {
             thread: ThreadMemory::of_this_thread(),
             reclaiming: Arc::default(),
             io_threads: Vec::new(),
+            dictionaries_bytes: 0,
             startup_bytes: 0,
             peak_bytes: 0,
             sample: Sample::default(),
@@ -105,7 +108,8 @@ impl Memory {
         for thread in &self.io_threads {
             used_elsewhere += thread.used_bytes.load(Ordering::Relaxed);
         }
-        self.thread.map_or(0, |thread| used_by_all(thread.used_bytes(), used_elsewhere))
+        self.dictionaries_bytes
+            + self.thread.map_or(0, |thread| used_by_all(thread.used_bytes(), used_elsewhere))
     }
 
     pub fn take_sample(&mut self) {

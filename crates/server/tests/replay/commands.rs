@@ -125,7 +125,7 @@ impl Commands {
         let mut random = structures::random::Random::new(self.random().next_u64());
         let Some(entry) = db.random(&mut random) else { return };
         let mut writer = PayloadWriter::default();
-        let payload = dump_payload(&server::db::Value::new(entry), true, &mut writer, std::mem::take);
+        let payload = dump_payload(&life.executor.db.value_of(entry), true, &mut writer, std::mem::take);
         let place = self.random().below(PAYLOADS_MAX) as usize;
         match self.generator.payloads.get_mut(place) {
             Some(old) => *old = payload,

@@ -39,9 +39,11 @@ impl Contents {
         for index in 0..db.database_count() {
             for entry in db.database(index).iter() {
                 let parts = match entry.value() {
-                    Stored::Inline(bytes) => vec![(bytes.escape_ascii().to_string(), None)],
-                    Stored::Integer(n) => vec![(n.to_string(), None)],
                     Stored::Object(object) => parts_of(object, detail),
+                    _ => {
+                        let text = db.value_of(entry).text().map(|text| text.to_vec()).unwrap_or_default();
+                        vec![(text.escape_ascii().to_string(), None)]
+                    }
                 };
                 keys.insert((index, entry.key().to_vec()), Content { expiry_ms: entry.expiry_ms(), parts });
             }

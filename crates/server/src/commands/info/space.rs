@@ -51,6 +51,7 @@ impl Breakdown {
             + log_buffer_bytes
             + replication.buffer_bytes
             + kept_stream_bytes
+            + memory.dictionaries_bytes
             + tables_total;
         let dataset_bytes = used_bytes.saturating_sub(overhead_bytes);
         let net_bytes = used_bytes.saturating_sub(memory.startup_bytes).max(1);
@@ -101,6 +102,7 @@ pub(super) fn memory(sources: &mut Sources<'_>, lines: &mut Lines) {
     let reclaiming = &sources.server.observed.memory.reclaiming;
     lines.field("lazyfree_pending_objects", reclaiming.pending.load(Ordering::Relaxed));
     lines.field("lazyfreed_objects", reclaiming.freed.load(Ordering::Relaxed));
+    lines.field("used_memory_dictionaries", sources.server.observed.memory.dictionaries_bytes);
 }
 
 fn scripts(server: &Server, lines: &mut Lines) {

@@ -86,7 +86,7 @@ fn sample_stream(limits: &EncodingLimits) -> Stream {
 
 fn payloads(db: &Db, compresses: bool) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut writer = PayloadWriter::default();
-    let mut payload = |entry| dump_payload(&Value::new(entry), compresses, &mut writer, std::mem::take);
+    let mut payload = |entry| dump_payload(&db.value_of(entry), compresses, &mut writer, std::mem::take);
     db.database(0).iter().map(|entry| (entry.key().to_vec(), payload(entry))).collect()
 }
 

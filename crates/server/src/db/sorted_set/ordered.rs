@@ -51,12 +51,12 @@ impl SortedSet {
     }
 }
 
-/// Adds members in order, whose integers are written out first.
+/// Adds members in order, of which those that are no bytes are written out first.
 fn add_run(loader: &mut Loader, run: &[Scored<'_>]) -> Result<(), Full> {
     let mut texts = Vec::new();
     for (member, _) in run {
-        if let StringValue::Integer(value) = member {
-            wire::number::push_i64(&mut texts, *value);
+        if !matches!(member, StringValue::Bytes(_)) {
+            member.with_bytes(|text| texts.extend_from_slice(text));
         }
     }
     let mut rest = &texts[..];
@@ -64,7 +64,7 @@ fn add_run(loader: &mut Loader, run: &[Scored<'_>]) -> Result<(), Full> {
         .iter()
         .map(|(member, score)| match member {
             StringValue::Bytes(bytes) => (*bytes, *score),
-            StringValue::Integer(_) => {
+            StringValue::Integer(_) | StringValue::Compressed(_) => {
                 let (text, after) = rest.split_at(member.len());
                 rest = after;
                 (text, *score)

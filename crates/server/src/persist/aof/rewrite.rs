@@ -1,7 +1,6 @@
 //! The data as the fewest commands that make it: a base without RDB (`aof-use-rdb-preamble no`).
 
 use crate::db::Db;
-use crate::db::object::Value;
 use std::io::{self, Write};
 use wire::aof::{write_command, write_timestamp};
 
@@ -31,7 +30,7 @@ pub fn write_commands<W: Write>(
     for index in (0..db.database_count()).filter(|&index| !db.database(index).is_empty()) {
         command(sink, &[b"SELECT", index.to_string().as_bytes()])?;
         for entry in db.database(index).iter() {
-            Value::new(entry).rewrite(&mut |arguments| command(sink, arguments))?;
+            db.value_of(entry).rewrite(&mut |arguments| command(sink, arguments))?;
             if let Some(expiry_ms) = entry.expiry_ms() {
                 command(sink, &[b"PEXPIREAT", entry.key(), expiry_ms.to_string().as_bytes()])?;
             }

@@ -147,7 +147,7 @@ fn write_key<W: Write>(
         let frequency = db.access.frequency(entry.access(), snapshot.now_ms);
         writer.raw(&[opcode::FREQUENCY, frequency.min(255) as u8])?;
     }
-    let value = Value::new(entry);
+    let value = db.value_of(entry);
     let kind = kind_of(&value);
     if snapshot.for_7_2 && kind > KIND_MAX_OF_7_2 {
         let key = if snapshot.logs_keys { format!("'{}' ", quoted(entry.key())) } else { String::new() };

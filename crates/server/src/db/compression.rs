@@ -1,0 +1,283 @@
+//! Strings kept compressed, where a key's policy says so (`compress-values`).
+//!
+//! ```text
+//!   put ──> is the key's policy one that compresses? ──no──> plain
+//!           has its family a dictionary? ──no──> plain, and a sample of it is kept
+//!           does it look random, have the last ones not been worth it? ──yes──> plain
+//!           does it save a quarter of the key's memory? ──yes──> in the entry, marked as compressed
+//!
+//!   enough samples ──> a thread trains a dictionary ──> cron puts it to use, and walks all keys, a few at a time:
+//!                                                       what is plain or of an older dictionary is put anew
+//! ```
+//! A *family* is the keys of one rule. What is read of a value is decompressed where it is wanted
+//! ([`super::StringValue`]), so that nobody else knows of this; what is changed in place is put plain, as a buffer that
+//! grows, and stays so until it is put anew. Files, payloads and replicas get plain values.
+//!
+//! Invariants:
+//! 1. Each database counts its values by the slot of their dictionary ([`Counts`]), and a slot is emptied only when
+//!    no database has any of it.
+//! 2. A family has two dictionaries at most, and is given a new one only when it has one or none.
+//! 3. The executor never waits for training: one thread at a time trains, and cron asks whether it is done.
+
+mod counts;
+pub mod dictionary;
+mod family;
+mod training;
+mod walk;
+
+pub(super) use counts::Counts;
+
+use super::keyspace::Database;
+use super::object::{ObjectVariant, REFERRED_LEN_MIN};
+use super::strings::long_string::LongString;
+use super::{Db, Object};
+use dictionary::{Dictionaries, slot_of};
+use family::{Attempt, Family};
+use structures::key_table::{NewValue, inline_entry_bytes, object_entry_bytes};
+use structures::size_class::size_class;
+use training::Training;
+use walk::Walk;
+
+/// Shorter strings are kept plain: 64 bytes are one line, and no more are fetched for less.
+pub const TEXT_LEN_MIN: usize = 64;
+/// Longer strings are kept plain: replies refer to where they lie instead of copying them.
+pub const TEXT_LEN_MAX: usize = REFERRED_LEN_MIN - 1;
+/// Of what a key takes with its value plain, compressed it must take no more than three of four parts.
+const KEPT_PARTS: usize = 3;
+const PARTS: usize = 4;
+
+/// What is known of the families of all databases.
+#[derive(Default)]
+pub struct Compression {
+    pub(super) dictionaries: Dictionaries,
+    /// One for each rule, whether or not it compresses.
+    families: Vec<Family>,
+    training: Option<Training>,
+    walk: Walk,
+    /// What is to be stored, until it is.
+    stored: Vec<u8>,
+}
+
+/// What a rule's family has come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CompressionFigures {
+    /// Values that are compressed, how long they are, and how long as they are stored.
+    pub values: u64,
+    pub plain_bytes: u64,
+    pub stored_bytes: u64,
+    pub dictionary_bytes: u64,
+    /// How many dictionaries there have been.
+    pub version: u32,
+    /// Values that were put plain because too little was saved, or nothing hoped for.
+    pub refused: u64,
+}
+
+/// A text on its way into the key's entry.
+struct Offer<'a> {
+    key_len: usize,
+    text: &'a [u8],
+    expires: bool,
+    /// However little came of the last ones.
+    insists: bool,
+}
+
+impl Offer<'_> {
+    /// What the key takes with the text plain.
+    fn plain_bytes(&self, is_inline: bool) -> usize {
+        match is_inline {
+            true => inline_entry_bytes::<Object>(self.key_len, self.text.len(), self.expires),
+            false => object_entry_bytes::<Object>(self.key_len, self.expires) + size_class(self.text.len()),
+        }
+    }
+}
+
+/// The text of a value that may be kept compressed, and whether it lies in the entry. One that grows in place may not.
+fn text_of<'a>(value: &'a NewValue<'_, Object>) -> Option<(&'a [u8], bool)> {
+    let (text, is_inline) = match value {
+        NewValue::Inline(text) => (*text, true),
+        NewValue::Object(object) => match LongString::of(object)? {
+            LongString::Exact(text) => (&text[..], false),
+            LongString::Own(_) | LongString::Shared(_) => return None,
+        },
+        NewValue::Integer(_) | NewValue::Compressed(_) => return None,
+    };
+    (TEXT_LEN_MIN..=TEXT_LEN_MAX).contains(&text.len()).then_some((text, is_inline))
+}
+
+impl Compression {
+    /// For databases beside these, which values of the same keys are brought into.
+    pub(super) fn beside(&self) -> Compression {
+        Compression {
+            dictionaries: self.dictionaries.share(),
+            families: self.families.iter().map(Family::beside).collect(),
+            ..Compression::default()
+        }
+    }
+
+    /// Compresses a text to the beginning of `self.stored`; how long it is there, if that is worth it.
+    fn offer(&mut self, rule: usize, offer: &Offer<'_>, is_inline: bool, now_ms: i64) -> Option<usize> {
+        let family = self.families.get_mut(rule)?;
+        let Attempt::With(slot) = family.attempt(offer.text, offer.insists, now_ms) else { return None };
+        let kept_bytes = offer.plain_bytes(is_inline) * KEPT_PARTS / PARTS;
+        if self.stored.is_empty() {
+            self.stored.resize(TEXT_LEN_MAX, 0);
+        }
+        let room = kept_bytes.saturating_sub(offer.key_len).min(TEXT_LEN_MAX);
+        let stored = self.dictionaries.compress(slot, offer.text, &mut self.stored[..room]);
+        let entry_bytes = |len| inline_entry_bytes::<Object>(offer.key_len, len, offer.expires);
+        let stored = stored.filter(|len| entry_bytes(*len) <= kept_bytes);
+        family.note(offer.text.len(), stored, now_ms);
+        stored
+    }
+}
+
+impl Db {
+    /// The value as it is to be stored at the key: compressed into `buffer`, if the key's policy wants that and it is
+    /// worth it.
+    #[inline]
+    pub(super) fn compressed<'v>(
+        &mut self,
+        key: &[u8],
+        value: NewValue<'v, Object>,
+        expires: bool,
+        buffer: &'v mut Vec<u8>,
+    ) -> NewValue<'v, Object> {
+        match self.policies.compressing(key) {
+            None => value,
+            Some(rule) => self.compressed_by(rule, key, value, expires, buffer),
+        }
+    }
+
+    fn compressed_by<'v>(
+        &mut self,
+        rule: usize,
+        key: &[u8],
+        value: NewValue<'v, Object>,
+        expires: bool,
+        buffer: &'v mut Vec<u8>,
+    ) -> NewValue<'v, Object> {
+        let Some((text, is_inline)) = text_of(&value) else { return value };
+        let offer = Offer { key_len: key.len(), text, expires, insists: false };
+        let Some(len) = self.compression.offer(rule, &offer, is_inline, self.now_ms) else { return value };
+        *buffer = std::mem::take(&mut self.compression.stored);
+        NewValue::Compressed(&buffer[..len])
+    }
+
+    /// Takes back the buffer that was handed out by [`Db::compressed`], if it was.
+    #[inline]
+    pub(super) fn take_back(&mut self, buffer: Vec<u8>) {
+        if !buffer.is_empty() {
+            self.compression.stored = buffer;
+        }
+    }
+
+    /// There are other rules than before.
+    pub fn follow_policies(&mut self) {
+        let mut before = std::mem::take(&mut self.compression.families);
+        for glob in self.policies.globs() {
+            let same = before.iter().position(|family| family.is_of(glob));
+            let family = same.map_or_else(|| Family::new(glob), |place| before.swap_remove(place));
+            self.compression.families.push(family);
+        }
+        self.compression.walk.begin();
+    }
+
+    /// What a rule's family has come to.
+    pub fn compression_figures(&self, rule: usize) -> CompressionFigures {
+        let Some(family) = self.compression.families.get(rule) else { return CompressionFigures::default() };
+        let mut figures = family.figures();
+        for slot in family.slots() {
+            let dictionary = self.compression.dictionaries.get(slot);
+            figures.dictionary_bytes += dictionary.map_or(0, |dictionary| dictionary.memory_bytes() as u64);
+            for database in self.keyspace.iter() {
+                let count = database.compressed.of(slot);
+                figures.values += count.values;
+                figures.plain_bytes += count.plain_bytes;
+                figures.stored_bytes += count.stored_bytes;
+            }
+        }
+        figures
+    }
+
+    /// Bytes of the C library's allocator that dictionaries take.
+    pub fn dictionaries_bytes(&self) -> usize {
+        self.compression.dictionaries.memory_bytes()
+    }
+
+    /// What cron does for compressed values: takes what has been trained, has more trained, gives up what no value
+    /// needs, and walks on if it may. Whether the walk is to go on soon.
+    pub fn step_compression(&mut self, may_walk: bool) -> bool {
+        if self.compression.families.is_empty() && self.compression.dictionaries.taken().next().is_none() {
+            return false;
+        }
+        self.take_trained();
+        self.train();
+        self.release_dictionaries();
+        may_walk && self.walk_step()
+    }
+
+    fn take_trained(&mut self) {
+        let compression = &mut self.compression;
+        let Some(trained) = compression.training.as_ref().and_then(Training::take) else { return };
+        let glob = compression.training.take().map(|training| training.glob).unwrap_or_default();
+        let Some(family) = compression.families.iter_mut().find(|family| family.is_of(&glob)) else { return };
+        let added = trained.dictionary.and_then(|dictionary| compression.dictionaries.add(dictionary));
+        match added {
+            Some(slot) => {
+                family.replace(slot, self.now_ms);
+                compression.walk.begin();
+            }
+            None => family.put_off(self.now_ms),
+        }
+    }
+
+    fn train(&mut self) {
+        let compression = &mut self.compression;
+        if compression.training.is_some() {
+            return;
+        }
+        let Some(family) = compression.families.iter_mut().find(|family| family.is_ready()) else { return };
+        let (samples, version) = family.take_samples();
+        compression.training = Training::start(family.glob(), samples, version);
+        if compression.training.is_none() {
+            family.put_off(self.now_ms);
+        }
+    }
+
+    fn release_dictionaries(&mut self) {
+        let slots: Vec<u8> = self.compression.dictionaries.taken().collect();
+        for slot in slots {
+            let is_used =
+                self.keyspace.iter().any(|database: &Database| database.compressed.of(slot).values > 0);
+            let families = &mut self.compression.families;
+            let is_kept = families.iter_mut().any(|family| family.keeps(slot, is_used));
+            if !is_used && !is_kept {
+                self.compression.dictionaries.remove(slot);
+            }
+        }
+    }
+
+    /// Panics unless each database has counted its values, and each has its dictionary.
+    pub(super) fn check_compression(&self) {
+        for database in self.keyspace.iter() {
+            let mut counts = Counts::default();
+            for entry in database.iter() {
+                if let structures::key_table::Value::Compressed(stored) = entry.value() {
+                    assert!(
+                        self.compression.dictionaries.get(slot_of(stored)).is_some(),
+                        "its dictionary is here"
+                    );
+                    counts.add(stored);
+                }
+            }
+            assert!(
+                counts.are_those_of(&database.compressed),
+                "{counts:?} are counted as {:?}",
+                database.compressed
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

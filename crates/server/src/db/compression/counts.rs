@@ -1,0 +1,44 @@
+//! How many values of a database are compressed with which dictionary.
+
+use super::dictionary::{slot_of, text_len};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    pub values: u64,
+    pub plain_bytes: u64,
+    pub stored_bytes: u64,
+}
+
+/// By slot; as many as have been needed so far.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    slots: Vec<Count>,
+}
+
+impl Counts {
+    pub fn of(&self, slot: u8) -> Count {
+        self.slots.get(usize::from(slot)).copied().unwrap_or_default()
+    }
+
+    pub fn add(&mut self, stored: &[u8]) {
+        let slot = usize::from(slot_of(stored));
+        if self.slots.len() <= slot {
+            self.slots.resize(slot + 1, Count::default());
+        }
+        let count = &mut self.slots[slot];
+        count.values += 1;
+        count.plain_bytes += text_len(stored) as u64;
+        count.stored_bytes += stored.len() as u64;
+    }
+
+    pub fn remove(&mut self, stored: &[u8]) {
+        let count = &mut self.slots[usize::from(slot_of(stored))];
+        count.values -= 1;
+        count.plain_bytes -= text_len(stored) as u64;
+        count.stored_bytes -= stored.len() as u64;
+    }
+
+    pub fn are_those_of(&self, other: &Counts) -> bool {
+        (0..=u8::MAX).all(|slot| self.of(slot) == other.of(slot))
+    }
+}

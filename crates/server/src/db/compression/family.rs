@@ -1,0 +1,351 @@
+//! A family: the keys of one rule, what their values are compressed with, and how that goes.
+
+use super::CompressionFigures;
+
+/// What a dictionary is trained on: this much of what was put last, of each value no more than that.
+const SAMPLES_BYTES: usize = 256 * 1024;
+const SAMPLE_LEN_MAX: usize = 4096;
+
+/// So many values in a row that were not worth it have the next ones put plain without trying, twice as many each time.
+const FAILURES_MAX: u32 = 8;
+const SKIPPED_MAX: u32 = 1024;
+
+/// So many values are looked at together to tell how well a dictionary does.
+const WINDOW_VALUES: u32 = 1024;
+/// A dictionary that stores this much more than it did, in percent, is replaced by one of newer values.
+const WORSE_PERCENT: u64 = 125;
+/// Between two dictionaries, and after one that came to nothing; then twice as long each time.
+const TRAINING_PERIOD_MS: i64 = 60_000;
+const TRAINING_PERIOD_MS_MAX: i64 = 64 * TRAINING_PERIOD_MS;
+
+/// Bytes that are looked at to tell whether a value is random, and how many of them are different if it is: of 64
+/// random bytes 57 are, of 64 digits of base64 40, of texts no more than those.
+const LOOKED_AT: usize = 64;
+const DIFFERENT_MIN: u32 = 51;
+
+/// Values one behind the other, and how long each is.
+#[derive(Default)]
+pub struct Samples {
+    pub bytes: Vec<u8>,
+    pub lens: Vec<usize>,
+}
+
+impl Samples {
+    fn is_full(&self) -> bool {
+        self.bytes.len() >= SAMPLES_BYTES
+    }
+
+    fn add(&mut self, text: &[u8]) {
+        let sample = &text[..text.len().min(SAMPLE_LEN_MAX)];
+        self.bytes.extend_from_slice(sample);
+        self.lens.push(sample.len());
+    }
+}
+
+/// What is to be done with a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// It is put plain.
+    None,
+    /// It is compressed with the dictionary in this slot.
+    With(u8),
+}
+
+/// How the last values came out.
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    values: u32,
+    plain_bytes: u64,
+    stored_bytes: u64,
+}
+
+pub struct Family {
+    glob: Box<[u8]>,
+    current: Option<u8>,
+    /// What values are compressed with that the walk has not come to yet.
+    previous: Option<u8>,
+    /// Values have been compressed with the current one.
+    is_in_use: bool,
+    versions: u32,
+    /// `None` while none are wanted.
+    samples: Option<Samples>,
+    /// Samples are at a thread that trains.
+    is_training: bool,
+    next_training_ms: i64,
+    training_period_ms: i64,
+    refused: u64,
+    failures: u32,
+    skips: u32,
+    window: Window,
+    /// What of a hundred bytes was stored when the dictionary was new.
+    first_percent: Option<u64>,
+}
+
+impl Family {
+    pub fn new(glob: &[u8]) -> Family {
+        Family {
+            glob: glob.into(),
+            current: None,
+            previous: None,
+            is_in_use: false,
+            versions: 0,
+            samples: Some(Samples::default()),
+            is_training: false,
+            next_training_ms: 0,
+            training_period_ms: TRAINING_PERIOD_MS,
+            refused: 0,
+            failures: 0,
+            skips: 0,
+            window: Window::default(),
+            first_percent: None,
+        }
+    }
+
+    /// The same family, of databases beside these.
+    pub fn beside(&self) -> Family {
+        Family {
+            current: self.current,
+            versions: self.versions,
+            samples: self.current.is_none().then(Samples::default),
+            first_percent: self.first_percent,
+            ..Family::new(&self.glob)
+        }
+    }
+
+    pub fn glob(&self) -> &[u8] {
+        &self.glob
+    }
+
+    pub fn is_of(&self, glob: &[u8]) -> bool {
+        *self.glob == *glob
+    }
+
+    /// Where its dictionaries are.
+    pub fn slots(&self) -> impl Iterator<Item = u8> {
+        self.current.into_iter().chain(self.previous)
+    }
+
+    pub fn figures(&self) -> CompressionFigures {
+        CompressionFigures { version: self.versions, refused: self.refused, ..CompressionFigures::default() }
+    }
+
+    /// Whether something is to be done with one of its values that is plain, or compressed with the dictionary in `slot`.
+    pub fn wants(&self, slot: Option<u8>) -> bool {
+        match (self.current, slot) {
+            (Some(current), Some(slot)) => current != slot,
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (None, None) => self.samples.as_ref().is_some_and(|samples| !samples.is_full()),
+        }
+    }
+
+    /// Says what is to be done with a value, and keeps a sample of it if one is wanted.
+    pub fn attempt(&mut self, text: &[u8], insists: bool, now_ms: i64) -> Attempt {
+        if let Some(samples) = &mut self.samples
+            && !samples.is_full()
+            && now_ms >= self.next_training_ms
+        {
+            samples.add(text);
+        }
+        let Some(slot) = self.current else { return Attempt::None };
+        if self.skips > 0 && !insists {
+            self.skips -= 1;
+            self.refused += 1;
+            return Attempt::None;
+        }
+        if looks_random(text) {
+            self.fail(text.len());
+            return Attempt::None;
+        }
+        Attempt::With(slot)
+    }
+
+    /// What came of compressing a value: how long it is stored, if it was worth it.
+    pub fn note(&mut self, text_len: usize, stored_len: Option<usize>, now_ms: i64) {
+        match stored_len {
+            None => self.fail(text_len),
+            Some(len) => {
+                self.failures = 0;
+                self.is_in_use = true;
+                self.count(text_len, len);
+            }
+        }
+        if self.window.values >= WINDOW_VALUES {
+            self.look_at_window(now_ms);
+        }
+    }
+
+    fn fail(&mut self, text_len: usize) {
+        self.refused += 1;
+        self.failures += 1;
+        if self.failures >= FAILURES_MAX {
+            self.skips =
+                1u32.checked_shl(self.failures - FAILURES_MAX).map_or(SKIPPED_MAX, |n| n.min(SKIPPED_MAX));
+        }
+        self.count(text_len, text_len);
+    }
+
+    fn count(&mut self, plain_len: usize, stored_len: usize) {
+        self.window.values += 1;
+        self.window.plain_bytes += plain_len as u64;
+        self.window.stored_bytes += stored_len as u64;
+    }
+
+    fn look_at_window(&mut self, now_ms: i64) {
+        let window = std::mem::take(&mut self.window);
+        let percent = window.stored_bytes * 100 / window.plain_bytes.max(1);
+        let Some(first) = self.first_percent else {
+            self.first_percent = Some(percent);
+            return;
+        };
+        let is_worse = percent * 100 > first * WORSE_PERCENT;
+        if is_worse && self.may_be_replaced() && now_ms >= self.next_training_ms {
+            self.samples = Some(Samples::default());
+        }
+    }
+
+    fn may_be_replaced(&self) -> bool {
+        self.previous.is_none() && self.samples.is_none() && !self.is_training
+    }
+
+    /// Enough samples are there.
+    pub fn is_ready(&self) -> bool {
+        !self.is_training && self.previous.is_none() && self.samples.as_ref().is_some_and(Samples::is_full)
+    }
+
+    /// The samples, and which version is to be made of them.
+    pub fn take_samples(&mut self) -> (Samples, u32) {
+        self.is_training = true;
+        (self.samples.take().unwrap_or_default(), self.versions + 1)
+    }
+
+    /// A new dictionary is there.
+    pub fn replace(&mut self, slot: u8, now_ms: i64) {
+        debug_assert!(self.previous.is_none(), "two dictionaries at most");
+        self.previous = self.current.replace(slot);
+        self.versions += 1;
+        self.is_training = false;
+        self.samples = None;
+        self.is_in_use = false;
+        self.first_percent = None;
+        self.window = Window::default();
+        (self.failures, self.skips) = (0, 0);
+        self.training_period_ms = TRAINING_PERIOD_MS;
+        self.next_training_ms = now_ms + self.training_period_ms;
+    }
+
+    /// Nothing has come of training.
+    pub fn put_off(&mut self, now_ms: i64) {
+        self.is_training = false;
+        self.samples = self.current.is_none().then(Samples::default);
+        self.next_training_ms = now_ms + self.training_period_ms;
+        self.training_period_ms = (2 * self.training_period_ms).min(TRAINING_PERIOD_MS_MAX);
+    }
+
+    #[cfg(test)]
+    pub fn is_put_off(&self) -> bool {
+        self.current.is_none() && self.next_training_ms > 0
+    }
+
+    /// Whether the family keeps a dictionary that values use or do not. One whose last value has gone is given up.
+    pub fn keeps(&mut self, slot: u8, is_used: bool) -> bool {
+        if self.previous == Some(slot) && !is_used {
+            self.previous = None;
+        }
+        if self.current == Some(slot) && !is_used && self.is_in_use && !self.is_training {
+            self.current = None;
+            self.is_in_use = false;
+            self.samples = Some(Samples::default());
+            self.next_training_ms = 0;
+        }
+        self.current == Some(slot) || self.previous == Some(slot)
+    }
+}
+
+/// Whether so many of some of its bytes are different that nothing is to be hoped for.
+fn looks_random(text: &[u8]) -> bool {
+    let mut seen = [0u64; 4];
+    for &byte in text.iter().step_by((text.len() / LOOKED_AT).max(1)).take(LOOKED_AT) {
+        seen[usize::from(byte >> 6)] |= 1 << (byte & 63);
+    }
+    seen.iter().map(|word| word.count_ones()).sum::<u32>() >= DIFFERENT_MIN
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use structures::random::Random;
+
+    #[test]
+    fn random_bytes_are_told_from_texts() {
+        let mut random = Random::new(5);
+        let mut told = 0;
+        for _ in 0..1000 {
+            let len = 64 + random.below(2000) as usize;
+            let bytes: Vec<u8> = (0..len).map(|_| random.next_u64() as u8).collect();
+            told += usize::from(looks_random(&bytes));
+            let digits = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+            let base64: Vec<u8> = bytes.iter().map(|byte| digits[usize::from(byte & 63)]).collect();
+            assert!(!looks_random(&base64));
+        }
+        assert!(told > 950, "{told} of 1000");
+    }
+
+    #[test]
+    fn what_fails_again_and_again_is_tried_less_and_less_until_something_is_worth_it() {
+        let mut family = Family::new(b"*");
+        family.replace(3, 0);
+        let (mut tried, text) = (0, [b'a'; 100]);
+        for _ in 0..10_000 {
+            if family.attempt(&text, false, 0) == Attempt::With(3) {
+                tried += 1;
+                family.note(100, None, 0);
+            }
+        }
+        assert!((20..30).contains(&tried), "{tried}");
+        assert_eq!(family.figures().refused, 10_000);
+        assert_eq!(family.attempt(&text, true, 0), Attempt::With(3));
+        family.note(100, Some(30), 0);
+        family.skips = 0;
+        for _ in 0..7 {
+            assert_eq!(family.attempt(&text, false, 0), Attempt::With(3));
+            family.note(100, None, 0);
+        }
+        assert_eq!(family.attempt(&text, false, 0), Attempt::With(3));
+    }
+
+    #[test]
+    fn a_dictionary_is_replaced_when_it_does_worse_than_at_first_and_only_after_a_while() {
+        let mut family = Family::new(b"*");
+        family.take_samples();
+        family.replace(1, 0);
+        let put = |family: &mut Family, stored, now_ms| {
+            for _ in 0..WINDOW_VALUES {
+                assert_eq!(
+                    family.attempt(&[b'a'; 1000], false, now_ms),
+                    Attempt::With(family.current.unwrap_or(9))
+                );
+                family.note(1000, Some(stored), now_ms);
+            }
+        };
+        put(&mut family, 300, 1);
+        put(&mut family, 360, TRAINING_PERIOD_MS);
+        assert!(family.samples.is_none(), "that is not much worse");
+        put(&mut family, 400, TRAINING_PERIOD_MS - 1);
+        assert!(family.samples.is_none(), "it is too early");
+        put(&mut family, 400, TRAINING_PERIOD_MS);
+        assert!(family.samples.is_some() && !family.is_ready());
+        put(&mut family, 400, TRAINING_PERIOD_MS);
+        assert!(family.is_ready());
+        let (samples, version) = family.take_samples();
+        assert_eq!((version, samples.bytes.len() >= SAMPLES_BYTES), (2, true));
+        family.replace(2, TRAINING_PERIOD_MS);
+        assert_eq!(family.slots().collect::<Vec<_>>(), [2, 1]);
+        assert!(family.wants(Some(1)) && family.wants(None) && !family.wants(Some(2)));
+        assert!(family.keeps(1, true) && family.keeps(2, false), "a new one has no values yet");
+        assert!(!family.keeps(1, false));
+        put(&mut family, 300, TRAINING_PERIOD_MS);
+        assert!(family.keeps(2, true) && !family.keeps(2, false), "its last value has gone");
+        assert!(family.samples.is_some());
+    }
+}

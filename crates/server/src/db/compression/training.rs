@@ -1,0 +1,66 @@
+//! Training a dictionary on a thread of its own.
+
+use super::dictionary::{Dictionaries, Dictionary};
+use super::family::Samples;
+use super::{KEPT_PARTS, PARTS, TEXT_LEN_MAX};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+/// Of this many samples one is kept back, to see what the dictionary does for values that it has not seen.
+const KEPT_BACK: usize = 8;
+
+pub struct Training {
+    pub glob: Box<[u8]>,
+    receiver: Receiver<Trained>,
+}
+
+pub struct Trained {
+    /// `None` if it is not worth having.
+    pub dictionary: Option<Arc<Dictionary>>,
+    /// They are freed by the thread that allocated them, because each thread counts its memory.
+    _samples: Samples,
+}
+
+impl Training {
+    /// `None` if no thread can be had.
+    pub fn start(glob: &[u8], samples: Samples, version: u32) -> Option<Training> {
+        let (sender, receiver) = channel();
+        let work = move || {
+            let dictionary = train(&samples, version).map(Arc::new);
+            // Whoever wanted it may be gone.
+            let _ = sender.send(Trained { dictionary, _samples: samples });
+        };
+        match thread::Builder::new().name("dictionary".into()).spawn(work) {
+            Ok(_) => Some(Training { glob: glob.into(), receiver }),
+            Err(error) => {
+                log::warn!("Starting the thread that trains dictionaries: {error}");
+                None
+            }
+        }
+    }
+
+    /// What has come of it, once it is done.
+    pub fn take(&self) -> Option<Trained> {
+        self.receiver.try_recv().ok()
+    }
+}
+
+fn train(samples: &Samples, version: u32) -> Option<Dictionary> {
+    let kept_back = samples.lens.len() / KEPT_BACK;
+    let (trained_on, tried_with) = samples.lens.split_at(samples.lens.len() - kept_back);
+    let (content, mut rest) = samples.bytes.split_at(trained_on.iter().sum());
+    let dictionary = Arc::new(Dictionary::train(content, trained_on, version)?);
+    let mut alone = Dictionaries::default();
+    let slot = alone.add(Arc::clone(&dictionary))?;
+    let (mut stored_bytes, mut into) = (0, vec![0; 2 * TEXT_LEN_MAX]);
+    for &len in tried_with {
+        let (text, after) = rest.split_at(len);
+        stored_bytes += alone.compress(slot, text, &mut into).unwrap_or(len).min(len);
+        rest = after;
+    }
+    drop(alone);
+    let plain_bytes: usize = tried_with.iter().sum();
+    let is_worth_it = stored_bytes * PARTS <= plain_bytes * KEPT_PARTS;
+    Arc::into_inner(dictionary).filter(|_| is_worth_it)
+}

@@ -1,0 +1,108 @@
+//! The walk: after a family has got a dictionary, all keys are visited once, a few at a time, so that values which were
+//! put before are compressed too and an older dictionary comes out of use.
+
+use super::dictionary::slot_of;
+use super::{Offer, TEXT_LEN_MAX, TEXT_LEN_MIN};
+use crate::db::object::{ObjectVariant, Value};
+use crate::db::strings::bytes_value;
+use crate::db::strings::long_string::LongString;
+use crate::db::{Db, Object};
+use structures::key_table::{EntryRef, NewValue, Value as Stored};
+
+/// Calls of the table's scan in one step, and bytes that one step compresses: a quarter of a millisecond.
+const SCANS_PER_STEP: usize = 64;
+const BYTES_PER_STEP: usize = 64 * 1024;
+
+#[derive(Debug, Default)]
+pub struct Walk {
+    /// Database and cursor.
+    place: Option<(usize, u64)>,
+    /// Another one follows: what it is for has come up while this one is under way.
+    is_wanted: bool,
+}
+
+impl Walk {
+    pub fn begin(&mut self) {
+        self.is_wanted = true;
+    }
+}
+
+impl Db {
+    /// Goes on with the walk; whether it is not done.
+    pub(super) fn walk_step(&mut self) -> bool {
+        let Some((mut index, mut cursor)) = self.next_place() else { return false };
+        let (mut scans, mut bytes) = (0, 0);
+        while scans < SCANS_PER_STEP && bytes < BYTES_PER_STEP {
+            if index == self.database_count() {
+                self.compression.walk.place = None;
+                return self.compression.walk.is_wanted;
+            }
+            let mut wanted: Vec<Box<[u8]>> = Vec::new();
+            let visit = &mut |entry: EntryRef<'_, Object>| {
+                if self.wants(entry) {
+                    wanted.push(entry.key().into());
+                }
+            };
+            cursor = self.keyspace.database(index).scan(cursor, visit);
+            scans += 1;
+            for key in wanted {
+                bytes += self.with_database(index, |db| db.put_again(&key));
+            }
+            if cursor == 0 {
+                index += 1;
+            }
+        }
+        self.compression.walk.place = Some((index, cursor));
+        true
+    }
+
+    fn next_place(&mut self) -> Option<(usize, u64)> {
+        let walk = &mut self.compression.walk;
+        if walk.place.is_none() && std::mem::take(&mut walk.is_wanted) {
+            walk.place = Some((0, 0));
+        }
+        walk.place
+    }
+
+    /// Whether the entry's value would be stored otherwise if it were put now, or serves as a sample.
+    fn wants(&self, entry: EntryRef<'_, Object>) -> bool {
+        let (len, slot) = match entry.value() {
+            Stored::Inline(text) => (text.len(), None),
+            Stored::Object(object) => match LongString::of(object) {
+                Some(LongString::Exact(text)) => (text.len(), None),
+                _ => return false,
+            },
+            Stored::Compressed(stored) => (TEXT_LEN_MIN, Some(slot_of(stored))),
+            Stored::Integer(_) => return false,
+        };
+        let rule = || self.policies.compressing(entry.key());
+        let is_wanted =
+            |rule: usize| self.compression.families.get(rule).is_some_and(|family| family.wants(slot));
+        (TEXT_LEN_MIN..=TEXT_LEN_MAX).contains(&len) && rule().is_some_and(is_wanted)
+    }
+
+    /// Stores the value at a key of the selected database anew; how many bytes that were. Nobody sees a difference, so
+    /// nothing is recorded.
+    fn put_again(&mut self, key: &[u8]) -> usize {
+        let (hash, Some(rule)) = (self.key_hash(key), self.policies.compressing(key)) else { return 0 };
+        let Some(entry) = self.selected_database().get(hash, key) else { return 0 };
+        let Some(text) = Value::new(entry, &self.compression.dictionaries).text().map(|text| text.to_vec())
+        else {
+            return 0;
+        };
+        let was_compressed = matches!(entry.value(), Stored::Compressed(_));
+        let expiry_ms = entry.expiry_ms();
+        let plain = bytes_value(key, &text, expiry_ms);
+        let is_inline = matches!(plain, NewValue::Inline(_));
+        let offer = Offer { key_len: key.len(), text: &text, expires: expiry_ms.is_some(), insists: true };
+        let stored_len = self.compression.offer(rule, &offer, is_inline, self.now_ms);
+        let value = match stored_len {
+            Some(len) => NewValue::Compressed(&self.compression.stored[..len]),
+            None if was_compressed => plain,
+            None => return text.len(),
+        };
+        let access = |replaced: Option<EntryRef<'_, Object>>| replaced.map_or(0, |entry| entry.access());
+        self.keyspace.database_mut(self.selected).put_over(hash, key, value, expiry_ms, access);
+        text.len()
+    }
+}
