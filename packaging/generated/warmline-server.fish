@@ -161,6 +161,7 @@ complete -c warmline-server -l commandlog-large-request-max-len -d 'How many of 
 complete -c warmline-server -l commandlog-reply-larger-than -d 'Logs commands (COMMANDLOG) whose reply is larger; -1 none. Takes -1 or more bytes; default 1048576' -r
 complete -c warmline-server -l commandlog-large-reply-max-len -d 'How many of the large replies are kept. Takes 0 or more; default 128' -r
 complete -c warmline-server -l latency-monitor-threshold -d 'Keeps events (LATENCY) that take so long; 0 is off. Takes 0 or more milliseconds; default 0' -r
+complete -c warmline-server -l latency-trace-max-len -d 'How many traces of requests are kept (LATENCY TRACE). Takes 0 to 1048576; default 1024' -r
 complete -c warmline-server -l latency-tracking -d 'Keeps a histogram of each command\'s time (LATENCY HISTOGRAM, INFO latencystats). Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
 complete -c warmline-server -l latency-tracking-info-percentiles -d 'The percentiles of these times in INFO; "" is none. Takes numbers from 0 to 100; default 50 99 99.9' -r
@@ -205,7 +206,9 @@ no\t''"
 complete -c warmline-server -l repl-backlog-size -d 'How much of the stream is kept for replicas that come back. Less than 16kb is 16kb. Takes a size; default 10mb' -r
 complete -c warmline-server -l repl-backlog-ttl -d 'How long it is kept after the last replica has gone; 0 is for ever. Takes 0 or more seconds; default 3600' -r
 complete -c warmline-server -l http-port -d 'The port at which metrics (/metrics), health (/health) and readiness (/ready) are answered over HTTP; 0 is none. Takes 0 to 65535; default 0' -r
-complete -c warmline-server -l http-bind -d 'The addresses to answer HTTP at, written as those of bind. There is no encryption: what is meant for other machines goes through a proxy or a network of its own. Takes addresses; default 127.0.0.1 -::1' -r
+complete -c warmline-server -l http-tls -d 'Speaks TLS there and nothing else, by the tls-* options of the TLS port, which need not be open. Takes yes, no; default no' -r -f -a "yes\t''
+no\t''"
+complete -c warmline-server -l http-bind -d 'The addresses to answer HTTP at, written as those of bind. Without http-tls nothing is encrypted. Takes addresses; default 127.0.0.1 -::1' -r
 complete -c warmline-server -l http-hosts -d 'Names of this machine that an HTTP request may ask for; addresses and localhost it always may. Takes addresses; default ""' -r
 complete -c warmline-server -l tls-port -d 'The port for clients with TLS; 0 is none. Takes 0 to 65535; default 0' -r
 complete -c warmline-server -l tls-cluster -d 'MIGRATE speaks TLS. Takes yes, no; default no' -r -f -a "yes\t''

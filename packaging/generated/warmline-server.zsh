@@ -121,6 +121,7 @@ _warmline-server() {
 '--commandlog-reply-larger-than=[Logs commands (COMMANDLOG) whose reply is larger; -1 none. Takes -1 or more bytes; default 1048576]:VALUE:_default' \
 '--commandlog-large-reply-max-len=[How many of the large replies are kept. Takes 0 or more; default 128]:VALUE:_default' \
 '--latency-monitor-threshold=[Keeps events (LATENCY) that take so long; 0 is off. Takes 0 or more milliseconds; default 0]:VALUE:_default' \
+'--latency-trace-max-len=[How many traces of requests are kept (LATENCY TRACE). Takes 0 to 1048576; default 1024]:VALUE:_default' \
 '--latency-tracking=[Keeps a histogram of each command'\''s time (LATENCY HISTOGRAM, INFO latencystats). Takes yes, no; default yes]:VALUE:(yes no)' \
 '--latency-tracking-info-percentiles=[The percentiles of these times in INFO; "" is none. Takes numbers from 0 to 100; default 50 99 99.9]:VALUE:_default' \
 '--notify-keyspace-events=[Which changes of keys are published, in letters\: K and E choose the channels, g\$lshzxetdmn the events, A all of them but m and n. Takes letters; default ""]:VALUE:_default' \
@@ -150,7 +151,8 @@ _warmline-server() {
 '--repl-backlog-size=[How much of the stream is kept for replicas that come back. Less than 16kb is 16kb. Takes a size; default 10mb]:VALUE:_default' \
 '--repl-backlog-ttl=[How long it is kept after the last replica has gone; 0 is for ever. Takes 0 or more seconds; default 3600]:VALUE:_default' \
 '--http-port=[The port at which metrics (/metrics), health (/health) and readiness (/ready) are answered over HTTP; 0 is none. Takes 0 to 65535; default 0]:VALUE:_default' \
-'--http-bind=[The addresses to answer HTTP at, written as those of bind. There is no encryption\: what is meant for other machines goes through a proxy or a network of its own. Takes addresses; default 127.0.0.1 -\:\:1]:VALUE:_default' \
+'--http-tls=[Speaks TLS there and nothing else, by the tls-* options of the TLS port, which need not be open. Takes yes, no; default no]:VALUE:(yes no)' \
+'--http-bind=[The addresses to answer HTTP at, written as those of bind. Without http-tls nothing is encrypted. Takes addresses; default 127.0.0.1 -\:\:1]:VALUE:_default' \
 '--http-hosts=[Names of this machine that an HTTP request may ask for; addresses and localhost it always may. Takes addresses; default ""]:VALUE:_default' \
 '--tls-port=[The port for clients with TLS; 0 is none. Takes 0 to 65535; default 0]:VALUE:_default' \
 '--tls-cluster=[MIGRATE speaks TLS. Takes yes, no; default no]:VALUE:(yes no)' \

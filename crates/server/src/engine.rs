@@ -27,6 +27,7 @@ mod replication;
 mod saving;
 mod script;
 mod shutdown;
+pub mod tracing;
 pub mod transaction;
 pub mod users;
 
@@ -67,6 +68,7 @@ pub struct Executor {
     /// When the last command ended, or the work on a client's requests began, on the monotonic clock: the next
     /// command begins then. One reading of the clock a command is 5 % of a GET's time less than two.
     stopwatch_ns: u64,
+    tracing: tracing::Tracing,
     /// To this server's primary, if it has one.
     link: Option<replication::link::Link>,
     /// For whom a script runs.
@@ -110,6 +112,7 @@ impl Executor {
             disk: persistence::Disk::default(),
             commands_before_tick: 0,
             stopwatch_ns: 0,
+            tracing: tracing::Tracing::new(seeds.random),
             link: None,
             script_client: None,
             script_turn: script::ScriptTurn::default(),
@@ -155,6 +158,7 @@ impl Executor {
         self.db.access.lfu_decay_minutes = config.lfu_decay_time_minutes;
         self.db.change_log.listening_to_misses =
             config.notify_keyspace_events.has(crate::config::EventClasses::KEY_MISS);
+        self.server.observed.traces.limit(self.server.config.latency_trace_max_len as usize);
         crate::observe::log::mark_role(config.replicaof.is_some());
         self.server.observed.memory.purge_in_background(config.jemalloc_bg_thread);
         // A limit that has become lower than what is in use holds at once, not from the next command on.
@@ -167,6 +171,7 @@ impl Executor {
     pub fn begin_tick(&mut self) {
         self.server.now = self.clock.read();
         self.eviction_goal_bytes = None;
+        self.begin_tracing();
         self.commands_before_tick = self.server.observed.statistics.commands_processed;
     }
 
@@ -188,7 +193,10 @@ impl Executor {
         self.server.tracking.flush_broadcasts(&mut self.server.clients, &self.server.users);
         self.free_discarded();
         self.ask_for_acknowledgements();
-        self.write_aof();
+        match self.has_traces_under_way() {
+            true => self.write_aof_traced(),
+            false => self.write_aof(),
+        }
         let statistics = &mut self.server.observed.statistics;
         let commands = statistics.commands_processed.saturating_sub(self.commands_before_tick);
         statistics.count_loop(self.clock.monotonic_us() - self.server.now.monotonic_us, commands);
@@ -223,6 +231,9 @@ impl Executor {
 
     /// A client is gone: forgets it everywhere.
     pub fn disconnect(&mut self, handle: ClientHandle) {
+        if self.has_traces_under_way() {
+            self.end_traces_of(handle);
+        }
         self.forget_replica(handle);
         self.note_disconnected(handle);
         let server = &mut self.server;

@@ -7,6 +7,7 @@ pub mod io_threads;
 pub mod latency;
 pub mod log;
 pub mod memory;
+pub mod otlp;
 pub mod persistence;
 pub mod process;
 pub mod rates;
@@ -15,6 +16,7 @@ pub mod replication;
 pub mod statistics;
 pub mod supervisor;
 pub mod tls;
+pub mod trace;
 
 pub use command_log::CommandLogs;
 pub use hot_keys::HotKeys;
@@ -28,6 +30,7 @@ pub use replication::Replication;
 pub use statistics::{CommandFigures, Denials, Statistics};
 use std::sync::Arc;
 pub use tls::TlsFigures;
+pub use trace::Traces;
 
 /// Stands where an argument must not be shown.
 pub const REDACTED: &[u8] = b"(redacted)";
@@ -42,6 +45,7 @@ pub struct Observations {
     pub rates: Rates,
     pub latency: LatencyMonitor,
     pub command_logs: CommandLogs,
+    pub traces: Traces,
     pub hot_keys: Option<Box<HotKeys>>,
     pub persistence: Persistence,
     pub replication: Replication,
@@ -61,6 +65,7 @@ impl Observations {
             rates: Rates::default(),
             latency: LatencyMonitor::default(),
             command_logs: CommandLogs::default(),
+            traces: Traces::default(),
             hot_keys: None,
             persistence: Persistence::new(now_s),
             replication: Replication::default(),

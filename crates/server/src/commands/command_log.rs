@@ -1,5 +1,6 @@
 //! SLOWLOG and COMMANDLOG: commands that took long or were large.
 
+use super::latency::show_stages;
 use crate::command::flag::{ADMIN, LOADING, STALE};
 use crate::command::{Args, Command, Context, Group, Outcome};
 use crate::error::{ClientError, quoted};
@@ -48,7 +49,7 @@ pub const COMMANDS: &[Command] = &[
             Command::new("slowlog|get", -2, Group::Server, slow_get)
                 .flags(ADMIN | LOADING | STALE)
                 .since("2.2.12", "O(N) where N is the number of entries returned")
-                .doc("Answers the latest slow commands; a count of -1 is all.", "[count]")
+                .doc("Answers the latest slow commands; a count of -1 is all.", "[count] [STAGES]")
                 .history(&[("4.0.0", "Tells the address and the name of each client.")])
                 .tips(READ_TIPS),
             Command::new("slowlog|help", 2, Group::Server, super::help)
@@ -86,28 +87,30 @@ fn count_at(args: Args<'_>, index: usize) -> Result<Option<usize>, ClientError> 
 
 fn get(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let count = count_at(args, 2)?;
-    show(ctx, kind_named(args.at(3))?, count.unwrap_or(usize::MAX));
+    show(ctx, kind_named(args.at(3))?, count.unwrap_or(usize::MAX), false);
     Ok(())
 }
 
 fn slow_get(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let count = match args.len() {
+    let with_stages = args.len() > 2 && args.is(args.len() - 1, "STAGES");
+    let count = match args.len() - usize::from(with_stages) {
         2 => SHOWN_BY_DEFAULT,
         3 => count_at(args, 2)?.unwrap_or(usize::MAX),
         _ => {
             return Err(ClientError::SubcommandSyntax { command: "SLOWLOG", subcommand: quoted(args.at(1)) });
         }
     };
-    show(ctx, LogKind::Slow, count);
+    show(ctx, LogKind::Slow, count, with_stages);
     Ok(())
 }
 
-fn show(ctx: &mut Context<'_>, kind: LogKind, count: usize) {
+/// With stages, an entry has a seventh field: where the time of the request went, or nothing if that was not traced.
+fn show(ctx: &mut Context<'_>, kind: LogKind, count: usize, with_stages: bool) {
     let log = ctx.server.observed.command_logs.log(kind);
     let reply = &mut *ctx.reply;
     reply.array(log.len().min(count));
     for entry in log.entries().take(count) {
-        reply.array(6);
+        reply.array(if with_stages { 7 } else { 6 });
         reply.integer(entry.id as i64);
         reply.integer(entry.unix_s);
         reply.integer(entry.value as i64);
@@ -117,6 +120,11 @@ fn show(ctx: &mut Context<'_>, kind: LogKind, count: usize) {
         }
         reply.bulk(entry.client_address.as_bytes());
         reply.bulk(&entry.client_name);
+        match entry.stages.filter(|_| with_stages) {
+            Some(stages) => show_stages(reply, stages),
+            None if with_stages => reply.map(0),
+            None => {}
+        }
     }
 }
 

@@ -81,6 +81,15 @@ impl Lines {
         let _ = write!(self.0, "{name}:{value}\r\n");
     }
 
+    fn text(&mut self, text: &str) -> &mut Self {
+        self.0.push_str(text);
+        self
+    }
+
+    fn number(&mut self, number: u64) -> &mut Self {
+        self.text(itoa::Buffer::new().format(number))
+    }
+
     fn fields<V: Display>(&mut self, fields: &[(&str, V)]) {
         for (name, value) in fields {
             self.field(name, value);

@@ -1,14 +1,18 @@
 //! LATENCY: spikes by kind of event, and how long each command takes.
 
+mod trace;
+
 use crate::command::flag::{ADMIN, LOADING, NO_SCRIPT, STALE};
 use crate::command::registry::CommandId;
 use crate::command::{Args, Command, Context, Flags, Group, Outcome};
 use crate::error::{ClientError, quoted};
 use crate::observe::latency::{self, Event, Summary};
+use crate::observe::statistics::Latency;
 use crate::server::Server;
-use hdrhistogram::Histogram;
 use std::fmt::Write;
 use wire::reply::ReplyBuffer;
+
+pub(super) use trace::show_stages;
 
 const FLAGS: Flags = ADMIN | NO_SCRIPT | LOADING | STALE;
 const TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"];
@@ -54,6 +58,11 @@ pub const COMMANDS: &[Command] = &[Command::new("latency", -2, Group::Server, su
             .since("2.8.13", "O(1)")
             .doc("Forgets the spikes of some events, or of all.", "[event ...]")
             .tips(&["request_policy:all_nodes", "response_policy:agg_sum"]),
+        Command::new("latency|trace", -3, Group::Server, trace::trace)
+            .flags(FLAGS)
+            .since("9.1.0", "O(1), GET and JSON O(N) where N is the number of traces answered.")
+            .doc("Traces a part of the requests: where their time went.", trace::SYNTAX)
+            .tips(TIPS),
     ])];
 
 fn history(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -219,9 +228,10 @@ fn histogram(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let mark = ctx.reply.begin();
     let mut shown = 0;
     for id in wanted {
-        if let Some(histogram) = &server.observed.commands[id.0 as usize].latency {
+        let figures = &server.observed.commands[id.0 as usize];
+        if let Some(latency) = &figures.latency {
             ctx.reply.bulk(server.registry.row(id).name.as_bytes());
-            distribution(ctx.reply, histogram);
+            distribution(ctx.reply, latency);
             shown += 1;
         }
     }
@@ -235,25 +245,19 @@ fn with_parts(server: &Server, id: CommandId) -> impl Iterator<Item = CommandId>
     std::iter::once(id).chain(subcommands.filter_map(|sub| server.registry.named(sub.name.as_bytes())))
 }
 
-/// The first bucket of a distribution ends here, in nanoseconds; each next one is twice as wide.
-const FIRST_BUCKET_NS: u64 = 1024;
-
 /// Microseconds, and how many calls took at most that long.
-fn distribution(reply: &mut ReplyBuffer, histogram: &Histogram<u64>) {
+fn distribution(reply: &mut ReplyBuffer, latency: &Latency) {
     reply.map(2);
     reply.bulk(b"calls");
-    reply.integer(histogram.len() as i64);
+    reply.integer(latency.buckets().map(|(_, calls)| calls).sum::<u64>() as i64);
     reply.bulk(b"histogram_usec");
     let mark = reply.begin();
     let (mut buckets, mut counted) = (0, 0);
-    for step in histogram.iter_log(FIRST_BUCKET_NS, 2.0) {
-        let in_bucket = step.count_since_last_iteration();
-        if in_bucket > 0 {
-            counted += in_bucket;
-            reply.integer((step.value_iterated_to() / 1000) as i64);
-            reply.integer(counted as i64);
-            buckets += 1;
-        }
+    for (last_ns, calls) in latency.buckets() {
+        counted += calls;
+        reply.integer((last_ns / 1000) as i64);
+        reply.integer(counted as i64);
+        buckets += 1;
     }
     reply.end_map(mark, buckets);
 }

@@ -362,6 +362,8 @@ options! {
     commandlog_large_reply_max_len: u64 = 128, "commandlog-large-reply-max-len", Integer(0, LONG_MAX);
     /// Keeps events (LATENCY) that take so long; 0 is off.
     latency_monitor_threshold_ms: u64 = 0, "latency-monitor-threshold", Integer(0, LONG_MAX);
+    /// How many traces of requests are kept (LATENCY TRACE).
+    latency_trace_max_len: u64 = 1024, "latency-trace-max-len", Integer(0, 1 << 20);
     /// Keeps a histogram of each command's time (LATENCY HISTOGRAM, INFO latencystats).
     latency_tracking: bool = true, "latency-tracking", YesNo;
     /// The percentiles of these times in INFO; `""` is none.
@@ -513,8 +515,9 @@ options! {
     /// The port at which metrics (`/metrics`), health (`/health`) and readiness (`/ready`) are answered over HTTP;
     /// 0 is none.
     http_port: u16 = 0, "http-port", Integer(0, 65535), IMMUTABLE;
-    /// The addresses to answer HTTP at, written as those of `bind`. There is no encryption: what is meant for
-    /// other machines goes through a proxy or a network of its own.
+    /// Speaks TLS there and nothing else, by the `tls-*` options of the TLS port, which need not be open.
+    http_tls: bool = false, "http-tls", YesNo, IMMUTABLE;
+    /// The addresses to answer HTTP at, written as those of `bind`. Without `http-tls` nothing is encrypted.
     http_bind: Vec<String> = vec!["127.0.0.1".into(), "-::1".into()], "http-bind", Addresses, MULTI, IMMUTABLE;
     /// Names of this machine that an HTTP request may ask for; addresses and `localhost` it always may.
     http_hosts: Vec<String> = Vec::new(), "http-hosts", Addresses, MULTI, IMMUTABLE;

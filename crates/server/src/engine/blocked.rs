@@ -56,6 +56,7 @@ impl Executor {
         let mut blocked = self.server.clients[handle].blocked.take().expect("those who wait are blocked");
         let mut reply = self.borrow_output(handle);
         let start = reply.len();
+        let begun = self.is_tracing().then(|| self.begin_retry());
         let origin = Origin { retried: true, ..Origin::default() };
         let (id, args) = (blocked.command, blocked.args.view());
         let next = match self.permission(handle, id, args) {
@@ -77,6 +78,9 @@ impl Executor {
             _ => false,
         };
         self.server.clients[handle].blocked = Some(blocked);
+        if let Some(begun) = begun {
+            self.note_retried(handle, begun, !still_waits);
+        }
         if !still_waits {
             self.after_command(handle, start, &mut reply);
         }
@@ -150,6 +154,16 @@ impl Executor {
         self.block(handle, id, args, BlockRequest::until(BlockedOn::Pause));
     }
 
+    /// What was held back runs now, or waits for something else.
+    fn execute_held(&mut self, handle: ClientHandle, args: Args<'_>) {
+        let begun = self.is_tracing().then(|| self.begin_retry());
+        self.execute(handle, args);
+        if let Some(begun) = begun {
+            let is_done = self.server.clients.get(handle).is_none_or(|client| client.blocked.is_none());
+            self.note_retried(handle, begun, is_done);
+        }
+    }
+
     /// Ends pauses whose time has come, and runs what is not held back any more.
     pub fn end_pauses_if_due(&mut self) {
         self.server.pauses.end_those_due(self.server.now.monotonic_us);
@@ -167,7 +181,7 @@ impl Executor {
             let Some(blocked) = self.server.blocked.unblock(&mut self.server.clients, handle) else {
                 continue;
             };
-            self.execute(handle, blocked.args.view());
+            self.execute_held(handle, blocked.args.view());
             self.server.clients.push(handle, |_| ());
             if self.server.clients[handle].blocked.is_none() {
                 self.server.resumed.push_back(handle);

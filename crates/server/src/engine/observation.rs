@@ -136,8 +136,14 @@ impl Executor {
             args: shortened(finished.args.iter(), &hidden_arguments(row, finished.args)),
             client_address: client.connection.address.clone(),
             client_name: client.name.clone(),
+            stages: None,
         };
-        server.observed.command_logs.log_mut(kind).push(entry, len_max);
+        let log = server.observed.command_logs.log_mut(kind);
+        let id = log.next_id();
+        log.push(entry, len_max);
+        if kind == LogKind::Slow && self.is_tracing() {
+            self.note_slow_log(id);
+        }
     }
 
     #[inline]
@@ -198,6 +204,6 @@ fn key_count(row: &Command, args: Args<'_>) -> u64 {
     if is_valid { count } else { 0 }
 }
 
-fn hidden_arguments(row: &Command, args: Args<'_>) -> Vec<usize> {
+pub(super) fn hidden_arguments(row: &Command, args: Args<'_>) -> Vec<usize> {
     row.hidden.map_or_else(Vec::new, |hidden| hidden(args))
 }

@@ -32,6 +32,22 @@ impl Executor {
 
     /// Fetches what the window's requests will look up.
     pub fn fetch(&mut self, window: &Window<'_>) {
+        if self.is_tracing() {
+            return self.fetch_traced(window);
+        }
+        self.fetch_window(window);
+    }
+
+    #[cold]
+    fn fetch_traced(&mut self, window: &Window<'_>) {
+        let began_ns = self.clock.stopwatch_ns();
+        self.fetch_window(window);
+        let is_fetched = window.wanted.len() >= KEYS_MIN;
+        self.note_fetch(began_ns, if is_fetched { window.wanted.len() } else { 0 });
+    }
+
+    #[inline]
+    fn fetch_window(&mut self, window: &Window<'_>) {
         if window.wanted.len() >= KEYS_MIN {
             self.db.prefetch(&window.wanted);
             self.db.figures.count_prefetch(window.wanted.len());

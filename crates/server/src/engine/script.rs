@@ -227,6 +227,9 @@ impl Executor {
             }
             return self.return_output(handle, reply);
         }
+        if self.is_tracing() {
+            self.claim_slow_log(handle);
+        }
         self.after_command(handle, start, &mut reply);
         self.return_output(handle, reply);
         self.hand_on_script(handle);

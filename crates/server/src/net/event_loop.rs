@@ -16,6 +16,7 @@ use super::transport::{Stopped, Transport};
 use crate::config::ShutdownFlags;
 use crate::engine::loading::RestoreError;
 use crate::engine::prefetch::Window;
+use crate::engine::tracing::Begun;
 use crate::engine::{Executor, Flow};
 use crate::server::{ProcessRequest, Shutdown};
 use crate::session::ClientHandle;
@@ -313,6 +314,7 @@ impl EventLoop {
             Transfer::WouldBlock => return self.after_requests(query_buffer),
             Transfer::Closed => return self.close(handle),
             Transfer::Bytes { count, .. } => {
+                query_buffer.note_read(self.executor.server.now.monotonic_us);
                 self.executor.count_input(handle, count);
                 if self.executor.server.clients[handle].is_closing() {
                     query_buffer.discard();
@@ -471,6 +473,9 @@ impl EventLoop {
         }
         touched.clear();
         self.touched = touched;
+        if self.executor.has_traces_under_way() {
+            self.executor.finish_traces();
+        }
     }
 
     fn write(&mut self, handle: ClientHandle) {
@@ -497,6 +502,9 @@ impl EventLoop {
             let statistics = &mut self.executor.server.observed.statistics;
             statistics.total_writes += 1;
             statistics.output_bytes += client.connection.take_uncounted(written.bytes as u64);
+            if self.executor.has_traces_under_way() {
+                self.executor.note_written(handle);
+            }
             if written.closed {
                 return self.close(handle);
             }
@@ -599,6 +607,7 @@ impl QueryBuffer {
     fn run_parsed(&mut self, executor: &mut Executor, reply: &mut wire::reply::ReplyBuffer) {
         let handle = self.handle;
         let is_primary = executor.server.clients[handle].is_primary;
+        let (is_tracing, received_us) = (executor.is_tracing(), self.received_us());
         while executor.accepts_requests(handle) {
             if self.is_cold()
                 && let Some(mut window) = executor.open_window()
@@ -612,7 +621,16 @@ impl QueryBuffer {
                 continue;
             }
             let Some(request) = self.next_request() else { return };
-            if executor.execute_into(handle, request, reply) == Flow::Stop {
+            let begun = if is_tracing { executor.begin_trace() } else { Begun::default() };
+            let flow = executor.execute_into(handle, request, reply);
+            // Kept over the call, the request cost each of them 20 instructions.
+            if is_tracing
+                && executor.is_candidate(begun)
+                && let Some(request) = self.latest_request()
+            {
+                executor.note_request(handle, request, received_us, begun);
+            }
+            if flow == Flow::Stop {
                 return;
             }
         }

@@ -460,6 +460,7 @@ impl IoThread {
                 // That a peer has hung up is reported once only: its end is read, however little came before.
                 adopted.is_readable = !is_all || adopted.has_hung_up;
                 adopted.read_us = self.now_us;
+                query_buffer.note_read(self.now_us);
                 query_buffer.handover.received_bytes += count as u64;
                 IoThreadFigures::count(&self.figures.reads, 1);
             }
@@ -608,6 +609,7 @@ impl IoThread {
                 let written = adopted.connection.write(output);
                 let all_sent = output.is_empty();
                 IoThreadFigures::count(&adopted.meter.output_bytes_total, written.bytes as u64);
+                adopted.meter.note_written(|| self.shared.clock.monotonic_us());
                 IoThreadFigures::count(&self.figures.writes, 1);
                 if written.closed {
                     return self.lose(adopted);

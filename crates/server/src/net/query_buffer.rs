@@ -75,6 +75,8 @@ pub struct QueryBuffer {
     prefetched: Cell<usize>,
     /// Hashes of the requests' keys, if they were taken ahead.
     hashes: Vec<u64>,
+    /// When the parsed requests, or those that will be next, were read, on the monotonic clock.
+    received_us: u64,
     pub handover: Handover,
 }
 
@@ -151,6 +153,7 @@ impl QueryBuffer {
             next_request: 0,
             prefetched: Cell::new(0),
             hashes: Vec::new(),
+            received_us: 0,
             handover: Handover::default(),
         }
     }
@@ -244,6 +247,20 @@ impl QueryBuffer {
         }
     }
 
+    /// Something has just been read. What waits behind requests that have not run is counted as read with these.
+    #[inline]
+    pub fn note_read(&mut self, now_us: u64) {
+        if !self.has_requests() {
+            self.received_us = now_us;
+        }
+    }
+
+    /// When the next requests were read, on the monotonic clock.
+    #[inline]
+    pub fn received_us(&self) -> u64 {
+        self.received_us
+    }
+
     /// Parses requests that have arrived whole, up to [`BATCH_REQUESTS_MAX`] ahead. A client that has yet to
     /// authenticate gets them one by one, for the limits may be others after each.
     pub fn parse(&mut self, limits: &Limits, registry: &Registry, seed: HashSeed) {
@@ -334,6 +351,11 @@ impl QueryBuffer {
         let index = self.next_request;
         self.next_request += (index < self.requests.len()) as usize;
         self.request(index)
+    }
+
+    /// The request that [`Self::next_request`] has answered last.
+    pub fn latest_request(&self) -> Option<Request<'_>> {
+        self.request(self.next_request.checked_sub(1)?)
     }
 
     /// As [`Self::next_request`], with the bytes that it came in, and empty lines before it.

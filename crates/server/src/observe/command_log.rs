@@ -1,6 +1,8 @@
 //! Commands that took long or were large: three logs of the latest ones, each with its own threshold.
 
+use super::trace::Stages;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Arguments kept of one command; the last one then says how many more there were.
 const ARGS_MAX: usize = 32;
@@ -28,6 +30,8 @@ pub struct Entry {
     pub args: Vec<Vec<u8>>,
     pub client_address: String,
     pub client_name: Vec<u8>,
+    /// Where the time of the request went that it was or was part of, if that was traced.
+    pub stages: Option<Stages>,
 }
 
 /// The latest entries, newest first.
@@ -48,6 +52,20 @@ impl CommandLog {
     /// Newest first.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = &Entry> {
         self.entries.iter()
+    }
+
+    /// The id that the next entry gets.
+    #[inline]
+    pub fn next_id(&self) -> u64 {
+        self.next_id
+    }
+
+    /// Adds to those of these ids that are still there where the time went.
+    pub fn note_stages(&mut self, ids: Range<u64>, stages: Stages) {
+        let entries = self.entries.iter_mut().skip_while(|entry| entry.id >= ids.end);
+        for entry in entries.take_while(|entry| entry.id >= ids.start) {
+            entry.stages = Some(stages);
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -90,26 +108,88 @@ impl CommandLogs {
 
 /// Arguments cut to what a log keeps. `hidden` are the positions of those that must not be shown.
 pub fn shortened<'a>(args: impl ExactSizeIterator<Item = &'a [u8]>, hidden: &[usize]) -> Vec<Vec<u8>> {
-    let count = args.len();
-    let kept = if count > ARGS_MAX { ARGS_MAX - 1 } else { count };
-    let mut shown: Vec<Vec<u8>> = args
-        .take(kept)
-        .enumerate()
-        .map(|(at, arg)| {
-            if hidden.contains(&at) {
-                return super::REDACTED.to_vec();
-            }
-            let mut text = arg[..arg.len().min(ARG_LEN_MAX)].to_vec();
-            if arg.len() > ARG_LEN_MAX {
-                text.extend(format!("... ({} more bytes)", arg.len() - ARG_LEN_MAX).bytes());
+    let mut cut = CutArgs::default();
+    cut.push(args, hidden);
+    cut.shown(0)
+}
+
+/// What a log keeps of commands, one behind the other and without an allocation for each.
+#[derive(Clone, Debug, Default)]
+pub struct CutArgs {
+    commands: Vec<CutCommand>,
+    args: Vec<CutArg>,
+    bytes: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct CutCommand {
+    args_start: usize,
+    args_kept: usize,
+    args_left_out: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct CutArg {
+    start: usize,
+    kept: usize,
+    left_out: usize,
+}
+
+impl CutArgs {
+    /// Adds a command, of which the arguments at `hidden` must not be shown.
+    pub fn push<'a>(&mut self, args: impl ExactSizeIterator<Item = &'a [u8]>, hidden: &[usize]) {
+        let count = args.len();
+        let args_kept = if count > ARGS_MAX { ARGS_MAX - 1 } else { count };
+        self.commands.push(CutCommand {
+            args_start: self.args.len(),
+            args_kept,
+            args_left_out: count - args_kept,
+        });
+        for (at, arg) in args.take(args_kept).enumerate() {
+            let arg = if hidden.contains(&at) { super::REDACTED } else { arg };
+            let kept = &arg[..arg.len().min(ARG_LEN_MAX)];
+            let (start, left_out) = (self.bytes.len(), arg.len() - kept.len());
+            self.args.push(CutArg { start, kept: kept.len(), left_out });
+            self.bytes.extend_from_slice(kept);
+        }
+    }
+
+    /// The command that was pushed as the so-manyth, as it is shown.
+    pub fn shown(&self, index: usize) -> Vec<Vec<u8>> {
+        let command = self.commands[index];
+        let args = &self.args[command.args_start..][..command.args_kept];
+        let shown = args.iter().map(|arg| {
+            let mut text = self.bytes[arg.start..][..arg.kept].to_vec();
+            if arg.left_out > 0 {
+                text.extend(format!("... ({} more bytes)", arg.left_out).bytes());
             }
             text
-        })
-        .collect();
-    if count > kept {
-        shown.push(format!("... ({} more arguments)", count - kept).into_bytes());
+        });
+        let mut shown: Vec<Vec<u8>> = shown.collect();
+        if command.args_left_out > 0 {
+            shown.push(format!("... ({} more arguments)", command.args_left_out).into_bytes());
+        }
+        shown
     }
-    shown
+
+    /// Keeps the commands at these places, which ascend, and forgets the others.
+    pub fn retain(&mut self, indices: impl IntoIterator<Item = usize>) {
+        let (mut args_end, mut bytes_end, mut commands_end) = (0, 0, 0);
+        for index in indices {
+            let CutCommand { args_start, args_kept, args_left_out } = self.commands[index];
+            self.commands[commands_end] = CutCommand { args_start: args_end, args_kept, args_left_out };
+            commands_end += 1;
+            for at in args_start..args_start + args_kept {
+                let CutArg { start, kept, left_out } = self.args[at];
+                self.bytes.copy_within(start..start + kept, bytes_end);
+                self.args[args_end] = CutArg { start: bytes_end, kept, left_out };
+                (args_end, bytes_end) = (args_end + 1, bytes_end + kept);
+            }
+        }
+        self.commands.truncate(commands_end);
+        self.args.truncate(args_end);
+        self.bytes.truncate(bytes_end);
+    }
 }
 
 #[cfg(test)]
@@ -138,9 +218,28 @@ mod tests {
                 args: Vec::new(),
                 client_address: String::new(),
                 client_name: Vec::new(),
+                stages: None,
             };
             log.push(entry, 2);
         }
         assert_eq!(log.entries().map(|entry| (entry.id, entry.value)).collect::<Vec<_>>(), [(4, 4), (3, 3)]);
+        log.note_stages(1..4, Stages::default());
+        assert_eq!(log.entries().map(|entry| entry.stages.is_some()).collect::<Vec<_>>(), [false, true]);
+    }
+
+    #[test]
+    fn of_commands_kept_together_some_can_go() {
+        let long = [b'x'; ARG_LEN_MAX + 1];
+        let commands: [&[&[u8]]; 4] = [&[b"get", b"a"], &[b"set", &long, b""], &[], &[b"del", b"b", b"c"]];
+        let mut cut = CutArgs::default();
+        commands.iter().for_each(|command| cut.push(command.iter().copied(), &[2]));
+        let before: Vec<_> = (0..4).map(|index| cut.shown(index)).collect();
+        assert_eq!(before[3], [&b"del"[..], b"b", b"(redacted)"]);
+        cut.retain([1, 2, 3]);
+        cut.push([&b"ping"[..]].into_iter(), &[]);
+        assert_eq!((0..3).map(|index| cut.shown(index)).collect::<Vec<_>>(), before[1..]);
+        assert_eq!(cut.shown(3), [b"ping"]);
+        cut.retain([]);
+        assert!(cut.bytes.is_empty() && cut.args.is_empty() && cut.commands.is_empty());
     }
 }

@@ -124,9 +124,28 @@ pub struct Meter {
     pub memory_bytes: AtomicUsize,
     /// Bytes sent, on the same scale as [`ConnectionFigures::output_bytes_total`].
     pub output_bytes_total: AtomicU64,
+    /// Where it has to be for a traced request to be answered; 0: nobody waits for that. The executor sets it.
+    pub awaited_bytes: AtomicU64,
+    /// When it last came to that, on the monotonic clock.
+    pub written_us: AtomicU64,
 }
 
 impl Meter {
+    /// Has it noted when so many bytes have been sent, in all.
+    pub fn await_written(&self, bytes_total: u64) {
+        self.awaited_bytes.store(bytes_total, Ordering::Relaxed);
+    }
+
+    /// More has been sent.
+    #[inline]
+    pub fn note_written(&self, now_us: impl FnOnce() -> u64) {
+        let awaited_bytes = self.awaited_bytes.load(Ordering::Relaxed);
+        if awaited_bytes != 0 && self.output_bytes_total.load(Ordering::Relaxed) >= awaited_bytes {
+            self.written_us.store(now_us(), Ordering::Relaxed);
+            self.awaited_bytes.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// Bytes in the input buffer and the room left, and all that is held for the connection.
     pub fn report(&self, (input_bytes, input_free_bytes): (usize, usize), memory_bytes: usize) {
         self.input_bytes.store(input_bytes, Ordering::Relaxed);

@@ -1,0 +1,419 @@
+//! Where the time of requests goes (LATENCY TRACE), noted as they pass through the executor.
+//!
+//! ```text
+//!   read            taken up   fetched   executed        the batch is done   file written   reply written
+//!     |  query-buffer  | prefetch | execution |  (blocked)  batch  | append-only-file | output |
+//! ```
+//!
+//! 1. Stages follow one another: each begins where the one before has ended, and only the last is open.
+//! 2. What is chosen by how long it takes is known when its reply is written. Until then every request is under way, with
+//!    its arguments cut as the log keeps them and one behind the other: an allocation for each was 20 % of a GET.
+//! 3. The commands of a transaction or a script are no requests: EXEC or EVAL is, and a trace has the time of all of it.
+//! 4. What the primary sends is not traced: nobody waits for an answer.
+
+use super::Executor;
+use super::observation::hidden_arguments;
+use crate::command::registry::CommandId;
+use crate::command::{Args, Request};
+use crate::observe::command_log::{CutArgs, LogKind};
+use crate::observe::trace::{Stage, Stages, Trace};
+use crate::session::ClientHandle;
+use std::num::NonZeroU64;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use structures::random::Random;
+
+/// Requests that may be under way at a time; those beyond are counted as missed.
+const UNDER_WAY_MAX: usize = 16 * 1024;
+
+/// What tracing needs of the executor.
+pub(super) struct Tracing {
+    /// In this tick requests are looked at; all of them, because how long they take decides.
+    is_on: bool,
+    looks_at_all: bool,
+    /// So many requests until one is traced whatever it takes, that one counted; and how many on average.
+    until_next: u64,
+    mean: Option<NonZeroU64>,
+    /// What the request at hand has added to the slow log.
+    slow_log: Range<u64>,
+    random: Random,
+    /// Zero of the monotonic clock, on the stopwatch; set again in each tick in which something is traced.
+    zero_ns: u64,
+    /// Of the last fetch, for each of its keys.
+    prefetch_share_ns: u64,
+    /// In the order in which they were executed, and their arguments.
+    under_way: Vec<UnderWay>,
+    args: CutArgs,
+    /// When output of the client in this place was last written; grows with the highest place.
+    written_ns: Vec<u64>,
+}
+
+impl Tracing {
+    pub(super) fn new(seed: u64) -> Self {
+        Tracing {
+            is_on: false,
+            looks_at_all: false,
+            until_next: 0,
+            mean: None,
+            slow_log: 0..0,
+            random: Random::new(seed),
+            zero_ns: 0,
+            prefetch_share_ns: 0,
+            under_way: Vec::new(),
+            args: CutArgs::default(),
+            written_ns: Vec::new(),
+        }
+    }
+
+    /// Nothing is traced any more, and nothing under way.
+    fn free_memory(&mut self) {
+        (self.under_way, self.args, self.written_ns) = (Vec::new(), CutArgs::default(), Vec::new());
+    }
+
+    /// The client's request that waits for something.
+    fn waiting(&mut self, handle: ClientHandle) -> Option<&mut UnderWay> {
+        let mut latest_first = self.under_way.iter_mut().rev();
+        latest_first.find(|request| request.handle == handle && request.waits.is_some())
+    }
+
+    /// Chooses the next request. At random, because a pipeline's length would divide a fixed distance.
+    #[cold]
+    fn draw(&mut self) {
+        self.until_next = match self.mean {
+            Some(mean) => 1 + self.random.below(mean.get().saturating_mul(2) - 1),
+            None => u64::MAX,
+        };
+    }
+}
+
+/// A request whose reply has not been written.
+struct UnderWay {
+    handle: ClientHandle,
+    db_index: usize,
+    /// When it was read; all times are of the monotonic clock.
+    received_ns: u64,
+    /// The stages that have ended, and where the open one began.
+    stages: Stages,
+    since_ns: u64,
+    /// It is kept however long it takes.
+    is_chosen: bool,
+    /// What it waits for before it can be answered.
+    waits: Option<Waits>,
+    /// It is answered when the client has been sent so many bytes; `None` until all at hand has been executed.
+    answered_at: Option<u64>,
+    /// Its entries in the slow log.
+    slow_log: Range<u64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    /// Since this instant, which tells it from a later wait of the same client.
+    Blocked { since_us: u64 },
+    /// Its script was put aside.
+    Script,
+}
+
+/// A request that may be traced, as it begins.
+#[derive(Clone, Copy, Default)]
+pub struct Begun {
+    /// On the stopwatch.
+    ns: u64,
+    is_sampled: bool,
+}
+
+impl Executor {
+    /// Whether requests have to be shown to [`Executor::begin_trace`] and [`Executor::note_request`].
+    #[inline]
+    pub fn is_tracing(&self) -> bool {
+        self.tracing.is_on
+    }
+
+    /// Whether traced requests wait for what they are owed.
+    #[inline]
+    pub fn has_traces_under_way(&self) -> bool {
+        !self.tracing.under_way.is_empty()
+    }
+
+    /// Nanoseconds on the monotonic clock.
+    fn trace_ns(&self) -> u64 {
+        self.clock.stopwatch_ns().wrapping_sub(self.tracing.zero_ns)
+    }
+
+    /// What begins or ends to be traced does so with a tick, once the clock has been read.
+    #[inline]
+    pub(super) fn begin_tracing(&mut self) {
+        let is_on = self.server.observed.traces.is_active();
+        let was_on = std::mem::replace(&mut self.tracing.is_on, is_on);
+        if is_on || was_on || self.has_traces_under_way() {
+            self.begin_traced_tick();
+        }
+    }
+
+    #[cold]
+    fn begin_traced_tick(&mut self) {
+        let now_ns = self.server.now.monotonic_us * 1000;
+        let choice = self.server.observed.traces.choice().unwrap_or_default();
+        self.tracing.looks_at_all = choice.slower_us.is_some();
+        if self.tracing.mean != choice.every || self.tracing.until_next == 0 {
+            self.tracing.mean = choice.every;
+            self.tracing.draw();
+        }
+        self.tracing.zero_ns = self.clock.stopwatch_ns().wrapping_sub(now_ns);
+        self.tracing.prefetch_share_ns = 0;
+        self.finish_traces();
+        if !self.tracing.is_on && !self.has_traces_under_way() {
+            self.tracing.free_memory();
+        }
+    }
+
+    /// The keys of the requests that come next have been fetched since `began_ns` on the stopwatch, so many of them.
+    #[cold]
+    pub(super) fn note_fetch(&mut self, began_ns: u64, keys: usize) {
+        let elapsed_ns = self.clock.stopwatch_ns().saturating_sub(began_ns);
+        self.tracing.prefetch_share_ns = elapsed_ns.checked_div(keys as u64).unwrap_or(0);
+    }
+
+    /// A request is about to be executed.
+    #[inline]
+    pub fn begin_trace(&mut self) -> Begun {
+        self.tracing.until_next -= 1;
+        let is_sampled = self.tracing.until_next == 0;
+        if is_sampled {
+            self.tracing.draw();
+        }
+        Begun { ns: self.stopwatch_ns, is_sampled }
+    }
+
+    /// What a client has asked for has just been added to the slow log under this id.
+    pub(super) fn note_slow_log(&mut self, id: u64) {
+        let first = if self.tracing.slow_log.is_empty() { id } else { self.tracing.slow_log.start };
+        self.tracing.slow_log = first..id + 1;
+    }
+
+    /// Whether the request that was begun may be traced, now that it has been executed.
+    #[inline]
+    pub fn is_candidate(&self, begun: Begun) -> bool {
+        begun.is_sampled || self.tracing.looks_at_all || !self.tracing.slow_log.is_empty()
+    }
+
+    /// A candidate has been executed, or waits. `received_us`: when it was read, on the monotonic clock.
+    #[inline(never)]
+    pub fn note_request(
+        &mut self,
+        handle: ClientHandle,
+        request: Request<'_>,
+        received_us: u64,
+        begun: Begun,
+    ) {
+        let observed = &mut self.server.observed;
+        let slow_log = std::mem::take(&mut self.tracing.slow_log);
+        let is_chosen = begun.is_sampled || !slow_log.is_empty();
+        let begun_ns = begun.ns.wrapping_sub(self.tracing.zero_ns);
+        if self.tracing.under_way.len() >= UNDER_WAY_MAX {
+            observed.traces.missed += 1;
+            return;
+        }
+        let Some(client) = self.server.clients.get(handle) else { return };
+        let db_index = client.db_index;
+        let waits = match &client.blocked {
+            Some(blocked) => Some(Waits::Blocked { since_us: blocked.since_us }),
+            None => self.is_put_aside(handle).then_some(Waits::Script),
+        };
+        let since_ns = self.trace_ns();
+        let received_ns = (received_us * 1000).min(begun_ns);
+        let waited_ns = begun_ns - received_ns;
+        let prefetch_ns = self.tracing.prefetch_share_ns.min(waited_ns);
+        let mut stages = Stages::default();
+        stages.add(Stage::QueryBuffer, waited_ns - prefetch_ns);
+        stages.add(Stage::Prefetch, prefetch_ns);
+        stages.add(Stage::Execution, since_ns.saturating_sub(begun_ns));
+        self.push_args(request.id, request.args);
+        self.tracing.under_way.push(UnderWay {
+            handle,
+            db_index,
+            received_ns,
+            stages,
+            since_ns,
+            is_chosen,
+            waits,
+            answered_at: None,
+            slow_log,
+        });
+    }
+
+    /// Of what is no command only the first word is kept: the rest may be anything, a password behind a typing error too.
+    fn push_args(&mut self, id: Option<CommandId>, args: Args<'_>) {
+        match id {
+            Some(id) => {
+                let hidden = hidden_arguments(self.server.registry.row(id), args);
+                self.tracing.args.push(args.iter(), &hidden);
+            }
+            None => self.tracing.args.push(args.first(1).iter(), &[]),
+        }
+    }
+
+    /// A command that has waited is about to be executed again. Whether or not it is traced, [`Executor::note_retried`]
+    /// has to be told, so that what it adds to the slow log is not taken for another's.
+    pub(super) fn begin_retry(&self) -> Begun {
+        Begun { ns: self.clock.stopwatch_ns(), is_sampled: false }
+    }
+
+    /// It has been, and is done or waits on.
+    #[cold]
+    pub(super) fn note_retried(&mut self, handle: ClientHandle, begun: Begun, is_done: bool) {
+        let now_ns = self.trace_ns();
+        let begun_ns = begun.ns.wrapping_sub(self.tracing.zero_ns);
+        self.claim_slow_log(handle);
+        let Some(client) = self.server.clients.get(handle) else { return };
+        let blocked = client.blocked.as_ref().filter(|_| !is_done);
+        let waits = blocked.map(|blocked| Waits::Blocked { since_us: blocked.since_us });
+        let Some(request) = self.tracing.waiting(handle) else { return };
+        request.stages.add(Stage::Blocked, begun_ns.saturating_sub(request.since_ns));
+        request.stages.add(Stage::Execution, now_ns.saturating_sub(begun_ns));
+        request.since_ns = now_ns;
+        request.waits = waits;
+    }
+
+    /// What has just run for a client that waited is what has been added to the slow log since it was looked at.
+    #[cold]
+    pub(super) fn claim_slow_log(&mut self, handle: ClientHandle) {
+        let slow_log = std::mem::take(&mut self.tracing.slow_log);
+        if let Some(request) = self.tracing.waiting(handle).filter(|_| !slow_log.is_empty()) {
+            request.slow_log = slow_log;
+            request.is_chosen = true;
+        }
+    }
+
+    /// [`Executor::write_aof`] while traced requests wait for it; then what they are owed is known.
+    #[cold]
+    pub(super) fn write_aof_traced(&mut self) {
+        let began_ns = self.trace_ns();
+        self.write_aof();
+        let ended_ns = self.trace_ns();
+        let mut under_way = std::mem::take(&mut self.tracing.under_way);
+        for request in under_way.iter_mut().filter(|request| request.answered_at.is_none()) {
+            let handle = request.handle;
+            let Some(client) = self.server.clients.get(handle) else { continue };
+            let still_waits = match request.waits {
+                Some(Waits::Blocked { since_us }) => {
+                    client.blocked.as_ref().is_some_and(|blocked| blocked.since_us == since_us)
+                }
+                Some(Waits::Script) => self.is_put_aside(handle),
+                None => false,
+            };
+            if still_waits {
+                continue;
+            }
+            request.close_stage(began_ns);
+            request.stages.add(Stage::AppendOnlyFile, ended_ns.saturating_sub(request.since_ns));
+            request.since_ns = request.since_ns.max(ended_ns);
+            let answered_at = client.connection.output_bytes_total + client.output.len() as u64;
+            request.answered_at = Some(answered_at);
+            if let Some(meter) = &client.connection.meter {
+                meter.await_written(answered_at);
+            }
+        }
+        self.tracing.under_way = under_way;
+    }
+
+    /// Output of this client, which lives in this thread, has just been written.
+    #[cold]
+    pub fn note_written(&mut self, handle: ClientHandle) {
+        let now_ns = self.trace_ns();
+        let written_ns = &mut self.tracing.written_ns;
+        if written_ns.len() <= handle.index() {
+            written_ns.resize(handle.index() + 1, 0);
+        }
+        written_ns[handle.index()] = now_ns;
+    }
+
+    /// Keeps or drops the requests whose replies have been written.
+    #[cold]
+    pub fn finish_traces(&mut self) {
+        let now_ns = self.trace_ns();
+        self.finish_those(|executor, request| {
+            let connection = &executor.server.clients.get(request.handle)?.connection;
+            let sent = connection.output_bytes_total - connection.output_under_way() as u64;
+            if sent < request.answered_at? {
+                return None;
+            }
+            let here_ns = || executor.tracing.written_ns.get(request.handle.index()).copied();
+            let written_ns = match &connection.meter {
+                Some(meter) => Some(meter.written_us.load(Ordering::Relaxed) * 1000),
+                None => here_ns(),
+            };
+            // What was written before belongs to an earlier request.
+            Some(written_ns.filter(|&at_ns| at_ns >= request.since_ns).unwrap_or(now_ns))
+        });
+    }
+
+    /// The client is gone: what it has waited for until now is what there is to tell.
+    #[cold]
+    pub(super) fn end_traces_of(&mut self, handle: ClientHandle) {
+        let now_ns = self.trace_ns();
+        self.finish_those(|_, request| (request.handle == handle).then_some(now_ns));
+    }
+
+    /// Ends the requests for which `ended_ns` knows when they did.
+    fn finish_those(&mut self, ended_ns: impl Fn(&Executor, &UnderWay) -> Option<u64>) {
+        let mut under_way = std::mem::take(&mut self.tracing.under_way);
+        let mut kept = Vec::new();
+        let mut index = 0;
+        under_way.retain_mut(|request| {
+            let ended_ns = ended_ns(self, request);
+            match ended_ns {
+                Some(ended_ns) => {
+                    request.close_stage(ended_ns);
+                    self.keep_trace(request, index);
+                }
+                None => kept.push(index),
+            }
+            index += 1;
+            ended_ns.is_none()
+        });
+        if kept.len() < index {
+            self.tracing.args.retain(kept);
+        }
+        self.tracing.under_way = under_way;
+    }
+
+    /// A request has ended: it is shown, if it is one of those that are wanted.
+    fn keep_trace(&mut self, request: &UnderWay, index: usize) {
+        let observed = &mut self.server.observed;
+        let slower_us = observed.traces.choice().and_then(|choice| choice.slower_us);
+        let is_slow = slower_us.is_some_and(|slower_us| request.stages.total_ns() / 1000 >= slower_us);
+        if !request.is_chosen && !is_slow {
+            return;
+        }
+        observed.command_logs.log_mut(LogKind::Slow).note_stages(request.slow_log.clone(), request.stages);
+        let Some(client) = self.server.clients.get(request.handle) else { return };
+        let now = self.server.now;
+        let age_us = now.monotonic_us as i64 - (request.received_ns / 1000) as i64;
+        let trace = Trace {
+            id: 0,
+            unix_us: now.unix_us - age_us,
+            client_id: client.id.0,
+            client_address: client.connection.address.clone(),
+            client_name: client.name.clone(),
+            user: self.server.users.name(client.user).to_vec(),
+            db_index: request.db_index,
+            args: self.tracing.args.shown(index),
+            stages: request.stages,
+        };
+        observed.traces.push(trace, self.server.config.latency_trace_max_len as usize);
+    }
+}
+
+impl UnderWay {
+    /// The open stage ends.
+    fn close_stage(&mut self, now_ns: u64) {
+        let stage = match (self.answered_at, self.waits) {
+            (Some(_), _) => Stage::Output,
+            (None, None) => Stage::Batch,
+            (None, Some(Waits::Blocked { .. })) => Stage::Blocked,
+            (None, Some(Waits::Script)) => Stage::Execution,
+        };
+        self.stages.add(stage, now_ns.saturating_sub(self.since_ns));
+        self.since_ns = self.since_ns.max(now_ns);
+    }
+}

@@ -1,0 +1,192 @@
+//! Where the time of requests went (LATENCY TRACE): which requests are traced, and the latest traces.
+//!
+//! A request's stages follow one another without a gap from when it was read to when its reply was written, so that they
+//! add up to what the client has waited for on this side of the network.
+
+use std::collections::VecDeque;
+use std::num::NonZeroU64;
+
+/// Which requests are traced: one of so many, and those that take at least so long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    pub every: Option<NonZeroU64>,
+    pub slower_us: Option<u64>,
+}
+
+/// What a request waits for, in the order in which it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Read from the socket, and others' turn.
+    QueryBuffer,
+    /// Its share of fetching the batch's keys.
+    Prefetch,
+    Execution,
+    /// For a key, an acknowledgement, the end of a pause.
+    Blocked,
+    /// Executed, while the rest of the batch is.
+    Batch,
+    /// For the append-only file to be written, and forced to disk if replies wait for that.
+    AppendOnlyFile,
+    /// For the socket to take the reply.
+    Output,
+}
+
+impl Stage {
+    pub const ALL: [Stage; 7] = [
+        Stage::QueryBuffer,
+        Stage::Prefetch,
+        Stage::Execution,
+        Stage::Blocked,
+        Stage::Batch,
+        Stage::AppendOnlyFile,
+        Stage::Output,
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Stage::QueryBuffer => "query-buffer",
+            Stage::Prefetch => "prefetch",
+            Stage::Execution => "execution",
+            Stage::Blocked => "blocked",
+            Stage::Batch => "batch",
+            Stage::AppendOnlyFile => "append-only-file",
+            Stage::Output => "output",
+        }
+    }
+}
+
+/// How long each stage took, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stages([u64; Stage::ALL.len()]);
+
+impl Stages {
+    #[inline]
+    pub fn add(&mut self, stage: Stage, ns: u64) {
+        self.0[stage as usize] += ns;
+    }
+
+    pub fn ns(&self, stage: Stage) -> u64 {
+        self.0[stage as usize]
+    }
+
+    pub fn total_ns(&self) -> u64 {
+        self.0.iter().sum()
+    }
+}
+
+/// One request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// Set when it is kept; from 1.
+    pub id: u64,
+    /// When it was read.
+    pub unix_us: i64,
+    pub client_id: u64,
+    pub client_address: String,
+    pub client_name: Vec<u8>,
+    pub user: Vec<u8>,
+    pub db_index: usize,
+    /// As the slow log has them: cut, and what must not be shown is not.
+    pub args: Vec<Vec<u8>>,
+    pub stages: Stages,
+}
+
+/// The latest traces.
+#[derive(Clone, Debug, Default)]
+pub struct Traces {
+    /// Oldest first.
+    entries: VecDeque<Trace>,
+    kept_total: u64,
+    /// Requests that would have been looked at, had not too many waited for their replies to be written.
+    pub missed: u64,
+    choice: Option<Choice>,
+}
+
+impl Traces {
+    /// What is traced, if anything is.
+    #[inline]
+    pub fn choice(&self) -> Option<Choice> {
+        self.choice
+    }
+
+    #[inline]
+    pub fn is_active(&self) -> bool {
+        self.choice.is_some()
+    }
+
+    pub fn start(&mut self, choice: Choice) {
+        self.choice = Some(choice);
+    }
+
+    pub fn stop(&mut self) {
+        self.choice = None;
+    }
+
+    /// Forgets what has been traced. Ids go on.
+    pub fn clear(&mut self) {
+        self.entries = VecDeque::new();
+        self.missed = 0;
+    }
+
+    pub fn push(&mut self, mut trace: Trace, len_max: usize) {
+        self.kept_total += 1;
+        trace.id = self.kept_total;
+        self.entries.push_back(trace);
+        self.limit(len_max);
+    }
+
+    /// Drops the oldest, until there are no more than so many.
+    pub fn limit(&mut self, len_max: usize) {
+        let beyond = self.entries.len().saturating_sub(len_max);
+        self.entries.drain(..beyond);
+    }
+
+    /// Newest first.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = &Trace> {
+        self.entries.iter().rev()
+    }
+
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// How many have been kept since the start, whether or not they still are.
+    pub fn kept_total(&self) -> u64 {
+        self.kept_total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stages_stand_in_their_order_and_add_up() {
+        for (index, stage) in Stage::ALL.into_iter().enumerate() {
+            assert_eq!(stage as usize, index);
+        }
+        let mut stages = Stages::default();
+        stages.add(Stage::Execution, 5);
+        stages.add(Stage::Output, 7);
+        stages.add(Stage::Execution, 1);
+        assert_eq!((stages.ns(Stage::Execution), stages.ns(Stage::Batch), stages.total_ns()), (6, 0, 13));
+    }
+
+    #[test]
+    fn the_newest_traces_stay_and_ids_go_on() {
+        let mut traces = Traces::default();
+        for _ in 0..5 {
+            traces.push(Trace::default(), 2);
+        }
+        assert_eq!(traces.entries().map(|trace| trace.id).collect::<Vec<_>>(), [5, 4]);
+        traces.clear();
+        traces.push(Trace::default(), 0);
+        assert!(traces.is_empty());
+        traces.push(Trace::default(), 1);
+        assert_eq!(traces.entries().map(|trace| trace.id).collect::<Vec<_>>(), [7]);
+    }
+}
