@@ -4,8 +4,8 @@
 usage: prometheus.py SERVER_BINARY [--seconds 600] [--interval-s 1]
 
 Needs `prometheus` and `promtool` (Debian's package `prometheus`). The server gets 250 kinds of commands' worth of statistics, 16
-databases and a client that keeps writing. Fails when a scrape failed, when promtool cannot parse the text, or when a sample that must be
-there is not. Every loop is bounded; servers listen on 127.0.0.1 only.
+databases and a client that keeps writing. Fails when a scrape failed, when promtool cannot parse the text, when a sample that must be
+there is not, or when the alert rules of contrib/ do not do what their unit tests say. Every loop is bounded; servers listen on 127.0.0.1 only.
 """
 import argparse, json, os, shutil, socket, subprocess, sys, tempfile, threading, time, urllib.parse, urllib.request
 
@@ -62,10 +62,14 @@ def main():
     o = p.parse_args()
     for tool in ['prometheus', 'promtool']:
         if not shutil.which(tool): sys.exit(tool + ' is not installed')
+    rules = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'contrib', 'prometheus')
+    for check in [['check', 'rules', 'alerts.yml'], ['test', 'rules', 'alerts_test.yml']]:
+        out = subprocess.run(['promtool'] + check, cwd=rules, capture_output=True, text=True)
+        if out.returncode: sys.exit('FAILED: promtool %s\n%s%s' % (' '.join(check), out.stdout, out.stderr))
     directory = tempfile.mkdtemp(prefix='prometheus-')
     port, http, ui = free_port(), free_port(), free_port()
     with open(directory + '/prometheus.yml', 'w') as f:
-        f.write('global: {scrape_interval: %ds}\nscrape_configs: [{job_name: warmline, static_configs: [{targets: ["127.0.0.1:%d"]}]}]\n' % (o.interval_s, http))
+        f.write('global: {scrape_interval: %ds}\nrule_files: [%s/alerts.yml]\nscrape_configs: [{job_name: warmline, static_configs: [{targets: ["127.0.0.1:%d"]}]}]\n' % (o.interval_s, os.path.abspath(rules), http))
     started = []
     try:
         started.append(subprocess.Popen([o.server, '--port', str(port), '--http-port', str(http), '--save', '', '--dir', directory], stdout=subprocess.DEVNULL))
@@ -120,6 +124,8 @@ def main():
         print('keys %s, sets a second %s, p99 of SET %s s' % (keys, [round(v) for _, v in rate],
             [v for _, v in ask('histogram_quantile(0.99, rate(warmline_command_duration_seconds_bucket{cmd="set"}[1m]))')]))
         for line in bad[:10]: print('promtool:', line)
+        firing = {labels['alertname'] for labels, _ in ask('ALERTS{alertstate="firing"}')} - {'WarmlineRestarted'}
+        if firing: print('alerts that fire:', ', '.join(sorted(firing)))
         missing = [name for name in ['redis_up', 'warmline_build', 'redis_memory_used_bytes', 'warmline_memory_used_bytes', 'redis_instance_info'] if not ask(name)]
         if failed or bad or missing or not keys or not rate: sys.exit('FAILED: missing %s' % missing)
         print('ok')

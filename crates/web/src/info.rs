@@ -258,15 +258,37 @@ fn add_field(collected: &mut Collected, row: Option<&Row>, field: &str, value: f
                 collected.add(row.kind, name, row.help, Vec::new(), Measured::Number(value));
             }
         }
+        None if thread_of(field).is_some() => {}
         None => {
             let name = unlisted_name(field);
             let help = format!("The field {field} of INFO");
             collected.add(Kind::Gauge, name, help, Vec::new(), Measured::Number(value));
         }
     }
+    if let Some(thread) = thread_of(field) {
+        let labels = vec![("thread", thread.to_owned())];
+        let help = "Time in which the thread worked: processor time, and of the main thread, 0, all that is no waiting";
+        collected.add(
+            Kind::Counter,
+            format!("warmline_{THREAD_TIME}"),
+            help,
+            labels,
+            Measured::Number(value),
+        );
+    }
     if let Some((_, name)) = EXPORTER_GAUGES.iter().find(|(of_info, _)| *of_info == field) {
         let help = row.map_or("As the server's INFO has it", |row| row.help);
         collected.add(Kind::Gauge, format!("redis_{name}"), help, Vec::new(), Measured::Number(value));
+    }
+}
+
+const THREAD_TIME: &str = "thread_active_seconds";
+
+/// The number of the thread whose time this is, which is a label.
+fn thread_of(field: &str) -> Option<&str> {
+    match field {
+        "used_active_time_main_thread" => Some("0"),
+        _ => field.strip_prefix("used_active_time_io_thread_"),
     }
 }
 
@@ -280,7 +302,11 @@ fn unlisted_name(field: &str) -> String {
 /// The metric by which a scrape shows a field of INFO that is a number; without the `_total` of a counter.
 pub fn metric_of(field: &str) -> String {
     let row = ROWS.iter().find(|row| row.field == field);
-    row.map_or_else(|| unlisted_name(field), |row| format!("warmline_{}", row.name))
+    match (row, thread_of(field)) {
+        (Some(row), _) => format!("warmline_{}", row.name),
+        (None, Some(_)) => format!("warmline_{THREAD_TIME}"),
+        (None, None) => unlisted_name(field),
+    }
 }
 
 /// What cannot be part of a name becomes `_`. INFO's own fields have nothing of the kind.

@@ -8,6 +8,19 @@ fn scraped(info: &str) -> String {
 }
 
 #[test]
+fn times_of_threads_are_told_apart_by_a_label() {
+    let text = scraped("used_active_time_main_thread:1.5\nused_active_time_io_thread_1:0.25\n");
+    for line in [
+        "warmline_main_thread_active_seconds_total 1.5\n",
+        "warmline_thread_active_seconds_total{thread=\"0\"} 1.5\n",
+        "warmline_thread_active_seconds_total{thread=\"1\"} 0.25\n",
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+    assert!(!text.contains("io_thread_1"), "{text}");
+}
+
+#[test]
 fn each_row_has_a_name_of_its_own() {
     let (mut fields, mut names) = (BTreeSet::new(), BTreeSet::new());
     let lists = LISTS.iter().flat_map(|list| list.members);

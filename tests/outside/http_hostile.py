@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""Those who mean no good come over HTTP: does anybody who comes for the data notice?
+
+usage: http_hostile.py SERVER_BINARY [--seconds 600] [--connections 10000] [--seed N]
+
+At the same time: requests that are changed at random, in pieces, and cut off; clients that send a byte at a time or read nothing; as many
+connections as are asked for, held; foreign hosts and foreign sites. A client at the other port asks in between. Fails when an answer has a status that
+no refusal has, when something that is no metric leaks to a stranger, when that client waits for more than a second, when memory grows, or
+when the server ends. Every loop is bounded; servers listen on 127.0.0.1 only.
+"""
+import argparse, os, random, resource, select, shutil, socket, subprocess, sys, tempfile, threading, time
+
+STATUSES = {200, 400, 401, 403, 404, 405, 408, 413, 414, 421, 431, 500, 501, 503, 505}
+SECRET = b'a value that nobody may see'
+PLACES = 64
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(('127.0.0.1', 0))
+        return s.getsockname()[1]
+
+class Client:
+    def __init__(self, port):
+        self.socket = socket.create_connection(('127.0.0.1', port), 30)
+        self.file = self.socket.makefile('rb')
+    def __call__(self, *words):
+        words = [w if isinstance(w, bytes) else str(w).encode() for w in words]
+        self.socket.sendall(b''.join([b'*%d\r\n' % len(words)] + [b'$%d\r\n%s\r\n' % (len(w), w) for w in words]))
+        line = self.file.readline()
+        return self.file.read(int(line[1:]) + 2)[:-2] if line[:1] == b'$' and line[1:2] != b'-' else line[1:-2]
+
+def valid(r, port):
+    path = r.choice(['/metrics', '/health', '/ready', '/', '/index.html', '/%2e%2e/etc/passwd', '/metrics?a=b', 'http://evil.example/metrics', '*'])
+    headers = [r.choice(['Host: localhost', 'Host: localhost:%d' % port, 'Host: 127.0.0.1', 'Host: evil.example', 'Host:', 'Host: [::1]:%d' % port])]
+    for text in ['Origin: http://evil.example', 'Origin: null', 'Authorization: Bearer password', 'Authorization: Basic ' + 'QQ' * r.randrange(300),
+            'Authorization: Basic \xff', 'Accept: application/openmetrics-text', 'Accept: ' + 'x,' * 400, 'Content-Length: %d' % r.randrange(1 << 40), 'Transfer-Encoding: chunked',
+            'Connection: ' + r.choice(['close', 'keep-alive', 'upgrade']), 'Upgrade: h2c', 'Expect: 100-continue', 'Range: bytes=0-', 'X: ' + 'y' * r.randrange(20000)]:
+        if r.random() < 0.15: headers.append(text)
+    method = r.choice(['GET', 'GET', 'GET', 'HEAD', 'POST', 'OPTIONS', 'CONNECT', 'get', 'PRI'])
+    version = r.choice(['HTTP/1.1', 'HTTP/1.1', 'HTTP/1.0', 'HTTP/2.0', 'HTTP/0.9', ''])
+    return ('%s %s %s\r\n%s\r\n\r\n' % (method, path, version, '\r\n'.join(headers))).encode('latin-1')
+
+def changed(r, data):
+    data = bytearray(data)
+    for _ in range(r.randrange(4)):
+        at = r.randrange(len(data) + 1)
+        how = r.randrange(5)
+        if how == 0: data[at:at + 1] = bytes([r.randrange(256)])
+        elif how == 1: del data[at:at + r.randrange(1, 9)]
+        elif how == 2: data[at:at] = r.choice([b'\r\n', b'\0', b'\n', b': ', b' ', b'\xff' * 9, b'%', b'\r\n\r\n', b'*1\r\n$4\r\nPING\r\n', b'\t'])
+        elif how == 3: data[at:at] = bytes(r.randrange(256) for _ in range(r.randrange(40)))
+        else: data = data[:at]
+        if not data: break
+    return bytes(data)
+
+class Attack:
+    def __init__(self, http, seconds):
+        self.http, self.ends = http, time.time() + seconds
+        self.faults, self.answers, self.lock = [], {}, threading.Lock()
+    def goes_on(self): return time.time() < self.ends and not self.faults
+    def fault(self, text):
+        with self.lock: self.faults.append(text)
+    def exchange(self, sent, pieces, patience, half_close=False, is_foreign=False):
+        """What comes back; None where nobody took the connection or answered."""
+        try:
+            s = socket.create_connection(('127.0.0.1', self.http), 5)
+        except OSError: return None
+        with s:
+            s.settimeout(patience)
+            got = b''
+            try:
+                for piece in pieces: s.sendall(piece)
+                # A server may take this for the end of whoever asks.
+                if half_close: s.shutdown(socket.SHUT_WR)
+                while len(got) < 1 << 22:
+                    part = s.recv(65536)
+                    if not part: break
+                    got += part
+            except OSError: pass
+        self.judge(sent, got, is_foreign)
+        return got
+    def judge(self, sent, got, is_foreign):
+        if SECRET in got: self.fault('what a stranger may not see, after %r' % sent[:300])
+        if not got: return
+        try: status = int(got.split(b' ', 2)[1])
+        except (IndexError, ValueError): return self.fault('no status in %r after %r' % (got[:100], sent[:300]))
+        with self.lock: self.answers[status] = self.answers.get(status, 0) + 1
+        if status not in STATUSES: self.fault('status %d after %r' % (status, sent[:300]))
+        if is_foreign and b'redis_up' in got: self.fault('metrics for a foreign site after %r' % sent[:300])
+        if b'access-control-' in got.lower(): self.fault('a header that lets other sites read, after %r' % sent[:300])
+
+def change(attack, seed):
+    r = random.Random(seed)
+    while attack.goes_on():
+        whole = [valid(r, attack.http) for _ in range(r.choice([1, 1, 1, 3]))]
+        data = changed(r, b''.join(whole))
+        # What was changed may mean something else.
+        is_foreign = [data] == whole and any(text in data for text in [b'Host: evil.example', b'Origin: http://evil', b'Origin: null'])
+        cuts = sorted(r.randrange(len(data) + 1) for _ in range(r.choice([0, 0, 2])))
+        attack.exchange(data, [data[a:b] for a, b in zip([0] + cuts, cuts + [len(data)])], 0.3, r.random() < 0.7, is_foreign)
+
+def dawdle(attack, seed):
+    """A byte at a time, or many requests whose answers nobody reads."""
+    r = random.Random(seed)
+    while attack.goes_on():
+        try:
+            with socket.create_connection(('127.0.0.1', attack.http), 5) as s:
+                s.settimeout(1)
+                if r.random() < 0.5:
+                    for byte in valid(r, attack.http)[:r.randrange(1, 60)]:
+                        s.sendall(bytes([byte]))
+                        time.sleep(0.05)
+                        if not attack.goes_on(): return
+                else:
+                    for _ in range(2000): s.sendall(b'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n')
+                    time.sleep(r.random() * 3)
+        except OSError: pass
+
+def hold(attack, wanted):
+    """So many connections at once, of which the server holds only a few."""
+    held = []
+    while attack.goes_on():
+        while len(held) < wanted and attack.goes_on():
+            try: held.append(socket.create_connection(('127.0.0.1', attack.http), 1))
+            except OSError: time.sleep(0.01)
+        time.sleep(1)
+        poll = select.poll()
+        for s in held: poll.register(s, select.POLLIN)
+        left = len(held) - len(poll.poll(0))
+        if left > PLACES + 64: attack.fault('%d connections are held' % left)
+        for s in held: s.close()
+        held.clear()
+
+def resident(pid):
+    with open('/proc/%d/status' % pid) as f:
+        return next(int(line.split()[1]) for line in f if line.startswith('VmRSS')) << 10
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument('server'); p.add_argument('--seconds', type=int, default=600)
+    p.add_argument('--connections', type=int, default=10000); p.add_argument('--seed', type=int, default=random.randrange(1 << 30))
+    o = p.parse_args()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if o.connections + 500 > hard: sys.exit('ulimit -n is %d' % hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, o.connections + 500), hard))
+    print('seed', o.seed, flush=True)
+    directory = tempfile.mkdtemp(prefix='http-hostile-')
+    port, http = free_port(), free_port()
+    server = subprocess.Popen([o.server, '--port', str(port), '--http-port', str(http), '--save', '', '--dir', directory], stdout=subprocess.DEVNULL)
+    try:
+        client = None
+        for _ in range(200):
+            try: client = Client(port); break
+            except OSError: time.sleep(0.1)
+        if client is None: sys.exit('the server does not listen')
+        client('ACL', 'SETUSER', 'default', 'on', '>password')
+        client('AUTH', 'password')
+        client('SET', 'key', SECRET)
+        client('CLIENT', 'SETNAME', 'watcher')
+        attack = Attack(http, o.seconds)
+        threads = [threading.Thread(target=change, args=(attack, o.seed + n), daemon=True) for n in range(4)]
+        threads += [threading.Thread(target=dawdle, args=(attack, o.seed + 100 + n), daemon=True) for n in range(8)]
+        threads.append(threading.Thread(target=hold, args=(attack, o.connections), daemon=True))
+        for thread in threads: thread.start()
+        worst, asked, first, most = 0, 0, resident(server.pid), 0
+        while attack.goes_on() and server.poll() is None:
+            began = time.time()
+            if client('GET', 'key') != SECRET: attack.fault('another answer to GET')
+            worst, asked, most = max(worst, time.time() - began), asked + 1, max(most, resident(server.pid))
+            time.sleep(0.01)
+        for thread in threads: thread.join(40)
+        if server.poll() is not None: attack.fault('the server has ended')
+        print('answers', dict(sorted(attack.answers.items())))
+        print('%d GETs beside, the slowest %.0f ms; memory %.0f MB at first, %.0f MB at most' % (asked, worst * 1000, first / 1e6, most / 1e6))
+        for _ in range(100):
+            got = attack.exchange(b'', [b'GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'], 5)
+            if got and b' 200 ' in got.split(b'\r\n')[0]: break
+            time.sleep(0.2)
+        else: attack.fault('nobody is answered any more')
+        if worst > 1: attack.fault('a client waited for %.1f s' % worst)
+        if most > first + (256 << 20): attack.fault('memory grew to %d MB' % (most >> 20))
+        for text in attack.faults[:10]: print('FAULT:', text)
+        if attack.faults: sys.exit('FAILED')
+        print('ok')
+    finally:
+        server.kill(); server.wait(20)
+        shutil.rmtree(directory, ignore_errors=True)
+
+main()
