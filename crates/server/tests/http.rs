@@ -363,7 +363,7 @@ fn without_the_option_nobody_answers() {
     assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
     assert_eq!(
         process.connect().ask("CONFIG GET http-*"),
-        "[http-bind 127.0.0.1 -::1 http-hosts  http-port 0]"
+        "[http-bind 127.0.0.1 -::1 http-hosts  http-port 0 http-tls no]"
     );
     let nowhere = std::process::Command::new(process::program())
         .args(["--port", &free_port().to_string(), "--http-port", &port.to_string(), "--http-bind", ""])

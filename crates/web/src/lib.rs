@@ -1,7 +1,7 @@
 //! What the server answers over HTTP: metrics, whether it lives, and whether it is ready.
 //!
 //! ```text
-//!  scraper -- HTTP --> this thread: limits, host, method, route
+//!  scraper -- HTTP --> this thread: TLS if it is spoken, limits, host, method, route
 //!                        | a connection as any client's, with the user that the request names
 //!                        v
 //!                      the server's event loop: INFO, LATENCY HISTOGRAM, SLOWLOG
@@ -25,9 +25,11 @@ mod session;
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 
 pub use info::{is_measure, metric_of};
 pub use listener::{Thread, start};
+pub use tokio_rustls::rustls::ServerConfig;
 
 /// What this needs of the server whose figures it shows.
 pub trait Server: Send + Sync + 'static {
@@ -36,6 +38,9 @@ pub trait Server: Send + Sync + 'static {
     /// # Errors
     /// The server takes nobody any more, or the system has no more files.
     fn connect(&self, peer: SocketAddr, local: SocketAddr) -> io::Result<UnixStream>;
+
+    /// What those who come now speak TLS by, where that is spoken; `None`: there is nothing to speak it by.
+    fn tls(&self) -> Option<Arc<ServerConfig>>;
 
     /// Has a line logged; may forget it where there are many.
     fn warn(&self, text: String);
@@ -49,6 +54,8 @@ pub trait Server: Send + Sync + 'static {
 pub struct Settings {
     /// Names of this machine by which it may be asked for; addresses and `localhost` always may.
     pub hosts: Vec<String>,
+    /// TLS is spoken, and nothing else.
+    pub speaks_tls: bool,
     /// Connections at a time; more are closed at once.
     pub connections_max: usize,
 }

@@ -9,8 +9,10 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
+use tokio_rustls::TlsAcceptor;
 
 use crate::routes::Routes;
 use crate::{Server, Settings};
@@ -19,6 +21,8 @@ use crate::{Server, Settings};
 const REQUEST_BYTES_MAX: usize = 16 << 10;
 /// From a connection's first byte, or the end of the request before, to the end of a request's headers.
 const HEADERS_WITHIN: Duration = Duration::from_secs(10);
+/// From a connection's first byte to the end of its handshake, where TLS is spoken.
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 /// A connection is asked to end after this, and is ended when it has not, that much later.
 const CONNECTION_FOR: Duration = Duration::from_secs(300);
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
@@ -51,6 +55,7 @@ pub fn start(listeners: Vec<TcpListener>, settings: Settings, server: Arc<dyn Se
     let (stop, stopped) = watch::channel(false);
     let shared = Arc::new(Shared {
         free: Semaphore::new(settings.connections_max),
+        speaks_tls: settings.speaks_tls,
         routes: Routes::new(settings.hosts, Arc::clone(&server)),
         server,
     });
@@ -79,6 +84,7 @@ pub fn start(listeners: Vec<TcpListener>, settings: Settings, server: Arc<dyn Se
 struct Shared {
     /// One permit a connection.
     free: Semaphore,
+    speaks_tls: bool,
     routes: Routes,
     server: Arc<dyn Server>,
 }
@@ -101,6 +107,21 @@ async fn serve(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>) {
     // Whoever is too many is closed, so that nobody waits for those who only hold connections.
     let Ok(_permit) = shared.free.try_acquire() else { return };
     let Ok(local) = stream.local_addr() else { return };
+    if !shared.speaks_tls {
+        return converse(stream, peer, local, &shared).await;
+    }
+    let Some(config) = shared.server.tls() else { return };
+    let handshake = TlsAcceptor::from(config).accept(stream);
+    // Why it failed is between the peer and its certificates; that it did, it has been told.
+    if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_WITHIN, handshake).await {
+        converse(stream, peer, local, &shared).await;
+    }
+}
+
+async fn converse<S>(stream: S, peer: SocketAddr, local: SocketAddr, shared: &Shared)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let answer = service_fn(|request| shared.routes.answer(request, peer, local));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

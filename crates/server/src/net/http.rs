@@ -13,6 +13,7 @@ use super::event_loop::EventLoop;
 use super::listener::{Accepted, ListenError};
 use super::poller::Token;
 use super::process_settings::open_hosts;
+use super::tls_context::PublishedConfig;
 use crate::observe::Readiness;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
@@ -48,6 +49,7 @@ struct ServerAccess {
     /// Written to when somebody has been sent.
     event_fd: OwnedFd,
     readiness: Arc<Readiness>,
+    tls: Arc<PublishedConfig>,
 }
 
 impl web::Server for ServerAccess {
@@ -66,6 +68,10 @@ impl web::Server for ServerAccess {
         })?;
         rustix::io::write(&self.event_fd, &1u64.to_ne_bytes())?;
         Ok(ours)
+    }
+
+    fn tls(&self) -> Option<Arc<web::ServerConfig>> {
+        self.tls.get()
     }
 
     fn warn(&self, text: String) {
@@ -101,8 +107,13 @@ impl EventLoop {
         self.poller.add_edges(&event_fd, Token::Http).map_err(failed)?;
         let (sender, arrivals) = sync_channel(CONNECTIONS_MAX);
         let readiness = Arc::clone(&self.executor.server.observed.readiness);
-        let access = Arc::new(ServerAccess { arrivals: sender, event_fd, readiness });
-        let settings = web::Settings { hosts: config.http_hosts.clone(), connections_max: CONNECTIONS_MAX };
+        let tls = self.tls.borrow().published();
+        let access = Arc::new(ServerAccess { arrivals: sender, event_fd, readiness, tls });
+        let settings = web::Settings {
+            hosts: config.http_hosts.clone(),
+            speaks_tls: config.http_tls,
+            connections_max: CONNECTIONS_MAX,
+        };
         let thread =
             listeners.and_then(|listeners| web::start(listeners, settings, access)).map_err(failed)?;
         self.http = Some(Http { arrivals, _thread: thread });

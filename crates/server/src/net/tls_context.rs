@@ -5,7 +5,7 @@ use crate::observe::tls::{Certificates, TlsFigures};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use tls::configs::{ClientAuthentication, ResumptionOptions, ServerContext, ServerOptions};
 use tls::materials::IdentityFiles;
@@ -18,6 +18,21 @@ pub struct TlsContext {
     /// When the files are looked at next, on the monotonic clock.
     reload_us: u64,
     reloading: Option<JoinHandle<Reloaded>>,
+    published: Arc<PublishedConfig>,
+}
+
+/// What a server speaks TLS by, for threads that accept connections of their own.
+#[derive(Debug, Default)]
+pub struct PublishedConfig(Mutex<Option<Arc<ServerConfig>>>);
+
+impl PublishedConfig {
+    pub fn get(&self) -> Option<Arc<ServerConfig>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, config: Option<Arc<ServerConfig>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = config;
+    }
 }
 
 /// What was in use before.
@@ -32,12 +47,18 @@ struct Reloaded {
 
 /// Whether anything in the configuration speaks TLS.
 pub fn is_wanted(config: &Config) -> bool {
-    config.tls_port != 0 || config.tls_replication || config.tls_cluster
+    let http = config.http_port != 0 && config.http_tls;
+    config.tls_port != 0 || http || config.tls_replication || config.tls_cluster
 }
 
 impl TlsContext {
     pub fn new(figures: Arc<TlsFigures>) -> Self {
-        TlsContext { current: None, figures, reload_us: 0, reloading: None }
+        TlsContext { current: None, figures, reload_us: 0, reloading: None, published: Arc::default() }
+    }
+
+    /// Always has what [`TlsContext::server`] has.
+    pub fn published(&self) -> Arc<PublishedConfig> {
+        Arc::clone(&self.published)
     }
 
     /// For clients that are accepted.
@@ -84,6 +105,7 @@ impl TlsContext {
             client: context.client_certificate.clone(),
             authority: context.authority.clone(),
         }));
+        self.published.set(next.as_ref().map(|(_, context)| Arc::clone(&context.server)));
         std::mem::replace(&mut self.current, next)
     }
 
