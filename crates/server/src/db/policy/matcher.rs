@@ -1,26 +1,29 @@
 //! Which of many globs is the first that matches a key, found without trying one after another.
 //!
 //! ```text
-//! node, one cache line          entry, one for each literal beginning of a glob
+//! node                          entry, one for each literal beginning of a glob
 //! +----------------------+      +---------------------------------------------+
-//! | 256 bits: the bytes  |      | the beginning's first 8 bytes, all of them  |
-//! | that lead on         |      | the next shorter entry that it begins with  |
-//! | position in the key  | ---> | candidates: the globs that a key which      |
-//! | first step of many   |      | begins so may match, in their order         |
-//! | the entry if none    |      +---------------------------------------------+
-//! +----------------------+
+//! | position in the key  |      | the beginning's first 8 bytes, its last 8   |
+//! | the entry if the key |      | the first of its candidates: the globs that |
+//! | ends before that     | ---> | a key which begins so may match, in order   |
+//! | the next step for    |      | the next shorter entry that it begins with  |
+//! | each of 256 bytes    |      |                                             |
+//! +----------------------+      +---------------------------------------------+
 //! ```
 //!
 //! A glob is its literal beginning, up to the first byte that has a meaning, and a rest. All beginnings stand in a tree in
 //! which only the bytes are looked at that tell them apart; the bytes between are compared once, at the end. A key that
-//! differs there is one of a shorter beginning, down to the empty one. Most keys look at one node and one entry, whose first
-//! candidate is a beginning with `*` behind it, and are done.
+//! differs there is one of a shorter beginning, down to the empty one. Most keys look at one node or two and one entry, whose
+//! first candidate is a beginning with `*` behind it, and are done.
 //!
 //! 1. Entries are sorted by their beginnings, each of which occurs once; entry 0 is the empty one, whether a glob has it or not.
-//! 2. A node's children differ at its position, and all of them begin with the same bytes before it; `otherwise` is the
-//!    longest entry that a key which begins with these bytes and leads to no child can begin with.
+//! 2. A node's children differ at its position, and all of them begin with the same bytes before it. Bytes that lead to no
+//!    child lead to `otherwise`: the longest entry that a key which begins with these bytes can begin with.
 //! 3. An entry's candidates are those of all globs whose beginning it begins with, in the globs' order, up to the first
 //!    that any key of this entry matches.
+//!
+//! Rejected: nodes of a cache line each, with a bit for each byte that leads on and children counted by the bits before it:
+//! 157 instructions a key with 50 rules in place of 79, a third of them to count bits and to compare in a call.
 
 use std::ops::Range;
 
@@ -31,7 +34,6 @@ pub const GLOBS_MAX: usize = 1 << 12;
 pub struct Matcher {
     first: Step,
     nodes: Vec<Node>,
-    steps: Vec<Step>,
     entries: Vec<Entry>,
     candidates: Vec<Candidate>,
     globs: Vec<Box<[u8]>>,
@@ -43,27 +45,26 @@ struct Step(u16);
 
 const ENTRY: u16 = 1 << 15;
 
-#[repr(align(64))]
 #[derive(Clone, Debug)]
 struct Node {
-    bytes: [u64; 4],
-    /// How many children have bytes of lower words.
-    before: [u8; 4],
     position: u16,
-    first_step: u16,
-    otherwise: u16,
+    otherwise: Step,
+    next: [Step; 256],
 }
 
-const HEAD_BYTES: usize = size_of::<u64>();
+const WORD_BYTES: usize = size_of::<u64>();
 
 #[derive(Clone, Debug)]
 struct Entry {
     /// The first bytes of the beginning, and ones where it has bytes.
     head: u64,
     mask: u64,
+    /// The last bytes of a beginning that has more than a word.
+    tail: u64,
     beginning: Box<[u8]>,
+    first: Option<Candidate>,
+    others: Range<u32>,
     shorter: u16,
-    candidates: Range<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -98,39 +99,39 @@ impl Matches {
     }
 }
 
+/// The word that begins at `at`, if the text has that much.
+#[inline]
+fn word(text: &[u8], at: usize) -> Option<u64> {
+    text.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+}
+
 impl Entry {
     fn new(beginning: &[u8]) -> Self {
-        let (mut head, mut mask) = ([0; HEAD_BYTES], [0; HEAD_BYTES]);
-        for (at, &byte) in beginning.iter().take(HEAD_BYTES).enumerate() {
+        let (mut head, mut mask) = ([0; WORD_BYTES], [0; WORD_BYTES]);
+        for (at, &byte) in beginning.iter().take(WORD_BYTES).enumerate() {
             (head[at], mask[at]) = (byte, u8::MAX);
         }
         Entry {
             head: u64::from_le_bytes(head),
             mask: u64::from_le_bytes(mask),
+            tail: beginning.len().checked_sub(WORD_BYTES).and_then(|at| word(beginning, at)).unwrap_or(0),
             beginning: beginning.into(),
+            first: None,
+            others: 0..0,
             shorter: 0,
-            candidates: 0..0,
         }
     }
 
     #[inline]
     fn begins(&self, key: &[u8]) -> bool {
-        match key.first_chunk() {
-            Some(first) if (u64::from_le_bytes(*first) ^ self.head) & self.mask != 0 => false,
-            Some(_) if self.beginning.len() <= HEAD_BYTES => true,
-            _ => key.starts_with(&self.beginning),
+        let Some(first) = word(key, 0) else { return key.starts_with(&self.beginning) };
+        let len = self.beginning.len();
+        if (first ^ self.head) & self.mask != 0 {
+            return false;
         }
-    }
-}
-
-impl Node {
-    /// The number of the child that this byte leads to.
-    #[inline]
-    fn child(&self, byte: u8) -> Option<usize> {
-        let (word, bit) = (usize::from(byte >> 6), byte & 63);
-        let bytes = self.bytes[word];
-        let lower = bytes & ((1 << bit) - 1);
-        (bytes >> bit & 1 == 1).then(|| usize::from(self.before[word]) + lower.count_ones() as usize)
+        len <= WORD_BYTES
+            || word(key, len - WORD_BYTES) == Some(self.tail)
+                && (len <= 2 * WORD_BYTES || key.starts_with(&self.beginning))
     }
 }
 
@@ -171,7 +172,7 @@ impl Matcher {
 
     fn collect_candidates(&mut self, globs: &[Box<[u8]>]) {
         for entry in &mut self.entries {
-            let start = self.candidates.len() as u32;
+            let start = self.candidates.len();
             for (index, glob) in globs.iter().enumerate() {
                 if !entry.beginning.starts_with(&glob[..literal_bytes(glob)]) {
                     continue;
@@ -186,7 +187,8 @@ impl Matcher {
                     break;
                 }
             }
-            entry.candidates = start..self.candidates.len() as u32;
+            entry.first = self.candidates.get(start).copied();
+            entry.others = (start + 1) as u32..self.candidates.len().max(start + 1) as u32;
         }
     }
 
@@ -202,27 +204,16 @@ impl Matcher {
             otherwise = range.start as u16;
             range.start += 1;
         }
-        let mut node =
-            Node { bytes: [0; 4], before: [0; 4], position: position as u16, first_step: 0, otherwise };
-        let mut children: Vec<Range<usize>> = Vec::new();
-        for at in range {
-            let byte = beginning(at)[position];
-            let bit = 1 << (byte & 63);
-            match children.last_mut() {
-                Some(child) if node.bytes[usize::from(byte >> 6)] & bit != 0 => child.end = at + 1,
-                _ => children.push(at..at + 1),
-            }
-            node.bytes[usize::from(byte >> 6)] |= bit;
-        }
-        for word in 1..4 {
-            node.before[word] = node.before[word - 1] + node.bytes[word - 1].count_ones() as u8;
-        }
-        node.first_step = self.steps.len() as u16;
-        self.steps.resize(self.steps.len() + children.len(), Step::default());
-        let (index, first_step) = (self.nodes.len(), usize::from(node.first_step));
-        self.nodes.push(node);
-        for (number, child) in children.into_iter().enumerate() {
-            self.steps[first_step + number] = self.build(child, otherwise);
+        let (index, otherwise_step) = (self.nodes.len(), Step(otherwise | ENTRY));
+        let next = [otherwise_step; 256];
+        self.nodes.push(Node { position: position as u16, otherwise: otherwise_step, next });
+        while !range.is_empty() {
+            let byte = self.entries[range.start].beginning[position];
+            let is_child = |entry: &&Entry| entry.beginning[position] == byte;
+            let count = self.entries[range.clone()].iter().take_while(is_child).count();
+            let child = self.build(range.start..range.start + count, otherwise);
+            self.nodes[index].next[usize::from(byte)] = child;
+            range.start += count;
         }
         Step(index as u16)
     }
@@ -231,40 +222,33 @@ impl Matcher {
     #[inline]
     pub fn first_match(&self, key: &[u8]) -> Option<usize> {
         let mut step = self.first;
-        let mut at = loop {
-            if step.0 & ENTRY != 0 {
-                break step.0 & !ENTRY;
-            }
+        while step.0 & ENTRY == 0 {
             let node = &self.nodes[usize::from(step.0)];
-            let Some(child) = key.get(usize::from(node.position)).and_then(|byte| node.child(*byte)) else {
-                break node.otherwise;
-            };
-            step = self.steps[usize::from(node.first_step) + child];
-        };
+            let byte = key.get(usize::from(node.position));
+            step = byte.map_or(node.otherwise, |byte| node.next[usize::from(*byte)]);
+        }
+        let mut at = step.0 & !ENTRY;
         loop {
             let entry = &self.entries[usize::from(at)];
             if entry.begins(key) {
-                return self.first_candidate(entry, key);
+                let first = entry.first?;
+                return match first.matches {
+                    Matches::All if !key.is_empty() => Some(usize::from(first.glob)),
+                    _ => self.first_candidate(entry, key),
+                };
             }
             at = entry.shorter;
         }
     }
 
-    #[inline]
     fn first_candidate(&self, entry: &Entry, key: &[u8]) -> Option<usize> {
-        let candidates = &self.candidates[entry.candidates.start as usize..entry.candidates.end as usize];
-        for candidate in candidates {
-            let glob = usize::from(candidate.glob);
-            let matches = match candidate.matches {
-                Matches::All => !key.is_empty(),
-                Matches::Whole(len) => key.len() == usize::from(len),
-                Matches::Some => wire::glob::matches(&self.globs[glob], key),
-            };
-            if matches {
-                return Some(glob);
-            }
-        }
-        None
+        let others = &self.candidates[entry.others.start as usize..entry.others.end as usize];
+        let found = entry.first.iter().chain(others).find(|candidate| match candidate.matches {
+            Matches::All => !key.is_empty(),
+            Matches::Whole(len) => key.len() == usize::from(len),
+            Matches::Some => wire::glob::matches(&self.globs[usize::from(candidate.glob)], key),
+        });
+        found.map(|candidate| usize::from(candidate.glob))
     }
 }
 
