@@ -1,5 +1,8 @@
 //! Up to where collections are kept small: what runs of random commands are made with.
 
+use super::random::Random;
+use std::collections::BTreeSet;
+
 pub const DEFAULT: &[(&str, &str)] = &[
     ("hash-max-listpack-entries", "512"),
     ("hash-max-listpack-value", "64"),
@@ -53,3 +56,30 @@ pub const LIMITS: &[(&[(&str, &str)], &str)] = &[
     (NONE_SMALL, "no small encodings"),
     (ALL_SMALL, "small encodings only"),
 ];
+
+/// Options whose values GET or XTRIM with ~ show: how a sketch is kept, and how a stream is.
+pub fn shows(name: &str) -> bool {
+    name.starts_with("hll") || name.starts_with("stream")
+}
+
+/// Rules by key of which nothing shows in replies, as `key-policy` takes them.
+pub fn rules(random: &mut Random) -> String {
+    const GLOBS: [&str; 9] = ["hash:*", "list:?", "*set:*", "zset:[0-4]*", "*1", "s*", "hash:1", "*", "?*"];
+    const OTHERS: &[(&str, &str)] =
+        &[("zset-index", "skiplist"), ("zset-index", "fbtree"), ("compress-values", "yes")];
+    let limits = LIMITS.iter().flat_map(|(limits, _)| *limits);
+    let settings: Vec<_> = limits.chain(OTHERS).filter(|(name, _)| !shows(name)).collect();
+    let mut rules = Vec::new();
+    for _ in 0..random.below(8) {
+        let mut rule = GLOBS[random.below(GLOBS.len() as u64) as usize].to_owned();
+        let mut named = BTreeSet::new();
+        for _ in 0..=random.below(4) {
+            let (name, value) = settings[random.below(settings.len() as u64) as usize];
+            if named.insert(name) {
+                rule += &format!(" {name} {value}");
+            }
+        }
+        rules.push(rule);
+    }
+    rules.join(" ; ")
+}

@@ -32,9 +32,10 @@ mod words;
 use compare::Comparer;
 use events::Listeners;
 use generate::{Generator, Traits};
-use limits::{DEFAULT, LIMITS};
+use limits::{DEFAULT, LIMITS, rules, shows};
 use link::{Link, Pair};
 use process::Process;
+use random::Random;
 use server::commands::GROUPS;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -60,6 +61,8 @@ pub struct Settings {
     there: Vec<(&'static str, &'static str)>,
     /// OBJECT ENCODING and DUMP must agree too.
     same_encodings: bool,
+    /// The other side has rules by key, and gets others while the run lasts.
+    has_rules: bool,
 }
 
 impl Settings {
@@ -69,17 +72,21 @@ impl Settings {
         let index = if (run / LIMITS.len() as u64).is_multiple_of(2) { "fbtree" } else { "skiplist" };
         let there = [DEFAULT, limits].concat();
         let here = [there.as_slice(), &[("zset-index", index)]].concat();
-        Settings { name: format!("{name}, {index}"), here, there, same_encodings: true }
+        Settings { name: format!("{name}, {index}"), here, there, same_encodings: true, has_rules: false }
     }
 
     /// Both sides are of our own and keep data each in its own way.
     fn unlike(run: u64) -> Settings {
         let (limits, name) = LIMITS[1 + run as usize % (LIMITS.len() - 1)];
-        // GET shows how a sketch is kept, XTRIM with ~ how a stream is.
-        let shows = |name: &str| name.starts_with("hll") || name.starts_with("stream");
         let hidden = limits.iter().filter(|(name, _)| !shows(name)).copied();
         let there = DEFAULT.iter().copied().chain(hidden).chain([("zset-index", "skiplist")]).collect();
-        Settings { name: name.to_owned(), here: DEFAULT.to_vec(), there, same_encodings: false }
+        Settings {
+            name: name.to_owned(),
+            here: DEFAULT.to_vec(),
+            there,
+            same_encodings: false,
+            has_rules: true,
+        }
     }
 }
 
@@ -152,7 +159,14 @@ fn play(
     let mut generator = Generator::new(seed, now_ms);
     let mut comparer = Comparer::new(settings.same_encodings, Traits::of_seed(seed));
     let mut done: Vec<Step> = Vec::new();
+    let mut random = Random::new(seed);
     while done.len() < RUN_COMMANDS {
+        if settings.has_rules {
+            // Over a connection of its own: the others may be in a transaction. A history that is shortened is played
+            // without.
+            let answer = dumper.ask(&["CONFIG", "SET", "key-policy", &rules(&mut random)]);
+            assert!(!answer.is_error(), "{answer:?}");
+        }
         let steps = generator.steps(PART_COMMANDS);
         let mut differs_at = None;
         pair.run(&steps, |at, command, here, there| {

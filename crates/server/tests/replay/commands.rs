@@ -3,6 +3,7 @@
 use super::Command;
 use super::generate::Generator;
 use super::life::{CLIENTS, Life};
+use super::limits::rules;
 use super::random::Random;
 use super::words::{self, chance, pick};
 use server::command::Group;
@@ -426,8 +427,9 @@ impl Commands {
     }
 
     fn setting(&mut self) -> Command {
-        match self.random().below(4) {
+        match self.random().below(6) {
             0..2 => command!["DEBUG", "SET-ACTIVE-EXPIRE", self.pick(&["0", "1"])],
+            3..5 => command!["CONFIG", "SET", "key-policy", rules(self.random())],
             2 => command!["CONFIG", "SET", "lazyfree-lazy-expire", self.pick(&["yes", "no"])],
             _ => {
                 let limit = self.pick(&["0", "3", "100"]);
