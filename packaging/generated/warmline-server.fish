@@ -205,11 +205,13 @@ complete -c warmline-server -l repl-disable-tcp-nodelay -d 'The link to a replic
 no\t''"
 complete -c warmline-server -l repl-backlog-size -d 'How much of the stream is kept for replicas that come back. Less than 16kb is 16kb. Takes a size; default 10mb' -r
 complete -c warmline-server -l repl-backlog-ttl -d 'How long it is kept after the last replica has gone; 0 is for ever. Takes 0 or more seconds; default 3600' -r
-complete -c warmline-server -l http-port -d 'The port at which metrics (/metrics), health (/health) and readiness (/ready) are answered over HTTP; 0 is none. Takes 0 to 65535; default 0' -r
+complete -c warmline-server -l http-port -d 'The port at which a console (/), metrics (/metrics), health (/health) and readiness (/ready) are answered over HTTP; 0 is none. Takes 0 to 65535; default 0' -r
 complete -c warmline-server -l http-tls -d 'Speaks TLS there and nothing else, by the tls-* options of the TLS port, which need not be open. Takes yes, no; default no' -r -f -a "yes\t''
 no\t''"
 complete -c warmline-server -l http-bind -d 'The addresses to answer HTTP at, written as those of bind. Without http-tls nothing is encrypted. Takes addresses; default 127.0.0.1 -::1' -r
 complete -c warmline-server -l http-hosts -d 'Names of this machine that an HTTP request may ask for; addresses and localhost it always may. Takes addresses; default ""' -r
+complete -c warmline-server -l http-commands -d 'Whether commands that change something run over HTTP too, for users who may run them; otherwise only those that read. Takes yes, no; default no' -r -f -a "yes\t''
+no\t''"
 complete -c warmline-server -l tls-port -d 'The port for clients with TLS; 0 is none. Takes 0 to 65535; default 0' -r
 complete -c warmline-server -l tls-cluster -d 'MIGRATE speaks TLS. Takes yes, no; default no' -r -f -a "yes\t''
 no\t''"

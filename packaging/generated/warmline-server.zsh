@@ -150,10 +150,11 @@ _warmline-server() {
 '--repl-disable-tcp-nodelay=[The link to a replica gathers small writes\: fewer packets, later. Takes yes, no; default no]:VALUE:(yes no)' \
 '--repl-backlog-size=[How much of the stream is kept for replicas that come back. Less than 16kb is 16kb. Takes a size; default 10mb]:VALUE:_default' \
 '--repl-backlog-ttl=[How long it is kept after the last replica has gone; 0 is for ever. Takes 0 or more seconds; default 3600]:VALUE:_default' \
-'--http-port=[The port at which metrics (/metrics), health (/health) and readiness (/ready) are answered over HTTP; 0 is none. Takes 0 to 65535; default 0]:VALUE:_default' \
+'--http-port=[The port at which a console (/), metrics (/metrics), health (/health) and readiness (/ready) are answered over HTTP; 0 is none. Takes 0 to 65535; default 0]:VALUE:_default' \
 '--http-tls=[Speaks TLS there and nothing else, by the tls-* options of the TLS port, which need not be open. Takes yes, no; default no]:VALUE:(yes no)' \
 '--http-bind=[The addresses to answer HTTP at, written as those of bind. Without http-tls nothing is encrypted. Takes addresses; default 127.0.0.1 -\:\:1]:VALUE:_default' \
 '--http-hosts=[Names of this machine that an HTTP request may ask for; addresses and localhost it always may. Takes addresses; default ""]:VALUE:_default' \
+'--http-commands=[Whether commands that change something run over HTTP too, for users who may run them; otherwise only those that read. Takes yes, no; default no]:VALUE:(yes no)' \
 '--tls-port=[The port for clients with TLS; 0 is none. Takes 0 to 65535; default 0]:VALUE:_default' \
 '--tls-cluster=[MIGRATE speaks TLS. Takes yes, no; default no]:VALUE:(yes no)' \
 '--tls-replication=[The link to the primary speaks TLS. Takes yes, no; default no]:VALUE:(yes no)' \

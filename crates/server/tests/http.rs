@@ -159,7 +159,16 @@ fn other_hosts_sites_methods_and_paths_are_refused() {
     let (status, head, body) =
         exchange(port, "HEAD /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     assert_eq!((status, body.as_str()), (200, ""), "{head}");
-    for path in ["/", "/metrics/", "//metrics", "/../etc/passwd", "/%6detrics"] {
+    for path in [
+        "/console/",
+        "/console/../main.js",
+        "/api",
+        "/api/",
+        "/metrics/",
+        "//metrics",
+        "/../etc/passwd",
+        "/%6detrics",
+    ] {
         let (status, head, _) = get(port, path, "");
         assert_eq!(status, 404, "{path}");
         for header in
@@ -363,7 +372,7 @@ fn without_the_option_nobody_answers() {
     assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
     assert_eq!(
         process.connect().ask("CONFIG GET http-*"),
-        "[http-bind 127.0.0.1 -::1 http-hosts  http-port 0 http-tls no]"
+        "[http-bind 127.0.0.1 -::1 http-commands no http-hosts  http-port 0 http-tls no]"
     );
     let nowhere = std::process::Command::new(process::program())
         .args(["--port", &free_port().to_string(), "--http-port", &port.to_string(), "--http-bind", ""])

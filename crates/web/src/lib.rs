@@ -1,21 +1,26 @@
-//! What the server answers over HTTP: metrics, whether it lives, and whether it is ready.
+//! What the server answers over HTTP: metrics, whether it lives, whether it is ready, and a console with its API.
 //!
 //! ```text
-//!  scraper -- HTTP --> this thread: TLS if it is spoken, limits, host, method, route
+//!  scraper, browser -- HTTP --> this thread: TLS if it is spoken, limits, host, method, route
 //!                        | a connection as any client's, with the user that the request names
 //!                        v
-//!                      the server's event loop: INFO, LATENCY HISTOGRAM, SLOWLOG
+//!                      the server's event loop: INFO, LATENCY HISTOGRAM, SLOWLOG; what a request to the API names
 //! ```
 //!
 //! 1. Everything that is answered about the server's data and clients comes from commands, asked for as the user that the
-//!    request names: permissions are the server's, and have no second home here.
+//!    request names: permissions are the server's, and have no second home here. The history alone is made of figures that
+//!    this thread is told each second; it is for those who may ask for INFO.
 //! 2. Nothing here runs on the thread that runs commands, and each connection, request and answer has a limit.
 //! 3. A page of another site learns nothing: the host that a request names must be known, and none may ask for it.
 
 #![forbid(unsafe_code)]
 
+mod api;
 mod authorization;
+mod console;
+mod history;
 mod info;
+mod json;
 mod listener;
 mod metrics;
 mod routes;
@@ -27,6 +32,7 @@ use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
+pub use history::{Counters, Figures, Gauges, LATENCY_BUCKETS, LATENCY_FIRST_NS};
 pub use info::{is_measure, metric_of};
 pub use listener::{Thread, start};
 pub use tokio_rustls::rustls::ServerConfig;
@@ -47,6 +53,31 @@ pub trait Server: Send + Sync + 'static {
 
     /// Why clients should not be sent there now; empty when they may be.
     fn unready(&self) -> Vec<&'static str>;
+
+    /// Whether a command may be run over HTTP, whoever asks; otherwise the error that is its reply.
+    ///
+    /// # Errors
+    /// It could change something, or would not be answered as others are.
+    fn may_run(&self, words: &[Vec<u8>]) -> Result<(), String>;
+
+    /// Has the server call `answer` with what it has done; it may also drop it.
+    fn ask_figures(&self, answer: Box<dyn FnOnce(Figures) + Send>);
+
+    /// What the manual says of each option.
+    fn options(&self) -> Vec<OptionText>;
+}
+
+/// An option, for a person.
+pub struct OptionText {
+    pub name: String,
+    /// As CONFIG GET has it.
+    pub default: String,
+    pub section: String,
+    /// Which values it takes.
+    pub takes: String,
+    pub text: String,
+    /// It can only be set at the start.
+    pub is_fixed: bool,
 }
 
 /// What people choose.

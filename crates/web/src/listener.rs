@@ -26,6 +26,7 @@ const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 /// A connection is asked to end after this, and is ended when it has not, that much later.
 const CONNECTION_FOR: Duration = Duration::from_secs(300);
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
+const SAMPLED_EACH: Duration = Duration::from_secs(1);
 /// After an error of the system, such as too many open files, nobody is accepted for so long.
 const REST: Duration = Duration::from_secs(1);
 
@@ -71,6 +72,7 @@ pub fn start(listeners: Vec<TcpListener>, settings: Settings, server: Arc<dyn Se
                 }
             }
             let mut stopped = stopped;
+            drop(tokio::spawn(sample(shared)));
             // Fails only when nobody is left who could say so.
             let _ = stopped.wait_for(|stopped| *stopped).await;
         });
@@ -87,6 +89,21 @@ struct Shared {
     speaks_tls: bool,
     routes: Routes,
     server: Arc<dyn Server>,
+}
+
+/// Has the server tell what it has done, each second. One that does not answer leaves a gap.
+async fn sample(shared: Arc<Shared>) {
+    let mut clock = tokio::time::interval(SAMPLED_EACH);
+    clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        clock.tick().await;
+        let (answer, answered) = tokio::sync::oneshot::channel();
+        // Whoever stops waits for nothing.
+        shared.server.ask_figures(Box::new(|figures| drop(answer.send(figures))));
+        if let Ok(figures) = answered.await {
+            shared.routes.note(figures);
+        }
+    }
 }
 
 async fn accept(listener: tokio::net::TcpListener, shared: Arc<Shared>) {

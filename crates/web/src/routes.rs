@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http_body_util::Full;
@@ -11,26 +11,42 @@ use hyper::header::{self, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use wire::response::Value;
 
-use crate::Server;
+use crate::api::{self, Asker};
 use crate::authorization::Credentials;
+use crate::history::{Figures, History};
 use crate::metrics::{self, Form, Replies};
 use crate::session::{Session, SessionError};
+use crate::{Server, console};
 
 /// The server has so long to answer all that one request asks of it.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
 /// Whoever guesses passwords waits so long for each.
 const WRONG_PASSWORD_TAKES: Duration = Duration::from_millis(500);
 
+/// What may be answered to a scrape.
+const REPLIES_BYTES_MAX: usize = 64 << 20;
+
 const TEXT: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+/// Nothing that is answered here is a page, unless it says so.
+const POLICY: &str = "default-src 'none'; frame-ancestors 'none'";
+
+/// What paths of the console's API begin with.
+const API: &str = "/api/";
 
 type Answer = Response<Full<Bytes>>;
 
 /// Why a request is not answered with what it asks for.
-enum Refusal {
+pub enum Refusal {
     Host,
     Origin,
-    Method,
+    /// With those that are allowed.
+    Method(&'static str),
     Unknown,
+    /// A body that is no JSON.
+    Type,
+    Bad(String),
+    TooLarge(String),
     /// Nobody, or somebody the server does not know.
     Unauthorized(String),
     /// Somebody who may not, in the server's words.
@@ -48,47 +64,75 @@ pub struct Routes {
     /// Lower-case names by which the machine may be asked for.
     hosts: Vec<String>,
     server: Arc<dyn Server>,
+    history: Mutex<History>,
 }
 
 impl Routes {
     pub fn new(hosts: Vec<String>, server: Arc<dyn Server>) -> Self {
-        Routes { hosts: hosts.iter().map(|host| host.to_ascii_lowercase()).collect(), server }
+        Routes {
+            hosts: hosts.iter().map(|host| host.to_ascii_lowercase()).collect(),
+            server,
+            history: Mutex::default(),
+        }
+    }
+
+    /// Keeps what the server has done in the last second.
+    pub fn note(&self, figures: Figures) {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner).note(figures);
     }
 
     pub async fn answer(
         &self,
-        request: Request<Incoming>,
+        mut request: Request<Incoming>,
         peer: SocketAddr,
         local: SocketAddr,
     ) -> Result<Answer, Infallible> {
-        let answer = match self.route(&request, peer, local).await {
+        let is_api = request.uri().path().starts_with(API);
+        let answer = match self.route(&mut request, peer, local).await {
             Ok(answer) => answer,
-            Err(refusal) => refused(refusal).await,
+            Err(refusal) => refused(refusal, is_api).await,
         };
         let (mut head, body) = answer.into_parts();
         for (name, value) in [
             (header::CACHE_CONTROL, "no-store"),
-            (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+            (header::X_FRAME_OPTIONS, "DENY"),
             (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
             (header::REFERRER_POLICY, "no-referrer"),
         ] {
             head.headers.insert(name, HeaderValue::from_static(value));
         }
+        head.headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(POLICY));
         Ok(Response::from_parts(head, body))
     }
 
     async fn route(
         &self,
-        request: &Request<Incoming>,
+        request: &mut Request<Incoming>,
         peer: SocketAddr,
         local: SocketAddr,
     ) -> Result<Answer, Refusal> {
         self.check_host(request)?;
         check_origin(request)?;
+        if request.uri().path() == "/api/commands" {
+            if request.method() != Method::POST {
+                return Err(Refusal::Method("POST"));
+            }
+            let asker = self.asker(request, peer, local)?;
+            return Ok(answer(StatusCode::OK, JSON, api::commands(request, &asker).await?));
+        }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            return Err(Refusal::Method);
+            return Err(Refusal::Method("GET, HEAD"));
+        }
+        if let Some(file) = console::file(request.uri().path()) {
+            return Ok(page(file));
         }
         match request.uri().path() {
+            "/api/history" => {
+                let asker = self.asker(request, peer, local)?;
+                let text = api::history(&self.history, request.uri().query(), &asker).await?;
+                Ok(answer(StatusCode::OK, JSON, text))
+            }
+            "/api/options" => Ok(answer(StatusCode::OK, JSON, api::options(&*self.server))),
             "/metrics" => self.metrics(request, peer, local).await,
             "/health" => self.health(peer, local).await,
             "/ready" => Ok(self.ready()),
@@ -105,18 +149,22 @@ impl Routes {
         if is_known { Ok(()) } else { Err(Refusal::Host) }
     }
 
+    fn asker<B>(
+        &self,
+        request: &Request<B>,
+        peer: SocketAddr,
+        local: SocketAddr,
+    ) -> Result<Asker<'_>, Refusal> {
+        Ok(Asker { server: &*self.server, credentials: credentials(request)?, peer, local })
+    }
+
     async fn metrics(
         &self,
         request: &Request<Incoming>,
         peer: SocketAddr,
         local: SocketAddr,
     ) -> Result<Answer, Refusal> {
-        let credentials = match request.headers().get(header::AUTHORIZATION) {
-            None => None,
-            Some(value) => Some(Credentials::parse(value.as_bytes()).map_err(|_| {
-                Refusal::Unauthorized("Authorization is neither Basic nor Bearer".to_owned())
-            })?),
-        };
+        let credentials = credentials(request)?;
         let asked = self.ask_figures(credentials.as_ref(), peer, local);
         let replies = tokio::time::timeout(ANSWERED_WITHIN, asked)
             .await
@@ -132,7 +180,7 @@ impl Routes {
         peer: SocketAddr,
         local: SocketAddr,
     ) -> Result<Replies, Refusal> {
-        let mut session = Session::open(&*self.server, peer, local)?;
+        let mut session = Session::open(&*self.server, peer, local, REPLIES_BYTES_MAX)?;
         if let Some(credentials) = credentials {
             let replies = session.ask(&[credentials.command()]).await?;
             if let Some(Value::Error(text)) = replies.first() {
@@ -156,7 +204,7 @@ impl Routes {
     /// The server answers, be it with a refusal.
     async fn health(&self, peer: SocketAddr, local: SocketAddr) -> Result<Answer, Refusal> {
         let asked = async {
-            let mut session = Session::open(&*self.server, peer, local)?;
+            let mut session = Session::open(&*self.server, peer, local, REPLIES_BYTES_MAX)?;
             session.ask(&[vec!["PING"]]).await
         };
         match tokio::time::timeout(ANSWERED_WITHIN, asked).await {
@@ -177,8 +225,15 @@ impl Routes {
     }
 }
 
+/// Who asks, if the request says so.
+fn credentials<B>(request: &Request<B>) -> Result<Option<Credentials>, Refusal> {
+    let unknown = |_| Refusal::Unauthorized("Authorization is neither Basic nor Bearer".to_owned());
+    let header = request.headers().get(header::AUTHORIZATION);
+    header.map(|value| Credentials::parse(value.as_bytes()).map_err(unknown)).transpose()
+}
+
 /// What an error of the server means here, if its first word does not say, `or`.
-fn refusal_of(text: String, or: fn(String) -> Refusal) -> Refusal {
+pub fn refusal_of(text: String, or: fn(String) -> Refusal) -> Refusal {
     match text.split(' ').next() {
         Some("NOAUTH" | "WRONGPASS") => Refusal::Unauthorized(text),
         Some("NOPERM" | "DENIED") => Refusal::Forbidden(text),
@@ -217,14 +272,33 @@ fn answer(status: StatusCode, content_type: &'static str, text: String) -> Answe
     answer
 }
 
-async fn refused(refusal: Refusal) -> Answer {
+fn page(file: &'static console::File) -> Answer {
+    let mut answer = Response::new(Full::new(Bytes::from_static(file.text.as_bytes())));
+    let headers = answer.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(file.content_type));
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(console::POLICY));
+    answer
+}
+
+async fn refused(refusal: Refusal, is_api: bool) -> Answer {
+    let mut allowed = "";
     let (status, text) = match refusal {
         Refusal::Host => {
             (StatusCode::MISDIRECTED_REQUEST, "This host name is not configured (http-hosts)".to_owned())
         }
         Refusal::Origin => (StatusCode::FORBIDDEN, "Pages of other sites may not ask".to_owned()),
-        Refusal::Method => (StatusCode::METHOD_NOT_ALLOWED, "Only GET and HEAD".to_owned()),
-        Refusal::Unknown => (StatusCode::NOT_FOUND, "There are /metrics, /health and /ready".to_owned()),
+        Refusal::Method(methods) => {
+            allowed = methods;
+            (StatusCode::METHOD_NOT_ALLOWED, format!("Only {methods}"))
+        }
+        Refusal::Unknown => {
+            (StatusCode::NOT_FOUND, "There are / (a page), /metrics, /health, /ready and /api".to_owned())
+        }
+        Refusal::Type => {
+            (StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type is to be application/json".to_owned())
+        }
+        Refusal::Bad(text) => (StatusCode::BAD_REQUEST, text),
+        Refusal::TooLarge(text) => (StatusCode::PAYLOAD_TOO_LARGE, text),
         Refusal::Unauthorized(text) => {
             if text.starts_with("WRONGPASS") {
                 tokio::time::sleep(WRONG_PASSWORD_TAKES).await;
@@ -238,18 +312,22 @@ async fn refused(refusal: Refusal) -> Answer {
     let headers = answer.headers_mut();
     match status {
         StatusCode::UNAUTHORIZED => {
-            let scheme = HeaderValue::from_static("Basic realm=\"warmline\", charset=\"UTF-8\"");
-            headers.insert(header::WWW_AUTHENTICATE, scheme);
+            // Browsers ask for a password by themselves where it is basic; the console asks itself.
+            let scheme = match is_api {
+                true => "Bearer realm=\"warmline\"",
+                false => "Basic realm=\"warmline\", charset=\"UTF-8\"",
+            };
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(scheme));
         }
         StatusCode::METHOD_NOT_ALLOWED => {
-            headers.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+            headers.insert(header::ALLOW, HeaderValue::from_static(allowed));
         }
         _ => {}
     }
     answer
 }
 
-fn shown(text: &[u8]) -> String {
+pub fn shown(text: &[u8]) -> String {
     String::from_utf8_lossy(text).into_owned()
 }
 

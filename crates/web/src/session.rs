@@ -11,8 +11,6 @@ use wire::response::{Reader, ResponseError, Value};
 
 use crate::Server;
 
-/// All that one request may have the server answer.
-const REPLIES_BYTES_MAX: usize = 64 << 20;
 const READ_BYTES: usize = 64 << 10;
 
 /// Why the server could not be asked.
@@ -32,7 +30,7 @@ impl fmt::Display for SessionError {
             SessionError::Connect(error) => write!(f, "connecting to the server: {error}"),
             SessionError::Exchange(error) => write!(f, "asking the server: {error}"),
             SessionError::Closed => f.write_str("the server has closed the connection"),
-            SessionError::TooLong => f.write_str("the server answers without end"),
+            SessionError::TooLong => f.write_str("the replies are longer than may be asked for"),
             SessionError::Reply(error) => write!(f, "reading the server's answer: {error}"),
         }
     }
@@ -46,10 +44,17 @@ pub struct Session {
     received: Vec<u8>,
     position: usize,
     received_bytes: usize,
+    received_bytes_max: usize,
 }
 
 impl Session {
-    pub fn open(server: &dyn Server, peer: SocketAddr, local: SocketAddr) -> Result<Self, SessionError> {
+    /// All replies together may have `received_bytes_max`.
+    pub fn open(
+        server: &dyn Server,
+        peer: SocketAddr,
+        local: SocketAddr,
+        received_bytes_max: usize,
+    ) -> Result<Self, SessionError> {
         let stream = server.connect(peer, local).map_err(SessionError::Connect)?;
         stream.set_nonblocking(true).map_err(SessionError::Connect)?;
         Ok(Session {
@@ -58,16 +63,17 @@ impl Session {
             received: Vec::new(),
             position: 0,
             received_bytes: 0,
+            received_bytes_max,
         })
     }
 
     /// Sends commands together, and waits for the reply of each.
-    pub async fn ask(&mut self, commands: &[Vec<&str>]) -> Result<Vec<Value>, SessionError> {
+    pub async fn ask<W: AsRef<[u8]>>(&mut self, commands: &[Vec<W>]) -> Result<Vec<Value>, SessionError> {
         let mut sent = Vec::new();
         for words in commands {
             write_count(&mut sent, words.len()).map_err(SessionError::Exchange)?;
             for word in words {
-                write_argument(&mut sent, word.as_bytes()).map_err(SessionError::Exchange)?;
+                write_argument(&mut sent, word.as_ref()).map_err(SessionError::Exchange)?;
             }
         }
         // A server that turns somebody away says why and reads nothing.
@@ -95,7 +101,7 @@ impl Session {
         self.received_bytes += count;
         match count {
             0 => Err(SessionError::Closed),
-            _ if self.received_bytes > REPLIES_BYTES_MAX => Err(SessionError::TooLong),
+            _ if self.received_bytes > self.received_bytes_max => Err(SessionError::TooLong),
             _ => Ok(()),
         }
     }

@@ -512,8 +512,8 @@ options! {
         NO_EFFECT;
 
     @ "HTTP"
-    /// The port at which metrics (`/metrics`), health (`/health`) and readiness (`/ready`) are answered over HTTP;
-    /// 0 is none.
+    /// The port at which a console (`/`), metrics (`/metrics`), health (`/health`) and readiness (`/ready`) are answered over
+    /// HTTP; 0 is none.
     http_port: u16 = 0, "http-port", Integer(0, 65535), IMMUTABLE;
     /// Speaks TLS there and nothing else, by the `tls-*` options of the TLS port, which need not be open.
     http_tls: bool = false, "http-tls", YesNo, IMMUTABLE;
@@ -521,6 +521,9 @@ options! {
     http_bind: Vec<String> = vec!["127.0.0.1".into(), "-::1".into()], "http-bind", Addresses, MULTI, IMMUTABLE;
     /// Names of this machine that an HTTP request may ask for; addresses and `localhost` it always may.
     http_hosts: Vec<String> = Vec::new(), "http-hosts", Addresses, MULTI, IMMUTABLE;
+    /// Whether commands that change something run over HTTP too, for users who may run them; otherwise only those that
+    /// read.
+    http_commands: bool = false, "http-commands", YesNo, IMMUTABLE;
 
     @ "TLS"
     /// The port for clients with TLS; 0 is none.

@@ -8,13 +8,19 @@
 //!  writes to an eventfd --------------------> wakes, Token::Http
 //! ```
 
+mod commands;
+mod figures;
+
 use super::accept::Room;
 use super::event_loop::EventLoop;
 use super::listener::{Accepted, ListenError};
 use super::poller::Token;
 use super::process_settings::open_hosts;
 use super::tls_context::PublishedConfig;
+use crate::config::{Config, Flags, ROWS, takes};
 use crate::observe::Readiness;
+use commands::Gate;
+use figures::Told;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use std::io;
@@ -32,6 +38,7 @@ pub(super) const HTTP_FILES_MAX: u64 = 3 * CONNECTIONS_MAX as u64 + 32;
 
 pub struct Http {
     arrivals: Receiver<Arrival>,
+    told: Told,
     /// Ends with this.
     _thread: web::Thread,
 }
@@ -41,6 +48,8 @@ enum Arrival {
     Client(Accepted),
     /// A line for the log, which that thread does not write: a child made meanwhile would wait for it forever.
     Warning(String),
+    /// Somebody who wants to know what has been done.
+    Figures(Box<dyn FnOnce(web::Figures) + Send>),
 }
 
 /// What the thread knows of the server.
@@ -50,6 +59,16 @@ struct ServerAccess {
     event_fd: OwnedFd,
     readiness: Arc<Readiness>,
     tls: Arc<PublishedConfig>,
+    gate: Gate,
+}
+
+impl ServerAccess {
+    /// Leaves it where there is no room.
+    fn tell(&self, arrival: Arrival) {
+        if self.arrivals.try_send(arrival).is_ok() {
+            let _ = rustix::io::write(&self.event_fd, &1u64.to_ne_bytes());
+        }
+    }
 }
 
 impl web::Server for ServerAccess {
@@ -76,13 +95,40 @@ impl web::Server for ServerAccess {
 
     fn warn(&self, text: String) {
         // Where so much is to be told that there is no room, enough has been.
-        if self.arrivals.try_send(Arrival::Warning(text)).is_ok() {
-            let _ = rustix::io::write(&self.event_fd, &1u64.to_ne_bytes());
-        }
+        self.tell(Arrival::Warning(text));
     }
 
     fn unready(&self) -> Vec<&'static str> {
         self.readiness.reasons()
+    }
+
+    fn may_run(&self, words: &[Vec<u8>]) -> Result<(), String> {
+        self.gate.check(words)
+    }
+
+    fn ask_figures(&self, answer: Box<dyn FnOnce(web::Figures) + Send>) {
+        self.tell(Arrival::Figures(answer));
+    }
+
+    fn options(&self) -> Vec<web::OptionText> {
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        let defaults = Config::default();
+        let shown = ROWS.iter().filter(|row| !row.flags.has(Flags::HIDDEN));
+        shown
+            .map(|row| web::OptionText {
+                name: row.name.to_owned(),
+                default: defaults
+                    .get(&[row.name.as_bytes()])
+                    .into_iter()
+                    .find(|(name, _)| name.as_slice() == row.name.as_bytes())
+                    .map(|(_, value)| text(value))
+                    .unwrap_or_default(),
+                section: row.section.to_owned(),
+                takes: takes(row),
+                text: row.doc.to_owned(),
+                is_fixed: row.flags.has(Flags::IMMUTABLE),
+            })
+            .collect()
     }
 }
 
@@ -108,7 +154,8 @@ impl EventLoop {
         let (sender, arrivals) = sync_channel(CONNECTIONS_MAX);
         let readiness = Arc::clone(&self.executor.server.observed.readiness);
         let tls = self.tls.borrow().published();
-        let access = Arc::new(ServerAccess { arrivals: sender, event_fd, readiness, tls });
+        let gate = Gate::new(self.executor.server.registry.clone(), config.http_commands);
+        let access = Arc::new(ServerAccess { arrivals: sender, event_fd, readiness, tls, gate });
         let settings = web::Settings {
             hosts: config.http_hosts.clone(),
             speaks_tls: config.http_tls,
@@ -116,7 +163,7 @@ impl EventLoop {
         };
         let thread =
             listeners.and_then(|listeners| web::start(listeners, settings, access)).map_err(failed)?;
-        self.http = Some(Http { arrivals, _thread: thread });
+        self.http = Some(Http { arrivals, told: Told::default(), _thread: thread });
         Ok(())
     }
 
@@ -126,6 +173,11 @@ impl EventLoop {
             match arrival {
                 Arrival::Client(accepted) => self.admit(accepted, false, Room::Reserved),
                 Arrival::Warning(text) => log::warn!("{text}"),
+                Arrival::Figures(answer) => {
+                    if let Some(http) = &mut self.http {
+                        answer(http.told.figures(&mut self.executor));
+                    }
+                }
             }
         }
     }

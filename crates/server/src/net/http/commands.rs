@@ -1,0 +1,145 @@
+//! Which commands may be run over HTTP: decided by their rows, so that a new command is refused until its row says that it
+//! only reads.
+//!
+//! 1. Without `http-commands` only what changes nothing runs: commands that are flagged as reading, scripts aside, and those
+//!    of [`LOOKS`], which no flag tells from others that change something.
+//! 2. Even with it, nothing runs that would wait, log in, or turn the connection into something else than a
+//!    question and its answer.
+//! 3. Whatever may run is still refused by the server to users who may not run it.
+
+use crate::command::registry::Registry;
+use crate::command::{Args, Command, Group, flag};
+use wire::request::ArgRange;
+
+/// Commands without data, or without the flag, that change nothing but their own connection.
+const LOOKS: &[&str] = &[
+    "acl|cat",
+    "acl|dryrun",
+    "acl|getuser",
+    "acl|list",
+    "acl|users",
+    "acl|whoami",
+    "client|getname",
+    "client|id",
+    "client|info",
+    "client|list",
+    "client|no-touch",
+    "cluster|keyslot",
+    "command",
+    "command|count",
+    "command|docs",
+    "command|getkeys",
+    "command|getkeysandflags",
+    "command|info",
+    "command|list",
+    "commandlog|get",
+    "commandlog|len",
+    "config|get",
+    "echo",
+    "function|list",
+    "function|stats",
+    "hotkeys|get",
+    "hotkeys|top",
+    "info",
+    "lastsave",
+    "latency|doctor",
+    "latency|graph",
+    "latency|histogram",
+    "latency|history",
+    "latency|latest",
+    "lolwut",
+    "memory|bigkeys",
+    "memory|doctor",
+    "memory|malloc-stats",
+    "memory|prefixes",
+    "memory|stats",
+    "module|list",
+    "ping",
+    "pubsub|channels",
+    "pubsub|numpat",
+    "pubsub|numsub",
+    "pubsub|shardchannels",
+    "pubsub|shardnumsub",
+    "role",
+    "script|exists",
+    "script|show",
+    "select",
+    "slowlog|get",
+    "slowlog|len",
+    "time",
+];
+
+/// No single reply follows these, or none that is about them alone; or they log in.
+const TAKES_OVER: &[&str] = &[
+    "auth",
+    "client|reply",
+    "client|tracking",
+    "hello",
+    "monitor",
+    "psync",
+    "quit",
+    "replconf",
+    "reset",
+    "sync",
+];
+
+/// Decides for the thread that answers HTTP.
+pub struct Gate {
+    /// As it was at the start: nothing is renamed later.
+    registry: Registry,
+    /// `http-commands`.
+    runs_all: bool,
+}
+
+impl Gate {
+    pub fn new(registry: Registry, runs_all: bool) -> Self {
+        Gate { registry, runs_all }
+    }
+
+    /// `Err` is the reply.
+    pub fn check(&self, words: &[Vec<u8>]) -> Result<(), String> {
+        let (buffer, ranges) = laid_out(words);
+        let args = Args::new(&buffer, &ranges);
+        let row = self.registry.row(self.registry.find(args).map_err(|error| error.to_string())?);
+        let shown = row.name.replace('|', " ");
+        if takes_over(row) {
+            return Err(format!(
+                "ERR '{shown}' does not run over HTTP: it waits, subscribes, logs in or takes the connection over"
+            ));
+        }
+        if self.runs_all || only_looks(row, args) {
+            return Ok(());
+        }
+        Err(format!("NOPERM '{shown}' may change something: over HTTP it runs only with http-commands yes"))
+    }
+}
+
+fn takes_over(row: &Command) -> bool {
+    let subscribes = row.is(flag::PUBSUB) && row.is(flag::NO_SCRIPT);
+    row.is(flag::BLOCKING) || subscribes || TAKES_OVER.contains(&row.name)
+}
+
+fn only_looks(row: &Command, args: Args<'_>) -> bool {
+    let reads = row.is(flag::READONLY) && !row.is(flag::WRITE | flag::MAY_REPLICATE | flag::ADMIN);
+    let helps = row.name.ends_with("|help");
+    match row.name {
+        // Its operations are words that follow: these ask.
+        "latency|trace" => ["get", "json", "status", "help"].iter().any(|word| args.is(2, word)),
+        name => reads && row.group != Group::Scripting || helps || LOOKS.contains(&name),
+    }
+}
+
+/// Words one behind the other, and where each is.
+fn laid_out(words: &[Vec<u8>]) -> (Vec<u8>, Vec<ArgRange>) {
+    let mut ranges = Vec::with_capacity(words.len());
+    let mut buffer = Vec::new();
+    for word in words {
+        // A request's body is far below the 4 GB that a range can tell.
+        ranges.push(ArgRange { start: buffer.len() as u32, len: word.len() as u32 });
+        buffer.extend_from_slice(word);
+    }
+    (buffer, ranges)
+}
+
+#[cfg(test)]
+mod tests;

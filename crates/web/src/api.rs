@@ -1,0 +1,180 @@
+//! What the console asks: commands and their replies as JSON, the history, and the table of options.
+
+use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::header::{self, HeaderValue};
+use hyper::{Request, body::Body};
+use wire::response::Value;
+
+use crate::Server;
+use crate::authorization::Credentials;
+use crate::history::{COUNTERS, GAUGES, History, LATENCY_FIRST_NS, Sample};
+use crate::json::{self, Words};
+use crate::routes::{Refusal, refusal_of, shown};
+use crate::session::{Session, SessionError};
+
+/// A request's commands.
+const BODY_BYTES_MAX: usize = 1 << 20;
+const BODY_WITHIN: Duration = Duration::from_secs(10);
+/// The replies to them, as the server sends them.
+const REPLIES_BYTES_MAX: usize = 8 << 20;
+/// The server has so long for them.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
+
+/// Who asks, and from where.
+pub struct Asker<'a> {
+    pub server: &'a dyn Server,
+    pub credentials: Option<Credentials>,
+    pub peer: SocketAddr,
+    pub local: SocketAddr,
+}
+
+impl Asker<'_> {
+    /// A connection on which the user has logged in, and which speaks RESP3.
+    async fn session(&self) -> Result<Session, Refusal> {
+        let mut session = Session::open(self.server, self.peer, self.local, REPLIES_BYTES_MAX)?;
+        let mut words = vec!["HELLO", "3"];
+        if let Some(Credentials { user, password }) = &self.credentials {
+            words.extend(["AUTH", user.as_deref().unwrap_or("default"), password]);
+        }
+        // It is waited for: before somebody has logged in, the server reads only short commands.
+        match session.ask(&[words]).await?.first() {
+            Some(Value::Error(text)) => Err(refusal_of(shown(text), Refusal::Unavailable)),
+            _ => Ok(session),
+        }
+    }
+}
+
+async fn in_time<T>(answer: impl Future<Output = Result<T, Refusal>>) -> Result<T, Refusal> {
+    let late = |_| Refusal::Unavailable("the server does not answer in time".to_owned());
+    tokio::time::timeout(ANSWERED_WITHIN, answer).await.map_err(late)?
+}
+
+/// Runs a request's commands one after another, on one connection, and answers the replies.
+pub async fn commands<B>(request: &mut Request<B>, asker: &Asker<'_>) -> Result<String, Refusal>
+where
+    B: Body + Unpin,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    check_content_type(request)?;
+    let body = Limited::new(request.body_mut(), BODY_BYTES_MAX).collect();
+    let body = tokio::time::timeout(BODY_WITHIN, body)
+        .await
+        .map_err(|_| Refusal::Bad("The body does not come".to_owned()))?
+        .map_err(|error| match error.is::<LengthLimitError>() {
+            true => Refusal::TooLarge(format!("A body may have {BODY_BYTES_MAX} bytes")),
+            false => Refusal::Bad("The body ends before its end".to_owned()),
+        })?;
+    let commands = json::commands(&body.to_bytes()).map_err(Refusal::Bad)?;
+    let replies = in_time(run(&commands, asker)).await?;
+    let mut out = String::from("{\"replies\":");
+    json::list(&mut out, &replies, json::reply);
+    out.push('}');
+    Ok(out)
+}
+
+/// Pages of other sites can have a browser send other types without asking first.
+fn check_content_type<B>(request: &Request<B>) -> Result<(), Refusal> {
+    let named = request.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    let essence = named.split(|&byte| byte == b';').next().unwrap_or_default();
+    if essence.trim_ascii().eq_ignore_ascii_case(b"application/json") { Ok(()) } else { Err(Refusal::Type) }
+}
+
+async fn run(commands: &[Words], asker: &Asker<'_>) -> Result<Vec<Value>, Refusal> {
+    let verdicts: Vec<Result<(), String>> =
+        commands.iter().map(|words| asker.server.may_run(words)).collect();
+    let opens_transaction = |words: &Words| words[0].eq_ignore_ascii_case(b"multi");
+    let is_cut = verdicts.iter().any(Result::is_err) && commands.iter().any(opens_transaction);
+    let sent: Vec<Words> = commands
+        .iter()
+        .zip(&verdicts)
+        .filter(|(_, verdict)| verdict.is_ok() && !is_cut)
+        .map(|(words, _)| words.clone())
+        .collect();
+    let mut replies = asker.session().await?.ask(&sent).await.map_err(|error| match error {
+        SessionError::TooLong => Refusal::TooLarge(format!("Replies may have {REPLIES_BYTES_MAX} bytes")),
+        other => other.into(),
+    })?;
+    let mut replies = replies.drain(..);
+    // Where one is refused, so are all around it, if they are a transaction.
+    let refused = |text: String| Value::Error(text.into_bytes());
+    Ok(verdicts
+        .into_iter()
+        .map(|verdict| match verdict {
+            Err(text) => refused(text),
+            Ok(()) if is_cut => refused("EXECABORT a command beside this one is refused".to_owned()),
+            Ok(()) => replies.next().unwrap_or(Value::Null),
+        })
+        .collect())
+}
+
+/// Samples with a number above the one that the query names (`since=5`), for those who may ask for INFO.
+pub async fn history(
+    history: &Mutex<History>,
+    query: Option<&str>,
+    asker: &Asker<'_>,
+) -> Result<String, Refusal> {
+    let since = match query.unwrap_or("since=0").strip_prefix("since=").map(str::parse) {
+        Some(Ok(number)) => number,
+        _ => return Err(Refusal::Bad("The query is to be since=NUMBER".to_owned())),
+    };
+    let permission = async { Ok(asker.session().await?.ask(&[vec!["INFO", "cluster"]]).await?) };
+    if let Some(Value::Error(text)) = in_time(permission).await?.first() {
+        return Err(refusal_of(shown(text), Refusal::Unavailable));
+    }
+    let history = history.lock().unwrap_or_else(PoisonError::into_inner);
+    let samples: Vec<&Sample> = history.since(since).collect();
+    let mut out =
+        format!("{{\"number\":{},\"latency_first_ns\":{LATENCY_FIRST_NS},\"counters\":", history.number());
+    let names = |out: &mut String, name: &&str| json::quote(out, name);
+    json::list(&mut out, COUNTERS, names);
+    out.push_str(",\"gauges\":");
+    json::list(&mut out, GAUGES, names);
+    out.push_str(",\"samples\":");
+    json::list(&mut out, &samples, |out, sample| write_sample(out, sample));
+    out.push('}');
+    Ok(out)
+}
+
+/// `[number, end_ms, span_ms, [counters], [gauges], [bucket, calls, ...]]`: most buckets are empty.
+fn write_sample(out: &mut String, sample: &Sample) {
+    let number = |out: &mut String, number: &u64| out.push_str(&number.to_string());
+    let calls: Vec<u64> = sample
+        .latencies
+        .iter()
+        .enumerate()
+        .filter(|(_, calls)| **calls > 0)
+        .flat_map(|(bucket, calls)| [bucket as u64, u64::from(*calls)])
+        .collect();
+    out.push_str(&format!("[{},{},{},", sample.number, sample.end_ms, sample.span_ms));
+    json::list(out, &sample.counters.values(), number);
+    out.push(',');
+    json::list(out, &sample.gauges.values(), number);
+    out.push(',');
+    json::list(out, &calls, number);
+    out.push(']');
+}
+
+/// What the server's manual says of each option.
+pub fn options(server: &dyn Server) -> String {
+    let mut out = String::from("{\"options\":");
+    json::list(&mut out, &server.options(), |out, option| {
+        let fields = [
+            ("{\"name\":", &option.name),
+            (",\"default\":", &option.default),
+            (",\"section\":", &option.section),
+            (",\"takes\":", &option.takes),
+            (",\"text\":", &option.text),
+        ];
+        for (name, value) in fields {
+            out.push_str(name);
+            json::quote(out, value);
+        }
+        out.push_str(if option.is_fixed { ",\"fixed\":true}" } else { ",\"fixed\":false}" });
+    });
+    out.push('}');
+    out
+}
