@@ -191,6 +191,10 @@ fn memory_is_won_and_dictionaries_are_part_of_it() {
     let server = start(&[]);
     let mut client = server.connect();
     let used = |client: &mut Client<TcpStream>| info(client, "used_memory").parse::<i64>().unwrap();
+    // What the server keeps of each command's times comes with its first call.
+    for command in ["SET a 1", "OBJECT LAYOUT a", "CONFIG SET maxmemory 0", "POLICY STATS", "FLUSHALL"] {
+        client.ask(command);
+    }
     let before = used(&mut client);
     fill(&mut client);
     let plain = used(&mut client) - before;
@@ -200,10 +204,12 @@ fn memory_is_won_and_dictionaries_are_part_of_it() {
     let compressed = used(&mut client) - before;
     assert!(dictionaries > 100_000 && compressed > dictionaries, "{compressed} with {dictionaries}");
     assert!(compressed - dictionaries < plain / 2, "{compressed} after {plain}");
+    let stats = client.ask("POLICY STATS");
+    assert!(stats.contains(&format!("compressed-values {RECORDS} ")), "{stats}");
     client.ask("FLUSHALL");
     eventually("the dictionary is given up", || info(&mut client, "used_memory_dictionaries") == "0");
-    let after = used(&mut client) - before;
-    assert!(after < plain / 4, "{after} after {plain}");
+    // What was in the database may be freed by another thread.
+    eventually("memory is given back", || used(&mut client) - before < plain / 4);
 }
 
 #[test]

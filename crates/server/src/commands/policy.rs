@@ -44,6 +44,10 @@ pub const COMMANDS: &[Command] = &[Command::new("policy", -2, Group::Server, sup
                 "glob <data: setting value> ... [BEFORE index]",
             )
             .tips(ALL_NODES),
+        Command::new("policy|stats", 2, Group::Server, stats)
+            .flags(FLAGS)
+            .since("9.1.0", "O(N) where N is the number of rules")
+            .doc("Tells of each rule what keeping its values compressed has come to.", ""),
     ])];
 
 fn refused(reason: &str) -> ClientError {
@@ -100,6 +104,32 @@ fn list(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
         for (name, value) in rule.settings() {
             reply.bulk(name.as_bytes());
             reply.bulk(value);
+        }
+    }
+    Ok(())
+}
+
+fn stats(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    let (rules, reply) = (&ctx.server.config.key_policy, &mut *ctx.reply);
+    reply.array(rules.len());
+    for (index, rule) in rules.iter().enumerate() {
+        let figures = ctx.db.compression_figures(index);
+        let figures = [
+            ("compressed-values", figures.values),
+            ("compressed-plain-bytes", figures.plain_bytes),
+            ("compressed-stored-bytes", figures.stored_bytes),
+            ("compression-refused", figures.refused),
+            ("dictionary-version", figures.version.into()),
+            ("dictionary-bytes", figures.dictionary_bytes),
+        ];
+        reply.map(2 + figures.len());
+        reply.bulk(b"index");
+        reply.integer(index as i64);
+        reply.bulk(b"glob");
+        reply.bulk(&rule.glob);
+        for (name, value) in figures {
+            reply.bulk(name.as_bytes());
+            reply.integer(value as i64);
         }
     }
     Ok(())
