@@ -18,6 +18,8 @@ enum Agreement {
     Scan {
         pairs: bool,
     },
+    /// As the scan of pairs, of members and scores: how many digits a score has shows whether its sorted set is small.
+    ScanOfScores,
     /// Chosen at random: only how many.
     Chosen,
     /// The name of an encoding. Those of strings follow from how they came about; and with SORT, whether a sorted set
@@ -95,6 +97,9 @@ impl Comparer {
         if is(0, b"ZSCAN") && self.traits.sorting {
             return Agreement::Chosen;
         }
+        if is(0, b"ZSCAN") && !self.same_encodings && agreement(args) == (Agreement::Scan { pairs: true }) {
+            return Agreement::ScanOfScores;
+        }
         agreement(args)
     }
 
@@ -131,6 +136,7 @@ fn agrees(agreement: Agreement, here: &Value, there: &Value) -> bool {
         Agreement::UnorderedPairs => sorted(here, 2) == sorted(there, 2) && same_kind(here, there),
         Agreement::Within(tolerance) => within(here, there, tolerance),
         Agreement::Scan { pairs } => scans_agree(here, there, pairs),
+        Agreement::ScanOfScores => scans_agree(&with_numbers(here), &with_numbers(there), true),
         Agreement::Chosen => same_kind(here, there) && length(here) == length(there) && !here.is_error(),
         Agreement::Encoding { sorting } => encodings_agree(here, there, sorting),
         Agreement::Sorted => sorts_agree(here, there),
@@ -189,6 +195,18 @@ fn within(here: &Value, there: &Value, tolerance: i64) -> bool {
         }
         _ => here == there,
     }
+}
+
+/// A scan's reply with each second element as the number that it spells.
+fn with_numbers(reply: &Value) -> Value {
+    let Some([cursor, items]) = reply.as_list() else { return reply.clone() };
+    let spelled = |bytes: &[u8]| std::str::from_utf8(bytes).ok()?.parse::<f64>().ok();
+    let number = |(at, item): (usize, &Value)| match item.as_bytes().and_then(spelled) {
+        Some(number) if at % 2 == 1 => Value::Bulk(format!("{number:?}").into_bytes()),
+        _ => item.clone(),
+    };
+    let items = items.as_list().unwrap_or_default().iter().enumerate().map(number).collect();
+    Value::Array(vec![cursor.clone(), Value::Array(items)])
 }
 
 fn scans_agree(here: &Value, there: &Value, pairs: bool) -> bool {
