@@ -7,6 +7,7 @@
 //! itself when it removes a key on its own; the engine's effects read the change log after each command.
 
 pub mod access;
+pub mod accounts;
 pub mod audit;
 pub mod change_log;
 mod check;
@@ -41,6 +42,7 @@ pub use hash::Hash;
 pub use object::{Kind, Object, OwnedEntry, OwnedValue, StringValue, Value};
 pub use set::Set;
 
+use crate::config::PrefixRule;
 use crate::error::ClientError;
 use access::AccessPolicy;
 use compression::Compression;
@@ -164,6 +166,9 @@ pub struct Db {
     pub discarded: Vec<Garbage>,
     /// The databases that the last command has emptied, until its effects have been seen to.
     cleared: Vec<Cleared>,
+    prefix_rule: PrefixRule,
+    /// Accounts have been begun that may not have counted all keys.
+    counts_keys: bool,
 }
 
 impl Db {
@@ -189,6 +194,8 @@ impl Db {
             planned: plan::PlannedKey::default(),
             discarded: Vec::new(),
             cleared: Vec::new(),
+            prefix_rule: PrefixRule::default(),
+            counts_keys: false,
         }
     }
 
@@ -570,6 +577,7 @@ impl Db {
         beside.compression = self.compression.beside();
         beside.access = self.access.clone();
         beside.begin(0, self.now_ms);
+        beside.count_prefixes(&self.prefix_rule);
         beside
     }
 
@@ -581,6 +589,10 @@ impl Db {
         }
         std::mem::swap(&mut self.keyspace, &mut others.keyspace);
         std::mem::swap(&mut self.compression, &mut others.compression);
+        if others.prefix_rule != self.prefix_rule {
+            // The option has changed meanwhile.
+            self.begin_counting_prefixes();
+        }
     }
 
     /// Frees databases that nobody uses.

@@ -150,6 +150,7 @@ impl Executor {
             replaced: config.lazyfree_lazy_server_del,
             deleted: config.lazyfree_lazy_user_del,
         };
+        self.db.count_prefixes(&config.memory_prefixes);
         let insecure = config.lua_enable_insecure_api;
         self.server.scripts.change_environment(environment::Options { insecure });
         self.db.access.lfu = config.maxmemory_policy.is_lfu();

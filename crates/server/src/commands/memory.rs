@@ -1,7 +1,9 @@
 //! MEMORY: where memory goes.
 
+mod prefixes;
+
 use super::info::Breakdown;
-use crate::command::flag::{LOADING, READONLY, STALE};
+use crate::command::flag::{ADMIN, LOADING, READONLY, STALE};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
 use crate::error::ClientError;
 use crate::server::Server;
@@ -24,6 +26,11 @@ pub const COMMANDS: &[Command] = &[Command::new("memory", -2, Group::Server, sup
             .flags(LOADING)
             .since("4.0.0", "Depends on how much memory is allocated, could be slow")
             .doc("Answers the allocator's own statistics.", "")
+            .tips(SHARDS),
+        Command::new("memory|prefixes", -2, Group::Server, prefixes::prefixes)
+            .flags(ADMIN)
+            .since("9.1.0", "O(N log(N)) where N is the number of prefixes")
+            .doc("Answers the keys and bytes of each prefix that is counted.", "[COUNT count:integer]")
             .tips(SHARDS),
         Command::new("memory|purge", 2, Group::Server, purge)
             .flags(LOADING)

@@ -68,12 +68,12 @@ impl Kind<Vec<SavePoint>> for SavePoints {
 }
 
 /// A line that is written whatever the default, with an empty word when there is nothing to say.
-fn always_written(text: Vec<u8>) -> RewrittenLine {
+pub(super) fn always_written(text: Vec<u8>) -> RewrittenLine {
     RewrittenLine { text: if text.is_empty() { b"\"\"".into() } else { text }, forced: true }
 }
 
 /// A word that reads the same without quotes.
-fn is_bare(word: &[u8]) -> bool {
+pub(super) fn is_bare(word: &[u8]) -> bool {
     !word.is_empty()
         && word.iter().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\'))
 }

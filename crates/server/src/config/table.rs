@@ -11,6 +11,7 @@ use super::events::{EventClasses, EventLetters};
 use super::key_policy::{KeyPolicies, KeyPolicy};
 use super::kinds::*;
 use super::option::{Flags, Kind, Row, options};
+use super::prefixes::{PrefixRule, Prefixes};
 use super::special::*;
 
 const KB: i128 = 1 << 10;
@@ -369,6 +370,9 @@ options! {
     /// The percentiles of these times in INFO; `""` is none.
     latency_tracking_info_percentiles: Vec<f64> = vec![50.0, 99.0, 99.9], "latency-tracking-info-percentiles",
         Percentiles, MULTI;
+    /// Prefixes by which keys and their memory are counted (MEMORY PREFIXES), like `user:* session:*`; the longest that a
+    /// key has counts. `learn` takes those that keys have, up to the first of `:`, `/`, `|`, `.` and `#`. Empty counts nothing.
+    memory_prefixes: PrefixRule = PrefixRule::Off, "memory-prefixes", Prefixes, MULTI;
     /// Which changes of keys are published, in letters: `K` and `E` choose the channels, `g$lshzxetdmn` the
     /// events, `A` all of them but `m` and `n`.
     notify_keyspace_events: EventClasses = EventClasses::NONE, "notify-keyspace-events", EventLetters;

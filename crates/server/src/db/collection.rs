@@ -1,6 +1,7 @@
 //! What lists, sets, hashes, sorted sets and streams have in common as values: they are found at a key, changed
 //! in place, and gone when empty.
 
+use super::accounts::Image;
 use super::audit::signature;
 use super::value_type::ValueType;
 use super::{Db, EventClasses};
@@ -234,6 +235,7 @@ impl Db {
         let mut expired_fields =
             ExpiredFields { before_ms: self.fields_at_ms(), removed: Vec::new(), emptied: false };
         let database = self.keyspace.database_mut(self.selected);
+        let is_accounted = database.are_accounts_kept();
         let Some(mut entry) = database.get_mut(hash, key) else { return Ok(None) };
         if hidden(entry.as_ref().expiry_ms()) {
             self.remove_if_expired(hash, key);
@@ -242,6 +244,7 @@ impl Db {
         if is_use {
             self.access.touch(hash, &mut entry, self.now_ms, &mut self.random);
         }
+        let image = is_accounted.then(|| Image::of(entry.as_ref()));
         let context = CollectionContext { expired_fields: Some(&mut expired_fields), ..context!(self, key) };
         let object = entry.object_mut().ok_or(ClientError::WrongType)?;
         let before = signature(object);
@@ -253,6 +256,8 @@ impl Db {
         let result = change(collection, context);
         let (is_empty, fields_expire_after_ms) = (collection.is_empty(), collection.first_expiry());
         self.change_log.audit.compare(self.selected, key, before, signature(object));
+        let images = image.map(|before| (before, Image::of(entry.as_ref())));
+        database.changed_in_place(hash, key, images);
         database.fields_moved(key, fields_expire_ms, fields_expire_after_ms);
         if is_empty {
             self.remove_hashed(hash, key, self.lazy_freeing.replaced);

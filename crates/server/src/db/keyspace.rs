@@ -15,8 +15,13 @@
 //! 2. `expiring_fields` names exactly the values in the table that have elements that expire; whoever stores, changes or
 //!    removes a value reports it ([`Database::fields_moved`]).
 //! 3. `compressed` counts exactly the values in the table that are compressed.
-//! 4. What a database holds beside its table goes with the table when databases are exchanged or emptied.
+//! 4. Whatever makes, changes or removes a key's entry passes through here, and while accounts are kept goes by
+//!    [`Database::accounted`] or hands its images to [`Database::changed_in_place`]: so accounts are exact
+//!    (see `accounts`).
+//! 5. What a database holds beside its table goes with the table when databases are exchanged or emptied.
 
+use super::accounts::classes::Classes;
+use super::accounts::{Account, Accounts, Image, Respect};
 use super::compression::Counts;
 use super::expire::TtlAverage;
 use super::field_expiry::{ExpiringFields, FirstExpiry};
@@ -39,6 +44,8 @@ pub struct Database {
     pub(super) expiring_fields: ExpiringFields,
     pub(super) ttl_average: Option<TtlAverage>,
     pub(super) compressed: Counts,
+    /// `None`: nothing is counted.
+    accounts: Option<Box<Accounts>>,
 }
 
 impl Keyspace {
@@ -79,6 +86,10 @@ impl Keyspace {
             database.table.step(buckets_max);
         }
     }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Database> {
+        self.databases.iter_mut()
+    }
 }
 
 impl Database {
@@ -88,6 +99,7 @@ impl Database {
             expiring_fields: ExpiringFields::default(),
             ttl_average: None,
             compressed: Counts::default(),
+            accounts: None,
         }
     }
 
@@ -146,16 +158,32 @@ impl Database {
         expiry_ms: Option<i64>,
         access: impl FnOnce(Option<EntryRef<'_, Object>>) -> u32,
     ) -> Option<Removed<Object>> {
+        // One call whether keys are counted or not: of two, neither would be inlined, which costs a SET 130 instructions.
+        let is_accounted = self.are_accounts_kept();
+        let mut before = None;
         let compressed = &mut self.compressed;
         if let NewValue::Compressed(stored) = value {
             compressed.add(stored);
         }
-        self.table.put_over(hash, key, value, expiry_ms, |replaced| {
+        let removed = self.table.put_over(hash, key, value, expiry_ms, |replaced| {
             if let Some(Stored::Compressed(stored)) = replaced.map(|entry| entry.value()) {
                 compressed.remove(stored);
             }
+            if is_accounted {
+                before = replaced.map(Image::of);
+            }
             access(replaced)
-        })
+        });
+        if is_accounted {
+            self.note_put(hash, key, before);
+        }
+        removed
+    }
+
+    #[inline(never)]
+    fn note_put(&mut self, hash: u64, key: &[u8], before: Option<Image>) {
+        let after = self.table.get(hash, key).map(Image::of);
+        self.note_move(hash, key, before, after);
     }
 
     /// As [`Database::put_over`], when the caller knows that the key is not there.
@@ -171,12 +199,12 @@ impl Database {
         if let NewValue::Compressed(stored) = value {
             self.compressed.add(stored);
         }
-        self.table.put_new(hash, key, value, expiry_ms, access);
+        self.accounted(hash, key, |table| table.put_new(hash, key, value, expiry_ms, access));
     }
 
     #[inline]
     pub(super) fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Removed<Object>> {
-        let removed = self.table.remove(hash, key)?;
+        let removed = self.accounted(hash, key, |table| table.remove(hash, key))?;
         if let Stored::Compressed(stored) = removed.value() {
             self.compressed.remove(stored);
         }
@@ -185,7 +213,69 @@ impl Database {
 
     /// Gives, changes or (`None`) takes the expiry of a key; whether the key is there.
     pub(super) fn set_expiry(&mut self, hash: u64, key: &[u8], expiry_ms: Option<i64>) -> bool {
-        self.table.set_expiry(hash, key, expiry_ms)
+        self.accounted(hash, key, |table| table.set_expiry(hash, key, expiry_ms))
+    }
+
+    /// Does to the key's entry what changes its image, and tells the accounts.
+    #[inline]
+    fn accounted<R>(&mut self, hash: u64, key: &[u8], change: impl FnOnce(&mut KeyTable<Object>) -> R) -> R {
+        if !self.are_accounts_kept() {
+            return change(&mut self.table);
+        }
+        let before = self.table.get(hash, key).map(Image::of);
+        let result = change(&mut self.table);
+        let after = self.table.get(hash, key).map(Image::of);
+        self.note_move(hash, key, before, after);
+        result
+    }
+
+    /// Whether who changes a value in place is to take its image before and after ([`Database::changed_in_place`]).
+    #[inline]
+    pub(super) fn are_accounts_kept(&self) -> bool {
+        self.accounts.is_some()
+    }
+
+    /// What an entry from [`Database::get_mut`] was and has become; `None` if no accounts are kept.
+    #[inline]
+    pub(super) fn changed_in_place(&mut self, hash: u64, key: &[u8], images: Option<(Image, Image)>) {
+        if let Some((before, after)) = images {
+            self.note_move(hash, key, Some(before), Some(after));
+        }
+    }
+
+    /// Has an object changed for a reason of its own.
+    pub(super) fn change_object(&mut self, hash: u64, key: &[u8], change: impl FnOnce(&mut Object)) {
+        self.accounted(hash, key, |table| {
+            if let Some(object) = table.get_mut(hash, key).and_then(EntryMut::into_object_mut) {
+                change(object);
+            }
+        });
+    }
+
+    fn note_move(&mut self, hash: u64, key: &[u8], before: Option<Image>, after: Option<Image>) {
+        if let Some(accounts) = &mut self.accounts {
+            accounts.moved(hash, key, before, after);
+        }
+    }
+
+    /// Begins to count keys by these classes, or (`None`) ends that.
+    pub(super) fn count(&mut self, respect: Respect, classes: Option<Classes>) {
+        let mut accounts = self.accounts.take().unwrap_or_default();
+        accounts.count(respect, classes, self.table.is_empty());
+        self.accounts = accounts.are_kept().then_some(accounts);
+    }
+
+    pub fn account(&self, respect: Respect) -> Option<&Account> {
+        self.accounts.as_ref()?.account(respect)
+    }
+
+    /// Goes on with counting; whether there may be more to count.
+    pub(super) fn step_accounts(&mut self, buckets: usize) -> bool {
+        let Some(accounts) = &mut self.accounts else { return false };
+        if accounts.are_behind() {
+            accounts.step(&self.table, buckets);
+        }
+        accounts.are_behind()
     }
 
     /// See [`ExpiringFields::moved`].
@@ -206,7 +296,9 @@ impl Database {
 
     /// Leaves the database as it was made; what was in it.
     pub(super) fn take(&mut self) -> Database {
-        std::mem::replace(self, Database::new(self.table.seed()))
+        let mut empty = Database::new(self.table.seed());
+        empty.accounts = self.accounts.as_ref().map(|accounts| Box::new(accounts.renewed()));
+        std::mem::replace(self, empty)
     }
 
     /// Begins to prefetch the entry of a key.
@@ -275,5 +367,8 @@ impl Database {
             }
         }
         self.expiring_fields.check(&expected, hashes);
+        if let Some(accounts) = &self.accounts {
+            accounts.check(&self.table);
+        }
     }
 }

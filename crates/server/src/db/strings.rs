@@ -17,6 +17,7 @@ pub mod long_string;
 mod rdb;
 mod value_type;
 
+use super::accounts::Image;
 use super::audit::signature;
 use super::compression::dictionary::CompressedText;
 use super::object::{ObjectVariant, StringValue};
@@ -56,7 +57,12 @@ impl Db {
     pub fn share_string(&mut self, key: &[u8]) -> Option<&SharedBytes> {
         self.change_log.audit.check_named(key);
         let hash = self.key_hash(key);
-        let object = self.selected_database_mut().get_mut(hash, key)?.into_object_mut()?;
+        let database = self.selected_database_mut();
+        if database.are_accounts_kept() {
+            // What shares a string has a head of its own.
+            database.change_object(hash, key, |object| _ = LongString::of_mut(object).map(LongString::share));
+        }
+        let object = database.get_mut(hash, key)?.into_object_mut()?;
         LongString::of_mut(object).map(LongString::share)
     }
 
@@ -112,14 +118,19 @@ impl Db {
         self.expect_kind(key, Kind::String)?;
         let hash = self.key_hash(key);
         let (mut text, mut expiry_ms, hidden) = (Vec::new(), None, self.hiding());
-        if let Some(mut entry) = self.keyspace.database_mut(self.selected).get_mut(hash, key)
+        let database = self.keyspace.database_mut(self.selected);
+        let is_accounted = database.are_accounts_kept();
+        if let Some(mut entry) = database.get_mut(hash, key)
             && !hidden(entry.as_ref().expiry_ms())
         {
+            let image = is_accounted.then(|| Image::of(entry.as_ref()));
             if let Some(object) = entry.object_mut() {
                 let before = signature(object);
                 let text = LongString::of_mut(object).ok_or(ClientError::WrongType)?;
                 let (result, changed) = edit(text.to_mut());
                 let after = signature(object);
+                let images = image.map(|before| (before, Image::of(entry.as_ref())));
+                database.changed_in_place(hash, key, images);
                 match changed {
                     true => {
                         self.change_log.audit.check_named_changed(key);

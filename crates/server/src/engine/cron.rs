@@ -11,6 +11,9 @@ const SHORT_SEARCH_PERIOD_US: u64 = 2000;
 const SYNC_LOOK_PERIOD_US: u64 = 1000;
 /// Buckets that one call may rearrange in each table that is growing or shrinking.
 const TABLE_STEP_BUCKETS: usize = 1024;
+/// Between two steps of counting keys by class, and buckets in each: about 0.1 ms.
+const COUNT_PERIOD_US: u64 = 2000;
+const COUNT_STEP_BUCKETS: usize = 64;
 /// How long a search may take at a time, however seldom the timers run: the short searches that follow one that was not
 /// done make up for it.
 const SEARCH_US_MAX: u64 = 5000;
@@ -32,6 +35,8 @@ pub struct Cron {
     next_short_search_us: Option<u64>,
     /// When the walk goes on that compresses values.
     next_walk_us: Option<u64>,
+    /// When counting keys goes on.
+    next_count_us: u64,
 }
 
 impl Executor {
@@ -65,6 +70,9 @@ impl Executor {
         }
         if let Some(walk_us) = self.cron.next_walk_us {
             next_us = next_us.min(walk_us);
+        }
+        if self.db.has_keys_to_count() {
+            next_us = next_us.min(self.cron.next_count_us);
         }
         if self.evicting || self.has_load_beside_to_do() || self.may_pass_kept_stream() {
             next_us = 0;
@@ -106,6 +114,10 @@ impl Executor {
         }
         self.go_on_evicting();
         let now_us = self.server.now.monotonic_us;
+        if self.db.has_keys_to_count() && self.cron.next_count_us <= now_us {
+            self.cron.next_count_us = now_us + COUNT_PERIOD_US;
+            self.db.step_accounts(COUNT_STEP_BUCKETS);
+        }
         if now_us < self.cron.next_us {
             if self.cron.next_walk_us.is_some_and(|walk_us| walk_us <= now_us) {
                 self.step_compression();

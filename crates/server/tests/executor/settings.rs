@@ -73,6 +73,7 @@ const OPTIONS: &[(&str, &[&str])] = &[
     ("maxmemory-clients", &["0", "0", "0", "1mb"]),
     ("client-output-buffer-limit", &["normal 8mb 0 0", "normal 100kb 0 0", "pubsub 1 1 1"]),
     ("prefetch-batch-max-size", &["0", "1", "16", "128"]),
+    ("memory-prefixes", &["", "learn", "k* ke* key:*", "*"]),
     ("import-mode", &["no", "no", "no", "yes"]),
 ];
 /// Arguments and strings no longer than this: a few dozen of them fit a small machine.

@@ -43,7 +43,7 @@ use commands::Commands;
 use contents::{Contents, Detail};
 use life::{Life, shown};
 use limits::LIMITS;
-use server::config::{AppendFsync, Config, SetOrigin};
+use server::config::{AppendFsync, Config, PrefixRule, SetOrigin};
 use step::{Command, Step};
 use structures::random::Random;
 use world::Weather;
@@ -76,6 +76,7 @@ fn config_of(seed: u64) -> Config {
     config.enable_debug_command = server::config::ProtectedAction::Yes;
     config.aof_use_rdb_preamble = seed.is_multiple_of(2);
     config.aof_timestamp_enabled = seed.is_multiple_of(5);
+    config.memory_prefixes = if seed.is_multiple_of(3) { PrefixRule::Off } else { PrefixRule::Learn };
     let (limits, _) = LIMITS[seed as usize / 2 % LIMITS.len()];
     let limits: Vec<_> = limits.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
     config.set(&limits, SetOrigin { loading: true, local: true }).unwrap();
@@ -139,10 +140,12 @@ impl Run {
         if self.life.is_logged() {
             // What is done so far of a transaction or of a script is propagated at its end.
             let replayed = self.life.replayed(&self.config, ahead_ms);
+            replayed.executor.db.check();
             let there = Contents::of(&replayed.executor, Detail::WithoutTimes);
             let here = Contents::of(&self.life.executor, Detail::WithoutTimes);
             self.compare(count, &here, &there, "the append-only file");
         }
+        self.life.executor.db.check();
         let (loaded, libraries) = self.life.snapshot_loaded(&self.config);
         let now_ms = self.life.executor.server.now.unix_ms();
         let here = Contents::of(&self.life.executor, Detail::All).without_expired(now_ms);

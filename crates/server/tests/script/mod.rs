@@ -5,7 +5,7 @@
 
 use server::clock::Clock;
 use server::command::args::OwnedArgs;
-use server::config::Config;
+use server::config::{Config, PrefixRule};
 use server::engine::{Executor, Flow, Seeds};
 use server::server::Identity;
 use server::session::ClientHandle;
@@ -268,6 +268,9 @@ impl Player {
             }
             if let Place::InProcess { executor, clients } = &mut self.place {
                 collect_in_process(executor, clients, &mut received);
+                if executor.server.config.memory_prefixes != PrefixRule::Off {
+                    executor.db.check();
+                }
             }
             match action {
                 Action::Command { shown: false, .. } => received = before,

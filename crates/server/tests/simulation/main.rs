@@ -37,7 +37,7 @@ use peer::{Peer, Request};
 use promise::Source;
 use requests::Shape;
 use server::clock::Clock;
-use server::config::{AppendFsync, Config, ProtectedAction, SavePoint};
+use server::config::{AppendFsync, Config, PrefixRule, ProtectedAction, SavePoint};
 use server::engine::loading::RestoreError;
 use server::engine::{Executor, Seeds};
 use server::server::{Identity, ProcessRequest, Shutdown};
@@ -153,6 +153,7 @@ impl Episode {
             aof_use_rdb_preamble: random.below(3) > 0,
             aof_timestamp_enabled: random.below(3) == 0,
             rdbcompression: random.below(2) == 0,
+            memory_prefixes: [PrefixRule::Off, PrefixRule::Learn][random.below(2) as usize].clone(),
             enable_debug_command: ProtectedAction::Yes,
             ..Config::default()
         };
@@ -324,6 +325,7 @@ impl Episode {
         }
         let expected = self.history.digest_at(&self.config, position);
         let executor = self.executor.as_mut().expect("a server runs");
+        executor.db.check();
         executor.begin_tick();
         let client = connect(executor);
         let digest = ask(executor, client, &[b"DEBUG", b"DIGEST"]);

@@ -1,0 +1,318 @@
+//! Accounts: how many keys of each class there are and what they take, counted as keys change.
+//!
+//! ```text
+//!  Database -> Accounts      none while nothing is counted
+//!                by prefix   -> Account -> Classes: from key to class
+//!                                          counted_to: hashes below this are counted, the others not yet
+//!                                          tallies: one for each class
+//!                                            Tally -> cells: type and encoding -> keys, bytes, keys with an expiry
+//! ```
+//! What is counted of a key is what MEMORY USAGE answers, its type, its encoding and whether it expires: its [`Image`],
+//! which is taken before a change and after. Every change goes through a [`Database`](super::keyspace::Database), and
+//! there alone images are taken. Accounts lie in the database that they are about, so they go with it when databases are
+//! exchanged, emptied, or replaced by what has been loaded beside them.
+//!
+//! An account that is begun while there are keys counts them a few buckets at a time, in the order of their hashes, while
+//! they change: a change to a key that has not been reached is not counted, for it will be as it is then.
+//!
+//! Invariants, verified by [`Accounts::check`] against all keys:
+//! 1. The tallies are the sums of the images of those keys whose hashes are below `counted_to`, exactly.
+//! 2. A key's class never changes: classes that are learnt are never given up (see [`classes`]).
+//!
+//! Expired keys count until they are removed: they take memory until then.
+//!
+//! Rejected by arithmetic: a place for each of the 13 pairs of type and encoding (312 bytes a class, and a list of
+//! encodings to be kept up beside the types): a class has one or two, and is searched from the first.
+
+pub mod classes;
+#[cfg(test)]
+mod tests;
+
+use super::keyspace::Database;
+use super::{Db, Kind, Object, Value};
+use crate::config::PrefixRule;
+use classes::Classes;
+use std::collections::BTreeMap;
+use structures::key_table::{EntryRef, KeyTable};
+
+/// What is counted of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Image {
+    kind: Kind,
+    encoding: &'static str,
+    bytes: u64,
+    expires: bool,
+}
+
+impl Image {
+    pub(super) fn of(entry: EntryRef<'_, Object>) -> Image {
+        let value = Value::new(entry);
+        Image {
+            kind: value.kind(),
+            encoding: value.encoding_name(),
+            bytes: value.memory_bytes() as u64,
+            expires: entry.expiry_ms().is_some(),
+        }
+    }
+}
+
+/// The keys of one type and encoding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell {
+    pub kind: Kind,
+    pub encoding: &'static str,
+    pub keys: u64,
+    pub bytes: u64,
+    /// Keys with an expiry.
+    pub expiring: u64,
+}
+
+/// The keys of one class.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    cells: Vec<Cell>,
+}
+
+impl Tally {
+    fn cell(&mut self, kind: Kind, encoding: &'static str) -> &mut Cell {
+        let found = self.cells.iter().position(|cell| cell.kind == kind && cell.encoding == encoding);
+        let at = found.unwrap_or_else(|| {
+            self.cells.push(Cell { kind, encoding, keys: 0, bytes: 0, expiring: 0 });
+            self.cells.len() - 1
+        });
+        &mut self.cells[at]
+    }
+
+    fn add(&mut self, image: Image) {
+        let cell = self.cell(image.kind, image.encoding);
+        cell.keys += 1;
+        cell.bytes += image.bytes;
+        cell.expiring += u64::from(image.expires);
+    }
+
+    fn subtract(&mut self, image: Image) {
+        let cell = self.cell(image.kind, image.encoding);
+        cell.keys -= 1;
+        cell.bytes -= image.bytes;
+        cell.expiring -= u64::from(image.expires);
+    }
+
+    /// Those of types and encodings that it has keys of, in no order.
+    pub fn cells(&self) -> impl Iterator<Item = &Cell> {
+        self.cells.iter().filter(|cell| cell.keys > 0)
+    }
+
+    pub fn keys(&self) -> u64 {
+        self.cells.iter().map(|cell| cell.keys).sum()
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.cells.iter().map(|cell| cell.bytes).sum()
+    }
+
+    /// Keys with an expiry.
+    pub fn expiring(&self) -> u64 {
+        self.cells.iter().map(|cell| cell.expiring).sum()
+    }
+
+    /// Adds the keys of another.
+    pub fn merge(&mut self, other: &Tally) {
+        for from in other.cells() {
+            let to = self.cell(from.kind, from.encoding);
+            to.keys += from.keys;
+            to.bytes += from.bytes;
+            to.expiring += from.expiring;
+        }
+    }
+
+    /// As it is compared with another: what it has keys of, in order.
+    fn sorted(&self) -> Vec<Cell> {
+        let mut cells: Vec<Cell> = self.cells().copied().collect();
+        cells.sort_unstable_by_key(|cell| (cell.kind as u8, cell.encoding));
+        cells
+    }
+}
+
+/// What is counted of a database in one respect.
+#[derive(Debug)]
+pub struct Account {
+    classes: Classes,
+    tallies: Vec<Tally>,
+    /// The first hash whose keys are not counted yet; `None`: all are.
+    counted_to: Option<u64>,
+}
+
+impl Account {
+    /// For a database that has keys already, or has none.
+    fn new(classes: Classes, is_empty: bool) -> Account {
+        Account { classes, tallies: Vec::new(), counted_to: (!is_empty).then_some(0) }
+    }
+
+    fn tally(&mut self, class: usize) -> &mut Tally {
+        if class >= self.tallies.len() {
+            self.tallies.resize_with(class + 1, Tally::default);
+        }
+        &mut self.tallies[class]
+    }
+
+    fn moved(&mut self, hash: u64, key: &[u8], before: Option<Image>, after: Option<Image>) {
+        // What has not been reached will be counted as it is then.
+        if self.counted_to.is_some_and(|counted_to| hash >= counted_to) {
+            return;
+        }
+        let class = self.classes.class_of(key);
+        let tally = self.tally(class);
+        if let Some(after) = after {
+            tally.add(after);
+        }
+        if let Some(before) = before {
+            tally.subtract(before);
+        }
+    }
+
+    /// Counts the keys of the next bucket.
+    fn step(&mut self, table: &KeyTable<Object>) {
+        let Some(from) = self.counted_to else { return };
+        let next = table.scan(from >> CURSOR_SHIFT, &mut |entry| {
+            // The table may have shrunk: a bucket then begins before what has been counted.
+            if table.hash(entry.key()) >= from {
+                let class = self.classes.class_of(entry.key());
+                self.tally(class).add(Image::of(entry));
+            }
+        });
+        self.counted_to = (next != 0).then_some(next << CURSOR_SHIFT);
+    }
+
+    /// Whether all keys are counted.
+    pub fn is_exact(&self) -> bool {
+        self.counted_to.is_none()
+    }
+
+    /// Each class that has keys, by its name.
+    pub fn classes(&self) -> impl Iterator<Item = (&[u8], &Tally)> {
+        let named = self.tallies.iter().enumerate().map(|(class, tally)| (self.classes.name(class), tally));
+        named.filter(|(_, tally)| tally.keys() > 0)
+    }
+
+    fn check(&self, table: &KeyTable<Object>) {
+        let mut expected = vec![Tally::default(); self.tallies.len()];
+        for entry in table.iter() {
+            if self.counted_to.is_none_or(|counted_to| table.hash(entry.key()) < counted_to) {
+                expected[self.classes.known_class_of(entry.key())].add(Image::of(entry));
+            }
+        }
+        for (class, (expected, tally)) in expected.iter().zip(&self.tallies).enumerate() {
+            let name = self.classes.name(class).escape_ascii().to_string();
+            assert_eq!(tally.sorted(), expected.sorted(), "what is counted of the class '{name}'");
+            assert!(tally.cells.iter().all(|cell| cell.keys > 0 || cell.bytes == 0), "bytes of no keys");
+        }
+    }
+}
+
+impl Db {
+    /// Counts keys by prefix as the rule says; those that are there are counted bit by bit.
+    pub fn count_prefixes(&mut self, rule: &PrefixRule) {
+        if *rule != self.prefix_rule {
+            self.prefix_rule = rule.clone();
+            self.begin_counting_prefixes();
+        }
+    }
+
+    pub(super) fn begin_counting_prefixes(&mut self) {
+        self.counts_keys = true;
+        let rule = &self.prefix_rule;
+        self.keyspace
+            .iter_mut()
+            .for_each(|database| database.count(Respect::Prefix, Classes::by_prefix(rule)));
+    }
+
+    /// Whether there are keys of which there are no tallies yet.
+    #[inline]
+    pub fn has_keys_to_count(&self) -> bool {
+        self.counts_keys
+    }
+
+    /// Goes on counting keys, up to so many buckets of each database.
+    pub fn step_accounts(&mut self, buckets: usize) {
+        let step = |more: bool, database: &mut Database| database.step_accounts(buckets) | more;
+        self.counts_keys = self.keyspace.iter_mut().fold(false, step);
+    }
+
+    /// The tallies of all databases, by their classes' names, and whether they are exact. `None`: nothing is counted.
+    pub fn tallies(&self, respect: Respect) -> Option<(BTreeMap<Box<[u8]>, Tally>, bool)> {
+        let (mut tallies, mut is_exact) = (BTreeMap::<Box<[u8]>, Tally>::new(), true);
+        for database in self.keyspace.iter() {
+            let account = database.account(respect)?;
+            is_exact &= account.is_exact();
+            for (name, tally) in account.classes() {
+                tallies.entry(name.into()).or_default().merge(tally);
+            }
+        }
+        Some((tallies, is_exact))
+    }
+}
+
+/// A cursor of [`KeyTable::scan`] is the hash without so many bits.
+const CURSOR_SHIFT: u32 = 16;
+
+/// In what respect keys are counted, each with classes of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Respect {
+    Prefix,
+}
+
+const RESPECTS: usize = 1;
+
+/// All that is counted of a database.
+#[derive(Debug, Default)]
+pub struct Accounts {
+    by_respect: [Option<Account>; RESPECTS],
+}
+
+impl Accounts {
+    /// Whether anything is counted.
+    pub(super) fn are_kept(&self) -> bool {
+        self.by_respect.iter().any(Option::is_some)
+    }
+
+    /// Those of a database that takes the place of the one that has these, and is empty.
+    pub(super) fn renewed(&self) -> Accounts {
+        let renewed = |account: &Option<Account>| {
+            account.as_ref().map(|account| Account::new(account.classes.renewed(), true))
+        };
+        Accounts { by_respect: self.by_respect.each_ref().map(renewed) }
+    }
+
+    /// Begins to count, or (`None`) ends it.
+    pub(super) fn count(&mut self, respect: Respect, classes: Option<Classes>, is_empty: bool) {
+        self.by_respect[respect as usize] = classes.map(|classes| Account::new(classes, is_empty));
+    }
+
+    pub fn account(&self, respect: Respect) -> Option<&Account> {
+        self.by_respect[respect as usize].as_ref()
+    }
+
+    /// A key has been made, changed or removed.
+    pub(super) fn moved(&mut self, hash: u64, key: &[u8], before: Option<Image>, after: Option<Image>) {
+        if before != after {
+            self.by_respect.iter_mut().flatten().for_each(|account| account.moved(hash, key, before, after));
+        }
+    }
+
+    /// Whether there may be keys that are not counted yet.
+    pub(super) fn are_behind(&self) -> bool {
+        self.by_respect.iter().flatten().any(|account| !account.is_exact())
+    }
+
+    /// Counts the keys of so many buckets.
+    pub(super) fn step(&mut self, table: &KeyTable<Object>, buckets: usize) {
+        for account in self.by_respect.iter_mut().flatten() {
+            (0..buckets).for_each(|_| account.step(table));
+        }
+    }
+
+    /// Panics unless every account has what is in the table.
+    pub(super) fn check(&self, table: &KeyTable<Object>) {
+        self.by_respect.iter().flatten().for_each(|account| account.check(table));
+    }
+}

@@ -1,0 +1,222 @@
+//! Classes of keys by which they are counted: given prefixes, or prefixes that are learnt.
+//!
+//! A class is a number, and has a name: the prefix and a `*`. What belongs to no other is the class `*`.
+//!
+//! Of given prefixes the longest that a key has counts. They are kept in order, each with the longest other that it
+//! begins with: of all that are not behind the key in that order, the last begins with every one that the key has, so
+//! following those finds the longest.
+//!
+//! A prefix that is learnt ends with a key's first separator. The first [`LEARNT_MAX`] are classes for good, also when
+//! their keys have gone; those of keys that come when there is no more room count as `*`, like keys without a separator
+//! among their first [`PREFIX_LEN_MAX`] bytes. Giving room that has become free to another would take keys out of its
+//! tally that are in the one of `*`: only who counts all keys anew can do that.
+
+use crate::config::{PREFIX_LEN_MAX, PrefixRule};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Learnt in each database.
+const LEARNT_MAX: usize = 4096;
+/// A dash or underscore is none: there are names and random numbers that have them.
+const SEPARATORS: &[u8] = b":/|.#";
+
+/// A classifier. Whoever adds one sees to it that a key's class never changes.
+#[derive(Debug)]
+pub enum Classes {
+    Given(Arc<Prefixes>),
+    Learnt(Learnt),
+}
+
+impl Classes {
+    pub(super) fn by_prefix(rule: &PrefixRule) -> Option<Classes> {
+        match rule {
+            PrefixRule::Off => None,
+            PrefixRule::Learn => Some(Classes::Learnt(Learnt::default())),
+            PrefixRule::Given(prefixes) => Some(Classes::Given(Arc::new(Prefixes::new(prefixes)))),
+        }
+    }
+
+    /// As they were before they saw a key.
+    pub(super) fn renewed(&self) -> Classes {
+        match self {
+            Classes::Given(prefixes) => Classes::Given(Arc::clone(prefixes)),
+            Classes::Learnt(_) => Classes::Learnt(Learnt::default()),
+        }
+    }
+
+    pub(super) fn class_of(&mut self, key: &[u8]) -> usize {
+        match self {
+            Classes::Given(prefixes) => prefixes.class_of(key),
+            Classes::Learnt(learnt) => learnt.class_of(key),
+        }
+    }
+
+    /// Of a key that has been seen.
+    pub(super) fn known_class_of(&self, key: &[u8]) -> usize {
+        match self {
+            Classes::Given(prefixes) => prefixes.class_of(key),
+            Classes::Learnt(learnt) => learnt.known_class_of(key),
+        }
+    }
+
+    pub(super) fn name(&self, class: usize) -> &[u8] {
+        match self {
+            Classes::Given(prefixes) => prefixes.names.get(class).map_or(REST, |name| name),
+            Classes::Learnt(learnt) => learnt.names.get(class).map_or(REST, |name| name),
+        }
+    }
+}
+
+/// The name of the class of all that has no other.
+const REST: &[u8] = b"*";
+
+fn name_of(prefix: &[u8]) -> Box<[u8]> {
+    [prefix, REST].concat().into()
+}
+
+/// Given prefixes, in order.
+#[derive(Debug)]
+pub struct Prefixes {
+    prefixes: Vec<Prefix>,
+    names: Vec<Box<[u8]>>,
+}
+
+#[derive(Debug)]
+struct Prefix {
+    text: Box<[u8]>,
+    /// The longest other that it begins with.
+    shorter: Option<usize>,
+}
+
+impl Prefixes {
+    /// Of texts that may end with a `*`.
+    fn new(texts: &[Vec<u8>]) -> Prefixes {
+        let mut texts: Vec<&[u8]> =
+            texts.iter().map(|text| text.strip_suffix(REST).unwrap_or(text)).collect();
+        texts.sort_unstable();
+        texts.dedup();
+        let longest = |at: usize| (0..at).rev().find(|&shorter| texts[at].starts_with(texts[shorter]));
+        let prefix = |at: usize| Prefix { text: texts[at].into(), shorter: longest(at) };
+        Prefixes {
+            prefixes: (0..texts.len()).map(prefix).collect(),
+            names: texts.iter().map(|text| name_of(text)).collect(),
+        }
+    }
+
+    fn class_of(&self, key: &[u8]) -> usize {
+        let behind = self.prefixes.partition_point(|prefix| *prefix.text <= *key);
+        let mut candidate = behind.checked_sub(1);
+        while let Some(at) = candidate {
+            if key.starts_with(&self.prefixes[at].text) {
+                return at;
+            }
+            candidate = self.prefixes[at].shorter;
+        }
+        self.prefixes.len()
+    }
+}
+
+/// Prefixes of the keys that have been seen; class 0 is that of the rest.
+#[derive(Debug)]
+pub struct Learnt {
+    /// Clients choose keys: the table hashes them by a secret.
+    classes: HashMap<Box<[u8]>, usize>,
+    names: Vec<Box<[u8]>>,
+    /// The class of the prefix seen last: keys of a kind often come together.
+    last: usize,
+}
+
+impl Default for Learnt {
+    fn default() -> Self {
+        Learnt { classes: HashMap::new(), names: vec![REST.into()], last: 0 }
+    }
+}
+
+const LEARNT_REST: usize = 0;
+
+impl Learnt {
+    fn class_of(&mut self, key: &[u8]) -> usize {
+        let Some(prefix) = prefix_of(key) else { return LEARNT_REST };
+        let name = &self.names[self.last];
+        if name.len() == prefix.len() + REST.len() && name.starts_with(prefix) {
+            return self.last;
+        }
+        let class = match self.classes.get(prefix) {
+            Some(&class) => class,
+            None if self.names.len() > LEARNT_MAX => return LEARNT_REST,
+            None => self.learn(prefix),
+        };
+        self.last = class;
+        class
+    }
+
+    #[cold]
+    fn learn(&mut self, prefix: &[u8]) -> usize {
+        let class = self.names.len();
+        self.classes.insert(prefix.into(), class);
+        self.names.push(name_of(prefix));
+        class
+    }
+
+    fn known_class_of(&self, key: &[u8]) -> usize {
+        prefix_of(key).and_then(|prefix| self.classes.get(prefix)).copied().unwrap_or(LEARNT_REST)
+    }
+}
+
+/// Up to the first separator, which belongs to it.
+fn prefix_of(key: &[u8]) -> Option<&[u8]> {
+    let start = &key[..key.len().min(PREFIX_LEN_MAX)];
+    let at = start.iter().position(|byte| SEPARATORS.contains(byte))?;
+    Some(&start[..=at])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use structures::random::Random;
+
+    #[test]
+    fn the_longest_of_given_prefixes_counts() {
+        let mut random = Random::new(1);
+        for _ in 0..300 {
+            let text = |random: &mut Random, len_max: u64| -> Vec<u8> {
+                (0..random.below(len_max)).map(|_| b'a' + random.below(2) as u8).collect()
+            };
+            let count = random.below(12);
+            let texts: Vec<Vec<u8>> = (0..count).map(|_| text(&mut random, 5)).collect();
+            let prefixes = Prefixes::new(&texts);
+            for _ in 0..50 {
+                let key = text(&mut random, 8);
+                let longest = texts.iter().filter(|text| key.starts_with(text)).max_by_key(|text| text.len());
+                let found = prefixes.prefixes.get(prefixes.class_of(&key)).map(|prefix| prefix.text.to_vec());
+                assert_eq!(found.as_ref(), longest, "{key:?} of {texts:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_prefix_ends_with_the_first_separator() {
+        for (key, prefix) in [("user:1:x", "user:"), ("a.b:c", "a."), (":", ":"), ("path/to", "path/")] {
+            assert_eq!(prefix_of(key.as_bytes()), Some(prefix.as_bytes()));
+        }
+        assert_eq!(prefix_of(b"no-separator_here"), None);
+        assert_eq!(prefix_of(b""), None);
+        let long = [vec![b'k'; PREFIX_LEN_MAX - 1], b":x".into()].concat();
+        assert_eq!(prefix_of(&long), Some(&long[..PREFIX_LEN_MAX]));
+        assert_eq!(prefix_of(&[b"k", &long[..]].concat()), None);
+    }
+
+    #[test]
+    fn what_comes_when_there_is_no_more_room_belongs_to_the_rest_and_stays_there() {
+        let mut learnt = Learnt::default();
+        for at in 0..LEARNT_MAX + 10 {
+            let expected = if at < LEARNT_MAX { at + 1 } else { LEARNT_REST };
+            let key = format!("{at}:key");
+            assert_eq!(learnt.class_of(key.as_bytes()), expected);
+            assert_eq!(learnt.known_class_of(key.as_bytes()), expected);
+        }
+        assert_eq!(learnt.class_of(b"0:other"), 1);
+        assert_eq!(learnt.class_of(b"4100:other"), LEARNT_REST);
+        assert_eq!(learnt.names[1][..], b"0:*"[..]);
+    }
+}
