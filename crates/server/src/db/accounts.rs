@@ -45,6 +45,7 @@ pub struct Image {
 }
 
 impl Image {
+    #[inline(never)]
     pub(super) fn of(entry: EntryRef<'_, Object>) -> Image {
         let value = Value::new(entry);
         Image {
