@@ -22,7 +22,7 @@ fn change(db: &mut Db, random: &mut Random, keys: u64) {
         0 => db.put_string(key, number.to_string().as_bytes(), expiry_ms),
         1 => db.put_string(key, &vec![b'v'; random.below(3000) as usize], expiry_ms),
         2 => _ = db.edit_string(key, |text| text.resize(text.len() / 2 + random.below(500) as usize, b'e')),
-        3 => _ = db.put_integer_keeping_expiry(key, number as i64),
+        3 => db.put_integer_keeping_expiry(key, number as i64),
         4 | 5 => {
             let member = number.to_string();
             _ = db.change_or_create(key, |set: &mut Set, context| set.add(member.as_bytes(), &context));
