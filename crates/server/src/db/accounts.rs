@@ -29,7 +29,8 @@ pub mod classes;
 mod tests;
 
 use super::keyspace::Database;
-use super::{Db, Kind, Object, Value};
+use super::object::{encoding_name_of, kind_of, memory_bytes_of};
+use super::{Db, Kind, Object};
 use crate::config::PrefixRule;
 use classes::Classes;
 use std::collections::BTreeMap;
@@ -47,11 +48,10 @@ pub struct Image {
 impl Image {
     #[inline(never)]
     pub(super) fn of(entry: EntryRef<'_, Object>) -> Image {
-        let value = Value::new(entry);
         Image {
-            kind: value.kind(),
-            encoding: value.encoding_name(),
-            bytes: value.memory_bytes() as u64,
+            kind: kind_of(entry),
+            encoding: encoding_name_of(entry),
+            bytes: memory_bytes_of(entry) as u64,
             expires: entry.expiry_ms().is_some(),
         }
     }

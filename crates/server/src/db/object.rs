@@ -1,6 +1,6 @@
 //! What a key can hold: the types of data, and values as they are found at keys.
 
-use super::compression::dictionary::{CompressedText, Dictionaries};
+use super::compression::dictionary::{CompressedText, Dictionaries, text_len};
 use super::field_expiry::{first_expiry, line_bytes};
 use super::hash::Hash;
 use super::list::List;
@@ -258,14 +258,7 @@ impl<'a> Value<'a> {
 
     /// Bytes that the key's entry and the value occupy, and what else is kept of the key but its slot.
     pub fn memory_bytes(&self) -> usize {
-        let beyond = match self.entry.value() {
-            key_table::Value::Object(object) => {
-                let expiring = first_expiry(Some(object)).map(|_| line_bytes(self.entry.key()));
-                object.memory_bytes() + expiring.unwrap_or(0)
-            }
-            _ => 0,
-        };
-        self.entry.allocation_bytes() + beyond
+        memory_bytes_of(self.entry)
     }
 
     /// Milliseconds since the epoch.
@@ -275,12 +268,29 @@ impl<'a> Value<'a> {
 
     /// What OBJECT ENCODING answers: the name that the reference server's encoding of such a value has.
     pub fn encoding_name(&self) -> &'static str {
-        match self.entry.value() {
-            key_table::Value::Integer(_) => "int",
-            key_table::Value::Inline(bytes) => encoding_of_bytes(bytes.len()),
-            key_table::Value::Compressed(stored) => encoding_of_bytes(self.text_of(stored).len()),
-            key_table::Value::Object(object) => by_type!(object, value => ValueType::encoding_name(value)),
+        encoding_name_of(self.entry)
+    }
+}
+
+/// See [`Value::memory_bytes`].
+pub fn memory_bytes_of(entry: EntryRef<'_, Object>) -> usize {
+    let beyond = match entry.value() {
+        key_table::Value::Object(object) => {
+            let expiring = first_expiry(Some(object)).map(|_| line_bytes(entry.key()));
+            object.memory_bytes() + expiring.unwrap_or(0)
         }
+        _ => 0,
+    };
+    entry.allocation_bytes() + beyond
+}
+
+/// See [`Value::encoding_name`].
+pub fn encoding_name_of(entry: EntryRef<'_, Object>) -> &'static str {
+    match entry.value() {
+        key_table::Value::Integer(_) => "int",
+        key_table::Value::Inline(bytes) => encoding_of_bytes(bytes.len()),
+        key_table::Value::Compressed(stored) => encoding_of_bytes(text_len(stored)),
+        key_table::Value::Object(object) => by_type!(object, value => ValueType::encoding_name(value)),
     }
 }
 
