@@ -34,7 +34,18 @@ use super::{Db, Kind, Object};
 use crate::config::PrefixRule;
 use classes::Classes;
 use std::collections::BTreeMap;
-use structures::key_table::{EntryRef, KeyTable};
+use structures::key_table::EntryRef;
+
+/// What accounts ask of where a database's keys are.
+pub(super) trait Keys {
+    fn hash(&self, key: &[u8]) -> u64;
+
+    /// Visits the entries of one bucket or more from the cursor on, which is a hash without [`CURSOR_SHIFT`] bits; the cursor
+    /// to go on with, 0 at the end.
+    fn scan(&self, cursor: u64, visit: &mut dyn FnMut(EntryRef<'_, Object>)) -> u64;
+
+    fn iter(&self) -> impl Iterator<Item = EntryRef<'_, Object>>;
+}
 
 /// What is counted of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,7 +183,7 @@ impl Account {
     }
 
     /// Counts the keys of the next bucket.
-    fn step(&mut self, table: &KeyTable<Object>) {
+    fn step(&mut self, table: &impl Keys) {
         let Some(from) = self.counted_to else { return };
         let next = table.scan(from >> CURSOR_SHIFT, &mut |entry| {
             // The table may have shrunk: a bucket then begins before what has been counted.
@@ -195,7 +206,7 @@ impl Account {
         named.filter(|(_, tally)| tally.keys() > 0)
     }
 
-    fn check(&self, table: &KeyTable<Object>) {
+    fn check(&self, table: &impl Keys) {
         let mut expected = vec![Tally::default(); self.tallies.len()];
         for entry in table.iter() {
             if self.counted_to.is_none_or(|counted_to| table.hash(entry.key()) < counted_to) {
@@ -253,7 +264,7 @@ impl Db {
     }
 }
 
-/// A cursor of [`KeyTable::scan`] is the hash without so many bits.
+/// A cursor of [`Keys::scan`] is the hash without so many bits.
 const CURSOR_SHIFT: u32 = 16;
 
 /// In what respect keys are counted, each with classes of its own.
@@ -306,14 +317,14 @@ impl Accounts {
     }
 
     /// Counts the keys of so many buckets.
-    pub(super) fn step(&mut self, table: &KeyTable<Object>, buckets: usize) {
+    pub(super) fn step(&mut self, table: &impl Keys, buckets: usize) {
         for account in self.by_respect.iter_mut().flatten() {
             (0..buckets).for_each(|_| account.step(table));
         }
     }
 
     /// Panics unless every account has what is in the table.
-    pub(super) fn check(&self, table: &KeyTable<Object>) {
+    pub(super) fn check(&self, table: &impl Keys) {
         self.by_respect.iter().flatten().for_each(|account| account.check(table));
     }
 }

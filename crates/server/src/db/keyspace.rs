@@ -21,7 +21,7 @@
 //! 5. What a database holds beside its table goes with the table when databases are exchanged or emptied.
 
 use super::accounts::classes::Classes;
-use super::accounts::{Account, Accounts, Image, Respect};
+use super::accounts::{Account, Accounts, Image, Keys, Respect};
 use super::compression::Counts;
 use super::expire::TtlAverage;
 use super::field_expiry::{ExpiringFields, FirstExpiry};
@@ -46,6 +46,20 @@ pub struct Database {
     pub(super) compressed: Counts,
     /// `None`: nothing is counted.
     accounts: Option<Box<Accounts>>,
+}
+
+impl Keys for KeyTable<Object> {
+    fn hash(&self, key: &[u8]) -> u64 {
+        KeyTable::hash(self, key)
+    }
+
+    fn scan(&self, cursor: u64, visit: &mut dyn FnMut(EntryRef<'_, Object>)) -> u64 {
+        KeyTable::scan(self, cursor, visit)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = EntryRef<'_, Object>> {
+        KeyTable::iter(self)
+    }
 }
 
 impl Keyspace {
