@@ -137,6 +137,7 @@ impl Executor {
         let config = &self.server.config;
         if self.db.policies.follow(config) {
             self.db.follow_policies();
+            self.db.forget_policy_tallies();
         }
         if self.eviction_policy != config.maxmemory_policy {
             self.eviction_policy = config.maxmemory_policy;

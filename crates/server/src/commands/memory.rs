@@ -1,6 +1,6 @@
 //! MEMORY: where memory goes.
 
-mod prefixes;
+pub(super) mod prefixes;
 
 use super::info::Breakdown;
 use crate::command::flag::{ADMIN, LOADING, READONLY, STALE};

@@ -1,10 +1,13 @@
 //! POLICY: the rules of `key-policy` one by one, and what they come to for a key.
 
 use super::config::adopt;
+use super::memory::prefixes::{sums, write_sums};
 use crate::command::flag::{ADMIN, LOADING, NO_SCRIPT, READONLY, STALE};
 use crate::command::{Args, Command, Context, Flags, Group, KeySpec, Outcome, access};
 use crate::config::key_policy::{self, KeyPolicy};
 use crate::config::{Change, OptionId};
+use crate::db::accounts::Respect;
+use crate::db::accounts::classes::Ruled;
 use crate::error::{ClientError, quoted};
 
 const FLAGS: Flags = ADMIN | NO_SCRIPT | LOADING | STALE;
@@ -47,7 +50,11 @@ pub const COMMANDS: &[Command] = &[Command::new("policy", -2, Group::Server, sup
         Command::new("policy|stats", 2, Group::Server, stats)
             .flags(FLAGS)
             .since("9.1.0", "O(N) where N is the number of rules")
-            .doc("Tells of each rule what keeping its values compressed has come to.", ""),
+            .doc(
+                "Tells of each rule how many keys it has, what they take and what compression saves; the first call begins \
+                    to count them.",
+                "",
+            ),
     ])];
 
 fn refused(reason: &str) -> ClientError {
@@ -110,19 +117,25 @@ fn list(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
 }
 
 fn stats(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
+    ctx.db.count_policies();
+    let (tallies, is_exact) = ctx.db.tallies(Respect::Policy).unwrap_or_default();
     let (rules, reply) = (&ctx.server.config.key_policy, &mut *ctx.reply);
     reply.array(rules.len());
     for (index, rule) in rules.iter().enumerate() {
+        let tally = tallies.get(&Ruled::name_of(index)).cloned().unwrap_or_default();
         let figures = ctx.db.compression_figures(index);
         let figures = [
+            ("keys", tally.keys()),
+            ("bytes", tally.bytes()),
             ("compressed-values", figures.values),
             ("compressed-plain-bytes", figures.plain_bytes),
             ("compressed-stored-bytes", figures.stored_bytes),
+            ("saved-bytes", figures.plain_bytes.saturating_sub(figures.stored_bytes)),
             ("compression-refused", figures.refused),
             ("dictionary-version", figures.version.into()),
             ("dictionary-bytes", figures.dictionary_bytes),
         ];
-        reply.map(2 + figures.len());
+        reply.map(5 + figures.len());
         reply.bulk(b"index");
         reply.integer(index as i64);
         reply.bulk(b"glob");
@@ -131,6 +144,12 @@ fn stats(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
             reply.bulk(name.as_bytes());
             reply.integer(value as i64);
         }
+        reply.bulk(b"types");
+        write_sums(reply, &sums(&tally, |cell| cell.kind.name()));
+        reply.bulk(b"encodings");
+        write_sums(reply, &sums(&tally, |cell| cell.encoding));
+        reply.bulk(b"state");
+        reply.bulk(if is_exact { b"exact" } else { b"counting" });
     }
     Ok(())
 }

@@ -32,8 +32,9 @@ use super::keyspace::Database;
 use super::object::{encoding_name_of, kind_of, memory_bytes_of};
 use super::{Db, Kind, Object};
 use crate::config::PrefixRule;
-use classes::Classes;
+use classes::{Classes, Ruled};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use structures::key_table::EntryRef;
 
 /// What accounts ask of where a database's keys are.
@@ -230,6 +231,21 @@ impl Db {
         }
     }
 
+    /// Counts keys by rule, if that is not done already; those that are there are counted bit by bit.
+    pub fn count_policies(&mut self) {
+        if self.tallies(Respect::Policy).is_none() {
+            self.counts_keys = true;
+            let rules = Arc::new(Ruled::new(self.policies.globs()));
+            let classes = || Some(Classes::Ruled(Arc::clone(&rules)));
+            self.keyspace.iter_mut().for_each(|database| database.count(Respect::Policy, classes()));
+        }
+    }
+
+    /// There are other rules than before: what was counted by them is forgotten.
+    pub fn forget_policy_tallies(&mut self) {
+        self.keyspace.iter_mut().for_each(|database| database.count(Respect::Policy, None));
+    }
+
     pub(super) fn begin_counting_prefixes(&mut self) {
         self.counts_keys = true;
         let rule = &self.prefix_rule;
@@ -271,9 +287,11 @@ const CURSOR_SHIFT: u32 = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Respect {
     Prefix,
+    /// By the rules of `key-policy`, from when somebody asks until there are other rules.
+    Policy,
 }
 
-const RESPECTS: usize = 1;
+const RESPECTS: usize = 2;
 
 /// All that is counted of a database.
 #[derive(Debug, Default)]

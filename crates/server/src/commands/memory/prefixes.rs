@@ -56,10 +56,10 @@ fn write_tally(reply: &mut ReplyBuffer, name: &[u8], tally: &Tally, is_exact: bo
 }
 
 /// Keys and bytes.
-type Sum = (&'static str, u64, u64);
+pub(in crate::commands) type Sum = (&'static str, u64, u64);
 
 /// Those of each name, the largest first.
-fn sums(tally: &Tally, name: impl Fn(&Cell) -> &'static str) -> Vec<Sum> {
+pub(in crate::commands) fn sums(tally: &Tally, name: impl Fn(&Cell) -> &'static str) -> Vec<Sum> {
     let mut sums: Vec<Sum> = Vec::new();
     for cell in tally.cells() {
         let name = name(cell);
@@ -72,7 +72,7 @@ fn sums(tally: &Tally, name: impl Fn(&Cell) -> &'static str) -> Vec<Sum> {
     sums
 }
 
-fn write_sums(reply: &mut ReplyBuffer, sums: &[Sum]) {
+pub(in crate::commands) fn write_sums(reply: &mut ReplyBuffer, sums: &[Sum]) {
     reply.map(sums.len());
     for &(name, keys, bytes) in sums {
         reply.bulk(name.as_bytes());

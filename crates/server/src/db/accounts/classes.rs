@@ -12,6 +12,7 @@
 //! tally that are in the one of `*`: only who counts all keys anew can do that.
 
 use crate::config::{PREFIX_LEN_MAX, PrefixRule};
+use crate::db::policy::matcher::Matcher;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ const SEPARATORS: &[u8] = b":/|.#";
 pub enum Classes {
     Given(Arc<Prefixes>),
     Learnt(Learnt),
+    Ruled(Arc<Ruled>),
 }
 
 impl Classes {
@@ -41,6 +43,7 @@ impl Classes {
         match self {
             Classes::Given(prefixes) => Classes::Given(Arc::clone(prefixes)),
             Classes::Learnt(_) => Classes::Learnt(Learnt::default()),
+            Classes::Ruled(rules) => Classes::Ruled(Arc::clone(rules)),
         }
     }
 
@@ -48,6 +51,7 @@ impl Classes {
         match self {
             Classes::Given(prefixes) => prefixes.class_of(key),
             Classes::Learnt(learnt) => learnt.class_of(key),
+            Classes::Ruled(rules) => rules.class_of(key),
         }
     }
 
@@ -56,6 +60,7 @@ impl Classes {
         match self {
             Classes::Given(prefixes) => prefixes.class_of(key),
             Classes::Learnt(learnt) => learnt.known_class_of(key),
+            Classes::Ruled(rules) => rules.class_of(key),
         }
     }
 
@@ -63,7 +68,33 @@ impl Classes {
         match self {
             Classes::Given(prefixes) => prefixes.names.get(class).map_or(REST, |name| name),
             Classes::Learnt(learnt) => learnt.names.get(class).map_or(REST, |name| name),
+            Classes::Ruled(rules) => &rules.names[class],
         }
+    }
+}
+
+/// The rules of `key-policy`. Classes are their numbers, which are their names too, for a glob may be any text; the last class
+/// is that of keys without a rule.
+#[derive(Debug)]
+pub struct Ruled {
+    matcher: Matcher,
+    names: Vec<Box<[u8]>>,
+}
+
+impl Ruled {
+    pub fn new<'a>(globs: impl Iterator<Item = &'a [u8]>) -> Ruled {
+        let matcher = Matcher::new(globs);
+        let names = (0..=matcher.globs().len()).map(Ruled::name_of).collect();
+        Ruled { matcher, names }
+    }
+
+    /// The name of a rule's class.
+    pub fn name_of(rule: usize) -> Box<[u8]> {
+        rule.to_string().into_bytes().into()
+    }
+
+    fn class_of(&self, key: &[u8]) -> usize {
+        self.matcher.first_match(key).unwrap_or(self.names.len() - 1)
     }
 }
 

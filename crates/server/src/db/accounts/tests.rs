@@ -1,6 +1,7 @@
 use super::*;
-use crate::config::EventClasses;
+use crate::config::{Config, EventClasses, SetOrigin};
 use crate::db::hash::FieldExpiry;
+use crate::db::policy::Policies;
 use crate::db::{ChangeLog, Hash, Set};
 use structures::random::Random;
 
@@ -62,7 +63,7 @@ fn change(db: &mut Db, random: &mut Random, keys: u64) {
 
 /// Of a whole database now and then.
 fn upheave(db: &mut Db, random: &mut Random) {
-    match random.below(7) {
+    match random.below(9) {
         0 => db.swap(0, 1),
         1 => db.clear(random.below(2) == 0),
         2 => db.count_prefixes(&PrefixRule::Learn),
@@ -76,6 +77,16 @@ fn upheave(db: &mut Db, random: &mut Random) {
             }
             db.replace_all(beside, true);
         }
+        6 => {
+            let rules =
+                [&b"k* hash-max-listpack-entries 4"[..], b"*1 zset-index skiplist ; * list-compress-depth 1"];
+            let mut config = Config::default();
+            let rules = rules[random.below(2) as usize];
+            config.set(&[(b"key-policy", rules)], SetOrigin::default()).unwrap();
+            db.policies = Policies::of(&config);
+            db.forget_policy_tallies();
+        }
+        7 => db.count_policies(),
         _ => (0..100).for_each(|_| db.step_accounts(3)),
     }
     db.forget_cleared();
