@@ -68,7 +68,7 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = wire::zipmap::parse(rest);
     let _ = split_payload(rest);
     let mut reader = Reader::of_bytes(rest);
-    let read = db.read_value(&mut reader, kind, None);
+    let read = db.read_value(b"key", &mut reader, kind, None);
     assert!(reader.position() <= rest.len() as u64);
     if let Ok(value @ (ReadValue::Integer(_) | ReadValue::Bytes(_) | ReadValue::Object(_))) = read {
         assert_eq!(db.load_read(b"key", value, LoadedKey::default()), Loaded::Stored);
