@@ -593,6 +593,8 @@ impl Db {
             // The option has changed meanwhile.
             self.begin_counting_prefixes();
         }
+        // Rules may have changed since the others were made.
+        self.follow_policies();
     }
 
     /// Frees databases that nobody uses.
@@ -614,6 +616,7 @@ impl Db {
     /// Exchanges two databases whole.
     pub fn swap(&mut self, a: usize, b: usize) {
         self.keyspace.swap(a, b);
+        self.compression.databases_swapped();
         self.client_expiry.swapped(a, b);
         self.change_log.audit.database_changed(a);
         self.change_log.audit.database_changed(b);

@@ -29,6 +29,7 @@ pub(super) use counts::Counts;
 
 use super::keyspace::Database;
 use super::object::{ObjectVariant, REFERRED_LEN_MIN};
+use super::strings::EMBEDDED_LEN_MAX;
 use super::strings::long_string::LongString;
 use super::{Db, Object};
 use dictionary::{Dictionaries, slot_of};
@@ -91,13 +92,14 @@ impl Offer<'_> {
     }
 }
 
-/// The text of a value that may be kept compressed, and whether it lies in the entry. One that grows in place may not.
+/// The text of a value that may be kept compressed, and whether it lies in the entry. One that grows in place may not,
+/// nor a short one beside the entry, a copy of one that has: OBJECT ENCODING tells these from others.
 fn text_of<'a>(value: &'a NewValue<'_, Object>) -> Option<(&'a [u8], bool)> {
     let (text, is_inline) = match value {
         NewValue::Inline(text) => (*text, true),
         NewValue::Object(object) => match LongString::of(object)? {
-            LongString::Exact(text) => (&text[..], false),
-            LongString::Own(_) | LongString::Shared(_) => return None,
+            LongString::Exact(text) if text.len() > EMBEDDED_LEN_MAX => (&text[..], false),
+            _ => return None,
         },
         NewValue::Integer(_) | NewValue::Compressed(_) => return None,
     };
@@ -111,6 +113,13 @@ impl Compression {
             dictionaries: self.dictionaries.share(),
             families: self.families.iter().map(Family::beside).collect(),
             ..Compression::default()
+        }
+    }
+
+    /// What the walk has visited of one database may now be another's.
+    pub(super) fn databases_swapped(&mut self) {
+        if self.walk.is_under_way() {
+            self.walk.begin();
         }
     }
 
@@ -179,7 +188,9 @@ impl Db {
             let family = same.map_or_else(|| Family::new(glob), |place| before.swap_remove(place));
             self.compression.families.push(family);
         }
-        self.compression.walk.begin();
+        if self.policies.compress_any() {
+            self.compression.walk.begin();
+        }
     }
 
     /// What a rule's family has come to.

@@ -71,6 +71,11 @@ impl Policies {
         policy.rule.filter(|_| policy.compresses_values)
     }
 
+    /// Whether any rule has strings kept compressed.
+    pub fn compress_any(&self) -> bool {
+        self.compresses_any
+    }
+
     /// Whether there is any rule.
     #[inline]
     pub fn has_rules(&self) -> bool {

@@ -247,12 +247,14 @@ impl Family {
         self.current.is_none() && self.next_training_ms > 0
     }
 
-    /// Whether the family keeps a dictionary that values use or do not. One whose last value has gone is given up.
+    /// Whether the family keeps a dictionary that values use or do not. One whose last value has gone is given up, but
+    /// not while values of the previous one are to be compressed anew with it.
     pub fn keeps(&mut self, slot: u8, is_used: bool) -> bool {
         if self.previous == Some(slot) && !is_used {
             self.previous = None;
         }
-        if self.current == Some(slot) && !is_used && self.is_in_use && !self.is_training {
+        let is_given_up = !is_used && self.is_in_use && !self.is_training && self.previous.is_none();
+        if self.current == Some(slot) && is_given_up {
             self.current = None;
             self.is_in_use = false;
             self.samples = Some(Samples::default());
@@ -343,6 +345,11 @@ mod tests {
         assert_eq!(family.slots().collect::<Vec<_>>(), [2, 1]);
         assert!(family.wants(Some(1)) && family.wants(None) && !family.wants(Some(2)));
         assert!(family.keeps(1, true) && family.keeps(2, false), "a new one has no values yet");
+        family.note(1000, Some(300), TRAINING_PERIOD_MS);
+        assert!(
+            family.keeps(2, false) && family.wants(Some(1)),
+            "the walk is to come to those of the old one"
+        );
         assert!(!family.keeps(1, false));
         put(&mut family, 300, TRAINING_PERIOD_MS);
         assert!(family.keeps(2, true) && !family.keeps(2, false), "its last value has gone");

@@ -226,6 +226,70 @@ fn databases_that_take_the_place_of_these_bring_what_they_need() {
     (0..500).for_each(|i| assert_eq!(text_at(&mut db, &format!("a:{i}")), Some(record(i + 1))));
 }
 
+#[test]
+fn rules_that_changed_meanwhile_hold_for_databases_that_take_the_place_of_these() {
+    let mut db = filled();
+    let mut beside = db.empty_beside();
+    for i in 0..500 {
+        put(&mut beside, &format!("a:{i}"), &record(i));
+    }
+    set_rules(&mut db, "b:* hash-max-listpack-entries 7 ; a:* compress-values yes");
+    db.replace_all(beside, true);
+    db.forget_cleared();
+    db.change_log.flushed(None);
+    db.change_log.take();
+    turn_until(&mut db, |_| true);
+    assert_eq!(db.compression_figures(1).values, 500);
+    put(&mut db, "a:new", &record(7));
+    assert!(is_compressed(&db, "a:new"));
+    db.check();
+}
+
+#[test]
+fn databases_exchanged_during_a_walk_are_visited_whole() {
+    let mut db = filled();
+    set_rules(&mut db, "b:* compress-values yes");
+    db.begin(1, NOW_MS);
+    (0..2000).for_each(|i| put(&mut db, &format!("a:{i}"), &record(i)));
+    db.begin(0, NOW_MS);
+    set_rules(&mut db, "a:* compress-values yes");
+    while db.compression_figures(0).version == 0 {
+        db.step_compression(true);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    (0..4).for_each(|_| assert!(db.step_compression(true), "the walk has begun"));
+    db.swap(0, 1);
+    settle(&mut db, b"a:1");
+    turn_until(&mut db, |_| true);
+    assert_eq!(db.compression_figures(0).values, 4000);
+    db.check();
+}
+
+#[test]
+fn a_short_string_that_has_been_changed_is_of_the_same_encoding_when_it_is_copied() {
+    let mut db = filled();
+    for len in [128, 129] {
+        db.edit_string(b"a:changed", |text| *text = vec![b'x'; len]).unwrap();
+        settle(&mut db, b"a:changed");
+        let copy = db.read(b"a:changed").unwrap().to_owned_entry();
+        db.put_owned(b"a:copy", copy);
+        settle(&mut db, b"a:copy");
+        assert_eq!(is_compressed(&db, "a:copy"), len > 128);
+        set_rules(&mut db, "a:* compress-values yes");
+        turn_until(&mut db, |_| true);
+        assert_eq!(db.inspect(b"a:copy").unwrap().encoding_name(), "raw");
+    }
+    db.check();
+}
+
+#[test]
+fn rules_that_compress_nothing_have_no_key_visited() {
+    let mut db = ruled("");
+    (0..2000).for_each(|i| put(&mut db, &format!("a:{i}"), &record(i)));
+    set_rules(&mut db, "a:* hash-max-listpack-entries 7");
+    assert!(!db.step_compression(true));
+}
+
 /// Random operations, compared with a map of what each key should be.
 #[test]
 fn whatever_is_done_with_compressed_values_they_read_as_they_were_put() {

@@ -4,7 +4,7 @@ use super::dictionary::{Dictionaries, Dictionary};
 use super::family::Samples;
 use super::{KEPT_PARTS, PARTS, TEXT_LEN_MAX};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
 /// Of this many samples one is kept back, to see what the dictionary does for values that it has not seen.
@@ -25,7 +25,8 @@ pub struct Trained {
 impl Training {
     /// `None` if no thread can be had.
     pub fn start(glob: &[u8], samples: Samples, version: u32) -> Option<Training> {
-        let (sender, receiver) = channel();
+        // Its room is allocated here, where it is freed too.
+        let (sender, receiver) = sync_channel(1);
         let work = move || {
             let dictionary = train(&samples, version).map(Arc::new);
             // Whoever wanted it may be gone.

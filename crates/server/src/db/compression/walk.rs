@@ -4,8 +4,8 @@
 use super::dictionary::slot_of;
 use super::{Offer, TEXT_LEN_MAX, TEXT_LEN_MIN};
 use crate::db::object::{ObjectVariant, Value};
-use crate::db::strings::bytes_value;
 use crate::db::strings::long_string::LongString;
+use crate::db::strings::{EMBEDDED_LEN_MAX, bytes_value};
 use crate::db::{Db, Object};
 use structures::key_table::{EntryRef, NewValue, Value as Stored};
 
@@ -24,6 +24,10 @@ pub struct Walk {
 impl Walk {
     pub fn begin(&mut self) {
         self.is_wanted = true;
+    }
+
+    pub fn is_under_way(&self) -> bool {
+        self.place.is_some()
     }
 }
 
@@ -69,7 +73,7 @@ impl Db {
         let (len, slot) = match entry.value() {
             Stored::Inline(text) => (text.len(), None),
             Stored::Object(object) => match LongString::of(object) {
-                Some(LongString::Exact(text)) => (text.len(), None),
+                Some(LongString::Exact(text)) if text.len() > EMBEDDED_LEN_MAX => (text.len(), None),
                 _ => return false,
             },
             Stored::Compressed(stored) => (TEXT_LEN_MIN, Some(slot_of(stored))),
