@@ -357,22 +357,23 @@ impl Executor {
     /// Ends the requests for which `ended_ns` knows when they did.
     fn finish_those(&mut self, ended_ns: impl Fn(&Executor, &UnderWay) -> Option<u64>) {
         let mut under_way = std::mem::take(&mut self.tracing.under_way);
-        let mut kept = Vec::new();
+        // Those that wait long are before those that end: their arguments stay where they are.
+        let (mut first_ended, mut kept_behind) = (None, Vec::new());
         let mut index = 0;
         under_way.retain_mut(|request| {
             let ended_ns = ended_ns(self, request);
-            match ended_ns {
-                Some(ended_ns) => {
-                    request.close_stage(ended_ns);
-                    self.keep_trace(request, index);
-                }
-                None => kept.push(index),
+            if let Some(ended_ns) = ended_ns {
+                request.close_stage(ended_ns);
+                self.keep_trace(request, index);
+                first_ended.get_or_insert(index);
+            } else if first_ended.is_some() {
+                kept_behind.push(index);
             }
             index += 1;
             ended_ns.is_none()
         });
-        if kept.len() < index {
-            self.tracing.args.retain(kept);
+        if let Some(first_ended) = first_ended {
+            self.tracing.args.retain(first_ended, kept_behind);
         }
         self.tracing.under_way = under_way;
     }

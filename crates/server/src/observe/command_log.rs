@@ -172,9 +172,11 @@ impl CutArgs {
         shown
     }
 
-    /// Keeps the commands at these places, which ascend, and forgets the others.
-    pub fn retain(&mut self, indices: impl IntoIterator<Item = usize>) {
-        let (mut args_end, mut bytes_end, mut commands_end) = (0, 0, 0);
+    /// Keeps the commands before `first`, which stay where they are, and those at these places behind, which ascend.
+    pub fn retain(&mut self, first: usize, indices: impl IntoIterator<Item = usize>) {
+        let Some(command) = self.commands.get(first) else { return };
+        let (mut commands_end, mut args_end) = (first, command.args_start);
+        let mut bytes_end = self.args.get(args_end).map_or(self.bytes.len(), |arg| arg.start);
         for index in indices {
             let CutCommand { args_start, args_kept, args_left_out } = self.commands[index];
             self.commands[commands_end] = CutCommand { args_start: args_end, args_kept, args_left_out };
@@ -235,11 +237,32 @@ mod tests {
         commands.iter().for_each(|command| cut.push(command.iter().copied(), &[2]));
         let before: Vec<_> = (0..4).map(|index| cut.shown(index)).collect();
         assert_eq!(before[3], [&b"del"[..], b"b", b"(redacted)"]);
-        cut.retain([1, 2, 3]);
+        cut.retain(0, [1, 2, 3]);
         cut.push([&b"ping"[..]].into_iter(), &[]);
         assert_eq!((0..3).map(|index| cut.shown(index)).collect::<Vec<_>>(), before[1..]);
         assert_eq!(cut.shown(3), [b"ping"]);
-        cut.retain([]);
+        cut.retain(0, []);
         assert!(cut.bytes.is_empty() && cut.args.is_empty() && cut.commands.is_empty());
+    }
+
+    #[test]
+    fn what_stays_in_front_is_not_looked_at() {
+        let mut random = structures::random::Random::new(3);
+        let (mut cut, mut model) = (CutArgs::default(), Vec::new());
+        for number in 0..2000u64 {
+            let words: Vec<Vec<u8>> =
+                (0..random.below(4)).map(|at| format!("{number}-{at}").into_bytes()).collect();
+            cut.push(words.iter().map(Vec::as_slice), &[]);
+            model.push(words);
+            if random.below(3) == 0 {
+                let first = random.below(model.len() as u64 + 1) as usize;
+                let kept: Vec<usize> = (first + 1..model.len()).filter(|_| random.below(4) > 0).collect();
+                model = (0..first).chain(kept.iter().copied()).map(|at| model[at].clone()).collect();
+                cut.retain(first, kept);
+            }
+            assert_eq!(cut.commands.len(), model.len());
+            let shown: Vec<_> = (0..model.len()).map(|at| cut.shown(at)).collect();
+            assert_eq!(shown, model);
+        }
     }
 }
