@@ -98,22 +98,25 @@ export function hexDump(bytes) {
 
 export const bytesOf = value => value instanceof Bytes ? value.bytes : new TextEncoder().encode(String(value));
 
+/** Levels of JSON that are indented: what is deeper would be mostly spaces, of which the square of its depth. */
+const LEVELS_MAX = 100;
+
 /** JSON with its parts on lines of their own, otherwise as it is written: numbers keep all their digits. `null` if it is none. */
 export function indentedJson(text) {
   if (!/^\s*[[{]/.test(text)) return null;
   try { JSON.parse(text); } catch { return null; }
-  let [out, depth] = ['', 0];
+  const out = [];
+  let [opens, depth] = [false, 0];
   for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g)) {
-    if (token === '}' || token === ']') {
-      depth -= 1;
-      out = /[[{]$/.test(out) ? out + token : `${out}\n${'  '.repeat(depth)}${token}`;
-      continue;
-    }
-    if (/[[{]$/.test(out)) out += `\n${'  '.repeat(depth)}`;
-    if (token === '{' || token === '[') depth += 1;
-    out += token === ',' ? `,\n${'  '.repeat(depth)}` : token === ':' ? ': ' : token;
+    const closes = token === '}' || token === ']';
+    if (closes) depth -= 1;
+    if (opens !== closes) out.push(`\n${'  '.repeat(depth)}`);
+    opens = token === '{' || token === '[';
+    if (opens) depth += 1;
+    if (depth > LEVELS_MAX) return null;
+    out.push(token === ',' ? `,\n${'  '.repeat(depth)}` : token === ':' ? ': ' : token);
   }
-  return out;
+  return out.join('');
 }
 
 /** Where the browser of keys shows this one. */
