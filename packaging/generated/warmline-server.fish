@@ -165,6 +165,8 @@ complete -c warmline-server -l latency-trace-max-len -d 'How many traces of requ
 complete -c warmline-server -l latency-tracking -d 'Keeps a histogram of each command\'s time (LATENCY HISTOGRAM, INFO latencystats). Takes yes, no; default yes' -r -f -a "yes\t''
 no\t''"
 complete -c warmline-server -l latency-tracking-info-percentiles -d 'The percentiles of these times in INFO; "" is none. Takes numbers from 0 to 100; default 50 99 99.9' -r
+complete -c warmline-server -l hot-keys -d 'Keeps which keys are used most (HOTKEYS TOP): of one command in 64 at most. Takes yes, no; default yes' -r -f -a "yes\t''
+no\t''"
 complete -c warmline-server -l memory-prefixes -d 'Prefixes by which keys and their memory are counted (MEMORY PREFIXES), like user:* session:*; the longest that a key has counts. learn takes those that keys have, up to the first of :, /, |, . and #. Empty counts nothing. Takes prefixes, or `learn`; default ""' -r
 complete -c warmline-server -l notify-keyspace-events -d 'Which changes of keys are published, in letters: K and E choose the channels, g$lshzxetdmn the events, A all of them but m and n. Takes letters; default ""' -r
 complete -c warmline-server -l replicaof -d 'The primary to replicate, as host and port; no one is none. Takes host and port; default no one' -r

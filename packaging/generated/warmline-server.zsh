@@ -124,6 +124,7 @@ _warmline-server() {
 '--latency-trace-max-len=[How many traces of requests are kept (LATENCY TRACE). Takes 0 to 1048576; default 1024]:VALUE:_default' \
 '--latency-tracking=[Keeps a histogram of each command'\''s time (LATENCY HISTOGRAM, INFO latencystats). Takes yes, no; default yes]:VALUE:(yes no)' \
 '--latency-tracking-info-percentiles=[The percentiles of these times in INFO; "" is none. Takes numbers from 0 to 100; default 50 99 99.9]:VALUE:_default' \
+'--hot-keys=[Keeps which keys are used most (HOTKEYS TOP)\: of one command in 64 at most. Takes yes, no; default yes]:VALUE:(yes no)' \
 '--memory-prefixes=[Prefixes by which keys and their memory are counted (MEMORY PREFIXES), like user\:* session\:*; the longest that a key has counts. learn takes those that keys have, up to the first of \:, /, |, . and #. Empty counts nothing. Takes prefixes, or \`learn\`; default ""]:VALUE:_default' \
 '--notify-keyspace-events=[Which changes of keys are published, in letters\: K and E choose the channels, g\$lshzxetdmn the events, A all of them but m and n. Takes letters; default ""]:VALUE:_default' \
 '--replicaof=[The primary to replicate, as host and port; no one is none. Takes host and port; default no one]:VALUE:_default' \

@@ -497,7 +497,11 @@ impl Db {
         let mut buffer = Vec::new();
         let value = self.compressed(key, value, expiry_ms.is_some(), &mut buffer);
         let fields_expire_ms = match &value {
-            NewValue::Object(object) => first_expiry(Some(object)),
+            NewValue::Object(object) => {
+                let (kind, bytes) = (object.kind(), object.memory_bytes());
+                self.selected_database_mut().note_size(key, kind, bytes);
+                first_expiry(Some(object))
+            }
             _ => None,
         };
         let keys_before = self.len();

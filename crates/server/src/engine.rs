@@ -152,6 +152,7 @@ impl Executor {
             deleted: config.lazyfree_lazy_user_del,
         };
         self.db.count_prefixes(&config.memory_prefixes);
+        self.server.observed.keep_hottest(config.hot_keys, self.server.now.monotonic_us);
         let insecure = config.lua_enable_insecure_api;
         self.server.scripts.change_environment(environment::Options { insecure });
         self.db.access.lfu = config.maxmemory_policy.is_lfu();

@@ -3,6 +3,7 @@
 pub mod command_log;
 pub mod crash_report;
 pub mod hot_keys;
+pub mod hottest;
 pub mod io_threads;
 pub mod latency;
 pub mod log;
@@ -16,10 +17,12 @@ pub mod replication;
 pub mod statistics;
 pub mod supervisor;
 pub mod tls;
+mod top_keys;
 pub mod trace;
 
 pub use command_log::CommandLogs;
 pub use hot_keys::HotKeys;
+use hottest::{Countdowns, Hottest};
 pub use io_threads::IoThreadFigures;
 pub use latency::LatencyMonitor;
 pub use memory::Memory;
@@ -47,6 +50,9 @@ pub struct Observations {
     pub command_logs: CommandLogs,
     pub traces: Traces,
     pub hot_keys: Option<Box<HotKeys>>,
+    pub countdowns: Countdowns,
+    /// `None` if the option is off.
+    pub hottest: Option<Box<Hottest>>,
     pub persistence: Persistence,
     pub replication: Replication,
     pub tls: Arc<TlsFigures>,
@@ -67,6 +73,8 @@ impl Observations {
             command_logs: CommandLogs::default(),
             traces: Traces::default(),
             hot_keys: None,
+            countdowns: Countdowns::default(),
+            hottest: None,
             persistence: Persistence::new(now_s),
             replication: Replication::default(),
             tls: Arc::default(),
@@ -89,9 +97,21 @@ impl Observations {
         }
     }
 
+    /// Keeps the hottest keys from now on, or forgets them.
+    pub fn keep_hottest(&mut self, is_on: bool, now_us: u64) {
+        if is_on == self.hottest.is_some() {
+            return;
+        }
+        self.countdowns = Countdowns::default();
+        self.hottest = is_on.then(|| Box::new(Hottest::begin(now_us, now_us, &mut self.countdowns)));
+    }
+
     /// Takes a sample of everything that is sampled; `now_us` is on the monotonic clock.
     pub fn sample(&mut self, now_us: u64) {
         const SECOND_US: u64 = 1_000_000;
+        if let Some(hottest) = &mut self.hottest {
+            hottest.adapt(now_us);
+        }
         let statistics = &self.statistics;
         self.rates.commands.note(statistics.commands_processed, now_us, SECOND_US);
         self.rates.input_bytes.note(statistics.input_bytes, now_us, SECOND_US);

@@ -1,9 +1,10 @@
-//! HOTKEYS, of Redis 8.6: which keys cost most while somebody wants to know.
+//! HOTKEYS, of Redis 8.6: which keys cost most while somebody wants to know; and HOTKEYS TOP: which are used most, always.
 
 use crate::command::flag::{ADMIN, Flags, LOADING, NO_SCRIPT, STALE};
 use crate::command::{Args, Command, Context, Group, Outcome};
 use crate::error::ClientError;
 use crate::observe::hot_keys::{HotKeys, Options};
+use crate::observe::hottest::{HotKey, Metric, Order};
 use wire::reply::ReplyBuffer;
 
 const FLAGS: Flags = ADMIN | NO_SCRIPT;
@@ -46,6 +47,14 @@ pub const COMMANDS: &[Command] = &[Command::new("hotkeys", -2, Group::Server, su
             .since("8.6.0", "O(1)")
             .doc("Ends the collection; what it has found stays.", "")
             .tips(&["request_policy:special"]),
+        Command::new("hotkeys|top", -2, Group::Server, top)
+            .flags(FLAGS)
+            .since("9.1.0", "O(K) where K is the number of keys kept")
+            .doc(
+                "Answers the keys that are used most, whether or not a collection goes on.",
+                "[BY <order: CALLS | CPU | BYTES>] [COUNT count:integer] [DB index:integer]",
+            )
+            .tips(&["nondeterministic_output", "request_policy:special", "response_policy:special"]),
     ])];
 
 fn now_ms(ctx: &Context<'_>) -> i64 {
@@ -190,4 +199,56 @@ fn list(reply: &mut ReplyBuffer, name: &str, keys: &[(&[u8], u64)]) {
         reply.bulk(key);
         reply.integer(*cost as i64);
     }
+}
+
+fn top(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
+    let (mut order, mut count, mut db_index) = (Order::Calls, COUNT_DEFAULT, None);
+    let mut at = 2;
+    while at < args.len() {
+        if at + 1 == args.len() {
+            return Err(ClientError::Syntax);
+        }
+        if args.is(at, "BY") {
+            let orders = [("CALLS", Order::Calls), ("CPU", Order::Cpu), ("BYTES", Order::Bytes)];
+            let found = orders.into_iter().find(|(name, _)| args.is(at + 1, name));
+            order = found.ok_or(ClientError::Syntax)?.1;
+        } else if args.is(at, "COUNT") {
+            let error = ClientError::text("ERR COUNT must be positive");
+            count = args.integer_in(at + 1, 1, i64::MAX, error)? as usize;
+        } else if args.is(at, "DB") {
+            let last = ctx.db.database_count() as i64 - 1;
+            let error = ClientError::text("ERR DB index is out of range");
+            db_index = Some(args.integer_in(at + 1, 0, last, error)? as usize);
+        } else {
+            return Err(ClientError::Syntax);
+        }
+        at += 2;
+    }
+    let Some(hottest) = &ctx.server.observed.hottest else {
+        return Err(ClientError::text("ERR hot keys are not kept: see the option hot-keys"));
+    };
+    let keys = hottest.hottest(order, count, db_index);
+    ctx.reply.array(keys.len());
+    keys.iter().for_each(|key| write_hot_key(ctx.reply, key));
+    Ok(())
+}
+
+fn write_hot_key(reply: &mut ReplyBuffer, hot: &HotKey) {
+    reply.map(7);
+    reply.bulk(b"key");
+    reply.bulk(&hot.key);
+    number(reply, "db", hot.db_index as i64);
+    let rates = [
+        ("calls", Metric::Calls),
+        ("cpu_us", Metric::Cpu),
+        ("bytes_in", Metric::BytesIn),
+        ("bytes_out", Metric::BytesOut),
+    ];
+    for (name, metric) in rates {
+        reply.bulk(name.as_bytes());
+        // More digits than it is exact to would only take room.
+        reply.double((hot.rates[metric as usize] * 1000.0).round() / 1000.0);
+    }
+    reply.bulk(b"kind");
+    reply.bulk(if hot.writes { b"write" } else { b"read" });
 }

@@ -1,5 +1,6 @@
 //! MEMORY: where memory goes.
 
+mod big_keys;
 pub(super) mod prefixes;
 
 use super::info::Breakdown;
@@ -14,6 +15,11 @@ pub const COMMANDS: &[Command] = &[Command::new("memory", -2, Group::Server, sup
     .since("4.0.0", "Depends on subcommand.")
     .doc("Tells where memory goes.", "")
     .subcommands(&[
+        Command::new("memory|bigkeys", -2, Group::Server, big_keys::big_keys)
+            .flags(ADMIN)
+            .since("9.1.0", "O(N log(N)) where N is the number of keys kept")
+            .doc("Answers the largest keys that are known.", "[COUNT count:integer]")
+            .tips(SHARDS),
         Command::new("memory|doctor", 2, Group::Server, doctor)
             .since("4.0.0", "O(1)")
             .doc("Says what is wrong with the use of memory, if anything is.", "")

@@ -370,6 +370,8 @@ options! {
     /// The percentiles of these times in INFO; `""` is none.
     latency_tracking_info_percentiles: Vec<f64> = vec![50.0, 99.0, 99.9], "latency-tracking-info-percentiles",
         Percentiles, MULTI;
+    /// Keeps which keys are used most (HOTKEYS TOP): of one command in 64 at most.
+    hot_keys: bool = true, "hot-keys", YesNo;
     /// Prefixes by which keys and their memory are counted (MEMORY PREFIXES), like `user:* session:*`; the longest that a
     /// key has counts. `learn` takes those that keys have, up to the first of `:`, `/`, `|`, `.` and `#`. Empty counts nothing.
     memory_prefixes: PrefixRule = PrefixRule::Off, "memory-prefixes", Prefixes, MULTI;

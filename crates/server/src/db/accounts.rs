@@ -24,6 +24,7 @@
 //! Rejected by arithmetic: a place for each of the 13 pairs of type and encoding (312 bytes a class, and a list of
 //! encodings to be kept up beside the types): a class has one or two, and is searched from the first.
 
+pub mod big_keys;
 pub mod classes;
 #[cfg(test)]
 mod tests;
@@ -67,6 +68,18 @@ impl Image {
             expires: entry.expiry_ms().is_some(),
         }
     }
+}
+
+/// A key and what it takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BigKey {
+    pub key: Vec<u8>,
+    pub db_index: usize,
+    pub kind: Kind,
+    pub encoding: &'static str,
+    pub bytes: usize,
+    /// Of a string its length.
+    pub elements: usize,
 }
 
 /// The keys of one type and encoding.
@@ -264,6 +277,38 @@ impl Db {
     pub fn step_accounts(&mut self, buckets: usize) {
         let step = |more: bool, database: &mut Database| database.step_accounts(buckets) | more;
         self.counts_keys = self.keyspace.iter_mut().fold(false, step);
+    }
+
+    /// Looks again at what is kept of large keys.
+    pub fn measure_big_keys(&mut self) {
+        self.keyspace.iter_mut().for_each(Database::measure_big_keys);
+    }
+
+    /// The largest of those that are kept, as they are now.
+    pub fn big_keys(&mut self, count: usize) -> Vec<BigKey> {
+        self.measure_big_keys();
+        let mut found = Vec::new();
+        for (db_index, database) in self.keyspace.iter().enumerate() {
+            for key in database.big_keys().keys() {
+                let entry = database.get(self.key_hash(key), key);
+                let Some(value) =
+                    entry.map(|entry| self.value_of(entry)).filter(|value| !self.hides(value.expiry_ms()))
+                else {
+                    continue;
+                };
+                found.push(BigKey {
+                    key: key.to_vec(),
+                    db_index,
+                    kind: value.kind(),
+                    encoding: value.encoding_name(),
+                    bytes: value.memory_bytes(),
+                    elements: value.elements().unwrap_or_else(|| value.text().map_or(0, |text| text.len())),
+                });
+            }
+        }
+        found.sort_unstable_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.key.cmp(&b.key)));
+        found.truncate(count);
+        found
     }
 
     /// The tallies of all databases, by their classes' names, and whether they are exact. `None`: nothing is counted.

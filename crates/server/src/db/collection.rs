@@ -255,9 +255,11 @@ impl Db {
         let fields_expire_ms = collection.first_expiry();
         let result = change(collection, context);
         let (is_empty, fields_expire_after_ms) = (collection.is_empty(), collection.first_expiry());
+        let bytes = collection.memory_bytes();
         self.change_log.audit.compare(self.selected, key, before, signature(object));
         let images = image.map(|before| (before, Image::of(entry.as_ref())));
         database.changed_in_place(hash, key, images);
+        database.note_size(key, C::KIND, bytes);
         database.fields_moved(key, fields_expire_ms, fields_expire_after_ms);
         if is_empty {
             self.remove_hashed(hash, key, self.lazy_freeing.replaced);

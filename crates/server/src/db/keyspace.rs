@@ -20,12 +20,13 @@
 //!    (see `accounts`).
 //! 5. What a database holds beside its table goes with the table when databases are exchanged or emptied.
 
+use super::accounts::big_keys::BigKeys;
 use super::accounts::classes::Classes;
 use super::accounts::{Account, Accounts, Image, Keys, Respect};
 use super::compression::Counts;
 use super::expire::TtlAverage;
 use super::field_expiry::{ExpiringFields, FirstExpiry};
-use super::{Object, field_expiry};
+use super::{Kind, Object, field_expiry};
 use std::collections::BTreeSet;
 use structures::hash::HashSeed;
 use structures::key_table::{
@@ -46,6 +47,7 @@ pub struct Database {
     pub(super) compressed: Counts,
     /// `None`: nothing is counted.
     accounts: Option<Box<Accounts>>,
+    big_keys: BigKeys,
 }
 
 impl Keys for KeyTable<Object> {
@@ -114,6 +116,7 @@ impl Database {
             ttl_average: None,
             compressed: Counts::default(),
             accounts: None,
+            big_keys: BigKeys::default(),
         }
     }
 
@@ -270,6 +273,22 @@ impl Database {
         if let Some(accounts) = &mut self.accounts {
             accounts.moved(hash, key, before, after);
         }
+    }
+
+    /// An object of this size, apart from its entry, has been made or changed.
+    #[inline]
+    pub(super) fn note_size(&mut self, key: &[u8], kind: Kind, bytes: usize) {
+        if self.big_keys.is_big(kind, bytes) {
+            self.big_keys.note(key, kind, bytes);
+        }
+    }
+
+    pub(super) fn measure_big_keys(&mut self) {
+        self.big_keys.measure(|key| self.table.get(self.table.hash(key), key));
+    }
+
+    pub(super) fn big_keys(&self) -> &BigKeys {
+        &self.big_keys
     }
 
     /// Begins to count keys by these classes, or (`None`) ends that.

@@ -129,8 +129,10 @@ impl Db {
                 let text = LongString::of_mut(object).ok_or(ClientError::WrongType)?;
                 let (result, changed) = edit(text.to_mut());
                 let after = signature(object);
+                let (kind, bytes) = (object.kind(), object.memory_bytes());
                 let images = image.map(|before| (before, Image::of(entry.as_ref())));
                 database.changed_in_place(hash, key, images);
+                database.note_size(key, kind, bytes);
                 match changed {
                     true => {
                         self.change_log.audit.check_named_changed(key);

@@ -11,6 +11,8 @@ const SHORT_SEARCH_PERIOD_US: u64 = 2000;
 const SYNC_LOOK_PERIOD_US: u64 = 1000;
 /// Buckets that one call may rearrange in each table that is growing or shrinking.
 const TABLE_STEP_BUCKETS: usize = 1024;
+/// Between two looks at what has become of the largest keys.
+const MEASURE_PERIOD_US: u64 = 10_000_000;
 /// Between two steps of counting keys by class, and buckets in each: about 0.1 ms.
 const COUNT_PERIOD_US: u64 = 2000;
 const COUNT_STEP_BUCKETS: usize = 64;
@@ -37,6 +39,7 @@ pub struct Cron {
     next_walk_us: Option<u64>,
     /// When counting keys goes on.
     next_count_us: u64,
+    next_measure_us: u64,
 }
 
 impl Executor {
@@ -147,6 +150,7 @@ impl Executor {
         }
         self.step_compression();
         self.sample_if_due();
+        self.measure_if_due(now_us);
         let elapsed_us = self.clock.monotonic_us() - started_us;
         self.server.observed.statistics.cron_us += elapsed_us;
     }
@@ -175,6 +179,13 @@ impl Executor {
         if self.server.switches.cron {
             self.limit_tracking();
             self.sample_if_due();
+        }
+    }
+
+    fn measure_if_due(&mut self, now_us: u64) {
+        if now_us >= self.cron.next_measure_us {
+            self.cron.next_measure_us = now_us + MEASURE_PERIOD_US;
+            self.db.measure_big_keys();
         }
     }
 

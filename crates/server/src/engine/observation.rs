@@ -36,7 +36,12 @@ impl Executor {
         }
         let client = &mut server.clients[handle];
         client.commands_total += 1;
-        if observed.hot_keys.is_some() {
+        let asked = observed.hot_keys.is_some();
+        let (bytes_in, bytes_out) = (finished.args.request_bytes(), finished.reply_bytes);
+        if observed.countdowns.pass(elapsed_ns, bytes_in, bytes_out) {
+            self.note_hottest(finished);
+        }
+        if asked {
             self.note_hot_keys(finished);
         }
         self.log_if_remarkable(finished);
@@ -88,6 +93,22 @@ impl Executor {
             if count > 0 {
                 row.visit_keys(args, &mut |at, _| keys.pay(args.at(at), paid, count));
             }
+        }
+    }
+
+    /// As [`Self::note_hot_keys`]: a script's keys pay for what it does.
+    #[inline(never)]
+    fn note_hottest(&mut self, finished: Finished<'_>) {
+        let Finished { handle, id, args, is_in_script, .. } = finished;
+        let row = self.server.registry.row(id);
+        let observed = &mut self.server.observed;
+        let Some(hottest) = &mut observed.hottest else { return };
+        let paid = hottest.take(&mut observed.countdowns);
+        let count = if is_in_script || !row.has_keys() { 0 } else { key_count(row, args) };
+        if count > 0 {
+            let db_index = self.server.clients[handle].db_index;
+            let writes = !row.is(flag::READONLY);
+            row.visit_keys(args, &mut |at, _| hottest.pay(db_index, writes, args.at(at), &paid, count));
         }
     }
 
