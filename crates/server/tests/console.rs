@@ -146,8 +146,11 @@ fn what_changes_something_is_refused() {
 
 #[test]
 fn with_http_commands_what_the_user_may_runs() {
-    let (process, port) = start(&["--http-commands", "yes"]);
+    let (process, port) = start(&["--http-commands", "yes", "--enable-debug-command", "yes"]);
     let mut client = process.connect();
+    // What the server sends of its own accord is no command's reply.
+    let pushed = run(port, r#"[["DEBUG","PROTOCOL","PUSH"],["ECHO","next"]]"#);
+    assert_eq!(pushed, r#"{"replies":["Some real reply following the push reply","next"]}"#);
     let transaction = r#"[["MULTI"],["SET","a","1"],["INCR","a"],["EXEC"]]"#;
     assert_eq!(
         run(port, transaction),
@@ -246,6 +249,48 @@ fn requests_and_replies_have_limits() {
     assert_eq!((status, body.len()), (200, (4 << 20) + r#"{"replies":[""]}"#.len()));
     assert_eq!(post(port, JSON, r#"[["GET","long"],["GET","long"]]"#).0, 413);
     assert_eq!(client.ask("PING"), "PONG");
+}
+
+/// Those who ask and read nothing make the server hold little, and keep nobody else from small answers.
+#[test]
+fn answers_that_nobody_reads_have_a_limit() {
+    let (process, port) = start(&[]);
+    let mut client = process.connect();
+    // Each byte is six in JSON.
+    client.send(&[b"SET", b"control", &vec![1; 4 << 20]]);
+    client.receive().unwrap();
+    assert_eq!(post(port, JSON, r#"[["GET","control"]]"#).0, 413);
+    client.ask(&format!("SET long {}", "v".repeat(7 << 20)));
+    let body = r#"[["GET","long"]]"#;
+    let request = format!(
+        "POST /api/commands HTTP/1.1\r\nHost: localhost\r\n{JSON}Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let readers: Vec<TcpStream> = (0..14)
+        .map(|_| {
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            stream.write_all(request.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    eventually("there is no room", || post(port, JSON, body).0 == 503);
+    assert_eq!(run(port, "[[\"PING\"]]"), r#"{"replies":[{"simple":"PONG"}]}"#);
+    drop(readers);
+    eventually("there is room again", || post(port, JSON, body).0 == 200);
+}
+
+/// What somebody sends who may not log in is not read.
+#[test]
+fn bodies_of_strangers_are_not_read() {
+    let (_process, port) = start(&["--requirepass", "secret"]);
+    let request =
+        format!("POST /api/commands HTTP/1.1\r\nHost: localhost\r\n{JSON}Content-Length: 1000\r\n\r\n");
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(8))).unwrap();
+    let mut status = [0; 12];
+    stream.read_exact(&mut status).unwrap();
+    assert_eq!(status, *b"HTTP/1.1 401");
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! What the console asks: commands and their replies as JSON, the history, and the table of options.
 
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::Request;
+use hyper::body::{Body, Bytes};
 use hyper::header::{self, HeaderValue};
-use hyper::{Request, body::Body};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wire::response::Value;
 
 use crate::Server;
@@ -21,8 +23,60 @@ const BODY_BYTES_MAX: usize = 1 << 20;
 const BODY_WITHIN: Duration = Duration::from_secs(10);
 /// The replies to them, as the server sends them.
 const REPLIES_BYTES_MAX: usize = 8 << 20;
+/// The same as JSON: one that is all control characters would be six times as long.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// Of all connections together so much waits to be read by those who have asked, small answers aside: these get through
+/// whoever reads nothing.
+const UNREAD_BYTES_MAX: usize = 64 << 20;
+const SMALL_ANSWER_BYTES: usize = 64 << 10;
+/// Requests whose words and replies are held at a time: 8 MB of small ones take 160 MB here. The others wait.
+const RUNNING_MAX: usize = 4;
 /// The server has so long for them.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
+
+/// What requests to the API may take together.
+pub struct Room {
+    running: Semaphore,
+    /// One permit for each KB.
+    unread: Arc<Semaphore>,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Room {
+            running: Semaphore::new(RUNNING_MAX),
+            unread: Arc::new(Semaphore::new(UNREAD_BYTES_MAX >> 10)),
+        }
+    }
+}
+
+impl Room {
+    /// An answer, which takes its room until it has been sent.
+    fn hold(&self, mut text: String) -> Result<Bytes, Refusal> {
+        if text.len() <= SMALL_ANSWER_BYTES {
+            return Ok(Bytes::from(text));
+        }
+        if text.len() > ANSWER_BYTES_MAX {
+            return Err(Refusal::TooLarge(format!("Replies as JSON may have {ANSWER_BYTES_MAX} bytes")));
+        }
+        // Far below 4 GB.
+        let room = Arc::clone(&self.unread).try_acquire_many_owned((text.len() >> 10) as u32);
+        let room = room.map_err(|_| Refusal::Unavailable("too many answers wait to be read".to_owned()))?;
+        text.shrink_to_fit();
+        Ok(Bytes::from_owner(Held { text, _room: room }))
+    }
+}
+
+struct Held {
+    text: String,
+    _room: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
+}
 
 /// Who asks, and from where.
 pub struct Asker<'a> {
@@ -40,7 +94,7 @@ impl Asker<'_> {
         if let Some(Credentials { user, password }) = &self.credentials {
             words.extend(["AUTH", user.as_deref().unwrap_or("default"), password]);
         }
-        // It is waited for: before somebody has logged in, the server reads only short commands.
+        // It is waited for: before somebody has logged in, the server reads only short commands, and here nothing is held.
         match session.ask(&[words]).await?.first() {
             Some(Value::Error(text)) => Err(refusal_of(shown(text), Refusal::Unavailable)),
             _ => Ok(session),
@@ -54,12 +108,13 @@ async fn in_time<T>(answer: impl Future<Output = Result<T, Refusal>>) -> Result<
 }
 
 /// Runs a request's commands one after another, on one connection, and answers the replies.
-pub async fn commands<B>(request: &mut Request<B>, asker: &Asker<'_>) -> Result<String, Refusal>
+pub async fn commands<B>(request: &mut Request<B>, asker: &Asker<'_>, room: &Room) -> Result<Bytes, Refusal>
 where
     B: Body + Unpin,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     check_content_type(request)?;
+    let session = in_time(asker.session()).await?;
     let body = Limited::new(request.body_mut(), BODY_BYTES_MAX).collect();
     let body = tokio::time::timeout(BODY_WITHIN, body)
         .await
@@ -68,12 +123,17 @@ where
             true => Refusal::TooLarge(format!("A body may have {BODY_BYTES_MAX} bytes")),
             false => Refusal::Bad("The body ends before its end".to_owned()),
         })?;
-    let commands = json::commands(&body.to_bytes()).map_err(Refusal::Bad)?;
-    let replies = in_time(run(&commands, asker)).await?;
-    let mut out = String::from("{\"replies\":");
-    json::list(&mut out, &replies, json::reply);
-    out.push('}');
-    Ok(out)
+    let body = body.to_bytes();
+    let answer = in_time(async {
+        let _place = room.running.acquire().await;
+        let commands = json::commands(&body).map_err(Refusal::Bad)?;
+        let replies = run(&commands, asker.server, session).await?;
+        let mut out = String::from("{\"replies\":");
+        json::list(&mut out, &replies, json::reply);
+        out.push('}');
+        Ok(out)
+    });
+    room.hold(answer.await?)
 }
 
 /// Pages of other sites can have a browser send other types without asking first.
@@ -83,18 +143,17 @@ fn check_content_type<B>(request: &Request<B>) -> Result<(), Refusal> {
     if essence.trim_ascii().eq_ignore_ascii_case(b"application/json") { Ok(()) } else { Err(Refusal::Type) }
 }
 
-async fn run(commands: &[Words], asker: &Asker<'_>) -> Result<Vec<Value>, Refusal> {
-    let verdicts: Vec<Result<(), String>> =
-        commands.iter().map(|words| asker.server.may_run(words)).collect();
+async fn run(commands: &[Words], server: &dyn Server, mut session: Session) -> Result<Vec<Value>, Refusal> {
+    let verdicts: Vec<Result<(), String>> = commands.iter().map(|words| server.may_run(words)).collect();
     let opens_transaction = |words: &Words| words[0].eq_ignore_ascii_case(b"multi");
     let is_cut = verdicts.iter().any(Result::is_err) && commands.iter().any(opens_transaction);
-    let sent: Vec<Words> = commands
+    let sent: Vec<&Words> = commands
         .iter()
         .zip(&verdicts)
         .filter(|(_, verdict)| verdict.is_ok() && !is_cut)
-        .map(|(words, _)| words.clone())
+        .map(|(words, _)| words)
         .collect();
-    let mut replies = asker.session().await?.ask(&sent).await.map_err(|error| match error {
+    let mut replies = session.ask(&sent).await.map_err(|error| match error {
         SessionError::TooLong => Refusal::TooLarge(format!("Replies may have {REPLIES_BYTES_MAX} bytes")),
         other => other.into(),
     })?;

@@ -65,6 +65,7 @@ pub struct Routes {
     hosts: Vec<String>,
     server: Arc<dyn Server>,
     history: Mutex<History>,
+    room: api::Room,
 }
 
 impl Routes {
@@ -73,6 +74,7 @@ impl Routes {
             hosts: hosts.iter().map(|host| host.to_ascii_lowercase()).collect(),
             server,
             history: Mutex::default(),
+            room: api::Room::default(),
         }
     }
 
@@ -118,7 +120,7 @@ impl Routes {
                 return Err(Refusal::Method("POST"));
             }
             let asker = self.asker(request, peer, local)?;
-            return Ok(answer(StatusCode::OK, JSON, api::commands(request, &asker).await?));
+            return Ok(answer(StatusCode::OK, JSON, api::commands(request, &asker, &self.room).await?));
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return Err(Refusal::Method("GET, HEAD"));
@@ -219,7 +221,7 @@ impl Routes {
             [] => answer(StatusCode::OK, TEXT, "ready\n".to_owned()),
             reasons => {
                 let lines = reasons.iter().map(|reason| format!("{reason}\n"));
-                answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, lines.collect())
+                answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, lines.collect::<String>())
             }
         }
     }
@@ -265,8 +267,8 @@ fn check_origin<B>(request: &Request<B>) -> Result<(), Refusal> {
     if is_own { Ok(()) } else { Err(Refusal::Origin) }
 }
 
-fn answer(status: StatusCode, content_type: &'static str, text: String) -> Answer {
-    let mut answer = Response::new(Full::new(Bytes::from(text)));
+fn answer(status: StatusCode, content_type: &'static str, text: impl Into<Bytes>) -> Answer {
+    let mut answer = Response::new(Full::new(text.into()));
     *answer.status_mut() = status;
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     answer

@@ -1,5 +1,6 @@
 //! A connection to the server on behalf of one request, as any other client's.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -68,9 +69,13 @@ impl Session {
     }
 
     /// Sends commands together, and waits for the reply of each.
-    pub async fn ask<W: AsRef<[u8]>>(&mut self, commands: &[Vec<W>]) -> Result<Vec<Value>, SessionError> {
+    pub async fn ask<C, W>(&mut self, commands: &[C]) -> Result<Vec<Value>, SessionError>
+    where
+        C: Borrow<Vec<W>>,
+        W: AsRef<[u8]>,
+    {
         let mut sent = Vec::new();
-        for words in commands {
+        for words in commands.iter().map(Borrow::borrow) {
             write_count(&mut sent, words.len()).map_err(SessionError::Exchange)?;
             for word in words {
                 write_argument(&mut sent, word.as_ref()).map_err(SessionError::Exchange)?;
@@ -81,6 +86,8 @@ impl Session {
         let mut replies = Vec::with_capacity(commands.len());
         while replies.len() < commands.len() {
             match self.reader.read(&self.received, &mut self.position).map_err(SessionError::Reply)? {
+                // It answers no command, and may come between any two replies.
+                Some(Value::Push(_)) => {}
                 Some(reply) => replies.push(reply),
                 None => self.receive().await.map_err(|error| match &written {
                     Err(_) if matches!(error, SessionError::Closed | SessionError::Exchange(_)) => {
