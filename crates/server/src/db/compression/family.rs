@@ -151,10 +151,11 @@ impl Family {
         if self.skips > 0 && !insists {
             self.skips -= 1;
             self.refused += 1;
+            self.count(text.len(), text.len(), now_ms);
             return Attempt::None;
         }
         if looks_random(text) {
-            self.fail(text.len());
+            self.fail(text.len(), now_ms);
             return Attempt::None;
         }
         Attempt::With(slot)
@@ -163,32 +164,34 @@ impl Family {
     /// What came of compressing a value: how long it is stored, if it was worth it.
     pub fn note(&mut self, text_len: usize, stored_len: Option<usize>, now_ms: i64) {
         match stored_len {
-            None => self.fail(text_len),
+            None => self.fail(text_len, now_ms),
             Some(len) => {
                 self.failures = 0;
                 self.is_in_use = true;
-                self.count(text_len, len);
+                self.count(text_len, len, now_ms);
             }
-        }
-        if self.window.values >= WINDOW_VALUES {
-            self.look_at_window(now_ms);
         }
     }
 
-    fn fail(&mut self, text_len: usize) {
+    fn fail(&mut self, text_len: usize, now_ms: i64) {
         self.refused += 1;
         self.failures += 1;
         if self.failures >= FAILURES_MAX {
             self.skips =
                 1u32.checked_shl(self.failures - FAILURES_MAX).map_or(SKIPPED_MAX, |n| n.min(SKIPPED_MAX));
         }
-        self.count(text_len, text_len);
+        self.count(text_len, text_len, now_ms);
     }
 
-    fn count(&mut self, plain_len: usize, stored_len: usize) {
+    /// What is put plain counts as it is, tried or not: otherwise a family whose values are of another kind now would
+    /// have its dictionary replaced only after a hundred thousand of them.
+    fn count(&mut self, plain_len: usize, stored_len: usize, now_ms: i64) {
         self.window.values += 1;
         self.window.plain_bytes += plain_len as u64;
         self.window.stored_bytes += stored_len as u64;
+        if self.window.values >= WINDOW_VALUES {
+            self.look_at_window(now_ms);
+        }
     }
 
     fn look_at_window(&mut self, now_ms: i64) {
@@ -314,6 +317,22 @@ mod tests {
             family.note(100, None, 0);
         }
         assert_eq!(family.attempt(&text, false, 0), Attempt::With(3));
+    }
+
+    #[test]
+    fn values_that_are_put_without_trying_have_the_dictionary_replaced_too() {
+        let (mut family, text) = (Family::new(b"*"), [b'a'; 1000]);
+        family.replace(1, 0);
+        for _ in 0..WINDOW_VALUES {
+            family.note(1000, Some(300), 1);
+        }
+        for _ in 0..WINDOW_VALUES {
+            assert!(family.samples.is_none());
+            if family.attempt(&text, false, TRAINING_PERIOD_MS) == Attempt::With(1) {
+                family.note(1000, None, TRAINING_PERIOD_MS);
+            }
+        }
+        assert!(family.samples.is_some());
     }
 
     #[test]
