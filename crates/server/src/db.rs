@@ -499,7 +499,7 @@ impl Db {
         let fields_expire_ms = match &value {
             NewValue::Object(object) => {
                 let (kind, bytes) = (object.kind(), object.memory_bytes());
-                self.selected_database_mut().note_size(key, kind, bytes);
+                self.selected_database_mut().note_size(hash, key, kind, bytes);
                 first_expiry(Some(object))
             }
             _ => None,

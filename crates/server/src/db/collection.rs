@@ -259,7 +259,7 @@ impl Db {
         self.change_log.audit.compare(self.selected, key, before, signature(object));
         let images = image.map(|before| (before, Image::of(entry.as_ref())));
         database.changed_in_place(hash, key, images);
-        database.note_size(key, C::KIND, bytes);
+        database.note_size(hash, key, C::KIND, bytes);
         database.fields_moved(key, fields_expire_ms, fields_expire_after_ms);
         if is_empty {
             self.remove_hashed(hash, key, self.lazy_freeing.replaced);

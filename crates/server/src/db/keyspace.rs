@@ -277,9 +277,9 @@ impl Database {
 
     /// An object of this size, apart from its entry, has been made or changed.
     #[inline]
-    pub(super) fn note_size(&mut self, key: &[u8], kind: Kind, bytes: usize) {
+    pub(super) fn note_size(&mut self, hash: u64, key: &[u8], kind: Kind, bytes: usize) {
         if self.big_keys.is_big(kind, bytes) {
-            self.big_keys.note(key, kind, bytes);
+            self.big_keys.note(hash, key, kind, bytes);
         }
     }
 

@@ -132,7 +132,7 @@ impl Db {
                 let (kind, bytes) = (object.kind(), object.memory_bytes());
                 let images = image.map(|before| (before, Image::of(entry.as_ref())));
                 database.changed_in_place(hash, key, images);
-                database.note_size(key, kind, bytes);
+                database.note_size(hash, key, kind, bytes);
                 match changed {
                     true => {
                         self.change_log.audit.check_named_changed(key);

@@ -7,6 +7,9 @@
 //! Nothing is done when keys shrink or go: what is kept is measured again from time to time ([`BigKeys::measure`]) and whenever
 //! somebody asks. So a key is missing only if it has not changed since it was smaller than so many others of its type that have
 //! gone or shrunk since.
+//!
+//! Many large keys may change by turns, so a key is found by its hash, of which those kept lie side by side in four cache lines
+//! for each type.
 
 use crate::db::object::{kind_of, memory_bytes_of};
 use crate::db::{Kind, Object};
@@ -16,27 +19,81 @@ use structures::key_table::EntryRef;
 const BYTES_MIN: usize = 4096;
 /// Of each type.
 const KEPT_MAX: usize = 64;
+/// Longer keys are not kept.
+pub const KEY_LEN_MAX: usize = 512;
 
 #[derive(Clone, Debug)]
 struct Kept {
     key: Box<[u8]>,
-    kind: Kind,
     /// When it was noted or measured last.
     bytes: usize,
 }
 
+/// Those of one type: `hashes[at]` is the lower half of the hash of `kept[at]`.
+#[derive(Debug)]
+struct Largest {
+    /// What is worth a look.
+    bytes_min: usize,
+    hashes: Vec<u32>,
+    kept: Vec<Kept>,
+}
+
+impl Largest {
+    fn note(&mut self, hash: u64, key: &[u8], bytes: usize) {
+        let hash = hash as u32;
+        let mut same = self.hashes.iter().enumerate().filter(|&(_, &other)| other == hash);
+        if let Some((at, _)) = same.find(|&(at, _)| *self.kept[at].key == *key) {
+            self.kept[at].bytes = bytes;
+            return;
+        }
+        let kept = Kept { key: key.into(), bytes };
+        if self.kept.len() < KEPT_MAX {
+            self.hashes.push(hash);
+            self.kept.push(kept);
+        } else {
+            let least = self.kept.iter().enumerate().min_by_key(|(_, kept)| kept.bytes);
+            if let Some((at, _)) = least.filter(|(_, least)| least.bytes < bytes) {
+                self.hashes[at] = hash;
+                self.kept[at] = kept;
+            }
+        }
+        self.raise_minimum();
+    }
+
+    /// What is no larger than the least of a full table is not worth a look.
+    fn raise_minimum(&mut self) {
+        let least = self.kept.iter().map(|kept| kept.bytes).min();
+        let is_full = self.kept.len() == KEPT_MAX;
+        self.bytes_min = least.filter(|_| is_full).map_or(BYTES_MIN, |least| least + 1);
+    }
+
+    fn measure(&mut self, bytes_of: impl Fn(&[u8]) -> Option<usize>) {
+        if self.kept.is_empty() {
+            return;
+        }
+        for at in (0..self.kept.len()).rev() {
+            match bytes_of(&self.kept[at].key) {
+                Some(bytes) if bytes >= BYTES_MIN => self.kept[at].bytes = bytes,
+                _ => {
+                    self.hashes.swap_remove(at);
+                    self.kept.swap_remove(at);
+                }
+            }
+        }
+        self.raise_minimum();
+    }
+}
+
 #[derive(Debug)]
 pub struct BigKeys {
-    /// Of each type, what is worth a look.
-    minimum: [usize; Kind::ALL.len()],
-    kept: Vec<Kept>,
-    /// Where the key noted last is: one that grows does so often.
-    last: usize,
+    /// Of each type.
+    largest: [Largest; Kind::ALL.len()],
 }
 
 impl Default for BigKeys {
     fn default() -> Self {
-        BigKeys { minimum: [BYTES_MIN; Kind::ALL.len()], kept: Vec::new(), last: 0 }
+        let none = |_| Largest { bytes_min: BYTES_MIN, hashes: Vec::new(), kept: Vec::new() };
+        BigKeys { largest: std::array::from_fn(none) }
     }
 }
 
@@ -44,63 +101,26 @@ impl BigKeys {
     /// Whether a value of this size is to be noted.
     #[inline]
     pub fn is_big(&self, kind: Kind, bytes: usize) -> bool {
-        bytes >= self.minimum[kind as usize]
+        bytes >= self.largest[kind as usize].bytes_min
     }
 
     #[inline(never)]
-    pub fn note(&mut self, key: &[u8], kind: Kind, bytes: usize) {
-        let is_it = |kept: &Kept| kept.kind == kind && *kept.key == *key;
-        let found = match self.kept.get(self.last).is_some_and(is_it) {
-            true => Some(self.last),
-            false => self.kept.iter().position(is_it),
-        };
-        if let Some(at) = found {
-            self.last = at;
-            self.kept[at].bytes = bytes;
-            return;
+    pub fn note(&mut self, hash: u64, key: &[u8], kind: Kind, bytes: usize) {
+        if key.len() <= KEY_LEN_MAX {
+            self.largest[kind as usize].note(hash, key, bytes);
         }
-        let of_kind = |(_, kept): &(usize, &Kept)| kept.kind == kind;
-        let least = self.kept.iter().enumerate().filter(of_kind).min_by_key(|(_, kept)| kept.bytes);
-        let kept = Kept { key: key.into(), kind, bytes };
-        match least.map(|(at, least)| (at, least.bytes)) {
-            Some((at, least)) if self.count(kind) >= KEPT_MAX => {
-                if bytes > least {
-                    self.kept[at] = kept;
-                }
-            }
-            _ => self.kept.push(kept),
-        }
-        self.raise_minimum(kind);
-    }
-
-    fn count(&self, kind: Kind) -> usize {
-        self.kept.iter().filter(|kept| kept.kind == kind).count()
-    }
-
-    /// What is no larger than the least of a full table is not worth a look.
-    fn raise_minimum(&mut self, kind: Kind) {
-        let least = self.kept.iter().filter(|kept| kept.kind == kind).map(|kept| kept.bytes).min();
-        let is_full = self.count(kind) >= KEPT_MAX;
-        self.minimum[kind as usize] = least.filter(|_| is_full).map_or(BYTES_MIN, |least| least + 1);
     }
 
     /// Forgets what is gone or small, and finds out how large the others are.
     pub fn measure<'a>(&mut self, find: impl Fn(&[u8]) -> Option<EntryRef<'a, Object>>) {
-        if self.kept.is_empty() {
-            return;
+        for &kind in Kind::ALL {
+            self.largest[kind as usize]
+                .measure(|key| find(key).filter(|&entry| kind_of(entry) == kind).map(memory_bytes_of));
         }
-        self.kept.retain_mut(|kept| {
-            let Some(entry) = find(&kept.key).filter(|&entry| kind_of(entry) == kept.kind) else {
-                return false;
-            };
-            kept.bytes = memory_bytes_of(entry);
-            kept.bytes >= BYTES_MIN
-        });
-        Kind::ALL.iter().for_each(|&kind| self.raise_minimum(kind));
     }
 
     pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
-        self.kept.iter().map(|kept| &*kept.key)
+        self.largest.iter().flat_map(|largest| largest.kept.iter().map(|kept| &*kept.key))
     }
 }
 
@@ -153,6 +173,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn keys_of_one_hash_are_told_apart_and_long_ones_are_not_kept() {
+        let mut keys = BigKeys::default();
+        let (longest, too_long) = (vec![b'k'; KEY_LEN_MAX], vec![b'k'; KEY_LEN_MAX + 1]);
+        for (key, bytes) in
+            [(&b"a"[..], 5000), (b"b", 6000), (b"a", 7000), (&longest, BYTES_MIN), (&too_long, 9000)]
+        {
+            assert!(keys.is_big(Kind::String, bytes));
+            keys.note(1 << 40 | 7, key, Kind::String, bytes);
+        }
+        assert_eq!(keys.keys().collect::<Vec<_>>(), [b"a", b"b", &longest[..]]);
+        assert_eq!(keys.largest[Kind::String as usize].kept[0].bytes, 7000);
     }
 
     #[test]
