@@ -188,7 +188,8 @@ fn files_and_replicas_get_plain_values() {
 
 #[test]
 fn memory_is_won_and_dictionaries_are_part_of_it() {
-    let server = start(&[]);
+    // What is kept of hot keys comes with them.
+    let server = start(&["--hot-keys", "no"]);
     let mut client = server.connect();
     let used = |client: &mut Client<TcpStream>| info(client, "used_memory").parse::<i64>().unwrap();
     // What the server keeps of each command's times comes with its first call.

@@ -198,8 +198,8 @@ fn compare(
         let mut db = Db::new(1, HashSeed::new(1, 2), 3);
         db.policies = policies.clone();
         db.begin(0, 0);
-        // The table and the change log are there before the key is.
-        add(&mut db, 0);
+        // The table, the change log, and what is kept of large keys are there before the key is.
+        (0..size).for_each(|i| add(&mut db, i));
         db.remove(KEY);
         forget_changes(&mut db);
         let before = memory.used_bytes();

@@ -2,10 +2,12 @@
 
 use super::{Client, PATIENCE, Process};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SanType};
+use std::io::ErrorKind;
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 use tls::configs::ClientOptions;
 use tls::materials::IdentityFiles;
 use tls::{ClientConfig, ServerName, TlsStream};
@@ -129,8 +131,17 @@ impl TlsProcess {
     }
 }
 
+/// A server listens at its other port a moment before it does at this one.
 fn socket(port: u16) -> TcpStream {
-    let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let started = Instant::now();
+    let stream = loop {
+        match TcpStream::connect(("127.0.0.1", port)) {
+            Err(e) if e.kind() == ErrorKind::ConnectionRefused && started.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            connected => break connected.unwrap(),
+        }
+    };
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.set_write_timeout(Some(PATIENCE)).unwrap();
     stream.set_nodelay(true).unwrap();
