@@ -161,7 +161,30 @@ fn with_http_commands_what_the_user_may_runs() {
     assert_eq!(body.matches("EXECABORT").count(), 3, "{body}");
     assert_eq!(client.ask("GET a"), "2");
     assert!(run(port, r#"[["MONITOR"]]"#).contains("does not run over HTTP"));
+    // A reply that has too many levels is an error in its place.
+    let nested = |levels: usize| {
+        format!("[\"EVAL\",\"local t = {{}} for _ = 2, {levels} do t = {{t}} end return t\",\"0\"]")
+    };
+    let body = run(port, &format!("[{},{},[\"PING\"]]", nested(64), nested(66)));
+    let deepest = "[".repeat(64) + &"]".repeat(64);
+    let error = r#"{"error":"ERR more than 64 levels in a response"}"#;
+    assert_eq!(body, format!("{{\"replies\":[{deepest},{error},{{\"simple\":\"PONG\"}}]}}"));
     assert!(client.ask("CONFIG SET http-commands no").contains("ERR"), "it is chosen at the start alone");
+}
+
+/// By whatever name a transaction is opened, one that lacks a part does not run.
+#[test]
+fn renamed_transactions_are_whole_too() {
+    let (process, port) = start(&["--http-commands", "yes", "--rename-command", "MULTI", "begin"]);
+    let mut client = process.connect();
+    let body = run(port, r#"[["begin"],["SET","a","9"],["MULTI"],["EXEC"]]"#);
+    assert_eq!(
+        (body.matches("EXECABORT").count(), body.matches("unknown command 'MULTI'").count()),
+        (3, 1),
+        "{body}"
+    );
+    assert!(run(port, r#"[["Begin"],["SET","a","1"],["EXEC"]]"#).ends_with(r#"[{"simple":"OK"}]]}"#));
+    assert_eq!(client.ask("GET a"), "1");
 }
 
 fn users_may_what_they_may() {

@@ -11,12 +11,12 @@ use hyper::header::{self, HeaderValue};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wire::response::Value;
 
-use crate::Server;
 use crate::authorization::Credentials;
 use crate::history::{COUNTERS, GAUGES, History, LATENCY_FIRST_NS, Sample};
 use crate::json::{self, Words};
 use crate::routes::{Refusal, refusal_of, shown};
 use crate::session::{Session, SessionError};
+use crate::{Server, Verdict};
 
 /// A request's commands.
 const BODY_BYTES_MAX: usize = 1 << 20;
@@ -144,13 +144,14 @@ fn check_content_type<B>(request: &Request<B>) -> Result<(), Refusal> {
 }
 
 async fn run(commands: &[Words], server: &dyn Server, mut session: Session) -> Result<Vec<Value>, Refusal> {
-    let verdicts: Vec<Result<(), String>> = commands.iter().map(|words| server.may_run(words)).collect();
-    let opens_transaction = |words: &Words| words[0].eq_ignore_ascii_case(b"multi");
-    let is_cut = verdicts.iter().any(Result::is_err) && commands.iter().any(opens_transaction);
+    let verdicts: Vec<Verdict> = commands.iter().map(|words| server.judge(words)).collect();
+    // Where one is refused, so are all around it, if they are a transaction.
+    let is_cut = verdicts.iter().any(|verdict| verdict.refusal.is_some())
+        && verdicts.iter().any(|verdict| verdict.opens_transaction);
     let sent: Vec<&Words> = commands
         .iter()
         .zip(&verdicts)
-        .filter(|(_, verdict)| verdict.is_ok() && !is_cut)
+        .filter(|(_, verdict)| verdict.refusal.is_none() && !is_cut)
         .map(|(words, _)| words)
         .collect();
     let mut replies = session.ask(&sent).await.map_err(|error| match error {
@@ -158,14 +159,13 @@ async fn run(commands: &[Words], server: &dyn Server, mut session: Session) -> R
         other => other.into(),
     })?;
     let mut replies = replies.drain(..);
-    // Where one is refused, so are all around it, if they are a transaction.
     let refused = |text: String| Value::Error(text.into_bytes());
     Ok(verdicts
         .into_iter()
-        .map(|verdict| match verdict {
-            Err(text) => refused(text),
-            Ok(()) if is_cut => refused("EXECABORT a command beside this one is refused".to_owned()),
-            Ok(()) => replies.next().unwrap_or(Value::Null),
+        .map(|verdict| match verdict.refusal {
+            Some(text) => refused(text),
+            None if is_cut => refused("EXECABORT a command beside this one is refused".to_owned()),
+            None => replies.next().unwrap_or(Value::Null),
         })
         .collect())
 }

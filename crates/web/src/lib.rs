@@ -54,17 +54,22 @@ pub trait Server: Send + Sync + 'static {
     /// Why clients should not be sent there now; empty when they may be.
     fn unready(&self) -> Vec<&'static str>;
 
-    /// Whether a command may be run over HTTP, whoever asks; otherwise the error that is its reply.
-    ///
-    /// # Errors
-    /// It could change something, or would not be answered as others are.
-    fn may_run(&self, words: &[Vec<u8>]) -> Result<(), String>;
+    /// Whether a command may be run over HTTP, whoever asks.
+    fn judge(&self, words: &[Vec<u8>]) -> Verdict;
 
     /// Has the server call `answer` with what it has done; it may also drop it.
     fn ask_figures(&self, answer: Box<dyn FnOnce(Figures) + Send>);
 
     /// What the manual says of each option.
     fn options(&self) -> Vec<OptionText>;
+}
+
+/// What is to become of a command that has come over HTTP.
+pub struct Verdict {
+    /// The error that is its reply: it could change something, or would not be answered as others are.
+    pub refusal: Option<String>,
+    /// Those behind it are a transaction, by whatever name it has been called.
+    pub opens_transaction: bool,
 }
 
 /// An option, for a person.

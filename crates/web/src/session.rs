@@ -68,7 +68,7 @@ impl Session {
         })
     }
 
-    /// Sends commands together, and waits for the reply of each.
+    /// Sends commands together, and waits for the reply of each. One that has too many levels is an error in its place.
     pub async fn ask<C, W>(&mut self, commands: &[C]) -> Result<Vec<Value>, SessionError>
     where
         C: Borrow<Vec<W>>,
@@ -85,11 +85,15 @@ impl Session {
         let written = self.stream.write_all(&sent).await;
         let mut replies = Vec::with_capacity(commands.len());
         while replies.len() < commands.len() {
-            match self.reader.read(&self.received, &mut self.position).map_err(SessionError::Reply)? {
+            match self.reader.read(&self.received, &mut self.position) {
                 // It answers no command, and may come between any two replies.
-                Some(Value::Push(_)) => {}
-                Some(reply) => replies.push(reply),
-                None => self.receive().await.map_err(|error| match &written {
+                Ok(Some(Value::Push(_))) => {}
+                Ok(Some(reply)) => replies.push(reply),
+                Err(error @ ResponseError::TooDeep) => {
+                    replies.push(Value::Error(format!("ERR {error}").into_bytes()));
+                }
+                Err(error) => return Err(SessionError::Reply(error)),
+                Ok(None) => self.receive().await.map_err(|error| match &written {
                     Err(_) if matches!(error, SessionError::Closed | SessionError::Exchange(_)) => {
                         SessionError::Closed
                     }

@@ -5,7 +5,8 @@
 //!
 //! 1. `position` moves behind every part that was read; what lies before it may be cut off at any time.
 //! 2. Memory follows the bytes received, never a length that was merely announced.
-//! 3. Depth is limited, and nothing here is recursive but the dropping of values, which depth bounds.
+//! 3. Depth is limited, and nothing here is recursive but the dropping of values, which depth bounds. What is too deep is
+//!    passed over to its end before that is told: whoever reads can go on behind it.
 
 use std::fmt;
 
@@ -214,6 +215,8 @@ fn in_pairs(items: Vec<Value>) -> Vec<(Value, Value)> {
 #[derive(Debug, Default)]
 pub struct Reader {
     open: Vec<Frame>,
+    /// What is left of a response that is too deep.
+    passed_over: Option<Skipper>,
 }
 
 impl Reader {
@@ -221,17 +224,26 @@ impl Reader {
         Self::default()
     }
 
-    /// The response at `position`, or `None` if the buffer ends before it does.
+    /// The response at `position`, or `None` if the buffer ends before it does. Behind one that is `TooDeep` the next can be
+    /// read; all other errors are final.
     pub fn read(&mut self, buffer: &[u8], position: &mut usize) -> Result<Option<Value>, ResponseError> {
         loop {
+            if let Some(deep) = &mut self.passed_over {
+                let end = deep.skip(buffer, position)?;
+                if end.is_some() {
+                    self.passed_over = None;
+                    return Err(ResponseError::TooDeep);
+                }
+                return Ok(None);
+            }
             let Some((part, len)) = part(&buffer[*position..])? else { return Ok(None) };
             let value = match part {
                 Part::Open(kind, missing) if missing > 0 => {
-                    if self.open.len() == DEPTH_MAX {
-                        return Err(ResponseError::TooDeep);
-                    }
-                    self.open.push(Frame { kind, missing, items: Vec::new() });
                     *position += len;
+                    match self.open.len() {
+                        DEPTH_MAX => self.passed_over = Some(self.give_up(missing)?),
+                        _ => self.open.push(Frame { kind, missing, items: Vec::new() }),
+                    }
                     continue;
                 }
                 Part::Open(kind, missing) => Frame { kind, missing, items: Vec::new() }.close(),
@@ -242,6 +254,13 @@ impl Reader {
                 return Ok(Some(whole));
             }
         }
+    }
+
+    /// Forgets what has been read of a response, of whose innermost aggregate so many elements are missing.
+    fn give_up(&mut self, missing: u64) -> Result<Skipper, ResponseError> {
+        // Each aggregate is one of the missing elements of that around it.
+        let rest = self.open.drain(..).try_fold(missing, |sum, frame| sum.checked_add(frame.missing - 1));
+        Ok(Skipper { missing: rest.ok_or(ResponseError::Number)?, is_error: false })
     }
 
     /// Puts a value where it belongs; the response, if that completes it.

@@ -102,8 +102,8 @@ impl web::Server for ServerAccess {
         self.readiness.reasons()
     }
 
-    fn may_run(&self, words: &[Vec<u8>]) -> Result<(), String> {
-        self.gate.check(words)
+    fn judge(&self, words: &[Vec<u8>]) -> web::Verdict {
+        self.gate.judge(words)
     }
 
     fn ask_figures(&self, answer: Box<dyn FnOnce(web::Figures) + Send>) {

@@ -93,7 +93,6 @@ fn skipping_finds_the_same_ends() {
 #[test]
 fn what_is_no_response_is_refused() {
     use ResponseError::*;
-    let deep = b"*1\r\n".repeat(DEPTH_MAX + 1);
     let long = [b"+".as_slice(), &[b'x'; LINE_LEN_MAX]].concat();
     let cases: &[(&[u8], ResponseError)] = &[
         (b"hello\r\n", UnknownType(b'h')),
@@ -108,12 +107,46 @@ fn what_is_no_response_is_refused() {
         (b"$?\r\n", Number),
         (b"+OK\rx", LineEnd),
         (b"$1\r\nxyz", LineEnd),
-        (&deep, TooDeep),
         (&long, LineTooLong),
     ];
     for (stream, error) in cases {
         assert_eq!(read(stream), (vec![], Some(*error)), "{}", stream[..stream.len().min(20)].escape_ascii());
     }
+}
+
+/// What is too deep is an error in its place, wherever it is within a response, and what follows is read.
+#[test]
+fn behind_a_response_that_is_too_deep_is_the_next() {
+    let nested = |opening: &[u8], depth: usize| [&opening.repeat(depth), &b":1\r\n"[..]].concat();
+    let deepest = nested(b"*1\r\n", DEPTH_MAX);
+    assert_eq!((read(&deepest).0.len(), read(&deepest).1), (1, None));
+    for (opening, closing) in [
+        (&b"*1\r\n"[..], &b""[..]),
+        (b"%1\r\n+a\r\n", b""),
+        (b"|1\r\n+a\r\n:1\r\n", b""),
+        (b"~3\r\n:1\r\n", b"$2\r\nab\r\n"),
+    ] {
+        for depth in [DEPTH_MAX + 1, DEPTH_MAX + 2, 1000] {
+            let deep = [nested(opening, depth), closing.repeat(depth)].concat();
+            let stream = [b"*2\r\n+OK\r\n", &deep[..], b"+next\r\n"].concat();
+            for len in [1, 7, stream.len()] {
+                let (mut reader, mut buffer, mut results) = (Reader::new(), Vec::new(), Vec::new());
+                for piece in stream.chunks(len) {
+                    buffer.extend_from_slice(piece);
+                    let mut position = 0;
+                    while let Some(result) = reader.read(&buffer, &mut position).transpose() {
+                        results.push(result);
+                    }
+                    buffer.drain(..position);
+                }
+                assert_eq!(results, [Err(ResponseError::TooDeep), Ok(Value::Simple(b"next".to_vec()))]);
+            }
+        }
+    }
+    // Lengths whose sum no number holds.
+    let endless = b"*9223372036854775807\r\n".repeat(DEPTH_MAX + 1);
+    assert_eq!(read(&endless), (vec![], Some(ResponseError::Number)));
+    assert_eq!(read(&b"*1\r\n".repeat(DEPTH_MAX + 9)), (vec![], None));
 }
 
 #[test]

@@ -9,6 +9,7 @@
 
 use crate::command::registry::Registry;
 use crate::command::{Args, Command, Group, flag};
+use web::Verdict;
 use wire::request::ArgRange;
 
 /// Commands without data, or without the flag, that change nothing but their own connection.
@@ -55,6 +56,9 @@ const LOOKS: &[&str] = &[
     "memory|stats",
     "module|list",
     "ping",
+    "policy|explain",
+    "policy|list",
+    "policy|stats",
     "pubsub|channels",
     "pubsub|numpat",
     "pubsub|numsub",
@@ -96,21 +100,29 @@ impl Gate {
         Gate { registry, runs_all }
     }
 
-    /// `Err` is the reply.
-    pub fn check(&self, words: &[Vec<u8>]) -> Result<(), String> {
+    pub fn judge(&self, words: &[Vec<u8>]) -> Verdict {
         let (buffer, ranges) = laid_out(words);
         let args = Args::new(&buffer, &ranges);
-        let row = self.registry.row(self.registry.find(args).map_err(|error| error.to_string())?);
+        match self.registry.find(args) {
+            Err(error) => Verdict { refusal: Some(error.to_string()), opens_transaction: false },
+            Ok(id) => {
+                let row = self.registry.row(id);
+                Verdict { refusal: self.refusal(row, args), opens_transaction: row.name == "multi" }
+            }
+        }
+    }
+
+    fn refusal(&self, row: &Command, args: Args<'_>) -> Option<String> {
         let shown = row.name.replace('|', " ");
         if takes_over(row) {
-            return Err(format!(
+            return Some(format!(
                 "ERR '{shown}' does not run over HTTP: it waits, subscribes, logs in or takes the connection over"
             ));
         }
         if self.runs_all || only_looks(row, args) {
-            return Ok(());
+            return None;
         }
-        Err(format!("NOPERM '{shown}' may change something: over HTTP it runs only with http-commands yes"))
+        Some(format!("NOPERM '{shown}' may change something: over HTTP it runs only with http-commands yes"))
     }
 }
 

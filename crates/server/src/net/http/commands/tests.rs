@@ -5,7 +5,7 @@ use crate::commands::GROUPS;
 
 fn reply(gate: &Gate, line: &str) -> Result<(), String> {
     let words: Vec<Vec<u8>> = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
-    gate.check(&words)
+    gate.judge(&words).refusal.map_or(Ok(()), Err)
 }
 
 #[test]
@@ -30,6 +30,10 @@ fn what_changes_nothing_may_run() {
         "OBJECT HELP",
         "SORT_RO a",
         "DUMP a",
+        "POLICY STATS",
+        "POLICY LIST",
+        "HOTKEYS TOP",
+        "MEMORY BIGKEYS",
     ] {
         assert_eq!(reply(&gate, line), Ok(()), "{line}");
     }
@@ -58,6 +62,10 @@ fn what_changes_nothing_may_run() {
         "BGSAVE",
         "SCRIPT LOAD x",
         "LATENCY RESET",
+        "LATENCY TRACE START",
+        "HOTKEYS START METRICS 1 CPU",
+        "POLICY SET a compression yes",
+        "POLICY DEL a",
         "FAILOVER",
         "REPLICAOF a b",
         "MEMORY PURGE",
@@ -113,7 +121,7 @@ fn no_row_that_writes_looks() {
     let gate = Gate::new(registry.clone(), false);
     for (_, row) in registry.iter() {
         let words: Vec<Vec<u8>> = row.name.split('|').map(|word| word.as_bytes().to_vec()).collect();
-        if gate.check(&words).is_ok() {
+        if gate.judge(&words).refusal.is_none() {
             let changes = flag::WRITE | flag::MAY_REPLICATE | flag::BLOCKING | flag::NO_AUTH;
             assert_eq!(row.flags & changes, 0, "{}", row.name);
         }
@@ -124,6 +132,9 @@ fn no_row_that_writes_looks() {
 fn a_renamed_command_is_known_by_its_new_name() {
     let mut registry = Registry::new(GROUPS);
     registry.rename(b"flushall", b"ping2").unwrap();
+    registry.rename(b"multi", b"x").unwrap();
     let gate = Gate::new(registry, false);
     assert!(reply(&gate, "ping2").unwrap_err().starts_with("NOPERM"));
+    let opens = |word: &[u8]| gate.judge(&[word.to_vec()]).opens_transaction;
+    assert!(opens(b"X") && !opens(b"multi") && !opens(b"exec"));
 }
