@@ -4,8 +4,9 @@
 usage: console.py SERVER_BINARY AXE_JS [--keys 1000000] [--pictures DIRECTORY] [--page-port PORT] [--only VIEW]
 
 Needs `chromium` and `chromium-driver` (Debian), `selenium` (PyPI), and AXE_JS, `axe.min.js` of the npm package `axe-core`. Each view is
-used as a person would, and looked at light and dark, 360 and 1280 wide. Fails on a message in the browser's console, a dialog, a script
-that has run, a page wider than its window, a serious fault that axe finds, or a step whose result does not appear.
+used as a person would, compared with what the server says by its own protocol, and looked at light and dark, 360 and 1280 wide. Then the
+server changes while the page is open: its password, what is switched off, its process, its role. Fails on a message in the browser's console, a
+dialog, a script that has run, a page wider than its window, a serious fault that axe finds, or a step whose result does not appear.
 """
 import argparse, json, os, random, shutil, socket, subprocess, sys, tempfile, threading, time, urllib.error, urllib.request
 from selenium import webdriver
@@ -23,10 +24,10 @@ def free_port():
         return s.getsockname()[1]
 
 class Client:
-    def __init__(self, port):
+    def __init__(self, port, password=PASSWORD):
         self.socket = socket.create_connection(('127.0.0.1', port), 60)
         self.file = self.socket.makefile('rb')
-        self('AUTH', PASSWORD)
+        self('HELLO', 3, 'AUTH', 'default', password)
     def encoded(self, words):
         words = [word if isinstance(word, bytes) else str(word).encode() for word in words]
         return b'*%d\r\n' % len(words) + b''.join(b'$%d\r\n%s\r\n' % (len(word), word) for word in words)
@@ -34,8 +35,12 @@ class Client:
         line = self.file.readline()
         kind, rest = line[:1], line[1:-2]
         if kind == b'$': return None if rest == b'-1' else self.file.read(int(rest) + 2)[:-2]
-        if kind == b'*': return [self.read() for _ in range(max(int(rest), 0))]
-        return rest
+        if kind in b'*~': return [self.read() for _ in range(max(int(rest), 0))]
+        if kind == b'%': return {self.read(): self.read() for _ in range(int(rest))}
+        if kind == b'=': return self.file.read(int(rest) + 2)[4:-2]
+        if kind == b':': return int(rest)
+        if kind == b',': return float(rest)
+        return None if kind == b'_' else rest
     def __call__(self, *words):
         self.socket.sendall(self.encoded(words))
         return self.read()
@@ -48,6 +53,8 @@ def fill(client, keys):
     client('DEBUG', 'POPULATE', keys, 'session:user', 40)
     client('CONFIG', 'SET', 'latency-monitor-threshold', 1, 'slowlog-log-slower-than', 0)
     client('CONFIG', 'SET', 'memory-prefixes', 'user:* cart:* session:*')
+    client('POLICY', 'SET', 'cache:*', 'compress-values', 'yes')
+    client('POLICY', 'SET', '<b>rule</b>:*', 'hash-max-listpack-entries', 8)
     client('LATENCY', 'TRACE', 'START', 'EVERY', 100)
     commands = []
     for i in range(2000):
@@ -66,6 +73,9 @@ def fill(client, keys):
     for attack in ATTACKS:
         commands += [['SET', 'attack:' + attack, attack], ['HSET', 'attack:hash', attack, attack], ['RPUSH', 'attack:list', attack], ['SADD', 'attack:set', attack],
             ['ZADD', 'attack:zset', 1, attack], ['XADD', 'attack:stream', '*', attack, attack], ['CONFIG', 'SET', 'latency-monitor-threshold', 1]]
+    # Names that are long, also together, and one of which nothing can be asked.
+    commands += [['SELECT', 1]] + [['SET', 'n' * 9000 + str(i), i] for i in range(100)] + [['SET', 'm' * 150000, 'x'], ['SELECT', 0]]
+    commands += [['SELECT', 2], ['SET', 'l' * (9 << 20), 'x'], ['SELECT', 0]]
     for at in range(0, len(commands), 500):
         client.pipeline(commands[at:at + 500])
     client('CLIENT', 'SETNAME', '<b>name</b>')
@@ -75,12 +85,15 @@ class Load(threading.Thread):
     """Somebody whose work the charts show."""
     def __init__(self, port):
         super().__init__(daemon=True)
-        self.client, self.runs = Client(port), True
+        self.client, self.runs, self.rests = Client(port), True, False
+        self.client('CLIENT', 'SETNAME', 'load')
     def run(self):
         while self.runs:
+            if self.rests: time.sleep(0.05); continue
             ranks = [min(int(random.paretovariate(1.0)), 2000) - 1 for _ in range(60)]
             commands = [random.choice([['HGETALL', 'user:%d' % rank], ['GET', 'cache:page:%d' % rank], ['GET', 'nothing:%d' % rank], ['HINCRBY', 'user:%d' % rank, 'visits', 1],
                 ['ZRANGE', 'board:%d' % (rank % 20), 0, 20]]) for rank in ranks]
+            commands += [['INCR', '<img src=x onerror=window.ran=1>:%d' % rank] for rank in range(3)]
             if random.random() < 0.05: commands += [['SMEMBERS', 'numbers'], ['GET', ATTACKS[0]], ['INCR', 'json']]
             self.client.pipeline(commands)
             time.sleep(0.01)
@@ -101,10 +114,23 @@ class Browser:
                 if check(): return
             except Exception as error:
                 if 'alert' in type(error).__name__.lower(): raise
+                what = '%s (%r)' % (what.split(' (')[0], error)
             time.sleep(0.1)
         picture = os.path.join(tempfile.gettempdir(), 'console-fault-%d.png' % os.getpid())
         self.driver.save_screenshot(picture)
         sys.exit('%s: it does not come true. The page: %s\nin %s' % (what, self.text()[:2000], picture))
+    def rows(self, card):
+        """The texts of a card's table, cell by cell; blanks between figures and units left out."""
+        return self.driver.execute_script("""const card = [...document.querySelectorAll('main .card')].find(c => c.querySelector('h2')?.textContent === arguments[0]);
+            return [...card?.querySelectorAll('tbody tr') ?? []].map(row => [...row.cells].map(cell => {
+                const unit = cell.querySelector('.unit');
+                return unit ? unit.previousSibling.textContent + unit.textContent : cell.textContent; }));""", card)
+    def stages(self, card):
+        return self.driver.execute_script("""const card = [...document.querySelectorAll('main .card')].find(c => c.querySelector('h2')?.textContent === arguments[0]);
+            return [...card.querySelectorAll('tbody tr')].map(row => [...row.querySelectorAll('.legend')].map(l => l.textContent));""", card)
+    def figure(self, name):
+        return self.driver.execute_script("return [...document.querySelectorAll('main dt')].find(dt => dt.textContent === arguments[0])?.nextElementSibling.textContent", name)
+    def tile(self, name): return self.figure(name)
     def text(self, selector='body'):
         return self.driver.find_element(By.CSS_SELECTOR, selector).text
     def find(self, selector):
@@ -150,41 +176,141 @@ def log_in(browser, user, password):
     browser.type('#user', user); browser.type('#password', password)
     browser.find('#password').send_keys(Keys.ENTER)
 
-def use_overview(browser):
+def use_overview(browser, client):
     browser.shows('Commands', 'Latency', 'Hit rate', 'Keys')
     browser.wait('rates', lambda: '/s' in browser.text('.tiles'))
     browser.wait('latencies in words', lambda: 'calls: half within' in browser.text('main'))
+    agrees(browser, 'keys', lambda: browser.tile('Keys'), lambda: scaled(sum(int(line.split(b'keys=')[1].split(b',')[0])
+        for line in client('INFO', 'keyspace').split() if b'keys=' in line), 1000, ['', 'k', 'M']))
     for window in ['15 min', '1 hour', '5 min']: browser.button(window)
     canvas = browser.find('canvas')
     canvas.send_keys(Keys.ARROW_LEFT)
     assert 'commands now' in canvas.get_attribute('aria-label')
 
-def use_memory(browser):
-    browser.shows('By class', 'Data', 'Big keys', 'Look through keys')
+def scaled(number, step, units):
+    """A figure as the page writes it."""
+    at, value = 0, float(number)
+    while abs(value) >= step * 0.9995 and at + 1 < len(units): value, at = value / step, at + 1
+    digits = 0 if at == 0 and value == int(value) else 2 if abs(value) < 9.995 else 1 if abs(value) < 99.95 else 0
+    return '%.*f%s' % (digits, value, units[at])
+
+def in_bytes(number): return scaled(number, 1024, ['B', 'KB', 'MB', 'GB', 'TB'])
+
+def text_of(value):
+    """Bytes as the page writes them."""
+    try: text = value.decode()
+    except UnicodeDecodeError: return ''.join(chr(b) if 32 <= b < 127 and b != 92 else '\\x%02x' % b for b in value)
+    return ''.join('\\u%04x' % ord(c) if ord(c) < 32 and c not in '\t\n' or 0x202a <= ord(c) <= 0x202e else c for c in text)
+
+def same(what, shown, told):
+    if shown != told: sys.exit('%s: the page shows\n%s\nand the server says\n%s' % (what, shown, told))
+
+def agrees(browser, what, read, tell):
+    """What the page shows comes to be what the server says, while both go on."""
+    last = []
+    def check():
+        last[:] = [read(), tell()]
+        return last[0] == last[1]
+    try: browser.wait(what, check, 15)
+    except SystemExit: same(what, *last)
+
+def prefix_rows(client):
+    return sorted([text_of(row[b'prefix']), '%s' % format(row[b'keys'], ','), in_bytes(row[b'bytes'])] for row in client('MEMORY', 'PREFIXES'))
+
+def use_memory(browser, client):
+    browser.shows('By class', 'Data', 'Big keys', 'Look through keys', 'By rule')
+    browser.wait('keys are counted', lambda: all(row[b'state'] == b'exact' for row in client('MEMORY', 'PREFIXES') + client('POLICY', 'STATS')), 120)
+    # What changes between two answers would differ.
+    browser.load.rests = True
+    def shown(card, *columns):
+        def read():
+            browser.button('Refresh'); time.sleep(0.4)
+            return sorted([row[at] for at in columns] for row in browser.rows(card))
+        return read
+    agrees(browser, 'prefixes', shown('By prefix', 0, 1, 2), lambda: prefix_rows(client))
+    for card, field in [('By type', b'types'), ('By encoding', b'encodings')]:
+        def sums():
+            found = {}
+            for row in client('MEMORY', 'PREFIXES'):
+                for name, part in row[field].items():
+                    keys, size = found.get(name, (0, 0))
+                    found[name] = keys + part[b'keys'], size + part[b'bytes']
+            return sorted([name.decode(), format(keys, ','), in_bytes(size)] for name, (keys, size) in found.items())
+        agrees(browser, card, shown(card, 0, 1, 2), sums)
+    agrees(browser, 'rules', shown('By rule', 0, 1, 2, 5, 6), lambda: sorted([text_of(row[b'glob']), format(row[b'keys'], ','), in_bytes(row[b'bytes']),
+        format(row[b'compressed-values'], ','), in_bytes(row[b'saved-bytes'])] for row in client('POLICY', 'STATS')))
+    if not any(row[b'saved-bytes'] for row in client('POLICY', 'STATS')): sys.exit('no rule has saved anything')
+    agrees(browser, 'big keys', shown('Big keys', 1, 2, 3, 4), lambda: sorted([row[b'type'].decode(), row[b'encoding'].decode(), format(row[b'elements'], ','),
+        in_bytes(row[b'bytes'])] for row in client('MEMORY', 'BIGKEYS', 'COUNT', 50)))
+    browser.load.rests = False
     browser.button('Look through keys')
     browser.wait('progress', lambda: 'of 1' in browser.text('main') or 'keys' in browser.text('main'))
     browser.button('Cancel')
     browser.shows('A part of the keys')
 
-def use_hot(browser):
-    browser.button('Processor time')
-    browser.wait('an answer', lambda: 'Hot keys' in browser.text('main') and ('Calls' in browser.text('main')))
+def use_hot(browser, client):
+    for order, name, weigh in [('CALLS', 'Calls', lambda row: row[b'calls']), ('CPU', 'Processor time', lambda row: row[b'cpu_us']),
+            ('BYTES', 'Bytes', lambda row: row[b'bytes_in'] + row[b'bytes_out'])]:
+        browser.button(name)
+        def matches():
+            told = client('HOTKEYS', 'TOP', 'BY', order, 'COUNT', 50)
+            known = {(text_of(row[b'key']), str(row[b'db']), row[b'kind'].decode()): row for row in told}
+            rows = [(tuple(row[:3]), row[3]) for row in browser.rows('Hot keys')]
+            first = [known.get(key) for key, _ in rows[:5]]
+            # Rates go on changing; who is first is not in doubt by more than they do.
+            return len(rows) == len(told) and len(told) > 20 and all(first) and weigh(first[0]) >= 0.8 * weigh(told[0]) and all(calls.endswith('/s') for _, calls in rows)
+        browser.wait('the hottest keys by ' + order, matches)
+    browser.button('Calls')
+    browser.shows('<img src=x onerror=window.ran=1>:0')
 
-def use_slow(browser):
+def use_slow(browser, client):
     browser.shows('Slow commands', 'Where time went', 'Events')
     browser.wait('an entry', lambda: len(browser.driver.find_elements(By.CSS_SELECTOR, 'tbody tr')) > 20)
+    # Nothing is added from here on.
+    client('LATENCY', 'TRACE', 'STOP')
+    client('CONFIG', 'SET', 'slowlog-log-slower-than', 10000000)
+    browser.button('Refresh')
+    def time(us): return '%dµs' % us if us < 999.5 else scaled_time(us)
+    def log():
+        return [[str(entry[0]), time(entry[2]), text_of(entry[4]), text_of(entry[5])] for entry in client('SLOWLOG', 'GET', 128, 'STAGES')]
+    agrees(browser, 'the slow log', lambda: [[row[-1].replace(',', ''), row[1], row[-3], row[-2]] for row in browser.rows('Slow commands')], log)
+    if not any(entry[6] for entry in client('SLOWLOG', 'GET', 128, 'STAGES')): sys.exit('no entry of the slow log has its stages')
+    traces = client('LATENCY', 'TRACE', 'GET', 'COUNT', 100)
+    agrees(browser, 'traces', lambda: [[row[1], row[5], row[6]] for row in browser.rows('Where time went')],
+        lambda: [[time(row[b'total-us']), row[b'user'].decode(), str(row[b'db'])] for row in traces])
+    parts = [sorted(name.decode().replace('-', ' ') + ' ' + spaced(time(us)) for name, us in row[b'stages'].items() if us > 0) for row in traces]
+    agrees(browser, 'stages', lambda: [sorted(part.strip() for part in row) for row in browser.stages('Where time went')], lambda: parts)
+    agrees(browser, 'events', lambda: sorted(row[0] for row in browser.rows('Events') if len(row) > 1), lambda: sorted(row[0].decode() for row in client('LATENCY', 'LATEST')))
     browser.driver.find_element(By.XPATH, '//th/button[text()="Took"]').click()
+    client('LATENCY', 'TRACE', 'START', 'EVERY', 100)
+    client('CONFIG', 'SET', 'slowlog-log-slower-than', 0)
 
-def use_clients(browser):
+def scaled_time(us):
+    if us < 999500: return '%.*fms' % (2 if us < 9995 else 1 if us < 99950 else 0, us / 1e3)
+    return '%.*fs' % (2 if us < 9.995e6 else 1, us / 1e6)
+
+def spaced(figure): return figure.replace('µs', ' µs').replace('ms', ' ms') if not figure[-2:-1].isdigit() else figure[:-1] + ' s'
+
+def use_clients(browser, client):
     browser.shows('<b>name</b>')
+    def lines(): return sorted(line.split()[0][3:].decode() for line in client('CLIENT', 'LIST', 'TYPE', 'normal').splitlines() if b'name=<b>' in line or b'name=load' in line)
+    agrees(browser, 'clients', lambda: sorted(row[0] for row in browser.rows('Clients') if row[2] in ('<b>name</b>', 'load')), lines)
     browser.type('#client-filter', 'b>name')
     browser.shows('1 of')
 
-def use_replication(browser):
+def use_replication(browser, client):
     browser.shows('primary', 'Last save', 'Append-only file')
+    def info(name): return next(line.split(b':')[1].decode() for line in client('INFO', 'replication', 'persistence').splitlines() if line.startswith(name + b':'))
+    agrees(browser, 'the stream', lambda: browser.figure('Stream'), lambda: info(b'master_replid'))
+    agrees(browser, 'saves', lambda: browser.figure('Saves'), lambda: info(b'rdb_saves'))
 
-def use_configuration(browser):
+def use_configuration(browser, client):
     browser.shows('maxmemory')
+    told = {name.decode(): value for name, value in client('CONFIG', 'GET', '*').items()}
+    rows = {row[0].split()[0]: row[1] for row in browser.rows('Options')}
+    same('names of options', sorted(rows), sorted(told))
+    for name, value in told.items():
+        if len(value) < 100 and rows[name] != (text_of(value).strip() or 'empty'): same('the option ' + name, rows[name], value)
     browser.type('#option-search', 'http-port')
     browser.wait('it is found', lambda: browser.text('caption').startswith('1 of'))
     browser.find('input[type=checkbox]').click()
@@ -196,7 +322,7 @@ def open_key(browser, key):
     browser.wait('the key ' + key, lambda: (key[:20] or 'empty') in browser.text('.key-name'))
     browser.wait('its value', lambda: 'Layout in memory' in browser.text('main') or 'cannot be shown' in browser.text('main'))
 
-def use_keys(browser):
+def use_keys(browser, client):
     browser.shows('keys in the database')
     browser.type('#key-pattern', 'attack:*')
     browser.button('Search')
@@ -205,6 +331,19 @@ def use_keys(browser):
     browser.button('Count all')
     browser.button('Cancel')
     browser.shows('(cancelled)')
+    browser.button('Count all')
+    browser.wait('all are counted', lambda: '%d of %s keys match.' % (len(ATTACKS) + 5, format(client('DBSIZE'), ',')) in browser.text('main'), 300)
+    for database, words in [(1, ['101 keys', 'more)']), (2, ['Replies may have'])]:
+        browser.type('#key-db', str(database)); browser.type('#key-pattern', '*')
+        browser.button('Search')
+        browser.wait('names that are long', lambda: 'in the database' in browser.text('main') or 'Replies' in browser.text('main'))
+        while browser.buttons('More'): browser.button('More')
+        browser.shows(*words)
+    # Nothing that large can be answered: the browser says so too.
+    browser.driver.get_log('browser')
+    browser.driver.execute_script('location.hash = "#/keys?db=1&key=" + "m".repeat(150000)')
+    browser.shows('Its name is too long')
+    browser.type('#key-db', '0')
     for key, words in [('attack:' + ATTACKS[0], [ATTACKS[0]]), ('attack:hash', ATTACKS[:3]), ('attack:list', ATTACKS[:3]), ('attack:set', ATTACKS[:3]), ('attack:zset', ATTACKS[:3]),
             ('attack:stream', ATTACKS[:3]), ('json', ['"deep": true']), ('binary', ['000010']), ('long:text', ['Part 1 of']), ('user:7', ['name7@example.org']), ('visitors', ['string']),
             ('events', ['workers', 'login']), ('', ['empty name']), ('large:list', ['Index'])]:
@@ -220,7 +359,7 @@ def use_keys(browser):
     browser.driver.execute_script('location.hash = "#/keys?db=0&key64=%2FwBrZXk%3D"')
     browser.shows('\\xff\\x00key')
 
-def use_terminal(browser):
+def use_terminal(browser, client):
     def say(line):
         browser.find('#command').send_keys(line + Keys.ENTER)
     browser.wait('the field', lambda: browser.find('#command'))
@@ -259,7 +398,7 @@ def run(o, browser, client):
     views = [view for view in VIEWS if o.only in (None, view)]
     for view in views:
         browser.visit(view)
-        globals()['use_' + view](browser)
+        globals()['use_' + view](browser, client)
         browser.check(view)
         print(view, 'is used', flush=True)
     if o.seconds: browser.visit('overview'); time.sleep(o.seconds)
@@ -308,6 +447,7 @@ def main():
         load = Load(port); load.start()
         attack_from_outside(http)
         browser = Browser('http://127.0.0.1:%d/' % (o.page_port or http), axe, o.pictures)
+        browser.load = load
         run(o, browser, client)
         if client('PING') != b'PONG': sys.exit('the server is gone')
         for fault in browser.faults: print(fault)

@@ -105,6 +105,13 @@ export const history = since => ask(`/api/history?since=${since}`);
 
 export const options = async () => (await ask('/api/options')).options;
 
+/** Why clients should not be sent to the server now, or nothing. It is answered to anybody, without asking whoever runs commands. */
+export async function reasonsUnready() {
+  let answer;
+  try { answer = await fetch('/ready', { credentials: 'omit', cache: 'no-store' }); } catch { throw new Unanswered(0, 'The server cannot be reached.'); }
+  return answer.ok ? '' : (await answer.text()).trim().replaceAll('\n', ', ');
+}
+
 /** INFO's fields by name. */
 export function fieldsOf(text) {
   const fields = new Map();

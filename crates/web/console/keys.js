@@ -9,6 +9,9 @@ export const title = 'Keys';
 const TYPES = ['any type', 'string', 'list', 'hash', 'set', 'zset', 'stream'];
 /** Keys of a page: each takes three commands of a request. */
 const PAGE = 80;
+/** Bytes of names that one request may carry, which names each key three times; one whose name is longer than the other is not asked about. */
+const NAMES_BYTES = 250_000;
+const NAME_MAX = 120_000;
 /** Keys that one step of a search looks at, the first and the longest: each is a moment in which the server does nothing else. */
 const STEP_MIN = 100;
 const STEP_MAX = 2000;
@@ -20,9 +23,23 @@ function asked() {
   return { database: Number(parameters.get('db') ?? 0) || 0, key };
 }
 
-const lifetime = ms => ms === -1 ? h('span', { class: 'dim' }, 'none') : ms === -2 ? 'gone' : span(ms / 1000);
+const nameLength = key => key instanceof Bytes ? key.base64.length : new TextEncoder().encode(JSON.stringify(key)).length;
 
-export async function start(root, { isCurrent }) {
+/** Keys in groups of which one request can tell; one whose name is too long is alone. */
+function inRequests(keys) {
+  const groups = [];
+  let room = 0;
+  for (const key of keys) {
+    room -= nameLength(key);
+    if (groups.length === 0 || room < 0 || groups.at(-1).length === PAGE) { groups.push([]); room = NAMES_BYTES - nameLength(key); }
+    groups.at(-1).push(key);
+  }
+  return groups;
+}
+
+const lifetime = ms => ms === null ? '–' : ms === -1 ? h('span', { class: 'dim' }, 'none') : ms === -2 ? 'gone' : span(ms / 1000);
+
+export async function start(root, { isCurrent, failed }) {
   const wanted = asked();
   const database = h('input', { type: 'number', min: '0', value: String(wanted.database), id: 'key-db', class: 'short' });
   const pattern = h('input', { type: 'search', value: '*', id: 'key-pattern', spellcheck: 'false', autocapitalize: 'none' });
@@ -56,7 +73,7 @@ export async function start(root, { isCurrent }) {
     try {
       await work(signal);
     } catch (error) {
-      if (!isAbort(error)) told.textContent = String(error.message);
+      if (!isAbort(error)) { told.textContent = String(error.message); failed(error); }
       else if (!signal.reason?.isReplaced) told.textContent += ' (cancelled)';
     }
     if (signal !== cancel.signal) return;
@@ -83,13 +100,14 @@ export async function start(root, { isCurrent }) {
         bar.value = size ? Math.min(1, looked / size) : 1;
         told.textContent = `${whole(rows.length + found.length)} found, about ${whole(Math.min(looked, size))} of ${whole(size)} looked at`;
       } while (cursor !== '0' && found.length < PAGE);
-      for (let from = 0; from < found.length; from += PAGE) rows = [...rows, ...await described(found.slice(from, from + PAGE), signal)];
+      for (const keys of inRequests(found)) rows = [...rows, ...await described(keys, signal)];
       made.fill(rows, `${whole(rows.length)} keys${cursor === '0' ? '' : ', and there may be more'}`);
       told.textContent = size ? `${whole(size)} keys in the database` : 'The database is empty.';
     });
   }
 
   async function described(keys, signal) {
+    if (nameLength(keys[0]) > NAME_MAX) return keys.map(key => ({ key, type: '?', ttl: null, bytes: null }));
     const commands = keys.flatMap(key => [['TYPE', key], ['PTTL', key], ['MEMORY', 'USAGE', key]]);
     const [, ...replies] = await runIn(database.value, [['CLIENT', 'NO-TOUCH', 'ON'], ...commands], signal);
     return keys.map((key, at) => {
@@ -117,6 +135,7 @@ export async function start(root, { isCurrent }) {
 
   async function open({ key }) {
     if (key === null) return place.replaceChildren(notice('Choose a key to see what it holds.'));
+    if (nameLength(key) > NAME_MAX) return place.replaceChildren(card('Key', '', h('p', { class: 'key key-name' }, shortened(key, 1000)), notice('Its name is too long for the console to ask about it.')));
     const replies = await runIn(asked().database, [['CLIENT', 'NO-TOUCH', 'ON'], ['TYPE', key], ['PTTL', key], ['OBJECT', 'ENCODING', key],
       ['MEMORY', 'USAGE', key, 'SAMPLES', '0'], ['OBJECT', 'IDLETIME', key], ['OBJECT', 'LAYOUT', key]]);
     const [, kind, ttl, encoding, size, idle, layout] = replies;
@@ -126,13 +145,13 @@ export async function start(root, { isCurrent }) {
     const or = (reply, show) => reply === null || isRefused(reply) ? '–' : show(reply);
     const facts = figures([['Type', String(kind)], ['Encoding', or(encoding, String)], ['Time left', or(ttl, lifetime)],
       ['Memory', or(size, bytes)], ['Not used for', or(idle, span)]]);
-    const value = await valueOf(asked().database, key, String(kind));
+    const value = await valueOf(asked().database, key, String(kind), failed);
     const drawn = isRefused(layout) ? refusal(layout, 'The layout') : layoutOf(layout);
     place.replaceChildren(card('Key', '', name, facts), card('Value', String(kind), value), ...drawn ? [card('Layout in memory', '', drawn)] : []);
   }
 
   async function opened() {
-    try { await open(asked()); } catch (error) { place.replaceChildren(notice(String(error.message), 'bad')); }
+    try { await open(asked()); } catch (error) { place.replaceChildren(notice(String(error.message), 'bad')); failed(error); }
   }
   // Another key of this view is shown beside the list, which stays.
   async function moved() {

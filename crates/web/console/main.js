@@ -1,6 +1,6 @@
 // Which view is shown, who has logged in, and whether the server answers.
-import { fieldsOf, isAbort, login, run, Unanswered } from './api.js';
-import { announce, h, heading, notice } from './page.js';
+import { fieldsOf, isAbort, login, reasonsUnready, run, Unanswered } from './api.js';
+import { announce, each, h, heading, notice } from './page.js';
 import * as clients from './clients.js';
 import * as configuration from './configuration.js';
 import * as hot from './hot.js';
@@ -21,6 +21,10 @@ const leave = document.getElementById('leave');
 let stop = () => {};
 // A view that is still being made when another is chosen must not appear.
 let turn = 0;
+// Why clients should not be sent to the server, as it was told last.
+let reasons = '';
+// It could not be reached, or had no data yet; and whether the view that is chosen could not be shown meanwhile.
+let [isAway, isMissing] = [false, false];
 
 function viewName() {
   const name = location.hash.replace(/^#\/?/, '').split('?')[0];
@@ -36,18 +40,46 @@ function drawNav(current) {
 function failed(error) {
   if (isAbort(error)) return;
   if (error instanceof Unanswered && error.status === 401) return askLogin(error.message);
+  if (error) tell('bad', 'no answer');
+  else if (reasons) tell('bad', `not ready: ${reasons}`);
+  else tell('good', 'live');
+}
+
+function tell(kind, text) {
   const link = document.getElementById('link');
-  link.className = error ? 'link bad' : 'link good';
-  const text = error ? 'no answer' : 'live';
+  link.className = `link ${kind}`;
   if (link.textContent !== text) link.textContent = text;
+}
+
+/** Looks whether the server is there and ready; a view that could not be shown is, once it is back. */
+async function look() {
+  if (root.querySelector('.login')) return;
+  try {
+    reasons = await reasonsUnready();
+  } catch (error) {
+    isAway = true;
+    return failed(error);
+  }
+  failed(null);
+  const hasNoData = /^(starting|loading)/.test(reasons);
+  if (isAway && !hasNoData) {
+    isAway = false;
+    await (isMissing ? begin() : describe());
+  } else if (hasNoData) {
+    isAway = isMissing = true;
+  }
 }
 
 async function show() {
   const name = viewName();
   const view = VIEWS[name];
   const mine = ++turn;
+  const isCurrent = () => mine === turn;
+  // What is still under way for a view that has been left says nothing any more, least of all for a form that somebody fills in.
+  const context = { isCurrent, failed: error => isCurrent() && failed(error), restarted: describe };
   stop();
   stop = () => {};
+  isMissing = false;
   drawNav(name);
   nav.classList.remove('open');
   menu.setAttribute('aria-expanded', 'false');
@@ -55,7 +87,9 @@ async function show() {
   root.replaceChildren(heading(view.title), h('p', { class: 'dim' }, 'Asking the server …'));
   const place = h('div', { class: 'stack' });
   try {
-    const ended = await view.start(place, { failed, isCurrent: () => mine === turn });
+    // Asks for everything again, and leaves what is shown until it has come.
+    context.refresh = async () => { try { await view.start(place, context); context.failed(null); } catch (error) { context.failed(error); } };
+    const ended = await view.start(place, context);
     if (mine !== turn) return ended?.();
     stop = ended ?? (() => {});
     root.replaceChildren(place);
@@ -65,6 +99,7 @@ async function show() {
     if (mine !== turn) return;
     failed(error);
     if (error instanceof Unanswered && error.status === 401) return;
+    isMissing = true;
     const who = login.user ? `The user ${login.user} may not see this` : 'This cannot be shown';
     const text = error instanceof Unanswered && error.status === 403 ? `${who}: ${error.message}` : String(error.message ?? error);
     root.replaceChildren(heading(view.title), notice(text, 'bad'), h('button', { type: 'button', onclick: show }, 'Try again'));
@@ -101,8 +136,8 @@ function askLogin(message) {
   if (isWrong) announce('The user is unknown or off, or the password is wrong.');
 }
 
-async function begin() {
-  leave.hidden = login.user === null;
+/** Says above which server this is; whether somebody has to log in. */
+async function describe() {
   try {
     const [info] = await run([['INFO', 'server']]);
     const fields = fieldsOf(info);
@@ -110,9 +145,16 @@ async function begin() {
     document.getElementById('server').textContent = fields.size
       ? `${location.host} · version ${version} · port ${fields.get('tcp_port')} · process ${fields.get('process_id')}` : location.host;
   } catch (error) {
-    if (error instanceof Unanswered && error.status === 401) return askLogin(error.message);
+    if (!(error instanceof Unanswered && error.status === 401)) return false;
+    askLogin(error.message);
+    return true;
   }
-  await show();
+  return false;
+}
+
+async function begin() {
+  leave.hidden = login.user === null;
+  if (!await describe()) await show();
 }
 
 const THEMES = ['system', 'light', 'dark'];
@@ -141,4 +183,4 @@ window.addEventListener('hashchange', event => {
 });
 
 setTheme(keptTheme());
-begin();
+begin().then(() => each(3, look));

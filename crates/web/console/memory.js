@@ -90,9 +90,28 @@ function byPrefix(reply) {
   made.fill(rows);
   return [
     card('By prefix', '', made.element),
-    card('By type', '', sizes('All prefixes together', named('Type'), added(reply, 'types'))),
-    card('By encoding', '', sizes('All prefixes together', named('Encoding'), added(reply, 'encodings'))),
+    card('By type', '', sizes('Types of all prefixes together', named('Type'), added(reply, 'types'))),
+    card('By encoding', '', sizes('Encodings of all prefixes together', named('Encoding'), added(reply, 'encodings'))),
   ];
+}
+
+/** What each rule of `key-policy` has, and saves; the server begins to count that when it is asked first. */
+function byRule(rules, stats) {
+  const made = rows => [card('By rule', '', rows)];
+  if (isRefused(rules)) return made(refusal(rules, 'Rules for families of keys'));
+  if (rules.length === 0) return made(notice('There are no rules: the option key-policy gives families of keys settings of their own.'));
+  if (isRefused(stats)) return made(refusal(stats, 'What the rules come to'));
+  const rows = stats.map(map => ({
+    name: map.get('glob'), keys: map.get('keys'), bytes: map.get('bytes'), compressed: map.get('compressed-values'), saved: map.get('saved-bytes'),
+  }));
+  const isExact = stats.every(map => String(map.get('state')) === 'exact');
+  const shown = table(isExact ? 'Rules of key-policy, in the order in which they are tried' : 'Keys that were there before are still being counted', [
+    named('Rule', row => shortened(row.name) || '(empty)'), ...sizeColumns(() => sum(rows)),
+    { title: 'Compressed', number: true, value: row => row.compressed, show: row => whole(row.compressed) },
+    { title: 'Saved', number: true, value: row => row.saved, show: row => measured(inBytes(row.saved)) },
+  ], { tall: true });
+  shown.fill(rows);
+  return made(shown.element);
 }
 
 function bigKeys(reply) {
@@ -116,7 +135,7 @@ const AT_A_TIME = 80;
 const prefixOf = key => key instanceof Bytes ? '(binary)' : (String(key).match(/^[^:/|._-]{0,60}[:/|._-]/)?.[0] ?? '(no prefix)');
 
 /** Goes through keys of a database and tells sizes by type, encoding and prefix; can be ended at any time. */
-function sampler() {
+function sampler(failed) {
   const database = h('input', { type: 'number', min: '0', value: '0', size: '4', id: 'sample-db' });
   const begin = h('button', { type: 'button', onclick: () => look() }, 'Look through keys');
   const end = h('button', { type: 'button', class: 'quiet', hidden: true }, 'Cancel');
@@ -150,7 +169,7 @@ function sampler() {
       } while (cursor !== '0' && seen < SAMPLED_MAX);
       isWhole = cursor === '0';
     } catch (error) {
-      if (!isAbort(error)) told.textContent = String(error.message);
+      if (!isAbort(error)) { told.textContent = String(error.message); failed(error); }
     } finally {
       begin.disabled = false;
       end.hidden = bar.hidden = true;
@@ -179,16 +198,17 @@ function note(groups, key, [type, encoding, bytes]) {
   }
 }
 
-export async function start(root) {
-  const [text, stats, prefixes, big] = await run([
-    ['INFO', 'memory'], ['MEMORY', 'STATS'], ['MEMORY', 'PREFIXES'], ['MEMORY', 'BIGKEYS', 'COUNT', '50']]);
+export async function start(root, { failed, refresh }) {
+  const [text, stats, prefixes, big, rules] = await run([
+    ['INFO', 'memory'], ['MEMORY', 'STATS'], ['MEMORY', 'PREFIXES'], ['MEMORY', 'BIGKEYS', 'COUNT', '50'], ['POLICY', 'LIST']]);
+  const [ruled] = isRefused(rules) || rules.length === 0 ? [[]] : await run([['POLICY', 'STATS']]);
   const info = fieldsOf(text);
   root.replaceChildren(
-    heading(title, h('button', { type: 'button', class: 'quiet', onclick: () => start(root) }, 'Refresh')),
+    heading(title, h('button', { type: 'button', class: 'quiet', onclick: refresh }, 'Refresh')),
     h('div', { class: 'pair' },
       card('In short', '', isRefused(text) ? refusal(text, 'Memory') : summary(info)),
       card('By class', '', isRefused(stats) ? refusal(stats, 'Memory by class') : classes(info, stats)),
-      ...byPrefix(prefixes)),
+      ...byPrefix(prefixes), ...byRule(rules, ruled)),
     card('Big keys', '', bigKeys(big)),
-    sampler());
+    sampler(failed));
 }

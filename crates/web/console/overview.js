@@ -11,11 +11,12 @@ const HOUR_MS = 3600e3;
 // What has been fetched stays when another view is looked at.
 const kept = { number: 0, names: { counters: [], gauges: [] }, firstNs: 128, samples: [] };
 
-async function fetchSamples() {
+async function fetchSamples(restarted) {
   let answer = await history(kept.number);
   if (answer.number < kept.number) {
     // The server has been started again.
     kept.samples = [];
+    restarted();
     answer = await history(0);
   }
   kept.names = { counters: answer.counters, gauges: answer.gauges };
@@ -95,8 +96,8 @@ function fillTiles(tiles, info) {
 
 const withUnit = ([figure, unit], rest) => [figure, unit + rest];
 
-export async function start(root, { failed }) {
-  await fetchSamples();
+export async function start(root, { failed, restarted }) {
+  await fetchSamples(restarted);
   let chosen = WINDOWS[0];
   const tiles = new Map(TILES.map(name => [name, tile(name)]));
   const drawn = charts();
@@ -116,7 +117,7 @@ export async function start(root, { failed }) {
     })));
   const stops = [
     each(1, async () => {
-      try { await fetchSamples(); show(); failed(null); } catch (error) { failed(error); }
+      try { await fetchSamples(restarted); show(); failed(null); } catch (error) { failed(error); }
     }),
     each(5, async () => {
       try { [info] = (await run([['INFO', 'server', 'replication', 'persistence']])).map(fieldsOf); show(); } catch (error) { failed(error); }

@@ -1,6 +1,6 @@
 // Who follows whom, and what is on disk.
 import { fieldsOf, run } from './api.js';
-import { bytes, card, day, each, figures, h, heading, inBytes, isRefused, measured, refusal, span, table, whole } from './page.js';
+import { bytes, card, day, each, figures, h, heading, inBytes, isRefused, measured, notice, refusal, span, table, whole } from './page.js';
 
 export const title = 'Replication and persistence';
 
@@ -65,7 +65,7 @@ export async function start(root, { failed }) {
       const info = fieldsOf(text);
       place.replaceChildren(card('Replication', '', role(info)), card('Replicas', '', replicas(info)),
         card('Snapshots', '', ...[snapshots(info)].flat().filter(Boolean)), card('Append-only file', '', appended(info)));
-    } catch (error) { failed(error); }
+    } catch (error) { failed(error); if (!shown) place.replaceChildren(notice(String(error.message), 'bad')); }
   }
   root.replaceChildren(heading(title), place);
   return each(2, refresh);

@@ -67,7 +67,7 @@ function events(reply) {
   return made.element;
 }
 
-export async function start(root) {
+export async function start(root, { refresh }) {
   const [staged, plain, traced, latest, options] = await run([
     ['SLOWLOG', 'GET', '128', 'STAGES'], ['SLOWLOG', 'GET', '128'], ['LATENCY', 'TRACE', 'GET', 'COUNT', '100'], ['LATENCY', 'LATEST'],
     ['CONFIG', 'GET', 'slowlog-log-slower-than', 'latency-monitor-threshold']]);
@@ -77,7 +77,7 @@ export async function start(root) {
   const threshold = option('slowlog-log-slower-than');
   const isOff = Number(threshold) < 0;
   root.replaceChildren(
-    heading(title, h('button', { type: 'button', class: 'quiet', onclick: () => start(root) }, 'Refresh')),
+    heading(title, h('button', { type: 'button', class: 'quiet', onclick: refresh }, 'Refresh')),
     card('Slow commands', threshold && (isOff ? 'none are kept' : threshold === '0' ? 'all are kept' : `longer than ${time(Number(threshold))}`), isRefused(entries) ? refusal(entries, 'The slow log') : slowLog(entries)),
     card('Where time went', 'traced requests', traces(traced)),
     card('Events', option('latency-monitor-threshold') === '0' ? 'the latency monitor is off' : '', events(latest)));

@@ -1,6 +1,6 @@
 // A command line: with history, completion of names, and what the server's documentation says of each command.
 import { isAbort, Pairs, Refused, run, runIn } from './api.js';
-import { announce, card, field, figures, h, heading, notice } from './page.js';
+import { announce, card, field, figures, h, heading, notice, whole } from './page.js';
 import { printed, quoted, words } from './replies.js';
 
 export const title = 'Command line';
@@ -8,6 +8,8 @@ export const title = 'Command line';
 /** Replies that are kept on the page. */
 const SHOWN_MAX = 50;
 const LINES_MAX = 200;
+/** Of a reply so many characters are shown. */
+const REPLY_MAX = 200_000;
 
 // They stay when another view is looked at, and go with the page.
 const lines = [];
@@ -56,8 +58,8 @@ function described(name) {
     subcommands.length > 0 && h('p', { class: 'dim' }, `Subcommands: ${subcommands.map(sub => sub.slice(name.length + 1)).join(', ')}`)].filter(Boolean);
 }
 
-export async function start(root) {
-  docs ??= await documentation();
+export async function start(root, { failed }) {
+  if (!docs?.size) docs = await documentation();
   const names = h('datalist', { id: 'command-names' });
   const input = h('input', { id: 'command', type: 'text', list: 'command-names', autocomplete: 'off', autocapitalize: 'none', spellcheck: 'false', class: 'mono' });
   const database = h('input', { id: 'command-db', type: 'number', min: '0', value: '0', class: 'short' });
@@ -101,13 +103,16 @@ export async function start(root) {
       if (/^select$/i.test(String(found[0])) && !(reply instanceof Refused)) database.value = String(found[1]);
     } catch (error) {
       add(line, new Refused(isAbort(error) ? 'Cancelled; the server may go on with it.' : String(error.message)), null);
+      failed(error);
     } finally { end.hidden = true; }
   }
 
   function add(line, reply, ms) {
     const isBad = reply instanceof Refused;
+    const text = printed(reply);
+    const shown = text.length <= REPLY_MAX ? text : `${text.slice(0, REPLY_MAX)}\n… (${whole(text.length - REPLY_MAX)} characters more)`;
     log.append(h('div', { class: 'entry' }, h('p', { class: 'prompt' }, h('span', { class: 'mono' }, line), ms === null ? '' : h('span', { class: 'dim' }, `${ms.toFixed(ms < 10 ? 1 : 0)} ms`)),
-      h('pre', { class: isBad ? 'bad-text' : '' }, printed(reply))));
+      h('pre', { class: isBad ? 'bad-text' : '' }, shown)));
     while (log.childElementCount > SHOWN_MAX) log.firstElementChild.remove();
     log.scrollTop = log.scrollHeight;
     if (isBad) announce(printed(reply));

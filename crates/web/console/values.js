@@ -47,9 +47,12 @@ async function stringOf(source) {
   async function show(part) {
     const [value] = await source.run([['GETRANGE', source.key, part * PART_BYTES, (part + 1) * PART_BYTES - 1]]);
     if (isRefused(value)) return place.replaceChildren(refusal(value, 'The value'));
-    const turn = to => h('button', { type: 'button', class: 'quiet', disabled: to < 0 || to >= parts, onclick: () => show(to) }, to < part ? 'Previous part' : 'Next part');
+    const turn = to => h('button', { type: 'button', class: 'quiet', disabled: to < 0 || to >= parts, onclick: () => turned(to) }, to < part ? 'Previous part' : 'Next part');
     place.replaceChildren(...[parts > 1 && h('div', { class: 'fields' }, turn(part - 1), turn(part + 1),
       h('span', { class: 'dim' }, `Part ${whole(part + 1)} of ${whole(parts)}, ${bytes(PART_BYTES)} each`)), blob(value)].filter(Boolean));
+  }
+  async function turned(part) {
+    try { await show(part); } catch (error) { place.append(notice(String(error.message), 'bad')); source.failed(error); }
   }
   await show(0);
   return place;
@@ -131,9 +134,21 @@ async function pagesOf(type, source) {
   // Where the pages before began.
   const before = [];
   let [from, next] = [start, null];
-  const back = h('button', { type: 'button', class: 'quiet', onclick: () => { from = before.pop(); show(); } }, 'Previous');
-  const on = h('button', { type: 'button', class: 'quiet', onclick: () => { before.push(from); from = next; show(); } }, 'Next');
+  const back = h('button', { type: 'button', class: 'quiet', onclick: () => move(() => { from = before.pop(); }) }, 'Previous');
+  const on = h('button', { type: 'button', class: 'quiet', onclick: () => move(() => { before.push(from); from = next; }) }, 'Next');
   const place = h('div', { class: 'stack tight' }, h('div', { class: 'fields' }, back, on, told), made.element);
+  /** Shows another page; one that does not come leaves everything as it is. */
+  async function move(choose) {
+    const [was, pages] = [from, [...before]];
+    choose();
+    try { await show(); } catch (error) {
+      from = was;
+      before.splice(0, Infinity, ...pages);
+      [back.disabled, on.disabled] = [before.length === 0, next === null];
+      told.textContent = String(error.message);
+      source.failed(error);
+    }
+  }
 
   async function show() {
     back.disabled = on.disabled = true;
@@ -144,7 +159,11 @@ async function pagesOf(type, source) {
         if (!(error instanceof Unanswered && error.status === TOO_LARGE)) throw error;
       }
     }
-    if (page === null) page = { rows: [], next: null, text: 'The elements here are larger than the console shows.' };
+    if (page === null) {
+      // Where they have places, those behind this one may be shown.
+      const isPassed = typeof from === 'number' && from + 1 < Number(length);
+      page = { rows: [], next: isPassed ? from + 1 : null, text: 'The elements here are larger than the console shows.' };
+    }
     if (isRefused(page)) return place.replaceChildren(refusal(page, 'The value'));
     next = page.next;
     back.disabled = before.length === 0;
@@ -169,8 +188,8 @@ async function streamFacts(source) {
 }
 
 /** The value of a key, of whichever type. */
-export async function valueOf(database, key, type, signal) {
-  const source = { key, run: commands => runIn(database, [['CLIENT', 'NO-TOUCH', 'ON'], ...commands], signal).then(replies => replies.slice(1)) };
+export async function valueOf(database, key, type, failed) {
+  const source = { key, failed, run: commands => runIn(database, [['CLIENT', 'NO-TOUCH', 'ON'], ...commands]).then(replies => replies.slice(1)) };
   if (type === 'string') return stringOf(source);
   if (!PAGED[type]) return notice(`Values of the type ${type} are not shown.`);
   const pages = await pagesOf(type, source);
