@@ -5,16 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::Request;
 use hyper::body::{Body, Bytes};
-use hyper::header::{self, HeaderValue};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wire::response::Value;
 
 use crate::authorization::Credentials;
 use crate::history::{COUNTERS, GAUGES, History, LATENCY_FIRST_NS, Sample};
 use crate::json::{self, Words};
-use crate::routes::{Refusal, refusal_of, shown};
+use crate::request::Refusal;
+use crate::routes::{refusal_of, shown};
 use crate::session::{Session, SessionError};
 use crate::{Server, Verdict};
 
@@ -108,14 +107,13 @@ async fn in_time<T>(answer: impl Future<Output = Result<T, Refusal>>) -> Result<
 }
 
 /// Runs a request's commands one after another, on one connection, and answers the replies.
-pub async fn commands<B>(request: &mut Request<B>, asker: &Asker<'_>, room: &Room) -> Result<Bytes, Refusal>
+pub async fn commands<B>(body: &mut B, asker: &Asker<'_>, room: &Room) -> Result<Bytes, Refusal>
 where
     B: Body + Unpin,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    check_content_type(request)?;
     let session = in_time(asker.session()).await?;
-    let body = Limited::new(request.body_mut(), BODY_BYTES_MAX).collect();
+    let body = Limited::new(body, BODY_BYTES_MAX).collect();
     let body = tokio::time::timeout(BODY_WITHIN, body)
         .await
         .map_err(|_| Refusal::Bad("The body does not come".to_owned()))?
@@ -128,19 +126,9 @@ where
         let _place = room.running.acquire().await;
         let commands = json::commands(&body).map_err(Refusal::Bad)?;
         let replies = run(&commands, asker.server, session).await?;
-        let mut out = String::from("{\"replies\":");
-        json::list(&mut out, &replies, json::reply);
-        out.push('}');
-        Ok(out)
+        Ok(json::replies(&replies))
     });
     room.hold(answer.await?)
-}
-
-/// Pages of other sites can have a browser send other types without asking first.
-fn check_content_type<B>(request: &Request<B>) -> Result<(), Refusal> {
-    let named = request.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
-    let essence = named.split(|&byte| byte == b';').next().unwrap_or_default();
-    if essence.trim_ascii().eq_ignore_ascii_case(b"application/json") { Ok(()) } else { Err(Refusal::Type) }
 }
 
 async fn run(commands: &[Words], server: &dyn Server, mut session: Session) -> Result<Vec<Value>, Refusal> {
@@ -170,16 +158,8 @@ async fn run(commands: &[Words], server: &dyn Server, mut session: Session) -> R
         .collect())
 }
 
-/// Samples with a number above the one that the query names (`since=5`), for those who may ask for INFO.
-pub async fn history(
-    history: &Mutex<History>,
-    query: Option<&str>,
-    asker: &Asker<'_>,
-) -> Result<String, Refusal> {
-    let since = match query.unwrap_or("since=0").strip_prefix("since=").map(str::parse) {
-        Some(Ok(number)) => number,
-        _ => return Err(Refusal::Bad("The query is to be since=NUMBER".to_owned())),
-    };
+/// Samples with a number above `since`, for those who may ask for INFO.
+pub async fn history(history: &Mutex<History>, since: u64, asker: &Asker<'_>) -> Result<String, Refusal> {
     let permission = async { Ok(asker.session().await?.ask(&[vec!["INFO", "cluster"]]).await?) };
     if let Some(Value::Error(text)) = in_time(permission).await?.first() {
         return Err(refusal_of(shown(text), Refusal::Unavailable));

@@ -25,6 +25,9 @@ pub const COMMANDS_MAX: usize = 256;
 pub type Words = Vec<Vec<u8>>;
 
 /// The commands of a request: a list of lists of words.
+///
+/// # Errors
+/// It is something else, or there are too many.
 pub fn commands(body: &[u8]) -> Result<Vec<Words>, String> {
     let read: serde_json::Value =
         serde_json::from_slice(body).map_err(|error| format!("The body is no JSON: {error}"))?;
@@ -61,6 +64,14 @@ fn word(word: serde_json::Value) -> Result<Vec<u8>, String> {
 pub fn quote(out: &mut String, text: &str) {
     // A string always has a form in JSON.
     out.push_str(&serde_json::Value::from(text).to_string());
+}
+
+/// What a request's commands are answered with.
+pub fn replies(replies: &[Value]) -> String {
+    let mut out = String::from("{\"replies\":");
+    list(&mut out, replies, reply);
+    out.push('}');
+    out
 }
 
 /// Appends a reply. Its depth is limited by whoever has read it.

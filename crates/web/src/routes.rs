@@ -1,20 +1,21 @@
 //! Paths and what each answers.
 
 use std::convert::Infallible;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{self, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Request, Response, StatusCode};
 use wire::response::Value;
 
 use crate::api::{self, Asker};
 use crate::authorization::Credentials;
 use crate::history::{Figures, History};
 use crate::metrics::{self, Form, Replies};
+use crate::request::{self, API, Asks, Refusal};
 use crate::session::{Session, SessionError};
 use crate::{Server, console};
 
@@ -31,28 +32,7 @@ const JSON: &str = "application/json";
 /// Nothing that is answered here is a page, unless it says so.
 const POLICY: &str = "default-src 'none'; frame-ancestors 'none'";
 
-/// What paths of the console's API begin with.
-const API: &str = "/api/";
-
 type Answer = Response<Full<Bytes>>;
-
-/// Why a request is not answered with what it asks for.
-pub enum Refusal {
-    Host,
-    Origin,
-    /// With those that are allowed.
-    Method(&'static str),
-    Unknown,
-    /// A body that is no JSON.
-    Type,
-    Bad(String),
-    TooLarge(String),
-    /// Nobody, or somebody the server does not know.
-    Unauthorized(String),
-    /// Somebody who may not, in the server's words.
-    Forbidden(String),
-    Unavailable(String),
-}
 
 impl From<SessionError> for Refusal {
     fn from(error: SessionError) -> Self {
@@ -113,65 +93,35 @@ impl Routes {
         peer: SocketAddr,
         local: SocketAddr,
     ) -> Result<Answer, Refusal> {
-        self.check_host(request)?;
-        check_origin(request)?;
-        if request.uri().path() == "/api/commands" {
-            if request.method() != Method::POST {
-                return Err(Refusal::Method("POST"));
-            }
-            let asker = self.asker(request, peer, local)?;
-            return Ok(answer(StatusCode::OK, JSON, api::commands(request, &asker, &self.room).await?));
-        }
-        if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            return Err(Refusal::Method("GET, HEAD"));
-        }
-        if let Some(file) = console::file(request.uri().path()) {
-            return Ok(page(file));
-        }
-        match request.uri().path() {
-            "/api/history" => {
-                let asker = self.asker(request, peer, local)?;
-                let text = api::history(&self.history, request.uri().query(), &asker).await?;
+        let asker = |credentials| Asker { server: &*self.server, credentials, peer, local };
+        match request::read(request, &self.hosts)? {
+            Asks::File(file) => Ok(page(file)),
+            Asks::Commands { credentials } => {
+                let text = api::commands(request.body_mut(), &asker(credentials), &self.room).await?;
                 Ok(answer(StatusCode::OK, JSON, text))
             }
-            "/api/options" => Ok(answer(StatusCode::OK, JSON, api::options(&*self.server))),
-            "/metrics" => self.metrics(request, peer, local).await,
-            "/health" => self.health(peer, local).await,
-            "/ready" => Ok(self.ready()),
-            _ => Err(Refusal::Unknown),
+            Asks::History { credentials, since } => {
+                let text = api::history(&self.history, since, &asker(credentials)).await?;
+                Ok(answer(StatusCode::OK, JSON, text))
+            }
+            Asks::Options => Ok(answer(StatusCode::OK, JSON, api::options(&*self.server))),
+            Asks::Metrics { credentials, form } => self.metrics(credentials, form, peer, local).await,
+            Asks::Health => self.health(peer, local).await,
+            Asks::Ready => Ok(self.ready()),
         }
-    }
-
-    /// A page of another site can be made to have a name that leads here, but it cannot choose an address or a name that
-    /// is configured.
-    fn check_host<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
-        let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
-        let name = host_name(host.ok_or(Refusal::Host)?).ok_or(Refusal::Host)?;
-        let is_known = name.parse::<IpAddr>().is_ok() || name == "localhost" || self.hosts.contains(&name);
-        if is_known { Ok(()) } else { Err(Refusal::Host) }
-    }
-
-    fn asker<B>(
-        &self,
-        request: &Request<B>,
-        peer: SocketAddr,
-        local: SocketAddr,
-    ) -> Result<Asker<'_>, Refusal> {
-        Ok(Asker { server: &*self.server, credentials: credentials(request)?, peer, local })
     }
 
     async fn metrics(
         &self,
-        request: &Request<Incoming>,
+        credentials: Option<Credentials>,
+        form: Form,
         peer: SocketAddr,
         local: SocketAddr,
     ) -> Result<Answer, Refusal> {
-        let credentials = credentials(request)?;
         let asked = self.ask_figures(credentials.as_ref(), peer, local);
         let replies = tokio::time::timeout(ANSWERED_WITHIN, asked)
             .await
             .map_err(|_| Refusal::Unavailable("the server does not answer in time".to_owned()))??;
-        let form = Form::accepted(request.headers().get(header::ACCEPT).map(HeaderValue::as_bytes));
         let text = metrics::exposition(&replies, form);
         Ok(answer(StatusCode::OK, form.content_type(), text))
     }
@@ -227,13 +177,6 @@ impl Routes {
     }
 }
 
-/// Who asks, if the request says so.
-fn credentials<B>(request: &Request<B>) -> Result<Option<Credentials>, Refusal> {
-    let unknown = |_| Refusal::Unauthorized("Authorization is neither Basic nor Bearer".to_owned());
-    let header = request.headers().get(header::AUTHORIZATION);
-    header.map(|value| Credentials::parse(value.as_bytes()).map_err(unknown)).transpose()
-}
-
 /// What an error of the server means here, if its first word does not say, `or`.
 pub fn refusal_of(text: String, or: fn(String) -> Refusal) -> Refusal {
     match text.split(' ').next() {
@@ -241,30 +184,6 @@ pub fn refusal_of(text: String, or: fn(String) -> Refusal) -> Refusal {
         Some("NOPERM" | "DENIED") => Refusal::Forbidden(text),
         _ => or(text),
     }
-}
-
-/// The name in `name:port`, in lower case; an address of IPv6 without its brackets.
-fn host_name(host: &str) -> Option<String> {
-    let (name, port) = match host.strip_prefix('[') {
-        Some(rest) => rest.split_once(']')?,
-        None => match host.split_once(':') {
-            Some((name, _)) => (name, &host[name.len()..]),
-            None => (host, ""),
-        },
-    };
-    let is_port = |digits: &str| digits.len() <= 5 && digits.bytes().all(|digit| digit.is_ascii_digit());
-    let is_whole = port.is_empty() || port.strip_prefix(':').is_some_and(is_port);
-    is_whole.then(|| name.to_ascii_lowercase())
-}
-
-/// Browsers say for which site's page they ask.
-fn check_origin<B>(request: &Request<B>) -> Result<(), Refusal> {
-    let Some(origin) = request.headers().get(header::ORIGIN) else { return Ok(()) };
-    let host = request.headers().get(header::HOST).map(HeaderValue::as_bytes).unwrap_or_default();
-    let is_own = ["http://", "https://"]
-        .iter()
-        .any(|scheme| origin.as_bytes().strip_prefix(scheme.as_bytes()).is_some_and(|site| site == host));
-    if is_own { Ok(()) } else { Err(Refusal::Origin) }
 }
 
 fn answer(status: StatusCode, content_type: &'static str, text: impl Into<Bytes>) -> Answer {
@@ -331,40 +250,4 @@ async fn refused(refusal: Refusal, is_api: bool) -> Answer {
 
 pub fn shown(text: &[u8]) -> String {
     String::from_utf8_lossy(text).into_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_hosts() {
-        for (host, name) in [
-            ("localhost", Some("localhost")),
-            ("LocalHost:80", Some("localhost")),
-            ("[::1]:9121", Some("::1")),
-            ("[::1]", Some("::1")),
-            ("127.0.0.1:", Some("127.0.0.1")),
-            ("a:b", None),
-            ("a:1:2", None),
-            ("[::1", None),
-            ("[::1]x", None),
-            ("a:123456", None),
-        ] {
-            assert_eq!(host_name(host).as_deref(), name, "{host}");
-        }
-    }
-
-    #[test]
-    fn pages_of_other_sites_are_refused() {
-        let asked = |origin: &str| {
-            let request =
-                Request::builder().header("host", "localhost:1").header("origin", origin).body(()).unwrap();
-            check_origin(&request).is_ok()
-        };
-        assert!(asked("http://localhost:1") && asked("https://localhost:1"));
-        for origin in ["http://localhost", "http://localhost:2", "null", "http://evil", "localhost:1", ""] {
-            assert!(!asked(origin), "{origin}");
-        }
-    }
 }

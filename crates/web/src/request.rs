@@ -1,0 +1,222 @@
+//! What a request asks for: all that is decided by its head alone, before anybody else is asked.
+
+use std::net::IpAddr;
+
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::{Method, Request};
+
+use crate::authorization::Credentials;
+use crate::console;
+use crate::metrics::Form;
+
+/// What paths of the console's API begin with.
+pub const API: &str = "/api/";
+
+/// What is to be answered, and to whom.
+pub enum Asks {
+    File(&'static console::File),
+    Commands {
+        credentials: Option<Credentials>,
+    },
+    History {
+        credentials: Option<Credentials>,
+        /// Samples with a greater number.
+        since: u64,
+    },
+    Metrics {
+        credentials: Option<Credentials>,
+        form: Form,
+    },
+    Options,
+    Health,
+    Ready,
+}
+
+/// Why a request is not answered with what it asks for.
+pub enum Refusal {
+    Host,
+    Origin,
+    /// With those that are allowed.
+    Method(&'static str),
+    Unknown,
+    /// A body that is no JSON.
+    Type,
+    Bad(String),
+    TooLarge(String),
+    /// Nobody, or somebody the server does not know.
+    Unauthorized(String),
+    /// Somebody who may not, in the server's words.
+    Forbidden(String),
+    Unavailable(String),
+}
+
+/// Reads the head of a request to a machine that has these names, in lower case, beside its addresses and `localhost`.
+///
+/// # Errors
+/// It is not for this machine, comes from another site's page, or asks for nothing that is here.
+pub fn read<B>(request: &Request<B>, hosts: &[String]) -> Result<Asks, Refusal> {
+    let headers = request.headers();
+    check_host(headers, hosts)?;
+    check_origin(headers)?;
+    let path = request.uri().path();
+    if path == "/api/commands" {
+        if request.method() != Method::POST {
+            return Err(Refusal::Method("POST"));
+        }
+        let credentials = credentials(headers)?;
+        check_content_type(headers)?;
+        return Ok(Asks::Commands { credentials });
+    }
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return Err(Refusal::Method("GET, HEAD"));
+    }
+    if let Some(file) = console::file(path) {
+        return Ok(Asks::File(file));
+    }
+    match path {
+        "/api/history" => {
+            Ok(Asks::History { credentials: credentials(headers)?, since: since(request.uri().query())? })
+        }
+        "/api/options" => Ok(Asks::Options),
+        "/metrics" => {
+            let form = Form::accepted(headers.get(header::ACCEPT).map(HeaderValue::as_bytes));
+            Ok(Asks::Metrics { credentials: credentials(headers)?, form })
+        }
+        "/health" => Ok(Asks::Health),
+        "/ready" => Ok(Asks::Ready),
+        _ => Err(Refusal::Unknown),
+    }
+}
+
+/// A page of another site can be made to have a name that leads here, but it cannot choose an address or a name that
+/// is configured.
+fn check_host(headers: &HeaderMap, hosts: &[String]) -> Result<(), Refusal> {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let name = host_name(host.ok_or(Refusal::Host)?).ok_or(Refusal::Host)?;
+    let is_known = name.parse::<IpAddr>().is_ok() || name == "localhost" || hosts.contains(&name);
+    if is_known { Ok(()) } else { Err(Refusal::Host) }
+}
+
+/// The name in `name:port`, in lower case; an address of IPv6 without its brackets.
+fn host_name(host: &str) -> Option<String> {
+    let (name, port) = match host.strip_prefix('[') {
+        Some(rest) => rest.split_once(']')?,
+        None => match host.split_once(':') {
+            Some((name, _)) => (name, &host[name.len()..]),
+            None => (host, ""),
+        },
+    };
+    let is_port = |digits: &str| digits.len() <= 5 && digits.bytes().all(|digit| digit.is_ascii_digit());
+    let is_whole = port.is_empty() || port.strip_prefix(':').is_some_and(is_port);
+    is_whole.then(|| name.to_ascii_lowercase())
+}
+
+/// Browsers say for which site's page they ask.
+fn check_origin(headers: &HeaderMap) -> Result<(), Refusal> {
+    let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
+    let host = headers.get(header::HOST).map(HeaderValue::as_bytes).unwrap_or_default();
+    let is_own = ["http://", "https://"]
+        .iter()
+        .any(|scheme| origin.as_bytes().strip_prefix(scheme.as_bytes()).is_some_and(|site| site == host));
+    if is_own { Ok(()) } else { Err(Refusal::Origin) }
+}
+
+/// Who asks, if the request says so.
+fn credentials(headers: &HeaderMap) -> Result<Option<Credentials>, Refusal> {
+    let unknown = |_| Refusal::Unauthorized("Authorization is neither Basic nor Bearer".to_owned());
+    let header = headers.get(header::AUTHORIZATION);
+    header.map(|value| Credentials::parse(value.as_bytes()).map_err(unknown)).transpose()
+}
+
+/// Pages of other sites can have a browser send other types without asking first.
+fn check_content_type(headers: &HeaderMap) -> Result<(), Refusal> {
+    let named = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    let essence = named.split(|&byte| byte == b';').next().unwrap_or_default();
+    if essence.trim_ascii().eq_ignore_ascii_case(b"application/json") { Ok(()) } else { Err(Refusal::Type) }
+}
+
+fn since(query: Option<&str>) -> Result<u64, Refusal> {
+    match query.unwrap_or("since=0").strip_prefix("since=").map(str::parse) {
+        Some(Ok(number)) => Ok(number),
+        _ => Err(Refusal::Bad("The query is to be since=NUMBER".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(method: &str, path: &str, headers: &[(&str, &str)]) -> Result<Asks, Refusal> {
+        let start = Request::builder().method(method).uri(path);
+        let built = headers.iter().fold(start, |request, (name, value)| request.header(*name, *value));
+        read(&built.body(()).unwrap(), &["example.org".to_owned()])
+    }
+
+    #[test]
+    fn names_of_hosts() {
+        for (host, name) in [
+            ("localhost", Some("localhost")),
+            ("LocalHost:80", Some("localhost")),
+            ("[::1]:9121", Some("::1")),
+            ("[::1]", Some("::1")),
+            ("127.0.0.1:", Some("127.0.0.1")),
+            ("a:b", None),
+            ("a:1:2", None),
+            ("[::1", None),
+            ("[::1]x", None),
+            ("a:123456", None),
+        ] {
+            assert_eq!(host_name(host).as_deref(), name, "{host}");
+        }
+        for (host, is_known) in [
+            ("Example.ORG:1", true),
+            ("127.0.0.1", true),
+            ("[::1]:1", true),
+            ("example.net", false),
+            ("", false),
+        ] {
+            let answer = asked("GET", "/health", &[("host", host)]);
+            assert_eq!(matches!(answer, Ok(Asks::Health)), is_known, "{host}");
+            assert_eq!(matches!(answer, Err(Refusal::Host)), !is_known, "{host}");
+        }
+        assert!(matches!(asked("GET", "/health", &[]), Err(Refusal::Host)));
+    }
+
+    #[test]
+    fn pages_of_other_sites_are_refused() {
+        let refuses = |origin: &str| {
+            let headers = [("host", "localhost:1"), ("origin", origin)];
+            matches!(asked("GET", "/metrics", &headers), Err(Refusal::Origin))
+        };
+        assert!(!refuses("http://localhost:1") && !refuses("https://localhost:1"));
+        for origin in ["http://localhost", "http://localhost:2", "null", "http://evil", "localhost:1", ""] {
+            assert!(refuses(origin), "{origin}");
+        }
+    }
+
+    #[test]
+    fn each_path_is_asked_for_in_its_way() {
+        let here = ("host", "localhost");
+        let json = ("content-type", "Application/JSON; charset=utf-8");
+        assert!(matches!(asked("POST", "/api/commands?x", &[here, json]), Ok(Asks::Commands { .. })));
+        assert!(matches!(asked("POST", "/api/commands", &[here]), Err(Refusal::Type)));
+        assert!(matches!(asked("GET", "/api/commands", &[here, json]), Err(Refusal::Method("POST"))));
+        assert!(matches!(asked("HEAD", "/", &[here]), Ok(Asks::File(_))));
+        assert!(matches!(asked("POST", "/", &[here]), Err(Refusal::Method("GET, HEAD"))));
+        assert!(matches!(asked("GET", "/nothing", &[here]), Err(Refusal::Unknown)));
+        assert!(matches!(asked("GET", "/api/history", &[here]), Ok(Asks::History { since: 0, .. })));
+        assert!(matches!(asked("GET", "/api/history?since=7", &[here]), Ok(Asks::History { since: 7, .. })));
+        assert!(matches!(asked("GET", "/api/history?since=-7", &[here]), Err(Refusal::Bad(_))));
+        let login = ("authorization", "Bearer me:secret");
+        let Ok(Asks::Metrics { credentials: Some(credentials), .. }) =
+            asked("GET", "/metrics", &[here, login])
+        else {
+            panic!("metrics for somebody");
+        };
+        assert_eq!(credentials.command(), ["AUTH", "me", "secret"]);
+        let nobody = ("authorization", "Digest x");
+        assert!(matches!(asked("GET", "/metrics", &[here, nobody]), Err(Refusal::Unauthorized(_))));
+        // What is for anybody does not look who asks.
+        assert!(matches!(asked("GET", "/ready", &[here, nobody]), Ok(Asks::Ready)));
+    }
+}
