@@ -1,5 +1,5 @@
-//! What HTTP reads: heads of requests, commands in their bodies, and replies that become JSON. None makes it panic, no stranger's
-//! page is let in, and what is written can be read.
+//! What HTTP reads: heads of requests, commands in their bodies, and replies that become JSON. None makes it panic, no
+//! foreign page is let in, and what is written can be read.
 #![no_main]
 
 use libfuzzer_sys::{arbitrary, arbitrary::Arbitrary, fuzz_target};

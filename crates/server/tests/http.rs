@@ -3,7 +3,7 @@
 
 mod process;
 
-use process::{PATIENCE, Process, eventually, free_port};
+use process::{PATIENCE, Process, eventually, free_port, info};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -363,6 +363,46 @@ fn the_process_ends_with_connections_open() {
     assert!(client.is_closed_by_server());
     assert!(process.wait().success());
     assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
+}
+
+#[test]
+fn options_change_at_any_time() {
+    let process = Process::start(&["--http-port", "0"]);
+    let mut client = process.connect();
+    let (first, second) = (free_port(), free_port());
+    assert_eq!(client.ask(&format!("CONFIG SET http-port {first}")), "OK");
+    assert_eq!(get(first, "/health", "").0, 200);
+    let mut idle = connect(first);
+    // Somebody else has the port: all stays as it was.
+    let taken = std::net::TcpListener::bind(("127.0.0.1", second)).unwrap();
+    let refusal = client.ask(&format!("CONFIG SET http-hosts other http-port {second}"));
+    assert!(refusal.ends_with("Unable to listen on this port. Check server logs."), "{refusal}");
+    assert_eq!(get(first, "/health", "").0, 200);
+    assert_eq!(
+        client.ask("CONFIG GET http-*"),
+        format!("[http-bind 127.0.0.1 -::1 http-commands no http-hosts  http-port {first} http-tls no]")
+    );
+    // There are no certificates.
+    let refusal = client.ask("CONFIG SET http-tls yes");
+    assert!(refusal.ends_with("Unable to update TLS configuration. Check server logs."), "{refusal}");
+    assert_eq!(get(first, "/health", "").0, 200);
+    drop(taken);
+    let moved = format!("CONFIG SET http-port {second} http-hosts other http-bind 127.0.0.1");
+    assert_eq!(client.ask(&moved), "OK");
+    assert!(TcpStream::connect(("127.0.0.1", first)).is_err());
+    assert_eq!(idle.read(&mut [0; 9]).unwrap_or(0), 0, "connections end with their thread");
+    let named = "GET /health HTTP/1.1\r\nHost: other\r\nConnection: close\r\n\r\n";
+    assert_eq!(exchange(second, named).0, 200);
+    assert_eq!(client.ask("CONFIG SET http-hosts another"), "OK");
+    assert_eq!(exchange(second, named).0, 421);
+    for _ in 0..50 {
+        assert_eq!(client.ask("CONFIG SET http-commands yes"), "OK");
+        assert_eq!(client.ask("CONFIG SET http-commands no"), "OK");
+        assert_eq!(get(second, "/ready", "").0, 200);
+    }
+    assert_eq!(client.ask("CONFIG SET http-port 0"), "OK");
+    assert!(TcpStream::connect(("127.0.0.1", second)).is_err());
+    eventually("nobody is left", || info(&mut client, "connected_clients") == "1");
 }
 
 #[test]

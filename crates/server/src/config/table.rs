@@ -520,16 +520,16 @@ options! {
     @ "HTTP"
     /// The port at which a console (`/`), metrics (`/metrics`), health (`/health`) and readiness (`/ready`) are answered over
     /// HTTP; 0 is none.
-    http_port: u16 = 0, "http-port", Integer(0, 65535), IMMUTABLE;
+    http_port: u16 = 0, "http-port", Integer(0, 65535);
     /// Speaks TLS there and nothing else, by the `tls-*` options of the TLS port, which need not be open.
-    http_tls: bool = false, "http-tls", YesNo, IMMUTABLE;
+    http_tls: bool = false, "http-tls", YesNo;
     /// The addresses to answer HTTP at, written as those of `bind`. Without `http-tls` nothing is encrypted.
-    http_bind: Vec<String> = vec!["127.0.0.1".into(), "-::1".into()], "http-bind", Addresses, MULTI, IMMUTABLE;
+    http_bind: Vec<String> = vec!["127.0.0.1".into(), "-::1".into()], "http-bind", Addresses, MULTI;
     /// Names of this machine that an HTTP request may ask for; addresses and `localhost` it always may.
-    http_hosts: Vec<String> = Vec::new(), "http-hosts", Addresses, MULTI, IMMUTABLE;
+    http_hosts: Vec<String> = Vec::new(), "http-hosts", Addresses, MULTI;
     /// Whether commands that change something run over HTTP too, for users who may run them; otherwise only those that
     /// read.
-    http_commands: bool = false, "http-commands", YesNo, IMMUTABLE;
+    http_commands: bool = false, "http-commands", YesNo;
 
     @ "TLS"
     /// The port for clients with TLS; 0 is none.

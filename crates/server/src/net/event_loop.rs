@@ -50,7 +50,7 @@ pub struct EventLoop {
     /// Which child's pipe is watched.
     pub(super) watched_pipe: Option<u64>,
     /// The thread that answers HTTP, if there is one.
-    pub(super) http: Option<Http>,
+    pub(super) http: Rc<RefCell<Http>>,
     signals: StopSignals,
     /// A signal has come, and what follows from it has not.
     is_signalled: bool,
@@ -111,9 +111,14 @@ impl EventLoop {
     pub fn new(mut executor: Executor, signals: StopSignals) -> io::Result<Self> {
         let listeners = Rc::new(RefCell::new(Listeners::default()));
         let tls = Rc::new(RefCell::new(TlsContext::new(Arc::clone(&executor.server.observed.tls))));
-        executor.server.process_settings =
-            Box::new(LiveProcessSettings { listeners: Rc::clone(&listeners), tls: Rc::clone(&tls) });
+        let http = Rc::new(RefCell::new(Http::new(&executor.server, tls.borrow().published())?));
+        executor.server.process_settings = Box::new(LiveProcessSettings {
+            listeners: Rc::clone(&listeners),
+            tls: Rc::clone(&tls),
+            http: Rc::clone(&http),
+        });
         let poller = Poller::new()?;
+        poller.add_edges(http.borrow().event_fd(), Token::Http)?;
         poller.add(&signals.wakes, Token::Signal)?;
         let threads = Threads::new(Shared {
             registry: executor.server.registry.clone(),
@@ -132,7 +137,7 @@ impl EventLoop {
             balance: Balance::default(),
             clients_cron: ClientsCron::default(),
             watched_pipe: None,
-            http: None,
+            http,
             signals,
             is_signalled: false,
             ready: Vec::new(),
@@ -151,7 +156,7 @@ impl EventLoop {
         let config = &self.executor.server.config;
         self.tls.borrow_mut().configure(config).map_err(ListenError::Tls)?;
         self.listeners.borrow_mut().open(config)?;
-        self.listen_http()?;
+        self.http.borrow_mut().configure(config)?;
         self.watch_listeners()
     }
 
@@ -596,7 +601,7 @@ impl EventLoop {
         }
         if !goes_on {
             self.listeners.borrow_mut().close();
-            self.http = None;
+            self.http.borrow_mut().close();
         }
         goes_on
     }

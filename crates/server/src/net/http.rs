@@ -7,6 +7,7 @@
 //!  sends the other --- bounded queue -------> admitted as a client, with the address of whoever asked
 //!  writes to an eventfd --------------------> wakes, Token::Http
 //! ```
+//! A change of its options ends the thread, with its connections and its history, and starts another.
 
 mod commands;
 mod figures;
@@ -14,11 +15,12 @@ mod figures;
 use super::accept::Room;
 use super::event_loop::EventLoop;
 use super::listener::{Accepted, ListenError};
-use super::poller::Token;
 use super::process_settings::open_hosts;
 use super::tls_context::PublishedConfig;
+use crate::command::registry::Registry;
 use crate::config::{Config, Flags, ROWS, takes};
 use crate::observe::Readiness;
+use crate::server::Server;
 use commands::Gate;
 use figures::Told;
 use rustix::event::{EventfdFlags, eventfd};
@@ -26,6 +28,7 @@ use rustix::fd::OwnedFd;
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
@@ -36,11 +39,45 @@ const CONNECTIONS_MAX: usize = 64;
 /// Of each connection the socket, and both ends of the pair that its request asks by; what the thread waits with, and listeners.
 pub(super) const HTTP_FILES_MAX: u64 = 3 * CONNECTIONS_MAX as u64 + 32;
 
+/// Where HTTP is answered, if it is. Shared by the loop and by CONFIG SET, which starts and ends it.
 pub struct Http {
+    /// Written to when somebody has been sent; the loop watches it.
+    event_fd: Arc<OwnedFd>,
+    readiness: Arc<Readiness>,
+    tls: Arc<PublishedConfig>,
+    registry: Registry,
+    running: Option<Running>,
+}
+
+struct Running {
+    /// By which it was started.
+    options: HttpOptions,
     arrivals: Receiver<Arrival>,
     told: Told,
     /// Ends with this.
     _thread: web::Thread,
+}
+
+/// Options that a change of makes another thread necessary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct HttpOptions {
+    port: u16,
+    bind: Vec<String>,
+    speaks_tls: bool,
+    hosts: Vec<String>,
+    runs_all: bool,
+}
+
+impl HttpOptions {
+    fn of(config: &Config) -> Self {
+        HttpOptions {
+            port: config.http_port,
+            bind: config.http_bind.clone(),
+            speaks_tls: config.http_tls,
+            hosts: config.http_hosts.clone(),
+            runs_all: config.http_commands,
+        }
+    }
 }
 
 /// What the thread sends here.
@@ -56,7 +93,7 @@ enum Arrival {
 struct ServerAccess {
     arrivals: SyncSender<Arrival>,
     /// Written to when somebody has been sent.
-    event_fd: OwnedFd,
+    event_fd: Arc<OwnedFd>,
     readiness: Arc<Readiness>,
     tls: Arc<PublishedConfig>,
     gate: Gate,
@@ -132,50 +169,83 @@ impl web::Server for ServerAccess {
     }
 }
 
-impl EventLoop {
-    /// Starts the thread that answers HTTP, if the configuration asks for it.
-    pub(super) fn listen_http(&mut self) -> Result<(), ListenError> {
-        let config = &self.executor.server.config;
-        if config.http_port == 0 {
+impl Http {
+    pub(super) fn new(server: &Server, tls: Arc<PublishedConfig>) -> io::Result<Self> {
+        Ok(Http {
+            event_fd: Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?),
+            readiness: Arc::clone(&server.observed.readiness),
+            tls,
+            registry: server.registry.clone(),
+            running: None,
+        })
+    }
+
+    /// Each write to it is an edge, so that nobody has to read.
+    pub(super) fn event_fd(&self) -> &OwnedFd {
+        &self.event_fd
+    }
+
+    /// Answers as the configuration says from now on, if that is not what is done already. On failure nobody is answered.
+    pub(super) fn configure(&mut self, config: &Config) -> Result<(), ListenError> {
+        let options = HttpOptions::of(config);
+        if self.running.as_ref().is_some_and(|running| running.options == options) {
             return Ok(());
         }
-        let failed =
-            |source| ListenError::Listen { address: format!("HTTP port {}", config.http_port), source };
-        if config.http_bind.is_empty() {
+        // The new addresses may overlap with the old ones.
+        self.close();
+        if options.port != 0 {
+            self.running = Some(self.start(options, config.tcp_backlog as i32)?);
+        }
+        Ok(())
+    }
+
+    fn start(&self, options: HttpOptions, backlog: i32) -> Result<Running, ListenError> {
+        let failed = |source| ListenError::Listen { address: format!("HTTP port {}", options.port), source };
+        if options.bind.is_empty() {
             return Err(failed(io::Error::other("http-bind names no address")));
         }
-        let opened = open_hosts(&config.http_bind, config.http_port, false, config.tcp_backlog as i32)?;
+        let opened = open_hosts(&options.bind, options.port, false, backlog)?;
         let listeners: io::Result<Vec<_>> =
             opened.iter().map(|listener| listener.to_tcp_listener()).collect();
-        let event_fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let event_fd = event_fd.map_err(|errno| failed(errno.into()))?;
-        // Each write is an edge, so that nobody has to read.
-        self.poller.add_edges(&event_fd, Token::Http).map_err(failed)?;
         let (sender, arrivals) = sync_channel(CONNECTIONS_MAX);
-        let readiness = Arc::clone(&self.executor.server.observed.readiness);
-        let tls = self.tls.borrow().published();
-        let gate = Gate::new(self.executor.server.registry.clone(), config.http_commands);
-        let access = Arc::new(ServerAccess { arrivals: sender, event_fd, readiness, tls, gate });
+        let access = Arc::new(ServerAccess {
+            arrivals: sender,
+            event_fd: Arc::clone(&self.event_fd),
+            readiness: Arc::clone(&self.readiness),
+            tls: Arc::clone(&self.tls),
+            gate: Gate::new(self.registry.clone(), options.runs_all),
+        });
         let settings = web::Settings {
-            hosts: config.http_hosts.clone(),
-            speaks_tls: config.http_tls,
+            hosts: options.hosts.clone(),
+            speaks_tls: options.speaks_tls,
             connections_max: CONNECTIONS_MAX,
         };
         let thread =
             listeners.and_then(|listeners| web::start(listeners, settings, access)).map_err(failed)?;
-        self.http = Some(Http { arrivals, told: Told::default(), _thread: thread });
-        Ok(())
+        Ok(Running { options, arrivals, told: Told::default(), _thread: thread })
     }
 
+    pub(super) fn close(&mut self) {
+        self.running = None;
+    }
+
+    fn arrival(&self) -> Option<Arrival> {
+        self.running.as_ref()?.arrivals.try_recv().ok()
+    }
+}
+
+impl EventLoop {
     /// Takes in those who have come over HTTP.
     pub(super) fn accept_http(&mut self) {
-        while let Some(arrival) = self.http.as_ref().and_then(|http| http.arrivals.try_recv().ok()) {
+        let http = Rc::clone(&self.http);
+        loop {
+            let Some(arrival) = http.borrow().arrival() else { return };
             match arrival {
                 Arrival::Client(accepted) => self.admit(accepted, false, Room::Reserved),
                 Arrival::Warning(text) => log::warn!("{text}"),
                 Arrival::Figures(answer) => {
-                    if let Some(http) = &mut self.http {
-                        answer(http.told.figures(&mut self.executor));
+                    if let Some(running) = &mut http.borrow_mut().running {
+                        answer(running.told.figures(&mut self.executor));
                     }
                 }
             }

@@ -1,6 +1,6 @@
 //! What CONFIG SET changes in the world around the executor.
 
-use super::http::HTTP_FILES_MAX;
+use super::http::{HTTP_FILES_MAX, Http};
 use super::listener::{ListenError, Listener, SocketOwners};
 use super::process_title::show_title;
 use super::tls_context::{Replaced, TlsContext};
@@ -141,6 +141,7 @@ fn open_unix(config: &Config) -> Result<Option<Listener>, ListenError> {
 pub struct LiveProcessSettings {
     pub listeners: Rc<RefCell<Listeners>>,
     pub tls: Rc<RefCell<TlsContext>>,
+    pub http: Rc<RefCell<Http>>,
 }
 
 impl ProcessSettings for LiveProcessSettings {
@@ -182,6 +183,11 @@ impl LiveProcessSettings {
                 self.listen(Protocol::Plain, current, next, BIND_REFUSAL)?;
                 self.listen(Protocol::Tls, current, next, BIND_REFUSAL)
             }
+            OptionId::http_port
+            | OptionId::http_tls
+            | OptionId::http_bind
+            | OptionId::http_hosts
+            | OptionId::http_commands => self.configure_http(current, next),
             OptionId::dir => std::env::set_current_dir(&next.dir).map_err(|error| error.to_string()),
             OptionId::loglevel => {
                 server_log::set_level(next.loglevel);
@@ -220,6 +226,20 @@ impl LiveProcessSettings {
         })
     }
 
+    fn configure_http(&mut self, current: &Config, next: &Config) -> Result<(), String> {
+        if current.http_port == 0 {
+            allow_clients(next)?;
+        }
+        let mut http = self.http.borrow_mut();
+        http.configure(next).map_err(|error| {
+            log::warn!("{error}");
+            if let Err(error) = http.configure(current) {
+                log::warn!("HTTP is answered no more: {error}");
+            }
+            PORT_REFUSAL.to_owned()
+        })
+    }
+
     fn configure_tls(&mut self, config: &Config) -> Result<Replaced, String> {
         self.tls.borrow_mut().configure(config).map_err(|error| {
             log::warn!("{error}");
@@ -236,6 +256,8 @@ fn configures_tls(option: OptionId) -> bool {
     matches!(
         option,
         OptionId::tls_port
+            | OptionId::http_port
+            | OptionId::http_tls
             | OptionId::tls_cluster
             | OptionId::tls_replication
             | OptionId::tls_auth_clients
