@@ -53,6 +53,8 @@ pub struct Compression {
     pub(super) dictionaries: Dictionaries,
     /// One for each rule, whether or not it compresses.
     families: Vec<Family>,
+    /// Those whose rule is gone while values are compressed with their dictionaries: it may come back.
+    former: Vec<Family>,
     training: Option<Training>,
     walk: Walk,
     /// What is to be stored, until it is.
@@ -135,7 +137,7 @@ impl Compression {
         let stored = self.dictionaries.compress(slot, offer.text, &mut self.stored[..room]);
         let entry_bytes = |len| inline_entry_bytes::<Object>(offer.key_len, len, offer.expires);
         let stored = stored.filter(|len| entry_bytes(*len) <= kept_bytes);
-        family.note(offer.text.len(), stored, now_ms);
+        family.note(offer.text.len(), stored, offer.insists, now_ms);
         stored
     }
 }
@@ -182,12 +184,16 @@ impl Db {
 
     /// There are other rules than before.
     pub fn follow_policies(&mut self) {
-        let mut before = std::mem::take(&mut self.compression.families);
+        let compression = &mut self.compression;
+        let mut before = std::mem::take(&mut compression.families);
+        before.append(&mut compression.former);
         for glob in self.policies.globs() {
             let same = before.iter().position(|family| family.is_of(glob));
             let family = same.map_or_else(|| Family::new(glob), |place| before.swap_remove(place));
-            self.compression.families.push(family);
+            compression.families.push(family);
         }
+        before.retain_mut(Family::retire);
+        compression.former = before;
         if self.policies.compress_any() {
             self.compression.walk.begin();
         }
@@ -218,7 +224,9 @@ impl Db {
     /// What cron does for compressed values: takes what has been trained, has more trained, gives up what no value
     /// needs, and walks on if it may. Whether the walk is to go on soon.
     pub fn step_compression(&mut self, may_walk: bool) -> bool {
-        if self.compression.families.is_empty() && self.compression.dictionaries.taken().next().is_none() {
+        let compression = &self.compression;
+        let has_dictionaries = compression.dictionaries.taken().next().is_some();
+        if compression.families.is_empty() && compression.training.is_none() && !has_dictionaries {
             return false;
         }
         self.take_trained();
@@ -256,6 +264,8 @@ impl Db {
     }
 
     fn release_dictionaries(&mut self) {
+        let able = |families: &[Family]| families.iter().filter(|family| family.has_dictionary()).count();
+        let able_before = able(&self.compression.families);
         let slots: Vec<u8> = self.compression.dictionaries.taken().collect();
         for slot in slots {
             let is_used =
@@ -264,7 +274,12 @@ impl Db {
             let is_kept = families.iter_mut().any(|family| family.keeps(slot, is_used));
             if !is_used && !is_kept {
                 self.compression.dictionaries.remove(slot);
+                self.compression.former.retain_mut(|family| family.forget(slot));
             }
+        }
+        if able(&self.compression.families) < able_before {
+            // What is there is a sample for the next one.
+            self.compression.walk.begin();
         }
     }
 

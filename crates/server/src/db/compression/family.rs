@@ -120,6 +120,11 @@ impl Family {
         *self.glob == *glob
     }
 
+    /// Whether values can be compressed.
+    pub fn has_dictionary(&self) -> bool {
+        self.current.is_some()
+    }
+
     /// Where its dictionaries are.
     pub fn slots(&self) -> impl Iterator<Item = u8> {
         self.current.into_iter().chain(self.previous)
@@ -148,7 +153,10 @@ impl Family {
             samples.add(text);
         }
         let Some(slot) = self.current else { return Attempt::None };
-        if self.skips > 0 && !insists {
+        if insists {
+            return if looks_random(text) { Attempt::None } else { Attempt::With(slot) };
+        }
+        if self.skips > 0 {
             self.skips -= 1;
             self.refused += 1;
             self.count(text.len(), text.len(), now_ms);
@@ -162,14 +170,23 @@ impl Family {
     }
 
     /// What came of compressing a value: how long it is stored, if it was worth it.
-    pub fn note(&mut self, text_len: usize, stored_len: Option<usize>, now_ms: i64) {
-        match stored_len {
-            None => self.fail(text_len, now_ms),
-            Some(len) => {
-                self.failures = 0;
-                self.is_in_use = true;
-                self.count(text_len, len, now_ms);
-            }
+    pub fn note(&mut self, text_len: usize, stored_len: Option<usize>, insists: bool, now_ms: i64) {
+        self.is_in_use |= stored_len.is_some();
+        if insists {
+            self.note_walked(text_len, stored_len, now_ms);
+        } else if let Some(len) = stored_len {
+            self.failures = 0;
+            self.count(text_len, len, now_ms);
+        } else {
+            self.fail(text_len, now_ms);
+        }
+    }
+
+    /// What a walk finds tells how well a new dictionary does, and nothing of the values that come: later walks find only
+    /// those that were not worth it in the first.
+    fn note_walked(&mut self, text_len: usize, stored_len: Option<usize>, now_ms: i64) {
+        if self.first_percent.is_none() {
+            self.count(text_len, stored_len.unwrap_or(text_len), now_ms);
         }
     }
 
@@ -246,8 +263,30 @@ impl Family {
     }
 
     #[cfg(test)]
+    pub fn replace_skips(&mut self, skips: u32) {
+        self.skips = skips;
+    }
+
+    #[cfg(test)]
     pub fn is_put_off(&self) -> bool {
         self.current.is_none() && self.next_training_ms > 0
+    }
+
+    /// Its rule is gone. Whether anything is left that would be of use if the rule came back.
+    pub fn retire(&mut self) -> bool {
+        self.is_training = false;
+        self.samples = self.current.is_none().then(Samples::default);
+        self.slots().next().is_some()
+    }
+
+    /// The dictionary in this slot goes. Whether the family has another one.
+    pub fn forget(&mut self, slot: u8) -> bool {
+        self.previous = self.previous.filter(|own| *own != slot);
+        if self.current == Some(slot) {
+            self.current = None;
+            self.samples = Some(Samples::default());
+        }
+        self.slots().next().is_some()
     }
 
     /// Whether the family keeps a dictionary that values use or do not. One whose last value has gone is given up, but
@@ -304,17 +343,23 @@ mod tests {
         for _ in 0..10_000 {
             if family.attempt(&text, false, 0) == Attempt::With(3) {
                 tried += 1;
-                family.note(100, None, 0);
+                family.note(100, None, false, 0);
             }
         }
         assert!((20..30).contains(&tried), "{tried}");
         assert_eq!(family.figures().refused, 10_000);
         assert_eq!(family.attempt(&text, true, 0), Attempt::With(3));
-        family.note(100, Some(30), 0);
+        family.note(100, Some(30), true, 0);
+        assert_eq!(
+            family.attempt(&text, false, 0),
+            Attempt::None,
+            "what a walk finds says nothing of what comes"
+        );
+        family.note(100, Some(30), false, 0);
         family.skips = 0;
         for _ in 0..7 {
             assert_eq!(family.attempt(&text, false, 0), Attempt::With(3));
-            family.note(100, None, 0);
+            family.note(100, None, false, 0);
         }
         assert_eq!(family.attempt(&text, false, 0), Attempt::With(3));
     }
@@ -324,12 +369,12 @@ mod tests {
         let (mut family, text) = (Family::new(b"*"), [b'a'; 1000]);
         family.replace(1, 0);
         for _ in 0..WINDOW_VALUES {
-            family.note(1000, Some(300), 1);
+            family.note(1000, Some(300), false, 1);
         }
         for _ in 0..WINDOW_VALUES {
             assert!(family.samples.is_none());
             if family.attempt(&text, false, TRAINING_PERIOD_MS) == Attempt::With(1) {
-                family.note(1000, None, TRAINING_PERIOD_MS);
+                family.note(1000, None, false, TRAINING_PERIOD_MS);
             }
         }
         assert!(family.samples.is_some());
@@ -346,7 +391,7 @@ mod tests {
                     family.attempt(&[b'a'; 1000], false, now_ms),
                     Attempt::With(family.current.unwrap_or(9))
                 );
-                family.note(1000, Some(stored), now_ms);
+                family.note(1000, Some(stored), false, now_ms);
             }
         };
         put(&mut family, 300, 1);
@@ -364,7 +409,7 @@ mod tests {
         assert_eq!(family.slots().collect::<Vec<_>>(), [2, 1]);
         assert!(family.wants(Some(1)) && family.wants(None) && !family.wants(Some(2)));
         assert!(family.keeps(1, true) && family.keeps(2, false), "a new one has no values yet");
-        family.note(1000, Some(300), TRAINING_PERIOD_MS);
+        family.note(1000, Some(300), false, TRAINING_PERIOD_MS);
         assert!(
             family.keeps(2, false) && family.wants(Some(1)),
             "the walk is to come to those of the old one"

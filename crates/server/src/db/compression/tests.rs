@@ -290,6 +290,85 @@ fn rules_that_compress_nothing_have_no_key_visited() {
     assert!(!db.step_compression(true));
 }
 
+#[test]
+fn a_rule_that_comes_back_finds_the_dictionary_that_values_kept_meanwhile() {
+    let mut db = filled();
+    let before = db.compression_figures(0);
+    for rules in ["", "b:* compress-values yes", "a:* compress-values no"] {
+        set_rules(&mut db, rules);
+        turn_until(&mut db, |_| true);
+        set_rules(&mut db, "b:* zset-index skiplist ; a:* compress-values yes");
+        assert_eq!(db.compression_figures(1), before, "after '{rules}'");
+        put(&mut db, "a:1", &record(1));
+        assert!(is_compressed(&db, "a:1"));
+        turn_until(&mut db, |_| true);
+        db.check();
+    }
+    // Nothing is left of it when its values have gone.
+    set_rules(&mut db, "b:* compress-values yes");
+    for i in 0..2000 {
+        put(&mut db, &format!("a:{i}"), b"short");
+    }
+    turn_until(&mut db, |_| true);
+    assert_eq!((db.dictionaries_bytes(), db.compression.former.len()), (0, 0));
+    set_rules(&mut db, "a:* compress-values yes");
+    (0..2000).for_each(|i| put(&mut db, &format!("a:{i}"), &record(i)));
+    turn_until(&mut db, has_version(0, 1));
+    assert_eq!(db.compression_figures(0).values, 2000);
+    db.check();
+}
+
+#[test]
+fn a_rule_that_goes_and_comes_back_amid_training_gets_a_dictionary() {
+    let mut db = ruled("a:* compress-values yes");
+    for turn in 0..4 {
+        (0..2000).for_each(|i| put(&mut db, &format!("a:{i}"), &record(i)));
+        db.step_compression(true);
+        assert!(turn > 0 || db.compression.training.is_some());
+        set_rules(&mut db, ["", "a:* compress-values no", "b:* compress-values yes", ""][turn]);
+        if turn % 2 == 0 {
+            turn_until(&mut db, |_| true);
+        }
+        set_rules(&mut db, "a:* compress-values yes");
+    }
+    (0..2000).for_each(|i| put(&mut db, &format!("a:{i}"), &record(i)));
+    turn_until(&mut db, |db| db.compression_figures(0).values == 2000);
+    db.check();
+}
+
+#[test]
+fn values_that_walks_find_again_and_again_do_not_stop_others_from_being_compressed() {
+    let mut db = filled();
+    for i in 0..50 {
+        let digits: Vec<u8> =
+            (0..100u64).map(|n| b'0' + ((n + i) * (n + 7919) * (i + 31) / 13 % 75) as u8).collect();
+        put(&mut db, &format!("a:plain{i}"), &digits);
+        put(&mut db, "a:1", &record(1));
+    }
+    let plain = (0..50).filter(|i| !is_compressed(&db, &format!("a:plain{i}"))).count();
+    assert!(plain > 20, "{plain}");
+    let before = db.compression_figures(0);
+    for n in 0..4 {
+        set_rules(&mut db, &format!("a:* compress-values yes ; b{n}:* compress-values yes"));
+        turn_until(&mut db, |_| true);
+    }
+    assert_eq!(db.compression_figures(0), before);
+    put(&mut db, "a:new", &record(77));
+    assert!(is_compressed(&db, "a:new"));
+    db.check();
+}
+
+#[test]
+fn a_family_whose_dictionary_has_gone_learns_from_the_values_that_are_there() {
+    let mut db = filled();
+    db.compression.families[0].replace_skips(u32::MAX);
+    (0..2000).for_each(|i| put(&mut db, &format!("a:{i}"), &record(i)));
+    assert_eq!(db.compression_figures(0).values, 0);
+    turn_until(&mut db, has_version(0, 2));
+    assert_eq!(db.compression_figures(0).values, 2000);
+    db.check();
+}
+
 /// Random operations, compared with a map of what each key should be.
 #[test]
 fn whatever_is_done_with_compressed_values_they_read_as_they_were_put() {
