@@ -22,7 +22,7 @@ pub mod trace;
 
 pub use command_log::CommandLogs;
 pub use hot_keys::HotKeys;
-use hottest::{Countdowns, Hottest};
+use hottest::{Countdown, Hottest};
 pub use io_threads::IoThreadFigures;
 pub use latency::LatencyMonitor;
 pub use memory::Memory;
@@ -50,7 +50,7 @@ pub struct Observations {
     pub command_logs: CommandLogs,
     pub traces: Traces,
     pub hot_keys: Option<Box<HotKeys>>,
-    pub countdowns: Countdowns,
+    pub countdown: Countdown,
     /// `None` if the option is off.
     pub hottest: Option<Box<Hottest>>,
     pub persistence: Persistence,
@@ -73,7 +73,7 @@ impl Observations {
             command_logs: CommandLogs::default(),
             traces: Traces::default(),
             hot_keys: None,
-            countdowns: Countdowns::default(),
+            countdown: Countdown::default(),
             hottest: None,
             persistence: Persistence::new(now_s),
             replication: Replication::default(),
@@ -102,15 +102,15 @@ impl Observations {
         if is_on == self.hottest.is_some() {
             return;
         }
-        self.countdowns = Countdowns::default();
-        self.hottest = is_on.then(|| Box::new(Hottest::begin(now_us, now_us, &mut self.countdowns)));
+        self.countdown = Countdown::default();
+        self.hottest = is_on.then(|| Box::new(Hottest::begin(now_us, now_us, &mut self.countdown)));
     }
 
     /// Takes a sample of everything that is sampled; `now_us` is on the monotonic clock.
     pub fn sample(&mut self, now_us: u64) {
         const SECOND_US: u64 = 1_000_000;
         if let Some(hottest) = &mut self.hottest {
-            hottest.adapt(now_us);
+            hottest.adapt(now_us, self.statistics.commands_processed, &mut self.countdown);
         }
         let statistics = &self.statistics;
         self.rates.commands.note(statistics.commands_processed, now_us, SECOND_US);

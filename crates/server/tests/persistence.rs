@@ -715,6 +715,22 @@ fn what_was_loaded_anew_is_no_change() {
 }
 
 #[test]
+fn what_was_loaded_anew_is_no_use() {
+    let files = Files::new("no-use");
+    let server = files.start(&["--appendonly", "yes", "--save", ""]);
+    let mut client = loaded(&server);
+    client.ask("SET key value");
+    assert!(client.ask("HOTKEYS TOP").contains("key"));
+    client.ask("CONFIG SET appendonly no");
+    client.ask("CONFIG SET hot-keys no");
+    client.ask("CONFIG SET hot-keys yes");
+    assert_eq!(client.ask("DEBUG LOADAOF"), "OK");
+    assert_eq!(client.ask("HOTKEYS TOP"), "[]");
+    client.ask("GET key");
+    assert!(client.ask("HOTKEYS TOP").contains("key"));
+}
+
+#[test]
 fn what_flushall_has_saved_is_no_change() {
     for appendonly in ["no", "yes"] {
         let files = Files::new("flushed");

@@ -7,6 +7,7 @@ use crate::command::{Args, Command, Group, Origin, flag};
 use crate::observe::REDACTED;
 use crate::observe::command_log::{Entry, LogKind, shortened};
 use crate::observe::hot_keys::Cost;
+use crate::observe::hottest::Costs;
 use crate::session::ClientHandle;
 
 /// A command that has run.
@@ -37,9 +38,9 @@ impl Executor {
         let client = &mut server.clients[handle];
         client.commands_total += 1;
         let asked = observed.hot_keys.is_some();
-        let (bytes_in, bytes_out) = (finished.args.request_bytes(), finished.reply_bytes);
-        if observed.countdowns.pass(elapsed_ns, bytes_in, bytes_out) {
-            self.note_hottest(finished);
+        let costs = [1, elapsed_ns, finished.args.request_bytes() as u64, finished.reply_bytes as u64];
+        if observed.countdown.pass(costs) {
+            self.note_hottest(finished, costs);
         }
         if asked {
             self.note_hot_keys(finished);
@@ -98,17 +99,19 @@ impl Executor {
 
     /// As [`Self::note_hot_keys`]: a script's keys pay for what it does.
     #[inline(never)]
-    fn note_hottest(&mut self, finished: Finished<'_>) {
+    fn note_hottest(&mut self, finished: Finished<'_>, costs: Costs) {
         let Finished { handle, id, args, is_in_script, .. } = finished;
         let row = self.server.registry.row(id);
         let observed = &mut self.server.observed;
         let Some(hottest) = &mut observed.hottest else { return };
-        let paid = hottest.take(&mut observed.countdowns);
-        let count = if is_in_script || !row.has_keys() { 0 } else { key_count(row, args) };
+        // What an append-only file brings is nobody's use.
+        let is_use = !is_in_script && !self.disk.replays && row.has_keys();
+        let count = if is_use { key_count(row, args) } else { 0 };
+        let mut paid = hottest.take(&mut observed.countdown, costs, count);
         if count > 0 {
             let db_index = self.server.clients[handle].db_index;
             let writes = !row.is(flag::READONLY);
-            row.visit_keys(args, &mut |at, _| hottest.pay(db_index, writes, args.at(at), &paid, count));
+            row.visit_keys(args, &mut |at, _| hottest.pay(db_index, writes, args.at(at), &mut paid));
         }
     }
 

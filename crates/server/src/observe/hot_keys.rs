@@ -56,8 +56,8 @@ pub struct HotKeys {
     pub total: Cost,
     /// What keys have paid.
     pub keys_net_bytes: u64,
-    cpu: TopKeys,
-    net: TopKeys,
+    cpu: TopKeys<0>,
+    net: TopKeys<0>,
     /// Commands that are looked at whatever they cost.
     exact_left: u64,
     cpu_sampler: Sampler,
@@ -194,8 +194,8 @@ impl HotKeys {
     pub fn pay(&mut self, key: &[u8], cost: Cost, keys: u64) {
         self.keys_net_bytes += cost.net_bytes / keys;
         if key.len() <= KEY_LEN_MAX {
-            self.cpu.add(key, cost.cpu_ns / keys, &mut self.random);
-            self.net.add(key, cost.net_bytes / keys, &mut self.random);
+            self.cpu.add(key, cost.cpu_ns / keys, [], &mut self.random);
+            self.net.add(key, cost.net_bytes / keys, [], &mut self.random);
         }
     }
 

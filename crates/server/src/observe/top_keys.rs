@@ -9,43 +9,64 @@
 //! passing through is random admission, and what it tells is exact for none of them.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+use structures::hash::HashSeed;
 use structures::random::Random;
 
 /// A key and what it has cost.
-struct Kept {
-    key: Arc<[u8]>,
+struct Kept<const N: usize> {
+    key: Vec<u8>,
+    hash: u64,
     cost: u64,
+    details: [f64; N],
     /// Its place in the heap.
     heap_at: usize,
 }
 
-/// The keys with the largest costs.
+/// The keys with the largest costs, and of each of them `N` figures that are told with it.
 ///
-/// 1. `places` has each key that is in `kept`, and where.
+/// 1. `places` has the hash of each key that is in `kept`, and where. Two keys of one hash are not kept at once.
 /// 2. `heap` is a binary heap of places in `kept`, the least cost first, and each of them knows its place there.
-pub(super) struct TopKeys {
+pub(super) struct TopKeys<const N: usize> {
     kept_max: usize,
-    kept: Vec<Kept>,
-    places: HashMap<Arc<[u8]>, usize>,
+    kept: Vec<Kept<N>>,
+    places: HashMap<u64, usize, BuildHasherDefault<SameHash>>,
     heap: Vec<usize>,
+    seed: HashSeed,
 }
 
-impl TopKeys {
+impl<const N: usize> TopKeys<N> {
     pub(super) fn new(kept_max: usize) -> Self {
-        TopKeys { kept_max, kept: Vec::new(), places: HashMap::new(), heap: Vec::new() }
+        // Drawn by the system: clients choose keys, and must not choose those that collide.
+        let drawn = RandomState::new();
+        TopKeys {
+            kept_max,
+            kept: Vec::new(),
+            places: HashMap::default(),
+            heap: Vec::new(),
+            seed: HashSeed::new(drawn.hash_one(0), drawn.hash_one(1)),
+        }
     }
 
-    pub(super) fn add(&mut self, key: &[u8], cost: u64, random: &mut Random) {
+    /// A key has cost so much, of which `details` are figures. One that takes the place of another has the cost of that one
+    /// before, and its figures are told accordingly larger: so each of them is right on average.
+    pub(super) fn add(&mut self, key: &[u8], cost: u64, details: [f64; N], random: &mut Random) {
         if self.kept_max == 0 || cost == 0 {
             return;
         }
-        let at = match self.places.get(key) {
-            Some(&at) => at,
-            None if self.admits(cost, random) => self.make_place(key),
+        let hash = self.seed.hash(key);
+        let (at, part) = match self.places.get(&hash) {
+            Some(&at) if self.kept[at].key == key => (at, 1.0),
+            Some(_) => return,
+            None if self.admits(cost, random) => {
+                let at = self.make_place(hash, key);
+                (at, (self.kept[at].cost + cost) as f64 / cost as f64)
+            }
             None => return,
         };
-        self.kept[at].cost += cost;
+        let kept = &mut self.kept[at];
+        kept.cost += cost;
+        kept.details.iter_mut().zip(details).for_each(|(sum, detail)| *sum += detail * part);
         self.sink(self.kept[at].heap_at);
     }
 
@@ -54,21 +75,24 @@ impl TopKeys {
         self.kept.len() < self.kept_max || random.below(self.cost_at(0).saturating_add(cost)) < cost
     }
 
-    /// A place for a key that has none: that of the least one if all are taken.
-    fn make_place(&mut self, key: &[u8]) -> usize {
-        let key: Arc<[u8]> = key.into();
+    /// A place for a key that has none: that of the least one, with its cost, if all are taken.
+    fn make_place(&mut self, hash: u64, key: &[u8]) -> usize {
         if self.kept.len() < self.kept_max {
             let (at, heap_at) = (self.kept.len(), self.heap.len());
-            self.kept.push(Kept { key: Arc::clone(&key), cost: 0, heap_at });
+            self.kept.push(Kept { key: key.to_vec(), hash, cost: 0, details: [0.0; N], heap_at });
             self.heap.push(at);
-            self.places.insert(key, at);
+            self.places.insert(hash, at);
             self.rise(heap_at);
             return at;
         }
         let at = self.heap[0];
-        let before = std::mem::replace(&mut self.kept[at].key, Arc::clone(&key));
+        let kept = &mut self.kept[at];
+        kept.key.clear();
+        kept.key.extend_from_slice(key);
+        kept.details = [0.0; N];
+        let before = std::mem::replace(&mut kept.hash, hash);
         self.places.remove(&before);
-        self.places.insert(key, at);
+        self.places.insert(hash, at);
         at
     }
 
@@ -105,24 +129,42 @@ impl TopKeys {
 
     /// The keys with the largest costs, the largest first.
     pub(super) fn largest(&self, count: usize) -> Vec<(&[u8], u64)> {
-        let mut all: Vec<(&[u8], u64)> = self.kept.iter().map(|kept| (&*kept.key, kept.cost)).collect();
+        let mut all: Vec<(&[u8], u64)> =
+            self.kept.iter().map(|kept| (kept.key.as_slice(), kept.cost)).collect();
         all.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
         all.truncate(count);
         all
     }
 
-    pub(super) fn keys(&self) -> impl Iterator<Item = &[u8]> {
-        self.kept.iter().map(|kept| &*kept.key)
+    /// All of them with their figures, in no order.
+    pub(super) fn details(&self) -> impl Iterator<Item = (&[u8], &[f64; N])> {
+        self.kept.iter().map(|kept| (kept.key.as_slice(), &kept.details))
     }
 
-    /// `None` of a key that is not kept.
-    pub(super) fn cost_of(&self, key: &[u8]) -> Option<u64> {
-        self.places.get(key).map(|&at| self.kept[at].cost)
-    }
-
-    /// Multiplies all costs. They stay in order, so the heap stays one.
+    /// Multiplies all costs and figures. Costs stay in order, so the heap stays one.
     pub(super) fn scale(&mut self, factor: f64) {
-        self.kept.iter_mut().for_each(|kept| kept.cost = (kept.cost as f64 * factor) as u64);
+        for kept in &mut self.kept {
+            kept.cost = (kept.cost as f64 * factor) as u64;
+            kept.details.iter_mut().for_each(|detail| *detail *= factor);
+        }
+    }
+}
+
+/// Of what is a hash already.
+#[derive(Default)]
+struct SameHash(u64);
+
+impl Hasher for SameHash {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("only hashes are written");
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
     }
 }
 
@@ -131,20 +173,20 @@ pub(super) mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    fn check(top: &TopKeys) {
+    fn check<const N: usize>(top: &TopKeys<N>) {
         assert_eq!((top.places.len(), top.heap.len()), (top.kept.len(), top.kept.len()));
         for (at, kept) in top.kept.iter().enumerate() {
-            assert_eq!((top.places[&kept.key], top.heap[kept.heap_at]), (at, at));
+            assert_eq!((top.places[&kept.hash], top.heap[kept.heap_at]), (at, at));
         }
         (1..top.heap.len()).for_each(|at| assert!(top.cost_at((at - 1) / 2) <= top.cost_at(at)));
     }
 
     #[test]
     fn as_long_as_there_is_room_all_is_exact() {
-        let (mut top, mut model, mut random) = (TopKeys::new(50), BTreeMap::new(), Random::new(1));
+        let (mut top, mut model, mut random) = (TopKeys::<0>::new(50), BTreeMap::new(), Random::new(1));
         for _ in 0..5000 {
             let (key, cost) = (random.below(50).to_string(), random.below(100));
-            top.add(key.as_bytes(), cost, &mut random);
+            top.add(key.as_bytes(), cost, [], &mut random);
             *model.entry(key).or_insert(0) += cost;
         }
         check(&top);
@@ -156,13 +198,13 @@ pub(super) mod tests {
 
     #[test]
     fn whatever_has_a_large_part_is_found_among_many() {
-        let (mut top, mut model, mut random) = (TopKeys::new(100), BTreeMap::new(), Random::new(2));
+        let (mut top, mut model, mut random) = (TopKeys::<0>::new(100), BTreeMap::new(), Random::new(2));
         let mut all = 0;
         for _ in 0..20_000 {
             let is_hot = random.below(5) == 0;
             let key = if is_hot { random.below(5) } else { 1000 + random.below(10_000) }.to_string();
             let cost = 1 + random.below(50);
-            top.add(key.as_bytes(), cost, &mut random);
+            top.add(key.as_bytes(), cost, [], &mut random);
             *model.entry(key).or_insert(0) += cost;
             all += cost;
         }
@@ -175,17 +217,21 @@ pub(super) mod tests {
 
     #[test]
     fn costs_that_are_scaled_keep_their_order() {
-        let (mut top, mut random) = (TopKeys::new(20), Random::new(4));
+        let (mut top, mut random) = (TopKeys::<1>::new(20), Random::new(4));
         for at in 0..2000 {
-            top.add(random.below(40).to_string().as_bytes(), 1 + random.below(100), &mut random);
+            let cost = 1 + random.below(100);
+            top.add(random.below(40).to_string().as_bytes(), cost, [cost as f64], &mut random);
             if at % 100 == 0 {
                 top.scale(0.7);
                 check(&top);
             }
         }
-        let (key, cost) = top.largest(1)[0];
-        assert_eq!(top.cost_of(key), Some(cost));
-        assert_eq!((top.cost_of(b"none"), top.keys().count()), (None, 20));
+        assert_eq!(top.details().count(), 20);
+        for (key, &[detail]) in top.details() {
+            let cost = top.largest(20).into_iter().find(|&(other, _)| other == key).unwrap().1 as f64;
+            // Costs are whole numbers, and lose up to one each time.
+            assert!((cost..cost + 4.0).contains(&detail), "{cost} {detail}");
+        }
     }
 
     /// Keys whose chances fall with their place, as a power of it.
