@@ -49,6 +49,19 @@ impl ExactBytes {
         unsafe { Box::from_raw(bytes.as_ptr()) }
     }
 
+    /// Takes other bytes in place of its own: in the same allocation, if the allocator has one size for both.
+    pub fn overwrite(&mut self, bytes: &[u8]) {
+        if bytes.len() == self.len() {
+            // SAFETY: invariant 1, and the borrow of `self` is the only one.
+            return unsafe { self.slice().as_mut() }.copy_from_slice(bytes);
+        }
+        let mut vec = std::mem::take(self).into_boxed().into_vec();
+        vec.clear();
+        vec.reserve_exact(bytes.len());
+        vec.extend_from_slice(bytes);
+        *self = ExactBytes::new(vec.into_boxed_slice());
+    }
+
     #[inline]
     fn slice(&self) -> NonNull<[u8]> {
         let word = self.word;
@@ -105,6 +118,18 @@ mod tests {
             assert_eq!(grown[..len], copy[..]);
         }
         assert!(ExactBytes::default().is_empty());
+    }
+
+    #[test]
+    fn bytes_are_overwritten_whatever_their_number() {
+        for len in [0, 1, 8, 255, 10_000, ExactBytes::LEN_MAX] {
+            for other in [0, 1, 8, 255, 9_999, 10_000, 10_001, ExactBytes::LEN_MAX] {
+                let mut exact = ExactBytes::new(vec![1; len].into_boxed_slice());
+                let bytes: Vec<u8> = (0..other).map(|i| (i * 31) as u8).collect();
+                exact.overwrite(&bytes);
+                assert_eq!(exact[..], bytes[..]);
+            }
+        }
     }
 
     #[test]

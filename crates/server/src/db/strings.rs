@@ -10,11 +10,15 @@
 //! Measured, bytes a key of 16 bytes beside those of Valkey 9.1, and with a vector for all of more than 128:
 //! 150: 0.95 (1.07), 200: 0.85 (1.05), 300: 0.97 (1.04), 400: 0.92 (1.03), 500: 0.98 (1.03), 700: 0.95 (1.02),
 //! 1,000: 0.99 (1.01), 1,500: 0.97 (1.01), 2,000: 0.98 (1.00), 3,000 to 5,000: 1.00 (1.00).
+//! A string that is put where one with a buffer of the same size class lies is written over it, and nothing allocated: SET
+//! of 10 KB over 10 KB takes 0.96 of the time.
 //! Processor time of a GET at pipeline 16 out of 300,000 keys, of what it is with a vector: 200: 0.85, 350: 0.96,
 //! 400: 0.94, 460: 0.85, 700: 0.77, 1,000: 0.95.
 
 pub mod long_string;
 mod rdb;
+#[cfg(test)]
+mod tests;
 mod value_type;
 
 use super::accounts::Image;
@@ -69,16 +73,51 @@ impl Db {
     /// Stores a string, in its smallest encoding.
     #[inline]
     pub fn put_string(&mut self, key: &[u8], text: &[u8], expiry_ms: Option<i64>) {
-        let value = match wire::number::parse_i64(text) {
-            Some(n) => NewValue::Integer(n),
-            None => bytes_value(key, text, expiry_ms),
-        };
-        self.put(key, value, expiry_ms);
+        match wire::number::parse_i64(text) {
+            Some(n) => self.put(key, NewValue::Integer(n), expiry_ms),
+            None => self.put_bytes(key, text, expiry_ms),
+        }
     }
 
     /// Stores a string as the bytes it is, even if it reads as an integer.
+    #[inline]
     pub fn put_bytes(&mut self, key: &[u8], text: &[u8], expiry_ms: Option<i64>) {
-        self.put(key, bytes_value(key, text, expiry_ms), expiry_ms);
+        if belongs_in_entry(key, text, expiry_ms) {
+            self.put(key, NewValue::Inline(text), expiry_ms);
+        } else if !self.overwrite_buffer(key, text, expiry_ms) {
+            self.put(key, NewValue::Object(LongString::exact(text).into_object()), expiry_ms);
+        }
+    }
+
+    /// As [`Db::put`], if the key holds a string whose buffer is what the new one would be given: writes over it, and
+    /// whether it has.
+    #[inline(never)]
+    fn overwrite_buffer(&mut self, key: &[u8], text: &[u8], expiry_ms: Option<i64>) -> bool {
+        if self.policies.compressing(key).is_some() {
+            return false;
+        }
+        let hash = self.hash_of(key);
+        let (hidden, now_ms) = (self.hiding(), self.now_ms);
+        let database = self.keyspace.database_mut(self.selected);
+        let is_accounted = database.are_accounts_kept();
+        let Some(mut entry) = database.get_mut(hash, key) else { return false };
+        let previous_ms = entry.as_ref().expiry_ms();
+        let before = is_accounted.then(|| Image::of(entry.as_ref()));
+        let is_overwritten = !hidden(previous_ms)
+            && entry.object_mut().and_then(LongString::of_mut).is_some_and(|long| long.overwrite(text));
+        if !is_overwritten {
+            return false;
+        }
+        self.access.touch(hash, &mut entry, now_ms, &mut self.random);
+        let images = before.map(|before| (before, Image::of(entry.as_ref())));
+        database.changed_in_place(hash, key, images);
+        if previous_ms != expiry_ms {
+            database.set_expiry(hash, key, expiry_ms);
+        }
+        self.change_log.audit.check_named_changed(key);
+        self.change_log.audit.key_changed(self.selected, key);
+        self.note_given_expiry(key, expiry_ms);
+        true
     }
 
     /// Stores an integer; in place if one is there already. Keeps the expiry.
@@ -204,11 +243,15 @@ pub fn reserve(text: &mut Vec<u8>, more: usize) {
 /// Where the bytes are to lie that are put at a key: in its entry, or in a buffer of their own.
 #[inline]
 pub(super) fn bytes_value<'a>(key: &[u8], text: &'a [u8], expiry_ms: Option<i64>) -> NewValue<'a, Object> {
-    if text.len() <= EMBEDDED_LEN_MAX || fits_entry(key.len(), text.len(), expiry_ms.is_some()) {
-        NewValue::Inline(text)
-    } else {
-        NewValue::Object(LongString::exact(text).into_object())
+    match belongs_in_entry(key, text, expiry_ms) {
+        true => NewValue::Inline(text),
+        false => NewValue::Object(LongString::exact(text).into_object()),
     }
+}
+
+#[inline]
+fn belongs_in_entry(key: &[u8], text: &[u8], expiry_ms: Option<i64>) -> bool {
+    text.len() <= EMBEDDED_LEN_MAX || fits_entry(key.len(), text.len(), expiry_ms.is_some())
 }
 
 fn fits_entry(key_len: usize, len: usize, expires: bool) -> bool {

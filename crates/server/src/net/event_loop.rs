@@ -372,7 +372,7 @@ impl EventLoop {
         reply.take_references();
         while self.executor.accepts_requests(handle) {
             if !query_buffer.has_requests() {
-                query_buffer.consume();
+                query_buffer.consume_some();
                 self.parse(&mut query_buffer)
             }
             if query_buffer.has_requests() {

@@ -20,6 +20,8 @@ use wire::request::{ArgRange, Limits, Parser, Progress, ProtocolError};
 
 /// Bytes read from one connection in one turn, so that none starves the others.
 pub const READ_BYTES: usize = 16 * 1024;
+/// As [`READ_BYTES`], from one that had more than there was room for: fewer calls of the system for each request.
+const BUSY_READ_BYTES: usize = 64 * 1024;
 /// Room made at once for an argument that has been announced; beyond this, room follows what has arrived.
 const ANNOUNCED_BYTES_MAX: usize = 1 << 20;
 /// An argument from this size on is counted without what stands before it in the buffer.
@@ -37,7 +39,7 @@ const INPUT_FREE_BYTES_KEPT: usize = 4 * 1024;
 /// An empty input buffer of more than this is not kept for the next request, however busy the client.
 const INPUT_EMPTY_BYTES_MAX: usize = 512 * 1024;
 /// An input buffer up to this size is left alone while its client is busy, and may be lent to others.
-const INPUT_KEPT_BYTES_MAX: usize = 32 * 1024;
+const INPUT_KEPT_BYTES_MAX: usize = BUSY_READ_BYTES;
 /// A client that has sent nothing for longer than this loses its input buffer.
 const IDLE_US: u64 = 2_000_000;
 
@@ -63,6 +65,10 @@ pub struct QueryBuffer {
     /// The most that was in the buffer, or was wanted in it, since it was last looked at for shrinking.
     input_peak: usize,
     position: usize,
+    /// Where the first of the parsed requests begins; what is before it has run.
+    start: usize,
+    /// The last read left no room in the buffer.
+    was_filled: bool,
     parser: Parser,
     /// What follows `position` makes no sense, and is to be answered when the requests before it have run.
     broken: Option<ProtocolError>,
@@ -146,6 +152,8 @@ impl QueryBuffer {
             is_kept: false,
             input_peak: 0,
             position: 0,
+            start: 0,
+            was_filled: false,
             parser: Parser::new(),
             broken: None,
             args: Vec::new(),
@@ -224,7 +232,7 @@ impl QueryBuffer {
         self.is_free()
     }
 
-    /// Reads what has come, at most [`READ_BYTES`] or what the request under way still needs.
+    /// Reads what has come, at most [`READ_BYTES`], [`BUSY_READ_BYTES`] or what the request under way still needs.
     pub fn read(&mut self, transport: &mut Transport) -> Transfer {
         let wanted = self.parser.wanted_bytes();
         let (len, room) = (self.input.len(), self.input.capacity() - self.input.len());
@@ -233,13 +241,17 @@ impl QueryBuffer {
             self.input.reserve_exact(announced);
         } else if len < BIG_ARGUMENT_BYTES {
             self.input.reserve(READ_BYTES);
+            if self.was_filled && self.input.capacity() < BUSY_READ_BYTES {
+                self.input.reserve_exact(BUSY_READ_BYTES - len);
+            }
         } else if wanted == 0 || room < wanted {
             // Doubling would hold as much again for the last few bytes of an argument.
             self.input.reserve_exact(READ_BYTES.max(len / 4));
         }
         match transport.read(&mut self.input) {
             Ok(count) => {
-                let is_all = self.input.len() < self.input.capacity() && !transport.has_unread();
+                self.was_filled = self.input.len() == self.input.capacity();
+                let is_all = !self.was_filled && !transport.has_unread();
                 Transfer::Bytes { count, is_all }
             }
             Err(Stopped::WouldBlock) => Transfer::WouldBlock,
@@ -361,7 +373,7 @@ impl QueryBuffer {
     /// As [`Self::next_request`], with the bytes that it came in, and empty lines before it.
     pub fn next_request_and_bytes(&mut self) -> Option<(Request<'_>, &[u8])> {
         let index = self.next_request;
-        let start = index.checked_sub(1).map_or(0, |previous| self.requests[previous].end);
+        let start = index.checked_sub(1).map_or(self.start, |previous| self.requests[previous].end);
         let end = self.requests.get(index)?.end;
         self.next_request += 1;
         Some((self.request(index)?, &self.input[start..end]))
@@ -422,6 +434,28 @@ impl QueryBuffer {
         if self.has_requests() {
             return;
         }
+        self.forget_requests();
+        self.input_peak = self.input_peak.max(self.input.len());
+        self.input.drain(..std::mem::take(&mut self.position));
+        self.start = 0;
+        if self.input.is_empty() && self.input.capacity() > INPUT_EMPTY_BYTES_MAX {
+            self.input = Vec::new();
+        }
+    }
+
+    /// As [`QueryBuffer::consume`], if more is going to be parsed at once: moves what is left only when that is less
+    /// than what has run, so that each byte is moved once in all, however many requests there are.
+    pub fn consume_some(&mut self) {
+        if self.position >= self.input.len() - self.position {
+            return self.consume();
+        }
+        if !self.has_requests() {
+            self.forget_requests();
+            self.start = self.position;
+        }
+    }
+
+    fn forget_requests(&mut self) {
         self.args.clear();
         self.requests.clear();
         self.hashes.clear();
@@ -430,11 +464,6 @@ impl QueryBuffer {
         }
         self.next_request = 0;
         self.prefetched.set(0);
-        self.input_peak = self.input_peak.max(self.input.len());
-        self.input.drain(..std::mem::take(&mut self.position));
-        if self.input.is_empty() && self.input.capacity() > INPUT_EMPTY_BYTES_MAX {
-            self.input = Vec::new();
-        }
     }
 }
 
@@ -459,5 +488,43 @@ mod tests {
         assert!(query_buffer.input.capacity() > 1_000_000);
         assert!(!query_buffer.shrink(IDLE_US + 1));
         assert_eq!(query_buffer.input_figures(), (1, 0));
+    }
+
+    #[test]
+    fn a_client_that_sends_much_is_read_in_larger_pieces_and_each_request_once() {
+        let (mut client, socket) = UnixStream::pair().unwrap();
+        let mut transport = Transport::Plain(socket.into());
+        let mut query_buffer = QueryBuffer::new(ClientHandle::default());
+        let request =
+            |i: u32| format!("*2\r\n$4\r\necho\r\n$6\r\n{i:06}\r\n{}", &"\r\n\r\n"[..i as usize % 3 * 2]);
+        let all: String = (0..20_000).map(request).collect();
+        let writer = std::thread::spawn(move || client.write_all(all.as_bytes()).unwrap());
+        let (mut seen, mut largest) = (0, 0);
+        while seen < 20_000 {
+            let transfer = query_buffer.read(&mut transport);
+            let Transfer::Bytes { count, .. } = transfer else { panic!("{transfer:?} after {seen}") };
+            largest = largest.max(count);
+            loop {
+                query_buffer.consume_some();
+                query_buffer.parse(&Limits::default(), &Registry::new(&[]), HashSeed::new(1, 2));
+                if !query_buffer.has_requests() {
+                    break;
+                }
+                assert!(query_buffer.request_count() <= BATCH_REQUESTS_MAX);
+                while let Some((found, bytes)) = query_buffer.next_request_and_bytes() {
+                    let number = format!("{seen:06}").into_bytes();
+                    assert_eq!(
+                        (found.args.at(1), &bytes[bytes.len() - 8..bytes.len() - 2]),
+                        (&number[..], &number[..])
+                    );
+                    assert!(bytes.starts_with(b"*2") || seen > 0 && bytes.starts_with(b"\r\n"));
+                    seen += 1;
+                }
+            }
+            query_buffer.consume();
+            assert!(query_buffer.input.capacity() <= INPUT_KEPT_BYTES_MAX);
+        }
+        writer.join().unwrap();
+        assert!(largest > INPUT_KEPT_BYTES_MAX / 2, "{largest}");
     }
 }

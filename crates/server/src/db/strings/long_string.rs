@@ -92,6 +92,27 @@ impl LongString {
         }
     }
 
+    /// Takes other bytes in place of its own, if [`LongString::exact`] would give them a buffer of the same size and no
+    /// reply refers to this one. Whether it has.
+    pub fn overwrite(&mut self, bytes: &[u8]) -> bool {
+        let has_room = usable_size(self.capacity()) == usable_size(bytes.len());
+        if !has_room || matches!(self, LongString::Exact(_)) != (bytes.len() < REFERRED_LEN_MIN) {
+            return false;
+        }
+        let vec = match self {
+            LongString::Exact(exact) => {
+                exact.overwrite(bytes);
+                return true;
+            }
+            LongString::Own(vec) => Some(&mut **vec),
+            LongString::Shared(shared) => Arc::get_mut(shared),
+        };
+        let Some(vec) = vec else { return false };
+        vec.clear();
+        vec.extend_from_slice(bytes);
+        true
+    }
+
     /// The bytes for a reply to refer to.
     pub fn share(&mut self) -> &SharedBytes {
         self.own();
@@ -202,5 +223,36 @@ mod tests {
         assert_eq!(text.as_ptr(), address);
         let copy = text.clone();
         assert!(matches!(copy, LongString::Exact(_)) && copy[..] == text[..] && copy.as_ptr() != address);
+    }
+
+    #[test]
+    fn other_bytes_are_taken_in_place_where_they_would_be_given_such_a_buffer() {
+        let taken = |from: usize, to: usize| {
+            let mut text = LongString::exact(&vec![b'x'; from]);
+            let (address, bytes) = (text.as_ptr(), vec![b'y'; to]);
+            let is_taken = text.overwrite(&bytes);
+            assert!(
+                !is_taken || text[..] == bytes[..] && text.as_ptr() == address && text.head_bytes() <= 24
+            );
+            assert!(is_taken || text.len() == from && text.iter().all(|&byte| byte == b'x'));
+            is_taken
+        };
+        for (from, to) in
+            [(10_000, 10_000), (10_000, 10_240), (10_240, 8193), (16_383, 15_000), (16_384, 16_384)]
+        {
+            assert!(taken(from, to), "{to} bytes over {from}");
+        }
+        let large = (1 << 20, (1 << 20) - 4095);
+        assert!(taken(large.0, large.1) && taken(large.1, large.0));
+        for (from, to) in
+            [(10_000, 10_241), (10_241, 10_240), (16_384, 16_383), (16_383, 16_384), (20_480, 20_481)]
+        {
+            assert!(!taken(from, to), "{to} bytes over {from}");
+        }
+        let mut text = LongString::exact(&[b'x'; REFERRED_LEN_MIN]);
+        let reply = SharedBytes::clone(text.share());
+        assert!(!text.overwrite(&[b'y'; REFERRED_LEN_MIN]) && text[0] == b'x');
+        drop(reply);
+        assert!(text.overwrite(&[b'y'; REFERRED_LEN_MIN]) && text[0] == b'y');
     }
 }
