@@ -535,50 +535,94 @@ impl Listpack {
 }
 
 fn check_bytes(bytes: &[u8]) -> Result<(), Invalid> {
-    let actual = bytes.len();
-    if !(HEADER_BYTES + 1..=TOTAL_BYTES_MAX).contains(&actual) {
-        return Err(Invalid::Length(actual));
-    }
-    let header = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-    if header as usize != actual {
-        return Err(Invalid::HeaderLength { header, actual });
-    }
-    let (entries, terminator) = bytes.split_at(actual - 1);
-    if terminator != [END] {
-        return Err(Invalid::Terminator);
-    }
-    let (mut at, mut count) = (HEADER_BYTES, 0);
-    while at < entries.len() {
-        let tag = entries[at];
-        // Nearly all elements have a head of one byte and a backlen of one.
-        if tag < 0xC0 {
-            let size = if tag < 0x80 { 1 } else { 1 + (tag & 0x3F) as usize };
-            if entries.get(at + size) != Some(&(size as u8)) {
-                return Err(Invalid::Element { at });
-            }
-            at += size + 1;
-            count += 1;
-            continue;
-        }
-        let size = size_by_tag(tag);
-        if size > 0 && entries.get(at + size) == Some(&(size as u8)) {
-            at += size + 1;
-            count += 1;
-            continue;
-        }
-        let size = encoding::checked_element_size(entries, at).ok_or(Invalid::Element { at })?;
-        let (backlen, backlen_len) = backlen(size);
-        if !entries[at + size..].starts_with(&backlen[..backlen_len]) {
-            return Err(Invalid::Element { at });
-        }
-        at += size + backlen_len;
-        count += 1;
-    }
-    let header = u16::from_le_bytes([bytes[4], bytes[5]]);
-    if header != COUNT_UNKNOWN && header as usize != count {
-        return Err(Invalid::Count { header, actual: count });
-    }
+    let mut records = UncheckedRecords::new(bytes)?;
+    while records.next_record()?.is_some() {}
     Ok(())
+}
+
+/// The elements of bytes from outside, each checked when its turn comes, as are length, terminator and count.
+pub(crate) struct UncheckedRecords<'a> {
+    /// Without the terminator.
+    entries: &'a [u8],
+    at: usize,
+    count: usize,
+}
+
+impl<'a> UncheckedRecords<'a> {
+    pub fn new(bytes: &'a [u8]) -> Result<Self, Invalid> {
+        let actual = bytes.len();
+        if !(HEADER_BYTES + 1..=TOTAL_BYTES_MAX).contains(&actual) {
+            return Err(Invalid::Length(actual));
+        }
+        let header = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        if header as usize != actual {
+            return Err(Invalid::HeaderLength { header, actual });
+        }
+        match bytes.split_at(actual - 1) {
+            (entries, [END]) => Ok(UncheckedRecords { entries, at: HEADER_BYTES, count: 0 }),
+            _ => Err(Invalid::Terminator),
+        }
+    }
+
+    /// The next element as it is encoded, the listpack from there on and how many bytes it has without its backlen. At the
+    /// end, whether the header counts as many.
+    #[inline(always)]
+    pub fn next_record(&mut self) -> Result<Option<(&'a [u8], usize)>, Invalid> {
+        let Some(&tag) = self.entries.get(self.at) else { return self.end() };
+        // Nearly all elements have a head of one byte and a backlen of one.
+        let size = match tag {
+            0..0x80 => 1,
+            0x80..0xC0 => 1 + (tag & 0x3F) as usize,
+            _ => size_by_tag(tag),
+        };
+        let (size, backlen_len) = match size > 0 && self.entries.get(self.at + size) == Some(&(size as u8)) {
+            true => (size, 1),
+            false => self.checked_sizes(tag)?,
+        };
+        let record = &self.entries[self.at..];
+        self.at += size + backlen_len;
+        self.count += 1;
+        Ok(Some((record, size)))
+    }
+
+    /// Bytes of the element whose turn it is, and of its backlen, if both are there and agree.
+    fn checked_sizes(&self, tag: u8) -> Result<(usize, usize), Invalid> {
+        if tag & 0xF0 == 0xE0
+            && let Some(sizes) = self.medium_string()
+        {
+            return Ok(sizes);
+        }
+        let invalid = Invalid::Element { at: self.at };
+        let size = encoding::checked_element_size(self.entries, self.at).ok_or(invalid)?;
+        let (backlen, backlen_len) = backlen(size);
+        match self.entries[self.at + size..].starts_with(&backlen[..backlen_len]) {
+            true => Ok((size, backlen_len)),
+            false => Err(invalid),
+        }
+    }
+
+    /// As [`UncheckedRecords::checked_sizes`], of a string of 64 to 4,095 bytes: two words instead of comparisons of memory.
+    #[inline]
+    fn medium_string(&self) -> Option<(usize, usize)> {
+        let rest = &self.entries[self.at..];
+        let &[high, low] = rest.first_chunk()?;
+        let size = 2 + (usize::from(high & 0xF) << 8 | usize::from(low));
+        let &[first, second] = rest.get(size..)?.first_chunk()?;
+        match size < 0x80 {
+            true => (usize::from(first) == size).then_some((size, 1)),
+            false => (usize::from(first) == size >> 7 && usize::from(second) == size & 0x7F | 0x80)
+                .then_some((size, 2)),
+        }
+    }
+
+    #[cold]
+    fn end(&self) -> Result<Option<(&'a [u8], usize)>, Invalid> {
+        let header = u16::from_le_bytes([self.entries[4], self.entries[5]]);
+        match header == COUNT_UNKNOWN || usize::from(header) == self.count {
+            true => Ok(None),
+            false => Err(Invalid::Count { header, actual: self.count }),
+        }
+    }
 }
 
 impl Default for Listpack {
@@ -665,18 +709,6 @@ impl<'a> Iter<'a> {
             return Some(value.into());
         }
         self.next()?.as_integer()
-    }
-
-    /// The next element as it is encoded: the listpack from there on, and how many bytes it has without its backlen.
-    #[inline]
-    pub(crate) fn next_record(&mut self) -> Option<(&'a [u8], usize)> {
-        let start = self.at;
-        if start >= self.end {
-            return None;
-        }
-        let size = element_size(self.bytes, start);
-        self.at += size + backlen_size(size);
-        Some((&self.bytes[start..], size))
     }
 
     /// Where the element that `next` will give starts.

@@ -209,17 +209,32 @@ pub(crate) fn checked_element_size(bytes: &[u8], at: usize) -> Option<usize> {
     (size <= bytes.len() - at).then_some(size)
 }
 
-/// Whether the one element that `record` holds is encoded as [`Encoded::new`] would its text.
-#[inline]
-pub(crate) fn is_canonical(record: &[u8]) -> bool {
-    match (record[0], record.len()) {
-        (0..0x80, _) => true,
-        (0x80..0xC0, _) => decimal::parse(&record[1..]).is_none(),
-        (0xE0..0xF0, len) => len >= 64 + 2,
-        (0xF0, len) => len >= 4096 + 5,
-        _ => is_canonical_integer(record),
+/// Whether the element of `len` bytes that `rest` begins with is encoded as [`Encoded::new`] would its text.
+#[inline(always)]
+pub(crate) fn is_canonical(rest: &[u8], len: usize) -> bool {
+    let tag = rest[0];
+    // Integers of several widths, of which nobody can tell which is next: looked up, not branched on.
+    if let (0xF1..=0xF4, Some(word)) = (tag, rest.get(1..9)) {
+        let unused_bits = 72 - 8 * len as u32;
+        let value = i64::from_le_bytes(array(word, 0)) << unused_bits >> unused_bits;
+        let narrower = NARROWER_BITS[(tag & 3) as usize];
+        return value << (64 - narrower) >> (64 - narrower) != value;
+    }
+    match tag {
+        0..0x80 => true,
+        0x80..0xC0 => match rest.get(1) {
+            // Nothing else begins an integer.
+            Some(b'-' | b'0'..=b'9') => decimal::parse(&rest[1..len]).is_none(),
+            _ => true,
+        },
+        0xE0..0xF0 => len >= 64 + 2,
+        0xF0 => len >= 4096 + 5,
+        _ => is_canonical_integer(&rest[..len]),
     }
 }
+
+/// How many bits the next shorter encoding of an integer has, by the lowest two bits of the tags 0xF1 to 0xF4.
+const NARROWER_BITS: [u32; 4] = [32, 13, 16, 24];
 
 /// Whether no other tag says the integer in fewer bytes: 13, 16, 24 or 32 bits do not hold it.
 fn is_canonical_integer(record: &[u8]) -> bool {
@@ -353,7 +368,11 @@ mod tests {
             let shortest = Encoded::integer(value);
             for encoding in encodings(value) {
                 assert_eq!(decode(&encoding, 0), (Element::Integer(value), encoding.len()));
-                assert_eq!(is_canonical(&encoding), encoding == shortest.head(), "{value} as {encoding:x?}");
+                assert_eq!(
+                    is_canonical(&encoding, encoding.len()),
+                    encoding == shortest.head(),
+                    "{value} as {encoding:x?}"
+                );
             }
         }
     }

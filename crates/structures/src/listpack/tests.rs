@@ -282,3 +282,50 @@ fn retaining_keeps_what_is_kept_in_order() {
         assert_eq!(texts(&listpack), kept.collect::<Vec<_>>());
     });
 }
+
+/// Whether the bytes are a listpack, each element by the functions that know every encoding.
+fn is_well_formed(bytes: &[u8]) -> bool {
+    let (Some((&END, entries)), Some(header)) = (bytes.split_last(), bytes.first_chunk::<6>()) else {
+        return false;
+    };
+    let (mut at, mut count) = (HEADER_BYTES, 0);
+    while at < entries.len() {
+        let Some(size) = encoding::checked_element_size(entries, at) else { return false };
+        let (backlen, len) = backlen(size);
+        if !entries[at + size..].starts_with(&backlen[..len]) {
+            return false;
+        }
+        (at, count) = (at + size + len, count + 1);
+    }
+    let counted = u16::from_le_bytes([header[4], header[5]]);
+    at == entries.len()
+        && u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize == bytes.len()
+        && (counted == u16::MAX || counted == count)
+}
+
+#[test]
+fn what_is_validated_is_what_is_well_formed() {
+    with_seeds(0..8, |random| {
+        for _ in 0..scaled(2000) {
+            let mut listpack = Listpack::new();
+            for _ in 0..random.below(6) {
+                match random.below(3) {
+                    0 => listpack.push_back_integer(random.next_u64() as i64 >> random.below(64)),
+                    1 => listpack.push_back(&vec![
+                        b'x';
+                        [62, 63, 64, 65, 125, 126, 127, 4095, 4096]
+                            [random.below(9) as usize]
+                    ]),
+                    _ => listpack.push_back(&vec![b'x'; random.below(20) as usize]),
+                }
+            }
+            let mut bytes = listpack.as_bytes().to_vec();
+            for _ in 0..random.below(3) {
+                let at = random.below(bytes.len() as u64) as usize;
+                bytes[at] =
+                    if random.below(2) == 0 { random.next_u64() as u8 } else { bytes[at].wrapping_add(1) };
+            }
+            assert_eq!(Listpack::validated(&bytes).is_ok(), is_well_formed(&bytes), "{bytes:x?}");
+        }
+    });
+}

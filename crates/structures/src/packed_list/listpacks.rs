@@ -2,9 +2,9 @@
 
 use super::PackedList;
 use super::node::{Limits, Node, RESTART_INTERVAL, View};
-use crate::listpack::Iter;
 use crate::listpack::encoding::{Encoded, decode, is_canonical};
 use crate::listpack::writer::Writer;
+use crate::listpack::{Invalid, UncheckedRecords};
 
 /// One node as it is saved.
 #[derive(Debug)]
@@ -39,14 +39,19 @@ impl PackedList {
         writer.finish();
     }
 
-    /// Appends the elements of a listpack, which has `bytes` bytes: as nodes of their own, unless they are few.
-    pub fn append_listpack(&mut self, mut elements: Iter<'_>, bytes: usize) {
-        if bytes < usize::from(self.limits.bytes) / 2 {
-            return elements.for_each(|element| self.push_encoded_back(Encoded::element(element)));
+    /// Appends the elements of a listpack from outside, which is checked meanwhile, one walk for both: as nodes of their own,
+    /// unless they are few and there are others. After an error some of them may have been appended.
+    pub fn append_listpack(&mut self, bytes: &[u8]) -> Result<(), Invalid> {
+        let mut elements = UncheckedRecords::new(bytes)?;
+        if self.len > 0 && bytes.len() < usize::from(self.limits.bytes) / 2 {
+            while let Some((rest, _)) = elements.next_record()? {
+                self.push_encoded_back(Encoded::element(decode(rest, 0).0));
+            }
+            return Ok(());
         }
-        let mut filling = Filling::new(self.limits);
-        while let Some((rest, len)) = elements.next_record() {
-            if is_canonical(&rest[..len]) {
+        let mut filling = Filling::new(self.limits, bytes.len());
+        while let Some((rest, len)) = elements.next_record()? {
+            if is_canonical(rest, len) {
                 self.gather(&mut filling, rest, len);
             } else {
                 let element = Encoded::element(decode(rest, 0).0);
@@ -54,10 +59,11 @@ impl PackedList {
             }
         }
         self.close(&mut filling);
+        Ok(())
     }
 
     /// The record is the first `len` bytes of `rest`.
-    #[inline]
+    #[inline(always)]
     fn gather(&mut self, filling: &mut Filling, rest: &[u8], len: usize) {
         if filling.add(rest, len) {
             return;
@@ -88,18 +94,22 @@ struct Filling {
     count: usize,
 }
 
-/// Records of most lists are no longer, and copied at once. With calls that copied as many bytes as each has, and integers
-/// decoded to see whether they are canonical, RESTORE of 10,000 integers took 150 us in place of 132.
+/// Records of most lists are no longer, and copied at once: with calls that copied as many bytes as each has, and integers
+/// decoded to see whether they are canonical, RESTORE of 10,000 integers took 150 us in place of 132. Nodes of 10,000
+/// integers, 10,000 short elements, 10,000 of 100 bytes, and 100 integers: 94, 78, 208 and 1.7 us when all were checked first
+/// and then walked again, tags told apart by branches, and few elements pushed one by one; 64, 62, 120 and 0.7 without
+/// branches on tags and with few elements of a new list gathered too; 35, 32, 101 and 0.4 in one walk.
 const COPIED_BYTES: usize = 16;
 
 impl Filling {
-    fn new(limits: Limits) -> Self {
-        let bytes = vec![0; usize::from(limits.bytes) + COPIED_BYTES];
+    /// For records of which so many bytes are to come.
+    fn new(limits: Limits, bytes: usize) -> Self {
+        let bytes = vec![0; bytes.min(limits.bytes.into()) + COPIED_BYTES];
         Filling { limits, bytes, len: 0, restarts: Vec::new(), count: 0 }
     }
 
     /// Adds the first `len` bytes of `rest`; whether there was room for them.
-    #[inline]
+    #[inline(always)]
     fn add(&mut self, rest: &[u8], len: usize) -> bool {
         let begins_interval = self.count.is_multiple_of(RESTART_INTERVAL);
         let end = self.len + len;

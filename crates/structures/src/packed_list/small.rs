@@ -36,6 +36,8 @@ const HEADER_BYTES: usize = 3;
 /// Header and records.
 const USED_MAX: usize = 1024;
 const COUNT_MAX: usize = RESTART_INTERVAL;
+/// As much as these take with what a listpack has beside them.
+const LISTPACK_BYTES_MAX: usize = USED_MAX + 2 * COUNT_MAX + 7;
 /// A record has no more bytes than its text and these.
 const HEAD_MAX: usize = 5;
 const LINE_BYTES: usize = 64;
@@ -65,6 +67,11 @@ fn header(used: usize, count: usize) -> [u8; HEADER_BYTES] {
 }
 
 impl SmallList {
+    /// Whether as many bytes of a listpack may be few enough elements for one.
+    pub fn may_hold(listpack_bytes: usize) -> bool {
+        listpack_bytes <= LISTPACK_BYTES_MAX
+    }
+
     /// Of records that are few enough.
     pub(super) fn of_records(records: &[u8], count: usize) -> SmallList {
         let header = header(HEADER_BYTES + records.len(), count);

@@ -219,7 +219,7 @@ fn nodes_convert_to_listpacks_and_back() {
             for index in 0..list.node_count() {
                 match list.node_contents(index, &mut bytes) {
                     NodeContents::Packed(listpack) => {
-                        again.append_listpack(Listpack::validated(listpack).unwrap(), listpack.len());
+                        again.append_listpack(listpack).unwrap();
                     }
                     NodeContents::Plain(element) => again.push_back(element),
                 }
@@ -229,10 +229,43 @@ fn nodes_convert_to_listpacks_and_back() {
         }
         list.write_listpack(&mut bytes);
         let mut again = PackedList::new(-2, 0);
-        again.append_listpack(Listpack::validated(&bytes).unwrap(), bytes.len());
+        again.append_listpack(&bytes).unwrap();
         assert_eq!(texts(&again), texts(&list));
         let built: Listpack = texts(&list).iter().map(|text| Element::Bytes(text)).collect();
         assert_eq!(built.as_bytes(), bytes);
+    });
+}
+
+#[test]
+fn foreign_listpacks_are_taken_if_they_are_well_formed() {
+    const LENGTHS: [usize; 14] = [0, 1, 7, 15, 16, 63, 64, 65, 124, 125, 126, 127, 4095, 4096];
+    with_seeds(0..8, |random| {
+        for _ in 0..scaled(150) {
+            let most = if random.below(4) == 0 { 700 } else { 40 };
+            let elements = random.below(most);
+            let element = |random: &mut Random| match random.below(3) {
+                0 => vec![b'e'; LENGTHS[random.below(LENGTHS.len() as u64) as usize]],
+                _ => text(random),
+            };
+            let mut listpack = Listpack::new();
+            (0..elements).for_each(|_| listpack.push_back(&element(random)));
+            let mut bytes = listpack.as_bytes().to_vec();
+            for _ in 0..random.below(3) {
+                let at = random.below(bytes.len() as u64) as usize;
+                bytes[at] = if random.below(2) == 0 { random.next_u64() as u8 } else { bytes[at] ^ 1 };
+            }
+            let mut list = PackedList::new([4, -1, -2, -5][random.below(4) as usize], 0);
+            (0..random.below(4)).for_each(|_| list.push_back(&element(random)));
+            let mut expected = texts(&list);
+            match (list.append_listpack(&bytes), Listpack::validated(&bytes)) {
+                (Ok(()), Ok(elements)) => {
+                    expected.extend(elements.map(|element| element.to_vec()));
+                    assert_eq!(texts(&list), expected);
+                }
+                (taken, validated) => assert_eq!(taken.err(), validated.err()),
+            }
+            list.check();
+        }
     });
 }
 
@@ -242,7 +275,7 @@ fn elements_of_foreign_listpacks_are_found_by_value() {
     let bytes = [11, 0, 0, 0, 1, 0, 0xF1, 5, 0, 3, 0xFF];
     let listpack = Listpack::validate(&bytes).unwrap();
     let mut list = PackedList::new(-2, 0);
-    list.append_listpack(listpack.iter(), bytes.len());
+    list.append_listpack(&bytes).unwrap();
     assert_eq!(list.position(b"5"), Some(0));
     assert_eq!(listpack.find(listpack.first().unwrap(), b"5", 0), listpack.first());
 }

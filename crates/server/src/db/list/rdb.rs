@@ -4,8 +4,8 @@ use super::{End, List, Outgrown, Packed, Small};
 use crate::db::collection::{Collection, EncodingLimits};
 use crate::db::rdb::{RdbType, ReadContext, ReadValue, Result, corrupt, ziplist_elements};
 use std::io::{self, Read, Write};
-use structures::listpack::{Iter, Listpack};
-use structures::packed_list::NodeContents;
+use structures::listpack::Listpack;
+use structures::packed_list::{NodeContents, SmallList};
 use wire::rdb::{Reader, Writer, kind, node};
 
 impl RdbType for List {
@@ -62,7 +62,7 @@ impl List {
             }
             kind::LIST_ZIPLIST => {
                 let elements = reader.string()?.with_bytes(|bytes| ziplist_elements(bytes, ZIPLIST))?;
-                list.append_listpack(elements.iter(), elements.total_bytes(), context.limits);
+                list.append_listpack(elements.as_bytes(), context.limits)?;
                 nodes = 2;
             }
             _ => nodes = list.read_nodes(reader, kind, context.limits)?,
@@ -71,14 +71,18 @@ impl List {
         Ok(list)
     }
 
-    /// Appends the elements of a listpack of so many bytes.
-    fn append_listpack(&mut self, elements: Iter<'_>, bytes: usize, limits: &EncodingLimits) {
+    /// Appends the elements of a listpack, if it is one.
+    fn append_listpack(&mut self, bytes: &[u8], limits: &EncodingLimits) -> Result<()> {
+        const MALFORMED: &str = "Listpack integrity check failed.";
         if let Small(list) = &mut self.encoding
-            && list.append_listpack(elements.clone(), limits.list_listpack_size)
+            && SmallList::may_hold(bytes.len())
         {
-            return;
+            let Ok(elements) = Listpack::validated(bytes) else { return corrupt(MALFORMED) };
+            if list.append_listpack(elements, limits.list_listpack_size) {
+                return Ok(());
+            }
         }
-        self.packed(limits).append_listpack(elements, bytes);
+        self.packed(limits).append_listpack(bytes).or_else(|_| corrupt(MALFORMED))
     }
 
     fn read_nodes<R: Read>(
@@ -102,15 +106,9 @@ impl List {
                 })?,
                 (node::PACKED, kind::LIST_QUICKLIST) => {
                     let elements = contents.with_bytes(|bytes| ziplist_elements(bytes, ZIPLIST))?;
-                    self.append_listpack(elements.iter(), elements.total_bytes(), limits);
+                    self.append_listpack(elements.as_bytes(), limits)?;
                 }
-                (node::PACKED, _) => contents.with_bytes(|bytes| {
-                    let Ok(elements) = Listpack::validated(bytes) else {
-                        return corrupt("Listpack integrity check failed.");
-                    };
-                    self.append_listpack(elements, bytes.len(), limits);
-                    Ok(())
-                })?,
+                (node::PACKED, _) => contents.with_bytes(|bytes| self.append_listpack(bytes, limits))?,
                 _ => return corrupt("Quicklist integrity check failed."),
             }
         }
