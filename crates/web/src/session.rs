@@ -81,7 +81,8 @@ impl Session {
                 write_argument(&mut sent, word.as_ref()).map_err(SessionError::Exchange)?;
             }
         }
-        // A server that turns somebody away says why and reads nothing.
+        // A server that turns somebody away says why, once, and reads nothing.
+        let is_new = self.received_bytes == 0;
         let written = self.stream.write_all(&sent).await;
         let mut replies = Vec::with_capacity(commands.len());
         while replies.len() < commands.len() {
@@ -93,12 +94,15 @@ impl Session {
                     replies.push(Value::Error(format!("ERR {error}").into_bytes()));
                 }
                 Err(error) => return Err(SessionError::Reply(error)),
-                Ok(None) => self.receive().await.map_err(|error| match &written {
-                    Err(_) if matches!(error, SessionError::Closed | SessionError::Exchange(_)) => {
-                        SessionError::Closed
-                    }
-                    _ => error,
-                })?,
+                Ok(None) => match self.receive().await {
+                    Ok(()) => {}
+                    Err(SessionError::TooLong) => return Err(SessionError::TooLong),
+                    Err(error) => match replies.as_slice() {
+                        [why @ Value::Error(_)] if is_new => return Ok(vec![why.clone(); commands.len()]),
+                        _ if written.is_err() => return Err(SessionError::Closed),
+                        _ => return Err(error),
+                    },
+                },
             }
         }
         Ok(replies)
@@ -115,5 +119,77 @@ impl Session {
             _ if self.received_bytes > self.received_bytes_max => Err(SessionError::TooLong),
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Figures, OptionText, ServerConfig, Verdict};
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    /// A server whose connections have been answered with this, and closed.
+    struct Closed(&'static [u8], Mutex<Vec<std::os::unix::net::UnixStream>>);
+
+    impl Server for Closed {
+        fn connect(
+            &self,
+            _peer: SocketAddr,
+            _local: SocketAddr,
+        ) -> io::Result<std::os::unix::net::UnixStream> {
+            let (ours, mut theirs) = std::os::unix::net::UnixStream::pair()?;
+            theirs.write_all(self.0)?;
+            theirs.shutdown(std::net::Shutdown::Write)?;
+            // One that reads what it is sent, or one that does not.
+            if self.0.ends_with(b" \r\n") {
+                self.1.lock().unwrap().push(theirs);
+            }
+            Ok(ours)
+        }
+        fn tls(&self) -> Option<Arc<ServerConfig>> {
+            None
+        }
+        fn warn(&self, _text: String) {}
+        fn unready(&self) -> Vec<&'static str> {
+            Vec::new()
+        }
+        fn judge(&self, _words: &[Vec<u8>]) -> Verdict {
+            Verdict { refusal: None, opens_transaction: false }
+        }
+        fn ask_figures(&self, _answer: Box<dyn FnOnce(Figures) + Send>) {}
+        fn options(&self) -> Vec<OptionText> {
+            Vec::new()
+        }
+    }
+
+    fn asked(answer: &'static [u8], commands: usize) -> Result<Vec<Value>, SessionError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let address = SocketAddr::from(([192, 0, 2, 1], 1));
+        runtime.block_on(async {
+            let server = Closed(answer, Mutex::default());
+            Session::open(&server, address, address, 1000).unwrap().ask(&vec![vec!["PING"]; commands]).await
+        })
+    }
+
+    #[test]
+    fn who_is_turned_away_is_told_why_whatever_was_asked() {
+        for answer in [&b"-DENIED you\r\n"[..], b"-DENIED you \r\n"] {
+            let why = Value::Error(answer[1..].trim_ascii_end().to_vec());
+            for commands in [1, 4] {
+                let replies = asked(answer, commands).unwrap();
+                assert_eq!(replies.len(), commands);
+                assert!(
+                    replies
+                        .iter()
+                        .all(|reply| reply.as_bytes().unwrap().trim_ascii_end() == why.as_bytes().unwrap())
+                );
+            }
+        }
+        // What is no reason is none.
+        for answer in [&b""[..], b"-DEN", b"+PONG\r\n", b"-ERR one\r\n-ERR two\r\n"] {
+            assert!(matches!(asked(answer, 4), Err(SessionError::Closed | SessionError::Exchange(_))));
+        }
+        assert!(matches!(asked(b"$5000\r\n", 1), Err(SessionError::Closed | SessionError::Exchange(_))));
     }
 }
