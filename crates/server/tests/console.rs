@@ -228,6 +228,41 @@ fn users_may_what_they_may() {
     assert_eq!((get(port, "/", "").0, get(port, "/api/options", "").0), (200, 200));
 }
 
+/// Who asks over HTTP logs in with each request, and no log or trace of that has a password, be it right or wrong.
+#[test]
+fn passwords_are_told_to_nobody() {
+    let (process, port) = start(&["--requirepass", "s3cret-own", "--slowlog-log-slower-than", "0"]);
+    let mut client = process.connect();
+    client.ask("AUTH s3cret-own");
+    client.ask("ACL SETUSER eve on >s3cret-eve +@all ~*");
+    client.ask("LATENCY TRACE START EVERY 1");
+    let mut watcher = process.connect();
+    watcher.ask("AUTH s3cret-own");
+    watcher.ask("MONITOR");
+    for (user, status) in
+        [("s3cret-own", 200), ("eve:s3cret-eve", 200), ("eve:s3cret-wrong", 401), ("s3cret:x", 401)]
+    {
+        let login = format!("Authorization: Bearer {user}\r\n");
+        assert_eq!(post(port, &format!("{JSON}{login}"), "[[\"PING\"]]").0, status, "{user}");
+        assert_eq!(get(port, "/api/history", &login).0, status, "{user}");
+        assert_eq!(get(port, "/metrics", &login).0, status, "{user}");
+    }
+    for command in ["SLOWLOG GET -1", "COMMANDLOG GET -1 slow", "LATENCY TRACE GET COUNT -1", "CLIENT LIST"] {
+        let told = client.ask(command).to_lowercase();
+        assert!(
+            !told.contains("s3cret-") && (told.contains("hello") || command == "CLIENT LIST"),
+            "{command}: {told}"
+        );
+    }
+    client.ask("ECHO end");
+    let mut lines = Vec::new();
+    while !lines.last().is_some_and(|line: &String| line.contains("\"end\"")) {
+        let line = watcher.receive().unwrap();
+        lines.push(String::from_utf8_lossy(line.as_bytes().unwrap()).into_owned());
+    }
+    assert!(lines.iter().all(|line| !line.contains("s3cret-")), "{lines:?}");
+}
+
 #[test]
 fn pages_of_other_sites_cannot_ask() {
     let (_process, port) = start(&[]);

@@ -32,10 +32,19 @@ fn get(
     path: &str,
     config: &Arc<ClientConfig>,
 ) -> std::io::Result<(String, CertificateDer<'static>)> {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    exchange(port, &request, config)
+}
+
+fn exchange(
+    port: u16,
+    request: &str,
+    config: &Arc<ClientConfig>,
+) -> std::io::Result<(String, CertificateDer<'static>)> {
     let name = ServerName::try_from("127.0.0.1").unwrap();
     let session = ClientConnection::new(Arc::clone(config), name).unwrap();
     let mut stream = StreamOwned::new(session, socket(port));
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     let shown = stream.conn.peer_certificates().unwrap()[0].clone().into_owned();
@@ -57,6 +66,40 @@ fn metrics_are_answered_to_those_who_may_speak_tls() {
     let mut answer = Vec::new();
     let _ = plain.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"HTTP"), "{}", String::from_utf8_lossy(&answer));
+}
+
+/// The console is served as metrics are: to those with a certificate where one is asked for, and as the user that a request names,
+/// whatever the certificate says.
+#[test]
+fn the_console_is_there_over_tls() {
+    let certificates = Certificates::new();
+    for (asks, named, is_let_in) in [
+        ("yes", Some("client"), true),
+        ("yes", None, false),
+        ("no", None, true),
+        ("no", Some("client"), true),
+    ] {
+        let options =
+            ["--tls-auth-clients", asks, "--requirepass", "secret", "--tls-auth-clients-user", "CN"];
+        let (_process, port) = start(&certificates, &options);
+        let config = certificates.client_config(named);
+        let body = r#"[["ACL","WHOAMI"]]"#;
+        let asked = |headers: &str| {
+            let head = "POST /api/commands HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json";
+            let request = format!("{head}\r\n{headers}Content-Length: {}\r\n\r\n{body}", body.len());
+            exchange(port, &request, &config).map(|(answer, _)| answer)
+        };
+        if !is_let_in {
+            assert!(get(port, "/", &config).is_err() && asked("").is_err());
+            continue;
+        }
+        assert!(get(port, "/", &config).unwrap().0.contains("<title>Warmline</title>"));
+        assert!(asked("").unwrap().starts_with("HTTP/1.1 401 "));
+        let own = asked("Origin: https://localhost\r\nAuthorization: Bearer secret\r\n").unwrap();
+        assert!(own.ends_with("{\"replies\":[\"default\"]}"), "{own}");
+        let foreign = asked("Origin: https://evil.example\r\nAuthorization: Bearer secret\r\n").unwrap();
+        assert!(foreign.starts_with("HTTP/1.1 403 "), "{foreign}");
+    }
 }
 
 #[test]
