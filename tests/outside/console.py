@@ -10,6 +10,7 @@ dialog, a script that has run, a page wider than its window, a serious fault tha
 """
 import argparse, json, os, random, shutil, socket, subprocess, sys, tempfile, threading, time, urllib.error, urllib.request
 from selenium import webdriver
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -425,38 +426,178 @@ def run(o, browser, client):
         browser.accessible('weak ' + view)
     browser.check('a user who may little')
 
+def see_by_keyboard(browser):
+    """Everything that can be used is reached with Tab, and shows that it has been; what is made anew beneath somebody stays where it is."""
+    tab = lambda: ActionChains(browser.driver).send_keys(Keys.TAB).perform()
+    for view in VIEWS:
+        browser.visit(view)
+        time.sleep(1)
+        browser.driver.execute_script("""document.activeElement.blur(); getSelection().removeAllRanges(); window.reached = new Set(); window.unseen = [];
+            document.querySelector('.skip').focus(); window.reached.add(document.activeElement);""")
+        for _ in range(120):
+            tab()
+            if browser.driver.execute_script("""const one = document.activeElement; if (one === document.body) return true;
+                const style = getComputedStyle(one), name = one.tagName + (one.getAttribute('aria-label') ?? one.id ?? '') + one.textContent.slice(0, 30);
+                if ((style.outlineStyle === 'none' || parseFloat(style.outlineWidth) === 0) && style.boxShadow === 'none') window.unseen.push(name);
+                if (one.closest('tbody')) { [...document.querySelectorAll('main .scroll')].find(s => s.contains(one)).querySelectorAll('tbody a').forEach(a => window.reached.add(a)); }
+                window.reached.add(one); return false;"""): break
+            # The rest of a long table is like its beginning.
+            browser.driver.execute_script("""const links = document.activeElement.closest('tbody')?.querySelectorAll('a, summary'); if (links?.length > 3) links[links.length - 1].focus();""")
+        missed, unseen = browser.driver.execute_script("""const all = [...document.querySelectorAll('a[href], button:not([disabled]), input, select, summary, [tabindex="0"]')];
+            const shown = all.filter(one => one.getClientRects().length && !one.closest('tbody'));
+            return [shown.filter(one => !window.reached.has(one)).map(one => one.outerHTML.slice(0, 120)), window.unseen];""")
+        if missed: browser.faults.append('%s: Tab does not come to %s' % (view, missed))
+        if unseen: browser.faults.append('%s: nothing shows that one is at %s' % (view, unseen))
+    browser.visit('hot')
+    browser.wait('a key', lambda: browser.rows('Hot keys'))
+    browser.driver.execute_script("document.querySelector('tbody a').focus()")
+    key = browser.driver.execute_script("return document.activeElement.getAttribute('href')")
+    time.sleep(7)
+    same('who is on a key, after the table was made anew', browser.driver.execute_script("return document.activeElement.getAttribute('href')"), key)
+    ActionChains(browser.driver).send_keys(Keys.ENTER).perform()
+    browser.wait('the key', lambda: browser.driver.find_elements(By.CSS_SELECTOR, '.key-name') and browser.driver.execute_script('return location.hash') == key)
+
+def see_what_is_off(browser, client):
+    """What is switched off, or has nothing yet, is said in its place."""
+    rules = [(row[b'glob'], [word for pair in row[b'settings'].items() for word in pair]) for row in client('POLICY', 'LIST')]
+    client('POLICY', 'DEL', *(glob for glob, _ in rules))
+    client('CONFIG', 'SET', 'hot-keys', 'no', 'memory-prefixes', '', 'latency-monitor-threshold', 0, 'slowlog-log-slower-than', -1)
+    for words in [('LATENCY', 'TRACE', 'STOP'), ('LATENCY', 'TRACE', 'RESET'), ('SLOWLOG', 'RESET'), ('LATENCY', 'RESET')]: client(*words)
+    for view, words in [('memory', ['No prefixes are counted', 'There are no rules']), ('hot', ['the option hot-keys is no']),
+            ('slow', ['Nothing has been traced', 'none are kept', 'No command has been that slow', 'the latency monitor is off'])]:
+        browser.visit(view)
+        browser.shows(*words)
+        browser.check('what is off: ' + view)
+        browser.accessible('what is off: ' + view)
+    browser.visit('hot')
+    client('CONFIG', 'SET', 'hot-keys', 'yes', 'memory-prefixes', 'user:* cart:* session:*', 'slowlog-log-slower-than', 0)
+    for glob, words in rules: client('POLICY', 'SET', glob, *words)
+    client('LATENCY', 'TRACE', 'START', 'EVERY', 100)
+    browser.wait('hot keys again', lambda: len(browser.rows('Hot keys')) > 5)
+
+def see_the_password_change(browser, client):
+    """Who has logged in is asked once the password is another, and goes on with the new one."""
+    for view in ['overview', 'hot', 'keys', 'memory']:
+        browser.visit(view)
+        browser.check('before the password changes')
+        password = 'other-' + view
+        client('CONFIG', 'SET', 'requirepass', password)
+        if view == 'memory': browser.button('Refresh')
+        if view == 'keys': browser.button('Search')
+        browser.wait('the form', lambda: browser.driver.find_elements(By.ID, 'password'), 60)
+        # What is still under way does not take away what somebody types.
+        browser.type('#password', password)
+        time.sleep(3)
+        same('what was typed', browser.find('#password').get_attribute('value'), password)
+        browser.find('#password').send_keys(Keys.ENTER)
+        browser.wait(view + ' is there again', lambda: browser.driver.execute_script('return document.querySelector("nav a[aria-current]")?.hash') == '#/' + view)
+        browser.wait('it is live', lambda: browser.text('#link') == 'live')
+        # A refusal is a message of the browser's.
+        browser.driver.get_log('browser')
+    browser.visit('hot')
+    client('CONFIG', 'SET', 'requirepass', PASSWORD)
+    log_in(browser, 'default', PASSWORD)
+    browser.wait('it is live', lambda: browser.text('#link') == 'live')
+
+def see_it_restart(browser, server, keys):
+    """A page that is open comes back by itself, with what the new process says; while data is loaded it says so."""
+    for view, option in [('overview', []), ('memory', ['--key-load-delay', str(max(1, 10_000_000 // keys))])]:
+        browser.visit(view)
+        old = browser.text('#server')
+        Client(server.port)('SAVE')
+        server.stop()
+        browser.wait('nobody answers', lambda: browser.text('#link') == 'no answer')
+        if view == 'memory': browser.driver.execute_script('location.hash = "#/slow"')
+        server.start(option)
+        if option:
+            browser.wait('it is not ready', lambda: 'loading the data' in browser.text('#link'), 60)
+            browser.wait('what it can say', lambda: 'cannot be reached' not in browser.text('main'))
+            browser.picture('loading')
+        browser.wait('it is live again', lambda: browser.text('#link') == 'live', 120)
+        browser.wait('another process', lambda: browser.text('#server') != old and 'process %d' % server.process.pid in browser.text('#server'))
+        if view == 'memory': browser.shows('Slow commands')
+        else: browser.wait('rates', lambda: '/s' in browser.text('.tiles') and 'no answer' not in browser.text())
+        browser.driver.get_log('browser')
+
+def see_a_replica(browser, server, other):
+    """A primary and its replica, each in its own page."""
+    client, replica = Client(server.port), Client(other.port)
+    replica('CONFIG', 'SET', 'primaryauth', PASSWORD)
+    replica('REPLICAOF', '127.0.0.1', server.port)
+    browser.visit('replication')
+    browser.wait('a replica', lambda: [row[1] for row in browser.rows('Replicas') if len(row) > 1] == ['online'], 120)
+    same('its port', browser.rows('Replicas')[0][0], '127.0.0.1:%d' % other.port)
+    browser.check('a primary'); browser.accessible('a primary')
+    browser.driver.get('http://127.0.0.1:%d/#/replication' % other.http)
+    log_in(browser, 'default', PASSWORD)
+    browser.shows('replica', 'up', '127.0.0.1:%d' % server.port)
+    same('its link', browser.figure('Link'), 'up')
+    browser.wait('it is live', lambda: browser.text('#link') == 'live')
+    # Nobody who loads its data can do without it: a primary that goes is told of.
+    server.stop()
+    browser.wait('the link is down', lambda: browser.figure('Link') == 'down' and 'the link to the primary is down' in browser.text('#link'))
+    browser.accessible('a replica')
+    replica('REPLICAOF', 'NO', 'ONE')
+    browser.wait('it is a primary', lambda: browser.figure('Role') == 'primary' and browser.text('#link') == 'live')
+    browser.driver.get_log('browser')
+
+class Server:
+    def __init__(self, program, http=None, options=()):
+        self.program, self.options, self.port, self.http, self.process = program, list(options), free_port(), http or free_port(), None
+        self.directory = tempfile.mkdtemp(prefix='console-')
+    def start(self, options=()):
+        """Returns once it can be asked; its data may not be there yet."""
+        with open(self.directory + '/log', 'a') as log:
+            self.process = subprocess.Popen([self.program, '--port', str(self.port), '--http-port', str(self.http), '--save', '', '--dir', self.directory, '--enable-debug-command', 'yes',
+                '--requirepass', PASSWORD, '--maxmemory', '2gb', *self.options, *options], stdout=log, stderr=log)
+        for _ in range(100):
+            try: return Client(self.port)
+            except OSError: time.sleep(0.1)
+        sys.exit('the server does not listen')
+    def stop(self):
+        if self.process: self.process.terminate(); self.process.wait()
+        self.process = None
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument('server'); p.add_argument('axe'); p.add_argument('--keys', type=int, default=1000000); p.add_argument('--pictures')
-    p.add_argument('--page-port', type=int, help='another server of the page, for work on it'); p.add_argument('--only', choices=VIEWS)
+    p.add_argument('--page-port', type=int, help='another server of the page, for work on it'); p.add_argument('--only', choices=[*VIEWS, 'changes'])
     p.add_argument('--seconds', type=int, default=5, help='how long the charts fill before they are looked at')
-    p.add_argument('--http-port', type=int); o = p.parse_args()
+    p.add_argument('--http-port', type=int); p.add_argument('--io-threads', type=int, default=1); o = p.parse_args()
     with open(o.axe) as f: axe = f.read()
-    directory = tempfile.mkdtemp(prefix='console-')
-    port, http = free_port(), o.http_port or free_port()
-    with open(directory + '/log', 'w') as log:
-        server = subprocess.Popen([o.server, '--port', str(port), '--http-port', str(http), '--save', '', '--dir', directory, '--enable-debug-command', 'yes',
-            '--requirepass', PASSWORD, '--maxmemory', '2gb'], stdout=log, stderr=log)
+    options = ['--io-threads', str(o.io_threads)]
+    server, other = Server(o.server, o.http_port, options), Server(o.server, None, options)
     browser = load = None
     try:
-        for _ in range(100):
-            try: client = Client(port); break
-            except OSError: time.sleep(0.1)
-        else: sys.exit('the server does not listen')
+        client = server.start()
         fill(client, o.keys)
-        load = Load(port); load.start()
-        attack_from_outside(http)
-        browser = Browser('http://127.0.0.1:%d/' % (o.page_port or http), axe, o.pictures)
+        load = Load(server.port); load.start()
+        attack_from_outside(server.http)
+        browser = Browser('http://127.0.0.1:%d/' % (o.page_port or server.http), axe, o.pictures)
         browser.load = load
-        run(o, browser, client)
+        if o.only != 'changes': run(o, browser, client)
         if client('PING') != b'PONG': sys.exit('the server is gone')
+        if o.only in (None, 'changes'):
+            browser.driver.get(browser.address)
+            browser.driver.get_log('browser')
+            log_in(browser, 'default', PASSWORD)
+            see_by_keyboard(browser)
+            see_what_is_off(browser, client)
+            see_the_password_change(browser, client)
+            load.runs = False
+            load.join()
+            see_it_restart(browser, server, o.keys)
+            other.start()
+            see_a_replica(browser, server, other)
         for fault in browser.faults: print(fault)
         if browser.faults: sys.exit('%d faults' % len(browser.faults))
         print('each view works, and axe finds no serious fault')
     finally:
         if load: load.runs = False
         if browser: browser.driver.quit()
-        server.terminate(); server.wait()
+        for one in (server, other):
+            one.stop()
+            shutil.rmtree(one.directory, ignore_errors=True)
 
 if __name__ == '__main__':
     main()

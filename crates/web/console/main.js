@@ -23,8 +23,8 @@ let stop = () => {};
 let turn = 0;
 // Why clients should not be sent to the server, as it was told last.
 let reasons = '';
-// It could not be reached, or had no data yet; and whether the view that is chosen could not be shown meanwhile.
-let [isAway, isMissing] = [false, false];
+// It could not be reached, or had no data yet; and whether it did not answer what the view that is chosen needs.
+let [isAway, isEmpty, isMissing] = [false, false, false];
 
 function viewName() {
   const name = location.hash.replace(/^#\/?/, '').split('?')[0];
@@ -61,13 +61,10 @@ async function look() {
     return failed(error);
   }
   failed(null);
-  const hasNoData = /^(starting|loading)/.test(reasons);
-  if (isAway && !hasNoData) {
-    isAway = false;
-    await (isMissing ? begin() : describe());
-  } else if (hasNoData) {
-    isAway = isMissing = true;
-  }
+  const [wasAway, wasEmpty] = [isAway, isEmpty];
+  [isAway, isEmpty] = [false, /^(starting|loading)/.test(reasons)];
+  if (isMissing || wasEmpty && !isEmpty) await begin();
+  else if (wasAway) await describe();
 }
 
 async function show() {
@@ -99,7 +96,7 @@ async function show() {
     if (mine !== turn) return;
     failed(error);
     if (error instanceof Unanswered && error.status === 401) return;
-    isMissing = true;
+    isMissing = error instanceof Unanswered && [0, 503].includes(error.status);
     const who = login.user ? `The user ${login.user} may not see this` : 'This cannot be shown';
     const text = error instanceof Unanswered && error.status === 403 ? `${who}: ${error.message}` : String(error.message ?? error);
     root.replaceChildren(heading(view.title), notice(text, 'bad'), h('button', { type: 'button', onclick: show }, 'Try again'));

@@ -97,7 +97,7 @@ function byPrefix(reply) {
 
 /** What each rule of `key-policy` has, and saves; the server begins to count that when it is asked first. */
 function byRule(rules, stats) {
-  const made = rows => [card('By rule', '', rows)];
+  const made = rows => card('By rule', '', rows);
   if (isRefused(rules)) return made(refusal(rules, 'Rules for families of keys'));
   if (rules.length === 0) return made(notice('There are no rules: the option key-policy gives families of keys settings of their own.'));
   if (isRefused(stats)) return made(refusal(stats, 'What the rules come to'));
@@ -208,7 +208,8 @@ export async function start(root, { failed, refresh }) {
     h('div', { class: 'pair' },
       card('In short', '', isRefused(text) ? refusal(text, 'Memory') : summary(info)),
       card('By class', '', isRefused(stats) ? refusal(stats, 'Memory by class') : classes(info, stats)),
-      ...byPrefix(prefixes), ...byRule(rules, ruled)),
+      ...byPrefix(prefixes)),
+    byRule(rules, ruled),
     card('Big keys', '', bigKeys(big)),
     sampler(failed));
 }

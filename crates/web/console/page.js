@@ -106,6 +106,15 @@ export function share(part) {
   return h('span', { class: 'share', 'aria-hidden': 'true' }, inner);
 }
 
+/** Makes a place anew; whoever is on a part of it that is there again stays on it. */
+export function renewed(place, work) {
+  const held = place.contains(document.activeElement) ? document.activeElement : null;
+  const [name, value] = ['href', 'id', 'aria-label'].map(name => [name, held?.getAttribute(name)]).find(([, value]) => value) ?? [];
+  work();
+  if (!value || held.isConnected) return;
+  [...place.querySelectorAll(`[${name}]`)].find(element => element.getAttribute(name) === value)?.focus({ preventScroll: true });
+}
+
 /**
  * A table that can be sorted. A column has a `title`, `show(row)` for its cells, and may have `value(row)` to sort by,
  * `number` for what stands at the right, and `kind` for the cell's class; the first column heads the row.
@@ -137,7 +146,8 @@ export function table(caption, columns, { sortedBy = null, falls = true, tall = 
     const value = columns[order.by]?.value;
     const sorted = value ? [...rows].sort((a, b) => compared(value(a), value(b)) * (order.falls ? -1 : 1)) : rows;
     const shown = sorted.map(row => h('tr', {}, columns.map((column, at) => cell(column, at, row))));
-    body.replaceChildren(...shown.length ? shown : [h('tr', {}, h('td', { colspan: String(columns.length), class: 'dim' }, empty))]);
+    const rest = h('tr', {}, h('td', { colspan: String(columns.length), class: 'dim' }, empty));
+    renewed(body, () => body.replaceChildren(...shown.length ? shown : [rest]));
   }
   return {
     element,

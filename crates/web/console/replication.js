@@ -1,6 +1,6 @@
 // Who follows whom, and what is on disk.
 import { fieldsOf, run } from './api.js';
-import { bytes, card, day, each, figures, h, heading, inBytes, isRefused, measured, notice, refusal, span, table, whole } from './page.js';
+import { bytes, card, day, each, figures, h, heading, inBytes, isRefused, measured, notice, refusal, renewed, span, table, whole } from './page.js';
 
 export const title = 'Replication and persistence';
 
@@ -63,8 +63,8 @@ export async function start(root, { failed }) {
       if (String(text) === shown) return;
       shown = String(text);
       const info = fieldsOf(text);
-      place.replaceChildren(card('Replication', '', role(info)), card('Replicas', '', replicas(info)),
-        card('Snapshots', '', ...[snapshots(info)].flat().filter(Boolean)), card('Append-only file', '', appended(info)));
+      renewed(place, () => place.replaceChildren(card('Replication', '', role(info)), card('Replicas', '', replicas(info)),
+        card('Snapshots', '', ...[snapshots(info)].flat().filter(Boolean)), card('Append-only file', '', appended(info))));
     } catch (error) { failed(error); if (!shown) place.replaceChildren(notice(String(error.message), 'bad')); }
   }
   root.replaceChildren(heading(title), place);
