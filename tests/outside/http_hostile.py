@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 """Those who mean no good come over HTTP: does anybody who comes for the data notice?
 
-usage: http_hostile.py SERVER_BINARY [--seconds 600] [--connections 10000] [--seed N]
+usage: http_hostile.py SERVER_BINARY [--seconds 600] [--connections 10000] [--seed N] [--http-commands yes]
 
-At the same time: requests that are changed at random, in pieces, and cut off; clients that send a byte at a time or read nothing; as many
-connections as are asked for, held; foreign hosts and foreign sites. A client at the other port asks in between. Fails when an answer has a status that
+At the same time: requests that are changed at random, in pieces, and cut off, many of them to the console's API with and without a password;
+clients that send a byte at a time or read nothing; as many connections as are asked for, held; foreign hosts and foreign sites. A client at the other port asks in between. Fails when an answer has a status that
 no refusal has, when something that is no metric leaks to a stranger, when that client waits for more than a second, when memory grows, or
 when the server ends. Every loop is bounded; servers listen on 127.0.0.1 only.
 """
-import argparse, os, random, resource, select, shutil, socket, subprocess, sys, tempfile, threading, time
+import argparse, json, os, random, resource, select, shutil, socket, subprocess, sys, tempfile, threading, time
 
-STATUSES = {200, 400, 401, 403, 404, 405, 408, 413, 414, 421, 431, 500, 501, 503, 505}
+STATUSES = {200, 400, 401, 403, 404, 405, 408, 413, 414, 415, 421, 431, 500, 501, 503, 505}
 SECRET = b'a value that nobody may see'
 PLACES = 64
 
@@ -30,15 +30,31 @@ class Client:
         return self.file.read(int(line[1:]) + 2)[:-2] if line[:1] == b'$' and line[1:2] != b'-' else line[1:-2]
 
 def valid(r, port):
-    path = r.choice(['/metrics', '/health', '/ready', '/', '/index.html', '/%2e%2e/etc/passwd', '/metrics?a=b', 'http://evil.example/metrics', '*'])
+    path = r.choice(['/api/commands', '/api/commands', '/api/commands', '/api/history?since=' + r.choice(['0', '-1', '1' * 30]), '/api/options', '/console/main.js', '/metrics', '/health', '/ready', '/', '/index.html', '/%2e%2e/etc/passwd', '/metrics?a=b', 'http://evil.example/metrics', '*'])
     headers = [r.choice(['Host: localhost', 'Host: localhost:%d' % port, 'Host: 127.0.0.1', 'Host: evil.example', 'Host:', 'Host: [::1]:%d' % port])]
     for text in ['Origin: http://evil.example', 'Origin: null', 'Authorization: Bearer password', 'Authorization: Basic ' + 'QQ' * r.randrange(300),
             'Authorization: Basic \xff', 'Accept: application/openmetrics-text', 'Accept: ' + 'x,' * 400, 'Content-Length: %d' % r.randrange(1 << 40), 'Transfer-Encoding: chunked',
             'Connection: ' + r.choice(['close', 'keep-alive', 'upgrade']), 'Upgrade: h2c', 'Expect: 100-continue', 'Range: bytes=0-', 'X: ' + 'y' * r.randrange(20000)]:
         if r.random() < 0.15: headers.append(text)
-    method = r.choice(['GET', 'GET', 'GET', 'HEAD', 'POST', 'OPTIONS', 'CONNECT', 'get', 'PRI'])
+    body = ''
+    if path == '/api/commands':
+        if r.random() < 0.8: headers.append('Content-Type: ' + r.choice(['application/json'] * 4 + ['text/plain', 'application/jsonp', '']))
+        if r.random() < 0.6: headers.append('Authorization: Bearer ' + r.choice(['password', 'password', 'password', 'wrong', 'eve:eve']))
+        if r.random() < 0.7: headers[0] = 'Host: localhost'
+        body = r.choice([commands(r)] * 4 + ['[' * r.randrange(2000), '[[' + '"x",' * r.randrange(2000), '{}', '[[]]', '\ufeff[["PING"]]', '[["GET",{"base64":"' + '/' * r.randrange(99) + '"}]]'])
+        headers.append('Content-Length: %d' % (len(body.encode()) + r.choice([0, 0, 0, 0, 0, 1, -1, 1 << 20])))
+    method = 'POST' if body and r.random() < 0.9 else r.choice(['GET', 'GET', 'GET', 'HEAD', 'POST', 'OPTIONS', 'CONNECT', 'get', 'PRI'])
     version = r.choice(['HTTP/1.1', 'HTTP/1.1', 'HTTP/1.0', 'HTTP/2.0', 'HTTP/0.9', ''])
-    return ('%s %s %s\r\n%s\r\n\r\n' % (method, path, version, '\r\n'.join(headers))).encode('latin-1')
+    return ('%s %s %s\r\n%s\r\n\r\n' % (method, path, version, '\r\n'.join(headers))).encode('latin-1') + body.encode()
+
+def commands(r):
+    """The body of a request to the console's API: what may run, what may not, and replies that are large, deep or none."""
+    deep = 'local t = {} for i = 1, %d do t = {t} end return t' % r.randrange(200)
+    lines = [['PING'], ['SET', 'other', 'x' * r.randrange(5000)], ['GET', 'other'], ['INFO'], ['CONFIG', 'GET', '*'], ['COMMAND', 'DOCS'], ['SCAN', '0'], ['MULTI'], ['EXEC'], ['DISCARD'],
+        ['WATCH', 'other'], ['EVAL', deep, '0'], ['EVAL', 'return string.rep("\\1", %d)' % r.randrange(1 << 21), '0'], ['EVAL', 'return redis.status_reply(string.rep("x", %d))' % r.randrange(100000), '0'],
+        ['BLPOP', 'nothing', '0'], ['SUBSCRIBE', 'a'], ['MONITOR'], ['HELLO', '2'], ['RESET'], ['QUIT'], ['CLIENT', 'REPLY', 'OFF'], ['CLIENT', 'KILL', 'TYPE', 'pubsub'], ['CLIENT', 'NO-EVICT', 'ON'],
+        ['SELECT', str(r.randrange(20))], ['LATENCY', 'TRACE', 'GET'], ['HOTKEYS', 'TOP'], ['MEMORY', 'BIGKEYS'], ['SLOWLOG', 'GET', '-1'], ['NOSUCH', 'x'], ['PUBLISH', 'a', 'b'], ['WAIT', '1', '0']]
+    return json.dumps([r.choice(lines) for _ in range(r.choice([0, 1, 1, 2, 5, 256, 257]))])
 
 def changed(r, data):
     data = bytearray(data)
@@ -81,6 +97,8 @@ class Attack:
         return got
     def judge(self, sent, got, is_foreign):
         if SECRET in got: self.fault('what a stranger may not see, after %r' % sent[:300])
+        # The answer is behind that.
+        while got.startswith(b'HTTP/1.1 100 '): got = got.partition(b'\r\n\r\n')[2]
         if not got: return
         try: status = int(got.split(b' ', 2)[1])
         except (IndexError, ValueError): return self.fault('no status in %r after %r' % (got[:100], sent[:300]))
@@ -139,14 +157,14 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument('server'); p.add_argument('--seconds', type=int, default=600)
     p.add_argument('--connections', type=int, default=10000); p.add_argument('--seed', type=int, default=random.randrange(1 << 30))
-    o = p.parse_args()
+    p.add_argument('--http-commands', choices=['yes', 'no'], default='no'); o = p.parse_args()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if o.connections + 500 > hard: sys.exit('ulimit -n is %d' % hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, o.connections + 500), hard))
     print('seed', o.seed, flush=True)
     directory = tempfile.mkdtemp(prefix='http-hostile-')
     port, http = free_port(), free_port()
-    server = subprocess.Popen([o.server, '--port', str(port), '--http-port', str(http), '--save', '', '--dir', directory], stdout=subprocess.DEVNULL)
+    server = subprocess.Popen([o.server, '--port', str(port), '--http-port', str(http), '--http-commands', o.http_commands, '--save', '', '--dir', directory], stdout=subprocess.DEVNULL)
     try:
         client = None
         for _ in range(200):
@@ -154,6 +172,7 @@ def main():
             except OSError: time.sleep(0.1)
         if client is None: sys.exit('the server does not listen')
         client('ACL', 'SETUSER', 'default', 'on', '>password')
+        client('ACL', 'SETUSER', 'eve', 'on', '>eve', '~other', '+@all', '-@admin')
         client('AUTH', 'password')
         client('SET', 'key', SECRET)
         client('CLIENT', 'SETNAME', 'watcher')
@@ -162,16 +181,20 @@ def main():
         threads += [threading.Thread(target=dawdle, args=(attack, o.seed + 100 + n), daemon=True) for n in range(8)]
         threads.append(threading.Thread(target=hold, args=(attack, o.connections), daemon=True))
         for thread in threads: thread.start()
-        worst, asked, first, most = 0, 0, resident(server.pid), 0
+        times, first, most = [], resident(server.pid), 0
         while attack.goes_on() and server.poll() is None:
             began = time.time()
             if client('GET', 'key') != SECRET: attack.fault('another answer to GET')
-            worst, asked, most = max(worst, time.time() - began), asked + 1, max(most, resident(server.pid))
+            times.append(time.time() - began)
+            most = max(most, resident(server.pid))
             time.sleep(0.01)
         for thread in threads: thread.join(40)
         if server.poll() is not None: attack.fault('the server has ended')
         print('answers', dict(sorted(attack.answers.items())))
-        print('%d GETs beside, the slowest %.0f ms; memory %.0f MB at first, %.0f MB at most' % (asked, worst * 1000, first / 1e6, most / 1e6))
+        times = sorted(1000 * t for t in times) or [0]
+        worst = times[-1] / 1000
+        print('%d GETs beside: half within %.2f ms, 99 %% %.1f, 99.9 %% %.1f, the slowest %.0f; memory %.0f MB at first, %.0f MB at most' % (len(times),
+            *(times[int(len(times) * part)] for part in (0.5, 0.99, 0.999)), times[-1], first / 1e6, most / 1e6))
         for _ in range(100):
             got = attack.exchange(b'', [b'GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'], 5)
             if got and b' 200 ' in got.split(b'\r\n')[0]: break
