@@ -313,8 +313,9 @@ fn compress(input: &[u8], output: &mut [u8], recent: &mut impl Recent) -> Option
 #[inline(always)]
 unsafe fn match_len(input: Input<'_>, before: usize, at: usize) -> usize {
     let limit = (input.0.len() - at - 2).min(COPY_MAX);
-    // SAFETY, of both: they are asked for what lies within `limit + 2`, or within the first three.
+    // SAFETY: it is asked for what lies within `limit + 2`, or within the first three.
     let differ = |i: usize| unsafe { input.byte(before + i) != input.byte(at + i) };
+    // SAFETY: it is asked for eight bytes that end within `limit + 2`.
     let words = |i: usize| unsafe {
         u64::from_le_bytes(input.array(before + i)) ^ u64::from_le_bytes(input.array(at + i))
     };
