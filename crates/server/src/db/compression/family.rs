@@ -182,8 +182,8 @@ impl Family {
         }
     }
 
-    /// What a walk finds tells how well a new dictionary does, and nothing of the values that come: later walks find only
-    /// those that were not worth it in the first.
+    /// What a walk finds tells how well a new dictionary does, and nothing of the values that come: later walks find
+    /// only those that were not worth it in the first.
     fn note_walked(&mut self, text_len: usize, stored_len: Option<usize>, now_ms: i64) {
         if self.first_percent.is_none() {
             self.count(text_len, stored_len.unwrap_or(text_len), now_ms);
