@@ -513,7 +513,7 @@ def see_it_restart(browser, server, keys):
             browser.wait('it is not ready', lambda: 'loading the data' in browser.text('#link'), 60)
             browser.wait('what it can say', lambda: 'cannot be reached' not in browser.text('main'))
             browser.picture('loading')
-        browser.wait('it is live again', lambda: browser.text('#link') == 'live', 120)
+        browser.wait('it is live again', lambda: browser.text('#link') == 'live', 400)
         browser.wait('another process', lambda: browser.text('#server') != old and 'process %d' % server.process.pid in browser.text('#server'))
         if view == 'memory': browser.shows('Slow commands')
         else: browser.wait('rates', lambda: '/s' in browser.text('.tiles') and 'no answer' not in browser.text())
