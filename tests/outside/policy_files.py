@@ -26,7 +26,8 @@ RULES = [
      "set:* set-max-listpack-entries 0", "integers:* set-max-intset-entries 200", "wide:* set-max-intset-entries 0 set-max-listpack-entries 600",
      "sorted:* zset-max-listpack-entries 3 zset-index skiplist", "stream:* stream-node-max-entries 7"],
     ["hash:* hash-max-listpack-entries 0", "list:* list-max-listpack-size -5", "set:* set-max-listpack-entries 4000 set-max-listpack-value 100",
-     "integers:* set-max-intset-entries 4000", "sorted:* zset-max-listpack-entries 4000 zset-max-listpack-value 100", "stream:* stream-node-max-bytes 200",
+     "integers:* set-max-intset-entries 4000", "sorted:* zset-max-listpack-entries 4000 zset-max-listpack-value 100",
+     "stream:* stream-node-max-bytes 200",
      "string:* compress-values yes"],
 ]
 FILES = {"rdb": (), "aof": ("--appendonly", "yes"), "aof without rdb": ("--appendonly", "yes", "--aof-use-rdb-preamble", "no")}
@@ -55,9 +56,11 @@ def changes(data, shift):
     commands = data.strings(shift)[shift::3]
     for count in (5, 128, 513, 3000):
         commands += [("LPOP", f"list:{count}"), ("RPUSH", f"list:{count}", "x" * 70), ("HSET", f"hash:{count}", f"new{shift}", "y" * 70)]
-        commands += [("SADD", f"set:{count}", f"new{shift}"), ("SADD", f"integers:{count}", 10 ** 6 + shift), ("ZADD", f"sorted:{count}", 3, f"new{shift}")]
+        commands += [("SADD", f"set:{count}", f"new{shift}"), ("SADD", f"integers:{count}", 10 ** 6 + shift)]
+        commands += [("ZADD", f"sorted:{count}", 3, f"new{shift}")]
         commands += [("XADD", f"stream:{count}", f"{10 ** 6 + shift}-1", "f", "v"), ("APPEND", f"sess:{count % STRINGS}", "tail")]
-        commands += [("SETRANGE", f"html:{count % STRINGS}", 40, "changed"), ("RENAME", f"api:{count % STRINGS}", f"sess:r{count}"), ("COPY", f"sess:{count % 97}", f"api:c{count}")]
+        commands += [("SETRANGE", f"html:{count % STRINGS}", 40, "changed"), ("COPY", f"sess:{count % 97}", f"api:c{count}")]
+        commands += [("RENAME", f"api:{count % STRINGS}", f"sess:r{count}")]
     return commands
 
 
@@ -96,7 +99,8 @@ def wait_until_compressed(server):
 
 
 def settled(server):
-    eventually("no child writes", lambda: "0" == server.info("persistence", "rdb_bgsave_in_progress") == server.info("persistence", "aof_rewrite_in_progress"))
+    fields = ("rdb_bgsave_in_progress", "aof_rewrite_in_progress")
+    eventually("no child writes", lambda: all(server.info("persistence", field) == "0" for field in fields))
 
 
 def write_files(source, data, kind, has_rules):
@@ -127,7 +131,8 @@ def by_files(checks, data, writer, reader, kind, ours):
             rule(source, 0)
         write_files(source, data, kind, writer == ours)
         # The append-only file is written behind the reply.
-        source.do("WAITAOF", 1, 0, 5000) if kind != "rdb" else None
+        if kind != "rdb":
+            source.do("WAITAOF", 1, 0, 5000)
         shutil.copytree(directory, copy)
         options = FILES[kind]
         if reader == ours:
