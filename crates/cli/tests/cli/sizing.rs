@@ -88,6 +88,8 @@ fn fill(server: &Server, add: Add, keys: usize, elements: usize) {
 /// Empties the server; what it takes then, with the buffers that it keeps once they have been used.
 fn empty(server: &Server) -> f64 {
     let (_, add) = TYPES[0];
+    // As much as fills a buffer of what a client sends.
+    fill(server, add, 10_000, 1);
     fill(server, add, 1, 500);
     server.ask(&["dump", "string:0"]);
     server.ask(&["flushall", "sync"]);
