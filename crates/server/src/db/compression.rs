@@ -96,6 +96,7 @@ impl Offer<'_> {
 
 /// The text of a value that may be kept compressed, and whether it lies in the entry. One that grows in place may not,
 /// nor a short one beside the entry, a copy of one that has: OBJECT ENCODING tells these from others.
+#[inline]
 fn text_of<'a>(value: &'a NewValue<'_, Object>) -> Option<(&'a [u8], bool)> {
     let (text, is_inline) = match value {
         NewValue::Inline(text) => (*text, true),
@@ -144,7 +145,7 @@ impl Compression {
 
 impl Db {
     /// The value as it is to be stored at the key: compressed into `buffer`, if the key's policy wants that and it is
-    /// worth it.
+    /// worth it. Rules are looked through for texts of a length that may be compressed, and no others.
     #[inline]
     pub(super) fn compressed<'v>(
         &mut self,
@@ -153,21 +154,11 @@ impl Db {
         expires: bool,
         buffer: &'v mut Vec<u8>,
     ) -> NewValue<'v, Object> {
-        match self.policies.compressing(key) {
-            None => value,
-            Some(rule) => self.compressed_by(rule, key, value, expires, buffer),
+        if !self.policies.compress_any() {
+            return value;
         }
-    }
-
-    fn compressed_by<'v>(
-        &mut self,
-        rule: usize,
-        key: &[u8],
-        value: NewValue<'v, Object>,
-        expires: bool,
-        buffer: &'v mut Vec<u8>,
-    ) -> NewValue<'v, Object> {
         let Some((text, is_inline)) = text_of(&value) else { return value };
+        let Some(rule) = self.policies.compressing(key) else { return value };
         let offer = Offer { key_len: key.len(), text, expires, insists: false };
         let Some(len) = self.compression.offer(rule, &offer, is_inline, self.now_ms) else { return value };
         *buffer = std::mem::take(&mut self.compression.stored);

@@ -72,6 +72,7 @@ impl Policies {
     }
 
     /// Whether any rule has strings kept compressed.
+    #[inline]
     pub fn compress_any(&self) -> bool {
         self.compresses_any
     }
