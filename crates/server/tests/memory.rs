@@ -126,12 +126,12 @@ fn read_entries(db: &mut Db, i: usize) {
     db.change(KEY, |stream: &mut Stream, _| {
         if i == 0 {
             stream.create_group(b"group", StreamId::MIN, Some(0));
-            let group = stream.group_mut(b"group").unwrap();
+            let mut group = stream.group_mut(b"group").unwrap();
             for name in ["a", "b", "a long name of a consumer"] {
                 group.create_consumer(name.as_bytes(), 0).unwrap();
             }
         }
-        let group = stream.group_mut(b"group").unwrap();
+        let mut group = stream.group_mut(b"group").unwrap();
         let (consumer, _) = group.consumers().nth(i % 3).unwrap();
         let id = StreamId { ms: 1_700_000_000_000 + i as u64, seq: 0 };
         group.assign(id, Pending { consumer, delivered_ms: i as i64, deliveries: 1 });

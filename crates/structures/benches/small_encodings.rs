@@ -237,17 +237,18 @@ fn stream() {
         (0..200_000).filter(|_| stream.get(any(&mut random)).is_some()).count()
     });
     stream.create_group(b"group", StreamId::MIN, None);
-    let consumer = stream.group_mut(b"group").and_then(|group| group.create_consumer(b"consumer", 0));
+    let consumer = stream.group_mut(b"group").and_then(|mut group| group.create_consumer(b"consumer", 0));
     let consumer = consumer.expect("the group is new");
     memory("pending, an entry", COUNT, || {
         time("deliver to a group", COUNT, || {
             stream.read_new(b"group", consumer, COUNT, false, 1, |_, _, _| ())
         });
     });
-    let group = stream.group_mut(b"group").expect("the group is there");
+    let mut group = stream.group_mut(b"group").expect("the group is there");
     time("acknowledge in order", COUNT, || {
         (0..COUNT).filter(|&i| group.acknowledge(StreamId::new(1_700_000_000_000 + i, 0))).count()
     });
+    drop(group);
     time("delete one at random", 200_000, || {
         (0..200_000).filter(|_| stream.delete(any(&mut random))).count()
     });

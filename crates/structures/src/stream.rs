@@ -14,7 +14,7 @@
 //!    next node's key. It has at least one live entry.
 //! 2. `state.len` is the number of live entries, `state.first_id` the id of the first (0-0 if none), and no
 //!    entry has an id above `state.last_id`.
-//! 3. `listpack_bytes` is the sum over all nodes.
+//! 3. `part_bytes` is what the nodes' listpacks and the groups, with their names, take from the allocator.
 //! 4. Those of the groups.
 
 mod group;
@@ -31,7 +31,8 @@ use std::fmt;
 use crate::listpack::Listpack;
 use crate::radix_tree::{Cursor, Key, RadixTree};
 use crate::size_class::usable_size;
-pub use group::{Claimable, Consumer, ConsumerId, Group, Pending};
+use group::NamedGroup;
+pub use group::{Claimable, Consumer, ConsumerId, Group, GroupMut, Pending};
 pub use node::{Entry, Fields, InvalidNode};
 use node::{NodeEntries, NodeView, RawEntry};
 pub use producers::{MessageLimits, PRODUCERS_MAX, Producers};
@@ -167,21 +168,22 @@ impl State {
 #[derive(Default)]
 pub struct Stream {
     nodes: RadixTree<Listpack>,
-    /// What the nodes' listpacks take from the allocator.
-    listpack_bytes: usize,
+    /// What the nodes' listpacks and the groups take from the allocator.
+    part_bytes: usize,
     state: State,
     /// By ascending name. Few streams have more than a few, and each word here is one for every stream.
-    groups: Box<[(Box<[u8]>, Box<Group>)]>,
+    groups: Box<[NamedGroup]>,
     producers: Option<Box<Producers>>,
 }
 
 impl Clone for Stream {
     fn clone(&self) -> Stream {
         let nodes = self.nodes.clone();
-        // A copy has no room to grow.
-        let listpack_bytes = nodes.values().map(Listpack::memory_bytes).sum();
         let (groups, producers) = (self.groups.clone(), self.producers.clone());
-        Stream { nodes, listpack_bytes, state: self.state, groups, producers }
+        let mut copy = Stream { nodes, part_bytes: 0, state: self.state, groups, producers };
+        // A copy has no room to grow.
+        copy.part_bytes = copy.counted_part_bytes();
+        copy
     }
 }
 
@@ -235,9 +237,9 @@ impl Stream {
         }
         match self.nodes.last_mut() {
             Some((key, listpack)) if node::has_room(listpack, text_bytes, items.len(), limits) => {
-                self.listpack_bytes -= listpack.memory_bytes();
+                self.part_bytes -= listpack.memory_bytes();
                 node::append(listpack, StreamId::from_key(key), id, items);
-                self.listpack_bytes += listpack.memory_bytes();
+                self.part_bytes += listpack.memory_bytes();
             }
             _ => self.insert_node(id, node::create(items)),
         }
@@ -294,19 +296,19 @@ impl Stream {
     }
 
     fn insert_node(&mut self, base: StreamId, listpack: Listpack) {
-        self.listpack_bytes += listpack.memory_bytes();
+        self.part_bytes += listpack.memory_bytes();
         self.nodes.insert(&base.to_key(), listpack);
     }
 
     fn remove_node(&mut self, key: &Key) {
-        self.listpack_bytes -= self.nodes.remove(key).map_or(0, |listpack| listpack.memory_bytes());
+        self.part_bytes -= self.nodes.remove(key).map_or(0, |listpack| listpack.memory_bytes());
     }
 
     fn delete_in_node(&mut self, key: &Key, marks: &[node::Mark]) {
         let Some(listpack) = self.nodes.get_mut(key) else { return };
-        self.listpack_bytes -= listpack.memory_bytes();
+        self.part_bytes -= listpack.memory_bytes();
         node::delete(listpack, marks);
-        self.listpack_bytes += listpack.memory_bytes();
+        self.part_bytes += listpack.memory_bytes();
     }
 
     fn find_first_id(&mut self) {
@@ -381,7 +383,9 @@ impl Stream {
         max_deleted_id: Option<StreamId>,
     ) {
         if last_id < self.state.last_id {
-            self.groups.iter_mut().for_each(|(_, group)| group.forget_oldest());
+            for (_, group) in &mut self.groups {
+                GroupMut::new(group, &mut self.part_bytes).forget_oldest();
+            }
         }
         self.state.last_id = last_id;
         self.state.entries_added = entries_added.unwrap_or(self.state.entries_added).min(COUNTER_MAX);
@@ -421,12 +425,14 @@ impl Stream {
 
     /// Bytes held from the allocator, without the value itself.
     pub fn memory_bytes(&self) -> usize {
-        let groups = self.groups.iter().map(|(name, group)| {
-            usable_size(name.len()) + usable_size(size_of::<Group>()) + group.memory_bytes()
-        });
-        let places = usable_size(self.groups.len() * size_of::<(Box<[u8]>, Box<Group>)>());
-        let groups = groups.sum::<usize>() + places;
-        self.nodes.memory_bytes() + self.listpack_bytes + groups + self.producers_memory_bytes()
+        let places = usable_size(self.groups.len() * size_of::<NamedGroup>());
+        self.nodes.memory_bytes() + self.part_bytes + places + self.producers_memory_bytes()
+    }
+
+    /// [`Stream::part_bytes`], from what is there.
+    fn counted_part_bytes(&self) -> usize {
+        let listpacks = self.nodes.values().map(Listpack::memory_bytes);
+        listpacks.chain(self.groups.iter().map(group::memory_bytes_of)).sum()
     }
 
     /// Asks for the memory that the next [`Stream::append`] writes to.
@@ -449,7 +455,7 @@ impl Stream {
             last = Some(node_last);
         }
         assert_eq!(live, self.state.len);
-        assert_eq!(self.nodes.values().map(Listpack::memory_bytes).sum::<usize>(), self.listpack_bytes);
+        assert_eq!(self.counted_part_bytes(), self.part_bytes);
         assert!(last.is_none_or(|last| last <= self.state.last_id));
         assert_eq!(self.first().map_or(StreamId::MIN, |entry| entry.id), self.state.first_id);
         self.groups.iter().for_each(|(_, group)| {

@@ -34,7 +34,7 @@ pub trait ValueType: ObjectVariant + RdbType {
     /// An empty one stays at its key.
     const STAYS_EMPTY: bool = false;
 
-    /// Bytes held from the allocator, this value itself left out.
+    /// Bytes held from the allocator, this value itself left out. Asked at every change, so it visits nothing.
     fn memory_bytes(&self) -> usize;
 
     /// Elements of a collection; `None` for a string.

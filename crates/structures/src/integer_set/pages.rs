@@ -8,7 +8,7 @@
 //! Invariants:
 //! 1. Every value of a page is at least the page's base and below the base of the next page.
 //! 2. A group has 1 to 128 pages; `first` is the base of its first page, `count` the sum of their counts.
-//! 3. `len` is the sum of the groups' counts.
+//! 3. `len` is the sum of the groups' counts, `group_bytes` of what they take from the allocator.
 
 use super::page::{PAGE_MAX, Page};
 use crate::prefetch::prefetch;
@@ -32,6 +32,16 @@ impl Group {
         let count = pages.iter().map(|page| page.count() as u64).sum();
         Group { first: pages[0].base, count, pages }
     }
+
+    /// What its pages take from the allocator. Looks at each.
+    fn memory_bytes(&self) -> usize {
+        self.pages.iter().map(Page::memory_bytes).sum::<usize>() + self.place_bytes()
+    }
+
+    /// Of that, the pages' places.
+    fn place_bytes(&self) -> usize {
+        usable_size(self.pages.capacity() * size_of::<Page>())
+    }
 }
 
 /// What a large set is made of, for OBJECT LAYOUT.
@@ -46,20 +56,30 @@ pub struct IntegerFigures {
     pub used_bytes: usize,
 }
 
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct IntegerPages {
     groups: Vec<Group>,
     len: u64,
+    group_bytes: usize,
+}
+
+impl Clone for IntegerPages {
+    fn clone(&self) -> Self {
+        let groups = self.groups.clone();
+        let group_bytes = groups.iter().map(Group::memory_bytes).sum();
+        IntegerPages { groups, len: self.len, group_bytes }
+    }
 }
 
 impl IntegerPages {
     /// A set of `values`, which must ascend strictly.
     pub fn from_sorted(values: &[i64]) -> Self {
-        let mut set = IntegerPages { groups: Vec::new(), len: values.len() as u64 };
-        for part in values.chunks(PAGE_MAX * GROUP_MAX / 2) {
-            set.groups.push(Group::new(part.chunks(PAGE_MAX).map(|part| Page::encode(part, 0)).collect()));
-        }
-        set
+        let parts = values.chunks(PAGE_MAX * GROUP_MAX / 2);
+        let groups: Vec<Group> = parts
+            .map(|part| Group::new(part.chunks(PAGE_MAX).map(|part| Page::encode(part, 0)).collect()))
+            .collect();
+        let group_bytes = groups.iter().map(Group::memory_bytes).sum();
+        IntegerPages { groups, len: values.len() as u64, group_bytes }
     }
 
     pub fn len(&self) -> u64 {
@@ -104,8 +124,7 @@ impl IntegerPages {
     /// Adds `value`; false when it was there.
     pub fn insert(&mut self, value: i64) -> bool {
         let Some((group, page)) = self.locate(value) else {
-            self.groups.push(Group::new(vec![Page::encode(&[value], 0)]));
-            self.len += 1;
+            *self = IntegerPages::from_sorted(&[value]);
             return true;
         };
         let owner = &mut self.groups[group];
@@ -116,7 +135,9 @@ impl IntegerPages {
         self.len += 1;
         owner.count += 1;
         if target.count() < PAGE_MAX {
+            let before = target.memory_bytes();
             target.insert(value);
+            self.group_bytes = self.group_bytes - before + target.memory_bytes();
             owner.first = owner.pages[0].base;
             return true;
         }
@@ -128,6 +149,7 @@ impl IntegerPages {
     fn insert_into_full(&mut self, group: usize, page: usize, value: i64) {
         let (first, last) = (group == 0 && page == 0, group + 1 == self.groups.len());
         let owner = &mut self.groups[group];
+        self.group_bytes -= owner.memory_bytes();
         let last = last && page + 1 == owner.pages.len();
         let full = &mut owner.pages[page];
         if last && value > full.last() {
@@ -149,8 +171,11 @@ impl IntegerPages {
             let tail = owner.pages.split_off(cut);
             owner.pages.shrink_to_fit();
             owner.count = owner.pages.iter().map(|page| page.count() as u64).sum();
-            self.groups.insert(group + 1, Group::new(tail));
+            let tail = Group::new(tail);
+            self.group_bytes += tail.memory_bytes();
+            self.groups.insert(group + 1, tail);
         }
+        self.group_bytes += self.groups[group].memory_bytes();
     }
 
     /// Removes `value`; false when it was not there.
@@ -163,17 +188,19 @@ impl IntegerPages {
         }
         self.len -= 1;
         owner.count -= 1;
+        self.group_bytes -= target.memory_bytes();
         if target.count() > 1 {
             target.remove(value);
+            self.group_bytes += target.memory_bytes();
             if target.count() < PAGE_MAX / 4 {
-                Self::merge_pages(owner, page);
+                self.merge_pages(group, page);
             }
         } else {
             owner.pages.remove(page);
         }
-        match owner.pages.first() {
-            Some(page) => owner.first = page.base,
-            None => _ = self.groups.remove(group),
+        match self.groups[group].pages.first() {
+            Some(page) => self.groups[group].first = page.base,
+            None => self.group_bytes -= self.groups.remove(group).place_bytes(),
         }
         if group < self.groups.len() && self.groups[group].pages.len() < GROUP_MAX / 8 {
             self.merge_groups(group);
@@ -182,13 +209,16 @@ impl IntegerPages {
     }
 
     /// Joins page `page` with a neighbour if both make a page that is at most three quarters full.
-    fn merge_pages(owner: &mut Group, page: usize) {
+    fn merge_pages(&mut self, group: usize, page: usize) {
+        let owner = &mut self.groups[group];
         for low in [page.wrapping_sub(1), page] {
             let Some(pair) = owner.pages.get(low..low.wrapping_add(2)) else { continue };
             if pair[0].count() + pair[1].count() <= PAGE_MAX / 4 * 3 {
                 let values: Vec<i64> = pair[0].values().chain(pair[1].values()).collect();
+                self.group_bytes -= pair[0].memory_bytes() + pair[1].memory_bytes();
                 owner.pages[low] = Page::encode(&values, 0);
                 owner.pages.remove(low + 1);
+                self.group_bytes += owner.pages[low].memory_bytes();
                 return;
             }
         }
@@ -199,8 +229,11 @@ impl IntegerPages {
             let Some(pair) = self.groups.get(low..low.wrapping_add(2)) else { continue };
             if pair[0].pages.len() + pair[1].pages.len() <= GROUP_MAX / 2 {
                 let high = self.groups.remove(low + 1);
-                self.groups[low].count += high.count;
-                self.groups[low].pages.extend(high.pages);
+                let low = &mut self.groups[low];
+                self.group_bytes -= low.place_bytes() + high.place_bytes();
+                low.count += high.count;
+                low.pages.extend(high.pages);
+                self.group_bytes += low.place_bytes();
                 return;
             }
         }
@@ -250,11 +283,7 @@ impl IntegerPages {
 
     /// Bytes held from the allocator, without the value itself.
     pub fn memory_bytes(&self) -> usize {
-        let groups = self.groups.iter().map(|group| {
-            let pages: usize = group.pages.iter().map(Page::memory_bytes).sum();
-            pages + usable_size(group.pages.capacity() * size_of::<Page>())
-        });
-        groups.sum::<usize>() + usable_size(self.groups.capacity() * size_of::<Group>())
+        self.group_bytes + usable_size(self.groups.capacity() * size_of::<Group>())
     }
 
     /// Visits every page.
@@ -272,6 +301,7 @@ impl IntegerPages {
     /// Panics unless every documented invariant holds.
     pub fn check(&self) {
         assert_eq!(self.len, self.groups.iter().map(|group| group.count).sum::<u64>());
+        assert_eq!(self.group_bytes, self.groups.iter().map(Group::memory_bytes).sum::<usize>());
         let mut previous: Option<i64> = None;
         for group in &self.groups {
             assert!((1..=GROUP_MAX).contains(&group.pages.len()));

@@ -76,6 +76,7 @@ fn ordered_and_contiguous_inserts_and_removals() {
         // Holes in every run, then filled again.
         assert!((0..count).step_by(5).all(|i| set.remove(i * step)));
         set.check();
+        set.clone().check();
         assert!((0..count).step_by(5).all(|i| set.insert(i * step) && !set.insert(i * step)));
         set.check();
         assert!((0..count).rev().all(|i| set.remove(i * step)));

@@ -5,7 +5,8 @@
 //! as those that are.
 //!
 //! Entries lie in segments of [`SEGMENT_PAGES`], so that no growth copies more than one segment. The first
-//! segment is held by the directory itself: a table of one segment costs no second fetch.
+//! segment is held by the directory itself: a table of one segment costs no second fetch. All but the last are full and have
+//! no room to spare.
 
 use super::page::Page;
 use crate::linear_hash::LinearHash;
@@ -126,9 +127,18 @@ impl Directory {
 
     /// Bytes asked of the allocator for the entries.
     pub(super) fn memory_bytes(&self) -> usize {
+        let last = self.rest.last().unwrap_or(&self.first);
+        self.rest.len() * usable_size(SEGMENT_PAGES * size_of::<Page>())
+            + usable_size(last.capacity() * size_of::<Page>())
+            + usable_size(self.rest.capacity() * size_of::<Vec<Page>>())
+    }
+
+    /// Panics unless all segments but the last are full.
+    pub(super) fn check(&self) {
         let segments = std::iter::once(&self.first).chain(&self.rest);
-        let entries: usize = segments.map(|s| usable_size(s.capacity() * size_of::<Page>())).sum();
-        entries + usable_size(self.rest.capacity() * size_of::<Vec<Page>>())
+        for segment in segments.take(self.rest.len()) {
+            assert_eq!((segment.len(), segment.capacity()), (SEGMENT_PAGES, SEGMENT_PAGES));
+        }
     }
 }
 

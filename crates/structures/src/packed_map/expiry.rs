@@ -13,6 +13,7 @@
 //! 1. An entry is the earliest of what is below it, [`NEVER`] if nothing there expires.
 //! 2. A group is there exactly if some of its entries is not `NEVER`.
 //! 3. The topmost group covers the last page that expires and is no higher than that takes; a list ends with that page.
+//! 4. `group_bytes` is what all groups take from the allocator.
 //!
 //! Rejected: whole levels as arrays, which the first element to expire allocated for all pages and the last one freed.
 
@@ -43,7 +44,7 @@ pub(super) enum EarliestExpiries {
     /// Of the first pages, up to the last that expires.
     Few(Vec<u64>),
     /// `levels` groups from the top to the pages.
-    Many { top: Group, levels: u32 },
+    Many { top: Group, levels: u32, group_bytes: usize },
 }
 
 fn minimum(expiries: &[u64]) -> u64 {
@@ -65,13 +66,13 @@ impl Group {
         Group::Groups(Box::new(Groups { earliest: [NEVER; FAN_OUT], below: none }))
     }
 
-    /// Puts a group below an empty one, as its first, unless nothing expires in it.
-    fn put_first(&mut self, lower: Group) {
+    /// Puts a group below an empty one, as its first, unless nothing expires in it; whether it has.
+    fn put_first(&mut self, lower: Group) -> bool {
         let earliest = minimum(lower.expiries());
-        if let (Group::Groups(groups), true) = (self, earliest < NEVER) {
-            groups.earliest[0] = earliest;
-            groups.below[0] = Some(lower);
-        }
+        let (Group::Groups(groups), true) = (self, earliest < NEVER) else { return false };
+        groups.earliest[0] = earliest;
+        groups.below[0] = Some(lower);
+        true
     }
 
     fn expiries(&self) -> &Expiries {
@@ -81,8 +82,14 @@ impl Group {
         }
     }
 
-    /// Sets a page's expiry, its number counted from this group's first; returns the group's earliest.
-    fn set(&mut self, levels: u32, page: usize, expiry: u64) -> u64 {
+    /// What one of `levels` levels takes from the allocator, those below it left out.
+    fn own_bytes(levels: u32) -> usize {
+        usable_size(if levels == 1 { size_of::<Expiries>() } else { size_of::<Groups>() })
+    }
+
+    /// Sets a page's expiry, its number counted from this group's first; returns the group's earliest. What comes and goes
+    /// below is added to `group_bytes` and taken from it.
+    fn set(&mut self, levels: u32, page: usize, expiry: u64, group_bytes: &mut usize) -> u64 {
         work::visited(1);
         match self {
             Group::Pages(earliest) => {
@@ -96,27 +103,23 @@ impl Group {
                 if below.is_none() && expiry == NEVER {
                     return minimum(&groups.earliest);
                 }
-                let group = below.get_or_insert_with(|| Group::new(levels - 1));
-                groups.earliest[position] = group.set(levels - 1, page, expiry);
+                let group = below.get_or_insert_with(|| {
+                    *group_bytes += Group::own_bytes(levels - 1);
+                    Group::new(levels - 1)
+                });
+                groups.earliest[position] = group.set(levels - 1, page, expiry, group_bytes);
                 if groups.earliest[position] == NEVER {
                     *below = None;
+                    *group_bytes -= Group::own_bytes(levels - 1);
                 }
                 minimum(&groups.earliest)
             }
         }
     }
 
-    fn memory_bytes(&self) -> usize {
-        match self {
-            Group::Pages(_) => usable_size(size_of::<Expiries>()),
-            Group::Groups(groups) => {
-                let below = groups.below.iter().flatten().map(Group::memory_bytes);
-                usable_size(size_of::<Groups>()) + below.sum::<usize>()
-            }
-        }
-    }
-
-    fn check(&self, levels: u32, first_page: usize, pages: &[u64]) {
+    /// Panics unless it agrees with the pages; what it and the groups below it take from the allocator.
+    fn check(&self, levels: u32, first_page: usize, pages: &[u64]) -> usize {
+        let mut bytes = Group::own_bytes(levels);
         assert!(minimum(self.expiries()) < NEVER, "invariant 2: a group in which nothing expires");
         let span = 1 << ((levels - 1) * FAN_OUT_BITS);
         for (position, &expiry) in self.expiries().iter().enumerate() {
@@ -127,10 +130,11 @@ impl Group {
             if let Group::Groups(groups) = self {
                 assert_eq!(groups.below[position].is_some(), earliest < NEVER, "invariant 2");
                 if let Some(group) = &groups.below[position] {
-                    group.check(levels - 1, start, pages);
+                    bytes += group.check(levels - 1, start, pages);
                 }
             }
         }
+        bytes
     }
 }
 
@@ -173,7 +177,8 @@ impl EarliestExpiries {
             EarliestExpiries::Few(pages) => {
                 let mut all = [NEVER; FAN_OUT];
                 all[..pages.len()].copy_from_slice(pages);
-                *self = EarliestExpiries::Many { top: Group::Pages(Box::new(all)), levels: 1 };
+                let (top, group_bytes) = (Group::Pages(Box::new(all)), Group::own_bytes(1));
+                *self = EarliestExpiries::Many { top, levels: 1, group_bytes };
                 self.set_in_many(page, earliest);
             }
             EarliestExpiries::Many { .. } => self.set_in_many(page, earliest),
@@ -181,31 +186,38 @@ impl EarliestExpiries {
     }
 
     fn set_in_many(&mut self, page: usize, earliest: u64) {
-        let EarliestExpiries::Many { top, levels } = self else { return };
+        let EarliestExpiries::Many { top, levels, group_bytes } = self else { return };
         while page >> (*levels * FAN_OUT_BITS) != 0 {
             if earliest == NEVER {
                 return;
             }
             let lower = std::mem::replace(top, Group::new(*levels + 1));
-            top.put_first(lower);
+            if !top.put_first(lower) {
+                *group_bytes -= Group::own_bytes(*levels);
+            }
             *levels += 1;
+            *group_bytes += Group::own_bytes(*levels);
         }
-        top.set(*levels, page, earliest);
+        top.set(*levels, page, earliest, group_bytes);
         self.lower();
     }
 
     /// Takes levels away that cover one group only, the first.
     fn lower(&mut self) {
-        let EarliestExpiries::Many { top, levels } = self else { return };
+        let EarliestExpiries::Many { top, levels, group_bytes } = self else { return };
         while let Group::Groups(groups) = top {
             if groups.earliest[1..].iter().any(|&expiry| expiry != NEVER) {
                 return;
             }
+            *group_bytes -= Group::own_bytes(*levels);
+            *levels -= 1;
             match groups.below[0].take() {
                 Some(group) => *top = group,
-                None => *top = Group::new(1),
+                None => {
+                    (*levels, *group_bytes) = (1, Group::own_bytes(1));
+                    *top = Group::new(1);
+                }
             }
-            *levels -= 1;
         }
         if let Group::Pages(earliest) = top {
             let end = earliest.iter().rposition(|&expiry| expiry != NEVER).map_or(0, |last| last + 1);
@@ -216,7 +228,7 @@ impl EarliestExpiries {
     pub(super) fn memory_bytes(&self) -> usize {
         let below = match self {
             EarliestExpiries::Few(pages) => usable_size(pages.capacity() * size_of::<u64>()),
-            EarliestExpiries::Many { top, .. } => top.memory_bytes(),
+            EarliestExpiries::Many { group_bytes, .. } => *group_bytes,
         };
         usable_size(size_of::<Self>()) + below
     }
@@ -227,11 +239,11 @@ impl EarliestExpiries {
         pages.truncate(pages.iter().rposition(|&expiry| expiry != NEVER).map_or(0, |last| last + 1));
         match self {
             EarliestExpiries::Few(few) => assert_eq!(few, &pages, "invariants 1 and 3"),
-            EarliestExpiries::Many { top, levels } => {
+            EarliestExpiries::Many { top, levels, group_bytes } => {
                 let last = pages.len() - 1;
                 assert!(last >> (levels * FAN_OUT_BITS) == 0, "invariant 3: the last page is covered");
                 assert!(last >> ((levels - 1) * FAN_OUT_BITS) != 0, "invariant 3: an idle level");
-                top.check(*levels, 0, &pages);
+                assert_eq!(top.check(*levels, 0, &pages), *group_bytes, "invariant 4");
             }
         }
     }

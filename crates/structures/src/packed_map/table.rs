@@ -547,6 +547,7 @@ impl<F: Format> Table<F> {
     /// Panics naming the invariant that fails, of the table or of a page.
     pub(super) fn check(&self) {
         let (mut len, mut used, mut capacity, mut large, mut expiring) = (0, 0, 0, 0, 0);
+        self.directory.check();
         for (index, page) in self.directory.pages().enumerate() {
             page.check();
             len += page.count();

@@ -5,11 +5,14 @@
 //!    round.
 //! 2. `by_name` lists the occupied places of `consumers` in the order of their names.
 //! 3. Those of `oldest.rs`.
+//! 4. `consumer_bytes` is what the consumers, with their names, take from the allocator; whoever changes a group of a stream
+//!    has it as a [`GroupMut`], which sees to the stream's sum of all groups.
 
 use super::oldest::{Delivered, Oldest};
 use super::{COUNTER_MAX, Direction, Entries, Entry, Finder, State, Stream, StreamId};
 use crate::radix_tree::RadixTree;
 use crate::size_class::usable_size;
+use std::ops::{Deref, DerefMut};
 
 /// A consumer within its group. Stays valid until the consumer is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,6 +38,10 @@ pub struct Consumer {
 }
 
 impl Consumer {
+    fn memory_bytes(&self) -> usize {
+        usable_size(self.name.len()) + self.pending.memory_bytes()
+    }
+
     pub fn name(&self) -> &[u8] {
         &self.name
     }
@@ -54,7 +61,6 @@ impl Consumer {
     }
 }
 
-#[derive(Clone)]
 pub struct Group {
     /// The last id that was delivered.
     pub last_id: StreamId,
@@ -63,7 +69,68 @@ pub struct Group {
     pending: RadixTree<Pending>,
     by_name: Vec<ConsumerId>,
     consumers: Vec<Option<Consumer>>,
+    consumer_bytes: usize,
     oldest: Oldest,
+}
+
+/// A group by its name.
+pub(super) type NamedGroup = (Box<[u8]>, Box<Group>);
+
+/// What a group, with its name, takes from the allocator.
+pub(super) fn memory_bytes_of((name, group): &NamedGroup) -> usize {
+    usable_size(name.len()) + usable_size(size_of::<Group>()) + group.memory_bytes()
+}
+
+impl Clone for Group {
+    fn clone(&self) -> Group {
+        let consumers = self.consumers.clone();
+        Group {
+            last_id: self.last_id,
+            entries_read: self.entries_read,
+            pending: self.pending.clone(),
+            by_name: self.by_name.clone(),
+            // A copy has no room to grow.
+            consumer_bytes: consumers.iter().flatten().map(Consumer::memory_bytes).sum(),
+            consumers,
+            oldest: self.oldest.clone(),
+        }
+    }
+}
+
+/// A group of a stream that may be changed.
+pub struct GroupMut<'a> {
+    group: &'a mut Group,
+    /// The stream's sum, without this group as long as this is.
+    part_bytes: &'a mut usize,
+}
+
+impl<'a> GroupMut<'a> {
+    #[inline]
+    pub(super) fn new(group: &'a mut Group, part_bytes: &'a mut usize) -> GroupMut<'a> {
+        *part_bytes -= group.memory_bytes();
+        GroupMut { group, part_bytes }
+    }
+}
+
+impl Drop for GroupMut<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        *self.part_bytes += self.group.memory_bytes();
+    }
+}
+
+impl Deref for GroupMut<'_> {
+    type Target = Group;
+
+    fn deref(&self) -> &Group {
+        self.group
+    }
+}
+
+impl DerefMut for GroupMut<'_> {
+    fn deref_mut(&mut self) -> &mut Group {
+        self.group
+    }
 }
 
 /// What a consumer may claim of a group.
@@ -84,6 +151,7 @@ impl Group {
             pending: RadixTree::new(),
             by_name: Vec::new(),
             consumers: Vec::new(),
+            consumer_bytes: 0,
             oldest: Oldest::new(),
         }
     }
@@ -114,6 +182,7 @@ impl Group {
         if place == self.consumers.len() {
             self.consumers.push(None);
         }
+        self.consumer_bytes += consumer.memory_bytes();
         self.consumers[place] = Some(consumer);
         self.by_name.insert(at, id);
         Some(id)
@@ -124,6 +193,7 @@ impl Group {
         let at = self.search(name).ok()?;
         let id = self.by_name.remove(at);
         let consumer = self.consumers[id.0 as usize].take()?;
+        self.consumer_bytes -= consumer.memory_bytes();
         for (key, ()) in consumer.pending.iter() {
             self.pending.remove(&key);
         }
@@ -179,16 +249,24 @@ impl Group {
             return;
         }
         if let Some(before) = before {
-            self.consumer_mut(before.consumer).pending.remove(&key);
+            self.change_pending_of(before.consumer, |ids| _ = ids.remove(&key));
         }
-        self.consumer_mut(pending.consumer).pending.insert(&key, ());
+        self.change_pending_of(pending.consumer, |ids| _ = ids.insert(&key, ()));
+    }
+
+    fn change_pending_of(&mut self, id: ConsumerId, change: impl FnOnce(&mut RadixTree<()>)) {
+        let consumer = self.consumer_mut(id);
+        let before = consumer.pending.memory_bytes();
+        change(&mut consumer.pending);
+        let after = consumer.pending.memory_bytes();
+        self.consumer_bytes = self.consumer_bytes - before + after;
     }
 
     /// An entry is no longer pending; false when it was not.
     pub fn acknowledge(&mut self, id: StreamId) -> bool {
         let key = id.to_key();
         let Some(pending) = self.pending.remove(&key) else { return false };
-        self.consumer_mut(pending.consumer).pending.remove(&key);
+        self.change_pending_of(pending.consumer, |ids| _ = ids.remove(&key));
         true
     }
 
@@ -221,13 +299,9 @@ impl Group {
 
     /// Bytes held from the allocator, without the value itself.
     pub fn memory_bytes(&self) -> usize {
-        let consumers = self.consumers.iter().flatten();
-        let own: usize = consumers
-            .map(|consumer| usable_size(consumer.name.len()) + consumer.pending.memory_bytes())
-            .sum();
         let places = usable_size(self.consumers.capacity() * size_of::<Option<Consumer>>());
         let names = usable_size(self.by_name.capacity() * size_of::<ConsumerId>());
-        own + self.pending.memory_bytes() + self.oldest.memory_bytes() + places + names
+        self.consumer_bytes + self.pending.memory_bytes() + self.oldest.memory_bytes() + places + names
     }
 
     /// Panics unless every documented invariant holds.
@@ -245,6 +319,8 @@ impl Group {
             }
         }
         assert_eq!(pending, self.pending_len());
+        let consumers = self.consumers.iter().flatten();
+        assert_eq!(consumers.map(Consumer::memory_bytes).sum::<usize>(), self.consumer_bytes);
     }
 
     /// As [`Group::check`], what depends on which entries exist.
@@ -267,8 +343,10 @@ impl Stream {
     /// A new group; false when there is one of this name.
     pub fn create_group(&mut self, name: &[u8], last_id: StreamId, entries_read: Option<u64>) -> bool {
         let Err(at) = self.search_group(name) else { return false };
+        let group = (name.into(), Box::new(Group::new(last_id, entries_read)));
+        self.part_bytes += memory_bytes_of(&group);
         let mut groups = std::mem::take(&mut self.groups).into_vec();
-        groups.insert(at, (name.into(), Box::new(Group::new(last_id, entries_read))));
+        groups.insert(at, group);
         self.groups = groups.into();
         true
     }
@@ -277,17 +355,19 @@ impl Stream {
     pub fn remove_group(&mut self, name: &[u8]) -> Option<Box<Group>> {
         let at = self.search_group(name).ok()?;
         let mut groups = std::mem::take(&mut self.groups).into_vec();
-        let (_, removed) = groups.remove(at);
+        let removed = groups.remove(at);
+        self.part_bytes -= memory_bytes_of(&removed);
         self.groups = groups.into();
-        Some(removed)
+        Some(removed.1)
     }
 
     pub fn group(&self, name: &[u8]) -> Option<&Group> {
         self.search_group(name).ok().map(|at| &*self.groups[at].1)
     }
 
-    pub fn group_mut(&mut self, name: &[u8]) -> Option<&mut Group> {
-        self.search_group(name).ok().map(|at| &mut *self.groups[at].1)
+    pub fn group_mut(&mut self, name: &[u8]) -> Option<GroupMut<'_>> {
+        let at = self.search_group(name).ok()?;
+        Some(GroupMut::new(&mut self.groups[at].1, &mut self.part_bytes))
     }
 
     pub fn group_count(&self) -> usize {
@@ -311,7 +391,7 @@ impl Stream {
         mut read: impl FnMut(StreamId, Entry<'_>, Option<Pending>),
     ) -> Option<u64> {
         let at = self.search_group(group).ok()?;
-        let group = &mut *self.groups[at].1;
+        let mut group = GroupMut::new(&mut self.groups[at].1, &mut self.part_bytes);
         let mut delivered = 0;
         let Some(start) = group.last_id.next() else { return Some(0) };
         let mut entries = Entries::new(&self.nodes, start, StreamId::MAX, Direction::Forward);
@@ -335,8 +415,8 @@ impl Stream {
     /// without such a group.
     pub fn claimable(&mut self, group: &[u8], until_ms: i64, count_max: usize) -> Option<Claimable> {
         let at = self.search_group(group).ok()?;
-        let group = &mut *self.groups[at].1;
-        let Group { oldest, pending, .. } = group;
+        let mut group = GroupMut::new(&mut self.groups[at].1, &mut self.part_bytes);
+        let Group { oldest, pending, .. } = &mut *group;
         let exists = |id: StreamId| Entries::new(&self.nodes, id, id, Direction::Forward).next().is_some();
         let is_pending = |(delivered_ms, id): Delivered| {
             let found = pending.get(&id.to_key());
@@ -363,7 +443,8 @@ impl Stream {
         mut read: impl FnMut(StreamId, Option<Entry<'_>>),
     ) -> Option<u64> {
         let at = self.search_group(group).ok()?;
-        let group = &mut *self.groups[at].1;
+        let mut group = GroupMut::new(&mut self.groups[at].1, &mut self.part_bytes);
+        let group = &mut *group;
         let own = &group.consumers[consumer.0 as usize].as_ref()?.pending;
         let mut cursor = own.at_or_after(&after.next()?.to_key());
         let (mut delivered, mut entries) = (0, Finder::new(&self.nodes));

@@ -14,7 +14,7 @@
 //! 1. No producer is without records, and none has more than `messages_max`.
 //! 2. A producer's records are numbered one behind the other, from `first_number` on; its index has each under the hash of
 //!    its message, and the index over producers has each under that of its name. No two have the same.
-//! 3. `message_bytes` is the sum over a producer's records.
+//! 3. `message_bytes` is the sum over a producer's records, `producer_bytes` over the producers.
 //! 4. While there are producers, `due_ms` is not [`NEVER_MS`].
 //!
 //! Rejected: one queue of all records by age, which would find the old ones without a look at each producer: 16 bytes a
@@ -139,7 +139,6 @@ fn hash_of(seed: HashSeed, text: &[u8]) -> u32 {
     seed.hash(text) as u32
 }
 
-#[derive(Clone)]
 pub struct Producers {
     limits: MessageLimits,
     seed: HashSeed,
@@ -154,6 +153,16 @@ pub struct Producers {
     /// Of the producers that it has looked at, when the first record is too old.
     next_due_ms: u64,
     due_ms: u64,
+    producer_bytes: usize,
+}
+
+impl Clone for Producers {
+    fn clone(&self) -> Producers {
+        let (producers, by_name) = (self.producers.clone(), self.by_name.clone());
+        // A copy has no room to grow.
+        let producer_bytes = producers.iter().map(Producer::memory_bytes).sum();
+        Producers { producers, by_name, producer_bytes, ..*self }
+    }
 }
 
 impl Producers {
@@ -168,6 +177,7 @@ impl Producers {
             cursor: 0,
             next_due_ms: NEVER_MS,
             due_ms: NEVER_MS,
+            producer_bytes: 0,
         }
     }
 
@@ -218,9 +228,11 @@ impl Producers {
             None => {
                 self.by_name.insert(hash_of(self.seed, producer), self.producers.len() as u32);
                 self.producers.push(Producer::new(producer));
+                self.producer_bytes += usable_size(producer.len());
                 self.producers.len() - 1
             }
         };
+        self.producer_bytes -= self.producers[at].memory_bytes();
         let (hash, seed, messages_max) = (hash_of(self.seed, message), self.seed, self.limits.messages_max);
         while self.producers[at].records.front().is_some_and(|first| self.is_expired(first.id, now_ms)) {
             self.producers[at].forget_first(seed);
@@ -235,6 +247,7 @@ impl Producers {
                 producer.push(hash, message, id);
             }
         }
+        self.producer_bytes += producer.memory_bytes();
         let first_ms = producer.records[0].id.ms;
         self.added = self.added.saturating_add(1);
         self.due_ms = self.due_ms.min(first_ms.saturating_add(self.limits.kept_ms()));
@@ -264,10 +277,12 @@ impl Producers {
     }
 
     fn forget_expired_at_cursor(&mut self, now_ms: u64) {
+        self.producer_bytes -= self.producers[self.cursor].memory_bytes();
         while let Some(first) = self.producers[self.cursor].records.front() {
             if !self.is_expired(first.id, now_ms) {
                 let due_ms = first.id.ms.saturating_add(self.limits.kept_ms());
                 self.next_due_ms = self.next_due_ms.min(due_ms);
+                self.producer_bytes += self.producers[self.cursor].memory_bytes();
                 self.cursor += 1;
                 return;
             }
@@ -310,11 +325,10 @@ impl Producers {
     }
 
     fn memory_bytes(&self) -> usize {
-        let producers: usize = self.producers.iter().map(Producer::memory_bytes).sum();
         usable_size(size_of::<Producers>())
             + usable_size(self.producers.capacity() * size_of::<Producer>())
             + self.by_name.memory_bytes()
-            + producers
+            + self.producer_bytes
     }
 
     /// Panics unless every documented invariant holds.
@@ -335,6 +349,8 @@ impl Producers {
                 producer.records.iter().map(|record| usable_size(record.message.len())).sum::<usize>();
             assert_eq!(bytes, producer.message_bytes);
         }
+        let bytes: usize = self.producers.iter().map(Producer::memory_bytes).sum();
+        assert_eq!(bytes, self.producer_bytes);
         assert!(self.producers.is_empty() || self.due_ms != NEVER_MS);
     }
 }

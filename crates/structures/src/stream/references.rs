@@ -5,7 +5,7 @@
 //! stream has few groups to ask.
 
 use super::node::{Mark, NodeView};
-use super::{Stream, StreamId, TrimTo};
+use super::{GroupMut, Stream, StreamId, TrimTo};
 
 /// What becomes of what groups have of an entry that is to be removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl Stream {
     /// The id is pending nowhere any more; where it was is added to `unreferenced`.
     pub fn remove_references(&mut self, id: StreamId, unreferenced: &mut Unreferenced) {
         for (name, group) in &mut self.groups {
-            if !group.acknowledge(id) {
+            if !GroupMut::new(group, &mut self.part_bytes).acknowledge(id) {
                 continue;
             }
             match unreferenced.iter_mut().find(|(other, _)| other == name) {

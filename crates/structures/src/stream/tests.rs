@@ -68,8 +68,9 @@ fn group_name(at: usize) -> &'static [u8] {
 fn read_some(stream: &mut Stream, groups: &mut Groups, random: &mut Random) {
     let at = random.below(2) as usize;
     let (last_id, pending) = &mut groups[at];
-    let group = stream.group_mut(group_name(at)).unwrap();
+    let mut group = stream.group_mut(group_name(at)).unwrap();
     let consumer = group.find_consumer(b"c").unwrap_or_else(|| group.create_consumer(b"c", 0).unwrap());
+    drop(group);
     stream.read_new(group_name(at), consumer, random.below(9), false, 0, |id, _, _| {
         *last_id = id;
         pending.insert(id);
@@ -360,10 +361,11 @@ fn groups_deliver_acknowledge_and_claim() {
     assert!(
         stream.create_group(b"g", StreamId::MIN, None) && !stream.create_group(b"g", StreamId::MIN, None)
     );
-    let group = stream.group_mut(b"g").unwrap();
+    let mut group = stream.group_mut(b"g").unwrap();
     let alice = group.create_consumer(b"alice", 10).unwrap();
     let bob = group.create_consumer(b"bob", 11).unwrap();
     assert_eq!((group.create_consumer(b"bob", 12), group.find_consumer(b"alice")), (None, Some(alice)));
+    drop(group);
     let mut seen = Vec::new();
     assert_eq!(stream.read_new(b"g", alice, 2, false, 20, |id, _, _| seen.push(id)), Some(2));
     assert_eq!(seen, [StreamId::new(1, 0), StreamId::new(3, 0)]);
@@ -380,7 +382,7 @@ fn groups_deliver_acknowledge_and_claim() {
     let mut again = Vec::new();
     stream.read_pending(b"g", alice, StreamId::MIN, 9, 30, |id, entry| again.push((id, entry.is_some())));
     assert_eq!(again, [(StreamId::new(1, 0), true), (StreamId::new(3, 0), false)]);
-    let group = stream.group_mut(b"g").unwrap();
+    let mut group = stream.group_mut(b"g").unwrap();
     let first = Pending { consumer: alice, delivered_ms: 30, deliveries: 2 };
     assert_eq!(group.pending(StreamId::new(1, 0)), Some(first));
     group.assign(StreamId::new(1, 0), Pending { consumer: bob, delivered_ms: 40, deliveries: 7 });
@@ -389,6 +391,7 @@ fn groups_deliver_acknowledge_and_claim() {
     assert_eq!(group.remove_consumer(b"alice"), Some(1));
     assert_eq!((group.remove_consumer(b"alice"), group.pending_len()), (None, 0));
     assert_eq!(group.consumers().map(|(id, _)| id).collect::<Vec<_>>(), [bob]);
+    drop(group);
     stream.check();
     assert!(stream.remove_group(b"g").is_some() && stream.group(b"g").is_none());
 }
@@ -426,35 +429,40 @@ fn groups_stay_consistent_under_random_use() {
         for _ in 0..scaled(2_000) {
             let name = vec![b'a' + random.below(4) as u8];
             let id = StreamId::new(random.below(210), 0);
-            let group = stream.group_mut(b"g").unwrap();
-            let consumer = group.find_consumer(&name).or_else(|| group.create_consumer(&name, 0)).unwrap();
-            match random.below(20) {
-                0..4 => {
-                    let count = random.below(4);
-                    let read = |id, _: Entry<'_>, _| _ = model.insert(id, (name.clone(), 1));
-                    stream.read_new(b"g", consumer, count, false, 1, read);
+            {
+                let mut group = stream.group_mut(b"g").unwrap();
+                let consumer =
+                    group.find_consumer(&name).or_else(|| group.create_consumer(&name, 0)).unwrap();
+                match random.below(20) {
+                    0..4 => {
+                        drop(group);
+                        let count = random.below(4);
+                        let read = |id, _: Entry<'_>, _| _ = model.insert(id, (name.clone(), 1));
+                        stream.read_new(b"g", consumer, count, false, 1, read);
+                    }
+                    4..10 => {
+                        let deliveries = random.below(9);
+                        group.assign(id, Pending { consumer, delivered_ms: 2, deliveries });
+                        model.insert(id, (name, deliveries));
+                    }
+                    10..18 => assert_eq!(group.acknowledge(id), model.remove(&id).is_some()),
+                    18 => {
+                        let gone = group.remove_consumer(&name).unwrap();
+                        let before = model.len();
+                        model.retain(|_, (owner, _)| *owner != name);
+                        assert_eq!(gone, before - model.len());
+                    }
+                    _ => group.last_id = id,
                 }
-                4..10 => {
-                    let deliveries = random.below(9);
-                    group.assign(id, Pending { consumer, delivered_ms: 2, deliveries });
-                    model.insert(id, (name, deliveries));
-                }
-                10..18 => assert_eq!(group.acknowledge(id), model.remove(&id).is_some()),
-                18 => {
-                    let gone = group.remove_consumer(&name).unwrap();
-                    let before = model.len();
-                    model.retain(|_, (owner, _)| *owner != name);
-                    assert_eq!(gone, before - model.len());
-                }
-                _ => group.last_id = id,
             }
             let group = stream.group(b"g").unwrap();
             let pending = group.pending_from(StreamId::MIN);
             let pending =
                 pending.map(|(id, p)| (id, (group.consumer(p.consumer).name().to_vec(), p.deliveries)));
             assert!(pending.eq(model.clone()));
+            stream.check();
         }
-        stream.check();
+        stream.clone().check();
     });
 }
 
@@ -546,11 +554,12 @@ fn what_may_be_claimed_is_the_longest_idle_that_exists() {
         stream.append(id(ms), &["f", "v"], NodeLimits { bytes: 0, entries: 2 }).unwrap();
     }
     stream.create_group(b"g", StreamId::MIN, None);
-    let group = stream.group_mut(b"g").unwrap();
+    let mut group = stream.group_mut(b"g").unwrap();
     let consumer = group.create_consumer(b"c", 0).unwrap();
     for (ms, delivered_ms) in [(1, 30), (2, 10), (3, 20), (4, 10), (5, 50)] {
         group.assign(id(ms), Pending { consumer, delivered_ms, deliveries: 1 });
     }
+    drop(group);
     let claimable = |stream: &mut Stream, until_ms, count| {
         let found = stream.claimable(b"g", until_ms, count).unwrap();
         stream.check();
@@ -585,8 +594,7 @@ fn random_claims_take_the_longest_idle() {
             stream.append(id(ms), &["f", "v"], LIMITS).unwrap();
         }
         stream.create_group(b"g", StreamId::MIN, None);
-        let group = stream.group_mut(b"g").unwrap();
-        let consumer = group.create_consumer(b"c", 0).unwrap();
+        let consumer = stream.group_mut(b"g").unwrap().create_consumer(b"c", 0).unwrap();
         let (mut model, mut deleted) = (BTreeMap::<u64, i64>::new(), BTreeSet::new());
         let mut now_ms = 0;
         for ms in 1..=count {
@@ -602,7 +610,7 @@ fn random_claims_take_the_longest_idle() {
             match random.below(10) {
                 0..6 => {
                     let delivered_ms = now_ms - ago_ms;
-                    let group = stream.group_mut(b"g").unwrap();
+                    let mut group = stream.group_mut(b"g").unwrap();
                     group.assign(id(ms), Pending { consumer, delivered_ms, deliveries: 1 });
                     model.insert(ms, delivered_ms);
                 }

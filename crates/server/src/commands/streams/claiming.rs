@@ -25,7 +25,7 @@ pub(super) fn xack(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     }
     let acknowledged = ids::all(args.from(3))?;
     let count = ctx.db.change(args.at(1), |stream: &mut Stream, _| {
-        let group = stream.group_mut(args.at(2))?;
+        let mut group = stream.group_mut(args.at(2))?;
         Some(acknowledged.into_iter().filter(|&id| group.acknowledge(id)).count())
     })?;
     let count = count.flatten().unwrap_or(0);
@@ -194,7 +194,7 @@ impl Claim {
         let group = stream.group(group_name)?;
         let consumer = group.find_consumer(consumer_name)?;
         let verdict = self.judge(group, consumer, (id, stream.get(id)), now_ms, reply);
-        Some(verdict.apply(stream.group_mut(group_name)?, id, now_ms))
+        Some(verdict.apply(&mut *stream.group_mut(group_name)?, id, now_ms))
     }
 
     /// What becomes of an entry that the consumer claims; answers it, if it gets it.
@@ -293,9 +293,10 @@ pub(super) fn xclaim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (mut taken, mut changed) = (0, 0);
     let (mut claimed, mut gone) = (Vec::new(), Vec::new());
     ctx.db.change(key, |stream: &mut Stream, _| {
-        let group_state = stream.group_mut(group)?;
+        let mut group_state = stream.group_mut(group)?;
         let advances = last_id.filter(|&last_id| last_id > group_state.last_id);
         group_state.last_id = advances.unwrap_or(group_state.last_id);
+        drop(group_state);
         for &id in &claimed_ids {
             let outcome = claim.take(stream, (group, consumer), id, now_ms, reply)?;
             gone.extend((outcome == Claimed::Gone).then_some(id));
@@ -397,9 +398,9 @@ pub(super) fn xautoclaim(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             .into_iter()
             .map(|id| (id, wanted.claim.judge(holder, consumer, (id, entries.find(id)), now_ms, reply)))
             .collect();
-        let holder = stream.group_mut(group)?;
+        let mut holder = stream.group_mut(group)?;
         for (id, verdict) in verdicts {
-            match verdict.apply(holder, id, now_ms) {
+            match verdict.apply(&mut holder, id, now_ms) {
                 Claimed::Taken => {
                     claimed.push(id);
                     taken += 1;

@@ -103,7 +103,7 @@ pub(super) fn set_id(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let (key, group) = (args.at(2), args.at(3));
     ctx.db.change(key, |stream: &mut Stream, _| {
         let id = given.unwrap_or(stream.state().last_id);
-        if let Some(group) = stream.group_mut(group) {
+        if let Some(mut group) = stream.group_mut(group) {
             group.last_id = id;
             group.entries_read = options.entries_read;
         }

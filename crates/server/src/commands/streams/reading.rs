@@ -387,7 +387,7 @@ pub(super) fn see_consumer<'a>(
 ) -> Result<Seen<'a>, ClientError> {
     let seen = ctx.db.change(key, |stream: &mut Stream, context| {
         let last = stream.last_live_id();
-        let state = stream.group_mut(group)?;
+        let mut state = stream.group_mut(group)?;
         let has_any = last.is_some_and(|last| last > state.last_id);
         if let Some(known) = state.find_consumer(consumer) {
             state.consumer_mut(known).seen_ms = context.now_ms;
@@ -461,7 +461,7 @@ fn claim(
 ) -> Option<()> {
     let Pending { delivered_ms, deliveries, .. } = stream.group(group)?.pending(id)?;
     reply_entry_with_history(&stream.get(id)?, now_ms.saturating_sub(delivered_ms), deliveries, reply);
-    let state = stream.group_mut(group)?;
+    let mut state = stream.group_mut(group)?;
     let deliveries = deliveries.saturating_add(1);
     state.assign(id, Pending { consumer, delivered_ms: now_ms, deliveries });
     state.consumer_mut(consumer).active_ms = Some(now_ms);

@@ -153,7 +153,7 @@ pub(super) fn xackdel(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let mut removed = Removed::default();
     ctx.db.change(key, |stream: &mut Stream, _| {
         for id in wanted {
-            if stream.group_mut(group).is_some_and(|group| group.acknowledge(id)) {
+            if stream.group_mut(group).is_some_and(|mut group| group.acknowledge(id)) {
                 removed.acknowledged.push(id);
                 removed.remove(stream, id, removal.references, true);
             } else {

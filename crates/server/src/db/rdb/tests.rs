@@ -75,12 +75,13 @@ fn sample_stream(limits: &EncodingLimits) -> Stream {
     stream.delete(StreamId { ms: 9, seq: 0 });
     stream.create_group(b"group", StreamId { ms: 5, seq: 0 }, Some(5));
     stream.create_group(b"unknown", StreamId { ms: 9, seq: 0 }, None);
-    let group = stream.group_mut(b"group").unwrap();
+    let mut group = stream.group_mut(b"group").unwrap();
     let consumer = group.create_consumer(b"someone", 77).unwrap();
     group.create_consumer(b"idle", 78).unwrap();
     for ms in 1..4 {
         group.assign(StreamId { ms, seq: 0 }, Pending { consumer, delivered_ms: 99, deliveries: ms });
     }
+    drop(group);
     stream
 }
 

@@ -90,8 +90,8 @@ impl Stream {
             if !stream.create_group(&name, last_id, entries_read) {
                 return corrupt("Duplicated consumer group name");
             }
-            let group = stream.group_mut(&name).expect("it was created just now");
-            read_group(reader, kind, group)?;
+            let mut group = stream.group_mut(&name).expect("it was created just now");
+            read_group(reader, kind, &mut group)?;
         }
         if matches!(kind, kind::REDIS_STREAM_LISTPACKS_4 | kind::REDIS_STREAM_LISTPACKS_5) {
             read_messages(reader, &mut stream, context.now_ms, context.seed)?;

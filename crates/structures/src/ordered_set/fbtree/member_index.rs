@@ -22,6 +22,7 @@
 //! 2. Entries ascend by tag; among equal tags the order is free.
 //! 3. `tag_bits + id_bits <= 32` in each segment.
 //! 4. `len` is the number of entries, `entries_bytes` what their arrays have allocated.
+//! 5. All chunks but the last are full and have no room to spare.
 //!
 //! Rejected: a bucket of one cache line with 12 entries of 5 bytes. At the load it can carry without
 //! overflowing it takes over 6 bytes a member, and it cannot grow in small steps without hashing members again.
@@ -250,11 +251,11 @@ impl MemberIndex {
     }
 
     pub fn memory_bytes(&self) -> usize {
-        let segments: usize =
-            self.chunks.iter().map(|chunk| usable_size(chunk.capacity() * size_of::<Segment>())).sum();
+        let last = self.chunks.last().map_or(0, Vec::capacity);
         usable_size(size_of::<Self>())
             + self.entries_bytes
-            + segments
+            + self.chunks.len().saturating_sub(1) * usable_size(CHUNK * size_of::<Segment>())
+            + usable_size(last * size_of::<Segment>())
             + usable_size(self.chunks.capacity() * size_of::<Vec<Segment>>())
     }
 
@@ -496,6 +497,11 @@ impl MemberIndex {
         assert_eq!(entries, self.len, "index invariant 4: len");
         let bytes: usize = segments.iter().map(|segment| segment.bytes()).sum();
         assert_eq!(bytes, self.entries_bytes, "index invariant 4: bytes");
+        let full = &self.chunks[..self.chunks.len() - 1];
+        assert!(
+            full.iter().all(|chunk| (chunk.len(), chunk.capacity()) == (CHUNK, CHUNK)),
+            "index invariant 5"
+        );
         let mut expected: Vec<Vec<u32>> = vec![Vec::new(); segments.len()];
         for &(hash, leaf) in members {
             let place = self.place(hash);
