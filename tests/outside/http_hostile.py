@@ -4,11 +4,13 @@
 usage: http_hostile.py SERVER_BINARY [--seconds 600] [--connections 10000] [--seed N] [--http-commands yes]
 
 At the same time: requests that are changed at random, in pieces, and cut off, many of them to the console's API with and without a password;
-clients that send a byte at a time or read nothing; as many connections as are asked for, held; foreign hosts and foreign sites. A client at the other port asks in between. Fails when an answer has a status that
-no refusal has, when something that is no metric leaks to a stranger, when that client waits for more than a second, when memory grows, or
-when the server ends. Every loop is bounded; servers listen on 127.0.0.1 only.
+clients that send a byte at a time or read nothing; as many connections as are asked for, held; foreign hosts and foreign sites. A process of
+its own asks for a key in between, by turns of the server that is attacked and of another one on the same machine that is not: what both
+have in common is the machine's doing. Fails when an answer has a status that no refusal has, when something that is no metric leaks to a
+stranger, when a client waits for more than a second, when memory grows, or when the server ends. Every loop is bounded; servers listen on
+127.0.0.1 only.
 """
-import argparse, json, os, random, resource, select, shutil, socket, subprocess, sys, tempfile, threading, time
+import argparse, json, multiprocessing, os, random, resource, select, shutil, socket, subprocess, sys, tempfile, threading, time
 
 STATUSES = {200, 400, 401, 403, 404, 405, 408, 413, 414, 415, 421, 431, 500, 501, 503, 505}
 SECRET = b'a value that nobody may see'
@@ -153,6 +155,59 @@ def resident(pid):
     with open('/proc/%d/status' % pid) as f:
         return next(int(line.split()[1]) for line in f if line.startswith('VmRSS')) << 10
 
+def watch(ports, ends, told):
+    """Asks each server by turns, and tells what each took, in milliseconds, until it ends; then what went wrong, if anything did."""
+    times, fault = {port: [] for port in ports}, None
+    try:
+        clients = {port: Client(port) for port in ports}
+        for client in clients.values():
+            client('AUTH', 'password')
+            client('CLIENT', 'SETNAME', 'watcher')
+        while time.time() < ends and not fault:
+            for port, client in clients.items():
+                began = time.perf_counter()
+                if client('GET', 'key') != SECRET: fault = 'another answer to GET'
+                times[port].append(1000 * (time.perf_counter() - began))
+                time.sleep(0.005)
+    except OSError as error: fault = 'the client beside: %r' % error
+    told.send((times, fault))
+
+def spread(times):
+    times = sorted(times) or [0]
+    return 'half within %.2f ms, 99 %% %.1f, 99.9 %% %.1f, the slowest %.0f' % (*(times[int(len(times) * part)] for part in (0.5, 0.99, 0.999)), times[-1])
+
+def started(o, port, directory, *options):
+    server = subprocess.Popen([o.server, '--port', str(port), '--save', '', '--dir', directory, *options], stdout=subprocess.DEVNULL)
+    for _ in range(200):
+        try: client = Client(port); break
+        except OSError: time.sleep(0.1)
+    else: sys.exit('the server does not listen')
+    client('ACL', 'SETUSER', 'default', 'on', '>password')
+    client('ACL', 'SETUSER', 'eve', 'on', '>eve', '~other', '+@all', '-@admin')
+    client('AUTH', 'password')
+    client('SET', 'key', SECRET)
+    return server
+
+def executor_seconds(pid):
+    """Processor time of the thread that runs commands, which is the first."""
+    return int(open('/proc/%d/task/%d/schedstat' % (pid, pid)).read().split()[0]) / 1e9
+
+def conclude(o, attack, server, times, ports, memory):
+    for text, port in zip(['attacked', 'not attacked'], ports):
+        print('%d GETs of the server that is %s: %s' % (len(times[port]), text, spread(times[port])))
+    print('answers', dict(sorted(attack.answers.items())))
+    first, most = memory
+    print('memory %.0f MB at first, %.0f MB at most' % (first / 1e6, most / 1e6))
+    for _ in range(100):
+        got = attack.exchange(b'', [b'GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'], 5)
+        if got and b' 200 ' in got.split(b'\r\n')[0]: break
+        time.sleep(0.2)
+    else: attack.fault('nobody is answered any more')
+    if server.poll() is not None: attack.fault('the server has ended')
+    worst = max(times[ports[0]], default=0) / 1000
+    if worst > 1: attack.fault('a client waited for %.1f s' % worst)
+    if most > first + (256 << 20): attack.fault('memory grew to %d MB' % (most >> 20))
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument('server'); p.add_argument('--seconds', type=int, default=600)
@@ -163,50 +218,38 @@ def main():
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, o.connections + 500), hard))
     print('seed', o.seed, flush=True)
     directory = tempfile.mkdtemp(prefix='http-hostile-')
-    port, http = free_port(), free_port()
-    server = subprocess.Popen([o.server, '--port', str(port), '--http-port', str(http), '--http-commands', o.http_commands, '--save', '', '--dir', directory], stdout=subprocess.DEVNULL)
+    ports, http = [free_port(), free_port()], free_port()
+    servers = []
     try:
-        client = None
-        for _ in range(200):
-            try: client = Client(port); break
-            except OSError: time.sleep(0.1)
-        if client is None: sys.exit('the server does not listen')
-        client('ACL', 'SETUSER', 'default', 'on', '>password')
-        client('ACL', 'SETUSER', 'eve', 'on', '>eve', '~other', '+@all', '-@admin')
-        client('AUTH', 'password')
-        client('SET', 'key', SECRET)
-        client('CLIENT', 'SETNAME', 'watcher')
+        servers.append(started(o, ports[0], directory, '--http-port', str(http), '--http-commands', o.http_commands))
+        servers.append(started(o, ports[1], directory))
+        server, ends = servers[0], time.time() + o.seconds
+        mine, its = multiprocessing.Pipe()
+        watcher = multiprocessing.Process(target=watch, args=(ports, ends, its), daemon=True)
+        watcher.start()
         attack = Attack(http, o.seconds)
         threads = [threading.Thread(target=change, args=(attack, o.seed + n), daemon=True) for n in range(4)]
         threads += [threading.Thread(target=dawdle, args=(attack, o.seed + 100 + n), daemon=True) for n in range(8)]
         threads.append(threading.Thread(target=hold, args=(attack, o.connections), daemon=True))
+        used = [executor_seconds(each.pid) for each in servers]
+        first = most = resident(server.pid)
         for thread in threads: thread.start()
-        times, first, most = [], resident(server.pid), 0
-        while attack.goes_on() and server.poll() is None:
-            began = time.time()
-            if client('GET', 'key') != SECRET: attack.fault('another answer to GET')
-            times.append(time.time() - began)
+        while attack.goes_on() and all(each.poll() is None for each in servers):
             most = max(most, resident(server.pid))
-            time.sleep(0.01)
+            time.sleep(0.1)
+        if server.poll() is None:
+            used = [executor_seconds(each.pid) - before for each, before in zip(servers, used)]
+            print('the executor worked for %.2f s where it is attacked, for %.2f s where it is not' % tuple(used))
         for thread in threads: thread.join(40)
-        if server.poll() is not None: attack.fault('the server has ended')
-        print('answers', dict(sorted(attack.answers.items())))
-        times = sorted(1000 * t for t in times) or [0]
-        worst = times[-1] / 1000
-        print('%d GETs beside: half within %.2f ms, 99 %% %.1f, 99.9 %% %.1f, the slowest %.0f; memory %.0f MB at first, %.0f MB at most' % (len(times),
-            *(times[int(len(times) * part)] for part in (0.5, 0.99, 0.999)), times[-1], first / 1e6, most / 1e6))
-        for _ in range(100):
-            got = attack.exchange(b'', [b'GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'], 5)
-            if got and b' 200 ' in got.split(b'\r\n')[0]: break
-            time.sleep(0.2)
-        else: attack.fault('nobody is answered any more')
-        if worst > 1: attack.fault('a client waited for %.1f s' % worst)
-        if most > first + (256 << 20): attack.fault('memory grew to %d MB' % (most >> 20))
+        times, fault = mine.recv() if mine.poll(60) else ({port: [] for port in ports}, 'the client beside does not end')
+        if fault: attack.fault(fault)
+        conclude(o, attack, server, times, ports, (first, most))
         for text in attack.faults[:10]: print('FAULT:', text)
         if attack.faults: sys.exit('FAILED')
         print('ok')
     finally:
-        server.kill(); server.wait(20)
+        for each in servers: each.kill(); each.wait(20)
         shutil.rmtree(directory, ignore_errors=True)
 
-main()
+if __name__ == '__main__':
+    main()

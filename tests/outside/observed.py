@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """What being watched costs: requests a second and processor time a request of a server that is, over those of one that is not.
 
-usage: observed.py SERVER_BINARY BENCHMARK [--cases get,set,mget,zadd] [--runs 9] [--requests 2000000]
+usage: observed.py SERVER_BINARY BENCHMARK [--cases get,set,mget,zadd] [--runs 9] [--requests 2000000] [--prefixes] [--trace]
 
-BENCHMARK is valkey-benchmark or one with its options. One server has hot keys, memory-prefixes, LATENCY TRACE of one in 1,000, a scrape of
-/metrics each second, and a client that asks as the console's overview does while it is open: the history each second, INFO each five,
-and HOTKEYS TOP each three, as its page of hot keys does. The other one has none of it. They take turns, in an order that changes; each
-has a million keys, and the first core; the load has the second one. Told are the medians of the ratios of neighbouring runs, with their quartiles.
+BENCHMARK is valkey-benchmark or one with its options. One server has hot keys, a scrape of /metrics each second, and a client that asks as
+the console's overview does while it is open: the history each second, INFO each five, and HOTKEYS TOP each three, as its page of hot keys
+does; with --prefixes memory-prefixes, with --trace LATENCY TRACE of one in 1,000. The other one has none of it. They take turns, in an
+order that changes; each has a million keys, and the first core; the load has the second one. Told are the medians of the ratios of
+neighbouring runs, with their quartiles.
 """
 import argparse, json, os, random, re, socket, statistics, subprocess, sys, tempfile, threading, time, urllib.request
 
@@ -93,12 +94,13 @@ def quartiles(values):
 
 def measure(o, case):
     http = free_port()
-    watched = Server(o.server, ['--http-port', str(http), '--hot-keys', 'yes', '--memory-prefixes', 'key:* member:*'])
+    prefixes = ['--memory-prefixes', 'key:* member:*'] if o.prefixes else []
+    watched = Server(o.server, ['--http-port', str(http), '--hot-keys', 'yes', *prefixes])
     plain = Server(o.server, ['--hot-keys', 'no'])
     watcher = Watcher(http)
     try:
         load(watched, case); load(plain, case)
-        watched.pipeline([['LATENCY', 'TRACE', 'START', 'EVERY', 1000]])
+        if o.trace: watched.pipeline([['LATENCY', 'TRACE', 'START', 'EVERY', 1000]])
         watcher.start()
         requests = int(o.requests * PARTS[case])
         rates, times, costs = [], [], []
@@ -119,6 +121,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument('server'); p.add_argument('benchmark'); p.add_argument('--cases', default=','.join(CASES))
     p.add_argument('--runs', type=int, default=9); p.add_argument('--requests', type=int, default=2_000_000)
+    p.add_argument('--prefixes', action='store_true'); p.add_argument('--trace', action='store_true')
     o = p.parse_args()
     for case in o.cases.split(','): measure(o, case)
 

@@ -178,10 +178,10 @@ impl Database {
         // One call whether keys are counted or not: of two, neither would be inlined, which costs a SET 130 instructions.
         let is_accounted = self.are_accounts_kept();
         let mut before = None;
-        let compressed = &mut self.compressed;
         if let NewValue::Compressed(stored) = value {
-            compressed.add(stored);
+            self.add_compressed(hash, key, stored);
         }
+        let compressed = &mut self.compressed;
         let removed = self.table.put_over(hash, key, value, expiry_ms, |replaced| {
             if let Some(Stored::Compressed(stored)) = replaced.map(|entry| entry.value()) {
                 compressed.remove(stored);
@@ -195,6 +195,12 @@ impl Database {
             self.note_put(hash, key, before);
         }
         removed
+    }
+
+    /// A compressed value is to be put. However large, it will lie in its entry.
+    fn add_compressed(&mut self, hash: u64, key: &[u8], stored: &[u8]) {
+        self.compressed.add(stored);
+        self.note_size(hash, key, Kind::String, stored.len());
     }
 
     #[inline(never)]
@@ -214,7 +220,7 @@ impl Database {
         access: u32,
     ) {
         if let NewValue::Compressed(stored) = value {
-            self.compressed.add(stored);
+            self.add_compressed(hash, key, stored);
         }
         self.accounted(hash, key, |table| table.put_new(hash, key, value, expiry_ms, access));
     }

@@ -1,7 +1,7 @@
 //! The largest keys of a database (MEMORY BIGKEYS): kept as keys grow, of each type apart.
 //!
-//! Whoever makes a value that is an object or changes one says how large it has become ([`BigKeys::is_big`], one
-//! comparison); a value inside its key's entry is never large. Of each type [`KEPT_MAX`] keys are kept, those that were
+//! Whoever makes a value that is an object or compressed, or changes one, says how large it has become ([`BigKeys::is_big`],
+//! one comparison); other values inside their keys' entries are never large. Of each type [`KEPT_MAX`] keys are kept, those that were
 //! largest when they changed last, and a table that is full takes what is larger than its least.
 //!
 //! Nothing is done when keys shrink or go: what is kept is measured again from time to time ([`BigKeys::measure`]) and whenever

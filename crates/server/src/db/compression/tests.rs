@@ -119,6 +119,19 @@ fn what_was_put_before_there_was_a_dictionary_is_compressed_by_the_walk_and_read
 }
 
 #[test]
+fn a_large_value_is_known_as_such_though_it_is_compressed() {
+    let (mut db, mut random) = (filled(), Random::new(4));
+    let mut text: Vec<u8> = (0..8000).map(|_| random.next_u64() as u8).collect();
+    text.resize(TEXT_LEN_MAX, b'x');
+    put(&mut db, "a:large", &text);
+    assert!(is_compressed(&db, "a:large"));
+    let found = db.big_keys(10);
+    assert_eq!(found.len(), 1);
+    assert_eq!((&found[0].key[..], found[0].elements), (&b"a:large"[..], TEXT_LEN_MAX));
+    assert!((8000..10_000).contains(&found[0].bytes), "{} bytes", found[0].bytes);
+}
+
+#[test]
 fn random_bytes_stay_plain_and_cost_no_dictionary() {
     let mut db = ruled("* compress-values yes");
     let mut random = Random::new(9);
