@@ -38,14 +38,15 @@ impl Executor {
         let client = &mut server.clients[handle];
         client.commands_total += 1;
         let asked = observed.hot_keys.is_some();
-        let costs = [1, elapsed_ns, finished.args.request_bytes() as u64, finished.reply_bytes as u64];
+        let request_bytes = finished.args.request_bytes() as u64;
+        let costs = [1, elapsed_ns, request_bytes, finished.reply_bytes as u64];
         if observed.countdown.pass(costs) {
             self.note_hottest(finished, costs);
         }
         if asked {
             self.note_hot_keys(finished);
         }
-        self.log_if_remarkable(finished);
+        self.log_if_remarkable(finished, request_bytes);
     }
 
     /// A command that has run others, EXEC or a script, and began at `started_ns` on the stopwatch: it took as long as
@@ -115,8 +116,19 @@ impl Executor {
         }
     }
 
-    #[inline]
-    fn log_if_remarkable(&mut self, finished: Finished<'_>) {
+    #[inline(always)]
+    fn log_if_remarkable(&mut self, finished: Finished<'_>, request_bytes: u64) {
+        let config = &self.server.config;
+        if reaches(finished.elapsed_ns / 1000, config.commandlog_execution_slower_than_us)
+            || reaches(request_bytes, config.commandlog_request_larger_than_bytes)
+            || reaches(finished.reply_bytes as u64, config.commandlog_reply_larger_than_bytes)
+        {
+            self.log_remarkable(finished, request_bytes);
+        }
+    }
+
+    #[cold]
+    fn log_remarkable(&mut self, finished: Finished<'_>, request_bytes: u64) {
         let config = &self.server.config;
         let logs = [
             (
@@ -127,7 +139,7 @@ impl Executor {
             ),
             (
                 LogKind::LargeRequest,
-                finished.args.request_bytes() as u64,
+                request_bytes,
                 config.commandlog_request_larger_than_bytes,
                 config.commandlog_large_request_max_len,
             ),
@@ -139,7 +151,7 @@ impl Executor {
             ),
         ];
         for (kind, value, threshold, len_max) in logs {
-            if u64::try_from(threshold).is_ok_and(|threshold| value >= threshold) {
+            if reaches(value, threshold) {
                 self.log(finished, kind, value, len_max as usize);
             }
         }
@@ -219,6 +231,12 @@ impl Executor {
             clients.push(monitor, |reply| reply.raw(&line));
         }
     }
+}
+
+/// A threshold below 0 is none.
+#[inline(always)]
+fn reaches(value: u64, threshold: i64) -> bool {
+    threshold >= 0 && value >= threshold as u64
 }
 
 /// None if the arguments make no sense.
