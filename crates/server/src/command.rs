@@ -287,23 +287,24 @@ pub enum PrefetchHint {
     Back,
 }
 
-/// What is to follow a handler that returned `Ok`, beyond sending its reply. The engine does it.
+/// What is to follow a handler that returned `Ok`, beyond sending its reply. The engine does it. Small, since each command
+/// returns one: 23 instructions of a GET.
 #[derive(Debug, Default, PartialEq)]
 pub enum Next {
     #[default]
     Reply,
     /// No reply yet: the client waits, and the command runs again when what it waits for has changed.
-    Block(BlockRequest),
+    Block(Box<BlockRequest>),
     /// As [`Next::Block`], but what runs again are these arguments.
-    BlockAs(BlockRequest, OwnedArgs),
+    BlockAs(Box<(BlockRequest, OwnedArgs)>),
     /// Save, load or end; the engine writes the reply.
     Persist(PersistRequest),
     /// About replicas; the engine writes the reply.
-    Replicate(ReplicationRequest),
+    Replicate(Box<ReplicationRequest>),
     /// EXEC: run what the client has queued.
     RunTransaction,
     /// EVAL, FCALL: run this.
-    RunScript(crate::script::Call),
+    RunScript(Box<crate::script::Call>),
     /// Reply to nobody now: some later event will (SHUTDOWN has begun, the client was paused).
     NoReply,
 }
@@ -341,7 +342,7 @@ impl Context<'_> {
     pub fn block(&mut self, request: BlockRequest) -> bool {
         let may_block = self.may_block();
         if may_block {
-            self.next = Next::Block(request);
+            self.next = Next::Block(Box::new(request));
         }
         may_block
     }
@@ -352,7 +353,7 @@ impl Context<'_> {
     pub fn block_as(&mut self, request: BlockRequest, args: OwnedArgs) -> bool {
         let may_block = self.may_block();
         if may_block {
-            self.next = Next::BlockAs(request, args);
+            self.next = Next::BlockAs(Box::new((request, args)));
         }
         may_block
     }

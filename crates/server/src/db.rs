@@ -613,6 +613,9 @@ impl Db {
     /// The effects of emptying databases have been seen to: what was in them may go.
     #[inline]
     pub fn forget_cleared(&mut self) {
+        if self.cleared.is_empty() {
+            return;
+        }
         let in_background = self.cleared.drain(..).filter(|cleared| cleared.in_background);
         self.discarded.extend(in_background.map(|cleared| Garbage::Database(Box::new(cleared))));
     }

@@ -222,14 +222,14 @@ fn accept(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
 }
 
 fn change_history(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    ctx.next = Next::Replicate(ReplicationRequest::ChangeId);
+    ctx.next = Next::Replicate(Box::new(ReplicationRequest::ChangeId));
     Ok(())
 }
 
 fn feed_replicas(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let mut command = Vec::new();
     write_command(&mut command, args.from(2).iter()).expect("memory takes all that is written");
-    ctx.next = Next::Replicate(ReplicationRequest::Feed(command));
+    ctx.next = Next::Replicate(Box::new(ReplicationRequest::Feed(command)));
     Ok(())
 }
 

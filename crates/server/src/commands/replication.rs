@@ -80,14 +80,14 @@ pub const COMMANDS: &[Command] = &[
 const ADDRESS_LEN_MAX: usize = 255;
 
 fn sync(ctx: &mut Context<'_>, _args: Args<'_>) -> Outcome {
-    ctx.next = Next::Replicate(ReplicationRequest::Synchronize { from: None });
+    ctx.next = Next::Replicate(Box::new(ReplicationRequest::Synchronize { from: None }));
     Ok(())
 }
 
 fn psync(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let takes_over = args.len() > 3 && args.is(3, "failover");
     let from = Point { id: args.at(1).to_vec(), next: wire::number::parse_i64(args.at(2)), takes_over };
-    ctx.next = Next::Replicate(ReplicationRequest::Synchronize { from: Some(from) });
+    ctx.next = Next::Replicate(Box::new(ReplicationRequest::Synchronize { from: Some(from) }));
     Ok(())
 }
 
@@ -118,7 +118,7 @@ fn acknowledge(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let has_second = args.len() > 3 && args.is(2, "fack");
     let on_disk = has_second.then(|| number(3)).flatten();
     let is_heard = !has_second || on_disk.is_some();
-    ctx.next = Next::Replicate(ReplicationRequest::Acknowledged { stream, on_disk, is_heard });
+    ctx.next = Next::Replicate(Box::new(ReplicationRequest::Acknowledged { stream, on_disk, is_heard }));
     Ok(())
 }
 
@@ -218,13 +218,13 @@ fn replicaof(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         let port = args.integer(2).ok().and_then(|port| u16::try_from(port).ok()).ok_or_else(wrong)?;
         Some(ReplicaOf { host: args.at(1).to_vec(), port })
     };
-    ctx.next = Next::Replicate(ReplicationRequest::Follow(primary));
+    ctx.next = Next::Replicate(Box::new(ReplicationRequest::Follow(primary)));
     Ok(())
 }
 
 fn failover(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if args.len() == 2 && args.is(1, "abort") {
-        ctx.next = Next::Replicate(ReplicationRequest::AbortFailover);
+        ctx.next = Next::Replicate(Box::new(ReplicationRequest::AbortFailover));
         return Ok(());
     }
     let mut wish = FailoverWish { target: None, force: false, timeout_ms: None };
@@ -246,7 +246,7 @@ fn failover(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             return Err(ClientError::Syntax);
         }
     }
-    ctx.next = Next::Replicate(ReplicationRequest::Failover(wish));
+    ctx.next = Next::Replicate(Box::new(ReplicationRequest::Failover(wish)));
     Ok(())
 }
 

@@ -151,7 +151,7 @@ pub(super) fn start(ctx: &mut Context<'_>, mut call: Call, flags: Option<ScriptF
         }
         call.read_only |= !writes;
     }
-    ctx.next = Next::RunScript(call);
+    ctx.next = Next::RunScript(Box::new(call));
     Ok(())
 }
 

@@ -272,11 +272,17 @@ impl ChangeLog {
         self.changes.is_empty()
     }
 
-    /// Takes what has been recorded since the last time. A change that nobody has recorded is a bug in a handler.
+    /// Whether something has been recorded since it was taken last. A change that nobody has recorded is a bug in a handler.
     #[inline]
+    pub fn has_changes(&mut self) -> bool {
+        self.audit.check_recorded();
+        !self.changes.is_empty()
+    }
+
+    /// Takes what has been recorded since the last time.
     pub fn take(&mut self) -> Vec<Change> {
         self.audit.check_recorded();
-        if self.changes.is_empty() { Vec::new() } else { std::mem::take(&mut self.changes) }
+        std::mem::take(&mut self.changes)
     }
 }
 

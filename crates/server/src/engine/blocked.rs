@@ -68,15 +68,17 @@ impl Executor {
                 Next::Reply
             }
         };
-        let still_waits = match &next {
-            Next::Block(request) | Next::BlockAs(request, _) => {
-                let now_us = self.server.now.monotonic_us;
-                let retry_us = request.retry_us.map(|us| now_us.saturating_add(us));
-                self.server.blocked.put_retry_off(&mut blocked, handle, retry_us);
-                true
-            }
-            _ => false,
+        let waits_for = match &next {
+            Next::Block(request) => Some(&**request),
+            Next::BlockAs(again) => Some(&again.0),
+            _ => None,
         };
+        let still_waits = waits_for.is_some();
+        if let Some(request) = waits_for {
+            let now_us = self.server.now.monotonic_us;
+            let retry_us = request.retry_us.map(|us| now_us.saturating_add(us));
+            self.server.blocked.put_retry_off(&mut blocked, handle, retry_us);
+        }
         self.server.clients[handle].blocked = Some(blocked);
         if let Some(begun) = begun {
             self.note_retried(handle, begun, !still_waits);

@@ -12,12 +12,19 @@ impl Executor {
     /// Reads what the last command (or expiry, or eviction: `by` is then `None`) has recorded.
     #[inline]
     pub(super) fn apply_effects(&mut self, by: Option<ClientHandle>) {
-        for change in self.db.change_log.take() {
-            self.apply(&change, by);
+        if self.db.change_log.has_changes() {
+            self.apply_changes(by);
         }
         self.db.forget_cleared();
         if !self.server.clients.with_much_output.is_empty() {
             self.check_much_output();
+        }
+    }
+
+    #[inline(never)]
+    fn apply_changes(&mut self, by: Option<ClientHandle>) {
+        for change in self.db.change_log.take() {
+            self.apply(&change, by);
         }
     }
 

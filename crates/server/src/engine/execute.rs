@@ -235,12 +235,15 @@ impl Executor {
     ) {
         match self.call(handle, id, args, reply, Origin::default()) {
             Next::Reply | Next::NoReply | Next::Persist(_) | Next::Replicate(_) => {}
-            Next::Block(request) => self.block(handle, id, args, request),
-            Next::BlockAs(request, args) => self.block(handle, id, args.view(), request),
+            Next::Block(request) => self.block(handle, id, args, *request),
+            Next::BlockAs(again) => {
+                let (request, args) = *again;
+                self.block(handle, id, args.view(), request);
+            }
             Next::RunTransaction => self.run_transaction(handle, id, args, reply),
             Next::RunScript(call) => {
                 // When it is put aside, the reply follows with its end.
-                if self.run_script(handle, id, args, call, reply) == ScriptEnd::Done {
+                if self.run_script(handle, id, args, *call, reply) == ScriptEnd::Done {
                     self.end_unit(handle);
                 }
             }
@@ -248,7 +251,7 @@ impl Executor {
     }
 
     /// Serves those who have waited for what has just been done.
-    #[inline]
+    #[inline(always)]
     pub(super) fn serve_ready(&mut self) {
         if self.server.blocked.has_ready() {
             self.serve_blocked();
@@ -357,7 +360,7 @@ impl Executor {
     ) -> Result<Next, ClientError> {
         match next {
             Next::Persist(request) => self.persist(handle, request, origin, reply),
-            Next::Replicate(request) => self.replicate(handle, request, reply),
+            Next::Replicate(request) => self.replicate(handle, *request, reply),
             next => Ok(next),
         }
     }

@@ -96,7 +96,7 @@ impl Executor {
             PersistRequest::AllFlushed => self.all_flushed(),
             PersistRequest::LoadAof if in_transaction => self.reload_aof(handle)?,
             PersistRequest::LoadAof if self.begin_reloading_aof(handle)? => {
-                return Ok(Next::Block(UNTIL_LOADED));
+                return Ok(Next::Block(Box::new(UNTIL_LOADED)));
             }
             PersistRequest::LoadAof => {}
             PersistRequest::Migrate(migration) => self.migrate(&migration)?,

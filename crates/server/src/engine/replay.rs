@@ -299,7 +299,7 @@ impl Executor {
         // waits while data is loaded.
         if let Next::RunScript(call) = self.call(client, id, args.view(), &mut reply, origin) {
             // One that takes long is put aside, and ended by the loop.
-            let _ = self.run_script(client, id, args.view(), call, &mut reply);
+            let _ = self.run_script(client, id, args.view(), *call, &mut reply);
         }
         self.free_discarded();
     }

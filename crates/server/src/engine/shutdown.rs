@@ -86,7 +86,7 @@ impl Executor {
                 self.server.close_asap(handle);
                 Ok(Next::Reply)
             }
-            Begun::Waits => Ok(Next::Block(UNTIL_SHUTDOWN)),
+            Begun::Waits => Ok(Next::Block(Box::new(UNTIL_SHUTDOWN))),
             Begun::Failed => Err(FAILED),
         }
     }

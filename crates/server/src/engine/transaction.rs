@@ -99,7 +99,7 @@ impl Executor {
             match self.call(handle, *id, args.view(), reply, origin) {
                 Next::Reply | Next::NoReply | Next::Persist(_) | Next::Replicate(_) => {}
                 Next::RunScript(call) => {
-                    let end = self.run_script(handle, *id, args.view(), call, reply);
+                    let end = self.run_script(handle, *id, args.view(), *call, reply);
                     if end == ScriptEnd::Suspended {
                         self.keep_with_suspended(reply.copy_from(start), Some(run));
                         reply.truncate(start);
