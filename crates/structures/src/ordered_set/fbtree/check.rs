@@ -18,6 +18,9 @@ impl FbTree {
         self.check_chain(&leaves);
         self.check_tables(&leaves);
         self.check_index(&leaves);
+        self.pages.leaves.check();
+        self.pages.longs.check();
+        self.inners.0.check();
     }
 
     /// The anchor of a child.

@@ -4,6 +4,8 @@
 //! The lowest free id is handed out first, and chunks behind the highest one in use are given back, at most
 //! [`GIVEN_BACK_MAX`] ids in a call: half a table may lie behind the last but one in use. The owner moves what has the
 //! highest id once most ids are free: see [`Slab::sparse_last`].
+//!
+//! Invariant: all chunks but the last are full and have no room to spare.
 
 use crate::size_class::usable_size;
 use crate::work;
@@ -115,9 +117,17 @@ impl<T: Default> Slab<T> {
 
     /// Bytes of the table itself, without what the values own.
     pub fn table_bytes(&self) -> usize {
-        let values: usize =
-            self.chunks.iter().map(|chunk| usable_size(chunk.capacity() * size_of::<T>())).sum();
-        values + usable_size(self.chunks.capacity() * size_of::<Vec<T>>()) + tree_bytes(self.free.len())
+        let last = self.chunks.last().map_or(0, Vec::capacity);
+        self.chunks.len().saturating_sub(1) * usable_size(CHUNK * size_of::<T>())
+            + usable_size(last * size_of::<T>())
+            + usable_size(self.chunks.capacity() * size_of::<Vec<T>>())
+            + tree_bytes(self.free.len())
+    }
+
+    /// Panics unless the documented invariant holds.
+    pub fn check(&self) {
+        let full = self.chunks.split_last().map_or(&[][..], |(_, full)| full);
+        assert!(full.iter().all(|chunk| (chunk.len(), chunk.capacity()) == (CHUNK, CHUNK)));
     }
 }
 
@@ -164,6 +174,8 @@ mod tests {
         assert_eq!(ids, (0..1000).collect::<Vec<u32>>());
         assert_eq!(slab.take(300), 300);
         assert_eq!(slab.take(7), 7);
+        slab.check();
+        slab.clone().check();
         assert_eq!((slab.insert(1), slab.insert(2), slab.insert(3)), (7, 300, 1000));
         assert_eq!((slab[7], slab[300], slab[999], slab.live()), (1, 2, 999, 1001));
         for id in (0..1001).rev() {
@@ -211,6 +223,7 @@ mod tests {
                 let value = slab.take(last);
                 let at = live.iter().position(|&id| id == last).expect("the highest id is in use");
                 live[at] = slab.insert(value);
+                slab.check();
                 assert!(live[at] < last);
             }
         }

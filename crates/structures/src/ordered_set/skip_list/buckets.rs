@@ -7,7 +7,7 @@ const SEGMENT_BITS: u32 = 8;
 const SEGMENT: usize = 1 << SEGMENT_BITS;
 
 pub(super) struct Buckets<B> {
-    /// All but the last are full, and none is empty.
+    /// All but the last are full and have no room to spare, and none is empty.
     segments: Vec<Vec<B>>,
     len: usize,
 }
@@ -59,8 +59,17 @@ impl<B> Buckets<B> {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let segments = self.segments.iter().map(|segment| usable_size(segment.capacity() * size_of::<B>()));
-        segments.sum::<usize>() + usable_size(self.segments.capacity() * size_of::<Vec<B>>())
+        let last = self.segments.last().map_or(0, Vec::capacity);
+        self.segments.len().saturating_sub(1) * usable_size(SEGMENT * size_of::<B>())
+            + usable_size(last * size_of::<B>())
+            + usable_size(self.segments.capacity() * size_of::<Vec<B>>())
+    }
+
+    /// Panics unless segments are as documented.
+    pub(super) fn check(&self) {
+        let Some((last, full)) = self.segments.split_last() else { return };
+        assert!(!last.is_empty());
+        assert!(full.iter().all(|segment| (segment.len(), segment.capacity()) == (SEGMENT, SEGMENT)));
     }
 }
 
@@ -90,10 +99,12 @@ mod tests {
         for number in 0..count {
             buckets.push(number as u64);
             assert_eq!((buckets.len(), buckets[number / 2]), (number + 1, (number / 2) as u64));
+            buckets.check();
         }
         assert!(buckets.iter().copied().eq(0..count as u64));
         for number in (0..count).rev() {
             assert_eq!(buckets.pop(), Some(number as u64));
+            buckets.check();
         }
         assert_eq!((buckets.pop(), buckets.memory_bytes()), (None, 0));
     }

@@ -266,6 +266,8 @@ impl<T: Copy> MemberIndex<T> {
 
     /// Verifies the file's invariants.
     pub fn check(&self, mut hash_of: impl FnMut(T) -> u64) {
+        self.buckets.check();
+        self.overflow.check();
         let (mut len, mut chained) = (0, 0);
         for (at, first) in self.buckets.iter().enumerate() {
             let mut bucket = first;
