@@ -109,8 +109,10 @@ impl Db {
             return false;
         }
         self.access.touch(hash, &mut entry, now_ms, &mut self.random);
+        let bytes = entry.object_mut().map_or(0, |object| object.memory_bytes());
         let images = before.map(|before| (before, Image::of(entry.as_ref())));
         database.changed_in_place(hash, key, images);
+        database.note_size(hash, key, Kind::String, bytes);
         if previous_ms != expiry_ms {
             database.set_expiry(hash, key, expiry_ms);
         }

@@ -204,6 +204,9 @@ mod tests {
         assert_eq!(told(&mut db), [], "those that were smaller have not changed since");
         _ = db.edit_string(b"key 3", |text| text.push(b'v'));
         assert_eq!(told(&mut db)[0].0, b"key 3");
+        db.put_string(b"key 5", &[b'w'; 10_000], None);
+        assert_eq!(told(&mut db)[1].0, b"key 5", "another string in the same buffer");
+        db.remove(b"key 5");
         db.put_string(b"key 3", b"small", None);
         assert_eq!(told(&mut db), []);
         db.put_string(b"key 3", &[b'v'; 5000], None);
