@@ -103,7 +103,8 @@ impl Observations {
             return;
         }
         self.countdown = Countdown::default();
-        self.hottest = is_on.then(|| Box::new(Hottest::begin(now_us, now_us, &mut self.countdown)));
+        let commands = self.statistics.commands_processed;
+        self.hottest = is_on.then(|| Box::new(Hottest::begin(now_us, commands, now_us, &mut self.countdown)));
     }
 
     /// Takes a sample of everything that is sampled; `now_us` is on the monotonic clock.

@@ -152,8 +152,9 @@ pub struct Hottest {
 }
 
 impl Hottest {
-    /// Begins; every command is looked at until rates are known. `now_us` is on the monotonic clock, here and below.
-    pub fn begin(now_us: u64, seed: u64, countdown: &mut Countdown) -> Hottest {
+    /// Begins; every command is looked at until rates are known. `now_us` is on the monotonic clock and `commands` those of the
+    /// server so far, here and below.
+    pub fn begin(now_us: u64, commands: u64, seed: u64, countdown: &mut Countdown) -> Hottest {
         *countdown = Countdown { left: 1, weights: [CALL_WEIGHT, 0, 0, 0] };
         Hottest {
             keys: TopKeys::new(PLACES),
@@ -162,7 +163,7 @@ impl Hottest {
             averages: [0.0; METRICS],
             paid: [0.0; METRICS],
             adapted_us: now_us,
-            commands: 0,
+            commands,
             samples: 0,
             time_us: 0.0,
             decayed_us: now_us,
@@ -238,7 +239,6 @@ impl Hottest {
     }
 
     /// Chooses how long the countdown is, by what commands have cost since it was done last, and lets the past fade.
-    /// `commands` is how many there have been.
     pub fn adapt(&mut self, now_us: u64, commands: u64, countdown: &mut Countdown) {
         let elapsed_us = now_us.saturating_sub(self.adapted_us) as f64;
         // It begins again at 0 with CONFIG RESETSTAT.
@@ -332,7 +332,7 @@ mod tests {
     fn where_there_is_little_to_do_all_is_exact() {
         let mut countdown = Countdown::default();
         assert!(!countdown.pass([1, u64::MAX, 10, 10]), "it is off");
-        let mut hottest = Hottest::begin(0, 1, &mut countdown);
+        let mut hottest = Hottest::begin(0, 0, 1, &mut countdown);
         for _ in 0..10 {
             feed(&mut hottest, &mut countdown, b"a", [3000, 30, 5]);
             feed(&mut hottest, &mut countdown, b"b", [1000, 10, 500]);
@@ -349,9 +349,18 @@ mod tests {
     }
 
     #[test]
+    fn what_came_before_it_began_says_nothing_of_the_load() {
+        let mut countdown = Countdown::default();
+        let mut hottest = Hottest::begin(0, 1_000_000, 1, &mut countdown);
+        hottest.adapt(100_000, 1_000_001, &mut countdown);
+        feed(&mut hottest, &mut countdown, b"a", [10, 10, 10]);
+        assert_eq!(hottest.hottest(Order::Calls, 1, None).len(), 1);
+    }
+
+    #[test]
     fn the_past_fades() {
         let mut countdown = Countdown::default();
-        let mut hottest = Hottest::begin(0, 1, &mut countdown);
+        let mut hottest = Hottest::begin(0, 0, 1, &mut countdown);
         (0..1000).for_each(|_| feed(&mut hottest, &mut countdown, b"old", [10, 10, 10]));
         for second in 1..=120 {
             hottest.adapt(second * 1_000_000, 1000 + second * 10, &mut countdown);
@@ -365,7 +374,7 @@ mod tests {
     #[test]
     fn kinds_and_databases_are_apart() {
         let mut countdown = Countdown::default();
-        let mut hottest = Hottest::begin(0, 1, &mut countdown);
+        let mut hottest = Hottest::begin(0, 0, 1, &mut countdown);
         for (db_index, writes, times) in [(0, false, 3), (0, true, 2), (7, false, 1)] {
             for _ in 0..times {
                 assert!(countdown.pass([1, 0, 0, 0]));
@@ -385,7 +394,7 @@ mod tests {
         for seed in 0..10 {
             println!("seed {seed}");
             let (mut countdown, mut random) = (Countdown::default(), Random::new(seed));
-            let mut hottest = Hottest::begin(0, seed, &mut countdown);
+            let mut hottest = Hottest::begin(0, 0, seed, &mut countdown);
             // Cheap ones, some that take long, and a few with much to send; two commands a microsecond.
             let kinds =
                 [(b"cheap", [300, 30, 5]), (b"slow.", [400_000, 30, 5]), (b"large", [2000, 30, 200_000])];
@@ -412,7 +421,7 @@ mod tests {
     #[test]
     fn of_many_keys_some_pay_for_all() {
         let (mut countdown, mut random) = (Countdown::default(), Random::new(5));
-        let mut hottest = Hottest::begin(0, 1, &mut countdown);
+        let mut hottest = Hottest::begin(0, 0, 1, &mut countdown);
         let names: Vec<String> = (0..1000).map(|key| format!("key {key}")).collect();
         let mut keys: Vec<&[u8]> = names.iter().map(|name| name.as_bytes()).collect();
         for at in 1..=2000u64 {
@@ -435,7 +444,7 @@ mod tests {
     #[test]
     fn a_slow_command_hides_none_after_it() {
         let mut countdown = Countdown::default();
-        let mut hottest = Hottest::begin(0, 1, &mut countdown);
+        let mut hottest = Hottest::begin(0, 0, 1, &mut countdown);
         let mut at = 0;
         let mut load = |hottest: &mut Hottest, countdown: &mut Countdown, ticks: u64, key: &[u8]| {
             for _ in 0..ticks {
@@ -456,7 +465,7 @@ mod tests {
     #[test]
     fn load_that_ends_leaves_no_blindness() {
         let mut countdown = Countdown::default();
-        let mut hottest = Hottest::begin(0, 1, &mut countdown);
+        let mut hottest = Hottest::begin(0, 0, 1, &mut countdown);
         for at in 1..=20u64 {
             (0..50_000).for_each(|_| feed(&mut hottest, &mut countdown, b"busy", [500, 30, 30]));
             hottest.adapt(at * 100_000, at * 50_000, &mut countdown);
@@ -476,7 +485,7 @@ mod tests {
         let (keys, commands, asked) = (100_000 * scale, 10_000_000u64, 20);
         for power in [1.0, 1.2] {
             let mut countdown = Countdown::default();
-            let mut hottest = Hottest::begin(0, 1, &mut countdown);
+            let mut hottest = Hottest::begin(0, 0, 1, &mut countdown);
             let (zipf, mut random, mut costs) =
                 (Zipf::new(keys, power), Random::new(3), vec![[0u64; 2]; keys]);
             for at in 0..commands {
