@@ -89,7 +89,8 @@ impl Set {
                     *outgrown |= set.len() as usize > context.limits.set_intset_entries_max;
                     return added;
                 }
-                None => self.leave_integers(member.len(), context),
+                None if self.leave_integers(member, context) => return true,
+                None => {}
             }
         }
         if let Encoding::Compact(list) = &mut self.encoding {
@@ -176,21 +177,25 @@ impl Set {
         }
     }
 
-    /// A member of `len` bytes that is no integer is about to be added.
-    fn leave_integers(&mut self, len: usize, context: &CollectionContext<'_>) {
-        let Encoding::Integers { set, outgrown } = &mut self.encoding else { return };
+    /// A member that is no integer is about to be added. Whether it has been: a list is made with it, at once.
+    fn leave_integers(&mut self, member: &[u8], context: &CollectionContext<'_>) -> bool {
+        let Encoding::Integers { set, outgrown } = &mut self.encoding else { return false };
         let limits = context.limits;
         let compact = !*outgrown
             && (set.len() as usize) < limits.set_listpack_entries_max
-            && len <= limits.set_listpack_value_bytes_max;
+            && member.len() <= limits.set_listpack_value_bytes_max;
         if compact {
-            self.encoding = Encoding::Compact(integers_as_list(set));
-        } else if set.len() <= SMALL_MAX as u64 {
+            let (list, is_whole) = list_with(set, member);
+            self.encoding = Encoding::Compact(list);
+            return is_whole;
+        }
+        if set.len() <= SMALL_MAX as u64 {
             self.pack(context.seed);
         } else {
             let integers = std::mem::take(set);
             self.encoding = Encoding::Mixed(UnalignedBox::new(Mixed::new(integers, context.seed)));
         }
+        false
     }
 
     fn pack(&mut self, seed: HashSeed) {
@@ -367,9 +372,13 @@ impl Set {
     }
 }
 
+/// What most integers take in a list at most.
+const INTEGER_ROOM_BYTES: usize = 8;
+
 /// A list of integers and then other members; `None` if they are too much for its format.
 fn list_of(integers: &[i64], others: &[StringValue<'_>]) -> Option<Listpack> {
-    let bytes = 8 * integers.len() + others.iter().map(|member| member.len() + 2).sum::<usize>();
+    let bytes =
+        INTEGER_ROOM_BYTES * integers.len() + others.iter().map(|member| member.len() + 2).sum::<usize>();
     let mut list = Builder::with_room(bytes);
     integers.iter().for_each(|&value| list.push(Element::Integer(value)));
     for member in others {
@@ -385,10 +394,15 @@ fn list_of(integers: &[i64], others: &[StringValue<'_>]) -> Option<Listpack> {
     Some(list.finish())
 }
 
-fn integers_as_list(set: &IntegerSet) -> Listpack {
-    let mut list = Listpack::new();
-    set.iter().for_each(|value| list.push_back_integer(value));
-    list
+/// A list of integers and then a member that is none, and whether that had room.
+fn list_with(integers: &IntegerSet, member: &[u8]) -> (Listpack, bool) {
+    let mut list = Builder::with_room(INTEGER_ROOM_BYTES * integers.len() as usize + member.len());
+    integers.iter().for_each(|value| list.push(Element::Integer(value)));
+    let has_room = list.fits(member.len(), 1);
+    if has_room {
+        list.push(Element::Bytes(member));
+    }
+    (list.finish(), has_room)
 }
 
 fn find(list: &Listpack, member: &[u8]) -> Option<Position> {
