@@ -397,7 +397,7 @@ fn is_unique<'a>(texts: impl Iterator<Item = StringValue<'a>>) -> bool {
     let places_mask = (texts.len() * 2).next_power_of_two() - 1;
     let mut places: Vec<Option<StringValue<'a>>> = vec![None; places_mask + 1];
     texts.iter().all(|text| {
-        let mut at = text.with_bytes(|bytes| hasher.hash_one(bytes)) as usize & places_mask;
+        let mut at = hash(&hasher, *text) as usize & places_mask;
         while let Some(other) = places[at] {
             if same(other, *text) {
                 return false;
@@ -409,8 +409,23 @@ fn is_unique<'a>(texts: impl Iterator<Item = StringValue<'a>>) -> bool {
     })
 }
 
+/// Alike for texts that are the same, whether or not one of them is kept as the integer that it spells: an integer's
+/// digits need not be written out to hash it.
+fn hash(hasher: &impl BuildHasher, text: StringValue<'_>) -> u64 {
+    if let StringValue::Integer(value) = text {
+        return hasher.hash_one(value);
+    }
+    text.with_bytes(|bytes| match wire::number::parse_i64(bytes) {
+        Some(value) => hasher.hash_one(value),
+        None => hasher.hash_one(bytes),
+    })
+}
+
 fn same(a: StringValue<'_>, b: StringValue<'_>) -> bool {
-    a.with_bytes(|bytes| b.equals(bytes))
+    match (a, b) {
+        (StringValue::Integer(a), StringValue::Integer(b)) => a == b,
+        _ => a.with_bytes(|bytes| b.equals(bytes)),
+    }
 }
 
 #[cfg(test)]

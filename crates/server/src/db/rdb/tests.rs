@@ -318,6 +318,15 @@ fn the_same_element_written_twice_in_different_ways_is_refused() {
         assert!(restore_loose(&mut db, kind::HASH_LISTPACK, &[a, b"\x81x", b, b"\x81y"]).is_err());
         assert!(restore_loose(&mut db, kind::ZSET_LISTPACK, &[a, b"\x01", b, b"\x02"]).is_err());
     }
+    // Among many, which are told apart by their hashes.
+    let fillers = (10..30).map(|value| vec![value]).collect::<Vec<_>>();
+    for (a, b) in [(FIVE, FIVE_TEXT), (FIVE_WIDE, FIVE), (FIVE_TEXT, FIVE_WIDE), (FIVE_TEXT, b"\x815")] {
+        let members = || fillers.iter().map(Vec::as_slice).chain([a]);
+        let twice: Vec<&[u8]> = members().chain([b]).collect();
+        assert!(restore_loose(&mut db, kind::SET_LISTPACK, &twice).is_err(), "{a:?} {b:?}");
+        let once: Vec<&[u8]> = members().collect();
+        assert!(restore_loose(&mut db, kind::SET_LISTPACK, &once).is_ok(), "{a:?}");
+    }
     assert!(restore_loose(&mut db, kind::ZSET_LISTPACK, &[FIVE, b"\x83nan"]).is_err());
     assert!(restore_loose(&mut db, kind::ZSET_LISTPACK, &[FIVE, b"\x84-nan"]).is_err());
     assert!(restore_loose(&mut db, kind::ZSET_LISTPACK, &[FIVE, b"\x80"]).is_err());

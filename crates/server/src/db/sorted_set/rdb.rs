@@ -7,6 +7,7 @@ use crate::db::object::StringValue;
 use crate::db::rdb::{
     FirstError, RdbType, ReadContext, ReadValue, Result, corrupt, unique_listpack, unique_ziplist, write_text,
 };
+use std::cmp::Ordering;
 use std::io::{self, Read, Write};
 use structures::listpack::Listpack;
 use structures::ordered_set::fbtree::Loader;
@@ -57,6 +58,23 @@ impl RdbType for SortedSet {
     }
 }
 
+/// Members and scores of a compact list, in its order; no score where there stands no number.
+fn pairs(list: &Listpack) -> impl Iterator<Item = (StringValue<'_>, Option<f64>)> {
+    let mut elements = list.iter().map(StringValue::from);
+    std::iter::from_fn(move || {
+        let (member, score) = (elements.next()?, elements.next()?);
+        let score = match score {
+            StringValue::Integer(score) => Some(score as f64),
+            text => text.with_bytes(wire::number::parse_f64),
+        };
+        Some((member, score.filter(|score| !score.is_nan())))
+    })
+}
+
+fn compare(a: StringValue<'_>, b: StringValue<'_>) -> Ordering {
+    a.with_bytes(|a| b.with_bytes(|b| a.cmp(b)))
+}
+
 impl SortedSet {
     fn read<R: Read>(reader: &mut Reader<R>, kind: u8, context: &mut ReadContext<'_>) -> Result<SortedSet> {
         const LISTPACK: &str = "Zset listpack integrity check failed.";
@@ -73,26 +91,26 @@ impl SortedSet {
 
     /// Keeps the list if it is small enough, its scores are numbers, and it is in order.
     fn of_listpack(list: Listpack, context: &mut ReadContext<'_>) -> Result<SortedSet> {
-        let mut pairs = Vec::with_capacity(list.len() / 2);
-        let mut elements = list.iter();
-        while let (Some(member), Some(score)) = (elements.next(), elements.next()) {
-            let score = StringValue::from(score).with_bytes(wire::number::parse_f64);
-            let Some(score) = score.filter(|score| !score.is_nan()) else {
-                return corrupt("Zset listpack with NAN score detected");
+        const NAN: &str = "Zset listpack with NAN score detected";
+        let mut stays = list.len() / 2 <= context.limits.sorted_set_listpack_entries_max;
+        let mut last: Option<(StringValue<'_>, f64)> = None;
+        for (member, score) in pairs(&list) {
+            let Some(score) = score else { return corrupt(NAN) };
+            let is_behind = |(other, other_score): (StringValue<'_>, f64)| {
+                other_score.total_cmp(&score).then_with(|| compare(other, member)).is_lt()
             };
-            pairs.push((member.to_vec(), score));
+            // Which is 0 here, and would stand before it.
+            let is_minus_zero = score == 0.0 && score.is_sign_negative();
+            stays &= !is_minus_zero && last.is_none_or(is_behind);
+            last = Some((member, score));
         }
-        let in_order = pairs.is_sorted_by(|(a, a_score), (b, b_score)| {
-            a_score.total_cmp(b_score).then_with(|| a.cmp(b)).is_lt()
-        });
-        // Which is 0 here, and would stand before it.
-        let has_minus_zero = pairs.iter().any(|(_, score)| *score == 0.0 && score.is_sign_negative());
-        if in_order && !has_minus_zero && pairs.len() <= context.limits.sorted_set_listpack_entries_max {
+        if stays {
             return Ok(SortedSet { encoding: Encoding::Compact(Compact::of_listpack(list)) });
         }
         let mut set = <SortedSet as Collection>::new(context.limits, context.seed);
-        for (member, score) in &pairs {
-            set.add_new(member, *score, context)?;
+        for (member, score) in pairs(&list) {
+            let Some(score) = score else { return corrupt(NAN) };
+            member.with_bytes(|member| set.add_new(member, score, context))?;
         }
         Ok(set)
     }
