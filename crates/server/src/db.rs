@@ -80,9 +80,17 @@ impl DbFigures {
     }
 }
 
+/// So many scattered objects of one batch of commands are freed in the background: one costs a few hundred nanoseconds,
+/// waking the thread a few thousand.
+const SCATTERED_MIN: usize = 8;
+/// So many are handed over together.
+const SCATTERED_MAX: usize = 64;
+
 /// What takes long to free, on its way to whoever frees in the background.
 pub enum Garbage {
     Object(Object),
+    /// Objects that together take as long as a large one.
+    Objects(Vec<Object>),
     Database(Box<Cleared>),
     /// What was kept of a stream.
     Stream(SharedLog),
@@ -130,6 +138,7 @@ impl Garbage {
     pub fn objects(&self) -> usize {
         match self {
             Garbage::Object(_) => 1,
+            Garbage::Objects(objects) => objects.len(),
             Garbage::Database(cleared) => cleared.database.len(),
             Garbage::Stream(log) => log.memory_bytes() / BLOCK_BYTES,
         }
@@ -164,6 +173,8 @@ pub struct Db {
     planned: plan::PlannedKey,
     /// Where large objects go to be freed; the engine drains it.
     pub discarded: Vec<Garbage>,
+    /// Objects of some allocations, which go with `discarded` where that is worth waking a thread.
+    pub scattered: Vec<Object>,
     /// The databases that the last command has emptied, until its effects have been seen to.
     cleared: Vec<Cleared>,
     prefix_rule: PrefixRule,
@@ -193,6 +204,7 @@ impl Db {
             announced: Announced::default(),
             planned: plan::PlannedKey::default(),
             discarded: Vec::new(),
+            scattered: Vec::new(),
             cleared: Vec::new(),
             prefix_rule: PrefixRule::default(),
             counts_keys: false,
@@ -558,9 +570,26 @@ impl Db {
     /// Drops an object, now or, if that would take long and is so wanted, by handing it to whoever frees in the
     /// background.
     fn discard(&mut self, object: Object, in_background: bool) {
-        if in_background && object.is_large() {
-            self.discarded.push(Garbage::Object(object));
+        if !in_background {
+            return;
         }
+        if object.is_large() {
+            self.discarded.push(Garbage::Object(object));
+        } else if object.is_scattered() {
+            self.scattered.push(object);
+            if self.scattered.len() == SCATTERED_MAX {
+                self.gather_scattered();
+            }
+        }
+    }
+
+    /// Adds what is scattered to what has been discarded, if that is so much that another thread had better free it;
+    /// else frees it.
+    pub fn gather_scattered(&mut self) {
+        if self.scattered.len() >= SCATTERED_MIN {
+            self.discarded.push(Garbage::Objects(std::mem::take(&mut self.scattered)));
+        }
+        self.scattered.clear();
     }
 
     /// Empties the selected database.

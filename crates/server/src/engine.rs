@@ -206,6 +206,7 @@ impl Executor {
     }
 
     pub(crate) fn free_discarded(&mut self) {
+        self.db.gather_scattered();
         for garbage in self.db.discarded.drain(..) {
             self.reclaimer.free(garbage);
         }

@@ -89,6 +89,51 @@ fn what_is_large_is_freed_in_the_background() {
     }
 }
 
+/// What takes some calls of the allocator is handed over if there is enough of it to be worth waking a thread.
+#[test]
+fn many_that_are_scattered_are_freed_in_the_background_together() {
+    let server = Process::start(&[]);
+    let mut client = server.connect();
+    let keys: Vec<String> = (0..100).map(|number| format!("key:{number}")).collect();
+    let build = |client: &mut Client<TcpStream>, kind: usize| {
+        for key in &keys {
+            let members = (0..100).map(|number| format!("{number:0100}"));
+            let words: Vec<String> = match kind {
+                0 => ["SADD", key].map(String::from).into_iter().chain(members).collect(),
+                1 => ["HSET", key].map(String::from).into_iter().chain(members).collect(),
+                _ => {
+                    let scored = members.enumerate().flat_map(|(at, member)| [at.to_string(), member]);
+                    ["ZADD", key].map(String::from).into_iter().chain(scored).collect()
+                }
+            };
+            client.ask(&words.join(" "));
+        }
+    };
+    for kind in 0..3 {
+        build(&mut client, kind);
+        expect_freed(&mut client, "one of them", 0, &["DEL key:0"]);
+        expect_freed(&mut client, "few", 0, &["DEL key:1 key:2 key:3 key:4 key:5 key:6 key:7"]);
+        expect_freed(&mut client, "some", 12, &[&format!("UNLINK {}", keys[8..20].join(" "))]);
+        expect_freed(
+            &mut client,
+            "many, of which a few are left over",
+            64,
+            &[&format!("DEL {}", keys[20..87].join(" "))],
+        );
+        expect_freed(
+            &mut client,
+            "what is overwritten",
+            13,
+            &[&format!("MSET {} x", keys[87..].join(" x "))],
+        );
+        client.ask("FLUSHALL SYNC");
+        client.ask("CONFIG SET lazyfree-lazy-user-del no");
+        build(&mut client, kind);
+        expect_freed(&mut client, "at once, where that is wanted", 0, &[&format!("DEL {}", keys.join(" "))]);
+        client.ask("CONFIG SET lazyfree-lazy-user-del yes");
+    }
+}
+
 /// Sends commands without waiting for each, in portions that neither side's buffers stop.
 fn pipe(client: &mut Client<TcpStream>, commands: impl Iterator<Item = Vec<Vec<u8>>>) {
     let commands: Vec<_> = commands.collect();

@@ -171,6 +171,11 @@ impl Object {
         by_type!(self, value => ValueType::is_large(value))
     }
 
+    /// See [`ValueType::is_scattered`].
+    pub fn is_scattered(&self) -> bool {
+        by_type!(self, value => ValueType::is_scattered(value))
+    }
+
     /// Whether it is an empty collection of a type that does not stay so.
     pub(super) fn is_to_go(&self) -> bool {
         self.elements() == Some(0) && !by_kind!(self.kind(), Type => Type::STAYS_EMPTY)

@@ -23,6 +23,8 @@ const LARGE_ELEMENTS: usize = 1024;
 pub(super) const LARGE_BYTES: usize = 1 << 20;
 /// Fewer elements than this are freed fast whatever they are.
 const SMALL_ELEMENTS: usize = 64;
+/// From so many allocations on, what is not large is scattered.
+pub(super) const SCATTERED_PARTS_MIN: usize = 8;
 
 /// A type of data that a key can hold.
 pub trait ValueType: ObjectVariant + RdbType {
@@ -44,6 +46,11 @@ pub trait ValueType: ObjectVariant + RdbType {
     fn is_large(&self) -> bool {
         let elements = self.elements().unwrap_or(0);
         elements > LARGE_ELEMENTS || elements > SMALL_ELEMENTS && self.memory_bytes() > LARGE_BYTES
+    }
+
+    /// Whether freeing it, if it is not large, takes many calls of the allocator, each of which may meet cold memory.
+    fn is_scattered(&self) -> bool {
+        false
     }
 
     /// When the first of the elements expires that do so on their own.

@@ -251,6 +251,11 @@ pub struct TreeFigures {
 }
 
 impl FbTree {
+    /// Whether one page holds all members.
+    pub fn is_one_leaf(&self) -> bool {
+        self.height == 0
+    }
+
     /// Visits every leaf.
     pub fn figures(&self) -> TreeFigures {
         let mut leaf = self.first;

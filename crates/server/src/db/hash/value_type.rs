@@ -8,7 +8,7 @@ use crate::db::layout::Layout;
 use crate::db::object::StringValue;
 use crate::db::prefetch::{PrefetchTarget, Search};
 use crate::db::rewrite::{Batch, CommandSink};
-use crate::db::value_type::ValueType;
+use crate::db::value_type::{SCATTERED_PARTS_MIN, ValueType};
 use std::io;
 use structures::packed_map::PackedMap;
 use structures::prefetch::prefetch_object;
@@ -28,6 +28,10 @@ impl ValueType for Hash {
 
     fn elements(&self) -> Option<usize> {
         Some(self.len())
+    }
+
+    fn is_scattered(&self) -> bool {
+        matches!(&self.encoding, Encoding::Packed(map) if map.pages_len() >= SCATTERED_PARTS_MIN)
     }
 
     #[inline]

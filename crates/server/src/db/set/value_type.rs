@@ -7,7 +7,7 @@ use crate::db::digest::Digest;
 use crate::db::layout::Layout;
 use crate::db::prefetch::{PrefetchTarget, Search};
 use crate::db::rewrite::{Batch, CommandSink};
-use crate::db::value_type::ValueType;
+use crate::db::value_type::{SCATTERED_PARTS_MIN, ValueType};
 use std::io;
 use structures::integer_set::IntegerSet;
 use structures::packed_map::PackedSet;
@@ -29,6 +29,15 @@ impl ValueType for Set {
 
     fn elements(&self) -> Option<usize> {
         Some(self.len())
+    }
+
+    fn is_scattered(&self) -> bool {
+        let pages = match &self.encoding {
+            Encoding::Compact(_) | Encoding::Integers { .. } => 0,
+            Encoding::Packed(set) => set.pages_len(),
+            Encoding::Mixed(set) => set.others.pages_len(),
+        };
+        pages >= SCATTERED_PARTS_MIN
     }
 
     #[inline]

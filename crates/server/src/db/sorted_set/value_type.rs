@@ -7,7 +7,7 @@ use crate::db::layout::Layout;
 use crate::db::object::StringValue;
 use crate::db::prefetch::{PrefetchTarget, Search};
 use crate::db::rewrite::{Batch, CommandSink};
-use crate::db::value_type::ValueType;
+use crate::db::value_type::{SCATTERED_PARTS_MIN, ValueType};
 use std::io;
 use structures::ordered_set::OrderedSet;
 use structures::prefetch::prefetch_object;
@@ -25,6 +25,15 @@ impl ValueType for SortedSet {
 
     fn elements(&self) -> Option<usize> {
         Some(self.len())
+    }
+
+    fn is_scattered(&self) -> bool {
+        match &self.encoding {
+            Encoding::Compact(_) => false,
+            // Two leaves come with a node, an index and tables of all these.
+            Encoding::Tree(set) => !set.is_one_leaf(),
+            Encoding::SkipList(set) => set.len() >= SCATTERED_PARTS_MIN,
+        }
     }
 
     #[inline]
