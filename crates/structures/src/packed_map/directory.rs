@@ -177,7 +177,7 @@ mod tests {
         let pages = 3 * SEGMENT_PAGES + 5;
         for index in 0..pages {
             let mut page = Page::empty();
-            page.push_inline(index as u8, 0, u64::MAX, |_| ());
+            page.push_inline(index as u8, 0, 0, u64::MAX, |_| ());
             directory.push(page);
         }
         assert!((0..pages).step_by(97).all(|index| directory.page(index).tag(0) == index as u8));

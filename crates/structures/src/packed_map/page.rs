@@ -7,6 +7,10 @@
 //! ```
 //!
 //! Columns are packed without spare slots, so up to 32 elements have both on one cache line.
+//! A record of [`KEPT_MIN`] bytes or more is followed by a byte of its key's hash: a page splits without hashing keys that
+//! are long. A hash of 100 bytes costs 300 instructions, and each of them is met by one or two splits for each insertion;
+//! the byte costs 1.5 % of such records at most.
+//!
 //! A record is found by summing the lengths before it, which two or three vector instructions do: a column of
 //! 2-byte offsets would cost a byte more an element and fetch a second line. The page's header (capacity,
 //! counts) lies in the directory, where it is fetched with the page's address.
@@ -17,22 +21,26 @@
 //! 3. Columns and records fit: `column_bytes + record_bytes <= capacity`.
 //! 4. Record 0 ends at the page's end; each further record ends where the one before it starts. The stored
 //!    lengths add up to `record_bytes`.
-//! 5. A length of 0..=254 is the record's own; 255 means a *large* record: 16 bytes holding the pointer of a boxed slice
-//!    that this page owns, its length in 40 bits, and the lowest 24 bits of its key's hash, so that a page with keys of
-//!    any length splits without reading them. `large_count` counts large records.
-//! 6. The expiry column exists if and only if some element expires; an element that does not has [`NEVER`].
+//! 5. A length of 0..=254 is the record's own, with the byte of the hash that follows a record of [`KEPT_MIN`] or more;
+//!    255 means a *large* record: 16 bytes holding the pointer of a boxed slice that this page owns, its length in 40
+//!    bits, and the lowest 24 bits of its key's hash, so that a page with keys of any length splits without reading them.
+//!    `large_count` counts large records.
+//! 6. The byte that follows a record has those bits of the hash which tell the next splits, from a multiple of 8 on: see
+//!    [`kept_shift`].
+//! 7. The expiry column exists if and only if some element expires; an element that does not has [`NEVER`].
 
 use crate::byte_compare::{self, LANES};
 use crate::prefetch::prefetch;
 use crate::size_class::size_class;
 use crate::work;
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::{self, NonNull};
 
 /// The largest page: its counts are 16 bits wide. The table splits pages long before.
 pub(super) const PAGE_BYTES_MAX: usize = 57_344;
 /// The longest record kept in the page itself.
-pub(super) const INLINE_MAX: usize = 254;
+pub(super) const INLINE_MAX: usize = 253;
+/// From so many bytes on, a byte of the key's hash is kept with a record.
+pub(super) const KEPT_MIN: usize = 64;
 /// What the expiry column holds for an element that does not expire.
 pub(super) const NEVER: u64 = u64::MAX;
 
@@ -80,6 +88,18 @@ pub(super) struct Record<'a> {
 /// The allocation that holds `bytes` of columns and records.
 pub(super) fn capacity_for(bytes: usize) -> usize {
     if bytes == 0 { 0 } else { size_class(bytes.max(PAGE_BYTES_MIN)).next_multiple_of(LANES) }
+}
+
+/// Which bits of a hash follow a record in a page whose elements agree in the lowest `depth`: the 8 from this one on.
+#[inline(always)]
+pub(super) fn kept_shift(depth: u32) -> u32 {
+    depth & !7
+}
+
+/// The length that the column holds for a record that lies in the page.
+#[inline(always)]
+fn stored_length(record_len: usize) -> usize {
+    record_len + usize::from(record_len >= KEPT_MIN)
 }
 
 #[inline(always)]
@@ -201,7 +221,9 @@ impl Page {
             // SAFETY: invariant 5: the boxed slice lives as long as this page holds it.
             return Record { bytes: unsafe { std::slice::from_raw_parts(data, length) }, large: true };
         }
-        Record { bytes: &self.bytes()[slot.start..slot.start + usize::from(slot.length)], large: false }
+        let length = usize::from(slot.length);
+        let length = length - usize::from(length > KEPT_MIN);
+        Record { bytes: &self.bytes()[slot.start..slot.start + length], large: false }
     }
 
     /// Every slot in order.
@@ -246,6 +268,35 @@ impl Page {
         (slot.length == LARGE).then(|| self.read_large(slot).2)
     }
 
+    /// Where the byte of the hash stands that follows the record, if one does.
+    fn kept_at(slot: Slot) -> Option<usize> {
+        let length = usize::from(slot.length);
+        (slot.length != LARGE && length > KEPT_MIN).then(|| slot.start + length - 1)
+    }
+
+    /// The byte of its key's hash that follows the record, if one does.
+    pub(super) fn kept_byte(&self, slot: Slot) -> Option<u8> {
+        Self::kept_at(slot).map(|at| self.bytes()[at])
+    }
+
+    /// Writes anew what follows the record, if anything does.
+    pub(super) fn set_kept_byte(&mut self, slot: Slot, byte: u8) {
+        if let Some(at) = Self::kept_at(slot) {
+            self.bytes_mut()[at] = byte;
+        }
+    }
+
+    /// As [`Page::set_kept_byte`], alike for all records.
+    pub(super) fn set_kept_bytes(&mut self, byte: u8) {
+        let mut end = self.capacity();
+        for index in self.count()..2 * self.count() {
+            let length = self.bytes()[index];
+            let start = end - stored_bytes(length);
+            self.set_kept_byte(Slot { index: index - self.count(), start, length }, byte);
+            end = start;
+        }
+    }
+
     /// Address and length of the record's bytes, and the bits kept of its key's hash.
     fn read_large(&self, slot: Slot) -> (*mut u8, usize, u64) {
         assert!(slot.length == LARGE, "the record lies in the page");
@@ -260,11 +311,22 @@ impl Page {
 
     // ---- adding, replacing, removing ----
 
-    /// Adds a record of `length <= INLINE_MAX` bytes, which `write` fills.
-    pub(super) fn push_inline(&mut self, tag: u8, length: usize, expiry: u64, write: impl FnOnce(&mut [u8])) {
+    /// Adds a record of `length <= INLINE_MAX` bytes, which `write` fills; `kept` follows it if it is long.
+    pub(super) fn push_inline(
+        &mut self,
+        tag: u8,
+        length: usize,
+        kept: u8,
+        expiry: u64,
+        write: impl FnOnce(&mut [u8]),
+    ) {
         assert!(length <= INLINE_MAX, "a record of {length} bytes belongs out of line");
-        let start = self.push(tag, length as u8, expiry);
-        write(&mut self.bytes_mut()[start..start + length]);
+        let start = self.push(tag, stored_length(length) as u8, expiry);
+        let bytes = self.bytes_mut();
+        if length >= KEPT_MIN {
+            bytes[start + length] = kept;
+        }
+        write(&mut bytes[start..start + length]);
     }
 
     /// Adds a record out of line; `hash` is its key's.
@@ -318,7 +380,7 @@ impl Page {
 
     /// The record's bytes, to be overwritten, if a record of `length` bytes fits its place exactly.
     pub(super) fn overwrite(&mut self, slot: Slot, length: usize) -> Option<&mut [u8]> {
-        let same = slot.length != LARGE && usize::from(slot.length) == length;
+        let same = slot.length != LARGE && usize::from(slot.length) == stored_length(length);
         same.then(|| &mut self.bytes_mut()[slot.start..slot.start + length])
     }
 
@@ -434,25 +496,27 @@ impl Page {
 
     /// Moves the page to a new allocation of at least `used` bytes.
     pub(super) fn reallocate(&mut self, capacity: usize) {
-        let mut moved = Page::allocate(capacity);
-        let (columns, record_bytes) = (self.column_bytes(), usize::from(self.record_bytes));
-        work::moved(columns + record_bytes);
-        let (old, new) = (self.bytes(), moved.bytes_mut());
-        new[..columns].copy_from_slice(&old[..columns]);
-        new[capacity - record_bytes..].copy_from_slice(&old[old.len() - record_bytes..]);
+        let mut moved = self.bytes_in(capacity);
         moved.take_header(self);
         *self = moved;
+    }
+
+    /// The columns and records in an allocation of `capacity`; the new header is still empty.
+    fn bytes_in(&self, capacity: usize) -> Page {
+        let (columns, record_bytes) = (self.column_bytes(), usize::from(self.record_bytes));
+        work::moved(columns + record_bytes);
+        let old = self.bytes();
+        let mut bytes = Vec::with_capacity(capacity);
+        bytes.extend_from_slice(&old[..columns]);
+        bytes.resize(capacity - record_bytes, 0);
+        bytes.extend_from_slice(&old[old.len() - record_bytes..]);
+        Page::of_bytes(bytes)
     }
 
     /// The same elements in memory of their own, no more than they take.
     pub(super) fn copy(&self) -> Page {
         let capacity = capacity_for(self.used());
-        let mut copy = Page::allocate(capacity);
-        let (columns, record_bytes) = (self.column_bytes(), usize::from(self.record_bytes));
-        work::moved(columns + record_bytes);
-        let (from, to) = (self.bytes(), copy.bytes_mut());
-        to[..columns].copy_from_slice(&from[..columns]);
-        to[capacity - record_bytes..].copy_from_slice(&from[from.len() - record_bytes..]);
+        let mut copy = self.bytes_in(capacity);
         if self.large_count() > 0 {
             for slot in self.slots().filter(|slot| slot.length == LARGE) {
                 let hash = self.read_large(slot).2;
@@ -469,20 +533,15 @@ impl Page {
         copy
     }
 
-    /// An empty page of zeroes.
-    fn allocate(capacity: usize) -> Page {
+    /// A page of these bytes, with an empty header.
+    fn of_bytes(bytes: Vec<u8>) -> Page {
+        let capacity = bytes.len();
         assert!(capacity <= PAGE_BYTES_MAX, "a page of {capacity} bytes: hashes are not spread");
         if capacity == 0 {
             return Page::empty();
         }
-        // SAFETY: the size is not 0.
-        let data = unsafe { alloc_zeroed(Page::layout(capacity)) };
-        let Some(data) = NonNull::new(data) else { handle_alloc_error(Page::layout(capacity)) };
+        let data = NonNull::from(Box::leak(bytes.into_boxed_slice())).cast();
         Page { data, capacity: capacity as u16, ..Page::empty() }
-    }
-
-    fn layout(capacity: usize) -> Layout {
-        Layout::from_size_align(capacity, 8).expect("a page is far smaller than isize::MAX")
     }
 
     /// Takes over the ownership of records whose bytes were copied; `from` is left empty.
@@ -517,9 +576,8 @@ impl Page {
             expires |= self.expiry(slot.index) != NEVER;
         }
         let width = if expires { 2 + EXPIRY_BYTES } else { 2 };
-        let mut page = Page::allocate(capacity_for(count * width + record_bytes));
         work::moved(count * width + record_bytes);
-        let (from, to) = (self.bytes(), page.bytes_mut());
+        let (from, mut to) = (self.bytes(), vec![0; capacity_for(count * width + record_bytes)]);
         let mut start = to.len();
         for (index, slot) in chosen().enumerate() {
             to[index] = from[slot.index];
@@ -532,6 +590,7 @@ impl Page {
             start -= stored;
             to[start..start + stored].copy_from_slice(&from[slot.start..slot.start + stored]);
         }
+        let mut page = Page::of_bytes(to);
         page.count = count as u16;
         page.record_bytes = record_bytes as u16;
         page.large_and_expiry = (large * 2 + usize::from(expires)) as u16;
@@ -540,29 +599,29 @@ impl Page {
 
     /// Adds all elements of `other` behind this page's own.
     pub(super) fn append(&mut self, mut other: Page) {
-        let (first, second) = (self.count(), other.count());
-        let count = first + second;
+        let count = self.count() + other.count();
         let expires = self.expires() || other.expires();
         let width = if expires { 2 + EXPIRY_BYTES } else { 2 };
         let record_bytes = usize::from(self.record_bytes) + usize::from(other.record_bytes);
-        let mut page = Page::allocate(capacity_for(count * width + record_bytes));
+        let capacity = capacity_for(count * width + record_bytes);
         work::moved(count * width + record_bytes);
-        let to = page.bytes_mut();
-        for (from, start) in [(&*self, 0), (&other, first)] {
-            let own = from.count();
-            to[start..start + own].copy_from_slice(&from.bytes()[..own]);
-            to[count + start..count + start + own].copy_from_slice(&from.bytes()[own..2 * own]);
-            for index in 0..if expires { own } else { 0 } {
-                let at = 2 * count + EXPIRY_BYTES * (start + index);
-                to[at..at + EXPIRY_BYTES].copy_from_slice(&from.expiry(index).to_le_bytes());
+        let mut bytes = Vec::with_capacity(capacity);
+        for from in [&*self, &other] {
+            bytes.extend_from_slice(&from.bytes()[..from.count()]);
+        }
+        for from in [&*self, &other] {
+            bytes.extend_from_slice(&from.bytes()[from.count()..2 * from.count()]);
+        }
+        if expires {
+            for from in [&*self, &other] {
+                (0..from.count()).for_each(|at| bytes.extend_from_slice(&from.expiry(at).to_le_bytes()));
             }
         }
-        let mut end = to.len();
-        for from in [&*self, &other] {
-            let own = usize::from(from.record_bytes);
-            to[end - own..end].copy_from_slice(&from.bytes()[from.capacity() - own..]);
-            end -= own;
+        bytes.resize(capacity - record_bytes, 0);
+        for from in [&other, &*self] {
+            bytes.extend_from_slice(&from.bytes()[from.capacity() - usize::from(from.record_bytes)..]);
         }
+        let mut page = Page::of_bytes(bytes);
         page.count = count as u16;
         page.record_bytes = record_bytes as u16;
         page.large_and_expiry =
@@ -583,7 +642,7 @@ impl Page {
         assert_eq!(stored, usize::from(self.record_bytes), "invariant 4");
         let large = self.slots().filter(|slot| slot.length == LARGE).count();
         assert_eq!(large, self.large_count(), "invariant 5");
-        assert_eq!(self.expires(), self.expiring_count() > 0, "invariant 6");
+        assert_eq!(self.expires(), self.expiring_count() > 0, "invariant 7");
         for slot in self.slots() {
             let direct = self.slot(slot.index);
             assert_eq!((direct.start, direct.length), (slot.start, slot.length), "invariant 4: sums agree");
@@ -601,8 +660,9 @@ impl Drop for Page {
             }
         }
         if self.capacity > 0 {
-            // SAFETY: invariant 1: allocated by `allocate` with this capacity, freed once.
-            unsafe { dealloc(self.data.as_ptr(), Page::layout(self.capacity())) };
+            let bytes = ptr::slice_from_raw_parts_mut(self.data.as_ptr(), self.capacity());
+            // SAFETY: invariant 1: `of_bytes` took it from a box of so many bytes; it is freed once.
+            drop(unsafe { Box::from_raw(bytes) });
         }
     }
 }

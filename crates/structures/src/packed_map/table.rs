@@ -3,7 +3,9 @@
 
 use super::directory::Directory;
 use super::expiry::EarliestExpiries;
-use super::page::{INLINE_MAX, KEPT_HASH_BITS, LARGE_BYTES, NEVER, PAGE_BYTES_MAX, Page, Record, Slot};
+use super::page::{
+    INLINE_MAX, KEPT_HASH_BITS, KEPT_MIN, LARGE_BYTES, NEVER, PAGE_BYTES_MAX, Page, Record, Slot, kept_shift,
+};
 use crate::byte_compare::LANES;
 use crate::hash::HashSeed;
 use crate::size_class::usable_size;
@@ -247,8 +249,9 @@ impl<F: Format> Table<F> {
             index = self.directory.index(hash);
         }
         if len <= inline_max {
+            let kept = if len < KEPT_MIN { 0 } else { self.kept_byte(hash, index) };
             self.edit(index, |page| {
-                page.push_inline(tag, len, expiry, |record| F::write(key, value, false, record));
+                page.push_inline(tag, len, kept, expiry, |record| F::write(key, value, false, record));
             });
         } else {
             let mut record = vec![0; F::record_len(key, value, true)].into_boxed_slice();
@@ -262,6 +265,11 @@ impl<F: Format> Table<F> {
             self.note_expiry(index);
         }
         index
+    }
+
+    /// What a long record of this hash keeps of it in its page.
+    fn kept_byte(&self, hash: u64, index: usize) -> u8 {
+        (hash >> kept_shift(self.directory.shape().depth_of(index))) as u8
     }
 
     /// Changes a page and keeps the sums of all pages true.
@@ -447,12 +455,17 @@ impl<F: Format> Table<F> {
         if pages.is_power_of_two() {
             self.count_bounds.split = 0;
         }
+        let depth = bit.trailing_zeros();
         let page = self.directory.page(index);
-        let hash = |slot| match page.kept_hash(slot) {
-            Some(kept) if bit >> KEPT_HASH_BITS == 0 => kept,
-            _ => self.hash(F::read(page.record(slot)).0),
+        let moves = |slot| match (page.kept_byte(slot), page.kept_hash(slot)) {
+            (Some(kept), _) => u64::from(kept) << kept_shift(depth) & bit != 0,
+            (None, Some(kept)) if bit >> KEPT_HASH_BITS == 0 => kept & bit != 0,
+            _ => self.hash(F::read(page.record(slot)).0) & bit != 0,
         };
-        let moves: Vec<bool> = page.slots().map(|slot| hash(slot) & bit != 0).collect();
+        let moves: Vec<bool> = page.slots().map(moves).collect();
+        if kept_shift(depth + 1) != kept_shift(depth) {
+            self.keep_bits(index, kept_shift(depth + 1));
+        }
         let moved = self.edit(index, |page| page.split(&moves));
         self.add_page(moved);
         if self.directory.len().is_power_of_two() {
@@ -462,6 +475,18 @@ impl<F: Format> Table<F> {
         self.note_count(pages);
         if self.earliest.is_some() {
             self.note_expiry(index);
+        }
+    }
+
+    /// Has long records of a page keep other bits of their hashes.
+    fn keep_bits(&mut self, index: usize, shift: u32) {
+        let slots: Vec<Slot> = self.directory.page(index).slots().collect();
+        for slot in slots {
+            let page = self.directory.page(index);
+            if page.kept_byte(slot).is_some() {
+                let hash = self.hash(F::read(page.record(slot)).0);
+                self.directory.page_mut(index).set_kept_byte(slot, (hash >> shift) as u8);
+            }
         }
     }
 
@@ -499,7 +524,15 @@ impl<F: Format> Table<F> {
         if self.directory.len().is_power_of_two() {
             self.count_bounds = CountBounds { unsplit: 0, split: self.count_bounds.unsplit };
         }
-        let Some(last) = self.take_last_page() else { return };
+        let depth = self.directory.shape().depth_of(into);
+        let Some(mut last) = self.take_last_page() else { return };
+        let shift = kept_shift(depth - 1);
+        if shift != kept_shift(depth) {
+            // All bits up to the depth are those of the page's own number.
+            let last_index = self.directory.len();
+            last.set_kept_bytes((last_index >> shift) as u8);
+            self.directory.page_mut(into).set_kept_bytes((into >> shift) as u8);
+        }
         if last.count() > 0 {
             self.edit(into, |page| page.append(last));
         }
@@ -570,6 +603,8 @@ impl<F: Format> Table<F> {
                 let hash = self.hash(key);
                 assert_eq!(self.directory.index(hash), index, "invariant 1: an element in the wrong page");
                 assert_eq!(page.tag(slot.index), Self::tag(hash), "invariant 1: a wrong tag");
+                let byte = self.kept_byte(hash, index);
+                assert!(page.kept_byte(slot).is_none_or(|kept| kept == byte), "page invariant 6: other bits");
                 let kept = hash & ((1 << KEPT_HASH_BITS) - 1);
                 assert!(page.kept_hash(slot).is_none_or(|bits| bits == kept), "page invariant 5: wrong bits");
                 let (_, found) = self.find(hash, key).expect("invariant 1: every element is found");

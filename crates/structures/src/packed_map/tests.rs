@@ -335,3 +335,42 @@ fn maps_and_sets_may_be_dropped_by_another_thread() {
     map.insert(b"field", &[1; 5_000], Expiry::Keep);
     std::thread::spawn(move || drop(map)).join().expect("the drop succeeds");
 }
+
+/// Records one beside each length at which their form changes, in tables that grow past the page counts at which other
+/// bits of hashes are kept, and shrink again.
+#[test]
+fn long_records_keep_the_bits_that_splits_ask_for() {
+    let lengths = [63, 64, 65, 100, 252, 253, 254, 255];
+    let member = |number: u64| {
+        let mut member = number.to_be_bytes().to_vec();
+        member.resize(lengths[number as usize % lengths.len()], number as u8);
+        member
+    };
+    let count = scaled(4_000);
+    let (mut set, mut map) = (PackedSet::new(SEED), PackedMap::new(SEED));
+    for number in 0..count {
+        let member = member(number);
+        assert!(set.insert(&member) && !set.insert(&member));
+        let (field, value) = member.split_at(20);
+        assert_eq!(map.insert(field, value, Expiry::Keep), Insertion::Added);
+        assert_eq!(map.insert(field, &value[1..], Expiry::Keep), Insertion::Replaced);
+        if number.is_multiple_of(count / 20) {
+            set.check();
+            map.check();
+        }
+    }
+    assert!(cfg!(miri) || set.pages_len() > 256, "{} pages", set.pages_len());
+    assert_eq!(set.clone().iter().count(), set.len());
+    set.clone().check();
+    for number in 0..count {
+        let member = member(number);
+        assert!(set.contains(&member));
+        assert_eq!(map.get(&member[..20]), Some(&member[21..]));
+        assert!(set.remove(&member) && map.remove(&member[..20]));
+        if number.is_multiple_of(count / 20) {
+            set.check();
+            map.check();
+        }
+    }
+    assert_eq!((set.memory_bytes(), map.memory_bytes()), (0, 0));
+}
