@@ -67,7 +67,7 @@ pub use table::{Expiry, Insertion};
 use crate::hash::HashSeed;
 use crate::random::Random;
 use page::Record;
-use table::{Format, Table, expiry_column, expiry_ms, same_bytes};
+use table::{Format, INSERTED_TOGETHER, Table, expiry_column, expiry_ms, same_bytes};
 
 /// Takes a field, its value and its expiry in milliseconds since the epoch.
 pub type VisitExpiring<'a> = dyn FnMut(&[u8], &[u8], Option<i64>) + 'a;
@@ -183,6 +183,33 @@ impl PackedMap {
 
     pub fn insert_hashed(&mut self, hash: u64, field: &[u8], value: &[u8], expiry: Expiry) -> Insertion {
         self.table.insert(hash, field, value, expiry)
+    }
+
+    /// Adds fields or replaces their values, and takes their expiries; returns how many are new.
+    pub fn insert_all<'a>(&mut self, mut pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> usize {
+        if !self.table.is_cold() {
+            let is_new = |&(field, value): &(&[u8], &[u8])| {
+                self.insert(field, value, Expiry::Clear) == Insertion::Added
+            };
+            return pairs.filter(is_new).count();
+        }
+        let mut added = 0;
+        let mut group: [(u64, &[u8], &[u8]); INSERTED_TOGETHER] = [(0, b"", b""); INSERTED_TOGETHER];
+        loop {
+            let mut count = 0;
+            for (place, (field, value)) in group.iter_mut().zip(pairs.by_ref()) {
+                *place = (self.hash(field), field, value);
+                count += 1;
+            }
+            self.table.prefetch_insertions(group[..count].iter().map(|&(hash, ..)| hash));
+            for &(hash, field, value) in &group[..count] {
+                let insertion = self.insert_hashed(hash, field, value, Expiry::Clear);
+                added += usize::from(insertion == Insertion::Added);
+            }
+            if count < INSERTED_TOGETHER {
+                return added;
+            }
+        }
     }
 
     /// True if the field was there.

@@ -8,7 +8,7 @@ mod sampling;
 use crate::command::flag::{DENY_OOM, FAST, READONLY, WRITE};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, PrefetchHint, access, propagation};
 use crate::db::EventClasses;
-use crate::db::hash::{Cell, FieldExpiry, Hash, Written};
+use crate::db::hash::{Cell, FieldExpiry, Hash};
 use crate::error::ClientError;
 
 const READS: [KeySpec; 1] = [KeySpec::one(1, access::RO | access::ACCESS)];
@@ -325,15 +325,10 @@ fn set_pairs(ctx: &mut Context<'_>, args: Args<'_>, command: &str) -> Result<i64
     let added = ctx.db.change_or_create(key, |hash: &mut Hash, mut context| {
         hash.expect_fields(args.len() / 2 - 1, &context);
         hash.remove_expired_of(args.from(2).iter().step_by(2), &mut context);
-        let mut added = 0;
-        for at in (2..args.len()).step_by(2) {
-            let written = hash.set(args.at(at), args.at(at + 1), FieldExpiry::Clear, &mut context);
-            added += i64::from(written == Written::Added);
-        }
-        added
+        hash.set_all((2..args.len()).step_by(2).map(|at| (args.at(at), args.at(at + 1))), &mut context)
     })?;
     ctx.db.changed_many(EventClasses::HASH, "hset", key, args.len() as u64 / 2 - 1);
-    Ok(added)
+    Ok(added as i64)
 }
 
 fn hset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {

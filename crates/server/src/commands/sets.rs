@@ -132,7 +132,7 @@ fn sadd(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         } else {
             set.expect_more(args.len() - 2, &context);
         }
-        args.from(2).iter().filter(|member| set.add(member, &context)).count()
+        set.add_all(args.from(2).iter(), &context)
     })?;
     if added > 0 {
         ctx.db.changed_many(EventClasses::SET, "sadd", key, added as u64);

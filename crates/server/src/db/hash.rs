@@ -180,6 +180,26 @@ impl Hash {
         }
     }
 
+    /// Adds fields or replaces their values, none of which expires then; returns how many are new.
+    pub fn set_all<'a>(
+        &mut self,
+        mut pairs: impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])>,
+        context: &mut CollectionContext<'_>,
+    ) -> usize {
+        let mut added = 0;
+        while let Some((field, value)) = pairs.next() {
+            if let Encoding::Packed(map) = &mut self.encoding
+                && map.expiring_len() == 0
+                && pairs.len() > 0
+            {
+                return added + map.insert_all(std::iter::once((field, value)).chain(pairs));
+            }
+            let written = self.set(field, value, FieldExpiry::Clear, context);
+            added += usize::from(written == Written::Added);
+        }
+        added
+    }
+
     /// Removes the field if it is expired, as if the search for such had come by before; whether it was.
     pub fn remove_if_expired(&mut self, field: &[u8], context: &mut CollectionContext<'_>) -> bool {
         let Some(expired) = &mut context.expired_fields else { return false };

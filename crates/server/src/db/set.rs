@@ -116,6 +116,24 @@ impl Set {
         }
     }
 
+    /// Adds members; returns how many are new.
+    pub fn add_all<'a>(
+        &mut self,
+        mut members: impl ExactSizeIterator<Item = &'a [u8]>,
+        context: &CollectionContext<'_>,
+    ) -> usize {
+        let mut added = 0;
+        while let Some(member) = members.next() {
+            if let Encoding::Packed(set) = &mut self.encoding
+                && members.len() > 0
+            {
+                return added + set.insert_all(std::iter::once(member).chain(members));
+            }
+            added += usize::from(self.add(member, context));
+        }
+        added
+    }
+
     /// Chooses the encoding of a new set that is about to get `count` members, `first` among them.
     pub fn expect(&mut self, first: &[u8], count: usize, context: &CollectionContext<'_>) {
         assert!(self.len() == 0, "only a new set is free to choose");

@@ -52,6 +52,9 @@ const LARGE_LENGTH_BITS: u32 = 40;
 /// Bits of the hash kept with a large record, the lowest: enough for 16 million pages.
 pub(super) const KEPT_HASH_BITS: u32 = u64::BITS - LARGE_LENGTH_BITS;
 const EXPIRY_BYTES: usize = 8;
+const LINE_BYTES: usize = 64;
+/// A page with less room than this is likely to move when a record comes.
+const MOVING_BYTES: usize = 64;
 
 /// A page's header; lives in the directory.
 pub(super) struct Page {
@@ -241,6 +244,26 @@ impl Page {
     /// First and last byte of the record as stored in the page, for prefetching.
     pub(super) fn stored_range(&self, slot: Slot) -> std::ops::Range<*const u8> {
         self.bytes()[slot.start..slot.start + stored_bytes(slot.length)].as_ptr_range()
+    }
+
+    /// Asks for the columns and for the line where the next record goes.
+    pub(super) fn prefetch_insertion(&self) {
+        if self.capacity() < self.used() + MOVING_BYTES {
+            return self.prefetch_whole();
+        }
+        for line in (0..self.column_bytes()).step_by(LINE_BYTES) {
+            prefetch(self.address().wrapping_add(line));
+        }
+        prefetch(
+            self.address().wrapping_add(self.capacity() - usize::from(self.record_bytes)).wrapping_sub(1),
+        );
+    }
+
+    /// Asks for all of it.
+    pub(super) fn prefetch_whole(&self) {
+        for line in (0..self.capacity()).step_by(LINE_BYTES) {
+            prefetch(self.address().wrapping_add(line));
+        }
     }
 
     /// Asks for the start of a record that lies out of line; reads the record's place in the page.

@@ -2,7 +2,7 @@
 
 use super::page::{NEVER, Record};
 use super::probe::Probe;
-use super::table::{Format, Table};
+use super::table::{Format, INSERTED_TOGETHER, Table};
 use crate::hash::HashSeed;
 use crate::random::Random;
 
@@ -83,6 +83,29 @@ impl PackedSet {
         }
         self.table.add(hash, member, b"", NEVER);
         true
+    }
+
+    /// Adds members; returns how many are new.
+    pub fn insert_all<'a>(&mut self, mut members: impl Iterator<Item = &'a [u8]>) -> usize {
+        if !self.table.is_cold() {
+            return members.filter(|member| self.insert(member)).count();
+        }
+        let mut added = 0;
+        let mut group: [(u64, &[u8]); INSERTED_TOGETHER] = [(0, b""); INSERTED_TOGETHER];
+        loop {
+            let mut count = 0;
+            for (place, member) in group.iter_mut().zip(members.by_ref()) {
+                *place = (self.hash(member), member);
+                count += 1;
+            }
+            self.table.prefetch_insertions(group[..count].iter().map(|&(hash, _)| hash));
+            for &(hash, member) in &group[..count] {
+                added += usize::from(self.insert_hashed(hash, member));
+            }
+            if count < INSERTED_TOGETHER {
+                return added;
+            }
+        }
     }
 
     /// True if the member was there.

@@ -8,6 +8,7 @@ use super::page::{
 };
 use crate::byte_compare::LANES;
 use crate::hash::HashSeed;
+use crate::prefetch::prefetch;
 use crate::size_class::usable_size;
 use crate::work;
 use std::marker::PhantomData;
@@ -32,6 +33,13 @@ const RELIEF_COST_BYTES: usize = 64;
 /// Merges after one removal, or one value that became shorter: directories that grew to relieve a crowded page shrink
 /// faster than elements go.
 const MERGES_MAX: usize = 2;
+
+/// Tables of fewer pages are warm, or soon are. With all that they look at fetched side by side, 100 short members added
+/// together took 4 % longer in a set of 10,000 (300 pages) and half as long in one of a million: 40 in place of 75 us. There
+/// another 12 % are due to whole pages, where one is about to move or to be divided.
+const COLD_PAGES_MIN: usize = if cfg!(test) { 4 } else { 512 };
+/// So many keys are inserted in one go: what they look at is fetched together.
+pub(super) const INSERTED_TOGETHER: usize = 16;
 
 const _: () = assert!(2 * PAGE_ELEMENTS <= LANES, "a page not yet split is mostly searched in one step");
 
@@ -201,6 +209,20 @@ impl<F: Format> Table<F> {
         self.replace((index, slot), hash, key, value, expiry);
         self.split_if_full();
         Insertion::Replaced
+    }
+
+    /// Whether what insertions look at is fetched side by side.
+    pub(super) fn is_cold(&self) -> bool {
+        self.directory.len() >= COLD_PAGES_MIN
+    }
+
+    /// Asks for what the insertion of keys with these hashes looks at first, side by side: a table of many pages is cold.
+    pub(super) fn prefetch_insertions(&self, hashes: impl Iterator<Item = u64> + Clone) {
+        hashes.clone().for_each(|hash| prefetch(self.directory.page(self.directory.index(hash))));
+        hashes.for_each(|hash| self.directory.page(self.directory.index(hash)).prefetch_insertion());
+        // Some of them are going to divide the next pages in turn.
+        let (next, _) = self.directory.shape().next_split();
+        self.directory.page(next).prefetch_whole();
     }
 
     /// Adds a key that is not there.

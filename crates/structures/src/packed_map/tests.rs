@@ -374,3 +374,31 @@ fn long_records_keep_the_bits_that_splits_ask_for() {
     }
     assert_eq!((set.memory_bytes(), map.memory_bytes()), (0, 0));
 }
+
+#[test]
+fn what_is_inserted_together_is_as_if_it_were_one_by_one() {
+    with_seeds(0..20, |random| {
+        let (mut set, mut map) = (PackedSet::new(SEED), PackedMap::new(SEED));
+        let (mut members, mut pairs) = (HashSet::new(), HashMap::new());
+        for _ in 0..scaled(60) {
+            // Some twice, also within one call.
+            let count = random.below(70);
+            let numbers: Vec<u64> = (0..count).map(|_| random.below(5_000)).collect();
+            let fields: Vec<Vec<u8>> = numbers.iter().map(|&number| field(random, number)).collect();
+            let new = fields.iter().filter(|&field| members.insert(field.clone())).count();
+            assert_eq!(set.insert_all(fields.iter().map(Vec::as_slice)), new);
+            let values: Vec<Vec<u8>> = fields.iter().map(|_| bytes(random, 6)).collect();
+            let given = || fields.iter().map(Vec::as_slice).zip(values.iter().map(Vec::as_slice));
+            let new =
+                given().filter(|&(field, value)| pairs.insert(field.to_vec(), value.to_vec()).is_none());
+            let new = new.count();
+            assert_eq!(map.insert_all(given()), new);
+        }
+        set.check();
+        map.check();
+        assert_eq!(set.iter().map(<[u8]>::to_vec).collect::<HashSet<_>>(), members);
+        let found: HashMap<_, _> =
+            map.iter().map(|(field, value)| (field.to_vec(), value.to_vec())).collect();
+        assert_eq!(found, pairs);
+    });
+}

@@ -88,6 +88,14 @@ fn every_form_matches_a_tree() {
             assert_eq!(set.contains(&member), model.contains(&member));
             if removes {
                 assert_eq!(set.remove(&member), model.remove(&member));
+            } else if random.below(8) == 0 {
+                let others = (0..random.below(40)).map(|_| match phase {
+                    0 | 1 => random.below(4_000).to_string().into_bytes(),
+                    _ => self::member(&mut random),
+                });
+                let all: Vec<Vec<u8>> = std::iter::once(member).chain(others).collect();
+                let added = set.add_all(all.iter().map(Vec::as_slice), &context(&limits, &mut lots));
+                assert_eq!(added, all.into_iter().filter(|member| model.insert(member.clone())).count());
             } else {
                 assert_eq!(set.add(&member, &context(&limits, &mut lots)), model.insert(member));
             }
