@@ -6,14 +6,17 @@
 //! is repeated later, when no field counts as gone, then finds what it has found the first time.
 
 mod rdb;
+#[cfg(test)]
+mod tests;
 mod value_type;
 
 use super::collection::{Collection, CollectionContext, EncodingLimits};
 use super::object::StringValue;
 use std::collections::HashSet;
+use std::hash::BuildHasher;
 use structures::expiring_list::ExpiringList;
 use structures::hash::HashSeed;
-use structures::listpack::{Listpack, Position};
+use structures::listpack::{Element, Listpack, Position};
 use structures::packed_map::{Expiry, Insertion, PackedMap};
 use structures::random::Random;
 use structures::unaligned_box::UnalignedBox;
@@ -142,6 +145,18 @@ impl Hash {
         expiry: FieldExpiry,
         context: &mut CollectionContext<'_>,
     ) -> Written {
+        self.write(field, value, expiry, false, context)
+    }
+
+    /// As [`Hash::set`]; a field that is known to be new is not searched for in a compact list.
+    fn write(
+        &mut self,
+        field: &[u8],
+        value: &[u8],
+        expiry: FieldExpiry,
+        is_new: bool,
+        context: &mut CollectionContext<'_>,
+    ) -> Written {
         self.remove_if_expired(field, context);
         let limit = context.limits.hash_listpack_value_bytes_max;
         let fits = match &self.encoding {
@@ -166,7 +181,7 @@ impl Hash {
                 written
             }
             Encoding::Compact(list) => {
-                if let Some((_, at)) = find(list, field) {
+                if !is_new && let Some((_, at)) = find(list, field) {
                     list.replace(at, value);
                     return Written::Replaced;
                 }
@@ -186,7 +201,7 @@ impl Hash {
         mut pairs: impl ExactSizeIterator<Item = (&'a [u8], &'a [u8])>,
         context: &mut CollectionContext<'_>,
     ) -> usize {
-        let mut added = 0;
+        let (mut added, mut added_in_a_row, mut filter) = (0, 0, None);
         while let Some((field, value)) = pairs.next() {
             if let Encoding::Packed(map) = &mut self.encoding
                 && map.expiring_len() == 0
@@ -194,8 +209,17 @@ impl Hash {
             {
                 return added + map.insert_all(std::iter::once((field, value)).chain(pairs));
             }
-            let written = self.set(field, value, FieldExpiry::Clear, context);
-            added += usize::from(written == Written::Added);
+            if let (None, Encoding::Compact(list)) = (&filter, &self.encoding)
+                && added_in_a_row >= UNFILTERED
+                && pairs.len() >= FILTERED_MIN
+            {
+                filter = Some(FieldFilter::of(list));
+            }
+            let is_new = filter.as_mut().is_some_and(|filter| filter.add_bytes(field));
+            match self.write(field, value, FieldExpiry::Clear, is_new, context) {
+                Written::Added => (added, added_in_a_row) = (added + 1, added_in_a_row + 1),
+                Written::Replaced => added_in_a_row = 0,
+            }
         }
         added
     }
@@ -468,6 +492,49 @@ fn written(insertion: Insertion) -> Written {
 }
 
 /// Where the field and its value are.
+/// Fields that one command adds to a compact list before a filter is worth its making.
+const UNFILTERED: usize = 3;
+/// It is made for so many more.
+const FILTERED_MIN: usize = 8;
+const FILTER_WORDS: usize = 64;
+
+/// Tells of most fields that they are not in a compact list, of a few that they may be. Without it each of many new
+/// fields is compared with all that are there.
+struct FieldFilter {
+    hasher: foldhash::fast::RandomState,
+    /// One bit for each remainder of a hash.
+    bits: [u64; FILTER_WORDS],
+}
+
+impl FieldFilter {
+    fn of(list: &Listpack) -> Self {
+        let mut filter = FieldFilter { hasher: Default::default(), bits: [0; FILTER_WORDS] };
+        for field in list.iter().step_by(2) {
+            match field {
+                Element::Integer(value) => filter.add(filter.hasher.hash_one(value)),
+                Element::Bytes(bytes) => filter.add_bytes(bytes),
+            };
+        }
+        filter
+    }
+
+    /// Adds a field; true if it was not there, surely. Texts that spell integers are hashed as those, as lists hold them
+    /// either way.
+    fn add_bytes(&mut self, field: &[u8]) -> bool {
+        self.add(match wire::number::parse_i64(field) {
+            Some(value) => self.hasher.hash_one(value),
+            None => self.hasher.hash_one(field),
+        })
+    }
+
+    fn add(&mut self, hash: u64) -> bool {
+        let (word, bit) = (hash as usize / 64 % FILTER_WORDS, 1 << (hash % 64));
+        let is_new = self.bits[word] & bit == 0;
+        self.bits[word] |= bit;
+        is_new
+    }
+}
+
 fn find(list: &Listpack, field: &[u8]) -> Option<(Position, Position)> {
     let at = list.find(list.first()?, field, 1)?;
     Some((at, list.next(at).expect("a field is followed by its value")))
