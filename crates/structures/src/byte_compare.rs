@@ -61,6 +61,16 @@ pub(crate) fn equal_tags(slots: &Line, tag: u16) -> u32 {
     return plain::equal_tags(slots, tag);
 }
 
+/// How many of these numbers, which ascend, are below `least`.
+#[inline(always)]
+pub(crate) fn count_below(numbers: &[u32; 16], least: u32) -> usize {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: SSE2 is part of x86-64.
+    return unsafe { sse2::count_below(numbers, least) };
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    return plain::count_below(numbers, least);
+}
+
 /// The sum of `bytes[start..end]`; reads no further than `bytes`.
 #[inline(always)]
 pub(crate) fn sum(bytes: &[u8], start: usize, end: usize) -> usize {

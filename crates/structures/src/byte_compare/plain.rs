@@ -32,3 +32,9 @@ pub(super) fn equal_tags(slots: &Line, tag: u16) -> u32 {
     let is_equal = |slot: &[u8; 8]| (u64::from_ne_bytes(*slot) >> 48) as u16 == tag;
     slots.iter().enumerate().fold(0, |mask, (i, slot)| mask | u32::from(is_equal(slot)) << i)
 }
+
+#[cfg(any(test, miri, not(target_arch = "x86_64")))]
+#[inline]
+pub(super) fn count_below(numbers: &[u32; 16], least: u32) -> usize {
+    numbers.iter().map(|&number| usize::from(number < least)).sum()
+}

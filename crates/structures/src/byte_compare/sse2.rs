@@ -83,3 +83,22 @@ pub(super) unsafe fn equal_tags(slots: &Line, tag: u16) -> u32 {
         _mm_movemask_epi8(_mm_packs_epi16(equal, _mm_setzero_si128())) as u32
     }
 }
+
+/// # Safety
+/// None is needed: SSE2 is part of x86-64.
+#[cfg_attr(miri, allow(dead_code))]
+#[inline(always)]
+pub(super) unsafe fn count_below(numbers: &[u32; 16], least: u32) -> usize {
+    // SAFETY: SSE2 is part of x86-64, and the four loads cover the 64 bytes of the numbers.
+    unsafe {
+        // Only signed numbers have a comparison: the least of both kinds are made the same.
+        let flip = _mm_set1_epi32(i32::MIN);
+        let least = _mm_xor_si128(_mm_set1_epi32(least as i32), flip);
+        let below = |at: usize| {
+            let four = _mm_loadu_si128(numbers.as_ptr().add(4 * at).cast());
+            _mm_cmpgt_epi32(least, _mm_xor_si128(four, flip))
+        };
+        let (low, high) = (_mm_packs_epi32(below(0), below(1)), _mm_packs_epi32(below(2), below(3)));
+        (_mm_movemask_epi8(_mm_packs_epi16(low, high)) as u32).trailing_ones() as usize
+    }
+}

@@ -47,6 +47,19 @@ fn every_form_finds_the_same_tags() {
 }
 
 #[test]
+fn every_form_counts_the_same_numbers_below() {
+    let mut random = Random::new(6);
+    for round in 0..scaled(3_000) {
+        let mut numbers: [u32; 16] = std::array::from_fn(|_| random.next_u64() as u32 >> (round % 30));
+        numbers.sort_unstable();
+        let bounds = numbers.iter().flat_map(|&number| [number, number.saturating_add(1)]);
+        for least in bounds.chain([0, u32::MAX, random.next_u64() as u32]) {
+            assert_eq!(count_below(&numbers, least), plain::count_below(&numbers, least));
+        }
+    }
+}
+
+#[test]
 fn every_form_sums_alike() {
     let mut random = Random::new(2);
     for round in 0..scaled(1_000) {

@@ -70,6 +70,7 @@ use super::{Full, Insertion, LexBound, OrderedSet, RankRange, ScoreBound, ScoreP
 use crate::byte_compare::Simd;
 use crate::hash::HashSeed;
 use crate::size_class::usable_size;
+use descend::Located;
 use inner::{FANOUT, Inner};
 use key::{Key, below_all, bits_to_score, score_to_bits};
 use leaf::{Leaf, LongMembers};
@@ -287,8 +288,8 @@ impl OrderedSet for FbTree {
     fn insert(&mut self, member: &[u8], score: f64) -> Result<Insertion, Full> {
         let key = Key { score: score_to_bits(score), member };
         let hash = self.seed.hash(member);
-        if let Some((leaf, slot)) = self.locate(member, hash) {
-            return Ok(self.set_score(leaf, slot, &key, hash));
+        if let Some(Located { id, slot, .. }) = self.locate(member, hash) {
+            return Ok(self.set_score(id, slot, &key, hash));
         }
         if self.len == u32::MAX {
             return Err(Full);
@@ -301,22 +302,22 @@ impl OrderedSet for FbTree {
 
     fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let hash = self.seed.hash(member);
-        let (leaf, slot) = self.locate(member, hash)?;
-        let score = self.pages.leaves[leaf].score(slot);
-        self.remove_at(leaf, slot, hash);
+        let Located { id, leaf, slot } = self.locate(member, hash)?;
+        let score = leaf.score(slot);
+        self.remove_at(id, slot, hash);
         Some(bits_to_score(score))
     }
 
     fn score(&self, member: &[u8]) -> Option<f64> {
-        let (leaf, slot) = self.locate(member, self.seed.hash(member))?;
-        Some(bits_to_score(self.pages.leaves[leaf].score(slot)))
+        let found = self.locate(member, self.seed.hash(member))?;
+        Some(bits_to_score(found.leaf.score(found.slot)))
     }
 
     fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
-        let (leaf, slot) = self.locate(member, self.seed.hash(member))?;
-        let score = self.pages.leaves[leaf].score(slot);
+        let Located { id, leaf, slot } = self.locate(member, self.seed.hash(member))?;
+        let score = leaf.score(slot);
         let path = self.path_to(&Key { score, member });
-        debug_assert_eq!(path.leaf, leaf, "index and order name the same leaf");
+        debug_assert_eq!(path.leaf, id, "index and order name the same leaf");
         Some((self.rank_of_leaf(&path) + slot, bits_to_score(score)))
     }
 

@@ -2,7 +2,8 @@
 
 use super::inner::{Branch, Inner};
 use super::key::Key;
-use super::leaf::NO_LEAF;
+use super::leaf::{Leaf, NO_LEAF};
+use super::member_index::MemberIndex;
 use super::{FbTree, Inners};
 use crate::work;
 use std::ops::Range;
@@ -15,6 +16,14 @@ pub(super) const HEIGHT_MAX: usize = 16;
 pub(super) struct Step {
     pub node: u32,
     pub child: usize,
+}
+
+/// Where a member is.
+#[derive(Clone, Copy)]
+pub(super) struct Located<'a> {
+    pub id: u32,
+    pub leaf: &'a Leaf,
+    pub slot: usize,
 }
 
 /// The way from the root to a leaf.
@@ -53,19 +62,26 @@ pub(super) fn first_leaf(inners: &Inners, mut id: u32, height: usize) -> u32 {
 
 impl FbTree {
     /// Where a member is. `hash` is its hash.
-    #[inline]
-    pub(super) fn locate(&self, member: &[u8], hash: u64) -> Option<(u32, usize)> {
-        let find = |leaf: u32| {
-            let slot = self.pages.leaves[leaf].find(tag(hash), member, &self.pages.longs)?;
-            Some((leaf, slot))
+    #[inline(always)]
+    pub(super) fn locate(&self, member: &[u8], hash: u64) -> Option<Located<'_>> {
+        let Some(index) = &self.index else {
+            let leaf = &self.pages.leaves[self.root];
+            let slot = leaf.find(tag(hash), member, &self.pages.longs)?;
+            return Some(Located { id: self.root, leaf, slot });
         };
-        match &self.index {
-            None => find(self.root),
-            Some(index) => index.candidates(hash).find_map(|leaf| {
-                self.pages.leaves[leaf].prefetch_columns();
-                find(leaf)
-            }),
+        self.locate_indexed(index, member, hash)
+    }
+
+    #[inline(never)]
+    fn locate_indexed(&self, index: &MemberIndex, member: &[u8], hash: u64) -> Option<Located<'_>> {
+        for id in index.candidates(hash) {
+            let leaf = &self.pages.leaves[id];
+            leaf.prefetch_for_lookup();
+            if let Some(slot) = leaf.find(tag(hash), member, &self.pages.longs) {
+                return Some(Located { id, leaf, slot });
+            }
         }
+        None
     }
 
     /// The way to the leaf that holds `key`, or would.

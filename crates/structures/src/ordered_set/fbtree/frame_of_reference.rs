@@ -69,15 +69,7 @@ impl FrameOfReference {
     /// The delta at `at` in `page`, read as eight bytes where the page has them.
     #[inline]
     pub fn read(&self, page: &[u8], at: usize) -> u64 {
-        let word = match page.get(at..at + 8) {
-            Some(bytes) => u64::from_le_bytes(bytes.try_into().expect("8 bytes")),
-            None => {
-                let mut bytes = [0; 8];
-                bytes[..self.width()].copy_from_slice(&page[at..at + self.width()]);
-                u64::from_le_bytes(bytes)
-            }
-        };
-        word & mask(self.width)
+        word_at(page, at) & mask(self.width)
     }
 
     #[inline]
@@ -101,11 +93,16 @@ impl Decoder {
     /// The delta of a slot of a column that starts with `column`.
     #[inline(always)]
     pub fn delta(&self, column: &[u8], slot: usize) -> u64 {
-        let at = slot * self.width;
-        match column.get(at..).and_then(|rest| rest.first_chunk()) {
-            Some(word) => u64::from_le_bytes(*word) & self.mask,
-            None => last_word(column, at) & self.mask,
-        }
+        word_at(column, slot * self.width) & self.mask
+    }
+}
+
+/// Eight bytes at `at`, zeros beyond the end.
+#[inline(always)]
+fn word_at(bytes: &[u8], at: usize) -> u64 {
+    match bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+        Some(word) => u64::from_le_bytes(*word),
+        None => last_word(bytes, at),
     }
 }
 

@@ -324,7 +324,68 @@ impl Leaf {
     /// The slot of `member`, whose tag is `tag`.
     #[inline]
     pub fn find(&self, tag: u8, member: &[u8], longs: &LongMembers) -> Option<usize> {
+        // The lengths that most members have are compared by two words that overlap. What calls nothing saves no registers.
+        match (member.first_chunk::<8>(), member.last_chunk::<8>()) {
+            (Some(head), Some(tail)) if member.len() <= 16 && self.page.len() >= LANES => {
+                self.find_record(tag, |record| {
+                    let Some((len, bytes)) =
+                        record.get(..1 + member.len()).and_then(|record| record.split_first())
+                    else {
+                        return false;
+                    };
+                    usize::from(*len) == member.len()
+                        && bytes.first_chunk() == Some(head)
+                        && bytes.last_chunk() == Some(tail)
+                })
+            }
+            _ => self.find_other(tag, member, longs),
+        }
+    }
+
+    /// The slot with this tag whose record, the first of the bytes that `is_it` is given, is the one sought.
+    #[inline(always)]
+    fn find_record(&self, tag: u8, is_it: impl Fn(&[u8]) -> bool) -> Option<usize> {
+        let count = self.count();
+        let mut row = 0;
+        while row < count {
+            let tags = self.tags_from(row).expect("a page of a row or more has all that begin at a tag");
+            let mut matches = byte_compare::equal(tags, tag);
+            while matches != 0 {
+                let slot = row + matches.trailing_zeros() as usize;
+                if slot >= count {
+                    return None;
+                }
+                if is_it(&self.page[self.record_at(slot)..]) {
+                    return Some(slot);
+                }
+                matches &= matches - 1;
+            }
+            row += LANES;
+        }
+        None
+    }
+
+    #[inline(never)]
+    fn find_other(&self, tag: u8, member: &[u8], longs: &LongMembers) -> Option<usize> {
         self.tagged(tag).find(|&slot| self.member(slot, longs) == member)
+    }
+
+    /// The bytes from tag `row` on, of which there is one. Only pages of less than a row lack them: beyond the first row, what
+    /// comes behind the tags takes more than one.
+    #[inline(always)]
+    fn tags_from(&self, row: usize) -> Option<&Row> {
+        self.page[row..].first_chunk()
+    }
+
+    /// Bit `i` is set where byte `row + i` of the page is `tag`; there is a slot `row`. Beyond the last slot bits are as they
+    /// happen to be.
+    fn tags_equal(&self, row: usize, tag: u8) -> u64 {
+        let mut short = [0; LANES];
+        let tags = self.tags_from(row).unwrap_or_else(|| {
+            short[..self.page.len() - row].copy_from_slice(&self.page[row..]);
+            &short
+        });
+        byte_compare::equal(tags, tag)
     }
 
     /// It is full of what came in order, and may become larger than others.
@@ -571,6 +632,12 @@ impl Leaf {
         true
     }
 
+    /// Asks for the columns that lead to a member, so that their fetches overlap; where its score is, the slot says.
+    #[inline(always)]
+    pub fn prefetch_for_lookup(&self) {
+        (0..self.scores_at()).step_by(64).for_each(|at| prefetch(self.page.as_ptr().wrapping_add(at)));
+    }
+
     /// Asks for all columns, so that their fetches overlap.
     #[inline]
     pub fn prefetch_columns(&self) {
@@ -650,24 +717,14 @@ impl Iterator for Tagged<'_> {
     #[inline]
     fn next(&mut self) -> Option<usize> {
         while self.mask == 0 {
-            let left = self.leaf.count().checked_sub(self.next).filter(|&left| left > 0)?;
-            let page = &self.leaf.page;
-            let matches = match page.get(self.next..self.next + LANES) {
-                Some(tags) => {
-                    let row: &Row = tags.try_into().expect("as many bytes as were taken");
-                    byte_compare::equal(row, self.tag)
-                }
-                None => {
-                    let mut row = [0; LANES];
-                    row[..page.len() - self.next].copy_from_slice(&page[self.next..]);
-                    byte_compare::equal(&row, self.tag)
-                }
-            };
-            self.mask = matches & (u64::MAX >> (LANES - left.min(LANES)));
+            if self.next >= self.leaf.count() {
+                return None;
+            }
+            self.mask = self.leaf.tags_equal(self.next, self.tag);
             self.next += LANES;
         }
         let slot = self.next - LANES + self.mask.trailing_zeros() as usize;
         self.mask &= self.mask - 1;
-        Some(slot)
+        (slot < self.leaf.count()).then_some(slot)
     }
 }

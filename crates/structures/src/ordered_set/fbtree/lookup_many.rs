@@ -33,7 +33,7 @@ impl FbTree {
             }
             for (probe, member) in probes.iter().zip(members) {
                 let found = self.locate(member, probe.hash);
-                visit(found.map(|(leaf, slot)| bits_to_score(self.pages.leaves[leaf].score(slot))));
+                visit(found.map(|found| bits_to_score(found.leaf.score(found.slot))));
             }
         }
     }

@@ -18,7 +18,7 @@
 //!
 //! Invariants:
 //! 1. Every member of every leaf has exactly one entry, in the segment its hash chooses, with the leaf's id and
-//!    the leading `tag_bits` of the hash bits after `depth`.
+//!    the leading `tag_bits` of the hash bits after the segment's `depth`.
 //! 2. Entries ascend by tag; among equal tags the order is free.
 //! 3. `tag_bits + id_bits <= 32` in each segment.
 //! 4. `len` is the number of entries, `entries_bytes` what their arrays have allocated.
@@ -30,6 +30,7 @@
 mod rename;
 
 use super::walk::CURSOR_BITS;
+use crate::byte_compare::count_below;
 use crate::linear_hash::LinearHash;
 use crate::prefetch::prefetch;
 use crate::size_class::usable_size;
@@ -52,6 +53,8 @@ struct Segment {
     entries: Vec<u32>,
     tag_bits: u8,
     id_bits: u8,
+    /// How many bits of a hash say that it belongs here: the tag is made of those that follow.
+    depth: u8,
 }
 
 pub(super) struct MemberIndex {
@@ -73,21 +76,14 @@ impl Clone for MemberIndex {
 /// What the index asks of the tree: the hashes of all members of a leaf.
 pub(super) type HashesOf<'a> = dyn Fn(u32, &mut Vec<u64>) + 'a;
 
-/// Where a hash belongs: the segment, and how many bits chose it.
-#[derive(Clone, Copy)]
-struct Place {
-    segment: usize,
-    depth: u32,
-}
-
 impl Segment {
     fn new() -> Self {
-        Segment { entries: Vec::new(), tag_bits: 31, id_bits: 1 }
+        Segment { entries: Vec::new(), tag_bits: 31, id_bits: 1, depth: 0 }
     }
 
     #[inline]
-    fn tag_of(&self, hash: u64, depth: u32) -> u32 {
-        ((hash << depth) >> (64 - u32::from(self.tag_bits))) as u32
+    fn tag_of(&self, hash: u64) -> u32 {
+        ((hash << self.depth) >> (64 - u32::from(self.tag_bits))) as u32
     }
 
     #[inline]
@@ -111,9 +107,9 @@ impl Segment {
     fn lower_bound(&self, tag: u32) -> usize {
         let (mut at, least) = (self.guess(tag), tag << self.id_bits);
         // Nine times in ten it is within these; counting them has no branch to mispredict.
-        let start = at.saturating_sub(WINDOW / 2);
-        if let Some(window) = self.entries.get(start..start + WINDOW) {
-            at = start + window.iter().map(|&entry| usize::from(entry < least)).sum::<usize>();
+        let start = at.saturating_sub(WINDOW / 2).min(self.entries.len().saturating_sub(WINDOW));
+        if let Some(window) = self.entries.get(start..).and_then(|entries| entries.first_chunk::<WINDOW>()) {
+            at = start + count_below(window, least);
         }
         let before = at > 0 && self.entries[at - 1] >= least;
         if before || self.entries.get(at).is_some_and(|&entry| entry < least) {
@@ -150,6 +146,15 @@ impl Segment {
         (self.lower_bound(tag)..self.entries.len()).take_while(move |&at| self.tag_at(at) == tag)
     }
 
+    /// The ids of the entries with this tag.
+    #[inline]
+    fn ids(&self, tag: u32) -> impl Iterator<Item = u32> + '_ {
+        let (id_bits, entries) =
+            (self.id_bits, self.entries.get(self.lower_bound(tag)..).unwrap_or_default());
+        let run = entries.iter().take_while(move |&&entry| entry >> id_bits == tag);
+        run.map(move |&entry| entry & !(u32::MAX << id_bits))
+    }
+
     fn bytes(&self) -> usize {
         usable_size(self.entries.capacity() * size_of::<u32>())
     }
@@ -171,9 +176,9 @@ impl Segment {
         (self.tag_bits, self.id_bits) = (tag_bits, id_bits);
     }
 
-    fn insert(&mut self, hash: u64, depth: u32, leaf: u32) {
+    fn insert(&mut self, hash: u64, leaf: u32) {
         self.widen_ids(bits_of(leaf));
-        let tag = self.tag_of(hash, depth);
+        let tag = self.tag_of(hash);
         let at = self.lower_bound(tag);
         work::moved((self.entries.len() - at + 1) * size_of::<u32>());
         if self.entries.len() == self.entries.capacity() {
@@ -212,9 +217,15 @@ impl MemberIndex {
         let mut index =
             MemberIndex { chunks: Vec::new(), shape: LinearHash::new(segments), len: 0, entries_bytes: 0 };
         let id_bits = bits_of(leaves.iter().map(|&(leaf, _)| leaf).max().unwrap_or(0));
-        let shape = Segment { entries: Vec::new(), tag_bits: 32 - id_bits, id_bits };
+        let shape = |at| Segment {
+            entries: Vec::new(),
+            tag_bits: 32 - id_bits,
+            id_bits,
+            depth: index.shape.depth_of(at) as u8,
+        };
+        let shapes: Vec<Segment> = (0..segments).map(shape).collect();
         let mut ends = vec![0; segments];
-        hashes.iter().for_each(|&hash| ends[index.place(hash).segment] += 1);
+        hashes.iter().for_each(|&hash| ends[index.place(hash)] += 1);
         let mut end = 0;
         for count in &mut ends {
             end += std::mem::replace(count, end);
@@ -223,12 +234,12 @@ impl MemberIndex {
         let mut entries = vec![0; hashes.len()];
         let leaf_of_each = leaves.iter().flat_map(|&(leaf, count)| std::iter::repeat_n(leaf, count));
         for (&hash, leaf) in hashes.iter().zip(leaf_of_each) {
-            let place = index.place(hash);
-            entries[ends[place.segment]] = shape.tag_of(hash, place.depth) << id_bits | leaf;
-            ends[place.segment] += 1;
+            let at = index.place(hash);
+            entries[ends[at]] = shapes[at].tag_of(hash) << id_bits | leaf;
+            ends[at] += 1;
         }
         let (mut start, mut alike) = (0, Vec::new());
-        for end in ends {
+        for (end, shape) in ends.into_iter().zip(shapes) {
             let sorted = &mut entries[std::mem::replace(&mut start, end)..end];
             sorted.sort_unstable();
             for run in sorted.chunk_by(|a, b| a >> id_bits == b >> id_bits) {
@@ -236,13 +247,12 @@ impl MemberIndex {
                 let later = |at: usize| ids.clone().skip(at + 1);
                 alike.extend(ids.clone().enumerate().flat_map(|(at, a)| later(at).map(move |b| (a, b))));
             }
-            index.push_filled(sorted, &shape);
+            index.push_filled(sorted, shape);
         }
         (index, alike)
     }
 
-    fn push_filled(&mut self, entries: &[u32], shape: &Segment) {
-        let mut segment = Segment { entries: Vec::new(), ..*shape };
+    fn push_filled(&mut self, entries: &[u32], mut segment: Segment) {
         segment.entries.reserve_exact(entries.len() + GROWTH / 2);
         segment.entries.extend_from_slice(entries);
         self.len += entries.len();
@@ -272,26 +282,30 @@ impl MemberIndex {
         &mut self.chunks[at / CHUNK][at % CHUNK]
     }
 
+    /// The segment that a hash belongs to.
     #[inline]
-    fn place(&self, hash: u64) -> Place {
-        let segment = self.shape.index(hash.reverse_bits());
-        Place { segment, depth: self.shape.depth_of(segment) }
+    fn place(&self, hash: u64) -> usize {
+        // Half of the bits are more than enough, and quicker to reverse.
+        self.shape.index(u64::from(((hash >> 32) as u32).reverse_bits()))
+    }
+
+    #[inline]
+    fn segment_of(&self, hash: u64) -> &Segment {
+        self.segment(self.place(hash))
     }
 
     /// The leaves that may hold a member with this hash.
     #[inline]
     pub fn candidates(&self, hash: u64) -> impl Iterator<Item = u32> + '_ {
-        let place = self.place(hash);
-        let segment = self.segment(place.segment);
-        segment.run(segment.tag_of(hash, place.depth)).map(|at| segment.id_at(at))
+        let segment = self.segment_of(hash);
+        segment.ids(segment.tag_of(hash))
     }
 
     /// Runs `change` on the hash's segment and keeps the books.
-    fn change<R>(&mut self, hash: u64, change: impl FnOnce(&mut Segment, u32) -> R) -> R {
-        let place = self.place(hash);
-        let segment = self.segment_mut(place.segment);
+    fn change<R>(&mut self, hash: u64, change: impl FnOnce(&mut Segment) -> R) -> R {
+        let segment = self.segment_mut(self.place(hash));
         let (len, bytes) = (segment.entries.len(), segment.bytes());
-        let result = change(segment, place.depth);
+        let result = change(segment);
         let (new_len, new_bytes) = (segment.entries.len(), segment.bytes());
         self.len = self.len + new_len - len;
         self.entries_bytes = self.entries_bytes + new_bytes - bytes;
@@ -300,7 +314,7 @@ impl MemberIndex {
 
     /// Adds an entry. [`MemberIndex::balance`] follows once the leaves are in order.
     pub fn insert(&mut self, hash: u64, leaf: u32) {
-        self.change(hash, |segment, depth| segment.insert(hash, depth, leaf));
+        self.change(hash, |segment| segment.insert(hash, leaf));
     }
 
     /// Removes the entries of members of one leaf.
@@ -310,8 +324,8 @@ impl MemberIndex {
     }
 
     pub fn remove(&mut self, hash: u64, leaf: u32) {
-        self.change(hash, |segment, depth| {
-            let found = segment.run(segment.tag_of(hash, depth)).find(|&at| segment.id_at(at) == leaf);
+        self.change(hash, |segment| {
+            let found = segment.run(segment.tag_of(hash)).find(|&at| segment.id_at(at) == leaf);
             segment.remove(found.expect("every member has an entry"));
         });
     }
@@ -330,10 +344,9 @@ impl MemberIndex {
 
     fn relocate_one(&mut self, hash: u64, from: u32, to: u32) {
         work::visited(1);
-        let place = self.place(hash);
-        let segment = self.segment_mut(place.segment);
+        let segment = self.segment_mut(self.place(hash));
         segment.widen_ids(bits_of(to));
-        let found = segment.run(segment.tag_of(hash, place.depth)).find(|&at| segment.id_at(at) == from);
+        let found = segment.run(segment.tag_of(hash)).find(|&at| segment.id_at(at) == from);
         let at = found.expect("every member has an entry");
         segment.entries[at] = segment.tag_at(at) << segment.id_bits | to;
     }
@@ -361,13 +374,13 @@ impl MemberIndex {
         let half = 1 << (segment.tag_bits - 1);
         let middle = segment.entries.partition_point(|&entry| entry >> segment.id_bits < half);
         let upper = segment.entries[middle..].iter().map(|&entry| entry - (half << segment.id_bits));
-        let mut high =
-            Segment { entries: Vec::new(), tag_bits: segment.tag_bits - 1, id_bits: segment.id_bits };
+        segment.tag_bits -= 1;
+        segment.depth += 1;
+        let mut high = Segment { entries: Vec::new(), ..*segment };
         high.entries.reserve_exact(upper.len() + GROWTH / 2);
         high.entries.extend(upper);
         segment.entries.truncate(middle);
         segment.entries.shrink_to(middle + GROWTH / 2);
-        segment.tag_bits -= 1;
         let new_bytes = segment.bytes() + high.bytes();
         self.entries_bytes = self.entries_bytes + new_bytes - bytes;
         self.push(high);
@@ -411,26 +424,26 @@ impl MemberIndex {
         let bit = 1 << (tag_bits + id_bits);
         low.entries.extend(high.entries.iter().map(|&entry| entry | bit));
         low.tag_bits += 1;
+        low.depth -= 1;
         let new_bytes = low.bytes();
         self.entries_bytes = self.entries_bytes + new_bytes - bytes;
     }
 
     /// Writes a segment anew with tags as long as fit, from the members of the leaves it names.
     fn rewrite(&mut self, at: usize, hashes_of: &HashesOf<'_>) {
-        let depth = self.shape.depth_of(at);
         let old = self.segment(at);
         let mut leaves: Vec<u32> = (0..old.entries.len()).map(|entry| old.id_at(entry)).collect();
         leaves.sort_unstable();
         leaves.dedup();
         let id_bits = old.ids_need();
-        let mut new = Segment { entries: Vec::new(), tag_bits: 32 - id_bits, id_bits };
+        let mut new = Segment { entries: Vec::new(), tag_bits: 32 - id_bits, id_bits, depth: old.depth };
         let mut hashes = Vec::new();
         for leaf in leaves {
             work::visited(1);
             hashes.clear();
             hashes_of(leaf, &mut hashes);
-            for &hash in hashes.iter().filter(|&&hash| self.place(hash).segment == at) {
-                let entry = new.tag_of(hash, depth) << id_bits | leaf;
+            for &hash in hashes.iter().filter(|&&hash| self.place(hash) == at) {
+                let entry = new.tag_of(hash) << id_bits | leaf;
                 new.entries.push(entry);
             }
         }
@@ -446,17 +459,16 @@ impl MemberIndex {
     /// `visit` gets a leaf, and the bits by which to know the members: a hash, and how many of its leading bits
     /// are meaningful.
     pub fn scan(&self, cursor: u64, visits: usize, visit: &mut dyn FnMut(u32, u64, u32)) -> u64 {
-        let place = self.place(cursor);
-        let segment = self.segment(place.segment);
-        let bits = place.depth + u32::from(segment.tag_bits);
+        let segment = self.segment_of(cursor);
+        let depth = u32::from(segment.depth);
+        let bits = depth + u32::from(segment.tag_bits);
         let position = |tag: u64| {
-            let prefix =
-                if place.depth == 0 { 0 } else { cursor >> (64 - place.depth) << (64 - place.depth) };
+            let prefix = if depth == 0 { 0 } else { cursor >> (64 - depth) << (64 - depth) };
             prefix.wrapping_add(tag << (64 - bits))
         };
         // Positions that a cursor cannot express are passed together.
         let unseen = bits.saturating_sub(CURSOR_BITS);
-        let first = segment.lower_bound(segment.tag_of(cursor, place.depth));
+        let first = segment.lower_bound(segment.tag_of(cursor));
         let mut run_start = first;
         for at in first..segment.entries.len() {
             let tag = segment.tag_at(at);
@@ -476,15 +488,14 @@ impl MemberIndex {
 
     /// Address of the header that the hash's segment is found through, for prefetching.
     pub fn header_address(&self, hash: u64) -> *const u8 {
-        let header: *const Segment = self.segment(self.place(hash).segment);
+        let header: *const Segment = self.segment_of(hash);
         header.cast()
     }
 
     /// Address at which the entry of the hash is expected, for prefetching.
     pub fn entry_address(&self, hash: u64) -> *const u8 {
-        let place = self.place(hash);
-        let segment = self.segment(place.segment);
-        let guess = segment.guess(segment.tag_of(hash, place.depth));
+        let segment = self.segment_of(hash);
+        let guess = segment.guess(segment.tag_of(hash));
         segment.entries.as_ptr().wrapping_add(guess).cast()
     }
 
@@ -504,11 +515,12 @@ impl MemberIndex {
         );
         let mut expected: Vec<Vec<u32>> = vec![Vec::new(); segments.len()];
         for &(hash, leaf) in members {
-            let place = self.place(hash);
-            let segment = segments[place.segment];
-            expected[place.segment].push(segment.tag_of(hash, place.depth) << segment.id_bits | leaf);
+            let at = self.place(hash);
+            let segment = segments[at];
+            expected[at].push(segment.tag_of(hash) << segment.id_bits | leaf);
         }
-        for (segment, mut expected) in segments.iter().zip(expected) {
+        for (at, (segment, mut expected)) in segments.iter().zip(expected).enumerate() {
+            assert_eq!(u32::from(segment.depth), self.shape.depth_of(at), "index: depth of segment {at}");
             assert!(segment.tag_bits + segment.id_bits <= 32, "index invariant 3");
             let sorted = (1..segment.entries.len()).all(|at| segment.tag_at(at - 1) <= segment.tag_at(at));
             assert!(sorted, "index invariant 2: entries out of order");
