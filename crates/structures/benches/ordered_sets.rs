@@ -274,8 +274,10 @@ fn separate(seed: u64) -> SkipList<SeparateHeader> {
 }
 
 fn main() {
+    let temperatures: &[bool] =
+        if measuring::is_set("WARMLINE_BENCH_HOT") { &[false] } else { &[false, true] };
     for size in std::iter::repeat_n(sizes(), measuring::passes()).flatten() {
-        for cold in [false, true] {
+        for &cold in temperatures {
             measure("fbtree", fbtree, size, cold);
             measure("skip list", embedded, size, cold);
             measure("skip list, separate header", separate, size, cold);
