@@ -3,7 +3,8 @@
 //!
 //! Environment: `WARMLINE_BENCH_SIZES=128,1000` instead of the default sizes, `WARMLINE_BENCH_LARGE=1` for 10
 //! million members too, `WARMLINE_BENCH_COLD=8` for cold collections of eight times the last-level cache instead of
-//! twice, `WARMLINE_BENCH_HOT=1` for hot ones alone, `WARMLINE_BENCH_PASSES=2` to measure all twice and keep the faster, `WARMLINE_BENCH_QUICK=1` for a tenth of the operations (to see that all runs).
+//! twice, `WARMLINE_BENCH_HOT=1` for hot ordered sets alone, `WARMLINE_BENCH_PASSES=2` to measure all twice and keep the
+//! faster, `WARMLINE_BENCH_QUICK=1` for a tenth of the operations (to see that all runs).
 
 #![allow(dead_code)]
 

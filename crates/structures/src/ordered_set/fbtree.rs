@@ -46,6 +46,7 @@
 
 mod bulk;
 mod check;
+mod columns;
 mod descend;
 mod frame_of_reference;
 mod inner;
@@ -316,17 +317,17 @@ impl OrderedSet for FbTree {
     fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
         let Located { id, leaf, slot } = self.locate(member, self.seed.hash(member))?;
         let score = leaf.score(slot);
-        let path = self.path_to(&Key { score, member });
-        debug_assert_eq!(path.leaf, id, "index and order name the same leaf");
-        Some((self.rank_of_leaf(&path) + slot, bits_to_score(score)))
+        let (ordered, first) = self.leaf_for(&Key { score, member });
+        debug_assert_eq!(ordered, id, "index and order name the same leaf");
+        Some((first + slot, bits_to_score(score)))
     }
 
     fn at(&self, rank: usize) -> Option<(&[u8], f64)> {
         if rank >= self.len() {
             return None;
         }
-        let (path, slot) = self.path_to_rank(rank);
-        let key = self.pages.key(path.leaf, slot);
+        let (leaf, slot) = self.leaf_at_rank(rank);
+        let key = self.pages.key(leaf, slot);
         Some((key.member, bits_to_score(key.score)))
     }
 

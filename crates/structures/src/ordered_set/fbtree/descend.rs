@@ -87,6 +87,20 @@ impl FbTree {
     /// The way to the leaf that holds `key`, or would.
     pub(super) fn path_to(&self, key: &Key<'_>) -> Path {
         let mut path = Path::new();
+        path.leaf = self.descend(key, |node, child| path.push(node, child));
+        path
+    }
+
+    /// The leaf that holds `key`, or would, and the rank of its first member.
+    pub(super) fn leaf_for(&self, key: &Key<'_>) -> (u32, usize) {
+        let mut before = 0;
+        let leaf = self.descend(key, |node, child| before += self.inners[node].before(child));
+        (leaf, before)
+    }
+
+    /// The leaf that holds `key`, or would; `pass` learns of the nodes on the way there, and which child is next.
+    #[inline]
+    fn descend(&self, key: &Key<'_>, mut pass: impl FnMut(u32, usize)) -> u32 {
         let mut id = self.root;
         let mut skip = 0;
         for height in (0..self.height as usize).rev() {
@@ -96,11 +110,10 @@ impl FbTree {
             if child + 1 < node.count() && self.follows_prefix(node, key, child) {
                 skip = skip.max(node.prefix().len());
             }
-            path.push(id, child);
+            pass(id, child);
             id = node.child(child);
         }
-        path.leaf = id;
-        path
+        id
     }
 
     /// Whether `key` itself has the node's prefix: it does unless it lies before the first anchor.
@@ -140,6 +153,18 @@ impl FbTree {
         (path, rank)
     }
 
+    /// The leaf that has the member at `rank`, which must be below `len`, and its slot.
+    pub(super) fn leaf_at_rank(&self, rank: usize) -> (u32, usize) {
+        let (mut id, mut rank) = (self.root, rank);
+        for _ in 0..self.height {
+            work::visited(1);
+            let node = &self.inners[id];
+            let (child, within) = node.child_at_rank(rank);
+            (id, rank) = (node.child(child), within);
+        }
+        (id, rank)
+    }
+
     /// The way along the left edge or the right.
     pub(super) fn path_to_edge(&self, right: bool) -> Path {
         let mut path = Path::new();
@@ -162,8 +187,8 @@ impl FbTree {
     /// The ranks from the first key not below `start` to the last below `end`; empty, or ending before it begins, where
     /// there is none. Most ranges are short: the leaf that has the start has the end, and is found once.
     pub(super) fn ranks_between(&self, start: &Key<'_>, end: &Key<'_>) -> Range<usize> {
-        let path = self.path_to(start);
-        let (leaf, first) = (&self.pages.leaves[path.leaf], self.rank_of_leaf(&path));
+        let (leaf, first) = self.leaf_for(start);
+        let leaf = &self.pages.leaves[leaf];
         let rank_of = |key| first + leaf.lower_bound(key, &self.pages.longs).slot;
         let goes_beyond = leaf.count() == 0 || leaf.compare(leaf.count() - 1, end, &self.pages.longs).is_lt();
         rank_of(start)..if goes_beyond { self.lower_rank(end).0 } else { rank_of(end) }
@@ -171,9 +196,9 @@ impl FbTree {
 
     /// How many members lie below `key`, and whether it is itself a member.
     pub(super) fn lower_rank(&self, key: &Key<'_>) -> (usize, bool) {
-        let path = self.path_to(key);
-        let found = self.pages.leaves[path.leaf].lower_bound(key, &self.pages.longs);
-        (self.rank_of_leaf(&path) + found.slot, found.exact)
+        let (leaf, first) = self.leaf_for(key);
+        let found = self.pages.leaves[leaf].lower_bound(key, &self.pages.longs);
+        (first + found.slot, found.exact)
     }
 }
 

@@ -77,6 +77,17 @@ impl FrameOfReference {
         Decoder { mask: mask(self.width), width: self.width() }
     }
 
+    /// What turns words of the column into scores, none where they differ in sign: `ends` are the least and the greatest of
+    /// them (ordered bits).
+    #[inline]
+    pub fn numbers(&self, ends: impl Fn() -> (u64, u64)) -> Option<Numbers> {
+        let (mask, step) = (mask(self.width), 1 << self.shift);
+        if self.base >= SIGN || ends().0 >= SIGN {
+            return Some(Numbers { mask, step, first: self.base.wrapping_sub(SIGN) });
+        }
+        (ends().1 < SIGN).then(|| Numbers { mask, step: 0u64.wrapping_sub(step), first: !self.base })
+    }
+
     pub fn write(&self, page: &mut [u8], at: usize, delta: u64) {
         page[at..at + self.width()].copy_from_slice(&delta.to_le_bytes()[..self.width()]);
     }
@@ -94,6 +105,25 @@ impl Decoder {
     #[inline(always)]
     pub fn delta(&self, column: &[u8], slot: usize) -> u64 {
         word_at(column, slot * self.width) & self.mask
+    }
+}
+
+/// The ordered bit that scores have which are not negative.
+const SIGN: u64 = 1 << 63;
+
+/// What reading many scores of one sign takes: as numbers they are evenly spaced, upwards or downwards.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Numbers {
+    mask: u64,
+    step: u64,
+    first: u64,
+}
+
+impl Numbers {
+    /// The score whose delta the word begins with.
+    #[inline(always)]
+    pub fn score(&self, word: u64) -> f64 {
+        f64::from_bits(self.first.wrapping_add((word & self.mask).wrapping_mul(self.step)))
     }
 }
 

@@ -22,19 +22,28 @@
 //!
 //! Rejected: halving the range of slots in which a score is sought, each step a branch that is mispredicted half the time.
 //! To count the scores in a range took 115, 155 and 272 ns in hot sets of 128, 1,000 and 10,000 members in place of 45, 88
-//! and 126, as it does with every sixteenth slot looked at first, then those between two such.
+//! and 126, as it does with every sixteenth slot looked at first, then those between two such. Halving it by conditional moves, each
+//! of which waits for the one before: 43, 71 and 115 ns, where every sixteenth slot took 41, 76 and 119, and every 32nd and
+//! 8th, as it is now, 37, 71 and 119.
 //!
 //! What comes in order leaves full pages behind, and nearly each first insertion between them would divide one, of which
 //! most is telling the index of a hundred members. Hence the quarter: the first 200
 //! insertions into 10,000 members went from 2,160 to 280 ns each, the first 2,000 into a million from 12 to 3.5 us; in sets
 //! filled in random order nothing changes.
+//!
+//! The score of a member, in instructions and ns in hot sets of 128 (the skip list takes 228 and 9.7) and 1,000 (228 and 11.7):
+//! with members compared by a call, and matches of tags handed out by an iterator, 444 and 20, 693 and 40; inline, 348 and
+//! 13.8, 577 and 34; with what the index came to be as well, 317 and 12.6, 537 and 32. What is left are two rows of tags, a tag
+//! in four that another member has too, and in sets with an index some 220 instructions of that. An index that names a record
+//! in place of a leaf would save the tags, but then every move of a record is one of its lines.
 
+use super::columns::Columns;
 use super::frame_of_reference::{Decoder, FrameOfReference};
 use super::key::Key;
 use super::slab::Slab;
 use crate::byte_compare::{self, LANES, Row};
 use crate::hash::HashSeed;
-use crate::prefetch::prefetch;
+use crate::prefetch::{prefetch, prefetch_bytes};
 use crate::work;
 use std::ops::Range;
 
@@ -164,21 +173,23 @@ impl Scores<'_> {
         self.decoder.delta(self.column, slot)
     }
 
-    /// How many slots of `range` have deltas that do not pass; those that pass follow those that don't. Two rounds of
-    /// compares that do not wait for one another, and no branch on what they find.
+    /// How many slots of `range` have deltas that do not pass; those that pass follow those that don't. Rounds of compares that
+    /// do not wait for one another, and no branch on what they find.
     #[inline]
     fn count_failing(&self, range: Range<usize>, passes: impl Fn(u64) -> bool) -> usize {
-        let steps = range.len() / STEP;
         let failing = |at: usize| usize::from(!passes(self.delta(at)));
-        let whole =
-            STEP * (0..steps).map(|step| failing(range.start + STEP * step + STEP - 1)).sum::<usize>();
-        let rest = range.start + whole..range.end.min(range.start + whole + STEP);
-        whole + rest.map(failing).sum::<usize>()
+        let Range { mut start, mut end } = range;
+        for step in STEPS {
+            let whole = (0..(end - start) / step).map(|nth| failing(start + step * nth + step - 1));
+            start += step * whole.sum::<usize>();
+            end = end.min(start + step);
+        }
+        start - range.start
     }
 }
 
-/// Slots of which the last is looked at first.
-const STEP: usize = 16;
+/// Each round looks at the last of so many slots.
+const STEPS: [usize; 3] = [32, 8, 1];
 
 /// The member that a record names. Kept out of walks, where few members are long.
 #[cold]
@@ -232,6 +243,19 @@ impl Leaf {
             LONG => long_member(record, longs),
             len => &record[1..1 + len as usize],
         }
+    }
+
+    /// The columns, to read these slots. None where each needs a look of its own: a member is long, or scores of both signs are
+    /// among them, or the last stands within eight bytes of the page's end.
+    #[inline]
+    pub fn columns(&self, slots: Range<usize>, longs: &LongMembers) -> Option<Columns<'_>> {
+        let (width, last) = (self.code.width(), slots.clone().last()?);
+        let word_end = self.scores_at() + width * last + size_of::<u64>();
+        if longs.live() > 0 || last >= self.count() || word_end > self.page.len() {
+            return None;
+        }
+        let numbers = self.code.numbers(|| (self.score(slots.start), self.score(last)))?;
+        Some(Columns::new(&self.page, self.offsets_at(), self.scores_at(), width, numbers))
     }
 
     /// The hash of the member at `slot`, kept or calculated.
@@ -651,6 +675,16 @@ impl Leaf {
         prefetch(self.page.as_ptr().wrapping_add(self.page.len() - self.heap as usize).wrapping_sub(1));
     }
 
+    /// Asks for all of the page.
+    pub fn prefetch_page(&self) {
+        prefetch_bytes(&self.page);
+    }
+
+    /// Asks for all records.
+    pub fn prefetch_all_records(&self) {
+        prefetch_bytes(&self.page[self.page.len() - self.heap as usize..]);
+    }
+
     /// Asks for the records of those of these slots that exist.
     #[inline]
     pub fn prefetch_records(&self, slots: Range<usize>) {
@@ -668,6 +702,8 @@ impl Leaf {
     /// Verifies invariants 1, 2, 4 and the part of 5 a leaf sees alone.
     pub fn check(&self, longs: &LongMembers, page_max: usize) {
         let columns = self.slots.count() * (3 + self.code.width());
+        let rows = self.count().next_multiple_of(LANES);
+        assert!(rows <= self.page.len().max(LANES), "rows of tags reach beyond the page");
         assert!(self.count() <= self.slots.count(), "leaf invariant 1: more members than slots");
         assert!(
             columns + self.heap as usize <= self.page.len(),

@@ -42,9 +42,8 @@ impl FbTree {
         for ranks in ranks.chunks(TOGETHER) {
             let mut places = [(0, 0); TOGETHER];
             for (place, &rank) in places.iter_mut().zip(ranks) {
-                let (path, slot) = self.path_to_rank(rank);
-                *place = (path.leaf, slot);
-                prefetch(&raw const self.pages.leaves[path.leaf]);
+                *place = self.leaf_at_rank(rank);
+                prefetch(&raw const self.pages.leaves[place.0]);
             }
             let places = &places[..ranks.len()];
             if self.len() > CACHED_MAX {

@@ -718,3 +718,40 @@ fn a_loader_notices_members_that_come_twice() {
         }
     }
 }
+
+/// Scores of one sign, of both, of any width; members with records of one byte; a member out of line.
+#[test]
+fn walks_meet_what_stands_at_their_ranks() {
+    let scores: [fn(i32) -> f64; 7] = [
+        |_| 7.0,
+        f64::from,
+        |i| -f64::from(i) - 1.0,
+        |i| f64::from(i - 40),
+        |i| (f64::from(i) - 40.5) / 7.0,
+        |i| if i % 2 == 0 { f64::INFINITY } else { 1e-300 * f64::from(i) },
+        |i| if i == 0 { f64::NEG_INFINITY } else { f64::from(i) * 1e280 },
+    ];
+    for (score, count) in
+        scores.iter().flat_map(|score| [1, 2, 5, 9, 80, sized(700, 90)].map(|count| (score, count)))
+    {
+        for long in [false, true] {
+            let mut set = FbTree::with_shape(SEED, SHAPES[1]);
+            for i in 0..count {
+                let member = if i == 0 { Vec::new() } else { vec![i as u8; 1 + i / 256] };
+                set.insert(&member, score(i as i32)).unwrap();
+            }
+            if long {
+                set.insert(&[b'l'; 300], score(count as i32 / 2)).unwrap();
+            }
+            let at = |rank: usize| set.at(rank).unwrap();
+            for start in (0..set.len()).step_by(1 + count / 9) {
+                for end in [start, start + 1, start + 17, start + 40, usize::MAX] {
+                    let ranks = start..end.min(set.len());
+                    assert_eq!(set.ascending(start..end).size_hint().0, ranks.len());
+                    assert!(set.ascending(start..end).eq(ranks.clone().map(at)), "{start}..{end} of {count}");
+                    assert!(set.descending(start..end).eq(ranks.rev().map(at)), "{start}..{end} of {count}");
+                }
+            }
+        }
+    }
+}
