@@ -289,7 +289,7 @@ impl OrderedSet for FbTree {
     fn insert(&mut self, member: &[u8], score: f64) -> Result<Insertion, Full> {
         let key = Key { score: score_to_bits(score), member };
         let hash = self.seed.hash(member);
-        if let Some(Located { id, slot, .. }) = self.locate(member, hash) {
+        if let Some(Located { id, slot, .. }) = self.locate_with_score(member, hash) {
             return Ok(self.set_score(id, slot, &key, hash));
         }
         if self.len == u32::MAX {
@@ -303,7 +303,7 @@ impl OrderedSet for FbTree {
 
     fn remove(&mut self, member: &[u8]) -> Option<f64> {
         let hash = self.seed.hash(member);
-        let Located { id, leaf, slot } = self.locate(member, hash)?;
+        let Located { id, leaf, slot } = self.locate_with_score(member, hash)?;
         let score = leaf.score(slot);
         self.remove_at(id, slot, hash);
         Some(bits_to_score(score))
@@ -315,7 +315,7 @@ impl OrderedSet for FbTree {
     }
 
     fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
-        let Located { id, leaf, slot } = self.locate(member, self.seed.hash(member))?;
+        let Located { id, leaf, slot } = self.locate_with_score(member, self.seed.hash(member))?;
         let score = leaf.score(slot);
         let (ordered, first) = self.leaf_for(&Key { score, member });
         debug_assert_eq!(ordered, id, "index and order name the same leaf");

@@ -64,19 +64,36 @@ impl FbTree {
     /// Where a member is. `hash` is its hash.
     #[inline(always)]
     pub(super) fn locate(&self, member: &[u8], hash: u64) -> Option<Located<'_>> {
+        self.locate_with(member, hash, Leaf::prefetch_for_lookup)
+    }
+
+    /// As [`FbTree::locate`], for who goes on by the score: it comes with the rest of the leaf's columns.
+    #[inline(always)]
+    pub(super) fn locate_with_score(&self, member: &[u8], hash: u64) -> Option<Located<'_>> {
+        self.locate_with(member, hash, Leaf::prefetch_columns)
+    }
+
+    #[inline(always)]
+    fn locate_with(&self, member: &[u8], hash: u64, prefetch: impl Fn(&Leaf)) -> Option<Located<'_>> {
         let Some(index) = &self.index else {
             let leaf = &self.pages.leaves[self.root];
             let slot = leaf.find(tag(hash), member, &self.pages.longs)?;
             return Some(Located { id: self.root, leaf, slot });
         };
-        self.locate_indexed(index, member, hash)
+        self.locate_indexed(index, member, hash, prefetch)
     }
 
     #[inline(never)]
-    fn locate_indexed(&self, index: &MemberIndex, member: &[u8], hash: u64) -> Option<Located<'_>> {
+    fn locate_indexed(
+        &self,
+        index: &MemberIndex,
+        member: &[u8],
+        hash: u64,
+        prefetch: impl Fn(&Leaf),
+    ) -> Option<Located<'_>> {
         for id in index.candidates(hash) {
             let leaf = &self.pages.leaves[id];
-            leaf.prefetch_for_lookup();
+            prefetch(leaf);
             if let Some(slot) = leaf.find(tag(hash), member, &self.pages.longs) {
                 return Some(Located { id, leaf, slot });
             }
