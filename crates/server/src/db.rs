@@ -83,8 +83,9 @@ impl DbFigures {
 /// So many scattered objects of one batch of commands are freed in the background: one costs a few hundred nanoseconds,
 /// waking the thread a few thousand.
 const SCATTERED_MIN: usize = 8;
-/// So many are handed over together.
+/// So many are handed over together, or so many bytes.
 const SCATTERED_MAX: usize = 64;
+const SCATTERED_BYTES_MAX: usize = 4 << 20;
 
 /// What takes long to free, on its way to whoever frees in the background.
 pub enum Garbage {
@@ -174,7 +175,8 @@ pub struct Db {
     /// Where large objects go to be freed; the engine drains it.
     pub discarded: Vec<Garbage>,
     /// Objects of some allocations, which go with `discarded` where that is worth waking a thread.
-    pub scattered: Vec<Object>,
+    scattered: Vec<Object>,
+    scattered_bytes: usize,
     /// The databases that the last command has emptied, until its effects have been seen to.
     cleared: Vec<Cleared>,
     prefix_rule: PrefixRule,
@@ -205,6 +207,7 @@ impl Db {
             planned: plan::PlannedKey::default(),
             discarded: Vec::new(),
             scattered: Vec::new(),
+            scattered_bytes: 0,
             cleared: Vec::new(),
             prefix_rule: PrefixRule::default(),
             counts_keys: false,
@@ -576,9 +579,10 @@ impl Db {
         if object.is_large() {
             self.discarded.push(Garbage::Object(object));
         } else if object.is_scattered() {
+            self.scattered_bytes += object.memory_bytes();
             self.scattered.push(object);
-            if self.scattered.len() == SCATTERED_MAX {
-                self.gather_scattered();
+            if self.scattered.len() == SCATTERED_MAX || self.scattered_bytes >= SCATTERED_BYTES_MAX {
+                self.discard_scattered();
             }
         }
     }
@@ -587,9 +591,22 @@ impl Db {
     /// else frees it.
     pub fn gather_scattered(&mut self) {
         if self.scattered.len() >= SCATTERED_MIN {
-            self.discarded.push(Garbage::Objects(std::mem::take(&mut self.scattered)));
+            self.discard_scattered();
         }
         self.scattered.clear();
+        self.scattered_bytes = 0;
+    }
+
+    fn discard_scattered(&mut self) {
+        self.discarded.push(Garbage::Objects(std::mem::take(&mut self.scattered)));
+        self.scattered_bytes = 0;
+    }
+
+    /// Frees what is scattered at once: what is seen to be free decides whether keys have to go.
+    pub fn free_scattered(&mut self) {
+        self.scattered.clear();
+        self.scattered_bytes = 0;
+        self.discarded.retain(|garbage| !matches!(garbage, Garbage::Objects(_)));
     }
 
     /// Empties the selected database.

@@ -48,6 +48,9 @@ use structures::hash::HashSeed;
 
 pub use execute::Flow;
 
+/// So much of what waits to be freed in the background is handed over before the batch of commands ends.
+const DISCARDED_MAX: usize = 4;
+
 pub struct Executor {
     pub db: Db,
     pub server: Server,
@@ -207,8 +210,21 @@ impl Executor {
 
     pub(crate) fn free_discarded(&mut self) {
         self.db.gather_scattered();
+        self.hand_over_discarded();
+    }
+
+    fn hand_over_discarded(&mut self) {
         for garbage in self.db.discarded.drain(..) {
             self.reclaimer.free(garbage);
+        }
+    }
+
+    /// A script, a transaction or a pipeline may make and remove one collection after the other: not all of them wait for
+    /// its end.
+    #[inline(always)]
+    fn bound_discarded(&mut self) {
+        if self.db.discarded.len() >= DISCARDED_MAX {
+            self.hand_over_discarded();
         }
     }
 

@@ -45,7 +45,10 @@ fn build(client: &mut Client<TcpStream>, key: &str, kind: &str) {
 }
 
 fn field(client: &mut Client<TcpStream>, section: &str, name: &str) -> u64 {
-    let info = client.ask(&format!("INFO {section}"));
+    field_of(&client.ask(&format!("INFO {section}")), name)
+}
+
+fn field_of(info: &str, name: &str) -> u64 {
     let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     line.unwrap().trim().parse().unwrap()
 }
@@ -132,6 +135,47 @@ fn many_that_are_scattered_are_freed_in_the_background_together() {
         expect_freed(&mut client, "at once, where that is wanted", 0, &[&format!("DEL {}", keys.join(" "))]);
         client.ask("CONFIG SET lazyfree-lazy-user-del yes");
     }
+}
+
+/// What a script makes and removes does not all wait for its end to be freed.
+#[test]
+fn what_is_removed_again_and_again_in_one_batch_does_not_gather() {
+    let server = Process::start(&[]);
+    let mut client = server.connect();
+    let script = "local members = {} \
+        for at = 1, 100 do members[at] = string.rep('x', 100) .. at end \
+        for turn = 1, 3000 do \
+            redis.call('SADD', 'key', unpack(members)) redis.call('DEL', 'key') \
+        end \
+        return redis.call('INFO', 'memory')";
+    client.send(&[b"EVAL", script.as_bytes(), b"0"]);
+    let used_bytes = field_of(&shown(&client.receive().unwrap()), "used_memory");
+    assert!(used_bytes < 16 << 20, "{used_bytes}");
+    // Few, but of almost a megabyte each.
+    let members: Vec<String> = (0..1000).map(|number| format!("{number:0800}")).collect();
+    client.ask(&format!("SADD source {}", members.join(" ")));
+    let script = "for turn = 1, 100 do redis.call('SUNIONSTORE', 'key', 'source') end \
+        return redis.call('INFO', 'memory')";
+    client.send(&[b"EVAL", script.as_bytes(), b"0"]);
+    let used_bytes = field_of(&shown(&client.receive().unwrap()), "used_memory");
+    assert!(used_bytes < 32 << 20, "{used_bytes}");
+}
+
+/// What commands of the same batch have removed makes no room that keys would have to make.
+#[test]
+fn no_key_is_evicted_for_what_waits_to_be_freed() {
+    let server = Process::start(&["--maxmemory-policy", "allkeys-random"]);
+    let mut client = server.connect();
+    pipe(&mut client, (0..100).map(|key| set(key, 10)));
+    let members: Vec<String> = (0..1000).map(|number| format!("{number:0800}")).collect();
+    client.ask(&format!("SADD removed {}", members.join(" ")));
+    let used_bytes = field(&mut client, "memory", "used_memory");
+    client.ask(&format!("CONFIG SET maxmemory {}", used_bytes + 300_000));
+    let batch: [&[&[u8]]; 3] =
+        [&[b"DEL", b"removed"], &[b"SETRANGE", b"long", b"600000", b"x"], &[b"SET", b"other", b"x"]];
+    client.stream.write_all(&batch.map(encode).concat()).unwrap();
+    batch.iter().for_each(|_| drop(client.receive().unwrap()));
+    assert_eq!(field(&mut client, "stats", "evicted_keys"), 0);
 }
 
 /// Sends commands without waiting for each, in portions that neither side's buffers stop.

@@ -43,8 +43,7 @@ impl Db {
         let bytes = entry.map_or(0, |entry| self.value_of(entry).memory_bytes());
         self.with_database(db_index, |db| {
             if db.remove_hashed(hash, &key, db.lazy_freeing.evicted) {
-                // At once: what is seen to be free decides whether another key has to go.
-                db.scattered.clear();
+                db.free_scattered();
                 db.figures.evicted_keys += 1;
                 let name: &[u8] = if db.lazy_freeing.evicted { b"UNLINK" } else { b"DEL" };
                 db.propagate_removal(&[name, &key], std::iter::empty());

@@ -268,6 +268,7 @@ impl Executor {
         origin: Origin,
     ) -> Next {
         let command = self.server.registry.row(id);
+        self.bound_discarded();
         self.begin_changes(origin.replayed);
         self.turn_to_data(handle, command, args, origin);
         let start = reply.len();

@@ -36,9 +36,16 @@ impl Executor {
         used_bytes as i64 - self.server.config.maxmemory_bytes as i64
     }
 
+    /// Whether what this batch has removed was too much. No key goes for it.
+    #[cold]
+    fn is_within_limit_without_scattered(&mut self) -> bool {
+        self.db.free_scattered();
+        self.is_within_limit()
+    }
+
     /// Evicts until memory is within its limit, or the time for that is up.
     pub(super) fn make_room(&mut self) -> Room {
-        let within_limit = self.is_within_limit();
+        let within_limit = self.is_within_limit() || self.is_within_limit_without_scattered();
         // A paused server changes no data, on its own account least of all; a replica has that which its primary has.
         let leaves_it =
             self.server.pauses.are_any() || self.is_replica() && self.server.config.replica_ignore_maxmemory;

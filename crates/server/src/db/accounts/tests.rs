@@ -91,7 +91,7 @@ fn upheave(db: &mut Db, random: &mut Random) {
     }
     db.forget_cleared();
     db.discarded.clear();
-    db.scattered.clear();
+    db.free_scattered();
 }
 
 #[test]
