@@ -8,7 +8,7 @@
 //!        | tags, 1 B each | lengths, 1 B each | [expiries, 8 B each] | free | .. records |
 //!
 //!  record of a map: field length (1 B), field, value        of a set: the member
-//!  of more than 254 bytes, either: 16 B pointing at its own allocation, with 24 bits of the hash; there a map's
+//!  of more than 253 bytes, either: 16 B pointing at its own allocation, with 24 bits of the hash; there a map's
 //!  record is field length (8 B), field, value
 //! ```
 //!

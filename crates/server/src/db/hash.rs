@@ -491,7 +491,6 @@ fn written(insertion: Insertion) -> Written {
     }
 }
 
-/// Where the field and its value are.
 /// Fields that one command adds to a compact list before a filter is worth its making.
 const UNFILTERED: usize = 3;
 /// It is made for so many more.
@@ -535,6 +534,7 @@ impl FieldFilter {
     }
 }
 
+/// Where the field and its value are.
 fn find(list: &Listpack, field: &[u8]) -> Option<(Position, Position)> {
     let at = list.find(list.first()?, field, 1)?;
     Some((at, list.next(at).expect("a field is followed by its value")))
