@@ -288,7 +288,7 @@ pub enum PrefetchHint {
 }
 
 /// What is to follow a handler that returned `Ok`, beyond sending its reply. The engine does it. Small, since each command
-/// returns one: 23 instructions of a GET.
+/// returns one and few ask for anything.
 #[derive(Debug, Default, PartialEq)]
 pub enum Next {
     #[default]

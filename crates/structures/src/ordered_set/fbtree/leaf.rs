@@ -33,7 +33,7 @@
 //!
 //! The score of a member, in instructions and ns in hot sets of 128 (the skip list takes 228 and 9.7) and 1,000 (228 and 11.7):
 //! with members compared by a call, and matches of tags handed out by an iterator, 444 and 20, 693 and 40; inline, 348 and
-//! 13.8, 577 and 34; with what the index came to be as well, 317 and 12.6, 537 and 32. What is left are two rows of tags, a tag
+//! 13.8, 577 and 34; with what the index came to be as well, 321 and 12.6, 541 and 32. What is left are two rows of tags, a tag
 //! in four that another member has too, and in sets with an index some 220 instructions of that. An index that names a record
 //! in place of a leaf would save the tags, but then every move of a record is one of its lines.
 
