@@ -52,15 +52,20 @@ pub const ALL_RANKS: RankRange = 0..usize::MAX;
 pub struct ScoreProbe {
     hash: u64,
     leaf: u32,
+    /// Where in the leaf the member may be, as far as it is known.
+    slots: [u16; ScoreProbe::SLOTS_MAX],
     stage: u8,
 }
 
 impl ScoreProbe {
     const FINISHED: u8 = u8::MAX;
+    /// So many members of a leaf that share the sought one's tag are fetched; one lookup in thirty meets more.
+    const SLOTS_MAX: usize = 2;
+    const NO_SLOT: u16 = u16::MAX;
 
     /// A lookup without steps.
     fn finished() -> Self {
-        ScoreProbe { hash: 0, leaf: 0, stage: Self::FINISHED }
+        ScoreProbe { hash: 0, leaf: 0, slots: [Self::NO_SLOT; Self::SLOTS_MAX], stage: Self::FINISHED }
     }
 
     /// Ends the steps; false, as [`OrderedSet::probe_step`] then answers.
@@ -139,10 +144,10 @@ pub trait OrderedSet {
         let _ = member;
         ScoreProbe::finished()
     }
-    /// Asks for the next line of a lookup begun by [`OrderedSet::probe`] on the same member and unchanged set;
-    /// whether more steps remain.
-    fn probe_step(&self, probe: &mut ScoreProbe, member: &[u8]) -> bool {
-        let _ = (probe, member);
+    /// Asks for the next lines of a lookup begun by [`OrderedSet::probe`] on the unchanged set; whether more steps
+    /// remain.
+    fn probe_step(&self, probe: &mut ScoreProbe) -> bool {
+        let _ = probe;
         false
     }
     /// Everything allocated for the set, this value's own size left out.

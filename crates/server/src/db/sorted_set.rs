@@ -48,7 +48,6 @@ use large;
 /// A lookup of a member, taken apart at its cache misses.
 pub struct Probe<'a> {
     set: &'a SortedSet,
-    member: &'a [u8],
     probe: ScoreProbe,
 }
 
@@ -56,7 +55,7 @@ impl Probe<'_> {
     /// Asks for the next line; whether there are more.
     #[inline]
     pub fn step(&mut self) -> bool {
-        large!(&self.set.encoding, _ => false, set => set.probe_step(&mut self.probe, self.member))
+        large!(&self.set.encoding, _ => false, set => set.probe_step(&mut self.probe))
     }
 }
 

@@ -422,8 +422,8 @@ impl OrderedSet for FbTree {
         self.start_probe(member)
     }
 
-    fn probe_step(&self, probe: &mut ScoreProbe, member: &[u8]) -> bool {
-        self.step_probe(probe, member)
+    fn probe_step(&self, probe: &mut ScoreProbe) -> bool {
+        self.step_probe(probe)
     }
 
     fn check(&self) {

@@ -533,7 +533,7 @@ impl<H: HeaderPlace> OrderedSet for SkipList<H> {
         ScoreProbe { hash, stage: 0, ..ScoreProbe::finished() }
     }
 
-    fn probe_step(&self, probe: &mut ScoreProbe, _member: &[u8]) -> bool {
+    fn probe_step(&self, probe: &mut ScoreProbe) -> bool {
         if probe.stage == 0 {
             self.index.candidates(probe.hash).for_each(|node| prefetch(node.as_ptr()));
         }

@@ -46,7 +46,7 @@ impl ValueType for SortedSet {
     fn prefetch_search<'a>(&'a self, target: PrefetchTarget<'a>) -> Option<Search<'a>> {
         let PrefetchTarget::Element(member) = target else { return None };
         let probe = large!(&self.encoding, _ => return None, set => set.probe(member));
-        Some(Search::Ordered(Probe { set: self, member, probe }))
+        Some(Search::Ordered(Probe { set: self, probe }))
     }
 
     fn encoding_name(&self) -> &'static str {

@@ -61,6 +61,8 @@ pub(super) struct LongMember {
     pub bytes: Box<[u8]>,
 }
 
+/// A record that is fetched ahead of a lookup is taken to be so long, for its length is in it.
+const SHORT_RECORD_BYTES: usize = 20;
 /// The length byte of a member kept out of line.
 const LONG: u8 = 255;
 
@@ -667,6 +669,29 @@ impl Leaf {
     pub fn prefetch_columns(&self) {
         let columns = self.scores_at() + self.count() * self.code.width();
         (0..columns).step_by(64).for_each(|at| prefetch(self.page.as_ptr().wrapping_add(at)));
+    }
+
+    /// Asks for the tags.
+    #[inline]
+    pub fn prefetch_tags(&self) {
+        (0..self.count()).step_by(64).for_each(|at| prefetch(self.page.as_ptr().wrapping_add(at)));
+    }
+
+    /// Asks for a slot's score and for the offset of its record.
+    #[inline]
+    pub fn prefetch_slot(&self, slot: usize) {
+        for at in [self.offsets_at() + 2 * slot, self.scores_at() + slot * self.code.width()] {
+            prefetch(self.page.as_ptr().wrapping_add(at));
+        }
+    }
+
+    /// Asks for a slot's record, and for the line that its end may be in: without, a ZSCORE in a pipeline of 16 takes 1.08 of
+    /// the time.
+    #[inline]
+    pub fn prefetch_record(&self, slot: usize) {
+        let record = self.page.as_ptr().wrapping_add(self.record_at(slot));
+        prefetch(record);
+        prefetch(record.wrapping_add(SHORT_RECORD_BYTES));
     }
 
     /// Asks for the line where the next record will go.

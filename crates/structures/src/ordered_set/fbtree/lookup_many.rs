@@ -25,11 +25,9 @@ impl FbTree {
             for (probe, member) in probes.iter_mut().zip(members) {
                 *probe = self.start_probe(member);
             }
-            let steps = |probe: &mut ScoreProbe, member: &[u8]| self.step_probe(probe, member);
             let mut again = true;
             while again {
-                let going = probes.iter_mut().zip(members).map(|(probe, member)| steps(probe, member));
-                again = going.fold(false, |any, more| any | more);
+                again = probes.iter_mut().fold(false, |any, probe| any | self.step_probe(probe));
             }
             for (probe, member) in probes.iter().zip(members) {
                 let found = self.locate(member, probe.hash);

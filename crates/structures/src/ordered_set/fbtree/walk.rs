@@ -296,16 +296,15 @@ impl FbTree {
                 (0, NO_LEAF)
             }
             None => {
-                self.pages.leaves[self.root].prefetch_columns();
+                self.pages.leaves[self.root].prefetch_tags();
                 (3, self.root)
             }
         };
-        ScoreProbe { hash, stage, leaf }
+        ScoreProbe { hash, stage, leaf, ..ScoreProbe::finished() }
     }
 
-    /// One step: index line, leaf header, columns, record. `true` while there are more.
-    pub(super) fn step_probe(&self, probe: &mut ScoreProbe, _member: &[u8]) -> bool {
-        let Some(stage) = probe.stage.checked_add(1) else { return false };
+    /// One step: index line, leaf header, tags, offset and score, record. `true` while there are more.
+    pub(super) fn step_probe(&self, probe: &mut ScoreProbe) -> bool {
         match (probe.stage, &self.index) {
             (0, Some(index)) => prefetch(index.entry_address(probe.hash)),
             (1, Some(index)) => match index.candidates(probe.hash).next() {
@@ -315,15 +314,24 @@ impl FbTree {
                 }
                 None => return probe.finish(),
             },
-            (2, Some(_)) => self.pages.leaves[probe.leaf].prefetch_columns(),
+            (2, _) => self.pages.leaves[probe.leaf].prefetch_tags(),
             (3, _) => {
                 let leaf = &self.pages.leaves[probe.leaf];
-                leaf.tagged(tag(probe.hash)).for_each(|slot| leaf.prefetch_records(slot..slot + 1));
+                for (place, slot) in probe.slots.iter_mut().zip(leaf.tagged(tag(probe.hash))) {
+                    leaf.prefetch_slot(slot);
+                    *place = slot as u16;
+                }
+            }
+            (4, _) => {
+                let leaf = &self.pages.leaves[probe.leaf];
+                for slot in probe.slots.into_iter().take_while(|&slot| slot != ScoreProbe::NO_SLOT) {
+                    leaf.prefetch_record(slot.into());
+                }
                 return probe.finish();
             }
             _ => return probe.finish(),
         }
-        probe.stage = stage;
+        probe.stage += 1;
         true
     }
 }
