@@ -351,21 +351,26 @@ impl Leaf {
     #[inline]
     pub fn find(&self, tag: u8, member: &[u8], longs: &LongMembers) -> Option<usize> {
         // The lengths that most members have are compared by two words that overlap. What calls nothing saves no registers.
-        match (member.first_chunk::<8>(), member.last_chunk::<8>()) {
-            (Some(head), Some(tail)) if member.len() <= 16 && self.page.len() >= LANES => {
-                self.find_record(tag, |record| {
-                    let Some((len, bytes)) =
-                        record.get(..1 + member.len()).and_then(|record| record.split_first())
-                    else {
-                        return false;
-                    };
-                    usize::from(*len) == member.len()
-                        && bytes.first_chunk() == Some(head)
-                        && bytes.last_chunk() == Some(tail)
-                })
-            }
+        match member.len() {
+            8..=16 if self.page.len() >= LANES => self.find_short::<8>(tag, member),
+            17..=32 if self.page.len() >= LANES => self.find_short::<16>(tag, member),
             _ => self.find_other(tag, member, longs),
         }
+    }
+
+    /// The slot of a member of `WORD` to twice as many bytes.
+    #[inline(always)]
+    fn find_short<const WORD: usize>(&self, tag: u8, member: &[u8]) -> Option<usize> {
+        let (head, tail) = (member.first_chunk::<WORD>()?, member.last_chunk::<WORD>()?);
+        self.find_record(tag, |record| {
+            let Some((len, bytes)) = record.get(..1 + member.len()).and_then(|record| record.split_first())
+            else {
+                return false;
+            };
+            usize::from(*len) == member.len()
+                && bytes.first_chunk() == Some(head)
+                && bytes.last_chunk() == Some(tail)
+        })
     }
 
     /// The slot with this tag whose record, the first of the bytes that `is_it` is given, is the one sought.

@@ -102,12 +102,18 @@ impl Segment {
         ((u64::from(tag) * self.entries.len() as u64) >> self.tag_bits) as usize
     }
 
+    /// Where the entries around a guess begin that a lookup looks at first.
+    #[inline]
+    fn window_around(&self, guess: usize) -> usize {
+        guess.saturating_sub(WINDOW / 2).min(self.entries.len().saturating_sub(WINDOW))
+    }
+
     /// The first entry whose tag is not below `tag`.
     #[inline]
     fn lower_bound(&self, tag: u32) -> usize {
         let (mut at, least) = (self.guess(tag), tag << self.id_bits);
         // Nine times in ten it is within these; counting them has no branch to mispredict.
-        let start = at.saturating_sub(WINDOW / 2).min(self.entries.len().saturating_sub(WINDOW));
+        let start = self.window_around(at);
         if let Some(window) = self.entries.get(start..).and_then(|entries| entries.first_chunk::<WINDOW>()) {
             at = start + count_below(window, least);
         }
@@ -333,7 +339,7 @@ impl MemberIndex {
     /// Asks for the lines of all these hashes, so that their fetches overlap.
     pub fn prefetch_all(&self, hashes: &[u64]) {
         hashes.iter().for_each(|&hash| prefetch(self.header_address(hash)));
-        hashes.iter().for_each(|&hash| prefetch(self.entry_address(hash)));
+        hashes.iter().for_each(|&hash| self.prefetch_entries(hash));
     }
 
     /// These members moved from one leaf to another.
@@ -492,11 +498,14 @@ impl MemberIndex {
         header.cast()
     }
 
-    /// Address at which the entry of the hash is expected, for prefetching.
-    pub fn entry_address(&self, hash: u64) -> *const u8 {
+    /// Asks for the entries among which that of the hash is expected.
+    #[inline]
+    pub fn prefetch_entries(&self, hash: u64) {
         let segment = self.segment_of(hash);
-        let guess = segment.guess(segment.tag_of(hash));
-        segment.entries.as_ptr().wrapping_add(guess).cast()
+        let first = segment.window_around(segment.guess(segment.tag_of(hash)));
+        for at in [first, first + WINDOW - 1] {
+            prefetch(segment.entries.as_ptr().wrapping_add(at));
+        }
     }
 
     /// Verifies the invariants; `members` are all `(hash, leaf)` there should be.

@@ -104,7 +104,7 @@ impl FbTree {
         let hash = |nth| leaf.hash(slot(nth), &self.pages.longs, self.seed);
         leaf.prefetch_records(slot(2)..slot(2) + 1);
         prefetch(index.header_address(hash(1)));
-        prefetch(index.entry_address(hash(0)));
+        index.prefetch_entries(hash(0));
     }
 
     /// Removes a part of what is below a node or leaf of this height, but not all.

@@ -306,7 +306,7 @@ impl FbTree {
     /// One step: index line, leaf header, tags, offset and score, record. `true` while there are more.
     pub(super) fn step_probe(&self, probe: &mut ScoreProbe) -> bool {
         match (probe.stage, &self.index) {
-            (0, Some(index)) => prefetch(index.entry_address(probe.hash)),
+            (0, Some(index)) => index.prefetch_entries(probe.hash),
             (1, Some(index)) => match index.candidates(probe.hash).next() {
                 Some(leaf) => {
                     probe.leaf = leaf;
