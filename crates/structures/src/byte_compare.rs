@@ -5,14 +5,14 @@
 //! ```text
 //!  plain   any processor; what the tests hold the others equal to
 //!  sse2    part of x86-64
-//!  avx2    x86-64; where the build targets it, and for `narrow` where the processor has it
+//!  avx2    x86-64; where the build targets it, and for `narrow` and `count_below` where the processor has it
 //!  neon    part of AArch64
 //! ```
 //! Each set is a module of the same functions, `unsafe` for one reason: the processor must have the instructions. 64 bytes
 //! are taken at once without a branch on what is found: a page seldom has more, and a loop whose length depends on the
 //! data costs a mispredicted branch, more than the lanes that are masked away.
 //!
-//! Which set is settled when the build is, but for `narrow`. Measured: choosing at run time what compares one row costs a
+//! Which set is settled when the build is, but for what looks at many bytes in a call. Measured: choosing at run time what compares one row costs a
 //! call that cannot be inlined, more than wider lanes save. `narrow` compares up to four rows in a call: with SSE2 in
 //! place of the AVX2 that was detected, an update of a sorted set of 100,000 took 6 % longer, a rank 7 %.
 
@@ -92,7 +92,17 @@ pub(crate) fn count_equal(bytes: &[u8], start: usize, end: usize, byte: u8) -> u
     bytes[start..end].iter().filter(|&&b| b == byte).count()
 }
 
-/// The instruction set of [`Simd::narrow`].
+/// Numbers of `width` bytes each, little-endian, one behind the other; they ascend.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+#[derive(Clone, Copy)]
+pub(crate) struct Column<'a> {
+    /// From the first number on.
+    pub bytes: &'a [u8],
+    pub width: usize,
+    pub count: usize,
+}
+
+/// The instruction set of [`Simd::narrow`] and [`Simd::count_below`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Simd {
     #[cfg_attr(any(target_arch = "x86_64", target_arch = "aarch64"), allow(dead_code))]
@@ -123,6 +133,23 @@ impl Simd {
         return Simd::Neon;
         #[cfg(not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little"))))]
         Simd::Plain
+    }
+
+    /// How many numbers of a column are below each of `least`. None where this machine has nothing better than a loop, the
+    /// column is short, or fewer than 16 bytes follow it.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
+    #[inline]
+    pub(crate) fn count_below<const N: usize>(
+        self,
+        column: &Column<'_>,
+        least: [u64; N],
+    ) -> Option<[usize; N]> {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: as for `narrow`.
+            Simd::Avx2 => unsafe { avx2::count_below(column, least) },
+            _ => None,
+        }
     }
 
     /// Narrows the children `live` (a run of low bits, not 0) to those whose features equal `feature`. The columns must
@@ -159,19 +186,20 @@ macro_rules! narrowing {
             feature: [u8; ROWS],
             live: u64,
         ) -> Narrowed {
+            // The bit behind a run of them; none behind the last lane. Not all processors count ones in one step.
+            let behind = |run: u64| run.wrapping_add(run & run.wrapping_neg());
             let mut tied = live;
             for (row, &byte) in rows.iter().zip(&feature) {
                 // SAFETY: the caller has seen to the instruction set.
                 let equal = unsafe { equal(row, byte) } & tied;
                 if equal == 0 {
                     // SAFETY: as above.
-                    let less = unsafe { less(row, byte) } & tied;
-                    return Narrowed::Between((tied.trailing_zeros() + less.count_ones()) as usize);
+                    let less = unsafe { less(row, byte) };
+                    return Narrowed::Between((tied & !less | behind(tied)).trailing_zeros() as usize);
                 }
                 tied = equal;
             }
-            let from = tied.trailing_zeros() as usize;
-            Narrowed::Tied { from, to: from + tied.count_ones() as usize }
+            Narrowed::Tied { from: tied.trailing_zeros() as usize, to: behind(tied).trailing_zeros() as usize }
         }
     };
 }

@@ -1,8 +1,8 @@
 //! x86-64 with AVX2, which is every function's contract.
 
+use super::{Column, Narrowed, Row, narrowing};
 #[cfg(any(test, target_feature = "avx2"))]
 use super::{LANES, NUMBERS, wanted};
-use super::{Narrowed, Row, narrowing};
 use std::arch::x86_64::*;
 
 narrowing!(#[target_feature(enable = "avx2")]);
@@ -60,4 +60,84 @@ pub(super) unsafe fn sum_first(row: &Row, lanes_wanted: usize) -> usize {
     }
     let half = _mm_add_epi64(_mm256_castsi256_si128(total), _mm256_extracti128_si256::<1>(total));
     _mm_cvtsi128_si64(_mm_add_epi64(half, _mm_unpackhi_epi64(half, half))) as usize
+}
+
+/// Numbers looked at first.
+const SAMPLES: usize = 8;
+
+/// What moves two numbers of a width from 16 bytes to words of their own, and the bits that one has.
+struct Widen {
+    shuffle: [u8; 16],
+    mask: u64,
+}
+
+/// By width. Those of eight bytes are left out: of words, only signed ones have a comparison.
+static WIDEN: [Widen; 8] = {
+    let mut all = [const { Widen { shuffle: [0x80; 16], mask: 0 } }; 8];
+    let mut width = 1;
+    while width < 8 {
+        let mut byte = 0;
+        while byte < width {
+            all[width].shuffle[byte] = byte as u8;
+            all[width].shuffle[8 + byte] = (width + byte) as u8;
+            byte += 1;
+        }
+        all[width].mask = u64::MAX >> (64 - 8 * width);
+        width += 1;
+    }
+    all
+};
+
+/// See [`super::Simd::count_below`]. The last number of each eighth is looked at, then all of one eighth: no branch on what
+/// is found.
+///
+/// # Safety
+/// The processor has AVX2.
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn count_below<const N: usize>(column: &Column<'_>, least: [u64; N]) -> Option<[usize; N]> {
+    let Column { bytes, width, count } = *column;
+    let widen = WIDEN.get(width)?;
+    if count < 2 * SAMPLES || bytes.len() < count * width + 16 {
+        return None;
+    }
+    let part = count / SAMPLES;
+    // Four numbers at a time, and what is behind the last whole part.
+    let fours = part.div_ceil(4).max(SAMPLES / 4);
+    // SAFETY: the column has `count` numbers and 16 bytes more. A sample is below `SAMPLES * part <= count`, and what is
+    // loaded of a part begins at most `4 * fours <= count` numbers before the end.
+    unsafe {
+        let step = part * width;
+        let last = bytes.as_ptr().add(step).sub(width);
+        let sample = |nth: usize| last.add(step * nth).cast::<i64>().read_unaligned();
+        let mask = _mm256_set1_epi64x(widen.mask as i64);
+        let samples = [0, 4].map(|at| {
+            let words = _mm256_set_epi64x(sample(at + 3), sample(at + 2), sample(at + 1), sample(at));
+            _mm256_and_si256(words, mask)
+        });
+        let shuffle = _mm256_broadcastsi128_si256(_mm_loadu_si128(widen.shuffle.as_ptr().cast()));
+        Some(least.map(|least| {
+            let bound = _mm256_set1_epi64x(least.min(i64::MAX as u64) as i64);
+            let below = samples.map(|words| _mm256_cmpgt_epi64(bound, words));
+            let first = (part * negative_sum(_mm256_add_epi64(below[0], below[1]))).min(count - 4 * fours);
+            let (mut at, mut left) = (bytes.as_ptr().add(first * width), fours);
+            let mut below = _mm256_setzero_si256();
+            while left > 0 {
+                let pair = |at: *const u8| _mm_loadu_si128(at.cast());
+                let pairs = _mm256_set_m128i(pair(at.add(2 * width)), pair(at));
+                let words = _mm256_shuffle_epi8(pairs, shuffle);
+                below = _mm256_add_epi64(below, _mm256_cmpgt_epi64(bound, words));
+                at = at.add(4 * width);
+                left -= 1;
+            }
+            first + negative_sum(below)
+        }))
+    }
+}
+
+/// The sum of four words, its sign changed.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn negative_sum(words: __m256i) -> usize {
+    let half = _mm_add_epi64(_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words));
+    (-_mm_cvtsi128_si64(_mm_add_epi64(half, _mm_unpackhi_epi64(half, half)))) as usize
 }

@@ -60,6 +60,33 @@ fn every_form_counts_the_same_numbers_below() {
 }
 
 #[test]
+fn numbers_of_a_column_below_others_are_counted() {
+    let mut random = Random::new(7);
+    for round in 0..scaled(20_000) {
+        let (width, count) =
+            (round as usize % 9, random.below(if round % 3 == 0 { 40 } else { 400 }) as usize);
+        let bits = if width == 0 { 1 } else { 1 + random.below(8 * width as u64) };
+        let any = |random: &mut Random| if width == 0 { 0 } else { random.next_u64() >> (64 - bits) };
+        let mut numbers: Vec<u64> = (0..count).map(|_| any(&mut random)).collect();
+        numbers.sort_unstable();
+        let mut bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()[..width].to_vec()).collect();
+        bytes.extend((0..random.below(40)).map(|_| random.next_u64() as u8));
+        let near = numbers.get(random.below(count as u64 + 1) as usize).map_or(u64::MAX, |&number| number);
+        for least in [[near, any(&mut random)], [near.wrapping_add(1), 0], [u64::MAX, near.wrapping_sub(1)]] {
+            let expected = least.map(|least| numbers.partition_point(|&number| number < least));
+            for simd in available() {
+                let counts = simd.count_below(&Column { bytes: &bytes, width, count }, least);
+                assert!(counts.is_none_or(|counts| counts == expected), "{width} {least:?} {numbers:?}");
+                let can = width < 8 && count >= 16 && bytes.len() >= count * width + 16;
+                assert!(counts.is_none() || can, "{simd:?} read beyond the column");
+                #[cfg(target_arch = "x86_64")]
+                assert_eq!(counts.is_some(), can && simd == Simd::Avx2);
+            }
+        }
+    }
+}
+
+#[test]
 fn every_form_sums_alike() {
     let mut random = Random::new(2);
     for round in 0..scaled(1_000) {

@@ -73,7 +73,7 @@ use crate::hash::HashSeed;
 use crate::size_class::usable_size;
 use descend::Located;
 use inner::{FANOUT, Inner};
-use key::{Key, below_all, bits_to_score, score_to_bits};
+use key::{Key, bits_to_score, score_to_bits};
 use leaf::{Leaf, LongMembers};
 use member_index::MemberIndex;
 use slab::Slab;
@@ -317,9 +317,7 @@ impl OrderedSet for FbTree {
     fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
         let Located { id, leaf, slot } = self.locate_with_score(member, self.seed.hash(member))?;
         let score = leaf.score(slot);
-        let (ordered, first) = self.leaf_for(&Key { score, member });
-        debug_assert_eq!(ordered, id, "index and order name the same leaf");
-        Some((first + slot, bits_to_score(score)))
+        Some((self.first_rank(id, &Key { score, member }) + slot, bits_to_score(score)))
     }
 
     fn at(&self, rank: usize) -> Option<(&[u8], f64)> {
@@ -357,10 +355,7 @@ impl OrderedSet for FbTree {
             ScoreBound::Inclusive(score) => score_to_bits(score) + 1,
             ScoreBound::Exclusive(score) => score_to_bits(score),
         };
-        self.ranks_between(
-            &Key { score: start, member: below_all() },
-            &Key { score: end, member: below_all() },
-        )
+        self.ranks_between(start, end)
     }
 
     fn lex_range(&self, min: LexBound<'_>, max: LexBound<'_>) -> RankRange {

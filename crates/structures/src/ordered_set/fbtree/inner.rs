@@ -76,6 +76,15 @@ impl Inner {
         &self.children[..self.count()]
     }
 
+    /// Where the child with this id is; there must be one.
+    #[inline]
+    pub fn position(&self, child: u32) -> usize {
+        self.children()
+            .iter()
+            .position(|&other| other == child)
+            .expect("a leaf is a child of the node above it")
+    }
+
     pub fn counts(&self) -> &[u32] {
         &self.counts[..self.count()]
     }
@@ -121,9 +130,9 @@ impl Inner {
     }
 
     /// Routes `key`, whose first `skip` bytes are known to equal every anchor's.
-    #[inline]
+    #[inline(always)]
     pub fn branch(&self, simd: Simd, key: &Key<'_>, skip: usize) -> Branch {
-        match key.compare_prefix(self.prefix(), skip) {
+        match self.compare_prefix(key, skip) {
             Ordering::Less => return Branch::Child(0),
             Ordering::Greater => return Branch::Child(self.count() - 1),
             Ordering::Equal => {}
@@ -133,6 +142,12 @@ impl Inner {
             Narrowed::Between(below) => Branch::Child(below.saturating_sub(1)),
             Narrowed::Tied { from, to } => Branch::Tied { from, to },
         }
+    }
+
+    /// How `key` compares with the prefix, of which the first `skip` bytes are known to be equal.
+    #[inline]
+    pub fn compare_prefix(&self, key: &Key<'_>, skip: usize) -> Ordering {
+        key.compare_prefix(&self.prefix, usize::from(self.prefix_len), skip)
     }
 
     /// Makes room at `at` for a child whose anchor is `anchor`.

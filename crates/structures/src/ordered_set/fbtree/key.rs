@@ -1,6 +1,7 @@
 //! The tree's key: a score as 8 big-endian bytes whose plain byte order is the order of scores, then the member.
 
-use super::inner::ROWS;
+use super::inner::{PREFIX_MAX, ROWS};
+use std::cmp::Ordering;
 
 /// Length of the score's part of every key.
 pub(super) const SCORE_BYTES: usize = 8;
@@ -63,23 +64,26 @@ impl Key<'_> {
         }
     }
 
-    /// How the bytes from `skip` on compare with those of `prefix` from there on; `Equal` when the key starts
-    /// with `prefix`. The first `skip` bytes are known to be equal.
+    /// How the key compares with the first `len` bytes of `prefix`; `Equal` when it starts with them. The first `skip` are
+    /// known to be equal.
     #[inline]
-    pub fn compare_prefix(&self, prefix: &[u8], skip: usize) -> std::cmp::Ordering {
-        if skip >= prefix.len() {
-            return std::cmp::Ordering::Equal;
+    pub fn compare_prefix(&self, prefix: &[u8; PREFIX_MAX], len: usize, skip: usize) -> Ordering {
+        if skip >= len {
+            return Ordering::Equal;
         }
-        let score = self.score.to_be_bytes();
-        let within_score = prefix.len().min(SCORE_BYTES);
-        if skip < within_score {
-            let order = score[skip..within_score].cmp(&prefix[skip..within_score]);
-            if order.is_ne() || prefix.len() <= SCORE_BYTES {
-                return order;
-            }
+        let [a, b, c, d, e, f, g, h, rest @ ..] = prefix;
+        let beyond = 8 * (SCORE_BYTES - len.min(SCORE_BYTES));
+        let score = u64::from_be_bytes([*a, *b, *c, *d, *e, *f, *g, *h]);
+        match (self.score >> beyond).cmp(&(score >> beyond)) {
+            Ordering::Equal if len > SCORE_BYTES => self.compare_member(&rest[..len - SCORE_BYTES], skip),
+            order => order,
         }
+    }
+
+    /// How the member compares with what a prefix has behind the score. `skip` counts from the key's first byte.
+    #[inline(never)]
+    fn compare_member(&self, rest: &[u8], skip: usize) -> Ordering {
         let from = skip.max(SCORE_BYTES) - SCORE_BYTES;
-        let rest = &prefix[SCORE_BYTES..];
         let mine = &self.member[from.min(self.member.len())..self.member.len().min(rest.len())];
         mine.cmp(&rest[from..])
     }
@@ -144,12 +148,14 @@ mod tests {
                 assert_eq!(a.shared_prefix(b, 100), shared);
                 assert_eq!(a.shared_prefix(b, 3), shared.min(3));
                 assert_eq!(a.shared_with(&bytes(b)), shared);
+                let padded = [bytes(b), vec![0xaa; PREFIX_MAX]].concat();
+                let whole = padded.first_chunk().unwrap();
                 for len in 0..=bytes(b).len() {
                     let prefix = &bytes(b)[..len];
                     let mine = &bytes(a)[..len.min(a.len())];
                     for skip in 0..=shared.min(len) {
                         assert_eq!(
-                            a.compare_prefix(prefix, skip),
+                            a.compare_prefix(whole, len, skip),
                             mine.cmp(prefix),
                             "{a:?} {prefix:?} {skip}"
                         );

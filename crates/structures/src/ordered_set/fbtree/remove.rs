@@ -19,7 +19,7 @@ impl FbTree {
     pub(super) fn take_out(&mut self, leaf: u32, slot: usize) {
         let path = match self.height {
             0 => self.path_to_edge(false),
-            _ => self.path_to(&self.pages.key(leaf, slot)),
+            _ => self.path_to_known(leaf, &self.pages.key(leaf, slot)),
         };
         debug_assert_eq!(path.leaf, leaf, "index and order name the same leaf");
         self.take_out_slots(&path, slot..slot + 1);
