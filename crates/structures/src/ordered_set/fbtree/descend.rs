@@ -20,7 +20,14 @@ pub(super) const HEIGHT_MAX: usize = 16;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Step {
     pub node: u32,
-    pub child: usize,
+    child: u8,
+}
+
+impl Step {
+    /// The child of the node that the way goes on to.
+    pub fn child(&self) -> usize {
+        usize::from(self.child)
+    }
 }
 
 /// Where a member is.
@@ -46,7 +53,7 @@ impl Path {
 
     pub fn push(&mut self, node: u32, child: usize) {
         work::visited(1);
-        self.steps[self.len] = Step { node, child };
+        self.steps[self.len] = Step { node, child: child as u8 };
         self.len += 1;
     }
 
@@ -230,7 +237,7 @@ impl FbTree {
 
     /// The rank of the first member of the path's leaf.
     pub(super) fn rank_of_leaf(&self, path: &Path) -> usize {
-        path.steps().iter().map(|step| self.inners[step.node].before(step.child)).sum()
+        path.steps().iter().map(|step| self.inners[step.node].before(step.child())).sum()
     }
 
     /// The ranks of the scores from `start` on and below `end` (ordered bits); empty, or ending before it begins, where there

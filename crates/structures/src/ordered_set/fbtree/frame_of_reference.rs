@@ -18,15 +18,22 @@ impl FrameOfReference {
     /// For a leaf without members: any first score fits.
     pub const EMPTY: FrameOfReference = FrameOfReference { base: 0, shift: 0, width: 0 };
 
-    /// The narrowest code for `scores` (ordered bits), with what its width leaves over shared out: to values
-    /// below, to values above, and to more trailing bits.
+    /// The narrowest code for `scores` (ordered bits).
     pub fn fit(scores: impl Iterator<Item = u64> + Clone) -> FrameOfReference {
         let Some(min) = scores.clone().min() else { return FrameOfReference::EMPTY };
-        let (span, set_bits) = scores.fold((0, 0), |(span, bits), s| (span.max(s - min), bits | (s - min)));
+        let (max, differing) =
+            scores.fold((0, 0), |(max, bits), score| (score.max(max), bits | (score ^ min)));
+        FrameOfReference::spanning(min, max, differing)
+    }
+
+    /// The narrowest code for scores from `min` to `max` that differ from one another in no bit below the lowest of `differing`.
+    /// What its width leaves over is shared out: to values below, to values above, and to more trailing bits.
+    pub fn spanning(min: u64, max: u64, differing: u64) -> FrameOfReference {
+        let span = max - min;
         if span == 0 {
             return FrameOfReference { base: min, shift: 0, width: 0 };
         }
-        let trailing = set_bits.trailing_zeros();
+        let trailing = differing.trailing_zeros();
         let bits = 64 - (span >> trailing).leading_zeros();
         let width = bits.div_ceil(8);
         if width == 8 {
@@ -52,7 +59,13 @@ impl FrameOfReference {
 
     #[inline]
     pub fn decode(&self, delta: u64) -> u64 {
-        self.base + (delta << self.shift)
+        self.base + self.distance(delta)
+    }
+
+    /// How far scores are apart whose deltas are so far apart.
+    #[inline]
+    pub fn distance(&self, delta: u64) -> u64 {
+        delta << self.shift
     }
 
     /// The least delta whose score is not below `score`, and whether it is equal: `None` when every score this
@@ -96,8 +109,13 @@ impl FrameOfReference {
         (ends().1 < SIGN).then(|| Numbers { mask, step: 0u64.wrapping_sub(step), first: !self.base })
     }
 
+    /// Puts a delta at `at`, and leaves what is behind it.
+    #[inline]
     pub fn write(&self, page: &mut [u8], at: usize, delta: u64) {
-        page[at..at + self.width()].copy_from_slice(&delta.to_le_bytes()[..self.width()]);
+        match page[at..].first_chunk_mut() {
+            Some(word) => *word = (u64::from_le_bytes(*word) & !mask(self.width) | delta).to_le_bytes(),
+            None => page[at..at + self.width()].copy_from_slice(&delta.to_le_bytes()[..self.width()]),
+        }
     }
 }
 

@@ -100,6 +100,15 @@ impl<'a> Record<'a> {
     }
 }
 
+/// How a leaf may grow.
+#[derive(Clone, Copy)]
+pub(super) struct Room {
+    /// The tree's limit of a page.
+    pub page_max: usize,
+    /// By half at a time, where it is soon full: each step is a copy of the page.
+    pub more_to_come: bool,
+}
+
 /// Where a key is, or would be inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Found {
@@ -356,6 +365,18 @@ impl Leaf {
         Found { slot: range.start, exact: false }
     }
 
+    /// The slot that a new key goes to, where it is likely to be the first or behind the last.
+    pub fn place_for(&self, key: &Key<'_>, longs: &LongMembers) -> usize {
+        let Some(last) = self.count().checked_sub(1) else { return 0 };
+        match self.code.lower_bound(key.score) {
+            None => self.count(),
+            Some((delta, _)) if delta > self.scores().delta(last) => self.count(),
+            Some((delta, false)) if delta <= self.scores().delta(0) => 0,
+            Some((delta, true)) if delta < self.scores().delta(0) => 0,
+            Some(_) => self.lower_bound(key, longs).slot,
+        }
+    }
+
     #[inline]
     fn scores(&self) -> Scores<'_> {
         Scores { column: &self.page[self.scores_at()..], decoder: self.code.decoder() }
@@ -454,29 +475,38 @@ impl Leaf {
     }
 
     /// Inserts at `slot`; `false`, with nothing changed, when the members would need a larger page than they may have
-    /// in a tree whose limit is `page_max` bytes.
-    pub fn insert(&mut self, slot: usize, score: u64, tag: u8, record: &Record<'_>, page_max: usize) -> bool {
-        if !self.make_room(score, record.len(), page_max) {
-            return false;
-        }
-        self.heap += record.len() as u16;
-        let at = self.page.len() - self.heap as usize;
-        self.page[at..at + record.head_len].copy_from_slice(&record.head[..record.head_len]);
-        self.page[at + record.head_len..at + record.len()].copy_from_slice(record.body);
-
+    /// in their tree.
+    pub fn insert(&mut self, slot: usize, score: u64, tag: u8, record: &Record<'_>, room: Room) -> bool {
+        let Some(delta) = self.make_room(score, record.len(), room) else { return false };
+        self.push_record(record);
         let (count, width) = (self.count(), self.code.width());
         work::moved((count - slot) * (3 + width) + record.len());
-        let (offsets, scores) = (self.offsets_at(), self.scores_at());
+        let (offset, score) = (self.offsets_at() + 2 * slot, self.scores_at() + width * slot);
         let page = &mut self.page;
-        page.copy_within(slot..count, slot + 1);
+        if slot < count {
+            let behind = count - slot;
+            page.copy_within(slot..count, slot + 1);
+            page.copy_within(offset..offset + 2 * behind, offset + 2);
+            page.copy_within(score..score + width * behind, score + width);
+        }
         page[slot] = tag;
-        page.copy_within(offsets + 2 * slot..offsets + 2 * count, offsets + 2 * slot + 2);
-        page[offsets + 2 * slot..offsets + 2 * slot + 2].copy_from_slice(&self.heap.to_le_bytes());
-        page.copy_within(scores + width * slot..scores + width * count, scores + width * (slot + 1));
-        let delta = self.code.encode(score).expect("make_room made the code fit");
-        self.code.write(page, scores + width * slot, delta);
+        page[offset..offset + 2].copy_from_slice(&self.heap.to_le_bytes());
+        self.code.write(page, score, delta);
         self.count += 1;
         true
+    }
+
+    /// Puts a record before all others. There must be room.
+    #[inline]
+    fn push_record(&mut self, record: &Record<'_>) {
+        self.heap += record.len() as u16;
+        let at = self.page.len() - self.heap as usize;
+        let place = &mut self.page[at..at + record.len()];
+        match record.head_len {
+            1 => place[0] = record.head[0],
+            len => place[..len].copy_from_slice(&record.head[..len]),
+        }
+        place[record.head_len..].copy_from_slice(record.body);
     }
 
     /// A leaf of as many of these scores, tags and records as a page takes, from the first on. They ascend, and there
@@ -506,10 +536,8 @@ impl Leaf {
 
     /// Adds a member behind the last. The room and the code must suffice.
     fn append_new(&mut self, score: u64, tag: u8, record: &Record<'_>) {
-        self.heap += record.len() as u16;
-        let (slot, at) = (self.count(), self.page.len() - self.heap as usize);
-        self.page[at..at + record.head_len].copy_from_slice(&record.head[..record.head_len]);
-        self.page[at + record.head_len..at + record.len()].copy_from_slice(record.body);
+        self.push_record(record);
+        let slot = self.count();
         self.page[slot] = tag;
         let offset = self.offsets_at() + 2 * slot;
         self.page[offset..offset + 2].copy_from_slice(&self.heap.to_le_bytes());
@@ -519,27 +547,54 @@ impl Leaf {
         self.count += 1;
     }
 
-    /// Makes the code express `score` and gives room for one more slot and `record_len` bytes.
-    fn make_room(&mut self, score: u64, record_len: usize, page_max: usize) -> bool {
+    /// Makes the code express `score`, as the delta returned, and gives room for one more slot and `record_len` bytes.
+    #[inline]
+    fn make_room(&mut self, score: u64, record_len: usize, room: Room) -> Option<u64> {
+        let (count, slots) = (self.count(), self.slots.count());
+        let taken = slots * (3 + self.code.width()) + self.heap as usize + record_len;
+        match self.code.encode(score) {
+            Some(delta) if (1..slots).contains(&count) && taken <= self.page.len() => Some(delta),
+            _ => self.make_room_elsewhere(score, record_len, room),
+        }
+    }
+
+    /// The same, in another page.
+    #[inline(never)]
+    fn make_room_elsewhere(&mut self, score: u64, record_len: usize, room: Room) -> Option<u64> {
         let code = match self.code.encode(score) {
             Some(_) if self.count > 0 => self.code,
-            _ => FrameOfReference::fit((0..self.count()).map(|slot| self.score(slot)).chain([score])),
+            _ => self.code_with(score),
         };
         let (count, slots) = (self.count(), self.slots.count());
-        let taken = slots * (3 + code.width()) + self.heap as usize + record_len;
-        if code == self.code && count < slots && taken <= self.page.len() {
-            return true;
-        }
         let live = self.heap as usize - self.garbage as usize + record_len;
-        let page_max = self.own_page_max(page_max);
-        let roomy = if count < slots { slots } else { (count + 1 + count / 8).next_multiple_of(4) };
+        let page_max = self.own_page_max(room.page_max);
         let needed = |slots: usize| slots * (3 + code.width()) + live;
-        let slots = if needed(roomy) <= page_max { roomy } else { count + 1 };
-        if needed(slots) > page_max {
-            return false;
-        }
-        self.relayout(code, slots, page_class(needed(slots)));
-        true
+        // How many like these could come before the page is full.
+        let left = page_max.checked_sub(needed(count + 1))?;
+        let record = live / (count + 1);
+        let may_come = left / (3 + code.width() + record);
+        let more = if room.more_to_come { count / 2 } else { count / 8 };
+        let roomy = if count < slots { slots } else { (count + 1 + more).next_multiple_of(4) };
+        let slots = roomy.min(count + 1 + may_come);
+        let for_records = if room.more_to_come { (slots - count - 1) * record } else { 0 };
+        self.relayout(code, slots, page_class(needed(slots) + for_records));
+        code.encode(score)
+    }
+
+    /// The narrowest code for the scores there are and one more.
+    fn code_with(&self, score: u64) -> FrameOfReference {
+        let Some(last) = self.count().checked_sub(1) else {
+            return FrameOfReference::fit([score].into_iter());
+        };
+        let ends = [self.score(0), self.score(last), score];
+        let (scores, first) = (self.scores(), self.scores().delta(0));
+        // The lowest bit in which any two differ is one in which another differs from the first.
+        let differing = (0..=last).fold(0, |bits, slot| bits | scores.delta(slot) ^ first);
+        FrameOfReference::spanning(
+            ends.into_iter().fold(u64::MAX, u64::min),
+            ends.into_iter().fold(0, u64::max),
+            self.code.distance(differing) | score ^ ends[0],
+        )
     }
 
     /// Moves the members to a page of `len` bytes with this code and so many slots, without holes.
@@ -567,10 +622,17 @@ impl Leaf {
             let at = self.scores_at() + count * width;
             self.page[at..at + added * width].copy_from_slice(&from.page[source]);
         } else {
-            for slot in range.clone() {
-                let delta = self.code.encode(from.score(slot)).expect("the code was fitted to this score");
-                let at = self.scores_at() + (count + slot - range.start) * self.code.width();
-                self.code.write(&mut self.page, at, delta);
+            let (scores, column) = (from.scores(), self.scores_at());
+            let end = column + self.slots.count() * self.code.width();
+            for (at, slot) in (count..).zip(range.clone()) {
+                let delta = self.code.encode(from.code.decode(scores.delta(slot)));
+                let delta = delta.expect("the code was fitted to this score");
+                let at = column + at * self.code.width();
+                // What a whole word writes over in the column comes next; keeping it would wait for the word before.
+                match self.page[at..end].first_chunk_mut() {
+                    Some(word) => *word = delta.to_le_bytes(),
+                    None => self.code.write(&mut self.page, at, delta),
+                }
             }
         }
         if self.heap == 0 && from.garbage == 0 && added == from.count() {

@@ -357,6 +357,14 @@ impl MemberIndex {
         segment.entries[at] = segment.tag_at(at) << segment.id_bits | to;
     }
 
+    /// Whether [`MemberIndex::balance`] has nothing to do.
+    #[inline]
+    pub fn is_balanced(&self) -> bool {
+        let segments = self.segments();
+        self.len <= segments * SEGMENT_ENTRIES
+            && (segments == 1 || self.len >= segments * SEGMENT_ENTRIES / 2)
+    }
+
     /// Grows or shrinks, segment by segment, to what the number of members asks for: by one at most after a
     /// single insertion or removal.
     pub fn balance(&mut self, hashes_of: &HashesOf<'_>) {

@@ -50,12 +50,12 @@ impl FbTree {
             _ => self.inners[node.child(at)].count(),
         };
         let fill = Fill::of(if height == 0 { self.page_max() } else { self.node_max() });
-        let mine = used(step.child);
+        let mine = used(step.child());
         if mine >= fill.min {
             return false;
         }
-        let right = (step.child + 1 < node.count()).then_some(step.child);
-        let pairs = step.child.checked_sub(1).into_iter().chain(right);
+        let right = (step.child() + 1 < node.count()).then_some(step.child());
+        let pairs = step.child().checked_sub(1).into_iter().chain(right);
         let Some((both, left)) = pairs.map(|left| (used(left) + used(left + 1), left)).min() else {
             return false;
         };
@@ -175,7 +175,15 @@ impl FbTree {
 
     /// Moves what has the highest ids to free ones while most ids are free, so that their tables shrink with the set.
     /// That is one leaf, or one long member, for each that was removed.
+    #[inline]
     pub(super) fn compact(&mut self) {
+        if self.pages.leaves.is_sparse() || self.pages.longs.is_sparse() {
+            self.move_down();
+        }
+    }
+
+    #[inline(never)]
+    fn move_down(&mut self) {
         while let Some(last) = self.pages.leaves.sparse_last() {
             self.rename_leaf(last);
         }
@@ -207,7 +215,7 @@ impl FbTree {
             _ => self.pages.leaves[next].prev = new,
         }
         match path.steps().last() {
-            Some(step) => self.inners[step.node].rename_child(step.child, new),
+            Some(step) => self.inners[step.node].rename_child(step.child(), new),
             None => self.root = new,
         }
         new

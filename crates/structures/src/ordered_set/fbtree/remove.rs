@@ -66,14 +66,14 @@ impl FbTree {
         for depth in (0..path.steps().len()).rev() {
             let step = path.steps()[depth];
             let node = &mut self.inners[step.node];
-            node.remove(step.child..step.child + 1);
+            node.remove(step.child()..step.child() + 1);
             if node.count() == 0 {
                 self.inners.0.take(step.node);
                 continue;
             }
             let height = self.height as usize - depth - 1;
             self.lengthen_prefix(step.node, height);
-            if step.child == 0 {
+            if step.child() == 0 {
                 self.set_anchors(path, depth);
             }
             return;

@@ -103,8 +103,13 @@ impl<T: Default> Slab<T> {
     /// The highest id, if most ids are free and they are more than a few: what it stands for is to be taken and inserted
     /// again. None while the highest id is free itself: it and those before it are given back first.
     pub fn sparse_last(&self) -> Option<u32> {
-        let sparse = 2 * self.free.len() > self.ids() && self.ids() > FEW && !self.has_free_end();
-        sparse.then(|| self.ids() as u32 - 1)
+        (self.is_sparse() && !self.has_free_end()).then(|| self.ids() as u32 - 1)
+    }
+
+    /// Whether most ids are free, and they are more than a few.
+    #[inline]
+    pub fn is_sparse(&self) -> bool {
+        self.free.len() > FEW / 2 && 2 * self.free.len() > self.ids() && self.ids() > FEW
     }
 
     /// One more than the highest id.
