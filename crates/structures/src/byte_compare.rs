@@ -12,9 +12,9 @@
 //! are taken at once without a branch on what is found: a page seldom has more, and a loop whose length depends on the
 //! data costs a mispredicted branch, more than the lanes that are masked away.
 //!
-//! Which set is settled when the build is, but for what looks at many bytes in a call. Measured: choosing at run time what compares one row costs a
-//! call that cannot be inlined, more than wider lanes save. `narrow` compares up to four rows in a call: with SSE2 in
-//! place of the AVX2 that was detected, an update of a sorted set of 100,000 took 6 % longer, a rank 7 %.
+//! Which set is settled when the build is, but for what looks at many bytes in a call. Measured: choosing at run time what
+//! compares one row costs a call that cannot be inlined, more than wider lanes save. `narrow` compares up to four rows in a
+//! call: with SSE2 in place of the AVX2 that was detected, an update of a sorted set of 100,000 took 6 % longer, a rank 7 %.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;

@@ -1,12 +1,12 @@
 //! Insertion, and what makes room for it.
 //!
-//! Insertion above the highest and below the lowest member, in ns in hot sets of 128, 1,000 and 10,000 (the skip list: 75, 100 and
-//! 106; 48, 53 and 63): 110, 94 and 109; 125, 105 and 112 as it was, and 65, 75 and 86; 80, 85 and 91 as it is. A page near its limit
-//! got room for one more member at a time, and so was made anew for each: now for as many as may still come. A leaf at an end
-//! that members come to grows by half at a time; by an eighth, as others do, sets of 10,000 took 88 and 96 in place of 80 and 85.
-//! A single leaf looks at its ends before it seeks. A code for one more score looks at the least, the greatest and the bits in
-//! which deltas differ, not at each score twice. What is left below the lowest member are three moves of columns and the index:
-//! its part, a lookup and an insertion, is a quarter of 1,529 instructions; the skip list takes 1,148 in all.
+//! Insertion above the highest and below the lowest member, in ns in hot sets of 128, 1,000 and 10,000 (the skip list: 75, 100
+//! and 106; 48, 53 and 63): 110, 94 and 109; 125, 105 and 112 as it was, and 65, 75 and 86; 80, 85 and 91 as it is. A page near
+//! its limit got room for one more member at a time, and so was made anew for each: now for as many as may still come. A leaf at
+//! an end that members come to grows by half at a time; by an eighth, as others do, sets of 10,000 took 88 and 96 in place of 80
+//! and 85. A single leaf looks at its ends before it seeks. A code for one more score looks at the least, the greatest and the
+//! bits in which deltas differ, not at each score twice. What is left below the lowest member are three moves of columns, and
+//! the index, whose lookup and insertion are a quarter of 1,529 instructions; the skip list takes 1,148 in all.
 
 use super::descend::{Path, first_leaf, tag};
 use super::inner::{Inner, PREFIX_MAX};

@@ -26,13 +26,13 @@
 //! of which waits for the one before: 43, 71 and 115 ns, where every sixteenth slot took 41, 76 and 119, and every 32nd and
 //! 8th, as it is now, 37, 71 and 119.
 //!
-//! To count the scores in a range, both bounds are sought at once where the processor has AVX2: the last score of each eighth of
-//! the column is compared, then all of one eighth, four at a time, and no branch waits for what is found. In hot sets of 128,
-//! 1,000 and 10,000 members, with nodes that are passed as [`descend`](super::descend) has it, that takes 17, 41 and 81 ns in
-//! place of 38, 80 and 130, and 371, 796 and 1,152 instructions in place of 906, 1,357 and 1,802. The skip list takes 10, 20 and
-//! 180 where the same bounds come again and again in one order, which the processor then knows by heart, and 38, 66 and 180
-//! where they do not. Rejected: all of the column compared, 29, 53 and 96 ns; and the same compares for where an insertion
-//! goes, which waits for them: with fewer instructions, moves of a score took 163 in place of 147 ns in sets of 128.
+//! To count the scores in a range, both bounds are sought at once where the processor has AVX2: the last score of each eighth
+//! of the column is compared, then all of one eighth, four at a time, and no branch waits for what is found. In hot sets of 128,
+//! 1,000 and 10,000 members, with nodes that are passed as `descend` has it, that takes 17, 41 and 81 ns in place of 38, 80 and
+//! 130, and 371, 796 and 1,152 instructions in place of 906, 1,357 and 1,802. The skip list takes 10, 20 and 180 where the same
+//! bounds come again and again in one order, which the processor then knows by heart, and 38, 66 and 180 where they do not.
+//! Rejected: all of the column compared, 29, 53 and 96 ns; and the same compares for where an insertion goes, which waits for
+//! them: with fewer instructions, moves of a score took 163 in place of 147 ns in sets of 128.
 //!
 //! What comes in order leaves full pages behind, and nearly each first insertion between them would divide one, of which
 //! most is telling the index of a hundred members. Hence the quarter: the first 200
