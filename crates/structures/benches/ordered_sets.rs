@@ -6,7 +6,7 @@
 
 mod measuring;
 
-use measuring::{Slices, cold_bytes, evict_caches, hexadecimal, scaled, sizes};
+use measuring::{Slices, cold_bytes, evict_caches, hexadecimal, scaled, shuffle_visits, sizes};
 use std::hint::black_box;
 use structures::hash::HashSeed;
 use structures::ordered_set::fbtree::FbTree;
@@ -127,6 +127,7 @@ impl<S: OrderedSet> Bed<S> {
         let mut done = 0;
         while done < operations {
             let mut plan = self.plan(batch);
+            shuffle_visits(&mut plan, self.sets.len(), &mut self.random);
             self.run(&mut removing, &plan, |set, operation| set.remove(&operation.member));
             if self.is_cold() {
                 evict_caches();
@@ -186,20 +187,6 @@ impl<S: OrderedSet> Bed<S> {
             done += batch;
         }
         slices.lowest_decile()
-    }
-}
-
-/// Reorders a plan so that sets are still visited in turn, each with its members in another order.
-fn shuffle_visits(plan: &mut [Operation], sets: usize, random: &mut Random) {
-    let visits = plan.len() / sets;
-    for visit in (1..visits).rev() {
-        let other = random.below(visit as u64 + 1) as usize;
-        for set in 0..sets {
-            let (a, b) = (visit * sets + set, other * sets + set);
-            let set_of_a = plan[a].set;
-            plan.swap(a, b);
-            debug_assert_eq!(plan[a].set, set_of_a);
-        }
     }
 }
 

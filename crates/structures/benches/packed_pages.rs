@@ -6,10 +6,11 @@
 
 mod measuring;
 
-use measuring::{Slices, cold_bytes, evict_caches, scaled, sizes};
+use measuring::{Slices, cold_bytes, evict_caches, scaled, shuffle_visits, sizes};
 use std::hint::black_box;
 use structures::hash::HashSeed;
 use structures::packed_map::{Expiry, PackedMap, PackedSet};
+use structures::random::Random;
 
 type Field = [u8; 10];
 
@@ -73,9 +74,16 @@ impl Table for PackedSet {
 /// An element in an allocation of its own, as in the tables that packed pages replace.
 struct Entry<const BYTES: usize> {
     next: Option<Box<Entry<BYTES>>>,
-    /// What an element of any length would need; all are of one length here.
+    /// Elements may have any length; here all have one.
+    field_len: u8,
     len: u8,
     bytes: [u8; BYTES],
+}
+
+impl<const BYTES: usize> Entry<BYTES> {
+    fn field(&self) -> &[u8] {
+        &self.bytes[..self.field_len as usize]
+    }
 }
 
 /// A table of chains, doubled when there are more elements than buckets. `BYTES` is 10 for a set, 20 for a map.
@@ -90,10 +98,10 @@ impl<const BYTES: usize> Chained<BYTES> {
         self.seed.hash(field) as usize & (self.buckets.len() - 1)
     }
 
-    fn find(&self, field: &Field) -> Option<&Entry<BYTES>> {
+    fn find(&self, field: &[u8]) -> Option<&Entry<BYTES>> {
         let mut at = self.buckets[self.bucket(field)].as_deref();
         while let Some(entry) = at {
-            if entry.bytes[..10] == *field {
+            if entry.field() == field {
                 return Some(entry);
             }
             at = entry.next.as_deref();
@@ -106,7 +114,7 @@ impl<const BYTES: usize> Chained<BYTES> {
         for mut chain in std::mem::replace(&mut self.buckets, doubled) {
             while let Some(mut entry) = chain {
                 chain = entry.next.take();
-                let bucket = self.bucket(&entry.bytes[..10]);
+                let bucket = self.bucket(entry.field());
                 entry.next = self.buckets[bucket].take();
                 self.buckets[bucket] = Some(entry);
             }
@@ -132,7 +140,8 @@ impl<const BYTES: usize> Table for Chained<BYTES> {
         let bucket = self.bucket(field);
         let bytes = std::array::from_fn(|at| field[at % 10]);
         let next = self.buckets[bucket].take();
-        self.buckets[bucket] = Some(Box::new(Entry { next, len: BYTES as u8, bytes }));
+        self.buckets[bucket] =
+            Some(Box::new(Entry { next, field_len: field.len() as u8, len: BYTES as u8, bytes }));
         self.len += 1;
     }
 
@@ -143,7 +152,7 @@ impl<const BYTES: usize> Table for Chained<BYTES> {
     fn remove(&mut self, field: &Field) -> bool {
         let bucket = self.bucket(field);
         let mut link = &mut self.buckets[bucket];
-        while link.as_ref().is_some_and(|entry| entry.bytes[..10] != *field) {
+        while link.as_ref().is_some_and(|entry| entry.field() != field) {
             link = &mut link.as_mut().expect("just seen").next;
         }
         let Some(removed) = link.take() else { return false };
@@ -175,6 +184,7 @@ fn field(number: u64) -> Field {
 struct Bed<T> {
     tables: Vec<Box<T>>,
     size: usize,
+    random: Random,
     turn: u64,
 }
 
@@ -187,7 +197,7 @@ impl<T: Table> Bed<T> {
             (0..size as u64).for_each(|number| table.insert(&field(number)));
         }
         let bytes = (measuring::allocated_bytes() - before) as f64 / (count * size) as f64;
-        (Bed { tables, size, turn: 0 }, bytes)
+        (Bed { tables, size, random: Random::new(1), turn: 0 }, bytes)
     }
 
     /// The next visits: a table and one of its fields, or with `absent` a field no table has. Within `size`
@@ -215,7 +225,9 @@ impl<T: Table> Bed<T> {
     }
 
     fn reading(&mut self, visits: usize, absent: bool) -> f64 {
-        let plan = self.plan(visits, absent);
+        let mut plan = self.plan(visits, absent);
+        // The same visits in one order, hundreds of times, would tell the processor's predictor how each comparison ends.
+        shuffle_visits(&mut plan, self.tables.len(), &mut self.random);
         let mut slices = Slices::default();
         self.run(&mut slices, &plan, |table, field| table.get(field));
         slices.lowest_decile()
@@ -229,11 +241,13 @@ impl<T: Table> Bed<T> {
         let (mut removing, mut inserting) = (Slices::default(), Slices::default());
         let mut done = 0;
         while done < visits {
-            let plan = self.plan(batch, false);
+            let mut plan = self.plan(batch, false);
+            shuffle_visits(&mut plan, tables, &mut self.random);
             self.run(&mut removing, &plan, |table, field| table.remove(field));
             if tables > 1 {
                 evict_caches();
             }
+            shuffle_visits(&mut plan, tables, &mut self.random);
             self.run(&mut inserting, &plan, |table, field| table.insert(field));
             if tables > 1 {
                 evict_caches();

@@ -108,6 +108,14 @@ pub fn evict_caches() {
     fill.iter_mut().step_by(8).for_each(|word| *word = word.wrapping_add(1));
 }
 
+/// Reorders visits that are made to so many places in turn: still in turn, to each place in another order.
+pub fn shuffle_visits<T>(plan: &mut [T], places: usize, random: &mut Random) {
+    for visit in (1..plan.len() / places).rev() {
+        let other = random.below(visit as u64 + 1) as usize;
+        (0..places).for_each(|place| plan.swap(visit * places + place, other * places + place));
+    }
+}
+
 /// One in sixteen hexadecimal digits: a member without a pattern that a structure could profit from.
 pub fn hexadecimal(number: u64) -> [u8; 16] {
     let mixed = Random::new(number).next_u64();
