@@ -5,7 +5,7 @@
 //!  | address, sizes, count | address, sizes, count | ...
 //!        |
 //!        v  page, 64 B .. some KB, in the allocator's own size classes
-//!        | tags, 1 B each | lengths, 1 B each | [expiries, 8 B each] | free | .. records |
+//!        | tags, 1 B each | [lengths, 1 B each] | [expiries, 8 B each] | free | .. records |
 //!
 //!  record of a map: field length (1 B), field, value        of a set: the member
 //!  of more than 253 bytes, either: 16 B pointing at its own allocation, with 24 bits of the hash; there a map's
@@ -13,7 +13,7 @@
 //! ```
 //!
 //! A lookup fetches the directory's entry, the page's columns and the record, each once: one vector compare
-//! of the tags, one vector sum of the lengths before the match, one comparison of bytes.
+//! of the tags, one vector sum of the lengths before the match unless all are one, one comparison of bytes.
 //!
 //! # Invariants
 //! (of a page: see [`page`]; of the directory: see [`directory`])
@@ -34,8 +34,9 @@
 //! - A column of 1-byte lengths, summed, against one of 2-byte offsets: a byte less an element, the value's
 //!   length and a set's member length for free, and removal shifts columns instead of adjusting offsets.
 //!   Summing without branches cost less than a loop over the lanes wanted (hot hit 32 against 38 ns).
-//! - 24, 32 and 48 elements a page on average: 25.9, 25.7 and 25.5 bytes a field, lookups alike within the
-//!   noise. 32 it is: more would spread the columns over more lines, fewer would grow the directory.
+//!   No column where all records of a page are of one length: see [`page`].
+//! - 24 and 32 elements a page on average: 24.8 and 24.6 bytes a field, 13.2 and 12.7 a member, lookups alike within the
+//!   noise. 32 it is: more would have pages with tags on a second line, fewer would grow the directory.
 //! - A byte of the hash behind each record of 64 bytes and more, for splits to look at: 100 members of 100 bytes added to
 //!   10,000 took 20.9 in place of 24.9 us and 191,000 in place of 249,000 instructions, through the server. Sets of members
 //!   of 64 to 240 bytes grew by 0.7 % on average, those of 100 bytes by 4 %: ten fitted a kilobyte by a few bytes.
@@ -105,12 +106,17 @@ impl Format for FieldValue {
     }
 
     #[inline(always)]
-    fn holds(record: Record<'_>, key: &[u8]) -> bool {
+    fn value_of<'a>(record: Record<'a>, key: &[u8]) -> Option<&'a [u8]> {
         if record.large {
-            return Self::read(record).0 == key;
+            let (field, value) = Self::read(record);
+            return (field == key).then_some(value);
         }
-        let (length, rest) = record.bytes.split_first().expect("invariant 2: a header of 1 byte");
-        usize::from(*length) == key.len() && rest.get(..key.len()).is_some_and(|field| same_bytes(field, key))
+        let (&length, rest) = record.bytes.split_first().expect("invariant 2: a header of 1 byte");
+        if usize::from(length) != key.len() {
+            return None;
+        }
+        let (field, value) = rest.split_at_checked(key.len())?;
+        same_bytes(field, key).then_some(value)
     }
 }
 
@@ -225,12 +231,12 @@ impl PackedMap {
 
     /// All fields and values, in no order that means anything; the same order until the map changes.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> + '_ {
-        self.table.iter().map(|(field, value, _)| (field, value))
+        self.table.iter()
     }
 
     /// As [`PackedMap::iter`], with each field's expiry.
     pub fn iter_with_expiry(&self) -> impl Iterator<Item = (&[u8], &[u8], Option<i64>)> + '_ {
-        self.table.iter().map(|(field, value, expiry)| (field, value, expiry_ms(expiry)))
+        self.table.iter_with_expiry().map(|(field, value, expiry)| (field, value, expiry_ms(expiry)))
     }
 
     /// Visits some fields and returns the next cursor, 0 when done; start with 0. A field present from the

@@ -9,9 +9,15 @@ pub const fn size_class(size: usize) -> usize {
     if size <= 64 {
         return (size + 7) & !7;
     }
-    // 64 < size: the highest bit of size - 1 names the doubling, a quarter of it is the step.
-    let step = 1usize << (usize::BITS - 1 - (size - 1).leading_zeros() - 2);
+    let step = size_step(size);
     (size + step - 1) & !(step - 1)
+}
+
+/// How much larger than the class below it the class of `size` is, where that is above 64 bytes.
+#[inline]
+pub const fn size_step(size: usize) -> usize {
+    // The highest bit of size - 1 names the doubling, a quarter of it is the step.
+    (1 << (usize::BITS - 1 - (size - 1).leading_zeros())) >> 2
 }
 
 /// The bytes an allocation of `size` really takes. Above the small classes jemalloc 5.3.1 rounds to its pages
@@ -36,6 +42,7 @@ mod tests {
         for class in classes {
             for size in previous + 1..=class {
                 assert_eq!(size_class(size), class, "{size}");
+                assert!(class <= 64 || size_step(size) == class - previous, "{size}");
             }
             previous = class;
         }

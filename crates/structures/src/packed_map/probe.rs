@@ -6,7 +6,6 @@ use crate::prefetch::prefetch;
 
 /// Candidates for one lookup whose records are fetched; more share a tag once in tens of thousands of lookups.
 const CANDIDATES_MAX: usize = 3;
-const LINE_BYTES: usize = 64;
 
 /// One lookup in a map or a set: each step reads what the step before asked for and asks for the next.
 /// It changes nothing and borrows the table, so a step never meets a page that moved.
@@ -59,9 +58,7 @@ impl<'a> Probe<'a> {
         if entry.count() == 0 {
             return Stage::Done;
         }
-        for line in (0..2 * entry.count()).step_by(LINE_BYTES) {
-            prefetch(entry.address().wrapping_add(line));
-        }
+        entry.prefetch_searched();
         Stage::Columns { page }
     }
 
@@ -75,7 +72,7 @@ impl<'a> Probe<'a> {
             prefetch(stored.end.wrapping_sub(1));
             candidates[found] = Some(slot);
             found += 1;
-            found == CANDIDATES_MAX
+            (found == CANDIDATES_MAX).then_some(())
         });
         if found == 0 { Stage::Done } else { Stage::Records { page, candidates } }
     }

@@ -121,7 +121,7 @@ impl PackedSet {
 
     /// All members, in no order that means anything; the same order until the set changes.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> + '_ {
-        self.table.iter().map(|(member, _, _)| member)
+        self.table.iter().map(|(member, _)| member)
     }
 
     /// Visits some members and returns the next cursor, 0 when done; start with 0. A member present from the

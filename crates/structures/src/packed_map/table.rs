@@ -52,9 +52,11 @@ pub(super) trait Format {
     /// Key and value.
     fn read(record: Record<'_>) -> (&[u8], &[u8]);
 
+    /// The value if the record is the key's.
     #[inline(always)]
-    fn holds(record: Record<'_>, key: &[u8]) -> bool {
-        same_bytes(Self::read(record).0, key)
+    fn value_of<'a>(record: Record<'a>, key: &[u8]) -> Option<&'a [u8]> {
+        let (held, value) = Self::read(record);
+        same_bytes(held, key).then_some(value)
     }
 }
 
@@ -177,19 +179,26 @@ impl<F: Format> Table<F> {
 
     #[inline(always)]
     pub(super) fn find(&self, hash: u64, key: &[u8]) -> Option<(usize, Slot)> {
+        let (index, page) = self.page_of(hash)?;
+        let held = |slot, record| F::value_of(record, key).map(|_| slot);
+        Some((index, page.find(Self::tag(hash), held)?))
+    }
+
+    /// The page that the hash belongs to; none if the table is empty.
+    #[inline(always)]
+    fn page_of(&self, hash: u64) -> Option<(usize, &Page)> {
         if self.len == 0 {
             return None;
         }
         work::visited(1);
         let index = self.directory.index(hash);
-        let slot = self.directory.page(index).find(Self::tag(hash), |record| F::holds(record, key))?;
-        Some((index, slot))
+        Some((index, self.directory.page(index)))
     }
 
     #[inline(always)]
     pub(super) fn get(&self, hash: u64, key: &[u8]) -> Option<&[u8]> {
-        let (index, slot) = self.find(hash, key)?;
-        Some(F::read(self.directory.page(index).record(slot)).1)
+        let (_, page) = self.page_of(hash)?;
+        page.find(Self::tag(hash), |_, record| F::value_of(record, key))
     }
 
     #[inline]
@@ -252,7 +261,7 @@ impl<F: Format> Table<F> {
             }
             return;
         }
-        self.remove_slot(index, slot);
+        self.remove_slot(index, slot, |_| ());
         let index = self.push(hash, key, value, after);
         self.edit(index, Page::fit);
         self.merge_while_sparse(MERGES_MAX);
@@ -295,7 +304,7 @@ impl<F: Format> Table<F> {
     }
 
     /// Changes a page and keeps the sums of all pages true.
-    #[inline]
+    #[inline(always)]
     fn edit<R>(&mut self, index: usize, change: impl FnOnce(&mut Page) -> R) -> R {
         let page = self.directory.page_mut(index);
         self.used_bytes -= page.used();
@@ -310,6 +319,9 @@ impl<F: Format> Table<F> {
     fn note_count(&mut self, index: usize) {
         let count = self.directory.page(index).count() as u16;
         let bounds = &mut self.count_bounds;
+        if count <= bounds.split.min(bounds.unsplit) {
+            return;
+        }
         let bound =
             if self.directory.shape().is_split(index) { &mut bounds.split } else { &mut bounds.unsplit };
         *bound = count.max(*bound);
@@ -326,16 +338,21 @@ impl<F: Format> Table<F> {
     ) -> R {
         let (key, value) = self.read(index, slot);
         let result = removed(key, value);
-        self.remove_slot(index, slot);
+        self.remove_slot(index, slot, Page::fit);
         self.len -= 1;
-        self.edit(index, Page::fit);
         self.merge_while_sparse(MERGES_MAX);
         result
     }
 
-    fn remove_slot(&mut self, index: usize, slot: Slot) {
+    /// Removes an element, which `len` counts until the caller has it otherwise, and does what is to follow to its page.
+    #[inline(always)]
+    fn remove_slot(&mut self, index: usize, slot: Slot, follow: impl FnOnce(&mut Page)) {
         let expiry = self.directory.page(index).expiry(slot.index);
-        let large = self.edit(index, |page| page.remove(slot));
+        let large = self.edit(index, |page| {
+            let large = page.remove(slot);
+            follow(page);
+            large
+        });
         if let Some(record) = large {
             self.large_bytes -= usable_size(record.len());
         }
@@ -409,7 +426,7 @@ impl<F: Format> Table<F> {
             let slot = page.slot(slot_index);
             let (key, value) = F::read(page.record(slot));
             visit(key, value);
-            self.remove_slot(index, slot);
+            self.remove_slot(index, slot, |_| ());
             self.len -= 1;
             removed += 1;
         }
@@ -514,14 +531,24 @@ impl<F: Format> Table<F> {
 
     fn merge_while_sparse(&mut self, merges_max: usize) {
         for _ in 0..merges_max {
-            if !self.merge_if_sparse() {
+            if !self.is_sparse() || !self.merge_last() {
                 break;
             }
         }
     }
 
-    /// Merges two pages if all are sparse; true if it did, and may have to again.
-    fn merge_if_sparse(&mut self) -> bool {
+    /// Whether the average page is.
+    #[inline(always)]
+    fn is_sparse(&self) -> bool {
+        let pages = self.directory.len();
+        self.len < pages * (PAGE_ELEMENTS / MERGE_DIVISOR)
+            && self.used_bytes < pages * (PAGE_BYTES / MERGE_DIVISOR)
+    }
+
+    /// Merges the last page into the one it was split from, unless they are too large together; true if it did, and may
+    /// have to again.
+    #[inline(never)]
+    fn merge_last(&mut self) -> bool {
         let pages = self.directory.len();
         if self.len == 0 {
             self.directory = Directory::new();
@@ -529,9 +556,7 @@ impl<F: Format> Table<F> {
             self.count_bounds = CountBounds::default();
             return false;
         }
-        let sparse = self.len < pages * (PAGE_ELEMENTS / MERGE_DIVISOR)
-            && self.used_bytes < pages * (PAGE_BYTES / MERGE_DIVISOR);
-        if pages == 1 || !sparse {
+        if pages == 1 {
             return false;
         }
         let (into, last) = (self.directory.shape().last_split_from(), pages - 1);
@@ -569,13 +594,21 @@ impl<F: Format> Table<F> {
 
     // ---- walking ----
 
-    /// Key, value and expiry column of every element.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8], u64)> + '_ {
+    /// Key and value of every element.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> + '_ {
         self.directory.pages().flat_map(|page| {
             work::visited(1);
-            page.slots().map(move |slot| {
-                let (key, value) = F::read(page.record(slot));
-                (key, value, page.expiry(slot.index))
+            page.records().map(F::read)
+        })
+    }
+
+    /// Key, value and expiry column of every element.
+    pub(super) fn iter_with_expiry(&self) -> impl Iterator<Item = (&[u8], &[u8], u64)> + '_ {
+        self.directory.pages().flat_map(|page| {
+            work::visited(1);
+            page.records().enumerate().map(move |(index, record)| {
+                let (key, value) = F::read(record);
+                (key, value, page.expiry(index))
             })
         })
     }

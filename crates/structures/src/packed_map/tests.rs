@@ -402,3 +402,103 @@ fn what_is_inserted_together_is_as_if_it_were_one_by_one() {
         assert_eq!(found, pairs);
     });
 }
+
+/// Fields and values mostly of one length each, so that pages become even and cease to be.
+fn run_even_model(random: &mut Random) {
+    let (mut map, mut model) = (PackedMap::new(SEED), Model::new());
+    let steps = if cfg!(miri) { 200 } else { scaled(20_000) };
+    for number in 0..steps {
+        // For a while none of another length, then many, then few.
+        let others = [0, 2, 50][(number / (steps / 9).max(1) % 3) as usize];
+        let field = random.below(if cfg!(miri) { 50 } else { 300 }).to_be_bytes();
+        match random.below(20) {
+            0..9 => {
+                let len = if random.below(100) < others { random.below(300) } else { 6 };
+                let value = vec![number as u8; len as usize];
+                let expiry = if others == 2 { random_expiry(random) } else { Expiry::Keep };
+                map.insert(&field, &value, expiry);
+                let entry = model.entry(field.to_vec()).or_default();
+                entry.0 = value;
+                match expiry {
+                    Expiry::Keep => {}
+                    Expiry::Clear => entry.1 = None,
+                    Expiry::AtMs(ms) => entry.1 = Some(ms),
+                }
+            }
+            9..16 => {
+                let taken = map.take(&field, <[u8]>::to_vec);
+                assert_eq!(taken, model.remove(&field[..]).map(|(value, _)| value));
+            }
+            16 => {
+                let expiry = (random.below(3) == 0).then_some(number as i64);
+                let there = model.get_mut(&field[..]).map(|entry| entry.1 = expiry);
+                assert_eq!(map.set_expiry(&field, expiry), there.is_some());
+            }
+            17 => {
+                let now = random.below(100_000) as i64;
+                map.remove_expired(now, usize::MAX, &mut |_, _| ());
+                model.retain(|_, (_, expiry)| expiry.is_none_or(|at| at >= now));
+            }
+            _ => {
+                let expected = model.get(&field[..]).map(|(value, expiry)| (value.as_slice(), *expiry));
+                assert_eq!(map.get_with_expiry(&field), expected);
+            }
+        }
+        if number % if cfg!(miri) { 40 } else { 5 } == 0 {
+            assert_same(&map, &model);
+            assert_same(&map.clone(), &model);
+        }
+    }
+}
+
+#[test]
+fn pages_that_are_even_or_not_follow_the_model() {
+    with_seeds(20..23, run_even_model);
+}
+
+#[test]
+fn pages_are_even_at_every_length_that_they_keep() {
+    let lengths: Vec<usize> = if cfg!(miri) { vec![2, 64, 253, 254] } else { (1..258).collect() };
+    for length in lengths {
+        let count = if cfg!(miri) { 70 } else { 200 };
+        let member = |number: u64, length: usize| {
+            let mut member = (number as u8).to_le_bytes().to_vec();
+            member.resize(length, 7);
+            member
+        };
+        let mut set = PackedSet::new(SEED);
+        for number in 0..count {
+            assert!(set.insert(&member(number, length)));
+        }
+        set.check();
+        let kept = if length < 64 { 0 } else { 1 };
+        let each = if length <= 253 { 1 + length + kept } else { 2 + 16 };
+        assert_eq!(set.used_bytes(), each * count as usize, "length {length}");
+        // The shorter one comes and goes, and while it is there its page has a column of lengths.
+        assert!(set.insert(&member(0, length - 1)));
+        set.check();
+        assert_eq!(set.clone().iter().count(), set.len());
+        assert!((0..count).all(|number| set.contains(&member(number, length))));
+        assert!(set.remove(&member(0, length - 1)));
+        for number in 0..count {
+            assert!(set.remove(&member(number, length)) && !set.contains(&member(number, length)));
+            set.check();
+        }
+        assert_eq!(set.memory_bytes(), 0);
+    }
+}
+
+#[test]
+fn pages_become_even_again_as_they_are_split() {
+    let mut set = PackedSet::new(SEED);
+    let count = if cfg!(miri) { 60 } else { 1_000 };
+    (0..count).for_each(|number: u64| assert!(set.insert(&number.to_be_bytes())));
+    assert_eq!(set.used_bytes(), 9 * set.len());
+    (0..count).for_each(|number| assert!(set.insert(&number.to_be_bytes()[2..])));
+    assert!(set.used_bytes() > 9 * set.len() - 2 * count as usize);
+    (0..count).for_each(|number| assert!(set.remove(&number.to_be_bytes()[2..])));
+    set.check();
+    (count..6 * count).for_each(|number| assert!(set.insert(&number.to_be_bytes())));
+    set.check();
+    assert_eq!(set.used_bytes(), 9 * set.len());
+}
