@@ -45,6 +45,8 @@ pub struct Command {
     pub keys: &'static [KeySpec],
     /// The argument that is the first of the keys, where that is the same for all arguments; otherwise 0.
     pub first_key: usize,
+    /// Whether that is the only key whatever the arguments are.
+    pub one_key: bool,
     /// Categories beyond those that follow from the flags and the group, as `@` words without the `@`.
     pub categories: &'static [&'static str],
     /// Whether the category that follows from the group does not apply.
@@ -89,6 +91,7 @@ impl Command {
             group,
             keys: &[],
             first_key: 0,
+            one_key: false,
             categories: &[],
             outside_category: false,
             since: "1.0.0",
@@ -118,6 +121,7 @@ impl Command {
         self.keys = keys;
         if let [first, ..] = keys {
             self.first_key = first.first_key();
+            self.one_key = keys.len() == 1 && first.is_one_key();
         }
         self
     }

@@ -139,6 +139,7 @@ pub fn unknown_subcommand(command: &Command, args: Args<'_>) -> ClientError {
 #[cfg(test)]
 mod tests {
     use super::GROUPS;
+    use crate::command::args::OwnedArgs;
     use crate::command::registry::{Registry, RenameError};
 
     #[test]
@@ -146,6 +147,23 @@ mod tests {
         for row in GROUPS.iter().flat_map(|group| group.iter()) {
             crate::command::syntax::parse(row.syntax);
             row.subcommands.iter().for_each(|sub| drop(crate::command::syntax::parse(sub.syntax)));
+        }
+    }
+
+    #[test]
+    fn a_command_of_one_key_has_no_other_whatever_its_arguments_are() {
+        let rows = GROUPS.iter().flat_map(|group| group.iter());
+        for row in rows.flat_map(|row| std::iter::once(row).chain(row.subcommands)).filter(|row| row.one_key)
+        {
+            for len in 1..8 {
+                let args = OwnedArgs::new((0..len).map(|_| &b"3"[..]));
+                let mut found = Vec::new();
+                for spec in row.keys {
+                    spec.positions(args.view(), &mut |at| found.push(at));
+                }
+                let expected = (len > row.first_key).then_some(row.first_key);
+                assert_eq!(found, Vec::from_iter(expected), "{} with {len} words", row.name);
+            }
         }
     }
 

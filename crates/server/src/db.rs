@@ -171,6 +171,8 @@ pub struct Db {
     pub random: Random,
     seed: HashSeed,
     announced: Announced,
+    /// Until so many keys have been looked up, small tables are not in the caches either.
+    cold_lookups: usize,
     planned: plan::PlannedKey,
     /// Where large objects go to be freed; the engine drains it.
     pub discarded: Vec<Garbage>,
@@ -204,6 +206,7 @@ impl Db {
             random: Random::new(random_seed),
             seed,
             announced: Announced::default(),
+            cold_lookups: 0,
             planned: plan::PlannedKey::default(),
             discarded: Vec::new(),
             scattered: Vec::new(),

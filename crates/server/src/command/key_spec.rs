@@ -105,6 +105,11 @@ impl KeySpec {
         }
     }
 
+    /// Whether [`KeySpec::positions`] visits [`KeySpec::first_key`] alone whatever the arguments are.
+    pub const fn is_one_key(&self) -> bool {
+        self.first_key() > 0 && matches!(self.find, Find::Range { last: 0, .. })
+    }
+
     /// Keys that only a [`super::KeyFinder`] finds.
     pub const fn unknown(access: Access, notes: &'static str) -> Self {
         KeySpec { access, begin: Begin::Unknown, find: Find::Unknown, notes }

@@ -9,16 +9,16 @@
 
 use super::Executor;
 use crate::command::{Args, Command, PrefetchHint, Request, access};
-use crate::db::prefetch::{PrefetchKey, PrefetchTarget};
+use crate::db::prefetch::{Lookup, PrefetchTarget};
 use crate::session::ClientHandle;
 use structures::hash::HashSeed;
 
 /// Fewer lookups than this have nothing to wait for together.
 const KEYS_MIN: usize = 2;
 
-/// The keys of some requests.
+/// The keys of some requests, whose buckets are on their way.
 pub struct Window<'a> {
-    wanted: Vec<PrefetchKey<'a>>,
+    wanted: Vec<Lookup<'a>>,
     keys_max: usize,
 }
 
@@ -30,8 +30,13 @@ impl Executor {
         (keys_max > 0).then(|| Window { wanted: Vec::new(), keys_max })
     }
 
+    /// The tick has waited since `began_us` on the monotonic clock.
+    pub fn note_wait(&mut self, began_us: u64) {
+        self.db.note_wait(self.server.now.monotonic_us.saturating_sub(began_us));
+    }
+
     /// Fetches what the window's requests will look up.
-    pub fn fetch(&mut self, window: &Window<'_>) {
+    pub fn fetch(&mut self, window: Window<'_>) {
         if self.is_tracing() {
             return self.fetch_traced(window);
         }
@@ -39,18 +44,16 @@ impl Executor {
     }
 
     #[cold]
-    fn fetch_traced(&mut self, window: &Window<'_>) {
-        let began_ns = self.clock.stopwatch_ns();
+    fn fetch_traced(&mut self, window: Window<'_>) {
+        let (began_ns, keys) = (self.clock.stopwatch_ns(), window.wanted.len());
         self.fetch_window(window);
-        let is_fetched = window.wanted.len() >= KEYS_MIN;
-        self.note_fetch(began_ns, if is_fetched { window.wanted.len() } else { 0 });
+        self.note_fetch(began_ns, if keys >= KEYS_MIN { keys } else { 0 });
     }
 
     #[inline]
-    fn fetch_window(&mut self, window: &Window<'_>) {
+    fn fetch_window(&mut self, window: Window<'_>) {
         if window.wanted.len() >= KEYS_MIN {
-            self.db.prefetch(&window.wanted);
-            self.db.figures.count_prefetch(window.wanted.len());
+            self.db.prefetch(window.wanted);
             self.start_stopwatch();
         }
     }
@@ -92,7 +95,7 @@ impl<'a> Window<'a> {
         }
         let db_index = executor.server.clients[handle].db_index;
         let looks_inside = matches!(command.prefetch_hint, PrefetchHint::Element(_));
-        if !looks_inside && executor.db.fits_in_cache(db_index) {
+        if !looks_inside && executor.db.is_in_cache(db_index) {
             return true;
         }
         let element = match command.prefetch_hint {
@@ -107,9 +110,13 @@ impl<'a> Window<'a> {
         let mut overflows = false;
         let want = |window: &mut Self, hash: u64| {
             let target = if window.wanted.len() == before { element } else { PrefetchTarget::Value };
-            window.wanted.push(PrefetchKey { db_index, hash, target });
+            window.wanted.push(executor.db.begin_lookup(db_index, hash, target));
         };
-        if hashes.is_empty() {
+        if command.one_key {
+            if first_key.at > 0 {
+                want(self, first_key.hash);
+            }
+        } else if hashes.is_empty() {
             for_each_key(command, args, &mut |at| match self.wanted.len() < self.keys_max {
                 true => {
                     let is_known = at == first_key.at as usize;

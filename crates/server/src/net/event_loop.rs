@@ -199,8 +199,9 @@ impl EventLoop {
     pub fn tick(&mut self) -> io::Result<bool> {
         // Before the first connections are accepted, so that these are spread too.
         self.adapt_threads();
-        self.wait()?;
+        let began_us = self.wait()?;
         self.executor.begin_tick();
+        self.executor.note_wait(began_us);
         self.handshake_steps_left =
             HANDSHAKE_STEPS * self.executor.server.config.max_new_tls_connections_per_cycle;
         // Who gets on the list in this turn has its next in the next one, behind what it is answered in this.
@@ -266,7 +267,8 @@ impl EventLoop {
         self.executor.want_shutdown(Shutdown { save, force, now });
     }
 
-    fn wait(&mut self) -> io::Result<()> {
+    /// Waits for what the turn is about; returns since when.
+    fn wait(&mut self) -> io::Result<u64> {
         let now_us = self.executor.clock.monotonic_us();
         let mut timeout_us = self.executor.next_timer_us().saturating_sub(now_us);
         if !self.threads.is_empty() {
@@ -282,7 +284,7 @@ impl EventLoop {
         }
         self.poller.wait(Duration::from_micros(timeout_us), &mut self.ready)?;
         self.threads.waker.woken();
-        Ok(())
+        Ok(now_us)
     }
 
     pub(super) fn serve(&mut self, handle: ClientHandle, event: &Readiness) {
@@ -352,7 +354,7 @@ impl EventLoop {
         if let Some(mut window) = self.executor.open_window() {
             // The first one that does not fit in ends it.
             let _ = batch.iter().all(|query_buffer| query_buffer.fill(&mut window, &self.executor));
-            self.executor.fetch(&window);
+            self.executor.fetch(window);
         }
         for query_buffer in batch.drain(..) {
             self.run_requests(query_buffer);
@@ -618,7 +620,7 @@ impl QueryBuffer {
                 && let Some(mut window) = executor.open_window()
             {
                 self.fill(&mut window, executor);
-                executor.fetch(&window);
+                executor.fetch(window);
             }
             if is_primary {
                 let Some((request, bytes)) = self.next_request_and_bytes() else { return };
