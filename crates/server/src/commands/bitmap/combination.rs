@@ -74,9 +74,14 @@ pub fn propagate(args: Args<'_>, db: &mut Db) {
 /// As long as the longest of the strings; shorter ones count as followed by zeros.
 fn combine(combination: Combination, texts: &[Option<StringValue<'_>>]) -> Vec<u8> {
     let len = texts.iter().flatten().map(StringValue::len).max().unwrap_or(0);
-    let mut result = vec![0; len];
+    let mut result = Vec::with_capacity(len);
     let (first, others) = texts.split_first().expect("there is a source");
-    with_bytes(first, |bytes| result[..bytes.len()].copy_from_slice(bytes));
+    // Each byte is written once where there is nothing to combine it with.
+    with_bytes(first, |bytes| match combination {
+        Combination::Not => result.extend(bytes.iter().map(|byte| !byte)),
+        _ => result.extend_from_slice(bytes),
+    });
+    result.resize(len, 0);
     match combination {
         Combination::And => others.iter().for_each(|other| {
             with_bytes(other, |bytes| {
@@ -89,7 +94,7 @@ fn combine(combination: Combination, texts: &[Option<StringValue<'_>>]) -> Vec<u
         Combination::Xor => others.iter().for_each(|other| {
             with_bytes(other, |bytes| result.iter_mut().zip(bytes).for_each(|(a, b)| *a ^= b));
         }),
-        Combination::Not => result.iter_mut().for_each(|byte| *byte = !*byte),
+        Combination::Not => {}
         Combination::Difference => with_any(&mut result, others, |x, any| x & !any),
         Combination::ReverseDifference => with_any(&mut result, others, |x, any| !x & any),
         Combination::AndOr => with_any(&mut result, others, |x, any| x & any),
