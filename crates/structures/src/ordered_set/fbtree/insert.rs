@@ -17,6 +17,9 @@ use super::{FbTree, Insertion};
 use crate::size_class::usable_size;
 use std::ops::Range;
 
+/// So many entries of the index are walked in the time in which one is found by its member's hash.
+const WALKED_MAX: usize = 32;
+
 impl FbTree {
     /// Inserts a key that is not there. If its member was in the set, `indexed` is the leaf that the index still
     /// names for it.
@@ -127,8 +130,8 @@ impl FbTree {
             return Insertion::Unchanged;
         }
         if !(self.stays(leaf, slot, key) && self.pages.leaves[leaf].set_score(slot, key.score)) {
-            self.take_out(leaf, slot);
-            self.insert_new(key, hash, Some(leaf));
+            let indexed = self.take_out(leaf, slot, hash);
+            self.insert_new(key, hash, indexed);
             self.compact();
         }
         Insertion::Updated { previous: bits_to_score(previous) }
@@ -311,9 +314,22 @@ impl FbTree {
     /// Tells the index that these members of `leaf` came from another.
     pub(super) fn relocate(&mut self, leaf: u32, slots: Range<usize>, from: u32) {
         let Some(index) = &mut self.index else { return };
-        let page = &self.pages.leaves[leaf];
-        let hashes: Vec<u64> = slots.map(|slot| page.hash(slot, &self.pages.longs, self.seed)).collect();
+        let (page, longs, seed) = (&self.pages.leaves[leaf], &self.pages.longs, self.seed);
+        let mut told_apart = |slot: &usize| {
+            page.is_costly_to_hash(*slot) && index.relocate_by_tag(page.tag(*slot), from, leaf)
+        };
+        let others = slots.filter(|slot| !told_apart(slot));
+        let hashes: Vec<u64> = others.map(|slot| page.hash(slot, longs, seed)).collect();
         index.relocate(&hashes, from, leaf);
+    }
+
+    /// As [`FbTree::relocate`], when they are all that the other leaf had. Of a small index all entries are walked then: that
+    /// hashes nothing.
+    pub(super) fn relocate_all(&mut self, leaf: u32, slots: Range<usize>, from: u32) {
+        match &mut self.index {
+            Some(index) if index.len() <= WALKED_MAX * slots.len() => index.rename_leaf(from, leaf),
+            _ => self.relocate(leaf, slots, from),
+        }
     }
 
     /// Adds a child at `at` of the path's node at `depth`, splitting nodes upwards as needed. The counts above

@@ -34,6 +34,10 @@
 //! Rejected: all of the column compared, 29, 53 and 96 ns; and the same compares for where an insertion goes, which waits for
 //! them: with fewer instructions, moves of a score took 163 in place of 147 ns in sets of 128.
 //!
+//! Pages that are made anew are set to zero and filled then. Rejected: written from start to end, and only what stays free set to
+//! zero. Removing ten of 100 members of 100 bytes took 0.79 in place of 0.86 of what it had, with a fifth fewer instructions for an
+//! insertion there, but moves of a score among 10,000 short members 1.05 in place of 1.0.
+//!
 //! What comes in order leaves full pages behind, and nearly each first insertion between them would divide one, of which
 //! most is telling the index of a hundred members. Hence the quarter: the first 200
 //! insertions into 10,000 members went from 2,160 to 280 ns each, the first 2,000 into a million from 12 to 3.5 us; in sets
@@ -71,6 +75,8 @@ pub(super) struct LongMember {
 
 /// A record that is fetched ahead of a lookup is taken to be so long, for its length is in it.
 const SHORT_RECORD_BYTES: usize = 20;
+/// Members of so many bytes are costly to hash; of those kept out of line the hash is kept.
+const COSTLY_BYTES: u8 = 48;
 /// The length byte of a member kept out of line.
 const LONG: u8 = 255;
 
@@ -199,8 +205,12 @@ impl Scores<'_> {
         let failing = |at: usize| usize::from(!passes(self.delta(at)));
         let Range { mut start, mut end } = range;
         for step in STEPS {
-            let whole = (0..(end - start) / step).map(|nth| failing(start + step * nth + step - 1));
-            start += step * whole.sum::<usize>();
+            // A loop: the sum of an iterator became a call.
+            let mut whole = 0;
+            for nth in 0..(end - start) / step {
+                whole += failing(start + step * nth + step - 1);
+            }
+            start += step * whole;
             end = end.min(start + step);
         }
         start - range.start
@@ -229,6 +239,11 @@ impl Leaf {
     /// Bytes the members take, room and holes left out.
     pub fn used_bytes(&self) -> usize {
         self.count() * (3 + self.code.width()) + self.heap as usize - self.garbage as usize
+    }
+
+    /// Those of one member.
+    pub fn slot_bytes(&self, slot: usize) -> usize {
+        3 + self.code.width() + self.record(slot).len()
     }
 
     fn offsets_at(&self) -> usize {
@@ -284,6 +299,12 @@ impl Leaf {
             Some(id) => longs[id].hash,
             None => seed.hash(self.member(slot, longs)),
         }
+    }
+
+    /// Whether the member at `slot` takes longer to hash than to look for in a small index.
+    #[inline]
+    pub fn is_costly_to_hash(&self, slot: usize) -> bool {
+        (COSTLY_BYTES..LONG).contains(&self.page[self.record_at(slot)])
     }
 
     /// Gives the member kept out of line another id.
@@ -696,28 +717,35 @@ impl Leaf {
     pub fn slot_at_bytes(&self, bytes: usize) -> usize {
         let mut sum = 0;
         let reaching = (0..self.count()).position(|slot| {
-            sum += self.record(slot).len() + 3 + self.code.width();
+            sum += self.slot_bytes(slot);
             sum >= bytes
         });
         reaching.map_or(self.count(), |slot| slot + 1).clamp(1, self.count() - 1)
     }
 
-    /// Removes the member at `slot`. The caller frees a long member's bytes.
-    pub fn remove(&mut self, slot: usize) {
+    /// Removes the members at `slots`; [`Leaf::shrink_if_roomy`] follows. The caller frees long members' bytes.
+    pub fn remove(&mut self, slots: Range<usize>) {
         let (count, width) = (self.count(), self.code.width());
         let (offsets, scores) = (self.offsets_at(), self.scores_at());
-        let (at, len) = (self.record_at(slot), self.record(slot).len());
-        work::moved((count - slot) * (3 + width));
-        if at == self.page.len() - self.heap as usize {
-            self.heap -= len as u16;
-        } else {
-            self.garbage += len as u16;
+        for slot in slots.clone().rev() {
+            let len = self.record(slot).len() as u16;
+            if self.record_at(slot) == self.page.len() - self.heap as usize {
+                self.heap -= len;
+            } else {
+                self.garbage += len;
+            }
         }
+        let Range { start, end } = slots;
+        work::moved((count - start) * (3 + width));
         let page = &mut self.page;
-        page.copy_within(slot + 1..count, slot);
-        page.copy_within(offsets + 2 * slot + 2..offsets + 2 * count, offsets + 2 * slot);
-        page.copy_within(scores + width * (slot + 1)..scores + width * count, scores + width * slot);
-        self.count -= 1;
+        page.copy_within(end..count, start);
+        page.copy_within(offsets + 2 * end..offsets + 2 * count, offsets + 2 * start);
+        page.copy_within(scores + width * end..scores + width * count, scores + width * start);
+        self.count -= (end - start) as u16;
+    }
+
+    /// Moves the members to a smaller page where a fifth of this one would be free.
+    pub fn shrink_if_roomy(&mut self) {
         if page_class(self.used_bytes() + self.used_bytes() / 4) < self.page.len() {
             self.shrink();
         }

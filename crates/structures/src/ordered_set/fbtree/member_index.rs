@@ -27,6 +27,7 @@
 //! Rejected: a bucket of one cache line with 12 entries of 5 bytes. At the load it can carry without
 //! overflowing it takes over 6 bytes a member, and it cannot grow in small steps without hashing members again.
 
+mod by_tag;
 mod rename;
 
 use super::walk::CURSOR_BITS;
@@ -264,6 +265,11 @@ impl MemberIndex {
         self.len += entries.len();
         self.entries_bytes += segment.bytes();
         self.push(segment);
+    }
+
+    /// The number of entries.
+    pub fn len(&self) -> usize {
+        self.len
     }
 
     pub fn memory_bytes(&self) -> usize {
@@ -594,13 +600,22 @@ mod tests {
             } else if at < present.len() {
                 let (hash, from) = present.swap_remove(at);
                 leaves.0.get_mut(&from).unwrap().retain(|&other| other != hash);
+                // By its first byte, where that tells it from others.
+                let tag = (random.below(2) == 0).then_some((hash >> 56) as u8);
                 if random.below(3) == 0 {
-                    index.relocate(&[hash], from, leaf);
+                    if !tag.is_some_and(|tag| index.relocate_by_tag(tag, from, leaf)) {
+                        index.relocate(&[hash], from, leaf);
+                    }
                     leaves.0.entry(leaf).or_default().push(hash);
                     present.push((hash, leaf));
-                } else {
+                } else if !tag.is_some_and(|tag| index.remove_by_tag(tag, from)) {
                     index.remove_all(&[hash], from);
                 }
+            }
+            if random.below(100) == 0 {
+                let (from, to) = (random.below(60) as u32 * spread, (60 + step as u32 % 60) * spread);
+                index.rename_leaf(from, to);
+                index.rename_leaf(to, from);
             }
             leaves.balance(&mut index);
             if step % 512 == 0 {

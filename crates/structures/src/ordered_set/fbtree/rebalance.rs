@@ -82,7 +82,7 @@ impl FbTree {
             let Some(joined) = Leaf::of(&parts, self.page_max()) else { return false };
             let count = joined.count();
             self.pages.replace(a, joined);
-            self.relocate(a, kept..count, b);
+            self.relocate_all(a, kept..count, b);
             self.unlink_leaf(b);
         } else {
             let Some(right) = self.inners.0.take(b) else { unreachable!("a child is a live node") };
@@ -195,7 +195,7 @@ impl FbTree {
     /// Gives a leaf the lowest free id.
     fn rename_leaf(&mut self, id: u32) {
         let new = self.rename_unindexed(id);
-        self.relocate(new, 0..self.pages.leaves[new].count(), id);
+        self.relocate_all(new, 0..self.pages.leaves[new].count(), id);
     }
 
     /// The same, but for the index. Returns the new id.

@@ -1,6 +1,7 @@
 //! Removal of one member, or of a few neighbours.
 
 use super::descend::Path;
+use super::leaf::Leaf;
 use super::{FbTree, OrderedSet};
 use std::ops::Range;
 
@@ -10,19 +11,38 @@ impl FbTree {
         if let Some(index) = &mut self.index {
             index.remove(hash, leaf);
         }
-        self.take_out(leaf, slot);
+        let path = self.path_to_slot(leaf, slot);
+        self.take_out_slots(&path, slot..slot + 1);
         self.balance_index();
         self.compact();
     }
 
-    /// Removes the member at a slot from all but the index.
-    pub(super) fn take_out(&mut self, leaf: u32, slot: usize) {
+    /// Removes the member at a slot, which is about to get another, from all but the index; returns the leaf that the index
+    /// still names for it, unless it had to forget it.
+    pub(super) fn take_out(&mut self, leaf: u32, slot: usize, hash: u64) -> Option<u32> {
+        let path = self.path_to_slot(leaf, slot);
+        let page = &self.pages.leaves[leaf];
+        let left = page.used_bytes() - page.slot_bytes(slot);
+        let is_sparse = left < self.page_max() / 2;
+        let indexed = match &mut self.index {
+            // Leaves may be joined then, and entries that name one of them are told so whatever members they are of.
+            Some(index) if is_sparse => {
+                index.remove(hash, leaf);
+                None
+            }
+            _ => Some(leaf),
+        };
+        self.take_out_slots(&path, slot..slot + 1);
+        indexed
+    }
+
+    fn path_to_slot(&self, leaf: u32, slot: usize) -> Path {
         let path = match self.height {
             0 => self.path_to_edge(false),
             _ => self.path_to_known(leaf, &self.pages.key(leaf, slot)),
         };
         debug_assert_eq!(path.leaf, leaf, "index and order name the same leaf");
-        self.take_out_slots(&path, slot..slot + 1);
+        path
     }
 
     /// Removes a few slots of the path's leaf from all but the index.
@@ -31,7 +51,7 @@ impl FbTree {
         self.free_longs(leaf, slots.clone());
         self.len -= slots.len() as u32;
         self.add_to_counts(path, -(slots.len() as i64));
-        self.pages.change(leaf, |leaf| slots.clone().rev().for_each(|slot| leaf.remove(slot)));
+        self.pages.change(leaf, |leaf| leaf.remove(slots.clone()));
         if self.pages.leaves[leaf].count() == 0 {
             if self.len == 0 {
                 self.take();
@@ -50,8 +70,12 @@ impl FbTree {
             let rank = self.rank_of_leaf(path);
             if self.rebalance_path(path) {
                 self.rebalance_at(rank);
+                let (path, _) = self.path_to_rank(rank.min(self.len() - 1));
+                return self.pages.change(path.leaf, Leaf::shrink_if_roomy);
             }
         }
+        // After that, for what is joined with another or takes from it gets a new page anyway.
+        self.pages.change(leaf, Leaf::shrink_if_roomy);
     }
 
     /// Frees the bytes of those of these members that are long.

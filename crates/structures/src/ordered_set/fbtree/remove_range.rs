@@ -77,13 +77,18 @@ impl FbTree {
             }
         }
         if let Some(index) = &mut self.index {
-            let mut hashes = [0; FEW];
-            for (hash, slot) in hashes.iter_mut().zip(slots.clone()) {
-                *hash = leaf.hash(slot, &self.pages.longs, self.seed);
+            let (mut hashes, mut len) = ([0; FEW], 0);
+            for slot in slots.clone() {
+                if leaf.is_costly_to_hash(slot) && index.remove_by_tag(leaf.tag(slot), path.leaf) {
+                    continue;
+                }
+                hashes[len] = leaf.hash(slot, &self.pages.longs, self.seed);
+                len += 1;
             }
-            match slots.len() {
+            match len {
+                0 => {}
                 1 => index.remove(hashes[0], path.leaf),
-                len => index.remove_all(&hashes[..len], path.leaf),
+                _ => index.remove_all(&hashes[..len], path.leaf),
             }
         }
         self.take_out_slots(path, slots);
@@ -185,8 +190,11 @@ impl FbTree {
     /// Takes members of a leaf out of the index.
     fn forget(&mut self, id: u32, slots: Range<usize>) {
         let Some(index) = &mut self.index else { return };
-        let leaf = &self.pages.leaves[id];
-        let hashes: Vec<u64> = slots.map(|slot| leaf.hash(slot, &self.pages.longs, self.seed)).collect();
+        let (leaf, longs, seed) = (&self.pages.leaves[id], &self.pages.longs, self.seed);
+        let mut told_apart =
+            |slot: &usize| leaf.is_costly_to_hash(*slot) && index.remove_by_tag(leaf.tag(*slot), id);
+        let others = slots.filter(|slot| !told_apart(slot));
+        let hashes: Vec<u64> = others.map(|slot| leaf.hash(slot, longs, seed)).collect();
         index.remove_all(&hashes, id);
     }
 

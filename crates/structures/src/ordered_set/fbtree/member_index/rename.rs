@@ -1,6 +1,6 @@
 //! Many leaves get other ids, or go, at once: all entries are walked, and no member is hashed.
 
-use super::{GROWTH, MemberIndex};
+use super::{GROWTH, MemberIndex, bits_of};
 use crate::work;
 
 /// The new id of a leaf that is gone.
@@ -24,6 +24,23 @@ impl MemberIndex {
             }
             segment.entries.truncate(kept);
             self.len += kept;
+        }
+    }
+
+    /// Gives a leaf another id, which no other has.
+    pub fn rename_leaf(&mut self, from: u32, to: u32) {
+        for segment in self.chunks.iter_mut().flatten() {
+            work::visited(1);
+            if segment.id_bits < bits_of(to) {
+                if (0..segment.entries.len()).all(|at| segment.id_at(at) != from) {
+                    continue;
+                }
+                segment.widen_ids(bits_of(to));
+            }
+            let (id_mask, changed) = (!(u32::MAX << segment.id_bits), from ^ to);
+            for entry in &mut segment.entries {
+                *entry ^= if *entry & id_mask == from { changed } else { 0 };
+            }
         }
     }
 
