@@ -744,9 +744,12 @@ impl Leaf {
         self.count -= (end - start) as u16;
     }
 
-    /// Moves the members to a smaller page where a fifth of this one would be free.
-    pub fn shrink_if_roomy(&mut self) {
-        if page_class(self.used_bytes() + self.used_bytes() / 4) < self.page.len() {
+    /// Moves the members to a smaller page where a fifth of this one would be free; half where more are to come, for there it
+    /// grows by half at a time, and would be made anew with each of those that come and go.
+    pub fn shrink_if_roomy(&mut self, more_to_come: bool) {
+        let used = self.used_bytes();
+        let spare = if more_to_come { used } else { used / 4 };
+        if page_class(used + spare) < self.page.len() {
             self.shrink();
         }
     }

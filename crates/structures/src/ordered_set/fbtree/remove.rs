@@ -1,7 +1,6 @@
 //! Removal of one member, or of a few neighbours.
 
 use super::descend::Path;
-use super::leaf::Leaf;
 use super::{FbTree, OrderedSet};
 use std::ops::Range;
 
@@ -71,11 +70,16 @@ impl FbTree {
             if self.rebalance_path(path) {
                 self.rebalance_at(rank);
                 let (path, _) = self.path_to_rank(rank.min(self.len() - 1));
-                return self.pages.change(path.leaf, Leaf::shrink_if_roomy);
+                return self.shrink_if_roomy(path.leaf);
             }
         }
         // After that, for what is joined with another or takes from it gets a new page anyway.
-        self.pages.change(leaf, Leaf::shrink_if_roomy);
+        self.shrink_if_roomy(leaf);
+    }
+
+    fn shrink_if_roomy(&mut self, id: u32) {
+        let more_to_come = self.height > 0 && (id == self.first || id == self.last);
+        self.pages.change(id, |leaf| leaf.shrink_if_roomy(more_to_come));
     }
 
     /// Frees the bytes of those of these members that are long.

@@ -3,6 +3,8 @@
 use super::*;
 use crate::ordered_set::ALL_RANKS;
 use crate::random::Random;
+#[cfg(debug_assertions)]
+use crate::work;
 use std::collections::{HashMap, HashSet};
 
 mod known_failures;
@@ -402,6 +404,38 @@ fn leaves_filled_in_order_take_a_quarter_more_before_they_divide() {
     assert!(between(per_leaf / 8, per_leaf / 2) > leaves);
 }
 
+/// What comes at an end and goes again, as in a queue: a leaf there grows by half, and may not shrink at once.
+#[test]
+#[cfg(debug_assertions)]
+fn a_leaf_at_an_end_is_not_made_anew_for_each_member_that_comes_and_goes() {
+    let member = |nth: i32| format!("{nth:012}").into_bytes();
+    for (upwards, newest) in [(true, true), (false, true), (true, false)] {
+        let (mut set, mut nth) = (FbTree::new(SEED), 0);
+        let score = |nth: i32| f64::from(if upwards { nth } else { -nth });
+        let mut insert = |set: &mut FbTree| {
+            set.insert(&member(nth), score(nth)).unwrap();
+            nth += 1;
+            nth
+        };
+        while set.figures().leaves < 3 {
+            insert(&mut set);
+        }
+        // Beyond, the page is as large as it may become.
+        for _ in 0..140 {
+            let (pairs, mut moved) = (sized(50, 3) as u64, 0);
+            for _ in 0..pairs {
+                work::take();
+                let count = insert(&mut set);
+                assert!(set.remove(&member(count - if newest { 1 } else { 3 })).is_some());
+                moved += work::take().moved;
+            }
+            set.check();
+            assert!(moved < pairs * 2_500, "{moved} bytes moved by {pairs} pairs, {} members", set.len());
+            insert(&mut set);
+        }
+    }
+}
+
 /// Inserts by the thousand without removal, so that nodes split on several levels, then removes all.
 #[test]
 fn tall_trees_grow_and_shrink() {
@@ -463,7 +497,6 @@ fn every_instruction_set_builds_the_same_set() {
     }
 }
 
-/// Members present throughout must be met, whatever comes and goes between the calls.
 /// A leaf's scores are looked at in steps of 16: one beside each of their ends, with scores shared by few and by all, and
 /// with the empty member, below which a range of scores begins.
 #[test]
@@ -549,6 +582,7 @@ fn members_below_all_others_are_in_order_whatever_comes_between() {
     }
 }
 
+/// Members present throughout must be met, whatever comes and goes between the calls.
 #[test]
 fn scan_meets_every_member_that_stays() {
     for seed in 0..if cfg!(miri) { 1 } else { 20 } {
