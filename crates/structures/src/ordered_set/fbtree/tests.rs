@@ -475,13 +475,17 @@ fn tall_trees_grow_and_shrink() {
     }
 }
 
+fn trees_of_every_instruction_set(shape: Shape) -> Vec<FbTree> {
+    #[cfg_attr(not(target_arch = "x86_64"), allow(unused_mut))]
+    let mut sets = vec![Simd::Plain, Simd::detect()];
+    #[cfg(target_arch = "x86_64")]
+    sets.push(Simd::Sse2);
+    sets.into_iter().map(|simd| FbTree::empty(SEED, shape, simd)).collect()
+}
+
 #[test]
 fn every_instruction_set_builds_the_same_set() {
-    #[cfg_attr(not(target_arch = "x86_64"), allow(unused_mut))]
-    let mut trees = vec![Simd::Plain, Simd::detect()];
-    #[cfg(target_arch = "x86_64")]
-    trees.push(Simd::Sse2);
-    let mut trees: Vec<FbTree> = trees.into_iter().map(|simd| FbTree::empty(SEED, SHAPES[1], simd)).collect();
+    let mut trees = trees_of_every_instruction_set(SHAPES[1]);
     let mut random = Random::new(5);
     for _ in 0..steps(5) {
         let (member, score) = (random.below(2_000).to_string(), random.below(100) as f64);
@@ -527,6 +531,70 @@ fn ranges_are_exact_beside_every_step_within_a_leaf() {
                 let from = set.lex_range(LexBound::Inclusive(member.as_bytes()), LexBound::Max);
                 let behind = set.lex_range(LexBound::Exclusive(member.as_bytes()), LexBound::Max);
                 assert_eq!((from, behind), (at..count, at + 1..count), "{count}");
+            }
+        }
+    }
+}
+
+/// Ordered bits of scores that columns of every width hold, among them the least, the greatest and those around zero.
+fn scores_in_few_bits(random: &mut Random, count: usize) -> Vec<u64> {
+    let [least, most] = [f64::NEG_INFINITY, f64::INFINITY].map(score_to_bits);
+    let bits = random.below(65) as u32;
+    let span = u64::MAX.checked_shr(64 - bits).unwrap_or(0);
+    let zeros = if random.below(3) == 0 { random.below(52) } else { 0 };
+    let from = match random.below(6) {
+        0 => least,
+        1 => most.saturating_sub(span),
+        2 => score_to_bits(0.0).saturating_sub(span / 2),
+        3 => score_to_bits(1.0),
+        4 => score_to_bits(-1000.0),
+        _ => random.next_u64(),
+    };
+    let mut any = || from.saturating_add(random.next_u64() & span & !0 << zeros).clamp(least, most);
+    // There is no negative zero.
+    (0..count).map(|_| score_to_bits(bits_to_score(any()))).collect()
+}
+
+#[test]
+fn ranges_are_exact_for_scores_of_every_width_and_instruction_set() {
+    for seed in 0..steps(1).div_ceil(2) as u64 {
+        let mut random = Random::new(seed);
+        let count = random.below([20, 20, 150, 150, sized(1_500, 30) as u64][seed as usize % 5]) as usize;
+        let mut scores = scores_in_few_bits(&mut random, count);
+        match seed % 3 {
+            0 => scores.sort_unstable(),
+            1 => scores.sort_unstable_by(|a, b| b.cmp(a)),
+            _ => {}
+        }
+        let mut trees = trees_of_every_instruction_set(SHAPES[random.below(2) as usize]);
+        let length_max = [2, 10, 20, 40, 300][random.below(5) as usize];
+        for (number, &score) in scores.iter().enumerate() {
+            let member = format!("{number}{}", "x".repeat(random.below(length_max) as usize));
+            let insert = |set: &mut FbTree| set.insert(member.as_bytes(), bits_to_score(score));
+            assert!(trees.iter_mut().all(|set| insert(set) == Ok(Insertion::Added)));
+        }
+        trees.iter().for_each(FbTree::check);
+        scores.sort_unstable();
+        let near = |random: &mut Random| {
+            let known = scores.get(random.below(count as u64 + 1) as usize).copied();
+            let bits = known.unwrap_or(score_to_bits(0.0)) + random.below(3) - 1;
+            bits_to_score(bits.clamp(score_to_bits(f64::NEG_INFINITY), score_to_bits(f64::INFINITY)))
+        };
+        for _ in 0..60 {
+            let (low, high) = (near(&mut random), near(&mut random));
+            let below = |bound: f64| scores.partition_point(|&score| bits_to_score(score) < bound);
+            let through = |bound: f64| scores.partition_point(|&score| bits_to_score(score) <= bound);
+            for (min, start) in
+                [(ScoreBound::Inclusive(low), below(low)), (ScoreBound::Exclusive(low), through(low))]
+            {
+                for (max, end) in
+                    [(ScoreBound::Inclusive(high), through(high)), (ScoreBound::Exclusive(high), below(high))]
+                {
+                    let ranges = trees.iter().map(|set| set.score_range(min, max));
+                    let is_right =
+                        |range: RankRange| range == (start..end) || start >= end && range.is_empty();
+                    assert!(ranges.into_iter().all(is_right), "seed {seed}: {min:?} {max:?}");
+                }
             }
         }
     }
