@@ -860,6 +860,11 @@ impl Page {
             let direct = self.slot(slot.index);
             assert_eq!((direct.start, direct.length), (slot.start, slot.length), "invariant 4: sums agree");
         }
+        let found = self.slots().map(|slot| self.record(slot).bytes.as_ptr_range());
+        assert!(
+            self.records().map(|record| record.bytes.as_ptr_range()).eq(found),
+            "invariant 4: walks agree"
+        );
     }
 }
 

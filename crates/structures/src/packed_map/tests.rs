@@ -1,3 +1,4 @@
+use super::page::{INLINE_MAX, KEPT_MIN, LARGE_BYTES, NEVER, PAGE_BYTES_MAX, Page, Slot};
 use super::*;
 use crate::model::{scaled, with_seeds};
 use std::collections::{HashMap, HashSet};
@@ -501,4 +502,167 @@ fn pages_become_even_again_as_they_are_split() {
     (count..6 * count).for_each(|number| assert!(set.insert(&number.to_be_bytes())));
     set.check();
     assert_eq!(set.used_bytes(), 9 * set.len());
+}
+
+/// Lengths of records one beside each limit: none at all, of large ones' own, with a byte of the hash, out of line.
+const LENGTHS: [usize; 16] = [0, 1, 2, 7, 8, 15, 16, 17, 62, 63, 64, 65, 252, 253, 254, 300];
+
+/// Tag, record, the byte of its hash behind it, those of it that a large one keeps, expiry.
+type PageElement = (u8, Vec<u8>, Option<u8>, Option<u64>, u64);
+
+/// A page by itself beside what it should hold, in any order.
+struct PageHarness {
+    page: Page,
+    model: Vec<PageElement>,
+}
+
+impl PageHarness {
+    fn new() -> PageHarness {
+        PageHarness { page: Page::empty(), model: Vec::new() }
+    }
+
+    fn slot(&self, random: &mut Random) -> Option<Slot> {
+        let count = self.page.count() as u64;
+        (count > 0).then(|| self.page.slot(random.below(count) as usize))
+    }
+
+    fn element(page: &Page, slot: Slot) -> PageElement {
+        let record = page.record(slot).bytes.to_vec();
+        let kept = (page.kept_byte(slot), page.kept_hash(slot));
+        (page.tag(slot.index), record, kept.0, kept.1, page.expiry(slot.index))
+    }
+
+    fn push(&mut self, random: &mut Random, length: usize, expiry: u64) {
+        let (tag, kept, hash) = (random.below(6) as u8, random.next_u64() as u8, random.next_u64());
+        let record: Vec<u8> = (0..length).map(|_| random.next_u64() as u8).collect();
+        let element = if length > INLINE_MAX {
+            self.page.push_large(tag, hash, record.clone().into(), expiry);
+            (tag, record, None, Some(hash & ((1 << page::KEPT_HASH_BITS) - 1)), expiry)
+        } else {
+            self.page.push_inline(tag, length, kept, expiry, |bytes| bytes.copy_from_slice(&record));
+            (tag, record, (length >= KEPT_MIN).then_some(kept), None, expiry)
+        };
+        self.model.push(element);
+    }
+
+    fn model_of(&mut self, element: &PageElement) -> usize {
+        self.model.iter().position(|held| held == element).expect("the page holds what was added")
+    }
+
+    fn remove(&mut self, slot: Slot) {
+        let element = Self::element(&self.page, slot);
+        let at = self.model_of(&element);
+        self.model.swap_remove(at);
+        let large = self.page.remove(slot);
+        assert_eq!(large.map(Vec::from), element.3.is_some().then_some(element.1));
+    }
+
+    fn set_expiry(&mut self, slot: Slot, expiry: u64) {
+        let at = self.model_of(&Self::element(&self.page, slot));
+        self.page.set_expiry(slot.index, expiry);
+        self.model[at].4 = expiry;
+    }
+
+    fn overwrite(&mut self, random: &mut Random, slot: Slot) {
+        let element = Self::element(&self.page, slot);
+        let at = self.model_of(&element);
+        let length = element.1.len();
+        for other in [length + 1, length.saturating_sub(1)] {
+            assert!(other == length || self.page.overwrite(slot, other).is_none());
+        }
+        let written = self.page.overwrite(slot, length);
+        assert_eq!(written.is_none(), element.3.is_some());
+        if let Some(bytes) = written {
+            bytes.fill(random.next_u64() as u8);
+            self.model[at].1 = bytes.to_vec();
+        }
+    }
+
+    /// Splits the page and puts it together again, perhaps the other way round.
+    fn split_and_append(&mut self, random: &mut Random) {
+        let all = random.below(5);
+        let moves = |_| if all < 2 { all == 0 } else { random.below(2) == 0 };
+        let moves: Vec<bool> = (0..self.page.count()).map(moves).collect();
+        let mut moved = self.page.split(&moves);
+        moved.check();
+        self.page.check();
+        if moved.count() == 0 {
+            return;
+        }
+        if random.below(2) == 0 {
+            std::mem::swap(&mut self.page, &mut moved);
+        }
+        self.page.append(moved);
+    }
+
+    fn check(&self, page: &Page) {
+        page.check();
+        let mut found: Vec<_> = page.slots().map(|slot| Self::element(page, slot)).collect();
+        let mut model = self.model.clone();
+        found.sort_unstable();
+        model.sort_unstable();
+        assert!(found == model);
+    }
+}
+
+fn run_page_model(random: &mut Random) {
+    let mut held = PageHarness::new();
+    let steps = if cfg!(miri) { 300 } else { scaled(3_000) };
+    let (mut common, mut others, mut expiring, mut growing) = (8, 0, 0, true);
+    for _ in 0..steps {
+        if random.below(60) == 0 {
+            common = LENGTHS[random.below(LENGTHS.len() as u64) as usize];
+            others = [0, 0, 3, 60][random.below(4) as usize];
+            expiring = [0, 0, 5, 100][random.below(4) as usize];
+            growing = random.below(2) == 0;
+        }
+        let alike = random.below(100) >= others;
+        let length = if alike { common } else { LENGTHS[random.below(LENGTHS.len() as u64) as usize] };
+        let expiry = if random.below(100) < expiring { random.below(50) } else { NEVER };
+        let slot = held.slot(random);
+        match (random.below(40), slot) {
+            (0, _) => held.page = held.page.copy(),
+            (1, _) if random.below(4) == 0 => held.split_and_append(random),
+            (2..4, _) => held.page.fit(),
+            (4..7, Some(slot)) => held.set_expiry(slot, expiry),
+            (7..10, Some(slot)) => held.overwrite(random, slot),
+            (roll, Some(slot)) if (roll < 18) == growing || held.page.count() > 150 => held.remove(slot),
+            _ => held.push(random, length, expiry),
+        }
+        held.check(&held.page);
+    }
+    while let Some(slot) = held.slot(random) {
+        held.remove(slot);
+        held.page.fit();
+        held.check(&held.page);
+    }
+    assert_eq!((held.page.used(), held.page.capacity()), (0, 0));
+}
+
+#[test]
+fn one_page_follows_the_model() {
+    with_seeds(30..36, run_page_model);
+}
+
+/// Pages are filled to the last byte that a crowded one may take, and made uneven and expiring where that costs most.
+#[test]
+#[cfg_attr(miri, ignore = "tens of thousands of elements")]
+fn a_crowded_page_takes_what_it_says_it_has_room_for() {
+    for (first, length) in LENGTHS.into_iter().flat_map(|first| [(first, 16), (first, 300), (first, first)]) {
+        for first_expiring in [usize::MAX, 0, 900] {
+            let (mut held, mut random) = (PageHarness::new(), Random::new(first as u64));
+            while held.page.used() + held.page.push_bytes_max(NEVER) <= PAGE_BYTES_MAX * 9 / 10 {
+                held.push(&mut random, first.max(1), NEVER);
+            }
+            for number in 0.. {
+                let expiry = if number < first_expiring { NEVER } else { 7 };
+                if held.page.used() + held.page.push_bytes_max(expiry) > PAGE_BYTES_MAX {
+                    break;
+                }
+                held.push(&mut random, if length > LARGE_BYTES { 300 } else { length }, expiry);
+            }
+            held.check(&held.page);
+            held.check(&held.page.copy());
+        }
+    }
 }
