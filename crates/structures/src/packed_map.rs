@@ -29,8 +29,8 @@
 //! # What was weighed
 //! Measured with `cargo bench -p warmline-structures --bench packed_map`; fields and values of 10 bytes.
 //! - Linear hashing against an extendible directory, whose pages all split at about the same count: pages grow
-//!   through the allocator's classes and at any time have sizes over a whole doubling, so a field takes 25.3
-//!   to 26.2 bytes and a member 13.3 to 13.9 at any count from 250 to 1.4 million, directory included.
+//!   through the allocator's classes and at any time have sizes over a whole doubling, so a field takes 24.5
+//!   to 25.2 bytes and a member 12.5 to 13.2 at any count from 600 to 160,000, directory included.
 //! - A column of 1-byte lengths, summed, against one of 2-byte offsets: a byte less an element, the value's
 //!   length and a set's member length for free, and removal shifts columns instead of adjusting offsets.
 //!   Summing without branches cost less than a loop over the lanes wanted (hot hit 32 against 38 ns).
