@@ -35,13 +35,11 @@
 //! - Asking for a leaf's columns at once on a lookup: 10 to 20 % off at 1M members, 5 to 10 % on at 1,000.
 //! - The first chunk of each table, and the index, in the tree itself, so that a cold set's lookup passes three pointers
 //!   fewer: 898 and 960 ns in cold sets of 1,000, alike within the noise at a million. Not kept.
-//! - Three rows of tags compared before the first is looked at, in place of one by one: no faster at 1,000, and with the
-//!   tables above 24 in place of 20 ns in hot sets of 128. Not kept.
 //!
 //! Cost in cold cache lines, beyond nodes and tables that a busy set keeps warm: a lookup by member fetches an
 //! index line, a leaf's tags, offset and score, and the record; a rank or a descent fetches a feature block and
 //! counts per level. What waits for what in a lookup: tree, index, its chunks, a segment's header, its entries, the
-//! chunks of leaves, the leaf's header, the columns (some 14 lines asked for at once), the record. In cold sets of 1,000,
+//! chunks of leaves, the leaf's header, the columns (seven lines asked for at once), the record. In cold sets of 1,000,
 //! half of the time spent within the leaf goes into waiting for the record, a quarter into waiting for the tags.
 
 mod bulk;

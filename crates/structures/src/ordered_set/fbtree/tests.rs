@@ -382,6 +382,28 @@ fn random_operations_in_sets_that_were_filled_in_order() {
 }
 
 #[test]
+fn every_slot_of_a_leaf_is_found_however_many_there_are() {
+    let name = |len: usize, id: usize| format!("{id:0len$}").into_bytes();
+    for len in [3, 8, 9, 16, 17, 32, 33] {
+        let mut set = FbTree::new(SEED);
+        for count in 1..=sized(260, 70) {
+            let id = count - 1;
+            set.insert(&name(len, id), -(id as f64)).unwrap();
+            let first = if cfg!(miri) { id } else { 0 };
+            for sought in first..count {
+                assert_eq!(
+                    set.score(&name(len, sought)),
+                    Some(-(sought as f64)),
+                    "{sought} of {count} of {len} bytes"
+                );
+            }
+            assert_eq!(set.score(&name(len, count)), None, "one more than {count} of {len} bytes");
+        }
+        set.check();
+    }
+}
+
+#[test]
 fn leaves_filled_in_order_take_a_quarter_more_before_they_divide() {
     let mut tree = FbTree::new(SEED);
     let count = sized(20_000, 1_000);
