@@ -94,6 +94,7 @@ impl FbTree {
     fn locate_with(&self, member: &[u8], hash: u64, prefetch: impl Fn(&Leaf)) -> Option<Located<'_>> {
         let Some(index) = &self.index else {
             let leaf = &self.pages.leaves[self.root];
+            prefetch(leaf);
             let slot = leaf.find(tag(hash), member, &self.pages.longs)?;
             return Some(Located { id: self.root, leaf, slot });
         };
