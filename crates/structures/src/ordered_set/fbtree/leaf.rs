@@ -54,9 +54,9 @@
 //! for of every page 17.2, 36.8 and 43.8. Rejected: both rows with the first match chosen by a conditional move 21.3, 43.1 and
 //! 55.8; a window of 32 index entries in place of 64 40.1 and 53.2; eight lines, none behind the offsets 38.2 and 50.4; nothing
 //! asked for 44.7 at 10,000, and 514 in place of some 450 in cold sets of 1,000; five lines from the offsets on, the tags left to
-//! the lookup: as seven from the page's start. Asked for in sets of one
-//! leaf too, which is 191 to 194 in place of 212 to 225 ns in cold sets of 128, and nothing in hot ones. Rejected: the headers of the first nine
-//! leaves as well, before the index is asked: 456 to 496 in place of 470 to 514 ns in cold sets of 1,000, nothing beyond.
+//! the lookup: as seven from the page's start; the headers of the first nine leaves too, before the index is asked: 456 to 496 in
+//! place of 470 to 514 ns in cold sets of 1,000, nothing beyond. Asked for in sets of one leaf as well, 191 to 194 in place of
+//! 212 to 225 ns in cold sets of 128, and nothing in hot ones.
 
 use super::columns::Columns;
 use super::frame_of_reference::{Decoder, FrameOfReference};
