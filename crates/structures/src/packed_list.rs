@@ -1,7 +1,7 @@
 //! A list of any length in a deque of packed nodes, with compressed middles if wanted.
 //!
 //! ```text
-//!  PackedList ──> | node | node | node | ... | node |       24 bytes each, in a ring
+//!  PackedList ──> | node | node | node | ... | node |       24 bytes each, in a ring where there are two or more
 //!                    │      │      │            │
 //!                 records  records large      records       some kilobytes each: node.rs
 //!                 (head)   trimmed element    (tail)
@@ -32,7 +32,6 @@ mod walk;
 
 use crate::listpack::Element;
 use crate::listpack::encoding::Encoded;
-use crate::prefetch;
 use crate::work;
 pub use listpacks::NodeContents;
 use node::{Limits, Node, View};
@@ -70,7 +69,7 @@ pub struct PackedList {
     compress_depth: u32,
 }
 
-const _: () = assert!(size_of::<PackedList>() == 56);
+const _: () = assert!(size_of::<PackedList>() == 40);
 
 impl PackedList {
     /// `fill` as in `list-max-listpack-size`, `compress_depth` as in `list-compress-depth`.
@@ -197,13 +196,7 @@ impl PackedList {
     /// Asks for what a push or pop at the front (or the back) touches next, a fetch at a step: call it with
     /// step 0, 1, ... while the fetches of the step before are under way; false when no step is left.
     pub fn prefetch_end(&self, front: bool, step: u32) -> bool {
-        let node = if front { self.nodes.front() } else { self.nodes.back() };
-        let Some(node) = node else { return false };
-        match step {
-            0 => prefetch::prefetch(node),
-            _ => node.prefetch_end(front),
-        }
-        step == 0
+        self.nodes.prefetch_end(front, step)
     }
 
     /// Removes the first element, handing it to `read`.
@@ -408,9 +401,10 @@ impl PackedList {
                 rest -= node.count() as u64;
             }
         } else {
-            let mut rest = self.len - index;
-            for (at, node) in self.nodes.iter().enumerate().rev() {
+            let (mut rest, mut at) = (self.len - index, self.nodes.len());
+            for node in self.nodes.iter().rev() {
                 work::visited(1);
+                at -= 1;
                 if rest <= node.count() as u64 {
                     return (at, node.count() - rest as usize);
                 }

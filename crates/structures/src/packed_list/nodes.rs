@@ -1,42 +1,52 @@
 //! The nodes of a list in their order, and what their buffers take together.
 //!
-//! Invariant: `buffer_bytes` is the sum over all nodes. Nodes are changed by [`Nodes::change`] alone, which looks at the
-//! buffer's length before and after.
+//! ```text
+//!  one:       the node itself, within the list
+//!  two on:    Nodes ──> | VecDeque<Node>, buffer_bytes | ──> | node | node | ... | node |
+//! ```
+//!
+//! Invariants:
+//! 1. A ring has two nodes or more.
+//! 2. `buffer_bytes` is the sum over the nodes of a ring. Nodes are changed by [`Nodes::change`] alone, which looks at the
+//!    buffer's length before and after.
+//!
+//! Rejected: a ring for one node too. Lists of 40, 60, 100 and 150 elements of 10 bytes took 584, 904, 1,416 and 1,928 bytes with
+//! their keys, and take 544, 864, 1,376 and 1,888, with a fetch less. The price is a nanosecond of 12 to 16 where a long list's
+//! end is pushed to, and of 31 where one is popped.
 
 use super::node::Node;
+use crate::prefetch::prefetch;
 use crate::size_class::usable_size;
 use std::collections::VecDeque;
-use std::ops::{Deref, Range};
+use std::ops::{Index, Range};
+use std::slice;
 
 #[derive(Clone, Default)]
-pub(super) struct Nodes {
-    ring: VecDeque<Node>,
+pub(super) enum Nodes {
+    #[default]
+    None,
+    One(Node),
+    Ring(Box<Ring>),
+}
+
+// What other variants need hides in a node's spare values.
+const _: () = assert!(size_of::<Nodes>() == size_of::<Node>());
+
+#[derive(Clone)]
+pub(super) struct Ring {
+    nodes: VecDeque<Node>,
     buffer_bytes: usize,
 }
 
-impl Deref for Nodes {
-    type Target = VecDeque<Node>;
-
-    #[inline]
-    fn deref(&self) -> &VecDeque<Node> {
-        &self.ring
-    }
-}
-
-impl Nodes {
-    /// Bytes held from the allocator.
-    pub fn memory_bytes(&self) -> usize {
-        self.buffer_bytes + usable_size(self.ring.capacity() * size_of::<Node>())
-    }
-
-    /// Of these the nodes' buffers.
-    pub fn buffer_bytes(&self) -> usize {
-        self.buffer_bytes
+impl Ring {
+    fn of(first: Node, second: Node) -> Ring {
+        let buffer_bytes = first.memory_bytes() + second.memory_bytes();
+        Ring { nodes: VecDeque::from([first, second]), buffer_bytes }
     }
 
     #[inline]
-    pub fn change<R>(&mut self, index: usize, change: impl FnOnce(&mut Node) -> R) -> R {
-        let node = &mut self.ring[index];
+    fn change<R>(&mut self, index: usize, change: impl FnOnce(&mut Node) -> R) -> R {
+        let node = &mut self.nodes[index];
         let before = node.capacity();
         let result = change(node);
         let after = node.capacity();
@@ -51,13 +61,113 @@ impl Nodes {
         self.buffer_bytes = self.buffer_bytes - usable_size(before) + usable_size(after);
     }
 
+    fn remove(&mut self, index: usize) -> Option<Node> {
+        let node = self.nodes.remove(index)?;
+        self.buffer_bytes -= node.memory_bytes();
+        Some(node)
+    }
+}
+
+impl Index<usize> for Nodes {
+    type Output = Node;
+
+    #[inline]
+    fn index(&self, index: usize) -> &Node {
+        self.get(index).expect("a node of the list")
+    }
+}
+
+impl Nodes {
+    #[inline]
+    pub fn len(&self) -> usize {
+        match self {
+            Nodes::None => 0,
+            Nodes::One(_) => 1,
+            Nodes::Ring(ring) => ring.nodes.len(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<&Node> {
+        match self {
+            Nodes::One(node) if index == 0 => Some(node),
+            Nodes::Ring(ring) => ring.nodes.get(index),
+            Nodes::None | Nodes::One(_) => None,
+        }
+    }
+
+    #[inline]
+    pub fn front(&self) -> Option<&Node> {
+        self.get(0)
+    }
+
+    #[inline]
+    pub fn back(&self) -> Option<&Node> {
+        self.get(self.len().checked_sub(1)?)
+    }
+
+    #[inline]
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Node> {
+        let (front, back) = match self {
+            Nodes::None => (&[][..], &[][..]),
+            Nodes::One(node) => (slice::from_ref(node), &[][..]),
+            Nodes::Ring(ring) => ring.nodes.as_slices(),
+        };
+        front.iter().chain(back)
+    }
+
+    /// The nodes at these places, all of which there are.
+    pub fn range(&self, range: Range<usize>) -> impl DoubleEndedIterator<Item = &Node> {
+        range.map(|index| &self[index])
+    }
+
+    /// Bytes held from the allocator.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Nodes::None | Nodes::One(_) => self.buffer_bytes(),
+            Nodes::Ring(ring) => {
+                let table = usable_size(ring.nodes.capacity() * size_of::<Node>());
+                ring.buffer_bytes + table + usable_size(size_of::<Ring>())
+            }
+        }
+    }
+
+    /// Of these the nodes' buffers.
+    pub fn buffer_bytes(&self) -> usize {
+        match self {
+            Nodes::None => 0,
+            Nodes::One(node) => node.memory_bytes(),
+            Nodes::Ring(ring) => ring.buffer_bytes,
+        }
+    }
+
+    /// Changes node `index`, which there is.
+    #[inline]
+    pub fn change<R>(&mut self, index: usize, change: impl FnOnce(&mut Node) -> R) -> R {
+        match self {
+            Nodes::One(node) if index == 0 => change(node),
+            Nodes::Ring(ring) => ring.change(index, change),
+            Nodes::None | Nodes::One(_) => unreachable!("no node {index}"),
+        }
+    }
+
     /// Puts a node before node `index`.
     pub fn insert(&mut self, index: usize, node: Node) {
-        if self.ring.is_empty() {
-            self.ring.reserve_exact(1);
-        }
-        self.buffer_bytes += node.memory_bytes();
-        self.ring.insert(index, node);
+        assert!(index <= self.len(), "a place among the nodes");
+        *self = match std::mem::take(self) {
+            Nodes::None => Nodes::One(node),
+            Nodes::One(first) if index > 0 => Nodes::Ring(Box::new(Ring::of(first, node))),
+            Nodes::One(last) => Nodes::Ring(Box::new(Ring::of(node, last))),
+            Nodes::Ring(mut ring) => {
+                ring.buffer_bytes += node.memory_bytes();
+                ring.nodes.insert(index, node);
+                Nodes::Ring(ring)
+            }
+        };
     }
 
     /// Puts a node into the place of another.
@@ -71,26 +181,75 @@ impl Nodes {
     }
 
     pub fn remove(&mut self, index: usize) -> Option<Node> {
-        let node = self.ring.remove(index)?;
-        self.buffer_bytes -= node.memory_bytes();
-        Some(node)
+        let removed = match self {
+            Nodes::Ring(ring) => ring.remove(index),
+            Nodes::One(_) if index == 0 => match std::mem::take(self) {
+                Nodes::One(node) => Some(node),
+                Nodes::None | Nodes::Ring(_) => None,
+            },
+            Nodes::None | Nodes::One(_) => None,
+        };
+        self.leave_ring_of_one();
+        removed
     }
 
     pub fn drain(&mut self, range: Range<usize>) {
-        for node in self.ring.drain(range) {
-            self.buffer_bytes -= node.memory_bytes();
+        match self {
+            Nodes::Ring(ring) => {
+                let gone: usize = ring.nodes.drain(range).map(|node| node.memory_bytes()).sum();
+                ring.buffer_bytes -= gone;
+            }
+            Nodes::One(_) if range.contains(&0) => *self = Nodes::None,
+            Nodes::None | Nodes::One(_) => {}
+        }
+        self.leave_ring_of_one();
+    }
+
+    /// What is left of a ring when it has fewer than two nodes.
+    fn leave_ring_of_one(&mut self) {
+        if let Nodes::Ring(ring) = self
+            && ring.nodes.len() < 2
+        {
+            *self = ring.nodes.pop_front().map_or(Nodes::None, Nodes::One);
         }
     }
 
     /// Gives back room for nodes that are no more.
     pub fn shrink_if_sparse(&mut self) {
-        if self.ring.len() * 4 < self.ring.capacity() {
-            self.ring.shrink_to(self.ring.len() * 2);
+        if let Nodes::Ring(ring) = self
+            && ring.nodes.len() * 4 < ring.nodes.capacity()
+        {
+            ring.nodes.shrink_to(ring.nodes.len() * 2);
         }
     }
 
-    /// Panics unless the documented invariant holds.
+    /// Asks for what a push or pop at the front (or the back) touches next, as [`PackedList::prefetch_end`] does.
+    ///
+    /// [`PackedList::prefetch_end`]: super::PackedList::prefetch_end
+    pub fn prefetch_end(&self, front: bool, step: u32) -> bool {
+        let steps_before = match self {
+            Nodes::None => return false,
+            Nodes::One(_) => 0,
+            Nodes::Ring(ring) if step == 0 => {
+                prefetch(&raw const **ring);
+                return true;
+            }
+            Nodes::Ring(_) => 2,
+        };
+        let end = if front { self.front() } else { self.back() };
+        match end {
+            Some(node) if step < steps_before => prefetch(node),
+            Some(node) => node.prefetch_end(front),
+            None => {}
+        }
+        step < steps_before
+    }
+
+    /// Panics unless the documented invariants hold.
     pub fn check(&self) {
-        assert_eq!(self.ring.iter().map(Node::memory_bytes).sum::<usize>(), self.buffer_bytes);
+        if let Nodes::Ring(ring) = self {
+            assert!(ring.nodes.len() >= 2, "a ring of {}", ring.nodes.len());
+            assert_eq!(ring.nodes.iter().map(Node::memory_bytes).sum::<usize>(), ring.buffer_bytes);
+        }
     }
 }

@@ -56,11 +56,11 @@ impl PackedList {
         let (mut forward, mut backward);
         let nodes: &mut dyn Iterator<Item = &Node> = match direction {
             Direction::Forward => {
-                forward = self.nodes.range(first..);
+                forward = self.nodes.range(first..self.nodes.len());
                 &mut forward
             }
             Direction::Backward => {
-                backward = self.nodes.range(..=first).rev();
+                backward = self.nodes.range(0..first + 1).rev();
                 &mut backward
             }
         };
@@ -95,7 +95,7 @@ impl PackedList {
         }
         let (first, within) = self.locate(start);
         let (mut left, mut bytes) = (count.saturating_add(within as u64), 0);
-        for (at, node) in self.nodes.range(first..).enumerate() {
+        for (at, node) in self.nodes.range(first..self.nodes.len()).enumerate() {
             let Some(rest) = left.checked_sub(node.count() as u64) else { break };
             if at > 0 || within == 0 {
                 bytes += node.used();
