@@ -46,6 +46,8 @@ const STALE_BIT: u8 = 0x80;
 const ZERO_LEN_MAX: usize = 64;
 const VALUE_MAX: u8 = 32;
 const VALUE_LEN_MAX: usize = 4;
+/// What takes a run's place when a register in it is raised: two long runs of zeros and a value at most.
+const SPLIT_BYTES_MAX: usize = 5;
 /// Opcodes looked at for a merge after a change, from the one before it on.
 const MERGE_SCAN: usize = 5;
 
@@ -82,7 +84,9 @@ pub fn empty() -> Vec<u8> {
     let mut sketch = vec![0; HEADER_BYTES];
     sketch[..4].copy_from_slice(MAGIC);
     sketch[ENCODING_AT] = SPARSE;
-    push_zeros(&mut sketch, REGISTERS);
+    let mut opcodes = Opcodes::default();
+    opcodes.push_zeros(REGISTERS);
+    sketch.extend_from_slice(opcodes.as_bytes());
     sketch
 }
 
@@ -200,20 +204,6 @@ fn for_each_run(sketch: &[u8], mut visit: impl FnMut(usize, Run)) -> Result<(), 
     if covered == REGISTERS { Ok(()) } else { Err(Corrupt) }
 }
 
-fn push_value(sketch: &mut Vec<u8>, value: u8, len: usize) {
-    assert!((1..=VALUE_MAX).contains(&value) && (1..=VALUE_LEN_MAX).contains(&len), "fits an opcode");
-    sketch.push(0x80 | (value - 1) << 2 | (len - 1) as u8);
-}
-
-/// Nothing for a run without registers.
-fn push_zeros(sketch: &mut Vec<u8>, len: usize) {
-    match len {
-        0 => {}
-        1..=ZERO_LEN_MAX => sketch.push((len - 1) as u8),
-        _ => sketch.extend([0x40 | ((len - 1) >> 8) as u8, (len - 1) as u8]),
-    }
-}
-
 fn raise_sparse(
     sketch: &mut Vec<u8>,
     index: usize,
@@ -249,11 +239,11 @@ fn raise_in_run(
         return Ok(false);
     }
     let split = split(run, index - first, rank);
-    let grows = split.len() > run.opcode_bytes;
-    if grows && sketch.len() + split.len() - run.opcode_bytes > sparse_bytes_max {
+    let grows = split.len > run.opcode_bytes;
+    if grows && sketch.len() + split.len - run.opcode_bytes > sparse_bytes_max {
         return raise_promoted(sketch, index, rank);
     }
-    sketch.splice(run.at..run.end(), split);
+    replace(sketch, run.at, run.opcode_bytes, split.as_bytes());
     merge_values(sketch, previous_at);
     mark_stale(sketch);
     Ok(true)
@@ -286,24 +276,68 @@ pub fn raise_to(sketch: &mut Vec<u8>, registers: &Registers, sparse_bytes_max: u
     Ok(())
 }
 
+/// A few opcodes.
+#[derive(Default)]
+struct Opcodes {
+    bytes: [u8; SPLIT_BYTES_MAX],
+    len: usize,
+}
+
+impl Opcodes {
+    fn push(&mut self, opcode: u8) {
+        self.bytes[self.len] = opcode;
+        self.len += 1;
+    }
+
+    fn push_value(&mut self, value: u8, len: usize) {
+        if len > 0 {
+            assert!((1..=VALUE_MAX).contains(&value) && len <= VALUE_LEN_MAX, "fits an opcode");
+            self.push(0x80 | (value - 1) << 2 | (len - 1) as u8);
+        }
+    }
+
+    /// Nothing for a run without registers.
+    fn push_zeros(&mut self, len: usize) {
+        match len {
+            0 => {}
+            1..=ZERO_LEN_MAX => self.push((len - 1) as u8),
+            _ => {
+                self.push(0x40 | ((len - 1) >> 8) as u8);
+                self.push((len - 1) as u8);
+            }
+        }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
 /// The opcodes that replace a run of which one register gets another value.
-fn split(run: Run, position: usize, rank: u8) -> Vec<u8> {
+fn split(run: Run, position: usize, rank: u8) -> Opcodes {
     let after = run.len - position - 1;
-    let mut opcodes = Vec::with_capacity(5);
+    let mut opcodes = Opcodes::default();
     if run.value == 0 {
-        push_zeros(&mut opcodes, position);
-        push_value(&mut opcodes, rank, 1);
-        push_zeros(&mut opcodes, after);
-        return opcodes;
-    }
-    if position > 0 {
-        push_value(&mut opcodes, run.value, position);
-    }
-    push_value(&mut opcodes, rank, 1);
-    if after > 0 {
-        push_value(&mut opcodes, run.value, after);
+        opcodes.push_zeros(position);
+        opcodes.push_value(rank, 1);
+        opcodes.push_zeros(after);
+    } else {
+        opcodes.push_value(run.value, position);
+        opcodes.push_value(rank, 1);
+        opcodes.push_value(run.value, after);
     }
     opcodes
+}
+
+/// Puts `new` in the place of `old` bytes at `at`.
+fn replace(sketch: &mut Vec<u8>, at: usize, old: usize, new: &[u8]) {
+    let (len, behind) = (sketch.len(), at + old);
+    if new.len() > old {
+        sketch.resize(len + new.len() - old, 0);
+    }
+    sketch.copy_within(behind..len, at + new.len());
+    sketch.truncate(len + new.len() - old);
+    sketch[at..at + new.len()].copy_from_slice(new);
 }
 
 /// Makes one run of neighbours with the same value, near where something changed.
