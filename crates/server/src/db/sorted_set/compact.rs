@@ -190,19 +190,23 @@ impl Compact {
     }
 
     pub fn lex_range(&self, min: LexBound<'_>, max: LexBound<'_>) -> Range<usize> {
-        let below_min = |member: &[u8]| match min {
+        // Texts of integers are made where there is something to compare with only.
+        let below_min = |member: &StringValue<'_>| match min {
             LexBound::Min => false,
             LexBound::Max => true,
-            LexBound::Inclusive(bound) => member < bound,
-            LexBound::Exclusive(bound) => member <= bound,
+            LexBound::Inclusive(bound) => member.with_bytes(|member| member < bound),
+            LexBound::Exclusive(bound) => member.with_bytes(|member| member <= bound),
         };
-        let within_max = |member: &[u8]| match max {
+        let within_max = |member: &StringValue<'_>| match max {
             LexBound::Min => false,
             LexBound::Max => true,
-            LexBound::Inclusive(bound) => member <= bound,
-            LexBound::Exclusive(bound) => member < bound,
+            LexBound::Inclusive(bound) => member.with_bytes(|member| member <= bound),
+            LexBound::Exclusive(bound) => member.with_bytes(|member| member < bound),
         };
-        self.range_of(|(text, _)| text.with_bytes(below_min), |(text, _)| text.with_bytes(within_max))
+        if let (LexBound::Min, LexBound::Max) = (min, max) {
+            return 0..self.len();
+        }
+        self.range_of(|(member, _)| below_min(member), |(member, _)| within_max(member))
     }
 
     pub fn for_range<'a>(
