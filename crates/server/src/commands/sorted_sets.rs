@@ -106,29 +106,35 @@ impl AddOptions {
     ) -> Result<Added, ClientError> {
         // Without conditions one descent does everything.
         let conditional = self.only_new || self.only_present || self.only_greater || self.only_less;
+        if !conditional && !self.increment {
+            return Ok(added(set.insert(member, score, context).map_err(full)?, score));
+        }
+        let found = set.find(member);
+        let there = found.as_ref().map(|found| found.score);
+        if self.only_new && there.is_some() || self.only_present && there.is_none() {
+            return Ok(Added::No);
+        }
         let mut wanted = score;
-        if conditional || self.increment {
-            let there = set.score(member);
-            if self.only_new && there.is_some() || self.only_present && there.is_none() {
+        if let Some(there) = there {
+            if self.increment {
+                wanted = there + score;
+            }
+            if wanted.is_nan() {
+                return Err(ClientError::text("ERR resulting score is not a number (NaN)"));
+            }
+            if self.only_greater && wanted <= there || self.only_less && wanted >= there {
                 return Ok(Added::No);
             }
-            if let Some(there) = there {
-                if self.increment {
-                    wanted = there + score;
-                }
-                if wanted.is_nan() {
-                    return Err(ClientError::text("ERR resulting score is not a number (NaN)"));
-                }
-                if self.only_greater && wanted <= there || self.only_less && wanted >= there {
-                    return Ok(Added::No);
-                }
-            }
         }
-        Ok(match set.insert(member, wanted, context).map_err(full)? {
-            Insertion::Added => Added::New(wanted),
-            Insertion::Updated { .. } => Added::Changed(wanted),
-            Insertion::Unchanged => Added::Same(wanted),
-        })
+        Ok(added(set.insert_found(member, wanted, found, context).map_err(full)?, wanted))
+    }
+}
+
+fn added(insertion: Insertion, score: f64) -> Added {
+    match insertion {
+        Insertion::Added => Added::New(score),
+        Insertion::Updated { .. } => Added::Changed(score),
+        Insertion::Unchanged => Added::Same(score),
     }
 }
 

@@ -11,6 +11,7 @@ use super::object::StringValue;
 use compact::Compact;
 use std::ops::Range;
 use structures::hash::HashSeed;
+use structures::listpack::Position;
 use structures::ordered_set::{ALL_RANKS, OrderedSet, ScoreProbe, fbtree::FbTree, skip_list::SkipList};
 pub use structures::ordered_set::{Full, Insertion, LexBound, ScoreBound};
 use structures::random::Random;
@@ -44,6 +45,13 @@ macro_rules! large {
 }
 
 use large;
+
+/// What there is of a member; holds until the set changes.
+pub struct Found {
+    pub score: f64,
+    /// Where it stands in a compact set.
+    at: Option<Position>,
+}
 
 /// A lookup of a member, taken apart at its cache misses.
 pub struct Probe<'a> {
@@ -127,9 +135,48 @@ impl SortedSet {
         score: f64,
         context: &CollectionContext<'_>,
     ) -> Result<Insertion, Full> {
+        if let Encoding::Compact(list) = &self.encoding {
+            let there = list.find(member);
+            return self.insert_compact(member, score, there, context);
+        }
+        large!(&mut self.encoding, _ => unreachable!("looked at above"), set => set.insert(member, score))
+    }
+
+    /// What there is of a member, for one who decides by its score what [`SortedSet::insert_found`] is to do.
+    pub fn find(&self, member: &[u8]) -> Option<Found> {
+        large!(
+            &self.encoding,
+            list => list.find(member).map(|(at, score)| Found { score, at: Some(at) }),
+            set => set.score(member).map(|score| Found { score, at: None })
+        )
+    }
+
+    /// As [`SortedSet::insert`], where `there` is what [`SortedSet::find`] says: a compact set is not searched again.
+    pub fn insert_found(
+        &mut self,
+        member: &[u8],
+        score: f64,
+        there: Option<Found>,
+        context: &CollectionContext<'_>,
+    ) -> Result<Insertion, Full> {
+        if self.is_compact() {
+            let there = there.and_then(|there| Some((there.at?, there.score)));
+            return self.insert_compact(member, score, there, context);
+        }
+        self.insert(member, score, context)
+    }
+
+    /// Into a compact set, in which `there` is what it has of the member.
+    #[inline]
+    fn insert_compact(
+        &mut self,
+        member: &[u8],
+        score: f64,
+        there: Option<(Position, f64)>,
+        context: &CollectionContext<'_>,
+    ) -> Result<Insertion, Full> {
         if let Encoding::Compact(list) = &mut self.encoding {
             let limits = context.limits;
-            let there = list.find(member);
             // A score may be longer than the one that it takes the place of.
             let grows = !list.has_room_for(member)
                 || there.is_none()
