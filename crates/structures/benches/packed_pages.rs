@@ -174,6 +174,9 @@ impl<const BYTES: usize> Table for Chained<BYTES> {
     }
 }
 
+/// Removals or insertions timed together at least: of one to three, ticks of the clock were measured.
+const TIMED_TOGETHER: usize = 32;
+
 /// Ten hexadecimal digits, different for every number below 2^40, without a pattern.
 fn field(number: u64) -> Field {
     let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -224,6 +227,25 @@ impl<T: Table> Bed<T> {
         });
     }
 
+    /// As [`Bed::run`] of a plan that may be short.
+    fn run_batch<R>(
+        &mut self,
+        slices: &mut Slices,
+        plan: &[(usize, Field)],
+        mut body: impl FnMut(&mut T, &Field) -> R,
+    ) {
+        if plan.len() >= TIMED_TOGETHER * TIMED_TOGETHER {
+            return self.run(slices, plan, body);
+        }
+        for slice in plan.chunks(TIMED_TOGETHER) {
+            slices.add(slice.len(), || {
+                for (table, field) in slice {
+                    black_box(body(&mut self.tables[*table], field));
+                }
+            });
+        }
+    }
+
     fn reading(&mut self, visits: usize, absent: bool) -> f64 {
         let mut plan = self.plan(visits, absent);
         // The same visits in one order, hundreds of times, would tell the processor's predictor how each comparison ends.
@@ -243,12 +265,12 @@ impl<T: Table> Bed<T> {
         while done < visits {
             let mut plan = self.plan(batch, false);
             shuffle_visits(&mut plan, tables, &mut self.random);
-            self.run(&mut removing, &plan, |table, field| table.remove(field));
+            self.run_batch(&mut removing, &plan, |table, field| table.remove(field));
             if tables > 1 {
                 evict_caches();
             }
             shuffle_visits(&mut plan, tables, &mut self.random);
-            self.run(&mut inserting, &plan, |table, field| table.insert(field));
+            self.run_batch(&mut inserting, &plan, |table, field| table.insert(field));
             if tables > 1 {
                 evict_caches();
             }
