@@ -45,6 +45,9 @@
 //! - Asking for the whole page as soon as its address is known, so that columns and record come together: a lone lookup of what
 //!   is there took 0.8 to 0.9 of the time in cold tables, of what is not there 1.05 to 1.25, 1 to 2 ns more in hot ones,
 //!   and batches of lookups ask for three lines of each page, not for thirteen.
+//! - Walks whose steps are alike in even pages: 0.37 in place of 0.92 ns an element of a hot map of 1,000, 0.19 in place of
+//!   0.45 of a set; where lengths differ as before in a map, 0.79 in place of 0.60 in a set. With large records read by a
+//!   function of their own a map took 0.53.
 //! - Asking for the line of the last record before a search that adds or removes: no difference in cold tables, 10
 //!   instructions more.
 
@@ -296,29 +299,16 @@ impl Page {
         Record { bytes: &self.bytes()[slot.start..slot.start + length], large: false }
     }
 
-    /// Every record in order. Walks spend their time here: by [`Page::slots`], whose bounds are checked, a set's member took 27
-    /// in place of 15 instructions.
+    /// Every record in order.
     #[inline]
-    pub(super) fn records(&self) -> impl Iterator<Item = Record<'_>> {
-        let (mut lengths, step) = if self.is_even() {
+    pub(super) fn records(&self) -> Records<'_> {
+        let (lengths, step) = if self.is_even() {
             ((&raw const self.length_or_bytes).cast::<u8>().wrapping_add(LOW_BYTE), 0)
         } else {
             (self.bytes()[self.count()..].as_ptr(), 1)
         };
-        let mut at = self.data.as_ptr().wrapping_add(self.capacity());
-        (0..self.count()).map(move |_| {
-            // SAFETY: invariant 8: the column has a length for each element; else the header's is read each time.
-            let length = unsafe { *lengths };
-            lengths = lengths.wrapping_add(step);
-            at = at.wrapping_sub(stored_bytes(length));
-            if length == LARGE {
-                let slot = Slot { index: 0, start: at.addr() - self.data.as_ptr().addr(), length };
-                return self.record(slot);
-            }
-            let length = usize::from(length) - usize::from(usize::from(length) > KEPT_MIN);
-            // SAFETY: invariant 4: so many bytes before the record's end, which is where the one before it starts.
-            Record { bytes: unsafe { std::slice::from_raw_parts(at, length) }, large: false }
-        })
+        let at = self.data.as_ptr().wrapping_add(self.capacity());
+        Records { page: self, left: self.count(), lengths, step, at }
     }
 
     /// Every slot in order.
@@ -861,10 +851,86 @@ impl Page {
             assert_eq!((direct.start, direct.length), (slot.start, slot.length), "invariant 4: sums agree");
         }
         let found = self.slots().map(|slot| self.record(slot).bytes.as_ptr_range());
+        let found: Vec<_> = found.collect();
+        let mut walked = Vec::new();
+        self.records().for_each(|record| walked.push(record.bytes.as_ptr_range()));
+        assert!(walked == found, "invariant 4: whole walks agree");
+        let mut steps = self.records();
         assert!(
-            self.records().map(|record| record.bytes.as_ptr_range()).eq(found),
-            "invariant 4: walks agree"
+            std::iter::from_fn(|| steps.next()).map(|record| record.bytes.as_ptr_range()).eq(found),
+            "invariant 4: walks in steps agree"
         );
+    }
+}
+
+/// Walks spend their time here: by [`Page::slots`], whose bounds are checked, a set's member took 27 in place of 15
+/// instructions.
+pub(super) struct Records<'a> {
+    page: &'a Page,
+    left: usize,
+    /// The next record's length, and how far from it the length is that follows.
+    lengths: *const u8,
+    step: usize,
+    /// Where the next record ends.
+    at: *const u8,
+}
+
+impl<'a> Records<'a> {
+    /// The record of this length in the column that starts at `at`.
+    ///
+    /// # Safety
+    /// There it does, in `page`.
+    #[inline(always)]
+    unsafe fn record(page: &'a Page, at: *const u8, length: u8) -> Record<'a> {
+        if length == LARGE {
+            let slot = Slot { index: 0, start: at.addr() - page.data.as_ptr().addr(), length };
+            return page.record(slot);
+        }
+        let length = usize::from(length) - usize::from(usize::from(length) > KEPT_MIN);
+        // SAFETY: as the caller says.
+        Record { bytes: unsafe { std::slice::from_raw_parts(at, length) }, large: false }
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Record<'a>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Record<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        // SAFETY: invariant 8: the column has a length for each element; else the header's is read each time.
+        let length = unsafe { *self.lengths };
+        self.lengths = self.lengths.wrapping_add(self.step);
+        self.at = self.at.wrapping_sub(stored_bytes(length));
+        // SAFETY: invariant 4: so many bytes before the record's end, which is where the one before it starts.
+        Some(unsafe { Self::record(self.page, self.at, length) })
+    }
+
+    /// Whole walks come here: in an even page each step is the same.
+    #[inline(always)]
+    fn fold<B, F: FnMut(B, Record<'a>) -> B>(self, init: B, mut f: F) -> B {
+        let Records { page, left, mut lengths, step, mut at } = self;
+        if step > 0 {
+            let uneven = (0..left).map(|_| {
+                // SAFETY: as in `next`.
+                let length = unsafe { *lengths };
+                lengths = lengths.wrapping_add(step);
+                at = at.wrapping_sub(stored_bytes(length));
+                // SAFETY: as in `next`.
+                unsafe { Self::record(page, at, length) }
+            });
+            return uneven.fold(init, f);
+        }
+        let mut folded = init;
+        let stored = usize::from(page.length_or_bytes);
+        let length = stored - usize::from(stored > KEPT_MIN);
+        for _ in 0..left {
+            at = at.wrapping_sub(stored);
+            // SAFETY: as in `next`.
+            let bytes = unsafe { std::slice::from_raw_parts(at, length) };
+            folded = f(folded, Record { bytes, large: false });
+        }
+        folded
     }
 }
 
