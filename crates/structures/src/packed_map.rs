@@ -68,7 +68,7 @@ pub use table::{Expiry, Insertion};
 use crate::hash::HashSeed;
 use crate::random::Random;
 use page::Record;
-use table::{Format, INSERTED_TOGETHER, Table, expiry_column, expiry_ms, same_bytes};
+use table::{Format, INSERTED_TOGETHER, Table, copy_bytes, expiry_column, expiry_ms, same_bytes};
 
 /// Takes a field, its value and its expiry in milliseconds since the epoch.
 pub type VisitExpiring<'a> = dyn FnMut(&[u8], &[u8], Option<i64>) + 'a;
@@ -91,8 +91,9 @@ impl Format for FieldValue {
             record[0] = key.len() as u8;
             1
         };
-        record[header..header + key.len()].copy_from_slice(key);
-        record[header + key.len()..].copy_from_slice(value);
+        let (field, rest) = record[header..].split_at_mut(key.len());
+        copy_bytes(key, field);
+        copy_bytes(value, rest);
     }
 
     #[inline(always)]
@@ -179,7 +180,7 @@ impl PackedMap {
 
     #[inline]
     pub fn contains(&self, field: &[u8]) -> bool {
-        self.table.find(self.hash(field), field).is_some()
+        self.get(field).is_some()
     }
 
     /// Adds the field or replaces its value; `expiry` says what becomes of its expiry.
@@ -225,8 +226,7 @@ impl PackedMap {
 
     /// Removes the field and hands its value to `taken`.
     pub fn take<R>(&mut self, field: &[u8], taken: impl FnOnce(&[u8]) -> R) -> Option<R> {
-        let (index, slot) = self.table.find(self.hash(field), field)?;
-        Some(self.table.remove(index, slot, |_, value| taken(value)))
+        self.table.take(self.hash(field), field, taken)
     }
 
     /// All fields and values, in no order that means anything; the same order until the map changes.

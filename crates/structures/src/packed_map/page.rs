@@ -51,7 +51,9 @@
 //! - Asking for the line of the last record before a search that adds or removes: no difference in cold tables, 10
 //!   instructions more.
 
-use crate::byte_compare::{self, LANES};
+mod plain;
+
+use crate::byte_compare::{self, LANES, Row};
 use crate::prefetch::prefetch;
 use crate::size_class::{size_class, size_step};
 use crate::work;
@@ -228,7 +230,34 @@ impl Page {
         tag: u8,
         accept: impl Fn(Slot, Record<'a>) -> Option<R>,
     ) -> Option<R> {
-        self.find_slot(tag, |slot| accept(slot, self.record(slot)))
+        let stored = usize::from(self.length_or_bytes);
+        let even_length = stored - usize::from(stored > KEPT_MIN);
+        let count = self.count();
+        let mut group_start = 0;
+        while group_start < count {
+            let mut mask = self.equal_tags(group_start, tag);
+            while mask != 0 {
+                let index = group_start + mask.trailing_zeros() as usize;
+                let (slot, record) = if self.is_even() {
+                    let start = self.capacity() - (index + 1) * stored;
+                    // SAFETY: invariants 3 and 4: `index < count`, and so many records of this length end the page.
+                    let bytes =
+                        unsafe { std::slice::from_raw_parts(self.data.as_ptr().add(start), even_length) };
+                    (Slot { index, start, length: stored as u8 }, Record { bytes, large: false })
+                } else {
+                    let (start, length) = self.find_by_sum(index);
+                    let slot = Slot { index, start, length };
+                    (slot, self.record(slot))
+                };
+                let accepted = accept(slot, record);
+                if accepted.is_some() {
+                    return accepted;
+                }
+                mask &= mask - 1;
+            }
+            group_start += LANES;
+        }
+        None
     }
 
     /// As [`Page::find`], reading columns only.
@@ -255,7 +284,8 @@ impl Page {
     #[inline(always)]
     fn equal_tags(&self, group_start: usize, tag: u8) -> u64 {
         let left = self.count() - group_start;
-        let group = self.bytes()[group_start..].first_chunk().expect("invariant 2: whole groups");
+        // SAFETY: invariants 2 and 3: columns fit, so the page has more than `group_start` bytes, a multiple of `LANES`.
+        let group = unsafe { &*self.data.as_ptr().add(group_start).cast::<Row>() };
         byte_compare::equal(group, tag) & u64::MAX >> (LANES - left.min(LANES))
     }
 

@@ -2,7 +2,7 @@
 
 use super::page::{NEVER, Record};
 use super::probe::Probe;
-use super::table::{Format, INSERTED_TOGETHER, Table};
+use super::table::{Format, INSERTED_TOGETHER, Table, copy_bytes};
 use crate::hash::HashSeed;
 use crate::random::Random;
 
@@ -15,7 +15,7 @@ impl Format for Member {
     }
 
     fn write(key: &[u8], _value: &[u8], _large: bool, record: &mut [u8]) {
-        record.copy_from_slice(key);
+        copy_bytes(key, record);
     }
 
     #[inline(always)]
@@ -69,7 +69,7 @@ impl PackedSet {
 
     #[inline]
     pub fn contains_hashed(&self, hash: u64, member: &[u8]) -> bool {
-        self.table.find(hash, member).is_some()
+        self.table.get(hash, member).is_some()
     }
 
     /// True if the member is new.
@@ -110,13 +110,7 @@ impl PackedSet {
 
     /// True if the member was there.
     pub fn remove(&mut self, member: &[u8]) -> bool {
-        match self.table.find(self.hash(member), member) {
-            Some((index, slot)) => {
-                self.table.remove(index, slot, |_, _| ());
-                true
-            }
-            None => false,
-        }
+        self.table.take(self.hash(member), member, |_| ()).is_some()
     }
 
     /// All members, in no order that means anything; the same order until the set changes.

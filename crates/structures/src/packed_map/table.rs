@@ -73,6 +73,21 @@ pub(super) fn same_bytes(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
+/// A copy without a call for those lengths.
+#[inline(always)]
+pub(super) fn copy_bytes(from: &[u8], to: &mut [u8]) {
+    if let 8..=16 = from.len()
+        && let (Some(first), Some(last)) = (from.first_chunk::<8>(), from.last_chunk::<8>())
+        && from.len() == to.len()
+    {
+        to[..8].copy_from_slice(first);
+        let end = to.len();
+        to[end - 8..].copy_from_slice(last);
+        return;
+    }
+    to.copy_from_slice(from);
+}
+
 /// What happens to the expiry of a key that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
@@ -236,12 +251,30 @@ impl<F: Format> Table<F> {
 
     /// Adds a key that is not there.
     pub(super) fn add(&mut self, hash: u64, key: &[u8], value: &[u8], expiry: u64) {
-        if self.directory.len() == 0 {
-            self.add_page(Page::empty());
+        if expiry != NEVER || !self.push_plain(hash, key, value) {
+            if self.directory.len() == 0 {
+                self.add_page(Page::empty());
+            }
+            self.push(hash, key, value, expiry);
         }
-        self.push(hash, key, value, expiry);
         self.len += 1;
         self.split_if_full();
+    }
+
+    /// Adds a record to a page that is as it will be with it but for the count, which most are; false if it is not.
+    #[inline(always)]
+    fn push_plain(&mut self, hash: u64, key: &[u8], value: &[u8]) -> bool {
+        if self.len == 0 {
+            return false;
+        }
+        let index = self.directory.index(hash);
+        let page = self.directory.page_mut(index);
+        let len = F::record_len(key, value, false);
+        let write = |record: &mut [u8]| F::write(key, value, false, record);
+        let Some(more) = page.push_plain(Self::tag(hash), len, CROWD_BYTES, write) else { return false };
+        self.used_bytes += more;
+        self.note_count(index);
+        true
     }
 
     fn replace(&mut self, at: (usize, Slot), hash: u64, key: &[u8], value: &[u8], expiry: Expiry) {
@@ -329,19 +362,47 @@ impl<F: Format> Table<F> {
 
     // ---- removing ----
 
-    /// Removes an element found in this very state; hands its value to `removed`.
-    pub(super) fn remove<R>(
-        &mut self,
-        index: usize,
-        slot: Slot,
-        removed: impl FnOnce(&[u8], &[u8]) -> R,
-    ) -> R {
-        let (key, value) = self.read(index, slot);
-        let result = removed(key, value);
+    /// Removes the key's element and hands its value to `removed`; none if it is not there.
+    #[inline(always)]
+    pub(super) fn take<R>(&mut self, hash: u64, key: &[u8], removed: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        if self.len == 0 {
+            return None;
+        }
+        let index = self.directory.index(hash);
+        let page = self.directory.page_mut(index);
+        if !page.is_plain() {
+            return self.take_from_any(hash, key, removed);
+        }
+        work::visited(1);
+        let held = |slot, record| Some((slot, F::value_of(record, key)?));
+        let (slot, value) = page.find(Self::tag(hash), held)?;
+        let result = removed(value);
+        self.used_bytes -= page.remove_plain(slot);
+        let is_loose = page.is_loose_plain();
+        self.len -= 1;
+        if is_loose || self.is_sparse() {
+            self.shrink(index);
+        }
+        Some(result)
+    }
+
+    /// As [`Table::take`], from a page of any kind.
+    #[inline(never)]
+    fn take_from_any<R>(&mut self, hash: u64, key: &[u8], removed: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let (index, slot) = self.find(hash, key)?;
+        let result = removed(self.read(index, slot).1);
         self.remove_slot(index, slot, Page::fit);
         self.len -= 1;
         self.merge_while_sparse(MERGES_MAX);
-        result
+        Some(result)
+    }
+
+    /// What may follow a removal from a page.
+    #[cold]
+    #[inline(never)]
+    fn shrink(&mut self, index: usize) {
+        self.edit(index, Page::fit);
+        self.merge_while_sparse(MERGES_MAX);
     }
 
     /// Removes an element, which `len` counts until the caller has it otherwise, and does what is to follow to its page.

@@ -1,6 +1,7 @@
 use super::page::{INLINE_MAX, KEPT_MIN, LARGE_BYTES, NEVER, PAGE_BYTES_MAX, Page, Slot};
 use super::*;
 use crate::model::{scaled, with_seeds};
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
 const SEED: HashSeed = HashSeed::new(0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210);
@@ -504,8 +505,9 @@ fn pages_become_even_again_as_they_are_split() {
     assert_eq!(set.used_bytes(), 9 * set.len());
 }
 
-/// Lengths of records one beside each limit: none at all, of large ones' own, with a byte of the hash, out of line.
-const LENGTHS: [usize; 16] = [0, 1, 2, 7, 8, 15, 16, 17, 62, 63, 64, 65, 252, 253, 254, 300];
+/// Lengths of records one beside each limit: none at all, of chunks that are moved at once and of large ones' own, with a
+/// byte of the hash, out of line.
+const LENGTHS: [usize; 19] = [0, 1, 2, 7, 8, 15, 16, 17, 31, 32, 33, 62, 63, 64, 65, 252, 253, 254, 300];
 
 /// Tag, record, the byte of its hash behind it, those of it that a large one keeps, expiry.
 type PageElement = (u8, Vec<u8>, Option<u8>, Option<u64>, u64);
@@ -538,11 +540,24 @@ impl PageHarness {
         let element = if length > INLINE_MAX {
             self.page.push_large(tag, hash, record.clone().into(), expiry);
             (tag, record, None, Some(hash & ((1 << page::KEPT_HASH_BITS) - 1)), expiry)
+        } else if expiry == NEVER && random.below(2) == 0 && self.push_plain(random, tag, &record) {
+            (tag, record, None, None, expiry)
         } else {
             self.page.push_inline(tag, length, kept, expiry, |bytes| bytes.copy_from_slice(&record));
             (tag, record, (length >= KEPT_MIN).then_some(kept), None, expiry)
         };
         self.model.push(element);
+    }
+
+    /// True if the page was plain and had room.
+    fn push_plain(&mut self, random: &mut Random, tag: u8, record: &[u8]) -> bool {
+        let (used, capacity) = (self.page.used(), self.page.capacity());
+        let used_max = if random.below(3) == 0 { used + record.len() } else { usize::MAX };
+        let write = |bytes: &mut [u8]| bytes.copy_from_slice(record);
+        let more = self.page.push_plain(tag, record.len(), used_max, write);
+        assert_eq!((self.page.used(), self.page.capacity()), (used + more.unwrap_or(0), capacity));
+        assert!(more.is_none_or(|more| more == 1 + record.len() && used_max == usize::MAX));
+        more.is_some()
     }
 
     fn model_of(&mut self, element: &PageElement) -> usize {
@@ -553,8 +568,20 @@ impl PageHarness {
         let element = Self::element(&self.page, slot);
         let at = self.model_of(&element);
         self.model.swap_remove(at);
+        if self.page.is_plain() && element.0.is_multiple_of(2) {
+            let used = self.page.used();
+            assert_eq!(self.page.remove_plain(slot), used - self.page.used());
+            return;
+        }
         let large = self.page.remove(slot);
         assert_eq!(large.map(Vec::from), element.3.is_some().then_some(element.1));
+    }
+
+    fn fit(&mut self) {
+        let capacity = self.page.capacity();
+        let loose = (capacity > 0 && self.page.is_plain()).then(|| self.page.is_loose_plain());
+        self.page.fit();
+        assert!(loose.is_none_or(|loose| loose == (self.page.capacity() < capacity)));
     }
 
     fn set_expiry(&mut self, slot: Slot, expiry: u64) {
@@ -598,6 +625,19 @@ impl PageHarness {
     fn check(&self, page: &Page) {
         page.check();
         let mut found: Vec<_> = page.slots().map(|slot| Self::element(page, slot)).collect();
+        for tag in 0..6 {
+            let (all, records) = <(RefCell<Vec<usize>>, RefCell<Vec<usize>>)>::default();
+            page.find_slot(tag, |slot| {
+                all.borrow_mut().push(slot.index);
+                None::<()>
+            });
+            page.find(tag, |slot, record| {
+                assert_eq!(record.bytes, page.record(slot).bytes);
+                records.borrow_mut().push(slot.index);
+                None::<()>
+            });
+            assert_eq!(all, records, "tag {tag}");
+        }
         let mut model = self.model.clone();
         found.sort_unstable();
         model.sort_unstable();
@@ -623,7 +663,7 @@ fn run_page_model(random: &mut Random) {
         match (random.below(40), slot) {
             (0, _) => held.page = held.page.copy(),
             (1, _) if random.below(4) == 0 => held.split_and_append(random),
-            (2..4, _) => held.page.fit(),
+            (2..4, _) => held.fit(),
             (4..7, Some(slot)) => held.set_expiry(slot, expiry),
             (7..10, Some(slot)) => held.overwrite(random, slot),
             (roll, Some(slot)) if (roll < 18) == growing || held.page.count() > 150 => held.remove(slot),
@@ -633,7 +673,7 @@ fn run_page_model(random: &mut Random) {
     }
     while let Some(slot) = held.slot(random) {
         held.remove(slot);
-        held.page.fit();
+        held.fit();
         held.check(&held.page);
     }
     assert_eq!((held.page.used(), held.page.capacity()), (0, 0));

@@ -1,0 +1,109 @@
+//! Plain pages: even, and nothing in them expires, so that they are tags and records alone. Most pages are; adding and
+//! removing one element ask nothing here that is known of all such pages.
+//!
+//! # What was weighed
+//! Elements of 10 bytes, one hot table of 1,000; instructions by callgrind, some 80 of the hash included.
+//! - Against the forms for any page: a removal took 502 instructions and 24 ns in a map, 484 and 24 in a set, here 320 and
+//!   16, 309 and 16; an insertion 523 and 24 ns, 443 and 22, here 369 and 18, 326 and 16. In cold tables, where fewer
+//!   instructions let the processor begin more operations side by side, a removal takes half to six tenths of the time.
+//! - A search of its own for plain pages, and a call for others: lookups of what is there took 10 instructions less, in other
+//!   pages 10 to 14 % longer, 17.1 in place of 15.0 ns.
+//! - One search for all pages before a removal asks what kind the page is: 1 ns more in plain pages (19.1 for 17.8 in a map
+//!   of 128), 4 ns less in a map's others (41.9 for 46.9).
+
+use super::{KEPT_MIN, LANES, Page, Slot, size_step, work};
+use std::ptr;
+
+impl Page {
+    #[inline(always)]
+    pub(in super::super) fn is_plain(&self) -> bool {
+        self.flags == 0
+    }
+
+    /// What a record of the one length takes of the page, with its tag.
+    #[inline(always)]
+    fn plain_bytes(&self) -> usize {
+        1 + usize::from(self.length_or_bytes)
+    }
+
+    /// Adds a record of `length` bytes, which `write` fills, if the page is plain with records of that length, and has
+    /// room up to `used_max`; returns by how much more of it is used.
+    #[inline(always)]
+    pub(in super::super) fn push_plain(
+        &mut self,
+        tag: u8,
+        length: usize,
+        used_max: usize,
+        write: impl FnOnce(&mut [u8]),
+    ) -> Option<usize> {
+        let count = self.count();
+        let used = (count + 1) * (1 + length);
+        if !self.is_plain()
+            || usize::from(self.length_or_bytes) != length
+            || length >= KEPT_MIN
+            || used > self.capacity().min(used_max)
+        {
+            return None;
+        }
+        work::moved(1 + length);
+        let start = self.capacity() - (count + 1) * length;
+        let bytes = self.bytes_mut();
+        write(&mut bytes[start..start + length]);
+        bytes[count] = tag;
+        self.count += 1;
+        Some(1 + length)
+    }
+
+    /// Removes an element of a plain page: the last one takes its place. Returns by how much less of the page is used.
+    #[inline(always)]
+    pub(in super::super) fn remove_plain(&mut self, slot: Slot) -> usize {
+        let (last, stored) = (self.count() - 1, usize::from(self.length_or_bytes));
+        assert!(self.is_plain() && slot.index <= last, "no such slot in a plain page");
+        work::moved(1 + stored);
+        let data = self.data.as_ptr();
+        // SAFETY: invariants 3 and 4: both are tags of this page, and both records of `stored` bytes lie in it; they are
+        // one and the same or do not overlap.
+        unsafe {
+            *data.add(slot.index) = *data.add(last);
+            let from = data.add(self.capacity() - (last + 1) * stored);
+            let to = data.add(self.capacity() - (slot.index + 1) * stored);
+            copy_record(from, to, stored);
+        }
+        self.count = last as u16;
+        1 + stored
+    }
+
+    /// Whether [`Page::fit`] would move a plain page.
+    #[inline(always)]
+    pub(in super::super) fn is_loose_plain(&self) -> bool {
+        let used = self.count() * self.plain_bytes();
+        used + used / 8 + size_step(self.capacity()).max(LANES) <= self.capacity()
+    }
+}
+
+/// A record of the lengths that most have is two loads that overlap, and as many stores: no call.
+///
+/// # Safety
+/// `length` bytes at `from` can be read, at `to` written; they are the same or do not overlap.
+#[inline(always)]
+unsafe fn copy_record(from: *const u8, to: *mut u8, length: usize) {
+    // SAFETY: of each pair of chunks one begins at the first byte and one ends at the last. Chunks of bytes need no
+    // alignment.
+    unsafe {
+        match length {
+            16..=32 => {
+                let first = from.cast::<[u8; 16]>().read();
+                let last = from.add(length - 16).cast::<[u8; 16]>().read();
+                to.cast::<[u8; 16]>().write(first);
+                to.add(length - 16).cast::<[u8; 16]>().write(last);
+            }
+            8..16 => {
+                let first = from.cast::<[u8; 8]>().read();
+                let last = from.add(length - 8).cast::<[u8; 8]>().read();
+                to.cast::<[u8; 8]>().write(first);
+                to.add(length - 8).cast::<[u8; 8]>().write(last);
+            }
+            _ => ptr::copy(from, to, length),
+        }
+    }
+}
