@@ -17,23 +17,49 @@ impl HashSeed {
     #[inline]
     pub fn hash(&self, bytes: &[u8]) -> u64 {
         crate::work::hashed(bytes.len());
-        let mut state = [
-            self.k0 ^ 0x736f_6d65_7073_6575,
-            self.k1 ^ 0x646f_7261_6e64_6f6d,
-            self.k0 ^ 0x6c79_6765_6e65_7261,
-            self.k1 ^ 0x7465_6462_7974_6573,
-        ];
+        let mut state = self.state();
         let mut rest = bytes;
         while let Some((word, after)) = rest.split_first_chunk() {
             absorb(&mut state, u64::from_le_bytes(*word));
             rest = after;
         }
-        absorb(&mut state, (bytes.len() as u64) << 56 | last_bytes(bytes, rest.len()));
-        state[2] ^= 0xff;
-        round(&mut state);
-        round(&mut state);
-        state[0] ^ state[1] ^ state[2] ^ state[3]
+        finish(state, bytes, rest.len())
     }
+
+    /// As [`HashSeed::hash`], of one word and what is left in line, without a loop or a call: the lengths that most fields
+    /// and members have.
+    #[inline(always)]
+    pub(crate) fn hash_in_line(&self, bytes: &[u8]) -> u64 {
+        if let 8..16 = bytes.len()
+            && let Some(word) = bytes.first_chunk()
+        {
+            crate::work::hashed(bytes.len());
+            let mut state = self.state();
+            absorb(&mut state, u64::from_le_bytes(*word));
+            return finish(state, bytes, bytes.len() - 8);
+        }
+        self.hash(bytes)
+    }
+
+    #[inline(always)]
+    fn state(&self) -> [u64; 4] {
+        [
+            self.k0 ^ 0x736f_6d65_7073_6575,
+            self.k1 ^ 0x646f_7261_6e64_6f6d,
+            self.k0 ^ 0x6c79_6765_6e65_7261,
+            self.k1 ^ 0x7465_6462_7974_6573,
+        ]
+    }
+}
+
+/// Absorbs the last `count` (below 8) bytes and the length.
+#[inline(always)]
+fn finish(mut state: [u64; 4], bytes: &[u8], count: usize) -> u64 {
+    absorb(&mut state, (bytes.len() as u64) << 56 | last_bytes(bytes, count));
+    state[2] ^= 0xff;
+    round(&mut state);
+    round(&mut state);
+    state[0] ^ state[1] ^ state[2] ^ state[3]
 }
 
 /// The last `count` (below 8) of the bytes as a little-endian number, read in at most three loads: a loop over the
@@ -122,6 +148,7 @@ mod tests {
         let seed = HashSeed::new(0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908);
         for len in 0..bytes.len() {
             assert_eq!(seed.hash(&bytes[..len]), plain(seed, &bytes[..len]), "length {len}");
+            assert_eq!(seed.hash_in_line(&bytes[..len]), plain(seed, &bytes[..len]), "length {len}");
         }
     }
 

@@ -183,7 +183,7 @@ impl<F: Format> Table<F> {
 
     #[inline(always)]
     pub(super) fn hash(&self, key: &[u8]) -> u64 {
-        self.seed.hash(key)
+        self.seed.hash_in_line(key)
     }
 
     /// The byte of a hash kept in the tag column: its highest, while pages are told apart by the lowest bits.
