@@ -15,6 +15,7 @@ pub mod client_expiry;
 pub mod collection;
 pub mod compression;
 pub mod digest;
+mod embedded;
 pub mod encoded_commands;
 pub mod evict;
 pub mod expire;
@@ -47,6 +48,7 @@ use crate::error::ClientError;
 use access::AccessPolicy;
 use compression::Compression;
 use compression::dictionary::CompressedText;
+use embedded::{TakenOut, embedded};
 use field_expiry::first_expiry;
 use keyspace::{Database, Keyspace};
 use policy::Policies;
@@ -170,6 +172,7 @@ pub struct Db {
     emptied: bool,
     pub random: Random,
     seed: HashSeed,
+    taken_out: TakenOut,
     announced: Announced,
     /// Until so many keys have been looked up, small tables are not in the caches either.
     cold_lookups: usize,
@@ -205,6 +208,7 @@ impl Db {
             emptied: false,
             random: Random::new(random_seed),
             seed,
+            taken_out: TakenOut::default(),
             announced: Announced::default(),
             cold_lookups: 0,
             planned: plan::PlannedKey::default(),
@@ -467,6 +471,7 @@ impl Db {
                 OwnedValue::Bytes(text.to_vec().into())
             }
             Stored::Integer(n) => OwnedValue::Integer(n),
+            Stored::Embedded(bytes) => OwnedValue::Object(Object::from_embedded(bytes)),
             Stored::Object(_) => {
                 let object = removed.into_object()?;
                 self.fields_moved(key, first_expiry(Some(&object)), None);
@@ -514,6 +519,8 @@ impl Db {
         let hash = self.hash_of(key);
         let mut buffer = Vec::new();
         let value = self.compressed(key, value, expiry_ms.is_some(), &mut buffer);
+        let mut kept = None;
+        let value = embedded(value, &mut kept);
         let fields_expire_ms = match &value {
             NewValue::Object(object) => {
                 let (kind, bytes) = (object.kind(), object.memory_bytes());

@@ -164,7 +164,7 @@ impl<T> KeyTable<T> {
 
     #[inline]
     pub fn get_mut(&mut self, hash: u64, key: &[u8]) -> Option<EntryMut<'_, T>> {
-        self.find(hash, key).map(EntryMut::new)
+        self.find(hash, key).map(|entry| EntryMut::new(entry, hash, self))
     }
 
     #[inline]
@@ -288,6 +288,25 @@ impl<T> KeyTable<T> {
                 self.repoint(hash, old.address().as_ptr(), entry);
                 let removed = Removed::new(old);
                 (old_flags & slot::BULKY == slot::OBJECT).then_some(removed)
+            }
+        }
+    }
+
+    /// Puts a value in place of that of `old`, which is in the table; where the entry is then.
+    fn replace_value(&mut self, hash: u64, old: Entry<T>, value: NewValue<T>) -> Entry<T> {
+        let old_address = old.address();
+        match old.with_value(value) {
+            Ok((entry, is_repointed)) => {
+                if is_repointed {
+                    self.repoint(hash, old_address.as_ptr(), entry);
+                }
+                entry
+            }
+            Err(value) => {
+                let entry = Entry::new(old.key(), value, old.expiry_ms(), old.access());
+                self.repoint(hash, old_address.as_ptr(), entry);
+                drop(Removed::new(old));
+                entry
             }
         }
     }

@@ -36,7 +36,7 @@ use crate::work;
 pub use listpacks::NodeContents;
 use node::{Limits, Node, View};
 use nodes::Nodes;
-pub use small::SmallList;
+pub use small::{SmallList, SmallView};
 pub use walk::{Direction, Walk};
 
 /// Nodes limited by a number of entries are limited to this many bytes too.

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Invariants:
-//! 1. The allocation has exactly `size_class(used)` bytes, where `used` is what the header says.
+//! 1. The allocation has exactly `size_class(used)` bytes, where `used` is what the header says or `H::ALLOCATED_MIN` if that is
+//!    more.
 //! 2. The first `used` bytes are initialised, and `used >= 8`, or `used >= H::LEN` with 8 bytes initialised.
 //! 3. Only this file writes the header, and never one that breaks invariant 1.
 //!
@@ -27,6 +28,8 @@ use crate::size_class::size_class;
 pub(crate) trait Header {
     /// Bytes of the header itself, at most 8.
     const LEN: usize;
+    /// No allocation is smaller; at least 8.
+    const ALLOCATED_MIN: usize = 8;
     /// The length of the whole, from the first 8 bytes; at least `LEN`.
     fn used_bytes(first: &[u8; 8]) -> usize;
 }
@@ -46,8 +49,11 @@ unsafe impl<H: Header> Sync for ThinBytes<H> {}
 /// Up to here the allocator, asked for another size, always moves what an allocation holds.
 const MOVED_MAX: usize = 4096;
 
-fn layout(used: usize) -> Layout {
-    Layout::from_size_align(size_class(used.max(8)), 1).expect("lengths stay far below isize::MAX")
+#[inline]
+fn layout<H: Header>(used: usize) -> Layout {
+    const { assert!(H::ALLOCATED_MIN >= 8, "the first 8 bytes are read at once") };
+    Layout::from_size_align(size_class(used.max(H::ALLOCATED_MIN)), 1)
+        .expect("lengths stay far below isize::MAX")
 }
 
 impl<H: Header> ThinBytes<H> {
@@ -55,7 +61,7 @@ impl<H: Header> ThinBytes<H> {
     pub fn new(parts: &[&[u8]]) -> Self {
         let used: usize = parts.iter().map(|part| part.len()).sum();
         assert!(used >= H::LEN, "a buffer has a header");
-        let layout = layout(used);
+        let layout = layout::<H>(used);
         // SAFETY: the layout has at least 8 bytes.
         let raw = unsafe { alloc(layout) };
         let Some(pointer) = NonNull::new(raw) else { handle_alloc_error(layout) };
@@ -89,7 +95,7 @@ impl<H: Header> ThinBytes<H> {
 
     /// Bytes held from the allocator.
     pub fn capacity(&self) -> usize {
-        layout(self.len()).size()
+        layout::<H>(self.len()).size()
     }
 
     #[inline]
@@ -106,6 +112,24 @@ impl<H: Header> ThinBytes<H> {
         unsafe { std::slice::from_raw_parts_mut(self.start().as_ptr().add(H::LEN), len - H::LEN) }
     }
 
+    /// Replaces all by `head`, which must be the first bytes of a well-formed header, and what follows it.
+    #[inline]
+    pub fn replace(&mut self, head: &[u8; 2], rest: &[u8]) {
+        let used = head.len() + rest.len();
+        if used.max(self.len()) > H::ALLOCATED_MIN || used < 8 {
+            *self = ThinBytes::new(&[head, rest]);
+            return;
+        }
+        // SAFETY: the smallest allocation has room for all, so that the present one has; `rest` cannot alias a buffer borrowed
+        // mutably.
+        unsafe {
+            let to = self.start();
+            to.cast::<[u8; 2]>().write_unaligned(*head);
+            to.add(head.len()).copy_from_nonoverlapping(NonNull::from(rest).cast(), rest.len());
+        }
+        assert!(self.len() == used, "the header tells the length");
+    }
+
     /// Replaces `removed` bytes at `at` by `parts` and writes `header`, which must tell the new length.
     pub fn splice(&mut self, at: usize, removed: usize, parts: &[&[u8]], header: &[u8]) {
         let old = self.len();
@@ -119,10 +143,11 @@ impl<H: Header> ThinBytes<H> {
             first[H::LEN..].fill(0);
         }
         assert!(H::used_bytes(&first) == new, "the header tells the length");
-        if new <= MOVED_MAX && layout(old) != layout(new) {
+        let is_least = old.max(new) <= H::ALLOCATED_MIN;
+        if !is_least && new <= MOVED_MAX && layout::<H>(old) != layout::<H>(new) {
             return self.splice_moving(at, removed, parts, header, new);
         }
-        if new > old {
+        if !is_least && new > old {
             self.reallocate(old, new);
         }
         // SAFETY: max(old, new) bytes are allocated here (the buffer grows before and shrinks after); the
@@ -133,14 +158,14 @@ impl<H: Header> ThinBytes<H> {
             copy_parts(base.add(at), parts);
             ptr::copy_nonoverlapping(header.as_ptr(), base, H::LEN);
         }
-        if new < old {
+        if !is_least && new < old {
             self.reallocate(old, new);
         }
     }
 
     /// [`ThinBytes::splice`] into an allocation of another size: what stays is copied once, to where it belongs.
     fn splice_moving(&mut self, at: usize, removed: usize, parts: &[&[u8]], header: &[u8], new: usize) {
-        let (old, layout_new) = (self.len(), layout(new));
+        let (old, layout_new) = (self.len(), layout::<H>(new));
         // SAFETY: the layout has at least 8 bytes.
         let raw = unsafe { alloc(layout_new) };
         let Some(pointer) = NonNull::new(raw) else { handle_alloc_error(layout_new) };
@@ -155,7 +180,7 @@ impl<H: Header> ThinBytes<H> {
             let rest = old - at - removed;
             ptr::copy_nonoverlapping(from.add(at + removed), to.add(new - rest), rest);
             ptr::copy_nonoverlapping(header.as_ptr(), to, H::LEN);
-            dealloc(from, layout(old));
+            dealloc(from, layout::<H>(old));
         }
         self.pointer = pointer;
     }
@@ -182,7 +207,7 @@ impl<H: Header> ThinBytes<H> {
 
     #[inline]
     fn reallocate(&mut self, old: usize, new: usize) {
-        let (from, to) = (layout(old), layout(new));
+        let (from, to) = (layout::<H>(old), layout::<H>(new));
         if from == to {
             return;
         }
@@ -207,7 +232,7 @@ unsafe fn copy_parts(mut to: *mut u8, parts: &[&[u8]]) {
 
 impl<H: Header> Drop for ThinBytes<H> {
     fn drop(&mut self) {
-        let layout = layout(self.len());
+        let layout = layout::<H>(self.len());
         // SAFETY: invariant 1; nothing uses the pointer after this.
         unsafe { dealloc(self.start().as_ptr(), layout) }
     }

@@ -240,7 +240,7 @@ fn linsert(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn llen(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    let len = ctx.db.read_collection::<List>(args.at(1))?.map_or(0, List::len);
+    let len = ctx.db.read_collection::<List>(args.at(1))?.map_or(0, |list| list.len());
     ctx.reply.integer(len as i64);
     Ok(())
 }

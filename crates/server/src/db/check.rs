@@ -15,8 +15,17 @@ impl Db {
         for database in self.keyspace.iter() {
             database.check();
             for entry in database.iter() {
-                if let Stored::Object(object) = entry.value() {
-                    object.check();
+                match entry.value() {
+                    Stored::Object(object) => {
+                        object.check();
+                        assert!(object.embedded().is_none(), "it is to be embedded: {object:?}");
+                    }
+                    Stored::Embedded(bytes) => {
+                        let object = Object::from_embedded(bytes);
+                        object.check();
+                        assert_eq!(object.embedded(), Some(bytes), "embedded: {object:?}");
+                    }
+                    Stored::Inline(_) | Stored::Compressed(_) | Stored::Integer(_) => {}
                 }
             }
         }

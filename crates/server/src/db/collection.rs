@@ -4,7 +4,7 @@
 use super::accounts::Image;
 use super::audit::signature;
 use super::value_type::ValueType;
-use super::{Db, EventClasses};
+use super::{Db, EventClasses, Object};
 use crate::error::ClientError;
 use structures::hash::HashSeed;
 use structures::key_table::{NewValue, Value as Stored};
@@ -55,7 +55,20 @@ impl EncodingLimits {
 
 /// A type that begins empty, is changed in place, and of which the database keeps no empty one but where the type
 /// says so.
-pub trait Collection: ValueType {
+pub trait Collection: ValueType + 'static {
+    /// Small ones are embedded in their keys' entries.
+    const EMBEDS: bool = false;
+
+    /// One for reading, wherever it lies.
+    type View<'a>: Copy;
+
+    fn view(&self) -> Self::View<'_>;
+
+    /// One that is embedded.
+    fn view_embedded(_bytes: &[u8]) -> Option<Self::View<'_>> {
+        None
+    }
+
     fn new(limits: &EncodingLimits, seed: HashSeed) -> Self;
 
     /// Leaves an encoding for few elements if it has too many for its limits, which may be lower than when it was written
@@ -67,6 +80,14 @@ pub trait Collection: ValueType {
     #[inline]
     fn is_empty(&self) -> bool {
         !Self::STAYS_EMPTY && self.elements() == Some(0)
+    }
+}
+
+#[inline]
+fn object_of<C: Collection>(stored: Stored<'_, Object>) -> Option<&C> {
+    match stored {
+        Stored::Object(object) => C::of(object),
+        _ => None,
     }
 }
 
@@ -125,38 +146,39 @@ pub struct ExpiredFields {
 impl Db {
     /// The collection at `key` for a read: counts a hit or miss.
     #[inline]
-    pub fn read_collection<C: Collection>(&mut self, key: &[u8]) -> Result<Option<&C>, ClientError> {
+    pub fn read_collection<C: Collection>(&mut self, key: &[u8]) -> Result<Option<C::View<'_>>, ClientError> {
         match self.read(key) {
             None => Ok(None),
-            Some(value) => value.collection().map(Some).ok_or(ClientError::WrongType),
+            Some(value) => value.collection::<C>().map(Some).ok_or(ClientError::WrongType),
         }
     }
 
     /// The collection at `key`, for a write that looks first.
-    pub fn peek_collection<C: Collection>(&mut self, key: &[u8]) -> Result<Option<&C>, ClientError> {
+    pub fn peek_collection<C: Collection>(&mut self, key: &[u8]) -> Result<Option<C::View<'_>>, ClientError> {
         match self.peek(key) {
             None => Ok(None),
-            Some(value) => value.collection().map(Some).ok_or(ClientError::WrongType),
+            Some(value) => value.collection::<C>().map(Some).ok_or(ClientError::WrongType),
         }
     }
 
-    /// As [`Db::read_collection`], for reads that need randomness or limits beside the collection.
+    /// As [`Db::read_collection`], for reads that need randomness or limits beside the collection, of types that are not
+    /// embedded.
     pub fn read_collection_with<C: Collection, R>(
         &mut self,
         key: &[u8],
         read: impl FnOnce(&C, CollectionContext<'_>) -> R,
     ) -> Result<Option<R>, ClientError> {
+        const { assert!(!C::EMBEDS) };
         if self.read_collection::<C>(key)?.is_none() {
             return Ok(None);
         }
         let database = self.keyspace.database(self.selected);
         let entry = database.get(self.key_hash(key), key).expect("the collection was there just now");
-        let Stored::Object(object) = entry.value() else { return Err(ClientError::WrongType) };
-        let collection = C::of(object).ok_or(ClientError::WrongType)?;
+        let collection = object_of::<C>(entry.value()).ok_or(ClientError::WrongType)?;
         Ok(Some(read(collection, context!(self, key))))
     }
 
-    /// The collections at several keys, all at once, for commands that combine them.
+    /// The collections at several keys, all at once, for commands that combine them, of types that are not embedded.
     pub fn read_collections<'a, 'k, C: Collection + 'a>(
         &'a mut self,
         keys: impl Iterator<Item = &'k [u8]> + Clone,
@@ -169,13 +191,12 @@ impl Db {
         Ok(keys.zip(present).map(|(key, present)| if present { db.stored(key) } else { None }).collect())
     }
 
-    /// The collection at `key` as it is stored, expired or not: for commands that have looked already.
+    /// The collection at `key` as it is stored, expired or not: for commands that have looked already. Of types that are not
+    /// embedded.
     pub fn stored<C: Collection>(&self, key: &[u8]) -> Option<&C> {
+        const { assert!(!C::EMBEDS) };
         self.change_log.audit.check_named(key);
-        match self.selected_database().get(self.key_hash(key), key)?.value() {
-            Stored::Object(object) => C::of(object),
-            Stored::Inline(_) | Stored::Compressed(_) | Stored::Integer(_) => None,
-        }
+        object_of(self.selected_database().get(self.key_hash(key), key)?.value())
     }
 
     /// Hands the collection at `key`, if there is one, to `change`, which must do nothing it does not mean to
@@ -246,7 +267,15 @@ impl Db {
         }
         let image = is_accounted.then(|| Image::of(entry.as_ref()));
         let context = CollectionContext { expired_fields: Some(&mut expired_fields), ..context!(self, key) };
-        let object = entry.object_mut().ok_or(ClientError::WrongType)?;
+        let embedded = match entry.as_ref().value() {
+            Stored::Embedded(bytes) if C::EMBEDS => Some(bytes),
+            _ => None,
+        };
+        let is_taken_out = embedded.is_some();
+        let object = match embedded {
+            Some(bytes) => self.taken_out.take_out(bytes),
+            None => entry.object_mut().ok_or(ClientError::WrongType)?,
+        };
         let before = signature(object);
         let collection = C::of_mut(object).ok_or(ClientError::WrongType)?;
         if self.policies.has_rules() {
@@ -257,6 +286,12 @@ impl Db {
         let (is_empty, fields_expire_after_ms) = (collection.is_empty(), collection.first_expiry());
         let bytes = collection.memory_bytes();
         self.change_log.audit.compare(self.selected, key, before, signature(object));
+        if C::EMBEDS && !is_empty && (is_taken_out || object.embedded().is_some()) {
+            if let Some(object) = entry.object_mut() {
+                self.taken_out.exchange(object);
+            }
+            entry = entry.put(self.taken_out.value());
+        }
         let images = image.map(|before| (before, Image::of(entry.as_ref())));
         database.changed_in_place(hash, key, images);
         database.note_size(hash, key, C::KIND, bytes);
@@ -304,9 +339,10 @@ impl Db {
 impl<'a> super::Value<'a> {
     /// The collection here, or `None` if it is something else.
     #[inline]
-    pub fn collection<C: Collection>(&self) -> Option<&'a C> {
+    pub fn collection<C: Collection>(&self) -> Option<C::View<'a>> {
         match self.entry().value() {
-            Stored::Object(object) => C::of(object),
+            Stored::Object(object) => C::of(object).map(C::view),
+            Stored::Embedded(bytes) => C::view_embedded(bytes),
             Stored::Inline(_) | Stored::Compressed(_) | Stored::Integer(_) => None,
         }
     }

@@ -104,7 +104,7 @@ fn text_of<'a>(value: &'a NewValue<'_, Object>) -> Option<(&'a [u8], bool)> {
             LongString::Exact(text) if text.len() > EMBEDDED_LEN_MAX => (&text[..], false),
             _ => return None,
         },
-        NewValue::Integer(_) | NewValue::Compressed(_) => return None,
+        NewValue::Integer(_) | NewValue::Compressed(_) | NewValue::Embedded(_) => return None,
     };
     (TEXT_LEN_MIN..=TEXT_LEN_MAX).contains(&text.len()).then_some((text, is_inline))
 }

@@ -5,7 +5,6 @@ use super::Db;
 use super::object::{StringValue, Value, by_type};
 use super::value_type::ValueType;
 use sha1::{Digest as _, Sha1};
-use structures::key_table::Value as Stored;
 
 /// What an expiry adds, whenever it is.
 const EXPIRES: &[u8] = b"!!expire!!";
@@ -72,11 +71,13 @@ impl Db {
 
 fn add_value(digest: &mut Digest, value: &Value<'_>, fields_at_ms: i64) {
     digest.mix(&u32::from(value.kind().number()).to_be_bytes());
-    match value.entry().value() {
-        Stored::Object(object) => {
-            by_type!(object, value => ValueType::add_to_digest(value, digest, fields_at_ms));
+    match value.text() {
+        Some(text) => digest.mix_value(text),
+        None => {
+            _ = value.with_object(|object| {
+                by_type!(object, value => ValueType::add_to_digest(value, digest, fields_at_ms));
+            })
         }
-        _ => value.text().into_iter().for_each(|text| digest.mix_value(text)),
     }
     if value.expiry_ms().is_some() {
         digest.xor(EXPIRES);

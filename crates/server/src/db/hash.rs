@@ -58,6 +58,13 @@ pub enum Written {
 }
 
 impl Collection for Hash {
+    type View<'a> = &'a Hash;
+
+    #[inline]
+    fn view(&self) -> &Hash {
+        self
+    }
+
     fn new(_limits: &EncodingLimits, _seed: HashSeed) -> Self {
         Hash { encoding: Encoding::Compact(Listpack::new()) }
     }

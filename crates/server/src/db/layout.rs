@@ -52,6 +52,9 @@ impl Value<'_> {
                 Layout::new("compressed bytes in the entry", vec![("bytes", stored.len())])
             }
             Stored::Inline(_) => Layout::new("bytes in the entry", Vec::new()),
+            Stored::Embedded(bytes) => {
+                Layout::new("small packed list in the entry", vec![("bytes", bytes.len())])
+            }
             Stored::Object(object) => by_type!(object, value => ValueType::layout(value)),
         }
     }

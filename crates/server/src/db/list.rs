@@ -1,14 +1,24 @@
-//! Lists: packed nodes in a row.
+//! Lists: packed nodes in a row, or a few elements.
+//!
+//! ```text
+//!   count and elements <= 128 bytes                      in the key's entry: see `embedded`
+//!   <= 32 elements and 1,024 bytes                       a small list, one allocation
+//!   more                                                 packed nodes
+//! ```
 
 mod rdb;
+#[cfg(test)]
+mod tests;
 mod value_type;
+mod view;
 
 use super::collection::{Collection, CollectionContext, EncodingLimits};
 use super::object::StringValue;
 use structures::hash::HashSeed;
 use structures::listpack::Element;
-use structures::packed_list::{Direction, NodeContents, PackedList, SmallList};
+use structures::packed_list::{Direction, PackedList, SmallList, SmallView};
 use structures::unaligned_box::UnalignedBox;
+pub use view::ListView;
 
 /// Which end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,9 +50,31 @@ impl std::fmt::Debug for List {
     }
 }
 
-impl Collection for List {
-    fn new(_limits: &EncodingLimits, _seed: HashSeed) -> Self {
+impl Default for List {
+    fn default() -> Self {
         List { encoding: Small(SmallList::default()) }
+    }
+}
+
+impl Collection for List {
+    const EMBEDS: bool = true;
+    type View<'a> = ListView<'a>;
+
+    #[inline]
+    fn view(&self) -> ListView<'_> {
+        match &self.encoding {
+            Small(list) => ListView::of_small(list.view()),
+            Packed(list) | Outgrown(list) => ListView::of_packed(list),
+        }
+    }
+
+    #[inline]
+    fn view_embedded(bytes: &[u8]) -> Option<ListView<'_>> {
+        Some(ListView::of_small(SmallView::new(bytes)))
+    }
+
+    fn new(_limits: &EncodingLimits, _seed: HashSeed) -> Self {
+        List::default()
     }
 
     fn conform(&mut self, context: &CollectionContext<'_>) {
@@ -51,6 +83,24 @@ impl Collection for List {
 }
 
 impl List {
+    /// What OBJECT ENCODING answers of small ones.
+    pub const SMALL_ENCODING: &'static str = "listpack";
+
+    /// From [its bytes](ValueType::embedded).
+    #[inline]
+    pub fn from_embedded(bytes: &[u8]) -> List {
+        List { encoding: Small(SmallList::from_embedded(bytes)) }
+    }
+
+    /// Makes it the list that has these bytes.
+    #[inline]
+    pub fn assign_embedded(&mut self, bytes: &[u8]) {
+        match &mut self.encoding {
+            Small(list) => list.assign_embedded(bytes),
+            Packed(_) | Outgrown(_) => *self = List::from_embedded(bytes),
+        }
+    }
+
     #[inline]
     pub fn len(&self) -> usize {
         match &self.encoding {
@@ -60,27 +110,11 @@ impl List {
     }
 
     pub fn node_count(&self) -> usize {
-        match &self.encoding {
-            Small(_) => 1,
-            Packed(list) | Outgrown(list) => list.node_count(),
-        }
+        self.view().node_count()
     }
 
-    /// What the nodes take in a file before they are compressed.
-    pub fn node_bytes_in_files(&self) -> usize {
-        let mut scratch = Vec::new();
-        match &self.encoding {
-            Small(list) => {
-                list.write_listpack(&mut scratch);
-                scratch.len()
-            }
-            Packed(list) | Outgrown(list) => {
-                let bytes = |index| match list.node_contents(index, &mut scratch) {
-                    NodeContents::Packed(bytes) | NodeContents::Plain(bytes) => bytes.len(),
-                };
-                (0..list.node_count()).map(bytes).sum()
-            }
-        }
+    pub fn for_each(&self, start: usize, count: usize, read: &mut dyn FnMut(StringValue<'_>)) {
+        self.view().for_each(start, count, read);
     }
 
     /// Makes a small list a packed one; what outgrows a listpack too is marked so by [`List::expect`].
@@ -164,14 +198,6 @@ impl List {
         }
     }
 
-    /// The element at `index`, negative from the end, handed to `read`.
-    pub fn get<R>(&self, index: i64, read: impl FnOnce(StringValue<'_>) -> R) -> Option<R> {
-        match &self.encoding {
-            Small(list) => list.get(index, |element| read(element.into())),
-            Packed(list) | Outgrown(list) => list.get(index, |element| read(element.into())),
-        }
-    }
-
     /// Whether there is an element at `index`.
     pub fn set(&mut self, index: i64, element: &[u8], limits: &EncodingLimits) -> bool {
         if let Small(list) = &mut self.encoding {
@@ -213,36 +239,6 @@ impl List {
         match &mut self.encoding {
             Small(list) => list.retain_range(start, count),
             Packed(list) | Outgrown(list) => list.retain_range(start as u64, count as u64),
-        }
-    }
-
-    pub fn for_each(&self, start: usize, count: usize, read: &mut dyn FnMut(StringValue<'_>)) {
-        let read = |element: Element<'_>| read(element.into());
-        match &self.encoding {
-            Small(list) => list.for_each(start, count, Direction::Forward, read),
-            Packed(list) | Outgrown(list) => {
-                list.for_each(start as u64, count as u64, Direction::Forward, read);
-            }
-        }
-    }
-
-    /// What a reply with these elements takes at least: no head of an element is longer than what a reply puts around it,
-    /// less 4.
-    pub fn reply_bytes_min(&self, start: usize, count: usize) -> usize {
-        let whole_nodes = match &self.encoding {
-            Small(_) => 0,
-            Packed(list) | Outgrown(list) => list.whole_nodes_bytes(start as u64, count as u64),
-        };
-        whole_nodes + 4 * count
-    }
-
-    /// Positions of elements equal to `value`: from the `rank`-th on (negative: from the end), at most `count`
-    /// (0: all), looking at no more than `looked_max` elements (0: all).
-    pub fn positions(&self, value: &[u8], rank: i64, count: u64, looked_max: u64) -> Vec<u64> {
-        let all = |n: u64| if n == 0 { u64::MAX } else { n };
-        match &self.encoding {
-            Small(list) => list.positions(value, rank, all(count), all(looked_max)),
-            Packed(list) | Outgrown(list) => list.positions(value, rank, all(count), all(looked_max)),
         }
     }
 

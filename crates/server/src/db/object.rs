@@ -100,6 +100,9 @@ value_types! { $
     Stream(Stream),
 }
 
+/// What is embedded is of this type.
+type EmbeddedType = List;
+
 pub(super) use by_type;
 
 // Stands in every entry that is not a short string or a number: each byte counts as often as there are keys.
@@ -154,6 +157,32 @@ impl Object {
     /// See [`ValueType::memory_bytes`].
     pub fn memory_bytes(&self) -> usize {
         by_type!(self, value => ValueType::memory_bytes(value))
+    }
+
+    /// See [`ValueType::embedded`].
+    #[inline]
+    pub(super) fn embedded(&self) -> Option<&[u8]> {
+        by_type!(self, value => ValueType::embedded(value))
+    }
+
+    /// Makes it the value that has these bytes in an entry.
+    #[inline]
+    pub(super) fn assign_embedded(&mut self, bytes: &[u8]) {
+        match EmbeddedType::of_mut(self) {
+            Some(value) => value.assign_embedded(bytes),
+            None => *self = Object::from_embedded(bytes),
+        }
+    }
+
+    /// An empty one of the type that is embedded.
+    pub(super) fn empty_embedded() -> Object {
+        EmbeddedType::default().into_object()
+    }
+
+    /// A value from its bytes in an entry.
+    #[inline]
+    pub(super) fn from_embedded(bytes: &[u8]) -> Object {
+        EmbeddedType::from_embedded(bytes).into_object()
     }
 
     /// See [`ValueType::elements`].
@@ -234,6 +263,7 @@ impl<'a> Value<'a> {
             key_table::Value::Integer(n) => Some(StringValue::Integer(n)),
             key_table::Value::Compressed(stored) => Some(StringValue::Compressed(self.text_of(stored))),
             key_table::Value::Object(object) => LongString::of(object).map(|text| StringValue::Bytes(text)),
+            key_table::Value::Embedded(_) => None,
         }
     }
 
@@ -249,6 +279,7 @@ impl<'a> Value<'a> {
             key_table::Value::Compressed(stored) => OwnedValue::Bytes(self.text_of(stored).to_vec().into()),
             key_table::Value::Integer(n) => OwnedValue::Integer(n),
             key_table::Value::Object(object) => OwnedValue::Object(object.clone()),
+            key_table::Value::Embedded(bytes) => OwnedValue::Object(Object::from_embedded(bytes)),
         };
         OwnedEntry { value, expiry_ms: self.expiry_ms() }
     }
@@ -257,6 +288,7 @@ impl<'a> Value<'a> {
     pub fn elements(&self) -> Option<usize> {
         match self.entry.value() {
             key_table::Value::Object(object) => object.elements(),
+            key_table::Value::Embedded(_) => self.collection::<EmbeddedType>().map(|view| view.len()),
             _ => None,
         }
     }
@@ -296,6 +328,7 @@ pub fn encoding_name_of(entry: EntryRef<'_, Object>) -> &'static str {
         key_table::Value::Inline(bytes) => encoding_of_bytes(bytes.len()),
         key_table::Value::Compressed(stored) => encoding_of_bytes(text_len(stored)),
         key_table::Value::Object(object) => by_type!(object, value => ValueType::encoding_name(value)),
+        key_table::Value::Embedded(_) => EmbeddedType::SMALL_ENCODING,
     }
 }
 
@@ -304,6 +337,7 @@ pub fn encoding_name_of(entry: EntryRef<'_, Object>) -> &'static str {
 pub fn kind_of(entry: EntryRef<'_, Object>) -> Kind {
     match entry.value() {
         key_table::Value::Object(object) => object.kind(),
+        key_table::Value::Embedded(_) => EmbeddedType::KIND,
         _ => Kind::String,
     }
 }

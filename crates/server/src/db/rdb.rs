@@ -8,6 +8,7 @@ pub mod batch;
 
 use super::Db;
 use super::collection::{Collection, CollectionContext, EncodingLimits};
+use super::embedded::embedded;
 use super::field_expiry::first_expiry;
 use super::object::{Kind, Object, StringValue, Value, by_type};
 use super::stream::MESSAGES;
@@ -152,10 +153,7 @@ impl FirstError {
 
 /// The type of a value in files.
 pub fn kind_of(value: &Value<'_>) -> u8 {
-    match value.entry().value() {
-        Stored::Object(object) => by_type!(object, value => value.rdb_kind()),
-        _ => kind::STRING,
-    }
+    value.with_object(|object| by_type!(object, value => value.rdb_kind())).unwrap_or(kind::STRING)
 }
 
 /// What stands in a file beside a key's value.
@@ -272,6 +270,8 @@ impl Db {
         }
         let mut buffer = Vec::new();
         let value = self.compressed(key, value, about.expiry_ms.is_some(), &mut buffer);
+        let mut kept = None;
+        let value = embedded(value, &mut kept);
         let fields_expire_ms = match &value {
             NewValue::Object(object) => {
                 let (kind, bytes) = (object.kind(), object.memory_bytes());
@@ -290,14 +290,17 @@ impl Db {
 
 /// Writes a value, without its type.
 pub fn write_value<W: Write>(writer: &mut Writer<W>, value: &Value<'_>) -> io::Result<()> {
-    match value.entry().value() {
-        Stored::Object(object) => by_type!(object, value => value.write_rdb(writer)),
-        _ => value.text().map_or(Ok(()), |text| write_text(writer, text)),
+    match value.text() {
+        Some(text) => write_text(writer, text),
+        None => {
+            value.with_object(|object| by_type!(object, value => value.write_rdb(writer))).unwrap_or(Ok(()))
+        }
     }
 }
 
 /// Writes the fields that stand behind a value: see [`RdbType::write_asides`].
 pub fn write_asides<W: Write>(writer: &mut Writer<W>, value: &Value<'_>) -> io::Result<()> {
+    // What is embedded has none.
     let Stored::Object(object) = value.entry().value() else { return Ok(()) };
     let mut sink = |name: &str, content: &[u8]| {
         writer.byte(opcode::AUX)?;

@@ -3,7 +3,6 @@
 use super::object::{Value, by_type};
 use super::value_type::ValueType;
 use std::io;
-use structures::key_table::Value as Stored;
 
 /// Takes a command: its name and its arguments.
 pub type CommandSink<'a> = dyn FnMut(&[&[u8]]) -> io::Result<()> + 'a;
@@ -15,13 +14,12 @@ impl Value<'_> {
     /// Hands over the commands that make the value at its key, all but the key's expiry.
     pub fn rewrite(&self, sink: &mut CommandSink<'_>) -> io::Result<()> {
         let key = self.entry().key();
-        match self.entry().value() {
-            Stored::Object(object) => by_type!(object, value => ValueType::rewrite(value, key, sink)),
-            _ => match self.text() {
-                Some(text) => text.with_bytes(|bytes| sink(&[b"SET", key, bytes])),
-                None => Ok(()),
-            },
+        if let Some(text) = self.text() {
+            return text.with_bytes(|bytes| sink(&[b"SET", key, bytes]));
         }
+        let rewritten =
+            self.with_object(|object| by_type!(object, value => ValueType::rewrite(value, key, sink)));
+        rewritten.unwrap_or(Ok(()))
     }
 }
 

@@ -35,6 +35,13 @@ enum Encoding {
 }
 
 impl Collection for Set {
+    type View<'a> = &'a Set;
+
+    #[inline]
+    fn view(&self) -> &Set {
+        self
+    }
+
     fn new(_limits: &EncodingLimits, _seed: HashSeed) -> Self {
         Set { encoding: Encoding::Integers { set: IntegerSet::new(), outgrown: false } }
     }

@@ -89,6 +89,13 @@ impl Clone for SortedSet {
 }
 
 impl Collection for SortedSet {
+    type View<'a> = &'a SortedSet;
+
+    #[inline]
+    fn view(&self) -> &SortedSet {
+        self
+    }
+
     fn new(_limits: &EncodingLimits, _seed: HashSeed) -> Self {
         SortedSet { encoding: Encoding::Compact(Compact::default()) }
     }

@@ -47,6 +47,13 @@ impl DerefMut for Stream {
 }
 
 impl Collection for Stream {
+    type View<'a> = &'a Stream;
+
+    #[inline]
+    fn view(&self) -> &Stream {
+        self
+    }
+
     fn new(limits: &EncodingLimits, seed: HashSeed) -> Self {
         let log = log::Stream::with_message_limits(limits.stream_message_limits, seed);
         Stream { log: UnalignedBox::new(log) }

@@ -190,7 +190,7 @@ impl Db {
                     CompressedText::new(stored, &self.compression.dictionaries).to_vec()
                 }
                 Stored::Integer(n) => StringValue::Integer(n).to_vec(),
-                Stored::Object(_) => unreachable!("an object that is a string is a Text"),
+                Stored::Object(_) | Stored::Embedded(_) => unreachable!("it is a string that is no object"),
             };
         }
         let (result, changed) = edit(&mut text);

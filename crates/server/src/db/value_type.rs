@@ -39,6 +39,12 @@ pub trait ValueType: ObjectVariant + RdbType {
     /// Bytes held from the allocator, this value itself left out. Asked at every change, so it visits nothing.
     fn memory_bytes(&self) -> usize;
 
+    /// The bytes that lie in the key's entry in place of the value, if it is so small: see [`super::embedded`].
+    #[inline]
+    fn embedded(&self) -> Option<&[u8]> {
+        None
+    }
+
     /// Elements of a collection; `None` for a string.
     fn elements(&self) -> Option<usize>;
 

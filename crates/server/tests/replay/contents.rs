@@ -1,5 +1,7 @@
 //! All that a server holds, as it is stored: also what is expired and not yet removed, whatever the encoding.
 
+use server::db::collection::Collection;
+use server::db::list::{List, ListView};
 use server::db::object::Object;
 use server::db::stream::{Group, Stream, StreamId};
 use server::db::{Db, Hash};
@@ -40,6 +42,10 @@ impl Contents {
             for entry in db.database(index).iter() {
                 let parts = match entry.value() {
                     Stored::Object(object) => parts_of(object, detail),
+                    Stored::Embedded(_) => {
+                        let list = db.value_of(entry).collection::<List>();
+                        vec![(list_text(list.expect("what is embedded is a list")), None)]
+                    }
                     _ => {
                         let text = db.value_of(entry).text().map(|text| text.to_vec()).unwrap_or_default();
                         vec![(text.escape_ascii().to_string(), None)]
@@ -94,13 +100,19 @@ impl Contents {
     }
 }
 
+fn list_text(list: ListView<'_>) -> String {
+    let mut text = String::new();
+    list.for_each(0, list.len(), &mut |element| {
+        write!(text, "\"{}\" ", element.to_vec().escape_ascii()).unwrap();
+    });
+    text
+}
+
 fn parts_of(object: &Object, detail: Detail) -> Vec<(String, Option<i64>)> {
     let mut text = String::new();
     match object {
         Object::String(bytes) => write!(text, "{}", bytes.escape_ascii()).unwrap(),
-        Object::List(list) => list.for_each(0, list.len(), &mut |element| {
-            write!(text, "\"{}\" ", element.to_vec().escape_ascii()).unwrap();
-        }),
+        Object::List(list) => text = list_text(list.view()),
         Object::Set(set) => {
             let mut members = Vec::new();
             set.for_each(&mut |member| members.push(member.to_vec().escape_ascii().to_string()));

@@ -7,7 +7,8 @@
 //!  header | integer i64 or object T | expiry i64, or room for it | key | inline value
 //!           ^ offset 6 or 12; the next multiple of its alignment for an object
 //! ```
-//! An inline value may be *compressed*: its bytes stand for others, which its owner knows how to make. A flag says so.
+//! An inline value may be *compressed*, its bytes stand for others, or *embedded*, they are an object, written otherwise: its owner knows how
+//! to make those. A flag says so.
 //!
 //! A *bulky* entry, whose key and inline value are longer than two lines, has room for an expiry from the beginning
 //! if its size class is the same with it: giving and taking the expiry then does not move what follows.
@@ -22,7 +23,7 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-use super::slot;
+use super::{KeyTable, slot};
 
 /// What an entry holds.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub enum Value<'a, T> {
     Inline(&'a [u8]),
     /// Bytes embedded in the entry that stand for others, as they were put.
     Compressed(&'a [u8]),
+    /// Bytes embedded in the entry that stand for an object, as they were put.
+    Embedded(&'a [u8]),
     /// A number in a field of fixed width, so that arithmetic happens in place.
     Integer(i64),
     Object(&'a T),
@@ -41,6 +44,7 @@ pub enum Value<'a, T> {
 pub enum NewValue<'a, T> {
     Inline(&'a [u8]),
     Compressed(&'a [u8]),
+    Embedded(&'a [u8]),
     Integer(i64),
     Object(T),
 }
@@ -54,8 +58,9 @@ const LONG: u8 = 8;
 const ROOM: u8 = 16;
 /// The flags that say where things are.
 const ALL_FLAGS: u8 = 31;
-/// Of an inline value; says nothing about where it is.
+/// Of an inline value, one of them at most; they say nothing about where it is.
 const COMPRESSED: u8 = 32;
+const EMBEDDED: u8 = 64;
 
 const SHORT_HEADER: usize = 6;
 const LONG_HEADER: usize = 12;
@@ -94,6 +99,7 @@ impl EntryLayout {
         let (kind, value_len) = match value {
             NewValue::Inline(bytes) => (0, bytes.len()),
             NewValue::Compressed(bytes) => (COMPRESSED, bytes.len()),
+            NewValue::Embedded(bytes) => (EMBEDDED, bytes.len()),
             NewValue::Integer(_) => (INTEGER, 0),
             NewValue::Object(_) => (OBJECT, 0),
         };
@@ -147,8 +153,13 @@ impl EntryLayout {
 
     #[inline]
     fn layout(self) -> Layout {
-        Layout::from_size_align(self.size(), ALIGNMENT).expect("key and value are below 4 GiB each")
+        layout_of(self.size())
     }
+}
+
+#[inline]
+fn layout_of(size: usize) -> Layout {
+    Layout::from_size_align(size, ALIGNMENT).expect("key and value are below 4 GiB each")
 }
 
 #[inline]
@@ -223,7 +234,13 @@ impl<T> Entry<T> {
 
     #[inline]
     fn allocate(entry_layout: EntryLayout) -> Entry<T> {
-        let layout = entry_layout.layout();
+        Entry::allocate_bytes(entry_layout.size())
+    }
+
+    /// `size` is an entry's.
+    #[inline]
+    fn allocate_bytes(size: usize) -> Entry<T> {
+        let layout = layout_of(size);
         // SAFETY: the size is at least 8.
         let at = unsafe { alloc(layout) };
         let at = NonNull::new(at).unwrap_or_else(|| handle_alloc_error(layout));
@@ -244,15 +261,26 @@ impl<T> Entry<T> {
         if let Some(ms) = expiry_ms {
             self.write_expiry(entry_layout, ms);
         }
-        // SAFETY: `key_at + key_len + value_len` is within the layout's size, as is the payload before it; the
-        // sources are borrowed by callers who cannot borrow this entry at the same time, so nothing overlaps.
+        // SAFETY: `key_at + key_len` is within the layout's size; the key is borrowed by callers who cannot borrow this entry at
+        // the same time, or from another one, so nothing overlaps.
         unsafe {
-            let payload = self.at.add(payload_at(entry_layout.flags, entry_layout.object));
             let key_to = self.at.add(key_at(entry_layout.flags, entry_layout.object));
             key_to.copy_from_nonoverlapping(NonNull::from(key).cast(), key.len());
+        }
+        self.write_value(entry_layout, value);
+    }
+
+    /// Into an allocation of `entry_layout`'s size that holds no object.
+    #[inline]
+    fn write_value(self, entry_layout: EntryLayout, value: NewValue<T>) {
+        // SAFETY: `value_at + value_len` is within the layout's size, as is the payload before the key; bytes are borrowed by
+        // callers who cannot borrow this entry at the same time, so nothing overlaps.
+        unsafe {
+            let payload = self.at.add(payload_at(entry_layout.flags, entry_layout.object));
             match value {
-                NewValue::Inline(bytes) | NewValue::Compressed(bytes) => {
-                    key_to.add(key.len()).copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len())
+                NewValue::Inline(bytes) | NewValue::Compressed(bytes) | NewValue::Embedded(bytes) => {
+                    let to = self.at.add(entry_layout.value_at());
+                    to.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len())
                 }
                 NewValue::Integer(number) => payload.cast().write_unaligned(number),
                 NewValue::Object(object) => payload.cast().write(object),
@@ -352,10 +380,10 @@ impl<T> Entry<T> {
                 0 => {
                     let at = self.at.add(entry_layout.value_at());
                     let bytes = NonNull::slice_from_raw_parts(at, entry_layout.value_len).as_ref();
-                    if entry_layout.flags & COMPRESSED == 0 {
-                        Value::Inline(bytes)
-                    } else {
-                        Value::Compressed(bytes)
+                    match entry_layout.flags & (COMPRESSED | EMBEDDED) {
+                        0 => Value::Inline(bytes),
+                        COMPRESSED => Value::Compressed(bytes),
+                        _ => Value::Embedded(bytes),
                     }
                 }
                 INTEGER => Value::Integer(
@@ -399,6 +427,31 @@ impl<T> Entry<T> {
         }
         self.fill(new, key, value, expiry_ms, access);
         Ok(())
+    }
+
+    /// Puts bytes in place of the bytes that are there. Returns the entry, which may have moved, and whether its slot is to be
+    /// another; nothing is done if there are no bytes, or if all that stands before them would have to move.
+    #[inline]
+    pub(super) fn with_value<'v>(self, value: NewValue<'v, T>) -> Result<(Entry<T>, bool), NewValue<'v, T>> {
+        let old = self.entry_layout();
+        let new = EntryLayout::new(&value, old.key_len, old.flags & EXPIRES != 0);
+        if (old.flags | new.flags) & (INTEGER | OBJECT) != 0 || old.value_at() != new.value_at() {
+            return Err(value);
+        }
+        let (access, old_size, new_size) = (self.access(), old.size(), new.size());
+        let mut entry = self;
+        if old_size != new_size {
+            entry = Entry::allocate_bytes(new_size);
+            // SAFETY: both allocations hold what stands before the value, which has the same length in both; the old one has the
+            // layout of its header and is not used again.
+            unsafe {
+                entry.at.copy_from_nonoverlapping(self.at, old.value_at());
+                dealloc(self.at.as_ptr(), layout_of(old_size));
+            }
+        }
+        entry.write_header(new, access);
+        entry.write_value(new, value);
+        Ok((entry, old_size != new_size || old.slot_flags() != new.slot_flags()))
     }
 
     /// Gives, changes or takes the expiry. Returns the entry, which may have moved.
@@ -529,14 +582,22 @@ impl<'a, T> EntryRef<'a, T> {
 /// An entry of a mutably borrowed table.
 pub struct EntryMut<'a, T> {
     entry: Entry<T>,
-    table: PhantomData<&'a mut T>,
+    hash: u64,
+    table: &'a mut KeyTable<T>,
 }
 
 impl<'a, T> EntryMut<'a, T> {
-    /// The entry must be reachable through nothing else for `'a`.
+    /// The entry is the table's, and its key's hash this.
     #[inline]
-    pub(super) fn new(entry: Entry<T>) -> Self {
-        EntryMut { entry, table: PhantomData }
+    pub(super) fn new(entry: Entry<T>, hash: u64, table: &'a mut KeyTable<T>) -> Self {
+        EntryMut { entry, hash, table }
+    }
+
+    /// Puts a value in place of the one that is there, which is dropped. All else of the key stays.
+    #[inline]
+    pub fn put(self, value: NewValue<'_, T>) -> EntryMut<'a, T> {
+        let entry = self.table.replace_value(self.hash, self.entry, value);
+        EntryMut { entry, ..self }
     }
 
     #[inline]

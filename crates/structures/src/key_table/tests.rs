@@ -39,6 +39,7 @@ impl Drop for Counted {
 enum ModelValue {
     Inline(Vec<u8>),
     Compressed(Vec<u8>),
+    Embedded(Vec<u8>),
     Integer(i64),
     Object(u64),
 }
@@ -50,10 +51,23 @@ struct ModelEntry {
     access: u32,
 }
 
+impl ModelValue {
+    fn to_put(&self, alive: &Rc<Cell<i64>>) -> NewValue<'_, Counted> {
+        match self {
+            ModelValue::Inline(bytes) => NewValue::Inline(bytes),
+            ModelValue::Compressed(bytes) => NewValue::Compressed(bytes),
+            ModelValue::Embedded(bytes) => NewValue::Embedded(bytes),
+            ModelValue::Integer(number) => NewValue::Integer(*number),
+            ModelValue::Object(id) => NewValue::Object(Counted::new(*id, alive)),
+        }
+    }
+}
+
 fn model_of(entry: EntryRef<Counted>) -> ModelEntry {
     let value = match entry.value() {
         Value::Inline(bytes) => ModelValue::Inline(bytes.to_vec()),
         Value::Compressed(bytes) => ModelValue::Compressed(bytes.to_vec()),
+        Value::Embedded(bytes) => ModelValue::Embedded(bytes.to_vec()),
         Value::Integer(number) => ModelValue::Integer(number),
         Value::Object(object) => ModelValue::Object(object.id),
     };
@@ -92,10 +106,10 @@ impl Harness {
                     _ => self.random.below(40),
                 };
                 let bytes = (0..len).map(|_| self.random.next_u64() as u8).collect();
-                if self.random.below(4) == 0 {
-                    ModelValue::Compressed(bytes)
-                } else {
-                    ModelValue::Inline(bytes)
+                match self.random.below(6) {
+                    0 => ModelValue::Compressed(bytes),
+                    1 => ModelValue::Embedded(bytes),
+                    _ => ModelValue::Inline(bytes),
                 }
             }
             4..6 => ModelValue::Integer(self.random.next_u64() as i64),
@@ -110,12 +124,7 @@ impl Harness {
     fn put(&mut self) {
         let (key, value, expiry_ms) = (self.key(), self.value(), self.expiry());
         let access = self.random.below(1 << 24) as u32;
-        let new = match &value {
-            ModelValue::Inline(bytes) => NewValue::Inline(bytes),
-            ModelValue::Compressed(bytes) => NewValue::Compressed(bytes),
-            ModelValue::Integer(number) => NewValue::Integer(*number),
-            ModelValue::Object(id) => NewValue::Object(Counted::new(*id, &self.alive)),
-        };
+        let new = value.to_put(&self.alive);
         let removed = self.table.put(self.table.hash(&key), &key, new, expiry_ms, access);
         let old = self.model.insert(key.clone(), ModelEntry { value, expiry_ms, access });
         match (removed, old) {
@@ -170,8 +179,18 @@ impl Harness {
                 entry.object_mut().expect("an object").id = number;
                 *id = number;
             }
-            ModelValue::Inline(_) | ModelValue::Compressed(_) => {}
+            ModelValue::Inline(_) | ModelValue::Compressed(_) | ModelValue::Embedded(_) => {}
         }
+    }
+
+    fn put_value(&mut self) {
+        let (key, value) = (self.key(), self.value());
+        let new = value.to_put(&self.alive);
+        let (entry, model) = (self.table.get_mut(self.table.hash(&key), &key), self.model.get_mut(&key));
+        assert_eq!(entry.is_some(), model.is_some());
+        let (Some(entry), Some(model)) = (entry, model) else { return };
+        model.value = value.clone();
+        assert_eq!(model_of(entry.put(new).as_ref()), *model);
     }
 
     fn get(&mut self) {
@@ -187,7 +206,8 @@ impl Harness {
             n if n < put_below => self.put(),
             n if n < 75 => self.remove(),
             n if n < 85 => self.set_expiry(),
-            n if n < 93 => self.change(),
+            n if n < 90 => self.change(),
+            n if n < 95 => self.put_value(),
             _ => self.get(),
         }
     }

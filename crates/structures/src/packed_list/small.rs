@@ -1,9 +1,13 @@
-//! A list of few elements: one allocation behind one pointer.
+//! A list of few elements: one allocation behind one pointer, or bytes that lie in something else.
 //!
 //! ```text
 //!  SmallList (one pointer) ──> | used u16 | count u8 | record | record | ... | record |
 //!                              └────── 3 bytes ──────┘
+//!                                         └────────── embedded: [`SmallView`] ────────┘
 //! ```
+//!
+//! A list of up to [`EMBEDDED_BYTES_MAX`] such bytes is meant to be kept as these alone, embedded in something of its owner's.
+//! To be changed it is taken out, into an allocation in which it can grow.
 //!
 //! Records are those of `node.rs`. There are as many at most as stand between two restart points of a node, so that none is
 //! needed: the last one is found in 31 steps.
@@ -11,7 +15,7 @@
 //! Invariants:
 //! 1. No pointer: the list is empty. Otherwise `count` is 1 to 32, and as many well-formed records fill the bytes behind the
 //!    header up to `used`, which is at most 1,024.
-//! 2. The allocation is `size_class(used)`.
+//! 2. The allocation is `size_class(used)`, and at least that of the least list that is not embedded.
 //!
 //! Rejected: the general list for these too (a key with 3 elements of 10 bytes took 187 B, 83 here). The price: of few elements
 //! nearly every change takes another size class. Instructions of a command by callgrind, with the general list and here: RPUSH
@@ -19,20 +23,24 @@
 
 #[cfg(test)]
 mod tests;
+mod view;
+
+pub use view::SmallView;
 
 use super::node::RESTART_INTERVAL;
 use super::node::Records;
-use super::search::Needle;
-use super::walk::{read_backward, read_forward};
 use super::{Direction, Limits, PackedList};
 use crate::listpack::encoding::{Encoded, element_size};
-use crate::listpack::writer::Writer;
 use crate::listpack::{Element, Iter};
 use crate::prefetch::prefetch;
+use crate::size_class::size_class;
 use crate::thin_bytes::{Header, ThinBytes};
-use crate::work;
 
 const HEADER_BYTES: usize = 3;
+/// Of the header, what is not embedded.
+const USED_BYTES: usize = 2;
+/// Count and records of a list that is embedded are no more.
+pub const EMBEDDED_BYTES_MAX: usize = 128;
 /// Header and records.
 const USED_MAX: usize = 1024;
 const COUNT_MAX: usize = RESTART_INTERVAL;
@@ -46,6 +54,7 @@ struct SmallHeader;
 
 impl Header for SmallHeader {
     const LEN: usize = HEADER_BYTES;
+    const ALLOCATED_MIN: usize = size_class(USED_BYTES + EMBEDDED_BYTES_MAX + 1);
 
     #[inline]
     fn used_bytes(first: &[u8; 8]) -> usize {
@@ -88,6 +97,35 @@ impl SmallList {
         let used = HEADER_BYTES + node.used();
         (node.is_records() && node.count() <= entries_max && used <= USED_MAX / divisor)
             .then(|| SmallList::of_records(node.records().bytes(), node.count()))
+    }
+
+    /// The bytes that stand for the list where it is embedded, if it is to be; an empty one is not.
+    #[inline]
+    pub fn embedded(&self) -> Option<&[u8]> {
+        let embedded = &self.bytes.as_ref()?.as_slice()[USED_BYTES..];
+        (embedded.len() <= EMBEDDED_BYTES_MAX).then_some(embedded)
+    }
+
+    /// A list from [its bytes](SmallList::embedded).
+    #[inline]
+    pub fn from_embedded(embedded: &[u8]) -> SmallList {
+        let used = (USED_BYTES + embedded.len()) as u16;
+        SmallList { bytes: Some(ThinBytes::new(&[&used.to_le_bytes(), embedded])) }
+    }
+
+    /// Makes it the list that has these bytes; see [`SmallList::embedded`].
+    #[inline]
+    pub fn assign_embedded(&mut self, embedded: &[u8]) {
+        match &mut self.bytes {
+            Some(bytes) => bytes.replace(&((USED_BYTES + embedded.len()) as u16).to_le_bytes(), embedded),
+            None => *self = SmallList::from_embedded(embedded),
+        }
+    }
+
+    /// Its elements, for reading.
+    #[inline]
+    pub fn view(&self) -> SmallView<'_> {
+        SmallView::new(&self.buffer()[USED_BYTES..])
     }
 
     #[inline]
@@ -240,23 +278,10 @@ impl SmallList {
         Some(result)
     }
 
-    /// Which element `index` is, negative from the end.
-    fn absolute(&self, index: i64) -> Option<usize> {
-        let len = self.len() as i64;
-        let index = if index < 0 { index.checked_add(len)? } else { index };
-        (0..len).contains(&index).then_some(index as usize)
-    }
-
-    /// Hands the element at `index` to `read`; negative indexes count from the end, -1 being the last.
-    pub fn get<R>(&self, index: i64, read: impl FnOnce(Element<'_>) -> R) -> Option<R> {
-        let records = self.records();
-        Some(read(records.element(records.seek(self.absolute(index)?))))
-    }
-
     /// Replaces the element at `index` (negative: from the end), if there is one: `Some(false)`, and nothing done, when the list
     /// would be small no more.
     pub fn set(&mut self, index: i64, element: &[u8], fill: i32) -> Option<bool> {
-        let index = self.absolute(index)?;
+        let index = self.view().absolute(index)?;
         let element = Encoded::new(element);
         let at = self.records().seek(index);
         let removed = element_size(self.buffer(), at);
@@ -267,39 +292,11 @@ impl SmallList {
         Some(true)
     }
 
-    /// The index of the first element equal to `value`.
-    pub fn position(&self, value: &[u8]) -> Option<usize> {
-        let mut first = None;
-        Needle::new(value).each_record(&self.records(), u64::MAX, |index| {
-            first = Some(index);
-            false
-        });
-        first
-    }
-
     /// Inserts before or after the first element equal to `pivot`, if there is one: `Some(false)`, and nothing done, when the
     /// list would be small no more.
     pub fn insert(&mut self, before: bool, pivot: &[u8], element: &[u8], fill: i32) -> Option<bool> {
-        let index = self.position(pivot)? + usize::from(!before);
+        let index = self.view().position(pivot)? + usize::from(!before);
         Some(self.insert_encoded(index, &Encoded::new(element), fill))
-    }
-
-    /// Hands up to `count` elements from `start` on to `read`.
-    pub fn for_each(
-        &self,
-        start: usize,
-        count: usize,
-        direction: Direction,
-        mut read: impl FnMut(Element<'_>),
-    ) {
-        let records = self.records();
-        if start >= records.count {
-            return;
-        }
-        match direction {
-            Direction::Forward => read_forward(&records, start, count as u64, &mut read),
-            Direction::Backward => read_backward(&records, start, count as u64, &mut read),
-        };
     }
 
     /// Removes up to `count` elements from `start` on; returns how many went.
@@ -329,40 +326,17 @@ impl SmallList {
             return;
         }
         if front {
-            self.for_each(0, count, Direction::Forward, read);
+            self.view().for_each(0, count, Direction::Forward, read);
             self.remove_range(0, count);
         } else {
-            self.for_each(self.len() - 1, count, Direction::Backward, read);
+            self.view().for_each(self.len() - 1, count, Direction::Backward, read);
             self.remove_range(self.len() - count, count);
         }
     }
 
-    /// Which elements are equal to `value`: a bit for each.
-    fn matching(&self, value: &[u8]) -> u32 {
-        let mut found = 0;
-        Needle::new(value).each_record(&self.records(), u64::MAX, |index| {
-            found |= 1 << index;
-            true
-        });
-        found
-    }
-
-    /// As [`PackedList::positions`].
-    pub fn positions(&self, value: &[u8], rank: i64, count_max: u64, looked_max: u64) -> Vec<u64> {
-        let (found, len) = (self.matching(value), self.len());
-        work::visited(len);
-        let looked = usize::try_from(looked_max).unwrap_or(usize::MAX);
-        let in_order: &mut dyn Iterator<Item = usize> =
-            if rank > 0 { &mut (0..len) } else { &mut (0..len).rev() };
-        let passed = usize::try_from(rank.unsigned_abs() - 1).unwrap_or(usize::MAX);
-        let taken = usize::try_from(count_max).unwrap_or(usize::MAX);
-        let equal = in_order.take(looked).filter(|&index| found >> index & 1 == 1);
-        equal.skip(passed).take(taken).map(|index| index as u64).collect()
-    }
-
     /// Removes the elements equal to `value`, at most `count_max`, from the chosen end on. Returns how many went.
     pub fn remove_matching(&mut self, value: &[u8], direction: Direction, count_max: u64) -> u64 {
-        let mut going = self.matching(value);
+        let mut going = self.view().matching(value);
         for _ in count_max.min(u32::BITS.into())..going.count_ones().into() {
             // One too many: the farthest from the end that is begun at stays.
             let farthest = match direction {
@@ -385,14 +359,6 @@ impl SmallList {
             *self = SmallList::of_records(&kept, records.count - removed as usize);
         }
         removed.into()
-    }
-
-    /// The same elements as one listpack in place of what is in `to`.
-    pub fn write_listpack(&self, to: &mut Vec<u8>) {
-        let records = self.records();
-        let mut writer = Writer::new(to);
-        writer.add(records.bytes(), records.count);
-        writer.finish();
     }
 
     /// Panics unless the invariants of this file hold.

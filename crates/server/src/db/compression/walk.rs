@@ -77,7 +77,7 @@ impl Db {
                 _ => return false,
             },
             Stored::Compressed(stored) => (TEXT_LEN_MIN, Some(slot_of(stored))),
-            Stored::Integer(_) => return false,
+            Stored::Integer(_) | Stored::Embedded(_) => return false,
         };
         let rule = || self.policies.compressing(entry.key());
         let is_wanted =

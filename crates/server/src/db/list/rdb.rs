@@ -19,7 +19,7 @@ impl RdbType for List {
     fn write_rdb<W: Write>(&self, writer: &mut Writer<W>) -> io::Result<()> {
         let mut scratch = Vec::new();
         match &self.encoding {
-            Small(list) => list.write_listpack(&mut scratch),
+            Small(list) => list.view().write_listpack(&mut scratch),
             Packed(list) => list.write_listpack(&mut scratch),
             Outgrown(list) => {
                 writer.length(list.node_count() as u64)?;

@@ -65,8 +65,16 @@ impl ValueType for List {
         }
     }
 
+    #[inline]
+    fn embedded(&self) -> Option<&[u8]> {
+        match &self.encoding {
+            Small(list) => list.embedded(),
+            Packed(_) | Outgrown(_) => None,
+        }
+    }
+
     fn encoding_name(&self) -> &'static str {
-        if self.is_outgrown() { "quicklist" } else { "listpack" }
+        if self.is_outgrown() { "quicklist" } else { List::SMALL_ENCODING }
     }
 
     fn layout(&self) -> Layout {

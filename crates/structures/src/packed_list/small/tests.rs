@@ -8,7 +8,7 @@ type Model = VecDeque<Vec<u8>>;
 
 fn texts(list: &SmallList) -> Model {
     let mut texts = Model::new();
-    list.for_each(0, usize::MAX, Direction::Forward, |element| texts.push_back(element.to_vec()));
+    list.view().for_each(0, usize::MAX, Direction::Forward, |element| texts.push_back(element.to_vec()));
     texts
 }
 
@@ -135,12 +135,16 @@ fn compare(list: &SmallList, model: &Model, random: &mut Random) {
     list.check();
     assert_eq!((list.len(), list.is_empty()), (model.len(), model.is_empty()));
     assert_eq!(texts(list), *model);
+    if let Some(embedded) = list.embedded() {
+        assert_eq!(SmallList::from_embedded(embedded).buffer(), list.buffer());
+    }
     let from = random.below(model.len() as u64 + 1);
     let mut backward = Vec::new();
-    list.for_each(from as usize, usize::MAX, Direction::Backward, |element| backward.push(element.to_vec()));
+    list.view()
+        .for_each(from as usize, usize::MAX, Direction::Backward, |element| backward.push(element.to_vec()));
     let expected = model.iter().take(from as usize + 1).rev();
     assert!(from as usize == model.len() || backward.iter().eq(expected));
-    let get = |index: i64| list.get(index, |element| element.to_vec());
+    let get = |index: i64| list.view().get(index, |element| element.to_vec());
     assert_eq!(get(from as i64).as_ref(), model.get(from as usize));
     assert_eq!(get(-(from as i64) - 1).as_ref(), model.iter().rev().nth(from as usize));
     assert_eq!((get(i64::MIN), get(i64::MAX)), (None, None));
@@ -152,10 +156,10 @@ fn compare(list: &SmallList, model: &Model, random: &mut Random) {
     for rank in [-2, -1, 1, 2, i64::MIN + 1, i64::MAX] {
         let (count, looked) = (random.below(4), random.below(40));
         let expected = packed.positions(&value, rank, count, looked);
-        assert_eq!(list.positions(&value, rank, count, looked), expected);
+        assert_eq!(list.view().positions(&value, rank, count, looked), expected);
     }
     let (mut own, mut general) = (Vec::new(), Vec::new());
-    list.write_listpack(&mut own);
+    list.view().write_listpack(&mut own);
     packed.write_listpack(&mut general);
     assert_eq!(own, general);
     let mut again = SmallList::default();
@@ -226,14 +230,38 @@ fn packed_lists_become_small_where_they_fit() {
 }
 
 #[test]
-fn three_elements_take_one_allocation_of_forty_bytes() {
+fn a_list_is_taken_out_as_it_was_embedded_up_to_the_limit() {
+    // A byte for the count and two of head before a text of 64 bytes or more.
+    let texts = |len: usize| vec![b"12345".to_vec(), vec![b'x'; len]];
+    for (len, is_embedded) in [(64, true), (121, true), (122, true), (123, false), (1000, false)] {
+        let mut list = SmallList::default();
+        assert!(list.push_all(false, texts(len).iter().map(Vec::as_slice), -2));
+        let embedded = list.embedded().map(<[u8]>::to_vec);
+        assert_eq!(embedded.as_ref().map(Vec::len), is_embedded.then_some(1 + 3 + 2 + len), "{len}");
+        let Some(embedded) = embedded else { continue };
+        assert_eq!((SmallView::new(&embedded).len(), SmallView::new(&embedded).used_bytes()), (2, 5 + len));
+        let mut again = SmallList::from_embedded(&embedded);
+        again.check();
+        assert_eq!(again.buffer(), list.buffer());
+        assert!(again.push(true, b"more", -2));
+        again.check();
+    }
+    assert_eq!(SmallList::default().embedded(), None);
+}
+
+#[test]
+fn one_that_could_be_embedded_grows_without_another_allocation() {
     let mut list = SmallList::default();
     assert_eq!(list.memory_bytes(), 0);
-    for (number, bytes) in [16, 32, 40].into_iter().enumerate() {
+    for number in 0..14 {
         assert!(list.push(false, format!("e{number:09}").as_bytes(), -2));
-        assert_eq!(list.memory_bytes(), bytes);
+        assert_eq!(list.memory_bytes(), 160);
     }
-    assert_eq!(SmallList::of_records(list.records().bytes(), 3).memory_bytes(), 40);
+    assert!(list.embedded().is_none());
+    assert!(list.push(false, b"e", -2));
+    assert_eq!(list.memory_bytes(), 160);
+    assert!(list.push(false, b"e", -2));
+    assert_eq!(list.memory_bytes(), 192);
     while list.pop(true, |_| ()).is_some() {
         list.check();
     }

@@ -1,0 +1,101 @@
+//! A list for reading, in its key's entry or not.
+
+use super::StringValue;
+use structures::listpack::Element;
+use structures::packed_list::{Direction, NodeContents, PackedList, SmallView};
+
+#[derive(Clone, Copy)]
+pub struct ListView<'a> {
+    place: Place<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    Small(SmallView<'a>),
+    Packed(&'a PackedList),
+}
+
+use Place::{Packed, Small};
+
+impl<'a> ListView<'a> {
+    #[inline]
+    pub fn of_small(list: SmallView<'a>) -> Self {
+        ListView { place: Small(list) }
+    }
+
+    #[inline]
+    pub fn of_packed(list: &'a PackedList) -> Self {
+        ListView { place: Packed(list) }
+    }
+
+    #[allow(clippy::len_without_is_empty)]
+    #[inline]
+    pub fn len(&self) -> usize {
+        match self.place {
+            Small(list) => list.len(),
+            Packed(list) => list.len() as usize,
+        }
+    }
+
+    pub fn node_count(&self) -> usize {
+        match self.place {
+            Small(_) => 1,
+            Packed(list) => list.node_count(),
+        }
+    }
+
+    /// What the nodes take in a file before they are compressed.
+    pub fn node_bytes_in_files(&self) -> usize {
+        let mut scratch = Vec::new();
+        match self.place {
+            Small(list) => {
+                list.write_listpack(&mut scratch);
+                scratch.len()
+            }
+            Packed(list) => {
+                let bytes = |index| match list.node_contents(index, &mut scratch) {
+                    NodeContents::Packed(bytes) | NodeContents::Plain(bytes) => bytes.len(),
+                };
+                (0..list.node_count()).map(bytes).sum()
+            }
+        }
+    }
+
+    /// The element at `index`, negative from the end, handed to `read`.
+    pub fn get<R>(&self, index: i64, read: impl FnOnce(StringValue<'_>) -> R) -> Option<R> {
+        match self.place {
+            Small(list) => list.get(index, |element| read(element.into())),
+            Packed(list) => list.get(index, |element| read(element.into())),
+        }
+    }
+
+    pub fn for_each(&self, start: usize, count: usize, read: &mut dyn FnMut(StringValue<'_>)) {
+        let read = |element: Element<'_>| read(element.into());
+        match self.place {
+            Small(list) => list.for_each(start, count, Direction::Forward, read),
+            Packed(list) => {
+                list.for_each(start as u64, count as u64, Direction::Forward, read);
+            }
+        }
+    }
+
+    /// What a reply with these elements takes at least: no head of an element is longer than what a reply puts around it,
+    /// less 4.
+    pub fn reply_bytes_min(&self, start: usize, count: usize) -> usize {
+        let whole_nodes = match self.place {
+            Small(_) => 0,
+            Packed(list) => list.whole_nodes_bytes(start as u64, count as u64),
+        };
+        whole_nodes + 4 * count
+    }
+
+    /// Positions of elements equal to `value`: from the `rank`-th on (negative: from the end), at most `count`
+    /// (0: all), looking at no more than `looked_max` elements (0: all).
+    pub fn positions(&self, value: &[u8], rank: i64, count: u64, looked_max: u64) -> Vec<u64> {
+        let all = |n: u64| if n == 0 { u64::MAX } else { n };
+        match self.place {
+            Small(list) => list.positions(value, rank, all(count), all(looked_max)),
+            Packed(list) => list.positions(value, rank, all(count), all(looked_max)),
+        }
+    }
+}
