@@ -102,6 +102,8 @@ value_types! { $
 
 /// What is embedded is of this type.
 type EmbeddedType = List;
+/// See [`RdbType::rdb_kind`].
+pub(super) const EMBEDDED_RDB_KIND: u8 = EmbeddedType::RDB_KIND;
 
 pub(super) use by_type;
 

@@ -10,7 +10,7 @@ use super::Db;
 use super::collection::{Collection, CollectionContext, EncodingLimits};
 use super::embedded::embedded;
 use super::field_expiry::first_expiry;
-use super::object::{Kind, Object, StringValue, Value, by_type};
+use super::object::{EMBEDDED_RDB_KIND, Kind, Object, StringValue, Value, by_type};
 use super::stream::MESSAGES;
 use super::strings::bytes_value;
 use std::hash::BuildHasher;
@@ -153,7 +153,11 @@ impl FirstError {
 
 /// The type of a value in files.
 pub fn kind_of(value: &Value<'_>) -> u8 {
-    value.with_object(|object| by_type!(object, value => value.rdb_kind())).unwrap_or(kind::STRING)
+    match value.entry().value() {
+        Stored::Object(object) => by_type!(object, value => value.rdb_kind()),
+        Stored::Embedded(_) => EMBEDDED_RDB_KIND,
+        _ => kind::STRING,
+    }
 }
 
 /// What stands in a file beside a key's value.

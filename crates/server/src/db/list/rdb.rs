@@ -13,7 +13,7 @@ impl RdbType for List {
         &[kind::LIST, kind::LIST_ZIPLIST, kind::LIST_QUICKLIST, kind::LIST_QUICKLIST_2];
 
     fn rdb_kind(&self) -> u8 {
-        kind::LIST_QUICKLIST_2
+        List::RDB_KIND
     }
 
     fn write_rdb<W: Write>(&self, writer: &mut Writer<W>) -> io::Result<()> {
@@ -49,6 +49,8 @@ impl RdbType for List {
 }
 
 impl List {
+    pub const RDB_KIND: u8 = kind::LIST_QUICKLIST_2;
+
     fn read<R: Read>(reader: &mut Reader<R>, kind: u8, context: &mut ReadContext<'_>) -> Result<List> {
         const ZIPLIST: &str = "List ziplist integrity check failed.";
         let mut list = <List as Collection>::new(context.limits, context.seed);
