@@ -287,13 +287,14 @@ impl OrderedSet for FbTree {
     fn insert(&mut self, member: &[u8], score: f64) -> Result<Insertion, Full> {
         let key = Key { score: score_to_bits(score), member };
         let hash = self.seed.hash(member);
-        if let Some(Located { id, slot, .. }) = self.locate_with_score(member, hash) {
-            return Ok(self.set_score(id, slot, &key, hash));
-        }
+        let indexed = match self.locate_or_place(member, hash) {
+            Ok(Located { id, slot, .. }) => return Ok(self.set_score(id, slot, &key, hash)),
+            Err(indexed) => indexed,
+        };
         if self.len == u32::MAX {
             return Err(Full);
         }
-        self.insert_new(&key, hash, None);
+        self.insert_new(&key, hash, indexed);
         // A new id may have given back the last of the free ones behind the highest.
         self.compact();
         Ok(Insertion::Added)

@@ -58,6 +58,14 @@ struct Segment {
     depth: u8,
 }
 
+/// Where in the index a hash was sought.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    segment: usize,
+    /// The first entry whose tag is not below the hash's.
+    at: usize,
+}
+
 pub(super) struct MemberIndex {
     chunks: Vec<Vec<Segment>>,
     shape: LinearHash,
@@ -153,17 +161,16 @@ impl Segment {
         (self.lower_bound(tag)..self.entries.len()).take_while(move |&at| self.tag_at(at) == tag)
     }
 
-    /// The ids of the entries with this tag.
+    /// The ids of the entries with this tag, of which the first, if there is one, is at `at`.
     #[inline]
-    fn ids(&self, tag: u32) -> impl Iterator<Item = u32> + '_ {
-        let (id_bits, entries) =
-            (self.id_bits, self.entries.get(self.lower_bound(tag)..).unwrap_or_default());
+    fn ids_from(&self, at: usize, tag: u32) -> impl Iterator<Item = u32> + '_ {
+        let (id_bits, entries) = (self.id_bits, self.entries.get(at..).unwrap_or_default());
         let run = entries.iter().take_while(move |&&entry| entry >> id_bits == tag);
         run.map(move |&entry| entry & !(u32::MAX << id_bits))
     }
 
     fn bytes(&self) -> usize {
-        usable_size(self.entries.capacity() * size_of::<u32>())
+        entries_bytes(self.entries.capacity())
     }
 
     /// Makes ids of `bits` bits fit, at the cost of the tags' last bits.
@@ -183,15 +190,24 @@ impl Segment {
         (self.tag_bits, self.id_bits) = (tag_bits, id_bits);
     }
 
-    fn insert(&mut self, hash: u64, leaf: u32) {
+    /// Adds an entry, at `at` if it goes there.
+    #[inline]
+    fn insert(&mut self, hash: u64, leaf: u32, at: usize) {
         self.widen_ids(bits_of(leaf));
         let tag = self.tag_of(hash);
-        let at = self.lower_bound(tag);
+        let at = if self.is_place_for(at, tag) { at } else { self.lower_bound(tag) };
         work::moved((self.entries.len() - at + 1) * size_of::<u32>());
         if self.entries.len() == self.entries.capacity() {
             self.entries.reserve_exact(GROWTH);
         }
         self.entries.insert(at, tag << self.id_bits | leaf);
+    }
+
+    /// Whether entries ascend with one of this tag at `at`.
+    #[inline]
+    fn is_place_for(&self, at: usize, tag: u32) -> bool {
+        let behind = at == 0 || self.entries.get(at - 1).is_some_and(|&entry| entry >> self.id_bits <= tag);
+        behind && self.entries.get(at).is_none_or(|&entry| entry >> self.id_bits >= tag)
     }
 
     fn remove(&mut self, at: usize) {
@@ -201,6 +217,11 @@ impl Segment {
             self.entries.shrink_to(self.entries.len() + GROWTH);
         }
     }
+}
+
+/// What an array of so many entries takes.
+fn entries_bytes(capacity: usize) -> usize {
+    usable_size(capacity * size_of::<u32>())
 }
 
 fn bits_of(leaf: u32) -> u8 {
@@ -309,24 +330,47 @@ impl MemberIndex {
     /// The leaves that may hold a member with this hash.
     #[inline]
     pub fn candidates(&self, hash: u64) -> impl Iterator<Item = u32> + '_ {
-        let segment = self.segment_of(hash);
-        segment.ids(segment.tag_of(hash))
+        self.candidates_at(self.seek(hash), hash)
     }
 
-    /// Runs `change` on the hash's segment and keeps the books.
-    fn change<R>(&mut self, hash: u64, change: impl FnOnce(&mut Segment) -> R) -> R {
-        let segment = self.segment_mut(self.place(hash));
-        let (len, bytes) = (segment.entries.len(), segment.bytes());
+    /// Where the entries are that may be of a member with this hash, or where the first would be.
+    #[inline]
+    pub fn seek(&self, hash: u64) -> Place {
+        let segment = self.place(hash);
+        let entries = self.segment(segment);
+        Place { segment, at: entries.lower_bound(entries.tag_of(hash)) }
+    }
+
+    /// The leaves that the entries from a place on name for this hash.
+    #[inline]
+    pub fn candidates_at(&self, place: Place, hash: u64) -> impl Iterator<Item = u32> + '_ {
+        let segment = self.segment(place.segment);
+        segment.ids_from(place.at, segment.tag_of(hash))
+    }
+
+    /// Runs `change` on a segment and keeps the books.
+    #[inline]
+    fn change<R>(&mut self, segment: usize, change: impl FnOnce(&mut Segment) -> R) -> R {
+        let segment = self.segment_mut(segment);
+        let (len, capacity) = (segment.entries.len(), segment.entries.capacity());
         let result = change(segment);
-        let (new_len, new_bytes) = (segment.entries.len(), segment.bytes());
+        let (new_len, new_capacity) = (segment.entries.len(), segment.entries.capacity());
         self.len = self.len + new_len - len;
-        self.entries_bytes = self.entries_bytes + new_bytes - bytes;
+        if new_capacity != capacity {
+            self.entries_bytes = self.entries_bytes + entries_bytes(new_capacity) - entries_bytes(capacity);
+        }
         result
     }
 
     /// Adds an entry. [`MemberIndex::balance`] follows once the leaves are in order.
     pub fn insert(&mut self, hash: u64, leaf: u32) {
-        self.change(hash, |segment| segment.insert(hash, leaf));
+        self.insert_at(self.seek(hash), hash, leaf);
+    }
+
+    /// The same, where the hash has been sought. Entries may have been given other leaves since.
+    pub fn insert_at(&mut self, place: Place, hash: u64, leaf: u32) {
+        debug_assert_eq!(place.segment, self.place(hash), "no segment was divided since");
+        self.change(place.segment, |segment| segment.insert(hash, leaf, place.at));
     }
 
     /// Removes the entries of members of one leaf.
@@ -336,7 +380,7 @@ impl MemberIndex {
     }
 
     pub fn remove(&mut self, hash: u64, leaf: u32) {
-        self.change(hash, |segment| {
+        self.change(self.place(hash), |segment| {
             let found = segment.run(segment.tag_of(hash)).find(|&at| segment.id_at(at) == leaf);
             segment.remove(found.expect("every member has an entry"));
         });

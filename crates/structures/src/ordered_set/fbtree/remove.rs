@@ -35,6 +35,7 @@ impl FbTree {
         indexed
     }
 
+    #[inline(always)]
     fn path_to_slot(&self, leaf: u32, slot: usize) -> Path {
         let path = match self.height {
             0 => self.path_to_edge(false),

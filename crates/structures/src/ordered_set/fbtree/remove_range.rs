@@ -43,7 +43,8 @@ impl FbTree {
             return;
         }
         if range.len() <= FEW {
-            let (path, slot) = self.path_to_rank(range.start);
+            let mut path = Path::new();
+            let slot = self.lead_to_rank(range.start, &mut path);
             if slot + range.len() <= self.pages.leaves[path.leaf].count() {
                 self.remove_neighbours(&path, slot..slot + range.len(), removed);
                 return;

@@ -34,7 +34,7 @@ impl MemberIndex {
     /// which one it is.
     pub fn remove_by_tag(&mut self, tag: u8, leaf: u32) -> bool {
         let Some((first, at)) = self.find_by_tag(tag, leaf) else { return false };
-        self.change(first, |segment| segment.remove(at));
+        self.change(self.place(first), |segment| segment.remove(at));
         true
     }
 
