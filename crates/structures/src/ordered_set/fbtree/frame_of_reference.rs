@@ -6,8 +6,9 @@
 //! scores take none. Random doubles at a million members take five or six bytes, and nothing needs a flag:
 //! `width` 8 with `base` 0 is the plain column.
 
-/// The code of one leaf's scores.
+/// The code of one leaf's scores. Packed, so that the leaf has room for more beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(Rust, packed(2))]
 pub(super) struct FrameOfReference {
     base: u64,
     shift: u8,

@@ -5,6 +5,10 @@
 //!          slots x 1  slots x 2      slots x width      (room)     heap bytes
 //!          0          slots          3 x slots                     len - heap        len
 //!
+//! each column:  | free                 | members     | free |
+//!                 before: where they     count
+//!                 come from below
+//!
 //! record: | length u8 | member          |    members of up to 254 bytes
 //!         | 255       | id u32, LE      |    longer ones, kept in the tree's table of long members
 //! ```
@@ -13,8 +17,8 @@
 //! count from the page's *end* to the record's first byte, so a page can grow without touching them.
 //!
 //! Invariants:
-//! 1. `count <= slots`, and `slots x (3 + width) + heap <= page length <= page_max`, the tree's limit, or a quarter more in a
-//!    leaf that was filled in order.
+//! 1. `before + count <= slots`, and `slots x (3 + width) + heap <= page length <= page_max`, the tree's limit, or a quarter more
+//!    in a leaf that was filled in order. `before` is 0 in leaves of fewer than [`SLOTS_OPEN_BELOW`] slots.
 //! 2. Slots `0..count` ascend strictly by `(score, member)`.
 //! 3. Tag `i` is the top byte of the hash of member `i`.
 //! 4. The records of slots `0..count` take exactly `heap - garbage` bytes within the last `heap` bytes.
@@ -58,6 +62,8 @@
 //! place of 470 to 514 ns in cold sets of 1,000, nothing beyond. Asked for in sets of one leaf as well, 191 to 194 in place of
 //! 212 to 225 ns in cold sets of 128, and nothing in hot ones.
 
+mod room;
+
 use super::columns::Columns;
 use super::frame_of_reference::{Decoder, FrameOfReference};
 use super::key::Key;
@@ -89,6 +95,8 @@ const LOOKUP_LINES: usize = 7;
 const SHORT_RECORD_BYTES: usize = 20;
 /// Members of so many bytes are costly to hash; of those kept out of line the hash is kept.
 const COSTLY_BYTES: u8 = 48;
+/// A leaf at an end that members come to has so many slots from the first on.
+const FIRST_SLOTS: usize = 16;
 /// The length byte of a member kept out of line.
 const LONG: u8 = 255;
 
@@ -144,6 +152,12 @@ pub(super) struct Leaf {
     slots: Slots,
     heap: u16,
     garbage: u16,
+    /// Where the first member's tag is: so many slots are free before it.
+    before: u16,
+    /// Where the offset of its record is, as `before` and the number of slots have it.
+    offsets_at: u16,
+    /// Where its score is.
+    scores_at: u16,
 }
 
 /// How many slots the columns have, below 2^15 as pages are below 2^16; the highest bit tells whether what came in order
@@ -167,12 +181,13 @@ impl Slots {
     fn filled_in_order(self) -> bool {
         self.0 & Self::FILLED_IN_ORDER != 0
     }
-
-    /// So many slots, filled in order or not as these are.
-    fn with_count(self, count: usize) -> Self {
-        Slots(Slots::new(count).0 | self.0 & Self::FILLED_IN_ORDER)
-    }
 }
+
+/// There are many, and each has a class of the allocator for itself in its table.
+const _: () = assert!(size_of::<Leaf>() <= 48);
+
+/// In columns of so many slots a row of tags that begins at any of them ends within the page: offsets and scores follow.
+const SLOTS_OPEN_BELOW: usize = LANES / 2;
 
 impl Default for Leaf {
     fn default() -> Self {
@@ -185,6 +200,9 @@ impl Default for Leaf {
             slots: Slots(0),
             heap: 0,
             garbage: 0,
+            before: 0,
+            offsets_at: 0,
+            scores_at: 0,
         }
     }
 }
@@ -229,6 +247,12 @@ impl Scores<'_> {
     }
 }
 
+/// How many of the first `count` deltas are below `least`. Apart from what asks, which leaves it too few registers.
+#[inline(never)]
+fn deltas_below(column: &[u8], decoder: Decoder, count: usize, least: u64) -> usize {
+    Scores { column, decoder }.count_failing(0..count, |delta| delta >= least)
+}
+
 /// Each round looks at the last of so many slots; the first meets every line of the column, which may be cold.
 const STEPS: [usize; 3] = [16, 4, 1];
 
@@ -240,6 +264,14 @@ fn long_member<'a>(record: &[u8], longs: &'a LongMembers) -> &'a [u8] {
 }
 
 impl Leaf {
+    /// A leaf without members in a page of `len` bytes.
+    fn with_room(code: FrameOfReference, slots: usize, len: usize) -> Leaf {
+        let page = vec![0; len].into_boxed_slice();
+        let mut leaf = Leaf { page, code, slots: Slots::new(slots), ..Leaf::default() };
+        leaf.set_before(0);
+        leaf
+    }
+
     pub fn count(&self) -> usize {
         self.count as usize
     }
@@ -258,12 +290,26 @@ impl Leaf {
         3 + self.code.width() + self.record(slot).len()
     }
 
-    fn offsets_at(&self) -> usize {
+    fn slots(&self) -> usize {
         self.slots.count()
     }
 
+    /// Where the first member's tag is, the others behind it.
+    #[inline(always)]
+    fn tags_at(&self) -> usize {
+        self.before as usize
+    }
+
+    /// Where its record's offset is.
+    #[inline(always)]
+    fn offsets_at(&self) -> usize {
+        self.offsets_at as usize
+    }
+
+    /// Where its score is.
+    #[inline(always)]
     fn scores_at(&self) -> usize {
-        3 * self.slots.count()
+        self.scores_at as usize
     }
 
     #[inline]
@@ -349,7 +395,13 @@ impl Leaf {
     /// How the slot's key compares with `key`. Looks at the record only where scores are equal.
     #[inline]
     pub fn compare(&self, slot: usize, key: &Key<'_>, longs: &LongMembers) -> std::cmp::Ordering {
-        self.score(slot).cmp(&key.score).then_with(|| self.member(slot, longs).cmp(key.member))
+        self.score(slot).cmp(&key.score).then_with(|| self.compare_member(slot, key, longs))
+    }
+
+    /// Kept out of what compares, which is small without.
+    #[inline(never)]
+    fn compare_member(&self, slot: usize, key: &Key<'_>, longs: &LongMembers) -> std::cmp::Ordering {
+        self.member(slot, longs).cmp(key.member)
     }
 
     /// How many members have scores below each of these (ordered bits).
@@ -374,7 +426,7 @@ impl Leaf {
             return Found { slot: self.count(), exact: false };
         };
         let scores = self.scores();
-        let first = scores.count_failing(0..self.count(), |d| d >= delta);
+        let first = deltas_below(scores.column, scores.decoder, self.count(), delta);
         if !exact || first == self.count() || scores.delta(first) != delta {
             return Found { slot: first, exact: false };
         }
@@ -417,7 +469,7 @@ impl Leaf {
 
     /// The tag of each member.
     pub fn tags(&self) -> &[u8] {
-        &self.page[..self.count()]
+        &self.page[self.tags_at()..self.tags_at() + self.count()]
     }
 
     /// Slots whose tag is `tag`, ascending.
@@ -491,15 +543,16 @@ impl Leaf {
     /// comes behind the tags takes more than one.
     #[inline(always)]
     fn tags_from(&self, row: usize) -> Option<&Row> {
-        self.page[row..].first_chunk()
+        self.page[self.tags_at() + row..].first_chunk()
     }
 
-    /// Bit `i` is set where byte `row + i` of the page is `tag`; there is a slot `row`. Beyond the last slot bits are as they
-    /// happen to be.
+    /// Bit `i` is set where the byte `i` behind the tag of slot `row`, which there is, equals `tag`. Beyond the last slot bits are
+    /// as they happen to be.
     fn tags_equal(&self, row: usize, tag: u8) -> u64 {
         let mut short = [0; LANES];
         let tags = self.tags_from(row).unwrap_or_else(|| {
-            short[..self.page.len() - row].copy_from_slice(&self.page[row..]);
+            let tags = &self.page[self.tags_at() + row..];
+            short[..tags.len()].copy_from_slice(tags);
             &short
         });
         byte_compare::equal(tags, tag)
@@ -513,28 +566,6 @@ impl Leaf {
     /// The limit of this leaf's page in a tree whose limit is `page_max`.
     fn own_page_max(&self, page_max: usize) -> usize {
         page_max + if self.slots.filled_in_order() { page_max / 4 } else { 0 }
-    }
-
-    /// Inserts at `slot`; `false`, with nothing changed, when the members would need a larger page than they may have
-    /// in their tree.
-    pub fn insert(&mut self, slot: usize, score: u64, tag: u8, record: &Record<'_>, room: Room) -> bool {
-        let Some(delta) = self.make_room(score, record.len(), room) else { return false };
-        self.push_record(record);
-        let (count, width) = (self.count(), self.code.width());
-        work::moved((count - slot) * (3 + width) + record.len());
-        let (offset, score) = (self.offsets_at() + 2 * slot, self.scores_at() + width * slot);
-        let page = &mut self.page;
-        if slot < count {
-            let behind = count - slot;
-            page.copy_within(slot..count, slot + 1);
-            page.copy_within(offset..offset + 2 * behind, offset + 2);
-            page.copy_within(score..score + width * behind, score + width);
-        }
-        page[slot] = tag;
-        page[offset..offset + 2].copy_from_slice(&self.heap.to_le_bytes());
-        self.code.write(page, score, delta);
-        self.count += 1;
-        true
     }
 
     /// Puts a record before all others. There must be room.
@@ -564,12 +595,7 @@ impl Leaf {
                 count = (count * page_max / bytes).clamp(1, count - 1);
                 continue;
             }
-            let mut leaf = Leaf {
-                page: vec![0; page_class(bytes)].into_boxed_slice(),
-                code,
-                slots: Slots::new(count),
-                ..Leaf::default()
-            };
+            let mut leaf = Leaf::with_room(code, count, page_class(bytes));
             taken.iter().for_each(|&(score, tag, record)| leaf.append_new(score, tag, record));
             return leaf;
         }
@@ -579,7 +605,8 @@ impl Leaf {
     fn append_new(&mut self, score: u64, tag: u8, record: &Record<'_>) {
         self.push_record(record);
         let slot = self.count();
-        self.page[slot] = tag;
+        let tag_at = self.tags_at() + slot;
+        self.page[tag_at] = tag;
         let offset = self.offsets_at() + 2 * slot;
         self.page[offset..offset + 2].copy_from_slice(&self.heap.to_le_bytes());
         let delta = self.code.encode(score).expect("the code was fitted to this score");
@@ -588,75 +615,12 @@ impl Leaf {
         self.count += 1;
     }
 
-    /// Makes the code express `score`, as the delta returned, and gives room for one more slot and `record_len` bytes.
-    #[inline]
-    fn make_room(&mut self, score: u64, record_len: usize, room: Room) -> Option<u64> {
-        let (count, slots) = (self.count(), self.slots.count());
-        let taken = slots * (3 + self.code.width()) + self.heap as usize + record_len;
-        match self.code.encode(score) {
-            Some(delta) if (1..slots).contains(&count) && taken <= self.page.len() => Some(delta),
-            _ => self.make_room_elsewhere(score, record_len, room),
-        }
-    }
-
-    /// The same, in another page.
-    #[inline(never)]
-    fn make_room_elsewhere(&mut self, score: u64, record_len: usize, room: Room) -> Option<u64> {
-        let code = match self.code.encode(score) {
-            Some(_) if self.count > 0 => self.code,
-            _ => self.code_with(score),
-        };
-        let (count, slots) = (self.count(), self.slots.count());
-        let live = self.heap as usize - self.garbage as usize + record_len;
-        let page_max = self.own_page_max(room.page_max);
-        let needed = |slots: usize| slots * (3 + code.width()) + live;
-        // How many like these could come before the page is full.
-        let left = page_max.checked_sub(needed(count + 1))?;
-        let record = live / (count + 1);
-        let may_come = left / (3 + code.width() + record);
-        let more = if room.more_to_come { count / 2 } else { count / 8 };
-        let roomy = if count < slots { slots } else { (count + 1 + more).next_multiple_of(4) };
-        let slots = roomy.min(count + 1 + may_come);
-        let for_records = if room.more_to_come { (slots - count - 1) * record } else { 0 };
-        self.relayout(code, slots, page_class(needed(slots) + for_records));
-        code.encode(score)
-    }
-
-    /// The narrowest code for the scores there are and one more.
-    fn code_with(&self, score: u64) -> FrameOfReference {
-        let Some(last) = self.count().checked_sub(1) else {
-            return FrameOfReference::fit([score].into_iter());
-        };
-        let ends = [self.score(0), self.score(last), score];
-        let (scores, first) = (self.scores(), self.scores().delta(0));
-        // The lowest bit in which any two differ is one in which another differs from the first.
-        let differing = (0..=last).fold(0, |bits, slot| bits | scores.delta(slot) ^ first);
-        FrameOfReference::spanning(
-            ends.into_iter().fold(u64::MAX, u64::min),
-            ends.into_iter().fold(0, u64::max),
-            self.code.distance(differing) | score ^ ends[0],
-        )
-    }
-
-    /// Moves the members to a page of `len` bytes with this code and so many slots, without holes.
-    fn relayout(&mut self, code: FrameOfReference, slots: usize, len: usize) {
-        let mut new = Leaf {
-            page: vec![0; len].into_boxed_slice(),
-            code,
-            slots: self.slots.with_count(slots),
-            prev: self.prev,
-            next: self.next,
-            ..Leaf::default()
-        };
-        new.append(self, 0..self.count());
-        *self = new;
-    }
-
     /// Copies slots of another leaf behind the last. The room and the code must suffice.
     fn append(&mut self, from: &Leaf, range: Range<usize>) {
         let (count, added) = (self.count(), range.len());
         work::moved(added * (3 + self.code.width()));
-        self.page[count..count + added].copy_from_slice(&from.page[range.clone()]);
+        let (at, source) = (self.tags_at() + count, from.tags_at() + range.start);
+        self.page[at..at + added].copy_from_slice(&from.page[source..source + added]);
         if self.code == from.code {
             let width = self.code.width();
             let source = from.scores_at() + range.start * width..from.scores_at() + range.end * width;
@@ -664,7 +628,7 @@ impl Leaf {
             self.page[at..at + added * width].copy_from_slice(&from.page[source]);
         } else {
             let (scores, column) = (from.scores(), self.scores_at());
-            let end = column + self.slots.count() * self.code.width();
+            let end = self.slots() * (3 + self.code.width());
             for (at, slot) in (count..).zip(range.clone()) {
                 let delta = self.code.encode(from.code.decode(scores.delta(slot)));
                 let delta = delta.expect("the code was fitted to this score");
@@ -718,8 +682,7 @@ impl Leaf {
         if len > page_max {
             return None;
         }
-        let page = vec![0; page_class(len)].into_boxed_slice();
-        let mut leaf = Leaf { page, code, slots: Slots::new(count), ..Leaf::default() };
+        let mut leaf = Leaf::with_room(code, count, page_class(len));
         for part in parts {
             leaf.append(part.0, slots_of(part));
         }
@@ -741,27 +704,6 @@ impl Leaf {
             sum >= bytes
         });
         reaching.map_or(self.count(), |slot| slot + 1).clamp(1, self.count() - 1)
-    }
-
-    /// Removes the members at `slots`; [`Leaf::shrink_if_roomy`] follows. The caller frees long members' bytes.
-    pub fn remove(&mut self, slots: Range<usize>) {
-        let (count, width) = (self.count(), self.code.width());
-        let (offsets, scores) = (self.offsets_at(), self.scores_at());
-        for slot in slots.clone().rev() {
-            let len = self.record(slot).len() as u16;
-            if self.record_at(slot) == self.page.len() - self.heap as usize {
-                self.heap -= len;
-            } else {
-                self.garbage += len;
-            }
-        }
-        let Range { start, end } = slots;
-        work::moved((count - start) * (3 + width));
-        let page = &mut self.page;
-        page.copy_within(end..count, start);
-        page.copy_within(offsets + 2 * end..offsets + 2 * count, offsets + 2 * start);
-        page.copy_within(scores + width * end..scores + width * count, scores + width * start);
-        self.count -= (end - start) as u16;
     }
 
     /// Moves the members to a smaller page where a fifth of this one would be free; half where more are to come, for there it
@@ -788,8 +730,10 @@ impl Leaf {
     /// A leaf of these members but those at `slots`, in the smallest page. Links are left open.
     pub fn without(&self, slots: Range<usize>) -> Leaf {
         let parts = [(self, 0..slots.start), (self, slots.end..self.count())];
-        let left = Leaf::of(&parts, self.page.len()).expect("a code fitted to fewer scores is never wider");
-        Leaf { slots: self.slots.with_count(left.slots.count()), ..left }
+        let mut left =
+            Leaf::of(&parts, self.page.len()).expect("a code fitted to fewer scores is never wider");
+        left.slots.0 |= self.slots.0 & Slots::FILLED_IN_ORDER;
+        left
     }
 
     /// Gives the member at `slot` a score that leaves the order as it is; `false` when the code cannot.
@@ -816,7 +760,8 @@ impl Leaf {
     /// Asks for the tags.
     #[inline]
     pub fn prefetch_tags(&self) {
-        (0..self.count()).step_by(64).for_each(|at| prefetch(self.page.as_ptr().wrapping_add(at)));
+        let tags = self.page.as_ptr().wrapping_add(self.tags_at());
+        (0..self.count()).step_by(64).for_each(|at| prefetch(tags.wrapping_add(at)));
     }
 
     /// Asks for a slot's score and for the offset of its record.
@@ -863,15 +808,21 @@ impl Leaf {
     }
 
     pub fn tag(&self, slot: usize) -> u8 {
-        self.page[slot]
+        self.page[self.tags_at() + slot]
     }
 
     /// Verifies invariants 1, 2, 4 and the part of 5 a leaf sees alone.
     pub fn check(&self, longs: &LongMembers, page_max: usize) {
-        let columns = self.slots.count() * (3 + self.code.width());
-        let rows = self.count().next_multiple_of(LANES);
+        let columns = self.slots() * (3 + self.code.width());
+        let rows = self.tags_at() + self.count().next_multiple_of(LANES);
         assert!(rows <= self.page.len().max(LANES), "rows of tags reach beyond the page");
-        assert!(self.count() <= self.slots.count(), "leaf invariant 1: more members than slots");
+        assert!(self.tags_at() + self.count() <= self.slots(), "leaf invariant 1: more members than slots");
+        assert!(self.before == 0 || self.may_open_below(), "leaf invariant 1: open below with few slots");
+        let (all, before) = (self.slots(), self.tags_at());
+        assert_eq!(
+            (self.offsets_at(), self.scores_at()),
+            (all + 2 * before, 3 * all + self.code.width() * before)
+        );
         assert!(
             columns + self.heap as usize <= self.page.len(),
             "leaf invariant 1: columns and records overlap"

@@ -7,6 +7,7 @@ use crate::random::Random;
 use crate::work;
 use std::collections::{HashMap, HashSet};
 
+mod ends;
 mod known_failures;
 
 pub(super) const SEED: HashSeed = HashSeed::new(0x1234, 0x5678);
