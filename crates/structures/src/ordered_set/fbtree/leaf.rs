@@ -792,9 +792,11 @@ impl Leaf {
         prefetch_bytes(&self.page);
     }
 
-    /// Asks for all records.
+    /// Asks for all records, as fast as that goes: a walk begins, and nothing else is under way.
+    #[inline]
     pub fn prefetch_all_records(&self) {
-        prefetch_bytes(&self.page[self.page.len() - self.heap as usize..]);
+        let records = &self.page[self.page.len() - self.heap as usize..];
+        (0..records.len()).step_by(64).for_each(|at| prefetch(records.as_ptr().wrapping_add(at)));
     }
 
     /// Asks for the records of those of these slots that exist.
