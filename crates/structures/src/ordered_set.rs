@@ -94,6 +94,15 @@ pub trait OrderedSet {
     }
     /// Adds the member or moves it to `score`; in place where the order does not change.
     fn insert(&mut self, member: &[u8], score: f64) -> Result<Insertion, Full>;
+    /// Adds the member with, or moves it to, the score that `wanted` makes of the one it has, if it wants any: one search.
+    fn insert_if(
+        &mut self,
+        member: &[u8],
+        wanted: &mut dyn FnMut(Option<f64>) -> Option<f64>,
+    ) -> Result<Option<Insertion>, Full> {
+        let there = self.score(member);
+        wanted(there).map(|score| self.insert(member, score)).transpose()
+    }
     /// Removes the member and returns its score.
     fn remove(&mut self, member: &[u8]) -> Option<f64>;
     fn score(&self, member: &[u8]) -> Option<f64>;

@@ -109,24 +109,25 @@ impl AddOptions {
         if !conditional && !self.increment {
             return Ok(added(set.insert(member, score, context).map_err(full)?, score));
         }
-        let found = set.find(member);
-        let there = found.as_ref().map(|found| found.score);
-        if self.only_new && there.is_some() || self.only_present && there.is_none() {
-            return Ok(Added::No);
-        }
         let mut wanted = score;
-        if let Some(there) = there {
+        let insertion = set.insert_if(member, context, &mut |there| {
+            let Some(there) = there else { return (!self.only_present).then_some(score) };
             if self.increment {
                 wanted = there + score;
             }
-            if wanted.is_nan() {
-                return Err(ClientError::text("ERR resulting score is not a number (NaN)"));
+            let is_refused = self.only_new
+                || wanted.is_nan()
+                || self.only_greater && wanted <= there
+                || self.only_less && wanted >= there;
+            (!is_refused).then_some(wanted)
+        });
+        match insertion.map_err(full)? {
+            Some(insertion) => Ok(added(insertion, wanted)),
+            None if wanted.is_nan() && !self.only_new => {
+                Err(ClientError::text("ERR resulting score is not a number (NaN)"))
             }
-            if self.only_greater && wanted <= there || self.only_less && wanted >= there {
-                return Ok(Added::No);
-            }
+            None => Ok(Added::No),
         }
-        Ok(added(set.insert_found(member, wanted, found, context).map_err(full)?, wanted))
     }
 }
 

@@ -46,13 +46,6 @@ macro_rules! large {
 
 use large;
 
-/// What there is of a member; holds until the set changes.
-pub struct Found {
-    pub score: f64,
-    /// Where it stands in a compact set.
-    at: Option<Position>,
-}
-
 /// A lookup of a member, taken apart at its cache misses.
 pub struct Probe<'a> {
     set: &'a SortedSet,
@@ -149,28 +142,23 @@ impl SortedSet {
         large!(&mut self.encoding, _ => unreachable!("looked at above"), set => set.insert(member, score))
     }
 
-    /// What there is of a member, for one who decides by its score what [`SortedSet::insert_found`] is to do.
-    pub fn find(&self, member: &[u8]) -> Option<Found> {
-        large!(
-            &self.encoding,
-            list => list.find(member).map(|(at, score)| Found { score, at: Some(at) }),
-            set => set.score(member).map(|score| Found { score, at: None })
-        )
-    }
-
-    /// As [`SortedSet::insert`], where `there` is what [`SortedSet::find`] says: a compact set is not searched again.
-    pub fn insert_found(
+    /// Adds the member with, or moves it to, the score that `wanted` makes of the one it has, if it wants any: one search.
+    pub fn insert_if(
         &mut self,
         member: &[u8],
-        score: f64,
-        there: Option<Found>,
         context: &CollectionContext<'_>,
-    ) -> Result<Insertion, Full> {
-        if self.is_compact() {
-            let there = there.and_then(|there| Some((there.at?, there.score)));
-            return self.insert_compact(member, score, there, context);
+        wanted: &mut dyn FnMut(Option<f64>) -> Option<f64>,
+    ) -> Result<Option<Insertion>, Full> {
+        if let Encoding::Compact(list) = &self.encoding {
+            let there = list.find(member);
+            let score = wanted(there.map(|(_, score)| score));
+            return score.map(|score| self.insert_compact(member, score, there, context)).transpose();
         }
-        self.insert(member, score, context)
+        large!(
+            &mut self.encoding,
+            _ => unreachable!("looked at above"),
+            set => set.insert_if(member, wanted)
+        )
     }
 
     /// Into a compact set, in which `there` is what it has of the member.

@@ -284,20 +284,32 @@ impl OrderedSet for FbTree {
         self.len as usize
     }
 
+    #[inline]
     fn insert(&mut self, member: &[u8], score: f64) -> Result<Insertion, Full> {
-        let key = Key { score: score_to_bits(score), member };
         let hash = self.seed.hash(member);
-        let indexed = match self.locate_or_place(member, hash) {
-            Ok(Located { id, slot, .. }) => return Ok(self.set_score(id, slot, &key, hash)),
-            Err(indexed) => indexed,
-        };
-        if self.len == u32::MAX {
-            return Err(Full);
+        let key = Key { score: score_to_bits(score), member };
+        match self.locate_or_place(member, hash) {
+            Ok(Located { id, slot, .. }) => Ok(self.set_score(id, slot, &key, hash)),
+            Err(indexed) => self.insert_absent(&key, hash, indexed),
         }
-        self.insert_new(&key, hash, indexed);
-        // A new id may have given back the last of the free ones behind the highest.
-        self.compact();
-        Ok(Insertion::Added)
+    }
+
+    fn insert_if(
+        &mut self,
+        member: &[u8],
+        wanted: &mut dyn FnMut(Option<f64>) -> Option<f64>,
+    ) -> Result<Option<Insertion>, Full> {
+        let hash = self.seed.hash(member);
+        let key = |score| Key { score: score_to_bits(score), member };
+        match self.locate_or_place(member, hash) {
+            Ok(Located { id, leaf, slot }) => {
+                let score = wanted(Some(bits_to_score(leaf.score(slot))));
+                Ok(score.map(|score| self.set_score(id, slot, &key(score), hash)))
+            }
+            Err(indexed) => {
+                wanted(None).map(|score| self.insert_absent(&key(score), hash, indexed)).transpose()
+            }
+        }
     }
 
     fn remove(&mut self, member: &[u8]) -> Option<f64> {

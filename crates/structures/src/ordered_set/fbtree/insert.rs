@@ -19,7 +19,7 @@ use super::inner::{Inner, PREFIX_MAX};
 use super::key::{Key, bits_to_score};
 use super::leaf::{Leaf, NO_LEAF, Record, Room};
 use super::member_index::{MemberIndex, Place};
-use super::{FbTree, Insertion};
+use super::{FbTree, Full, Insertion};
 use crate::size_class::usable_size;
 use std::ops::Range;
 
@@ -37,6 +37,22 @@ pub(super) enum Indexed {
 }
 
 impl FbTree {
+    /// Inserts a key that is not there, if there may be one more.
+    pub(super) fn insert_absent(
+        &mut self,
+        key: &Key<'_>,
+        hash: u64,
+        indexed: Indexed,
+    ) -> Result<Insertion, Full> {
+        if self.len == u32::MAX {
+            return Err(Full);
+        }
+        self.insert_new(key, hash, indexed);
+        // A new id may have given back the last of the free ones behind the highest.
+        self.compact();
+        Ok(Insertion::Added)
+    }
+
     /// Inserts a key that is not there.
     pub(super) fn insert_new(&mut self, key: &Key<'_>, hash: u64, indexed: Indexed) {
         let record = Record::new(key.member, hash, &mut self.pages.longs);

@@ -153,7 +153,11 @@ impl Run {
 
     fn step(&mut self, universe: u64) {
         match self.random.below(100) {
-            0..45 => {
+            0..10 => {
+                let (member, score) = (self.member(universe), self.score());
+                self.insert_if(&member, score);
+            }
+            10..45 => {
                 let (member, score) = (self.member(universe), self.score());
                 let expected = self.model.insert(&member, score);
                 assert_eq!(self.tree.insert(&member, score), Ok(expected), "{member:?} {score}");
@@ -178,8 +182,20 @@ impl Run {
         let Some((member, score)) = self.model.at(rank) else { return };
         let by = if matches!(self.kind, Kind::Lexical) { 0 } else { self.random.below(5) as i32 - 2 };
         let (member, score) = (member.to_vec(), score + f64::from(by));
-        let expected = self.model.insert(&member, score);
-        assert_eq!(self.tree.insert(&member, score), Ok(expected));
+        self.insert_if(&member, score);
+    }
+
+    /// Inserts, moves or refuses by what is there.
+    fn insert_if(&mut self, member: &[u8], score: f64) {
+        let there = self.model.scores.get(member).copied();
+        let is_wanted = self.random.below(4) > 0;
+        let mut wanted = |found: Option<f64>| {
+            assert_eq!(found, there, "{member:?}");
+            is_wanted.then_some(score)
+        };
+        let inserted = self.tree.insert_if(member, &mut wanted);
+        let expected = is_wanted.then(|| self.model.insert(member, score));
+        assert_eq!(inserted, Ok(expected));
     }
 
     /// A copy is no larger, and has nothing in common with what it was made of.
