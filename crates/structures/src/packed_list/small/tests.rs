@@ -250,6 +250,35 @@ fn a_list_is_taken_out_as_it_was_embedded_up_to_the_limit() {
 }
 
 #[test]
+fn any_list_becomes_one_that_was_embedded() {
+    // The last text has a head of one byte up to 63 of them, and of two from then on.
+    let list_of = |texts: &[&[u8]]| {
+        let mut list = SmallList::default();
+        assert!(list.push_all(false, texts.iter().copied(), -2));
+        list
+    };
+    let long = [b'x'; 1000];
+    let lengths = [0, 1, 2, 3, 4, 5, 63, 64, 121, 122, 123, 150, 151, 152, 153, 154, 155, 156, 1000];
+    for (before, after) in lengths.iter().flat_map(|&a| lengths.iter().map(move |&b| (a, b))) {
+        let other = list_of(&[b"1", &long[..after]]);
+        let Some(embedded) = other.embedded() else { continue };
+        for mut list in [SmallList::default(), list_of(&[&long[..before]]), list_of(&[b"2", &long[..before]])]
+        {
+            list.assign_embedded(embedded);
+            list.check();
+            assert_eq!((list.buffer(), list.memory_bytes()), (other.buffer(), 160), "{before} {after}");
+            list.assign_embedded(&[1, 0x80]);
+            list.check();
+            assert_eq!(texts(&list), [b""]);
+            list.assign_embedded(embedded);
+            assert!(list.push(true, b"first", -2) && list.pop(false, |_| ()).is_some());
+            list.check();
+            assert_eq!(texts(&list), [&b"first"[..], b"1"]);
+        }
+    }
+}
+
+#[test]
 fn one_that_could_be_embedded_grows_without_another_allocation() {
     let mut list = SmallList::default();
     assert_eq!(list.memory_bytes(), 0);
