@@ -45,6 +45,17 @@ impl Ends {
         });
     }
 
+    /// The member at one end goes beyond the other.
+    fn change_ends(&mut self, above: bool) {
+        let last = self.run.model.ordered.len().saturating_sub(1);
+        let Some((member, _)) = self.run.model.at(if above { 0 } else { last }) else { return };
+        let member = member.to_vec();
+        let score = if above { self.highest + self.spread } else { self.lowest - self.spread };
+        (self.lowest, self.highest) = (score.min(self.lowest), score.max(self.highest));
+        let expected = self.run.model.insert(&member, score);
+        assert_eq!(self.run.tree.insert(&member, score), Ok(expected));
+    }
+
     /// One between, or one less there, or one that moves.
     fn within(&mut self) {
         let len = self.run.model.ordered.len() as u64;
@@ -71,7 +82,7 @@ impl Ends {
 
     /// Some steps of one kind: at one end, at both in turn, as a queue, or between.
     fn phase(&mut self, wanted: usize) {
-        let (kind, above) = (self.run.random.below(8), self.run.random.below(2) == 0);
+        let (kind, above) = (self.run.random.below(9), self.run.random.below(2) == 0);
         for nth in 0..1 + self.run.random.below(60) {
             let short = self.run.model.ordered.len() < wanted;
             match kind {
@@ -90,6 +101,7 @@ impl Ends {
                     self.go(above, 1);
                 }
                 6 => self.within(),
+                7 => self.change_ends(above),
                 _ => self.go(above, 1),
             }
             if self.run.model.ordered.len() <= 300 || nth % 16 == 0 {
@@ -110,6 +122,24 @@ fn members_come_and_go_at_both_ends() {
             for phase in 0..sized(400, 6) {
                 ends.phase([20, 45, 130, 600][phase / 4 % 4]);
             }
+        }
+    }
+}
+
+/// Steps of many sizes, so that columns become wider and narrower while they are open below.
+#[test]
+fn members_at_both_ends_whose_scores_go_on_in_other_steps() {
+    for (shape_at, shape) in SHAPES.into_iter().enumerate() {
+        let seed = 300 + shape_at as u64;
+        println!("seed {seed}, {shape:?}");
+        let mut ends = Ends::new(seed, shape, 1.0);
+        for phase in 0..sized(800, 6) {
+            ends.spread = [1.0, 0.0, 0.25, 1.0, 70_000.0, 1e-9, 1e12][ends.run.random.below(7) as usize];
+            if phase % 100 == 99 {
+                ends.run.tree.drop_range(ALL_RANKS);
+                (ends.run.model, ends.lowest, ends.highest) = (Model::default(), 0.0, 0.0);
+            }
+            ends.phase([20, 45, 130, 600][phase / 4 % 4]);
         }
     }
 }
