@@ -261,16 +261,23 @@ impl FbTree {
         }
         for &Scanned { leaf, hash, bits } in entries {
             let leaf = &self.pages.leaves[leaf];
-            let mut visit_matching = |slot: usize| {
-                if (leaf.hash(slot, &self.pages.longs, self.seed) ^ hash) >> (64 - bits) == 0 {
-                    let key = leaf.key(slot, &self.pages.longs);
-                    visit(key.member, bits_to_score(key.score));
-                }
+            let mut visit_slot = |slot: usize| {
+                let key = leaf.key(slot, &self.pages.longs);
+                visit(key.member, bits_to_score(key.score));
             };
-            if bits >= 8 {
-                leaf.tagged(tag(hash)).for_each(&mut visit_matching);
-            } else {
-                (0..leaf.count()).for_each(visit_matching);
+            let is_meant =
+                |slot: &usize| (leaf.hash(*slot, &self.pages.longs, self.seed) ^ hash) >> (64 - bits) == 0;
+            if bits < 8 {
+                (0..leaf.count()).filter(is_meant).for_each(visit_slot);
+                continue;
+            }
+            let mut slots = leaf.tagged(tag(hash));
+            match (slots.next(), slots.next()) {
+                // The entry stands for a member of this leaf, and no other has the tag: nothing to hash.
+                (Some(only), None) => visit_slot(only),
+                (first, second) => {
+                    first.into_iter().chain(second).chain(slots).filter(is_meant).for_each(visit_slot);
+                }
             }
         }
     }
