@@ -285,7 +285,9 @@ fn who_writes_during_a_pause_is_not_refused_when_the_role_goes_over() {
     for words in ["MULTI", "CLIENT KILL TYPE normal", "CLIENT UNPAUSE"] {
         client.ask(words);
     }
-    assert_eq!(client.ask("EXEC"), "[1 OK]");
+    // The writer, and perhaps a connection that asked for INFO, whose end an I/O thread has yet to see.
+    let killed = client.ask("EXEC");
+    assert!(["[1 OK]", "[2 OK]"].contains(&killed.as_str()), "{killed}");
     assert_eq!(writer.receive(), None);
 }
 
