@@ -213,16 +213,16 @@ fn raise_sparse(
     if rank > VALUE_MAX {
         return raise_promoted(sketch, index, rank);
     }
-    let (mut first, mut previous_at, mut found) = (0, HEADER_BYTES, None);
-    for run in runs(sketch) {
+    let (mut first, mut at, mut previous_at) = (0, HEADER_BYTES, HEADER_BYTES);
+    let run = loop {
+        let run = Run::at(sketch, at).filter(|run| run.len <= REGISTERS).ok_or(Corrupt)?;
         if index < first + run.len {
-            found = Some(run);
-            break;
+            break run;
         }
         first += run.len;
-        previous_at = run.at;
-    }
-    let run = found.filter(|run| run.len <= REGISTERS).ok_or(Corrupt)?;
+        previous_at = at;
+        at = run.end();
+    };
     raise_in_run(sketch, run, first, previous_at, (index, rank), sparse_bytes_max)
 }
 
