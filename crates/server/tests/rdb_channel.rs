@@ -210,9 +210,10 @@ fn what_is_kept_is_given_back_when_nobody_comes_for_it() {
     assert_eq!(main.ask(&format!("PSYNC {} {}", promise.id, promise.offset + 1)), "+DUALCHANNELSYNC");
 }
 
-/// Takes a snapshot slowly until something is so; how much of it.
+/// Takes a snapshot slowly until something is so; how much of it: at most two megabytes a second, so that one of
+/// `MANY_KEYS_BYTES` takes longer than any test waits, whatever sockets buffer of it.
 fn dawdle_until(rdb: &mut Replica, what: &str, mut is_over: impl FnMut() -> bool) -> usize {
-    let (mut taken, mut some) = (0, vec![0; 100_000]);
+    let (mut taken, mut some) = (0, vec![0; 40_000]);
     rdb.0.stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
     eventually(what, || {
         taken += std::io::Read::read(&mut rdb.0.stream, &mut some).unwrap_or(0);
