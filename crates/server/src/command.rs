@@ -285,7 +285,10 @@ pub enum PrefetchHint {
     Value,
     /// The field or member that is the argument at this index.
     Element(usize),
-    /// The first element of a list.
+    /// The end of a sorted set that the ranks at index 2 and 3 count from, if they begin near one: as they are, or
+    /// downwards.
+    Ranks { reversed: bool },
+    /// The first element of a list, or the lowest member of a sorted set.
     Front,
     /// The last one.
     Back,

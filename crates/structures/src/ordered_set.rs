@@ -46,6 +46,13 @@ pub type RankRange = std::ops::Range<usize>;
 /// The ranks of all members, however many there are.
 pub const ALL_RANKS: RankRange = 0..usize::MAX;
 
+/// An end of a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Lowest,
+    Highest,
+}
+
 /// A lookup of one member's score taken in steps, each of which only asks for the next cache line, so that many
 /// lookups can fetch together. It changes nothing and may be dropped at any step; any change to the set ends it.
 #[derive(Clone, Copy, Debug)]
@@ -153,8 +160,13 @@ pub trait OrderedSet {
         let _ = member;
         ScoreProbe::finished()
     }
-    /// Asks for the next lines of a lookup begun by [`OrderedSet::probe`] on the unchanged set; whether more steps
-    /// remain.
+    /// Begins a walk from the lowest member, or from the highest, in steps as those of a lookup.
+    fn probe_end(&self, end: End) -> ScoreProbe {
+        let _ = end;
+        ScoreProbe::finished()
+    }
+    /// Asks for the next lines of a lookup begun by [`OrderedSet::probe`], or of a walk by [`OrderedSet::probe_end`], on the
+    /// unchanged set; whether more steps remain.
     fn probe_step(&self, probe: &mut ScoreProbe) -> bool {
         let _ = probe;
         false

@@ -101,6 +101,7 @@ impl<'a> Window<'a> {
         let element = match command.prefetch_hint {
             PrefetchHint::Value => PrefetchTarget::Value,
             PrefetchHint::Element(at) => args.get(at).map_or(PrefetchTarget::Value, PrefetchTarget::Element),
+            PrefetchHint::Ranks { reversed } => target_of_ranks(args, reversed),
             PrefetchHint::Front => PrefetchTarget::Front,
             PrefetchHint::Back => PrefetchTarget::Back,
         };
@@ -137,6 +138,22 @@ impl<'a> Window<'a> {
     }
 }
 
+/// The end of a sorted set that a range by ranks begins at, if it begins within some of it and no option makes it one of another
+/// kind.
+#[inline]
+fn target_of_ranks<'a>(args: Args<'a>, reversed: bool) -> PrefetchTarget<'a> {
+    let from_back = match args.get(2) {
+        Some([b'0'..=b'9'] | [b'0'..=b'9', _]) => reversed,
+        Some([b'-', _] | [b'-', _, _]) => !reversed,
+        _ => return PrefetchTarget::Value,
+    };
+    let is_turned = args.is(4, "REV");
+    if args.len() > 4 && !is_turned && !args.is(4, "WITHSCORES") {
+        return PrefetchTarget::Value;
+    }
+    if from_back != is_turned { PrefetchTarget::Back } else { PrefetchTarget::Front }
+}
+
 /// Appends the hashes of a request's keys, for [`Window::add`].
 #[inline]
 pub fn hash_keys(command: &Command, args: Args<'_>, seed: HashSeed, hashes: &mut Vec<u64>) {
@@ -146,5 +163,49 @@ pub fn hash_keys(command: &Command, args: Args<'_>, seed: HashSeed, hashes: &mut
 fn for_each_key(command: &Command, args: Args<'_>, visit: &mut dyn FnMut(usize)) {
     for spec in command.keys.iter().filter(|spec| spec.access & access::NOT_KEY == 0) {
         spec.positions(args, visit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::request::ArgRange;
+
+    fn target(request: &str) -> PrefetchTarget<'static> {
+        let (mut input, mut ranges) = (Vec::new(), Vec::<ArgRange>::new());
+        for word in request.split(' ') {
+            ranges.push(ArgRange { start: input.len() as u32, len: word.len() as u32 });
+            input.extend(word.as_bytes());
+        }
+        match target_of_ranks(Args::new(&input, &ranges), request.starts_with("ZREVRANGE")) {
+            PrefetchTarget::Front => PrefetchTarget::Front,
+            PrefetchTarget::Back => PrefetchTarget::Back,
+            PrefetchTarget::Value => PrefetchTarget::Value,
+            PrefetchTarget::Element(_) => panic!("ranks name no element"),
+        }
+    }
+
+    #[test]
+    fn ranks_near_an_end_fetch_that_end() {
+        use PrefetchTarget::{Back, Front, Value};
+        for (request, expected) in [
+            ("ZRANGE k 0 0", Front),
+            ("ZRANGE k 42 -1", Front),
+            ("ZRANGE k 420 -1", Value),
+            ("ZRANGE k -1 -1", Back),
+            ("ZRANGE k -10 -1 withscores", Back),
+            ("ZRANGE k -100 -1", Value),
+            ("ZRANGE k 0 9 rev WITHSCORES", Back),
+            ("ZRANGE k -1 -1 REV", Front),
+            ("ZRANGE k 0 9 BYSCORE", Value),
+            ("ZRANGE k (1 9 BYSCORE", Value),
+            ("ZRANGE k [a [b BYLEX", Value),
+            ("ZRANGE k - + BYLEX", Value),
+            ("ZREVRANGE k 0 9", Back),
+            ("ZREVRANGE k -3 -1 WITHSCORES", Front),
+            ("ZREVRANGE k  9", Value),
+        ] {
+            assert_eq!(target(request), expected, "{request}");
+        }
     }
 }

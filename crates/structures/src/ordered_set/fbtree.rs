@@ -65,7 +65,7 @@ mod tests;
 pub use bulk::{Loader, Repeated};
 pub use walk::{Ascending, Descending};
 
-use super::{Full, Insertion, LexBound, OrderedSet, RankRange, ScoreBound, ScoreProbe};
+use super::{End, Full, Insertion, LexBound, OrderedSet, RankRange, ScoreBound, ScoreProbe};
 use crate::byte_compare::Simd;
 use crate::hash::HashSeed;
 use crate::size_class::usable_size;
@@ -426,6 +426,10 @@ impl OrderedSet for FbTree {
 
     fn probe(&self, member: &[u8]) -> ScoreProbe {
         self.start_probe(member)
+    }
+
+    fn probe_end(&self, end: End) -> ScoreProbe {
+        self.start_end_probe(end)
     }
 
     fn probe_step(&self, probe: &mut ScoreProbe) -> bool {

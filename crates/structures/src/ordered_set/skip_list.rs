@@ -38,7 +38,7 @@ mod node;
 #[cfg(test)]
 mod tests;
 
-use super::{Full, Insertion, LexBound, OrderedSet, RankRange, ScoreBound, ScoreProbe};
+use super::{End, Full, Insertion, LexBound, OrderedSet, RankRange, ScoreBound, ScoreProbe};
 use crate::hash::HashSeed;
 use crate::prefetch::prefetch;
 use crate::random::Random;
@@ -531,6 +531,14 @@ impl<H: HeaderPlace> OrderedSet for SkipList<H> {
         let hash = self.seed.hash(member);
         prefetch(self.index.address(hash));
         ScoreProbe { hash, stage: 0, ..ScoreProbe::finished() }
+    }
+
+    fn probe_end(&self, end: End) -> ScoreProbe {
+        prefetch(match end {
+            End::Lowest => self.node_at(0),
+            End::Highest => self.header.tail(),
+        });
+        ScoreProbe::finished()
     }
 
     fn probe_step(&self, probe: &mut ScoreProbe) -> bool {

@@ -127,11 +127,13 @@ pub const COMMANDS: &[Command] = &[
     Command::new("zpopmax", -2, Group::SortedSet, popping::zpopmax)
         .flags(WRITE | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::DELETE)])
+        .prefetch_hint(PrefetchHint::Back)
         .since("5.0.0", "O(K + M*log(N)) where K is the number of keys and M the number of members popped")
         .doc("Removes the highest members and answers them.", "key [count]"),
     Command::new("zpopmin", -2, Group::SortedSet, popping::zpopmin)
         .flags(WRITE | FAST)
         .keys(&[KeySpec::one(1, access::RW | access::ACCESS | access::DELETE)])
+        .prefetch_hint(PrefetchHint::Front)
         .since("5.0.0", "O(K + M*log(N)) where K is the number of keys and M the number of members popped")
         .doc("Removes the lowest members and answers them.", "key [count]"),
     Command::new("zrandmember", -2, Group::SortedSet, sampling::zrandmember)
@@ -143,6 +145,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("zrange", -4, Group::SortedSet, range::zrange)
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
+        .prefetch_hint(PrefetchHint::Ranks { reversed: false })
         .since("1.2.0", "O(log(N)+M) where M is the number of members answered or removed")
         .doc(
             "Answers a range of members.",
@@ -204,6 +207,7 @@ pub const COMMANDS: &[Command] = &[
     Command::new("zrevrange", -4, Group::SortedSet, range::zrevrange)
         .flags(READONLY)
         .keys(&[KeySpec::one(1, access::RO | access::ACCESS)])
+        .prefetch_hint(PrefetchHint::Ranks { reversed: true })
         .since("1.2.0", "O(log(N)+M) where M is the number of members answered or removed")
         .doc("Answers a range of members, highest first.", "key start stop [WITHSCORES]"),
     Command::new("zrevrangebylex", -4, Group::SortedSet, range::zrevrangebylex)

@@ -9,7 +9,7 @@ use crate::db::prefetch::{PrefetchTarget, Search};
 use crate::db::rewrite::{Batch, CommandSink};
 use crate::db::value_type::{SCATTERED_PARTS_MIN, ValueType};
 use std::io;
-use structures::ordered_set::OrderedSet;
+use structures::ordered_set::{End, OrderedSet};
 use structures::prefetch::prefetch_object;
 use structures::size_class::usable_size;
 
@@ -44,8 +44,12 @@ impl ValueType for SortedSet {
 
     #[inline]
     fn prefetch_search<'a>(&'a self, target: PrefetchTarget<'a>) -> Option<Search<'a>> {
-        let PrefetchTarget::Element(member) = target else { return None };
-        let probe = large!(&self.encoding, _ => return None, set => set.probe(member));
+        let probe = large!(&self.encoding, _ => return None, set => match target {
+            PrefetchTarget::Value => return None,
+            PrefetchTarget::Element(member) => set.probe(member),
+            PrefetchTarget::Front => set.probe_end(End::Lowest),
+            PrefetchTarget::Back => set.probe_end(End::Highest),
+        });
         Some(Search::Ordered(Probe { set: self, probe }))
     }
 

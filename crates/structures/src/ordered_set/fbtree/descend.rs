@@ -247,6 +247,13 @@ impl FbTree {
 
     /// The leaf that has the member at `rank`, which must be below `len`, and its slot.
     pub(super) fn leaf_at_rank(&self, rank: usize) -> (u32, usize) {
+        // The way down takes lines of every level, cold ones where there are many sets; the ends are known without.
+        if rank == 0 {
+            return (self.first, 0);
+        }
+        if rank + 1 == self.len as usize {
+            return (self.last, self.pages.leaves[self.last].count() - 1);
+        }
         let (mut id, mut rank) = (self.root, rank);
         for _ in 0..self.height {
             work::visited(1);

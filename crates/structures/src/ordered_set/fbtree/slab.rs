@@ -7,6 +7,7 @@
 //!
 //! Invariant: all chunks but the last are full and have no room to spare.
 
+use crate::prefetch::{prefetch, prefetch_object};
 use crate::size_class::usable_size;
 use crate::work;
 use std::collections::BTreeSet;
@@ -94,6 +95,18 @@ impl<T: Default> Slab<T> {
         if let Some(chunk) = self.chunks.last_mut().filter(|chunk| chunk.len() < chunk.capacity() / 4) {
             chunk.shrink_to(2 * chunk.len());
         }
+    }
+
+    /// Asks for what tells where the thing of an id is.
+    #[inline]
+    pub fn prefetch_place(&self, id: u32) {
+        prefetch(self.chunks.as_ptr().wrapping_add(id as usize / CHUNK));
+    }
+
+    /// Asks for the thing of an id itself.
+    #[inline]
+    pub fn prefetch(&self, id: u32) {
+        prefetch_object(&self[id]);
     }
 
     pub fn live(&self) -> usize {

@@ -235,6 +235,12 @@ impl Run {
         let mut probe = self.tree.probe(&member);
         let steps = (0..20).take_while(|_| self.tree.probe_step(&mut probe)).count();
         assert!(steps < 8, "a probe has few steps");
+        for end in [End::Lowest, End::Highest] {
+            let mut probe = self.tree.probe_end(end);
+            let steps = (0..20).take_while(|_| self.tree.probe_step(&mut probe)).count();
+            assert_eq!(steps, if self.model.ordered.is_empty() { 1 } else { 2 });
+            assert!(!self.tree.probe_step(&mut probe), "it has ended");
+        }
     }
 
     fn ranges(&mut self) {

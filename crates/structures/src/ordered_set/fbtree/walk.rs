@@ -10,7 +10,7 @@ use super::descend::tag;
 use super::key::bits_to_score;
 use super::leaf::{Leaf, NO_LEAF};
 use super::{FbTree, OrderedSet, RankRange};
-use crate::ordered_set::ScoreProbe;
+use crate::ordered_set::{End, ScoreProbe};
 use crate::prefetch::prefetch;
 use crate::tag_order::{TAGS, tags_end};
 
@@ -22,6 +22,10 @@ const BATCH: usize = 16;
 /// A walk that visits more members of a leaf asks for the whole page, fewer lines than records; else it asks for what it
 /// visits. Asking for more cost the first member of each of 100,000 sets 1.6 us, seven times as long as from a skip list.
 const SOME: usize = 32;
+/// Where the stages of a lookup begin that leads to an end of the set.
+const END_STAGE: u8 = 16;
+/// Stands for the last slot of a leaf, whichever that is.
+const LAST_SLOT: u16 = ScoreProbe::NO_SLOT - 1;
 
 /// A walk upwards. See [`OrderedSet::ascending`].
 pub struct Ascending<'a> {
@@ -310,6 +314,35 @@ impl FbTree {
         ScoreProbe { hash, stage, leaf, ..ScoreProbe::finished() }
     }
 
+    /// Begins a walk from an end in steps by fetching where its leaf is.
+    pub(super) fn start_end_probe(&self, end: End) -> ScoreProbe {
+        let (leaf, slot) = match end {
+            End::Lowest => (self.first, 0),
+            End::Highest => (self.last, LAST_SLOT),
+        };
+        self.pages.leaves.prefetch_place(leaf);
+        ScoreProbe { leaf, slots: [slot, ScoreProbe::NO_SLOT], stage: END_STAGE, ..ScoreProbe::finished() }
+    }
+
+    /// One step of a walk from an end: leaf header, offset and score, record.
+    fn step_end_probe(&self, probe: &mut ScoreProbe) -> bool {
+        if probe.stage == END_STAGE {
+            self.pages.leaves.prefetch(probe.leaf);
+            probe.stage += 1;
+            return true;
+        }
+        let leaf = &self.pages.leaves[probe.leaf];
+        let Some(last) = leaf.count().checked_sub(1) else { return probe.finish() };
+        let slot = last.min(probe.slots[0].into());
+        if probe.stage == END_STAGE + 1 {
+            leaf.prefetch_slot(slot);
+            probe.stage += 1;
+            return true;
+        }
+        leaf.prefetch_record(slot);
+        probe.finish()
+    }
+
     /// One step: index line, leaf header, tags, offset and score, record. `true` while there are more.
     pub(super) fn step_probe(&self, probe: &mut ScoreProbe) -> bool {
         match (probe.stage, &self.index) {
@@ -336,6 +369,7 @@ impl FbTree {
                 }
                 return probe.finish();
             }
+            (END_STAGE.., _) if probe.stage != ScoreProbe::FINISHED => return self.step_end_probe(probe),
             _ => return probe.finish(),
         }
         probe.stage += 1;

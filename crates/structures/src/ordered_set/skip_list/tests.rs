@@ -87,6 +87,15 @@ fn filled(members: &[(&[u8], f64)]) -> SkipList {
 }
 
 #[test]
+fn a_walk_in_steps_from_either_end_has_one() {
+    for list in [filled(&[]), filled(&[(b"one", 1.0)]), filled(&[(b"one", 1.0), (b"two", 2.0)])] {
+        for end in [End::Lowest, End::Highest] {
+            assert!(!list.probe_step(&mut list.probe_end(end)));
+        }
+    }
+}
+
+#[test]
 fn equal_scores_with_exclusive_bounds() {
     use ScoreBound::{Exclusive, Inclusive};
     let members: Vec<Vec<u8>> = (0..90u8).map(|i| vec![b'a' + i % 3, i]).collect();
