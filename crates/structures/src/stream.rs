@@ -276,6 +276,9 @@ impl Stream {
 
     /// Deletes one entry; false when it was not there.
     pub fn delete(&mut self, id: StreamId) -> bool {
+        if id < self.state.first_id || id > self.state.last_id {
+            return false;
+        }
         let Some((key, listpack)) = self.nodes.at_or_before(&id.to_key()).get() else { return false };
         let view = NodeView::new(StreamId::from_key(key), listpack);
         let mut entries = view.entries();

@@ -329,3 +329,37 @@ fn what_is_validated_is_what_is_well_formed() {
         }
     });
 }
+
+#[test]
+fn a_walk_over_what_is_left_meets_what_others_meet() {
+    let widths = [0, 7, 12, 13, 15, 16, 23, 24, 31, 32, 62, 63];
+    let integers = widths.iter().flat_map(|&bits| {
+        let power = 1_i64 << bits;
+        [power.wrapping_sub(1), power, power.wrapping_neg(), power.wrapping_neg().wrapping_sub(1)]
+    });
+    let texts = [0, 1, 63, 64, 126, 127, 128, 4095, 4096, 16384].map(|len| vec![b'x'; len]);
+    let mut listpack = Listpack::new();
+    for value in integers {
+        listpack.push_back_integer(value);
+        listpack.push_back(&texts[value.unsigned_abs() as usize % texts.len()]);
+    }
+    let mut elements = listpack.iter();
+    loop {
+        let (rest, expected) = (elements.rest(), elements.next());
+        let (mut read, mut passed) = (rest, rest);
+        assert_eq!(read.next_integer(), expected.and_then(|element| element.as_integer()));
+        assert_eq!(passed.pass_over(1).is_some(), expected.is_some());
+        let mut behind = listpack.iter();
+        behind.go_to(&passed);
+        assert_eq!(behind.next_position(), elements.next_position());
+        let left = elements.clone().count();
+        assert!(passed.pass_over(left).is_some() && passed.next_integer().is_none());
+        assert!(passed.pass_over(1).is_none());
+        if expected.is_none() {
+            break;
+        }
+        // Whatever it was, the walk is behind it.
+        behind.go_to(&read);
+        assert_eq!(behind.next_position(), elements.next_position());
+    }
+}

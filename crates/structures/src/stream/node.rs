@@ -12,7 +12,7 @@
 use std::fmt;
 
 use super::{NodeLimits, StreamId};
-use crate::listpack::{Element, Iter, Listpack, Position, TOTAL_BYTES_MAX};
+use crate::listpack::{Element, Iter, Listpack, Position, Rest, TOTAL_BYTES_MAX};
 
 const DELETED: i64 = 1;
 const SAME_FIELDS: i64 = 2;
@@ -168,30 +168,37 @@ impl<'a> NodeEntries<'a> {
 impl NodeEntries<'_> {
     /// Passes over the entries whose ids lie below this one, reading no more of them than that takes.
     pub fn skip_below(&mut self, id: StreamId) {
-        loop {
-            let rest = self.rest.clone();
-            if self.next_id().is_none_or(|(found, _)| found >= id) {
-                self.rest = rest;
-                return;
-            }
+        let mut rest = self.rest.rest();
+        let mut passed = rest;
+        while self.read_id(&mut rest).is_some_and(|(found, _)| found < id) {
+            passed = rest;
         }
+        self.rest.go_to(&passed);
     }
 
     /// As [`Iterator::next`], only the id and whether it is deleted.
     fn next_id(&mut self) -> Option<(StreamId, bool)> {
+        let mut rest = self.rest.rest();
+        let read = self.read_id(&mut rest);
+        self.rest.go_to(&rest);
+        read
+    }
+
+    /// Reads the id of one entry, and whether it is deleted, and passes over it and the size after it.
+    #[inline(always)]
+    fn read_id(&self, rest: &mut Rest<'_>) -> Option<(StreamId, bool)> {
         crate::work::visited(1);
-        let rest = &mut self.rest;
-        let flags = integer(rest)?;
-        let (ms, seq) = (integer(rest)? as u64, integer(rest)? as u64);
+        let flags = rest.next_integer()?;
+        let (ms, seq) = (rest.next_integer()? as u64, rest.next_integer()? as u64);
         let id = StreamId::new(self.base.ms.wrapping_add(ms), self.base.seq.wrapping_add(seq));
         let (items, others) = if flags & SAME_FIELDS != 0 {
             (self.name_count, 3)
         } else {
-            (usize::try_from(integer(rest)?).ok()?.checked_mul(2)?, 4)
+            (usize::try_from(rest.next_integer()?).ok()?.checked_mul(2)?, 4)
         };
         rest.pass_over(items)?;
         let size = items.checked_add(others)?;
-        (integer(rest)? == size as i64).then_some((id, flags & DELETED != 0))
+        (rest.next_integer()? == size as i64).then_some((id, flags & DELETED != 0))
     }
 }
 
