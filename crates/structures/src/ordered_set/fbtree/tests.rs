@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 
 mod ends;
 mod known_failures;
+mod moves;
 
 pub(super) const SEED: HashSeed = HashSeed::new(0x1234, 0x5678);
 

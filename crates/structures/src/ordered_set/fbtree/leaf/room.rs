@@ -92,6 +92,26 @@ impl Leaf {
         self.page.copy_within(3 * all + width * start..3 * all + width * end, 3 * all + width * to);
     }
 
+    /// Gives the member at `slot` a score with which it comes to be at `to`, those between one slot on; `false` when the code
+    /// cannot.
+    pub fn move_slot(&mut self, slot: usize, to: usize, score: u64) -> bool {
+        let Some(delta) = self.code.encode(score) else { return false };
+        let (tag, offset) = (self.tags_at() + slot, self.offsets_at() + 2 * slot);
+        let (tag, offset) = (self.page[tag], [self.page[offset], self.page[offset + 1]]);
+        let before = self.before as usize;
+        if slot < to {
+            self.move_slots(slot + 1..to + 1, before + slot);
+        } else {
+            self.move_slots(to..slot, before + to + 1);
+        }
+        let (tag_at, offset_at) = (self.tags_at() + to, self.offsets_at() + 2 * to);
+        self.page[tag_at] = tag;
+        self.page[offset_at..offset_at + 2].copy_from_slice(&offset);
+        let score_at = self.scores_at() + self.code.width() * to;
+        self.code.write(&mut self.page, score_at, delta);
+        true
+    }
+
     /// Makes the code express `score`, as the delta returned, and gives room for one more slot and `record_len` bytes. The score
     /// will be that of `slot`.
     #[inline]
