@@ -3,10 +3,16 @@
 //! Each lookup waits for four lines in turn, and none needs what another finds: a server took 13.5 us for ten scores out of
 //! a million members when they were looked up one after the other, 6.0 us side by side, and 12.2 and 4.1 us for ten random
 //! members. In a tree that the caches hold, asking ahead only costs.
+//!
+//! A lookup remembers the slots that have its tag from one round to the next: ten scores of a hot set of 10,000 took 1,030 ns by
+//! the steps that the executor asks ahead in, and a lookup behind them, 680 so, and 520 one after the other; of a million 2,840
+//! and 2,620.
 
+use super::descend::tag;
 use super::key::bits_to_score;
+use super::leaf::{Few, NO_LEAF};
+use super::member_index::MemberIndex;
 use super::{FbTree, OrderedSet};
-use crate::ordered_set::ScoreProbe;
 use crate::prefetch::prefetch;
 
 /// Lookups side by side: more than memory answers at a time.
@@ -14,25 +20,57 @@ const TOGETHER: usize = 16;
 /// Members of a tree that the caches are likely to hold. Tests have smaller ones.
 const CACHED_MAX: usize = if cfg!(test) { 256 } else { 8192 };
 
+/// One of several lookups: the leaf that the index names first, if it names one, and where in it.
+#[derive(Clone, Copy, Default)]
+struct Lookup {
+    hash: u64,
+    leaf: u32,
+    few: Few,
+}
+
 impl FbTree {
     pub(super) fn scores_of(&self, members: &[&[u8]], visit: &mut dyn FnMut(Option<f64>)) {
-        if self.len() <= CACHED_MAX {
-            members.iter().for_each(|member| visit(self.score(member)));
-            return;
+        match &self.index {
+            Some(index) if self.len() > CACHED_MAX => {
+                members.chunks(TOGETHER).for_each(|members| self.scores_together(index, members, visit));
+            }
+            _ => members.iter().for_each(|member| visit(self.score(member))),
         }
-        for members in members.chunks(TOGETHER) {
-            let mut probes = [ScoreProbe::finished(); TOGETHER];
-            for (probe, member) in probes.iter_mut().zip(members) {
-                *probe = self.start_probe(member);
+    }
+
+    /// Scores of up to [`TOGETHER`] members.
+    fn scores_together(&self, index: &MemberIndex, members: &[&[u8]], visit: &mut dyn FnMut(Option<f64>)) {
+        let mut lookups = [Lookup::default(); TOGETHER];
+        let lookups = &mut lookups[..members.len()];
+        for (lookup, member) in lookups.iter_mut().zip(members) {
+            lookup.hash = self.seed.hash(member);
+            prefetch(index.header_address(lookup.hash));
+        }
+        lookups.iter().for_each(|lookup| index.prefetch_entries(lookup.hash));
+        for lookup in &mut *lookups {
+            lookup.leaf = index.candidates(lookup.hash).next().unwrap_or(NO_LEAF);
+            if lookup.leaf != NO_LEAF {
+                prefetch(&raw const self.pages.leaves[lookup.leaf]);
             }
-            let mut again = true;
-            while again {
-                again = probes.iter_mut().fold(false, |any, probe| any | self.step_probe(probe));
-            }
-            for (probe, member) in probes.iter().zip(members) {
-                let found = self.locate(member, probe.hash);
-                visit(found.map(|found| bits_to_score(found.leaf.score(found.slot))));
-            }
+        }
+        let leaf_of = |lookup: &Lookup| (lookup.leaf != NO_LEAF).then(|| &self.pages.leaves[lookup.leaf]);
+        lookups.iter().filter_map(leaf_of).for_each(|leaf| leaf.prefetch_for_lookup());
+        for lookup in &mut *lookups {
+            let Some(leaf) = leaf_of(lookup) else { continue };
+            lookup.few = leaf.few_tagged(tag(lookup.hash));
+            lookup.few.slots().for_each(|slot| leaf.prefetch_slot_and_record(slot));
+        }
+        for (lookup, member) in lookups.iter().zip(members) {
+            let Some(leaf) = leaf_of(lookup) else {
+                visit(None);
+                continue;
+            };
+            let found = lookup.few.slots().find(|&slot| leaf.member(slot, &self.pages.longs) == *member);
+            // Or it is where another entry of the index leads, or one of many that have its tag.
+            let score = found
+                .map(|slot| leaf.score(slot))
+                .or_else(|| self.locate(member, lookup.hash).map(|found| found.leaf.score(found.slot)));
+            visit(score.map(bits_to_score));
         }
     }
 

@@ -66,6 +66,17 @@ pub(super) struct Place {
     at: usize,
 }
 
+/// What a scan meets: a leaf, and the bits by which to know the members there that are meant.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Met {
+    pub leaf: u32,
+    /// Of which the leading `bits` are meaningful.
+    pub hash: u64,
+    pub bits: u32,
+    /// Whether it is one member.
+    pub is_only: bool,
+}
+
 pub(super) struct MemberIndex {
     chunks: Vec<Vec<Segment>>,
     shape: LinearHash,
@@ -520,9 +531,7 @@ impl MemberIndex {
     /// Visits the entries from the hash position `cursor` to the end of a run of equal tags after `visits`
     /// entries, or of the segment. Returns the position that follows, 0 at the end of all.
     ///
-    /// `visit` gets a leaf, and the bits by which to know the members: a hash, and how many of its leading bits
-    /// are meaningful.
-    pub fn scan(&self, cursor: u64, visits: usize, visit: &mut dyn FnMut(u32, u64, u32)) -> u64 {
+    pub fn scan(&self, cursor: u64, visits: usize, visit: &mut dyn FnMut(Met)) -> u64 {
         let segment = self.segment_of(cursor);
         let depth = u32::from(segment.depth);
         let bits = depth + u32::from(segment.tag_bits);
@@ -544,7 +553,9 @@ impl MemberIndex {
             }
             let leaf = segment.id_at(at);
             if (run_start..at).all(|earlier| segment.id_at(earlier) != leaf) {
-                visit(leaf, position(u64::from(tag)), bits);
+                let is_last = at + 1 == segment.entries.len() || segment.tag_at(at + 1) != tag;
+                let (hash, is_only) = (position(u64::from(tag)), run_start == at && is_last);
+                visit(Met { leaf, hash, bits, is_only });
             }
         }
         position(1 << segment.tag_bits)
@@ -697,8 +708,9 @@ mod tests {
         assert!(narrow, "ids of 28 bits leave 4 for tags");
         let (mut met, mut cursor) = (HashSet::new(), 0);
         loop {
-            cursor = index.scan(cursor, 16, &mut |leaf, hash, bits| {
+            cursor = index.scan(cursor, 16, &mut |Met { leaf, hash, bits, is_only }| {
                 let of_leaf = leaves.0[&leaf].iter().filter(|&&other| (other ^ hash) >> (64 - bits) == 0);
+                assert!(!is_only || of_leaf.clone().count() == 1);
                 met.extend(of_leaf.copied());
             });
             if cursor == 0 {
