@@ -382,9 +382,10 @@ impl Leaf {
     /// The hash of the member at `slot`, kept or calculated.
     #[inline]
     pub fn hash(&self, slot: usize, longs: &LongMembers, seed: HashSeed) -> u64 {
-        match self.long_id(slot) {
-            Some(id) => longs[id].hash,
-            None => seed.hash(self.member(slot, longs)),
+        let record = &self.page[self.record_at(slot)..];
+        match record[0] {
+            LONG => longs[u32::from_le_bytes([record[1], record[2], record[3], record[4]])].hash,
+            len => seed.hash(&record[1..1 + len as usize]),
         }
     }
 

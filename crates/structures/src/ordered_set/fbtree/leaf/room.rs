@@ -8,7 +8,9 @@
 //! Rejected: the fewer of those below and those above a member move, wherever it is, when it comes or goes. Which they are is
 //! mispredicted half of the time, and moves of a score in sets of 1,000 and 10,000 took 4 and 6 % longer. What compares many
 //! scores within the function that seeks one: with a start of the column that is no longer the same for all leaves it lacked
-//! registers, and took 413 in place of 355 instructions.
+//! registers, and took 413 in place of 355 instructions. Two slots and records kept free in a leaf that what comes in order has
+//! filled: the first insertions between a million members took 0.96 in place of 2.1 us, as no page is made anew for them, but
+//! sets that are filled in order 27.2 in place of 26.1 bytes a member.
 
 use super::{FIRST_SLOTS, FrameOfReference, Leaf, Record, Room, SLOTS_OPEN_BELOW, Slots, page_class};
 use crate::work;
