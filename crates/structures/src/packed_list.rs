@@ -18,13 +18,15 @@
 //!
 //! Rejected: nodes linked by pointers (32 bytes more a node, and finding an index fetches a line a node where
 //! the ring is read in sequence); listpacks as nodes (a byte more an element, see `node.rs`); buffers that grow by half (lists
-//! of 40, 60, 100 and 150 elements of 10 bytes took 764, 1149, 1662 and 2686 B with their keys, and take 572, 894, 1406 and
-//! 1918). Lists of few elements are `small.rs`.
+//! of 40, 60, 100 and 150 elements of 10 bytes took 764, 1149, 1662 and 2686 B with their keys; 572, 894, 1406 and 1918 where they
+//! grow by size classes). Lists of few elements are `small.rs`, those of one node `single.rs`.
 
 mod listpacks;
 mod node;
 mod nodes;
+mod records_view;
 mod search;
+mod single;
 mod small;
 #[cfg(test)]
 mod tests;
@@ -36,7 +38,9 @@ use crate::work;
 pub use listpacks::NodeContents;
 use node::{Limits, Node, View};
 use nodes::Nodes;
-pub use small::{SmallList, SmallView};
+pub use records_view::RecordsView;
+pub use single::SingleList;
+pub use small::SmallList;
 pub use walk::{Direction, Walk};
 
 /// Nodes limited by a number of entries are limited to this many bytes too.

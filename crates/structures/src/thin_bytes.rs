@@ -19,6 +19,7 @@
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 
 use crate::prefetch::prefetch;
@@ -73,6 +74,27 @@ impl<H: Header> ThinBytes<H> {
         let made = ThinBytes { pointer, header: PhantomData };
         assert!(made.len() == used, "the header tells the length");
         made
+    }
+
+    /// Takes over a buffer all of which is in use, as its header tells, and which is of a size class.
+    #[inline]
+    pub fn from_box(bytes: Box<[u8]>) -> Self {
+        let used = bytes.first_chunk().map(H::used_bytes);
+        assert!(used == Some(bytes.len()), "the header tells the length");
+        assert!(layout::<H>(bytes.len()).size() == bytes.len(), "a size class is what it will be freed as");
+        ThinBytes { pointer: NonNull::from(Box::leak(bytes)).cast(), header: PhantomData }
+    }
+
+    /// The buffer, all of which is in use.
+    #[inline]
+    pub fn into_box(self) -> Box<[u8]> {
+        let kept = ManuallyDrop::new(self);
+        let used = kept.len();
+        assert!(layout::<H>(used).size() == used, "a box has no bytes behind what is in use");
+        let bytes = ptr::slice_from_raw_parts_mut(kept.start().as_ptr(), used);
+        // SAFETY: invariants 1 and 2: the allocation has as many bytes as are in use, and a box of them the same layout; nothing
+        // else will free it.
+        unsafe { Box::from_raw(bytes) }
     }
 
     #[inline(always)]

@@ -3,6 +3,7 @@
 //! ```text
 //!   count and elements <= 128 bytes                      in the key's entry: see `embedded`
 //!   <= 32 elements and 1,024 bytes                       a small list, one allocation
+//!   <= 8 KB                                              a list of one node, one allocation
 //!   more                                                 packed nodes
 //! ```
 
@@ -16,7 +17,7 @@ use super::collection::{Collection, CollectionContext, EncodingLimits};
 use super::object::StringValue;
 use structures::hash::HashSeed;
 use structures::listpack::Element;
-use structures::packed_list::{Direction, PackedList, SmallList, SmallView};
+use structures::packed_list::{Direction, PackedList, RecordsView, SingleList, SmallList};
 use structures::unaligned_box::UnalignedBox;
 pub use view::ListView;
 
@@ -36,13 +37,15 @@ pub struct List {
 enum Encoding {
     /// Of few elements.
     Small(SmallList),
-    /// As much at most as a reference server keeps as one listpack.
+    /// Of more, in one node.
+    Single(SingleList),
+    /// As much at most as a reference server keeps as one listpack, where that cannot be a list of one node.
     Packed(UnalignedBox<PackedList>),
     /// More than that. It becomes one of the others again when little enough is left.
     Outgrown(UnalignedBox<PackedList>),
 }
 
-use Encoding::{Outgrown, Packed, Small};
+use Encoding::{Outgrown, Packed, Single, Small};
 
 impl std::fmt::Debug for List {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -63,14 +66,15 @@ impl Collection for List {
     #[inline]
     fn view(&self) -> ListView<'_> {
         match &self.encoding {
-            Small(list) => ListView::of_small(list.view()),
+            Small(list) => ListView::of_records(list.view()),
+            Single(list) => ListView::of_records(list.view()),
             Packed(list) | Outgrown(list) => ListView::of_packed(list),
         }
     }
 
     #[inline]
     fn view_embedded(bytes: &[u8]) -> Option<ListView<'_>> {
-        Some(ListView::of_small(SmallView::new(bytes)))
+        Some(ListView::of_records(RecordsView::of_embedded(bytes)))
     }
 
     fn new(_limits: &EncodingLimits, _seed: HashSeed) -> Self {
@@ -97,7 +101,7 @@ impl List {
     pub fn assign_embedded(&mut self, bytes: &[u8]) {
         match &mut self.encoding {
             Small(list) => list.assign_embedded(bytes),
-            Packed(_) | Outgrown(_) => *self = List::from_embedded(bytes),
+            Single(_) | Packed(_) | Outgrown(_) => *self = List::from_embedded(bytes),
         }
     }
 
@@ -105,6 +109,7 @@ impl List {
     pub fn len(&self) -> usize {
         match &self.encoding {
             Small(list) => list.len(),
+            Single(list) => list.len(),
             Packed(list) | Outgrown(list) => list.len() as usize,
         }
     }
@@ -117,29 +122,53 @@ impl List {
         self.view().for_each(start, count, read);
     }
 
-    /// Makes a small list a packed one; what outgrows a listpack too is marked so by [`List::expect`].
-    fn packed(&mut self, limits: &EncodingLimits) -> &mut PackedList {
-        if let Small(list) = &self.encoding {
-            let packed = PackedList::of_small(list, limits.list_listpack_size, limits.list_compress_depth);
-            self.encoding = Packed(UnalignedBox::new(packed));
-        }
-        match &mut self.encoding {
+    /// In general form; what outgrows a listpack too is marked so by [`List::expect`].
+    fn into_packed(self, limits: &EncodingLimits) -> UnalignedBox<PackedList> {
+        let (fill, depth) = (limits.list_listpack_size, limits.list_compress_depth);
+        match self.encoding {
+            Small(list) => UnalignedBox::new(PackedList::of_small(&list, fill, depth)),
+            Single(list) => UnalignedBox::new(list.into_packed(fill, depth)),
             Packed(list) | Outgrown(list) => list,
-            Small(_) => unreachable!("it has been packed"),
+        }
+    }
+
+    /// Changes it in general form. It is a small one no more.
+    fn change<R>(&mut self, limits: &EncodingLimits, work: impl FnOnce(&mut PackedList) -> R) -> R {
+        let (fill, depth) = (limits.list_listpack_size, limits.list_compress_depth);
+        let mut list = match &mut self.encoding {
+            Small(list) => PackedList::of_small(list, fill, depth),
+            Single(list) => std::mem::take(list).into_packed(fill, depth),
+            Packed(list) | Outgrown(list) => {
+                let result = work(list);
+                self.make_single();
+                return result;
+            }
+        };
+        let result = work(&mut list);
+        self.encoding = match SingleList::of_packed(&mut list) {
+            Some(list) => Single(list),
+            None => Packed(UnalignedBox::new(list)),
+        };
+        result
+    }
+
+    /// Makes it one allocation where it can be.
+    #[inline]
+    fn make_single(&mut self) {
+        if let Packed(list) = &mut self.encoding
+            && let Some(list) = SingleList::of_packed(list)
+        {
+            self.encoding = Single(list);
         }
     }
 
     /// Makes it one that has outgrown a listpack, or has not.
     fn mark_outgrown(&mut self, outgrown: bool, limits: &EncodingLimits) {
         if outgrown {
-            self.packed(limits);
+            self.encoding = Outgrown(std::mem::take(self).into_packed(limits));
+        } else if self.is_outgrown() {
+            self.encoding = Packed(std::mem::take(self).into_packed(limits));
         }
-        let encoding = std::mem::replace(&mut self.encoding, Small(SmallList::default()));
-        self.encoding = match encoding {
-            Packed(list) | Outgrown(list) if outgrown => Outgrown(list),
-            Packed(list) | Outgrown(list) => Packed(list),
-            Small(list) => Small(list),
-        };
     }
 
     #[inline]
@@ -150,15 +179,12 @@ impl List {
             return;
         }
         self.expect(1, element.len(), limits);
-        self.push_packed(end, element, limits);
-    }
-
-    fn push_packed(&mut self, end: End, element: &[u8], limits: &EncodingLimits) {
-        let list = self.packed(limits);
-        match end {
-            End::Left => list.push_front(element),
-            End::Right => list.push_back(element),
+        if let Single(list) = &mut self.encoding
+            && list.push(end == End::Left, element, limits.list_listpack_size)
+        {
+            return;
         }
+        self.change(limits, |list| push_packed(list, end, element));
     }
 
     /// Pushes elements one after another.
@@ -174,7 +200,7 @@ impl List {
             return;
         }
         self.expect(elements.len(), elements.clone().map(<[u8]>::len).sum(), limits);
-        elements.for_each(|element| self.push_packed(end, element, limits));
+        self.change(limits, |list| elements.for_each(|element| push_packed(list, end, element)));
     }
 
     /// Takes the element at an end, handing it to `read`.
@@ -183,6 +209,7 @@ impl List {
         let read = |element: Element<'_>| read(element.into());
         match (&mut self.encoding, end) {
             (Small(list), _) => list.pop(end == End::Left, read),
+            (Single(list), _) => list.pop(end == End::Left, read),
             (Packed(list) | Outgrown(list), End::Left) => list.pop_front(read),
             (Packed(list) | Outgrown(list), End::Right) => list.pop_back(read),
         }
@@ -193,6 +220,8 @@ impl List {
         let taken = |element: Element<'_>| taken(element.into());
         match (&mut self.encoding, end) {
             (Small(list), _) => list.pop_many(end == End::Left, count, taken),
+            (Single(list), End::Left) => _ = list.remove(|list| list.pop_front_many(count as u64, taken)),
+            (Single(list), End::Right) => _ = list.remove(|list| list.pop_back_many(count as u64, taken)),
             (Packed(list) | Outgrown(list), End::Left) => _ = list.pop_front_many(count as u64, taken),
             (Packed(list) | Outgrown(list), End::Right) => _ = list.pop_back_many(count as u64, taken),
         }
@@ -200,14 +229,16 @@ impl List {
 
     /// Whether there is an element at `index`.
     pub fn set(&mut self, index: i64, element: &[u8], limits: &EncodingLimits) -> bool {
-        if let Small(list) = &mut self.encoding {
-            match list.set(index, element, limits.list_listpack_size) {
-                None => return false,
-                Some(true) => return true,
-                Some(false) => {}
-            }
+        let set = match &mut self.encoding {
+            Small(list) => list.set(index, element, limits.list_listpack_size),
+            Single(list) => list.set(index, element, limits.list_listpack_size),
+            Packed(_) | Outgrown(_) => Some(false),
+        };
+        match set {
+            Some(false) => self.change(limits, |list| list.set(index, element)),
+            Some(true) => true,
+            None => false,
         }
-        self.packed(limits).set(index, element)
     }
 
     /// Whether the pivot was found.
@@ -219,8 +250,10 @@ impl List {
                 Some(false) => {}
             }
         }
-        let list = self.packed(limits);
-        if before { list.insert_before(pivot, element) } else { list.insert_after(pivot, element) }
+        self.change(limits, |list| match before {
+            true => list.insert_before(pivot, element),
+            false => list.insert_after(pivot, element),
+        })
     }
 
     /// Removes up to `count` elements equal to `value`, from an end; 0 means all.
@@ -229,6 +262,7 @@ impl List {
         let count = if count == 0 { u64::MAX } else { count };
         match &mut self.encoding {
             Small(list) => list.remove_matching(value, direction, count),
+            Single(list) => list.remove(|list| list.remove_matching(value, direction, count)),
             Packed(list) | Outgrown(list) => list.remove_matching(value, direction, count),
         }
     }
@@ -238,6 +272,7 @@ impl List {
         let (start, count) = range.map_or((0, 0), |(start, end)| (start, end - start + 1));
         match &mut self.encoding {
             Small(list) => list.retain_range(start, count),
+            Single(list) => list.retain_range(start, count),
             Packed(list) | Outgrown(list) => list.retain_range(start as u64, count as u64),
         }
     }
@@ -249,7 +284,9 @@ impl List {
         if matches!(&self.encoding, Small(list) if list.fits(elements, bytes, limits.list_listpack_size)) {
             return;
         }
-        self.packed(limits).set_fill(limits.list_listpack_size);
+        if let Packed(list) | Outgrown(list) = &mut self.encoding {
+            list.set_fill(limits.list_listpack_size);
+        }
         if !self.is_outgrown()
             && !fits_listpack(self.len() + elements, self.listpack_bytes() + bytes, limits, 1)
         {
@@ -265,8 +302,18 @@ impl List {
     /// does not change its encoding with every command.
     #[inline]
     pub fn shrunk(&mut self, limits: &EncodingLimits) {
-        if matches!(&self.encoding, Packed(list) | Outgrown(list) if list.node_count() <= 1) {
-            self.shrunk_to_one_node(limits);
+        match &self.encoding {
+            Small(_) => {}
+            Single(list) => {
+                if let Some(list) = list.small(limits.list_listpack_size, 2) {
+                    self.encoding = Small(list);
+                }
+            }
+            Packed(list) | Outgrown(list) => {
+                if list.node_count() <= 1 {
+                    self.shrunk_to_one_node(limits);
+                }
+            }
         }
     }
 
@@ -279,15 +326,19 @@ impl List {
             }
             self.mark_outgrown(false, limits);
         }
-        self.make_small(2);
+        self.make_small(2, limits);
     }
 
-    /// Keeps it as a small list if it is one, or one to a `divisor`-th.
-    fn make_small(&mut self, divisor: usize) {
-        if let Packed(list) = &self.encoding
-            && let Some(list) = SmallList::of_packed(list, divisor)
-        {
-            self.encoding = Small(list);
+    /// Keeps it as a small list if it is one, or one to a `divisor`-th, else in one allocation where it can be.
+    fn make_small(&mut self, divisor: usize, limits: &EncodingLimits) {
+        let small = match &self.encoding {
+            Single(list) => list.small(limits.list_listpack_size, divisor),
+            Packed(list) => SmallList::of_packed(list, divisor),
+            Small(_) | Outgrown(_) => None,
+        };
+        match small {
+            Some(list) => self.encoding = Small(list),
+            None => self.make_single(),
         }
     }
 
@@ -297,12 +348,13 @@ impl List {
             || self.node_count() > 1
             || !fits_listpack(self.len(), self.listpack_bytes(), limits, 1);
         self.mark_outgrown(outgrown, limits);
-        self.make_small(1);
+        self.make_small(1, limits);
     }
 
     fn first_node_bytes(&self) -> usize {
         match &self.encoding {
             Small(list) => list.used_bytes(),
+            Single(list) => list.used_bytes(),
             Packed(list) | Outgrown(list) => list.first_node_bytes(),
         }
     }
@@ -310,6 +362,13 @@ impl List {
     /// What the first node would occupy as a listpack: its header and end, and after each element its length again.
     fn listpack_bytes(&self) -> usize {
         7 + self.first_node_bytes() + self.len()
+    }
+}
+
+fn push_packed(list: &mut PackedList, end: End, element: &[u8]) {
+    match end {
+        End::Left => list.push_front(element),
+        End::Right => list.push_back(element),
     }
 }
 

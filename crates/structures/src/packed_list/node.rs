@@ -8,6 +8,11 @@
 //!  compressed:  | LZF of the records, or u32 length and LZF of the element |
 //! ```
 //!
+//!  headed:      | header | gap | record | ... | record | gap | restart point k | ... | restart point 0 |
+//!               └ start u16, end u16, count u16, phase u5 and capacity / 8 u11: all else that a node is
+//!
+//! A node of records alone in its list is *headed* while it is not in use: one allocation ([`super::single`]).
+//!
 //! A record is a listpack element without its backlen. A *restart point* is where a record starts, kept for every
 //! 32nd: record `i` has one when `(i + phase) % 32 == 0`. Marks make any record, the last one too, reachable
 //! in at most 31 steps; `phase` lets records come and go at the front without renumbering.
@@ -15,6 +20,8 @@
 //! Invariants:
 //! 1. Records: `start <= end <= bytes.len() - 2 * restarts`, and `bytes.len() <= 65,535`; exactly `count >= 1`
 //!    well-formed records fill `start..end`; each restart point is where its record starts.
+//!    What removes records or restart points keeps room for a header where there is some, and what adds them where a node may be as
+//!    large as that.
 //! 2. Plain: `count == 1`, the buffer is the element exactly.
 //! 3. Compressed: what it expands to keeps 1 or 2; `end` is the length of the records; they had 48 bytes at
 //!    least and lost 8 at least.
@@ -34,6 +41,11 @@ const RESTART_BYTES: usize = 2;
 /// The largest buffer of records: one byte more, and the end of the last record would not fit 16 bits when no
 /// restart point stands behind it.
 const BUFFER_BYTES_MAX: usize = u16::MAX as usize;
+/// In front of the records of a node that is headed.
+pub(super) const HEADER_BYTES: usize = 8;
+/// Buffers of more are not worth a header: what it saves is little beside them.
+const HEADED_BYTES_MAX: usize = 8192;
+const PHASE_BITS: u32 = RESTART_INTERVAL.ilog2();
 /// What a new node of records starts with.
 const FIRST_BYTES: usize = 64;
 /// Fewer bytes are not worth compressing, and so are smaller gains.
@@ -127,6 +139,19 @@ fn buffer_bytes(needed: usize) -> usize {
     size_class(needed).min(BUFFER_BYTES_MAX)
 }
 
+/// The bytes of a buffer that has this header.
+#[inline]
+pub(super) fn headed_bytes(header: &[u8; HEADER_BYTES]) -> usize {
+    usize::from(u16::from_le_bytes([header[6], header[7]]) >> PHASE_BITS) * 8
+}
+
+/// Where records start of which so many bytes are to come, restart points included: behind room for a header if that costs nothing.
+#[inline]
+fn first_start(needed: usize) -> usize {
+    let headed = needed + HEADER_BYTES;
+    if headed <= BUFFER_BYTES_MAX && buffer_bytes(headed) == buffer_bytes(needed) { HEADER_BYTES } else { 0 }
+}
+
 #[inline]
 fn restarts_of(count: usize, phase: usize) -> usize {
     (phase + count).div_ceil(RESTART_INTERVAL) - phase.div_ceil(RESTART_INTERVAL)
@@ -149,6 +174,15 @@ impl<'a> Records<'a> {
     #[inline]
     pub fn between(bytes: &'a [u8], start: usize, count: usize) -> Self {
         Records { bytes, start, end: bytes.len(), count, phase: 0, has_restart: false }
+    }
+
+    /// Those of a node that is headed.
+    #[inline]
+    pub fn headed(bytes: &'a [u8]) -> Self {
+        let header = u64::from_le_bytes(*bytes.first_chunk().expect("it has a header"));
+        let field = |nth: u32| usize::from((header >> (16 * nth)) as u16);
+        let phase = field(3) % RESTART_INTERVAL;
+        Records { bytes, start: field(0), end: field(1), count: field(2), phase, has_restart: true }
     }
 
     /// All of them, one behind the other.
@@ -184,12 +218,12 @@ impl<'a> Records<'a> {
         (element, at + size)
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn after(&self, at: usize) -> usize {
         at + element_size(self.bytes, at)
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn is_at(&self, needle: &Encoded<'_>, at: usize) -> bool {
         needle.is_at(self.bytes, at)
     }
@@ -209,6 +243,42 @@ impl Node {
 
     fn of(bytes: Box<[u8]>, encoding: Encoding) -> Node {
         Node { bytes, start: 0, end: 0, count: 0, phase: 0, encoding }
+    }
+
+    /// A node from its [buffer alone](Node::into_headed).
+    #[inline]
+    pub fn from_headed(bytes: Box<[u8]>) -> Node {
+        let Records { start, end, count, phase, .. } = Records::headed(&bytes);
+        let (start, end, count, phase) = (start as u16, end as u16, count as u16, phase as u8);
+        Node { bytes, start, end, count, phase, encoding: Encoding::Records }
+    }
+
+    /// Whether it can be headed, for which its records may be moved within the buffer.
+    #[inline]
+    pub fn can_be_headed(&self) -> bool {
+        let capacity = self.bytes.len();
+        let needed = HEADER_BYTES + self.used() + self.restarts() * RESTART_BYTES;
+        self.is_records() && needed <= capacity && capacity <= HEADED_BYTES_MAX
+    }
+
+    /// The buffer, with all else that the node is in its first bytes.
+    #[inline]
+    pub fn into_headed(mut self) -> Box<[u8]> {
+        debug_assert!(self.can_be_headed() && size_class(self.bytes.len()) == self.bytes.len());
+        if (self.start as usize) < HEADER_BYTES {
+            self.move_to(self.bytes.len(), HEADER_BYTES);
+        }
+        let last = (self.bytes.len() as u64 / 8) << PHASE_BITS | u64::from(self.phase);
+        let [start, end, count] = [self.start, self.end, self.count].map(u64::from);
+        let header = start | end << 16 | count << 32 | last << 48;
+        *self.bytes.first_chunk_mut().expect("it has room for a header") = header.to_le_bytes();
+        self.bytes
+    }
+
+    /// Room for a header, if there is any, which is to stay.
+    #[inline]
+    fn header_room(&self) -> usize {
+        if self.start as usize >= HEADER_BYTES { HEADER_BYTES } else { 0 }
     }
 
     pub fn plain(element: &[u8]) -> Node {
@@ -237,6 +307,7 @@ impl Node {
         }
     }
 
+    #[inline]
     pub fn is_records(&self) -> bool {
         self.encoding == Encoding::Records
     }
@@ -302,6 +373,17 @@ impl Node {
         }
     }
 
+    /// Whether the buffer has room for a record of `size` bytes at an end, and for one more restart point, without moving others.
+    #[inline]
+    pub fn has_room(&self, front: bool, size: usize) -> bool {
+        let behind = self.bytes.len() - self.end as usize - self.restarts() * RESTART_BYTES;
+        if front {
+            self.start as usize >= size + HEADER_BYTES && behind >= RESTART_BYTES
+        } else {
+            behind >= size + RESTART_BYTES
+        }
+    }
+
     /// Appends a record; false when the node is full.
     #[inline]
     pub fn push_back(&mut self, element: &Encoded<'_>, limits: Limits) -> bool {
@@ -339,7 +421,7 @@ impl Node {
             return false;
         }
         let no_restart_room = self.end as usize + (restarts + 1) * RESTART_BYTES > self.bytes.len();
-        if ((self.start as usize) < size || (has_restart && no_restart_room))
+        if ((self.start as usize) < size + self.header_room() || (has_restart && no_restart_room))
             && !self.make_room(Side::Front, size, has_restart as usize, limits)
         {
             return false;
@@ -359,12 +441,14 @@ impl Node {
 
     /// Makes room for a record of `size` bytes at one side and for `new_restarts`, by sliding the records or by
     /// growing. The other side keeps at most an eighth of what is free, so that pushes at both ends in turn
-    /// stay cheap.
+    /// stay cheap. Room for a header stays unless the node becomes too full for it.
     #[cold]
     fn make_room(&mut self, side: Side, size: usize, new_restarts: usize, limits: Limits) -> bool {
         let capacity = self.bytes.len();
         let restarts_bytes = (self.restarts() + new_restarts) * RESTART_BYTES;
         let needed = self.used() + size + restarts_bytes;
+        let header = self.header_room().min(limits.bytes().max(capacity).saturating_sub(needed));
+        let needed = needed + header;
         let mut wanted = capacity;
         if needed > capacity - capacity / 8 {
             // To the size class after this one.
@@ -377,7 +461,7 @@ impl Node {
         }
         let free = wanted - needed;
         let start = match side {
-            Side::Back => (self.start as usize).min(free / 8),
+            Side::Back => (self.start as usize).min(free / 8).max(header),
             Side::Front => {
                 // Marks grow down from the end: leave room for those that will fill the free bytes.
                 let coming = free * (self.count() + 1) / (self.used() + size) / RESTART_INTERVAL + 1;
@@ -423,7 +507,7 @@ impl Node {
     fn shrink_if_sparse(&mut self) {
         let needed = self.used() + self.restarts() * RESTART_BYTES;
         if self.count > 0 && needed * 4 < self.bytes.len() && self.bytes.len() > FIRST_BYTES {
-            self.move_to(buffer_bytes((needed * 2).max(FIRST_BYTES)), 0);
+            self.move_to(buffer_bytes((needed * 2).max(FIRST_BYTES)), self.header_room());
         }
     }
 
@@ -498,8 +582,9 @@ impl Node {
             }
             if self.end as usize + restarts + grown > self.bytes.len() {
                 // By no more than that: few elements are replaced by longer ones time and again.
-                let capacity = buffer_bytes(needed).min(limits.bytes());
-                self.move_to(capacity.max(self.bytes.len()), 0);
+                let header = self.header_room().min(limits.bytes() - needed);
+                let capacity = buffer_bytes(needed + header).min(limits.bytes());
+                self.move_to(capacity.max(self.bytes.len()), header);
             }
         }
         // Making room may have moved it.
@@ -568,25 +653,30 @@ impl Node {
 
     /// Records out of a node keep their `phase`: another might need a restart point more than there is room for.
     pub fn from_records(records: &[u8], count: usize, phase: usize) -> Node {
-        let mut node = Node::empty(buffer_bytes(records.len() + restarts_of(count, phase) * RESTART_BYTES));
-        node.bytes[..records.len()].copy_from_slice(records);
-        node.end = records.len() as u16;
-        node.count = count as u16;
+        let mut node = Node::of_records(records, restarts_of(count, phase), count);
         node.phase = phase as u8;
         node.rebuild_marks();
         node
     }
 
-    /// As [`Node::from_records`], with the restart points of records that begin at `phase` 0.
+    /// As [`Node::from_records`], with the restart points of records that begin at `phase` 0, counted from the first record.
     pub fn from_parts(records: &[u8], restarts: &[u16], count: usize) -> Node {
         debug_assert_eq!(restarts.len(), restarts_of(count, 0));
-        let mut node = Node::empty(buffer_bytes(records.len() + restarts.len() * RESTART_BYTES));
-        node.bytes[..records.len()].copy_from_slice(records);
-        for (nth, &start) in restarts.iter().enumerate() {
-            set_restart(&mut node.bytes, nth, start.into());
+        let mut node = Node::of_records(records, restarts.len(), count);
+        for (nth, &place) in restarts.iter().enumerate() {
+            set_restart(&mut node.bytes, nth, (place + node.start).into());
         }
-        node.end = records.len() as u16;
-        node.count = count as u16;
+        node
+    }
+
+    /// Of records and room for so many restart points.
+    fn of_records(records: &[u8], restarts: usize, count: usize) -> Node {
+        let needed = records.len() + restarts * RESTART_BYTES;
+        let start = first_start(needed);
+        let mut node = Node::empty(buffer_bytes(needed + start));
+        let end = start + records.len();
+        node.bytes[start..end].copy_from_slice(records);
+        (node.start, node.end, node.count) = (start as u16, end as u16, count as u16);
         node
     }
 

@@ -17,6 +17,7 @@ impl<'a> Needle<'a> {
 
     /// Calls `found` with the place of each equal element among the first so many in `node`, in order, until it answers
     /// false.
+    #[inline]
     fn each_in(
         &self,
         node: &Node,
@@ -35,6 +36,7 @@ impl<'a> Needle<'a> {
     }
 
     /// As [`Needle::each_in`], of records.
+    #[inline]
     pub fn each_record(&self, records: &Records<'_>, looked_max: u64, mut found: impl FnMut(usize) -> bool) {
         let mut at = records.start;
         let looked = usize::try_from(looked_max).unwrap_or(usize::MAX);

@@ -3,7 +3,7 @@
 //! ```text
 //!  SmallList (one pointer) ──> | used u16 | count u8 | record | record | ... | record |
 //!                              └────── 3 bytes ──────┘
-//!                                         └────────── embedded: [`SmallView`] ────────┘
+//!                                         └────────── embedded: [`RecordsView`] ────────┘
 //! ```
 //!
 //! A list of up to [`EMBEDDED_BYTES_MAX`] such bytes is meant to be kept as these alone, embedded in something of its owner's.
@@ -23,13 +23,11 @@
 
 #[cfg(test)]
 mod tests;
-mod view;
-
-pub use view::SmallView;
 
 use super::node::RESTART_INTERVAL;
 use super::node::Records;
-use super::{Direction, Limits, PackedList};
+use super::search::Needle;
+use super::{Direction, Limits, PackedList, RecordsView};
 use crate::listpack::encoding::{Encoded, element_size};
 use crate::listpack::{Element, Iter};
 use crate::prefetch::prefetch;
@@ -93,10 +91,16 @@ impl SmallList {
             return None;
         }
         let Some(node) = list.nodes.front() else { return Some(SmallList::default()) };
-        let entries_max = COUNT_MAX.min(list.limits.entries.into()) / divisor;
-        let used = HEADER_BYTES + node.used();
-        (node.is_records() && node.count() <= entries_max && used <= USED_MAX / divisor)
-            .then(|| SmallList::of_records(node.records().bytes(), node.count()))
+        node.is_records().then(|| SmallList::of_few(&node.records(), list.limits, divisor))?
+    }
+
+    /// Of records, if they are as few, or few to a `divisor`-th.
+    #[inline]
+    pub(super) fn of_few(records: &Records<'_>, limits: Limits, divisor: usize) -> Option<SmallList> {
+        let entries_max = COUNT_MAX.min(limits.entries.into()) / divisor;
+        let used = HEADER_BYTES + records.end - records.start;
+        (records.count <= entries_max && used <= USED_MAX / divisor)
+            .then(|| SmallList::of_records(records.bytes(), records.count))
     }
 
     /// The bytes that stand for the list where it is embedded, if it is to be; an empty one is not.
@@ -124,8 +128,8 @@ impl SmallList {
 
     /// Its elements, for reading.
     #[inline]
-    pub fn view(&self) -> SmallView<'_> {
-        SmallView::new(&self.buffer()[USED_BYTES..])
+    pub fn view(&self) -> RecordsView<'_> {
+        RecordsView::new(self.records())
     }
 
     #[inline]
@@ -334,9 +338,19 @@ impl SmallList {
         }
     }
 
+    /// Which elements are equal to `value`: a bit for each.
+    fn matching(&self, value: &[u8]) -> u32 {
+        let mut found = 0;
+        Needle::new(value).each_record(&self.records(), u64::MAX, |index| {
+            found |= 1 << index;
+            true
+        });
+        found
+    }
+
     /// Removes the elements equal to `value`, at most `count_max`, from the chosen end on. Returns how many went.
     pub fn remove_matching(&mut self, value: &[u8], direction: Direction, count_max: u64) -> u64 {
-        let mut going = self.view().matching(value);
+        let mut going = self.matching(value);
         for _ in count_max.min(u32::BITS.into())..going.count_ones().into() {
             // One too many: the farthest from the end that is begun at stays.
             let farthest = match direction {

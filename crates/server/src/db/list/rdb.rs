@@ -1,6 +1,6 @@
 //! Lists in files.
 
-use super::{End, List, Outgrown, Packed, Small};
+use super::{End, List, Outgrown, Packed, Single, Small};
 use crate::db::collection::{Collection, EncodingLimits};
 use crate::db::rdb::{RdbType, ReadContext, ReadValue, Result, corrupt, ziplist_elements};
 use std::io::{self, Read, Write};
@@ -20,6 +20,7 @@ impl RdbType for List {
         let mut scratch = Vec::new();
         match &self.encoding {
             Small(list) => list.view().write_listpack(&mut scratch),
+            Single(list) => list.view().write_listpack(&mut scratch),
             Packed(list) => list.write_listpack(&mut scratch),
             Outgrown(list) => {
                 writer.length(list.node_count() as u64)?;
@@ -84,7 +85,7 @@ impl List {
                 return Ok(());
             }
         }
-        self.packed(limits).append_listpack(bytes).or_else(|_| corrupt(MALFORMED))
+        self.change(limits, |list| list.append_listpack(bytes)).or_else(|_| corrupt(MALFORMED))
     }
 
     fn read_nodes<R: Read>(

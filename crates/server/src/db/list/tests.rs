@@ -65,7 +65,8 @@ impl Lists {
     }
 
     fn push(&mut self, key: &[u8]) {
-        let (end, count) = (self.end(), [1, 1, 1, 2, 9][self.below(5)]);
+        let count = if self.below(20) == 0 { 60 } else { [1, 1, 1, 2, 9][self.below(5)] };
+        let end = self.end();
         let texts: Vec<Vec<u8>> = (0..count).map(|_| self.text()).collect();
         let len = self.db.change_or_create(key, |list: &mut List, context| {
             match &texts[..] {
@@ -225,7 +226,7 @@ fn commands(value: &Value<'_>) -> Vec<Vec<Vec<u8>>> {
 fn random_operations_match_deques() {
     let scale = std::env::var("WARMLINE_TEST_SCALE").map_or(1, |scale| scale.parse().unwrap_or(1));
     let mut embedded = 0;
-    let (mut came, mut went) = (0, 0);
+    let (mut came, mut went, mut of_one_node) = (0, 0, 0);
     for seed in 0..12 * scale {
         println!("seed {seed}");
         let mut lists = Lists::new(seed);
@@ -247,11 +248,14 @@ fn random_operations_match_deques() {
                 embedded += usize::from(after);
                 came += usize::from(after && !before);
                 went += usize::from(before && !after);
+                let list = lists.db.read_collection::<List>(&key).unwrap().unwrap();
+                of_one_node += usize::from(!after && list.len() > 32 && list.node_count() == 1);
             }
         }
     }
     println!("{embedded} embedded, {came} came into their entries, {went} left");
-    assert!(embedded > 1000 && came > 50 && went > 50);
+    println!("{of_one_node} of one node");
+    assert!(embedded > 1000 && came > 50 && went > 50 && of_one_node > 1000);
 }
 
 /// Bytes of the count, and of one element of this text's length: see `listpack/encoding.rs`.

@@ -1,6 +1,6 @@
 //! What all types answer, of lists.
 
-use super::{List, Outgrown, Packed, Small};
+use super::{List, Outgrown, Packed, Single, Small};
 use crate::db::audit::{Signature, hash_of};
 use crate::db::digest::Digest;
 use crate::db::layout::Layout;
@@ -23,6 +23,7 @@ impl ValueType for List {
     fn memory_bytes(&self) -> usize {
         match &self.encoding {
             Small(list) => list.memory_bytes(),
+            Single(list) => list.memory_bytes(),
             Packed(list) | Outgrown(list) => usable_size(size_of::<PackedList>()) + list.memory_bytes(),
         }
     }
@@ -40,6 +41,7 @@ impl ValueType for List {
     fn prefetch_head(&self) -> bool {
         match &self.encoding {
             Small(list) => list.prefetch(),
+            Single(list) => list.prefetch(),
             Packed(list) | Outgrown(list) => prefetch_object(&**list),
         }
         true
@@ -52,7 +54,7 @@ impl ValueType for List {
                 list.prefetch_rest();
                 None
             }
-            Packed(_) | Outgrown(_) => Some(Search::Steps),
+            Single(_) | Packed(_) | Outgrown(_) => Some(Search::Steps),
         }
     }
 
@@ -61,6 +63,10 @@ impl ValueType for List {
     fn prefetch_step(&self, target: PrefetchTarget<'_>, step: u32) -> bool {
         match &self.encoding {
             Small(_) => false,
+            Single(list) => {
+                list.prefetch_end(target != PrefetchTarget::Back);
+                false
+            }
             Packed(list) | Outgrown(list) => list.prefetch_end(target != PrefetchTarget::Back, step),
         }
     }
@@ -69,7 +75,7 @@ impl ValueType for List {
     fn embedded(&self) -> Option<&[u8]> {
         match &self.encoding {
             Small(list) => list.embedded(),
-            Packed(_) | Outgrown(_) => None,
+            Single(_) | Packed(_) | Outgrown(_) => None,
         }
     }
 
@@ -80,6 +86,8 @@ impl ValueType for List {
     fn layout(&self) -> Layout {
         match &self.encoding {
             Small(list) => Layout::new("small packed list", vec![("nodes", 1)])
+                .packed(list.used_bytes(), list.memory_bytes()),
+            Single(list) => Layout::new("packed list of one node", vec![("nodes", 1)])
                 .packed(list.used_bytes(), list.memory_bytes()),
             Packed(list) | Outgrown(list) => {
                 let (plain, compressed) = list.plain_and_compressed_nodes();
@@ -93,6 +101,7 @@ impl ValueType for List {
     fn check(&self) {
         match &self.encoding {
             Small(list) => list.check(),
+            Single(list) => list.check(),
             Packed(list) | Outgrown(list) => list.check_with_any_limits(),
         }
     }

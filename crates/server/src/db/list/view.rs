@@ -2,7 +2,7 @@
 
 use super::StringValue;
 use structures::listpack::Element;
-use structures::packed_list::{Direction, NodeContents, PackedList, SmallView};
+use structures::packed_list::{Direction, NodeContents, PackedList, RecordsView};
 
 #[derive(Clone, Copy)]
 pub struct ListView<'a> {
@@ -11,16 +11,16 @@ pub struct ListView<'a> {
 
 #[derive(Clone, Copy)]
 enum Place<'a> {
-    Small(SmallView<'a>),
+    Records(RecordsView<'a>),
     Packed(&'a PackedList),
 }
 
-use Place::{Packed, Small};
+use Place::{Packed, Records};
 
 impl<'a> ListView<'a> {
     #[inline]
-    pub fn of_small(list: SmallView<'a>) -> Self {
-        ListView { place: Small(list) }
+    pub fn of_records(list: RecordsView<'a>) -> Self {
+        ListView { place: Records(list) }
     }
 
     #[inline]
@@ -32,14 +32,14 @@ impl<'a> ListView<'a> {
     #[inline]
     pub fn len(&self) -> usize {
         match self.place {
-            Small(list) => list.len(),
+            Records(list) => list.len(),
             Packed(list) => list.len() as usize,
         }
     }
 
     pub fn node_count(&self) -> usize {
         match self.place {
-            Small(_) => 1,
+            Records(_) => 1,
             Packed(list) => list.node_count(),
         }
     }
@@ -48,7 +48,7 @@ impl<'a> ListView<'a> {
     pub fn node_bytes_in_files(&self) -> usize {
         let mut scratch = Vec::new();
         match self.place {
-            Small(list) => {
+            Records(list) => {
                 list.write_listpack(&mut scratch);
                 scratch.len()
             }
@@ -64,7 +64,7 @@ impl<'a> ListView<'a> {
     /// The element at `index`, negative from the end, handed to `read`.
     pub fn get<R>(&self, index: i64, read: impl FnOnce(StringValue<'_>) -> R) -> Option<R> {
         match self.place {
-            Small(list) => list.get(index, |element| read(element.into())),
+            Records(list) => list.get(index, |element| read(element.into())),
             Packed(list) => list.get(index, |element| read(element.into())),
         }
     }
@@ -72,7 +72,7 @@ impl<'a> ListView<'a> {
     pub fn for_each(&self, start: usize, count: usize, read: &mut dyn FnMut(StringValue<'_>)) {
         let read = |element: Element<'_>| read(element.into());
         match self.place {
-            Small(list) => list.for_each(start, count, Direction::Forward, read),
+            Records(list) => list.for_each(start, count, Direction::Forward, read),
             Packed(list) => {
                 list.for_each(start as u64, count as u64, Direction::Forward, read);
             }
@@ -83,7 +83,7 @@ impl<'a> ListView<'a> {
     /// less 4.
     pub fn reply_bytes_min(&self, start: usize, count: usize) -> usize {
         let whole_nodes = match self.place {
-            Small(_) => 0,
+            Records(list) => list.whole_bytes(start, count),
             Packed(list) => list.whole_nodes_bytes(start as u64, count as u64),
         };
         whole_nodes + 4 * count
@@ -94,7 +94,7 @@ impl<'a> ListView<'a> {
     pub fn positions(&self, value: &[u8], rank: i64, count: u64, looked_max: u64) -> Vec<u64> {
         let all = |n: u64| if n == 0 { u64::MAX } else { n };
         match self.place {
-            Small(list) => list.positions(value, rank, all(count), all(looked_max)),
+            Records(list) => list.positions(value, rank, all(count), all(looked_max)),
             Packed(list) => list.positions(value, rank, all(count), all(looked_max)),
         }
     }

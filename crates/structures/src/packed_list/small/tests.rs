@@ -239,7 +239,8 @@ fn a_list_is_taken_out_as_it_was_embedded_up_to_the_limit() {
         let embedded = list.embedded().map(<[u8]>::to_vec);
         assert_eq!(embedded.as_ref().map(Vec::len), is_embedded.then_some(1 + 3 + 2 + len), "{len}");
         let Some(embedded) = embedded else { continue };
-        assert_eq!((SmallView::new(&embedded).len(), SmallView::new(&embedded).used_bytes()), (2, 5 + len));
+        let view = RecordsView::of_embedded(&embedded);
+        assert_eq!((view.len(), view.used_bytes()), (2, 5 + len));
         let mut again = SmallList::from_embedded(&embedded);
         again.check();
         assert_eq!(again.buffer(), list.buffer());
