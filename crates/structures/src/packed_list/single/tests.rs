@@ -156,10 +156,11 @@ fn compare(list: &SingleList, model: &Model, random: &mut Random) {
 #[test]
 fn random_operations_match_a_deque() {
     let (mut restarts, mut outgrown) = (0, 0);
-    with_seeds(0..16, |random| {
+    let (seeds, steps) = if cfg!(miri) { (3, 150) } else { (16, scaled(1_500)) };
+    with_seeds(0..seeds, |random| {
         let fill = [-1, -2, -2, -5, 40, 128, 1000][random.below(7) as usize];
         let (mut list, mut model) = (SingleList::default(), Model::new());
-        for _ in 0..scaled(1_500) {
+        for _ in 0..steps {
             if step(&mut list, &mut model, fill, random).is_none() {
                 outgrown += 1;
                 (list, model) = (SingleList::default(), Model::new());
@@ -168,7 +169,10 @@ fn random_operations_match_a_deque() {
             restarts += usize::from(list.len() > 2 * 32);
         }
     });
-    assert!(restarts > 1_000 && outgrown > 10, "{restarts} of three blocks, {outgrown} outgrew it");
+    assert!(
+        cfg!(miri) || restarts > 1_000 && outgrown > 10,
+        "{restarts} of three blocks, {outgrown} outgrew it"
+    );
 }
 
 #[test]
@@ -179,7 +183,7 @@ fn a_queue_stays_in_its_buffer_whichever_way_it_moves() {
             (0..100).for_each(|number| list.push_back(format!("e{number:09}").as_bytes()))
         })
         .unwrap();
-        for number in 0..10_000 {
+        for number in 0..if cfg!(miri) { 60 } else { 10_000 } {
             let text = format!("e{number:09}");
             if !list.push(front, text.as_bytes(), -2) {
                 change(&mut list, -2, |list| match front {
