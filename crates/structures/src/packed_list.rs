@@ -123,9 +123,9 @@ impl PackedList {
         self.nodes.buffer_bytes()
     }
 
-    /// Bytes that the elements of the first node fill.
-    pub fn first_node_bytes(&self) -> usize {
-        self.nodes.front().map_or(0, Node::used)
+    /// Bytes of the records, compressed or not, and of large elements as they are kept. Looks at all nodes.
+    pub fn records_bytes(&self) -> usize {
+        self.nodes.iter().map(Node::used).sum()
     }
 
     /// Bytes held from the allocator, without the value itself.

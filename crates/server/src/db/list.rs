@@ -320,7 +320,7 @@ impl List {
     fn shrunk_to_one_node(&mut self, limits: &EncodingLimits) {
         if self.is_outgrown() {
             // One large element stays in a node of its own.
-            let is_large = limits.list_listpack_size >= 0 && self.first_node_bytes() > LISTPACK_BYTES_MAX;
+            let is_large = limits.list_listpack_size >= 0 && self.records_bytes() > LISTPACK_BYTES_MAX;
             if is_large || !fits_listpack(self.len(), self.listpack_bytes(), limits, 2) {
                 return;
             }
@@ -351,17 +351,18 @@ impl List {
         self.make_small(1, limits);
     }
 
-    fn first_node_bytes(&self) -> usize {
+    fn records_bytes(&self) -> usize {
         match &self.encoding {
             Small(list) => list.used_bytes(),
             Single(list) => list.used_bytes(),
-            Packed(list) | Outgrown(list) => list.first_node_bytes(),
+            Packed(list) | Outgrown(list) => list.records_bytes(),
         }
     }
 
-    /// What the first node would occupy as a listpack: its header and end, and after each element its length again.
+    /// What the elements would occupy as one listpack: its header and end, and after each element its length again. A list that
+    /// has not outgrown that may have several nodes: one is closed early where its buffer has no room at the end that is pushed to.
     fn listpack_bytes(&self) -> usize {
-        7 + self.first_node_bytes() + self.len()
+        7 + self.records_bytes() + self.len()
     }
 }
 

@@ -5,6 +5,7 @@ use crate::config::{Config, PrefixRule};
 use crate::db::object::Value;
 use crate::db::policy::Policies;
 use crate::db::rdb::LoadedKey;
+use crate::db::value_type::ValueType;
 use crate::db::{ChangeLog, Db};
 use crate::persist::rdb::save::dump_payload;
 use std::collections::{BTreeMap, VecDeque};
@@ -310,4 +311,29 @@ fn a_change_keeps_the_expiry_and_the_access_bits() {
         assert_eq!((value.expiry_ms(), value.entry().access()), (Some(1 << 40), time), "{len}");
     }
     assert!(!is_embedded(&mut lists.db, b"key"));
+}
+
+/// A list is told, and saved, as one listpack no longer than all of it fits one, whichever of its nodes grow.
+#[test]
+fn a_list_of_several_nodes_outgrows_a_listpack_by_all_of_them() {
+    for (first, then) in [(End::Right, End::Left), (End::Left, End::Right)] {
+        let mut lists = Lists::new(1);
+        let text = [b'x'; 100];
+        let push = |db: &mut Db, end: End| {
+            let pushed = db.change_or_create(b"list", |list: &mut List, context| {
+                list.push(end, &text, context.limits);
+                (list.len(), list.node_count(), list.encoding_name())
+            });
+            pushed.unwrap()
+        };
+        (0..76).for_each(|_| _ = push(&mut lists.db, first));
+        // What nearly fills a buffer is not moved within it for an element at the other end: another node begins.
+        let mut pushed = push(&mut lists.db, then);
+        let listpack_elements = (8192 - 7) / (100 + 3);
+        while pushed.2 == List::SMALL_ENCODING && pushed.0 < 10_000 {
+            pushed = push(&mut lists.db, first);
+        }
+        assert!((listpack_elements - 1..=listpack_elements + 1).contains(&pushed.0), "{pushed:?}");
+        assert!(pushed.1 > 1, "{pushed:?}");
+    }
 }
