@@ -389,10 +389,19 @@ impl Stream {
             for (_, group) in &mut self.groups {
                 GroupMut::new(group, &mut self.part_bytes).forget_oldest();
             }
+            self.forget_deleted_above(last_id);
         }
         self.state.last_id = last_id;
         self.state.entries_added = entries_added.unwrap_or(self.state.entries_added).min(COUNTER_MAX);
         self.state.max_deleted_id = max_deleted_id.unwrap_or(self.state.max_deleted_id);
+    }
+
+    /// Drops what is left of entries above `id`, none of which is live: those that are added next come before them.
+    fn forget_deleted_above(&mut self, id: StreamId) {
+        let Some((key, listpack)) = self.nodes.last_mut() else { return };
+        self.part_bytes -= listpack.memory_bytes();
+        node::forget_deleted_above(listpack, StreamId::from_key(key), id);
+        self.part_bytes += listpack.memory_bytes();
     }
 
     /// The nodes as RDB and DUMP store them: the id of the first entry, and a listpack.

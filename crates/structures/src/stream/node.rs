@@ -293,6 +293,20 @@ pub(super) fn delete(listpack: &mut Listpack, marks: &[Mark]) {
     }
 }
 
+/// Drops the entries above `id`, all of which are deleted; another stays live.
+pub(super) fn forget_deleted_above(listpack: &mut Listpack, base: StreamId, id: StreamId) {
+    let view = NodeView::new(base, listpack);
+    let mut above = view.entries();
+    let Some(next) = id.next() else { return };
+    above.skip_below(next);
+    let Some(from) = above.rest.next_position() else { return };
+    let (elements, deleted) = (above.rest.clone().count(), view.deleted - above.count() as i64);
+    listpack.remove_from(from, elements);
+    if let Some(second) = listpack.first().and_then(|first| listpack.next(first)) {
+        listpack.replace_integer(second, deleted);
+    }
+}
+
 /// Checks that a listpack from outside is a node with at least one live entry; gives the number of live
 /// entries and the last id.
 pub(super) fn validate(base: StreamId, listpack: &Listpack) -> Result<(u64, StreamId), InvalidNode> {

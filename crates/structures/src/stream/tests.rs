@@ -547,6 +547,29 @@ fn counters_from_elsewhere_stay_within_what_commands_can_say() {
 }
 
 #[test]
+fn entries_added_below_deleted_ones_come_in_their_place() {
+    for kept in 1..=4 {
+        let mut stream = Stream::new();
+        let id = |ms| StreamId { ms, seq: 0 };
+        (1..=4).for_each(|nth| stream.append(id(10 * nth), &["f", "v"], LIMITS).unwrap());
+        (kept + 1..=4).for_each(|nth| assert!(stream.delete(id(10 * nth))));
+        // Between the last two that are left, one is deleted that stays.
+        if kept > 2 {
+            assert!(stream.delete(id(10 * (kept - 1))));
+        }
+        for lowered in [40, 10 * kept + 5, 10 * kept] {
+            stream.set_counters(id(lowered), None, Some(id(1)));
+            stream.check();
+        }
+        stream.append(id(10 * kept + 7), &["f", "w"], LIMITS).unwrap();
+        stream.check();
+        assert_eq!(stream.get(id(10 * kept + 7)).map(|entry| entry.id), Some(id(10 * kept + 7)));
+        assert!(stream.delete(id(10 * kept + 7)));
+        stream.check();
+    }
+}
+
+#[test]
 fn what_may_be_claimed_is_the_longest_idle_that_exists() {
     let mut stream = Stream::new();
     let id = |ms| StreamId::new(ms, 0);
