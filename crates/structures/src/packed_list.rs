@@ -262,15 +262,36 @@ impl PackedList {
         let large = limits.exceeded_by(&element);
         if large && was_plain {
             self.nodes.put(node, Node::plain(element.body()));
-        } else if large
-            || was_plain
-            || !self.nodes.change(node, |node| node.replace(within, &element, limits))
-        {
+        } else if !large && !was_plain {
+            if !self.nodes.change(node, |node| node.replace(within, &element, limits)) {
+                return self.set_in_half(index, (node, within), element);
+            }
+        } else {
             self.remove_range(index, 1);
             self.insert_encoded(index, element);
             return true;
         }
         self.tidy(node);
+        true
+    }
+
+    /// As [`PackedList::set`] in a node of records that has no room for the element: it is halved first. With the element removed
+    /// and inserted, each of which seeks its node, LSET of a longer one into a million took 1.85 of the reference's time.
+    fn set_in_half(&mut self, index: u64, (node, within): (usize, usize), element: Encoded<'_>) -> bool {
+        let (count, limits) = (self.nodes[node].count(), self.limits);
+        let mut is_set = false;
+        if count > 1 {
+            let cut = count.div_ceil(2);
+            let tail = self.nodes.change(node, |node| node.split_off(cut));
+            self.nodes.insert(node + 1, tail);
+            let (half, within) = if within < cut { (node, within) } else { (node + 1, within - cut) };
+            is_set = self.nodes.change(half, |half| half.replace(within, &element, limits));
+            self.tidy(half);
+        }
+        if !is_set {
+            self.remove_range(index, 1);
+            self.insert_encoded(index, element);
+        }
         true
     }
 

@@ -400,3 +400,24 @@ fn nodes_that_lose_all_elements_go_in_one_pass() {
         assert!(texts(&list).iter().eq(model.iter()));
     });
 }
+
+#[test]
+fn an_element_that_a_full_node_has_no_room_for_halves_it() {
+    for (fill, depth) in [(-1, 0), (-2, 0), (-2, 1), (4, 0), (-5, 2)] {
+        for len in [9, 300, 1_990, 2_040, 3_000, 4_040, 4_090, 8_100, 8_190, 9_000] {
+            for within in [0, 1, 149, 150, 299] {
+                let mut list = PackedList::new(fill, depth);
+                let mut model: Vec<Vec<u8>> =
+                    (0..300).map(|i| format!("element {i:06}").into_bytes()).collect();
+                model.iter().for_each(|element| list.push_back(element));
+                for round in 0..3u8 {
+                    let index = (within + 7 * round as usize) % model.len();
+                    model[index] = vec![b'a' + round; len];
+                    assert!(list.set(index as i64, &model[index]));
+                    list.check();
+                }
+                assert_eq!(texts(&list), model, "fill {fill}, depth {depth}, {len} bytes at {within}");
+            }
+        }
+    }
+}
