@@ -262,37 +262,40 @@ impl PackedList {
         let large = limits.exceeded_by(&element);
         if large && was_plain {
             self.nodes.put(node, Node::plain(element.body()));
-        } else if !large && !was_plain {
-            if !self.nodes.change(node, |node| node.replace(within, &element, limits)) {
-                return self.set_in_half(index, (node, within), element);
+        } else if large
+            || was_plain
+            || !self.nodes.change(node, |node| node.replace(within, &element, limits))
+        {
+            if large || was_plain || !self.replace_in_half(node, within, &element) {
+                self.remove_range(index, 1);
+                self.insert_encoded(index, element);
             }
-        } else {
-            self.remove_range(index, 1);
-            self.insert_encoded(index, element);
             return true;
         }
         self.tidy(node);
         true
     }
 
-    /// As [`PackedList::set`] in a node of records that has no room for the element: it is halved first. With the element removed
-    /// and inserted, each of which seeks its node, LSET of a longer one into a million took 1.85 of the reference's time.
-    fn set_in_half(&mut self, index: u64, (node, within): (usize, usize), element: Encoded<'_>) -> bool {
+    /// Replaces an element in a node of records that has no room for the new one, by halving the node; false if a half has none
+    /// either. With the element removed and inserted, each of which seeks its node, LSET of a longer one into a million took 1.85
+    /// of the reference's time.
+    fn replace_in_half(&mut self, node: usize, within: usize, element: &Encoded<'_>) -> bool {
         let (count, limits) = (self.nodes[node].count(), self.limits);
-        let mut is_set = false;
-        if count > 1 {
-            let cut = count.div_ceil(2);
-            let tail = self.nodes.change(node, |node| node.split_off(cut));
-            self.nodes.insert(node + 1, tail);
-            let (half, within) = if within < cut { (node, within) } else { (node + 1, within - cut) };
-            is_set = self.nodes.change(half, |half| half.replace(within, &element, limits));
-            self.tidy(half);
+        if count == 1 {
+            return false;
         }
-        if !is_set {
-            self.remove_range(index, 1);
-            self.insert_encoded(index, element);
-        }
-        true
+        let cut = count.div_ceil(2);
+        self.split(node, cut);
+        let (half, within) = if within < cut { (node, within) } else { (node + 1, within - cut) };
+        let is_replaced = self.nodes.change(half, |half| half.replace(within, element, limits));
+        self.tidy(half);
+        is_replaced
+    }
+
+    /// Makes the records from `cut` on a node of their own.
+    fn split(&mut self, node: usize, cut: usize) {
+        let tail = self.nodes.change(node, |node| node.split_off(cut));
+        self.nodes.insert(node + 1, tail);
     }
 
     /// Inserts before the element at `index`, which may be one past the last. False when it is farther.
@@ -329,8 +332,7 @@ impl PackedList {
             return self.begin_node(node + (within > 0) as usize, element);
         }
         let cut = if large { within } else { count.div_ceil(2) };
-        let tail = self.nodes.change(node, |node| node.split_off(cut));
-        self.nodes.insert(node + 1, tail);
+        self.split(node, cut);
         if large {
             self.begin_node(node + 1, element);
             return self.tidy(node);
