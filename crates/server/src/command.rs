@@ -285,8 +285,8 @@ pub enum PrefetchHint {
     Value,
     /// The field or member that is the argument at this index.
     Element(usize),
-    /// The end of a sorted set that the ranks at index 2 and 3 count from, if they begin near one: as they are, or
-    /// downwards.
+    /// The end of a sorted set that is near the rank which is the argument at index 2, if one is; `reversed`: ranks count from the
+    /// highest member.
     Ranks { reversed: bool },
     /// The first element of a list, or the lowest member of a sorted set.
     Front,

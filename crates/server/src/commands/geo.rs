@@ -9,7 +9,7 @@ mod search;
 use super::sorted_sets::{self, AddOptions};
 use crate::command::flag::{DENY_OOM, READONLY, WRITE};
 use crate::command::key_spec::{Begin, Find};
-use crate::command::{Access, Args, Command, Context, Group, KeySpec, Outcome, access};
+use crate::command::{Access, Args, Command, Context, Group, KeySpec, Outcome, PrefetchHint, access};
 use crate::db::sorted_set::SortedSet;
 use crate::error::ClientError;
 use geohash::Position;
@@ -46,16 +46,19 @@ pub const COMMANDS: &[Command] = &[
     Command::new("geodist", -4, Group::Geo, geodist)
         .flags(READONLY)
         .keys(READS)
+        .prefetch_hint(PrefetchHint::Element(2))
         .since("3.2.0", "O(1)")
         .doc("Answers how far apart two places are.", "key member1 member2 [unit: M | KM | FT | MI]"),
     Command::new("geohash", -2, Group::Geo, geohash)
         .flags(READONLY)
         .keys(READS)
+        .prefetch_hint(PrefetchHint::Element(2))
         .since("3.2.0", "O(1) for each member")
         .doc("Answers the geohashes of places.", "key [member ...]"),
     Command::new("geopos", -2, Group::Geo, geopos)
         .flags(READONLY)
         .keys(READS)
+        .prefetch_hint(PrefetchHint::Element(2))
         .since("3.2.0", "O(1) for each member")
         .doc("Answers the coordinates of places.", "key [member ...]"),
     Command::new("georadius", -6, Group::Geo, search::georadius)
@@ -173,37 +176,38 @@ fn geodist(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         _ => return Err(ClientError::Syntax),
     };
     let set = ctx.db.read_collection::<SortedSet>(args.at(1))?;
-    let places = set.and_then(|set| Some((set.score(args.at(2))?, set.score(args.at(3))?)));
+    let mut places = [None; 2];
+    if let Some(set) = set {
+        let mut place = places.iter_mut();
+        set.scores(&[args.at(2), args.at(3)], &mut |score| {
+            *place.next().expect("a score for each of two") = score.map(Position::of_score);
+        });
+    }
     match places {
-        None => ctx.reply.null(),
-        Some((a, b)) => {
-            let distance_m = area::distance_m(Position::of_score(a), Position::of_score(b));
-            answer_distance(ctx.reply, distance_m / unit_m);
-        }
+        [Some(a), Some(b)] => answer_distance(ctx.reply, area::distance_m(a, b) / unit_m),
+        _ => ctx.reply.null(),
     }
     Ok(())
 }
 
 fn geohash(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let set = ctx.db.read_collection::<SortedSet>(args.at(1))?;
-    ctx.reply.array(args.len() - 2);
-    for member in args.from(2).iter() {
-        match set.and_then(|set| set.score(member)) {
-            Some(score) => ctx.reply.bulk(&Position::of_score(score).text()),
-            None => ctx.reply.null(),
-        }
-    }
+    let reply = &mut *ctx.reply;
+    reply.array(args.len() - 2);
+    sorted_sets::for_each_score(set, args.from(2), &mut |score| match score {
+        Some(score) => reply.bulk(&Position::of_score(score).text()),
+        None => reply.null(),
+    });
     Ok(())
 }
 
 fn geopos(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let set = ctx.db.read_collection::<SortedSet>(args.at(1))?;
-    ctx.reply.array(args.len() - 2);
-    for member in args.from(2).iter() {
-        match set.and_then(|set| set.score(member)) {
-            Some(score) => answer_position(ctx.reply, Position::of_score(score)),
-            None => ctx.reply.null_array(),
-        }
-    }
+    let reply = &mut *ctx.reply;
+    reply.array(args.len() - 2);
+    sorted_sets::for_each_score(set, args.from(2), &mut |score| match score {
+        Some(score) => answer_position(reply, Position::of_score(score)),
+        None => reply.null_array(),
+    });
     Ok(())
 }

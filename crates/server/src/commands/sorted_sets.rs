@@ -249,11 +249,17 @@ fn zmscore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         Some(score) => reply.double(score),
         None => reply.null(),
     };
-    match set {
-        Some(set) => set.scores(&args.from(2).iter().collect::<Vec<&[u8]>>(), &mut answer),
-        None => (2..args.len()).for_each(|_| answer(None)),
-    }
+    for_each_score(set, args.from(2), &mut answer);
     Ok(())
+}
+
+/// Visits the score of each of these members, in turn.
+pub fn for_each_score(set: Option<&SortedSet>, members: Args<'_>, visit: &mut dyn FnMut(Option<f64>)) {
+    match (set, members.len()) {
+        (Some(set), 1) => visit(set.score(members.at(0))),
+        (Some(set), _) => set.scores(&members.iter().collect::<Vec<&[u8]>>(), visit),
+        (None, _) => members.iter().for_each(|_| visit(None)),
+    }
 }
 
 fn zrank(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
