@@ -206,6 +206,12 @@ impl PackedMap {
         self.table.insert(hash, field, value, expiry)
     }
 
+    /// Said while fields are added that are going to be so many, where that is known: makes room for them ahead.
+    #[inline(always)]
+    pub fn expect(&mut self, fields: u64) {
+        self.table.expect(fields);
+    }
+
     /// Adds fields or replaces their values, and takes their expiries; returns how many are new.
     pub fn insert_all<'a>(&mut self, mut pairs: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> usize {
         if !self.table.is_cold() {

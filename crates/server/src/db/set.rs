@@ -184,6 +184,7 @@ impl Set {
         let mut packed = PackedSet::new(context.seed);
         members.iter().for_each(|member| {
             member.with_bytes(|bytes| packed.insert(bytes));
+            packed.expect(members.len() as u64);
         });
         Set { encoding: Encoding::Packed(UnalignedBox::new(packed)) }
     }

@@ -85,6 +85,12 @@ impl PackedSet {
         true
     }
 
+    /// Said while members are added that are going to be so many, where that is known: makes room for them ahead.
+    #[inline(always)]
+    pub fn expect(&mut self, members: u64) {
+        self.table.expect(members);
+    }
+
     /// Adds members; returns how many are new.
     pub fn insert_all<'a>(&mut self, mut members: impl Iterator<Item = &'a [u8]>) -> usize {
         if !self.table.is_cold() {

@@ -405,6 +405,35 @@ fn what_is_inserted_together_is_as_if_it_were_one_by_one() {
     });
 }
 
+#[test]
+fn what_is_expected_may_come_or_not() {
+    with_seeds(0..12, |random| {
+        let count = random.below(scaled(3_000)) + 1;
+        for expected in [0, 1, count / 2, count, 3 * count, u64::MAX] {
+            let (mut set, mut map) = (PackedSet::new(SEED), PackedMap::new(SEED));
+            let fields: Vec<Vec<u8>> = (0..count).map(|number| field(random, number)).collect();
+            for (number, field) in (1_u64..).zip(&fields) {
+                set.insert(field);
+                set.expect(expected);
+                map.insert(field, &bytes(random, 6), Expiry::Keep);
+                map.expect(expected);
+                if number.is_power_of_two() {
+                    set.check();
+                    map.check();
+                }
+                let pages = set.len().max(16 * set.len() / 32);
+                assert!(set.pages_len() <= pages, "{expected} expected, {} there", set.len());
+            }
+            assert!(fields.iter().all(|field| set.contains(field) && map.get(field).is_some()));
+            for field in &fields {
+                set.remove(field);
+                map.remove(field);
+            }
+            assert_eq!((set.memory_bytes(), map.memory_bytes()), (0, 0));
+        }
+    });
+}
+
 /// Fields and values mostly of one length each, so that pages become even and cease to be.
 fn run_even_model(random: &mut Random) {
     let (mut map, mut model) = (PackedMap::new(SEED), Model::new());

@@ -125,8 +125,15 @@ impl Hash {
             if written == Written::Replaced {
                 return corrupt("Duplicate hash fields detected");
             }
+            hash.expect(len);
         }
         Ok(hash)
+    }
+
+    fn expect(&mut self, fields: u64) {
+        if let Encoding::Packed(map) = &mut self.encoding {
+            map.expect(fields);
+        }
     }
 
     fn read_expiring<R: Read>(reader: &mut Reader<R>, context: &mut ReadContext<'_>) -> Result<Option<Hash>> {
@@ -149,6 +156,7 @@ impl Hash {
             if hash.set_unless_there(&field, &value, expiry, &mut context.context()).is_err() {
                 return corrupt("Duplicate hash fields detected");
             }
+            hash.expect(len);
         }
         Ok((hash.len() > 0).then_some(hash))
     }

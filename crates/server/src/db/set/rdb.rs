@@ -79,6 +79,9 @@ impl Set {
             if !member.with_bytes(|member| set.add(member, &context)) {
                 return corrupt("Duplicate set members detected");
             }
+            if let Encoding::Packed(set) = &mut set.encoding {
+                set.expect(len);
+            }
         }
         Ok(set)
     }
