@@ -168,6 +168,20 @@ mod tests {
     }
 
     #[test]
+    fn what_only_reads_and_writes_data_is_plain() {
+        let registry = Registry::new(GROUPS);
+        let is_plain = |name: &str| registry.is_plain(registry.named(name.as_bytes()).unwrap());
+        let plain = "get set del mget mset incr expire ttl rename copy move object|encoding append bitcount pfadd geosearch \
+            hset hget hgetall hexpire lpush lpop lmpop sadd spop sunionstore zadd zmpop zrange xadd xrange xgroup|create sort";
+        assert!(plain.split_whitespace().all(is_plain));
+        // Their handlers ask the engine for more than their reply, or change clients, other keys or the server.
+        let others = "migrate blpop blmove bzmpop xread xreadgroup scan keys randomkey select multi exec watch subscribe \
+            publish eval fcall client|reply client|tracking config|set debug flushall swapdb wait waitaof memory|usage hello \
+            auth reset quit monitor replicaof failover sync acl|setuser script|kill function|load shutdown bgsave info ping";
+        assert_eq!(others.split_whitespace().find(|name| is_plain(name)), None);
+    }
+
+    #[test]
     fn renamed_commands_are_found_by_their_new_names_only() {
         let mut registry = Registry::new(GROUPS);
         let ping = registry.named(b"ping").unwrap();

@@ -226,6 +226,12 @@ impl Db {
     pub fn begin(&mut self, selected: usize, now_ms: i64) {
         self.selected = selected;
         self.now_ms = now_ms;
+        self.begin_next();
+    }
+
+    /// The next command of a pipeline begins, in the same database at the same instant.
+    #[inline]
+    pub fn begin_next(&mut self) {
         self.access.counted = None;
     }
 
@@ -667,11 +673,15 @@ impl Db {
     }
 
     /// The effects of emptying databases have been seen to: what was in them may go.
-    #[inline]
+    #[inline(always)]
     pub fn forget_cleared(&mut self) {
-        if self.cleared.is_empty() {
-            return;
+        if !self.cleared.is_empty() {
+            self.discard_cleared();
         }
+    }
+
+    #[cold]
+    fn discard_cleared(&mut self) {
         let in_background = self.cleared.drain(..).filter(|cleared| cleared.in_background);
         self.discarded.extend(in_background.map(|cleared| Garbage::Database(Box::new(cleared))));
     }

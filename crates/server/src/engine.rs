@@ -18,6 +18,7 @@ mod migration;
 mod observation;
 mod permission;
 mod persistence;
+mod plain;
 pub mod prefetch;
 mod propagation;
 mod readiness;
@@ -37,6 +38,7 @@ use crate::config::{Config, MaxmemoryPolicy};
 use crate::db::evict::EvictionPool;
 use crate::db::expire::ExpireCursor;
 use crate::db::{Db, LazyFreeing};
+use crate::observe::command_log::Thresholds;
 use crate::script::environment;
 use crate::server::{Identity, Server};
 use crate::session::client::ConnectionFigures;
@@ -71,6 +73,7 @@ pub struct Executor {
     /// When the last command ended, or the work on a client's requests began, on the monotonic clock: the next
     /// command begins then. One reading of the clock a command is 5 % of a GET's time less than two.
     stopwatch_ns: u64,
+    plain: plain::PlainTurn,
     tracing: tracing::Tracing,
     /// To this server's primary, if it has one.
     link: Option<replication::link::Link>,
@@ -115,6 +118,7 @@ impl Executor {
             disk: persistence::Disk::default(),
             commands_before_tick: 0,
             stopwatch_ns: 0,
+            plain: plain::PlainTurn::default(),
             tracing: tracing::Tracing::new(seeds.random),
             link: None,
             script_client: None,
@@ -164,6 +168,11 @@ impl Executor {
         self.db.access.lfu_decay_minutes = config.lfu_decay_time_minutes;
         self.db.change_log.listening_to_misses =
             config.notify_keyspace_events.has(crate::config::EventClasses::KEY_MISS);
+        self.server.observed.command_logs.thresholds = Thresholds::of(
+            config.commandlog_execution_slower_than_us,
+            config.commandlog_request_larger_than_bytes,
+            config.commandlog_reply_larger_than_bytes,
+        );
         self.server.observed.traces.limit(self.server.config.latency_trace_max_len as usize);
         crate::observe::log::mark_role(config.replicaof.is_some());
         self.server.observed.memory.purge_in_background(config.jemalloc_bg_thread);

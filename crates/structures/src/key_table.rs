@@ -58,6 +58,7 @@ pub use probe::{Probe, ProbeState};
 pub use walk::Iter;
 
 use crate::hash::HashSeed;
+use crate::short_bytes::same_bytes;
 use crate::work;
 use bucket::{Bucket, SLOTS};
 use directory::Directory;
@@ -202,7 +203,7 @@ impl<T> KeyTable<T> {
         }
         // SAFETY: slots that are entries hold addresses of live entries of this table's T.
         let entry = unsafe { Entry::from_address(slot.address()) };
-        (entry.key() == key).then_some(entry)
+        same_bytes(entry.key(), key).then_some(entry)
     }
 
     #[cold]

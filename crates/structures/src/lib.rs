@@ -24,6 +24,7 @@ pub mod prefetch;
 pub mod radix_tree;
 pub mod random;
 pub mod shared_log;
+pub mod short_bytes;
 pub mod size_class;
 pub mod stream;
 mod tag_order;

@@ -81,8 +81,9 @@ pub use table::{Expiry, Insertion};
 
 use crate::hash::HashSeed;
 use crate::random::Random;
+use crate::short_bytes::{copy_bytes, same_bytes};
 use page::Record;
-use table::{Format, INSERTED_TOGETHER, Table, copy_bytes, expiry_column, expiry_ms, same_bytes};
+use table::{Format, INSERTED_TOGETHER, Table, expiry_column, expiry_ms};
 
 /// Takes a field, its value and its expiry in milliseconds since the epoch.
 pub type VisitExpiring<'a> = dyn FnMut(&[u8], &[u8], Option<i64>) + 'a;

@@ -42,6 +42,8 @@ pub struct Mark {
 
 /// A type byte, one digit, CR and LF.
 const SMALL_HEADER_LEN: usize = 4;
+/// A type byte, 19 digits and their sign, CR and LF.
+const HEADER_LEN_MAX: usize = 23;
 /// A longer output belongs to a client that reads slowly: doubling it would hold as much again for nothing.
 const DOUBLED_BYTES_MAX: usize = 64 * 1024;
 
@@ -248,10 +250,14 @@ impl ReplyBuffer {
 
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
-        self.reserve(bytes.len() + 16);
-        self.header(b'$', bytes.len() as i64);
-        self.raw(bytes);
-        self.raw(b"\r\n");
+        self.reserve(bytes.len() + HEADER_LEN_MAX + 2);
+        if self.overflowed {
+            return;
+        }
+        let output = &mut self.output.bytes;
+        push_header(output, b'$', bytes.len() as i64);
+        output.extend_from_slice(bytes);
+        output.extend_from_slice(b"\r\n");
     }
 
     /// A bulk of `len` bytes that `fill` writes: it is handed as many zeros.
@@ -457,21 +463,31 @@ impl ReplyBuffer {
     /// A type byte and a number, the line that begins most replies.
     #[inline]
     fn header(&mut self, kind: u8, value: i64) {
-        match value {
-            0..10 => self.raw(&[kind, b'0' + value as u8, b'\r', b'\n']),
-            10..100 => {
-                let value = value as u8;
-                self.raw(&[kind, b'0' + value / 10, b'0' + value % 10, b'\r', b'\n']);
-            }
-            _ => self.long_header(kind, value),
+        self.reserve(HEADER_LEN_MAX);
+        if !self.overflowed {
+            push_header(&mut self.output.bytes, kind, value);
         }
     }
+}
 
-    fn long_header(&mut self, kind: u8, value: i64) {
-        self.raw(&[kind]);
-        self.raw(itoa::Buffer::new().format(value).as_bytes());
-        self.raw(b"\r\n");
+/// See [`ReplyBuffer::header`]; there is room.
+#[inline(always)]
+fn push_header(bytes: &mut Vec<u8>, kind: u8, value: i64) {
+    match value {
+        0..10 => bytes.extend_from_slice(&[kind, b'0' + value as u8, b'\r', b'\n']),
+        10..100 => {
+            let value = value as u8;
+            bytes.extend_from_slice(&[kind, b'0' + value / 10, b'0' + value % 10, b'\r', b'\n']);
+        }
+        _ => push_long_header(bytes, kind, value),
     }
+}
+
+#[inline(never)]
+fn push_long_header(bytes: &mut Vec<u8>, kind: u8, value: i64) {
+    bytes.push(kind);
+    bytes.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+    bytes.extend_from_slice(b"\r\n");
 }
 
 #[cfg(test)]

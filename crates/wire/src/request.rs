@@ -416,10 +416,12 @@ fn multibulk_header_any(rest: &[u8], limits: &Limits) -> Result<Header, Protocol
 #[inline(always)]
 fn bulk_header(rest: &[u8], limits: &Limits) -> Result<Header, ProtocolError> {
     let digit = |byte: u8| usize::from(byte.wrapping_sub(b'0'));
-    let (len, header_len) = match *rest {
+    // No whole argument is shorter, its line end included.
+    let Some(head) = rest.first_chunk::<6>() else { return bulk_header_any(rest, limits) };
+    let (len, header_len) = match *head {
         [b'$', a @ b'0'..=b'9', b'\r', b'\n', ..] => (digit(a), 4),
-        [b'$', a @ b'1'..=b'9', b @ b'0'..=b'9', b'\r', b'\n', ..] => (digit(a) * 10 + digit(b), 5),
-        [b'$', a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', b'\r', b'\n', ..] => {
+        [b'$', a @ b'1'..=b'9', b @ b'0'..=b'9', b'\r', b'\n', _] => (digit(a) * 10 + digit(b), 5),
+        [b'$', a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', b'\r', b'\n'] => {
             (digit(a) * 100 + digit(b) * 10 + digit(c), 6)
         }
         _ => return bulk_header_any(rest, limits),

@@ -76,6 +76,12 @@ impl ChangeLog {
     #[inline]
     pub fn begin(&mut self, listening: bool, recording: bool) {
         (self.listening, self.recording) = (listening, recording);
+        self.begin_next();
+    }
+
+    /// The next command of a pipeline begins, for the same listeners.
+    #[inline]
+    pub fn begin_next(&mut self) {
         (self.dirty_at_begin, self.dirty_of_its_own) = (self.dirty, 0);
     }
 

@@ -185,11 +185,13 @@ impl Db {
     }
 
     /// Removes the key if it is expired. Whether it must count as absent.
-    #[inline]
+    #[inline(always)]
     pub(super) fn remove_if_expired(&mut self, hash: u64, key: &[u8]) -> bool {
-        if self.selected_database().expiring_len() == 0 {
-            return false;
-        }
+        self.selected_database().expiring_len() != 0 && self.remove_if_stored_expired(hash, key)
+    }
+
+    #[inline(never)]
+    fn remove_if_stored_expired(&mut self, hash: u64, key: &[u8]) -> bool {
         let expiry_ms = self.selected_database().get(hash, key).and_then(|entry| entry.expiry_ms());
         if !self.hides(expiry_ms) {
             return false;

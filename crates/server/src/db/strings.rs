@@ -43,9 +43,10 @@ impl Db {
     /// The string at `key` for a read.
     #[inline]
     pub fn read_string(&mut self, key: &[u8]) -> Result<Option<StringValue<'_>>, ClientError> {
-        match self.read(key) {
-            None => Ok(None),
-            Some(value) => value.text().map(Some).ok_or(ClientError::WrongType),
+        let Some(value) = self.read(key) else { return Ok(None) };
+        match value.text() {
+            Some(text) => Ok(Some(text)),
+            None => Err(ClientError::WrongType),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::session::watch::{Replaced, Touch};
 
 impl Executor {
     /// Reads what the last command (or expiry, or eviction: `by` is then `None`) has recorded.
-    #[inline]
+    #[inline(always)]
     pub(super) fn apply_effects(&mut self, by: Option<ClientHandle>) {
         if self.db.change_log.has_changes() {
             self.apply_changes(by);

@@ -49,6 +49,7 @@ impl Executor {
         let mut reply = std::mem::replace(&mut client.output, ReplyBuffer::new(protocol));
         self.server.clients.lend_output(&mut reply);
         reply.set_limit(self.output_len_max(handle));
+        self.end_plain();
         self.start_stopwatch();
         reply
     }
@@ -69,12 +70,29 @@ impl Executor {
     }
 
     /// As [`Self::execute`], into an output taken with [`Self::borrow_output`]: what a pipeline runs.
+    #[inline]
     pub fn execute_into(
         &mut self,
         handle: ClientHandle,
         request: Request<'_>,
         reply: &mut ReplyBuffer,
     ) -> Flow {
+        match request.id {
+            Some(id) if self.takes_short_way(handle, id, &request) => {
+                self.run_plain(handle, id, request, reply)
+            }
+            _ => self.execute_at_length(handle, request, reply),
+        }
+    }
+
+    /// The long way, on which everything is asked that may be about a command.
+    fn execute_at_length(
+        &mut self,
+        handle: ClientHandle,
+        request: Request<'_>,
+        reply: &mut ReplyBuffer,
+    ) -> Flow {
+        self.end_plain();
         let Request { id, args, .. } = request;
         let start = reply.len();
         self.server.clients[handle].last_interaction = self.server.now;
@@ -465,7 +483,7 @@ fn is_http(args: Args<'_>) -> bool {
 }
 
 /// The keys that the command may touch, for debug builds to see whether it touches others; `None`: any.
-fn named_keys(row: &Command, args: Args<'_>) -> Option<NamedKeys> {
+pub(super) fn named_keys(row: &Command, args: Args<'_>) -> Option<NamedKeys> {
     const CHANGES: Access = access::INSERT | access::UPDATE | access::DELETE;
     let is_led_to = |spec: &KeySpec| spec.begin == Begin::Unknown && spec.access & access::RO != 0;
     if row.is(flag::TOUCHES_ARBITRARY_KEYS | flag::ADMIN) {

@@ -43,6 +43,14 @@ impl Executor {
         self.is_within_limit()
     }
 
+    /// Whether [`Executor::make_room`] would find nothing to do, and nothing to end.
+    #[inline]
+    pub(super) fn needs_no_room(&self) -> bool {
+        self.is_within_limit()
+            && !self.evicting
+            && self.server.observed.statistics.over_memory_since_us.is_none()
+    }
+
     /// Evicts until memory is within its limit, or the time for that is up.
     pub(super) fn make_room(&mut self) -> Room {
         let within_limit = self.is_within_limit() || self.is_within_limit_without_scattered();

@@ -23,6 +23,7 @@ pub(super) struct Finished<'a> {
 }
 
 impl Executor {
+    #[inline(always)]
     pub(super) fn observe_call(&mut self, finished: Finished<'_>) {
         let Finished { handle, id, elapsed_ns, .. } = finished;
         let server = &mut self.server;
@@ -30,11 +31,7 @@ impl Executor {
         observed.commands[id.0 as usize].count(elapsed_ns, finished.failed, config.latency_tracking);
         observed.statistics.commands_processed += 1;
         observed.statistics.command_ns += elapsed_ns;
-        if config.latency_monitor_threshold_ms != 0 {
-            let event = if server.registry.row(id).is(flag::FAST) { "fast-command" } else { "command" };
-            let unix_s = server.now.unix_us / 1_000_000;
-            observed.latency.note(event, elapsed_ns / 1000, config.latency_monitor_threshold_ms, unix_s);
-        }
+        let monitors_latency = config.latency_monitor_threshold_ms != 0;
         let client = &mut server.clients[handle];
         client.commands_total += 1;
         let asked = observed.hot_keys.is_some();
@@ -46,7 +43,22 @@ impl Executor {
         if asked {
             self.note_hot_keys(finished);
         }
-        self.log_if_remarkable(finished, request_bytes);
+        if monitors_latency {
+            self.note_command_latency(id, elapsed_ns);
+        }
+        let thresholds = self.server.observed.command_logs.thresholds;
+        if thresholds.are_reached(elapsed_ns, request_bytes, finished.reply_bytes as u64) {
+            self.log_remarkable(finished, request_bytes);
+        }
+    }
+
+    #[inline(never)]
+    fn note_command_latency(&mut self, id: CommandId, elapsed_ns: u64) {
+        let server = &mut self.server;
+        let event = if server.registry.row(id).is(flag::FAST) { "fast-command" } else { "command" };
+        let (unix_s, threshold_ms) =
+            (server.now.unix_us / 1_000_000, server.config.latency_monitor_threshold_ms);
+        server.observed.latency.note(event, elapsed_ns / 1000, threshold_ms, unix_s);
     }
 
     /// A command that has run others, EXEC or a script, and began at `started_ns` on the stopwatch: it took as long as
@@ -113,17 +125,6 @@ impl Executor {
             let db_index = self.server.clients[handle].db_index;
             let writes = !row.is(flag::READONLY);
             row.visit_keys(args, &mut |at, _| hottest.pay(db_index, writes, args.at(at), &mut paid));
-        }
-    }
-
-    #[inline(always)]
-    fn log_if_remarkable(&mut self, finished: Finished<'_>, request_bytes: u64) {
-        let config = &self.server.config;
-        if reaches(finished.elapsed_ns / 1000, config.commandlog_execution_slower_than_us)
-            || reaches(request_bytes, config.commandlog_request_larger_than_bytes)
-            || reaches(finished.reply_bytes as u64, config.commandlog_reply_larger_than_bytes)
-        {
-            self.log_remarkable(finished, request_bytes);
         }
     }
 

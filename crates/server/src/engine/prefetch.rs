@@ -22,7 +22,22 @@ pub struct Window<'a> {
     keys_max: usize,
 }
 
+/// The database that a client's requests look their keys up in.
+#[derive(Clone, Copy)]
+pub struct Place {
+    db_index: usize,
+    /// Only what is inside of values is worth asking for.
+    is_in_cache: bool,
+}
+
 impl Executor {
+    /// Where the client's next requests look.
+    #[inline]
+    pub fn place_of_lookups(&self, handle: ClientHandle) -> Place {
+        let db_index = self.server.clients[handle].db_index;
+        Place { db_index, is_in_cache: self.db.is_in_cache(db_index) }
+    }
+
     /// A window to be filled, unless fetching ahead is turned off.
     #[inline]
     pub fn open_window<'a>(&self) -> Option<Window<'a>> {
@@ -80,55 +95,66 @@ impl<'a> Window<'a> {
     /// Takes the keys of a request in, by their hashes if all of these are known already; false if it has to wait for
     /// the next window.
     #[inline]
-    pub fn add(
-        &mut self,
-        executor: &Executor,
-        handle: ClientHandle,
-        request: Request<'a>,
-        hashes: &[u64],
-    ) -> bool {
+    pub fn add(&mut self, executor: &Executor, place: Place, request: Request<'a>, hashes: &[u64]) -> bool {
         let Request { id: Some(id), args, first_key } = request else { return true };
         let command = executor.server.registry.row(id);
-        let before = self.wanted.len();
-        if before >= self.keys_max {
+        if self.wanted.len() >= self.keys_max {
             return false;
         }
-        let db_index = executor.server.clients[handle].db_index;
-        let looks_inside = matches!(command.prefetch_hint, PrefetchHint::Element(_));
-        if !looks_inside && executor.db.is_in_cache(db_index) {
-            return true;
-        }
-        let element = match command.prefetch_hint {
-            PrefetchHint::Value => PrefetchTarget::Value,
+        let target = match command.prefetch_hint {
             PrefetchHint::Element(at) => args.get(at).map_or(PrefetchTarget::Value, PrefetchTarget::Element),
+            _ if place.is_in_cache => return true,
+            PrefetchHint::Value => PrefetchTarget::Value,
             PrefetchHint::Ranks { reversed } => target_of_ranks(args, reversed),
             PrefetchHint::Front => PrefetchTarget::Front,
             PrefetchHint::Back => PrefetchTarget::Back,
         };
+        if !command.one_key {
+            return self.add_all(executor, place, request, hashes, target);
+        }
+        if first_key.at > 0 {
+            self.want(executor, place, first_key.hash, target);
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn want(&mut self, executor: &Executor, place: Place, hash: u64, target: PrefetchTarget<'a>) {
         if self.wanted.capacity() == 0 {
             self.wanted.reserve_exact(self.keys_max);
         }
+        self.wanted.push(executor.db.begin_lookup(place.db_index, hash, target));
+    }
+
+    /// As [`Window::add`], of a command that may have several keys; what it looks at is in the first.
+    #[inline(never)]
+    fn add_all(
+        &mut self,
+        executor: &Executor,
+        place: Place,
+        Request { id, args, first_key }: Request<'a>,
+        hashes: &[u64],
+        first_target: PrefetchTarget<'a>,
+    ) -> bool {
+        let before = self.wanted.len();
         let mut overflows = false;
         let want = |window: &mut Self, hash: u64| {
-            let target = if window.wanted.len() == before { element } else { PrefetchTarget::Value };
-            window.wanted.push(executor.db.begin_lookup(db_index, hash, target));
+            let target = if window.wanted.len() == before { first_target } else { PrefetchTarget::Value };
+            window.want(executor, place, hash, target);
         };
-        if command.one_key {
-            if first_key.at > 0 {
-                want(self, first_key.hash);
-            }
-        } else if hashes.is_empty() {
-            for_each_key(command, args, &mut |at| match self.wanted.len() < self.keys_max {
-                true => {
-                    let is_known = at == first_key.at as usize;
-                    want(self, if is_known { first_key.hash } else { executor.db.key_hash(args.at(at)) });
-                }
-                false => overflows = true,
-            });
-        } else {
+        if !hashes.is_empty() {
             let room = self.keys_max - before;
             overflows = hashes.len() > room;
             hashes.iter().take(room).for_each(|&hash| want(self, hash));
+        } else if let Some(id) = id {
+            for_each_key(executor.server.registry.row(id), args, &mut |at| {
+                if self.wanted.len() >= self.keys_max {
+                    overflows = true;
+                    return;
+                }
+                let is_known = at == first_key.at as usize;
+                want(self, if is_known { first_key.hash } else { executor.db.key_hash(args.at(at)) });
+            });
         }
         if overflows && before > 0 {
             self.wanted.truncate(before);

@@ -8,11 +8,15 @@ use crate::session::ClientHandle;
 
 impl Executor {
     /// Takes in what the command that has just run did.
-    #[inline]
+    #[inline(always)]
     pub(super) fn propagate(&mut self, handle: ClientHandle, row: &Command, args: Args<'_>, origin: Origin) {
-        if !self.db.change_log.is_recording() {
-            return self.db.change_log.audit.forget_unpropagated();
+        match self.db.change_log.is_recording() {
+            true => self.propagate_recorded(handle, row, args, origin),
+            false => self.db.change_log.audit.forget_unpropagated(),
         }
+    }
+
+    fn propagate_recorded(&mut self, handle: ClientHandle, row: &Command, args: Args<'_>, origin: Origin) {
         let mut receivers = if origin.in_script { self.script_receivers() } else { Receivers::ALL };
         if receivers.is_empty() {
             return self.db.change_log.end_unpropagated();

@@ -610,12 +610,12 @@ impl EventLoop {
 }
 
 impl QueryBuffer {
-    /// Runs the parsed requests in order, until one makes the client wait.
+    /// Runs the parsed requests of a client that may send some, in order, until one makes it wait.
     fn run_parsed(&mut self, executor: &mut Executor, reply: &mut wire::reply::ReplyBuffer) {
         let handle = self.handle;
         let is_primary = executor.server.clients[handle].is_primary;
         let (is_tracing, received_us) = (executor.is_tracing(), self.received_us());
-        while executor.accepts_requests(handle) {
+        loop {
             if self.is_cold()
                 && let Some(mut window) = executor.open_window()
             {
@@ -625,6 +625,9 @@ impl QueryBuffer {
             if is_primary {
                 let Some((request, bytes)) = self.next_request_and_bytes() else { return };
                 executor.apply_streamed(handle, request, bytes, reply);
+                if !executor.accepts_requests(handle) {
+                    return;
+                }
                 continue;
             }
             let Some(request) = self.next_request() else { return };
@@ -645,9 +648,8 @@ impl QueryBuffer {
 
     /// Hands the keys of requests to the window, as many as it takes; whether it took all.
     fn fill<'a>(&'a self, window: &mut Window<'a>, executor: &Executor) -> bool {
-        let handle = self.handle;
-        let cold = self.cold_requests();
-        let taken = self.offer_cold(|request, hashes| window.add(executor, handle, request, hashes));
+        let (place, cold) = (executor.place_of_lookups(self.handle), self.cold_requests());
+        let taken = self.offer_cold(|request, hashes| window.add(executor, place, request, hashes));
         self.note_prefetched(taken);
         taken == cold
     }

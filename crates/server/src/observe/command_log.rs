@@ -86,6 +86,43 @@ pub struct CommandLogs {
     slow: CommandLog,
     large_request: CommandLog,
     large_reply: CommandLog,
+    /// From when on a command is for one of them.
+    pub thresholds: Thresholds,
+}
+
+/// What commands have to come to for each log, as the configuration says, for every command to be compared with. Of what is not
+/// logged the most that there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thresholds {
+    elapsed_ns: u64,
+    request_bytes: u64,
+    reply_bytes: u64,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Thresholds::of(-1, -1, -1)
+    }
+}
+
+impl Thresholds {
+    /// Below 0 is none.
+    pub fn of(elapsed_us: i64, request_bytes: i64, reply_bytes: i64) -> Self {
+        let least = |threshold: i64| u64::try_from(threshold).unwrap_or(u64::MAX);
+        Thresholds {
+            elapsed_ns: least(elapsed_us).saturating_mul(1000),
+            request_bytes: least(request_bytes),
+            reply_bytes: least(reply_bytes),
+        }
+    }
+
+    /// Whether the command is for a log.
+    #[inline]
+    pub fn are_reached(&self, elapsed_ns: u64, request_bytes: u64, reply_bytes: u64) -> bool {
+        elapsed_ns >= self.elapsed_ns
+            || request_bytes >= self.request_bytes
+            || reply_bytes >= self.reply_bytes
+    }
 }
 
 impl CommandLogs {

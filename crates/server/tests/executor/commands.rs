@@ -139,6 +139,9 @@ fn rows() -> Vec<&'static command::Command> {
         .collect()
 }
 
+/// Commands beside the first that a client sends at once.
+const PIPELINE_MAX: u64 = 30;
+
 impl Generator {
     pub fn new(mut random: Random) -> Self {
         let rows = rows();
@@ -167,8 +170,21 @@ impl Generator {
     }
 
     pub fn step(&mut self) -> Step {
+        let mut step = self.short_step();
+        if let Step::Commands { commands, .. } = &mut step
+            && chance(&mut self.source.random, 20)
+        {
+            for _ in 0..self.source.random.below(PIPELINE_MAX) {
+                let Step::Commands { commands: more, .. } = self.short_step() else { break };
+                commands.extend(more);
+            }
+        }
+        step
+    }
+
+    fn short_step(&mut self) -> Step {
         if let Some(args) = self.coming.pop_front() {
-            return Step::Command { client: 0, args };
+            return Step::command(0, args);
         }
         let random = &mut self.source.random;
         let client = random.below(CLIENTS as u64) as usize;
@@ -205,7 +221,7 @@ impl Generator {
             }
             _ => self.command(),
         };
-        Step::Command { client, args }
+        Step::command(client, args)
     }
 
     fn any_key(&mut self) -> Vec<u8> {

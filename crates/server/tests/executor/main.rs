@@ -78,13 +78,72 @@ fn random_commands_leave_everything_in_order() {
     eprintln!("{} runs of {STEPS} steps, seeds {first}..{seed}", seed - first);
 }
 
+/// What is not compared, with whatever it is an argument of: options about the whole process and about output at the end of a turn;
+/// DEBUG, some of which goes on in turns that follow; what tells how much the process takes, what was sampled turn by turn,
+/// and what comes in no order; LCS, which asks for the product of two lengths.
+const LEFT_OUT: &[&str] = &[
+    "maxmemory",
+    "maxmemory-clients",
+    "client-output-buffer-limit",
+    "command",
+    "debug",
+    "lcs",
+    "info",
+    "stats",
+    "hotkeys",
+    "prefixes",
+    "psubscribe",
+    "pubsub",
+];
+
+/// What is found out once for a pipeline holds for each of its commands: both worlds answer the same and hold the same.
+#[test]
+fn a_pipeline_does_what_its_commands_do_one_by_one() {
+    world::enter_directory();
+    tell_seed_of_panics();
+    let first = number("SEED").unwrap_or(1);
+    let runs = number("RUNS").unwrap_or(RUNS * number("WARMLINE_TEST_SCALE").unwrap_or(1));
+    for seed in first..first + runs {
+        SEED.store(seed, Ordering::Relaxed);
+        let mut random = Random::new(seed);
+        let config = settings::config(&mut random);
+        let mut worlds = [true, false].map(|has_pipelines| {
+            let mut world = World::new(config.clone());
+            world.has_pipelines = has_pipelines;
+            world
+        });
+        let mut generator = commands::Generator::new(random);
+        for _ in 0..STEPS {
+            let step = generator.step();
+            if is_left_out(&step) {
+                continue;
+            }
+            let [at_once, one_by_one] = worlds.each_mut().map(|world| world.perform(&step));
+            let differing = at_once.iter().zip(&one_by_one).position(|(a, b)| a != b);
+            if differing.is_some() || at_once.len() != one_by_one.len() {
+                let shown = differing.map(|at| (at, &at_once[at], &one_by_one[at]));
+                panic!("SEED={seed} RUNS=1: {}: {shown:?}", shrink::shown(&step));
+            }
+        }
+        let digest = Step::command(0, vec![b"DEBUG".to_vec(), b"DIGEST".to_vec()]);
+        let [at_once, one_by_one] = worlds.each_mut().map(|world| world.perform(&digest));
+        assert_eq!(at_once, one_by_one, "SEED={seed} RUNS=1");
+    }
+}
+
+fn is_left_out(step: &Step) -> bool {
+    let Step::Commands { commands, .. } = step else { return false };
+    let is_named = |word: &Vec<u8>| LEFT_OUT.iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()));
+    commands.iter().flatten().any(is_named)
+}
+
 #[test]
 fn settings_and_names_exist() {
     assert_eq!(commands::unknown_names(), Vec::<&str>::new());
     let mut world = World::new(settings::config(&mut Random::new(1)));
     for args in settings::all_changes() {
-        let received = world.perform(&Step::Command { client: 0, args: args.clone() });
-        let shown = shrink::shown(&Step::Command { client: 0, args });
+        let received = world.perform(&Step::command(0, args.clone()));
+        let shown = shrink::shown(&Step::command(0, args));
         assert_eq!(received, [Value::Simple(b"OK".to_vec())], "{shown}");
     }
 }
@@ -96,7 +155,7 @@ fn payloads_are_taken_apart_and_put_together() {
     let long: String = "x".repeat(5000);
     let ask = |world: &mut World, words: &[&[u8]]| {
         let args = words.iter().map(|word| word.to_vec()).collect();
-        world.perform(&Step::Command { client: 0, args })
+        world.perform(&Step::command(0, args))
     };
     for words in [
         &["SET", "k", "value"][..],

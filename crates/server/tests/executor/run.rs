@@ -27,7 +27,7 @@ impl Run {
     pub fn new(mut random: Random) -> Self {
         let config = settings::config(&mut random);
         let changes = settings::changes(&mut random);
-        let steps: Vec<Step> = changes.into_iter().map(|args| Step::Command { client: 0, args }).collect();
+        let steps: Vec<Step> = changes.into_iter().map(|args| Step::command(0, args)).collect();
         let mut world = World::new(config.clone());
         steps.iter().for_each(|step| drop(world.perform(step)));
         Run { world, generator: Generator::new(random), beginning: Beginning { config, steps } }
@@ -59,7 +59,7 @@ impl Run {
 }
 
 fn is_dump(step: &Step) -> bool {
-    matches!(step, Step::Command { args, .. } if args[0] == b"DUMP")
+    matches!(step, Step::Commands { commands, .. } if commands.len() == 1 && commands[0][0] == b"DUMP")
 }
 
 /// Does again what a run has done. Everything is looked at after each step.

@@ -71,7 +71,10 @@ const OPTIONS: &[(&str, &[&str])] = &[
     ("commandlog-request-larger-than", &["0", "1048576"]),
     ("commandlog-reply-larger-than", &["0", "1048576"]),
     ("maxmemory-clients", &["0", "0", "0", "1mb"]),
-    ("client-output-buffer-limit", &["normal 8mb 0 0", "normal 100kb 0 0", "pubsub 1 1 1"]),
+    (
+        "client-output-buffer-limit",
+        &["normal 8mb 0 0", "normal 100kb 0 0", "normal 0 60kb 1", "pubsub 1 1 1"],
+    ),
     ("prefetch-batch-max-size", &["0", "1", "16", "128"]),
     ("memory-prefixes", &["", "learn", "k* ke* key:*", "*"]),
     ("import-mode", &["no", "no", "no", "yes"]),

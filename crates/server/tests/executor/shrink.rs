@@ -1,5 +1,6 @@
 //! A failing run without the steps that it fails without.
 
+use super::Command;
 use super::run::{Beginning, replay};
 use super::world::Step;
 use std::fmt::Write as _;
@@ -56,8 +57,9 @@ pub fn shown(step: &Step) -> String {
         len => format!("\"{}...({len} bytes)\"", arg[..40].escape_ascii()),
     };
     match step {
-        Step::Command { client, args } => {
-            format!("@{client} {}", args.iter().map(word).collect::<Vec<_>>().join(" "))
+        Step::Commands { client, commands } => {
+            let command = |args: &Command| args.iter().map(word).collect::<Vec<_>>().join(" ");
+            format!("@{client} {}", commands.iter().map(command).collect::<Vec<_>>().join(" | "))
         }
         Step::Advance { ms } => format!("advance {ms}"),
         Step::Leave { client } => format!("@{client} leaves"),

@@ -19,9 +19,10 @@ pub const CLIENTS: usize = 4;
 
 #[derive(Clone, Debug)]
 pub enum Step {
-    Command {
+    /// Commands of one client, sent at once.
+    Commands {
         client: usize,
-        args: Command,
+        commands: Vec<Command>,
     },
     Advance {
         ms: u64,
@@ -39,9 +40,17 @@ pub fn enter_directory() {
     std::env::set_current_dir(directory).expect("the folder has just been made");
 }
 
+impl Step {
+    pub fn command(client: usize, args: Command) -> Self {
+        Step::Commands { client, commands: vec![args] }
+    }
+}
+
 pub struct World {
     executor: Executor,
     clients: [ClientHandle; CLIENTS],
+    /// What was sent at once runs in one turn, not a turn for each command.
+    pub has_pipelines: bool,
 }
 
 /// 2026-01-01, midnight.
@@ -59,20 +68,20 @@ impl World {
         let seeds = Seeds { hash: HashSeed::new(1, 2), random: 3, secret: [4; 32] };
         let mut executor = Executor::new(config, Clock::standing_at(START_UNIX_MS), identity, seeds);
         let clients = std::array::from_fn(|_| connect(&mut executor));
-        World { executor, clients }
+        World { executor, clients, has_pipelines: true }
     }
 
-    /// Runs a step; what the client that took it received. A command of a client that waits comes from another.
+    /// Runs a step; what the client that took it received. Commands of a client that waits come from another.
     pub fn perform(&mut self, step: &Step) -> Vec<Value> {
         match step {
-            Step::Command { client, args } => {
+            Step::Commands { client, commands } => {
                 let free = (0..CLIENTS).map(|offset| (client + offset) % CLIENTS);
                 let free = free.into_iter().find(|&at| self.executor.accepts_requests(self.clients[at]));
                 let client = free.unwrap_or_else(|| {
                     self.replace(*client);
                     *client
                 });
-                self.send(self.clients[client], args);
+                self.send(self.clients[client], commands);
                 self.after_turn(Some(client))
             }
             Step::Advance { ms } => {
@@ -99,17 +108,34 @@ impl World {
         self.clients[client] = connect(&mut self.executor);
     }
 
-    fn send(&mut self, handle: ClientHandle, args: &Command) {
+    /// Until one makes the client wait, or ends it.
+    fn send(&mut self, handle: ClientHandle, commands: &[Command]) {
+        let in_a_turn = if self.has_pipelines { commands.len() } else { 1 };
+        for turn in commands.chunks(in_a_turn) {
+            if self.run_turn(handle, turn) == Flow::Stop {
+                return;
+            }
+        }
+    }
+
+    fn run_turn(&mut self, handle: ClientHandle, commands: &[Command]) -> Flow {
         let executor = &mut self.executor;
         executor.begin_tick();
-        let args = OwnedArgs::new(args.iter().map(Vec::as_slice));
         let mut reply = executor.borrow_output(handle);
         reply.take_references();
-        let request = executor.request(args.view());
-        let _: Flow = executor.execute_into(handle, request, &mut reply);
+        let mut flow = Flow::Next;
+        for args in commands {
+            let args = OwnedArgs::new(args.iter().map(Vec::as_slice));
+            let request = executor.request(args.view());
+            flow = executor.execute_into(handle, request, &mut reply);
+            if flow == Flow::Stop {
+                break;
+            }
+        }
         executor.return_output(handle, reply);
         executor.run_timers();
         executor.end_tick();
+        flow
     }
 
     /// Takes what all clients are owed, which must be whole replies, and lets those go that are to be closed. What

@@ -2,9 +2,10 @@
 
 use super::page::{NEVER, Record};
 use super::probe::Probe;
-use super::table::{Format, INSERTED_TOGETHER, Table, copy_bytes};
+use super::table::{Format, INSERTED_TOGETHER, Table};
 use crate::hash::HashSeed;
 use crate::random::Random;
+use crate::short_bytes::copy_bytes;
 
 /// The record is the member; its length is in the page's column.
 struct Member;

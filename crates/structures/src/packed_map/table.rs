@@ -9,6 +9,7 @@ use super::page::{
 use crate::byte_compare::LANES;
 use crate::hash::HashSeed;
 use crate::prefetch::prefetch;
+use crate::short_bytes::same_bytes;
 use crate::size_class::usable_size;
 use crate::work;
 use std::marker::PhantomData;
@@ -60,34 +61,6 @@ pub(super) trait Format {
         let (held, value) = Self::read(record);
         same_bytes(held, key).then_some(value)
     }
-}
-
-/// Equality without a call for the lengths that most keys have: two loads that overlap.
-#[inline(always)]
-pub(super) fn same_bytes(a: &[u8], b: &[u8]) -> bool {
-    if a.len() != b.len() {
-        return false;
-    }
-    match a.len() {
-        8..=16 => a.first_chunk::<8>() == b.first_chunk() && a.last_chunk::<8>() == b.last_chunk(),
-        4..=7 => a.first_chunk::<4>() == b.first_chunk() && a.last_chunk::<4>() == b.last_chunk(),
-        _ => a == b,
-    }
-}
-
-/// A copy without a call for those lengths.
-#[inline(always)]
-pub(super) fn copy_bytes(from: &[u8], to: &mut [u8]) {
-    if let 8..=16 = from.len()
-        && let (Some(first), Some(last)) = (from.first_chunk::<8>(), from.last_chunk::<8>())
-        && from.len() == to.len()
-    {
-        to[..8].copy_from_slice(first);
-        let end = to.len();
-        to[end - 8..].copy_from_slice(last);
-        return;
-    }
-    to.copy_from_slice(from);
 }
 
 /// What happens to the expiry of a key that is written.
