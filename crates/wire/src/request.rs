@@ -347,18 +347,17 @@ impl Bulks {
                     None => return Ok(Progress::Incomplete),
                 },
             };
-            let body = &rest[header_len..];
-            match body.get(len..len + 2) {
+            let (start, end) = (self.cursor + header_len, self.cursor + header_len + len);
+            match buffer.get(end..end + 2) {
                 Some(b"\r\n") => {}
                 Some(_) => return Err(ProtocolError::LineEnd),
-                None => return self.stop_inside_bulk(len, header_len, body.len()),
+                None => return self.stop_inside_bulk(len, header_len, rest.len() - header_len),
             }
-            let start = self.cursor + header_len;
-            if start + len > REQUEST_LEN_MAX {
+            if end > REQUEST_LEN_MAX {
                 return Err(ProtocolError::RequestTooLong);
             }
             out.push(ArgRange::new(start - origin, len));
-            self.cursor = start + len + 2;
+            self.cursor = end + 2;
             self.bulk_len = None;
             self.remaining -= 1;
         }
