@@ -32,7 +32,7 @@
 use crate::listpack::Element;
 use crate::listpack::encoding::{Encoded, decode, element_size};
 use crate::lzf;
-use crate::prefetch::prefetch;
+use crate::prefetch::{prefetch, prefetch_bytes};
 use crate::size_class::{size_class, usable_size};
 
 /// Records from one restart point to the next.
@@ -297,6 +297,12 @@ impl Node {
     #[inline]
     pub fn capacity(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// Asks for so many bytes from the buffer's beginning on.
+    #[inline]
+    pub fn prefetch_first(&self, bytes: usize) {
+        prefetch_bytes(&self.bytes[..bytes.min(self.bytes.len())]);
     }
 
     /// Asks for the line where the first record starts or the last one ends.

