@@ -24,16 +24,18 @@ const GIVEN_BACK_MAX: usize = 64;
 #[derive(Clone)]
 pub(super) struct Slab<T> {
     chunks: Vec<Vec<T>>,
-    free: BTreeSet<u32>,
+    /// None is the same as no ids.
+    #[expect(clippy::box_collection, reason = "most sets have none, and each has three tables")]
+    free: Option<Box<BTreeSet<u32>>>,
 }
 
 impl<T: Default> Slab<T> {
     pub fn new() -> Self {
-        Slab { chunks: Vec::new(), free: BTreeSet::new() }
+        Slab { chunks: Vec::new(), free: None }
     }
 
     pub fn insert(&mut self, value: T) -> u32 {
-        if let Some(id) = self.free.pop_first() {
+        if let Some(id) = self.free.as_mut().and_then(|free| free.pop_first()) {
             self[id] = value;
             self.give_back();
             self.release_empty_tree();
@@ -57,7 +59,7 @@ impl<T: Default> Slab<T> {
 
     pub fn take(&mut self, id: u32) -> T {
         let value = std::mem::take(&mut self[id]);
-        self.free.insert(id);
+        self.free.get_or_insert_default().insert(id);
         self.give_back();
         self.release_empty_tree();
         value
@@ -65,14 +67,20 @@ impl<T: Default> Slab<T> {
 
     /// A tree that has lost its last id keeps a node, until it is dropped.
     fn release_empty_tree(&mut self) {
-        if self.free.is_empty() {
-            self.free = BTreeSet::new();
+        if self.free_count() == 0 {
+            self.free = None;
         }
+    }
+
+    #[inline]
+    fn free_count(&self) -> usize {
+        self.free.as_ref().map_or(0, |free| free.len())
     }
 
     /// Whether the highest id is free.
     fn has_free_end(&self) -> bool {
-        self.free.last().is_some_and(|&last| last as usize + 1 == self.ids())
+        let last = self.free.as_ref().and_then(|free| free.last());
+        last.is_some_and(|&last| last as usize + 1 == self.ids())
     }
 
     /// Drops ids that are free behind the highest in use, with the memory of their chunks.
@@ -82,7 +90,7 @@ impl<T: Default> Slab<T> {
                 break;
             }
             work::visited(1);
-            self.free.pop_last();
+            self.free.as_mut().and_then(|free| free.pop_last());
             let Some(chunk) = self.chunks.last_mut() else { return };
             chunk.pop();
             if chunk.is_empty() {
@@ -110,7 +118,7 @@ impl<T: Default> Slab<T> {
     }
 
     pub fn live(&self) -> usize {
-        self.ids() - self.free.len()
+        self.ids() - self.free_count()
     }
 
     /// The highest id, if most ids are free and they are more than a few: what it stands for is to be taken and inserted
@@ -122,7 +130,7 @@ impl<T: Default> Slab<T> {
     /// Whether most ids are free, and they are more than a few.
     #[inline]
     pub fn is_sparse(&self) -> bool {
-        self.free.len() > FEW / 2 && 2 * self.free.len() > self.ids() && self.ids() > FEW
+        self.free_count() > FEW / 2 && 2 * self.free_count() > self.ids() && self.ids() > FEW
     }
 
     /// One more than the highest id.
@@ -139,7 +147,7 @@ impl<T: Default> Slab<T> {
         self.chunks.len().saturating_sub(1) * usable_size(CHUNK * size_of::<T>())
             + usable_size(last * size_of::<T>())
             + usable_size(self.chunks.capacity() * size_of::<Vec<T>>())
-            + tree_bytes(self.free.len())
+            + self.free.as_ref().map_or(0, |free| usable_size(size_of_val(&**free)) + tree_bytes(free.len()))
     }
 
     /// Panics unless the documented invariant holds.
