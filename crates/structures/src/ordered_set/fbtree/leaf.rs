@@ -57,13 +57,13 @@
 //! score of a member of hot sets of 1,000 and 10,000 took 26 and 31 in place of 38 and 43 ns (the list 24 and 27), 428 in place
 //! of 541 instructions, and of cold sets 5 to 20 % less; in the whole server ZSCORE in pipelines of 16 took as long as before, as
 //! its fetches are under way by then. But the bits are missing in the index's tags: from 300,000 members on, insertion of a new
-//! one met others' records first, and took 225 in place of 135 ns at 300,000 and 350 in place of 185 at a million. With the
-//! number in a byte of its own, 3 % more memory a member. A removal of a hundred of 10,000 took 6.5 in place of 5.3 us, for those
+//! one met others' records first, and took 225 in place of 135 ns at 300,000 and 350 in place of 185 at a million. A byte for
+//! each number beside the index would be 3 % more memory. A removal of a hundred of 10,000 took 6.5 in place of 5.3 us, for those
 //! that stay get other numbers.
 //!
 //! What single lookups of cold sets take is set by how many the processor begins before the first one's lines have come: the
-//! fewer instructions each has, the more. A lookup reduced to the utmost (entries of one line each, a table of pages in the set,
-//! 150 bytes of code) took 210 ns, as the list does, in place of 540; with 117 instructions more, of which no line depended, 380.
+//! fewer instructions each has, the more. A lookup reduced to the utmost (buckets of one line, a table of pages in the set, no
+//! bounds asked for) took 210 ns, as the list does, in place of 540; with 117 instructions more, of which no line depended, 380.
 //!
 //! Visits in random order tell more of a lookup than the same ones again: there, 21.0, 42.4 and 54.2 ns in hot sets of 128, 1,000 and
 //! 10,000 (the list 23.5, 24.5 and 27.4). With two rows of tags compared at once 17.4, 38.8 and 50.8, and with as many lines asked
