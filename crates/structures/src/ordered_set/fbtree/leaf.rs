@@ -55,9 +55,9 @@
 //! Rejected: an index that names records, not leaves. Each record of a leaf had a number of 8 bits until its page was made anew,
 //! the slots a column of numbers in place of tags, and offsets stood by number; the lookup as a whole was compiled for AVX2. The
 //! score of a member of hot sets of 1,000 and 10,000 took 26 and 31 in place of 38 and 43 ns (the list 24 and 27), 428 in place
-//! of 541 instructions, and of cold sets 5 to 20 % less; in the whole server ZSCORE in pipelines of 16 took as long as before, as
+//! of 541 instructions, and of cold sets of 1,000 some 10 % less; in the whole server ZSCORE in pipelines of 16 took as long as before, as
 //! its fetches are under way by then. But the bits are missing in the index's tags: from 300,000 members on, insertion of a new
-//! one met others' records first, and took 225 in place of 135 ns at 300,000 and 350 in place of 185 at a million. A byte for
+//! one met others' records first: below the lowest it took 225 in place of 135 ns at 300,000 and 350 in place of 185 at a million. A byte for
 //! each number beside the index would be 3 % more memory. A removal of a hundred of 10,000 took 6.5 in place of 5.3 us, for those
 //! that stay get other numbers.
 //!

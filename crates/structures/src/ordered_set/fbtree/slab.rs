@@ -5,7 +5,7 @@
 //! [`GIVEN_BACK_MAX`] ids in a call: half a table may lie behind the last but one in use. The owner moves what has the
 //! highest id once most ids are free: see [`Slab::sparse_last`].
 //!
-//! Invariant: all chunks but the last are full and have no room to spare.
+//! Invariants: all chunks but the last are full and have no room to spare; there is a set of free ids only if some are free.
 
 use crate::prefetch::{prefetch, prefetch_object};
 use crate::size_class::usable_size;
@@ -24,7 +24,6 @@ const GIVEN_BACK_MAX: usize = 64;
 #[derive(Clone)]
 pub(super) struct Slab<T> {
     chunks: Vec<Vec<T>>,
-    /// None is the same as no ids.
     #[expect(clippy::box_collection, reason = "most sets have none, and each has three tables")]
     free: Option<Box<BTreeSet<u32>>>,
 }
@@ -65,7 +64,7 @@ impl<T: Default> Slab<T> {
         value
     }
 
-    /// A tree that has lost its last id keeps a node, until it is dropped.
+    /// A tree that has lost its last id would keep a node.
     fn release_empty_tree(&mut self) {
         if self.free_count() == 0 {
             self.free = None;
@@ -150,8 +149,9 @@ impl<T: Default> Slab<T> {
             + self.free.as_ref().map_or(0, |free| usable_size(size_of_val(&**free)) + tree_bytes(free.len()))
     }
 
-    /// Panics unless the documented invariant holds.
+    /// Panics unless the documented invariants hold.
     pub fn check(&self) {
+        assert!(self.free.as_ref().is_none_or(|free| !free.is_empty()));
         let full = self.chunks.split_last().map_or(&[][..], |(_, full)| full);
         assert!(full.iter().all(|chunk| (chunk.len(), chunk.capacity()) == (CHUNK, CHUNK)));
     }
