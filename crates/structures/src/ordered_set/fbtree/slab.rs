@@ -203,6 +203,7 @@ mod tests {
         slab.check();
         slab.clone().check();
         assert_eq!((slab.insert(1), slab.insert(2), slab.insert(3)), (7, 300, 1000));
+        slab.check();
         assert_eq!((slab[7], slab[300], slab[999], slab.live()), (1, 2, 999, 1001));
         for id in (0..1001).rev() {
             slab.take(id);
