@@ -19,6 +19,8 @@
 //! 3. `args` receives whole commands only: on `Incomplete` and on an error it is as it was.
 //! 4. What the parser answers does not depend on how the bytes were split on their way.
 //! 5. Memory follows the bytes received, never a length that was merely announced.
+//! 6. The caller may cut the argument under way, what has arrived of it, off the buffer's end and gather it elsewhere until it is
+//!    whole ([`Parser::accept_apart`]). Its range then lies in no buffer. A command has one such argument at most.
 
 use std::fmt;
 use std::ops::Range;
@@ -41,7 +43,9 @@ pub const UNAUTHENTICATED_MULTIBULK_LEN_MAX: usize = 10;
 /// ...of at most this many bytes each.
 pub const UNAUTHENTICATED_BULK_LEN_MAX: usize = 16 * 1024;
 /// A command, from its first byte to its last, must fit into 32-bit ranges.
-pub const REQUEST_LEN_MAX: usize = u32::MAX as usize;
+pub const REQUEST_LEN_MAX: usize = APART as usize - 1;
+/// Where an argument begins that stands in no buffer: behind all other arguments.
+const APART: u32 = u32::MAX;
 
 /// What a client may send at this moment. The server derives it from its configuration and from the connection.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +82,17 @@ impl ArgRange {
     fn new(start: usize, len: usize) -> Self {
         debug_assert!(start + len <= REQUEST_LEN_MAX);
         Self { start: start as u32, len: len as u32 }
+    }
+
+    /// An argument that was gathered elsewhere; see [`Parser::accept_apart`].
+    fn apart(len: usize) -> Self {
+        Self { start: APART, len: len as u32 }
+    }
+
+    /// Whether the argument stands elsewhere than in the buffer, of which it is no range.
+    #[inline]
+    pub fn is_apart(self) -> bool {
+        self.start == APART
     }
 
     #[inline]
@@ -158,6 +173,8 @@ impl fmt::Display for ProtocolError {
 
 impl std::error::Error for ProtocolError {}
 
+const LINE_END: &[u8] = b"\r\n";
+
 /// Reads commands from one connection's buffer; see the module's invariants.
 #[derive(Debug, Default)]
 pub struct Parser {
@@ -172,6 +189,8 @@ pub struct Parser {
     wanted_bytes: usize,
     /// The arguments of a half-read command, starts counted from the command's start.
     partial: Vec<ArgRange>,
+    /// One of them stands elsewhere.
+    has_apart: bool,
 }
 
 /// Capacity of `partial` that is kept for the connection's next half-read command.
@@ -192,6 +211,30 @@ impl Parser {
     /// start. Valid after an `Incomplete`.
     pub fn argument_under_way(&self) -> Option<(usize, usize)> {
         self.bulk_len.map(|len| (len, self.cursor))
+    }
+
+    /// The argument under way has been cut out of the buffer and gathered elsewhere: `bytes` are all of it with its line end,
+    /// which the buffer never holds. The next call of [`Parser::parse`] goes on behind it.
+    ///
+    /// # Panics
+    /// If no argument is under way, it has another length, or the command has one already that stands elsewhere.
+    pub fn accept_apart(&mut self, bytes: &[u8]) -> Result<(), ProtocolError> {
+        let len = self.bulk_len.take().expect("an argument is under way");
+        assert_eq!(bytes.len(), len + LINE_END.len(), "it is whole");
+        assert!(!self.has_apart, "one stands elsewhere at most");
+        if !bytes.ends_with(LINE_END) {
+            return Err(ProtocolError::LineEnd);
+        }
+        self.partial.push(ArgRange::apart(len));
+        self.has_apart = true;
+        self.remaining -= 1;
+        self.wanted_bytes = 0;
+        Ok(())
+    }
+
+    /// Whether an argument of the command under way stands elsewhere.
+    pub fn has_apart(&self) -> bool {
+        self.has_apart
     }
 
     /// Bytes that this parser itself occupies, beside the connection's buffer.
@@ -261,9 +304,10 @@ impl Parser {
             self.suspend(&reader, start);
             return Ok(progress);
         }
-        args.extend(
-            self.partial.drain(..).map(|arg| ArgRange::new(arg.start as usize + start, arg.len as usize)),
-        );
+        args.extend(self.partial.drain(..).map(|arg| match arg.is_apart() {
+            true => arg,
+            false => ArgRange::new(arg.start as usize + start, arg.len as usize),
+        }));
         self.partial.shrink_to(PARTIAL_CAPACITY_KEPT);
         *position = reader.cursor;
         *self = Self { partial: std::mem::take(&mut self.partial), ..Self::default() };

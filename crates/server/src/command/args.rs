@@ -1,19 +1,34 @@
-//! A command's arguments: slices of the buffer they arrived in.
+//! A command's arguments: slices of the buffer they arrived in, one of which may stand in a buffer of its own.
 
+use crate::db::strings::NewText;
 use crate::error::ClientError;
 use std::ops::Index;
-use wire::request::ArgRange;
+use wire::reply::SharedBytes;
+use wire::request::{ArgRange, REQUEST_LEN_MAX};
 
-/// The arguments of one command, its name first. A view; copying it copies two slices.
+/// The arguments of one command, its name first. A view; copying it copies two slices and a reference.
 #[derive(Clone, Copy)]
 pub struct Args<'a> {
     buffer: &'a [u8],
     ranges: &'a [ArgRange],
+    /// The argument that stands in no buffer, if there is one.
+    apart: Option<&'a SharedBytes>,
 }
 
 impl<'a> Args<'a> {
     pub fn new(buffer: &'a [u8], ranges: &'a [ArgRange]) -> Self {
-        Args { buffer, ranges }
+        Args { buffer, ranges, apart: None }
+    }
+
+    /// As [`Args::new`], of which one argument may stand in `apart` instead.
+    #[inline]
+    pub fn with_apart(buffer: &'a [u8], ranges: &'a [ArgRange], apart: Option<&'a SharedBytes>) -> Self {
+        let buffer = match apart {
+            // Behind that are no arguments, and the range of the one apart would be found there.
+            Some(_) => &buffer[..buffer.len().min(REQUEST_LEN_MAX)],
+            None => buffer,
+        };
+        Args { buffer, ranges, apart }
     }
 
     #[inline]
@@ -29,6 +44,12 @@ impl<'a> Args<'a> {
     #[inline]
     pub fn request_bytes(&self) -> usize {
         match (self.ranges.first(), self.ranges.last()) {
+            (Some(first), Some(_)) if self.apart.is_some() => {
+                self.request_bytes_encoded()
+                    - number_bytes(self.ranges.len())
+                    - number_bytes(first.len as usize)
+                    - LINE_END_BYTES
+            }
             (Some(first), Some(last)) => last.start as usize + last.len as usize - first.start as usize,
             _ => 0,
         }
@@ -36,16 +57,9 @@ impl<'a> Args<'a> {
 
     /// Bytes that these arguments take as a request of a client, wherever they stand.
     pub fn request_bytes_encoded(&self) -> usize {
-        const LINE_END: usize = 2;
-        // Nearly all have one digit or two.
-        let digits = |number: usize| match number {
-            0..=9 => 1,
-            10..=99 => 2,
-            _ => number.ilog10() as usize + 1,
-        };
-        let number = |number: usize| 1 + digits(number) + LINE_END;
         let bulks = self.ranges.iter().map(|range| range.len as usize);
-        number(self.ranges.len()) + bulks.map(|len| number(len) + len + LINE_END).sum::<usize>()
+        number_bytes(self.ranges.len())
+            + bulks.map(|len| number_bytes(len) + len + LINE_END_BYTES).sum::<usize>()
     }
 
     /// The request, where it stands as the append-only file and replicas take it.
@@ -56,23 +70,48 @@ impl<'a> Args<'a> {
 
     #[inline]
     pub fn get(&self, index: usize) -> Option<&'a [u8]> {
-        self.ranges.get(index).map(|range| slice(self.buffer, range))
+        self.ranges.get(index).map(|range| self.slice(range))
     }
 
     /// Like indexing, but the result lives as long as the buffer rather than this view.
     #[inline]
     pub fn at(&self, index: usize) -> &'a [u8] {
-        slice(self.buffer, &self.ranges[index])
+        self.slice(&self.ranges[index])
+    }
+
+    #[inline]
+    fn slice(&self, range: &ArgRange) -> &'a [u8] {
+        match self.buffer.get(range.range()) {
+            Some(bytes) => bytes,
+            None => self.slice_apart(range),
+        }
+    }
+
+    #[cold]
+    fn slice_apart(&self, range: &ArgRange) -> &'a [u8] {
+        match self.apart {
+            Some(apart) if range.is_apart() => apart,
+            _ => panic!("an argument at {range:?} in a buffer of {} bytes", self.buffer.len()),
+        }
+    }
+
+    /// The argument for a command that keeps it as a string.
+    #[inline]
+    pub fn text(&self, index: usize) -> NewText<'a> {
+        match self.apart {
+            Some(apart) if self.ranges[index].is_apart() => NewText::Shared(apart),
+            _ => NewText::Bytes(self.at(index)),
+        }
     }
 
     /// The arguments from `first` on.
     pub fn from(&self, first: usize) -> Args<'a> {
-        Args { buffer: self.buffer, ranges: &self.ranges[first.min(self.ranges.len())..] }
+        Args { ranges: &self.ranges[first.min(self.ranges.len())..], ..*self }
     }
 
     /// The first `count` arguments.
     pub fn first(&self, count: usize) -> Args<'a> {
-        Args { buffer: self.buffer, ranges: &self.ranges[..count.min(self.ranges.len())] }
+        Args { ranges: &self.ranges[..count.min(self.ranges.len())], ..*self }
     }
 
     /// Bytes of all arguments together.
@@ -81,8 +120,8 @@ impl<'a> Args<'a> {
     }
 
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
-        let buffer = self.buffer;
-        self.ranges.iter().map(move |range| slice(buffer, range))
+        let args = *self;
+        self.ranges.iter().map(move |range| args.slice(range))
     }
 
     /// Whether the argument is `word`, in any case.
@@ -135,9 +174,17 @@ impl Index<usize> for Args<'_> {
     }
 }
 
-#[inline]
-fn slice<'a>(buffer: &'a [u8], range: &ArgRange) -> &'a [u8] {
-    &buffer[range.start as usize..range.start as usize + range.len as usize]
+const LINE_END_BYTES: usize = 2;
+
+/// Bytes of the line that announces an array or an argument of this length.
+fn number_bytes(number: usize) -> usize {
+    // Nearly all have one digit or two.
+    let digits = match number {
+        0..=9 => 1,
+        10..=99 => 2,
+        _ => number.ilog10() as usize + 1,
+    };
+    1 + digits + LINE_END_BYTES
 }
 
 /// Arguments that a queued or blocked command keeps.

@@ -8,6 +8,7 @@ use crate::command::flag::{DENY_OOM, FAST, READONLY, WRITE};
 use crate::command::key_spec::{Begin, Find};
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access, propagation};
 use crate::db::object::REFERRED_LEN_MIN;
+use crate::db::strings::NewText;
 use crate::db::{EventClasses, strings};
 use crate::error::ClientError;
 use comparison::{delex, delifeq, digest};
@@ -226,7 +227,7 @@ fn refer(ctx: &mut Context<'_>, key: &[u8]) {
 
 fn set(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if args.len() == 3 {
-        store(ctx, args.at(1), args.at(2), None);
+        store(ctx, args.at(1), args.text(2), None);
         ctx.reply.ok();
         return Ok(());
     }
@@ -235,7 +236,7 @@ fn set(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if options.get {
         get(ctx, args)?;
     }
-    let stored = match set_if(ctx, args.at(1), args.at(2), &options) {
+    let stored = match set_if(ctx, args.at(1), args.text(2), &options) {
         Ok(stored) => stored,
         Err(error) => {
             ctx.reply.truncate(start);
@@ -252,8 +253,8 @@ fn set(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 /// Stores and says so.
 #[inline]
-fn store(ctx: &mut Context<'_>, key: &[u8], value: &[u8], expiry_ms: Option<i64>) {
-    ctx.db.put_string(key, value, expiry_ms);
+fn store(ctx: &mut Context<'_>, key: &[u8], value: NewText<'_>, expiry_ms: Option<i64>) {
+    ctx.db.put_text(key, value, expiry_ms);
     ctx.db.changed(EventClasses::STRING, "set", key);
 }
 
@@ -261,7 +262,7 @@ fn store(ctx: &mut Context<'_>, key: &[u8], value: &[u8], expiry_ms: Option<i64>
 fn set_if(
     ctx: &mut Context<'_>,
     key: &[u8],
-    value: &[u8],
+    value: NewText<'_>,
     options: &Options<'_>,
 ) -> Result<bool, ClientError> {
     let holds = match options.condition {
@@ -279,7 +280,7 @@ fn set_if(
     Ok(holds)
 }
 
-fn store_with(ctx: &mut Context<'_>, key: &[u8], value: &[u8], expiry: ExpiryOption) {
+fn store_with(ctx: &mut Context<'_>, key: &[u8], value: NewText<'_>, expiry: ExpiryOption) {
     match expiry {
         ExpiryOption::At { unix_ms, .. } if ctx.db.is_expired(unix_ms) => ctx.db.remove_as_expired(key),
         ExpiryOption::At { unix_ms, .. } => {
@@ -296,7 +297,7 @@ fn store_with(ctx: &mut Context<'_>, key: &[u8], value: &[u8], expiry: ExpiryOpt
 
 fn setnx(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let options = Options { condition: Condition::IfAbsent, ..Options::default() };
-    let stored = set_if(ctx, args.at(1), args.at(2), &options)?;
+    let stored = set_if(ctx, args.at(1), args.text(2), &options)?;
     ctx.reply.integer(stored.into());
     Ok(())
 }
@@ -311,7 +312,7 @@ fn psetex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn set_for(ctx: &mut Context<'_>, args: Args<'_>, unit: ExpiryUnit, command: &'static str) -> Outcome {
     let unix_ms = unit.resolve(args.integer(2)?, ctx.db.now_ms(), command)?;
-    store_with(ctx, args.at(1), args.at(3), ExpiryOption::At { unix_ms, absolute: false });
+    store_with(ctx, args.at(1), args.text(3), ExpiryOption::At { unix_ms, absolute: false });
     ctx.reply.ok();
     Ok(())
 }
@@ -351,7 +352,7 @@ fn getex(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 
 fn getset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     get(ctx, args)?;
-    store(ctx, args.at(1), args.at(2), None);
+    store(ctx, args.at(1), args.text(2), None);
     // A copy need not look at what was there.
     ctx.db.propagate_as(&[b"SET", args.at(1), args.at(2)]);
     Ok(())
@@ -370,8 +371,8 @@ fn mget(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
 }
 
 /// The keys and values of MSET's arguments.
-fn pairs<'a>(args: Args<'a>, first: usize, count: usize) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
-    (0..count).map(move |i| (args.at(first + 2 * i), args.at(first + 2 * i + 1)))
+fn pairs<'a>(args: Args<'a>, first: usize, count: usize) -> impl Iterator<Item = (&'a [u8], NewText<'a>)> {
+    (0..count).map(move |i| (args.at(first + 2 * i), args.text(first + 2 * i + 1)))
 }
 
 fn mset(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
@@ -483,7 +484,7 @@ fn append(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
             length + value.len()
         }
         None => {
-            ctx.db.put_string(key, value, None);
+            ctx.db.put_text(key, args.text(2), None);
             value.len()
         }
     };

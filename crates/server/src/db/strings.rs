@@ -39,6 +39,14 @@ pub const EMBEDDED_LEN_MAX: usize = 128;
 /// buffer of its own. Past that there is a hundredth to be won at most, and what moves entries would move more.
 const INLINE_LEN_MAX: usize = 2048;
 
+/// A string that is to be stored.
+#[derive(Clone, Copy)]
+pub enum NewText<'a> {
+    Bytes(&'a [u8]),
+    /// A long one in a buffer of its own, which the key holds from then on: nothing is copied.
+    Shared(&'a SharedBytes),
+}
+
 impl Db {
     /// The string at `key` for a read.
     #[inline]
@@ -78,6 +86,21 @@ impl Db {
             Some(n) => self.put(key, NewValue::Integer(n), expiry_ms),
             None => self.put_bytes(key, text, expiry_ms),
         }
+    }
+
+    /// As [`Db::put_string`], without a copy if the string need not be copied.
+    #[inline]
+    pub fn put_text(&mut self, key: &[u8], text: NewText<'_>, expiry_ms: Option<i64>) {
+        match text {
+            NewText::Bytes(bytes) => self.put_string(key, bytes, expiry_ms),
+            NewText::Shared(bytes) => self.put_shared(key, bytes, expiry_ms),
+        }
+    }
+
+    #[cold]
+    fn put_shared(&mut self, key: &[u8], text: &SharedBytes, expiry_ms: Option<i64>) {
+        let text = LongString::shared(SharedBytes::clone(text));
+        self.put(key, NewValue::Object(text.into_object()), expiry_ms);
     }
 
     /// Stores a string as the bytes it is, even if it reads as an integer.

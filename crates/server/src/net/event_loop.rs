@@ -364,7 +364,11 @@ impl EventLoop {
 
     fn parse(&self, query_buffer: &mut QueryBuffer) {
         let limits = limits_of(&self.executor, query_buffer.handle);
-        query_buffer.parse(&limits, &self.executor.server.registry, self.executor.db.seed());
+        let (registry, seed) = (&self.executor.server.registry, self.executor.db.seed());
+        match self.executor.server.clients[query_buffer.handle].is_primary {
+            true => query_buffer.parse_stream(&limits, registry, seed),
+            false => query_buffer.parse(&limits, registry, seed),
+        }
     }
 
     /// Parses and runs what the client has sent, until it has to wait for more or for something else.
@@ -400,7 +404,7 @@ impl EventLoop {
         let handle = query_buffer.handle;
         let Some(connection) = local(&mut self.connections, handle) else { return self.settle(query_buffer) };
         self.touched.push(handle);
-        let unread_bytes = query_buffer.input().len();
+        let unread_bytes = query_buffer.unread_bytes();
         match query_buffer.is_free() {
             true => self.spare_query_buffers.take_back(query_buffer),
             false => connection.query_buffer = Some(query_buffer),
@@ -459,7 +463,9 @@ impl EventLoop {
             if self.executor.takes_bytes(handle) && !self.hand_over_bytes(handle, &mut query_buffer) {
                 self.after_requests(query_buffer);
             } else {
-                self.executor.pass_kept_stream(handle, query_buffer.input_mut());
+                if self.executor.has_kept_stream_for(handle) {
+                    self.executor.pass_kept_stream(query_buffer.input_mut());
+                }
                 self.run_requests(query_buffer);
             }
         }

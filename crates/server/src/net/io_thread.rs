@@ -533,7 +533,7 @@ impl IoThread {
             return self.hand_over(adopted, query_buffer);
         }
         query_buffer.consume();
-        let bytes = query_buffer.input().len();
+        let bytes = query_buffer.unread_bytes();
         if query_buffer.is_free() {
             self.spare_query_buffers.take_back(query_buffer);
         } else {

@@ -8,15 +8,19 @@
 //! It is a value with one owner: the connection while it reads, the executor while it runs the requests. Where the
 //! two are threads, the box is what passes between them, and nothing in it is shared.
 
+mod long_argument;
+
 use super::transport::{Stopped, Transport};
 use crate::command::registry::{CommandId, Registry};
 use crate::command::{Args, FirstKey, Request};
 use crate::engine::prefetch::hash_keys;
 use crate::session::ClientHandle;
+use long_argument::{LONG_ARGUMENT_BYTES_MIN, LongArgument};
 use std::cell::Cell;
+use std::ops::Range;
 use structures::hash::HashSeed;
 use structures::short_bytes::same_bytes;
-use wire::reply::Output;
+use wire::reply::{Output, SharedBytes};
 use wire::request::{ArgRange, Limits, Parser, Progress, ProtocolError};
 
 /// Bytes read from one connection in one turn, so that none starves the others.
@@ -33,6 +37,21 @@ const SPARE_QUERY_BUFFERS_MAX: usize = 64;
 pub const BATCH_REQUESTS_MAX: usize = 128;
 /// As [`BATCH_REQUESTS_MAX`], in an I/O thread: more than a usual read holds.
 const AHEAD_REQUESTS_MAX: usize = 1024;
+
+/// How requests are parsed.
+struct Parsing {
+    ahead_max: usize,
+    hashes_all_keys: bool,
+    /// Long arguments are read into buffers of their own.
+    separates_long_arguments: bool,
+}
+
+const IN_TURN: Parsing =
+    Parsing { ahead_max: BATCH_REQUESTS_MAX, hashes_all_keys: false, separates_long_arguments: true };
+const STREAM: Parsing = Parsing { separates_long_arguments: false, ..IN_TURN };
+const AHEAD: Parsing =
+    Parsing { ahead_max: AHEAD_REQUESTS_MAX, hashes_all_keys: true, separates_long_arguments: true };
+
 /// Arguments whose positions are kept room for between requests.
 const ARGS_KEPT_MAX: usize = 1024;
 /// Unused room in an input buffer that is not worth taking away.
@@ -71,6 +90,12 @@ pub struct QueryBuffer {
     /// The last read left no room in the buffer.
     was_filled: bool,
     parser: Parser,
+    /// The argument under way, if it is read into a buffer of its own: nothing of it is in the input, which ends where it would
+    /// begin.
+    long_argument: Option<LongArgument>,
+    /// Such an argument that has become whole, of the last parsed request or of the one under way. Nothing behind that request is
+    /// parsed before it has run.
+    apart: Option<SharedBytes>,
     /// What follows `position` makes no sense, and is to be answered when the requests before it have run.
     broken: Option<ProtocolError>,
     /// Arguments of the parsed requests, and where each request ends among them.
@@ -156,6 +181,8 @@ impl QueryBuffer {
             start: 0,
             was_filled: false,
             parser: Parser::new(),
+            long_argument: None,
+            apart: None,
             broken: None,
             args: Vec::new(),
             requests: Vec::new(),
@@ -167,13 +194,16 @@ impl QueryBuffer {
         }
     }
 
-    pub fn input(&self) -> &[u8] {
-        &self.input
-    }
-
     /// For appending what has come another way than from the socket.
     pub fn input_mut(&mut self) -> &mut Vec<u8> {
+        assert!(self.long_argument.is_none(), "what is appended would stand before the argument's rest");
         &mut self.input
+    }
+
+    /// Bytes that have arrived and not been executed.
+    pub fn unread_bytes(&self) -> usize {
+        let apart_bytes = self.apart.as_ref().map_or(0, |apart| apart.len());
+        self.input.len() + self.long_argument.as_ref().map_or(apart_bytes, LongArgument::arrived_bytes)
     }
 
     /// Bytes in the buffer that are not behind us, and the room left; none of a query buffer that is only lent.
@@ -181,16 +211,23 @@ impl QueryBuffer {
         if !self.is_kept {
             return (0, 0);
         }
+        if let Some(argument) = &self.long_argument {
+            return (argument.arrived_bytes(), argument.capacity() - argument.arrived_bytes());
+        }
         let before = match self.parser.argument_under_way() {
             Some((len, start)) if len >= BIG_ARGUMENT_BYTES => self.position + start,
             _ => self.position,
         };
-        (self.input.len() - before.min(self.input.len()), self.input.capacity() - self.input.len())
+        let apart_bytes = self.apart.as_ref().map_or(0, |apart| apart.len());
+        let arrived = self.input.len() - before.min(self.input.len()) + apart_bytes;
+        (arrived, self.input.capacity() - self.input.len())
     }
 
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + self.input.capacity()
+            + self.long_argument.as_ref().map_or(0, LongArgument::capacity)
+            + self.apart.as_ref().map_or(0, |apart| apart.capacity())
             + self.parser.memory_bytes()
             + self.args.capacity() * size_of::<ArgRange>()
             + self.requests.capacity() * size_of::<Parsed>()
@@ -215,8 +252,11 @@ impl QueryBuffer {
     /// the connection can do without the query buffer now.
     pub fn shrink(&mut self, idle_us: u64) -> bool {
         let (len, capacity) = (self.input.len(), self.input.capacity());
-        let wanted = len + self.parser.wanted_bytes().min(ANNOUNCED_BYTES_MAX);
+        let wanted = len + self.wanted_bytes().min(ANNOUNCED_BYTES_MAX);
         let peak = std::mem::replace(&mut self.input_peak, wanted).max(wanted);
+        if let Some(argument) = self.long_argument.as_mut().filter(|_| idle_us > IDLE_US) {
+            argument.shrink();
+        }
         if capacity - len > INPUT_FREE_BYTES_KEPT {
             if idle_us > IDLE_US {
                 self.input.shrink_to_fit();
@@ -235,7 +275,37 @@ impl QueryBuffer {
 
     /// Reads what has come, at most [`READ_BYTES`], [`BUSY_READ_BYTES`] or what the request under way still needs.
     pub fn read(&mut self, transport: &mut Transport) -> Transfer {
-        let wanted = self.parser.wanted_bytes();
+        // One that waits is read from without being parsed.
+        self.end_long_argument();
+        let (read, is_filled) = match &mut self.long_argument {
+            Some(argument) => (argument.read(transport), argument.is_filled()),
+            None => {
+                self.reserve();
+                let read = transport.read(&mut self.input);
+                self.was_filled = self.input.len() == self.input.capacity();
+                (read, self.was_filled)
+            }
+        };
+        match read {
+            Ok(count) => {
+                let is_all = !is_filled && !transport.has_unread();
+                Transfer::Bytes { count, is_all }
+            }
+            Err(Stopped::WouldBlock) => Transfer::WouldBlock,
+            Err(Stopped::Closed) => Transfer::Closed,
+        }
+    }
+
+    /// What the argument under way still needs of the input.
+    #[inline]
+    fn wanted_bytes(&self) -> usize {
+        if self.long_argument.is_some() { 0 } else { self.parser.wanted_bytes() }
+    }
+
+    /// Makes room for what is read next.
+    #[inline]
+    fn reserve(&mut self) {
+        let wanted = self.wanted_bytes();
         let (len, room) = (self.input.len(), self.input.capacity() - self.input.len());
         if wanted > READ_BYTES {
             let announced = wanted.min(ANNOUNCED_BYTES_MAX.max(len) + READ_BYTES);
@@ -248,15 +318,6 @@ impl QueryBuffer {
         } else if wanted == 0 || room < wanted {
             // Doubling would hold as much again for the last few bytes of an argument.
             self.input.reserve_exact(READ_BYTES.max(len / 4));
-        }
-        match transport.read(&mut self.input) {
-            Ok(count) => {
-                self.was_filled = self.input.len() == self.input.capacity();
-                let is_all = !self.was_filled && !transport.has_unread();
-                Transfer::Bytes { count, is_all }
-            }
-            Err(Stopped::WouldBlock) => Transfer::WouldBlock,
-            Err(Stopped::Closed) => Transfer::Closed,
         }
     }
 
@@ -277,25 +338,28 @@ impl QueryBuffer {
     /// Parses requests that have arrived whole, up to [`BATCH_REQUESTS_MAX`] ahead. A client that has yet to
     /// authenticate gets them one by one, for the limits may be others after each.
     pub fn parse(&mut self, limits: &Limits, registry: &Registry, seed: HashSeed) {
-        self.parse_up_to(BATCH_REQUESTS_MAX, limits, registry, seed, false);
+        self.parse_as(&IN_TURN, limits, registry, seed);
+    }
+
+    /// As [`Self::parse`], of whoever's requests are needed as bytes too ([`Self::next_request_and_bytes`]).
+    pub fn parse_stream(&mut self, limits: &Limits, registry: &Registry, seed: HashSeed) {
+        self.parse_as(&STREAM, limits, registry, seed);
     }
 
     /// As [`Self::parse`] where that costs the executor nothing: further ahead, and with all keys hashed.
     pub fn parse_ahead(&mut self, limits: &Limits, registry: &Registry, seed: HashSeed) {
-        self.parse_up_to(AHEAD_REQUESTS_MAX, limits, registry, seed, true);
+        self.parse_as(&AHEAD, limits, registry, seed);
     }
 
-    /// One function for both, so that the parser is compiled into it.
+    /// One function for all, so that the parser is compiled into it.
     #[inline(never)]
-    fn parse_up_to(
-        &mut self,
-        ahead_max: usize,
-        limits: &Limits,
-        registry: &Registry,
-        seed: HashSeed,
-        hashes_all_keys: bool,
-    ) {
-        let ahead_max = if limits.authenticated { ahead_max } else { 1 };
+    fn parse_as(&mut self, parsing: &Parsing, limits: &Limits, registry: &Registry, seed: HashSeed) {
+        let ahead_max = if limits.authenticated { parsing.ahead_max } else { 1 };
+        self.end_long_argument();
+        // In its middle there is nothing to parse, and what follows it has to wait until it has run.
+        if self.long_argument.is_some() || self.is_apart_parsed() {
+            return;
+        }
         // Pipelines call the same command many times over; looking each name up took 5 % of a GET at pipeline 100.
         let mut earlier: Option<(CommandId, ArgRange)> = None;
         while self.broken.is_none()
@@ -304,10 +368,15 @@ impl QueryBuffer {
         {
             let before = self.args.len();
             match self.parser.parse(&mut self.input, &mut self.position, limits, &mut self.args) {
-                Ok(Progress::Incomplete) => break,
+                Ok(Progress::Incomplete) => {
+                    if parsing.separates_long_arguments {
+                        self.begin_long_argument();
+                    }
+                    break;
+                }
                 Ok(Progress::Complete) if self.args.len() == before => {}
                 Ok(Progress::Complete) => {
-                    let args = Args::new(&self.input, &self.args[before..]);
+                    let args = Args::with_apart(&self.input, &self.args[before..], self.apart.as_ref());
                     let id = match earlier {
                         Some((id, name)) if same_bytes(name.of(&self.input), args.at(0)) => Some(id),
                         _ => {
@@ -318,7 +387,7 @@ impl QueryBuffer {
                             found
                         }
                     };
-                    if let Some(id) = id.filter(|_| hashes_all_keys) {
+                    if let Some(id) = id.filter(|_| parsing.hashes_all_keys) {
                         hash_keys(registry.row(id), args, seed, &mut self.hashes);
                     }
                     let request = registry.plan(id, args, seed);
@@ -329,9 +398,41 @@ impl QueryBuffer {
                         first_key: request.first_key,
                         end: self.position,
                     });
+                    if self.apart.is_some() {
+                        break;
+                    }
                 }
                 Err(error) => self.broken = Some(error),
             }
+        }
+    }
+
+    /// Has the rest of the argument under way read into a buffer of its own, if it is a long one and half of it is to come.
+    #[cold]
+    fn begin_long_argument(&mut self) {
+        let Some((len, start)) = self.parser.argument_under_way() else { return };
+        let begin = self.position + start;
+        let arrived = self.input.len() - begin;
+        if len < LONG_ARGUMENT_BYTES_MIN || arrived > len / 2 || self.apart.is_some() {
+            return;
+        }
+        self.long_argument = Some(LongArgument::begin(len, &self.input[begin..]));
+        self.input.truncate(begin);
+    }
+
+    /// Goes on behind the argument that was read into a buffer of its own, if it is whole.
+    #[inline]
+    fn end_long_argument(&mut self) {
+        if let Some(argument) = self.long_argument.take_if(|argument| argument.is_whole()) {
+            self.accept_long_argument(argument);
+        }
+    }
+
+    #[cold]
+    fn accept_long_argument(&mut self, argument: LongArgument) {
+        match self.parser.accept_apart(argument.bytes()) {
+            Ok(()) => self.apart = Some(argument.into_shared()),
+            Err(error) => self.broken = Some(error),
         }
     }
 
@@ -345,10 +446,15 @@ impl QueryBuffer {
         &self.input[self.position..]
     }
 
+    #[inline]
+    fn args_in(&self, places: Range<usize>) -> Args<'_> {
+        Args::with_apart(&self.input, &self.args[places], self.apart.as_ref())
+    }
+
     fn request(&self, index: usize) -> Option<Request<'_>> {
         let request = self.requests.get(index)?;
         let start = index.checked_sub(1).map_or(0, |previous| self.requests[previous].args_end as usize);
-        let args = Args::new(&self.input, &self.args[start..request.args_end as usize]);
+        let args = self.args_in(start..request.args_end as usize);
         Some(Request { id: request.id, args, first_key: request.first_key })
     }
 
@@ -380,6 +486,10 @@ impl QueryBuffer {
         let index = self.next_request;
         let start = index.checked_sub(1).map_or(self.start, |previous| self.requests[previous].end);
         let end = self.requests.get(index)?.end;
+        assert!(
+            self.apart.is_none(),
+            "whose requests are needed as bytes has none of their arguments cut out"
+        );
         self.next_request += 1;
         Some((self.request(index)?, &self.input[start..end]))
     }
@@ -404,7 +514,7 @@ impl QueryBuffer {
         let mut taken = 0;
         for (index, parsed) in self.requests.iter().enumerate().skip(first) {
             let end = parsed.args_end as usize;
-            let args = Args::new(&self.input, &self.args[start..end]);
+            let args = self.args_in(start..end);
             let request = Request { id: parsed.id, args, first_key: parsed.first_key };
             if !take(request, self.hashes(index)) {
                 break;
@@ -438,6 +548,7 @@ impl QueryBuffer {
     pub fn discard(&mut self) {
         (self.position, self.next_request) = (self.input.len(), self.requests.len());
         (self.parser, self.broken) = (Parser::new(), None);
+        (self.long_argument, self.apart) = (None, None);
         self.consume();
     }
 
@@ -467,7 +578,16 @@ impl QueryBuffer {
         }
     }
 
+    /// The last parsed request has an argument that stands apart.
+    #[inline]
+    fn is_apart_parsed(&self) -> bool {
+        self.apart.is_some() && !self.parser.has_apart()
+    }
+
     fn forget_requests(&mut self) {
+        if self.is_apart_parsed() {
+            self.apart = None;
+        }
         self.args.clear();
         self.requests.clear();
         self.hashes.clear();
@@ -480,63 +600,4 @@ impl QueryBuffer {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Write;
-    use std::os::unix::net::UnixStream;
-
-    #[test]
-    fn room_for_an_announced_argument_is_kept_until_its_client_is_idle() {
-        let (mut client, socket) = UnixStream::pair().unwrap();
-        let mut transport = Transport::Plain(socket.into());
-        let mut query_buffer = QueryBuffer::new(ClientHandle::default());
-        for bytes in [&b"*3\r\n$3\r\nset\r\n$1\r\na\r\n$1000000\r\n"[..], b"a"] {
-            client.write_all(bytes).unwrap();
-            assert!(matches!(query_buffer.read(&mut transport), Transfer::Bytes { .. }));
-            query_buffer.parse(&Limits::default(), &Registry::new(&[]), HashSeed::new(1, 2));
-            query_buffer.consume();
-        }
-        assert!(!query_buffer.shrink(0));
-        assert!(query_buffer.input.capacity() > 1_000_000);
-        assert!(!query_buffer.shrink(IDLE_US + 1));
-        assert_eq!(query_buffer.input_figures(), (1, 0));
-    }
-
-    #[test]
-    fn a_client_that_sends_much_is_read_in_larger_pieces_and_each_request_once() {
-        let (mut client, socket) = UnixStream::pair().unwrap();
-        let mut transport = Transport::Plain(socket.into());
-        let mut query_buffer = QueryBuffer::new(ClientHandle::default());
-        let request =
-            |i: u32| format!("*2\r\n$4\r\necho\r\n$6\r\n{i:06}\r\n{}", &"\r\n\r\n"[..i as usize % 3 * 2]);
-        let all: String = (0..20_000).map(request).collect();
-        let writer = std::thread::spawn(move || client.write_all(all.as_bytes()).unwrap());
-        let (mut seen, mut largest) = (0, 0);
-        while seen < 20_000 {
-            let transfer = query_buffer.read(&mut transport);
-            let Transfer::Bytes { count, .. } = transfer else { panic!("{transfer:?} after {seen}") };
-            largest = largest.max(count);
-            loop {
-                query_buffer.consume_some();
-                query_buffer.parse(&Limits::default(), &Registry::new(&[]), HashSeed::new(1, 2));
-                if !query_buffer.has_requests() {
-                    break;
-                }
-                assert!(query_buffer.request_count() <= BATCH_REQUESTS_MAX);
-                while let Some((found, bytes)) = query_buffer.next_request_and_bytes() {
-                    let number = format!("{seen:06}").into_bytes();
-                    assert_eq!(
-                        (found.args.at(1), &bytes[bytes.len() - 8..bytes.len() - 2]),
-                        (&number[..], &number[..])
-                    );
-                    assert!(bytes.starts_with(b"*2") || seen > 0 && bytes.starts_with(b"\r\n"));
-                    seen += 1;
-                }
-            }
-            query_buffer.consume();
-            assert!(query_buffer.input.capacity() <= INPUT_KEPT_BYTES_MAX);
-        }
-        writer.join().unwrap();
-        assert!(largest > INPUT_KEPT_BYTES_MAX / 2, "{largest}");
-    }
-}
+mod tests;

@@ -104,7 +104,7 @@ impl EventLoop {
     /// The query buffer's requests have run, as far as they may.
     pub(super) fn settle(&mut self, mut query_buffer: Box<QueryBuffer>) {
         let handle = query_buffer.handle;
-        self.executor.check_input_limit(handle, query_buffer.input().len());
+        self.executor.check_input_limit(handle, query_buffer.unread_bytes());
         self.count_memory_if_limited(handle);
         self.executor.count_unauthenticated(handle);
         let waits = self.executor.is_waiting(handle);

@@ -5,6 +5,58 @@ use crate::reference::{Random, Reference, scaled};
 
 type Commands = Vec<Vec<Vec<u8>>>;
 
+/// As [`read_pieces`], with each argument under way of at least so many bytes gathered beside the buffer, if its command has
+/// none of those yet.
+fn read_pieces_with_apart(
+    pieces: &[&[u8]],
+    limits: &Limits,
+    apart_len_min: usize,
+) -> (Commands, Option<ProtocolError>) {
+    let (mut buffer, mut parser, mut commands) = (Vec::new(), Parser::new(), Vec::new());
+    let (mut apart, mut apart_len, mut was_apart) = (Vec::new(), None, false);
+    for piece in pieces {
+        let mut piece = *piece;
+        if let Some(len) = apart_len {
+            let (rest, behind) = piece.split_at(piece.len().min(len + 2 - apart.len()));
+            apart.extend_from_slice(rest);
+            if apart.len() < len + 2 {
+                continue;
+            }
+            if let Err(error) = parser.accept_apart(&apart) {
+                return (commands, Some(error));
+            }
+            assert!(parser.has_apart() && parser.argument_under_way().is_none());
+            (piece, apart_len, was_apart) = (behind, None, true);
+        }
+        buffer.extend_from_slice(piece);
+        let (mut position, mut args) = (0, Vec::new());
+        loop {
+            let args_before = args.len();
+            match parser.parse(&mut buffer, &mut position, limits, &mut args) {
+                Ok(Progress::Complete) => {
+                    let command = args[args_before..].iter().map(|arg| match arg.is_apart() {
+                        true => apart[..arg.len as usize].to_vec(),
+                        false => arg.of(&buffer).to_vec(),
+                    });
+                    commands.push(command.collect());
+                    was_apart = false;
+                    assert!(!parser.has_apart());
+                }
+                Ok(Progress::Incomplete) => break,
+                Err(error) => return (commands, Some(error)),
+            }
+        }
+        buffer.drain(..position);
+        if let Some((len, start)) = parser.argument_under_way().filter(|_| !was_apart)
+            && len >= apart_len_min
+            && buffer.len() - start <= len
+        {
+            (apart_len, apart) = (Some(len), buffer.split_off(start));
+        }
+    }
+    (commands, None)
+}
+
 /// Reads all commands of a stream that arrives in the given pieces, as a connection would: the front is cut off
 /// after each piece.
 fn read_pieces(pieces: &[&[u8]], limits: &Limits) -> (Commands, Option<ProtocolError>) {
@@ -79,6 +131,9 @@ fn a_stream_means_the_same_however_it_is_split() {
         }
         let bytes: Vec<&[u8]> = stream.chunks(1).collect();
         assert_eq!(read_pieces(&bytes, &Limits::default()), whole);
+        for apart_len_min in [0, 1, 5, 50] {
+            assert_eq!(read_pieces_with_apart(&bytes, &Limits::default(), apart_len_min), whole);
+        }
     }
 }
 
@@ -363,5 +418,7 @@ fn random_streams_mean_the_same_however_they_are_split() {
             rest = behind;
         }
         assert_eq!(read_pieces(&pieces, &limits), whole, "seed {seed}: {}", stream.escape_ascii());
+        let apart = read_pieces_with_apart(&pieces, &limits, random.below(20));
+        assert_eq!(apart, whole, "seed {seed}, with arguments apart: {}", stream.escape_ascii());
     }
 }

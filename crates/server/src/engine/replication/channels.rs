@@ -297,12 +297,16 @@ impl Executor {
         }
     }
 
+    /// Whether something was kept that this client, the primary, has sent, and it may be applied.
+    pub fn has_kept_stream_for(&self, handle: ClientHandle) -> bool {
+        self.has_kept_stream()
+            && self.accepts_requests(handle)
+            && self.link.as_ref().is_some_and(|link| link.is_of(handle))
+    }
+
     /// Passes a part of what was kept on, to be applied before anything that is read.
-    pub fn pass_kept_stream(&mut self, handle: ClientHandle, input: &mut Vec<u8>) {
-        if !self.has_kept_stream() || !self.accepts_requests(handle) {
-            return;
-        }
-        let Some(link) = self.link.as_mut().filter(|link| link.is_of(handle)) else { return };
+    pub fn pass_kept_stream(&mut self, input: &mut Vec<u8>) {
+        let Some(link) = &mut self.link else { return };
         let Some(kept) = &mut link.kept else { return };
         kept.pass(PASSED_BYTES, input);
         if kept.len() == 0 {
