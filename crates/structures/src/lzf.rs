@@ -16,6 +16,8 @@
 //! apart that one comparison says near, not stale and not the first, 447, 90, 14.4. Rejected: near and equal as one condition,
 //! with the first position read in place of what is too far (450, 105, 15.5); literals copied a run at a time, where it ends
 //! (a tenth slower on integers, as most runs are short).
+//! A RESTORE of a megabyte of one byte takes 0.37 of the time since what is decompressed goes to where it stays, is zeroed a piece
+//! at a time ahead of the writing, and runs of a pattern are written 16 bytes at once, of one byte by a fill.
 //! Reading trusts nothing. Rejected for the lists: the same 256 KiB table, even kept warm, 2.2 ns a byte of a
 //! node of 8 KiB where 2^12 slots of two bytes on the stack take 1.7, and nobody has to keep it.
 
@@ -349,14 +351,28 @@ pub fn decompress_into(input: &[u8], len: usize, output: &mut Vec<u8>) -> Result
     if len > input.len().saturating_mul(EXPANSION_MAX) {
         return Err(Corrupt);
     }
-    if output.capacity() < len {
-        // Memory that is new comes as zeros: they need not be written.
-        *output = vec![0; len];
-    } else {
-        output.resize(len, 0);
-    }
+    output.reserve_exact(len);
     let (mut rest, mut at) = (input, 0);
-    while let Some((&control, after)) = rest.split_first() {
+    while !rest.is_empty() {
+        output.resize(len.min(output.len() + ZEROED_AT_ONCE), 0);
+        let is_last = output.len() == len;
+        let enough = if is_last { usize::MAX } else { output.len() - COPY_MAX - STEP };
+        (rest, at) = expand(rest, output, at, enough)?;
+    }
+    if at == len { Ok(()) } else { Err(Corrupt) }
+}
+
+/// Decompresses from `at` on until that is more than `enough` or nothing is left: what is left, and where its output begins.
+#[inline]
+fn expand<'a>(
+    mut rest: &'a [u8],
+    output: &mut [u8],
+    mut at: usize,
+    enough: usize,
+) -> Result<(&'a [u8], usize), Corrupt> {
+    while let Some((&control, after)) = rest.split_first()
+        && at <= enough
+    {
         rest = after;
         let room = &mut output[at..];
         if control < 32 {
@@ -383,7 +399,7 @@ pub fn decompress_into(input: &[u8], len: usize, output: &mut Vec<u8>) -> Result
         copy_back(output, at, back, count);
         at += count;
     }
-    if at == len { Ok(()) } else { Err(Corrupt) }
+    Ok((rest, at))
 }
 
 /// Copies the first `count` bytes, at most 32 of them; behind these any may change that are to be written yet.
@@ -401,16 +417,35 @@ fn copy_literals(from: &[u8], to: &mut [u8], count: usize) {
 /// Bytes that are copied at a time.
 const STEP: usize = 16;
 
+/// Zeros written ahead of what is decompressed: they are in the nearest cache when they are written over. All of the output at
+/// once took a sixth of the time of a megabyte's RESTORE.
+const ZEROED_AT_ONCE: usize = 16 * 1024;
+
 /// Copies `count` bytes to `at` from `back` before it; from these on, if they reach so far. As [`copy_literals`], what is
 /// behind them may change.
 #[inline]
 fn copy_back(output: &mut [u8], at: usize, back: usize, count: usize) {
-    if back >= STEP && at + count + STEP <= output.len() {
+    if back == 1 {
+        let byte = output[at - 1];
+        return output[at..at + count].fill(byte);
+    }
+    if at + count + STEP <= output.len() {
         let mut done = 0;
+        if back >= STEP {
+            while done < count {
+                let step: [u8; STEP] =
+                    *output[at - back + done..].first_chunk().expect("the output is longer");
+                output[at + done..at + done + STEP].copy_from_slice(&step);
+                done += STEP;
+            }
+            return;
+        }
+        // A short pattern that is repeated: as often as it fits into a step.
+        let step = repeated(output[at - back..].first_chunk().expect("the output is longer"), back);
+        let period = STEP - STEP % back;
         while done < count {
-            let step: [u8; STEP] = *output[at - back + done..].first_chunk().expect("the output is longer");
             output[at + done..at + done + STEP].copy_from_slice(&step);
-            done += STEP;
+            done += period;
         }
         return;
     }
@@ -421,6 +456,18 @@ fn copy_back(output: &mut [u8], at: usize, back: usize, count: usize) {
         output.copy_within(from..from + step, at + done);
         done += step;
     }
+}
+
+/// The first `len` bytes over and over, 1 to [`STEP`]` - 1` of them.
+#[inline]
+fn repeated(bytes: &[u8; STEP], len: usize) -> [u8; STEP] {
+    let mut step = u128::from_le_bytes(*bytes) & ((1 << (8 * len)) - 1);
+    let mut filled = len;
+    while filled < STEP {
+        step |= step << (8 * filled);
+        filled *= 2;
+    }
+    step.to_le_bytes()
 }
 
 #[cfg(test)]
@@ -513,6 +560,24 @@ mod tests {
                 let mut output = vec![0; room];
                 if let Some(used) = Compressor::new().compress(&input, &mut output) {
                     assert_eq!(decompress(&output[..used], len), Ok(input));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn patterns_of_each_length_come_back_whatever_is_zeroed_at_once() {
+        let mut compressor = Compressor::new();
+        for pattern in 1..=40 {
+            for len in [ZEROED_AT_ONCE, ZEROED_AT_ONCE + COPY_MAX, 2 * ZEROED_AT_ONCE, 100_000] {
+                for len in len - 2..=len + 2 {
+                    let input: Vec<u8> = (0..len).map(|i| (i % pattern * 7) as u8).collect();
+                    let mut packed = vec![0; len];
+                    let packed_len = compressor.compress(&input, &mut packed).expect("a pattern compresses");
+                    let packed = &packed[..packed_len];
+                    assert!(decompress(packed, len) == Ok(input), "{pattern} over {len}");
+                    assert_eq!(decompress(packed, len - 1), Err(Corrupt));
+                    assert_eq!(decompress(packed, len + 1), Err(Corrupt));
                 }
             }
         }

@@ -231,7 +231,9 @@ impl<R: Read> Reader<R> {
             }
             Length::Plain(len) => self.long_bytes(len)?,
             Length::Encoded(encoding::LZF) => {
-                self.compressed()?;
+                let mut bytes = Vec::new();
+                self.decompress(&mut bytes)?;
+                return Ok(OwnedString::Bytes(bytes));
             }
             Length::Encoded(encoding) => return Ok(OwnedString::Integer(self.integer(encoding)?)),
         }
@@ -291,6 +293,15 @@ impl<R: Read> Reader<R> {
     }
 
     fn compressed(&mut self) -> Result<&[u8], ReadError> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let result = self.decompress(&mut scratch);
+        self.scratch = scratch;
+        result?;
+        Ok(&self.scratch)
+    }
+
+    /// A string that is stored compressed, into `output` in place of what is there.
+    fn decompress(&mut self, output: &mut Vec<u8>) -> Result<(), ReadError> {
         const INVALID: ReadError = ReadError::Corrupt("Invalid LZF compressed string");
         let (packed_len, len) = (self.length()?, self.length()?);
         if len > STRING_LEN_MAX {
@@ -301,17 +312,16 @@ impl<R: Read> Reader<R> {
             self.fetch(packed_len)?;
             let start = self.at;
             self.at += packed_len;
-            lzf::decompress_into(&self.buffer[start..start + packed_len], len as usize, &mut self.scratch)
+            lzf::decompress_into(&self.buffer[start..start + packed_len], len as usize, output)
         } else {
             let mut packed = std::mem::take(&mut self.packed);
             packed.clear();
             packed.extend_from_slice(self.bytes(packed_len)?);
-            let result = lzf::decompress_into(&packed, len as usize, &mut self.scratch);
+            let result = lzf::decompress_into(&packed, len as usize, output);
             self.packed = packed;
             result
         };
-        result.map_err(|_| INVALID)?;
-        Ok(&self.scratch)
+        result.map_err(|_| INVALID)
     }
 
     /// A double in binary.
