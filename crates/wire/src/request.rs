@@ -189,8 +189,8 @@ pub struct Parser {
     wanted_bytes: usize,
     /// The arguments of a half-read command, starts counted from the command's start.
     partial: Vec<ArgRange>,
-    /// One of them stands elsewhere.
-    has_apart: bool,
+    /// Bytes of the one that stands elsewhere, its line end included; 0 if none does.
+    apart_bytes: usize,
 }
 
 /// Capacity of `partial` that is kept for the connection's next half-read command.
@@ -221,12 +221,12 @@ impl Parser {
     pub fn accept_apart(&mut self, bytes: &[u8]) -> Result<(), ProtocolError> {
         let len = self.bulk_len.take().expect("an argument is under way");
         assert_eq!(bytes.len(), len + LINE_END.len(), "it is whole");
-        assert!(!self.has_apart, "one stands elsewhere at most");
+        assert!(!self.has_apart(), "one stands elsewhere at most");
         if !bytes.ends_with(LINE_END) {
             return Err(ProtocolError::LineEnd);
         }
         self.partial.push(ArgRange::apart(len));
-        self.has_apart = true;
+        self.apart_bytes = bytes.len();
         self.remaining -= 1;
         self.wanted_bytes = 0;
         Ok(())
@@ -234,7 +234,7 @@ impl Parser {
 
     /// Whether an argument of the command under way stands elsewhere.
     pub fn has_apart(&self) -> bool {
-        self.has_apart
+        self.apart_bytes > 0
     }
 
     /// Bytes that this parser itself occupies, beside the connection's buffer.
@@ -263,8 +263,13 @@ impl Parser {
             return Ok(Progress::Incomplete);
         };
         let args_before = args.len();
-        let mut reader =
-            Bulks { cursor: *position + header_len, remaining: count, bulk_len: None, wanted: 0 };
+        let mut reader = Bulks {
+            cursor: *position + header_len,
+            remaining: count,
+            bulk_len: None,
+            wanted: 0,
+            end_max: REQUEST_LEN_MAX,
+        };
         match reader.read(buffer, 0, limits, args) {
             Ok(Progress::Complete) => {
                 *position = reader.cursor;
@@ -298,6 +303,7 @@ impl Parser {
             remaining: self.remaining,
             bulk_len: self.bulk_len,
             wanted: 0,
+            end_max: REQUEST_LEN_MAX - self.apart_bytes,
         };
         let progress = reader.read(buffer, start, limits, &mut self.partial)?;
         if progress == Progress::Incomplete {
@@ -370,6 +376,9 @@ struct Bulks {
     remaining: usize,
     bulk_len: Option<usize>,
     wanted: usize,
+    /// Where the command ends at the latest: what stands elsewhere counts as well, for it does not wherever the command is
+    /// written down whole.
+    end_max: usize,
 }
 
 impl Bulks {
@@ -397,7 +406,7 @@ impl Bulks {
                 Some(_) => return Err(ProtocolError::LineEnd),
                 None => return self.stop_inside_bulk(len, header_len, rest.len() - header_len),
             }
-            if end > REQUEST_LEN_MAX {
+            if end > self.end_max {
                 return Err(ProtocolError::RequestTooLong);
             }
             out.push(ArgRange::new(start - origin, len));
@@ -418,7 +427,7 @@ impl Bulks {
         self.cursor += header_len;
         self.bulk_len = Some(len);
         self.wanted = len + 2 - available;
-        if self.cursor + len > REQUEST_LEN_MAX {
+        if self.cursor + len > self.end_max {
             return Err(ProtocolError::RequestTooLong);
         }
         Ok(Progress::Incomplete)

@@ -98,8 +98,10 @@ pub struct Reader<R> {
     checksummed_to: usize,
     /// Bytes that have left the buffer.
     passed_bytes: u64,
+    /// The latest string that did not fit the buffer, as it came.
     scratch: Vec<u8>,
-    packed: Vec<u8>,
+    /// The latest string that came compressed and was not to be kept.
+    expanded: Vec<u8>,
 }
 
 impl Reader<io::Empty> {
@@ -125,7 +127,7 @@ impl<R: Read> Reader<R> {
             checksummed_to: 0,
             passed_bytes: 0,
             scratch: Vec::new(),
-            packed: Vec::new(),
+            expanded: Vec::new(),
         }
     }
 
@@ -293,11 +295,11 @@ impl<R: Read> Reader<R> {
     }
 
     fn compressed(&mut self) -> Result<&[u8], ReadError> {
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let result = self.decompress(&mut scratch);
-        self.scratch = scratch;
+        let mut expanded = std::mem::take(&mut self.expanded);
+        let result = self.decompress(&mut expanded);
+        self.expanded = expanded;
         result?;
-        Ok(&self.scratch)
+        Ok(&self.expanded)
     }
 
     /// A string that is stored compressed, into `output` in place of what is there.
@@ -307,21 +309,7 @@ impl<R: Read> Reader<R> {
         if len > STRING_LEN_MAX {
             return Err(INVALID);
         }
-        let result = if packed_len <= self.in_place_len_max {
-            let packed_len = packed_len as usize;
-            self.fetch(packed_len)?;
-            let start = self.at;
-            self.at += packed_len;
-            lzf::decompress_into(&self.buffer[start..start + packed_len], len as usize, output)
-        } else {
-            let mut packed = std::mem::take(&mut self.packed);
-            packed.clear();
-            packed.extend_from_slice(self.bytes(packed_len)?);
-            let result = lzf::decompress_into(&packed, len as usize, output);
-            self.packed = packed;
-            result
-        };
-        result.map_err(|_| INVALID)
+        lzf::decompress_into(self.bytes(packed_len)?, len as usize, output).map_err(|_| INVALID)
     }
 
     /// A double in binary.

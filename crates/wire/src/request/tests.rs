@@ -241,6 +241,27 @@ fn announced_lengths_take_no_memory() {
 }
 
 #[test]
+fn an_argument_apart_counts_for_the_length_of_its_command() {
+    let limits = Limits { bulk_len_max: usize::MAX, ..Limits::default() };
+    let (len, before) = (1_usize << 31, format!("*3\r\n${}\r\n", 1_usize << 31));
+    let next = |len: usize| format!("${len}\r\n");
+    // Both arguments, what announces them, and the line ends before the last byte of the second.
+    let rest = REQUEST_LEN_MAX - before.len() - (len + 2) - next(len).len();
+    for (next_len, refused) in [(rest, false), (rest + 1, true)] {
+        let (mut buffer, mut parser) = (before.clone().into_bytes(), Parser::new());
+        let (mut position, mut args) = (0, Vec::new());
+        assert_eq!(parser.parse(&mut buffer, &mut position, &limits, &mut args), Ok(Progress::Incomplete));
+        // Nobody touches these pages but the last.
+        let mut apart = vec![0; len + 2];
+        apart[len..].copy_from_slice(b"\r\n");
+        parser.accept_apart(&apart).unwrap();
+        buffer.extend_from_slice(next(next_len).as_bytes());
+        let progress = parser.parse(&mut buffer, &mut position, &limits, &mut args);
+        assert_eq!(progress == Err(ProtocolError::RequestTooLong), refused, "{next_len}: {progress:?}");
+    }
+}
+
+#[test]
 fn a_command_of_many_arguments_in_many_pieces_is_read_once() {
     let count = 300_000;
     let mut stream = format!("*{count}\r\n").into_bytes();
