@@ -70,6 +70,16 @@ fn strings_are_stored_by_each_command_that_stores_them() {
         assert!(client.receive().unwrap().as_bytes() == Some(long));
         client.send(&[b"SET", b"k", long, b"GET"]);
         assert!(client.receive().unwrap().as_bytes() == Some(&value(7, len)));
+        assert_eq!(ask(client, &[b"MSETNX", b"set", b"short", b"k", &value(9, len)]), "0");
+        assert_eq!(ask(client, &[b"MSETNX", b"set", b"short", b"set too", long]), "1");
+        expect_string(client, b"set too", long);
+        let changed = &value(8, len);
+        assert_eq!(
+            ask(client, &[b"MSETEX", b"2", b"set", b"short", b"set too", changed, b"EX", b"100"]),
+            "1"
+        );
+        expect_string(client, b"set too", changed);
+        assert_eq!(ask(client, &[b"DEL", b"set", b"set too"]), "2");
         assert_eq!(ask(client, &[b"APPEND", b"appended", long]), len.to_string());
         expect_string(client, b"appended", long);
         assert_eq!(ask(client, &[b"SET", b"k", long, b"PXAT", b"1"]), "OK");
@@ -105,7 +115,6 @@ fn what_is_stored_is_changed_for_its_key_alone() {
         assert_eq!(ask(client, &[b"COPY", b"k", b"copy"]), "1");
         // A reply under way keeps what it was written with.
         (0..3).for_each(|_| reader.send(&[b"GET", b"k"]));
-        eventually("answering", || process.info("total_commands_processed").is_some_and(|n| n != "0"));
         assert_eq!(ask(client, &[b"APPEND", b"k", b"more"]), (len + 4).to_string());
         assert_eq!(ask(client, &[b"SETRANGE", b"k", b"1", b"changed"]), (len + 4).to_string());
         let before = long.clone();
@@ -187,7 +196,7 @@ fn clients_wait_in_front_of_a_long_argument() {
             waiting.stream.write_all(&sent).unwrap();
             eventually("the client waiting", || {
                 let list = client.ask(&format!("CLIENT LIST ID {id}"));
-                list.contains("flags=b") || !ends.contains(&"RPUSH")
+                list.contains("flags=b") || !ends.contains(&"RPUSH") && !ends.contains(&"UNBLOCK")
             });
             waiting.stream.write_all(&set[start..start + meanwhile]).unwrap();
             if start + meanwhile + 2 == set.len() {
@@ -241,10 +250,7 @@ fn other_commands_take_long_arguments() {
     );
     expect_string(client, b"s", long);
     client.send(&[long, long]);
-    let unknown = client.receive().unwrap();
-    assert!(
-        unknown.is_error() && unknown.as_bytes().is_none_or(|text| text.starts_with(b"ERR unknown command"))
-    );
+    assert!(shown(&client.receive().unwrap()).contains("ERR unknown command"));
     assert!(ask(client, &[b"SET", long]).contains("wrong number of arguments"));
     assert!(ask(client, &[b"SET", b"list", long, b"WHAT"]).contains("syntax error"));
     assert!(ask(client, &[b"SET", b"k", long, b"EX", b"0"]).contains("invalid expire time"));

@@ -376,8 +376,8 @@ struct Bulks {
     remaining: usize,
     bulk_len: Option<usize>,
     wanted: usize,
-    /// Where the command ends at the latest: what stands elsewhere counts as well, for it does not wherever the command is
-    /// written down whole.
+    /// Where the command ends at the latest, from the start of the buffer. An argument that stands elsewhere counts as well: a
+    /// command that is queued, or read from a file, has all its arguments in one buffer.
     end_max: usize,
 }
 

@@ -299,9 +299,7 @@ impl Executor {
 
     /// Whether something was kept that this client, the primary, has sent, and it may be applied.
     pub fn has_kept_stream_for(&self, handle: ClientHandle) -> bool {
-        self.has_kept_stream()
-            && self.accepts_requests(handle)
-            && self.link.as_ref().is_some_and(|link| link.is_of(handle))
+        self.may_pass_kept_stream() && self.link.as_ref().is_some_and(|link| link.is_of(handle))
     }
 
     /// Passes a part of what was kept on, to be applied before anything that is read.

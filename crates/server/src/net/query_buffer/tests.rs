@@ -5,15 +5,22 @@ use std::os::unix::net::UnixStream;
 use structures::random::Random;
 use structures::size_class::usable_size;
 
+fn connected() -> (UnixStream, Transport, QueryBuffer) {
+    let (client, socket) = UnixStream::pair().unwrap();
+    (client, Transport::Plain(socket.into()), QueryBuffer::new(ClientHandle::default()))
+}
+
+fn parse(query_buffer: &mut QueryBuffer) {
+    query_buffer.parse(&Limits::default(), &Registry::new(&[]), HashSeed::new(1, 2));
+}
+
 #[test]
 fn room_for_an_announced_argument_is_kept_until_its_client_is_idle() {
-    let (mut client, socket) = UnixStream::pair().unwrap();
-    let mut transport = Transport::Plain(socket.into());
-    let mut query_buffer = QueryBuffer::new(ClientHandle::default());
+    let (mut client, mut transport, mut query_buffer) = connected();
     for bytes in [&b"*3\r\n$3\r\nset\r\n$1\r\na\r\n$1000000\r\n"[..], b"a"] {
         client.write_all(bytes).unwrap();
         assert!(matches!(query_buffer.read(&mut transport), Transfer::Bytes { .. }));
-        query_buffer.parse(&Limits::default(), &Registry::new(&[]), HashSeed::new(1, 2));
+        parse(&mut query_buffer);
         query_buffer.consume();
     }
     assert!(!query_buffer.shrink(0));
@@ -24,9 +31,7 @@ fn room_for_an_announced_argument_is_kept_until_its_client_is_idle() {
 
 /// Has `all` sent in pieces of random lengths and read as it comes; the requests, and how many of their arguments stood apart.
 fn read_in_pieces(all: &[u8], random: &mut Random) -> (Vec<Vec<Vec<u8>>>, usize) {
-    let (mut client, socket) = UnixStream::pair().unwrap();
-    let mut transport = Transport::Plain(socket.into());
-    let mut query_buffer = QueryBuffer::new(ClientHandle::default());
+    let (mut client, mut transport, mut query_buffer) = connected();
     let (mut rest, mut requests, mut apart) = (all, Vec::new(), 0);
     while !rest.is_empty() {
         let len_max = 1 << random.below(18);
@@ -44,7 +49,7 @@ fn read_in_pieces(all: &[u8], random: &mut Random) -> (Vec<Vec<Vec<u8>>>, usize)
             }
             loop {
                 query_buffer.consume_some();
-                query_buffer.parse(&Limits::default(), &Registry::new(&[]), HashSeed::new(1, 2));
+                parse(&mut query_buffer);
                 let Some(request) = query_buffer.next_request() else { break };
                 apart += (0..request.args.len())
                     .filter(|&i| matches!(request.args.text(i), NewText::Shared(_)))
@@ -98,17 +103,15 @@ fn requests_with_long_arguments_are_what_was_sent() {
 #[test]
 fn a_long_argument_keeps_the_room_of_a_copy() {
     for len in [LONG_ARGUMENT_BYTES_MIN, 600_000, 1 << 20, (1 << 20) + 1, 3_000_000] {
-        let (mut client, socket) = UnixStream::pair().unwrap();
+        let (mut client, mut transport, mut query_buffer) = connected();
         let writer = std::thread::spawn(move || {
             client.write_all(format!("*2\r\n${len}\r\n").as_bytes()).unwrap();
             client.write_all(&vec![b'x'; len]).unwrap();
             client.write_all(b"\r\n$3\r\nend\r\n").unwrap();
         });
-        let mut transport = Transport::Plain(socket.into());
-        let mut query_buffer = QueryBuffer::new(ClientHandle::default());
         while !query_buffer.has_requests() {
             assert!(matches!(query_buffer.read(&mut transport), Transfer::Bytes { .. }));
-            query_buffer.parse(&Limits::default(), &Registry::new(&[]), HashSeed::new(1, 2));
+            parse(&mut query_buffer);
             let held = query_buffer.memory_bytes();
             assert!(held <= 2 * len + ANNOUNCED_BYTES_MAX, "{held} bytes for {len}");
         }
@@ -125,9 +128,7 @@ fn a_long_argument_keeps_the_room_of_a_copy() {
 
 #[test]
 fn a_long_argument_without_its_line_end_ends_the_requests() {
-    let (mut client, socket) = UnixStream::pair().unwrap();
-    let mut transport = Transport::Plain(socket.into());
-    let mut query_buffer = QueryBuffer::new(ClientHandle::default());
+    let (mut client, mut transport, mut query_buffer) = connected();
     let writer = std::thread::spawn(move || {
         client.write_all(format!("*1\r\n${LONG_ARGUMENT_BYTES_MIN}\r\n").as_bytes()).unwrap();
         client.write_all(&[b'x'; LONG_ARGUMENT_BYTES_MIN + 1]).unwrap();
@@ -135,7 +136,7 @@ fn a_long_argument_without_its_line_end_ends_the_requests() {
     });
     while query_buffer.broken().is_none() {
         assert!(matches!(query_buffer.read(&mut transport), Transfer::Bytes { .. }));
-        query_buffer.parse(&Limits::default(), &Registry::new(&[]), HashSeed::new(1, 2));
+        parse(&mut query_buffer);
     }
     assert_eq!((query_buffer.broken(), query_buffer.has_requests()), (Some(ProtocolError::LineEnd), false));
     query_buffer.discard();
@@ -145,9 +146,7 @@ fn a_long_argument_without_its_line_end_ends_the_requests() {
 
 #[test]
 fn a_client_that_sends_much_is_read_in_larger_pieces_and_each_request_once() {
-    let (mut client, socket) = UnixStream::pair().unwrap();
-    let mut transport = Transport::Plain(socket.into());
-    let mut query_buffer = QueryBuffer::new(ClientHandle::default());
+    let (mut client, mut transport, mut query_buffer) = connected();
     let request =
         |i: u32| format!("*2\r\n$4\r\necho\r\n$6\r\n{i:06}\r\n{}", &"\r\n\r\n"[..i as usize % 3 * 2]);
     let all: String = (0..20_000).map(request).collect();
@@ -159,7 +158,7 @@ fn a_client_that_sends_much_is_read_in_larger_pieces_and_each_request_once() {
         largest = largest.max(count);
         loop {
             query_buffer.consume_some();
-            query_buffer.parse(&Limits::default(), &Registry::new(&[]), HashSeed::new(1, 2));
+            parse(&mut query_buffer);
             if !query_buffer.has_requests() {
                 break;
             }
