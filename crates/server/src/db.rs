@@ -388,12 +388,29 @@ impl Db {
     /// The value at `key` for a read: counts a hit or miss, notes the access, hides and removes what is expired.
     #[inline]
     pub fn read(&mut self, key: &[u8]) -> Option<Value<'_>> {
+        self.read_as(key, self.access.no_touch)
+    }
+
+    /// As [`Db::read`], but notes no access (TYPE, TTL and EXISTS do not count as a use).
+    pub fn read_without_touch(&mut self, key: &[u8]) -> Option<Value<'_>> {
+        self.read_as(key, true)
+    }
+
+    /// As [`Db::read`], noting the access even for a client that asked not to (TOUCH).
+    pub fn read_touching(&mut self, key: &[u8]) -> Option<Value<'_>> {
+        self.read_as(key, false)
+    }
+
+    #[inline]
+    fn read_as(&mut self, key: &[u8], no_touch: bool) -> Option<Value<'_>> {
         let hash = self.hash_of(key);
         if !self.remove_if_expired(hash, key) {
             let now_ms = self.now_ms;
             if let Some(mut entry) = self.keyspace.database_mut(self.selected).get_mut(hash, key) {
                 self.figures.hits += 1;
-                self.access.touch(hash, &mut entry, now_ms, &mut self.random);
+                if !no_touch {
+                    self.access.touch_always(hash, &mut entry, now_ms, &mut self.random);
+                }
                 return Some(Value::new(entry.into_ref(), &self.compression.dictionaries));
             }
         }
@@ -430,22 +447,6 @@ impl Db {
     /// Whether the key exists now.
     pub fn exists(&mut self, key: &[u8]) -> bool {
         self.lookup(key, false).is_some()
-    }
-
-    /// As [`Db::read`], but notes no access unless the client touches (TYPE, TTL and EXISTS do not count as a use).
-    pub fn read_without_touch(&mut self, key: &[u8]) -> Option<Value<'_>> {
-        let no_touch = std::mem::replace(&mut self.access.no_touch, true);
-        let found = self.read(key).is_some();
-        self.access.no_touch = no_touch;
-        if found { self.inspect(key) } else { None }
-    }
-
-    /// As [`Db::read`], noting the access even for a client that asked not to (TOUCH).
-    pub fn read_touching(&mut self, key: &[u8]) -> Option<Value<'_>> {
-        let no_touch = std::mem::replace(&mut self.access.no_touch, false);
-        let found = self.read(key).is_some();
-        self.access.no_touch = no_touch;
-        if found { self.inspect(key) } else { None }
     }
 
     /// The value in an entry of these databases.

@@ -53,11 +53,25 @@ impl AccessPolicy {
         if self.lfu { minutes(now_ms) << 8 | LFU_INITIAL } else { seconds(now_ms) }
     }
 
-    /// Notes a use of the key with this hash.
+    /// Notes a use of the key with this hash, unless the client at hand leaves no trace.
     #[inline]
     pub fn touch(&mut self, hash: u64, entry: &mut EntryMut<'_, Object>, now_ms: i64, random: &mut Random) {
+        if !self.no_touch {
+            self.touch_always(hash, entry, now_ms, random);
+        }
+    }
+
+    /// Notes a use of the key with this hash, whatever the client at hand has asked for.
+    #[inline]
+    pub fn touch_always(
+        &mut self,
+        hash: u64,
+        entry: &mut EntryMut<'_, Object>,
+        now_ms: i64,
+        random: &mut Random,
+    ) {
         let before = entry.as_ref().access();
-        let access = self.used(hash, before, now_ms, random);
+        let access = self.used_always(hash, before, now_ms, random);
         if access != before {
             entry.set_access(access);
         }
@@ -66,7 +80,12 @@ impl AccessPolicy {
     /// The bits of a key with this hash that is used now and had these.
     #[inline]
     pub fn used(&mut self, hash: u64, access: u32, now_ms: i64, random: &mut Random) -> u32 {
-        if self.no_touch | self.lrm {
+        if self.no_touch { access } else { self.used_always(hash, access, now_ms, random) }
+    }
+
+    #[inline]
+    fn used_always(&mut self, hash: u64, access: u32, now_ms: i64, random: &mut Random) -> u32 {
+        if self.lrm {
             return access;
         }
         if !self.lfu {
