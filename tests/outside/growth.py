@@ -305,8 +305,8 @@ class Case:
             for i in copies:
                 ask(b'COPY', b'k', b'k:%d' % i, b'REPLACE')
                 if self.copied: ask(b'COPY', b'k', b't:%d' % i, b'REPLACE')
-            # What was there is freed in the background. Not for as long as a timer's period: a call right behind one finds its code
-            # in the cache, and after a copy that blocks for long each would be.
+            # What was there is freed in the background. For a random time: a timer's period, which a copy that blocks for long
+            # begins anew, would have each call find the code in the cache that the timer has just run.
             time.sleep(0.001 if self.bench.size * len(copies) < COPIED_MAX else random.uniform(0.1, 0.2))
         return timed(server, self.commands(server, calls), calls)
 

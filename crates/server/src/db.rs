@@ -388,27 +388,27 @@ impl Db {
     /// The value at `key` for a read: counts a hit or miss, notes the access, hides and removes what is expired.
     #[inline]
     pub fn read(&mut self, key: &[u8]) -> Option<Value<'_>> {
-        self.read_as(key, self.access.no_touch)
+        self.read_as(key, !self.access.no_touch)
     }
 
     /// As [`Db::read`], but notes no access (TYPE, TTL and EXISTS do not count as a use).
     pub fn read_without_touch(&mut self, key: &[u8]) -> Option<Value<'_>> {
-        self.read_as(key, true)
+        self.read_as(key, false)
     }
 
     /// As [`Db::read`], noting the access even for a client that asked not to (TOUCH).
     pub fn read_touching(&mut self, key: &[u8]) -> Option<Value<'_>> {
-        self.read_as(key, false)
+        self.read_as(key, true)
     }
 
     #[inline]
-    fn read_as(&mut self, key: &[u8], no_touch: bool) -> Option<Value<'_>> {
+    fn read_as(&mut self, key: &[u8], touch: bool) -> Option<Value<'_>> {
         let hash = self.hash_of(key);
         if !self.remove_if_expired(hash, key) {
             let now_ms = self.now_ms;
             if let Some(mut entry) = self.keyspace.database_mut(self.selected).get_mut(hash, key) {
                 self.figures.hits += 1;
-                if !no_touch {
+                if touch {
                     self.access.touch_always(hash, &mut entry, now_ms, &mut self.random);
                 }
                 return Some(Value::new(entry.into_ref(), &self.compression.dictionaries));
@@ -425,7 +425,7 @@ impl Db {
         self.lookup(key, true)
     }
 
-    /// The value at `key` for commands that look at keys from outside (TYPE, OBJECT, TTL): notes no access.
+    /// The value at `key` for commands that look at keys from outside (OBJECT, DEBUG): notes no access, counts neither hit nor miss.
     pub fn inspect(&mut self, key: &[u8]) -> Option<Value<'_>> {
         self.lookup(key, false)
     }
