@@ -32,8 +32,8 @@ pub enum Protocol {
 /// Where an aggregate of yet unknown length begins. Marks end in the reverse order of their beginning, each with
 /// the length that was then found.
 ///
-/// Room for a one-digit length is kept; a longer one moves what was written since. That costs one copy of bytes
-/// which cost more than that to be written, and keeps the bytes those of a length known in advance.
+/// Room for a one-digit length is kept; a longer one moves what was written since, unless that was set aside. It costs
+/// one copy of bytes which cost more than that to be written, and keeps the bytes those of a length known in advance.
 #[derive(Debug)]
 #[must_use = "an aggregate that is begun must be ended"]
 pub struct Mark {
@@ -44,8 +44,10 @@ pub struct Mark {
 const SMALL_HEADER_LEN: usize = 4;
 /// A type byte, 19 digits and their sign, CR and LF.
 const HEADER_LEN_MAX: usize = 23;
-/// A longer output belongs to a client that reads slowly: doubling it would hold as much again for nothing.
-const DOUBLED_BYTES_MAX: usize = 64 * 1024;
+/// A buffer of this much that is full is set aside for an empty one, which does not move what it holds.
+const CHUNK_BYTES: usize = 64 * 1024;
+/// Where it cannot be, as it is read back: doubling a longer one would hold as much again for nothing.
+const DOUBLED_BYTES_MAX: usize = CHUNK_BYTES;
 
 /// The reply bytes of one connection, appended to in order.
 ///
@@ -172,6 +174,10 @@ impl ReplyBuffer {
     fn grow(&mut self, additional: usize) {
         if !self.may_grow(additional) {
             return;
+        }
+        if self.takes_references && self.output.bytes.capacity() >= CHUNK_BYTES {
+            self.output.set_aside();
+            return self.output.bytes.reserve_exact(additional.max(CHUNK_BYTES));
         }
         let bytes = &mut self.output.bytes;
         match bytes.len() < DOUBLED_BYTES_MAX {
@@ -414,7 +420,8 @@ impl ReplyBuffer {
 
     /// Begins an aggregate whose length will be known at its end: see [`Mark`].
     pub fn begin(&mut self) -> Mark {
-        let at = self.output.bytes.len();
+        self.reserve(SMALL_HEADER_LEN);
+        let at = self.output.own_position();
         self.raw(&[0; SMALL_HEADER_LEN]);
         Mark { at }
     }
@@ -443,12 +450,9 @@ impl ReplyBuffer {
         let mut digits = itoa::Buffer::new();
         let digits = digits.format(len).as_bytes();
         // In place of the room kept: type byte, digits, line end.
-        let header = [&[kind], digits, b"\r\n"];
-        let range = mark.at..mark.at + SMALL_HEADER_LEN;
-        if digits.len() == 1 {
-            self.output.bytes[range].copy_from_slice(&[kind, digits[0], b'\r', b'\n']);
-        } else {
-            self.output.splice(range, &header.concat());
+        match digits {
+            &[digit] => self.output.replace(mark.at, SMALL_HEADER_LEN, &[kind, digit, b'\r', b'\n']),
+            _ => self.output.replace(mark.at, SMALL_HEADER_LEN, &[&[kind], digits, b"\r\n"].concat()),
         }
     }
 

@@ -1,16 +1,23 @@
 //! Bytes on their way to a socket. Long ones are not copied among the others: they are referred to, and stay what they
-//! were when the reply was written, whatever becomes of the value they belong to.
+//! were when the reply was written, whatever becomes of the value they belong to. Own bytes that have become many are set
+//! aside as pieces too, so that writing more does not move them.
 //!
 //! ```text
 //!   bytes    | +OK.. $65536.. | .. $70000.. | .. :1.. |        own, in order; `sent` of them have left
 //!                             ^at           ^at
 //!   pieces                 | Arc 0..65536 |  | Arc 0..70000 |  each stands before the byte at `at`
+//!
+//!   set aside:  pieces | own | Arc 0..65536 | own | Arc 0..70000 | own |   bytes | .. |   all of them at 0
 //! ```
 //!
 //! Invariants, verified by [`Output::check`]:
 //! 1. `at` does not decrease from piece to piece, and lies in `sent..=bytes.len()`.
 //! 2. No piece is empty; `pieces` is `None` when there is none.
-//! 3. `shared_len` is the length of all pieces together.
+//! 3. `shared_len` is the length of all pieces together, `own_len` that of those that were own bytes.
+//! 4. Pieces that were own bytes stand before all own bytes that are left.
+//!
+//! Rejected: one buffer that grows by a quarter moves each byte of megabytes four times: `GETEX` of 10 KB, 500 in a
+//! pipeline, took 7.7 us of processor time in place of 4.3, `GET` of 4 KB, 300 in a pipeline, 2.5 in place of 2.25.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -37,6 +44,7 @@ pub struct Output {
 struct Pieces {
     queue: VecDeque<Piece>,
     shared_len: usize,
+    own_len: usize,
 }
 
 #[derive(Debug)]
@@ -45,6 +53,8 @@ struct Piece {
     shared: SharedBytes,
     /// What of it is to be sent.
     range: Range<usize>,
+    /// It was own bytes.
+    is_own: bool,
 }
 
 impl From<Vec<u8>> for Output {
@@ -65,7 +75,7 @@ impl Output {
         self.bytes.len() == self.sent && self.pieces.is_none()
     }
 
-    /// How much of the length is referred to.
+    /// How much of the length is referred to or set aside: it is not in the buffer.
     #[inline]
     pub fn shared_len(&self) -> usize {
         self.pieces.as_ref().map_or(0, |pieces| pieces.shared_len)
@@ -100,15 +110,50 @@ impl Output {
         assert!(!range.is_empty(), "an empty piece cannot be told from one that has been sent");
         let pieces = self.pieces.get_or_insert_default();
         pieces.shared_len += range.len();
-        pieces.queue.push_back(Piece { at: self.bytes.len(), shared, range });
+        pieces.queue.push_back(Piece { at: self.bytes.len(), shared, range, is_own: false });
+    }
+
+    /// Sets all own bytes aside: the buffer is empty and without capacity.
+    #[cold]
+    pub(super) fn set_aside(&mut self) {
+        let (bytes, mut from) = (SharedBytes::new(std::mem::take(&mut self.bytes)), self.sent);
+        let pieces = self.pieces.get_or_insert_default();
+        let among = pieces.queue.partition_point(|piece| piece.at <= from);
+        let among = pieces.queue.split_off(among);
+        if std::mem::take(&mut self.sent) > 0 {
+            pieces.queue.iter_mut().for_each(|piece| piece.at = 0);
+        }
+        for piece in among {
+            pieces.push_own(&bytes, std::mem::replace(&mut from, piece.at)..piece.at);
+            pieces.queue.push_back(Piece { at: 0, ..piece });
+        }
+        pieces.push_own(&bytes, from..bytes.len());
+        if pieces.queue.is_empty() {
+            self.pieces = None;
+        }
+    }
+
+    /// Where the next own byte stands among those that have not been sent, for [`Self::replace`].
+    #[inline]
+    pub(super) fn own_position(&self) -> usize {
+        self.own_len() + self.bytes.len() - self.sent
+    }
+
+    #[inline]
+    fn own_len(&self) -> usize {
+        self.pieces.as_ref().map_or(0, |pieces| pieces.own_len)
     }
 
     /// Appends what is left of another output.
     pub fn append(&mut self, other: Output) {
-        let shift = |at: usize| at - other.sent + self.bytes.len();
         if let Some(more) = other.pieces {
+            if more.own_len > 0 {
+                self.set_aside();
+            }
+            let shift = |at: usize| at - other.sent + self.bytes.len();
             let pieces = self.pieces.get_or_insert_default();
             pieces.shared_len += more.shared_len;
+            pieces.own_len += more.own_len;
             pieces.queue.extend(more.queue.into_iter().map(|piece| Piece { at: shift(piece.at), ..piece }));
         }
         self.bytes.extend_from_slice(&other.bytes[other.sent..]);
@@ -185,21 +230,33 @@ impl Output {
             let before = last.at - self.sent + pieces.shared_len - last.range.len();
             if before < len {
                 let kept = last.range.len().min(len - before);
-                pieces.shared_len -= last.range.len() - kept;
+                let cut = last.range.len() - kept;
                 last.range.end = last.range.start + kept;
+                let is_own = last.is_own;
+                pieces.forget(cut, is_own);
                 return;
             }
-            pieces.shared_len -= last.range.len();
+            let (cut, is_own) = (last.range.len(), last.is_own);
+            pieces.forget(cut, is_own);
             pieces.queue.pop_back();
         }
         self.pieces = None;
     }
 
-    /// Own bytes in `range` become others: pieces behind them move along.
-    pub(super) fn splice(&mut self, range: Range<usize>, bytes: &[u8]) {
+    /// `len` own bytes that were written at this [`Self::own_position`], at once, become others: pieces behind them move
+    /// along.
+    pub(super) fn replace(&mut self, position: usize, len: usize, bytes: &[u8]) {
+        let Some(start) = position.checked_sub(self.own_len()) else {
+            let pieces = self.pieces.as_mut().expect("what is not in the buffer was set aside");
+            return pieces.replace(position, len, bytes);
+        };
+        let range = self.sent + start..self.sent + start + len;
+        if bytes.len() == len {
+            return self.bytes[range].copy_from_slice(bytes);
+        }
         if let Some(pieces) = &mut self.pieces {
             for piece in pieces.queue.iter_mut().rev().take_while(|piece| piece.at >= range.end) {
-                piece.at = piece.at - range.len() + bytes.len();
+                piece.at = piece.at - len + bytes.len();
             }
         }
         self.bytes.splice(range, bytes.iter().copied());
@@ -216,12 +273,55 @@ impl Output {
             assert!(!piece.range.is_empty() && piece.range.end <= piece.shared.len(), "invariant 2");
             at = piece.at;
         }
-        let shared_len: usize = pieces.queue.iter().map(|piece| piece.range.len()).sum();
-        assert_eq!(pieces.shared_len, shared_len, "invariant 3");
+        let own = || pieces.queue.iter().filter(|piece| piece.is_own);
+        let len_of = |piece: &Piece| piece.range.len();
+        assert_eq!(pieces.shared_len, pieces.queue.iter().map(len_of).sum(), "invariant 3");
+        assert_eq!(pieces.own_len, own().map(len_of).sum(), "invariant 3");
+        assert!(own().all(|piece| piece.at == self.sent), "invariant 4");
     }
 }
 
 impl Pieces {
+    fn push_own(&mut self, bytes: &SharedBytes, range: Range<usize>) {
+        if range.is_empty() {
+            return;
+        }
+        self.shared_len += range.len();
+        self.own_len += range.len();
+        self.queue.push_back(Piece { at: 0, shared: SharedBytes::clone(bytes), range, is_own: true });
+    }
+
+    /// So many bytes of a piece are no more to be sent.
+    fn forget(&mut self, len: usize, is_own: bool) {
+        self.shared_len -= len;
+        self.own_len -= if is_own { len } else { 0 };
+    }
+
+    /// See [`Output::replace`]. The piece is divided, for others may be parts of the same bytes.
+    #[cold]
+    fn replace(&mut self, position: usize, len: usize, bytes: &[u8]) {
+        let mut start = self.own_len;
+        let found = self.queue.iter().rposition(|piece| {
+            start -= if piece.is_own { piece.range.len() } else { 0 };
+            piece.is_own && start <= position
+        });
+        let index = found.expect("own bytes are in some piece");
+        let piece = self.queue.remove(index).expect("it has just been found");
+        let at = piece.range.start + position - start;
+        assert!(at + len <= piece.range.end, "what was written at once lies together");
+        let before =
+            Piece { shared: SharedBytes::clone(&piece.shared), range: piece.range.start..at, ..piece };
+        let replaced = Piece { shared: SharedBytes::new(bytes.to_vec()), range: 0..bytes.len(), ..piece };
+        let behind = Piece { range: at + len..piece.range.end, ..piece };
+        for part in [behind, replaced, before] {
+            if !part.range.is_empty() {
+                self.queue.insert(index, part);
+            }
+        }
+        self.shared_len = self.shared_len - len + bytes.len();
+        self.own_len = self.own_len - len + bytes.len();
+    }
+
     /// `len` bytes have been sent after own bytes up to `sent`. Answers up to where own bytes are sent now, and how
     /// much was sent behind the last piece.
     fn advance(&mut self, mut sent: usize, mut len: usize) -> (usize, usize) {
@@ -233,9 +333,10 @@ impl Pieces {
             (sent, len) = (first.at, len - own);
             let of_piece = first.range.len().min(len);
             first.range.start += of_piece;
-            self.shared_len -= of_piece;
             len -= of_piece;
-            if !first.range.is_empty() {
+            let (is_own, is_left) = (first.is_own, !first.range.is_empty());
+            self.forget(of_piece, is_own);
+            if is_left {
                 return (sent, 0);
             }
             self.queue.pop_front();

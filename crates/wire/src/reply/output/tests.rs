@@ -1,4 +1,5 @@
 use super::*;
+use crate::reference::{Random, scaled};
 use crate::reply::{Protocol, ReplyBuffer};
 use std::num::NonZeroUsize;
 
@@ -194,4 +195,80 @@ fn single_bytes_are_found_where_they_were_written() {
 fn what_refers_is_not_read_back() {
     let (reply, _) = mixed();
     let _ = reply.read_back();
+}
+
+/// Replies long and short, nested and not, referred to and not, with writes and truncations between them.
+#[test]
+fn what_is_set_aside_stays_in_its_place() {
+    for seed in 0..scaled(300) as u64 {
+        println!("seed {seed}");
+        let random = &mut Random(seed);
+        let (mut reply, mut copied) = (referring(), ReplyBuffer::new(Protocol::Resp2));
+        let (mut sent, mut has_appended) = (0, false);
+        for _ in 0..1 + random.below(11) {
+            let plan = Plan::random(random, 0);
+            plan.write(&mut reply);
+            plan.write(&mut copied);
+            reply.output().check();
+            let left = &copied.read_back()[sent..];
+            assert_eq!(reply.len(), left.len());
+            assert!(reply.copy_from(0) == left);
+            assert!(has_appended || reply.output.bytes.capacity() <= 260_000, "a chunk, and one long bulk");
+            match random.below(4) {
+                0 => {
+                    let len = random.below(reply.len() + 1);
+                    reply.output().advance(len);
+                    sent += len;
+                }
+                1 => {
+                    let len = random.below(reply.len() + 1);
+                    reply.truncate(len);
+                    copied.truncate(sent + len);
+                }
+                2 => {
+                    let mut other = referring();
+                    let plan = Plan::random(random, 0);
+                    plan.write(&mut other);
+                    plan.write(&mut copied);
+                    reply.output().append(other.take());
+                    has_appended = true;
+                }
+                _ => {}
+            }
+            reply.output().check();
+            assert!(reply.copy_from(0) == copied.read_back()[sent..]);
+        }
+    }
+}
+
+enum Plan {
+    Own(usize),
+    Shared(usize),
+    Aggregate(Vec<Plan>),
+}
+
+impl Plan {
+    fn random(random: &mut Random, depth: usize) -> Self {
+        match random.below(if depth < 3 { 4 } else { 2 }) {
+            0 => Plan::Own(match random.below(8) {
+                0 => random.below(190_000),
+                1 | 2 => random.below(20_000),
+                _ => random.below(100),
+            }),
+            1 => Plan::Shared(random.below(1000)),
+            _ => Plan::Aggregate((0..random.below(15)).map(|_| Plan::random(random, depth + 1)).collect()),
+        }
+    }
+
+    fn write(&self, reply: &mut ReplyBuffer) {
+        match self {
+            Plan::Own(len) => reply.bulk(&vec![b'o'; *len]),
+            Plan::Shared(len) => reply.bulk_shared(&shared(*len, b's')),
+            Plan::Aggregate(elements) => {
+                let mark = reply.begin_array();
+                elements.iter().for_each(|element| element.write(reply));
+                reply.end_array(mark, elements.len());
+            }
+        }
+    }
 }
