@@ -175,7 +175,7 @@ impl ReplyBuffer {
         if !self.may_grow(additional) {
             return;
         }
-        if self.takes_references && self.output.bytes.capacity() >= CHUNK_BYTES {
+        if self.takes_references && self.output.is_worth_setting_aside(CHUNK_BYTES) {
             self.output.set_aside();
             return self.output.bytes.reserve_exact(additional.max(CHUNK_BYTES));
         }

@@ -173,7 +173,9 @@ impl Clients {
     /// Gives a client without an output buffer one to write to.
     #[inline]
     pub fn lend_output(&mut self, reply: &mut wire::reply::ReplyBuffer) {
+        // Without a buffer of its own it may still hold pieces.
         if reply.capacity() == 0
+            && reply.is_empty()
             && let Some(spare) = self.spare_outputs.pop()
         {
             *reply = wire::reply::ReplyBuffer::with_bytes(spare, reply.protocol);

@@ -113,6 +113,13 @@ impl Output {
         pieces.queue.push_back(Piece { at: self.bytes.len(), shared, range, is_own: false });
     }
 
+    /// Whether the buffer has this much room and half of it is to be sent: set aside, it holds all its room and counts
+    /// for what is left in it, which after a long reply that was taken back may be next to nothing.
+    pub(super) fn is_worth_setting_aside(&self, room_bytes_min: usize) -> bool {
+        let room_bytes = self.bytes.capacity();
+        room_bytes >= room_bytes_min && self.bytes.len() - self.sent >= room_bytes / 2
+    }
+
     /// Sets all own bytes aside: the buffer is empty and without capacity.
     #[cold]
     pub(super) fn set_aside(&mut self) {
