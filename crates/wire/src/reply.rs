@@ -44,7 +44,7 @@ pub struct Mark {
 const SMALL_HEADER_LEN: usize = 4;
 /// A type byte, 19 digits and their sign, CR and LF.
 const HEADER_LEN_MAX: usize = 23;
-/// A buffer of this much that is full is set aside for an empty one, which does not move what it holds.
+/// A full buffer of at least this much is set aside and an empty one begun, so that nothing is moved.
 const CHUNK_BYTES: usize = 64 * 1024;
 /// Where it cannot be, as it is read back: doubling a longer one would hold as much again for nothing.
 const DOUBLED_BYTES_MAX: usize = CHUNK_BYTES;
@@ -154,12 +154,7 @@ impl ReplyBuffer {
 
     /// The byte that was written when the buffer had this length.
     pub fn byte_at(&self, position: usize) -> Option<u8> {
-        let mut left = position;
-        self.output.runs().find_map(|run| {
-            let byte = run.get(left).copied();
-            left = left.saturating_sub(run.len());
-            byte
-        })
+        self.output.byte_at(position)
     }
 
     /// Makes room, unless the limit forbids it.

@@ -173,7 +173,7 @@ impl Clients {
     /// Gives a client without an output buffer one to write to.
     #[inline]
     pub fn lend_output(&mut self, reply: &mut wire::reply::ReplyBuffer) {
-        // Without a buffer of its own it may still hold pieces.
+        // Without a buffer there may still be pieces.
         if reply.capacity() == 0
             && reply.is_empty()
             && let Some(spare) = self.spare_outputs.pop()
@@ -318,6 +318,7 @@ mod tests {
     use super::*;
     use crate::clock::Reading;
     use crate::session::client::ConnectionFigures;
+    use wire::reply::{Protocol, ReplyBuffer};
 
     fn connect(clients: &mut Clients) -> ClientHandle {
         let now = Reading::default();
@@ -336,6 +337,26 @@ mod tests {
         clients.push(first, |reply| reply.ok());
         assert!(clients[second].output.is_empty(), "what was meant for the first is not sent to the second");
         assert_eq!(clients.handle_at(first.index()), Some(second));
+    }
+
+    #[test]
+    fn pieces_without_a_buffer_are_not_replaced_by_a_spare_one() {
+        let mut reply = ReplyBuffer::new(Protocol::Resp2);
+        reply.take_references();
+        reply.bulk(&[b'a'; 70_000]);
+        let len = reply.len();
+        reply.bulk(&[b'b'; 70_000]);
+        reply.truncate(len);
+        let mut output = Output::from(b"+OK\r\n".to_vec());
+        output.append(reply.take());
+        assert!(output.capacity() == 0 && output.len() == len + 5, "all of it is set aside");
+        let mut reply = ReplyBuffer::with_output(output, Protocol::Resp2);
+        let mut clients = Clients::default();
+        clients.keep_output(Output::from(Vec::with_capacity(100)));
+        clients.lend_output(&mut reply);
+        assert_eq!(reply.len(), len + 5);
+        clients.lend_output(&mut ReplyBuffer::new(Protocol::Resp2));
+        assert!(clients.spare_outputs.is_empty(), "one without contents gets it");
     }
 
     #[test]

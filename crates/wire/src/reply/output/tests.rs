@@ -241,15 +241,28 @@ fn what_is_set_aside_stays_in_its_place() {
 
 #[test]
 fn room_of_replies_that_were_taken_back_is_used_again() {
-    let mut reply = referring();
-    for _ in 0..100 {
-        let before = reply.len();
-        reply.bulk(&vec![b'l'; 1_000_000]);
-        reply.truncate(before);
-        reply.ok();
+    let value = shared(20_000, b's');
+    for elements in [&[1_000_000][..], &[1_000_000, 1_000_000], &[50_000, 50_000, 50_000], &[100; 2000]] {
+        for refers in [false, true] {
+            let (mut reply, mut expected) = (referring(), Vec::new());
+            for _ in 0..100 {
+                let before = reply.len();
+                elements.iter().for_each(|&len| reply.bulk(&vec![b'l'; len]));
+                reply.truncate(before);
+                reply.output().check();
+                reply.ok();
+                expected.extend(b"+OK\r\n");
+                if refers {
+                    reply.bulk_shared(&value);
+                    expected.extend([b"$20000\r\n", &value[..], b"\r\n"].concat());
+                }
+            }
+            assert!(reply.copy_from(0) == expected);
+            let set_aside = reply.shared_len() - if refers { 100 * value.len() } else { 0 };
+            assert_eq!(set_aside, 0, "what is left is too little");
+            assert!(reply.capacity() < 2_100_000);
+        }
     }
-    assert_eq!((reply.len(), reply.shared_len()), (500, 0), "nothing is set aside");
-    assert!(reply.capacity() < 2_100_000);
 }
 
 enum Plan {
