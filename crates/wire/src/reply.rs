@@ -19,6 +19,8 @@ use std::ops::Range;
 
 pub use output::{Output, SharedBytes};
 
+use output::CHUNK_BYTES;
+
 use crate::number::{coordinate_text, f64_as_integer, f64_text};
 
 /// The version of the protocol on a connection: 2 until the client says HELLO 3.
@@ -44,9 +46,7 @@ pub struct Mark {
 const SMALL_HEADER_LEN: usize = 4;
 /// A type byte, 19 digits and their sign, CR and LF.
 const HEADER_LEN_MAX: usize = 23;
-/// A full buffer of at least this much is set aside and an empty one begun, so that nothing is moved.
-const CHUNK_BYTES: usize = 64 * 1024;
-/// Where it cannot be, as it is read back: doubling a longer one would hold as much again for nothing.
+/// Of a buffer that cannot be set aside, as it is read back: doubling a longer one would hold as much again for nothing.
 const DOUBLED_BYTES_MAX: usize = CHUNK_BYTES;
 
 /// The reply bytes of one connection, appended to in order.
@@ -170,7 +170,7 @@ impl ReplyBuffer {
         if !self.may_grow(additional) {
             return;
         }
-        if self.takes_references && self.output.is_worth_setting_aside(CHUNK_BYTES) {
+        if self.takes_references && self.output.is_worth_setting_aside() {
             self.output.set_aside();
             return self.output.bytes.reserve_exact(additional.max(CHUNK_BYTES));
         }
@@ -192,6 +192,11 @@ impl ReplyBuffer {
 
     pub fn capacity(&self) -> usize {
         self.output.capacity()
+    }
+
+    /// See [`Output::memory_bytes`].
+    pub fn memory_bytes(&self) -> usize {
+        self.output.memory_bytes()
     }
 
     #[inline]

@@ -432,8 +432,7 @@ impl Client {
             + self.name.capacity()
             + self.library_name.capacity()
             + self.library_version.capacity()
-            + self.output.capacity()
-            + self.output.shared_len()
+            + self.output.memory_bytes()
             + self.deferred_output.capacity()
             + self.transaction.as_ref().map_or(0, |transaction| transaction.memory_bytes())
             + self.watched.len() * Watched::MEMORY_BYTES

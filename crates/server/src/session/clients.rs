@@ -194,7 +194,9 @@ impl Clients {
     pub fn take_output(&mut self, handle: ClientHandle) -> Output {
         let client = &mut self[handle];
         client.output_pending = false;
-        let output = client.output.take();
+        let mut output = client.output.take();
+        // Until it is sent there, its length is what it counts for.
+        output.shrink_if_sparse();
         client.connection.output_bytes_total += output.len() as u64;
         output
     }

@@ -34,6 +34,9 @@ pub type SharedBytes = Arc<Vec<u8>>;
 /// What has been sent is cut off the front when it is this much and at least half.
 const SENT_BYTES_KEPT_MAX: usize = 64 * 1024;
 
+/// A full buffer of at least this much is set aside and an empty one begun, so that nothing is moved.
+pub(super) const CHUNK_BYTES: usize = 64 * 1024;
+
 /// So many bytes of headers that were filled in later may be missing from a buffer that was set aside.
 const SPARSE_BYTES_FORGIVEN: usize = 64;
 
@@ -87,6 +90,15 @@ impl Output {
         self.pieces.as_ref().map_or(0, |pieces| pieces.shared_len)
     }
 
+    /// Memory that is held, that of what is referred to included. Of a buffer that was set aside and is being sent all its
+    /// room counts until it has gone.
+    pub fn memory_bytes(&self) -> usize {
+        let first = self.pieces.as_ref().filter(|pieces| pieces.own_len > 0);
+        let first = first.and_then(|pieces| pieces.queue.iter().find(|piece| piece.is_of_buffer()));
+        let unused_bytes = first.map_or(0, |piece| piece.shared.capacity() - piece.range.len());
+        self.bytes.capacity() + self.shared_len() + unused_bytes
+    }
+
     /// Room held for bytes of its own.
     #[inline]
     pub fn capacity(&self) -> usize {
@@ -119,30 +131,53 @@ impl Output {
         pieces.queue.push_back(Piece { at: self.bytes.len(), shared, range, is_own: false });
     }
 
-    /// Whether the buffer has this much room, and half of it is to be sent, so that it can be set aside as it is.
-    pub(super) fn is_worth_setting_aside(&self, room_bytes_min: usize) -> bool {
-        let room_bytes = self.bytes.capacity();
-        room_bytes >= room_bytes_min && self.bytes.len() - self.sent >= room_bytes / 2
+    /// Whether the buffer is long and half of it is to be sent, so that it can be set aside as it is.
+    pub(super) fn is_worth_setting_aside(&self) -> bool {
+        self.bytes.capacity() >= CHUNK_BYTES && !self.is_sparse()
+    }
+
+    fn is_sparse(&self) -> bool {
+        self.bytes.len() - self.sent < self.bytes.capacity() / 2
+    }
+
+    /// Gives room of a long buffer back that next to nothing is left in, for those who count only what is to be sent.
+    pub fn shrink_if_sparse(&mut self) {
+        if self.bytes.capacity() >= CHUNK_BYTES && self.is_sparse() {
+            self.shrink();
+        }
+    }
+
+    fn shrink(&mut self) {
+        if self.sent > 0 {
+            self.cut_off_sent();
+        }
+        self.bytes.shrink_to_fit();
     }
 
     /// Sets all own bytes aside: the buffer is empty and without capacity.
     #[cold]
     pub(super) fn set_aside(&mut self) {
-        let (bytes, mut from) = (SharedBytes::new(std::mem::take(&mut self.bytes)), self.sent);
-        let pieces = self.pieces.get_or_insert_default();
-        let among = pieces.queue.partition_point(|piece| piece.at <= from);
-        let among = pieces.queue.split_off(among);
-        if std::mem::take(&mut self.sent) > 0 {
-            pieces.queue.iter_mut().for_each(|piece| piece.at = 0);
+        if self.sent > 0 {
+            self.cut_off_sent();
         }
-        for piece in among {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        let pieces = self.pieces.get_or_insert_default();
+        let among = pieces.queue.partition_point(|piece| piece.at == 0);
+        let mut among = pieces.queue.split_off(among);
+        // What is behind the last reference is set aside alone, so that headers of aggregates that are not at their end
+        // are filled in in place.
+        let behind = among.back().map(|last| bytes.split_off(last.at));
+        if behind.is_some() {
+            bytes.shrink_to_fit();
+        }
+        let (bytes, mut from) = (SharedBytes::new(bytes), 0);
+        for piece in among.drain(..) {
             pieces.push_own(&bytes, std::mem::replace(&mut from, piece.at)..piece.at);
             pieces.queue.push_back(Piece { at: 0, ..piece });
         }
-        pieces.push_own(&bytes, from..bytes.len());
-        if pieces.queue.is_empty() {
-            self.pieces = None;
-        }
+        let last = behind.map_or(bytes, SharedBytes::new);
+        pieces.push_own(&last, 0..last.len());
+        self.pieces.take_if(|pieces| pieces.queue.is_empty());
     }
 
     /// The byte that is sent behind so many others.
@@ -176,8 +211,7 @@ impl Output {
     pub fn append(&mut self, other: Output) {
         if let Some(more) = other.pieces {
             if more.own_len > 0 {
-                self.cut_off_sent();
-                self.bytes.shrink_to_fit();
+                self.shrink();
                 self.set_aside();
             }
             let shift = |at: usize| at - other.sent + self.bytes.len();
@@ -374,7 +408,7 @@ impl Pieces {
         (own_len < last.capacity() / 2).then_some(from)
     }
 
-    /// See [`Output::replace`]. The piece is divided, for others may be parts of the same bytes.
+    /// See [`Output::replace`]. A piece is divided if others are parts of the same bytes.
     #[cold]
     fn replace(&mut self, position: usize, len: usize, bytes: &[u8]) {
         let mut start = self.own_len;
@@ -383,9 +417,18 @@ impl Pieces {
             piece.is_own && start <= position
         });
         let index = found.expect("own bytes are in some piece");
-        let piece = self.queue.remove(index).expect("it has just been found");
+        let piece = &mut self.queue[index];
         let at = piece.range.start + position - start;
         assert!(at + len <= piece.range.end, "what was written at once lies together");
+        self.shared_len = self.shared_len - len + bytes.len();
+        self.own_len = self.own_len - len + bytes.len();
+        if let Some(buffer) = SharedBytes::get_mut(&mut piece.shared) {
+            piece.range.end = piece.range.end - len + bytes.len();
+            buffer.reserve_exact(bytes.len().saturating_sub(len));
+            buffer.splice(at..at + len, bytes.iter().copied());
+            return;
+        }
+        let piece = self.queue.remove(index).expect("it has just been found");
         let before =
             Piece { shared: SharedBytes::clone(&piece.shared), range: piece.range.start..at, ..piece };
         let replaced = Piece { shared: SharedBytes::new(bytes.to_vec()), range: 0..bytes.len(), ..piece };
@@ -395,8 +438,6 @@ impl Pieces {
                 self.queue.insert(index, part);
             }
         }
-        self.shared_len = self.shared_len - len + bytes.len();
-        self.own_len = self.own_len - len + bytes.len();
     }
 
     /// `len` bytes have been sent after own bytes up to `sent`. Answers up to where own bytes are sent now, and how
