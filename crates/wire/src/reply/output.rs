@@ -93,9 +93,7 @@ impl Output {
     /// Memory that is held, that of what is referred to included. Of a buffer that was set aside and is being sent all its
     /// room counts until it has gone.
     pub fn memory_bytes(&self) -> usize {
-        let first = self.pieces.as_ref().filter(|pieces| pieces.own_len > 0);
-        let first = first.and_then(|pieces| pieces.queue.iter().find(|piece| piece.is_of_buffer()));
-        let unused_bytes = first.map_or(0, |piece| piece.shared.capacity() - piece.range.len());
+        let unused_bytes = self.pieces.as_ref().map_or(0, |pieces| pieces.unused_bytes_of_first());
         self.bytes.capacity() + self.shared_len() + unused_bytes
     }
 
@@ -375,6 +373,18 @@ impl Pieces {
         self.shared_len += range.len();
         self.own_len += range.len();
         self.queue.push_back(Piece { at: 0, shared: SharedBytes::clone(bytes), range, is_own: true });
+    }
+
+    /// Room of the first buffer that was set aside which is not, or no more, to be sent.
+    fn unused_bytes_of_first(&self) -> usize {
+        if self.own_len == 0 {
+            return 0;
+        }
+        let mut buffers = self.queue.iter().filter(|piece| piece.is_of_buffer());
+        let Some(first) = buffers.next() else { return 0 };
+        let others = buffers.take_while(|piece| SharedBytes::ptr_eq(&piece.shared, &first.shared));
+        let len = first.range.len() + others.map(|piece| piece.range.len()).sum::<usize>();
+        first.shared.capacity() - len
     }
 
     /// So many bytes of a piece are no more to be sent.

@@ -293,6 +293,19 @@ fn a_buffer_that_is_being_sent_counts_whole() {
     assert!(reply.output().memory_bytes() < 1_200_000);
 }
 
+#[test]
+fn a_buffer_with_references_between_its_parts_counts_once() {
+    let mut reply = referring();
+    reply.bulk(&vec![b'o'; 1_000_000]);
+    reply.truncate(0);
+    for len in [600_000, 300_000, 200_000] {
+        reply.bulk_shared(&shared(20_000, b's'));
+        reply.bulk(&vec![b'o'; len]);
+    }
+    let len = reply.len();
+    assert!((len..len + 100_000).contains(&reply.output().memory_bytes()));
+}
+
 enum Plan {
     Own(usize),
     Shared(usize),
