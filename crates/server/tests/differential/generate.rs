@@ -117,6 +117,8 @@ pub struct Generator {
     pub traits: Traits,
     /// What the run is mostly about.
     theme: Option<Group>,
+    /// What is sent is compared with what another server makes of it.
+    against_reference: bool,
 }
 
 /// What a run does or does without, because it hides something from the comparison.
@@ -175,7 +177,8 @@ impl Generator {
         let weights = weights.collect();
         let mut source = Source::new(random, now_ms);
         source.few_keys = theme.is_some();
-        Generator { source, rows, weights, payloads: Vec::new(), traits, theme }
+        let against_reference = std::env::var("REFERENCE").is_ok();
+        Generator { source, rows, weights, payloads: Vec::new(), traits, theme, against_reference }
     }
 
     fn row(&mut self) -> &'static command::Command {
@@ -260,7 +263,8 @@ impl Generator {
             if chance(&mut self.source.random, 5) {
                 self.damage(&mut args);
             }
-            if is_bounded(&args) && is_defined(&args) {
+            let is_known = !self.against_reference || is_known_to_reference(&args);
+            if is_bounded(&args) && is_defined(&args) && is_known {
                 return args;
             }
         }
@@ -424,6 +428,32 @@ pub fn takes_a_random_part(args: &[Vec<u8>]) -> Option<&[u8]> {
     if is_spop && !takes_all { args.get(1).map(Vec::as_slice) } else { None }
 }
 
+/// Commands and their options that come from Redis 8.4 and later.
+const OF_REDIS: &[(&[u8], &[&str])] = &[
+    (b"bitop", &["DIFF", "DIFF1", "ANDOR", "ONE"]),
+    (b"delex", &[]),
+    (b"digest", &[]),
+    (b"set", &["IFNE", "IFDEQ", "IFDNE"]),
+    (b"xackdel", &[]),
+    (b"xadd", &["KEEPREF", "DELREF", "ACKED", "IDMP", "IDMPAUTO"]),
+    (b"xcfgset", &[]),
+    (b"xdelex", &[]),
+    (b"xidmprecord", &[]),
+    (b"xreadgroup", &["CLAIM"]),
+    (b"xtrim", &["KEEPREF", "DELREF", "ACKED"]),
+];
+
+/// Whether Valkey knows the command, with its options.
+fn is_known_to_reference(args: &[Vec<u8>]) -> bool {
+    let inner = called_by_script(args).unwrap_or(args);
+    let has = |word: &&str| inner.iter().any(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
+    let is_of_redis = |(name, words): &(&[u8], &[&str])| {
+        inner.first().is_some_and(|first| first.eq_ignore_ascii_case(name))
+            && (words.is_empty() || words.iter().any(has))
+    };
+    !OF_REDIS.iter().any(is_of_redis)
+}
+
 /// Whether what the command does follows from what it says: `docs/differences.md` has what is excluded here.
 fn is_defined(args: &[Vec<u8>]) -> bool {
     let inner = called_by_script(args).unwrap_or(args);
@@ -449,12 +479,18 @@ fn is_defined(args: &[Vec<u8>]) -> bool {
         {
             false
         }
+        // The key is taken for the condition there.
+        b"hsetex" if inner.get(1).is_some_and(|key| is_field_condition(key)) => false,
         // Asks for so much memory there.
         b"xautoclaim" if value_of(b"COUNT").is_some_and(|count| count > 1 << 20) => false,
         // A negative offset does what the encoding makes of it.
         name if name.starts_with(b"z") && value_of(b"LIMIT").is_some_and(|offset| offset < 0) => false,
         name => !stores_negative_zero(name, inner) && keeps_meaning(name, inner),
     }
+}
+
+fn is_field_condition(word: &[u8]) -> bool {
+    ["NX", "XX", "FNX", "FXX"].iter().any(|condition| word.eq_ignore_ascii_case(condition.as_bytes()))
 }
 
 fn is_near_pole(args: &[Vec<u8>]) -> bool {
