@@ -232,7 +232,7 @@ impl Db {
     /// The next command of a pipeline begins, in the same database at the same instant.
     #[inline]
     pub fn begin_next(&mut self) {
-        self.access.counted = None;
+        self.access.counted = [None; 2];
     }
 
     pub fn now_ms(&self) -> i64 {
@@ -329,7 +329,13 @@ impl Db {
 
     /// As [`Db::changed`], of a change that has no event.
     pub fn touched(&mut self, key: &[u8]) {
-        self.change_log.touched(self.selected, key);
+        self.change_log.touched(self.selected, key, 1);
+        self.note_change(key);
+    }
+
+    /// As [`Db::touched`], of what expiry has done: it does not count.
+    fn touched_by_expiry(&mut self, key: &[u8]) {
+        self.change_log.touched(self.selected, key, 0);
         self.note_change(key);
     }
 
@@ -425,7 +431,20 @@ impl Db {
         self.lookup(key, true)
     }
 
-    /// The value at `key` for commands that look at keys from outside (OBJECT, DEBUG): notes no access, counts neither hit nor miss.
+    /// The value at `key` for OBJECT: a read that notes no access and announces no miss.
+    pub fn read_about(&mut self, key: &[u8]) -> Option<Value<'_>> {
+        let hash = self.hash_of(key);
+        if !self.remove_if_expired(hash, key)
+            && let Some(entry) = self.keyspace.database(self.selected).get(hash, key)
+        {
+            self.figures.hits += 1;
+            return Some(Value::new(entry, &self.compression.dictionaries));
+        }
+        self.figures.misses += 1;
+        None
+    }
+
+    /// The value at `key` for commands that look at keys from outside (DEBUG): notes no access, counts neither hit nor miss.
     pub fn inspect(&mut self, key: &[u8]) -> Option<Value<'_>> {
         self.lookup(key, false)
     }
@@ -490,16 +509,12 @@ impl Db {
 
     /// Puts what was taken or copied, at any key of any database. The key counts as new even where it replaces one.
     pub fn put_owned(&mut self, key: &[u8], entry: OwnedEntry) {
-        let keys_before = self.len();
         match entry.value {
             OwnedValue::Bytes(bytes) => {
                 self.put_as_new(key, bytes_value(key, &bytes, entry.expiry_ms), entry.expiry_ms)
             }
             OwnedValue::Integer(n) => self.put_as_new(key, NewValue::Integer(n), entry.expiry_ms),
             OwnedValue::Object(object) => self.put_as_new(key, NewValue::Object(object), entry.expiry_ms),
-        }
-        if self.len() == keys_before {
-            self.event(EventClasses::NEW, "new", key);
         }
     }
 
@@ -509,7 +524,7 @@ impl Db {
         self.put_in_place(key, value, expiry_ms, false);
     }
 
-    /// As [`Db::put`], but what is known of the use of a key that is replaced is forgotten.
+    /// As [`Db::put`], but the key counts as new: what is known of the use of one that is replaced is forgotten.
     fn put_as_new(&mut self, key: &[u8], value: NewValue<'_, Object>, expiry_ms: Option<i64>) {
         self.put_in_place(key, value, expiry_ms, true);
     }
@@ -538,19 +553,23 @@ impl Db {
         };
         let keys_before = self.len();
         let (hidden, now_ms) = (self.hiding(), self.now_ms);
-        let (policy, random) = (&mut self.access, &mut self.random);
-        let access = |replaced: Option<EntryRef<'_, Object>>| match replaced {
-            Some(entry) if !is_new && !hidden(entry.expiry_ms()) => {
-                policy.used(hash, entry.access(), now_ms, random)
+        let (policy, random, mut was_expired) = (&mut self.access, &mut self.random, false);
+        let access = |replaced: Option<EntryRef<'_, Object>>| {
+            was_expired = replaced.is_some_and(|entry| hidden(entry.expiry_ms()));
+            match replaced {
+                Some(entry) if !is_new && !was_expired => policy.used(hash, entry.access(), now_ms, random),
+                Some(_) | None => policy.initial(now_ms),
             }
-            Some(_) | None => policy.initial(now_ms),
         };
         let database = self.keyspace.database_mut(self.selected);
         let previous = database.put_over(hash, key, value, expiry_ms, access);
         self.take_back(buffer);
         let replaced = previous.and_then(|removed| removed.into_object());
         self.fields_moved(key, first_expiry(replaced.as_ref()), fields_expire_ms);
-        if self.len() > keys_before {
+        if was_expired {
+            self.note_expired_and_replaced(key);
+        }
+        if was_expired || is_new || self.len() > keys_before {
             self.event(EventClasses::NEW, "new", key);
         }
         if let Some(object) = replaced {
@@ -569,6 +588,14 @@ impl Db {
     /// As [`Db::remove`], but what takes long to free is always freed in the background.
     pub fn unlink(&mut self, key: &[u8]) -> bool {
         self.remove_freeing(key, true)
+    }
+
+    /// Removes the key because a command puts something else in its place, be it nothing: it is removed even if it is
+    /// expired. Whether it was there.
+    pub fn remove_replaced(&mut self, key: &[u8]) -> bool {
+        self.change_log.audit.check_named_changed(key);
+        let hash = self.hash_of(key);
+        self.remove_hashed(hash, key, self.lazy_freeing.replaced)
     }
 
     fn remove_freeing(&mut self, key: &[u8], in_background: bool) -> bool {

@@ -187,7 +187,7 @@ fn restore(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         ttl_ms if restore.absolute => Some(ttl_ms),
         ttl_ms => Some(ttl_ms.saturating_add(now_ms)),
     };
-    let replaced = restore.replace && ctx.db.remove(restore.key);
+    let replaced = restore.replace && ctx.db.remove_replaced(restore.key);
     if expiry_ms.is_some_and(|expiry_ms| ctx.db.is_expired(expiry_ms)) {
         if replaced {
             ctx.db.changed(EventClasses::GENERIC, "del", restore.key);

@@ -29,8 +29,8 @@ pub struct AccessPolicy {
     pub lfu_decay_minutes: u32,
     /// The client at hand has asked that its commands leave no trace (CLIENT NO-TOUCH).
     pub no_touch: bool,
-    /// The hash of the key whose use by the command at hand has been counted last.
-    pub(super) counted: Option<u64>,
+    /// The hashes of the two keys whose use by the command at hand has been counted last: some commands look at two in turn.
+    pub(super) counted: [Option<u64>; 2],
 }
 
 impl Default for AccessPolicy {
@@ -41,7 +41,7 @@ impl Default for AccessPolicy {
             lfu_log_factor: 10,
             lfu_decay_minutes: 1,
             no_touch: false,
-            counted: None,
+            counted: [None; 2],
         }
     }
 }
@@ -91,9 +91,10 @@ impl AccessPolicy {
         if !self.lfu {
             return seconds(now_ms);
         }
-        if self.counted.replace(hash) == Some(hash) {
+        if self.counted.contains(&Some(hash)) {
             return access;
         }
+        self.counted = [Some(hash), self.counted[0]];
         minutes(now_ms) << 8 | self.raised(self.frequency(access, now_ms), random)
     }
 
@@ -164,7 +165,7 @@ mod tests {
         let fallen = policy.with_frequency(1, 0);
         assert_eq!(policy.used(1, fallen, 0, &mut random), fallen);
         assert_eq!(policy.used(2, fallen, 0, &mut random), policy.with_frequency(2, 0), "another key");
-        policy.counted = None;
+        policy.counted = [None; 2];
         assert_eq!(policy.used(2, fallen, 0, &mut random), policy.with_frequency(2, 0), "another command");
     }
 

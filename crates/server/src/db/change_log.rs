@@ -63,9 +63,8 @@ pub struct ChangeLog {
     replaced: bool,
     /// `dirty` when the command at hand began.
     dirty_at_begin: u64,
-    /// Of the changes since then, those that expiry and eviction have made.
-    dirty_of_its_own: u64,
-    /// Changes since the server started; its difference is INFO's `rdb_changes_since_last_save`.
+    /// What commands have changed since the server started, and not what expiry and eviction have; its difference is INFO's
+    /// `rdb_changes_since_last_save`.
     pub dirty: u64,
     /// Compares what is recorded, and propagated, with what has changed.
     pub audit: Audit,
@@ -82,7 +81,7 @@ impl ChangeLog {
     /// The next command of a pipeline begins, for the same listeners.
     #[inline]
     pub fn begin_next(&mut self) {
-        (self.dirty_at_begin, self.dirty_of_its_own) = (self.dirty, 0);
+        self.dirty_at_begin = self.dirty;
     }
 
     /// Whether what is done is noted for those who keep a copy. What is noted otherwise comes to nothing: this is for
@@ -117,9 +116,9 @@ impl ChangeLog {
         }
     }
 
-    /// A change that has no event.
-    pub fn touched(&mut self, db_index: usize, key: &[u8]) {
-        self.dirty += 1;
+    /// A change that has no event; `count` of them, for those who count changes.
+    pub(super) fn touched(&mut self, db_index: usize, key: &[u8], count: u64) {
+        self.dirty += count;
         self.audit.key_recorded(db_index, key);
         if self.listening {
             self.changes.push(Change::Touched { db_index, key: key.into() });
@@ -166,7 +165,6 @@ impl ChangeLog {
         head: &[&[u8]],
         rest: impl ExactSizeIterator<Item = &'a [u8]>,
     ) {
-        self.dirty_of_its_own += 1;
         if self.recording {
             self.unit.push(db_index, true, head, rest);
         }
@@ -216,7 +214,7 @@ impl ChangeLog {
     /// Whether the command at hand has changed something, and nothing that was noted stands for it.
     #[inline]
     pub fn is_to_be_propagated(&self) -> bool {
-        !self.replaced && self.dirty.saturating_sub(self.dirty_at_begin) > self.dirty_of_its_own
+        !self.replaced && self.dirty > self.dirty_at_begin
     }
 
     /// The command at hand has ended: what was noted is part of the unit, and goes to `receivers`.

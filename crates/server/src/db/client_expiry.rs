@@ -128,7 +128,7 @@ impl Db {
             } else if let Some((db_index, key)) = self.client_expiry.forget_next()
                 && stored == Some(given_ms)
             {
-                self.with_database(db_index, |db| db.remove_as_expired(&key));
+                self.with_database(db_index, |db| db.expire(hash, &key));
             }
         }
         *left == 0

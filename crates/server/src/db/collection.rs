@@ -329,7 +329,7 @@ impl Db {
             self.put(key, NewValue::Object(collection.into_object()), None);
             return true;
         }
-        if self.remove(key) {
+        if self.remove_replaced(key) {
             self.changed(EventClasses::GENERIC, "del", key);
         }
         false

@@ -47,7 +47,7 @@ impl Db {
                 db.figures.evicted_keys += 1;
                 let name: &[u8] = if db.lazy_freeing.evicted { b"UNLINK" } else { b"DEL" };
                 db.propagate_removal(&[name, &key], std::iter::empty());
-                db.changed(EventClasses::EVICTED, "evicted", &key);
+                db.changed_too(EventClasses::EVICTED, "evicted", &key);
             }
         });
         Some(bytes)

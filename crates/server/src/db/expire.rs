@@ -1,5 +1,8 @@
 //! Keys that are expired: removed when met, and sought a little at a time so that unread ones go too.
 
+#[cfg(test)]
+mod tests;
+
 use super::{Cleared, Db, DbFigures, EventClasses};
 
 /// Buckets walked before what has been found says anything about the rest.
@@ -202,18 +205,34 @@ impl Db {
         true
     }
 
-    /// Removes a key that a command has given an expiry in the past.
+    /// Removes a key that a command has given an expiry in the past: a change by that command, for which the removal stands,
+    /// unless the key was expired before.
     pub fn remove_as_expired(&mut self, key: &[u8]) {
         self.change_log.audit.check_named_changed(key);
-        let hash = self.key_hash(key);
-        self.expire(hash, key);
+        let (hash, was_gone) = (self.key_hash(key), self.is_gone(self.selected, key));
+        if self.expire(hash, key) && !was_gone {
+            self.change_log.add_dirty(1);
+            self.change_log.not_verbatim();
+        }
     }
 
-    fn expire(&mut self, hash: u64, key: &[u8]) {
-        if self.remove_hashed(hash, key, self.lazy_freeing.expired) {
+    /// Removes a key because of its expiry; whether it was there.
+    pub(super) fn expire(&mut self, hash: u64, key: &[u8]) -> bool {
+        let removed = self.remove_hashed(hash, key, self.lazy_freeing.expired);
+        if removed {
             self.figures.expired_keys += 1;
             self.propagate_removal(&[self.lazy_freeing.removal_of_expired(), key], std::iter::empty());
-            self.changed(EventClasses::EXPIRED, "expired", key);
+            self.changed_too(EventClasses::EXPIRED, "expired", key);
+        }
+        removed
+    }
+
+    /// A key that was expired but stored has been replaced, which stands for its removal.
+    #[cold]
+    pub(super) fn note_expired_and_replaced(&mut self, key: &[u8]) {
+        if !self.keep_expired_keys {
+            self.figures.expired_keys += 1;
+            self.event(EventClasses::EXPIRED, "expired", key);
         }
     }
 

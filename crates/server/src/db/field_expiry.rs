@@ -133,13 +133,13 @@ impl Db {
         self.propagate_removal(&[b"HDEL", key], names);
         self.event(EventClasses::HASH, "hexpired", key);
         if std::mem::take(&mut self.emptied) {
-            return self.changed(EventClasses::GENERIC, "del", key);
+            return self.changed_too(EventClasses::GENERIC, "del", key);
         }
         if expired.emptied {
             let hash = self.key_hash(key);
             self.selected_database_mut().set_expiry(hash, key, None);
         }
-        self.touched(key);
+        self.touched_by_expiry(key);
     }
 
     /// Counts fields that are gone because they were expired.
@@ -188,9 +188,9 @@ impl Db {
         }
         self.event(EventClasses::EXPIRED, "hexpired", key);
         if std::mem::take(&mut self.emptied) {
-            self.changed(EventClasses::GENERIC, "del", key);
+            self.changed_too(EventClasses::GENERIC, "del", key);
         } else {
-            self.touched(key);
+            self.touched_by_expiry(key);
         }
         removed > 0
     }

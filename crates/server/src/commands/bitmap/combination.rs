@@ -56,7 +56,7 @@ pub fn bitop(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     if len > 0 {
         ctx.db.put_buffer(destination, result, None);
         ctx.db.changed(EventClasses::STRING, "set", destination);
-    } else if ctx.db.remove(destination) {
+    } else if ctx.db.remove_replaced(destination) {
         ctx.db.changed(EventClasses::GENERIC, "del", destination);
     }
     ctx.reply.integer(len as i64);

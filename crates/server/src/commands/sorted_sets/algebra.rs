@@ -202,7 +202,8 @@ fn expect_members(kind: Option<Kind>) -> Result<(), ClientError> {
 fn sources<'a>(db: &'a mut Db, keys: Args<'_>) -> Result<Vec<Source<'a>>, ClientError> {
     let mut kinds = Vec::with_capacity(keys.len());
     for key in keys.iter() {
-        let kind = db.read(key).map(|value| value.kind());
+        // That the key is used was noted where the query was parsed.
+        let kind = db.read_without_touch(key).map(|value| value.kind());
         expect_members(kind)?;
         kinds.push(kind);
     }
