@@ -4,6 +4,7 @@ use crate::acl::{DenialContext, UserHandle};
 use crate::command::flag::{ALLOW_BUSY, FAST, LOADING, NO_AUTH, NO_SCRIPT, STALE};
 use crate::command::scope::Databases;
 use crate::command::{Args, Command, Context, Group, Outcome};
+use crate::db::strings::NewText;
 use crate::error::{ClientError, quoted};
 use crate::session::ReplyMode;
 use wire::reply::Protocol;
@@ -64,15 +65,19 @@ fn ping(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
         ctx.reply.bulk(args.get(1).unwrap_or_default());
         return Ok(());
     }
-    match args.get(1) {
-        Some(message) => ctx.reply.bulk(message),
-        None => ctx.reply.simple("PONG"),
+    if args.len() == 2 {
+        return echo(ctx, args);
     }
+    ctx.reply.simple("PONG");
     Ok(())
 }
 
+/// A long message has a buffer of its own, which the reply can refer to.
 fn echo(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
-    ctx.reply.bulk(args.at(1));
+    match args.text(1) {
+        NewText::Bytes(message) => ctx.reply.bulk(message),
+        NewText::Shared(message) => ctx.reply.bulk_shared(message),
+    }
     Ok(())
 }
 
