@@ -45,7 +45,7 @@ pub use set::Set;
 
 use crate::config::PrefixRule;
 use crate::error::ClientError;
-use access::AccessPolicy;
+use access::{AccessPolicy, UsedKey};
 use compression::Compression;
 use compression::dictionary::CompressedText;
 use embedded::{TakenOut, embedded};
@@ -415,7 +415,7 @@ impl Db {
             if let Some(mut entry) = self.keyspace.database_mut(self.selected).get_mut(hash, key) {
                 self.figures.hits += 1;
                 if touch {
-                    self.access.touch_always(hash, &mut entry, now_ms, &mut self.random);
+                    self.access.touch_always(UsedKey::new(hash, key), &mut entry, now_ms, &mut self.random);
                 }
                 return Some(Value::new(entry.into_ref(), &self.compression.dictionaries));
             }
@@ -458,7 +458,7 @@ impl Db {
         let now_ms = self.now_ms;
         let mut entry = self.keyspace.database_mut(self.selected).get_mut(hash, key)?;
         if touch {
-            self.access.touch(hash, &mut entry, now_ms, &mut self.random);
+            self.access.touch(UsedKey::new(hash, key), &mut entry, now_ms, &mut self.random);
         }
         Some(Value::new(entry.into_ref(), &self.compression.dictionaries))
     }
@@ -557,7 +557,9 @@ impl Db {
         let access = |replaced: Option<EntryRef<'_, Object>>| {
             was_expired = replaced.is_some_and(|entry| hidden(entry.expiry_ms()));
             match replaced {
-                Some(entry) if !is_new && !was_expired => policy.used(hash, entry.access(), now_ms, random),
+                Some(entry) if !is_new && !was_expired => {
+                    policy.used(UsedKey::new(hash, key), entry.access(), now_ms, random)
+                }
                 Some(_) | None => policy.initial(now_ms),
             }
         };

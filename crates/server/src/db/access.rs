@@ -8,8 +8,8 @@
 //! by one every `decay_minutes`.
 //!
 //! A command that looks a key up to read or to write its value uses it, whatever it finds: a value of another type too,
-//! and one that it then replaces. It uses it once, however often it looks. With LRM only what records a change of the key
-//! uses it.
+//! and one that it then replaces. It uses it once for each argument that names it, however often it looks, unless it has
+//! looked at two others since. With LRM only what records a change of the key uses it.
 
 use super::Object;
 use structures::key_table::EntryMut;
@@ -29,8 +29,22 @@ pub struct AccessPolicy {
     pub lfu_decay_minutes: u32,
     /// The client at hand has asked that its commands leave no trace (CLIENT NO-TOUCH).
     pub no_touch: bool,
-    /// The hashes of the two keys whose use by the command at hand has been counted last: some commands look at two in turn.
-    pub(super) counted: [Option<u64>; 2],
+    /// The two arguments for which the command at hand has used keys last: some commands look at two in turn.
+    pub(super) counted: [Option<UsedKey>; 2],
+}
+
+/// A key as an argument names it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct UsedKey {
+    hash: u64,
+    address: usize,
+}
+
+impl UsedKey {
+    #[inline]
+    pub fn new(hash: u64, key: &[u8]) -> Self {
+        UsedKey { hash, address: key.as_ptr().addr() }
+    }
 }
 
 impl Default for AccessPolicy {
@@ -53,48 +67,54 @@ impl AccessPolicy {
         if self.lfu { minutes(now_ms) << 8 | LFU_INITIAL } else { seconds(now_ms) }
     }
 
-    /// Notes a use of the key with this hash, unless the client at hand leaves no trace.
+    /// Notes a use of the key, unless the client at hand leaves no trace.
     #[inline]
-    pub fn touch(&mut self, hash: u64, entry: &mut EntryMut<'_, Object>, now_ms: i64, random: &mut Random) {
+    pub fn touch(
+        &mut self,
+        key: UsedKey,
+        entry: &mut EntryMut<'_, Object>,
+        now_ms: i64,
+        random: &mut Random,
+    ) {
         if !self.no_touch {
-            self.touch_always(hash, entry, now_ms, random);
+            self.touch_always(key, entry, now_ms, random);
         }
     }
 
-    /// Notes a use of the key with this hash, whatever the client at hand has asked for.
+    /// Notes a use of the key, whatever the client at hand has asked for.
     #[inline]
     pub fn touch_always(
         &mut self,
-        hash: u64,
+        key: UsedKey,
         entry: &mut EntryMut<'_, Object>,
         now_ms: i64,
         random: &mut Random,
     ) {
         let before = entry.as_ref().access();
-        let access = self.used_always(hash, before, now_ms, random);
+        let access = self.used_always(key, before, now_ms, random);
         if access != before {
             entry.set_access(access);
         }
     }
 
-    /// The bits of a key with this hash that is used now and had these.
+    /// The bits of a key that is used now and had these.
     #[inline]
-    pub fn used(&mut self, hash: u64, access: u32, now_ms: i64, random: &mut Random) -> u32 {
-        if self.no_touch { access } else { self.used_always(hash, access, now_ms, random) }
+    pub fn used(&mut self, key: UsedKey, access: u32, now_ms: i64, random: &mut Random) -> u32 {
+        if self.no_touch { access } else { self.used_always(key, access, now_ms, random) }
     }
 
     #[inline]
-    fn used_always(&mut self, hash: u64, access: u32, now_ms: i64, random: &mut Random) -> u32 {
+    fn used_always(&mut self, key: UsedKey, access: u32, now_ms: i64, random: &mut Random) -> u32 {
         if self.lrm {
             return access;
         }
         if !self.lfu {
             return seconds(now_ms);
         }
-        if self.counted.contains(&Some(hash)) {
+        if self.counted.contains(&Some(key)) {
             return access;
         }
-        self.counted = [Some(hash), self.counted[0]];
+        self.counted = [Some(key), self.counted[0]];
         minutes(now_ms) << 8 | self.raised(self.frequency(access, now_ms), random)
     }
 
@@ -155,18 +175,23 @@ mod tests {
     }
 
     #[test]
-    fn a_command_counts_once_however_often_it_looks() {
+    fn a_command_counts_once_for_each_argument_however_often_it_looks() {
         let mut policy = AccessPolicy { lfu: true, ..AccessPolicy::default() };
         let mut random = Random::new(1);
-        let first = policy.used(1, policy.initial(0), 0, &mut random);
+        let argument = |address| UsedKey { hash: 1, address };
+        let first = policy.used(argument(8), policy.initial(0), 0, &mut random);
         assert_eq!(policy.frequency(first, 0), LFU_INITIAL + 1, "the first use is certain to count");
-        assert_eq!(policy.used(1, first, 0, &mut random), first);
+        assert_eq!(policy.used(argument(8), first, 0, &mut random), first);
         // A counter that has fallen is certain to rise too.
         let fallen = policy.with_frequency(1, 0);
-        assert_eq!(policy.used(1, fallen, 0, &mut random), fallen);
-        assert_eq!(policy.used(2, fallen, 0, &mut random), policy.with_frequency(2, 0), "another key");
+        let risen = policy.with_frequency(2, 0);
+        assert_eq!(policy.used(argument(8), fallen, 0, &mut random), fallen);
+        assert_eq!(policy.used(argument(9), fallen, 0, &mut random), risen, "the same key named again");
+        let other = UsedKey { hash: 2, address: 9 };
+        assert_eq!(policy.used(other, fallen, 0, &mut random), risen, "another key in the same place");
+        assert_eq!(policy.used(argument(9), fallen, 0, &mut random), fallen, "two in turn");
         policy.counted = [None; 2];
-        assert_eq!(policy.used(2, fallen, 0, &mut random), policy.with_frequency(2, 0), "another command");
+        assert_eq!(policy.used(other, fallen, 0, &mut random), risen, "another command");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What lists, sets, hashes, sorted sets and streams have in common as values: they are found at a key, changed
 //! in place, and gone when empty.
 
+use super::access::UsedKey;
 use super::accounts::Image;
 use super::audit::signature;
 use super::value_type::ValueType;
@@ -263,7 +264,7 @@ impl Db {
             return Ok(None);
         }
         if is_use {
-            self.access.touch(hash, &mut entry, self.now_ms, &mut self.random);
+            self.access.touch(UsedKey::new(hash, key), &mut entry, self.now_ms, &mut self.random);
         }
         let image = is_accounted.then(|| Image::of(entry.as_ref()));
         let context = CollectionContext { expired_fields: Some(&mut expired_fields), ..context!(self, key) };

@@ -209,22 +209,23 @@ impl Db {
     /// unless the key was expired before.
     pub fn remove_as_expired(&mut self, key: &[u8]) {
         self.change_log.audit.check_named_changed(key);
-        let (hash, was_gone) = (self.key_hash(key), self.is_gone(self.selected, key));
-        if self.expire(hash, key) && !was_gone {
-            self.change_log.add_dirty(1);
-            self.change_log.not_verbatim();
+        let hash = self.key_hash(key);
+        if self.is_gone(self.selected, key) {
+            self.expire(hash, key);
+        } else if self.remove_hashed(hash, key, self.lazy_freeing.expired) {
+            self.figures.expired_keys += 1;
+            self.propagate_as(&[self.lazy_freeing.removal_of_expired(), key]);
+            self.changed(EventClasses::EXPIRED, "expired", key);
         }
     }
 
-    /// Removes a key because of its expiry; whether it was there.
-    pub(super) fn expire(&mut self, hash: u64, key: &[u8]) -> bool {
-        let removed = self.remove_hashed(hash, key, self.lazy_freeing.expired);
-        if removed {
+    /// Removes a key that has expired.
+    pub(super) fn expire(&mut self, hash: u64, key: &[u8]) {
+        if self.remove_hashed(hash, key, self.lazy_freeing.expired) {
             self.figures.expired_keys += 1;
             self.propagate_removal(&[self.lazy_freeing.removal_of_expired(), key], std::iter::empty());
             self.changed_too(EventClasses::EXPIRED, "expired", key);
         }
-        removed
     }
 
     /// A key that was expired but stored has been replaced, which stands for its removal.

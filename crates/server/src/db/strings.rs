@@ -21,6 +21,7 @@ mod rdb;
 mod tests;
 mod value_type;
 
+use super::access::UsedKey;
 use super::accounts::Image;
 use super::audit::signature;
 use super::compression::dictionary::CompressedText;
@@ -132,7 +133,7 @@ impl Db {
         if !is_overwritten {
             return false;
         }
-        self.access.touch(hash, &mut entry, now_ms, &mut self.random);
+        self.access.touch(UsedKey::new(hash, key), &mut entry, now_ms, &mut self.random);
         let bytes = entry.object_mut().map_or(0, |object| object.memory_bytes());
         let images = before.map(|before| (before, Image::of(entry.as_ref())));
         database.changed_in_place(hash, key, images);

@@ -3,7 +3,7 @@
 
 use super::Executor;
 use crate::config::EventClasses;
-use crate::db::Change;
+use crate::db::{Change, Db};
 use crate::server::Server;
 use crate::session::ClientHandle;
 use crate::session::watch::{Replaced, Touch};
@@ -29,13 +29,13 @@ impl Executor {
     }
 
     fn apply(&mut self, change: &Change, by: Option<ClientHandle>) {
-        let server = &mut self.server;
+        let (db, server) = (&self.db, &mut self.server);
         match change {
             Change::Key { db_index, class, event, key } => {
-                touched(server, *db_index, key, by, *class);
+                touched(server, db, *db_index, key, by, *class);
                 publish_event(server, *db_index, *class, event, key);
             }
-            Change::Touched { db_index, key } => touched(server, *db_index, key, by, EventClasses::NONE),
+            Change::Touched { db_index, key } => touched(server, db, *db_index, key, by, EventClasses::NONE),
             Change::Event { db_index, class, event, key } => {
                 publish_event(server, *db_index, *class, event, key);
             }
@@ -79,11 +79,19 @@ impl Executor {
     }
 }
 
-fn touched(server: &mut Server, db_index: usize, key: &[u8], by: Option<ClientHandle>, class: EventClasses) {
-    let expired = class == EventClasses::EXPIRED;
-    let touch = if expired { Touch::Expired } else { Touch::Changed };
-    server.watch.touch(&mut server.clients, db_index, key, touch);
-    let by_itself = expired || class == EventClasses::EVICTED;
+fn touched(
+    server: &mut Server,
+    db: &Db,
+    db_index: usize,
+    key: &[u8],
+    by: Option<ClientHandle>,
+    class: EventClasses,
+) {
+    if !server.watch.is_empty() {
+        let touch = if db.holds(db_index, key) { Touch::Changed } else { Touch::Removed };
+        server.watch.touch(&mut server.clients, db_index, key, touch);
+    }
+    let by_itself = class == EventClasses::EXPIRED || class == EventClasses::EVICTED;
     server.tracking.key_changed(&mut server.clients, key, by, by_itself);
     server.blocked.key_changed(db_index, key);
 }

@@ -19,7 +19,7 @@ impl Watched {
 #[derive(Debug)]
 struct Watcher {
     handle: ClientHandle,
-    /// The key was stored but past its expiry when the watch began: that it is then removed changes nothing.
+    /// The key was stored but past its expiry when the watch began: that it is then removed, by whatever, changes nothing.
     of_stale_key: bool,
 }
 
@@ -27,8 +27,8 @@ struct Watcher {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Touch {
     Changed,
-    /// It was removed because it was past its expiry.
-    Expired,
+    /// It is not stored any more.
+    Removed,
 }
 
 /// What a database looked like before and after all of it was replaced, for one key.
@@ -116,7 +116,7 @@ impl WatchTable {
         };
         let mut broken = Vec::new();
         for watcher in watchers {
-            if touch == Touch::Expired && watcher.of_stale_key {
+            if touch == Touch::Removed && watcher.of_stale_key {
                 watcher.of_stale_key = false;
             } else {
                 broken.push(watcher.handle);

@@ -80,6 +80,12 @@ fn a_command_whose_expiry_has_passed_is_told_as_a_removal() {
     db.remove_as_expired(b"k");
     assert_eq!(told(&mut db, dirty), (2, 1, false, vec!["expired"]));
     assert_eq!(db.change_log.unit().len(), 1);
+    db.change_log.end_unpropagated();
+    assert_eq!(
+        db.change_log.unit().len(),
+        0,
+        "a script that propagates nothing does not propagate this either"
+    );
 }
 
 #[test]
