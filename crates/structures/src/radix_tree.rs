@@ -379,7 +379,19 @@ impl<V> RadixTree<V> {
     /// Takes `key` out and gives back its value.
     pub fn remove(&mut self, key: &Key) -> Option<V> {
         let leaf = self.find(key)?;
-        let (_, mut path) = self.descend_to(self.root?, key, KEY_BYTES);
+        let (_, path) = self.descend_to(self.root?, key, KEY_BYTES);
+        Some(self.remove_at(path, leaf))
+    }
+
+    /// Takes the first key out and gives back its value.
+    pub fn pop_first(&mut self) -> Option<V> {
+        let first = self.first();
+        let (path, leaf) = (first.path, first.leaf?);
+        Some(self.remove_at(path, leaf))
+    }
+
+    /// Takes out the leaf to which this way leads.
+    fn remove_at(&mut self, mut path: Path, leaf: usize) -> V {
         match path.pop() {
             None => self.root = None,
             Some((number, child)) => {
@@ -402,7 +414,7 @@ impl<V> RadixTree<V> {
             let key = self.leaves.get(leaf).key;
             self.renumber(&key, Link::leaf(last), Link::leaf(leaf));
         }
-        Some(removed.value)
+        removed.value
     }
 
     /// Drops an inner node that nothing links to any more.

@@ -307,6 +307,10 @@ impl Stream {
         self.part_bytes -= self.nodes.remove(key).map_or(0, |listpack| listpack.memory_bytes());
     }
 
+    fn remove_first_node(&mut self) {
+        self.part_bytes -= self.nodes.pop_first().map_or(0, |listpack| listpack.memory_bytes());
+    }
+
     fn delete_in_node(&mut self, key: &Key, marks: &[node::Mark]) {
         let Some(listpack) = self.nodes.get_mut(key) else { return };
         self.part_bytes -= listpack.memory_bytes();
@@ -334,7 +338,7 @@ impl Stream {
                 TrimTo::Id(id) => view.entries().next_back().is_none_or(|last| last.entry.id < id),
             };
             if whole {
-                self.remove_node(&key);
+                self.remove_first_node();
                 self.state.len -= live;
                 removed += live;
                 continue;
@@ -351,7 +355,7 @@ impl Stream {
                     return removed;
                 }
                 // Only deleted entries are at or above the id.
-                self.remove_node(&key);
+                self.remove_first_node();
             }
             break;
         }

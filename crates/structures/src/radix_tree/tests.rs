@@ -58,6 +58,9 @@ fn random_operations_match_a_tree_map() {
                 let near = model.range(key..).next().map_or(key, |(key, _)| *key);
                 assert_eq!(tree.remove(&near), model.remove(&near));
                 assert_eq!(tree.remove(&key), model.remove(&key));
+                if random.below(2) == 0 {
+                    assert_eq!(tree.pop_first(), model.pop_first().map(|(_, value)| value));
+                }
             }
             assert_eq!(tree.get(&key), model.get(&key));
             assert_eq!(tree.get_mut(&key), model.get_mut(&key));
