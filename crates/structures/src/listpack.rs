@@ -305,10 +305,19 @@ impl Listpack {
     /// Removes up to `count` elements from the one at `index` on (negative: from the end, -1 the last).
     /// Returns how many went.
     pub fn remove_range(&mut self, index: i64, count: usize) -> usize {
-        match self.at(index) {
-            Some(first) => self.remove_from(first, count),
-            None => 0,
+        let Some(first) = self.at(index) else { return 0 };
+        let left = match self.header_count() {
+            COUNT_UNKNOWN => usize::MAX,
+            _ if index < 0 => index.unsigned_abs() as usize,
+            len => len as usize - index as usize,
+        };
+        if count < left || left == usize::MAX {
+            return self.remove_from(first, count);
         }
+        // All that is left goes: nobody need walk to its end.
+        let start = first.0 as usize;
+        self.splice_entries(start, self.end() - start, left, &[], 0);
+        left
     }
 
     /// Removes up to `count` elements from position `first` on; returns how many went.
