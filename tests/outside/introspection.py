@@ -292,7 +292,7 @@ def compare_lists(to, ours, theirs):
 
 def compare_keys(to, ours, theirs, docs, random):
     calls = calls_of(docs, random, 12)
-    # Of MIGRATE whose last word is KEYS a key is told there although it names two.
+    # See docs/differences.md for MIGRATE whose last word is KEYS.
     is_compared = lambda call: call[0].lower() not in FIND_MORE_KEYS and (call[0], call[-1]) != ("migrate", "KEYS")
     for call in filter(is_compared, calls):
         for command in ("GETKEYS", "GETKEYSANDFLAGS"):

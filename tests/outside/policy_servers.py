@@ -1,4 +1,4 @@
-"""What the programs share that look at rules by key from outside: servers, connections, values, and what rules have come to."""
+"""What the programs share that look at rules by key from outside, and counters.py: servers, connections, values, and what rules have come to."""
 import os
 import random
 import shutil

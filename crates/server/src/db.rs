@@ -311,7 +311,7 @@ impl Db {
         self.changed_many(class, event, key, 1);
     }
 
-    /// As [`Db::changed`], for what is part of another change and does not count on its own.
+    /// As [`Db::changed`], for what is part of another change, or of no command's, and does not count on its own.
     pub fn changed_too(&mut self, class: EventClasses, event: &'static str, key: &[u8]) {
         self.changed_many(class, event, key, 0);
     }
@@ -394,21 +394,26 @@ impl Db {
     /// The value at `key` for a read: counts a hit or miss, notes the access, hides and removes what is expired.
     #[inline]
     pub fn read(&mut self, key: &[u8]) -> Option<Value<'_>> {
-        self.read_as(key, !self.access.no_touch)
+        self.read_as(key, !self.access.no_touch, true)
     }
 
     /// As [`Db::read`], but notes no access (TYPE, TTL and EXISTS do not count as a use).
     pub fn read_without_touch(&mut self, key: &[u8]) -> Option<Value<'_>> {
-        self.read_as(key, false)
+        self.read_as(key, false, true)
     }
 
     /// As [`Db::read`], noting the access even for a client that asked not to (TOUCH).
     pub fn read_touching(&mut self, key: &[u8]) -> Option<Value<'_>> {
-        self.read_as(key, true)
+        self.read_as(key, true, true)
+    }
+
+    /// As [`Db::read`], but notes no access and announces no miss (OBJECT).
+    pub fn read_about(&mut self, key: &[u8]) -> Option<Value<'_>> {
+        self.read_as(key, false, false)
     }
 
     #[inline]
-    fn read_as(&mut self, key: &[u8], touch: bool) -> Option<Value<'_>> {
+    fn read_as(&mut self, key: &[u8], touch: bool, announces_miss: bool) -> Option<Value<'_>> {
         let hash = self.hash_of(key);
         if !self.remove_if_expired(hash, key) {
             let now_ms = self.now_ms;
@@ -421,7 +426,9 @@ impl Db {
             }
         }
         self.figures.misses += 1;
-        self.change_log.missed(self.selected, key);
+        if announces_miss {
+            self.change_log.missed(self.selected, key);
+        }
         None
     }
 
@@ -429,19 +436,6 @@ impl Db {
     #[inline]
     pub fn peek(&mut self, key: &[u8]) -> Option<Value<'_>> {
         self.lookup(key, true)
-    }
-
-    /// The value at `key` for OBJECT: a read that notes no access and announces no miss.
-    pub fn read_about(&mut self, key: &[u8]) -> Option<Value<'_>> {
-        let hash = self.hash_of(key);
-        if !self.remove_if_expired(hash, key)
-            && let Some(entry) = self.keyspace.database(self.selected).get(hash, key)
-        {
-            self.figures.hits += 1;
-            return Some(Value::new(entry, &self.compression.dictionaries));
-        }
-        self.figures.misses += 1;
-        None
     }
 
     /// The value at `key` for commands that look at keys from outside (DEBUG): notes no access, counts neither hit nor miss.

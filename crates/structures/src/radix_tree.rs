@@ -383,7 +383,8 @@ impl<V> RadixTree<V> {
         Some(self.remove_at(path, leaf))
     }
 
-    /// Takes the first key out and gives back its value.
+    /// Takes the first key out and gives back its value. That it is not looked up is a quarter of the time of XTRIM of half a
+    /// million entries (docs/growth.md).
     pub fn pop_first(&mut self) -> Option<V> {
         let first = self.first();
         let (path, leaf) = (first.path, first.leaf?);

@@ -158,7 +158,7 @@ impl ChangeLog {
         self.changes.push(Change::Swapped { a, b });
     }
 
-    /// Notes what expiry or eviction does beside the command at hand, and is going to say as one change.
+    /// Notes what expiry or eviction does beside the command at hand.
     pub(super) fn propagate_removal<'a>(
         &mut self,
         db_index: usize,
