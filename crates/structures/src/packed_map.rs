@@ -1,4 +1,5 @@
-//! Packed hash maps and sets of byte strings: no allocation for an element.
+//! Packed hash maps and sets of byte strings: linear hashing over pages, without an allocation per element. What differs
+//! from the textbook is the page: columns of tags and lengths in front of the records, searched by vector compares.
 //!
 //! ```text
 //!  directory, 16 B a page, found by the lowest bits of the hash
@@ -13,54 +14,19 @@
 //! ```
 //!
 //! A lookup fetches the directory's entry, the page's columns and the record, each once: one vector compare
-//! of the tags, one vector sum of the lengths before the match unless all are one, one comparison of bytes.
+//! of the tags, one vector sum of the lengths before the match unless all are equal, one comparison of bytes.
 //!
-//! # Invariants
-//! (of a page: see [`page`]; of the directory: see [`directory`])
+//! Invariants (of a page: see [`page`]; of the directory: see [`directory`]):
 //! 1. An element lies in the page that its hash belongs to, under the tag of its hash.
 //! 2. A record has exactly the length its format gives it. It is out of line if a page keeps none so long, or if its
 //!    page was crowded when it came.
-//! 3. No key is there twice.
+//! 3. No key occurs twice.
 //! 4. The sums (`len`, bytes used, bytes allocated, expiring elements) are those of the pages.
 //! 5. No page holds more elements than the bound of its kind: split in this round of growth or not yet.
 //! 6. An empty table has no page.
 //! 7. The tree of earliest expiries exists exactly while something expires, and agrees with the pages.
 //!
-//! # What was weighed
-//! Measured with `cargo bench -p warmline-structures --bench packed_map`; fields and values of 10 bytes.
-//! - Linear hashing against an extendible directory, whose pages all split at about the same count: pages grow
-//!   through the allocator's classes and at any time have sizes over a whole doubling, so a field takes 24.5
-//!   to 25.2 bytes and a member 12.5 to 13.2 at any count from 600 to 160,000, directory included.
-//! - A column of 1-byte lengths, summed, against one of 2-byte offsets: a byte less an element, the value's
-//!   length and a set's member length for free, and removal shifts columns instead of adjusting offsets.
-//!   Summing without branches cost less than a loop over the lanes wanted (hot hit 32 against 38 ns).
-//!   No column where all records of a page are of one length: see [`page`].
-//! - 24 and 32 elements a page on average: 24.8 and 24.6 bytes a field, 13.2 and 12.7 a member, lookups alike within the
-//!   noise. 32 it is: more would have pages with tags on a second line, fewer would grow the directory.
-//!   With 16, a field of 1,000 takes 25.2 bytes and a member 14.1; cold lookups again alike within the noise, a removal from
-//!   a hot map of 128 21.4 ns in place of 17.4.
-//! - A byte of the hash behind each record of 64 bytes and more, for splits to look at: 100 members of 100 bytes added to
-//!   10,000 took 20.9 in place of 24.9 us and 191,000 in place of 249,000 instructions, through the server. Sets of members
-//!   of 64 to 240 bytes grew by 0.7 % on average, those of 100 bytes by 4 %: ten fitted a kilobyte by a few bytes.
-//! - Pages that are split gather their records into zeroed memory: appended one by one to memory that is not, they took
-//!   15,000 instructions more for those 100 members.
-//! - Lone lookups one after the other in cold tables of 1,000 and 10,000, medians of twelve runs in turn with those of a
-//!   chained table (map 141 and 128 ns, set 147 and 139): 170 and 165, 178 and 173. With tags and eight lines of records asked for
-//!   side by side 153 and 139, 152 and 135, but what is not there 116 and 98 in place of 89 and 87 in maps, hot lookups up to
-//!   0.8 ns more, and nothing in the server, which asks ahead by [`Probe`]. All lines of records, by a loop: no faster, and
-//!   18 to 25 in place of 10 to 11 ns where memory is hot. The records before the tags: within the noise.
-//! - Models of pages that do not change, cold, 1,000 and 10,000; a chained map 147 and 133 ns, a set 172 and 152. As pages
-//!   are: 151 and 158, 165 and 157. Tags in the directory's entry, half a byte to a byte more an element: 131 and 136, 147 and
-//!   160. Records in the order of their tags, one to three lines near the likely place asked for: 107 to 123 and 107 to 117,
-//!   but each insertion and removal would move half a page. Where each lookup waits for the one before it, a page is faster than
-//!   a chain: 267 in place of 353 to 377 ns in maps. A chain's lookups are shorter, so the processor has more of them under way.
-//! - What a lookup reads of the table in one line, by 32-bit numbers of pages: within the noise in cold tables (173 in place of
-//!   165 ns in maps of 1,000, 157 in place of 155 of 10,000), 32 bytes a table less.
-//! - Integers in compact form: not done. 10,000 integer fields and values take 12.3 bytes each as they are,
-//!   and a reply is written from the page as it lies there.
-//! - Against a table of boxed slices (101 bytes a field): a hot hit takes twice as long, 32 against 16 ns; at
-//!   2 million fields one lookup after the other is faster (500 against 570 ns), and 16 interleaved by
-//!   [`Probe`] take 100 ns each.
+//! Measurements and rejected designs: [docs/structures.md](../../../docs/structures.md#packed-maps-and-sets).
 
 mod directory;
 mod expiry;

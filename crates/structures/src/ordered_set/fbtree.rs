@@ -1,5 +1,5 @@
 //! The feature B+ tree: an ordered set whose members are packed into pages and found without pointers between
-//! them. After the FB+-tree of Chen et al., arXiv 2503.23397.
+//! them. After the FB+-tree of Chen et al., arXiv 2503.23397; what differs is the packed leaf and the member index.
 //!
 //! ```text
 //!              inner            prefix | feature rows | child ids | counts          (`inner`)
@@ -9,38 +9,25 @@
 //!    leaf=leaf=leaf=leaf=leaf   tags | offsets | scores | room | records            (`leaf`)
 //!      ^     ^         ^        in order, linked both ways
 //!      +-----+----+----+
-//!          member index         hash -> leaf id, for what needs no order            (`member_index`)
+//!          member index         hash -> leaf id, for lookups without an order        (`member_index`)
 //! ```
 //!
 //! A key is the score as 8 order-preserving bytes and then the member (`key`). A set that fits one leaf is that
 //! leaf alone: no node, no index, and a page that grows by allocation classes.
+//!
+//! A lookup by member fetches an index line, a leaf's tags, offset and score, and the record; a rank or a descent fetches
+//! a feature block and counts per level.
 //!
 //! Invariants, beside those of each part:
 //! 1. Every leaf is at depth `height`; leaves left to right hold the members in ascending order, and the chain
 //!    `first`, `next` .. `last` is the same sequence (and back by `prev`).
 //! 2. No leaf is empty unless the set is.
 //! 3. `counts` in each node and `len` are the true numbers of members.
-//! 4. The index exists exactly if `height > 0`.
-//! 5. Long members in the table are exactly those some record names, each with its hash.
+//! 4. The index exists if and only if `height > 0`.
+//! 5. Long members in the table are exactly those that some record names, each with its hash.
 //! 6. At least half of the ids of leaves, and of long members, are in use, or there are few.
 //!
-//! Measured, on a machine shared with other work (16-byte members, integer scores, random order, CPU time):
-//! - Pages of 2 KB against 4 KB at 1M members: 28.2 against 27.7 bytes a member, times alike within the noise. 4 KB
-//!   stay, as iteration meets half as many borders.
-//! - 8 feature rows of 32 children against 4 of 64: alike within the noise, a little more memory. 4 x 64 stay.
-//! - Sharing with a sibling that is up to 3/4 full before a split, against none: 27.7 against 28.2 bytes a member,
-//!   since pages grow by allocation classes and so need no full leaves to be full themselves; insertion 10 %
-//!   slower, for every member moved is a line of the index. Now a sibling must be at most half full.
-//! - Asking for each record ahead of a walk, one by one: walks of hot sets took twice as long. Batches stay.
-//! - Asking for a leaf's columns at once on a lookup: 10 to 20 % off at 1M members, 5 to 10 % on at 1,000.
-//! - The first chunk of each table, and the index, in the tree itself, so that a cold set's lookup passes three pointers
-//!   fewer: 898 and 960 ns in cold sets of 1,000, alike within the noise at a million. Not kept.
-//!
-//! Cost in cold cache lines, beyond nodes and tables that a busy set keeps warm: a lookup by member fetches an
-//! index line, a leaf's tags, offset and score, and the record; a rank or a descent fetches a feature block and
-//! counts per level. What waits for what in a lookup: tree, index, its chunks, a segment's header, its entries, the
-//! chunks of leaves, the leaf's header, the columns (seven lines asked for at once), the record. In cold sets of 1,000,
-//! half of the time spent within the leaf goes into waiting for the record, a quarter into waiting for the tags.
+//! Measurements and rejected designs: [docs/structures.md](../../../../docs/structures.md#the-feature-b-tree).
 
 mod bulk;
 mod check;

@@ -1,4 +1,4 @@
-//! One page: some elements' records with columns of bytes in front, in one allocation.
+//! One page: the records of some elements with columns of bytes in front, in one allocation.
 //!
 //! ```text
 //!  0        count                                                               capacity
@@ -6,20 +6,13 @@
 //!      1 B         1 B            8 B
 //! ```
 //!
-//! A page whose records are all of one length is *even*: it has no column of lengths, and its header holds the one. Where
-//! fields are numbers of one width or names of one pattern, all pages are even. A record is then found by one product,
-//! an insertion writes a tag and a record, and a removal puts the last record where the removed one was; no column moves.
+//! A page whose records all have one length is *even*: it has no column of lengths, and its header holds the length. A record is
+//! found by one multiplication, and a removal moves the last record into the hole. In other pages a record is found by summing
+//! the lengths before it. Columns are packed without spare slots, so 64 tags fit one cache line. A record of [`KEPT_MIN`] bytes or
+//! more is followed by a byte of its key's hash, so that a split does not hash long keys. The page's header (capacity, counts)
+//! lies in the directory, where it is fetched with the page's address.
 //!
-//! Columns are packed without spare slots, so up to 64 elements have their tags on one cache line, 32 tags and lengths.
-//! A record of [`KEPT_MIN`] bytes or more is followed by a byte of its key's hash: a page splits without hashing keys that
-//! are long. A hash of 100 bytes costs 300 instructions, and each of them is met by one or two splits for each insertion;
-//! the byte costs 1.5 % of such records at most.
-//!
-//! In other pages a record is found by summing the lengths before it, which two or three vector instructions do: a column
-//! of 2-byte offsets would cost a byte more an element and fetch a second line. The page's header (capacity,
-//! counts) lies in the directory, where it is fetched with the page's address.
-//!
-//! # Invariants
+//! Invariants:
 //! 1. `data` is an allocation of `capacity` initialised bytes that this page owns; dangling if `capacity` is 0.
 //! 2. `capacity` is a multiple of [`LANES`], at most [`PAGE_BYTES_MAX`], and 0 only if `count` is 0.
 //! 3. Columns and records fit: `column_bytes + record_bytes <= capacity`.
@@ -27,29 +20,14 @@
 //!    lengths add up to [`Page::record_bytes`].
 //! 5. A length of 0..=254 is the record's own, with the byte of the hash that follows a record of [`KEPT_MIN`] or more;
 //!    255 means a *large* record: 16 bytes holding the pointer of a boxed slice that this page owns, its length in 40
-//!    bits, and the lowest 24 bits of its key's hash, so that a page with keys of any length splits without reading them.
-//!    `large_count` counts large records.
-//! 6. The byte that follows a record has those bits of the hash which tell the next splits, from a multiple of 8 on: see
+//!    bits, and the lowest 24 bits of its key's hash, so that a split reads no key. `large_count` counts large records.
+//! 6. The byte that follows a record has the bits of the hash that decide the next splits, from a multiple of 8 on: see
 //!    [`kept_shift`].
 //! 7. The expiry column exists if and only if some element expires; an element that does not has [`NEVER`].
 //! 8. The column of lengths exists if and only if the page is not even. An even page has no large record. A page that ceased
-//!    to be even, because a record of another length came, is even again when it is split or merged and all are of one length.
+//!    to be even is even again when it is split or merged and all lengths are equal.
 //!
-//! # What was weighed
-//! Elements of 10 bytes, tables of 1,000 and 10,000; instructions by callgrind, a lookup's 92 of the hash included.
-//! - Even pages against a column of lengths in every page: a byte less an element (24.6 for 25.8 a field of 10 + 10 bytes,
-//!   12.7 for 13.8 a member), a lookup takes 262 instructions in place of 388 in a map and 246 in place of 344 in a set, a
-//!   removal 517 in place of 782 and 490 in place of 696. Where lengths differ, an insertion takes 6 to 8 % more.
-//! - Filling the hole that a removal leaves with the last record in other pages too, if the two are of one length: one removal
-//!   in five could, the others paid for the question: 893 in place of 872 instructions in a map, 800 in place of 760 in a set.
-//! - Asking for the whole page as soon as its address is known, so that columns and record come together: a lone lookup of what
-//!   is there took 0.8 to 0.9 of the time in cold tables, of what is not there 1.05 to 1.25, 1 to 2 ns more in hot ones,
-//!   and batches of lookups ask for three lines of each page, not for thirteen.
-//! - Walks whose steps are alike in even pages: 0.37 in place of 0.92 ns an element of a hot map of 1,000, 0.19 in place of
-//!   0.45 of a set; where lengths differ as before in a map, 0.79 in place of 0.60 in a set. With large records read by a
-//!   function of their own a map took 0.53.
-//! - Asking for the line of the last record before a search that adds or removes: no difference in cold tables, 10
-//!   instructions more.
+//! Measurements and rejected designs: [docs/structures.md](../../../../docs/structures.md#pages-of-packed-maps).
 
 mod plain;
 

@@ -1,20 +1,20 @@
-//! A leaf: members in order, packed into one page.
+//! A leaf of the feature B+ tree: members in order, packed into one page.
 //!
 //! ```text
 //! page:  | tags     | offsets      | scores           |   free   |  records  |
 //!          slots x 1  slots x 2      slots x width      (room)     heap bytes
 //!          0          slots          3 x slots                     len - heap        len
 //!
-//! each column:  | free                 | members     | free |
-//!                 before: where they     count
-//!                 come from below
+//! each column:  | free                      | members | free |
+//!                 before: room to grow        count
+//!                 downwards without a move
 //!
 //! record: | length u8 | member          |    members of up to 254 bytes
 //!         | 255       | id u32, LE      |    longer ones, kept in the tree's table of long members
 //! ```
 //!
-//! Slots are in the order of the set; records are in order of arrival, with holes where members went. Offsets
-//! count from the page's *end* to the record's first byte, so a page can grow without touching them.
+//! Slots are in the order of the set; records are in order of arrival, with holes where members were removed. Offsets
+//! count from the page's *end* to the record's first byte, so a page can grow without changing them.
 //!
 //! Invariants:
 //! 1. `before + count <= slots`, and `slots x (3 + width) + heap <= page length <= page_max`, the tree's limit, or a quarter more
@@ -24,55 +24,8 @@
 //! 4. The records of slots `0..count` take exactly `heap - garbage` bytes within the last `heap` bytes.
 //! 5. The code expresses every score; `Leaf::next` and `Leaf::prev` mirror each other.
 //!
-//! Rejected: halving the range of slots in which a score is sought, each step a branch that is mispredicted half the time.
-//! To count the scores in a range took 115, 155 and 272 ns in hot sets of 128, 1,000 and 10,000 members in place of 45, 88
-//! and 126, as it does with every sixteenth slot looked at first, then those between two such. Halving it by conditional moves, each
-//! of which waits for the one before: 43, 71 and 115 ns, where every sixteenth slot took 41, 76 and 119, and every 32nd and
-//! 8th, as it is now, 37, 71 and 119.
-//!
-//! To count the scores in a range, both bounds are sought at once where the processor has AVX2: the last score of each eighth
-//! of the column is compared, then all of one eighth, four at a time, and no branch waits for what is found. In hot sets of 128,
-//! 1,000 and 10,000 members, with nodes that are passed as `descend` has it, that takes 17, 41 and 81 ns in place of 38, 80 and
-//! 130, and 371, 796 and 1,152 instructions in place of 906, 1,357 and 1,802. The skip list takes 10, 20 and 180 where the same
-//! bounds come again and again in one order, which the processor then knows by heart, and 38, 66 and 180 where they do not.
-//! Rejected: all of the column compared, 29, 53 and 96 ns; and the same compares for where an insertion goes, which waits for
-//! them: with fewer instructions, moves of a score took 163 in place of 147 ns in sets of 128.
-//!
-//! Pages that are made anew are set to zero and filled then. Rejected: written from start to end, and only what stays free set to
-//! zero. Removing ten of 100 members of 100 bytes took 0.79 in place of 0.86 of what it had, with a fifth fewer instructions for an
-//! insertion there, but moves of a score among 10,000 short members 1.05 in place of 1.0.
-//!
-//! What comes in order leaves full pages behind, and nearly each first insertion between them would divide one, of which
-//! most is telling the index of a hundred members. Hence the quarter: the first 200
-//! insertions into 10,000 members went from 2,160 to 280 ns each, the first 2,000 into a million from 12 to 3.5 us; in sets
-//! filled in random order nothing changes.
-//!
-//! The score of a member, in instructions and ns in hot sets of 128 (the skip list takes 228 and 9.7) and 1,000 (228 and 11.7):
-//! with members compared by a call, and matches of tags handed out by an iterator, 444 and 20, 693 and 40; inline, 348 and
-//! 13.8, 577 and 34; with what the index came to be as well, 321 and 12.6, 541 and 32. What is left are two rows of tags, a tag
-//! in four that another member has too, and in sets with an index some 220 instructions of that.
-//!
-//! Rejected: an index that names records, not leaves. Each record of a leaf had a number of 8 bits until its page was made anew,
-//! the slots a column of numbers in place of tags, and offsets stood by number; the lookup as a whole was compiled for AVX2. The
-//! score of a member of hot sets of 1,000 and 10,000 took 26 and 31 in place of 38 and 43 ns (the list 24 and 27), 428 in place
-//! of 541 instructions, and of cold sets of 1,000 some 10 % less; in the whole server ZSCORE in pipelines of 16 took as long as before, as
-//! its fetches are under way by then. But the bits are missing in the index's tags: from 300,000 members on, insertion of a new
-//! one met others' records first: below the lowest it took 225 in place of 135 ns at 300,000 and 350 in place of 185 at a million. A byte for
-//! each number beside the index would be 3 % more memory. A removal of a hundred of 10,000 took 6.5 in place of 5.3 us, for those
-//! that stay get other numbers.
-//!
-//! What single lookups of cold sets take is set by how many the processor begins before the first one's lines have come: the
-//! fewer instructions each has, the more. A lookup reduced to the utmost (buckets of one line, a table of pages in the set, no
-//! bounds asked for) took 210 ns, as the list does, in place of 540; with 117 instructions more, of which no line depended, 380.
-//!
-//! Visits in random order tell more of a lookup than the same ones again: there, 21.0, 42.4 and 54.2 ns in hot sets of 128, 1,000 and
-//! 10,000 (the list 23.5, 24.5 and 27.4). With two rows of tags compared at once 17.4, 38.8 and 50.8, and with as many lines asked
-//! for of every page 17.2, 36.8 and 43.8. Rejected: both rows with the first match chosen by a conditional move 21.3, 43.1 and
-//! 55.8; a window of 32 index entries in place of 64 40.1 and 53.2; eight lines, none behind the offsets 38.2 and 50.4; nothing
-//! asked for 44.7 at 10,000, and 514 in place of some 450 in cold sets of 1,000; five lines from the offsets on, the tags left to
-//! the lookup: as seven from the page's start; the headers of the first nine leaves too, before the index is asked: 456 to 496 in
-//! place of 470 to 514 ns in cold sets of 1,000, nothing beyond. Asked for in sets of one leaf as well, 191 to 194 in place of
-//! 212 to 225 ns in cold sets of 128, and nothing in hot ones.
+//! Score search, zeroed pages, the extra quarter, lookups by member: measurements and rejected designs are in
+//! [docs/structures.md](../../../../../docs/structures.md#leaves-of-the-feature-b-tree).
 
 mod room;
 
