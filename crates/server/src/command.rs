@@ -19,7 +19,7 @@ pub mod scope;
 pub mod syntax;
 
 pub use args::Args;
-pub use flag::{Flags, Group};
+pub use flag::{Control, Flags, Group};
 pub use key_spec::{Access, KeySpec, access};
 use propagation::PropagateAs;
 use registry::CommandId;
@@ -41,6 +41,7 @@ pub struct Command {
     pub arity: i32,
     pub handler: Handler,
     pub flags: Flags,
+    pub control: Control,
     pub group: Group,
     pub keys: &'static [KeySpec],
     /// The argument that is the first of the keys, where that is the same for all arguments; otherwise 0.
@@ -88,6 +89,7 @@ impl Command {
             arity,
             handler,
             flags: 0,
+            control: Control::None,
             group,
             keys: &[],
             first_key: 0,
@@ -114,6 +116,12 @@ impl Command {
 
     pub const fn flags(mut self, flags: Flags) -> Self {
         self.flags = flags;
+        self
+    }
+
+    /// See [`Command::control`].
+    pub const fn control(mut self, control: Control) -> Self {
+        self.control = control;
         self
     }
 

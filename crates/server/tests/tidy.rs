@@ -32,51 +32,15 @@ const MAY_IMPORT: &[(&[&str], &[&str])] = &[
             "clock", "sys",
         ],
     ),
-    (
-        &["net"],
-        &[
-            "engine",
-            "command",
-            "session",
-            "server",
-            "acl",
-            "observe",
-            "config",
-            "clock",
-            "sys",
-        ],
-    ),
+    (&["net"], &["engine", "command", "session", "server", "acl", "observe", "config", "clock", "sys"]),
     (
         &["engine"],
         &[
-            "commands",
-            "command",
-            "session",
-            "server",
-            "script",
-            "acl",
-            "persist",
-            "db",
-            "observe",
-            "config",
-            "clock",
-            "sys",
+            "commands", "command", "session", "server", "script", "acl", "persist", "db", "observe",
+            "config", "clock", "sys",
         ],
     ),
-    (
-        &["commands"],
-        &[
-            "command",
-            "session",
-            "server",
-            "script",
-            "acl",
-            "persist",
-            "db",
-            "observe",
-            "config",
-        ],
-    ),
+    (&["commands"], &["command", "session", "server", "script", "acl", "persist", "db", "observe", "config"]),
     // Commands reach a script through a trait, so that it knows nothing of them.
     (&["script"], &["clock", "sys"]),
     // The waist: what a command is, who sent it, and what it may touch.
@@ -585,6 +549,55 @@ fn types_of_data_are_told_apart_in_one_place() {
     findings.expect_none(
         "What all types are asked is a function of ValueType (db/value_type.rs); a command asks for its own type.",
     );
+}
+
+/// Modules that run commands. What they must know of a command is a field or flag of its row.
+const KNOW_NO_COMMAND_BY_NAME: &[&str] = &["engine", "net"];
+/// A command that the server itself stands for: it is looked up once, by the name of its row.
+const LOOKED_UP_BY_NAME: &[&str] = &["replicaof"];
+
+/// The string literals that `row.name` or `command.name` is compared with: by `==`, `!=`, or in `matches!`.
+fn names_compared(tokens: &TokenStream, out: &mut Vec<(Span, String)>) {
+    let tokens: Vec<TokenTree> = tokens.clone().into_iter().collect();
+    let ident = |at: usize, names: &[&str]| match tokens.get(at) {
+        Some(TokenTree::Ident(found)) => names.iter().any(|name| found == name),
+        _ => false,
+    };
+    let punct = |at: usize, of: &str| match tokens.get(at) {
+        Some(TokenTree::Punct(found)) => of.contains(found.as_char()),
+        _ => false,
+    };
+    for at in 0..tokens.len() {
+        if let TokenTree::Group(group) = &tokens[at] {
+            names_compared(&group.stream(), out);
+        }
+        let is_name = ident(at, &["row", "command"]) && punct(at + 1, ".") && ident(at + 2, &["name"]);
+        let is_compared = punct(at + 3, "=!") && punct(at + 4, "=") || punct(at + 3, ",");
+        if let (true, true, Some(TokenTree::Literal(text))) =
+            (is_name, is_compared, tokens.get(at + if punct(at + 3, ",") { 4 } else { 5 }))
+        {
+            out.push((text.span(), text.to_string().trim_matches('"').to_owned()));
+        }
+    }
+}
+
+#[test]
+fn hubs_know_no_command_by_its_name() {
+    let mut findings = Findings::default();
+    for source in sources().iter().filter(|source| !source.is_test()) {
+        if !source.server_module().is_some_and(|module| KNOW_NO_COMMAND_BY_NAME.contains(&module)) {
+            continue;
+        }
+        let mut names = Vec::new();
+        names_compared(&source.tokens(), &mut names);
+        for (at, name) in
+            names.iter().filter(|(_, name)| !name.is_empty() && !LOOKED_UP_BY_NAME.contains(&name.as_str()))
+        {
+            findings.add(source, line(*at), format_args!("the command {name} by its name"));
+        }
+    }
+    findings
+        .expect_none("Give the row a flag (command/flag.rs) that says what is special about the command.");
 }
 
 /// Uses of `server.clients` other than by the client's own handle, `ctx.client`, or to read; and of what else reaches

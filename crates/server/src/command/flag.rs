@@ -35,6 +35,48 @@ pub const TOUCHES_ARBITRARY_KEYS: Flags = 1 << 20;
 pub const MOVABLE_KEYS: Flags = 1 << 21;
 /// Sits in the table only to give subcommands and HELP a home.
 pub const SENTINEL: Flags = 1 << 22;
+/// Allowed while the client is subscribed under RESP2. Not shown.
+pub const WHILE_SUBSCRIBED: Flags = 1 << 23;
+/// Its changes are made up, or read from files: they go to the append-only file and not to replicas (DEBUG). Not shown.
+pub const LOCAL: Flags = 1 << 24;
+/// Never stands in a primary's stream, although it writes: other commands replace it there (MIGRATE). Not shown.
+pub const NOT_STREAMED: Flags = 1 << 25;
+/// CLIENT CACHING, which is about the next command, stays in force behind it (CLIENT). Not shown.
+pub const KEEPS_CACHING: Flags = 1 << 26;
+
+/// What a command does to the requests of its client, besides data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Control {
+    #[default]
+    None,
+    /// MULTI: the requests that follow are queued.
+    OpensTransaction,
+    /// EXEC: the queue runs; what it may do is what the queued commands may do.
+    RunsTransaction,
+    /// DISCARD.
+    DropsTransaction,
+    /// QUIT, RESET: the connection's state ends, an open transaction included.
+    EndsSession,
+    /// SELECT: the database of the requests that follow is the first argument.
+    SelectsDatabase,
+    /// PING: a sign of life, which fails while writes are refused because of the disk.
+    Ping,
+    /// REPLCONF: between a primary and its replica.
+    Link,
+}
+
+impl Control {
+    /// Whether MULTI does not queue the command.
+    pub const fn runs_inside_multi(self) -> bool {
+        matches!(self, Control::RunsTransaction | Control::DropsTransaction | Control::EndsSession)
+    }
+
+    /// Whether a primary sends the command although it changes no data: it brackets or directs commands that do, or
+    /// keeps the link alive.
+    pub const fn belongs_to_stream(self) -> bool {
+        !matches!(self, Control::None | Control::EndsSession)
+    }
+}
 
 /// Names in the order in which COMMAND INFO lists them; what is for this server alone has none.
 pub const NAMES: &[(Flags, &str)] = &[

@@ -4,14 +4,14 @@ mod filter;
 mod others;
 mod tracking;
 
-use crate::command::flag::{ADMIN, ALLOW_BUSY, LOADING, NO_MULTI, NO_SCRIPT, SENTINEL, STALE};
+use crate::command::flag::{ADMIN, ALLOW_BUSY, KEEPS_CACHING, LOADING, NO_MULTI, NO_SCRIPT, SENTINEL, STALE};
 use crate::command::{Args, Command, Context, Group, Outcome};
 use crate::error::{ClientError, quoted};
 use crate::session::ReplyMode;
 use filter::Filter;
 
 /// What nearly all of them are.
-const COMMON: u32 = NO_SCRIPT | LOADING | STALE;
+const COMMON: u32 = NO_SCRIPT | LOADING | STALE | KEEPS_CACHING;
 
 const fn row(name: &'static str, arity: i32, handler: crate::command::Handler) -> Command {
     Command::new(name, arity, Group::Connection, handler).flags(COMMON | ALLOW_BUSY)
@@ -35,7 +35,7 @@ const SUBCOMMANDS: &[Command] = &[
         .since("6.0.0", "O(1)")
         .doc("Answers which client hears of this one's stale keys.", ""),
     Command::new("client|help", 2, Group::Connection, super::help)
-        .flags(LOADING | STALE)
+        .flags(LOADING | STALE | KEEPS_CACHING)
         .since("5.0.0", "O(1)")
         .doc("Lists what CLIENT can do.", ""),
     row("client|id", 2, id).since("5.0.0", "O(1)").doc("Answers the connection's number.", ""),

@@ -1,9 +1,9 @@
 //! The connection itself: PING, HELLO, AUTH, SELECT and their like.
 
 use crate::acl::{DenialContext, UserHandle};
-use crate::command::flag::{ALLOW_BUSY, FAST, LOADING, NO_AUTH, NO_SCRIPT, STALE};
+use crate::command::flag::{ALLOW_BUSY, FAST, LOADING, NO_AUTH, NO_SCRIPT, STALE, WHILE_SUBSCRIBED};
 use crate::command::scope::Databases;
-use crate::command::{Args, Command, Context, Group, Outcome};
+use crate::command::{Args, Command, Context, Control, Group, Outcome};
 use crate::db::strings::NewText;
 use crate::error::{ClientError, quoted};
 use crate::session::ReplyMode;
@@ -36,21 +36,25 @@ pub const COMMANDS: &[Command] = &[
         ])
         .hides(hello_secrets),
     Command::new("ping", -1, Group::Connection, ping)
-        .flags(FAST)
+        .flags(FAST | WHILE_SUBSCRIBED)
+        .control(Control::Ping)
         .since("1.0.0", "O(1)")
         .doc("Shows that the server is alive.", "[message]")
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
     Command::new("quit", -1, Group::Connection, quit)
-        .flags(NO_SCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY)
+        .flags(NO_SCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY | WHILE_SUBSCRIBED)
+        .control(Control::EndsSession)
         .since("1.0.0", "O(1)")
         .doc("Closes the connection once all replies are sent.", ""),
     Command::new("reset", 1, Group::Connection, reset)
-        .flags(NO_SCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY)
+        .flags(NO_SCRIPT | LOADING | STALE | FAST | NO_AUTH | ALLOW_BUSY | WHILE_SUBSCRIBED)
+        .control(Control::EndsSession)
         .since("6.2.0", "O(1)")
         .doc("Puts the connection back into the state of a new one.", ""),
     Command::new("select", 2, Group::Connection, select)
         .databases(Databases::Named(|_| vec![1]))
         .flags(LOADING | STALE | FAST | ALLOW_BUSY)
+        .control(Control::SelectsDatabase)
         .since("1.0.0", "O(1)")
         .doc("Turns to another database.", "index"),
 ];

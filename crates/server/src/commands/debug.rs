@@ -1,6 +1,6 @@
 //! DEBUG: looking inside, and switches for tests. Allowed only where `enable-debug-command` says so.
 
-use crate::command::flag::{ADMIN, LOADING, NO_SCRIPT, PROTECTED, STALE};
+use crate::command::flag::{ADMIN, LOADING, LOCAL, NO_SCRIPT, PROTECTED, STALE};
 use crate::command::{Args, Command, Context, Group, Next, Outcome};
 use crate::config::RewriteRequest;
 use crate::db::list::List;
@@ -16,7 +16,7 @@ use wire::rdb::Writer;
 use wire::reply::Protocol;
 
 pub const COMMANDS: &[Command] = &[Command::new("debug", -2, Group::Server, debug)
-    .flags(ADMIN | NO_SCRIPT | LOADING | STALE | PROTECTED)
+    .flags(ADMIN | NO_SCRIPT | LOADING | STALE | PROTECTED | LOCAL)
     .since("1.0.0", "Depends on subcommand.")
     .doc("Looks inside the server and switches parts of it off, for tests.", "")
     .internal()];

@@ -1,6 +1,6 @@
 //! MIGRATE: keys go to another server, as DUMP would answer them, and are removed here once that has taken them.
 
-use crate::command::flag::WRITE;
+use crate::command::flag::{NOT_STREAMED, WRITE};
 use crate::command::key_spec::{Begin, Find};
 use crate::command::{Access, Args, Command, Context, Group, KeySpec, Next, Outcome, access};
 use crate::error::ClientError;
@@ -19,7 +19,7 @@ const LED_BY_KEYS: KeySpec = KeySpec {
 };
 
 pub const COMMANDS: &[Command] = &[Command::new("migrate", -6, Group::Generic, migrate)
-    .flags(WRITE)
+    .flags(WRITE | NOT_STREAMED)
     .keys(&[KeySpec::one(3, KEY), LED_BY_KEYS])
     .finds_keys(find_keys)
     .hides(secrets)

@@ -1,6 +1,6 @@
 //! Channels: SUBSCRIBE, PUBLISH and their kin.
 
-use crate::command::flag::{FAST, LOADING, MAY_REPLICATE, NO_SCRIPT, PUBSUB, STALE};
+use crate::command::flag::{FAST, LOADING, MAY_REPLICATE, NO_SCRIPT, PUBSUB, STALE, WHILE_SUBSCRIBED};
 use crate::command::scope::Channels;
 use crate::command::{Args, Command, Context, Group, KeySpec, Outcome, access};
 use crate::error::{ClientError, quoted};
@@ -8,7 +8,7 @@ use crate::session::ReplyMode;
 use crate::session::pubsub::Kind;
 use wire::reply::ReplyBuffer;
 
-const SUBSCRIBING: u32 = PUBSUB | NO_SCRIPT | LOADING | STALE;
+const SUBSCRIBING: u32 = PUBSUB | NO_SCRIPT | LOADING | STALE | WHILE_SUBSCRIBED;
 const PUBLISHING: u32 = PUBSUB | LOADING | STALE | FAST | MAY_REPLICATE;
 
 pub const COMMANDS: &[Command] = &[

@@ -5,7 +5,7 @@ use super::timeout::milliseconds;
 use crate::command::flag::{
     ADMIN, ALLOW_BUSY, BLOCKING, FAST, LOADING, NO_ASYNC_LOADING, NO_MULTI, NO_SCRIPT, STALE,
 };
-use crate::command::{Args, Command, Context, Group, Next, Outcome};
+use crate::command::{Args, Command, Context, Control, Group, Next, Outcome};
 use crate::config::ReplicaOf;
 use crate::error::{ClientError, NO_LOG_TO_WAIT_FOR, quoted};
 use crate::observe::replication::LinkState;
@@ -33,6 +33,7 @@ pub const COMMANDS: &[Command] = &[
         ),
     Command::new("replconf", -1, Group::Server, replconf)
         .flags(ADMIN | NO_SCRIPT | LOADING | STALE | ALLOW_BUSY)
+        .control(Control::Link)
         .since("3.0.0", "O(1)")
         .internal()
         .doc("Tells a primary what there is to know of its replica.", ""),

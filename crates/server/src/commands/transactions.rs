@@ -1,21 +1,24 @@
 //! MULTI, EXEC, DISCARD, WATCH, UNWATCH.
 
 use crate::command::flag::{ALLOW_BUSY, FAST, LOADING, NO_MULTI, NO_SCRIPT, SKIP_COMMANDLOG, STALE};
-use crate::command::{Args, Command, Context, Group, KeySpec, Next, Outcome, access};
+use crate::command::{Args, Command, Context, Control, Group, KeySpec, Next, Outcome, access};
 use crate::error::ClientError;
 use crate::session::client::Transaction;
 
 pub const COMMANDS: &[Command] = &[
     Command::new("discard", 1, Group::Transactions, discard)
         .flags(NO_SCRIPT | LOADING | STALE | FAST | ALLOW_BUSY)
+        .control(Control::DropsTransaction)
         .since("2.0.0", "O(N) where N is the number of queued commands")
         .doc("Gives a transaction up.", ""),
     Command::new("exec", 1, Group::Transactions, exec)
         .flags(NO_SCRIPT | LOADING | STALE | SKIP_COMMANDLOG)
+        .control(Control::RunsTransaction)
         .since("1.2.0", "Depends on the commands in the transaction")
         .doc("Runs all commands of a transaction as one.", ""),
     Command::new("multi", 1, Group::Transactions, multi)
         .flags(NO_SCRIPT | LOADING | STALE | FAST | ALLOW_BUSY | NO_MULTI)
+        .control(Control::OpensTransaction)
         .since("1.2.0", "O(1)")
         .doc("Begins a transaction: what follows is queued until EXEC.", ""),
     Command::new("unwatch", 1, Group::Transactions, unwatch)

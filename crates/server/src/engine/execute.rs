@@ -6,7 +6,7 @@ use super::script::ScriptEnd;
 use crate::command::key_spec::Begin;
 use crate::command::registry::CommandId;
 use crate::command::{
-    Access, Args, Command, Context, FirstKey, Group, KeySpec, Next, Origin, Request, access, flag,
+    Access, Args, Command, Context, Control, FirstKey, Group, KeySpec, Next, Origin, Request, access, flag,
 };
 use crate::db::audit::{NamedKey, NamedKeys};
 use crate::error::{ClientError, on_the_wire};
@@ -210,7 +210,7 @@ impl Executor {
         if self.server.pauses.are_any() && self.hold_back(handle, id, row, args) {
             return Ok(Admitted::Paused);
         }
-        if self.server.clients[handle].transaction.is_some() && !runs_inside_multi(row) {
+        if self.server.clients[handle].transaction.is_some() && !row.control.runs_inside_multi() {
             self.queue(handle, id, args);
             return Ok(Admitted::Queued);
         }
@@ -223,7 +223,7 @@ impl Executor {
             self.server.observed.commands[id.0 as usize].rejected += 1;
         }
         self.abort_transaction(handle);
-        let is_exec = id.is_some_and(|id| self.server.registry.row(id).name == "exec");
+        let is_exec = id.is_some_and(|id| self.server.registry.row(id).control == Control::RunsTransaction);
         let line = if is_exec { self.abort_exec(handle, &error) } else { error.to_string() };
         self.server.observed.statistics.count_error(&line);
         reply.error(on_the_wire(&line));
@@ -464,7 +464,7 @@ impl Executor {
         }
         // CLIENT CACHING is about one command, or one transaction.
         let in_transaction = origin.in_transaction || client.transaction.is_some();
-        if !in_transaction && !is_script && !command.name.starts_with("client|") {
+        if !in_transaction && !is_script && !command.is(flag::KEEPS_CACHING) {
             tracking.caching_given = false;
         }
     }
@@ -497,11 +497,6 @@ pub(super) fn named_keys(row: &Command, args: Args<'_>) -> Option<NamedKeys> {
     let keys = keys.map(|(at, bits)| NamedKey { key: args.at(at).into(), changes: changes(bits) });
     let reads_others = row.keys.iter().any(is_led_to);
     Some(NamedKeys { command: row.name, keys: keys.collect(), reads_others })
-}
-
-/// Commands that MULTI does not queue.
-pub(super) fn runs_inside_multi(row: &Command) -> bool {
-    matches!(row.name, "exec" | "discard" | "quit" | "reset")
 }
 
 /// Of bytes that make no sense, the first and the last so many are shown.

@@ -4,7 +4,7 @@
 use super::Executor;
 use super::memory::Room;
 use crate::command::registry::CommandId;
-use crate::command::{Args, Command, flag};
+use crate::command::{Args, Command, Control, flag};
 use crate::error::{ClientError, PRIMARY_DOWN, READ_ONLY_REPLICA};
 use crate::server::{Loading, TOO_FEW_REPLICAS};
 use crate::session::ClientHandle;
@@ -88,7 +88,10 @@ impl Executor {
         row: &Command,
         args: Args<'_>,
     ) -> flag::Flags {
-        let transaction = self.server.clients[handle].transaction.as_ref().filter(|_| row.name == "exec");
+        let transaction = self.server.clients[handle]
+            .transaction
+            .as_ref()
+            .filter(|_| row.control == Control::RunsTransaction);
         self.flags_of(row, args) | transaction.map_or(0, |transaction| transaction.flags)
     }
 
@@ -117,7 +120,7 @@ impl Executor {
     fn disk_trouble(&self, handle: ClientHandle, row: &Command, args: Args<'_>) -> Result<(), ClientError> {
         let Some(error) = self.disk_error() else { return Ok(()) };
         let writes = self.flags_with_queue(handle, row, args) & flag::WRITE != 0;
-        if !writes && row.name != "ping" { Ok(()) } else { Err(error) }
+        if !writes && row.control != Control::Ping { Ok(()) } else { Err(error) }
     }
 
     /// What writes are refused with while they could be lost.
@@ -197,7 +200,10 @@ impl Executor {
 
     /// Whether EXEC would run a command that lacks this flag.
     fn has_queued_without(&self, handle: ClientHandle, row: &Command, flag: flag::Flags) -> bool {
-        let transaction = self.server.clients[handle].transaction.as_ref().filter(|_| row.name == "exec");
+        let transaction = self.server.clients[handle]
+            .transaction
+            .as_ref()
+            .filter(|_| row.control == Control::RunsTransaction);
         transaction.is_some_and(|transaction| transaction.missing_flags & flag != 0)
     }
 
@@ -216,18 +222,7 @@ impl Executor {
     }
 
     fn subscribed_context(&self, handle: ClientHandle, row: &Command) -> Result<(), ClientError> {
-        const ALLOWED: [&str; 9] = [
-            "ping",
-            "subscribe",
-            "ssubscribe",
-            "psubscribe",
-            "unsubscribe",
-            "sunsubscribe",
-            "punsubscribe",
-            "quit",
-            "reset",
-        ];
-        if !self.server.clients[handle].in_subscribed_context() || ALLOWED.contains(&row.name) {
+        if row.is(flag::WHILE_SUBSCRIBED) || !self.server.clients[handle].in_subscribed_context() {
             return Ok(());
         }
         Err(ClientError::SubscribedContext { command: row.name.to_owned() })

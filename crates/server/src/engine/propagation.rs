@@ -39,8 +39,7 @@ impl Executor {
                 self.db.change_log.propagate_verbatim(self.db.selected(), args.iter());
             }
         }
-        if row.name == "debug" {
-            // It makes up keys, or brings the data from where it has been written already: here alone, as elsewhere.
+        if row.is(flag::LOCAL) {
             self.db.change_log.audit.forget_unpropagated();
             receivers = Receivers::FILE;
         }
@@ -89,6 +88,5 @@ impl Executor {
 
 /// Whether a command that has changed something is propagated: scripts are not, but what they call.
 fn is_propagated(row: &Command) -> bool {
-    let writes = row.is(flag::WRITE) || matches!(row.name, "pfcount" | "debug");
-    writes && (row.group != Group::Scripting || row.name.starts_with("function|"))
+    row.is(flag::WRITE | flag::LOCAL) || row.is(flag::MAY_REPLICATE) && row.group != Group::Scripting
 }

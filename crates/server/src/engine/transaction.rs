@@ -4,7 +4,7 @@ use super::Executor;
 use super::script::ScriptEnd;
 use crate::command::args::OwnedArgs;
 use crate::command::registry::CommandId;
-use crate::command::{Args, Next, Origin};
+use crate::command::{Args, Control, Next, Origin};
 use crate::error::ClientError;
 use crate::session::ClientHandle;
 use crate::session::client::Transaction;
@@ -20,7 +20,7 @@ impl Executor {
         if transaction.aborted || client.watch_broken {
             return;
         }
-        if row.name == "select"
+        if row.control == Control::SelectsDatabase
             && let Some(index) = args.integer(1).ok().and_then(|index| usize::try_from(index).ok())
             && index < databases
         {

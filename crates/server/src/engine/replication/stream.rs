@@ -4,10 +4,10 @@
 //! 1. The offset moves only behind whole commands, and behind whole transactions: who goes on from there repeats nothing
 //!    and misses nothing.
 
-use super::super::{Executor, execute};
+use super::super::Executor;
 use super::link::Stage;
 use crate::command::registry::CommandId;
-use crate::command::{Command, FirstKey, Group, Request, flag};
+use crate::command::{Command, Control, FirstKey, Group, Request, flag};
 use crate::config::PropagationError;
 use crate::error::quoted;
 use crate::session::ClientHandle;
@@ -15,14 +15,11 @@ use std::collections::VecDeque;
 use wire::aof::write_command;
 use wire::reply::ReplyBuffer;
 
-/// Whether a primary may have a reason to send the command: it changes data or is heard by subscribers, brackets or
-/// directs those that do, or keeps the link alive.
+/// Whether a primary may have a reason to send the command: it changes data, reaches subscribers, or controls the stream.
 fn belongs_to_stream(row: &Command) -> bool {
-    const OTHERS: [&str; 6] = ["ping", "select", "multi", "exec", "discard", "replconf"];
-    // MIGRATE is propagated as DEL; run here, it would wait for a server of the peer's choice.
-    row.flags & (flag::WRITE | flag::MAY_REPLICATE) != 0 && row.name != "migrate"
+    row.is(flag::WRITE | flag::MAY_REPLICATE) && !row.is(flag::NOT_STREAMED)
         || row.group == Group::Scripting
-        || OTHERS.contains(&row.name)
+        || row.control.belongs_to_stream()
 }
 
 /// What stands between commands as a sign of life.
@@ -144,7 +141,7 @@ impl Executor {
         if !belongs_to_stream(row) {
             return self.desert_for(handle, args.at(0), "it is none that changes data");
         }
-        if row.name == "replconf" {
+        if row.control == Control::Link {
             self.hand_on(handle, bytes);
             let asks = args.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"getack"));
             // A primary that asks and does not read is told later, or never.
@@ -156,11 +153,13 @@ impl Executor {
         if row.is(flag::WRITE) && self.disk_error().is_some() {
             self.note_disk_trouble();
         }
-        if self.server.clients[handle].transaction.is_some() && !execute::runs_inside_multi(row) {
-            if row.name == "multi" {
+        if self.server.clients[handle].transaction.is_some() && !row.control.runs_inside_multi() {
+            if row.control == Control::OpensTransaction {
                 return self.desert_for(handle, args.at(0), "a transaction is open");
             }
-            if row.name == "select" && !args.integer(1).is_ok_and(|index| self.has_database(index)) {
+            if row.control == Control::SelectsDatabase
+                && !args.integer(1).is_ok_and(|index| self.has_database(index))
+            {
                 return self.desert_for(handle, args.at(0), NO_DATABASE);
             }
             self.queue(handle, id, args);
@@ -168,7 +167,7 @@ impl Executor {
             let failed = self.run_streamed(handle, id, request, reply);
             self.serve_ready();
             if failed {
-                if row.name == "select" {
+                if row.control == Control::SelectsDatabase {
                     return self.desert_for(handle, args.at(0), NO_DATABASE);
                 }
                 self.note_failed_command(args.at(0));

@@ -8,7 +8,7 @@
 //! 3. Whatever may run is still refused by the server to users who may not run it.
 
 use crate::command::registry::Registry;
-use crate::command::{Args, Command, Group, flag};
+use crate::command::{Args, Command, Control, Group, flag};
 use web::Verdict;
 use wire::request::ArgRange;
 
@@ -107,7 +107,10 @@ impl Gate {
             Err(error) => Verdict { refusal: Some(error.to_string()), opens_transaction: false },
             Ok(id) => {
                 let row = self.registry.row(id);
-                Verdict { refusal: self.refusal(row, args), opens_transaction: row.name == "multi" }
+                Verdict {
+                    refusal: self.refusal(row, args),
+                    opens_transaction: row.control == Control::OpensTransaction,
+                }
             }
         }
     }
