@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use server::db::Db;
 use server::db::rdb::{Loaded, LoadedKey, ReadValue};
+use server::db::{Db, Turn};
 use server::persist::rdb::load::LoadOptions;
 use server::persist::rdb::{Loader, Snapshot, write_snapshot};
 use structures::hash::HashSeed;
@@ -26,7 +26,7 @@ const NOW_MS: i64 = 1 << 48;
 
 fn empty() -> Db {
     let mut db = Db::new(16, HashSeed::new(1, 2), 3);
-    db.begin(0, NOW_MS);
+    db.begin(Turn::new(0, NOW_MS));
     db
 }
 

@@ -35,6 +35,7 @@ pub mod set;
 pub mod sorted_set;
 pub mod stream;
 pub mod strings;
+pub mod turn;
 pub mod value_type;
 
 pub use crate::config::EventClasses;
@@ -42,6 +43,7 @@ pub use change_log::{Change, ChangeLog};
 pub use hash::Hash;
 pub use object::{Kind, Object, OwnedEntry, OwnedValue, StringValue, Value};
 pub use set::Set;
+pub use turn::{ExpiredKeys, Turn};
 
 use crate::config::PrefixRule;
 use crate::error::ClientError;
@@ -150,14 +152,8 @@ impl Garbage {
 
 pub struct Db {
     keyspace: Keyspace,
-    /// The database of the client whose command runs.
-    selected: usize,
-    /// The instant of the command at hand: what is expired by then does not exist.
-    now_ms: i64,
-    /// Removing expired keys may be forbidden for a while (a paused server): they are then only hidden.
-    pub keep_expired_keys: bool,
-    /// Due keys may even be shown: to a client that brings data in from elsewhere and must see what it has brought.
-    pub show_expired_keys: bool,
+    /// The circumstances of the present work.
+    turn: Turn,
     /// While data is brought in (`import-mode`), no key is removed because it is expired: whoever sends it decides.
     pub importing: bool,
     client_expiry: client_expiry::ClientExpiry,
@@ -193,10 +189,7 @@ impl Db {
     pub fn new(databases: usize, seed: HashSeed, random_seed: u64) -> Self {
         Db {
             keyspace: Keyspace::new(databases, seed),
-            selected: 0,
-            now_ms: 0,
-            keep_expired_keys: false,
-            show_expired_keys: false,
+            turn: Turn::new(0, 0),
             importing: false,
             client_expiry: client_expiry::ClientExpiry::default(),
             change_log: ChangeLog::default(),
@@ -221,11 +214,10 @@ impl Db {
         }
     }
 
-    /// Turns to the database of the command at hand and to its instant.
+    /// Begins a command, or an activity of the server, under these circumstances.
     #[inline]
-    pub fn begin(&mut self, selected: usize, now_ms: i64) {
-        self.selected = selected;
-        self.now_ms = now_ms;
+    pub fn begin(&mut self, turn: Turn) {
+        self.turn = turn;
         self.begin_next();
     }
 
@@ -235,19 +227,29 @@ impl Db {
         self.access.counted = [None; 2];
     }
 
+    /// The circumstances of the present work.
+    pub fn turn(&self) -> Turn {
+        self.turn
+    }
+
+    /// From now on look-ups find expired keys: for a command that reports what is stored.
+    pub fn show_expired_keys(&mut self) {
+        self.turn.expired = ExpiredKeys::Shown;
+    }
+
     pub fn now_ms(&self) -> i64 {
-        self.now_ms
+        self.turn.now_ms
     }
 
     pub fn selected(&self) -> usize {
-        self.selected
+        self.turn.database
     }
 
     /// Runs `work` with another database selected; see [`Db::database_count`].
     pub fn with_database<R>(&mut self, index: usize, work: impl FnOnce(&mut Db) -> R) -> R {
-        let previous = std::mem::replace(&mut self.selected, index);
+        let previous = std::mem::replace(&mut self.turn.database, index);
         let result = work(self);
-        self.selected = previous;
+        self.turn.database = previous;
         result
     }
 
@@ -268,12 +270,12 @@ impl Db {
     /// See [`Db::database`].
     #[inline]
     pub fn selected_database(&self) -> &Database {
-        self.keyspace.database(self.selected)
+        self.keyspace.database(self.turn.database)
     }
 
     #[inline]
     fn selected_database_mut(&mut self) -> &mut Database {
-        self.keyspace.database_mut(self.selected)
+        self.keyspace.database_mut(self.turn.database)
     }
 
     /// Keys in the selected database, expired ones not yet removed included.
@@ -319,23 +321,23 @@ impl Db {
     /// As [`Db::changed`], for so many elements of the key's value, each of which counts.
     #[inline]
     pub fn changed_many(&mut self, class: EventClasses, event: &'static str, key: &[u8], elements: u64) {
-        self.change_log.changed(self.selected, class, event, key, elements);
+        self.change_log.changed(self.turn.database, class, event, key, elements);
         self.note_change(key);
         if std::mem::take(&mut self.emptied) {
             // That the key is gone is part of the change, which counts once.
-            self.change_log.event(self.selected, EventClasses::GENERIC, "del", key);
+            self.change_log.event(self.turn.database, EventClasses::GENERIC, "del", key);
         }
     }
 
     /// As [`Db::changed`], of a change that has no event.
     pub fn touched(&mut self, key: &[u8]) {
-        self.change_log.touched(self.selected, key, 1);
+        self.change_log.touched(self.turn.database, key, 1);
         self.note_change(key);
     }
 
     /// As [`Db::touched`], of what expiry has done: it does not count.
     fn touched_by_expiry(&mut self, key: &[u8]) {
-        self.change_log.touched(self.selected, key, 0);
+        self.change_log.touched(self.turn.database, key, 0);
         self.note_change(key);
     }
 
@@ -354,8 +356,8 @@ impl Db {
 
     #[cold]
     fn note_change_time(&mut self, key: &[u8]) {
-        let (hash, access) = (self.key_hash(key), self.access.initial(self.now_ms));
-        if let Some(mut entry) = self.keyspace.database_mut(self.selected).get_mut(hash, key) {
+        let (hash, access) = (self.key_hash(key), self.access.initial(self.turn.now_ms));
+        if let Some(mut entry) = self.keyspace.database_mut(self.turn.database).get_mut(hash, key) {
             entry.set_access(access);
         }
     }
@@ -372,29 +374,29 @@ impl Db {
 
     /// Notes a command that does what expiry or eviction has done; see [`ChangeLog::propagate_removal`].
     fn propagate_removal<'a>(&mut self, head: &[&[u8]], rest: impl ExactSizeIterator<Item = &'a [u8]>) {
-        self.change_log.propagate_removal(self.selected, head, rest);
+        self.change_log.propagate_removal(self.turn.database, head, rest);
     }
 
     /// Notes that those who keep a copy are to get this command, and no more than others so noted, for the one at hand.
     pub fn propagate_as(&mut self, arguments: &[&[u8]]) {
-        self.change_log.propagate_as(self.selected, arguments, std::iter::empty());
+        self.change_log.propagate_as(self.turn.database, arguments, std::iter::empty());
     }
 
     /// As [`Db::propagate_as`], of the arguments `head`, then `rest`.
     pub fn propagate_as_list<'a>(&mut self, head: &[&[u8]], rest: impl ExactSizeIterator<Item = &'a [u8]>) {
-        self.change_log.propagate_as(self.selected, head, rest);
+        self.change_log.propagate_as(self.turn.database, head, rest);
     }
 
     /// Announces an event that goes with a change already recorded.
     #[inline]
     pub fn event(&mut self, class: EventClasses, event: &'static str, key: &[u8]) {
-        self.change_log.event(self.selected, class, event, key);
+        self.change_log.event(self.turn.database, class, event, key);
     }
 
     /// The value at `key` for a read: counts a hit or miss, notes the access, hides and removes what is expired.
     #[inline]
     pub fn read(&mut self, key: &[u8]) -> Option<Value<'_>> {
-        self.read_as(key, !self.access.no_touch, true)
+        self.read_as(key, !self.turn.no_touch, true)
     }
 
     /// As [`Db::read`], but notes no access (TYPE, TTL and EXISTS do not count as a use).
@@ -416,18 +418,18 @@ impl Db {
     fn read_as(&mut self, key: &[u8], touch: bool, announces_miss: bool) -> Option<Value<'_>> {
         let hash = self.hash_of(key);
         if !self.remove_if_expired(hash, key) {
-            let now_ms = self.now_ms;
-            if let Some(mut entry) = self.keyspace.database_mut(self.selected).get_mut(hash, key) {
+            let now_ms = self.turn.now_ms;
+            if let Some(mut entry) = self.keyspace.database_mut(self.turn.database).get_mut(hash, key) {
                 self.figures.hits += 1;
                 if touch {
-                    self.access.touch_always(UsedKey::new(hash, key), &mut entry, now_ms, &mut self.random);
+                    self.access.touch(UsedKey::new(hash, key), &mut entry, now_ms, &mut self.random);
                 }
                 return Some(Value::new(entry.into_ref(), &self.compression.dictionaries));
             }
         }
         self.figures.misses += 1;
         if announces_miss {
-            self.change_log.missed(self.selected, key);
+            self.change_log.missed(self.turn.database, key);
         }
         None
     }
@@ -449,9 +451,9 @@ impl Db {
         if self.remove_if_expired(hash, key) {
             return None;
         }
-        let now_ms = self.now_ms;
-        let mut entry = self.keyspace.database_mut(self.selected).get_mut(hash, key)?;
-        if touch {
+        let now_ms = self.turn.now_ms;
+        let mut entry = self.keyspace.database_mut(self.turn.database).get_mut(hash, key)?;
+        if touch && !self.turn.no_touch {
             self.access.touch(UsedKey::new(hash, key), &mut entry, now_ms, &mut self.random);
         }
         Some(Value::new(entry.into_ref(), &self.compression.dictionaries))
@@ -470,7 +472,7 @@ impl Db {
 
     /// Some key of the selected database; it may be expired.
     pub fn random_key(&mut self) -> Option<Box<[u8]>> {
-        let entry = self.keyspace.database(self.selected).random(&mut self.random)?;
+        let entry = self.keyspace.database(self.turn.database).random(&mut self.random)?;
         Some(entry.key().into())
     }
 
@@ -482,7 +484,7 @@ impl Db {
         }
         let removed = self.selected_database_mut().remove(hash, key)?;
         self.change_log.audit.check_named_changed(key);
-        self.change_log.audit.key_changed(self.selected, key);
+        self.change_log.audit.key_changed(self.turn.database, key);
         let expiry_ms = removed.expiry_ms();
         let value = match removed.value() {
             Stored::Inline(bytes) => OwnedValue::Bytes(bytes.into()),
@@ -546,18 +548,19 @@ impl Db {
             _ => None,
         };
         let keys_before = self.len();
-        let (hidden, now_ms) = (self.hiding(), self.now_ms);
+        let (hidden, Turn { now_ms, no_touch, .. }) = (self.hiding(), self.turn);
         let (policy, random, mut was_expired) = (&mut self.access, &mut self.random, false);
         let access = |replaced: Option<EntryRef<'_, Object>>| {
             was_expired = replaced.is_some_and(|entry| hidden(entry.expiry_ms()));
             match replaced {
+                Some(entry) if !is_new && !was_expired && no_touch => entry.access(),
                 Some(entry) if !is_new && !was_expired => {
                     policy.used(UsedKey::new(hash, key), entry.access(), now_ms, random)
                 }
                 Some(_) | None => policy.initial(now_ms),
             }
         };
-        let database = self.keyspace.database_mut(self.selected);
+        let database = self.keyspace.database_mut(self.turn.database);
         let previous = database.put_over(hash, key, value, expiry_ms, access);
         self.take_back(buffer);
         let replaced = previous.and_then(|removed| removed.into_object());
@@ -571,7 +574,7 @@ impl Db {
         if let Some(object) = replaced {
             self.discard(object, self.lazy_freeing.replaced);
         }
-        self.change_log.audit.key_changed(self.selected, key);
+        self.change_log.audit.key_changed(self.turn.database, key);
         self.note_given_expiry(key, expiry_ms);
     }
 
@@ -602,7 +605,7 @@ impl Db {
 
     fn remove_hashed(&mut self, hash: u64, key: &[u8], in_background: bool) -> bool {
         let Some(removed) = self.selected_database_mut().remove(hash, key) else { return false };
-        self.change_log.audit.key_changed(self.selected, key);
+        self.change_log.audit.key_changed(self.turn.database, key);
         if let Some(object) = removed.into_object() {
             self.fields_moved(key, first_expiry(Some(&object)), None);
             self.discard(object, in_background);
@@ -655,9 +658,9 @@ impl Db {
         if database.is_empty() {
             return;
         }
-        self.change_log.audit.database_changed(self.selected);
+        self.change_log.audit.database_changed(self.turn.database);
         self.change_log.add_dirty(database.len() as u64);
-        self.cleared.push(Cleared { db_index: self.selected, database, in_background });
+        self.cleared.push(Cleared { db_index: self.turn.database, database, in_background });
     }
 
     /// Databases without keys, of the same shape: for what is to take the place of these ([`Db::replace_all`]).
@@ -666,7 +669,7 @@ impl Db {
         beside.policies = self.policies.clone();
         beside.compression = self.compression.beside();
         beside.access = self.access.clone();
-        beside.begin(0, self.now_ms);
+        beside.begin(Turn::new(0, self.turn.now_ms));
         beside.count_prefixes(&self.prefix_rule);
         beside
     }

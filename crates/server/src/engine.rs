@@ -30,6 +30,7 @@ mod script;
 mod shutdown;
 pub mod tracing;
 pub mod transaction;
+mod turn;
 pub mod users;
 
 use crate::clock::Clock;

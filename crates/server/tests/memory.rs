@@ -9,7 +9,7 @@ use server::db::policy::Policies;
 use server::db::rdb::LoadedKey;
 use server::db::sorted_set::SortedSet;
 use server::db::stream::{Pending, Stream, StreamId};
-use server::db::{Db, EventClasses, Hash, Set};
+use server::db::{Db, EventClasses, Hash, Set, Turn};
 use server::observe::memory::ThreadMemory;
 use structures::hash::HashSeed;
 use wire::rdb::StringRef;
@@ -214,7 +214,7 @@ fn compare(
     for &size in sizes {
         let mut db = Db::new(1, HashSeed::new(1, 2), 3);
         db.policies = policies.clone();
-        db.begin(0, 0);
+        db.begin(Turn::new(0, 0));
         // The table, the change log, and what is kept of large keys are there before the key is.
         (0..size).for_each(|i| add(&mut db, i));
         db.remove(KEY);

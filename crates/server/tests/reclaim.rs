@@ -7,7 +7,7 @@ mod process;
 use process::{Client, Process, encode, eventually, shown};
 use server::db::expire::{ExpireCursor, ExpireEffort};
 use server::db::hash::FieldExpiry;
-use server::db::{Db, EventClasses, Hash};
+use server::db::{Db, EventClasses, Hash, Turn};
 use server::sys::process::page_bytes;
 use std::io::Write;
 use std::net::TcpStream;
@@ -264,7 +264,7 @@ fn put(db: &mut Db, number: i64, expiry_ms: i64) {
 #[test]
 fn a_step_of_the_search_for_what_is_due_removes_little_however_much_is_due() {
     let mut db = Db::new(1, HashSeed::new(1, 2), 3);
-    db.begin(0, 0);
+    db.begin(Turn::new(0, 0));
     (0..300_000).for_each(|i| put(&mut db, i, 100));
     for i in 0..5000 {
         db.change_or_create(b"hash", |hash: &mut Hash, mut means| {
@@ -274,7 +274,7 @@ fn a_step_of_the_search_for_what_is_due_removes_little_however_much_is_due() {
     }
     db.changed(EventClasses::GENERIC, "set", b"hash");
     drop(db.change_log.take());
-    db.begin(0, 1000);
+    db.begin(Turn::new(0, 1000));
     let (keys_max, fields_max) = removed_by_a_step(&mut db);
     assert!(keys_max <= 256 && fields_max <= 64, "{keys_max} keys, {fields_max} fields");
     assert_eq!((db.figures.expired_keys, db.figures.expired_fields), (300_000, 5000));
@@ -292,7 +292,7 @@ fn visited_for_average(db: &mut Db) -> u64 {
 #[test]
 fn the_average_time_to_live_is_known_without_looking_at_many_keys() {
     let mut db = Db::new(2, HashSeed::new(1, 2), 3);
-    db.begin(0, 0);
+    db.begin(Turn::new(0, 0));
     let average = |db: &mut Db| db.average_ttl_ms();
     assert_eq!(average(&mut db), 0);
     // Before any search has come by, from a few keys.
@@ -315,7 +315,7 @@ fn the_average_time_to_live_is_known_without_looking_at_many_keys() {
     // It goes with the database, and ends with it.
     db.swap(0, 1);
     assert_eq!(average(&mut db), 0);
-    db.begin(1, 0);
+    db.begin(Turn::new(1, 0));
     assert_eq!(visited_for_average(&mut db), 0);
     db.clear(false);
     db.forget_cleared();

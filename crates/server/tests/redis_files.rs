@@ -12,7 +12,7 @@ mod process;
 use process::peer::Peer;
 use process::{Client, Process, eventually, scale};
 use server::db::stream::Stream;
-use server::db::{Db, Hash};
+use server::db::{Db, Hash, Turn};
 use server::persist::rdb::load::LoadOptions;
 use server::persist::rdb::{LoadError, Loader, Reason, Snapshot, write_snapshot};
 use std::fs;
@@ -57,7 +57,7 @@ fn options(verify_checksum: bool) -> LoadOptions {
 
 fn load_at(bytes: &[u8], now_ms: i64, options: LoadOptions) -> Result<Db, LoadError> {
     let mut db = Db::new(20, HashSeed::new(1, 2), 3);
-    db.begin(0, now_ms);
+    db.begin(Turn::new(0, now_ms));
     let mut loader = Loader::open(bytes, options)?;
     assert!(loader.step(&mut db, &mut || false)?);
     Ok(db)

@@ -405,7 +405,7 @@ fn object(ctx: &mut Context<'_>, args: Args<'_>) -> Outcome {
     let is_fast = args.get(3).is_some_and(|arg| arg.eq_ignore_ascii_case(b"fast"));
     let compresses = ctx.server.config.rdbcompression;
     // What is there is shown, also when its time is up.
-    ctx.db.show_expired_keys = true;
+    ctx.db.show_expired_keys();
     let value = ctx.db.inspect(args.at(2)).ok_or(ClientError::NoSuchKey)?;
     let access = value.entry().access();
     let mut line =

@@ -27,8 +27,6 @@ pub struct AccessPolicy {
     pub lrm: bool,
     pub lfu_log_factor: u32,
     pub lfu_decay_minutes: u32,
-    /// The client at hand has asked that its commands leave no trace (CLIENT NO-TOUCH).
-    pub no_touch: bool,
     /// The two arguments for which the command at hand has used keys last: some commands look at two in turn.
     pub(super) counted: [Option<UsedKey>; 2],
 }
@@ -49,14 +47,7 @@ impl UsedKey {
 
 impl Default for AccessPolicy {
     fn default() -> Self {
-        AccessPolicy {
-            lfu: false,
-            lrm: false,
-            lfu_log_factor: 10,
-            lfu_decay_minutes: 1,
-            no_touch: false,
-            counted: [None; 2],
-        }
+        AccessPolicy { lfu: false, lrm: false, lfu_log_factor: 10, lfu_decay_minutes: 1, counted: [None; 2] }
     }
 }
 
@@ -67,7 +58,7 @@ impl AccessPolicy {
         if self.lfu { minutes(now_ms) << 8 | LFU_INITIAL } else { seconds(now_ms) }
     }
 
-    /// Notes a use of the key, unless the client at hand leaves no trace.
+    /// Stores that the key is used now.
     #[inline]
     pub fn touch(
         &mut self,
@@ -76,22 +67,8 @@ impl AccessPolicy {
         now_ms: i64,
         random: &mut Random,
     ) {
-        if !self.no_touch {
-            self.touch_always(key, entry, now_ms, random);
-        }
-    }
-
-    /// Notes a use of the key, whatever the client at hand has asked for.
-    #[inline]
-    pub fn touch_always(
-        &mut self,
-        key: UsedKey,
-        entry: &mut EntryMut<'_, Object>,
-        now_ms: i64,
-        random: &mut Random,
-    ) {
         let before = entry.as_ref().access();
-        let access = self.used_always(key, before, now_ms, random);
+        let access = self.used(key, before, now_ms, random);
         if access != before {
             entry.set_access(access);
         }
@@ -100,11 +77,6 @@ impl AccessPolicy {
     /// The bits of a key that is used now and had these.
     #[inline]
     pub fn used(&mut self, key: UsedKey, access: u32, now_ms: i64, random: &mut Random) -> u32 {
-        if self.no_touch { access } else { self.used_always(key, access, now_ms, random) }
-    }
-
-    #[inline]
-    fn used_always(&mut self, key: UsedKey, access: u32, now_ms: i64, random: &mut Random) -> u32 {
         if self.lrm {
             return access;
         }

@@ -101,7 +101,7 @@ impl Db {
     #[inline]
     pub(super) fn note_given_expiry(&mut self, key: &[u8], expiry_ms: Option<i64>) {
         if let Some(expiry_ms) = expiry_ms.filter(|_| self.client_expiry.is_noting) {
-            self.client_expiry.note(self.selected, key, expiry_ms);
+            self.client_expiry.note(self.turn.database, key, expiry_ms);
         }
     }
 
@@ -123,7 +123,7 @@ impl Db {
             let Some((db_index, key, given_ms)) = self.client_expiry.next() else { return true };
             let hash = self.seed.hash(key);
             let stored = self.keyspace.database(db_index).get(hash, key).and_then(|entry| entry.expiry_ms());
-            if stored == Some(given_ms) && given_ms > self.now_ms {
+            if stored == Some(given_ms) && given_ms > self.turn.now_ms {
                 self.client_expiry.pass();
             } else if let Some((db_index, key)) = self.client_expiry.forget_next()
                 && stored == Some(given_ms)
@@ -138,11 +138,12 @@ impl Db {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::db::Turn;
     use structures::hash::HashSeed;
 
     fn db() -> Db {
         let mut db = Db::new(4, HashSeed::new(1, 2), 1);
-        db.begin(0, 1000);
+        db.begin(Turn::new(0, 1000));
         db.note_client_expiry(true);
         db
     }
@@ -164,11 +165,11 @@ mod tests {
         db.put_string(b"primary's", b"v", Some(2000));
         db.put_string(b"client:7", b"v", None);
         assert_eq!(db.client_expiring_len(), 1000);
-        db.begin(0, 2499);
+        db.begin(Turn::new(0, 2499));
         round(&mut db);
         assert_eq!(db.len(), 500 + 1 + 1 + 1);
         assert_eq!(db.client_expiring_len(), 500);
-        db.begin(0, 9000);
+        db.begin(Turn::new(0, 9000));
         round(&mut db);
         assert_eq!((db.len(), db.client_expiring_len()), (3, 0));
         round(&mut db);
@@ -183,11 +184,11 @@ mod tests {
         let long = vec![b'k'; KEY_BYTES_MAX];
         db.put_string(&long, b"v", Some(2000));
         assert_eq!(db.client_expiring_len(), 2, "of the long key there is no room");
-        db.begin(0, 2500);
+        db.begin(Turn::new(0, 2500));
         round(&mut db);
         assert_eq!((db.len(), db.database(2).len()), (2, 0));
         db.forget_client_expiry();
-        db.begin(0, 9000);
+        db.begin(Turn::new(0, 9000));
         round(&mut db);
         assert_eq!(db.len(), 2);
     }
@@ -207,10 +208,10 @@ mod tests {
         assert_eq!(db.client_expiring_len(), 0);
         db.set_expiry(b"later", Some(3500));
         db.set_expiry(b"later", Some(4000));
-        db.begin(0, 3900);
+        db.begin(Turn::new(0, 3900));
         round(&mut db);
         assert_eq!((db.len(), db.client_expiring_len()), (3, 1));
-        db.begin(0, 4000);
+        db.begin(Turn::new(0, 4000));
         round(&mut db);
         assert_eq!((db.len(), db.client_expiring_len()), (2, 0));
     }

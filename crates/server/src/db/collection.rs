@@ -99,7 +99,7 @@ macro_rules! context {
             limits: &$db.policies.of_key($key).limits,
             seed: $db.seed,
             random: &mut $db.random,
-            now_ms: $db.now_ms,
+            now_ms: $db.turn.now_ms,
             expired_fields: None,
         }
     };
@@ -173,7 +173,7 @@ impl Db {
         if self.read_collection::<C>(key)?.is_none() {
             return Ok(None);
         }
-        let database = self.keyspace.database(self.selected);
+        let database = self.keyspace.database(self.turn.database);
         let entry = database.get(self.key_hash(key), key).expect("the collection was there just now");
         let collection = object_of::<C>(entry.value()).ok_or(ClientError::WrongType)?;
         Ok(Some(read(collection, context!(self, key))))
@@ -256,15 +256,15 @@ impl Db {
         let hidden = self.hiding();
         let mut expired_fields =
             ExpiredFields { before_ms: self.fields_at_ms(), removed: Vec::new(), emptied: false };
-        let database = self.keyspace.database_mut(self.selected);
+        let database = self.keyspace.database_mut(self.turn.database);
         let is_accounted = database.are_accounts_kept();
         let Some(mut entry) = database.get_mut(hash, key) else { return Ok(None) };
         if hidden(entry.as_ref().expiry_ms()) {
             self.remove_if_expired(hash, key);
             return Ok(None);
         }
-        if is_use {
-            self.access.touch(UsedKey::new(hash, key), &mut entry, self.now_ms, &mut self.random);
+        if is_use && !self.turn.no_touch {
+            self.access.touch(UsedKey::new(hash, key), &mut entry, self.turn.now_ms, &mut self.random);
         }
         let image = is_accounted.then(|| Image::of(entry.as_ref()));
         let context = CollectionContext { expired_fields: Some(&mut expired_fields), ..context!(self, key) };
@@ -286,7 +286,7 @@ impl Db {
         let result = change(collection, context);
         let (is_empty, fields_expire_after_ms) = (collection.is_empty(), collection.first_expiry());
         let bytes = collection.memory_bytes();
-        self.change_log.audit.compare(self.selected, key, before, signature(object));
+        self.change_log.audit.compare(self.turn.database, key, before, signature(object));
         if C::EMBEDS && !is_empty && (is_taken_out || object.embedded().is_some()) {
             if let Some(object) = entry.object_mut() {
                 self.taken_out.exchange(object);
@@ -313,7 +313,7 @@ impl Db {
             limits: self.policies.of_key(key).limits.clone(),
             seed: self.seed,
             random: self.random.clone(),
-            now_ms: self.now_ms,
+            now_ms: self.turn.now_ms,
         }
     }
 

@@ -160,7 +160,9 @@ impl Db {
         let Some((text, is_inline)) = text_of(&value) else { return value };
         let Some(rule) = self.policies.compressing(key) else { return value };
         let offer = Offer { key_len: key.len(), text, expires, insists: false };
-        let Some(len) = self.compression.offer(rule, &offer, is_inline, self.now_ms) else { return value };
+        let Some(len) = self.compression.offer(rule, &offer, is_inline, self.turn.now_ms) else {
+            return value;
+        };
         *buffer = std::mem::take(&mut self.compression.stored);
         NewValue::Compressed(&buffer[..len])
     }
@@ -234,10 +236,10 @@ impl Db {
         let added = trained.dictionary.and_then(|dictionary| compression.dictionaries.add(dictionary));
         match added {
             Some(slot) => {
-                family.replace(slot, self.now_ms);
+                family.replace(slot, self.turn.now_ms);
                 compression.walk.begin();
             }
-            None => family.put_off(self.now_ms),
+            None => family.put_off(self.turn.now_ms),
         }
     }
 
@@ -250,7 +252,7 @@ impl Db {
         let (samples, version) = family.take_samples();
         compression.training = Training::start(family.glob(), samples, version);
         if compression.training.is_none() {
-            family.put_off(self.now_ms);
+            family.put_off(self.turn.now_ms);
         }
     }
 

@@ -101,7 +101,7 @@ impl Db {
     }
 
     fn fill_pool(&mut self, policy: MaxmemoryPolicy, samples: usize, pool: &mut EvictionPool) {
-        let (access, now_ms) = (&self.access, self.now_ms);
+        let (access, now_ms) = (&self.access, self.turn.now_ms);
         for (db_index, database) in self.keyspace.iter().enumerate() {
             database.sample(&mut self.random, samples, policy.is_volatile(), &mut |entry| {
                 let merit = match policy {

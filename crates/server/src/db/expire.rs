@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::{Cleared, Db, DbFigures, EventClasses};
+use super::{Cleared, Db, DbFigures, EventClasses, ExpiredKeys};
 
 /// Buckets walked before what has been found says anything about the rest.
 const BUCKETS_PER_ROUND: usize = 64;
@@ -112,12 +112,12 @@ impl Ttls {
 impl Db {
     /// How long the selected database's keys with an expiry have to live on average.
     pub fn average_ttl_ms(&mut self) -> i64 {
-        let database = self.keyspace.database(self.selected);
+        let database = self.keyspace.database(self.turn.database);
         if database.expiring_len() == 0 {
             return 0;
         }
         let average = database.ttl_average.or_else(|| {
-            let (mut ttls, now_ms) = (Ttls::default(), self.now_ms);
+            let (mut ttls, now_ms) = (Ttls::default(), self.turn.now_ms);
             database.sample(&mut self.random, TTL_SAMPLES, true, &mut |entry| {
                 entry.expiry_ms().into_iter().for_each(|expiry_ms| ttls.add(expiry_ms, now_ms));
             });
@@ -133,7 +133,7 @@ impl Db {
         let found = !self.remove_if_expired(hash, key)
             && self.selected_database_mut().set_expiry(hash, key, expiry_ms);
         if found {
-            self.change_log.audit.key_changed(self.selected, key);
+            self.change_log.audit.key_changed(self.turn.database, key);
             self.note_given_expiry(key, expiry_ms);
         }
         found
@@ -142,7 +142,7 @@ impl Db {
     /// Whether a key that is given this expiry is to be removed instead.
     #[inline]
     pub fn is_expired(&self, expiry_ms: i64) -> bool {
-        expiry_ms <= self.now_ms && !self.importing
+        expiry_ms <= self.turn.now_ms && !self.importing
     }
 
     /// Whether a key with this expiry counts as absent.
@@ -154,7 +154,7 @@ impl Db {
     /// As [`Db::hides`], to be asked while an entry is borrowed.
     #[inline]
     pub(super) fn hiding(&self) -> impl Fn(Option<i64>) -> bool + use<> {
-        let (now_ms, shows) = (self.now_ms, self.show_expired_keys);
+        let (now_ms, shows) = (self.turn.now_ms, self.turn.expired == ExpiredKeys::Shown);
         move |expiry_ms| expiry_ms.is_some_and(|expiry_ms| expiry_ms <= now_ms) && !shows
     }
 
@@ -199,7 +199,7 @@ impl Db {
         if !self.hides(expiry_ms) {
             return false;
         }
-        if !self.keep_expired_keys {
+        if self.turn.expired == ExpiredKeys::Removed {
             self.expire(hash, key);
         }
         true
@@ -210,7 +210,7 @@ impl Db {
     pub fn remove_as_expired(&mut self, key: &[u8]) {
         self.change_log.audit.check_named_changed(key);
         let hash = self.key_hash(key);
-        if self.is_gone(self.selected, key) {
+        if self.is_gone(self.turn.database, key) {
             self.expire(hash, key);
         } else if self.remove_hashed(hash, key, self.lazy_freeing.expired) {
             self.figures.expired_keys += 1;
@@ -231,7 +231,7 @@ impl Db {
     /// A key that was expired but stored has been replaced, which stands for its removal.
     #[cold]
     pub(super) fn note_expired_and_replaced(&mut self, key: &[u8]) {
-        if !self.keep_expired_keys {
+        if self.turn.expired == ExpiredKeys::Removed {
             self.figures.expired_keys += 1;
             self.event(EventClasses::EXPIRED, "expired", key);
         }
@@ -281,8 +281,8 @@ impl Db {
     /// Walks some buckets and removes what is expired there; whether the database has more of it. Reads only bucket lines:
     /// an entry without an expiry is not touched.
     fn expire_round(&mut self, position: &mut u64, cycle: &mut ExpireCycle) -> bool {
-        let now_ms = self.now_ms;
-        let database = self.keyspace.database(self.selected);
+        let now_ms = self.turn.now_ms;
+        let database = self.keyspace.database(self.turn.database);
         let mut expired = Vec::<Box<[u8]>>::new();
         let (mut met, mut ttls) = (0, Ttls::default());
         let (mut at_end, mut bucket_left) = (false, false);

@@ -10,7 +10,7 @@ use super::object::{ObjectVariant, by_type};
 use super::rdb::ReadValue;
 use super::stream::Stream;
 use super::value_type::ValueType;
-use super::{Db, EventClasses, Object};
+use super::{Db, EventClasses, ExpiredKeys, Object};
 use std::collections::BTreeSet;
 use structures::size_class::usable_size;
 
@@ -122,7 +122,7 @@ impl Db {
     /// The instant at which readers see fields: what expires before it is hidden from them.
     #[inline]
     pub fn fields_at_ms(&self) -> i64 {
-        if self.show_expired_keys { i64::MIN } else { self.now_ms }
+        if self.turn.expired == ExpiredKeys::Shown { i64::MIN } else { self.turn.now_ms }
     }
 
     /// Says that a change has come upon fields that were expired and has removed them: as the search for them would have.
@@ -150,7 +150,7 @@ impl Db {
     /// Removes expired elements from a value that has some; whether there may be more.
     pub(super) fn expire_some_fields(&mut self) -> bool {
         for index in 0..self.database_count() {
-            if let Some(key) = self.database(index).expiring_fields.first_expired(self.now_ms)
+            if let Some(key) = self.database(index).expiring_fields.first_expired(self.turn.now_ms)
                 && self.with_database(index, |db| db.expire_elements_of(&key))
             {
                 return true;
@@ -164,14 +164,14 @@ impl Db {
         let forget = |stream: &mut Stream, context: CollectionContext<'_>| stream.forget_some(context.now_ms);
         match self.change_unasked(key, forget) {
             Ok(Some(())) => true,
-            Ok(None) => !self.holds(self.selected, key),
+            Ok(None) => !self.holds(self.turn.database, key),
             Err(_) => self.expire_fields_of(key),
         }
     }
 
     /// Whether anything was removed.
     fn expire_fields_of(&mut self, key: &[u8]) -> bool {
-        let now_ms = self.now_ms;
+        let now_ms = self.turn.now_ms;
         let mut fields = Vec::new();
         let remove = |hash: &mut Hash, _: CollectionContext<'_>| {
             hash.remove_expired(FIELDS_PER_ROUND, now_ms, &mut |field| fields.push(field.to_vec()))
@@ -179,7 +179,7 @@ impl Db {
         let removed = match self.change_unasked(key, remove) {
             Ok(Some(removed)) => removed,
             // The key itself was expired.
-            Ok(None) | Err(_) => return !self.holds(self.selected, key),
+            Ok(None) | Err(_) => return !self.holds(self.turn.database, key),
         };
         self.count_expired_fields(removed);
         if removed > 0 {

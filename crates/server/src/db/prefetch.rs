@@ -163,7 +163,7 @@ impl Db {
         if piece.is_empty() {
             return;
         }
-        let db_index = self.selected;
+        let db_index = self.turn.database;
         let begin = |&hash| self.begin_lookup(db_index, hash, PrefetchTarget::Value);
         let lookups: Vec<Lookup<'_>> = hashes[piece.clone()].iter().map(begin).collect();
         self.prefetch(lookups);

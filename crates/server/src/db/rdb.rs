@@ -212,7 +212,7 @@ impl Db {
             limits: &self.policies.of_key(key).limits,
             seed: self.seed,
             random: &mut self.random,
-            now_ms: self.now_ms,
+            now_ms: self.turn.now_ms,
             fields_expired_before_ms,
         };
         read_value(reader, kind, &mut context)
@@ -224,7 +224,7 @@ impl Db {
             let name = reader.string()?.to_vec();
             let content = reader.string()?.to_vec();
             if name == MESSAGES.as_bytes() {
-                value.read_messages(&content, self.now_ms, self.seed)?;
+                value.read_messages(&content, self.turn.now_ms, self.seed)?;
             }
         }
         Ok(())
@@ -284,7 +284,7 @@ impl Db {
             }
             _ => None,
         };
-        let access = about.access.unwrap_or_else(|| self.access.initial(self.now_ms));
+        let access = about.access.unwrap_or_else(|| self.access.initial(self.turn.now_ms));
         self.selected_database_mut().put_new(hash, key, value, about.expiry_ms, access);
         self.take_back(buffer);
         self.fields_moved(key, None, fields_expire_ms);

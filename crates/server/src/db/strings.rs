@@ -26,7 +26,7 @@ use super::accounts::Image;
 use super::audit::signature;
 use super::compression::dictionary::CompressedText;
 use super::object::{ObjectVariant, StringValue};
-use super::{Db, Kind, Object};
+use super::{Db, Kind, Object, Turn};
 use crate::error::ClientError;
 use long_string::LongString;
 use structures::key_table::{NewValue, Value as Stored, inline_entry_bytes, object_entry_bytes};
@@ -122,8 +122,8 @@ impl Db {
             return false;
         }
         let hash = self.hash_of(key);
-        let (hidden, now_ms) = (self.hiding(), self.now_ms);
-        let database = self.keyspace.database_mut(self.selected);
+        let (hidden, Turn { now_ms, no_touch, .. }) = (self.hiding(), self.turn);
+        let database = self.keyspace.database_mut(self.turn.database);
         let is_accounted = database.are_accounts_kept();
         let Some(mut entry) = database.get_mut(hash, key) else { return false };
         let previous_ms = entry.as_ref().expiry_ms();
@@ -133,7 +133,9 @@ impl Db {
         if !is_overwritten {
             return false;
         }
-        self.access.touch(UsedKey::new(hash, key), &mut entry, now_ms, &mut self.random);
+        if !no_touch {
+            self.access.touch(UsedKey::new(hash, key), &mut entry, now_ms, &mut self.random);
+        }
         let bytes = entry.object_mut().map_or(0, |object| object.memory_bytes());
         let images = before.map(|before| (before, Image::of(entry.as_ref())));
         database.changed_in_place(hash, key, images);
@@ -142,7 +144,7 @@ impl Db {
             database.set_expiry(hash, key, expiry_ms);
         }
         self.change_log.audit.check_named_changed(key);
-        self.change_log.audit.key_changed(self.selected, key);
+        self.change_log.audit.key_changed(self.turn.database, key);
         self.note_given_expiry(key, expiry_ms);
         true
     }
@@ -156,7 +158,7 @@ impl Db {
         {
             if entry.set_integer(n) {
                 self.change_log.audit.check_named_changed(key);
-                self.change_log.audit.key_changed(self.selected, key);
+                self.change_log.audit.key_changed(self.turn.database, key);
                 return;
             }
             expiry_ms = entry.as_ref().expiry_ms();
@@ -184,7 +186,7 @@ impl Db {
         self.expect_kind(key, Kind::String)?;
         let hash = self.key_hash(key);
         let (mut text, mut expiry_ms, hidden) = (Vec::new(), None, self.hiding());
-        let database = self.keyspace.database_mut(self.selected);
+        let database = self.keyspace.database_mut(self.turn.database);
         let is_accounted = database.are_accounts_kept();
         if let Some(mut entry) = database.get_mut(hash, key)
             && !hidden(entry.as_ref().expiry_ms())
@@ -202,9 +204,9 @@ impl Db {
                 match changed {
                     true => {
                         self.change_log.audit.check_named_changed(key);
-                        self.change_log.audit.key_changed(self.selected, key);
+                        self.change_log.audit.key_changed(self.turn.database, key);
                     }
-                    false => self.change_log.audit.compare(self.selected, key, before, after),
+                    false => self.change_log.audit.compare(self.turn.database, key, before, after),
                 }
                 return Ok(result);
             }

@@ -3,6 +3,7 @@
 use super::Executor;
 use crate::command::registry::CommandId;
 use crate::command::{Args, Command, Group, Next, Origin, flag};
+use crate::db::Turn;
 use crate::session::blocked::{Arrival, Blocked};
 use crate::session::{BlockRequest, BlockedOn, ClientHandle, TimeoutReply};
 
@@ -43,7 +44,7 @@ impl Executor {
         self.server.now = self.clock.read();
         while let Some(mut ready) = self.server.blocked.next_ready() {
             loop {
-                self.db.begin(ready.db_index, self.server.now.unix_ms());
+                self.db.begin(Turn { database: ready.db_index, ..self.own_turn() });
                 // What is expired counts as gone, and stays until somebody asks for it.
                 let absent = !self.db.is_there(ready.db_index, &ready.key);
                 let Some(handle) = self.server.blocked.next_waiter(&mut ready, absent) else { break };
@@ -101,7 +102,7 @@ impl Executor {
         while let Some(handle) = self.server.blocked.take_retry(self.server.now.monotonic_us) {
             let on = self.server.clients[handle].blocked.as_ref().map(|blocked| &blocked.on);
             let Some(&BlockedOn::Keys { db_index, .. }) = on else { continue };
-            self.db.begin(db_index, self.server.now.unix_ms());
+            self.db.begin(Turn { database: db_index, ..self.own_turn() });
             self.retry(handle);
         }
         self.serve_ready();

@@ -157,7 +157,7 @@ impl Executor {
 
     /// While a child writes the data, values stay where they are: what is moved is copied, page by page.
     fn step_compression(&mut self) {
-        self.db.begin(0, self.server.now.unix_ms());
+        self.db.begin(self.own_turn());
         let goes_on = self.db.step_compression(self.disk.child.is_none());
         self.cron.next_walk_us = goes_on.then(|| self.server.now.monotonic_us + WALK_PERIOD_US);
         self.server.observed.memory.dictionaries_bytes = self.db.dictionaries_bytes() as u64;
@@ -228,7 +228,7 @@ impl Executor {
         }
         let started_us = self.clock.monotonic_us();
         let deadline_us = started_us + budget_us;
-        self.db.begin(0, self.server.now.unix_ms());
+        self.db.begin(self.own_turn());
         self.begin_changes(false);
         let interrupted = self.expire_until(deadline_us);
         let ended_us = self.clock.monotonic_us();
@@ -244,7 +244,7 @@ impl Executor {
     /// Removes what clients of this replica have made and its primary knows nothing of.
     fn expire_for_clients(&mut self) {
         let deadline_us = self.clock.monotonic_us() + CLIENT_EXPIRY_US_MAX;
-        self.db.begin(0, self.server.now.unix_ms());
+        self.db.begin(self.own_turn());
         self.begin_changes(false);
         let mut left = self.db.client_expiring_len();
         while !self.db.expire_for_clients(&mut left) && self.clock.monotonic_us() < deadline_us {}

@@ -354,16 +354,7 @@ impl Executor {
         args: Args<'_>,
         origin: Origin,
     ) {
-        let client = &self.server.clients[handle];
-        self.db.access.no_touch = client.no_touch;
-        let left_to_source = self.db.importing;
-        // What a write finds expired is removed, and propagated as a removal: who repeats the write does not expire
-        // anything itself.
-        self.db.keep_expired_keys =
-            (self.server.pauses.are_any() || left_to_source) && !command.is(flag::WRITE);
-        self.db.show_expired_keys =
-            origin.replayed || left_to_source && (client.import_source || client.is_primary);
-        self.db.begin(client.db_index, self.server.now.unix_ms());
+        self.db.begin(self.turn_of(handle, command, origin));
         self.announce_keys(command, args);
         self.db.name_keys(|| named_keys(command, args));
     }

@@ -93,7 +93,7 @@ impl Executor {
         let policy = if config.import_mode { crate::config::MaxmemoryPolicy::NoEviction } else { policy };
         let started_us = self.clock.monotonic_us();
         let deadline_us = started_us.saturating_add(time_limit_us(config.maxmemory_eviction_tenacity));
-        self.db.begin(0, self.server.now.unix_ms());
+        self.db.begin(self.own_turn());
         self.begin_changes(false);
         let mut excess_bytes = self.excess_bytes();
         let room = loop {

@@ -18,7 +18,7 @@ use super::execute::named_keys;
 use super::observation::Finished;
 use super::{Executor, Flow};
 use crate::command::registry::CommandId;
-use crate::command::{Context, FirstKey, Next, Origin, Request, flag};
+use crate::command::{Command, Context, FirstKey, Next, Origin, Request, flag};
 use crate::server::Loading;
 use crate::session::{Client, ClientHandle, ReplyMode};
 use wire::reply::ReplyBuffer;
@@ -56,8 +56,8 @@ impl Executor {
         if !self.server.registry.is_plain(id) {
             return false;
         }
-        let is_open = self.plain.client == Some(handle) || self.begin_plain(handle);
         let (row, args) = (self.server.registry.row(id), request.args);
+        let is_open = self.plain.client == Some(handle) || self.begin_plain(handle, row);
         is_open
             && !row.is(self.plain.unfit)
             && row.accepts(args.len())
@@ -70,7 +70,7 @@ impl Executor {
     /// Whether nothing is special about the client and the server: then plain commands of this client take the short way
     /// from now on.
     #[inline(never)]
-    fn begin_plain(&mut self, handle: ClientHandle) -> bool {
+    fn begin_plain(&mut self, handle: ClientHandle, row: &Command) -> bool {
         let client = &self.server.clients[handle];
         if !is_ordinary(client) || !self.is_nothing_special() || self.needs_authentication(handle) {
             return false;
@@ -94,13 +94,9 @@ impl Executor {
         // Of whoever finds no room the long way says so.
         self.server.short_of_memory = false;
         self.begin_changes(false);
-        let client = &mut self.server.clients[handle];
-        client.last_interaction = self.server.now;
-        self.db.access.no_touch = client.no_touch;
-        // Only a replica leaves expiry to others here, and of its commands only reads are plain.
-        self.db.keep_expired_keys = self.db.importing;
-        self.db.show_expired_keys = self.db.importing && client.import_source;
-        self.db.begin(client.db_index, self.server.now.unix_ms());
+        self.server.clients[handle].last_interaction = self.server.now;
+        // Only a replica leaves expiry to others here, and of its commands only reads are plain: one turn serves all.
+        self.db.begin(self.turn_of(handle, row, Origin::default()));
         true
     }
 

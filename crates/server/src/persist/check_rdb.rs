@@ -5,8 +5,8 @@ mod statistics;
 
 use super::rdb::load::LoadOptions;
 use super::rdb::{LoadError, Loader, Observer, Reason};
-use crate::db::Db;
 use crate::db::rdb::ReadValue;
+use crate::db::{Db, Turn};
 use statistics::Statistics;
 use std::ffi::OsString;
 use std::fs::File;
@@ -132,7 +132,7 @@ fn run(path: &Path, wanted: &ReportOptions) -> Option<u64> {
     let statistics = wanted.statistics.then(Statistics::default);
     let mut propagate_as = PropagateAs { statistics, now_ms };
     let mut db = Db::new(DATABASES_MAX, HashSeed::new(0, 0), 0);
-    db.begin(0, now_ms);
+    db.begin(Turn::new(0, now_ms));
     let outcome = loader.check(&mut db, &mut propagate_as);
     match &outcome {
         Ok(()) => {

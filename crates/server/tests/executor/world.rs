@@ -5,7 +5,7 @@ use super::Command;
 use server::clock::Clock;
 use server::command::args::OwnedArgs;
 use server::config::Config;
-use server::db::Db;
+use server::db::{Db, Turn};
 use server::engine::{Executor, Flow, Seeds};
 use server::persist::rdb::load::LoadOptions;
 use server::persist::rdb::{Loader, Snapshot, write_snapshot};
@@ -174,19 +174,16 @@ impl World {
 
     /// Panics unless the data is the same once it has been written to a file and loaded.
     pub fn check_file(&mut self) {
-        let executor = &mut self.executor;
-        let now_ms = executor.server.now.unix_ms();
+        let executor = &self.executor;
         let snapshot =
             Snapshot { release: "9.1.0", compresses: true, checksummed: true, ..Snapshot::default() };
         let file = write_snapshot(Vec::new(), &executor.db, &snapshot, &mut |_| ()).unwrap();
         let mut copy = Db::new(executor.db.database_count(), executor.db.seed(), 3);
         copy.policies = executor.db.policies.clone();
-        copy.begin(0, now_ms);
-        copy.show_expired_keys = executor.db.show_expired_keys;
+        copy.begin(Turn { database: 0, ..executor.db.turn() });
         let mut loader = Loader::open(&file[..], LOADING).unwrap();
         assert!(loader.step(&mut copy, &mut || false).unwrap(), "all is loaded at once");
         copy.check();
-        executor.db.begin(0, now_ms);
         for index in 0..copy.database_count() {
             assert_eq!(
                 copy.database(index).len(),

@@ -1,5 +1,6 @@
 use super::*;
 use crate::config::{Config, EventClasses, SetOrigin};
+use crate::db::Turn;
 use crate::db::hash::FieldExpiry;
 use crate::db::policy::Policies;
 use crate::db::{ChangeLog, Hash, Set};
@@ -55,7 +56,7 @@ fn change(db: &mut Db, random: &mut Random, keys: u64) {
             // What is stored until it is seen to have expired.
             db.put_string(key, b"gone", Some(db.now_ms() + 1));
             db.changed(EventClasses::STRING, "set", key);
-            db.begin(db.selected(), db.now_ms() + random.below(3) as i64);
+            db.begin(Turn::new(db.selected(), db.now_ms() + random.below(3) as i64));
             _ = db.inspect(&key_of(random, keys));
         }
     }
@@ -102,7 +103,7 @@ fn tallies_are_exact_whatever_changes() {
         let mut random = Random::new(seed);
         let keys = [20, 300, 3000][random.below(3) as usize];
         let mut db = Db::new(2, structures::hash::HashSeed::new(1, 2), seed);
-        db.begin(0, 1000);
+        db.begin(Turn::new(0, 1000));
         db.count_prefixes(&given());
         for step in 0..4000 {
             change(&mut db, &mut random, keys);

@@ -1,5 +1,6 @@
 use super::*;
 use crate::config::{Config, SetOrigin};
+use crate::db::Turn;
 use crate::db::policy::Policies;
 use crate::db::{EventClasses, OwnedEntry};
 use std::collections::HashMap;
@@ -19,7 +20,7 @@ fn set_rules(db: &mut Db, rules: &str) {
 
 fn ruled(rules: &str) -> Db {
     let mut db = Db::new(3, HashSeed::new(1, 2), 3);
-    db.begin(0, NOW_MS);
+    db.begin(Turn::new(0, NOW_MS));
     set_rules(&mut db, rules);
     db
 }
@@ -175,7 +176,7 @@ fn a_dictionary_goes_with_its_last_value_and_another_is_trained_when_there_are_v
 #[test]
 fn a_dictionary_that_does_worse_is_replaced_while_values_of_the_old_one_live() {
     let mut db = filled();
-    db.begin(0, NOW_MS + 100_000);
+    db.begin(Turn::new(0, NOW_MS + 100_000));
     let mut versions_seen = 1;
     for i in 0..20_000 {
         let key = format!("a:new{}", i % 6000);
@@ -262,9 +263,9 @@ fn rules_that_changed_meanwhile_hold_for_databases_that_take_the_place_of_these(
 fn databases_exchanged_during_a_walk_are_visited_whole() {
     let mut db = filled();
     set_rules(&mut db, "b:* compress-values yes");
-    db.begin(1, NOW_MS);
+    db.begin(Turn::new(1, NOW_MS));
     (0..2000).for_each(|i| put(&mut db, &format!("a:{i}"), &record(i)));
-    db.begin(0, NOW_MS);
+    db.begin(Turn::new(0, NOW_MS));
     set_rules(&mut db, "a:* compress-values yes");
     while db.compression_figures(0).version == 0 {
         db.step_compression(true);
@@ -398,7 +399,7 @@ fn whatever_is_done_with_compressed_values_they_read_as_they_were_put() {
                 format!("{}:{}", if random.below(4) > 0 { 'a' } else { 'b' }, random.below(60))
             };
             let (key, other) = (name(&mut random), name(&mut random));
-            db.begin(index, NOW_MS);
+            db.begin(Turn::new(index, NOW_MS));
             let text = match random.below(4) {
                 0 => other_record(random.below(1000) as usize),
                 1 => (0..random.below(300)).map(|_| random.next_u64() as u8).collect(),
@@ -457,7 +458,7 @@ fn whatever_is_done_with_compressed_values_they_read_as_they_were_put() {
             settle(&mut db, other.as_bytes());
             for index in 0..3 {
                 db.change_log.audit.database_recorded(Some(index));
-                db.begin(index, NOW_MS);
+                db.begin(Turn::new(index, NOW_MS));
                 assert_eq!(
                     text_at(&mut db, &key),
                     model.get(&(index, key.clone())).cloned(),

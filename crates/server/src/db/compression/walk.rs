@@ -99,14 +99,14 @@ impl Db {
         let plain = bytes_value(key, &text, expiry_ms);
         let is_inline = matches!(plain, NewValue::Inline(_));
         let offer = Offer { key_len: key.len(), text: &text, expires: expiry_ms.is_some(), insists: true };
-        let stored_len = self.compression.offer(rule, &offer, is_inline, self.now_ms);
+        let stored_len = self.compression.offer(rule, &offer, is_inline, self.turn.now_ms);
         let value = match stored_len {
             Some(len) => NewValue::Compressed(&self.compression.stored[..len]),
             None if was_compressed => plain,
             None => return text.len(),
         };
         let access = |replaced: Option<EntryRef<'_, Object>>| replaced.map_or(0, |entry| entry.access());
-        self.keyspace.database_mut(self.selected).put_over(hash, key, value, expiry_ms, access);
+        self.keyspace.database_mut(self.turn.database).put_over(hash, key, value, expiry_ms, access);
         text.len()
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::db::Turn;
 use crate::db::change_log::Change;
 use structures::hash::HashSeed;
 
@@ -16,7 +17,7 @@ fn begin(db: &mut Db, now_ms: i64) {
     db.change_log.end_unpropagated();
     db.change_log.end_unit();
     db.change_log.take();
-    db.begin(0, now_ms);
+    db.begin(Turn::new(0, now_ms));
     db.change_log.begin(true, true);
 }
 
@@ -57,7 +58,7 @@ fn what_replaces_an_expired_key_says_that_it_has_expired() {
 #[test]
 fn what_replaces_an_expired_key_that_is_kept_only_says_that_it_is_new() {
     let mut db = with_expired();
-    db.keep_expired_keys = true;
+    db.begin(Turn { expired: ExpiredKeys::Hidden, ..db.turn });
     let dirty = db.change_log.dirty;
     db.put_string(b"k", b"new", None);
     db.changed(EventClasses::STRING, "set", b"k");

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::{Config, PrefixRule};
+use crate::db::Turn;
 use crate::db::object::Value;
 use crate::db::policy::Policies;
 use crate::db::rdb::LoadedKey;
@@ -35,7 +36,7 @@ fn is_embedded(db: &mut Db, key: &[u8]) -> bool {
 impl Lists {
     fn new(seed: u64) -> Lists {
         let mut db = Db::new(2, SEED, seed);
-        db.begin(0, 1000);
+        db.begin(Turn::new(0, 1000));
         db.count_prefixes(&PrefixRule::Learn);
         Lists { db, models: BTreeMap::new(), random: Random::new(seed) }
     }
@@ -304,7 +305,7 @@ fn a_change_keeps_the_expiry_and_the_access_bits() {
     push(&mut lists.db, 10);
     lists.db.set_expiry(b"key", Some(1 << 40));
     for len in [1, 0, 100, 1, 30, 2000] {
-        lists.db.begin(0, lists.db.now_ms() + 100_000);
+        lists.db.begin(Turn::new(0, lists.db.now_ms() + 100_000));
         let time = lists.db.access.initial(lists.db.now_ms());
         push(&mut lists.db, len);
         let value = lists.db.inspect(b"key").unwrap();

@@ -1,4 +1,5 @@
 use super::*;
+use crate::db::Turn;
 use crate::db::hash::{FieldExpiry, Hash};
 use crate::db::list::{End, List};
 use crate::db::set::Set;
@@ -11,7 +12,7 @@ const SEED: HashSeed = HashSeed::new(1, 2);
 
 fn empty_db() -> Db {
     let mut db = Db::new(1, SEED, 3);
-    db.begin(0, 1_000_000);
+    db.begin(Turn::new(0, 1_000_000));
     db
 }
 
@@ -150,7 +151,7 @@ fn messages_of_producers_come_back() {
     let payload = written(&mut db);
     let read = |content: &[u8], now_ms: i64| {
         let mut copy = empty_db();
-        copy.begin(0, now_ms);
+        copy.begin(Turn::new(0, now_ms));
         let mut reader = Reader::of_bytes(content);
         let kind = reader.byte()?;
         let mut value = copy.read_value(b"stream", &mut reader, kind, None)?;

@@ -79,7 +79,7 @@ const NO_STREAM: &str = "Messages of producers stand behind a key that is no str
 impl Db {
     /// As [`Stream::read_messages`], of the stream that was loaded last.
     pub fn load_messages(&mut self, key: &[u8], content: &[u8]) -> Result<()> {
-        let (now_ms, seed) = (self.now_ms, self.seed);
+        let (now_ms, seed) = (self.turn.now_ms, self.seed);
         match self.change_unasked(key, |stream: &mut Stream, _| stream.read_messages(content, now_ms, seed)) {
             Ok(Some(read)) => read,
             Ok(None) => Ok(()),

@@ -46,7 +46,7 @@ fn memory(db: &mut Db, key: &[u8]) -> usize {
 /// What the string takes in a database where nothing was before.
 fn fresh_memory(key: &[u8], kept: &Kept) -> usize {
     let mut db = Db::new(1, HashSeed::new(1, 2), 1);
-    db.begin(0, 1000);
+    db.begin(Turn::new(0, 1000));
     db.put_bytes(key, &kept.text, kept.expiry_ms);
     memory(&mut db, key)
 }
@@ -57,7 +57,7 @@ fn strings_put_over_others_are_as_if_nothing_had_been_there() {
         println!("seed {seed}");
         let mut random = Random::new(seed);
         let mut db = Db::new(1, HashSeed::new(1, 2), seed);
-        db.begin(0, 1000);
+        db.begin(Turn::new(0, 1000));
         let mut model: HashMap<Vec<u8>, Kept> = HashMap::new();
         let mut replies: Vec<(SharedBytes, Vec<u8>)> = Vec::new();
         for step in 0..3000 {

@@ -123,7 +123,7 @@ impl Executor {
         // Its timeouts hold although nothing else is done in this time.
         self.link_cron();
         let deadline_us = self.clock.monotonic_us() + LOAD_STEP_US;
-        self.db.begin(0, self.server.now.unix_ms());
+        self.db.begin(self.own_turn());
         let step = loop {
             let Some(load) = self.link.as_mut().and_then(|link| link.load.as_mut()) else { return };
             match load.load.step(deadline_us) {

@@ -1,0 +1,43 @@
+//! The circumstances under which commands and the server's own activities use the data ([`Turn`]), found here alone.
+
+use super::Executor;
+use crate::command::{Command, Origin, flag};
+use crate::db::{ExpiredKeys, Turn};
+use crate::session::ClientHandle;
+
+impl Executor {
+    /// For a command of a client.
+    #[inline(always)]
+    pub(super) fn turn_of(&self, handle: ClientHandle, row: &Command, origin: Origin) -> Turn {
+        let client = &self.server.clients[handle];
+        let is_source = client.import_source || client.is_primary;
+        let expired = if origin.replayed || self.db.importing && is_source {
+            ExpiredKeys::Shown
+        } else if row.is(flag::WRITE) {
+            // A write removes what it finds expired, and its removal is propagated: a copy of the data expires nothing itself.
+            ExpiredKeys::Removed
+        } else {
+            self.expired_keys()
+        };
+        Turn {
+            database: client.db_index,
+            now_ms: self.server.now.unix_ms(),
+            expired,
+            no_touch: client.no_touch,
+        }
+    }
+
+    /// For an activity of the server itself, which begins with the first database.
+    pub(super) fn own_turn(&self) -> Turn {
+        Turn { expired: self.expired_keys(), ..Turn::new(0, self.server.now.unix_ms()) }
+    }
+
+    /// What a look-up that writes nothing does with expired keys.
+    #[inline(always)]
+    fn expired_keys(&self) -> ExpiredKeys {
+        match self.server.pauses.are_any() || self.db.importing {
+            true => ExpiredKeys::Hidden,
+            false => ExpiredKeys::Removed,
+        }
+    }
+}
