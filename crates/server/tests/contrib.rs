@@ -3,6 +3,7 @@
 
 mod process;
 
+use process::certificates::Certificates;
 use process::{Process, free_port};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -47,18 +48,38 @@ fn what_is_drawn_and_watched_is_measured() {
     let mut client = primary.connect();
     client.ask("SET key value EX 100");
     client.ask("INCR key");
+    client.ask("BGSAVE");
+    primary.eventually_shows("rdb_saves", "1");
+    let certificates = Certificates::new();
+    let tls_port = free_port().to_string();
+    let mut options = certificates.options();
+    options.extend(["--tls-port".to_owned(), tls_port]);
+    let (_tls, tls_http) = start(&options.iter().map(String::as_str).collect::<Vec<_>>());
     let mut measured = scraped(primary_http);
     measured.extend(scraped(replica_http));
+    measured.extend(scraped(tls_http));
     for path in [
         "contrib/grafana/warmline.json",
         "contrib/prometheus/alerts.yml",
         "contrib/prometheus/alerts_test.yml",
+        "docs/observability.md",
     ] {
         let names = names_in(&read(path));
-        assert!(names.len() > 15, "{path}: {names:?}");
-        let missing: Vec<_> = names.difference(&measured).collect();
+        assert!(names.len() > 8, "{path}: {names:?}");
+        let is_there = |name: &str| measured.contains(name) || measured.contains(&format!("{name}_bucket"));
+        let missing: Vec<_> = names.iter().filter(|name| !is_there(name) && *name != "warmline_").collect();
         assert!(missing.is_empty(), "{path}: {missing:?}");
     }
+    let told = client.ask("INFO everything") + &replica.connect().ask("INFO everything");
+    let fields: BTreeSet<&str> = told.lines().filter_map(|line| Some(line.split_once(':')?.0)).collect();
+    let page = read("docs/operations.md");
+    let watched = page.split("## What to watch").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows = watched.lines().skip(4).filter(|line| line.starts_with("| `"));
+    let named = rows.flat_map(|row| row.split('|').nth(1).unwrap().split('`').skip(1).step_by(2));
+    let named: Vec<&str> = named.filter(|name| *name != "maxmemory").collect();
+    assert!(named.len() > 15, "{named:?}");
+    let missing: Vec<_> = named.iter().filter(|name| !fields.contains(**name)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }
 
 #[test]

@@ -28,6 +28,28 @@ const NO_MEASURES: &[&str] = &[
     "master_port",
 ];
 
+/// Fields that are -1 where what they measure is not there: no snapshot has been written, the link is up.
+const NOTHING_IS_MINUS_ONE: &[&str] = &[
+    "rdb_last_bgsave_time_sec",
+    "rdb_current_bgsave_time_sec",
+    "aof_last_rewrite_time_sec",
+    "aof_current_rewrite_time_sec",
+    "second_repl_offset",
+    "master_last_io_seconds_ago",
+    "master_link_down_since_seconds",
+    "master_sync_total_bytes",
+];
+
+/// Whether the text of a field says that there is nothing to measure. A metric with a number all the same would be taken
+/// for a measure, by alerts too. The names that redis_exporter gave keep its numbers.
+fn is_of_nothing(fields: &BTreeMap<&str, &str>, field: &str, text: &str) -> bool {
+    match field.strip_suffix("_cert_expires_in_seconds") {
+        // 0 is also what is left of a certificate that has expired.
+        Some(role) => fields.get(format!("{role}_cert_serial").as_str()) == Some(&"none"),
+        None => text == "-1" && NOTHING_IS_MINUS_ONE.contains(&field),
+    }
+}
+
 /// Lines `name:member=number,...`: what `name` starts with, what the rest of it is called, and the names of its members.
 struct List {
     prefix: &'static str,
@@ -216,7 +238,8 @@ pub fn families(replies: &Replies) -> Vec<Family> {
     for line in replies.info.lines().filter(|line| !line.starts_with('#')) {
         let Some((field, text)) = line.split_once(':') else { continue };
         if let Some(number) = number(field, text) {
-            add_field(&mut collected, rows.get(field).copied(), field, number);
+            let is_measured = !is_of_nothing(&fields, field, text);
+            add_field(&mut collected, rows.get(field).copied(), field, number, is_measured);
         } else if let Some((list, which)) = list_of(field, text) {
             add_list(&mut collected, list, which, text);
         }
@@ -248,17 +271,19 @@ fn number(field: &str, text: &str) -> Option<f64> {
     digits.parse().ok().filter(|_| is_number)
 }
 
-fn add_field(collected: &mut Collected, row: Option<&Row>, field: &str, value: f64) {
+fn add_field(collected: &mut Collected, row: Option<&Row>, field: &str, value: f64, is_measured: bool) {
     match row {
         Some(row) => {
-            let scaled = Measured::Number(value / row.per_unit);
-            collected.add(row.kind, format!("warmline_{}", row.name), row.help, Vec::new(), scaled);
+            if is_measured {
+                let scaled = Measured::Number(value / row.per_unit);
+                collected.add(row.kind, format!("warmline_{}", row.name), row.help, Vec::new(), scaled);
+            }
             if !row.exporter.is_empty() {
                 let name = format!("redis_{}", row.exporter);
                 collected.add(row.kind, name, row.help, Vec::new(), Measured::Number(value));
             }
         }
-        None if thread_of(field).is_some() => {}
+        None if thread_of(field).is_some() || !is_measured => {}
         None => {
             let name = unlisted_name(field);
             let help = format!("The field {field} of INFO");
@@ -334,8 +359,12 @@ fn add_list(collected: &mut Collected, list: &List, which: &str, text: &str) {
         let scaled = value / member.per_unit;
         let which = if list.label == "db" { format!("db{which}") } else { which.replace('|', " ") };
         let labels = || vec![(list.label, which.clone())];
-        let name = format!("warmline_{}", member.name);
-        collected.add(member.kind, name, member.help, labels(), Measured::Number(scaled));
+        // No key has a time to live, or none has been looked at yet.
+        let is_measured = member.of_list != "avg_ttl" || value != 0.0;
+        if is_measured {
+            let name = format!("warmline_{}", member.name);
+            collected.add(member.kind, name, member.help, labels(), Measured::Number(scaled));
+        }
         if !member.exporter.is_empty() {
             let name = format!("redis_{}", member.exporter);
             collected.add(member.kind, name, member.help, labels(), Measured::Number(scaled));

@@ -70,6 +70,21 @@ fn fields_without_a_row_are_shown() {
 }
 
 #[test]
+fn what_is_not_there_has_no_measure() {
+    let text = scraped(
+        "tls_server_cert_serial:none\ntls_server_cert_expires_in_seconds:0\n\
+         tls_ca_cert_serial:7\ntls_ca_cert_expires_in_seconds:0\n\
+         rdb_last_bgsave_time_sec:-1\naof_last_rewrite_time_sec:0\nallocator_frag_bytes:-1\n",
+    );
+    assert!(!text.contains("tls_server_certificate_expires"), "{text}");
+    assert!(text.contains("warmline_tls_ca_certificate_expires_seconds 0.0\n"), "expired: {text}");
+    assert!(!text.contains("warmline_rdb_last_save_duration_seconds"), "{text}");
+    assert!(text.contains("redis_rdb_last_bgsave_duration_sec -1.0\n"), "as redis_exporter has it: {text}");
+    assert!(text.contains("warmline_aof_last_rewrite_duration_seconds 0.0\n"), "{text}");
+    assert!(text.contains("warmline_allocator_fragmentation_bytes -1.0\n"), "{text}");
+}
+
+#[test]
 fn words_are_one_and_zero() {
     let text = scraped("rdb_last_bgsave_status:err\naof_last_write_status:ok\n");
     assert!(
