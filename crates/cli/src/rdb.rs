@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use client::{print_bytes, system_text};
@@ -33,8 +34,8 @@ impl Target {
         let mut unfinished = path.as_os_str().to_owned();
         unfinished.push(format!(".{}.part", std::process::id()));
         let unfinished = PathBuf::from(unfinished);
-        // Not one that somebody else has put there.
-        let file = File::create_new(&unfinished)?;
+        // Not one that somebody else has put there; with the permissions that the server gives to its own.
+        let file = File::options().write(true).create_new(true).mode(0o640).open(&unfinished)?;
         Ok(Target::File { file, unfinished, path: path.to_owned() })
     }
 

@@ -9,7 +9,7 @@ use rustix::fs::Access;
 
 use super::option::Refusal;
 use super::{Config, Flags, Occurrence, Row, find};
-use crate::sys::file::system_text;
+use crate::sys::file::{open_to_append, system_text};
 
 mod command_line;
 mod error;
@@ -88,8 +88,7 @@ impl Config {
     pub fn load_with_input(arguments: &[OsString], input: &mut dyn Read) -> Result<Startup, ConfigError> {
         let startup = Self::read(arguments, input)?;
         let Some(path) = startup.config.logfile_path() else { return Ok(startup) };
-        let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
-        opened.map_err(cannot_open_log)?;
+        open_to_append(&path).map_err(cannot_open_log)?;
         Ok(startup)
     }
 

@@ -3,6 +3,7 @@
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
@@ -155,6 +156,10 @@ fn listen_tcp(address: SocketAddr, has_tls: bool, backlog: i32) -> io::Result<Li
     Ok(Listener { socket, path: None, has_tls, is_watched: false })
 }
 
+/// What the umask may leave of a Unix socket's permissions: those who are neither its owner nor of its group may connect
+/// only where the configuration says so.
+const SOCKET_MODE: u32 = 0o770;
+
 fn listen_unix(path: &Path, owners: SocketOwners<'_>, backlog: i32) -> io::Result<Listener> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -169,9 +174,12 @@ fn listen_unix(path: &Path, owners: SocketOwners<'_>, backlog: i32) -> io::Resul
         })?;
         std::os::unix::fs::chown(path, None, Some(id))?;
     }
-    if let Some(mode) = owners.permissions {
-        fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode))?;
-    }
+    // Nobody can connect before the socket listens.
+    let mode = match owners.permissions {
+        Some(mode) => mode,
+        None => fs::metadata(path)?.permissions().mode() & SOCKET_MODE,
+    };
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
     socket.listen(backlog)?;
     socket.set_nonblocking(true)?;
     Ok(Listener { socket, path: Some(path.to_owned()), has_tls: false, is_watched: false })

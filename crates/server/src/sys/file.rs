@@ -4,6 +4,7 @@
 use super::world::{File, Open, World};
 use std::fmt;
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// What was being done when the operating system refused, and with which file.
@@ -32,6 +33,19 @@ pub fn system_text(error: &io::Error) -> String {
     let text = error.to_string();
     let number = error.raw_os_error().map(|number| format!(" (os error {number})")).unwrap_or_default();
     text.strip_suffix(&number).unwrap_or(&text).to_owned()
+}
+
+/// The permissions of files of the data and of the log, of which the umask may take more away: keys, values and names of
+/// users are not for everybody on the machine.
+pub const DATA_MODE: u32 = 0o640;
+/// Those of a directory of such files.
+pub const DIRECTORY_MODE: u32 = 0o750;
+/// Those of files with passwords (`aclfile`, the configuration), where no file of theirs is replaced.
+pub const SECRET_MODE: u32 = 0o600;
+
+/// A file of the log, which exists from then on.
+pub fn open_to_append(path: &Path) -> io::Result<std::fs::File> {
+    std::fs::OpenOptions::new().create(true).append(true).mode(DATA_MODE).open(path)
 }
 
 const OPENING: &str = "Failed opening for writing";

@@ -4,11 +4,12 @@
 //! Nothing here is on a command's path: a log is written once for all commands at hand. What costs is the call.
 
 use super::child::{self, Ended};
+use super::file::{DATA_MODE, DIRECTORY_MODE, SECRET_MODE};
 use std::fmt;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +21,7 @@ pub enum Open {
     Read,
     /// It is made if it is not there, and emptied if it is.
     Create,
-    /// One that is not there yet; others than its owner may read it.
+    /// One that is not there yet; only its owner may read it until its permissions are changed.
     CreateNew,
     /// It is made if it is not there; every write goes to its end.
     Append,
@@ -169,7 +170,7 @@ impl World {
 
     pub fn create_directory(&self, path: &Path) -> io::Result<()> {
         match self {
-            World::Machine => fs::create_dir(path),
+            World::Machine => fs::DirBuilder::new().mode(DIRECTORY_MODE).create(path),
             World::Simulated(world) => world.create_directory(path),
         }
     }
@@ -274,9 +275,9 @@ fn open_here(path: &Path, purpose: Open) -> io::Result<fs::File> {
     let mut options = fs::OpenOptions::new();
     match purpose {
         Open::Read => options.read(true),
-        Open::Create => options.write(true).create(true).truncate(true),
-        Open::CreateNew => options.write(true).create_new(true).mode(0o644),
-        Open::Append => options.append(true).create(true),
+        Open::Create => options.write(true).create(true).truncate(true).mode(DATA_MODE),
+        Open::CreateNew => options.write(true).create_new(true).mode(SECRET_MODE),
+        Open::Append => options.append(true).create(true).mode(DATA_MODE),
         Open::Cut => options.write(true),
     };
     options.open(path)
