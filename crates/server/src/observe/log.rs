@@ -1,4 +1,5 @@
-//! The server's log: lines of the forms that operators and their tools know, written to standard output or a file.
+//! The server's log: lines of the forms that operators and their tools know, written to standard output or a file, with
+//! times of the machine's zone (`TZ`, `/etc/localtime`).
 //!
 //! ```text
 //! legacy  pid:role date time mark message
@@ -7,13 +8,16 @@
 //! ```
 
 use crate::config::{LogFormat, LogLevel, LogTimestampFormat};
-use std::fs::{File, Metadata, OpenOptions};
+use crate::sys::file::open_to_append;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ZonedDateTime};
+use std::fs::{File, Metadata};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What stands in each line for the server's part: `M` for a primary, `S` for a replica, `C` for a child process.
@@ -65,10 +69,6 @@ impl LogFile {
     }
 }
 
-fn open_to_append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
-}
-
 static LOGGER: Logger = Logger { target: Mutex::new(None) };
 
 /// Starts logging, to the file or (`None`) to standard output. A later call moves the log.
@@ -78,6 +78,7 @@ pub fn start(file: Option<&Path>, level: LogLevel) -> io::Result<()> {
         None => None,
     };
     *LOGGER.target.lock().expect("no thread panics while it logs") = opened;
+    ZONE.get_or_init(TimeZone::system);
     // Fails only when the logger is set already, by an earlier call.
     let _ = log::set_logger(&LOGGER);
     set_level(level);
@@ -142,11 +143,10 @@ fn line(record: &log::Record<'_>, now: Duration) -> String {
         'S' => "replica",
         _ => "primary",
     };
-    let (unix_s, ms) = (now.as_secs() as i64, now.subsec_millis());
     let time = match TIMESTAMP_FORMAT.load(Ordering::Relaxed) {
-        kind if kind == LogTimestampFormat::Iso8601 as u8 => iso_8601(unix_s, ms),
+        kind if kind == LogTimestampFormat::Iso8601 as u8 => iso_8601(&local(now)),
         kind if kind == LogTimestampFormat::Milliseconds as u8 => now.as_millis().to_string(),
-        _ => date_and_time(unix_s, ms),
+        _ => date_and_time(&local(now)),
     };
     let (process, message) = (std::process::id(), record.args());
     match FORMAT.load(Ordering::Relaxed) {
@@ -184,69 +184,58 @@ fn json_string(text: &str) -> String {
     json
 }
 
-/// A moment in Universal Time.
-struct Date {
-    year: i64,
-    /// From 1.
-    month: i64,
-    day: i64,
-    hour: i64,
-    minute: i64,
-    second: i64,
+/// The zone of the machine, read once: a child that logs looks for no file and takes no lock.
+static ZONE: OnceLock<TimeZone> = OnceLock::new();
+
+/// When a line is written, in the machine's zone; in Universal Time before the log has been started.
+fn local(since_1970: Duration) -> ZonedDateTime {
+    let zone = ZONE.get().cloned().unwrap_or(TimeZone::UTC);
+    Timestamp::try_from(UNIX_EPOCH + since_1970).unwrap_or(Timestamp::MAX).to_zoned_datetime(zone)
 }
 
-/// `20 Nov 2026 23:52:01.123`, in Universal Time.
-fn date_and_time(unix_s: i64, ms: u32) -> String {
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let Date { year, month, day, hour, minute, second } = Date::of(unix_s);
-    format!("{day:02} {} {year} {hour:02}:{minute:02}:{second:02}.{ms:03}", MONTHS[month as usize - 1])
+/// `20 Nov 2026 23:52:01.123`.
+fn date_and_time(time: &ZonedDateTime) -> String {
+    time.strftime("%d %b %Y %H:%M:%S%.3f").to_string()
 }
 
 /// `2026-11-20T23:52:01.123+00:00`.
-fn iso_8601(unix_s: i64, ms: u32) -> String {
-    let Date { year, month, day, hour, minute, second } = Date::of(unix_s);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}+00:00")
-}
-
-impl Date {
-    /// Days to date: Hinnant, "chrono-compatible low-level date algorithms".
-    fn of(unix_s: i64) -> Date {
-        let (days, seconds) = (unix_s.div_euclid(86_400), unix_s.rem_euclid(86_400));
-        let shifted = days + 719_468;
-        let era = shifted.div_euclid(146_097);
-        let day_of_era = shifted.rem_euclid(146_097);
-        let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let shifted_month = (5 * day_of_year + 2) / 153;
-        let month = (shifted_month + 2) % 12 + 1;
-        Date {
-            year: year_of_era + era * 400 + i64::from(month < 3),
-            month,
-            day: day_of_year - (153 * shifted_month + 2) / 5 + 1,
-            hour: seconds / 3600,
-            minute: seconds / 60 % 60,
-            second: seconds % 60,
-        }
-    }
+fn iso_8601(time: &ZonedDateTime) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%S%.3f%:z").to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::{date_and_time, iso_8601, json_string};
+    use jiff::{Timestamp, ZonedDateTime, tz::TimeZone};
+
+    fn at(unix_ms: i64, zone: &str) -> ZonedDateTime {
+        let zone = TimeZone::posix(zone).unwrap();
+        Timestamp::from_millisecond(unix_ms).unwrap().to_zoned_datetime(zone)
+    }
 
     #[test]
     fn dates_are_right_around_leap_days() {
-        assert_eq!(date_and_time(0, 0), "01 Jan 1970 00:00:00.000");
-        assert_eq!(date_and_time(951_782_399, 999), "28 Feb 2000 23:59:59.999");
-        assert_eq!(date_and_time(951_782_400, 0), "29 Feb 2000 00:00:00.000");
-        assert_eq!(date_and_time(1_709_251_199, 1), "29 Feb 2024 23:59:59.001");
-        assert_eq!(date_and_time(1_735_689_599, 5), "31 Dec 2024 23:59:59.005");
+        let shown = |unix_ms| date_and_time(&at(unix_ms, "UTC0"));
+        assert_eq!(shown(0), "01 Jan 1970 00:00:00.000");
+        assert_eq!(shown(951_782_399_999), "28 Feb 2000 23:59:59.999");
+        assert_eq!(shown(951_782_400_000), "29 Feb 2000 00:00:00.000");
+        assert_eq!(shown(1_709_251_199_001), "29 Feb 2024 23:59:59.001");
+        assert_eq!(shown(1_735_689_599_005), "31 Dec 2024 23:59:59.005");
+    }
+
+    #[test]
+    fn times_are_those_of_the_zone_in_summer_too() {
+        const BERLIN: &str = "CET-1CEST,M3.5.0,M10.5.0/3";
+        let shown = |unix_ms| iso_8601(&at(unix_ms, BERLIN));
+        assert_eq!(shown(1_774_745_999_999), "2026-03-29T01:59:59.999+01:00");
+        assert_eq!(shown(1_774_746_000_000), "2026-03-29T03:00:00.000+02:00");
+        assert_eq!(date_and_time(&at(1_774_746_000_000, BERLIN)), "29 Mar 2026 03:00:00.000");
+        assert_eq!(date_and_time(&at(1_774_746_000_000, "IST-5:30")), "29 Mar 2026 06:30:00.000");
     }
 
     #[test]
     fn times_and_texts_are_as_their_formats_want_them() {
-        assert_eq!(iso_8601(1_709_251_199, 1), "2024-02-29T23:59:59.001+00:00");
+        assert_eq!(iso_8601(&at(1_709_251_199_001, "UTC0")), "2024-02-29T23:59:59.001+00:00");
         assert_eq!(json_string("a\"\\\u{1}\n\u{e9}"), "\"a\\\"\\\\\\u0001\\n\u{e9}\"");
     }
 }
