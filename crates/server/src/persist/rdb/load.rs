@@ -1,6 +1,6 @@
 //! Reading a snapshot, some keys at a time: the server goes on answering in between.
 
-use super::save::{PlaceInStream, pause};
+use super::save::{OWN_VERSION, PlaceInStream, pause};
 use crate::db::Db;
 use crate::db::rdb::batch::Batch;
 use crate::db::rdb::{Loaded, LoadedKey, ReadValue};
@@ -143,6 +143,8 @@ pub struct Loader<R> {
     key: Vec<u8>,
     kind: u8,
     has_read_keys: bool,
+    /// The file says that a server of this kind wrote it.
+    is_own: bool,
     /// The last key is in the database.
     is_loaded: bool,
     doing: &'static str,
@@ -229,6 +231,7 @@ impl<R: Read> Loader<R> {
             key: Vec::new(),
             kind: 0,
             has_read_keys: false,
+            is_own: false,
             is_loaded: false,
             doing: "start",
             batch: Batch::default(),
@@ -493,6 +496,12 @@ impl<R: Read> Loader<R> {
         let number = || wire::number::parse_i64(&value).unwrap_or(0);
         match name.to_ascii_lowercase().as_slice() {
             b"redis-ver" => log::info!("Loading RDB produced by Redis version {text}"),
+            own if own == OWN_VERSION.as_bytes() => {
+                self.is_own = true;
+                log::info!("Loading RDB produced by Warmline version {text}");
+            }
+            // Comes second, and is the version whose form the file has.
+            b"valkey-ver" if self.is_own => {}
             b"valkey-ver" => log::info!("Loading RDB produced by Valkey version {text}"),
             b"ctime" => {
                 log::info!("RDB age {} seconds", (self.options.now_ms / 1000 - number()).max(0));

@@ -47,6 +47,10 @@ pub struct PlaceInStream {
     pub offset: u64,
 }
 
+/// Under this name a file says which version of this server wrote it. Others pass over names that they do not know, and
+/// read `valkey-ver` as the version whose form it has.
+pub const OWN_VERSION: &str = "warmline-ver";
+
 /// Of the form that is written for releases before 9.0.
 pub const VERSION_OF_7_2: u16 = 11;
 
@@ -70,6 +74,7 @@ pub fn write_snapshot<W: Write>(
     };
     writer.raw(magic.as_bytes())?;
     let mut about = vec![
+        (OWN_VERSION, env!("CARGO_PKG_VERSION").to_owned()),
         ("valkey-ver", snapshot.release.to_owned()),
         ("redis-bits", usize::BITS.to_string()),
         ("ctime", snapshot.created_s.to_string()),
