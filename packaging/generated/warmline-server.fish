@@ -48,7 +48,7 @@ complete -c warmline-server -l protected-mode -d 'Without a password of the user
 no\t''"
 complete -c warmline-server -l unixsocket -d 'The path of a Unix socket to listen on; empty is none. Takes text; default ""' -r
 complete -c warmline-server -l unixsocketgroup -d 'The group that the Unix socket belongs to, by name or number. Takes text; default ""' -r
-complete -c warmline-server -l unixsocketperm -d 'The permissions of the Unix socket; 0 is what the process\'s umask leaves. Takes 0 to 777, octal; default 0' -r
+complete -c warmline-server -l unixsocketperm -d 'The permissions of the Unix socket; 0 is what the process\'s umask leaves of 770. Takes 0 to 777, octal; default 0' -r
 complete -c warmline-server -l tcp-backlog -d 'How many connections may wait to be accepted; the system may allow fewer. Takes 0 or more; default 511' -r
 complete -c warmline-server -l tcp-keepalive -d 'Silence after which the system asks whether the peer is still there; 0 never asks. Takes 0 or more seconds; default 300' -r
 complete -c warmline-server -l tcp-nodelay -d 'Sends replies at once; no leaves Nagle\'s algorithm on for clients: fewer packets, later replies. Takes yes, no; default yes' -r -f -a "yes\t''
@@ -208,6 +208,7 @@ complete -c warmline-server -l repl-disable-tcp-nodelay -d 'The link to a replic
 no\t''"
 complete -c warmline-server -l repl-backlog-size -d 'How much of the stream is kept for replicas that come back. Less than 16kb is 16kb. Takes a size; default 10mb' -r
 complete -c warmline-server -l repl-backlog-ttl -d 'How long it is kept after the last replica has gone; 0 is for ever. Takes 0 or more seconds; default 3600' -r
+complete -c warmline-server -l cluster-enabled -d 'There is no cluster yet: yes stops the start. Takes no; default no' -r
 complete -c warmline-server -l http-port -d 'The port at which a console (/), metrics (/metrics), health (/health) and readiness (/ready) are answered over HTTP; 0 is none. Takes 0 to 65535; default 0' -r
 complete -c warmline-server -l http-tls -d 'Speaks TLS there and nothing else, by the tls-* options of the TLS port, which need not be open. Takes yes, no; default no' -r -f -a "yes\t''
 no\t''"

@@ -42,7 +42,7 @@ _warmline-server() {
 '--protected-mode=[Without a password of the user default, refuses clients from other machines. Takes yes, no; default yes]:VALUE:(yes no)' \
 '--unixsocket=[The path of a Unix socket to listen on; empty is none. Takes text; default ""]:VALUE:_default' \
 '--unixsocketgroup=[The group that the Unix socket belongs to, by name or number. Takes text; default ""]:VALUE:_default' \
-'--unixsocketperm=[The permissions of the Unix socket; 0 is what the process'\''s umask leaves. Takes 0 to 777, octal; default 0]:VALUE:_default' \
+'--unixsocketperm=[The permissions of the Unix socket; 0 is what the process'\''s umask leaves of 770. Takes 0 to 777, octal; default 0]:VALUE:_default' \
 '--tcp-backlog=[How many connections may wait to be accepted; the system may allow fewer. Takes 0 or more; default 511]:VALUE:_default' \
 '--tcp-keepalive=[Silence after which the system asks whether the peer is still there; 0 never asks. Takes 0 or more seconds; default 300]:VALUE:_default' \
 '--tcp-nodelay=[Sends replies at once; no leaves Nagle'\''s algorithm on for clients\: fewer packets, later replies. Takes yes, no; default yes]:VALUE:(yes no)' \
@@ -152,6 +152,7 @@ _warmline-server() {
 '--repl-disable-tcp-nodelay=[The link to a replica gathers small writes\: fewer packets, later. Takes yes, no; default no]:VALUE:(yes no)' \
 '--repl-backlog-size=[How much of the stream is kept for replicas that come back. Less than 16kb is 16kb. Takes a size; default 10mb]:VALUE:_default' \
 '--repl-backlog-ttl=[How long it is kept after the last replica has gone; 0 is for ever. Takes 0 or more seconds; default 3600]:VALUE:_default' \
+'--cluster-enabled=[There is no cluster yet\: yes stops the start. Takes no; default no]:VALUE:_default' \
 '--http-port=[The port at which a console (/), metrics (/metrics), health (/health) and readiness (/ready) are answered over HTTP; 0 is none. Takes 0 to 65535; default 0]:VALUE:_default' \
 '--http-tls=[Speaks TLS there and nothing else, by the tls-* options of the TLS port, which need not be open. Takes yes, no; default no]:VALUE:(yes no)' \
 '--http-bind=[The addresses to answer HTTP at, written as those of bind. Without http-tls nothing is encrypted. Takes addresses; default 127.0.0.1 -\:\:1]:VALUE:_default' \

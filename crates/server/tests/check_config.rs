@@ -97,6 +97,7 @@ fn what_is_wrong_is_told_with_file_line_and_word() {
             &["nowhere"],
         ),
         ("loadmodule x.so\n", &["no modules", "line 1, directive 'loadmodule'"]),
+        ("cluster-enabled yes\n", &["no cluster", "line 1, directive 'cluster-enabled'"]),
     ] {
         let output = folder.check(&folder.write("bad.conf", text));
         let error = String::from_utf8(output.stderr).unwrap();
@@ -111,10 +112,13 @@ fn what_is_wrong_is_told_with_file_line_and_word() {
 #[test]
 fn what_has_no_effect_is_told() {
     let folder = Folder::new("warned");
-    let output = folder.check(&folder.write("warned.conf", "cluster-enabled yes\nactiverehashing yes\n"));
+    let output = folder.check(&folder.write("warned.conf", "activedefrag yes\nactiverehashing yes\n"));
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && told.lines().count() == 1, "{told}");
-    assert!(told.starts_with("cluster-enabled has no effect. There is no cluster"), "{told}");
+    assert!(
+        told.starts_with("activedefrag has no effect. Active defragmentation does not exist yet"),
+        "{told}"
+    );
 }
 
 #[test]

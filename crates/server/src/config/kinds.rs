@@ -32,6 +32,26 @@ impl Kind<bool> for YesNo {
     }
 }
 
+/// `no`, since what `yes` asks for is not there and a server without it would serve something else. The text says so.
+pub(super) struct OnlyNo(pub &'static str);
+
+impl Kind<bool> for OnlyNo {
+    fn parse(&self, words: &[&[u8]], before: &bool, occurrence: Occurrence) -> Result<bool, Refusal> {
+        match YesNo.parse(words, before, occurrence)? {
+            true => Err(self.0.into()),
+            false => Ok(false),
+        }
+    }
+
+    fn format(&self, value: &bool) -> Vec<u8> {
+        YesNo.format(value)
+    }
+
+    fn accepts(&self) -> String {
+        "no".to_owned()
+    }
+}
+
 /// An integer type of a field. Text becomes an `i64` first, whose bits an unsigned field reads as its own: that is
 /// where the bounds apply, so that -1 is out of the range of an unsigned option and not a very large value.
 pub(super) trait Whole: Copy + PartialEq {

@@ -127,7 +127,7 @@ impl Config {
         }
         // The options stand on lines of their own behind an empty one, which keeps the familiar numbers.
         loader.load_text(&Source::CommandLine, &command_line.options, line_number + 1)?;
-        loader.finish()
+        Ok(loader.startup)
     }
 }
 
@@ -303,15 +303,6 @@ impl Loader {
             _ => return Err(ConfigError::bad_directive(&directive)),
         }
         Ok(())
-    }
-
-    /// Checks what no line can be blamed for.
-    fn finish(self) -> Result<Startup, ConfigError> {
-        let config = &self.startup.config;
-        if config.cluster_enabled && config.replicaof.is_some() {
-            return Err(ConfigError::anywhere("replicaof directive not allowed in cluster mode"));
-        }
-        Ok(self.startup)
     }
 }
 

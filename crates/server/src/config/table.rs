@@ -59,7 +59,7 @@ options! {
         Text(checks::proc_title_template);
     /// `SORT ALPHA` compares bytes.
     locale_collate: Vec<u8> = Vec::new(), "locale-collate", Text(checks::anything), NO_EFFECT;
-    /// Warnings about the machine that are not to be logged; none of them is given here.
+    /// Warnings about the machine that are not to be logged: the one that Valkey knows, `ARM64-COW-BUG`, is not given here.
     ignore_warnings: Vec<u8> = Vec::new(), "ignore-warnings", Text(checks::anything), NO_EFFECT;
     /// Text that reports of faults show; made for tests of Valkey itself.
     debug_context: Vec<u8> = Vec::new(), "debug-context", Text(checks::anything), HIDDEN, NO_EFFECT;
@@ -105,7 +105,7 @@ options! {
     unixsocket: Option<Vec<u8>> = None, "unixsocket", Text(checks::anything), IMMUTABLE;
     /// The group that the Unix socket belongs to, by name or number.
     unixsocketgroup: Option<Vec<u8>> = None, "unixsocketgroup", Text(checks::anything), IMMUTABLE;
-    /// The permissions of the Unix socket; 0 is what the process's umask leaves.
+    /// The permissions of the Unix socket; 0 is what the process's umask leaves of 770.
     unixsocketperm: u32 = 0, "unixsocketperm", Octal(0o777), IMMUTABLE;
     /// How many connections may wait to be accepted; the system may allow fewer.
     tcp_backlog: u32 = 511, "tcp-backlog", Integer(0, INT_MAX), IMMUTABLE;
@@ -438,8 +438,8 @@ options! {
     repl_backlog_ttl_seconds: u64 = 3600, "repl-backlog-ttl", Integer(0, LONG_MAX);
 
     @ "Cluster"
-    /// There is no cluster yet; a line in the log says so at the start.
-    cluster_enabled: bool = false, "cluster-enabled", YesNo, IMMUTABLE, NO_EFFECT;
+    /// There is no cluster yet: `yes` stops the start.
+    cluster_enabled: bool = false, "cluster-enabled", OnlyNo("This server has no cluster"), IMMUTABLE;
     /// As above: where a node keeps what it knows.
     cluster_config_file: Vec<u8> = b"nodes.conf".into(), "cluster-config-file",
         Text(checks::cluster_config_file), IMMUTABLE, NO_EFFECT;

@@ -18,11 +18,11 @@ fn expanded(config: &Config) -> String {
         }
         _ => config.unixsocket.as_ref().map_or_else(String::new, |path| text(path)),
     };
-    let mode = if config.cluster_enabled { "[cluster]" } else { "" };
     let variables = [
         ("{title}", text(title::program().as_bytes())),
         ("{listen-addr}", address),
-        ("{server-mode}", mode.to_owned()),
+        // Neither a cluster's node nor Sentinel, which alone are shown.
+        ("{server-mode}", String::new()),
         ("{port}", config.port.to_string()),
         ("{tls-port}", config.tls_port.to_string()),
         ("{unixsocket}", config.unixsocket.as_ref().map_or_else(String::new, |path| text(path))),

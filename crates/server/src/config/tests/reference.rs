@@ -221,7 +221,6 @@ fn the_same_errors_at_start() {
         &["--dir", "/nonexistent"],
         &["--requirepass", "a\"b\n", "\u{e9}"],
         &["--logfile", "/nonexistent/x"],
-        &["--cluster-enabled", "yes", "--replicaof", "1.1.1.1", "1"],
         &["--client-output-buffer-limit", "normal", "1"],
         &["--unixsocketperm", "789"],
         &["--unixsocketperm", "1000"],
