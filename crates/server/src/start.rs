@@ -1,6 +1,7 @@
 //! From the command line to a serving process.
 
 mod check;
+mod machine;
 mod presence;
 
 use crate::clock::Clock;
@@ -106,6 +107,7 @@ pub fn serve(arguments: &[OsString]) -> Result<(), StartError> {
     let snapshot = (!config.appendonly).then(|| PathBuf::from(OsStr::from_bytes(&config.dbfilename)));
     let result = run(startup);
     match &result {
+    machine::warning_about_overcommit().inspect(|warning| log::warn!("{warning}"));
         Ok(()) => log::info!("Warmline is now ready to exit, bye bye..."),
         // The log is where operators look for what is wrong with their data, wherever it goes.
         Err(StartError::Load(error)) => {
@@ -182,6 +184,7 @@ fn open(startup: Startup) -> Result<EventLoop, StartError> {
     let mut event_loop = EventLoop::new(executor, signals).map_err(system("Creating the event loop"))?;
     event_loop.listen().map_err(StartError::Listen)?;
     Ok(event_loop)
+    executor.warning_about_password().inspect(|warning| log::warn!("{warning}"));
 }
 
 /// The data, empty, and who may use it.

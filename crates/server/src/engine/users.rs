@@ -100,10 +100,28 @@ impl Executor {
         Ok(())
     }
 
+    /// What has to be said where `requirepass` is set and users that are described elsewhere leave `default` without a
+    /// password: a file that does not describe it makes it what it is in a server without users.
+    pub fn warning_about_password(&self) -> Option<String> {
+        let config = &self.server.config;
+        let is_unused = config.requirepass.is_some() && self.server.users.default_needs_no_password();
+        is_unused.then(|| {
+            let users = match config.aclfile.is_empty() {
+                true => "the configuration".to_owned(),
+                false => self.file_of_users().display().to_string(),
+            };
+            format!(
+                "requirepass has no effect: the users of {users} apply in its place, and leave `default` without a password. Clients are let in without one; describe `default` there."
+            )
+        })
+    }
+
     /// ACL LOAD.
     pub(super) fn load_users_on_request(&mut self, own: ClientHandle) -> Result<(), ClientError> {
         self.load_users(Some(own))
-            .map_err(|errors| ClientError::formatted(format!("ERR {}", quoted(errors.as_bytes()))))
+            .map_err(|errors| ClientError::formatted(format!("ERR {}", quoted(errors.as_bytes()))))?;
+        self.warning_about_password().inspect(|warning| log::warn!("{warning}"));
+        Ok(())
     }
 
     /// ACL SAVE.

@@ -17,8 +17,9 @@ pub fn check(arguments: &[OsString]) -> Result<Vec<String>, StartError> {
     let startup = Config::check(arguments).map_err(StartError::Config)?;
     refuse_modules(&startup)?;
     std::env::set_current_dir(&startup.config.dir).map_err(system("Changing to the working directory"))?;
-    let warnings = without_effect(&startup.config);
+    let mut warnings = without_effect(&startup.config);
     let executor = executor(startup)?;
+    warnings.extend(executor.warning_about_password());
     TlsContext::new(Arc::clone(&executor.server.observed.tls))
         .configure(&executor.server.config)
         .map_err(|error| StartError::Listen(ListenError::Tls(error)))?;

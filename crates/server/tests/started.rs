@@ -1,0 +1,190 @@
+//! What a server says when it starts, and the files that it makes: times of the machine's zone, warnings, permissions.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod process;
+
+use process::{Process, program};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// A directory for one test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("warmline-started-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn write(&self, name: &str, text: &str) -> String {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+
+    fn mode(&self, name: &str) -> u32 {
+        mode(&self.0.join(name))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+/// A server under the usual umask, and with another zone than the machine's; it logs to `server.log` in the folder.
+fn start(folder: &Folder, zone: &str, umask: &str, options: &[&str]) -> Process {
+    let port = process::free_port();
+    let child: Child = Command::new("sh")
+        .args(["-c", "umask \"$1\"; shift; exec \"$@\"", "sh", umask, &program()])
+        .args(["--port", &port.to_string(), "--save", "", "--logfile", "server.log"])
+        .args(options)
+        .env("TZ", zone)
+        .current_dir(&folder.0)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let process = Process::adopt(child, port);
+    let started = Instant::now();
+    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(started.elapsed() < process::PATIENCE, "the server does not listen");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    process
+}
+
+fn log_of(folder: &Folder) -> String {
+    std::fs::read_to_string(folder.0.join("server.log")).unwrap()
+}
+
+/// Seconds of the day of the first line.
+fn logged_second_of_day(log: &str) -> i64 {
+    let time = log.lines().next().unwrap().split(' ').nth(4).unwrap();
+    let mut parts = time.split([':', '.']).map(|part| part.parse::<i64>().unwrap());
+    let mut next = || parts.next().unwrap();
+    next() * 3600 + next() * 60 + next()
+}
+
+#[test]
+fn times_of_the_log_are_the_machines() {
+    let now_s = i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()).unwrap();
+    for (zone, offset_s, shown) in
+        [("UTC0", 0, "+00:00"), ("IST-5:30", 19_800, "+05:30"), ("NST3:30", -12_600, "-03:30")]
+    {
+        let folder = Folder::new(zone);
+        let process = start(&folder, zone, "022", &[]);
+        let ahead_s = (logged_second_of_day(&log_of(&folder)) - now_s - offset_s).rem_euclid(86_400);
+        assert!(ahead_s < 120, "{zone}: {ahead_s} s, {}", log_of(&folder));
+        let mut client = process.connect();
+        client.ask("CONFIG SET log-timestamp-format iso8601");
+        // A child logs too.
+        client.ask("BGSAVE");
+        process::eventually("a line of the child", || log_of(&folder).contains(":C "));
+        let log = log_of(&folder);
+        let child = log.lines().find(|line| line.contains(":C ")).unwrap();
+        assert!(child.split(' ').nth(1).unwrap().ends_with(shown), "{zone}: {child}");
+    }
+}
+
+#[test]
+fn a_file_of_its_own_is_said_to_be() {
+    let folder = Folder::new("own");
+    let mut process = start(&folder, "UTC0", "022", &[]);
+    process.connect().ask("SET key value");
+    process.connect().ask("SAVE");
+    process.signal(rustix::process::Signal::TERM);
+    assert!(process.wait().success());
+    let _process = start(&folder, "UTC0", "022", &[]);
+    let log = log_of(&folder);
+    let own = format!("Loading RDB produced by Warmline version {}\n", env!("CARGO_PKG_VERSION"));
+    assert!(log.contains(&own) && !log.contains("produced by Valkey"), "{log}");
+}
+
+#[test]
+fn files_are_not_for_everybody_on_the_machine() {
+    for (umask, data, directory, socket) in [("022", 0o640, 0o750, 0o750), ("000", 0o640, 0o750, 0o770)] {
+        let folder = Folder::new(umask);
+        let acl = folder.write("users.acl", "user default on nopass ~* &* +@all\n");
+        let options = ["--appendonly", "yes", "--aclfile", &acl, "--unixsocket", "server.sock"];
+        let process = start(&folder, "UTC0", umask, &options);
+        let mut client = process.connect();
+        client.ask("SET key value");
+        assert_eq!(client.ask("SAVE"), "OK");
+        for name in ["dump.rdb", "server.log"] {
+            assert_eq!(folder.mode(name), data, "{umask} {name}");
+        }
+        assert_eq!(folder.mode("appendonlydir"), directory, "{umask}");
+        let files: Vec<_> = std::fs::read_dir(folder.0.join("appendonlydir")).unwrap().collect();
+        assert!(files.len() >= 3);
+        for file in files {
+            let path = file.unwrap().path();
+            assert_eq!(mode(&path), data, "{umask} {}", path.display());
+        }
+        assert_eq!(folder.mode("server.sock"), socket, "{umask}");
+        // Who may read a file that is there, its owner has decided; one that has gone is made for the owner alone.
+        std::fs::set_permissions(&acl, PermissionsExt::from_mode(0o640)).unwrap();
+        assert_eq!(client.ask("ACL SAVE"), "OK");
+        assert_eq!(folder.mode("users.acl"), 0o640);
+        std::fs::remove_file(&acl).unwrap();
+        assert_eq!(client.ask("ACL SAVE"), "OK");
+        assert_eq!(folder.mode("users.acl"), 0o600);
+        // Another file of the log is as the first one.
+        std::fs::remove_file(folder.0.join("server.log")).unwrap();
+        client.ask("BGREWRITEAOF");
+        process.eventually_shows("aof_rewrites", "1");
+        assert_eq!(folder.mode("server.log"), data, "{umask}");
+    }
+    let folder = Folder::new("permissions");
+    let _process = start(&folder, "UTC0", "022", &["--unixsocket", "server.sock", "--unixsocketperm", "777"]);
+    assert_eq!(folder.mode("server.sock"), 0o777);
+}
+
+#[test]
+fn a_password_that_does_not_apply_is_warned_of() {
+    const WARNING: &str = "requirepass has no effect";
+    for (users, is_warned) in [
+        ("user app on >word ~* +@all\n", true),
+        ("user default on nopass ~* &* +@all\n", true),
+        ("user default on >word ~* &* +@all\n", false),
+    ] {
+        let folder = Folder::new("password");
+        let acl = folder.write("users.acl", users);
+        let process = start(&folder, "UTC0", "022", &["--requirepass", "secret", "--aclfile", &acl]);
+        assert_eq!(log_of(&folder).contains(WARNING), is_warned, "{users}");
+        assert_eq!(process.connect().ask("PING") == "PONG", is_warned, "{users}");
+        let check = Command::new(program())
+            .args(["--check-config", "--requirepass", "secret", "--aclfile", &acl])
+            .output()
+            .unwrap();
+        let told = String::from_utf8(check.stderr).unwrap();
+        assert_eq!((check.status.success(), told.contains(WARNING)), (true, is_warned), "{told}");
+        if !is_warned {
+            folder.write("users.acl", "user app on >word ~* +@all\n");
+            let mut client = process.connect();
+            assert_eq!(client.ask("AUTH word"), "OK");
+            client.ask("ACL LOAD");
+            assert!(log_of(&folder).contains(WARNING));
+        }
+    }
+}
+
+#[test]
+fn memory_that_may_not_be_promised_is_warned_of() {
+    let setting = std::fs::read_to_string("/proc/sys/vm/overcommit_memory").unwrap();
+    let folder = Folder::new("overcommit");
+    let _process = start(&folder, "UTC0", "022", &[]);
+    let log = log_of(&folder);
+    assert_eq!(
+        log.contains(" # Memory overcommit must be enabled!"),
+        setting.trim() != "1",
+        "{setting}{log}"
+    );
+}
