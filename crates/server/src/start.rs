@@ -72,8 +72,11 @@ A configuration file is in the format of valkey.conf; `-` reads one from standar
 Every directive can be given as an option, and overrides the file. --check-config tells whether the server would
 start with a configuration, and starts nothing; --print-config prints a file in which every option is explained.
 
+Unless `bind` says otherwise, the server listens on all addresses. As long as it has no password, clients from other
+machines are refused (`protected-mode`).
+
 Examples:
-       warmline-server                      (serves 127.0.0.1:6379)
+       warmline-server                      (port 6379 of all addresses, for this machine's clients)
        warmline-server /etc/warmline.conf
        warmline-server --port 7777 --maxmemory 1gb --maxmemory-policy allkeys-lru
        warmline-server --check-config /etc/warmline.conf && systemctl restart warmline
@@ -104,10 +107,10 @@ pub fn serve(arguments: &[OsString]) -> Result<(), StartError> {
     server_log::start(logfile.as_deref(), config.loglevel).map_err(system("Opening the log file"))?;
     log::info!("Warmline {} starts, PID: {}", env!("CARGO_PKG_VERSION"), std::process::id());
     without_effect(config).iter().for_each(|warning| log::warn!("{warning}"));
+    machine::warning_about_overcommit().inspect(|warning| log::warn!("{warning}"));
     let snapshot = (!config.appendonly).then(|| PathBuf::from(OsStr::from_bytes(&config.dbfilename)));
     let result = run(startup);
     match &result {
-    machine::warning_about_overcommit().inspect(|warning| log::warn!("{warning}"));
         Ok(()) => log::info!("Warmline is now ready to exit, bye bye..."),
         // The log is where operators look for what is wrong with their data, wherever it goes.
         Err(StartError::Load(error)) => {
@@ -181,10 +184,10 @@ fn open(startup: Startup) -> Result<EventLoop, StartError> {
         let _ = process::disable_huge_pages();
     }
     let executor = executor(startup)?;
+    executor.warning_about_password().inspect(|warning| log::warn!("{warning}"));
     let mut event_loop = EventLoop::new(executor, signals).map_err(system("Creating the event loop"))?;
     event_loop.listen().map_err(StartError::Listen)?;
     Ok(event_loop)
-    executor.warning_about_password().inspect(|warning| log::warn!("{warning}"));
 }
 
 /// The data, empty, and who may use it.

@@ -223,7 +223,7 @@ fn diagnosis(server: &Server, breakdown: &Breakdown) -> String {
         ),
         (
             wasteful(sample.allocated_bytes + sample.fragmented_bytes, sample.allocated_bytes, 1.1),
-            "Fragmentation: more than a tenth of the allocator's pages is holes; activedefrag closes them.",
+            "Fragmentation: more than a tenth of the allocator's pages is holes; a restart closes them.",
         ),
         (
             wasteful(sample.resident_bytes, sample.active_bytes, 1.1),
