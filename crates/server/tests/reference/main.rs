@@ -5,6 +5,7 @@
 mod commands;
 mod configuration;
 mod manual_pages;
+mod names;
 #[path = "../script/mod.rs"]
 mod script;
 
